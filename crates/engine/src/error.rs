@@ -1,0 +1,73 @@
+//! What can go wrong, in words for people.
+
+use std::io;
+
+use thiserror::Error;
+
+/// Ends a worker or keeps it from starting. The text says what, where, and what to do.
+#[derive(Debug, Error)]
+pub enum EngineError {
+    /// A system call on a path failed.
+    #[error("{action} {path}: {source}{}", hint(source))]
+    Path {
+        /// What was tried, as a verb (`open`, `write`).
+        action: &'static str,
+        /// On what.
+        path: String,
+        /// Why it failed.
+        source: io::Error,
+    },
+    /// The plan asks for what cannot be.
+    #[error("{0}")]
+    Plan(String),
+    /// The NFS server refused, with its status name (`NFS3ERR_ACCES`) and what it concerned.
+    #[error("{action} {path}: the server answered {status}{hint}")]
+    Nfs {
+        /// Procedure or step.
+        action: &'static str,
+        /// On what.
+        path: String,
+        /// Name of the status.
+        status: &'static str,
+        /// What to do, with a leading `; `, or empty.
+        hint: String,
+    },
+    /// The server could not be reached or went away for longer than the timeout.
+    #[error("{0}")]
+    Connection(String),
+    /// An operation failed while the load ran.
+    #[error("{kind} of {length} bytes at offset {offset} of {path}: {source}{}", hint(source))]
+    Operation {
+        /// Kind of operation.
+        kind: &'static str,
+        /// Bytes asked for.
+        length: u32,
+        /// Where.
+        offset: u64,
+        /// In which file.
+        path: String,
+        /// Why it failed.
+        source: io::Error,
+    },
+    /// Anything else the system refused.
+    #[error("{action}: {source}{}", hint(source))]
+    System {
+        /// What was tried.
+        action: &'static str,
+        /// Why it failed.
+        source: io::Error,
+    },
+}
+
+/// What a person can do about an `errno`, with a leading `; `, or empty.
+fn hint(source: &io::Error) -> &'static str {
+    match source.raw_os_error() {
+        Some(libc::ENOSPC) => "; free space or use a smaller size",
+        Some(libc::EDQUOT) => "; raise the quota or use a smaller size",
+        Some(libc::EACCES | libc::EPERM) => "; check the permissions or run as another user",
+        Some(libc::EINVAL) => "; with direct I/O, block size and offset must be multiples of the device's logical block",
+        Some(libc::EROFS) => "; the file system is mounted read-only",
+        Some(libc::ENOENT) => "; check the path",
+        _ => "",
+    }
+}

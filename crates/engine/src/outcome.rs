@@ -1,0 +1,167 @@
+//! What was measured: the document the engine hands back. `python/iocurve/result.py` reads it.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use iocurve_meter::Nanos;
+
+/// The whole run.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Outcome {
+    /// How the run as a whole ended: the worst of its workers.
+    pub state: State,
+    /// One per worker of the plan that was started, in plan order.
+    pub workers: Vec<WorkerOutcome>,
+}
+
+/// How a worker ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// As planned.
+    Finished,
+    /// Stopped from outside; what it measured is kept.
+    Interrupted,
+    /// By an error; what it measured until then is kept.
+    Failed,
+}
+
+/// One worker.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct WorkerOutcome {
+    /// Index of its group in the plan.
+    pub group: u32,
+    /// Index in its group.
+    pub worker: u32,
+    /// Name of its job.
+    pub job: String,
+    /// Clone of its job.
+    pub clone: u32,
+    /// Reported together with others of this number.
+    pub report_group: u32,
+    /// What carried out the I/O, in words (`io_uring, registered buffers and files`).
+    pub engine: String,
+    /// How it ended.
+    pub state: State,
+    /// Why, where it failed.
+    pub error: Option<String>,
+    /// Measured window, since the group's start.
+    pub window_start_ns: Nanos,
+    /// Measured window, since the group's start.
+    pub window_end_ns: Nanos,
+    /// When the thread had drained all that was in flight, since the group's start.
+    pub drained_ns: Nanos,
+    /// Operations that finished after the window and are counted nowhere else.
+    pub drained_operations: u64,
+    /// By kind: only kinds in the plan.
+    pub operations: BTreeMap<String, KindOutcome>,
+    /// CPU time of the worker's thread in its window.
+    pub cpu: CpuTime,
+    /// Operations in flight just after a submission: how often at most 1, 2, 4, … (key is the upper bound, `>=64` last).
+    pub depth_levels: BTreeMap<String, u64>,
+    /// Connections that were made anew (NFS).
+    pub reconnects: u64,
+    /// What a reader must know about the figures (`payload_discarded`, …).
+    pub labels: Vec<String>,
+    /// One per interval, ramp included.
+    pub intervals: Vec<IntervalOutcome>,
+}
+
+/// CPU time and switches of a thread.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+pub struct CpuTime {
+    /// In user mode.
+    pub user_ns: Nanos,
+    /// In the kernel.
+    pub system_ns: Nanos,
+    /// Voluntary and involuntary context switches.
+    pub context_switches: u64,
+}
+
+/// One kind of operation in the measured window.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct KindOutcome {
+    /// Completed operations.
+    pub operations: u64,
+    /// Bytes they moved.
+    pub bytes: u64,
+    /// Operations that failed.
+    pub errors: u64,
+    /// Operations that moved fewer bytes than asked.
+    pub short: u64,
+    /// Submit to done.
+    pub service: LatencyOutcome,
+    /// Due to done, under a rate; `null` in a closed loop, where the two are the same.
+    pub response: Option<LatencyOutcome>,
+}
+
+/// A latency distribution.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct LatencyOutcome {
+    /// Values recorded.
+    pub count: u64,
+    /// Smallest, exact.
+    pub min_ns: Nanos,
+    /// Largest, exact.
+    pub max_ns: Nanos,
+    /// Mean, exact.
+    pub mean_ns: f64,
+    /// Standard deviation of the population.
+    pub stddev_ns: f64,
+    /// The histogram: HdrHistogram V2 with DEFLATE, base64; three significant digits.
+    pub histogram: String,
+}
+
+/// One worker in one interval.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct IntervalOutcome {
+    /// Number of the interval since the group's start; interval k is [k, k+1) × `interval_ns`.
+    pub index: u64,
+    /// Whether it belongs to the ramp (an interval that straddles the ramp's end is split in two records).
+    pub ramp: bool,
+    /// Since the group's start.
+    pub start_ns: Nanos,
+    /// Since the group's start.
+    pub end_ns: Nanos,
+    /// By kind: only kinds that completed something or failed.
+    pub operations: BTreeMap<String, IntervalKind>,
+}
+
+/// One kind in one interval.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub struct IntervalKind {
+    /// Completed operations.
+    pub operations: u64,
+    /// Bytes they moved.
+    pub bytes: u64,
+    /// Operations that failed.
+    pub errors: u64,
+    /// Mean service latency.
+    pub mean_ns: f64,
+    /// Median service latency.
+    pub p50_ns: Nanos,
+    /// 99th percentile of the service latency.
+    pub p99_ns: Nanos,
+    /// Largest service latency, exact.
+    pub max_ns: Nanos,
+}
+
+/// What runs now, over all workers: for a live view.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Live {
+    /// `layout`, `prepare`, `ramp`, `run`, `done`.
+    pub phase: String,
+    /// Index of the running group.
+    pub group: u32,
+    /// Since the group's start (since the run's start during layout).
+    pub elapsed_ns: Nanos,
+    /// Bytes written by the layout so far.
+    pub layout_bytes: u64,
+    /// Bytes the layout will write, as far as known.
+    pub layout_bytes_total: u64,
+    /// Number of the newest interval that all running workers have closed, from 1; 0 before the first.
+    pub intervals: u64,
+    /// That interval, merged over workers, by kind.
+    pub operations: BTreeMap<String, IntervalKind>,
+}

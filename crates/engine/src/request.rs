@@ -1,0 +1,118 @@
+//! The two verbs between the worker loop and an engine, and what they speak about.
+
+use std::alloc::{Layout as MemoryLayout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::sync::Arc;
+
+use iocurve_meter::Nanos;
+
+use crate::error::EngineError;
+use crate::plan::OperationKind;
+
+/// One operation to carry out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Request {
+    /// Number of the buffer and of the place in flight, below the worker's depth; free again once completed.
+    pub slot: u32,
+    /// What to do.
+    pub kind: OperationKind,
+    /// Index into the worker's files.
+    pub file: u32,
+    /// Where in the file.
+    pub offset: u64,
+    /// How many bytes.
+    pub length: u32,
+}
+
+/// One operation that finished.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Completion {
+    /// Slot of the request.
+    pub slot: u32,
+    /// Bytes moved, or a negated `errno`.
+    pub result: i64,
+}
+
+/// Carries out I/O. The worker loop does the pacing and the accounting.
+pub trait Engine {
+    /// Whether `submit` does the whole operation before it returns; the loop then stamps each one by itself.
+    const SYNCHRONOUS: bool = false;
+
+    /// Hands over one request. It may finish now or later; `reap` reports it either way.
+    /// An error ends the worker; an operation that fails is a `Completion` with a negative result.
+    fn submit(&mut self, request: Request) -> Result<(), EngineError>;
+
+    /// Sends what was handed over, then waits for `min` completions or until `deadline` (worker clock), and appends
+    /// what has finished to `done`. With `min` 0 it does not wait. May return early with fewer (even none).
+    fn reap(&mut self, min: usize, deadline: Nanos, done: &mut Vec<Completion>) -> Result<(), EngineError>;
+
+    /// What carries out the I/O, in words, for the result.
+    fn describe(&self) -> String;
+
+    /// What a reader must know about figures from this engine, for the result.
+    fn labels(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Connections that were made anew.
+    fn reconnects(&self) -> u64 {
+        0
+    }
+}
+
+/// A worker's I/O memory: one buffer per slot, in one allocation that is page-aligned.
+///
+/// The loop fills a buffer before it submits a write and leaves it alone until the completion; an engine touches it in between.
+#[derive(Debug)]
+pub struct Buffers {
+    base: *mut u8,
+    stride: usize,
+    count: usize,
+}
+
+// SAFETY: plain memory; who may touch a slot when is the protocol between loop and engine, which are one thread.
+unsafe impl Send for Buffers {}
+unsafe impl Sync for Buffers {}
+
+impl Buffers {
+    const ALIGN: usize = 4096;
+
+    /// `count` buffers of at least `bytes` each, zeroed, every one aligned to a page.
+    pub fn new(count: usize, bytes: usize) -> Arc<Self> {
+        let stride = bytes.max(1).next_multiple_of(Self::ALIGN);
+        let layout = Self::layout(stride, count);
+        // SAFETY: the layout is not zero-sized.
+        let base = unsafe { alloc_zeroed(layout) };
+        if base.is_null() {
+            handle_alloc_error(layout);
+        }
+        Arc::new(Self { base, stride, count })
+    }
+
+    fn layout(stride: usize, count: usize) -> MemoryLayout {
+        MemoryLayout::from_size_align(stride * count.max(1), Self::ALIGN).expect("buffer memory fits the address space")
+    }
+
+    /// Start of a slot's buffer.
+    pub fn slot(&self, slot: u32) -> *mut u8 {
+        assert!((slot as usize) < self.count);
+        // SAFETY: inside the allocation, by the check above.
+        unsafe { self.base.add(slot as usize * self.stride) }
+    }
+
+    /// Bytes from one slot to the next.
+    pub fn stride(&self) -> usize {
+        self.stride
+    }
+
+    /// Number of slots.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+}
+
+impl Drop for Buffers {
+    fn drop(&mut self) {
+        // SAFETY: allocated in `new` with the same layout.
+        unsafe { dealloc(self.base, Self::layout(self.stride, self.count)) }
+    }
+}

@@ -1,0 +1,1 @@
+"""iocurve measures how much I/O a volume carries, draws the curve, and says what limits it."""
