@@ -1,0 +1,150 @@
+use crate::{Nanos, SECOND};
+
+/// A token bucket with exact integer arithmetic: over any time the tokens given out are
+/// `burst + rate × time`, to the token.
+///
+/// It may go into debt: a cost larger than what is there is granted, later. So one bucket serves any
+/// size of request and callers are served in the order in which they ask.
+#[derive(Debug, Clone)]
+pub struct TokenBucket {
+    rate_per_s: u64,
+    /// Most tokens that can be saved up, in billionths of a token.
+    capacity: i128,
+    /// Tokens there at `updated`, in billionths of a token; negative is debt.
+    level: i128,
+    updated: Nanos,
+}
+
+impl TokenBucket {
+    /// A full bucket that gains `rate_per_s` tokens a second up to `burst`.
+    ///
+    /// # Panics
+    /// If the rate is 0: nothing could ever be granted.
+    pub fn new(rate_per_s: u64, burst: u64, now: Nanos) -> Self {
+        assert!(rate_per_s > 0, "a bucket needs a rate");
+        let capacity = i128::from(burst) * i128::from(SECOND);
+        Self { rate_per_s, capacity, level: capacity, updated: now }
+    }
+
+    /// Takes `cost` tokens and returns how long after `now` the caller may go ahead.
+    ///
+    /// `now` must not go back between calls; an earlier time counts as the latest one seen.
+    pub fn take(&mut self, now: Nanos, cost: u64) -> Nanos {
+        self.refill(now);
+        self.level -= i128::from(cost) * i128::from(SECOND);
+        let wait = self.wait();
+        // A caller that is late against this bucket's time waits from its own time.
+        wait + (self.updated - self.updated.min(now)) * u64::from(wait > 0)
+    }
+
+    /// Changes rate and burst from `now` on; what was saved up beyond the new burst is lost, debt stays.
+    ///
+    /// # Panics
+    /// If the rate is 0.
+    pub fn set_rate(&mut self, rate_per_s: u64, burst: u64, now: Nanos) {
+        assert!(rate_per_s > 0, "a bucket needs a rate");
+        self.refill(now);
+        self.rate_per_s = rate_per_s;
+        self.capacity = i128::from(burst) * i128::from(SECOND);
+        self.level = self.level.min(self.capacity);
+    }
+
+    /// Whole tokens there at `now`; negative is debt.
+    pub fn level(&self, now: Nanos) -> i64 {
+        let mut at = self.clone();
+        at.refill(now);
+        at.level.div_euclid(i128::from(SECOND)) as i64
+    }
+
+    /// Tokens gained a second.
+    pub fn rate_per_s(&self) -> u64 {
+        self.rate_per_s
+    }
+
+    fn refill(&mut self, now: Nanos) {
+        let elapsed = now.saturating_sub(self.updated);
+        self.updated = self.updated.max(now);
+        self.level = self.capacity.min(self.level + i128::from(elapsed) * i128::from(self.rate_per_s));
+    }
+
+    fn wait(&self) -> Nanos {
+        let debt = (-self.level).max(0);
+        let rate = i128::from(self.rate_per_s);
+        ((debt + rate - 1) / rate) as Nanos
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn grants_the_burst_at_once_and_then_one_token_per_period() {
+        let mut bucket = TokenBucket::new(1000, 3, 0);
+        let waits: Vec<Nanos> = (0..5).map(|_| bucket.take(0, 1)).collect();
+        assert_eq!(waits, [0, 0, 0, 1_000_000, 2_000_000]);
+    }
+
+    #[test]
+    fn rounds_a_wait_up_never_down() {
+        let mut bucket = TokenBucket::new(3, 0, 0);
+        assert_eq!(bucket.take(0, 1), 333_333_334);
+        assert_eq!(bucket.take(0, 1), 666_666_667);
+        assert_eq!(bucket.take(0, 1), 1_000_000_000);
+    }
+
+    #[test]
+    fn saves_up_no_more_than_the_burst() {
+        let mut bucket = TokenBucket::new(10, 2, 0);
+        bucket.take(0, 2);
+        assert_eq!(bucket.level(100 * SECOND), 2);
+        assert_eq!(bucket.take(100 * SECOND, 3), 100_000_000);
+    }
+
+    #[test]
+    fn a_new_rate_counts_from_its_moment() {
+        let mut bucket = TokenBucket::new(1000, 0, 0);
+        assert_eq!(bucket.take(0, 1000), SECOND);
+        bucket.set_rate(2000, 0, SECOND / 2);
+        // 500 tokens of debt are left, and 1,000 more are asked for, at 2,000 a second.
+        assert_eq!(bucket.take(SECOND / 2, 1000), 750_000_000);
+    }
+
+    #[test]
+    fn a_caller_with_an_older_time_waits_until_the_same_moment() {
+        let mut bucket = TokenBucket::new(1000, 0, 0);
+        bucket.take(5_000_000, 5);
+        // The five are granted at 10 ms, the one after them at 11 ms.
+        assert_eq!(bucket.take(4_000_000, 1), 7_000_000);
+    }
+
+    proptest! {
+        /// Whoever asks, whenever, for whatever: no window holds more than burst + rate × time.
+        #[test]
+        fn never_grants_more_than_its_rate(
+            rate in 1u64..2_000_000_000, burst in 0u64..1_000_000,
+            asks in prop::collection::vec((0u64..50_000_000, 1u64..2_000_000), 1..200),
+        ) {
+            let mut bucket = TokenBucket::new(rate, burst, 0);
+            let (mut now, mut given) = (0, 0u128);
+            for (gap, cost) in asks {
+                now += gap;
+                let granted_at = now + bucket.take(now, cost);
+                given += u128::from(cost);
+                let allowed = u128::from(burst) * u128::from(SECOND) + u128::from(granted_at) * u128::from(rate);
+                prop_assert!(given * u128::from(SECOND) <= allowed);
+            }
+        }
+
+        /// Asked without a pause it gives exactly its rate: the last grant is due at ceil(total / rate).
+        #[test]
+        fn gives_exactly_its_rate(rate in 1u64..2_000_000_000, costs in prop::collection::vec(1u64..2_000_000, 1..200)) {
+            let mut bucket = TokenBucket::new(rate, 0, 0);
+            let last = costs.iter().map(|&cost| bucket.take(0, cost)).last().unwrap();
+            let total: u128 = costs.iter().map(|&c| u128::from(c)).sum();
+            prop_assert_eq!(u128::from(last), (total * u128::from(SECOND)).div_ceil(u128::from(rate)));
+        }
+    }
+}
