@@ -1,4 +1,4 @@
-//! What was measured: the document the engine hands back. `python/iocurve/result.py` reads it.
+//! What was measured: the document the engine hands back. `python/iocurve/outcome.py` mirrors it.
 
 use std::collections::BTreeMap;
 
