@@ -1,0 +1,81 @@
+"""What can go wrong, as one shallow tree.
+
+::
+
+    IocurveError            everything that iocurve says about itself
+    ├── DialectError        a job file or command line has mistakes (all of them, with their places)
+    ├── PlanError           a well-written job cannot be run here (all reasons)
+    ├── TargetError         what is to be measured cannot be reached, read or written
+    └── RunError            a run ended before its time
+
+``str(error)`` is meant for people: what is wrong, where, and what to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+class IocurveError(Exception):
+    """Base of all: its text is for people and needs no stack trace."""
+
+
+@dataclass(frozen=True)
+class Where:
+    """A place in what a person wrote."""
+
+    source: str
+    """File name, or ``command line``."""
+    line: int
+    """From 1; for a command line the number of the argument."""
+    column: int = 1
+    """From 1, in characters."""
+    option: str | None = None
+    """The option as it was written."""
+
+    def __str__(self) -> str:
+        if self.source == COMMAND_LINE:
+            return f"{COMMAND_LINE}, argument {self.line}"
+        return f"{self.source}:{self.line}:{self.column}"
+
+
+COMMAND_LINE = "command line"
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """One thing that is wrong."""
+
+    text: str
+    """What is wrong."""
+    where: Where | None = None
+    hint: str | None = None
+    """What would be right."""
+
+    def __str__(self) -> str:
+        place = f"{self.where}: " if self.where else ""
+        hint = f" ({self.hint})" if self.hint else ""
+        return f"{place}{self.text}{hint}"
+
+
+class _Mistakes(IocurveError):
+    def __init__(self, mistakes: Sequence[Mistake]) -> None:
+        self.mistakes = tuple(mistakes)
+        super().__init__("\n".join(map(str, self.mistakes)))
+
+
+class DialectError(_Mistakes):
+    """A job file or a command line is wrong; ``mistakes`` lists everything that is."""
+
+
+class PlanError(_Mistakes):
+    """A job cannot be run on this machine as it is written; ``mistakes`` lists all reasons."""
+
+
+class TargetError(IocurveError):
+    """What is to be measured cannot be reached, read or written."""
+
+
+class RunError(IocurveError):
+    """A run ended before its time."""

@@ -1,0 +1,94 @@
+"""Quantities as people write and read them. Sizes are bytes, times are nanoseconds.
+
+What is written to iocurve itself has the standard meaning (IEC: KiB = 1024, kB = 1000; bare K, M, G, T = 1024).
+Dialects have rules of their own, in their own modules.
+"""
+
+from __future__ import annotations
+
+import re
+
+KIB, MIB, GIB, TIB = 1 << 10, 1 << 20, 1 << 30, 1 << 40
+MICROSECOND_NS, MILLISECOND_NS, SECOND_NS = 1_000, 1_000_000, 1_000_000_000
+
+_BYTES = {"": 1, "b": 1}
+for _power, _letter in enumerate("kmgtp", start=1):
+    _BYTES |= {_letter: 1024**_power, f"{_letter}ib": 1024**_power, f"{_letter}b": 1000**_power}
+
+_TIMES_NS = {
+    "ns": 1,
+    "us": MICROSECOND_NS,
+    "µs": MICROSECOND_NS,
+    "ms": MILLISECOND_NS,
+    "s": SECOND_NS,
+    "": SECOND_NS,
+    "m": 60 * SECOND_NS,
+    "min": 60 * SECOND_NS,
+    "h": 3600 * SECOND_NS,
+    "d": 86_400 * SECOND_NS,
+}
+_QUANTITY = re.compile(r"\s*(\d{1,15}(?:\.\d{1,9})?)\s*([a-zµ]*)\s*\Z", re.ASCII | re.IGNORECASE)
+
+
+def parse_bytes(text: str) -> int:
+    """``4TiB``, ``64k``, ``1.5 GB`` as bytes. Raises ``ValueError`` with a text for people."""
+    return _parse(text, _BYTES, "a size such as 64KiB, 4G or 1.5TiB")
+
+
+def parse_time_ns(text: str) -> int:
+    """``250us``, ``2ms``, ``30``, ``10m`` as nanoseconds; bare numbers are seconds. Raises ``ValueError``."""
+    return _parse(text, _TIMES_NS, "a time such as 250us, 2ms, 30s or 10m")
+
+
+def format_bytes(size: int) -> str:
+    """In the largest binary unit, with three significant digits: ``4 KiB``, ``1.46 TiB``."""
+    unit, scaled = "B", float(size)
+    for larger in ("KiB", "MiB", "GiB", "TiB", "PiB"):
+        if scaled < 1024:
+            break
+        unit, scaled = larger, scaled / 1024
+    return f"{_three_digits(scaled)} {unit}"
+
+
+def format_count(count: float) -> str:
+    """With thousands and millions shortened: ``950``, ``12.8k``, ``1.05M``."""
+    unit, scaled = "", float(count)
+    for larger in ("k", "M", "G", "T"):
+        if scaled < 1000:
+            break
+        unit, scaled = larger, scaled / 1000
+    return f"{_three_digits(scaled)}{unit}"
+
+
+def format_latency(nanoseconds: float) -> str:
+    """In the unit that reads best: ``640 ns``, ``12.5 µs``, ``1.2 ms``, ``3 s``."""
+    for unit, size in (("ns", 1), ("µs", MICROSECOND_NS), ("ms", MILLISECOND_NS)):
+        if nanoseconds < size * 1000:
+            return f"{_three_digits(nanoseconds / size)} {unit}"
+    return f"{_three_digits(nanoseconds / SECOND_NS)} s"
+
+
+def format_duration(nanoseconds: int) -> str:
+    """As a clock would say it: ``1.5 s``, ``30 s``, ``35 min``, ``1 h 5 min``."""
+    if nanoseconds < SECOND_NS:
+        return format_latency(nanoseconds)
+    if nanoseconds < 60 * SECOND_NS:
+        return f"{_three_digits(nanoseconds / SECOND_NS)} s"
+    seconds = round(nanoseconds / SECOND_NS)
+    parts = ((seconds // 3600, "h"), (seconds // 60 % 60, "min"), (seconds % 60, "s"))
+    return " ".join(f"{count} {unit}" for count, unit in parts if count)
+
+
+def _parse(text: str, units: dict[str, int], expected: str) -> int:
+    found = _QUANTITY.match(text)
+    if found is None or found[2].lower() not in units:
+        raise ValueError(f"'{text}' is not {expected}")
+    whole, _, fraction = found[1].partition(".")
+    numerator = int(whole + fraction) * units[found[2].lower()]
+    return numerator // 10 ** len(fraction)
+
+
+def _three_digits(value: float) -> str:
+    digits = 2 if value < 10 else 1 if value < 100 else 0
+    text = f"{value:.{digits}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
