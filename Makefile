@@ -1,0 +1,95 @@
+# What a developer can do here: `make` lists it.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+REPORT := iocurve-report
+
+NATIVE_SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find crates -name '*.rs' -o -name Cargo.toml)
+
+# clippy and the build of the bindings ask this interpreter, not whichever python3 comes first.
+export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
+# The build looks for maturin on the path.
+export PATH := $(CURDIR)/$(BIN):$(PATH)
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+# Every step uses all cores by itself; two at once would only mix their output.
+.NOTPARALLEL:
+.DELETE_ON_ERROR:
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: $(VENV)/.installed ## leave a working iocurve in .venv/bin
+
+.PHONY: demo
+demo: build ## serve the embedded NFS volume, measure it, write the report
+	$(BIN)/iocurve envelope --out $(REPORT)
+	@echo
+	@echo "The report is $(CURDIR)/$(REPORT)/report.html (open it in a browser); its data is result.json beside it."
+
+.PHONY: test
+test: check test-rust test-python ## build, check formatting, lints and types, run every test
+
+.PHONY: check
+check: build ## formatting, lints and types of both languages
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --locked -- -D warnings
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/mypy
+
+# The bindings are left out: as an extension module they link to no Python, so a test binary of theirs would not
+# either. The Python tests cover them.
+.PHONY: test-rust
+test-rust: ## the tests of the crates
+	cargo test --workspace --exclude iocurve-py --locked --quiet
+
+.PHONY: test-python
+test-python: build ## the tests of the whole path, from plan to result, and against real peers
+	$(BIN)/pytest
+
+.PHONY: bench
+bench: build ## measure iocurve beside its peers; results go to bench/results
+	$(BIN)/python -m bench
+
+.PHONY: format
+format: build ## format both languages and apply the fixes that are safe
+	cargo fmt --all
+	$(BIN)/ruff format
+	$(BIN)/ruff check --fix
+
+.PHONY: lock
+lock: build ## take the newest versions that Cargo.toml and pyproject.toml allow into the lock files
+	cargo update
+	$(BIN)/pip install --quiet 'uv>=0.9'
+	$(BIN)/uv pip compile --upgrade --universal --python-version 3.11 --generate-hashes --no-header --quiet \
+	    --group dev pyproject.toml --output-file requirements.lock
+
+.PHONY: clean
+clean: ## remove what was built, the virtual environment too
+	rm -rf target $(VENV) $(REPORT) dist python/iocurve/_native.*.so
+
+# An editable install: a change in python/ counts at once, a change in crates/ at the next `make build`.
+$(VENV)/.installed: $(VENV)/.dependencies $(NATIVE_SOURCES)
+	@cargo --version | awk -F '[ .]' '{ exit !($$2 > 1 || $$3 >= 88) } END { exit !NR }' || { \
+	    echo "iocurve needs cargo 1.88 or newer, with rustfmt and clippy for the tests: https://rustup.rs" >&2; exit 1; }
+	MATURIN_PEP517_ARGS=--locked $(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/.dependencies: requirements.lock | $(VENV)/.created
+	$(BIN)/pip install --quiet --require-hashes --requirement requirements.lock
+	@touch $@
+
+# Debian ships venv without pip unless python3-venv is installed; the machine's own pip can then put one in.
+$(VENV)/.created:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	    echo "iocurve needs Python 3.11 or newer; choose one with: make PYTHON=python3.12" >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV) >/dev/null 2>&1 || { \
+	    $(PYTHON) -m venv --clear --without-pip $(VENV) && \
+	    $(PYTHON) -m pip --python $(BIN)/python install --quiet pip; } || { \
+	    echo "No virtual environment could be made; install pip and venv: apt-get install python3-pip python3-venv" >&2; \
+	    exit 1; }
+	@touch $@

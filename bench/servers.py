@@ -1,0 +1,78 @@
+"""NFS servers on loopback: the embedded volume and nfs-ganesha, each for the length of a ``with`` block."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+IOCURVE = Path(sys.executable).with_name("iocurve")
+RIG = Path(__file__).parents[1] / "tests" / "rig"
+STOP_TIMEOUT_SECONDS = 30
+
+
+@dataclass(frozen=True)
+class Server:
+    """An NFSv3 server that answers on loopback."""
+
+    pid: int
+    port: int
+    mount_port: int
+    export: str
+
+    @property
+    def url(self) -> str:
+        """As libnfs writes it; ``timeo`` (tenths of a second) bounds its wait for an answer to UMNT."""
+        return f"nfs://127.0.0.1{self.export}?nfsport={self.port}&mountport={self.mount_port}&timeo=100"
+
+
+@contextmanager
+def volume(*options: str, prefix: Sequence[str] = ()) -> Iterator[Server]:
+    """``iocurve volume`` on a free port; ``prefix`` comes before the command (``taskset …``)."""
+    process = subprocess.Popen(
+        [*prefix, IOCURVE, "volume", "--port", "0", *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    try:
+        yield _announced_server(process)
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=STOP_TIMEOUT_SECONDS)
+
+
+def _announced_server(process: subprocess.Popen[str]) -> Server:
+    assert process.stdout is not None
+    printed = ""
+    for line in process.stdout:
+        printed += line
+        if url := re.search(r"nfs://127\.0\.0\.1:(\d+)(/[\w./-]*)", line):
+            return Server(pid=process.pid, port=int(url[1]), mount_port=int(url[1]), export=url[2])
+    raise RuntimeError(f"the volume ended without printing its URL:\n{printed}")
+
+
+@contextmanager
+def ganesha(kind: Literal["mem", "vfs"], directory: Path, prefix: Sequence[str] = ()) -> Iterator[Server]:
+    """nfs-ganesha: ``mem`` is fastest and keeps only 2 MiB of a file, ``vfs`` serves ``directory``. Needs root."""
+    started = subprocess.run(
+        [*prefix, RIG / "ganesha", "start", kind, directory],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    pid = re.search(r"ganesha up, pid (\d+)", started.stdout)
+    if pid is None:
+        raise RuntimeError(f"nfs-ganesha did not start:\n{started.stdout}")
+    try:
+        yield Server(pid=int(pid[1]), port=20490, mount_port=20491, export=f"/{kind}")
+    finally:
+        subprocess.run([RIG / "ganesha", "stop"], stdout=subprocess.DEVNULL, timeout=60, check=True)
