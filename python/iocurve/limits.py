@@ -1,0 +1,138 @@
+"""What limited a run: the nearest of the known limits, named, with the figure it was reached at.
+
+A limit is only named where the measurement shows it. Which one it is decides what to do next; ``advice`` says what.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from iocurve.plan import OperationPlan, Plan
+from iocurve.result import Note, Point, Result, TargetFacts
+from iocurve.summary import MIB, SECOND_NS, Summary
+
+TOLERANCE = 0.02
+"""How near to a limit counts as at it; published results lie 1 to 2 % around theirs."""
+BUSY = 0.95
+"""Share of a processor from which on it counts as used up."""
+IN_FLIGHT = 0.9
+"""Share of the requested depth that is in flight when nothing but the depth holds the load back."""
+GROWTH = 0.05
+"""Less gain than this from one step of depth to the next is none."""
+
+TIB = 1 << 40
+
+
+def limit_of(point: Point, target: TargetFacts) -> Note | None:
+    """What limited one point; None where nothing was measured or no known limit was reached."""
+    summary = point.summary()
+    if not summary.operations:
+        return None
+    return (
+        _volume_limit(summary, target)
+        or _rate_limit(point.plan, summary)
+        or _machine_limit(point)
+        or _generator_limit(summary)
+        or _depth_limit(summary)
+    )
+
+
+def knee(points: Iterable[Point]) -> Point | None:
+    """Of a depth series, the point from which on more depth gives no more IOPS; None while they still grow."""
+    series = sorted(points, key=lambda point: float(point.axes["depth"]))
+    iops = [point.summary().iops for point in series]
+    for index, point in enumerate(series[:-1]):
+        if max(iops[index + 1 :]) < iops[index] * (1 + GROWTH):
+            return point
+    return None
+
+
+def advice(result: Result, limits: Iterable[Note]) -> list[str]:
+    """What to do next to get past the limits that were named, each step once."""
+    steps = (_step(code, result.target) for code in dict.fromkeys(limit.code for limit in limits))
+    return [step for step in steps if step]
+
+
+def volume_description(target: TargetFacts) -> str:
+    """What the volume's limit comes from: ``ultra, 4 TiB``; empty where that is not known."""
+    quota = f"{target.quota_bytes / TIB:g} TiB" if target.quota_bytes else None
+    return ", ".join(part for part in (target.service_level, quota) if part)
+
+
+def _volume_limit(summary: Summary, target: TargetFacts) -> Note | None:
+    described = volume_description(target)
+    origin = f" ({described})" if described else ""
+    throughput, iops = target.throughput_bytes_per_s, target.iops
+    if throughput and summary.bytes_per_s >= throughput * (1 - TOLERANCE):
+        text = f"at the volume's limit of {throughput / MIB:,.5g} MiB/s{origin}"
+        return Note(code="volume_throughput", text=text + _excess(summary.bytes_per_s, throughput))
+    if iops and summary.iops >= iops * (1 - TOLERANCE):
+        return Note(
+            code="volume_iops", text=f"at the volume's limit of {iops:,} IOPS{origin}{_excess(summary.iops, iops)}"
+        )
+    return None
+
+
+def _excess(measured: float, limit: float) -> str:
+    """A volume that carries more than its limit has given a burst, which a longer run would use up."""
+    above = measured / limit - 1
+    return f", {above:.0%} above it: a burst allowance is part of this figure" if above > TOLERANCE else ""
+
+
+def _rate_limit(plan: Plan, summary: Summary) -> Note | None:
+    operations = [operation for group in plan.groups for worker in group.workers for operation in worker.operations]
+    # With an operation that is not paced, no rate bounds the whole.
+    if len(plan.groups) > 1 or not all(operation.rate for operation in operations):
+        return None
+    asked = sum(map(_asked_iops, operations))
+    if summary.iops < asked * (1 - TOLERANCE):
+        return None
+    return Note(code="rate", text=f"at the rate asked for, {asked:,.6g} IOPS")
+
+
+def _asked_iops(operation: OperationPlan) -> float:
+    rate = operation.rate
+    if rate is None:
+        return 0.0
+    per_s = rate.count * SECOND_NS / rate.per_ns
+    return per_s if rate.unit == "operations" else per_s / operation.block_bytes
+
+
+def _machine_limit(point: Point) -> Note | None:
+    machine = point.machine
+    if machine is None or machine.busy_share < BUSY:
+        return None
+    processors = f"all {machine.cpus} processors" if machine.cpus > 1 else "the processor"
+    return Note(code="machine", text=f"{processors} of this machine {machine.busy_share:.0%} busy")
+
+
+def _generator_limit(summary: Summary) -> Note | None:
+    if summary.cpu_share_max < BUSY:
+        return None
+    return Note(code="generator", text=f"a worker's thread {summary.cpu_share_max:.0%} busy: the load, not the volume")
+
+
+def _depth_limit(summary: Summary) -> Note | None:
+    if summary.paced or summary.concurrency_achieved < summary.depth_requested * IN_FLIGHT:
+        return None
+    depth = f"{summary.depth_requested:.6g}"
+    operations = "the one operation" if depth == "1" else f"all {depth} operations"
+    return Note(code="depth", text=f"{operations} of the depth in flight all the time: latency sets the rate")
+
+
+def _step(code: str, target: TargetFacts) -> str | None:
+    steps = {
+        "volume_throughput": f"For more throughput, raise {_throughput_lever(target)}.",
+        "volume_iops": "For more IOPS, raise the volume's IOPS limit.",
+        "machine": "The machine is used up: for more, make the load on another machine or on more of them.",
+        "generator": "The load's own thread is used up: for more, use more jobs, each a thread.",
+        "depth": "Where the depth is the limit, a greater depth, more jobs or more connections may give more.",
+    }
+    return steps.get(code)
+
+
+def _throughput_lever(target: TargetFacts) -> str:
+    if target.quota_bytes and target.throughput_bytes_per_s:
+        per_tib = target.throughput_bytes_per_s / MIB / (target.quota_bytes / TIB)
+        return f"the quota (each TiB more gives {per_tib:,.4g} MiB/s at this level) or the service level"
+    return "the volume's throughput limit"
