@@ -6,7 +6,8 @@
     ├── DialectError        a job file or command line has mistakes (all of them, with their places)
     ├── PlanError           a well-written job cannot be run here (all reasons)
     ├── TargetError         what is to be measured cannot be reached, read or written
-    └── RunError            a run ended before its time
+    ├── RunError            a run ended before its time
+    └── ResultError         a result cannot be read
 
 ``str(error)`` is meant for people: what is wrong, where, and what to do.
 """
@@ -79,3 +80,7 @@ class TargetError(IocurveError):
 
 class RunError(IocurveError):
     """A run ended before its time."""
+
+
+class ResultError(IocurveError):
+    """A result cannot be read: it is missing, not ours, cut short, or of a newer version."""

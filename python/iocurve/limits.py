@@ -9,7 +9,8 @@ from collections.abc import Iterable
 
 from iocurve.plan import OperationPlan, Plan
 from iocurve.result import Note, Point, Result, TargetFacts
-from iocurve.summary import MIB, SECOND_NS, Summary
+from iocurve.summary import Summary
+from iocurve.units import MIB, SECOND_NS, TIB
 
 TOLERANCE = 0.02
 """How near to a limit counts as at it; published results lie 1 to 2 % around theirs."""
@@ -19,8 +20,6 @@ IN_FLIGHT = 0.9
 """Share of the requested depth that is in flight when nothing but the depth holds the load back."""
 GROWTH = 0.05
 """Less gain than this from one step of depth to the next is none."""
-
-TIB = 1 << 40
 
 
 def limit_of(point: Point, target: TargetFacts) -> Note | None:

@@ -16,16 +16,14 @@ from typing import Any, Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, ValidationError
 
+from iocurve.errors import ResultError
 from iocurve.outcome import Outcome, State, WorkerOutcome
 from iocurve.plan import Plan
-from iocurve.summary import SECOND_NS, Latency, SeriesInterval, Summary, Totals, series, summarise
+from iocurve.summary import Latency, SeriesInterval, Summary, Totals, series, summarise
+from iocurve.units import SECOND_NS
 
 SCHEMA_VERSION = 1
 Axis = int | float | str
-
-
-class ResultError(Exception):
-    """A result that cannot be read; the text says which file, what is wrong with it, and what to do."""
 
 
 class _Model(BaseModel):

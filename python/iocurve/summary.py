@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from iocurve import plan as planned
 from iocurve._native import Histogram
 from iocurve.outcome import IntervalKind, IntervalOutcome, LatencyOutcome, State, WorkerOutcome
+from iocurve.units import MIB, SECOND_NS
 
-MIB = 1 << 20
-SECOND_NS = 1_000_000_000
 PERCENTILES = (50.0, 90.0, 95.0, 99.0, 99.9, 99.99)
 """What tables and records list; any other can be asked of ``Latency.percentile``."""
 
