@@ -5,10 +5,10 @@ A limit is only named where the measurement shows it. Which one it is decides wh
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from iocurve.plan import OperationPlan, Plan
-from iocurve.result import Note, Point, Result, TargetFacts
+from iocurve.result import Axis, Note, Point, Result, TargetFacts
 from iocurve.summary import Summary
 from iocurve.units import MIB, SECOND_NS, TIB
 
@@ -22,8 +22,18 @@ GROWTH = 0.05
 """Less gain than this from one step of depth to the next is none."""
 
 
+def limits_of(result: Result) -> list[Note | None]:
+    """What limited each point, in the order of the points, seen beside its neighbours in a depth series."""
+    saturated = {id(point): note for series in depth_series(result.points) for point, note in _saturated(series)}
+    limits = [limit_of(point, result.target) for point in result.points]
+    return [
+        saturated.get(id(point), limit) if limit and limit.code == "depth" else limit
+        for point, limit in zip(result.points, limits, strict=True)
+    ]
+
+
 def limit_of(point: Point, target: TargetFacts) -> Note | None:
-    """What limited one point; None where nothing was measured or no known limit was reached."""
+    """What limited one point, seen by itself; None where nothing was measured or no known limit was reached."""
     summary = point.summary()
     if not summary.operations:
         return None
@@ -36,9 +46,18 @@ def limit_of(point: Point, target: TargetFacts) -> Note | None:
     )
 
 
-def knee(points: Iterable[Point]) -> Point | None:
+def depth_series(points: Iterable[Point]) -> list[list[Point]]:
+    """Points that differ in nothing but their depth, by depth; only where there are several."""
+    series: dict[tuple[tuple[str, Axis], ...], list[Point]] = {}
+    for point in points:
+        if "depth" in point.axes:
+            others = (("family", point.family), *((key, value) for key, value in point.axes.items() if key != "depth"))
+            series.setdefault(others, []).append(point)
+    return [sorted(members, key=_depth) for members in series.values() if len(members) > 1]
+
+
+def knee(series: Sequence[Point]) -> Point | None:
     """Of a depth series, the point from which on more depth gives no more IOPS; None while they still grow."""
-    series = sorted(points, key=lambda point: float(point.axes["depth"]))
     iops = [point.summary().iops for point in series]
     for index, point in enumerate(series[:-1]):
         if max(iops[index + 1 :]) < iops[index] * (1 + GROWTH):
@@ -114,9 +133,22 @@ def _generator_limit(summary: Summary) -> Note | None:
 def _depth_limit(summary: Summary) -> Note | None:
     if summary.paced or summary.concurrency_achieved < summary.depth_requested * IN_FLIGHT:
         return None
-    depth = f"{summary.depth_requested:.6g}"
-    operations = "the one operation" if depth == "1" else f"all {depth} operations"
-    return Note(code="depth", text=f"{operations} of the depth in flight all the time: latency sets the rate")
+    return Note(
+        code="depth", text=f"the depth: {summary.depth_requested:.6g} in flight all the time, more may give more"
+    )
+
+
+def _saturated(series: Sequence[Point]) -> list[tuple[Point, Note]]:
+    """Points from the knee on: that their depth is used up says nothing, since more of it would not help."""
+    start = knee(series)
+    if start is None:
+        return []
+    note = Note(code="saturated", text=f"saturated from depth {start.axes['depth']} on: more depth adds latency only")
+    return [(point, note) for point in series[series.index(start) :]]
+
+
+def _depth(point: Point) -> float:
+    return float(point.axes["depth"])
 
 
 def _step(code: str, target: TargetFacts) -> str | None:
@@ -126,6 +158,7 @@ def _step(code: str, target: TargetFacts) -> str | None:
         "machine": "The machine is used up: for more, make the load on another machine or on more of them.",
         "generator": "The load's own thread is used up: for more, use more jobs, each a thread.",
         "depth": "Where the depth is the limit, a greater depth, more jobs or more connections may give more.",
+        "saturated": "Where more depth only adds latency, more connections (nconnect) or clients may still give more.",
     }
     return steps.get(code)
 

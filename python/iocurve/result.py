@@ -10,6 +10,7 @@ import json
 import os
 import tempfile
 from datetime import UTC, datetime
+from functools import cached_property
 from importlib.metadata import version as package_version
 from pathlib import Path
 from typing import Any, Literal
@@ -113,6 +114,10 @@ class Point(_Model):
 
     def summary(self) -> Summary:
         """All workers as one."""
+        return self._summary
+
+    @cached_property
+    def _summary(self) -> Summary:
         return summarise(self.name, self.plan, self.outcome.workers)
 
     def report_groups(self) -> list[Summary]:

@@ -1,0 +1,416 @@
+"""SYNTHETIC results: every figure is chosen or computed here, so that tests know exactly what must come out.
+
+Histograms are encoded by a writer of their own, from the format's description, and not by the code under test.
+"""
+
+from __future__ import annotations
+
+import base64
+import math
+import struct
+import zlib
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+
+from iocurve.outcome import (
+    CpuTime,
+    IntervalKind,
+    IntervalOutcome,
+    KindOutcome,
+    LatencyOutcome,
+    Outcome,
+    State,
+    WorkerOutcome,
+)
+from iocurve.plan import (
+    Access,
+    End,
+    FilePlan,
+    Group,
+    NfsEngine,
+    NfsMount,
+    NullEngine,
+    OperationPlan,
+    Payload,
+    Plan,
+    Random,
+    Rate,
+    Sequential,
+    Worker,
+)
+from iocurve.result import HostFacts, LayoutFacts, MachineUse, Note, Point, Result, TargetFacts
+from iocurve.units import KIB, MIB, SECOND_NS, TIB
+
+NAME = "SYNTHETIC, nothing was measured"
+Values = Mapping[int, int]
+"""Latencies in nanoseconds, and how many operations took that long."""
+
+HOST = HostFacts(
+    hostname="synthetic-host",
+    cpu_model="Imaginary CPU @ 3.00GHz",
+    cpus=2,
+    memory_bytes=24 << 30,
+    kernel="6.1.0-0-synthetic",
+    distribution="Debian GNU/Linux 12 (bookworm)",
+    tcp_congestion_control="cubic",
+    python="3.11.2",
+)
+VOLUME = TargetFacts(
+    kind="embedded_volume",
+    address="nfs://127.0.0.1:20490/vol",
+    service_level="ultra",
+    quota_bytes=4 * TIB,
+    throughput_bytes_per_s=512 * MIB,
+    store="memory",
+)
+
+
+# ---- one worker, to the last digit
+
+
+def encode_histogram(values: Values) -> str:
+    """HdrHistogram V2, DEFLATE, base64: bounds 1 ns to 1 h, three significant digits."""
+    counts: dict[int, int] = {}
+    for value, count in values.items():
+        counts[_bucket(value)] = counts.get(_bucket(value), 0) + count
+    payload = b"".join(_zigzag(number) for number in _runs(counts))
+    header = struct.pack(">iiiiqqd", 0x1C849313, len(payload), 0, 3, 1, 3600 * SECOND_NS, 1.0)
+    packed = zlib.compress(header + payload)
+    return base64.b64encode(struct.pack(">ii", 0x1C849314, len(packed)) + packed).decode("ascii")
+
+
+def _bucket(value: int) -> int:
+    """With three digits a bucket has 2048 steps, each further one 1024 of twice the width."""
+    power = max(0, value.bit_length() - 11)
+    return (power << 10) + (value >> power)
+
+
+def _runs(counts: Mapping[int, int]) -> Sequence[int]:
+    """Counts in order; a run of n empty ones is -n, a single one 0."""
+    runs, position = [], 0
+    for bucket in sorted(counts):
+        gap = bucket - position
+        runs += [-gap] if gap > 1 else [0] * gap
+        runs.append(counts[bucket])
+        position = bucket + 1
+    return runs
+
+
+def _zigzag(number: int) -> bytes:
+    """ZigZag LEB128; a ninth byte, which counts here never need, would be whole."""
+    rest, encoded = (number << 1) ^ (number >> 63), bytearray()
+    while rest >= 0x80:
+        encoded.append(rest & 0x7F | 0x80)
+        rest >>= 7
+    return bytes([*encoded, rest])
+
+
+def latency(values: Values) -> LatencyOutcome:
+    count = sum(values.values())
+    mean = math.fsum(value * number for value, number in values.items()) / count if count else 0.0
+    squares = math.fsum((value - mean) ** 2 * number for value, number in values.items())
+    return LatencyOutcome(
+        count=count,
+        min_ns=min(values, default=0),
+        max_ns=max(values, default=0),
+        mean_ns=mean,
+        stddev_ns=math.sqrt(squares / count) if count else 0.0,
+        histogram=encode_histogram(values),
+    )
+
+
+def kind(values: Values, block_bytes: int, *, response: Values | None = None, errors: int = 0) -> KindOutcome:
+    operations = sum(values.values())
+    return KindOutcome(
+        operations=operations,
+        bytes=operations * block_bytes,
+        errors=errors,
+        short=0,
+        service=latency(values),
+        response=latency(response) if response is not None else None,
+    )
+
+
+def interval(
+    index: int, start_ns: int, end_ns: int, operations: Mapping[str, int], block_bytes: int
+) -> IntervalOutcome:
+    return IntervalOutcome(
+        index=index,
+        ramp=False,
+        start_ns=start_ns,
+        end_ns=end_ns,
+        operations={
+            name: IntervalKind(
+                operations=count, bytes=count * block_bytes, errors=0, mean_ns=1e5, p50_ns=1, p99_ns=2, max_ns=3
+            )
+            for name, count in operations.items()
+        },
+    )
+
+
+def worker_outcome(
+    operations: Mapping[str, KindOutcome],
+    *,
+    number: int = 0,
+    group: int = 0,
+    job: str = "load",
+    window_ns: tuple[int, int] = (0, SECOND_NS),
+    intervals: Sequence[IntervalOutcome] = (),
+    cpu: CpuTime | None = None,
+    state: State = "finished",
+    error: str | None = None,
+    report_group: int = 0,
+    labels: tuple[str, ...] = (),
+    engine: str = "user-space NFSv3",
+) -> WorkerOutcome:
+    return WorkerOutcome(
+        group=group,
+        worker=number,
+        job=job,
+        clone=0,
+        report_group=report_group,
+        engine=engine,
+        state=state,
+        error=error,
+        window_start_ns=window_ns[0],
+        window_end_ns=window_ns[1],
+        drained_ns=window_ns[1],
+        drained_operations=0,
+        operations=dict(operations),
+        cpu=cpu or CpuTime(user_ns=0, system_ns=0, context_switches=0),
+        depth_levels={},
+        reconnects=0,
+        labels=labels,
+        intervals=tuple(intervals),
+    )
+
+
+def worker_plan(
+    operations: Sequence[tuple[str, int]] = (("read", 100),),
+    *,
+    job: str = "load",
+    block_bytes: int = 4 * KIB,
+    depth: int = 1,
+    nconnect: int | None = None,
+    access: Access | None = None,
+    rate: Rate | None = None,
+    runtime_ns: int = SECOND_NS,
+    report_group: int = 0,
+) -> Worker:
+    return Worker(
+        job=job,
+        clone=0,
+        report_group=report_group,
+        engine=NullEngine() if nconnect is None else NfsEngine(mount=_mount(nconnect)),
+        files=(FilePlan(path="iocurve.0", offset_bytes=0, bytes=256 * MIB, layout="fill", keep=False),),
+        file_select="round_robin",
+        operations=tuple(
+            OperationPlan.model_validate({"kind": name, "share": share, "block_bytes": block_bytes, "rate": rate})
+            for name, share in operations
+        ),
+        access=access or Random(cover="once", passes="fresh"),
+        depth=depth,
+        start_delay_ns=0,
+        ramp_ns=0,
+        end=End(runtime_ns=runtime_ns, bytes=None, operations=None),
+        seed=1,
+        payload=Payload(content="random", renew="scramble"),
+        cpu=None,
+    )
+
+
+def _mount(nconnect: int) -> NfsMount:
+    return NfsMount(
+        host="127.0.0.1",
+        port=20490,
+        mount_port=20490,
+        export="/vol",
+        version=3,
+        nconnect=nconnect,
+        uid=0,
+        gid=0,
+        durability="none",
+        timeout_ns=60 * SECOND_NS,
+        keep_payload=False,
+    )
+
+
+def plan(*groups: Sequence[Worker], name: str = NAME) -> Plan:
+    return Plan(name=name, interval_ns=SECOND_NS, groups=tuple(Group(workers=tuple(workers)) for workers in groups))
+
+
+def outcome(*workers: WorkerOutcome) -> Outcome:
+    order: list[State] = ["finished", "interrupted", "failed"]
+    return Outcome(state=max((worker.state for worker in workers), key=order.index), workers=workers)
+
+
+def result(
+    points: Sequence[Point], *, kind: str = "envelope", target: TargetFacts = VOLUME, notes: Sequence[Note] = ()
+) -> Result:
+    return Result(
+        iocurve="0.0.0",
+        kind=kind,
+        name=NAME,
+        created=datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC),
+        state="finished",
+        incomplete_reason=None,
+        host=HOST,
+        target=target,
+        null_ceiling_operations_per_s=20_000_000.0,
+        notes=tuple(notes),
+        points=tuple(points),
+    )
+
+
+# ---- whole runs, for the report
+
+
+def envelope() -> Result:
+    """Two mixes and a depth series on a volume of 512 MiB/s that is free below it."""
+    random_mix = [_mix_point("random-4k-mix", percent, 4 * KIB) for percent in (100, 75, 50, 25, 0)]
+    sequential_mix = [_mix_point("sequential-64k-mix", percent, 64 * KIB) for percent in (100, 75, 50, 25, 0)]
+    depths = [_depth_point(depth, nconnect) for nconnect in (1, 8) for depth in (1, 2, 4, 8, 16, 32, 64, 128)]
+    note = Note(code="payload_discarded", text="READ payload from 32 KiB up was discarded in the kernel, not copied.")
+    return result([*random_mix, *sequential_mix, *depths], notes=[note])
+
+
+def fio_run() -> Result:
+    """One point of two jobs, the second at a rate."""
+    workers = [
+        worker_plan([("read", 100)], job="reader", depth=32, runtime_ns=10 * SECOND_NS),
+        worker_plan(
+            [("write", 100)],
+            job="writer",
+            depth=16,
+            runtime_ns=10 * SECOND_NS,
+            rate=Rate(unit="operations", count=3200, per_ns=SECOND_NS),
+            report_group=1,
+        ),
+    ]
+    reads = {name: _course(name, count, 10) for name, count in (("read", 78_000), ("write", 3_200))}
+    outcomes = [
+        worker_outcome(
+            {"read": kind(spread(410_000, 780_000), 4 * KIB)},
+            job="reader",
+            window_ns=(0, 10 * SECOND_NS),
+            intervals=reads["read"],
+            cpu=CpuTime(user_ns=1_400_000_000, system_ns=900_000_000, context_switches=12_000),
+            engine="io_uring, registered buffers and files",
+        ),
+        worker_outcome(
+            {"write": kind(spread(180_000, 32_000), 4 * KIB, response=spread(260_000, 32_000))},
+            number=1,
+            job="writer",
+            window_ns=(0, 10 * SECOND_NS),
+            intervals=reads["write"],
+            report_group=1,
+            engine="io_uring, registered buffers and files",
+        ),
+    ]
+    point = Point(
+        name="fioreadwrite.ini", family="fio", axes={}, plan=plan(workers), outcome=outcome(*outcomes), layout=None
+    )
+    target = TargetFacts(kind="file", address="/mnt/data/test")
+    return result([point], kind="fio", target=target)
+
+
+def spread(median_ns: int, count: int) -> Values:
+    """A distribution with a long tail, as latencies have; ``count`` values in all."""
+    shares = (
+        (0.7, 0.08),
+        (0.85, 0.17),
+        (1.0, 0.30),
+        (1.15, 0.22),
+        (1.4, 0.14),
+        (2.0, 0.07),
+        (3.2, 0.019),
+        (7.0, 0.001),
+    )
+    values = {round(median_ns * factor): int(count * share) for factor, share in shares}
+    values[median_ns] += count - sum(values.values())
+    return values
+
+
+def _mix_point(family: str, read_percent: int, block_bytes: int) -> Point:
+    """The further from pure reads, the dearer: only reads of 64 KiB reach the volume's limit."""
+    depth, writes = 64, (100 - read_percent) / 100
+    limit = 512 * MIB / block_bytes
+    free = (118_000 if block_bytes == 4 * KIB else 8_900) * (1 - 0.45 * writes)
+    return _nfs_point(
+        f"{block_bytes // KIB} KiB, {read_percent} % reads",
+        family,
+        {
+            "read_percent": read_percent,
+            "block_bytes": block_bytes,
+            "depth": depth,
+            "nconnect": 8,
+            "order": "random" if family.startswith("random") else "sequential",
+        },
+        min(free, limit),
+    )
+
+
+def _depth_point(depth: int, nconnect: int) -> Point:
+    idle_ns, ceiling = 38_000, 70_000 if nconnect == 1 else 131_072
+    iops = 1 / (1 / (depth * SECOND_NS / idle_ns) ** 4 + 1 / ceiling**4) ** 0.25
+    axes: dict[str, int | float | str] = {
+        "read_percent": 100,
+        "block_bytes": 4 * KIB,
+        "depth": depth,
+        "nconnect": nconnect,
+        "order": "random",
+    }
+    return _nfs_point(f"depth {depth}, nconnect {nconnect}", "depth", axes, iops)
+
+
+def _nfs_point(name: str, family: str, axes: dict[str, int | float | str], iops: float) -> Point:
+    depth, block_bytes, read_percent = int(axes["depth"]), int(axes["block_bytes"]), int(axes["read_percent"])
+    shares = {"read": read_percent, "write": 100 - read_percent}
+    counts = {name: round(iops * 2 * share / 100) for name, share in shares.items() if share}
+    # The mean of `spread` is 1.157 medians; by Little's law it is depth / IOPS.
+    median = round(depth / iops * SECOND_NS / 1.157)
+    operations = {name: kind(spread(median, count), block_bytes) for name, count in counts.items()}
+    access: Access = Sequential() if axes["order"] == "sequential" else Random(cover="once", passes="fresh")
+    worker = worker_plan(
+        [(name, share) for name, share in shares.items() if share],
+        block_bytes=block_bytes,
+        depth=depth,
+        nconnect=int(axes["nconnect"]),
+        access=access,
+        runtime_ns=2 * SECOND_NS,
+    )
+    cpu_ns = round(sum(counts.values()) * 900)
+    outcomes = worker_outcome(
+        operations,
+        window_ns=(0, 2 * SECOND_NS),
+        intervals=[
+            interval(
+                index, index * SECOND_NS, (index + 1) * SECOND_NS, {k: v // 2 for k, v in counts.items()}, block_bytes
+            )
+            for index in range(2)
+        ],
+        cpu=CpuTime(user_ns=cpu_ns // 3, system_ns=cpu_ns * 2 // 3, context_switches=1000),
+        labels=("payload_discarded",) if block_bytes >= 32 * KIB else (),
+    )
+    return Point(
+        name=name,
+        family=family,
+        axes=axes,
+        plan=plan([worker]),
+        outcome=outcome(outcomes),
+        layout=LayoutFacts(bytes=256 * MIB, elapsed_ns=SECOND_NS // 2),
+        machine=MachineUse(busy_share=min(0.99, 0.2 + iops / 180_000), cpus=2),
+    )
+
+
+def _course(name: str, per_second: int, seconds: int) -> list[IntervalOutcome]:
+    return [
+        interval(
+            second,
+            second * SECOND_NS,
+            (second + 1) * SECOND_NS,
+            {name: round(per_second * (1 + 0.03 * math.sin(second)))},
+            4 * KIB,
+        )
+        for second in range(seconds)
+    ]
