@@ -1,0 +1,287 @@
+//! ONC RPC version 2 (RFC 5531): record marks, calls, replies, `AUTH_NONE` and `AUTH_SYS`.
+
+use crate::xdr::{Decode, Encode, Reader, Writer, XdrError, xdr_enum, xdr_struct, xdr_union};
+
+/// The only version of the protocol.
+pub const RPC_VERSION: u32 = 2;
+
+/// Longest body of a credential or verifier (RFC 5531 §8.2).
+pub const AUTH_BODY_BYTES_MAX: usize = 400;
+
+/// Most supplementary groups in `AUTH_SYS` (RFC 5531 App. A).
+pub const AUTH_SYS_GIDS_MAX: usize = 16;
+
+/// Bytes of a record mark.
+pub const RECORD_MARK_BYTES: usize = 4;
+
+/// Opens each fragment of a record on a byte stream (RFC 5531 §11).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RecordMark {
+    /// Bytes of the fragment, at most 2³¹ − 1, not counting the mark.
+    pub length: u32,
+    /// Whether the fragment ends its record.
+    pub last: bool,
+}
+
+impl RecordMark {
+    const LAST: u32 = 1 << 31;
+
+    /// Reads the four bytes on the wire.
+    #[inline]
+    pub const fn from_bytes(bytes: [u8; RECORD_MARK_BYTES]) -> Self {
+        let word = u32::from_be_bytes(bytes);
+        Self { length: word & !Self::LAST, last: word & Self::LAST != 0 }
+    }
+
+    /// The four bytes on the wire.
+    #[inline]
+    pub const fn to_bytes(self) -> [u8; RECORD_MARK_BYTES] {
+        (self.length | if self.last { Self::LAST } else { 0 }).to_be_bytes()
+    }
+}
+
+/// Appends one record of a single fragment: its mark, then what `body` writes.
+pub fn write_record(out: &mut Vec<u8>, body: impl FnOnce(&mut Writer<'_>)) {
+    let start = out.len();
+    let mut writer = Writer::new(out);
+    writer.u32(0);
+    body(&mut writer);
+    let length = (writer.position() - start - RECORD_MARK_BYTES) as u32;
+    writer.patch_u32(start, u32::from_be_bytes(RecordMark { length, last: true }.to_bytes()));
+}
+
+/// Flavors of credentials and verifiers (RFC 5531 §8.2); others are carried as numbers.
+pub mod auth_flavor {
+    /// No authentication.
+    pub const AUTH_NONE: u32 = 0;
+    /// A Unix user as the client states it.
+    pub const AUTH_SYS: u32 = 1;
+}
+
+/// A credential or verifier (RFC 5531 §8.2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(non_camel_case_types)] // the RFC's name
+pub struct opaque_auth<'a> {
+    /// What the body means.
+    pub flavor: u32,
+    /// At most [`AUTH_BODY_BYTES_MAX`] bytes.
+    pub body: &'a [u8],
+}
+
+impl opaque_auth<'_> {
+    /// `AUTH_NONE`.
+    pub const NONE: Self = Self { flavor: auth_flavor::AUTH_NONE, body: &[] };
+}
+
+impl Encode for opaque_auth<'_> {
+    fn encode(&self, writer: &mut Writer<'_>) {
+        writer.u32(self.flavor);
+        writer.opaque(self.body);
+    }
+}
+
+impl<'a> Decode<'a> for opaque_auth<'a> {
+    #[inline]
+    fn decode(reader: &mut Reader<'a>) -> Result<Self, XdrError> {
+        Ok(Self { flavor: reader.u32()?, body: reader.opaque(AUTH_BODY_BYTES_MAX)? })
+    }
+}
+
+xdr_struct! {
+    /// Body of an `AUTH_SYS` credential (RFC 5531 App. A).
+    #[allow(non_camel_case_types)] // the RFC's name
+    authsys_parms<'a> {
+        /// Arbitrary number of the client's choice.
+        stamp: u32,
+        /// Name of the client's machine.
+        machinename: &'a [u8],
+        /// Effective user.
+        uid: u32,
+        /// Effective group.
+        gid: u32,
+        /// Other groups, at most [`AUTH_SYS_GIDS_MAX`].
+        gids: Vec<u32>,
+    }
+}
+
+/// Opens a call; the procedure's arguments follow (RFC 5531 §9).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CallHeader<'a> {
+    /// Matches the reply to the call.
+    pub xid: u32,
+    /// Protocol version; only [`RPC_VERSION`] is answered with results.
+    pub rpcvers: u32,
+    /// Program.
+    pub prog: u32,
+    /// Its version.
+    pub vers: u32,
+    /// Its procedure.
+    pub proc: u32,
+    /// Who calls.
+    pub cred: opaque_auth<'a>,
+    /// Proof of it.
+    pub verf: opaque_auth<'a>,
+}
+
+const CALL: u32 = 0;
+const REPLY: u32 = 1;
+
+impl Encode for CallHeader<'_> {
+    fn encode(&self, writer: &mut Writer<'_>) {
+        for word in [self.xid, CALL, self.rpcvers, self.prog, self.vers, self.proc] {
+            writer.u32(word);
+        }
+        self.cred.encode(writer);
+        self.verf.encode(writer);
+    }
+}
+
+impl<'a> Decode<'a> for CallHeader<'a> {
+    #[inline]
+    fn decode(reader: &mut Reader<'a>) -> Result<Self, XdrError> {
+        let xid = reader.u32()?;
+        match reader.u32()? {
+            CALL => {}
+            value => return Err(XdrError::BadValue { what: "call", value }),
+        }
+        Ok(Self {
+            xid,
+            rpcvers: reader.u32()?,
+            prog: reader.u32()?,
+            vers: reader.u32()?,
+            proc: reader.u32()?,
+            cred: opaque_auth::decode(reader)?,
+            verf: opaque_auth::decode(reader)?,
+        })
+    }
+}
+
+/// Opens a reply; if it is `Accepted` with [`Accepted::SUCCESS`], the procedure's results follow.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReplyHeader<'a> {
+    /// That of the call.
+    pub xid: u32,
+    /// What became of the call.
+    pub body: ReplyBody<'a>,
+}
+
+impl ReplyHeader<'_> {
+    /// Results follow.
+    pub const fn success(xid: u32) -> Self {
+        Self::accepted(xid, Accepted::SUCCESS(()))
+    }
+
+    /// The call was understood, with this outcome.
+    pub const fn accepted(xid: u32, stat: Accepted) -> Self {
+        Self { xid, body: ReplyBody::MSG_ACCEPTED(AcceptedReply { verf: opaque_auth::NONE, stat }) }
+    }
+
+    /// The call was refused.
+    pub const fn denied(xid: u32, reason: Rejected) -> Self {
+        Self { xid, body: ReplyBody::MSG_DENIED(reason) }
+    }
+}
+
+impl Encode for ReplyHeader<'_> {
+    fn encode(&self, writer: &mut Writer<'_>) {
+        writer.u32(self.xid);
+        writer.u32(REPLY);
+        self.body.encode(writer);
+    }
+}
+
+impl<'a> Decode<'a> for ReplyHeader<'a> {
+    fn decode(reader: &mut Reader<'a>) -> Result<Self, XdrError> {
+        let xid = reader.u32()?;
+        match reader.u32()? {
+            REPLY => Ok(Self { xid, body: ReplyBody::decode(reader)? }),
+            value => Err(XdrError::BadValue { what: "reply", value }),
+        }
+    }
+}
+
+xdr_union! {
+    /// Whether the call was understood (`reply_body`).
+    #[allow(non_camel_case_types)] // the RFC's names
+    ReplyBody<'a> {
+        /// It was.
+        0 => MSG_ACCEPTED(AcceptedReply<'a>),
+        /// It was not.
+        1 => MSG_DENIED(Rejected),
+    }
+
+    /// Outcome of an accepted call (`accept_stat`).
+    #[allow(non_camel_case_types)] // the RFC's names
+    Accepted {
+        /// Results follow.
+        0 => SUCCESS(()),
+        /// The program is not served here.
+        1 => PROG_UNAVAIL(()),
+        /// The program is served in other versions.
+        2 => PROG_MISMATCH(mismatch_info),
+        /// The program has no such procedure.
+        3 => PROC_UNAVAIL(()),
+        /// The arguments cannot be decoded.
+        4 => GARBAGE_ARGS(()),
+        /// The server failed.
+        5 => SYSTEM_ERR(()),
+    }
+
+    /// Reason of a refusal (`rejected_reply`).
+    #[allow(non_camel_case_types)] // the RFC's names
+    Rejected {
+        /// The RPC version is not [`RPC_VERSION`].
+        0 => RPC_MISMATCH(mismatch_info),
+        /// The credential or verifier was refused.
+        1 => AUTH_ERROR(auth_stat),
+    }
+}
+
+xdr_struct! {
+    /// Answer to a call that was understood (`accepted_reply`).
+    AcceptedReply<'a> {
+        /// Proof of who answers.
+        verf: opaque_auth<'a>,
+        /// Outcome.
+        stat: Accepted,
+    }
+
+    /// Versions that are served.
+    #[allow(non_camel_case_types)] // the RFC's name
+    mismatch_info {
+        /// Lowest.
+        low: u32,
+        /// Highest.
+        high: u32,
+    }
+}
+
+xdr_enum! {
+    /// Why a credential or verifier was refused (RFC 5531 §9).
+    #[allow(non_camel_case_types)] // the RFC's names
+    auth_stat {
+        /// No failure.
+        AUTH_OK = 0,
+        /// Bad credential.
+        AUTH_BADCRED = 1,
+        /// The client must begin a new session.
+        AUTH_REJECTEDCRED = 2,
+        /// Bad verifier.
+        AUTH_BADVERF = 3,
+        /// Verifier expired or replayed.
+        AUTH_REJECTEDVERF = 4,
+        /// Rejected for security reasons.
+        AUTH_TOOWEAK = 5,
+        /// Bogus response verifier.
+        AUTH_INVALIDRESP = 6,
+        /// Reason unknown.
+        AUTH_FAILED = 7,
+    }
+}
+
+#[cfg(test)]
+impl<'a> crate::sample::Sample<'a> for opaque_auth<'a> {
+    fn sample(entropy: &mut crate::sample::Entropy<'a>) -> Self {
+        Self { flavor: u32::sample(entropy), body: <&[u8]>::sample(entropy) }
+    }
+}
