@@ -21,6 +21,17 @@ IN_FLIGHT = 0.9
 GROWTH = 0.05
 """Less gain than this from one step of depth to the next is none."""
 
+SHORT = {
+    "volume_throughput": "volume's MiB/s",
+    "volume_iops": "volume's IOPS",
+    "rate": "rate asked for",
+    "machine": "this machine",
+    "generator": "load's thread",
+    "saturated": "saturation",
+    "depth": "depth",
+}
+"""Names of the limits for narrow places, by code."""
+
 
 def limits_of(result: Result) -> list[Note | None]:
     """What limited each point, in the order of the points, seen beside its neighbours in a depth series."""
