@@ -1,9 +1,24 @@
 //! Plan → threads → I/O → recordings.
+//!
+//! [`Run::start`] takes a [`plan::Plan`] and gives back, in the end, an [`outcome::Outcome`]. In between, each worker is one
+//! thread with its own engine and memory; nothing is shared on the hot path and nothing is allocated per operation.
 
+pub mod chance;
+pub mod cpu;
+pub mod engines;
 pub mod error;
+pub mod files;
+pub mod layout;
+pub mod offsets;
 pub mod outcome;
+pub mod payload;
 pub mod plan;
+pub mod recorder;
 pub mod request;
+pub mod run;
+pub mod targets;
+pub mod worker;
 
 pub use error::EngineError;
 pub use request::{Buffers, Completion, Engine, Request};
+pub use run::{Run, null_ceiling};

@@ -58,7 +58,7 @@ pub struct WorkerOutcome {
     pub operations: BTreeMap<String, KindOutcome>,
     /// CPU time of the worker's thread in its window.
     pub cpu: CpuTime,
-    /// Operations in flight just after a submission: how often at most 1, 2, 4, … (key is the upper bound, `>=64` last).
+    /// Operations in flight just after a submission: how often 1, 2 or more, 4 or more, … (the key is the lower bound, as in fio; `>=64` last).
     pub depth_levels: BTreeMap<String, u64>,
     /// Connections that were made anew (NFS).
     pub reconnects: u64,

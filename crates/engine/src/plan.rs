@@ -324,3 +324,44 @@ pub enum Renew {
     /// All bytes are new (fio's `refill_buffers`).
     Refill,
 }
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    pub(crate) fn file(path: &str, bytes: u64) -> FilePlan {
+        FilePlan { path: path.into(), offset_bytes: 0, bytes, layout: Layout::Existing, keep: true }
+    }
+
+    pub(crate) fn operation(kind: OperationKind, block_bytes: u32) -> OperationPlan {
+        OperationPlan { kind, share: 1, block_bytes, rate: None }
+    }
+
+    /// A worker that reads 4 KiB blocks of 1 MiB sequentially, with an engine that does nothing.
+    pub(crate) fn worker() -> Worker {
+        Worker {
+            job: "job".into(),
+            clone: 0,
+            report_group: 0,
+            engine: EnginePlan::Null {},
+            files: vec![file("f", 1 << 20)],
+            file_select: FileSelect::RoundRobin,
+            operations: vec![operation(OperationKind::Read, 4096)],
+            access: Access::Sequential {},
+            depth: 1,
+            start_delay_ns: 0,
+            ramp_ns: 0,
+            end: End { runtime_ns: None, bytes: None, operations: None },
+            seed: 1,
+            payload: Payload { content: Content::Zero, renew: Renew::Keep },
+            cpu: None,
+        }
+    }
+
+    #[test]
+    fn unknown_fields_are_refused() {
+        let mut value = serde_json::to_value(worker()).unwrap();
+        value["surprise"] = 1.into();
+        assert!(serde_json::from_value::<Worker>(value).unwrap_err().to_string().contains("surprise"));
+    }
+}

@@ -45,6 +45,11 @@ pub trait Engine {
     /// what has finished to `done`. With `min` 0 it does not wait. May return early with fewer (even none).
     fn reap(&mut self, min: usize, deadline: Nanos, done: &mut Vec<Completion>) -> Result<(), EngineError>;
 
+    /// Called once after an orderly end, when nothing is in flight: makes good what was promised (an NFS COMMIT).
+    fn finish(&mut self) -> Result<(), EngineError> {
+        Ok(())
+    }
+
     /// What carries out the I/O, in words, for the result.
     fn describe(&self) -> String;
 

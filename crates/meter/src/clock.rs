@@ -1,3 +1,8 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use quanta::Mock;
+
 use crate::Nanos;
 
 /// A monotonic clock that counts from its own making. Copies share the same zero.
@@ -8,6 +13,7 @@ use crate::Nanos;
 pub struct Clock {
     inner: quanta::Clock,
     zero: u64,
+    hand: Option<Arc<Mock>>,
 }
 
 impl Clock {
@@ -15,13 +21,43 @@ impl Clock {
     pub fn new() -> Self {
         let inner = quanta::Clock::new();
         let zero = inner.raw();
-        Self { inner, zero }
+        Self { inner, zero, hand: None }
+    }
+
+    /// A clock that stands still until it is moved: whole runs can be simulated and repeated exactly.
+    pub fn manual() -> Self {
+        let (inner, hand) = quanta::Clock::mock();
+        let zero = inner.raw();
+        Self { inner, zero, hand: Some(hand) }
     }
 
     /// Time since the clock was made.
     #[inline]
     pub fn now(&self) -> Nanos {
         self.inner.delta_as_nanos(self.zero, self.inner.raw())
+    }
+
+    /// Moves a manual clock, and all its copies.
+    ///
+    /// # Panics
+    /// If the clock is a real one.
+    pub fn advance(&self, by: Nanos) {
+        self.hand.as_ref().expect("only a manual clock is moved").increment(by);
+    }
+
+    /// Returns at `deadline`, hardly late: sleeps, then spins the last stretch, since a sleep ends late and never
+    /// early. A manual clock is moved there at once.
+    pub fn wait_until(&self, deadline: Nanos) {
+        const SPIN: Nanos = 20_000;
+        while let Some(rest) = deadline.checked_sub(self.now()).filter(|&rest| rest > 0) {
+            if self.hand.is_some() {
+                self.advance(rest);
+            } else if rest > SPIN {
+                std::thread::sleep(Duration::from_nanos(rest - SPIN));
+            } else {
+                std::hint::spin_loop();
+            }
+        }
     }
 }
 
@@ -45,5 +81,22 @@ mod tests {
             assert!(now >= last);
             last = now;
         }
+    }
+
+    #[test]
+    fn a_manual_clock_moves_only_when_moved() {
+        let clock = Clock::manual();
+        assert_eq!(clock.now(), 0);
+        clock.clone().advance(1_500);
+        clock.wait_until(2_000);
+        clock.wait_until(1_000);
+        assert_eq!(clock.now(), 2_000);
+    }
+
+    #[test]
+    fn waiting_is_never_short() {
+        let clock = Clock::new();
+        clock.wait_until(300_000);
+        assert!(clock.now() >= 300_000);
     }
 }

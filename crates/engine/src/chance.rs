@@ -1,0 +1,149 @@
+//! Chance that repeats exactly from its seed, on every machine and in every version.
+
+/// `SplitMix64`: one addition and one mix per number (Steele, Lea and Flood, OOPSLA 2014).
+#[derive(Debug, Clone)]
+pub struct Rng(u64);
+
+impl Rng {
+    const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+
+    /// The same seed gives the same numbers.
+    pub fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// The next 64 bits.
+    #[inline]
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(Self::GOLDEN);
+        mix(self.0)
+    }
+
+    /// A number below `bound` with equal chance (to 2⁻⁶⁴ × bound); 0 if `bound` is 0.
+    #[inline]
+    pub fn below(&mut self, bound: u64) -> u64 {
+        ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
+    }
+
+    /// Fills memory.
+    pub fn fill(&mut self, bytes: &mut [u8]) {
+        let mut words = bytes.chunks_exact_mut(8);
+        for word in &mut words {
+            word.copy_from_slice(&self.next().to_le_bytes());
+        }
+        let rest = words.into_remainder();
+        let last = self.next().to_le_bytes();
+        rest.copy_from_slice(&last[..rest.len()]);
+    }
+}
+
+#[inline]
+fn mix(mut x: u64) -> u64 {
+    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ (x >> 31)
+}
+
+/// A pseudo-random order of 0..n without a table: every number once.
+///
+/// A few invertible steps on the next power of two, walked on until the result is below n (fewer than two
+/// steps on average). Takes no memory, however large the region, where a bitmap would take a bit per block.
+#[derive(Debug, Clone)]
+pub struct Permutation {
+    n: u64,
+    mask: u64,
+    shift: u32,
+    keys: [u64; 3],
+}
+
+impl Permutation {
+    /// An order of `0..n`, chosen by `seed`.
+    ///
+    /// # Panics
+    /// If `n` is 0.
+    pub fn new(n: u64, seed: u64) -> Self {
+        assert!(n > 0, "nothing to put in order");
+        let bits = (64 - (n - 1).leading_zeros()).max(2);
+        let mut rng = Rng::new(seed);
+        Self { n, mask: u64::MAX >> (64 - bits), shift: bits.div_ceil(2), keys: std::array::from_fn(|_| rng.next()) }
+    }
+
+    /// The number at place `index`, which is below `n`.
+    #[inline]
+    pub fn at(&self, index: u64) -> u64 {
+        let mut x = index;
+        loop {
+            x = self.step(x);
+            if x < self.n {
+                return x;
+            }
+        }
+    }
+
+    /// Multiplying by an odd number and folding the upper half into the lower are both invertible.
+    #[inline]
+    fn step(&self, mut x: u64) -> u64 {
+        const ODD: [u64; 3] = [0x9e37_79b9_7f4a_7c15, 0xd1b5_4a32_d192_ed03, 0x2545_f491_4f6c_dd1d];
+        for (key, odd) in self.keys.iter().zip(ODD) {
+            x = (x.wrapping_add(*key)).wrapping_mul(odd) & self.mask;
+            x ^= x >> self.shift;
+        }
+        x
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_numbers_of_a_seed_never_change() {
+        let mut rng = Rng::new(0);
+        assert_eq!([rng.next(), rng.next()], [0xe220_a839_7b1d_cdaf, 0x6e78_9e6a_a1b9_65f4]);
+    }
+
+    #[test]
+    fn below_stays_below_and_reaches_both_ends() {
+        let mut rng = Rng::new(1);
+        let drawn: Vec<u64> = (0..1000).map(|_| rng.below(7)).collect();
+        assert_eq!((drawn.iter().min(), drawn.iter().max()), (Some(&0), Some(&6)));
+    }
+
+    #[test]
+    fn a_permutation_has_every_number_once() {
+        for n in [1, 2, 3, 4, 5, 63, 64, 65, 1000, 4096, 65537] {
+            let order = Permutation::new(n, 42);
+            let mut seen: Vec<u64> = (0..n).map(|i| order.at(i)).collect();
+            seen.sort_unstable();
+            assert!(seen.iter().copied().eq(0..n), "n = {n}");
+        }
+    }
+
+    #[test]
+    fn neighbours_are_not_neighbours_any_more() {
+        let n = 1 << 16;
+        let order = Permutation::new(n, 7);
+        let near = (1..n).filter(|&i| order.at(i).abs_diff(order.at(i - 1)) <= 16).count();
+        // By chance, 32 of 65,536 places are within 16 of the last.
+        assert!((10..100).contains(&near), "{near}");
+    }
+
+    #[test]
+    fn steps_have_no_favourite_distance() {
+        let n = 1 << 16;
+        let order = Permutation::new(n, 7);
+        let mut buckets = [0u32; 64];
+        for i in 1..n {
+            buckets[(order.at(i).wrapping_sub(order.at(i - 1)) % n / (n / 64)) as usize] += 1;
+        }
+        // 1,024 expected in each; five standard deviations either way.
+        assert!(buckets.iter().all(|&count| (864..1184).contains(&count)), "{buckets:?}");
+    }
+
+    #[test]
+    fn another_seed_is_another_order() {
+        let (a, b) = (Permutation::new(1000, 1), Permutation::new(1000, 2));
+        let same = (0..1000).filter(|&i| a.at(i) == b.at(i)).count();
+        assert!(same < 20, "{same}");
+    }
+}

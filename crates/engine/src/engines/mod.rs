@@ -1,0 +1,95 @@
+//! Engines: what carries out I/O.
+
+mod aio;
+pub mod nfs;
+mod null;
+mod sync;
+#[cfg(test)]
+pub(crate) mod testing;
+mod uring;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use iocurve_meter::Nanos;
+
+use self::nfs::NfsEngine;
+use crate::error::EngineError;
+use crate::outcome::{IntervalOutcome, KindOutcome, State};
+use crate::plan::{EnginePlan, OperationKind, Worker};
+use crate::recorder::Tally;
+use crate::request::{Buffers, Engine};
+use crate::worker::{Ended, Load, Shared};
+
+pub use aio::AioEngine;
+pub use null::NullEngine;
+pub use sync::SyncEngine;
+pub use uring::UringEngine;
+
+/// Opens a worker's engine, waits for the group's start and runs the worker to its end.
+///
+/// `wait_for_start` returns the instant at which all workers start, or `None` if another one could not be prepared.
+pub(crate) fn open_and_run(
+    worker: &Worker,
+    buffers: &Arc<Buffers>,
+    shared: &Shared,
+    wait_for_start: &mut dyn FnMut() -> Option<Nanos>,
+    publish: &mut dyn FnMut(&IntervalOutcome, &[Tally]),
+) -> Result<Ran, EngineError> {
+    let Worker { files, depth, .. } = worker;
+    let (writes, memory, clock) = (writes(worker), Arc::clone(buffers), shared.clock.clone());
+    let mut run = Runner { worker, buffers, shared, wait_for_start, publish };
+    match &worker.engine {
+        EnginePlan::Null {} => run.drive(NullEngine::default()),
+        EnginePlan::Sync { open } => run.drive(SyncEngine::open(open, files, writes, memory, *depth, clock)?),
+        EnginePlan::Aio { open } => run.drive(AioEngine::open(open, files, writes, memory, *depth, clock)?),
+        EnginePlan::Uring { open } => run.drive(UringEngine::open(open, files, writes, memory, *depth, clock)?),
+        EnginePlan::Nfs { mount } => {
+            run.drive(NfsEngine::connect(mount, files, memory, *depth, clock, Arc::clone(&shared.stop))?)
+        }
+    }
+}
+
+/// What it takes to run a worker, whatever its engine.
+struct Runner<'a> {
+    worker: &'a Worker,
+    buffers: &'a Arc<Buffers>,
+    shared: &'a Shared,
+    wait_for_start: &'a mut dyn FnMut() -> Option<Nanos>,
+    publish: &'a mut dyn FnMut(&IntervalOutcome, &[Tally]),
+}
+
+impl Runner<'_> {
+    fn drive<E: Engine>(&mut self, mut engine: E) -> Result<Ran, EngineError> {
+        let worker = self.worker;
+        let depth = if E::SYNCHRONOUS { 1 } else { worker.depth };
+        let load = Load::new(worker, depth, Arc::clone(self.buffers), self.shared.clone())?;
+        let start = (self.wait_for_start)().ok_or_else(|| {
+            EngineError::Plan(format!("{}: not started, because another worker could not be", worker.job))
+        })?;
+        let (mut ended, recorder) = load.run(&mut engine, start, self.publish);
+        if ended.error.is_none()
+            && let Err(error) = engine.finish()
+        {
+            (ended.state, ended.error) = (State::Failed, Some(error));
+        }
+        let (operations, intervals) = recorder.finish();
+        let (described, labels, reconnects) = (engine.describe(), engine.labels(), engine.reconnects());
+        Ok(Ran { ended, operations, intervals, engine: described, reconnects, labels })
+    }
+}
+
+/// What an engine and its worker leave behind.
+pub(crate) struct Ran {
+    pub(crate) ended: Ended,
+    pub(crate) operations: BTreeMap<String, KindOutcome>,
+    pub(crate) intervals: Vec<IntervalOutcome>,
+    pub(crate) engine: String,
+    pub(crate) reconnects: u64,
+    pub(crate) labels: Vec<String>,
+}
+
+/// Whether a worker writes.
+fn writes(worker: &Worker) -> bool {
+    worker.operations.iter().any(|operation| operation.kind == OperationKind::Write)
+}

@@ -1,0 +1,170 @@
+//! What one worker measured: counts and latencies by kind, by interval and over the measured window.
+
+use std::collections::BTreeMap;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use iocurve_meter::{Latencies, Nanos};
+
+use crate::outcome::{IntervalKind, IntervalOutcome, KindOutcome, LatencyOutcome};
+use crate::plan::OperationPlan;
+
+/// Counts and latencies of one kind of operation.
+#[derive(Debug, Clone)]
+pub struct Tally {
+    /// Completed operations.
+    pub operations: u64,
+    /// Bytes they moved.
+    pub bytes: u64,
+    /// Operations that failed.
+    pub errors: u64,
+    /// Operations that moved fewer bytes than asked.
+    pub short: u64,
+    /// Submit to done.
+    pub service: Latencies,
+    /// Due to done, where the kind is paced.
+    pub response: Option<Latencies>,
+}
+
+impl Tally {
+    fn new(paced: bool) -> Self {
+        let response = paced.then(Latencies::new);
+        Self { operations: 0, bytes: 0, errors: 0, short: 0, service: Latencies::new(), response }
+    }
+
+    /// Adds another's counts and latencies.
+    pub fn add(&mut self, other: &Self) {
+        self.operations += other.operations;
+        self.bytes += other.bytes;
+        self.errors += other.errors;
+        self.short += other.short;
+        self.service.add(&other.service);
+        if let (Some(mine), Some(theirs)) = (&mut self.response, &other.response) {
+            mine.add(theirs);
+        }
+    }
+
+    fn clear(&mut self) {
+        (self.operations, self.bytes, self.errors, self.short) = (0, 0, 0, 0);
+        self.service.clear();
+        if let Some(response) = &mut self.response {
+            response.clear();
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.operations == 0 && self.errors == 0
+    }
+
+    /// The tally of an interval as it is reported.
+    pub fn interval(&self) -> IntervalKind {
+        IntervalKind {
+            operations: self.operations,
+            bytes: self.bytes,
+            errors: self.errors,
+            mean_ns: self.service.mean(),
+            p50_ns: self.service.percentile(50.0),
+            p99_ns: self.service.percentile(99.0),
+            max_ns: self.service.max(),
+        }
+    }
+
+    fn outcome(&self) -> KindOutcome {
+        KindOutcome {
+            operations: self.operations,
+            bytes: self.bytes,
+            errors: self.errors,
+            short: self.short,
+            service: latency_outcome(&self.service),
+            response: self.response.as_ref().map(latency_outcome),
+        }
+    }
+}
+
+fn latency_outcome(latencies: &Latencies) -> LatencyOutcome {
+    LatencyOutcome {
+        count: latencies.count(),
+        min_ns: latencies.min(),
+        max_ns: latencies.max(),
+        mean_ns: latencies.mean(),
+        stddev_ns: latencies.stddev(),
+        histogram: STANDARD.encode(latencies.encode()),
+    }
+}
+
+/// One operation that is to be recorded.
+#[derive(Debug, Clone, Copy)]
+pub struct Done {
+    /// Number of the operation in the worker's plan.
+    pub operation: usize,
+    /// When it was handed to the engine.
+    pub submitted: Nanos,
+    /// When it was due; the same as `submitted` in a closed loop.
+    pub due: Nanos,
+    /// When it was done.
+    pub at: Nanos,
+    /// Bytes asked for.
+    pub asked: u32,
+    /// Bytes moved.
+    pub bytes: u32,
+}
+
+/// A worker's recordings. Operations go into the current interval; a closed interval is added to the window.
+#[derive(Debug)]
+pub struct Recorder {
+    names: Vec<&'static str>,
+    interval: Vec<Tally>,
+    window: Vec<Tally>,
+    intervals: Vec<IntervalOutcome>,
+}
+
+impl Recorder {
+    /// All memory is taken now.
+    pub fn new(operations: &[OperationPlan]) -> Self {
+        let tallies: Vec<Tally> = operations.iter().map(|operation| Tally::new(operation.rate.is_some())).collect();
+        let names = operations.iter().map(|operation| operation.kind.name()).collect();
+        Self { names, interval: tallies.clone(), window: tallies, intervals: Vec::new() }
+    }
+
+    /// Records an operation that succeeded.
+    #[inline]
+    pub fn record(&mut self, done: Done) {
+        let tally = &mut self.interval[done.operation];
+        tally.operations += 1;
+        tally.bytes += u64::from(done.bytes);
+        tally.short += u64::from(done.bytes < done.asked);
+        tally.service.record(done.at.saturating_sub(done.submitted));
+        if let Some(response) = &mut tally.response {
+            response.record(done.at.saturating_sub(done.due));
+        }
+    }
+
+    /// Records an operation that failed.
+    pub fn record_error(&mut self, operation: usize) {
+        self.interval[operation].errors += 1;
+    }
+
+    /// Ends the current interval and hands its tallies to `publish`; what it holds counts unless it was part of the ramp.
+    pub fn close(&mut self, interval: IntervalOutcome, publish: impl FnOnce(&IntervalOutcome, &[Tally])) {
+        let mut record = interval;
+        for (name, tally) in self.names.iter().zip(&self.interval) {
+            if !tally.is_empty() {
+                record.operations.insert((*name).to_owned(), tally.interval());
+            }
+        }
+        publish(&record, &self.interval);
+        for (total, tally) in self.window.iter_mut().zip(&mut self.interval) {
+            if !record.ramp {
+                total.add(tally);
+            }
+            tally.clear();
+        }
+        self.intervals.push(record);
+    }
+
+    /// Everything that was measured.
+    pub fn finish(self) -> (BTreeMap<String, KindOutcome>, Vec<IntervalOutcome>) {
+        let kinds = self.names.iter().zip(&self.window).map(|(name, tally)| ((*name).to_owned(), tally.outcome()));
+        (kinds.collect(), self.intervals)
+    }
+}
