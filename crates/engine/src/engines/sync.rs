@@ -1,0 +1,91 @@
+//! pread and pwrite, one at a time.
+
+use std::io;
+use std::os::fd::RawFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use iocurve_meter::{Clock, Nanos};
+
+use crate::error::EngineError;
+use crate::files::LocalFiles;
+use crate::plan::{FileOpen, FilePlan, OperationKind};
+use crate::request::{Buffers, Completion, Engine, Request};
+
+/// Does each operation in `submit`.
+#[derive(Debug)]
+pub struct SyncEngine {
+    files: LocalFiles,
+    buffers: Arc<Buffers>,
+    clock: Clock,
+    done: Vec<Completion>,
+}
+
+impl SyncEngine {
+    /// Opens the files. `depth` is only how many completions may wait to be reaped.
+    pub fn open(
+        open: &FileOpen,
+        files: &[FilePlan],
+        writes: bool,
+        buffers: Arc<Buffers>,
+        depth: u32,
+        clock: Clock,
+    ) -> Result<Self, EngineError> {
+        let files = LocalFiles::open(open, files, writes)?;
+        Ok(Self { files, buffers, clock, done: Vec::with_capacity(depth as usize) })
+    }
+}
+
+impl Engine for SyncEngine {
+    const SYNCHRONOUS: bool = true;
+
+    fn submit(&mut self, request: Request) -> Result<(), EngineError> {
+        let (descriptor, memory) = self.files.target(&request, &self.buffers)?;
+        self.done.push(Completion { slot: request.slot, result: transfer(&request, descriptor, memory) });
+        Ok(())
+    }
+
+    fn reap(&mut self, min: usize, deadline: Nanos, done: &mut Vec<Completion>) -> Result<(), EngineError> {
+        if min > 0 && self.done.is_empty() && deadline != Nanos::MAX {
+            std::thread::sleep(Duration::from_nanos(deadline.saturating_sub(self.clock.now())));
+        }
+        done.append(&mut self.done);
+        Ok(())
+    }
+
+    fn describe(&self) -> String {
+        "pread and pwrite".to_owned()
+    }
+}
+
+/// Bytes moved or a negated `errno`; a signal in between is no failure of the operation.
+fn transfer(request: &Request, descriptor: RawFd, memory: *mut u8) -> i64 {
+    let (length, offset) = (request.length as usize, request.offset as i64);
+    loop {
+        // SAFETY: `memory` has room for `length` bytes and is this operation's until it has finished.
+        let moved = unsafe {
+            match request.kind {
+                OperationKind::Read => libc::pread(descriptor, memory.cast(), length, offset),
+                OperationKind::Write => libc::pwrite(descriptor, memory.cast(), length, offset),
+            }
+        };
+        if moved >= 0 {
+            return moved as i64;
+        }
+        match io::Error::last_os_error().raw_os_error() {
+            Some(libc::EINTR) => {}
+            code => return -i64::from(code.unwrap_or(libc::EIO)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engines::testing::check_engine;
+
+    #[test]
+    fn does_what_an_engine_must() {
+        check_engine(SyncEngine::open);
+    }
+}

@@ -1,0 +1,287 @@
+//! What the tests of local files share: scratch files, and one suite that every engine must pass.
+
+use std::fs::{self, File};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use iocurve_meter::{Clock, Nanos};
+
+use crate::error::EngineError;
+use crate::plan::{Durability, FileOpen, FilePlan, Layout, OperationKind};
+use crate::request::{Buffers, Completion, Engine, Request};
+
+/// A directory under the build's own (a real disk more often than `/tmp` is), gone when dropped.
+pub struct Scratch {
+    directory: PathBuf,
+    path: String,
+}
+
+impl Scratch {
+    /// A fresh directory; `path` names a file in it that is not there yet.
+    pub fn new(name: &str) -> Self {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let build = std::env::current_exe().unwrap().parent().unwrap().to_owned();
+        let directory = build.join(format!("scratch-{}-{number}-{name}", std::process::id()));
+        fs::create_dir(&directory).unwrap();
+        let path = directory.join("file").to_str().unwrap().to_owned();
+        Self { directory, path }
+    }
+
+    /// The same, with a file of that many patterned bytes.
+    pub fn with_file(name: &str, bytes: usize) -> Self {
+        let scratch = Self::new(name);
+        fs::write(&scratch.path, pattern(0, bytes)).unwrap();
+        scratch
+    }
+
+    /// Path of the file.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// Path of another file in the directory.
+    pub fn other(&self, name: &str) -> String {
+        self.directory.join(name).to_str().unwrap().to_owned()
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // Nothing is lost if it stays: the build directory is scratch itself.
+        let _ = fs::remove_dir_all(&self.directory);
+    }
+}
+
+/// Bytes that differ with their place.
+pub fn pattern(offset: usize, bytes: usize) -> Vec<u8> {
+    (offset..offset + bytes).map(|place| (place / 512 * 31 + place) as u8).collect()
+}
+
+/// How files are opened: direct or not, with nothing else.
+pub fn open(direct: bool) -> FileOpen {
+    FileOpen { direct, durability: Durability::None, invalidate: false }
+}
+
+/// Opens an engine for a test; `writes` as in the engines' own constructors.
+pub type Opener<E> = fn(&FileOpen, &[FilePlan], bool, Arc<Buffers>, u32, Clock) -> Result<E, EngineError>;
+
+/// Everything that an engine for local files must do, buffered and direct.
+pub fn check_engine<E: Engine>(opener: Opener<E>) {
+    for direct in [false, true] {
+        if direct && !direct_is_possible() {
+            continue;
+        }
+        writes_then_reads_back(opener, direct);
+        a_batch_completes_whole(opener, direct);
+        reads_past_the_end_are_short(opener, direct);
+        several_files_are_told_apart(opener, direct);
+    }
+    writing_a_read_only_file_fails_that_operation_alone(opener);
+    zero_does_not_wait(opener);
+    a_deadline_ends_the_wait(opener);
+    requests_that_do_not_fit_are_refused(opener);
+    dropping_with_operations_in_flight_is_clean(opener);
+}
+
+const BLOCK: usize = 4096;
+
+struct Bench<E> {
+    engine: E,
+    buffers: Arc<Buffers>,
+    clock: Clock,
+    scratch: Scratch,
+}
+
+impl<E: Engine> Bench<E> {
+    fn new(opener: Opener<E>, direct: bool, writes: bool, blocks: usize, depth: u32) -> Self {
+        let scratch = Scratch::with_file("engine", blocks * BLOCK);
+        let plans = [plan(scratch.path(), blocks * BLOCK)];
+        Self::over(opener, direct, writes, &plans, depth, scratch)
+    }
+
+    fn over(opener: Opener<E>, direct: bool, writes: bool, plans: &[FilePlan], depth: u32, scratch: Scratch) -> Self {
+        let buffers = Buffers::new(depth as usize, BLOCK);
+        let clock = Clock::new();
+        let engine = opener(&open(direct), plans, writes, Arc::clone(&buffers), depth, clock.clone()).unwrap();
+        Self { engine, buffers, clock, scratch }
+    }
+
+    fn submit(&mut self, kind: OperationKind, slot: u32, block: u64) {
+        let request = Request { slot, kind, file: 0, offset: block * BLOCK as u64, length: BLOCK as u32 };
+        self.engine.submit(request).unwrap();
+    }
+
+    /// Waits, for at most ten seconds, until `count` have finished; in order of slot.
+    fn finish(&mut self, count: usize) -> Vec<Completion> {
+        let mut done = Vec::new();
+        let deadline = self.clock.now() + 10_000_000_000;
+        while done.len() < count && self.clock.now() < deadline {
+            let missing = count - done.len();
+            self.engine.reap(missing, deadline, &mut done).unwrap();
+        }
+        done.sort_by_key(|completion| completion.slot);
+        done
+    }
+
+    fn fill(&self, slot: u32, content: &[u8]) {
+        // SAFETY: nothing is in flight in this slot, and content is one block.
+        unsafe { self.buffers.slot(slot).copy_from(content.as_ptr(), content.len()) }
+    }
+
+    fn content(&self, slot: u32, bytes: usize) -> Vec<u8> {
+        // SAFETY: nothing is in flight in this slot.
+        unsafe { std::slice::from_raw_parts(self.buffers.slot(slot), bytes) }.to_vec()
+    }
+}
+
+fn plan(path: &str, bytes: usize) -> FilePlan {
+    FilePlan { path: path.to_owned(), offset_bytes: 0, bytes: bytes as u64, layout: Layout::Existing, keep: true }
+}
+
+fn done(slots: std::ops::Range<u32>, result: i64) -> Vec<Completion> {
+    slots.map(|slot| Completion { slot, result }).collect()
+}
+
+fn direct_is_possible() -> bool {
+    use std::os::unix::fs::OpenOptionsExt;
+    let scratch = Scratch::with_file("direct", BLOCK);
+    File::options().read(true).custom_flags(libc::O_DIRECT).open(scratch.path()).is_ok()
+}
+
+fn writes_then_reads_back<E: Engine>(opener: Opener<E>, direct: bool) {
+    let mut bench = Bench::new(opener, direct, true, 8, 4);
+    for (slot, block) in [(0, 5), (1, 0), (2, 7)] {
+        bench.fill(slot, &vec![0xA0 | slot as u8; BLOCK]);
+        bench.submit(OperationKind::Write, slot, block);
+    }
+    assert_eq!(bench.finish(3), done(0..3, BLOCK as i64));
+
+    let mut expected = pattern(0, 8 * BLOCK);
+    for (slot, block) in [(0, 5), (1, 0), (2, 7)] {
+        expected[block * BLOCK..(block + 1) * BLOCK].fill(0xA0 | slot);
+    }
+    assert_eq!(fs::read(bench.scratch.path()).unwrap(), expected);
+
+    for (slot, block) in [(3, 5), (2, 6), (1, 7), (0, 0)] {
+        bench.submit(OperationKind::Read, slot, block);
+    }
+    assert_eq!(bench.finish(4), done(0..4, BLOCK as i64));
+    for (slot, block) in [(3, 5), (2, 6), (1, 7), (0, 0)] {
+        assert_eq!(bench.content(slot, BLOCK), expected[block * BLOCK..(block + 1) * BLOCK]);
+    }
+}
+
+/// More than any ring has room for by default, and every slot again after it came back.
+fn a_batch_completes_whole<E: Engine>(opener: Opener<E>, direct: bool) {
+    const DEPTH: u32 = 300;
+    let mut bench = Bench::new(opener, direct, false, DEPTH as usize, DEPTH);
+    for _ in 0..3 {
+        for slot in 0..DEPTH {
+            bench.submit(OperationKind::Read, slot, u64::from(slot * 7 % DEPTH));
+        }
+        assert_eq!(bench.finish(DEPTH as usize), done(0..DEPTH, BLOCK as i64));
+    }
+    for slot in [0, 1, 299] {
+        assert_eq!(bench.content(slot, BLOCK), pattern((slot * 7 % DEPTH) as usize * BLOCK, BLOCK));
+    }
+}
+
+fn reads_past_the_end_are_short<E: Engine>(opener: Opener<E>, direct: bool) {
+    let mut bench = Bench::new(opener, direct, false, 2, 2);
+    // Shorter than the plan said, as when somebody else cuts a file during the run.
+    File::options().write(true).open(bench.scratch.path()).unwrap().set_len(BLOCK as u64 + 1536).unwrap();
+    bench.submit(OperationKind::Read, 0, 1);
+    bench.submit(OperationKind::Read, 1, 9);
+    assert_eq!(bench.finish(2), [Completion { slot: 0, result: 1536 }, Completion { slot: 1, result: 0 }]);
+    assert_eq!(bench.content(0, 1536), pattern(BLOCK, 1536));
+}
+
+fn several_files_are_told_apart<E: Engine>(opener: Opener<E>, direct: bool) {
+    let scratch = Scratch::with_file("several", BLOCK);
+    let other = scratch.other("second");
+    fs::write(&other, vec![7; BLOCK]).unwrap();
+    let plans = [plan(scratch.path(), BLOCK), plan(&other, BLOCK)];
+    let mut bench = Bench::over(opener, direct, false, &plans, 2, scratch);
+    for (slot, file) in [(0, 1), (1, 0)] {
+        let request = Request { slot, kind: OperationKind::Read, file, offset: 0, length: BLOCK as u32 };
+        bench.engine.submit(request).unwrap();
+    }
+    assert_eq!(bench.finish(2), done(0..2, BLOCK as i64));
+    assert_eq!(bench.content(0, BLOCK), vec![7; BLOCK]);
+    assert_eq!(bench.content(1, BLOCK), pattern(0, BLOCK));
+}
+
+fn writing_a_read_only_file_fails_that_operation_alone<E: Engine>(opener: Opener<E>) {
+    let mut bench = Bench::new(opener, false, false, 4, 3);
+    bench.submit(OperationKind::Read, 0, 0);
+    bench.submit(OperationKind::Write, 1, 1);
+    bench.submit(OperationKind::Read, 2, 2);
+    let results: Vec<i64> = bench.finish(3).iter().map(|completion| completion.result).collect();
+    assert_eq!(results, [BLOCK as i64, -i64::from(libc::EBADF), BLOCK as i64]);
+    assert_eq!(fs::read(bench.scratch.path()).unwrap(), pattern(0, 4 * BLOCK));
+}
+
+fn zero_does_not_wait<E: Engine>(opener: Opener<E>) {
+    let mut bench = Bench::new(opener, false, false, 1, 1);
+    let mut finished = Vec::new();
+    // Nothing will ever finish: a wait would not end.
+    bench.engine.reap(0, Nanos::MAX, &mut finished).unwrap();
+    bench.engine.reap(1, Nanos::MAX, &mut finished).unwrap();
+    assert_eq!(finished, []);
+    bench.submit(OperationKind::Read, 0, 0);
+    let deadline = bench.clock.now() + 10_000_000_000;
+    while finished.is_empty() && bench.clock.now() < deadline {
+        bench.engine.reap(0, Nanos::MAX, &mut finished).unwrap();
+    }
+    assert_eq!(finished, done(0..1, BLOCK as i64));
+}
+
+fn a_deadline_ends_the_wait<E: Engine>(opener: Opener<E>) {
+    let mut bench = Bench::new(opener, false, false, 1, 2);
+    let mut finished = Vec::new();
+    let deadline = bench.clock.now() + 3_000_000;
+    bench.engine.reap(1, deadline, &mut finished).unwrap();
+    assert!(bench.clock.now() >= deadline);
+    bench.engine.reap(1, 0, &mut finished).unwrap();
+    assert_eq!(finished, []);
+
+    // Two are asked for and only one is there: what has finished by then is handed over.
+    bench.submit(OperationKind::Read, 1, 0);
+    let deadline = bench.clock.now() + 10_000_000_000;
+    bench.engine.reap(2, deadline, &mut finished).unwrap();
+    assert!(bench.clock.now() < deadline);
+    assert_eq!(finished, [Completion { slot: 1, result: BLOCK as i64 }]);
+}
+
+fn requests_that_do_not_fit_are_refused<E: Engine>(opener: Opener<E>) {
+    let mut bench = Bench::new(opener, false, false, 1, 2);
+    let fits = Request { slot: 0, kind: OperationKind::Read, file: 0, offset: 0, length: BLOCK as u32 };
+    let misfits = [
+        Request { slot: 2, ..fits },
+        Request { file: 1, ..fits },
+        Request { length: BLOCK as u32 + 1, ..fits },
+        Request { offset: u64::MAX, ..fits },
+    ];
+    for request in misfits {
+        let error = bench.engine.submit(request).unwrap_err().to_string();
+        assert!(error.ends_with("does not fit: there are 1 files and 2 buffers of 4096 bytes"), "{error}");
+    }
+    bench.submit(OperationKind::Read, 0, 0);
+    assert_eq!(bench.finish(1), done(0..1, BLOCK as i64));
+}
+
+fn dropping_with_operations_in_flight_is_clean<E: Engine>(opener: Opener<E>) {
+    let mut bench = Bench::new(opener, direct_is_possible(), false, 64, 64);
+    for slot in 0..32 {
+        bench.submit(OperationKind::Read, slot, u64::from(slot));
+    }
+    bench.engine.reap(0, Nanos::MAX, &mut Vec::new()).unwrap();
+    for slot in 32..64 {
+        bench.submit(OperationKind::Read, slot, u64::from(slot));
+    }
+    let buffers = Arc::clone(&bench.buffers);
+    drop(bench);
+    assert_eq!(Arc::strong_count(&buffers), 1);
+}

@@ -1,0 +1,362 @@
+//! `io_uring` with registered files and buffers: one kernel entry a reap, for handing over and waiting together.
+
+use std::io;
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use io_uring::types::{Fd, Fixed, SubmitArgs, Timespec};
+use io_uring::{Builder, EnterFlags, IoUring, opcode, squeue};
+use iocurve_meter::{Clock, Nanos};
+
+use crate::error::EngineError;
+use crate::files::LocalFiles;
+use crate::plan::{FileOpen, FilePlan, OperationKind};
+use crate::request::{Buffers, Completion, Engine, Request};
+
+/// Must be used on the thread that opened it: the ring is set up for a single issuer.
+pub struct UringEngine {
+    ring: IoUring,
+    files: LocalFiles,
+    buffers: Arc<Buffers>,
+    clock: Clock,
+    registered: Registered,
+    /// In the submission queue, not handed over yet.
+    queued: usize,
+    /// Handed over and not completed.
+    in_flight: usize,
+    /// Completed while `submit` made room, for the next reap.
+    early: Vec<Completion>,
+}
+
+/// What the kernel looked up once instead of at every operation.
+#[derive(Debug, Clone, Copy)]
+struct Registered {
+    files: bool,
+    /// Consecutive slots that make up one registered buffer; `None` where buffers are not registered.
+    slots_per_buffer: Option<u32>,
+}
+
+impl UringEngine {
+    /// Opens the files and a ring for `depth` operations in flight, on the thread that will use it.
+    pub fn open(
+        open: &FileOpen,
+        files: &[FilePlan],
+        writes: bool,
+        buffers: Arc<Buffers>,
+        depth: u32,
+        clock: Clock,
+    ) -> Result<Self, EngineError> {
+        let files = LocalFiles::open(open, files, writes)?;
+        Ok(Self::over(files, buffers, new_ring(depth)?, clock))
+    }
+
+    fn over(files: LocalFiles, buffers: Arc<Buffers>, ring: IoUring, clock: Clock) -> Self {
+        let registered = Registered {
+            // Registration is an optimisation: whatever refuses it (a limit, an old kernel), plain I/O works too.
+            files: ring.submitter().register_files(&files.descriptors()).is_ok(),
+            slots_per_buffer: register_buffers(&ring, &buffers),
+        };
+        Self { ring, files, buffers, clock, registered, queued: 0, in_flight: 0, early: Vec::new() }
+    }
+
+    /// Enters the kernel once: hands over what is queued and waits until `min` completions are there.
+    fn enter(&mut self, min: usize, deadline: Nanos) -> Result<(), EngineError> {
+        let remaining = (min > 0 && deadline != Nanos::MAX).then(|| deadline.saturating_sub(self.clock.now()));
+        let min = if remaining == Some(0) { 0 } else { min };
+        match self.enter_kernel(min as u32, remaining) {
+            Ok(count) => {
+                self.queued -= count;
+                self.in_flight += count;
+                Ok(())
+            }
+            Err(source) => match source.raw_os_error() {
+                // Time is up, a signal came, or the kernel is short of room until completions are taken.
+                Some(libc::ETIME | libc::EINTR | libc::EBUSY) => Ok(()),
+                Some(libc::EAGAIN) if self.in_flight > 0 => Ok(()),
+                _ => Err(EngineError::System { action: "enter io_uring", source }),
+            },
+        }
+    }
+
+    fn enter_kernel(&self, min: u32, remaining: Option<Nanos>) -> io::Result<usize> {
+        let submitter = self.ring.submitter();
+        // Without GETEVENTS a ring with deferred task work would not see its completions.
+        let flags = EnterFlags::GETEVENTS.bits();
+        // SAFETY: queued entries point to buffers and files that this engine keeps until they have completed.
+        unsafe {
+            match remaining.filter(|_| min > 0).map(Duration::from_nanos) {
+                None => submitter.enter::<libc::sigset_t>(self.queued as u32, min, flags, None),
+                Some(remaining) if self.ring.params().is_feature_ext_arg() => {
+                    let timeout = Timespec::from(remaining);
+                    let arguments = SubmitArgs::new().timespec(&timeout);
+                    let flags = flags | EnterFlags::EXT_ARG.bits();
+                    submitter.enter(self.queued as u32, min, flags, Some(&arguments))
+                }
+                // Before Linux 5.11 entering has no timeout, but polling the ring has.
+                Some(remaining) => {
+                    let handed_over = submitter.enter::<libc::sigset_t>(self.queued as u32, 0, flags, None);
+                    poll_ring(&self.ring, remaining);
+                    handed_over
+                }
+            }
+        }
+    }
+
+    /// Hands over before the reap. Completions are taken too, for the kernel may accept nothing while they fill its queue.
+    fn make_room(&mut self) -> Result<(), EngineError> {
+        let mut early = std::mem::take(&mut self.early);
+        self.enter(0, Nanos::MAX)?;
+        self.take_completions(&mut early);
+        self.early = early;
+        Ok(())
+    }
+
+    fn take_completions(&mut self, done: &mut Vec<Completion>) {
+        let before = done.len();
+        let completions = self.ring.completion();
+        done.extend(
+            completions.map(|entry| Completion { slot: entry.user_data() as u32, result: i64::from(entry.result()) }),
+        );
+        self.in_flight -= done.len() - before;
+    }
+
+    fn entry(&self, request: &Request) -> Result<squeue::Entry, EngineError> {
+        let (descriptor, memory) = self.files.target(request, &self.buffers)?;
+        let buffer = self.registered.slots_per_buffer.map(|slots| (request.slot / slots) as u16);
+        let (length, offset) = (request.length, request.offset);
+        // The four crossings of registered or not differ in type, hence a macro instead of a function.
+        macro_rules! entry {
+            ($file:expr) => {
+                match (request.kind, buffer) {
+                    (OperationKind::Read, Some(index)) => {
+                        opcode::ReadFixed::new($file, memory, length, index).offset(offset).build()
+                    }
+                    (OperationKind::Write, Some(index)) => {
+                        opcode::WriteFixed::new($file, memory, length, index).offset(offset).build()
+                    }
+                    (OperationKind::Read, None) => opcode::Read::new($file, memory, length).offset(offset).build(),
+                    (OperationKind::Write, None) => opcode::Write::new($file, memory, length).offset(offset).build(),
+                }
+            };
+        }
+        let entry = if self.registered.files { entry!(Fixed(request.file)) } else { entry!(Fd(descriptor)) };
+        Ok(entry.user_data(u64::from(request.slot)))
+    }
+}
+
+impl Engine for UringEngine {
+    #[inline]
+    fn submit(&mut self, request: Request) -> Result<(), EngineError> {
+        let entry = self.entry(&request)?;
+        // SAFETY: the entry's buffer and file stay until it has completed; see `drop`.
+        while unsafe { self.ring.submission().push(&entry) }.is_err() {
+            self.make_room()?;
+        }
+        self.queued += 1;
+        Ok(())
+    }
+
+    fn reap(&mut self, min: usize, deadline: Nanos, done: &mut Vec<Completion>) -> Result<(), EngineError> {
+        let early = self.early.len();
+        done.append(&mut self.early);
+        let outstanding = self.queued + self.in_flight;
+        // With nothing outstanding there is only the deadline to wait for.
+        let most = if outstanding == 0 && early == 0 && deadline != Nanos::MAX { 1 } else { outstanding };
+        let min = min.saturating_sub(early).min(most);
+        if self.queued > 0 || (outstanding > 0 || min > 0) && self.ring.completion().len() < min.max(1) {
+            self.enter(min, deadline)?;
+        }
+        self.take_completions(done);
+        Ok(())
+    }
+
+    fn describe(&self) -> String {
+        let registered = match (self.registered.files, self.registered.slots_per_buffer) {
+            (true, Some(_)) => "registered buffers and files",
+            (true, None) => "registered files",
+            (false, Some(_)) => "registered buffers",
+            (false, None) => "nothing registered",
+        };
+        format!("io_uring, {registered}")
+    }
+
+    fn labels(&self) -> Vec<String> {
+        let missing = [
+            ("uring_files_not_registered", !self.registered.files),
+            ("uring_buffers_not_registered", self.registered.slots_per_buffer.is_none()),
+        ];
+        missing.into_iter().filter(|(_, missing)| *missing).map(|(label, _)| label.to_owned()).collect()
+    }
+}
+
+impl Drop for UringEngine {
+    /// Waits for what is in flight, so that no buffer is written to after it was freed.
+    fn drop(&mut self) {
+        // What was never handed over stays in the queue and dies with it.
+        self.queued = 0;
+        while self.in_flight > 0 {
+            if self.enter(1, Nanos::MAX).is_err() {
+                // Memory that the kernel may still write to is better lost than reused.
+                std::mem::forget(Arc::clone(&self.buffers));
+                return;
+            }
+            self.take_completions(&mut Vec::new());
+        }
+    }
+}
+
+/// A ring with the best set-up that this kernel knows.
+fn new_ring(depth: u32) -> Result<IoUring, EngineError> {
+    let mut refusal = None;
+    for setup in SETUPS {
+        match build_ring(setup, depth) {
+            Ok(ring) => return Ok(ring),
+            Err(source) if source.raw_os_error() == Some(libc::EINVAL) => refusal = Some(source),
+            Err(source) => return Err(setup_error(&source)),
+        }
+    }
+    Err(setup_error(&refusal.unwrap_or_else(|| io::Error::from_raw_os_error(libc::EINVAL))))
+}
+
+/// Adds to a ring what newer kernels do better.
+type Setup = fn(&mut Builder);
+
+/// Best first. Deferred task work (Linux 6.1) completes operations in batches on entry instead of by interrupting the
+/// thread at each; no array between queue and entries needs 6.6; cooperative task work 5.19 (with a single issuer 6.0).
+const SETUPS: [Setup; 4] = [
+    |ring| {
+        ring.setup_single_issuer().setup_defer_taskrun().setup_submit_all().setup_no_sqarray();
+    },
+    |ring| {
+        ring.setup_single_issuer().setup_defer_taskrun().setup_submit_all();
+    },
+    |ring| {
+        ring.setup_coop_taskrun().setup_submit_all();
+    },
+    |_| {},
+];
+
+fn build_ring(setup: Setup, depth: u32) -> io::Result<IoUring> {
+    let mut ring = IoUring::builder();
+    setup(&mut ring);
+    // A depth beyond the kernel's limit is cut to it: `submit` then hands over before the reap.
+    ring.setup_clamp().build(depth.max(1))
+}
+
+fn setup_error(source: &io::Error) -> EngineError {
+    let advice = match source.raw_os_error() {
+        Some(libc::EPERM | libc::EACCES) => {
+            "; it is denied here: check the sysctl kernel.io_uring_disabled (0 allows it) and the container's seccomp profile, or use --ioengine=libaio instead"
+        }
+        Some(libc::ENOSYS) => {
+            "; this kernel has no io_uring (or a seccomp filter hides it): use --ioengine=libaio instead"
+        }
+        Some(libc::ENOMEM) => "; raise the limit on locked memory (ulimit -l) or use --ioengine=libaio instead",
+        _ => "; use --ioengine=libaio instead",
+    };
+    EngineError::Plan(format!("set up io_uring: {source}{advice}"))
+}
+
+/// Registers the buffers and says how many slots each registered one has, or `None` where that is refused.
+///
+/// Few large ones cost the kernel less to look up than many; it takes at most 1 GiB in one and 16384 of them.
+fn register_buffers(ring: &IoUring, buffers: &Buffers) -> Option<u32> {
+    let slots_per_buffer = ((1_usize << 30) / buffers.stride()).clamp(1, buffers.count().max(1));
+    let pieces: Vec<libc::iovec> = (0..buffers.count())
+        .step_by(slots_per_buffer)
+        .map(|first| libc::iovec {
+            iov_base: buffers.slot(first as u32).cast(),
+            iov_len: slots_per_buffer.min(buffers.count() - first) * buffers.stride(),
+        })
+        .collect();
+    // SAFETY: the memory lives as long as the engine, and the ring is closed before it goes.
+    unsafe { ring.submitter().register_buffers(&pieces) }.ok().map(|()| slots_per_buffer as u32)
+}
+
+/// Waits for a completion, or until the time is up; the caller looks at the ring either way.
+fn poll_ring(ring: &IoUring, remaining: Duration) {
+    let mut poll = libc::pollfd { fd: ring.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    let timeout = libc::timespec { tv_sec: remaining.as_secs() as i64, tv_nsec: i64::from(remaining.subsec_nanos()) };
+    // SAFETY: one descriptor, and a timeout that outlives the call.
+    unsafe { libc::ppoll(&raw mut poll, 1, &raw const timeout, std::ptr::null()) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engines::testing::check_engine;
+
+    #[test]
+    fn does_what_an_engine_must() {
+        check_engine(UringEngine::open);
+    }
+
+    /// Kernels from 5.1 on are met by one of the set-ups; each is tried that this kernel knows.
+    #[test]
+    fn does_so_with_every_set_up() {
+        fn opener<const SETUP: usize>(
+            open: &FileOpen,
+            files: &[FilePlan],
+            writes: bool,
+            buffers: Arc<Buffers>,
+            depth: u32,
+            clock: Clock,
+        ) -> Result<UringEngine, EngineError> {
+            let files = LocalFiles::open(open, files, writes)?;
+            // Four entries only: the queue overflows into the kernel at every batch.
+            let ring = build_ring(SETUPS[SETUP], depth.min(4)).map_err(|source| setup_error(&source))?;
+            Ok(UringEngine::over(files, buffers, ring, clock))
+        }
+        let known = |setup| build_ring(setup, 1).is_ok();
+        let openers = [opener::<0>, opener::<1>, opener::<2>, opener::<3>];
+        for (setup, opener) in SETUPS.into_iter().zip(openers).filter(|(setup, _)| known(*setup)) {
+            assert!(known(setup));
+            check_engine(opener);
+        }
+    }
+
+    #[test]
+    fn does_so_with_nothing_registered() {
+        check_engine(|open, files, writes, buffers, depth, clock| {
+            let mut engine = UringEngine::open(open, files, writes, buffers, depth, clock)?;
+            engine.registered = Registered { files: false, slots_per_buffer: None };
+            assert_eq!(engine.describe(), "io_uring, nothing registered");
+            assert_eq!(engine.labels(), ["uring_files_not_registered", "uring_buffers_not_registered"]);
+            Ok(engine)
+        });
+    }
+
+    #[test]
+    fn says_what_is_registered() {
+        let scratch = crate::engines::testing::Scratch::with_file("registered", 4096);
+        let plan = FilePlan {
+            path: scratch.path().to_owned(),
+            offset_bytes: 0,
+            bytes: 4096,
+            layout: crate::plan::Layout::Existing,
+            keep: true,
+        };
+        let open = crate::engines::testing::open(false);
+        let engine = UringEngine::open(&open, &[plan], false, Buffers::new(4, 4096), 4, Clock::new()).unwrap();
+        assert_eq!(engine.describe(), "io_uring, registered buffers and files");
+        assert_eq!(engine.labels(), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_refused_ring_says_what_to_check_and_what_to_use_instead() {
+        let text = |errno| setup_error(&io::Error::from_raw_os_error(errno)).to_string();
+        assert!(text(libc::EPERM).contains("kernel.io_uring_disabled"));
+        for errno in [libc::EPERM, libc::ENOSYS, libc::ENOMEM, libc::EINVAL] {
+            assert!(text(errno).ends_with("use --ioengine=libaio instead"), "{}", text(errno));
+        }
+    }
+
+    #[test]
+    fn polls_where_the_kernel_cannot_time_out() {
+        let ring = build_ring(SETUPS[3], 1).unwrap();
+        let clock = Clock::new();
+        poll_ring(&ring, Duration::from_millis(2));
+        assert!(clock.now() >= 2_000_000);
+    }
+}
