@@ -44,8 +44,18 @@ def volume(*options: str, prefix: Sequence[str] = ()) -> Iterator[Server]:
     try:
         yield _announced_server(process)
     finally:
-        process.send_signal(signal.SIGINT)
+        _stop(process)
+
+
+def _stop(process: subprocess.Popen[str]) -> None:
+    """As Ctrl-C does; a volume that does not end by itself is an error."""
+    process.send_signal(signal.SIGINT)
+    try:
         process.communicate(timeout=STOP_TIMEOUT_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate()
+        raise
 
 
 def _announced_server(process: subprocess.Popen[str]) -> Server:

@@ -36,13 +36,19 @@ def volume() -> Iterator[Server]:
 
 
 @pytest.fixture(scope="session")
-def ganesha(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def ganesha_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What nfs-ganesha exports."""
+    return tmp_path_factory.mktemp("ganesha")
+
+
+@pytest.fixture(scope="session")
+def ganesha(ganesha_directory: Path) -> Iterator[Server]:
     """nfs-ganesha over a directory."""
     if shutil.which("ganesha.nfsd") is None:
         pytest.skip("needs Debian's nfs-ganesha and nfs-ganesha-vfs")
     if os.geteuid() != 0:
         pytest.skip("nfs-ganesha needs root")
-    with servers.ganesha("vfs", tmp_path_factory.mktemp("ganesha")) as server:
+    with servers.ganesha("vfs", ganesha_directory) as server:
         yield server
 
 

@@ -1,0 +1,148 @@
+"""What is compared with what: the null engine, files by io_uring, NFS."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bench import servers
+from bench.measure import Duration, Side, compare
+from bench.servers import IOCURVE, Server
+
+IOCURVE_FIO = (str(IOCURVE), "fio")
+ONE_CORE = ("taskset", "--cpu-list", "0")
+TWO_CORES = ("taskset", "--cpu-list", "0,1")
+"""Client and server share the same two cores, whatever the machine has."""
+
+PEER_FIO_NFS = "IOCURVE_PEER_FIO_NFS"
+"""Environment variable: path of a fio with the nfs engine, which Debian's lacks; without it that side is left out."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How much is measured."""
+
+    rounds: int
+    duration: Duration
+    file_mib: int
+    directory: Path
+    """Where the file for io_uring lies; what it is on decides that comparison."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One table of the result."""
+
+    name: str
+    about: str
+    measure: Callable[[Settings], list[dict[str, Any]]]
+
+
+def measure_null(settings: Settings) -> list[dict[str, Any]]:
+    job = (
+        *("--name=null", "--ioengine=null", "--rw=randread", "--bs=4k", "--iodepth=32"),
+        f"--size={settings.file_mib}m",
+    )
+    sides = [
+        Side("fio", (*ONE_CORE, _fio(), *job)),
+        Side("iocurve", (*ONE_CORE, *IOCURVE_FIO, *job)),
+    ]
+    return compare(sides, settings.rounds, settings.duration)
+
+
+def measure_uring(settings: Settings) -> list[dict[str, Any]]:
+    file = settings.directory / "iocurve-bench.data"
+    job = (
+        *("--name=uring", "--ioengine=io_uring", "--rw=randread", "--bs=4k", "--iodepth=64", "--direct=1"),
+        *(f"--filename={file}", f"--size={settings.file_mib}m"),
+    )
+    sides = [
+        Side("fio", (_fio(), *job)),
+        Side("iocurve", (*IOCURVE_FIO, *job)),
+        Side("fio, registered", (_fio(), *job, "--fixedbufs", "--registerfiles")),
+    ]
+    _write_file(file, settings.file_mib)
+    try:
+        return compare(sides, settings.rounds, settings.duration)
+    finally:
+        file.unlink()
+
+
+def measure_nfs(settings: Settings) -> list[dict[str, Any]]:
+    clients: dict[str, tuple[str, ...]] = {"iocurve": IOCURVE_FIO}
+    if fio_nfs := peer_fio_nfs():
+        clients = {"fio": (fio_nfs,), **clients}
+    with ExitStack() as stack:
+        targets = {"volume": stack.enter_context(servers.volume("--unlimited", prefix=TWO_CORES))}
+        if shutil.which("ganesha.nfsd") and os.geteuid() == 0:
+            started = servers.ganesha("mem", settings.directory, prefix=TWO_CORES)
+            targets = {"ganesha": stack.enter_context(started), **targets}
+        for target in targets.values():
+            _write_nfs_files(target, settings.file_mib)
+        return compare(_nfs_sides(clients, targets, settings.file_mib), settings.rounds, settings.duration)
+
+
+def _nfs_sides(clients: dict[str, tuple[str, ...]], targets: dict[str, Server], file_mib: int) -> list[Side]:
+    return [
+        Side(
+            f"{client} → {target}, depth {depth} × {jobs}",
+            (*TWO_CORES, *command, *_nfs_job(server, "randread", "4k", depth, jobs, file_mib)),
+            server.pid,
+        )
+        for depth, jobs in NFS_LOADS
+        for target, server in targets.items()
+        for client, command in clients.items()
+    ]
+
+
+NFS_LOADS = ((16, 4), (64, 2))
+"""Depth and number of jobs, each a connection: where fio with nfs-ganesha is at its best, and where iocurve is."""
+
+
+def _nfs_job(server: Server, rw: str, block: str, depth: int, jobs: int, file_mib: int) -> tuple[str, ...]:
+    return (
+        *("--name=nfs", "--ioengine=nfs", f"--nfs_url={server.url}", f"--rw={rw}", f"--bs={block}"),
+        *(f"--iodepth={depth}", f"--numjobs={jobs}", f"--size={file_mib}m", "--group_reporting"),
+    )
+
+
+def _write_nfs_files(server: Server, file_mib: int) -> None:
+    jobs = max(jobs for _, jobs in NFS_LOADS)
+    command = (*IOCURVE_FIO, *_nfs_job(server, "write", "1m", 4, jobs, file_mib))
+    subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, timeout=300, check=True)
+
+
+def _write_file(path: Path, mib: int) -> None:
+    with path.open("xb") as file:
+        for _ in range(mib):
+            file.write(os.urandom(1 << 20))
+        os.fsync(file.fileno())
+
+
+def _fio() -> str:
+    path = shutil.which("fio")
+    if path is None:
+        raise RuntimeError("fio is not installed; on Debian: apt-get install fio")
+    return path
+
+
+def peer_fio_nfs() -> str | None:
+    path = os.environ.get(PEER_FIO_NFS)
+    if path and not shutil.which(path):
+        raise RuntimeError(f"{PEER_FIO_NFS} names {path}, which is not a program")
+    return path or None
+
+
+COMPARISONS: Sequence[Comparison] = (
+    Comparison(
+        "null", "The cost of the loop: null engine, 4 KiB, depth 32, every latency recorded, one core", measure_null
+    ),
+    Comparison("uring", "A file by io_uring: 4 KiB random reads, O_DIRECT, depth 64", measure_uring),
+    Comparison("nfs", "NFSv3: 4 KiB random reads, client and server on the same two cores", measure_nfs),
+)

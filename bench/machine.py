@@ -1,0 +1,32 @@
+"""What a result is tied to: the machine, and the versions of those compared."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Sequence
+from typing import Any
+
+from bench.servers import IOCURVE
+from iocurve import host
+
+
+def machine_facts() -> dict[str, Any]:
+    """Processor, memory, kernel, and what changes loopback figures; nobody needs the machine's name."""
+    return host.collect().model_dump(mode="json", exclude={"hostname"})
+
+
+def versions(fio_nfs: str | None) -> dict[str, str]:
+    """Versions of those that are here."""
+    asked = {
+        "iocurve": [str(IOCURVE), "--version"],
+        "fio": ["fio", "--version"],
+        "fio_nfs": [fio_nfs or "", "--version"],
+        "nfs_ganesha": ["ganesha.nfsd", "-v"],
+    }
+    return {name: _first_line(command) for name, command in asked.items() if shutil.which(command[0])}
+
+
+def _first_line(command: Sequence[str]) -> str:
+    said = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    return (said.stdout or said.stderr).strip().partition("\n")[0]

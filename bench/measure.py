@@ -1,0 +1,176 @@
+"""Runs the sides of a comparison alternately and says what each reached, and at what cost.
+
+A side is a command that speaks fio: it takes ``--runtime`` and prints fio's JSON. Each round runs it twice, for a short
+and for a long time; CPU per I/O is the difference of CPU between the two over the difference of operations, so that
+starting and ending a process (an interpreter, a shared library) cancels out on every side alike.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import shlex
+import statistics
+import subprocess
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from iocurve.host import MachineMeter
+
+CLOCK_TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+RUN_MARGIN_SECONDS = 60
+"""What a run may take beyond its own time before it counts as hanging."""
+
+
+@dataclass(frozen=True)
+class Duration:
+    """How long the two runs of a side take in one round."""
+
+    short_seconds: float
+    long_seconds: float
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of those compared."""
+
+    name: str
+    command: tuple[str, ...]
+    server_pid: int | None = None
+
+    def command_for(self, seconds: float) -> list[str]:
+        return [*self.command, f"--runtime={round(seconds * 1000)}ms", "--time_based", "--output-format=json"]
+
+
+@dataclass(frozen=True)
+class Round:
+    """What a side reached in one round."""
+
+    iops: float
+    latency_us_p50: float
+    latency_us_p99: float
+    client_cpu_us_per_io: float
+    server_cpu_us_per_io: float | None
+    cores_busy_elsewhere: float
+    """Processors used by neither client nor server: a round with much of it says little."""
+
+
+FIGURES = ("iops", "latency_us_p50", "latency_us_p99", "client_cpu_us_per_io", "server_cpu_us_per_io")
+
+
+def compare(sides: Sequence[Side], rounds: int, duration: Duration) -> list[dict[str, Any]]:
+    """Measures all sides once per round (A B, A B, …); the first side is what the others are divided by."""
+    reached: dict[str, list[Round]] = {side.name: [] for side in sides}
+    for _ in range(rounds):
+        for side in sides:
+            reached[side.name].append(_measure(side, duration))
+    documents = [_document(side, reached[side.name], duration) for side in sides]
+    for document in documents:
+        document["ratio_to_first"] = _ratios(document["median"], documents[0]["median"])
+    return documents
+
+
+def _document(side: Side, rounds: Sequence[Round], duration: Duration) -> dict[str, Any]:
+    records = [asdict(a_round) for a_round in rounds]
+    columns = {figure: [record[figure] for record in records if record[figure] is not None] for figure in FIGURES}
+    return {
+        "name": side.name,
+        "command": shlex.join(side.command_for(duration.long_seconds)),
+        "median": {figure: statistics.median(values) for figure, values in columns.items() if values},
+        "min": {figure: min(values) for figure, values in columns.items() if values},
+        "max": {figure: max(values) for figure, values in columns.items() if values},
+        "rounds": records,
+    }
+
+
+def _ratios(of: dict[str, float], to: dict[str, float]) -> dict[str, float]:
+    return {figure: of[figure] / to[figure] for figure in FIGURES if figure in of and to.get(figure)}
+
+
+def _measure(side: Side, duration: Duration) -> Round:
+    short, long = _run(side, duration.short_seconds), _run(side, duration.long_seconds)
+    operations = max(1, long.reported.operations - short.reported.operations)
+    client_cpu = long.client_cpu_seconds - short.client_cpu_seconds
+    server_cpu = long.server_cpu_seconds - short.server_cpu_seconds
+    return Round(
+        iops=long.reported.iops,
+        latency_us_p50=long.reported.latency_us_p50,
+        latency_us_p99=long.reported.latency_us_p99,
+        client_cpu_us_per_io=client_cpu * 1e6 / operations,
+        server_cpu_us_per_io=server_cpu * 1e6 / operations if side.server_pid else None,
+        cores_busy_elsewhere=long.cores_busy_elsewhere,
+    )
+
+
+@dataclass(frozen=True)
+class Reported:
+    """What a client said of its own run."""
+
+    operations: int
+    iops: float
+    latency_us_p50: float
+    latency_us_p99: float
+
+
+@dataclass(frozen=True)
+class _Run:
+    reported: Reported
+    client_cpu_seconds: float
+    server_cpu_seconds: float
+    cores_busy_elsewhere: float
+
+
+def _run(side: Side, seconds: float) -> _Run:
+    server_before, machine, start = _process_cpu_seconds(side.server_pid), MachineMeter(), time.monotonic()
+    with tempfile.TemporaryFile("w+") as output:
+        client_cpu = run_to_end(side.command_for(seconds), output, seconds + RUN_MARGIN_SECONDS)
+        output.seek(0)
+        reported = parse_fio_json(output.read())
+    elapsed, use = time.monotonic() - start, machine.use()
+    server_cpu = _process_cpu_seconds(side.server_pid) - server_before
+    cores_busy = use.busy_share * use.cpus if use else 0.0
+    return _Run(
+        reported=reported,
+        client_cpu_seconds=client_cpu,
+        server_cpu_seconds=server_cpu,
+        cores_busy_elsewhere=max(0.0, cores_busy - (client_cpu + server_cpu) / elapsed),
+    )
+
+
+def run_to_end(command: Sequence[str], output: IO[str], timeout_seconds: float) -> float:
+    """Runs a command, its standard output into a file; returns the CPU seconds it and its children took."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    finished = subprocess.run(
+        command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.PIPE, timeout=timeout_seconds, check=False
+    )
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    if finished.returncode != 0:
+        output.seek(0)
+        said = finished.stderr.decode(errors="replace") or output.read()
+        raise RuntimeError(f"exit status {finished.returncode} from: {shlex.join(command)}\n{said.strip()[-2000:]}")
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def parse_fio_json(text: str) -> Reported:
+    """Operations, their rate and latency from fio's JSON; notes that fio prints before it are passed over."""
+    job = json.loads(text[text.index("{") :])["jobs"][0]
+    kind = max((job["read"], job["write"]), key=lambda each: each["total_ios"])
+    percentiles = kind["clat_ns"]["percentile"]
+    return Reported(
+        operations=kind["total_ios"],
+        iops=kind["iops"],
+        latency_us_p50=percentiles["50.000000"] / 1000,
+        latency_us_p99=percentiles["99.000000"] / 1000,
+    )
+
+
+def _process_cpu_seconds(pid: int | None) -> float:
+    if pid is None:
+        return 0.0
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / CLOCK_TICKS_PER_SECOND

@@ -1,0 +1,70 @@
+"""libnfs's tools against the embedded volume."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from bench.servers import Server
+
+pytestmark = pytest.mark.skipif(shutil.which("nfs-cp") is None, reason="needs Debian's libnfs-utils")
+
+SIZES_BYTES = (0, 1, 4095, 4096, 1_048_576, 3_000_001)
+"""Around the tools' and the volume's transfer sizes."""
+
+
+@pytest.fixture
+def original(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    file = tmp_path / "original"
+    file.write_bytes(random.Random(request.param).randbytes(request.param))
+    return file
+
+
+@pytest.mark.parametrize("original", SIZES_BYTES, indirect=True)
+def test_nfs_cp_brings_a_file_there_and_back(volume: Server, original: Path, tmp_path: Path) -> None:
+    _tool("nfs-cp", str(original), _url(volume, "copy"))
+    back = tmp_path / "back"
+    _tool("nfs-cp", _url(volume, "copy"), str(back))
+    assert back.read_bytes() == original.read_bytes()
+
+
+@pytest.mark.parametrize("original", SIZES_BYTES, indirect=True)
+def test_nfs_cat_prints_what_nfs_cp_wrote(volume: Server, original: Path) -> None:
+    _tool("nfs-cp", str(original), _url(volume, "copy"))
+    assert _tool("nfs-cat", _url(volume, "copy")) == original.read_bytes()
+
+
+@pytest.mark.parametrize("original", [1234], indirect=True)
+def test_nfs_ls_lists_names_and_sizes(volume: Server, original: Path) -> None:
+    assert _tool("nfs-ls", volume.url) == b""
+    for name in ("one", "two"):
+        _tool("nfs-cp", str(original), _url(volume, name))
+    listed = [line.split() for line in _tool("nfs-ls", volume.url).decode().splitlines()]
+    assert sorted((fields[-1], fields[-2]) for fields in listed) == [("one", "1234"), ("two", "1234")]
+
+
+def test_a_missing_file_is_an_error(volume: Server) -> None:
+    failed = subprocess.run(["nfs-cat", _url(volume, "nothing")], capture_output=True, timeout=60, check=False)
+    assert failed.returncode != 0
+    assert b"NFS3ERR_NOENT" in failed.stderr
+
+
+def test_an_unknown_export_is_refused(volume: Server) -> None:
+    elsewhere = volume.url.replace(f"127.0.0.1{volume.export}", "127.0.0.1/elsewhere")
+    failed = subprocess.run(["nfs-ls", elsewhere], capture_output=True, timeout=60, check=False)
+    assert failed.returncode != 0
+    assert b"MNT3ERR_NOENT" in failed.stderr
+
+
+def _url(server: Server, name: str) -> str:
+    return server.url.replace("?", f"/{name}?", 1)
+
+
+def _tool(*command: str) -> bytes:
+    done = subprocess.run(command, capture_output=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr.decode()
+    return done.stdout

@@ -1,0 +1,65 @@
+"""The benches with tiny inputs, so that they never rot. No figure is looked at for its size."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from bench.__main__ import main
+from bench.measure import parse_fio_json
+
+FIO_JSON = """fio: a note that comes before
+{"jobs": [{
+  "read": {"total_ios": 1000, "iops": 500.5, "clat_ns": {"percentile": {"50.000000": 1500, "99.000000": 9000}}},
+  "write": {"total_ios": 0, "iops": 0.0, "clat_ns": {"N": 0}}}]}
+"""
+
+
+def test_what_fio_reports_is_read() -> None:
+    reported = parse_fio_json(FIO_JSON)
+    assert (reported.operations, reported.iops) == (1000, 500.5)
+    assert (reported.latency_us_p50, reported.latency_us_p99) == (1.5, 9.0)
+
+
+@pytest.mark.parametrize(
+    ("comparison", "sides"),
+    [
+        ("null", ["fio", "iocurve"]),
+        ("uring", ["fio", "iocurve", "fio, registered"]),
+    ],
+)
+def test_iocurve_is_measured_beside_fio(tmp_path: Path, comparison: str, sides: list[str]) -> None:
+    if shutil.which("fio") is None:
+        pytest.skip("needs Debian's fio")
+    assert _measured_sides(tmp_path, comparison) == sides
+
+
+def test_nfs_is_measured_on_every_server_that_is_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("IOCURVE_PEER_FIO_NFS", raising=False)
+    has_ganesha = shutil.which("ganesha.nfsd") is not None and os.geteuid() == 0
+    servers = ["ganesha", "volume"] if has_ganesha else ["volume"]
+    assert _measured_sides(tmp_path, "nfs") == [
+        f"iocurve → {server}, depth {load}" for load in ("16 × 4", "64 × 2") for server in servers
+    ]
+
+
+def test_a_peer_that_is_not_there_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("IOCURVE_PEER_FIO_NFS", "/nonexistent/fio")
+    assert main(["nfs", "--out", str(tmp_path)]) == 1
+    assert "IOCURVE_PEER_FIO_NFS names /nonexistent/fio, which is not a program" in capsys.readouterr().out
+
+
+def _measured_sides(directory: Path, comparison: str) -> list[str]:
+    """Names of the sides that did operations, from the result that a tiny run leaves behind."""
+    tiny = ("--rounds", "1", "--seconds", "0.4", "--file-mib", "4")
+    assert main([comparison, *tiny, "--directory", str(directory), "--out", str(directory)]) == 0
+    (result,) = directory.glob("*.json")
+    (measured,) = json.loads(result.read_text())["comparisons"]
+    assert measured["name"] == comparison
+    return [side["name"] for side in measured["sides"] if side["median"]["iops"] > 0]
