@@ -7,20 +7,30 @@ import shutil
 import subprocess
 from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import pytest
 
 from bench import servers
 from bench.servers import RIG, Server
 
+Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
+
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(
-    item: pytest.Item,  # noqa: ARG001  pytest passes arguments by name
-) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Under CI a skipped test has failed: a peer that is missing must not pass for a success."""
-    report = yield
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Under CI a skipped test has failed."""
+    return _without_skip((yield))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Under CI a module that skips itself has failed."""
+    return _without_skip((yield))
+
+
+def _without_skip(report: Report) -> Report:
+    """A peer that is missing must not pass for a success where all peers are meant to be."""
     if os.environ.get("CI") == "true" and report.skipped and not hasattr(report, "wasxfail"):
         reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
         report.outcome = "failed"
