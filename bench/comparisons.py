@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from bench import servers
 from bench.measure import Duration, Side, compare
@@ -75,9 +75,9 @@ def measure_uring(settings: Settings) -> list[dict[str, Any]]:
 
 
 def measure_nfs(settings: Settings) -> list[dict[str, Any]]:
-    clients: dict[str, tuple[str, ...]] = {"iocurve": IOCURVE_FIO}
-    if fio_nfs := peer_fio_nfs():
-        clients = {"fio": (fio_nfs,), **clients}
+    fio_nfs = peer_fio_nfs()
+    clients = [_Client("fio", (fio_nfs,), "libnfs_url")] if fio_nfs else []
+    clients.append(OUR_CLIENT)
     with ExitStack() as stack:
         targets = {"volume": stack.enter_context(servers.volume("--unlimited", prefix=TWO_CORES))}
         if shutil.which("ganesha.nfsd") and os.geteuid() == 0:
@@ -88,33 +88,42 @@ def measure_nfs(settings: Settings) -> list[dict[str, Any]]:
         return compare(_nfs_sides(clients, targets, settings.file_mib), settings.rounds, settings.duration)
 
 
-def _nfs_sides(clients: dict[str, tuple[str, ...]], targets: dict[str, Server], file_mib: int) -> list[Side]:
-    return [
-        Side(
-            f"{client} → {target}, depth {depth} × {jobs}",
-            (*TWO_CORES, *command, *_nfs_job(server, "randread", "4k", depth, jobs, file_mib)),
-            server.pid,
-        )
-        for depth, jobs in NFS_LOADS
-        for target, server in targets.items()
-        for client, command in clients.items()
-    ]
+@dataclass(frozen=True)
+class _Client:
+    name: str
+    command: tuple[str, ...]
+    url: Literal["url", "libnfs_url"]
 
+    def job(self, server: Server, rw: str, block: str, depth: int, jobs: int, file_mib: int) -> tuple[str, ...]:
+        return (
+            *(*TWO_CORES, *self.command, "--name=nfs", "--ioengine=nfs", f"--nfs_url={getattr(server, self.url)}"),
+            *(f"--rw={rw}", f"--bs={block}", f"--iodepth={depth}", f"--numjobs={jobs}", f"--size={file_mib}m"),
+            "--group_reporting",
+        )
+
+
+OUR_CLIENT = _Client("iocurve", IOCURVE_FIO, "url")
 
 NFS_LOADS = ((16, 4), (64, 2))
 """Depth and number of jobs, each a connection: where fio with nfs-ganesha is at its best, and where iocurve is."""
 
 
-def _nfs_job(server: Server, rw: str, block: str, depth: int, jobs: int, file_mib: int) -> tuple[str, ...]:
-    return (
-        *("--name=nfs", "--ioengine=nfs", f"--nfs_url={server.url}", f"--rw={rw}", f"--bs={block}"),
-        *(f"--iodepth={depth}", f"--numjobs={jobs}", f"--size={file_mib}m", "--group_reporting"),
-    )
+def _nfs_sides(clients: Sequence[_Client], targets: dict[str, Server], file_mib: int) -> list[Side]:
+    return [
+        Side(
+            f"{client.name} → {target}, depth {depth} × {jobs}",
+            client.job(server, "randread", "4k", depth, jobs, file_mib),
+            server.pid,
+        )
+        for depth, jobs in NFS_LOADS
+        for target, server in targets.items()
+        for client in clients
+    ]
 
 
 def _write_nfs_files(server: Server, file_mib: int) -> None:
     jobs = max(jobs for _, jobs in NFS_LOADS)
-    command = (*IOCURVE_FIO, *_nfs_job(server, "write", "1m", 4, jobs, file_mib))
+    command = OUR_CLIENT.job(server, "write", "1m", depth=4, jobs=jobs, file_mib=file_mib)
     subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, timeout=300, check=True)
 
 

@@ -40,10 +40,10 @@ def test_nfs_cat_prints_what_nfs_cp_wrote(volume: Server, original: Path) -> Non
 
 @pytest.mark.parametrize("original", [1234], indirect=True)
 def test_nfs_ls_lists_names_and_sizes(volume: Server, original: Path) -> None:
-    assert _tool("nfs-ls", volume.url) == b""
+    assert _tool("nfs-ls", volume.libnfs_url) == b""
     for name in ("one", "two"):
         _tool("nfs-cp", str(original), _url(volume, name))
-    listed = [line.split() for line in _tool("nfs-ls", volume.url).decode().splitlines()]
+    listed = [line.split() for line in _tool("nfs-ls", volume.libnfs_url).decode().splitlines()]
     assert sorted((fields[-1], fields[-2]) for fields in listed) == [("one", "1234"), ("two", "1234")]
 
 
@@ -54,14 +54,14 @@ def test_a_missing_file_is_an_error(volume: Server) -> None:
 
 
 def test_an_unknown_export_is_refused(volume: Server) -> None:
-    elsewhere = volume.url.replace(f"127.0.0.1{volume.export}", "127.0.0.1/elsewhere")
+    elsewhere = volume.libnfs_url.replace(f"127.0.0.1{volume.export}", "127.0.0.1/elsewhere")
     failed = subprocess.run(["nfs-ls", elsewhere], capture_output=True, timeout=60, check=False)
     assert failed.returncode != 0
     assert b"MNT3ERR_NOENT" in failed.stderr
 
 
 def _url(server: Server, name: str) -> str:
-    return server.url.replace("?", f"/{name}?", 1)
+    return server.libnfs_url.replace("?", f"/{name}?", 1)
 
 
 def _tool(*command: str) -> bytes:
