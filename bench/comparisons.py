@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from bench import servers
 from bench.measure import Duration, Side, compare
@@ -76,7 +76,7 @@ def measure_uring(settings: Settings) -> list[dict[str, Any]]:
 
 def measure_nfs(settings: Settings) -> list[dict[str, Any]]:
     fio_nfs = peer_fio_nfs()
-    clients = [_Client("fio", (fio_nfs,), "libnfs_url")] if fio_nfs else []
+    clients = [_Client("fio", (fio_nfs,), is_libnfs=True)] if fio_nfs else []
     clients.append(OUR_CLIENT)
     with ExitStack() as stack:
         targets = {"volume": stack.enter_context(servers.volume("--unlimited", prefix=TWO_CORES))}
@@ -92,17 +92,18 @@ def measure_nfs(settings: Settings) -> list[dict[str, Any]]:
 class _Client:
     name: str
     command: tuple[str, ...]
-    url: Literal["url", "libnfs_url"]
+    is_libnfs: bool
 
     def job(self, server: Server, rw: str, block: str, depth: int, jobs: int, file_mib: int) -> tuple[str, ...]:
+        url = server.libnfs_url if self.is_libnfs else server.url
         return (
-            *(*TWO_CORES, *self.command, "--name=nfs", "--ioengine=nfs", f"--nfs_url={getattr(server, self.url)}"),
+            *(*TWO_CORES, *self.command, "--name=nfs", "--ioengine=nfs", f"--nfs_url={url}"),
             *(f"--rw={rw}", f"--bs={block}", f"--iodepth={depth}", f"--numjobs={jobs}", f"--size={file_mib}m"),
             "--group_reporting",
         )
 
 
-OUR_CLIENT = _Client("iocurve", IOCURVE_FIO, "url")
+OUR_CLIENT = _Client("iocurve", IOCURVE_FIO, is_libnfs=False)
 
 NFS_LOADS = ((16, 4), (64, 2))
 """Depth and number of jobs, each a connection: where fio with nfs-ganesha is at its best, and where iocurve is."""
