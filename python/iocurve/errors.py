@@ -60,17 +60,17 @@ class Mistake:
         return f"{place}{self.text}{hint}"
 
 
-class _Mistakes(IocurveError):
+class _MistakesError(IocurveError):
     def __init__(self, mistakes: Sequence[Mistake]) -> None:
         self.mistakes = tuple(mistakes)
         super().__init__("\n".join(map(str, self.mistakes)))
 
 
-class DialectError(_Mistakes):
+class DialectError(_MistakesError):
     """A job file or a command line is wrong; ``mistakes`` lists everything that is."""
 
 
-class PlanError(_Mistakes):
+class PlanError(_MistakesError):
     """A job cannot be run on this machine as it is written; ``mistakes`` lists all reasons."""
 
 

@@ -85,7 +85,7 @@ def _parse(text: str, units: dict[str, int], expected: str) -> int:
         raise ValueError(f"'{text}' is not {expected}")
     whole, _, fraction = found[1].partition(".")
     numerator = int(whole + fraction) * units[found[2].lower()]
-    return numerator // 10 ** len(fraction)
+    return int(numerator // 10 ** len(fraction))
 
 
 def _three_digits(value: float) -> str:

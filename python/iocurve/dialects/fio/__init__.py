@@ -1,0 +1,1 @@
+"""fio: command lines and job files, and its forms of output."""

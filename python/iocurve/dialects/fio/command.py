@@ -1,0 +1,235 @@
+"""``iocurve fio …`` and ``iocurve explain fio …``: a fio command line becomes a plan, notes and output settings."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Literal
+
+from iocurve.dialects.fio.job import SectionReport, build
+from iocurve.dialects.fio.parse import Parsed, Setting, Surroundings, parse
+from iocurve.errors import DialectError, Mistake, PlanError, TargetError
+from iocurve.model import Job, Note
+from iocurve.plan import Plan
+from iocurve.resolve import Machine, ReportGroup, ThisMachine, resolve
+
+Format = Literal["normal", "json"]
+
+
+@dataclass(frozen=True)
+class Output:
+    """What fio's own options say about output."""
+
+    path: Path | None = None
+    """None: standard output."""
+    formats: tuple[Format, ...] = ("normal",)
+    eta: Literal["auto", "always", "never"] = "auto"
+    """Whether progress is shown."""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Everything that a run, an explanation and fio-shaped output need."""
+
+    job: Job
+    plan: Plan
+    notes: tuple[Note, ...]
+    obstacles: tuple[Mistake, ...]
+    """What keeps the plan from running here as things are."""
+    directories: tuple[str, ...]
+    """To be made before the run, as fio does: file names lead into them."""
+    output: Output
+    sections: tuple[SectionReport, ...]
+    report_groups: tuple[ReportGroup, ...]
+    check_only: bool
+    """fio's --parse-only: nothing is to be run."""
+
+    def require_runnable(self) -> None:
+        """Raises ``PlanError`` where something keeps the plan from running here."""
+        if self.obstacles:
+            raise PlanError(self.obstacles)
+
+    def make_directories(self) -> None:
+        """Makes the directories that file names lead into. Raises ``TargetError``."""
+        for directory in self.directories:
+            try:
+                Path(directory).mkdir(mode=0o700, parents=True, exist_ok=True)
+            except OSError as error:
+                raise TargetError(f"directory {directory} cannot be made: {error.strerror}") from None
+
+
+def prepare(
+    arguments: Sequence[str],
+    *,
+    cwd: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    machine: Machine | None = None,
+) -> Prepared:
+    """Reads a fio command line (without ``fio``) and the job files it names.
+
+    Raises ``DialectError`` with every mistake in what was written, ``PlanError`` where no plan can be made of it.
+    """
+    machine = machine or ThisMachine()
+    surroundings = _surroundings(cwd or Path.cwd(), os.environ if environment is None else environment)
+    parsed = parse(arguments, surroundings)
+    settings = _Settings()
+    for command in parsed.commands:
+        settings.apply(command)
+    built = build(parsed)
+    mistakes = [*built.mistakes, *settings.mistakes, *_nothing_to_do(parsed)]
+    if settings.read_only:
+        mistakes += _writers(built.job)
+    if mistakes:
+        raise DialectError(_in_order(mistakes))
+    resolution = resolve(built.job, machine, surroundings.directory)
+    notes = (*built.notes, *settings.notes, *resolution.notes)
+    if settings.warnings_are_fatal and any(note.level == "warning" for note in notes):
+        raise DialectError([Mistake(note.text, note.where) for note in notes if note.level == "warning"])
+    return Prepared(
+        job=built.job,
+        plan=resolution.plan,
+        notes=notes,
+        obstacles=resolution.obstacles,
+        directories=resolution.directories,
+        output=settings.output,
+        sections=built.reports,
+        report_groups=resolution.report_groups,
+        check_only=settings.check_only,
+    )
+
+
+@dataclass
+class _Settings:
+    """The command line's options that belong to no job."""
+
+    output: Output = Output()
+    check_only: bool = False
+    read_only: bool = False
+    warnings_are_fatal: bool = False
+    notes: list[Note] = field(default_factory=list)
+    mistakes: list[Mistake] = field(default_factory=list)
+
+    def apply(self, command: Setting) -> None:
+        name = command.name
+        if name in _HANDLERS:
+            try:
+                _HANDLERS[name](self, command.value or "")
+            except ValueError as error:
+                self.mistakes.append(Mistake(str(error), command.where))
+        elif name in _NO_EFFECT:
+            self.notes.append(Note("no_effect", f"--{name} has no effect: {_NO_EFFECT[name]}", command.where))
+        else:
+            hint = _INSTEAD.get(name)
+            self.mistakes.append(Mistake(f"--{name} is not supported{'' if hint else ' yet'}", command.where, hint))
+
+    def set_output(self, value: str) -> None:
+        if not value or "\0" in value:
+            raise ValueError("--output needs the name of a file")
+        self.output = replace(self.output, path=Path(value))
+
+    def set_formats(self, value: str) -> None:
+        names = [name.strip() for name in value.split(",")]
+        wanted: list[Format] = []
+        for name in names:
+            if name == "normal":
+                wanted.append("normal")
+            elif name == "json":
+                wanted.append("json")
+            elif name in ("json+", "terse"):
+                raise ValueError(f"--output-format={name} is not supported yet; normal and json are")
+            else:
+                raise ValueError(f"there is no output format '{name}'; normal and json are supported")
+        self.output = replace(self.output, formats=tuple(dict.fromkeys(wanted)))
+
+    def set_eta(self, value: str) -> None:
+        # fio takes any other word for auto.
+        eta: Literal["auto", "always", "never"] = (
+            "always" if value == "always" else "never" if value == "never" else "auto"
+        )
+        self.output = replace(self.output, eta=eta)
+
+    def set_check_only(self, _value: str) -> None:
+        self.check_only = True
+
+    def set_read_only(self, _value: str) -> None:
+        self.read_only = True
+
+    def set_warnings_fatal(self, _value: str) -> None:
+        self.warnings_are_fatal = True
+
+    def set_section(self, value: str) -> None:
+        if value.startswith("global") or not value:
+            raise ValueError("--section needs the name of a job; global holds for all of them anyway")
+
+
+_HANDLERS: dict[str, Callable[[_Settings, str], None]] = {
+    "output": _Settings.set_output,
+    "output-format": _Settings.set_formats,
+    "eta": _Settings.set_eta,
+    "parse-only": _Settings.set_check_only,
+    "readonly": _Settings.set_read_only,
+    "warnings-fatal": _Settings.set_warnings_fatal,
+    "section": _Settings.set_section,
+}
+
+_NO_EFFECT = {
+    "alloc-size": "memory is taken as it is needed",
+    "aux-path": "no state files are written",
+    "eta-interval": "progress is shown every second",
+    "eta-newline": "progress is shown on one line",
+    "max-jobs": "the number of jobs needs no preparation",
+    "status-interval": "every second is in result.json",
+    "terse-version": "there is no terse output",
+    "debug": "there are no debug messages of this kind",
+}
+
+_INSTEAD = {
+    "showcmd": "iocurve explain fio … shows what would run",
+    "minimal": "use --output-format=json",
+    "append-terse": "use --output-format=json",
+    "cmdhelp": "fio's manual describes its options; iocurve explain fio … says what they do here",
+    "enghelp": "fio's manual describes its engines",
+    "help": "iocurve fio --help",
+    "version": "iocurve --version",
+    "latency-log": "every second is in result.json",
+    "bandwidth-log": "every second is in result.json",
+    "profile": "write out the options of the profile",
+}
+
+
+def _surroundings(directory: Path, environment: Mapping[str, str]) -> Surroundings:
+    page_bytes, pages = os.sysconf("SC_PAGE_SIZE"), os.sysconf("SC_PHYS_PAGES")
+    return Surroundings(directory, environment, page_bytes, page_bytes * pages, os.cpu_count() or 1)
+
+
+def _nothing_to_do(parsed: Parsed) -> list[Mistake]:
+    if parsed.sections or parsed.mistakes:
+        return []
+    wanted = [command for command in parsed.commands if command.name == "section"]
+    if wanted:
+        return [Mistake(f"there is no section [{wanted[-1].value}]", wanted[-1].where)]
+    hint = "name a job file, or write --name=test --rw=randread --size=1g"
+    return [Mistake("there is no job to run", None, hint)]
+
+
+def _writers(job: Job) -> list[Mistake]:
+    text = "--readonly forbids to write, and this job writes"
+    return [
+        Mistake(f"{section.name}: {text}", section.where("writes", "name"))
+        for section in job.sections
+        if section.writes
+    ]
+
+
+def _in_order(mistakes: Sequence[Mistake]) -> list[Mistake]:
+    """By file and line, so that a person can go through them."""
+    unique = list(dict.fromkeys(mistakes))
+    sources = list(dict.fromkeys(mistake.where.source for mistake in unique if mistake.where))
+
+    def place(mistake: Mistake) -> tuple[int, int, int]:
+        where = mistake.where
+        return (sources.index(where.source), where.line, where.column) if where else (len(sources), 0, 0)
+
+    return sorted(unique, key=place)

@@ -1,0 +1,148 @@
+"""fio's settings become a job: each option does what the table says, in the order fio reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from iocurve.dialects.fio.options import BY_NAME, DEFAULTS, Draft, Reporting
+from iocurve.dialects.fio.parse import Parsed, RawSection, Setting, closest
+from iocurve.dialects.fio.values import Context
+from iocurve.errors import COMMAND_LINE, Mistake, Where
+from iocurve.model import Job, Note, Section
+
+
+@dataclass(frozen=True)
+class SectionReport:
+    """What output needs to know of a section, besides its plan."""
+
+    name: str
+    description: str | None
+    options: dict[str, str]
+    """As written in the section."""
+    global_options: dict[str, str]
+    """As written in the globals it inherits."""
+    depth: int
+    """As asked for."""
+    direction: str
+    """fio's word for rw=."""
+    reporting: Reporting
+
+
+@dataclass(frozen=True)
+class Built:
+    """A job with all that is wrong in it and all there is to say about it."""
+
+    job: Job
+    reports: tuple[SectionReport, ...]
+    mistakes: tuple[Mistake, ...]
+    notes: tuple[Note, ...]
+
+
+def build(parsed: Parsed) -> Built:
+    """Makes sections of what was written."""
+    mistakes, notes = list(parsed.mistakes), list(parsed.notes)
+    sections, reports = [], []
+    for raw in parsed.sections:
+        section, report = _build_section(raw, mistakes, notes)
+        sections.append(section)
+        reports.append(report)
+    name = "+".join(dict.fromkeys(report.name for report in reports)) or "fio"
+    job = Job(name=name, sections=tuple(sections), defaults=DEFAULTS)
+    return Built(job, tuple(reports), tuple(dict.fromkeys(mistakes)), tuple(dict.fromkeys(notes)))
+
+
+def _build_section(raw: RawSection, mistakes: list[Mistake], notes: list[Note]) -> tuple[Section, SectionReport]:
+    draft, context, positions = Draft(), Context(), {"name": raw.where}
+    # A barrier of the globals holds for every section, as in fio.
+    for setting in [*_in_reading_order(raw.global_settings), *_in_reading_order(raw.settings)]:
+        option = BY_NAME.get(setting.name)
+        if _apply(setting, draft, context, mistakes) and option is not None:
+            positions |= dict.fromkeys(option.fields, setting.where)
+    notes += context.notes
+    draft.fields["name"] = draft.fields.get("name") or raw.name
+    if raw.begins_file:
+        draft.fields["barrier"] = True
+    if raw.implicit:
+        notes.append(_implicit_job(raw))
+    notes += _misplaced_engine_options(raw, draft)
+    return Section(**draft.fields, positions=positions), _report(raw, draft)
+
+
+def _in_reading_order(settings: Sequence[Setting]) -> list[Setting]:
+    """In job files fio reads kb_base before everything else, because it changes what sizes mean."""
+    return sorted(settings, key=lambda setting: (setting.where.source != COMMAND_LINE, setting.name != "kb_base"))
+
+
+def _apply(setting: Setting, draft: Draft, context: Context, mistakes: list[Mistake]) -> bool:
+    """One option; whether it was taken."""
+    option = BY_NAME.get(setting.name)
+    context.where, context.option = setting.where, setting.name
+    if option is None:
+        mistakes.append(_unknown(setting))
+        return False
+    value = setting.value
+    if value is None and option.boolean and not option.bare:
+        text = f"'{setting.name}' alone is taken as {setting.name}=1; fio itself wants the value"
+        context.note("bare_boolean", text, "warning")
+    if value is None and not (option.bare or option.boolean):
+        mistakes.append(Mistake(f"{setting.name} needs a value", setting.where, f"write {setting.name}=…"))
+        return False
+    try:
+        option.effect(draft, _clean("1" if value is None else value), context)
+    except ValueError as error:
+        mistakes.append(Mistake(str(error), setting.where))
+        return False
+    return True
+
+
+def _clean(value: str) -> str:
+    """Plans are Unicode text, and file names end at a zero byte."""
+    if "\0" in value or any("\ud800" <= letter <= "\udfff" for letter in value):
+        raise ValueError(f"{value!r} is not text (UTF-8)")
+    return value
+
+
+def _unknown(setting: Setting) -> Mistake:
+    if not setting.name.isprintable() or len(setting.name) > 80:
+        return Mistake("this is not a line of a fio job", setting.where)
+    lower = setting.name.lower()
+    hint = f"Did you mean {lower}? Names are in small letters" if lower in BY_NAME else closest(setting.name, BY_NAME)
+    return Mistake(f"unknown option '{setting.name}'", setting.where, hint)
+
+
+def _implicit_job(raw: RawSection) -> Note:
+    text = (
+        "the command line names no job (--name=…): fio itself refuses it ('No job(s) defined'); "
+        f"iocurve runs it as one job named '{raw.name}' with its files in the current directory"
+    )
+    return Note("no_job_name", text, Where(COMMAND_LINE, 1), "warning")
+
+
+def _misplaced_engine_options(raw: RawSection, draft: Draft) -> Iterable[Note]:
+    engine = draft.fields.get("engine_asked", DEFAULTS.engine_asked)
+    for setting in (*raw.global_settings, *raw.settings):
+        option = BY_NAME.get(setting.name)
+        if option is not None and option.engines and engine not in option.engines:
+            text = f"{setting.name} has no effect with ioengine={engine}; it belongs to {' and '.join(option.engines)}"
+            yield Note("no_effect", text, setting.where, "warning")
+
+
+def _report(raw: RawSection, draft: Draft) -> SectionReport:
+    random, reads, writes = (bool(draft.value(field)) for field in ("random", "reads", "writes"))
+    direction = "rw" if reads and writes else "read" if reads else "write"
+    return SectionReport(
+        name=draft.fields["name"],
+        description=draft.fields.get("description"),
+        options=_as_written(raw.settings),
+        global_options=_as_written(raw.global_settings),
+        depth=int(draft.value("depth")),
+        direction=f"rand{direction}" if random else direction,
+        reporting=Reporting(**draft.reporting),
+    )
+
+
+def _as_written(settings: Iterable[Setting]) -> dict[str, str]:
+    """Under fio's own names; options without a value are shown as fio does, with an empty one."""
+    known = ((BY_NAME.get(setting.name), setting.value) for setting in settings)
+    return {option.name: (value or "").strip() for option, value in known if option is not None}

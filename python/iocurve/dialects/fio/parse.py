@@ -1,0 +1,344 @@
+"""fio's command line and job files as settings in order: what was written, and where.
+
+Only fio's grammar is interpreted here: sections, globals, comments, includes, ``${VARIABLES}`` and ``$keywords``.
+Rules were checked against fio 3.33; where its manual differs, the program is right.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from iocurve.dialects.fio.options import BY_NAME
+from iocurve.errors import COMMAND_LINE, Mistake, Where
+from iocurve.model import Note
+
+COMMANDS = {
+    "alloc-size": True, "aux-path": True, "bandwidth-log": None, "client": True, "cmdhelp": None,
+    "cpuclock-test": False, "crctest": None, "daemonize": True, "debug": True, "enghelp": None, "eta": True,
+    "eta-interval": True, "eta-newline": True, "help": False, "idle-prof": True, "inflate-log": True,
+    "latency-log": True, "max-jobs": True, "memcpytest": None, "merge-blktrace-only": False, "minimal": False,
+    "output": True, "output-format": True, "append-terse": None, "parse-only": False, "profile": True,
+    "readonly": False, "remote-config": True, "section": True, "server": None, "showcmd": False,
+    "status-interval": True, "terse-version": True, "trigger": True, "trigger-file": True, "trigger-remote": True,
+    "trigger-timeout": True, "version": False, "warnings-fatal": False,
+}  # fmt: skip
+"""Options of the command line that belong to no job. Whether they take a value: yes, no, or (None) after ``=`` only."""
+
+MAX_INCLUDES = 16
+"""Files within files; more is taken for a circle."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One option as it was written."""
+
+    name: str
+    value: str | None
+    where: Where
+
+
+@dataclass(frozen=True)
+class RawSection:
+    """A job with the globals that were in force when it began."""
+
+    name: str
+    where: Where
+    global_settings: tuple[Setting, ...]
+    settings: tuple[Setting, ...]
+    begins_file: bool = False
+    """First of a job file that follows another: starts when all before it has ended."""
+    implicit: bool = False
+    """From a command line that names no job."""
+
+
+@dataclass
+class Parsed:
+    """What was written, with everything that is wrong in it."""
+
+    sections: list[RawSection] = field(default_factory=list)
+    commands: list[Setting] = field(default_factory=list)
+    mistakes: list[Mistake] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What a job file may ask of the machine it is read on."""
+
+    directory: Path
+    """What relative names start from."""
+    environment: Mapping[str, str]
+    page_bytes: int
+    memory_bytes: int
+    cpus: int
+
+
+def parse(arguments: Iterable[str], surroundings: Surroundings) -> Parsed:
+    """Reads a command line and the job files it names. Mistakes are collected, never raised."""
+    parsed = Parsed()
+    files, global_settings = _parse_command_line(list(arguments), parsed)
+    wanted = [command.value for command in parsed.commands if command.name == "section"]
+    for number, (name, where) in enumerate(files):
+        reader = _FileReader(parsed, surroundings, wanted, global_settings)
+        global_settings = reader.read(name, where, follows=number > 0)
+    if not files and not parsed.sections and global_settings and not _only_reports(parsed.commands):
+        first = global_settings[0].where
+        parsed.sections.append(RawSection("fio", first, (), tuple(global_settings), implicit=True))
+    return parsed
+
+
+def closest(name: str, choices: Iterable[str]) -> str | None:
+    """``Did you mean numjobs?``, where something is close."""
+    found = difflib.get_close_matches(name.lower(), choices, n=1, cutoff=0.6)
+    return f"Did you mean {found[0]}?" if found else None
+
+
+# -- command line ------------------------------------------------------------------------------------------------------
+
+
+def _parse_command_line(arguments: list[str], parsed: Parsed) -> tuple[list[tuple[str, Where]], list[Setting]]:
+    """Jobs given on the command line go to ``parsed``; returns the job files and the settings before the first job."""
+    global_settings: list[Setting] = []
+    files: list[tuple[str, Where]] = []
+    current = global_settings
+    jobs: list[tuple[Setting, tuple[Setting, ...], list[Setting]]] = []
+    for item in _arguments(arguments, parsed):
+        if isinstance(item, tuple):
+            files.append(item)
+        elif item.name in COMMANDS:
+            parsed.commands.append(item)
+        elif item.name == "name" and (item.value or "").startswith("global"):
+            current = global_settings
+        elif item.name == "name":
+            current = [item]
+            jobs.append((item, tuple(global_settings), current))
+        else:
+            current.append(item)
+    wanted = [command.value for command in parsed.commands if command.name == "section"]
+    for named, inherited, own in jobs:
+        if not wanted or named.value in wanted:
+            parsed.sections.append(RawSection(named.value or "", named.where, inherited, tuple(own)))
+    return files, global_settings
+
+
+def _arguments(arguments: list[str], parsed: Parsed) -> Iterator[Setting | tuple[str, Where]]:
+    """Options as settings, everything else as names of job files; as getopt_long_only takes them."""
+    rest = iter(enumerate(arguments, start=1))
+    for number, argument in rest:
+        where = Where(COMMAND_LINE, number)
+        if argument == "--":
+            yield from ((name, Where(COMMAND_LINE, place)) for place, name in rest)
+        elif not argument.startswith("-") or argument == "-":
+            yield argument, where
+        else:
+            setting = _option_argument(argument, where, rest, parsed)
+            if setting is not None:
+                yield setting
+
+
+def _option_argument(argument: str, where: Where, rest: Iterator[tuple[int, str]], parsed: Parsed) -> Setting | None:
+    name, equals, value = argument.removeprefix("-").removeprefix("-").partition("=")
+    where = replace(where, option=name)
+    if name not in COMMANDS and name not in BY_NAME:
+        hint = closest(name, [*BY_NAME, *COMMANDS])
+        parsed.mistakes.append(Mistake(f"unknown option '{argument}'", where, hint))
+        return None
+    takes_value = COMMANDS[name] if name in COMMANDS else None if BY_NAME[name].bare else True
+    if equals:
+        if takes_value is False:
+            parsed.mistakes.append(Mistake(f"--{name} takes no value", where, f"write --{name}"))
+        return Setting(name, value, where)
+    if takes_value is not True:
+        return Setting(name, None, where)
+    following = next(rest, None)
+    if following is None or following[1].startswith("--"):
+        example = "1" if following is not None else "…"
+        parsed.mistakes.append(Mistake(f"--{name} needs a value", where, f"write --{name}={example}"))
+        return None
+    return Setting(name, following[1], where)
+
+
+def _only_reports(commands: Iterable[Setting]) -> bool:
+    return any(command.name in {"help", "version", "cmdhelp", "enghelp", "server"} for command in commands)
+
+
+# -- job files ---------------------------------------------------------------------------------------------------------
+
+
+class _FileReader:
+    """Reads one job file into ``parsed``."""
+
+    def __init__(
+        self, parsed: Parsed, surroundings: Surroundings, wanted: list[str | None], global_settings: list[Setting]
+    ) -> None:
+        self._parsed = parsed
+        self._surroundings = surroundings
+        self._wanted = wanted
+        self._globals = global_settings
+        self._current: list[Setting] | None = None
+        self._skips = False
+        self._open: RawSection | None = None
+
+    def read(self, name: str, where: Where, follows: bool) -> list[Setting]:
+        """Returns the global settings in force at its end: the next file inherits them."""
+        self._begins_file = follows
+        for place, line in self._lines(name, where, depth=0):
+            if line.startswith("["):
+                self._begin_section(place, line)
+            elif self._current is None and not self._skips:
+                text = f"'{line}' stands before the first [section]"
+                self._mistake(text, place, "put it below [global] or the name of a job")
+            elif self._current is not None:
+                self._current.append(_setting(self._substitute(line, place), place))
+        self._end_section()
+        return self._globals
+
+    def _begin_section(self, where: Where, line: str) -> None:
+        self._end_section()
+        name = line[1:].partition("]")[0]
+        self._current, self._skips = None, False
+        if "]" not in line:
+            self._mistake(f"'{line}' opens a section but has no ']'", where, f"write {line}]")
+            self._skips = True
+        elif not name.strip():
+            self._mistake("a section without a name", where, "give it one: [job1]")
+            self._skips = True
+        elif name.startswith("global"):
+            self._globals = list(self._globals)
+            self._current = self._globals
+        elif self._wanted and name not in self._wanted:
+            self._skips = True
+        else:
+            self._current = []
+            self._open = RawSection(name, where, tuple(self._globals), (), self._begins_file)
+            self._begins_file = False
+
+    def _end_section(self) -> None:
+        if self._open is not None and self._current is not None:
+            self._parsed.sections.append(replace(self._open, settings=tuple(self._current)))
+        self._open = None
+
+    def _lines(self, name: str, where: Where, depth: int) -> Iterator[tuple[Where, str]]:
+        """Lines without comments and blanks around them, those of included files in their place."""
+        for number, line in enumerate(self._text(name, where).split("\n"), start=1):
+            code = re.split("[;#]", line, maxsplit=1)[0]
+            stripped = code.strip()
+            place = Where(name, number, len(code) - len(code.lstrip()) + 1)
+            if stripped.startswith("include") and not stripped.startswith("["):
+                yield from self._included(stripped, name, place, depth)
+            elif stripped:
+                yield place, stripped
+
+    def _included(self, line: str, including: str, where: Where, depth: int) -> Iterator[tuple[Where, str]]:
+        name = line.removeprefix("include").strip()
+        if not name:
+            self._mistake("include names no file", where, "write: include other.fio")
+        elif depth >= MAX_INCLUDES:
+            self._mistake(f"include of '{name}': files include one another without end", where, None)
+        else:
+            yield from self._without_sections(self._lines(self._beside(name, including), where, depth + 1))
+
+    def _without_sections(self, lines: Iterator[tuple[Where, str]]) -> Iterator[tuple[Where, str]]:
+        for place, line in lines:
+            if line.startswith("["):
+                self._mistake(f"'{line}': an included file cannot begin a section", place, None)
+            else:
+                yield place, line
+
+    def _beside(self, name: str, including: str) -> str:
+        """As written where that exists, else beside the including file."""
+        if (self._surroundings.directory / name).exists():
+            return name
+        return str(Path(including).parent / name)
+
+    def _text(self, name: str, where: Where) -> str:
+        try:
+            path = Path("/dev/stdin") if name == "-" else self._surroundings.directory / name
+            return path.read_text(encoding="utf-8", errors="surrogateescape")
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+            self._mistake(f"job file '{name}' cannot be read: {reason}", where, None)
+            return ""
+
+    def _substitute(self, line: str, where: Where) -> str:
+        """``${NAME}`` from the environment, then fio's keywords and, with one of those, arithmetic."""
+        environment = self._surroundings.environment
+
+        def value(found: re.Match[str]) -> str:
+            if found[1] not in environment:
+                text = f"${{{found[1]}}} is not set; fio puts nothing in its place, and so does iocurve"
+                self._parsed.notes.append(Note("variable_not_set", text, where, "warning"))
+            return environment.get(found[1], "")
+
+        line = re.sub(r"\$\{([^}]*)\}", value, line)
+        keywords = {
+            "$pagesize": self._surroundings.page_bytes,
+            "$mb_memory": self._surroundings.memory_bytes >> 20,
+            "$ncpus": self._surroundings.cpus,
+        }
+        replaced = line
+        for keyword, number in keywords.items():
+            replaced = replaced.replace(keyword, str(number))
+        return replaced if replaced == line else self._calculated(replaced, where)
+
+    def _calculated(self, line: str, where: Where) -> str:
+        name, equals, value = line.partition("=")
+        if not equals or not re.search(r"[-+*/]", value):
+            return line
+        try:
+            return f"{name}={_calculate(value)}"
+        except (ValueError, ZeroDivisionError):
+            self._mistake(f"'{value}' cannot be calculated", where, "whole numbers with + - * / and ( )")
+            return line
+
+    def _mistake(self, text: str, where: Where, hint: str | None) -> None:
+        self._parsed.mistakes.append(Mistake(text, where, hint))
+
+
+def _setting(line: str, where: Where) -> Setting:
+    name, equals, value = line.partition("=")
+    name = name.strip()
+    return Setting(name, value if equals else None, replace(where, option=name))
+
+
+def _calculate(text: str) -> int:
+    """Whole-number arithmetic with the usual precedence; division drops the rest, as ``bc`` does."""
+    tokens = re.findall(r"\d{1,18}|\S", text, re.ASCII)
+    if len(tokens) > 100:
+        raise ValueError(text)
+    value = _sum(tokens)
+    if tokens or abs(value) >= 2**63:
+        raise ValueError(text)
+    return value
+
+
+def _sum(tokens: list[str]) -> int:
+    value = _product(tokens)
+    while tokens and tokens[0] in "+-":
+        value = value + _product(tokens) if tokens.pop(0) == "+" else value - _product(tokens)
+    return value
+
+
+def _product(tokens: list[str]) -> int:
+    value = _factor(tokens)
+    while tokens and tokens[0] in "*/":
+        value = value * _factor(tokens) if tokens.pop(0) == "*" else int(value / _factor(tokens))
+    return value
+
+
+def _factor(tokens: list[str]) -> int:
+    if not tokens:
+        raise ValueError("a number is missing")
+    token = tokens.pop(0)
+    if token == "-":
+        return -_factor(tokens)
+    if token != "(":
+        return int(token)
+    value = _sum(tokens)
+    if not tokens or tokens.pop(0) != ")":
+        raise ValueError("a ')' is missing")
+    return value

@@ -1,0 +1,197 @@
+"""What a plan would do, in words: load, files, bytes, how it ends, how long it takes, and what to beware of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+
+from iocurve.errors import Mistake
+from iocurve.model import Note
+from iocurve.plan import End, FilePlan, NfsEngine, NullEngine, Plan, Random, Worker
+from iocurve.resolve import Machine
+from iocurve.units import format_bytes, format_count, format_duration
+
+FILES_SHOWN = 6
+"""Of each job; the rest is counted."""
+
+
+def explain(plan: Plan, notes: Sequence[Note], obstacles: Sequence[Mistake], machine: Machine) -> str:
+    """Plain text for people, a sentence or list a line."""
+    lines = [_headline(plan)]
+    for number, group in enumerate(plan.groups):
+        if len(plan.groups) > 1:
+            lines += ["", f"Group {number + 1} of {len(plan.groups)}" + (", after the one before it" if number else "")]
+        for _, clones in groupby(group.workers, key=lambda worker: worker.job):
+            lines += ["", *_job(list(clones), machine)]
+    lines += ["", f"Time: {_total_time(plan)}", f"Layout before the run: {_layout(_workers(plan), machine)}"]
+    lines += _section("Beware", (str(note) for note in notes if note.level == "warning"))
+    lines += _section("Notes", (str(note) for note in notes if note.level == "info"))
+    lines += _section("Cannot run here as things are", map(str, obstacles))
+    return "\n".join(lines) + "\n"
+
+
+def _headline(plan: Plan) -> str:
+    workers = _workers(plan)
+    in_flight = max(sum(worker.depth for worker in group.workers) for group in plan.groups)
+    jobs = len({(number, worker.job) for number, group in enumerate(plan.groups) for worker in group.workers})
+    return f"{plan.name}: {_count(jobs, 'job')}, {_count(len(workers), 'worker')}, at most {in_flight} in flight"
+
+
+def _job(clones: Sequence[Worker], machine: Machine) -> list[str]:
+    first = clones[0]
+    in_flight = len(clones) * first.depth
+    return [
+        f"{first.job}: {_load(first)}",
+        f"  in flight  {_count(len(clones), 'clone')} x depth {first.depth} = {in_flight}",
+        f"  engine     {_engine(first)}",
+        *_rates(clones),
+        *_files(clones, machine),
+        f"  ends       {_ending(first, clones)}",
+    ]
+
+
+def _load(worker: Worker) -> str:
+    order = "random" if isinstance(worker.access, Random) else "sequential"
+    shares = sum(operation.share for operation in worker.operations)
+    is_paced = any(operation.rate for operation in worker.operations)
+    parts = []
+    for operation in worker.operations:
+        mix = "" if len(worker.operations) == 1 or is_paced else f"{100 * operation.share // shares} % "
+        parts.append(f"{mix}{format_bytes(operation.block_bytes)} {order} {operation.kind}s")
+    return " and ".join(parts)
+
+
+def _engine(worker: Worker) -> str:
+    if isinstance(worker.engine, NullEngine):
+        return "null: no I/O is done"
+    if isinstance(worker.engine, NfsEngine):
+        mount = worker.engine.mount
+        port = f":{mount.port}" if mount.port else ""
+        return (
+            f"NFSv3 client, {_count(mount.nconnect, 'connection')} a worker to nfs://{mount.host}{port}{mount.export}"
+        )
+    names = {"sync": "pread and pwrite", "aio": "Linux native AIO", "uring": "io_uring"}
+    caching = "direct, past the page cache" if worker.engine.open.direct else "through the page cache"
+    durable = {"none": "", "data_sync": ", O_DSYNC", "file_sync": ", O_SYNC"}[worker.engine.open.durability]
+    return f"{names[worker.engine.kind]}, {caching}{durable}"
+
+
+def _rates(clones: Sequence[Worker]) -> list[str]:
+    lines = []
+    for operation in clones[0].operations:
+        if operation.rate is None:
+            continue
+        seconds = operation.rate.per_ns / 1e9
+        each, total = operation.rate.count / seconds, len(clones) * operation.rate.count / seconds
+        if operation.rate.unit == "operations":
+            text = f"{each:,.0f} {operation.kind}s/s a clone, {total:,.0f}/s in all"
+        else:
+            text = f"{operation.kind}s {format_bytes(int(each))}/s a clone, {format_bytes(int(total))}/s in all"
+        lines.append(f"  rate       {text}")
+    return lines
+
+
+def _files(clones: Sequence[Worker], machine: Machine) -> list[str]:
+    files = _distinct(clones)
+    total = sum(file.bytes for file in files)
+    lines = [f"  files      {_count(len(files), 'file')}, {format_bytes(total)} used"]
+    lines += [f"             {file.path}: {_file(file, clones[0], machine)}" for file in files[:FILES_SHOWN]]
+    if len(files) > FILES_SHOWN:
+        lines.append(f"             … and {format_count(len(files) - FILES_SHOWN)} more")
+    return lines
+
+
+def _file(file: FilePlan, worker: Worker, machine: Machine) -> str:
+    region = format_bytes(file.bytes) + (f" from byte {file.offset_bytes}" if file.offset_bytes else "")
+    if isinstance(worker.engine, NullEngine):
+        return f"{region}, never touched"
+    if isinstance(worker.engine, NfsEngine):
+        return f"{region}, {'must exist' if file.layout == 'existing' else 'made if missing'}"
+    facts = machine.look(file.path)
+    if facts.kind == "block":
+        return f"{region} of a device of {format_bytes(facts.bytes)}"
+    if facts.kind == "missing":
+        return f"{region}, will be created" if file.layout != "existing" else f"{region}, is missing"
+    longer = file.offset_bytes + file.bytes > facts.bytes
+    return f"{region}, exists{', will be extended' if longer else ''}"
+
+
+def _ending(worker: Worker, clones: Sequence[Worker]) -> str:
+    parts = []
+    if worker.end.runtime_ns is not None:
+        parts.append(f"after {format_duration(worker.end.runtime_ns)}")
+    if worker.end.bytes is not None:
+        each = "" if len(clones) == 1 else " a clone"
+        parts.append(f"when {format_bytes(worker.end.bytes)}{each} are transferred")
+    if worker.end.operations is not None:
+        parts.append(f"after {worker.end.operations:,} operations")
+    ending = ", or ".join(parts) if parts else "when it is stopped"
+    before = []
+    if worker.start_delay_ns:
+        before.append(f"starts after {format_duration(worker.start_delay_ns)}")
+    if worker.ramp_ns:
+        before.append(f"{format_duration(worker.ramp_ns)} of ramp that do not count")
+    first = ", whichever comes first" if len(parts) > 1 else ""
+    return "; ".join([*before, ending + first])
+
+
+def _total_time(plan: Plan) -> str:
+    """Groups add up, workers of a group overlap."""
+    known, is_limit, open_bytes = 0, False, 0
+    for group in plan.groups:
+        known += max(_longest_ns(worker) for worker in group.workers)
+        is_limit = is_limit or any(_may_end_early(worker.end) for worker in group.workers)
+        open_bytes += sum(worker.end.bytes or 0 for worker in group.workers if worker.end.runtime_ns is None)
+    until = f"until {format_bytes(open_bytes)} are transferred" if open_bytes else ""
+    timed = any(worker.end.runtime_ns is not None for worker in _workers(plan))
+    duration = f"{'at most ' if is_limit else ''}{format_duration(known)}" if timed else ""
+    return " and then ".join(part for part in (duration, until) if part) or "until it is stopped"
+
+
+def _longest_ns(worker: Worker) -> int:
+    return worker.start_delay_ns + worker.ramp_ns + (worker.end.runtime_ns or 0)
+
+
+def _may_end_early(end: End) -> bool:
+    return end.runtime_ns is not None and (end.bytes is not None or end.operations is not None)
+
+
+def _layout(workers: Sequence[Worker], machine: Machine) -> str:
+    """Bytes to write and to reserve; what an NFS volume already has is not known beforehand."""
+    needs: dict[tuple[str, bool], tuple[int, bool]] = {}
+    for worker, file in _laid_out(workers):
+        key = file.path, isinstance(worker.engine, NfsEngine)
+        end, is_filled = needs.get(key, (0, False))
+        needs[key] = max(end, file.offset_bytes + file.bytes), is_filled or file.layout in ("fill", "new")
+    totals = {True: 0, False: 0}
+    for (path, is_remote), (end, is_filled) in needs.items():
+        totals[is_filled] += max(0, end - (0 if is_remote else machine.look(path).bytes))
+    parts = [f"{format_bytes(totals[True])} to write"] if totals[True] else []
+    parts += [f"{format_bytes(totals[False])} to reserve"] if totals[False] else []
+    most = "at most " if any(is_remote for _, is_remote in needs) else ""
+    return most + " and ".join(parts) if parts else "nothing to do"
+
+
+def _laid_out(workers: Iterable[Worker]) -> Iterator[tuple[Worker, FilePlan]]:
+    for worker in workers:
+        if not isinstance(worker.engine, NullEngine):
+            yield from ((worker, file) for file in worker.files if file.layout != "existing")
+
+
+def _distinct(workers: Iterable[Worker]) -> list[FilePlan]:
+    """By file and region; clones may share files."""
+    found = {(file.path, file.offset_bytes): file for worker in workers for file in worker.files}
+    return list(found.values())
+
+
+def _section(title: str, items: Iterable[str]) -> list[str]:
+    lines = [f"  - {item}" for item in items]
+    return ["", f"{title}:", *lines] if lines else []
+
+
+def _workers(plan: Plan) -> list[Worker]:
+    return [worker for group in plan.groups for worker in group.workers]
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"

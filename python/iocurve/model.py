@@ -1,0 +1,163 @@
+"""What a person wrote: a job, the same for every dialect.
+
+Fields are optional; ``None`` is "not said". A dialect turns its text into sections and brings its own defaults
+as one more section; ``iocurve.resolve`` makes a plan of both. Quantities are already numbers (bytes, nanoseconds),
+but what they apply to (files that exist or not, clones, devices) is still open.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any, Generic, Literal, Self, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from iocurve.errors import Where
+from iocurve.plan import Durability, FileSelect
+
+EngineName = Literal["null", "sync", "aio", "uring", "nfs"]
+Level = Literal["info", "warning"]
+T = TypeVar("T")
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Percent(_Model):
+    """A share of a file or device whose size is not known yet."""
+
+    percent: Annotated[int, Field(ge=0, le=100)]
+
+
+Amount = int | Percent
+"""Bytes, or a share of a file."""
+
+
+class PerKind(_Model, Generic[T]):
+    """One value for reads, one for writes."""
+
+    read: T
+    write: T
+
+
+class Section(_Model):
+    """One job of a file: what its workers (clones) do."""
+
+    name: str | None = None
+    description: str | None = None
+    clones: int | None = None
+    """Workers, each with this section's whole load."""
+
+    engine: EngineName | None = None
+    engine_asked: str | None = None
+    """The engine as the dialect calls it."""
+    nfs_url: str | None = None
+    nconnect: int | None = None
+    nfs_timeout_ns: int | None = None
+    direct: bool | None = None
+    durability: Durability | None = None
+    invalidate: bool | None = None
+
+    paths: tuple[str, ...] | None = None
+    """Files by name, shared by all clones; without them each clone has files of its own."""
+    directories: tuple[str, ...] | None = None
+    """Clones take turns in them; files by name are in the first."""
+    file_name_pattern: str | None = None
+    """With ``{job}``, ``{clone}`` and ``{file}``."""
+    file_count: int | None = None
+    file_bytes: tuple[int, int] | None = None
+    """Size of each file, drawn between the two."""
+    size: Amount | None = None
+    """All files of a worker together."""
+    offset: Amount | None = None
+    """Where the used region of each file starts."""
+    offset_increment: Amount | None = None
+    """Added to the offset per clone."""
+    offset_align: int | None = None
+    file_select: FileSelect | None = None
+    create: bool | None = None
+    """Whether files that are missing may be made."""
+    overwrite: bool | None = None
+    """Whether files to be written are laid out with data first."""
+    unlink: bool | None = None
+
+    reads: bool | None = None
+    writes: bool | None = None
+    random: bool | None = None
+    read_percent: int | None = None
+    block_bytes: PerKind[int] | None = None
+    cover: Literal["once", "independent"] | None = None
+    rate_operations: PerKind[int | None] | None = None
+    """Per second."""
+    rate_bytes: PerKind[int | None] | None = None
+    """Per second."""
+    depth: int | None = None
+
+    runtime_ns: int | None = None
+    time_based: bool | None = None
+    """Whether the load is repeated until the runtime has passed."""
+    ramp_ns: int | None = None
+    start_delay_ns: tuple[int, int] | None = None
+    """Drawn between the two."""
+    transfer: Amount | None = None
+    """What is transferred, where that is not ``size``."""
+    operations: int | None = None
+    """Operations of one pass."""
+    loops: int | None = None
+    """Passes."""
+
+    repeatable: bool | None = None
+    """Whether every run makes the same choices."""
+    seed: int | None = None
+    payload_zero: bool | None = None
+    payload_refill: bool | None = None
+    payload_scramble: bool | None = None
+    cpus: tuple[int, ...] | None = None
+    cpus_split: bool | None = None
+    """Whether each clone has one of the processors, not all of them."""
+
+    barrier: bool | None = None
+    """Starts when all sections before it have ended."""
+    new_report_group: bool | None = None
+    report_as_group: bool | None = None
+
+    positions: dict[str, Where] = Field(default={}, exclude=True, repr=False)
+    """Where each field was said."""
+
+    def over(self, defaults: Section) -> Self:
+        """This section with what it leaves open taken from ``defaults``."""
+        return self.model_copy(update=_said(defaults) | _said(self))
+
+    def where(self, *fields: str) -> Where | None:
+        """The place of the first of these fields that was said."""
+        return next((self.positions[field] for field in fields if field in self.positions), None)
+
+
+class Job(_Model):
+    """Everything that runs together."""
+
+    name: str
+    sections: tuple[Section, ...]
+    defaults: Section
+    """The dialect's: every field that a plan needs."""
+
+
+@dataclass(frozen=True)
+class Note:
+    """Something to tell a person who runs or reads this; the figures are what was asked for, but read on."""
+
+    code: str
+    """Stable, for programs: ``depth_capped``."""
+    text: str
+    where: Where | None = None
+    level: Level = "info"
+    """warning: the figures are not what one may think."""
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.text}" if self.where else self.text
+
+
+def _said(section: Section) -> dict[str, Any]:
+    fields = {name: getattr(section, name) for name in type(section).model_fields}
+    return {name: value for name, value in fields.items() if value is not None}

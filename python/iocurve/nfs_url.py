@@ -1,0 +1,70 @@
+"""``nfs://host[:port]/export?nconnect=8``: what a user-space NFS mount needs, in one line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+NUMBERS = {
+    "nconnect": (1, 16),
+    "nfsport": (1, 65535),
+    "mountport": (1, 65535),
+    "uid": (0, 2**32 - 1),
+    "gid": (0, 2**32 - 1),
+}
+
+
+@dataclass(frozen=True)
+class NfsUrl:
+    """What a URL says; None is "not said"."""
+
+    host: str
+    export: str
+    """Begins with a slash."""
+    port: int | None = None
+    mount_port: int | None = None
+    nconnect: int | None = None
+    uid: int | None = None
+    gid: int | None = None
+
+
+def parse_nfs_url(text: str) -> NfsUrl:
+    """Reads libnfs's form, and ``:port`` after the host for a server that has NFS and MOUNT on one port.
+
+    Raises ``ValueError`` with a text for people.
+    """
+    try:
+        parts = urlsplit(text)
+        port = parts.port
+    except ValueError as error:
+        raise ValueError(f"'{text}' is not an NFS URL: {error}") from None
+    if parts.scheme != "nfs" or not parts.hostname:
+        raise ValueError(f"'{text}' is not an NFS URL; write nfs://host/export or nfs://host:port/export?nconnect=8")
+    if not parts.path:
+        raise ValueError(f"'{text}' names no export; write nfs://{parts.netloc}/export")
+    if parts.fragment or parts.username is not None:
+        raise ValueError(f"'{text}': only a host, a port, an export and ?name=value belong in an NFS URL")
+    said = _parameters(text, parts.query)
+    return NfsUrl(
+        host=parts.hostname,
+        export=unquote(parts.path),
+        port=said.get("nfsport", port),
+        mount_port=said.get("mountport", port),
+        nconnect=said.get("nconnect"),
+        uid=said.get("uid"),
+        gid=said.get("gid"),
+    )
+
+
+def _parameters(text: str, query: str) -> dict[str, int]:
+    said = {}
+    for name, value in parse_qsl(query, keep_blank_values=True):
+        if name == "version" and value == "3":
+            continue
+        if name not in NUMBERS:
+            raise ValueError(f"'{text}': '{name}={value}' is not supported; these are: version=3, {', '.join(NUMBERS)}")
+        low, high = NUMBERS[name]
+        if not (value.isascii() and value.isdigit() and len(value) < 11 and low <= int(value) <= high):
+            raise ValueError(f"'{text}': {name} must be from {low} to {high}, not '{value}'")
+        said[name] = int(value)
+    return said

@@ -1,0 +1,754 @@
+"""From what a person wrote to what runs: every size, file and ending is decided here, on a given machine.
+
+Rules are fio's where dialects agree with it: sizes are per worker and divided among its files, files by name are
+shared by all clones, a runtime caps and does not extend.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import random
+import stat
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Literal, Protocol, TypeVar
+
+from iocurve import plan as planned
+from iocurve.errors import Mistake, PlanError
+from iocurve.model import Amount, Job, Note, Percent, PerKind, Section
+from iocurve.nfs_url import NfsUrl, parse_nfs_url
+from iocurve.units import SECOND_NS, format_bytes, format_count
+
+T = TypeVar("T")
+PathKind = Literal["missing", "file", "directory", "block", "other"]
+MAX_WORKERS = 4096
+MAX_FILES = 1_000_000
+_DEFAULT_SEED = 0x89
+
+
+@dataclass(frozen=True)
+class PathFacts:
+    """What is at a path."""
+
+    kind: PathKind
+    bytes: int = 0
+
+
+class Machine(Protocol):
+    """What a plan depends on besides the job."""
+
+    def look(self, path: str) -> PathFacts:
+        """What is at ``path`` now."""
+
+    def is_mounted(self, device: str) -> bool:
+        """Whether a block device holds a mounted file system."""
+
+    def cpus(self) -> frozenset[int]:
+        """Processors that workers may be bound to."""
+
+    def user(self) -> tuple[int, int]:
+        """User and group to be for an NFS server."""
+
+    def fresh_seed(self) -> int:
+        """64 bits that no other run has."""
+
+
+@dataclass(frozen=True)
+class ReportGroup:
+    """What is reported as one; its position is its number in the plan."""
+
+    section: int
+    """Index of the section whose settings stand for it: the first."""
+    number: int
+    """fio's groupid: counts barriers and new groups."""
+    workers: int
+
+
+@dataclass(frozen=True)
+class Resolution:
+    """A plan, and what to say about it."""
+
+    plan: planned.Plan
+    notes: tuple[Note, ...]
+    obstacles: tuple[Mistake, ...]
+    """What keeps it from running on this machine as it is now (a directory that is missing)."""
+    directories: tuple[str, ...]
+    """To be made before the run: file names lead into them."""
+    report_groups: tuple[ReportGroup, ...]
+
+
+def resolve(job: Job, machine: Machine, directory: Path) -> Resolution:
+    """Makes the plan of a job; relative names start from ``directory``. Raises ``PlanError`` with all reasons."""
+    return _Resolver(job, machine, directory).resolve()
+
+
+class ThisMachine:
+    """The machine we are on."""
+
+    def look(self, path: str) -> PathFacts:
+        """What is at ``path`` now; what cannot be looked at counts as missing."""
+        try:
+            status = Path(path).stat()
+        except (OSError, ValueError):
+            return PathFacts("missing")
+        if stat.S_ISREG(status.st_mode):
+            return PathFacts("file", status.st_size)
+        if stat.S_ISBLK(status.st_mode):
+            return PathFacts("block", _device_bytes(path))
+        return PathFacts("directory" if stat.S_ISDIR(status.st_mode) else "other")
+
+    def is_mounted(self, device: str) -> bool:
+        """Whether the mount table names it, under any of its names."""
+        real = os.path.realpath(device)
+        try:
+            mounts = Path("/proc/self/mounts").read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            return False
+        sources = {line.split(" ", 1)[0] for line in mounts.splitlines()}
+        return any(os.path.realpath(source) == real for source in sources if source.startswith("/"))
+
+    def cpus(self) -> frozenset[int]:
+        """Those this process may run on."""
+        return frozenset(os.sched_getaffinity(0))
+
+    def user(self) -> tuple[int, int]:
+        """Ours."""
+        return os.getuid(), os.getgid()
+
+    def fresh_seed(self) -> int:
+        """From the operating system."""
+        return int.from_bytes(os.urandom(8))
+
+
+def _device_bytes(path: str) -> int:
+    try:
+        with Path(path).open("rb") as device:
+            return device.seek(0, os.SEEK_END)
+    except OSError:
+        return 0
+
+
+@dataclass
+class _Region:
+    """One file of a worker while its size is worked out."""
+
+    path: str
+    facts: PathFacts
+    offset: int = 0
+    bytes: int = 0
+
+
+@dataclass
+class _Resolver:
+    job: Job
+    machine: Machine
+    directory: Path
+    mistakes: list[Mistake] = field(default_factory=list)
+    obstacles: list[Mistake] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
+    directories: list[str] = field(default_factory=list)
+    workers: int = 0
+
+    def resolve(self) -> Resolution:
+        sections = [section.over(self.job.defaults) for section in self.job.sections]
+        self._check_amounts(sections)
+        workers = [self._workers(index, section) for index, section in enumerate(sections)]
+        if not any(workers) and not self.mistakes:
+            self.mistakes.append(Mistake("there is no job to run"))
+        if self.mistakes:
+            raise PlanError(list(dict.fromkeys(self.mistakes)))
+        report_groups, numbers = _report_groups(sections)
+        numbered = [
+            [worker.model_copy(update={"report_group": next(numbers)}) for worker in clones] for clones in workers
+        ]
+        plan = planned.Plan(name=self.job.name, interval_ns=SECOND_NS, groups=_start_groups(sections, numbered))
+        return Resolution(
+            plan=plan,
+            notes=tuple(dict.fromkeys(self.notes)),
+            obstacles=tuple(dict.fromkeys(self.obstacles)),
+            directories=tuple(dict.fromkeys(self.directories)),
+            report_groups=tuple(report_groups),
+        )
+
+    def _check_amounts(self, sections: Sequence[Section]) -> None:
+        """Before anything is built from them."""
+        workers = sum(_need(section.clones) for section in sections)
+        files = sum(
+            _need(section.clones) * (len(section.paths or ()) or _need(section.file_count)) for section in sections
+        )
+        if workers > MAX_WORKERS:
+            self.mistakes.append(Mistake(f"{workers} workers are too many; {MAX_WORKERS} can run at once"))
+        elif files > MAX_FILES:
+            self.mistakes.append(Mistake(f"{files} files are too many; {MAX_FILES} can be open at once"))
+        if self.mistakes:
+            raise PlanError(self.mistakes)
+
+    # -- one section ---------------------------------------------------------------------------------------------------
+
+    def _workers(self, index: int, section: Section) -> list[planned.Worker]:
+        mistakes_before = len(self.mistakes)
+        nfs_url = self._nfs_url(section)
+        self._check_section(section)
+        if len(self.mistakes) > mistakes_before:
+            return []
+        workers = []
+        for clone in range(_need(section.clones)):
+            self.workers += 1
+            worker = self._worker(section, clone, nfs_url)
+            # What is wrong with one clone is wrong with all.
+            if worker is None:
+                return []
+            workers.append(worker)
+        self._note_traps(index, section, workers)
+        return workers
+
+    def _nfs_url(self, section: Section) -> NfsUrl | None:
+        if section.engine != "nfs":
+            return None
+        if section.nfs_url is None:
+            self._mistake(section, "ioengine=nfs needs a server", ("engine",), "add nfs_url=nfs://host/export")
+            return None
+        try:
+            return parse_nfs_url(section.nfs_url)
+        except ValueError as error:
+            self._mistake(section, str(error), ("nfs_url",))
+            return None
+
+    def _check_section(self, section: Section) -> None:
+        if any(_both(section.rate_operations)) and any(_both(section.rate_bytes)):
+            self._mistake(
+                section, "rate and rate_iops exclude one another", ("rate_operations", "rate_bytes"), "keep one"
+            )
+        smallest = _smallest_block(section)
+        if isinstance(section.size, int) and 0 < section.size < smallest:
+            text = f"size ({section.size} bytes) is smaller than one block ({smallest} bytes)"
+            self._mistake(section, text, ("size", "block_bytes"))
+        unknown = sorted(set(section.cpus or ()) - self.machine.cpus())
+        if unknown:
+            text = f"processor {unknown[0]} is not there, or not for this process"
+            self._mistake(section, text, ("cpus",), f"there are {_ranges(sorted(self.machine.cpus()))}")
+
+    def _worker(self, section: Section, clone: int, nfs_url: NfsUrl | None) -> planned.Worker | None:
+        seed = self._seed(section)
+        chance = random.Random(seed)
+        regions = self._regions(section, clone, chance)
+        if regions is None:
+            return None
+        low, high = _need(section.start_delay_ns)
+        return planned.Worker(
+            job=section.name or self.job.name,
+            clone=clone,
+            report_group=0,
+            engine=self._engine(section, nfs_url),
+            files=tuple(self._file(section, region) for region in regions),
+            file_select=_need(section.file_select),
+            operations=_operations(section),
+            access=_access(section),
+            depth=1 if section.engine == "sync" else _need(section.depth),
+            start_delay_ns=chance.randint(low, high),
+            ramp_ns=_need(section.ramp_ns),
+            end=_end(section, regions),
+            seed=seed,
+            payload=_payload(section),
+            cpu=_cpu(section, clone),
+        )
+
+    def _seed(self, section: Section) -> int:
+        """The same in every run for the same worker of a job, unless the job wants it otherwise."""
+        if section.seed is None and not section.repeatable:
+            return self.machine.fresh_seed()
+        said = _DEFAULT_SEED if section.seed is None else section.seed
+        return int.from_bytes(hashlib.blake2b(f"{said}/{self.workers}".encode(), digest_size=8).digest())
+
+    def _engine(self, section: Section, url: NfsUrl | None) -> planned.EnginePlan:
+        if url is not None:
+            return planned.NfsEngine(mount=self._mount(section, url))
+        if section.engine == "null":
+            return planned.NullEngine()
+        how = planned.FileOpen(
+            direct=_need(section.direct), durability=_need(section.durability), invalidate=_need(section.invalidate)
+        )
+        if section.engine == "aio":
+            return planned.AioEngine(open=how)
+        return planned.UringEngine(open=how) if section.engine == "uring" else planned.SyncEngine(open=how)
+
+    def _mount(self, section: Section, url: NfsUrl) -> planned.NfsMount:
+        uid, gid = self.machine.user()
+        said = section.nconnect if "nconnect" in section.positions or url.nconnect is None else url.nconnect
+        return planned.NfsMount(
+            host=url.host,
+            port=url.port,
+            mount_port=url.mount_port,
+            export=url.export,
+            version=3,
+            nconnect=_need(said),
+            uid=uid if url.uid is None else url.uid,
+            gid=gid if url.gid is None else url.gid,
+            durability=_need(section.durability),
+            timeout_ns=_need(section.nfs_timeout_ns),
+            keep_payload=False,
+        )
+
+    # -- files ---------------------------------------------------------------------------------------------------------
+
+    def _regions(self, section: Section, clone: int, chance: random.Random) -> list[_Region] | None:
+        """The files of one worker with the region of each that is used; None where that cannot be."""
+        paths = self._paths(section, clone)
+        regions = [_Region(path, self._look(section, path)) for path in paths]
+        known = sum(region.facts.bytes for region in regions)
+        if not known and not section.file_bytes and (isinstance(section.size, Percent) or not section.size):
+            hint = "add size=, such as size=1g"
+            self._mistake(section, f"nothing says how large {_named(paths)} should be", ("size",), hint)
+            return None
+        block = _smallest_block(section)
+        shares = _shares(section, len(regions), block)
+        for region, share in zip(regions, shares, strict=True):
+            region.offset = _offset(section, region, clone, block)
+            region.bytes = _region_bytes(section, region, share, block, chance)
+            if region.bytes < _largest_block(section):
+                text = (
+                    f"{region.path}: the region from byte {region.offset} has {max(0, region.bytes)} bytes, "
+                    f"less than one block ({_largest_block(section)} bytes)"
+                )
+                self._mistake(section, text, ("offset", "size", "file_bytes", "file_count", "block_bytes"))
+                return None
+        return regions
+
+    def _paths(self, section: Section, clone: int) -> list[str]:
+        directories = section.directories or ()
+        if section.paths:
+            return [self._place(section, directories[:1], path) for path in section.paths]
+        name = section.name or self.job.name
+        # A job may bear the name of the device it uses.
+        if not directories and section.file_count == 1 and section.engine != "nfs":
+            place = str(self.directory / name)
+            if self.machine.look(place).kind == "block":
+                return [place]
+        chosen = (directories[clone % len(directories)],) if directories else ()
+        pattern = _need(section.file_name_pattern)
+        names = (pattern.format(job=name, clone=clone, file=number) for number in range(_need(section.file_count)))
+        return [self._place(section, chosen, name) for name in names]
+
+    def _place(self, section: Section, directories: Sequence[str], name: str) -> str:
+        """fio puts the directory before the name even where the name begins with a slash."""
+        if section.engine == "nfs":
+            return self._place_in_export(section, PurePosixPath(*directories, name.lstrip("/")))
+        if not directories:
+            return str(self.directory / name)
+        return str(self.directory / directories[0] / name.lstrip("/"))
+
+    def _place_in_export(self, section: Section, path: PurePosixPath) -> str:
+        if ".." in path.parts:
+            self._mistake(section, f"'{path}' leads out of the export", ("paths", "directories"))
+        return str(path).lstrip("/")
+
+    def _look(self, section: Section, path: str) -> PathFacts:
+        """What is there; unknown for NFS and the null engine, which counts as missing."""
+        if section.engine in ("nfs", "null"):
+            return PathFacts("missing")
+        facts = self.machine.look(path)
+        self._check_path(section, path, facts)
+        return facts
+
+    def _check_path(self, section: Section, path: str, facts: PathFacts) -> None:
+        where = section.where("paths", "directories", "name")
+        bases = [str(self.directory / name) for name in section.directories or ("",)]
+        base = next((name for name in bases if Path(path).is_relative_to(name)), bases[0])
+        if facts.kind in ("directory", "other"):
+            what = "a directory" if facts.kind == "directory" else "neither a file nor a block device"
+            self.obstacles.append(Mistake(f"{path} is {what}", where, "name a file with filename="))
+        elif facts.kind == "missing" and self.machine.look(base).kind != "directory":
+            self.obstacles.append(Mistake(f"directory {base} does not exist", where, f"make it: mkdir -p {base}"))
+        elif facts.kind == "missing" and not section.create:
+            self.obstacles.append(Mistake(f"{path} does not exist, and allow_file_create=0 forbids to make it", where))
+        elif facts.kind == "block" and section.writes and self.machine.is_mounted(path):
+            self.obstacles.append(Mistake(f"{path} is mounted and would be overwritten", where, "unmount it first"))
+        if facts.kind == "missing" and self.machine.look(str(Path(path).parent)).kind == "missing":
+            self.directories.append(str(Path(path).parent))
+
+    def _file(self, section: Section, region: _Region) -> planned.FilePlan:
+        return planned.FilePlan(
+            path=region.path,
+            offset_bytes=region.offset,
+            bytes=region.bytes,
+            layout=_layout(section, region),
+            keep=not section.unlink,
+        )
+
+    # -- what to say about it ------------------------------------------------------------------------------------------
+
+    def _note_traps(self, index: int, section: Section, workers: Sequence[planned.Worker]) -> None:
+        said = self.job.sections[index]
+        for trap in _TRAPS:
+            note = trap(said, section, workers)
+            if note is not None:
+                self.notes.append(note)
+        if section.writes:
+            self._note_overwritten(section, workers)
+
+    def _note_overwritten(self, section: Section, workers: Sequence[planned.Worker]) -> None:
+        paths = dict.fromkeys(file.path for worker in workers for file in worker.files)
+        if section.engine in ("nfs", "null"):
+            return
+        existing = [path for path in paths if self.machine.look(path).kind in ("file", "block")]
+        if existing:
+            text = f"{_named(existing)} {'exists' if len(existing) == 1 else 'exist'} already and will be overwritten"
+            self.notes.append(Note("overwrites", text, section.where("paths", "writes", "name"), "warning"))
+
+    def _mistake(self, section: Section, text: str, fields: Sequence[str], hint: str | None = None) -> None:
+        where = section.where(*fields, "name")
+        self.mistakes.append(Mistake(f"{section.name or self.job.name}: {text}", where, hint))
+
+
+# -- sizes -------------------------------------------------------------------------------------------------------------
+
+
+def _shares(section: Section, files: int, block: int) -> list[int]:
+    """``size`` divided among the files; what does not divide goes to the first ones, a block each."""
+    size = section.size if isinstance(section.size, int) else 0
+    share = size // files
+    larger = (size - share * files) // block
+    return [share + (block if number < larger else 0) for number in range(files)]
+
+
+def _offset(section: Section, region: _Region, clone: int, block: int) -> int:
+    """Start of the region; shares of a file are rounded up to a block."""
+    offset: Amount = _need(section.offset)
+    increment: Amount = _need(section.offset_increment)
+    place = _bytes_of(offset, region.facts.bytes) + clone * _bytes_of(increment, region.facts.bytes)
+    if not isinstance(offset, Percent) and not isinstance(increment, Percent):
+        return place
+    multiple = section.offset_align or block
+    return -(-place // multiple) * multiple
+
+
+def _region_bytes(section: Section, region: _Region, share: int, block: int, chance: random.Random) -> int:
+    """Length of the region of one file."""
+    there = region.facts.bytes
+    if section.file_bytes is None:
+        length = share or there - region.offset
+    else:
+        length = _file_bytes(section.file_bytes, there, block, chance) - region.offset
+    if not isinstance(section.size, Percent) or section.size.percent in (0, 100):
+        return length
+    portion = min((length + region.offset) * section.size.percent // 100, length)
+    return portion - portion % block
+
+
+def _file_bytes(limits: tuple[int, int], there: int, block: int, chance: random.Random) -> int:
+    """A file that is within the limits stays as it is."""
+    low, high = limits
+    if low <= there <= high:
+        return there
+    drawn = low + int((high - low) * chance.random())
+    return drawn - drawn % block if low != high else low
+
+
+def _bytes_of(amount: Amount, whole: int) -> int:
+    return whole * amount.percent // 100 if isinstance(amount, Percent) else amount
+
+
+def _smallest_block(section: Section) -> int:
+    return min(_blocks(section))
+
+
+def _largest_block(section: Section) -> int:
+    return max(_blocks(section))
+
+
+def _blocks(section: Section) -> list[int]:
+    blocks = _need(section.block_bytes)
+    return [size for size, used in ((blocks.read, section.reads), (blocks.write, section.writes)) if used]
+
+
+# -- the worker's parts ------------------------------------------------------------------------------------------------
+
+
+def _layout(section: Section, region: _Region) -> planned.Layout:
+    """Files that are read hold data first; files that are only written have their space reserved."""
+    is_sized = section.file_bytes is not None or (isinstance(section.size, int) and section.size > 0)
+    if region.facts.kind == "block" or not section.create or not is_sized:
+        return "existing"
+    return "fill" if section.reads or section.overwrite else "reserve"
+
+
+def _operations(section: Section) -> tuple[planned.OperationPlan, ...]:
+    blocks, percent = _need(section.block_bytes), _need(section.read_percent)
+    mixed = section.reads and section.writes
+    shares = {"read": percent if mixed else 100 * _need(section.reads), "write": 100 - percent if mixed else 100}
+    used: dict[planned.OperationKind, bool | None] = {"read": section.reads, "write": section.writes}
+    kinds = [kind for kind, is_used in used.items() if is_used]
+    rates = {kind: _rate(section, kind) for kind in kinds}
+    return tuple(
+        planned.OperationPlan(kind=kind, share=shares[kind], block_bytes=getattr(blocks, kind), rate=rates[kind])
+        for kind in kinds
+        if shares[kind] or any(rates.values())
+    )
+
+
+def _rate(section: Section, kind: str) -> planned.Rate | None:
+    operations, size = getattr(section.rate_operations, kind), getattr(section.rate_bytes, kind)
+    if operations:
+        return planned.Rate(unit="operations", count=operations, per_ns=SECOND_NS)
+    return planned.Rate(unit="bytes", count=size, per_ns=SECOND_NS) if size else None
+
+
+def _access(section: Section) -> planned.Access:
+    if not section.random:
+        return planned.Sequential()
+    repeats = section.repeatable and section.seed is None
+    return planned.Random(cover=_need(section.cover), passes="same" if repeats else "fresh")
+
+
+def _end(section: Section, regions: Sequence[_Region]) -> planned.End:
+    runtime = section.runtime_ns or None
+    if section.time_based and runtime:
+        return planned.End(runtime_ns=runtime, bytes=None, operations=None)
+    loops = _need(section.loops)
+    operations = section.operations * loops if section.operations else None
+    return planned.End(runtime_ns=runtime, bytes=_bytes_to_transfer(section, regions, loops), operations=operations)
+
+
+def _bytes_to_transfer(section: Section, regions: Sequence[_Region], loops: int) -> int:
+    """A pass over all regions per loop; an amount to transfer ends a pass early or asks for more of them."""
+    block = _smallest_block(section)
+    whole = sum(region.bytes - region.bytes % block if section.random else region.bytes for region in regions)
+    if isinstance(section.transfer, Percent):
+        whole, transfer = whole * (section.transfer.percent or 100) // 100, 0
+    else:
+        transfer = section.transfer or 0
+    if isinstance(section.size, int) and section.size:
+        whole = min(whole, section.size)
+    return max(loops * min(whole, transfer), transfer) if transfer else loops * whole
+
+
+def _payload(section: Section) -> planned.Payload:
+    if section.payload_zero:
+        return planned.Payload(content="zero", renew="keep")
+    renew: Literal["keep", "scramble", "refill"] = "scramble" if section.payload_scramble else "keep"
+    return planned.Payload(content="random", renew="refill" if section.payload_refill else renew)
+
+
+def _cpu(section: Section, clone: int) -> int | None:
+    cpus = section.cpus or ()
+    if section.cpus_split and cpus:
+        return cpus[clone % len(cpus)]
+    return cpus[0] if len(cpus) == 1 else None
+
+
+# -- groups ------------------------------------------------------------------------------------------------------------
+
+
+def _start_groups(
+    sections: Sequence[Section], workers: Sequence[Sequence[planned.Worker]]
+) -> tuple[planned.Group, ...]:
+    groups: list[list[planned.Worker]] = []
+    for section, clones in zip(sections, workers, strict=True):
+        if section.barrier or not groups:
+            groups.append([])
+        groups[-1].extend(clones)
+    return tuple(planned.Group(workers=tuple(group)) for group in groups if group)
+
+
+def _report_groups(sections: Sequence[Section]) -> tuple[list[ReportGroup], Iterator[int]]:
+    """Neighbours that ask for it are reported as one until a barrier or a new group comes between them.
+
+    With the groups comes the number of each worker's.
+    """
+    groups: list[ReportGroup] = []
+    numbers: list[int] = []
+    number = 0
+    for index, section in enumerate(sections):
+        for clone in range(_need(section.clones)):
+            if clone == 0 and index and (section.barrier or section.new_report_group):
+                number += 1
+            if groups and section.report_as_group and groups[-1].number == number:
+                last = groups[-1]
+                groups[-1] = ReportGroup(last.section, number, last.workers + 1)
+            else:
+                groups.append(ReportGroup(index, number, 1))
+            numbers.append(len(groups) - 1)
+    return groups, iter(numbers)
+
+
+# -- traps: each returns a note where it applies -----------------------------------------------------------------------
+
+
+def _engine_mapped(said: Section, section: Section, _workers: Sequence[planned.Worker]) -> Note | None:
+    runs = {
+        "sync": "pread and pwrite, one at a time",
+        "aio": "Linux native AIO",
+        "uring": "io_uring with registered files and buffers",
+        "nfs": "iocurve's own NFSv3 client",
+        "null": "no I/O: the cost of the loop itself",
+    }
+    text = f"ioengine={section.engine_asked} runs as {runs[_need(section.engine)]}"
+    return Note("engine", text, said.where("engine"))
+
+
+def _depth_capped(said: Section, section: Section, _workers: Sequence[planned.Worker]) -> Note | None:
+    if section.engine != "sync" or _need(section.depth) == 1:
+        return None
+    text = f"iodepth={section.depth} has no effect: ioengine={section.engine_asked} does one operation at a time"
+    return Note("depth_capped", text, said.where("depth", "engine"), "warning")
+
+
+def _page_cache(said: Section, section: Section, _workers: Sequence[planned.Worker]) -> Note | None:
+    if section.direct or section.engine in ("null", "nfs"):
+        return None
+    text = "without direct=1 the page cache answers: the figures may be those of memory"
+    if section.engine == "aio" and _need(section.depth) > 1:
+        text = (
+            "libaio without direct=1 blocks on submission: what is in flight stays near 1, and the page cache answers"
+        )
+    return Note("page_cache", text, said.where("direct", "engine"), "warning")
+
+
+def _ends_after_size(said: Section, section: Section, _workers: Sequence[planned.Worker]) -> Note | None:
+    if section.time_based and not section.runtime_ns:
+        text = "time_based without a runtime has no effect: each worker ends when its size is transferred"
+        return Note("time_based_without_runtime", text, said.where("time_based"), "warning")
+    if section.time_based or not section.runtime_ns:
+        return None
+    text = "runtime only caps: without time_based a worker ends earlier when its size is transferred"
+    return Note("runtime_caps", text, said.where("runtime_ns"), "warning")
+
+
+def _ramp(said: Section, section: Section, _workers: Sequence[planned.Worker]) -> Note | None:
+    if not section.ramp_ns:
+        return None
+    return Note("ramp_added", "ramp_time comes before the runtime and is not part of it", said.where("ramp_ns"))
+
+
+def _mix_lost(said: Section, section: Section, _workers: Sequence[planned.Worker]) -> Note | None:
+    if not (section.reads and section.writes) or not _is_paced(section):
+        return None
+    text = f"under a rate each direction is paced by itself: the mix of {section.read_percent} % reads is lost"
+    where = said.where("read_percent", "rate_operations", "rate_bytes")
+    return Note("mix_lost", text, where, "warning")
+
+
+def _rate_per_clone(said: Section, section: Section, workers: Sequence[planned.Worker]) -> Note | None:
+    if not _is_paced(section):
+        return None
+    totals = [_rate_total(operation, len(workers)) for operation in workers[0].operations if operation.rate]
+    text = f"a rate holds per direction and per clone: {' and '.join(totals)} in all"
+    return Note("rate_per_clone", text, said.where("rate_operations", "rate_bytes"))
+
+
+def _rate_total(operation: planned.OperationPlan, workers: int) -> str:
+    rate = _need(operation.rate)
+    total = rate.count * workers
+    if rate.unit == "operations":
+        return f"{total:,} {operation.kind}s per second"
+    return f"{operation.kind}s of {format_bytes(total)} per second"
+
+
+def _size_per_clone(said: Section, section: Section, workers: Sequence[planned.Worker]) -> Note | None:
+    if len(workers) == 1:
+        return None
+    if section.paths:
+        text = f"all {len(workers)} clones share {_named(section.paths)}"
+        if not section.random and not section.offset_increment:
+            text += " and go through it side by side, block for block: most of it may come from a cache"
+        return Note("file_shared", text, said.where("paths"), "warning" if not section.random else "info")
+    total = sum(file.bytes for worker in workers for file in worker.files)
+    text = f"size holds per clone: {len(workers)} clones have files of their own, {format_bytes(total)} in all"
+    return Note("size_per_clone", text, said.where("size", "file_bytes", "clones"))
+
+
+def _repeated_offsets(said: Section, section: Section, _workers: Sequence[planned.Worker]) -> Note | None:
+    repeats = section.random and section.reads and section.repeatable and section.seed is None
+    if not repeats or section.engine == "null":
+        return None
+    text = (
+        "every run visits the same blocks in the same order (randrepeat=1): a second run may be answered by caches; "
+        "randrepeat=0 excludes that"
+    )
+    return Note("offsets_repeat", text, said.where("repeatable", "random"), "warning")
+
+
+def _independent_draws(said: Section, section: Section, _workers: Sequence[planned.Worker]) -> Note | None:
+    if not section.random:
+        return None
+    if section.cover == "independent":
+        text = "norandommap: offsets are drawn independently, so some blocks come twice and some never"
+        return Note("offsets_independent", text, said.where("cover"))
+    return Note("offsets_once", "each block is visited once per pass, in random order", said.where("random"))
+
+
+def _payload_repeats(said: Section, section: Section, _workers: Sequence[planned.Worker]) -> Note | None:
+    if not section.writes or section.payload_refill or section.engine == "null":
+        return None
+    if section.payload_zero:
+        text = "zeros are written: volumes that compress or skip zeros will look fast"
+        return Note("payload_zero", text, said.where("payload_zero"), "warning")
+    text = "written data repeat between operations (refill_buffers=0): volumes that deduplicate may look fast"
+    return Note("payload_repeats", text, said.where("payload_refill", "writes"))
+
+
+def _cpus_not_bound(said: Section, section: Section, _workers: Sequence[planned.Worker]) -> Note | None:
+    if len(section.cpus or ()) < 2 or section.cpus_split:
+        return None
+    text = "cpus_allowed with several processors leaves the choice to the scheduler; cpus_allowed_policy=split binds"
+    return Note("cpus_not_bound", text, said.where("cpus"), "warning")
+
+
+def _block_misfit(said: Section, _section: Section, workers: Sequence[planned.Worker]) -> Note | None:
+    blocks = [operation.block_bytes for operation in workers[0].operations]
+    left = [file.bytes % block for worker in workers for file in worker.files for block in blocks]
+    if not any(left):
+        return None
+    text = f"the last {format_bytes(max(left))} of a file stay unused: its size is not a multiple of the block size"
+    return Note("block_misfit", text, said.where("size", "file_bytes", "block_bytes"))
+
+
+_TRAPS = (
+    _engine_mapped,
+    _depth_capped,
+    _page_cache,
+    _ends_after_size,
+    _ramp,
+    _mix_lost,
+    _rate_per_clone,
+    _size_per_clone,
+    _independent_draws,
+    _repeated_offsets,
+    _payload_repeats,
+    _cpus_not_bound,
+    _block_misfit,
+)
+
+
+def _is_paced(section: Section) -> bool:
+    return any(operation.rate for operation in _operations(section))
+
+
+def _both(values: PerKind[int | None] | None) -> tuple[int | None, int | None]:
+    return (values.read, values.write) if values else (None, None)
+
+
+def _named(paths: Sequence[str]) -> str:
+    """``a``, ``a and b``, ``a and 7 more files``."""
+    if len(paths) <= 2:
+        return " and ".join(paths)
+    return f"{paths[0]} and {format_count(len(paths) - 1)} more files"
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    """``0-3, 6``."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
+
+
+def _need(value: T | None) -> T:
+    """A field that the dialect's defaults always fill."""
+    assert value is not None, "the dialect's defaults are incomplete"
+    return value
