@@ -245,7 +245,7 @@ fn lay_out_and_run(plan: &Plan, board: &Board) -> Result<Outcome, EngineError> {
             }
         }
     }
-    let removed = targets.remove_temporary();
+    let removed = targets.remove();
     match result {
         // What earlier groups measured is kept; the error is told with the group that could not start.
         Err(error) if workers.is_empty() => return Err(error),

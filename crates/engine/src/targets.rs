@@ -9,7 +9,7 @@ use crate::error::EngineError;
 use crate::layout;
 use crate::plan::{EnginePlan, FilePlan, Layout, NfsMount, Plan};
 
-/// Files that this run created and has to remove again.
+/// Files that have to be removed again.
 #[derive(Debug, Default)]
 pub struct Targets {
     local: Vec<PathBuf>,
@@ -26,17 +26,19 @@ impl Targets {
             Ok(()) => Ok(targets),
             Err(error) => {
                 // The first error is the one to tell.
-                let _ = targets.remove_temporary();
+                let _ = targets.remove();
                 Err(error)
             }
         }
     }
 
-    /// Removes the files that the run created and the plan does not keep.
-    pub fn remove_temporary(self) -> Result<(), EngineError> {
+    /// Removes the files; one that is gone already is fine.
+    pub fn remove(self) -> Result<(), EngineError> {
         let mut result = Ok(());
         for path in self.local {
-            if let Err(source) = std::fs::remove_file(&path) {
+            if let Err(source) = std::fs::remove_file(&path)
+                && source.kind() != std::io::ErrorKind::NotFound
+            {
                 result = Err(EngineError::Path { action: "remove", path: path.display().to_string(), source });
             }
         }
@@ -46,6 +48,14 @@ impl Targets {
             }
         }
         result
+    }
+
+    /// All files that a plan names, for who knows that they may go.
+    pub fn of(plan: &Plan) -> Self {
+        let (local, mounts) = by_place(plan);
+        let local = local.into_iter().map(|file| PathBuf::from(file.path)).collect();
+        let nfs = mounts.into_iter().map(|(mount, files)| (mount, files.into_iter().map(|file| file.path).collect()));
+        Self { local, nfs: nfs.collect() }
     }
 
     fn lay_out_all(&mut self, plan: &Plan, progress: &dyn Fn(u64, u64), stop: &AtomicBool) -> Result<(), EngineError> {
