@@ -7,7 +7,7 @@
     ├── PlanError           a well-written job cannot be run here (all reasons)
     ├── TargetError         what is to be measured cannot be reached, read or written
     ├── RunError            a run ended before its time
-    └── ResultError         a result cannot be read
+    └── ResultError         a result cannot be read or written
 
 ``str(error)`` is meant for people: what is wrong, where, and what to do.
 """
@@ -83,4 +83,4 @@ class RunError(IocurveError):
 
 
 class ResultError(IocurveError):
-    """A result cannot be read: it is missing, not ours, cut short, or of a newer version."""
+    """A result cannot be read (missing, not ours, cut short, of a newer version), or what is made of it not written."""

@@ -144,9 +144,8 @@ def _generator_limit(summary: Summary) -> Note | None:
 def _depth_limit(summary: Summary) -> Note | None:
     if summary.paced or summary.concurrency_achieved < summary.depth_requested * IN_FLIGHT:
         return None
-    return Note(
-        code="depth", text=f"the depth: {summary.depth_requested:.6g} in flight all the time, more may give more"
-    )
+    depth = f"{summary.depth_requested:.6g}"
+    return Note(code="depth", text=f"at the depth asked for, {depth} in flight all the time; more may give more")
 
 
 def _saturated(series: Sequence[Point]) -> list[tuple[Point, Note]]:

@@ -197,8 +197,8 @@ class Result(_Model):
             raise ResultError(f"{path} is not a result of iocurve: {_first_mistake(error)}") from None
 
     def write(self, path: Path | str) -> None:
-        """Writes ``result.json`` in one step: a reader sees the old document or the new one, never half of one."""
-        _write_in_one_step(Path(path), self.model_dump_json(indent=1) + "\n")
+        """Writes ``result.json`` in one step. Raises ``ResultError``."""
+        write_in_one_step(Path(path), (self.model_dump_json(indent=1) + "\n").encode())
 
     def to_records(self) -> list[dict[str, Axis | None]]:
         """One flat record per point, all with the same keys; units are in the names."""
@@ -289,13 +289,21 @@ def _first_mistake(error: ValidationError) -> str:
     return f"{place}: {mistake['msg']}"
 
 
-def _write_in_one_step(path: Path, text: str) -> None:
+def write_in_one_step(path: Path, content: bytes) -> None:
+    """Writes a file such that readers see the old one or the new one, never half of one. Raises ``ResultError``."""
+    try:
+        _replace(path, content)
+    except OSError as error:
+        raise ResultError(f"{path} cannot be written: {error.strerror}") from None
+
+
+def _replace(path: Path, content: bytes) -> None:
     """A temporary file beside the target, renamed over it once it is on disk."""
     descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
     try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        with os.fdopen(descriptor, "wb") as file:
             os.fchmod(file.fileno(), 0o666 & ~_umask())
-            file.write(text)
+            file.write(content)
             file.flush()
             os.fsync(file.fileno())
         Path(temporary).replace(path)

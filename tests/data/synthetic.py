@@ -141,7 +141,13 @@ def interval(
         end_ns=end_ns,
         operations={
             name: IntervalKind(
-                operations=count, bytes=count * block_bytes, errors=0, mean_ns=1e5, p50_ns=1, p99_ns=2, max_ns=3
+                operations=count,
+                bytes=count * block_bytes,
+                errors=0,
+                mean_ns=450_000.0,
+                p50_ns=400_000,
+                p99_ns=900_000,
+                max_ns=2_800_000,
             )
             for name, count in operations.items()
         },

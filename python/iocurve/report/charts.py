@@ -1,0 +1,358 @@
+"""How the report draws: Vega-Lite charts over plain values, one function per kind of chart.
+
+Colours are those of Okabe and Ito, which people with any colour vision tell apart. Reads and writes have the same
+colour wherever they appear, and no series has theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import altair as alt
+
+from iocurve.result import TargetFacts
+from iocurve.summary import SeriesInterval
+from iocurve.units import MIB, SECOND_NS
+
+Chart = dict[str, Any]
+"""A Vega-Lite specification."""
+
+READ, WRITE, INK, MUTED, GRID = "#0072B2", "#E69F00", "#1b1f24", "#57606a", "#e7eaee"
+KINDS = {"read": READ, "write": WRITE}
+SERIES = ["#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#999999", "#000000"]
+HEIGHT = 300
+FONT = (
+    "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', 'Noto Sans', 'Liberation Sans', Arial, sans-serif"
+)
+FAR = 2.5
+"""A limit more than this many times the highest figure is left out of a chart."""
+LATENCY_LABEL = (
+    "datum.value >= 1e6 ? datum.value / 1e6 + ' s'"
+    " : datum.value >= 1e3 ? datum.value / 1e3 + ' ms' : datum.value + ' µs'"
+)
+"""Vega expression: microseconds in the unit that reads best."""
+COUNT_LABEL = (
+    "datum.value >= 1e6 ? format(datum.value / 1e6, '.4~g') + 'M'"
+    " : datum.value >= 1e3 ? format(datum.value / 1e3, '.4~g') + 'k' : datum.value"
+)
+"""Vega expression: a count with thousands and millions shortened."""
+
+
+@dataclass(frozen=True)
+class Cap:
+    """A known limit of the target, in the unit of the axis it is drawn on."""
+
+    value: float
+    label: str
+
+
+def throughput_cap(target: TargetFacts) -> Cap | None:
+    """The target's limit in MiB/s."""
+    if not target.throughput_bytes_per_s:
+        return None
+    mib_per_s = target.throughput_bytes_per_s / MIB
+    return Cap(mib_per_s, f"limit {mib_per_s:,.5g} MiB/s")
+
+
+def iops_cap(target: TargetFacts, block_bytes: int) -> Cap | None:
+    """The lower of the target's limit in IOPS and what its throughput limit allows at a block size (0: unknown)."""
+    caps = []
+    if target.iops:
+        caps.append(Cap(target.iops, f"limit {target.iops:,} IOPS"))
+    if target.throughput_bytes_per_s and block_bytes:
+        iops = target.throughput_bytes_per_s / block_bytes
+        caps.append(Cap(iops, f"limit {target.throughput_bytes_per_s / MIB:,.5g} MiB/s = {iops:,.0f} IOPS"))
+    return min(caps, key=lambda cap: cap.value, default=None)
+
+
+def within_sight(cap: Cap | None, highest: float) -> Cap | None:
+    """The limit, unless it is so far above the highest figure that it would only flatten the chart."""
+    return cap if cap and cap.value <= FAR * highest else None
+
+
+@dataclass(frozen=True)
+class MixBar:
+    """One kind of operation at one mix."""
+
+    mix: str
+    kind: str
+    rate: float
+    p50_ns: int
+    p99_ns: int
+
+
+def mix(bars: Sequence[MixBar], what: str, cap: Cap | None) -> Chart:
+    """Stacked bars of reads and writes; ``what`` is the unit of the rate."""
+    order = list(dict.fromkeys(bar.mix for bar in bars))
+    totals = {name: sum(bar.rate for bar in bars if bar.mix == name) for name in order}
+    highest = max(totals.values())
+    x = alt.X("mix:N", sort=order, title="Mix, read:write (%)", axis=alt.Axis(labelAngle=0))
+    shown = [asdict(bar) | {"p50": bar.p50_ns / 1000, "p99": bar.p99_ns / 1000} for bar in bars]
+    stacked = (
+        alt.Chart(_data(shown))
+        .mark_bar(size=46)
+        .encode(
+            x=x,
+            y=alt.Y("rate:Q", title=what, stack="zero", scale=alt.Scale(domain=[0, _top(highest, cap)]), axis=_axis()),
+            color=_kind_color(bar.kind for bar in bars),
+            order=alt.Order("kind:N", sort="ascending"),
+            tooltip=[
+                alt.Tooltip("mix:N", title="mix"),
+                alt.Tooltip("kind:N", title="kind"),
+                alt.Tooltip("rate:Q", title=what, format=",.1f"),
+                alt.Tooltip("p50:Q", title="p50 (µs)", format=",.1f"),
+                alt.Tooltip("p99:Q", title="p99 (µs)", format=",.1f"),
+            ],
+        )
+    )
+    labels = (
+        alt.Chart(_data([{"mix": name, "total": total} for name, total in totals.items()]))
+        .mark_text(dy=-10, color=INK, fontSize=12, fontWeight=600)
+        .encode(x=x, y="total:Q", text=alt.Text("total:Q", format=",.0f" if what == "MiB/s" else ",.3s"))
+    )
+    # A white rim keeps a figure legible where the limit's line runs through it.
+    rims = labels.mark_text(dy=-10, stroke="white", strokeWidth=5, strokeJoin="round", fontSize=12, fontWeight=600)
+    return _finished(alt.layer(stacked, *_rule("y", cap), rims, labels))
+
+
+@dataclass(frozen=True)
+class LatencyDot:
+    """One percentile at one depth of one series."""
+
+    series: str
+    depth: int
+    iops: float
+    percentile: str
+    latency_ns: int
+
+
+def latency_curve(dots: Sequence[LatencyDot], cap: Cap | None) -> Chart:
+    """Latency over IOPS, a line per series and percentile, dots labelled with their depth."""
+    values = [
+        asdict(dot) | {"latency_us": dot.latency_ns / 1000, "line": f"{dot.series} {dot.percentile}"} for dot in dots
+    ]
+    fastest = max(dot.iops for dot in dots)
+    base = alt.Chart(_data(values)).encode(
+        x=alt.X("iops:Q", title="IOPS", scale=alt.Scale(domain=[0, _top(fastest, cap)]), axis=_axis()),
+        y=_latency_axis([value["latency_us"] for value in values]),
+        color=_series_color([dot.series for dot in dots]),
+    )
+    dash = alt.StrokeDash(
+        "percentile:N", title=None, scale=alt.Scale(domain=["p50", "p99"], range=[[1, 0], [5, 4]]), legend=_legend()
+    )
+    lines = base.mark_line(strokeWidth=2).encode(strokeDash=dash, order="depth:Q", detail="line:N")
+    tooltip = [
+        alt.Tooltip("series:N", title="series"),
+        alt.Tooltip("depth:Q", title="depth"),
+        alt.Tooltip("iops:Q", title="IOPS", format=",.0f"),
+        alt.Tooltip("percentile:N", title="percentile"),
+        alt.Tooltip("latency_us:Q", title="latency (µs)", format=",.1f"),
+    ]
+    marks = [mark for name in ("p50", "p99") for mark in _dots(base, name, tooltip)]
+    return _finished(alt.layer(*_rule("x", cap), lines, *marks), height=380)
+
+
+def _dots(base: alt.Chart, percentile: str, tooltip: list[alt.Tooltip]) -> list[alt.Chart]:
+    """Dots of one percentile and their depths; apart from each other in shape and side, for curves run close."""
+    chosen = base.transform_filter(alt.datum.percentile == percentile)
+    median = percentile == "p50"
+    dots = chosen.mark_circle(size=46, opacity=1) if median else chosen.mark_point(fill="white", size=46, opacity=1)
+    labels = chosen.mark_text(
+        align="left" if median else "right",
+        baseline="top" if median else "bottom",
+        dx=7 if median else -7,
+        dy=2 if median else -2,
+        fontSize=10.5,
+    )
+    return [dots.encode(tooltip=tooltip), labels.encode(text="depth:Q")]
+
+
+@dataclass(frozen=True)
+class DepthBar:
+    """One series at one depth."""
+
+    series: str
+    depth: int
+    iops: float
+
+
+def depth_bars(bars: Sequence[DepthBar], cap: Cap | None) -> Chart:
+    """Bars of several series beside each other, by depth."""
+    series = list(dict.fromkeys(bar.series for bar in bars))
+    highest = max(bar.iops for bar in bars)
+    chart = (
+        alt.Chart(_data([asdict(bar) for bar in bars]))
+        .mark_bar()
+        .encode(
+            x=alt.X("depth:O", title="Depth (operations in flight)", axis=alt.Axis(labelAngle=0)),
+            xOffset=alt.XOffset("series:N", sort=series),
+            y=alt.Y("iops:Q", title="IOPS", scale=alt.Scale(domain=[0, _top(highest, cap)]), axis=_axis()),
+            color=_series_color(series),
+            tooltip=[
+                alt.Tooltip("series:N", title="series"),
+                alt.Tooltip("depth:O", title="depth"),
+                alt.Tooltip("iops:Q", title="IOPS", format=",.0f"),
+            ],
+        )
+    )
+    return _finished(alt.layer(chart, *_rule("y", cap)))
+
+
+def over_time(series: Sequence[SeriesInterval]) -> list[Chart]:
+    """IOPS, and mean and largest latency, over time; nothing where there are no two intervals to join."""
+    offsets = _group_offsets(series)
+    values = [
+        {
+            "second": (offsets[part.group] + (part.start_ns + part.end_ns) / 2) / SECOND_NS,
+            "kind": part.kind,
+            "iops": part.iops,
+            "mib_per_s": part.bytes_per_s / MIB,
+            "phase": "ramp" if part.ramp else "measured",
+            "mean": part.mean_ns / 1000,
+            "max": part.max_ns / 1000,
+        }
+        for part in series
+    ]
+    if len({value["second"] for value in values}) < 2:
+        return []
+    return [_rate_over_time(values), _latency_over_time(values)]
+
+
+def _rate_over_time(values: Sequence[dict[str, Any]]) -> Chart:
+    tooltip = [
+        alt.Tooltip("second:Q", title="second", format=".1f"),
+        alt.Tooltip("phase:N", title="phase"),
+        alt.Tooltip("kind:N", title="kind"),
+        alt.Tooltip("iops:Q", title="IOPS", format=",.0f"),
+        alt.Tooltip("mib_per_s:Q", title="MiB/s", format=",.1f"),
+    ]
+    base = alt.Chart(_data(values)).encode(
+        x=alt.X("second:Q", title="Time (s)"),
+        y=alt.Y("iops:Q", title="IOPS", scale=alt.Scale(zero=True), axis=_axis()),
+        color=_kind_color(value["kind"] for value in values),
+    )
+    return _finished(
+        alt.layer(base.mark_line(strokeWidth=2), base.mark_circle(size=30, opacity=1).encode(tooltip=tooltip))
+    )
+
+
+def _latency_over_time(values: Sequence[dict[str, Any]]) -> Chart:
+    rows = [
+        {"second": value["second"], "kind": value["kind"], "which": which, "latency_us": value[which]}
+        for value in values
+        for which in ("mean", "max")
+    ]
+    base = alt.Chart(_data(rows)).encode(
+        x=alt.X("second:Q", title="Time (s)"),
+        y=_latency_axis([row["latency_us"] for row in rows]),
+        color=_kind_color(value["kind"] for value in values),
+        strokeDash=alt.StrokeDash(
+            "which:N", title=None, scale=alt.Scale(domain=["mean", "max"], range=[[1, 0], [5, 4]]), legend=_legend()
+        ),
+        tooltip=[
+            alt.Tooltip("second:Q", title="second", format=".1f"),
+            alt.Tooltip("kind:N", title="kind"),
+            alt.Tooltip("which:N", title="which"),
+            alt.Tooltip("latency_us:Q", title="latency (µs)", format=",.1f"),
+        ],
+    )
+    return _finished(base.mark_line(strokeWidth=2), height=220)
+
+
+def _group_offsets(series: Sequence[SeriesInterval]) -> dict[int, int]:
+    """Groups run one after another: each starts where the ones before it have ended."""
+    ends: dict[int, int] = {}
+    for part in series:
+        ends[part.group] = max(ends.get(part.group, 0), part.end_ns)
+    offsets, start = {}, 0
+    for group in sorted(ends):
+        offsets[group] = start
+        start += ends[group]
+    return offsets
+
+
+# ---- what charts share
+
+
+def _data(rows: Sequence[dict[str, Any]]) -> alt.InlineData:
+    return alt.InlineData(values=list(rows))
+
+
+def _top(highest: float, cap: Cap | None) -> float:
+    """End of an axis: room above the highest figure and the limit."""
+    return 1.1 * max(highest, cap.value if cap else 0)
+
+
+def _rule(axis: str, cap: Cap | None) -> list[alt.Chart]:
+    """A dashed line at the limit, named in the legend, where it cannot cover a figure."""
+    if cap is None:
+        return []
+    encoding: dict[str, Any] = {axis: alt.datum(cap.value)}
+    return [
+        alt.Chart(_data([{"limit": cap.label}]))
+        .mark_rule(strokeDash=[7, 4], strokeWidth=1.5)
+        .encode(stroke=alt.Stroke("limit:N", title=None, scale=alt.Scale(range=[INK]), legend=_legend()), **encoding)
+    ]
+
+
+def _kind_color(kinds: Iterable[str]) -> alt.Color:
+    wanted = set(kinds)
+    present = [kind for kind in KINDS if kind in wanted]
+    scale = alt.Scale(domain=present, range=[KINDS[kind] for kind in present])
+    return alt.Color("kind:N", title=None, scale=scale, legend=_legend())
+
+
+def _series_color(series: Sequence[str]) -> alt.Color:
+    names = list(dict.fromkeys(series))
+    colors = [SERIES[index % len(SERIES)] for index in range(len(names))]
+    legend = _legend() if names != [""] else None
+    return alt.Color("series:N", title=None, scale=alt.Scale(domain=names, range=colors), legend=legend)
+
+
+def _legend() -> alt.Legend:
+    return alt.Legend(orient="top", direction="horizontal", labelLimit=420, symbolStrokeWidth=2)
+
+
+def _latency_axis(values_us: Sequence[float]) -> alt.Y:
+    """A logarithmic axis with marks at 1, 2 and 5 of each power of ten; it reaches one mark past the values."""
+    positive = [value for value in values_us if value > 0] or [1.0]
+    marks = [step * 10.0**power for power in range(-3, 9) for step in (1, 2, 5)]
+    low = max(mark for mark in marks if mark <= max(min(positive), marks[0]))
+    high = min((mark for mark in marks if mark >= max(positive)), default=marks[-1])
+    return alt.Y(
+        "latency_us:Q",
+        title="Latency (log scale)",
+        scale=alt.Scale(type="log", domain=[low, high], nice=False, clamp=True),
+        axis=alt.Axis(values=[mark for mark in marks if low <= mark <= high], labelExpr=LATENCY_LABEL),
+    )
+
+
+def _axis(unit: str = "IOPS") -> alt.Axis:
+    """IOPS are shortened to k and M as everywhere; MiB/s are not."""
+    return alt.Axis(format=",~g") if unit == "MiB/s" else alt.Axis(labelExpr=COUNT_LABEL)
+
+
+def _finished(chart: alt.Chart | alt.LayerChart | alt.FacetChart, height: int = HEIGHT) -> Chart:
+    """As wide as its place in the page, without decoration."""
+    styled = (
+        chart.properties(width="container", height=height, background="transparent")
+        .configure(font=FONT)
+        .configure_view(stroke=None)
+        .configure_axis(
+            gridColor=GRID,
+            domainColor=MUTED,
+            tickColor=MUTED,
+            labelColor=MUTED,
+            titleColor=INK,
+            titleFontWeight=500,
+            labelFontSize=12,
+            titleFontSize=12.5,
+            titlePadding=10,
+        )
+        .configure_axisX(grid=False)
+        .configure_legend(labelColor=INK, labelFontSize=12, padding=0, offset=12, columnPadding=18)
+    )
+    specification: Chart = styled.to_dict()
+    return specification

@@ -1,0 +1,329 @@
+"""The report in words: headline figures, what limited them, what to do next, and what the figures stand on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from iocurve.limits import advice, knee, volume_description
+from iocurve.plan import Worker
+from iocurve.report.figures import Family, Measured, families
+from iocurve.result import Result, TargetFacts
+from iocurve.summary import Summary
+from iocurve.units import MIB, format_bytes, format_count, format_duration, format_latency
+
+CONCURRENCY_TOLERANCE = 0.1
+"""Achieved concurrency further than this from the requested depth is pointed out."""
+SEEDS_LISTED_MAX = 8
+
+
+@dataclass(frozen=True)
+class Headline:
+    """One figure to remember."""
+
+    value: str
+    unit: str
+    what: str
+
+
+def headlines(result: Result) -> list[Headline]:
+    """The few figures that a reader came for."""
+    return [headline for family in families(result) for headline in _headlines(family)]
+
+
+def findings(result: Result) -> list[str]:
+    """What limited the points, family by family, and where more depth stops to help."""
+    found = []
+    for family in families(result):
+        found += _limits(family)
+        if family.is_depth:
+            found += _knees(family)
+            found += _gain(family)
+    return found
+
+
+def next_steps(result: Result) -> list[str]:
+    """What to do to get past the limits of the best figures."""
+    best = [max(family.members, key=lambda member: member.summary.iops) for family in families(result)]
+    return advice(result, [member.limit for member in best if member.limit])
+
+
+def doubts(result: Result) -> list[str]:
+    """What keeps the figures from being what they seem."""
+    measured = [member for family in families(result) for member in family.members]
+    found = [note.text for note in result.notes]
+    found += _unmeasured(result)
+    found += _concurrency(measured)
+    found += _skew(measured)
+    found += _errors(measured)
+    return found
+
+
+def conditions(result: Result) -> dict[str, dict[str, str]]:
+    """What the figures stand on: everything needed to run it again, by heading."""
+    return {"Run": _run(result), "Machine": _machine(result), "Target": _target(result.target), "Load": _load(result)}
+
+
+# ---- headlines
+
+
+def _headlines(family: Family) -> list[Headline]:
+    if family.is_mix:
+        return _mix_headlines(family)
+    if family.is_depth:
+        return _depth_headlines(family)
+    return _other_headlines(family)
+
+
+def _mix_headlines(family: Family) -> list[Headline]:
+    pure = ((100.0, "reads"), (0.0, "writes"))
+    return [
+        Headline(*_rate(family, member.summary), f"{family.load} {word}")
+        for percent, word in pure
+        for member in family.members
+        if member.axis("read_percent") == percent
+    ]
+
+
+def _rate(family: Family, summary: Summary) -> tuple[str, str]:
+    if family.is_sequential:
+        return f"{summary.mib_per_s:,.0f}", "MiB/s"
+    return format_count(summary.iops), "IOPS"
+
+
+def _depth_headlines(family: Family) -> list[Headline]:
+    shallow = min(family.members, key=lambda member: member.axis("depth"))
+    return [_latency_headline(shallow.summary, f"p50 of a {family.subject} at depth {shallow.axis('depth'):g}")]
+
+
+def _other_headlines(family: Family) -> list[Headline]:
+    """Of the fastest point: there is no better way to choose one."""
+    best = max(family.members, key=lambda member: member.summary.iops).summary
+    rates = [
+        Headline(format_count(totals.iops), "IOPS", f"{family.load} {kind}s, {totals.mib_per_s:,.1f} MiB/s".strip())
+        for kind, totals in best.kinds.items()
+    ]
+    return [*rates, _latency_headline(best, "p50, all operations")]
+
+
+def _latency_headline(summary: Summary, what: str) -> Headline:
+    value, unit = format_latency(summary.latency.percentile(50)).split(" ")
+    return Headline(value, unit, what)
+
+
+# ---- findings
+
+
+def _limits(family: Family) -> list[str]:
+    """One sentence per limit, naming the points; saturation is told by the knee."""
+    by_text: dict[str, list[Measured]] = {}
+    for member in family.members:
+        if member.limit and not (family.is_depth and member.limit.code in ("saturated", "depth")):
+            by_text.setdefault(member.limit.text, []).append(member)
+    return [f"{_title(family)}, {_names(family, members)}: {text}." for text, members in by_text.items()]
+
+
+def _title(family: Family) -> str:
+    return family.subject[0].upper() + family.subject[1:]
+
+
+def _names(family: Family, members: list[Measured]) -> str:
+    if len(members) == len(family.members):
+        return "all points" if len(members) > 1 else members[0].point.name
+    if family.is_mix:
+        return "mix " + ", ".join(member.mix for member in members)
+    if family.is_depth:
+        return "; ".join(
+            _depths(name, points, members) for name, points in family.series().items() if _some(points, members)
+        )
+    return ", ".join(member.point.name for member in members)
+
+
+def _some(points: list[Measured], members: list[Measured]) -> bool:
+    return any(point in members for point in points)
+
+
+def _depths(name: str, points: list[Measured], members: list[Measured]) -> str:
+    depths = ", ".join(f"{point.axis('depth'):g}" for point in points if point in members)
+    return f"{name} at depth {depths}" if name else f"depth {depths}"
+
+
+def _knees(family: Family) -> list[str]:
+    return [_knee(family, name, points) for name, points in family.series().items()]
+
+
+def _knee(family: Family, name: str, points: list[Measured]) -> str:
+    subject = f"{_title(family)}, {name}" if name else _title(family)
+    start = knee([member.point for member in points])
+    if start is None:
+        return f"{subject}: IOPS still grow at the greatest depth measured ({points[-1].axis('depth'):g})."
+    at, last = next(member for member in points if member.point is start), points[-1]
+    waits = [format_latency(member.summary.latency.percentile(50)) for member in (at, last)]
+    return (
+        f"{subject}: IOPS grow up to depth {at.axis('depth'):g} ({format_count(at.summary.iops)}); "
+        f"from there to depth {last.axis('depth'):g} the median wait goes from {waits[0]} to {waits[1]} for "
+        f"{last.summary.iops / at.summary.iops - 1:+.0%} IOPS."
+    )
+
+
+def _gain(family: Family) -> list[str]:
+    """How far apart the first and the last series are at their best."""
+    series = family.series()
+    if len(series) < 2:
+        return []
+    best = {name: max(member.summary.iops for member in members) for name, members in series.items()}
+    first, *_, last = best
+    return [
+        f"{_title(family)}: {last} reaches {format_count(best[last])} IOPS, {best[last] / best[first]:.2f} times the "
+        f"{format_count(best[first])} of {first}."
+    ]
+
+
+# ---- doubts
+
+
+def _unmeasured(result: Result) -> list[str]:
+    """Points that did not end as planned."""
+    return [
+        f"{point.name}: {point.outcome.state}{_because(point.summary().errors_text)}."
+        for point in result.points
+        if point.outcome.state != "finished"
+    ]
+
+
+def _because(errors: Iterable[str]) -> str:
+    return "".join(f"; {error}" for error in errors)
+
+
+def _concurrency(measured: list[Measured]) -> list[str]:
+    apart = [member for member in measured if not member.summary.paced and _is_apart(member.summary)]
+    return [
+        f"{member.point.name}: {member.summary.concurrency_achieved:.1f} operations were in flight on average, "
+        f"{member.summary.depth_requested:g} were asked for."
+        for member in apart
+    ]
+
+
+def _is_apart(summary: Summary) -> bool:
+    asked = summary.depth_requested
+    return abs(summary.concurrency_achieved - asked) > CONCURRENCY_TOLERANCE * asked
+
+
+def _skew(measured: list[Measured]) -> list[str]:
+    return [
+        f"{member.point.name}: for {format_duration(member.summary.skew_ns)} some of its workers ran but not all; "
+        f"rates are over the {format_duration(member.summary.window_ns)} in which all did."
+        for member in measured
+        if member.summary.skew_ns > 0.01 * member.summary.window_ns
+    ]
+
+
+def _errors(measured: list[Measured]) -> list[str]:
+    return [
+        f"{member.point.name}: {member.summary.errors:,} operations failed and {member.summary.short:,} came up short."
+        for member in measured
+        if member.summary.errors or member.summary.short
+    ]
+
+
+# ---- conditions
+
+
+def _run(result: Result) -> dict[str, str]:
+    ceiling = result.null_ceiling_operations_per_s
+    return {
+        "Name": result.name,
+        "Started": result.created.strftime("%Y-%m-%d %H:%M:%S UTC"),
+        "Kind": result.kind,
+        "iocurve": result.iocurve,
+        "Ended": result.state,
+        "Ceiling of the loop": f"{format_count(ceiling)} operations/s per worker (null engine)"
+        if ceiling
+        else "not measured",
+    }
+
+
+def _machine(result: Result) -> dict[str, str]:
+    host = result.host
+    return {
+        "Host": host.hostname,
+        "Processor": f"{host.cpu_model}, {host.cpus} usable",
+        "Memory": format_bytes(host.memory_bytes),
+        "System": f"{host.distribution}, Linux {host.kernel}",
+        "TCP congestion control": host.tcp_congestion_control or "unknown",
+        "Python": host.python,
+    }
+
+
+def _target(target: TargetFacts) -> dict[str, str]:
+    facts = {
+        "Kind": target.kind.replace("_", " "),
+        "Address": target.address,
+        "Level and quota": volume_description(target),
+        "Throughput limit": f"{target.throughput_bytes_per_s / MIB:,.6g} MiB/s"
+        if target.throughput_bytes_per_s
+        else "",
+        "IOPS limit": f"{target.iops:,}" if target.iops else "",
+        "Added latency": format_latency(target.latency_ns) if target.latency_ns else "",
+        "Store": target.store or "",
+    }
+    if target.mount:
+        facts["File system"] = f"{target.mount.file_system} on {target.mount.mount_point} ({target.mount.device})"
+        facts["Mount options"] = target.mount.options
+    return {name: fact for name, fact in facts.items() if fact}
+
+
+def _load(result: Result) -> dict[str, str]:
+    workers = [worker for point in result.points for group in point.plan.groups for worker in group.workers]
+    summaries = [point.summary() for point in result.points]
+    facts = {
+        "Engine": _distinct(engine for summary in summaries for engine in summary.engines),
+        "NFS mount": _distinct(_mount(worker) for worker in workers),
+        "Files per worker": _distinct(_files(worker) for worker in workers),
+        "Order": _distinct(_order(worker) for worker in workers),
+        "Measured time": _distinct(_runtime(worker) for worker in workers),
+        "Ramp": _distinct(format_duration(worker.ramp_ns) for worker in workers if worker.ramp_ns) or "none",
+        "Written data": _distinct(f"{worker.payload.content}, {worker.payload.renew}" for worker in workers),
+        "Seeds": _seeds(workers),
+        "Labels": _distinct(label for summary in summaries for label in summary.labels),
+    }
+    return {name: fact for name, fact in facts.items() if fact}
+
+
+def _distinct(words: Iterable[str]) -> str:
+    return "; ".join(dict.fromkeys(word for word in words if word))
+
+
+def _mount(worker: Worker) -> str:
+    if worker.engine.kind != "nfs":
+        return ""
+    mount = worker.engine.mount
+    promise = {"none": "unstable writes", "data_sync": "data-sync writes", "file_sync": "file-sync writes"}
+    return f"NFSv{mount.version}, nconnect {mount.nconnect}, {promise[mount.durability]}"
+
+
+def _files(worker: Worker) -> str:
+    return f"{len(worker.files)} × {format_bytes(max(file.bytes for file in worker.files))}"
+
+
+def _order(worker: Worker) -> str:
+    if worker.access.order == "sequential":
+        return "sequential"
+    cover = "each block once a pass" if worker.access.cover == "once" else "independent draws"
+    return f"random, {cover}"
+
+
+def _runtime(worker: Worker) -> str:
+    if worker.end.runtime_ns is not None:
+        return format_duration(worker.end.runtime_ns)
+    return format_bytes(worker.end.bytes) if worker.end.bytes is not None else "until its operations are done"
+
+
+def _seeds(workers: list[Worker]) -> str:
+    seeds = list(dict.fromkeys(worker.seed for worker in workers))
+    listed = ", ".join(map(str, seeds[:SEEDS_LISTED_MAX]))
+    return (
+        listed
+        if len(seeds) <= SEEDS_LISTED_MAX
+        else f"{listed} and {len(seeds) - SEEDS_LISTED_MAX} more (in result.json)"
+    )
