@@ -1,0 +1,174 @@
+//! What the NFS engine costs by itself, without the worker loop: random reads or writes in a closed loop.
+//!
+//! `cargo run --release --example nfs_load -- HOST PORT MOUNTPORT EXPORT read|write DEPTH NCONNECT THREADS BLOCK_BYTES SECONDS \
+//! [keep] [files=MIB] [pin]` prints operations per second and the processor time of one operation. Each thread has a file of its own,
+//! which is created, filled and removed. `keep` brings payload to the buffers, `pin` binds each thread to a processor.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::thread;
+
+use iocurve_engine::engines::nfs::{self, NfsEngine};
+use iocurve_engine::plan::{Durability, FilePlan, Layout, NfsMount, OperationKind};
+use iocurve_engine::{Buffers, Engine, EngineError, Request};
+use iocurve_meter::{Clock, Nanos, SECOND};
+
+fn main() {
+    if let Err(error) = run() {
+        eprintln!("{error}");
+        std::process::exit(1);
+    }
+}
+
+#[derive(Clone)]
+struct Load {
+    mount: NfsMount,
+    kind: OperationKind,
+    depth: u32,
+    block: u32,
+    file_bytes: u64,
+    end: Nanos,
+    pin: bool,
+}
+
+fn run() -> Result<(), EngineError> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [host, port, mount_port, export, kind, depth, nconnect, threads, block, seconds, rest @ ..] =
+        arguments.as_slice()
+    else {
+        return Err(usage());
+    };
+    let number = |text: &str| text.parse::<u32>().map_err(|_| usage());
+    let mount = NfsMount {
+        host: host.clone(),
+        port: Some(number(port)? as u16),
+        mount_port: Some(number(mount_port)? as u16),
+        export: export.clone(),
+        version: 3,
+        nconnect: number(nconnect)?,
+        uid: 0,
+        gid: 0,
+        durability: Durability::None,
+        timeout_ns: 10 * SECOND,
+        keep_payload: rest.iter().any(|word| word == "keep"),
+    };
+    let mebibytes = rest.iter().find_map(|word| word.strip_prefix("files=")).map_or(Ok(64), number)?;
+    let load = Load {
+        mount,
+        kind: if kind == "write" { OperationKind::Write } else { OperationKind::Read },
+        depth: number(depth)?,
+        block: number(block)?,
+        file_bytes: u64::from(mebibytes) << 20,
+        end: Nanos::from(number(seconds)?) * SECOND,
+        pin: rest.iter().any(|word| word == "pin"),
+    };
+    let files: Vec<FilePlan> = (0..number(threads)?).map(|thread| file(thread, load.file_bytes)).collect();
+    nfs::layout(&load.mount, &files, 1, &|_| {}, &AtomicBool::new(false))?;
+    let measured = measure(&load, &files);
+    let paths: Vec<String> = files.into_iter().map(|file| file.path).collect();
+    nfs::remove(&load.mount, &paths)?;
+    measured
+}
+
+fn file(thread: u32, bytes: u64) -> FilePlan {
+    FilePlan { path: format!("nfs_load.{thread}"), offset_bytes: 0, bytes, layout: Layout::Fill, keep: false }
+}
+
+fn measure(load: &Load, files: &[FilePlan]) -> Result<(), EngineError> {
+    let before = usage_ns();
+    let start = |(number, file)| {
+        let load = load.clone();
+        thread::spawn(move || work(&load, number, file))
+    };
+    let threads: Vec<_> = files.iter().cloned().enumerate().map(start).collect();
+    let mut operations = 0;
+    let mut labels = String::new();
+    for thread in threads {
+        let (done, words) = thread.join().expect("a worker does not panic")?;
+        operations += done;
+        labels = words;
+    }
+    let after = usage_ns();
+    let seconds = load.end as f64 / SECOND as f64;
+    println!(
+        "{:.0} op/s, {:.2} GiB/s, client {:.3} us/op user + {:.3} us/op system; {labels}",
+        operations as f64 / seconds,
+        operations as f64 * f64::from(load.block) / seconds / f64::from(1 << 30),
+        (after.0 - before.0) as f64 / 1000.0 / operations as f64,
+        (after.1 - before.1) as f64 / 1000.0 / operations as f64,
+    );
+    Ok(())
+}
+
+fn work(load: &Load, number: usize, file: FilePlan) -> Result<(u64, String), EngineError> {
+    if load.pin {
+        pin(number);
+    }
+    let clock = Clock::new();
+    let buffers = Buffers::new(load.depth as usize, load.block as usize);
+    let stop = Arc::new(AtomicBool::new(false));
+    let mut engine = NfsEngine::connect(&load.mount, &[file], buffers, load.depth, clock.clone(), stop)?;
+    let blocks = load.file_bytes / u64::from(load.block);
+    let mut chance = 0x9e37_79b9_7f4a_7c15_u64 + number as u64;
+    let mut request = |slot| {
+        chance = chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let offset = (chance >> 33) % blocks * u64::from(load.block);
+        Request { slot, kind: load.kind, file: 0, offset, length: load.block }
+    };
+    for slot in 0..load.depth {
+        engine.submit(request(slot))?;
+    }
+    let (mut operations, mut in_flight, mut rounds) = (0, load.depth, 0_u64);
+    let mut done = Vec::with_capacity(load.depth as usize);
+    let end = clock.now() + load.end;
+    while in_flight > 0 {
+        let now = clock.now();
+        engine.reap(1, now + SECOND / 20, &mut done)?;
+        rounds += 1;
+        for completion in done.drain(..) {
+            assert_eq!(completion.result, i64::from(load.block), "an operation failed or was short");
+            operations += 1;
+            if now < end {
+                engine.submit(request(completion.slot))?;
+            } else {
+                in_flight -= 1;
+            }
+        }
+    }
+    engine.finish()?;
+    let words = format!(
+        "{}; {:?}; {:.1} operations a round",
+        engine.describe(),
+        engine.labels(),
+        operations as f64 / rounds as f64
+    );
+    Ok((operations, words))
+}
+
+fn pin(number: usize) {
+    // SAFETY: the set is plain memory, and both calls are given its size.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(number % thread::available_parallelism().map_or(1, usize::from), &mut set);
+        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set);
+    }
+}
+
+/// User and system time of the process.
+fn usage_ns() -> (u64, u64) {
+    // SAFETY: the kernel fills the struct.
+    let usage = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_SELF, &raw mut usage);
+        usage
+    };
+    let nanos = |time: libc::timeval| time.tv_sec as u64 * SECOND + time.tv_usec as u64 * 1000;
+    (nanos(usage.ru_utime), nanos(usage.ru_stime))
+}
+
+fn usage() -> EngineError {
+    EngineError::Plan(
+        "usage: nfs_load HOST PORT MOUNTPORT EXPORT read|write DEPTH NCONNECT THREADS BLOCK_BYTES SECONDS [keep] [files=MIB] [pin]"
+            .to_owned(),
+    )
+}

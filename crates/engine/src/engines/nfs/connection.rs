@@ -1,0 +1,160 @@
+//! One TCP connection of the mount: up, or on its way up again.
+
+use std::io;
+use std::net::SocketAddr;
+
+use iocurve_meter::{Nanos, SECOND};
+
+use crate::request::Completion;
+
+use super::flight::Flight;
+use super::incoming::{Incoming, Lost};
+use super::outgoing::Outgoing;
+use super::socket::{Epoll, Socket};
+
+/// First pause between two attempts to connect; it doubles each time.
+const BACKOFF_NS_MIN: Nanos = 10_000_000;
+/// Longest pause between two attempts to connect.
+const BACKOFF_NS_MAX: Nanos = SECOND;
+/// How long one attempt to connect may take.
+const ATTEMPT_NS: Nanos = 5 * SECOND;
+
+/// A connection and what is on its way on it.
+#[derive(Debug)]
+pub struct Connection {
+    number: usize,
+    status: Status,
+    outgoing: Outgoing,
+    incoming: Incoming,
+    /// Pause before the next attempt to connect.
+    backoff_ns: Nanos,
+    /// Since when an answer is missing.
+    waiting_since: Nanos,
+    /// Whether the epoll set waits for room to send, too.
+    wants_to_send: bool,
+}
+
+#[derive(Debug)]
+enum Status {
+    Up(Socket),
+    Connecting { socket: Socket, until: Nanos },
+    Down { retry_at: Nanos },
+}
+
+impl Connection {
+    /// Takes a connected socket; `number` is its place in the engine and in the epoll set.
+    pub fn new(number: usize, socket: Socket, epoll: &Epoll, read_bytes_max: u32, now: Nanos) -> io::Result<Self> {
+        epoll.add(&socket, number, libc::EPOLLIN)?;
+        Ok(Self {
+            number,
+            status: Status::Up(socket),
+            outgoing: Outgoing::default(),
+            incoming: Incoming::new(read_bytes_max),
+            backoff_ns: 0,
+            waiting_since: now,
+            wants_to_send: false,
+        })
+    }
+
+    /// Whether calls can be sent.
+    pub fn is_up(&self) -> bool {
+        matches!(self.status, Status::Up(_))
+    }
+
+    /// The socket, if there is nothing to do but to wait for what it brings.
+    pub fn only_receiving(&self) -> Option<&Socket> {
+        match &self.status {
+            Status::Up(socket) if self.outgoing.is_empty() => Some(socket),
+            _ => None,
+        }
+    }
+
+    /// Queues a call that was assigned to this connection. While it is down, the call waits in `flight`.
+    pub fn queue(&mut self, call: u32, flight: &Flight) {
+        if self.is_up() {
+            flight.write(call, &mut self.outgoing);
+        }
+    }
+
+    /// Sends what is queued, as far as the socket takes it.
+    pub fn flush(&mut self, flight: &Flight, epoll: &Epoll) -> Result<(), Lost> {
+        let Status::Up(socket) = &self.status else { return Ok(()) };
+        if self.outgoing.is_empty() {
+            return Ok(());
+        }
+        self.outgoing.send(socket, flight.buffers()).map_err(Lost::Closed)?;
+        if self.wants_to_send == self.outgoing.is_empty() {
+            self.wants_to_send = !self.wants_to_send;
+            let events = if self.wants_to_send { libc::EPOLLIN | libc::EPOLLOUT } else { libc::EPOLLIN };
+            epoll.change(socket, self.number, events).map_err(Lost::Closed)?;
+        }
+        Ok(())
+    }
+
+    /// Receives what there is; waits for it only without `DONTWAIT` in `flags`.
+    pub fn receive(&mut self, flags: libc::c_int, flight: &mut Flight, done: &mut Vec<Completion>) -> Result<(), Lost> {
+        match &self.status {
+            Status::Up(socket) => self.incoming.receive(socket, flags, self.number, flight, done),
+            _ => Ok(()),
+        }
+    }
+
+    /// How long an answer has been missing.
+    pub fn unanswered_ns(&mut self, flight: &Flight, now: Nanos) -> Nanos {
+        self.note_heard(now);
+        if flight.load(self.number).calls == 0 {
+            self.waiting_since = now;
+        }
+        now.saturating_sub(self.waiting_since)
+    }
+
+    fn note_heard(&mut self, now: Nanos) {
+        if std::mem::take(&mut self.incoming.heard) {
+            self.backoff_ns = 0;
+            self.waiting_since = now;
+        }
+    }
+
+    /// Gives the socket up; the calls on it wait in `flight`.
+    pub fn lose(&mut self, now: Nanos) {
+        self.note_heard(now);
+        self.incoming.reset();
+        self.outgoing.clear();
+        self.wants_to_send = false;
+        self.status = Status::Down { retry_at: now + self.backoff_ns };
+        self.backoff_ns = (self.backoff_ns * 2).clamp(BACKOFF_NS_MIN, BACKOFF_NS_MAX);
+    }
+
+    /// Connects again if it is time; returns when to look again.
+    pub fn revive(&mut self, address: &SocketAddr, epoll: &Epoll, now: Nanos) -> io::Result<Nanos> {
+        match self.status {
+            Status::Up(_) => Ok(Nanos::MAX),
+            Status::Down { retry_at } if now < retry_at => Ok(retry_at),
+            Status::Connecting { until, .. } if now < until => Ok(until),
+            Status::Connecting { .. } => Err(io::ErrorKind::TimedOut.into()),
+            Status::Down { .. } => {
+                let socket = Socket::start(address)?;
+                epoll.add(&socket, self.number, libc::EPOLLOUT)?;
+                self.status = Status::Connecting { socket, until: now + ATTEMPT_NS };
+                Ok(now + ATTEMPT_NS)
+            }
+        }
+    }
+
+    /// What epoll has to say about the socket: an attempt to connect has ended. Returns whether the connection is up anew,
+    /// with all calls on it queued once more.
+    pub fn attempt_ended(&mut self, flight: &Flight, epoll: &Epoll) -> io::Result<bool> {
+        if !matches!(self.status, Status::Connecting { .. }) {
+            return Ok(false);
+        }
+        let Status::Connecting { socket, .. } = std::mem::replace(&mut self.status, Status::Down { retry_at: 0 })
+        else {
+            unreachable!("checked above");
+        };
+        socket.connected()?;
+        epoll.change(&socket, self.number, libc::EPOLLIN)?;
+        self.status = Status::Up(socket);
+        flight.write_all(self.number, &mut self.outgoing);
+        Ok(true)
+    }
+}

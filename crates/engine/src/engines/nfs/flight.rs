@@ -1,0 +1,461 @@
+//! What is in flight: operations of the worker, and the calls that carry them.
+//!
+//! An operation is one call, or several where it is larger than the server takes in one. A call's `xid` holds its place
+//! in the table and how often the place was used, so that a reply finds its call by one look, and a reply that comes
+//! twice or late finds none.
+
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+use std::sync::Arc;
+
+use iocurve_meter::Nanos;
+use iocurve_wire::fast::{
+    CommitResult, CommitTemplate, ReadResult, ReadTemplate, Verdict, WriteResult, WriteTemplate, padding,
+};
+use iocurve_wire::nfs3::{nfsstat3, stable_how};
+
+use crate::plan::OperationKind;
+use crate::request::{Buffers, Completion, Request};
+
+use super::outgoing::Outgoing;
+use super::status;
+
+/// READ payloads from this size up are received by themselves: straight into the slot's buffer, or nowhere.
+/// Below it the additional system call costs more than the copy.
+pub const LARGE_BYTES: u32 = 32 << 10;
+/// How long the server is left alone after `NFS3ERR_JUKEBOX`.
+pub const JUKEBOX_DELAY_NS: Nanos = 100_000_000;
+/// Most calls in flight: a bound on memory, whatever a server says of its limits.
+pub const CALLS_MAX: u64 = 1 << 20;
+/// A write that the server takes nothing of is given up after so many tries.
+const FRUITLESS_WRITES_MAX: u16 = 3;
+
+/// The calls that a file's operations are made from.
+#[derive(Debug)]
+pub struct FileCalls {
+    /// For reading.
+    pub read: ReadTemplate,
+    /// For writing.
+    pub write: WriteTemplate,
+    /// For making what was written stable.
+    pub commit: CommitTemplate,
+}
+
+/// Limits of one call, as the server offers them (FSINFO).
+#[derive(Debug, Clone, Copy)]
+pub struct CallLimits {
+    /// Most bytes of one READ.
+    pub read: u32,
+    /// Most bytes of one WRITE.
+    pub write: u32,
+}
+
+impl CallLimits {
+    /// Calls that a table needs for `depth` operations of at most `bytes` each.
+    pub fn calls(self, depth: u32, bytes: usize) -> u64 {
+        let parts = (bytes as u64).div_ceil(u64::from(self.read.min(self.write))).max(1);
+        (u64::from(depth.max(1)) * parts).next_power_of_two()
+    }
+}
+
+/// What a call does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CallKind {
+    /// READ.
+    Read,
+    /// WRITE.
+    Write,
+    /// COMMIT of a whole file; belongs to no slot.
+    Commit,
+}
+
+/// What one connection carries.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Load {
+    /// Calls without a reply.
+    pub calls: u32,
+    /// Those of them that read [`LARGE_BYTES`] or more.
+    pub large_reads: u32,
+}
+
+/// One call. A place in the table that is free keeps its last `xid`.
+#[derive(Debug, Clone, Copy)]
+struct Call {
+    xid: u32,
+    place: Place,
+    kind: CallKind,
+    /// Times it was put off or got nowhere.
+    retries: u16,
+    slot: u32,
+    file: u32,
+    offset: u64,
+    length: u32,
+    /// Where its payload is in the slot's buffer.
+    at: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Free,
+    /// To be made, again or later.
+    Waiting,
+    On(u8),
+}
+
+impl Call {
+    fn is_large_read(&self) -> bool {
+        self.kind == CallKind::Read && self.length >= LARGE_BYTES
+    }
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Operation {
+    calls_left: u32,
+    bytes: u32,
+    errno: i32,
+}
+
+/// All calls of one engine.
+#[derive(Debug)]
+pub struct Flight {
+    calls: Vec<Call>,
+    free: Vec<u32>,
+    index_bits: u32,
+    operations: Vec<Operation>,
+    files: Vec<FileCalls>,
+    /// By file: whether it has data that the server may hold in memory only.
+    unstable: Vec<bool>,
+    unstable_files: Vec<u32>,
+    buffers: Arc<Buffers>,
+    limits: CallLimits,
+    keep_payload: bool,
+    jukebox_retries_max: u16,
+    loads: Vec<Load>,
+    verifier: Option<[u8; 8]>,
+    /// The server's write verifier changed: it may have lost data that it had accepted.
+    pub verifier_changed: bool,
+    /// Some payload was dropped in the kernel.
+    pub payload_discarded: bool,
+    /// Calls to be made again now, on any connection.
+    pub again: Vec<u32>,
+    /// Calls that the server asked to make later.
+    pub later: Vec<u32>,
+    /// A COMMIT that failed: file and status.
+    pub commit_failure: Option<(u32, u32)>,
+}
+
+impl Flight {
+    /// `depth` operations at a time on `connections` connections; [`CallLimits::calls`] of them must be at most [`CALLS_MAX`].
+    pub fn new(
+        files: Vec<FileCalls>,
+        buffers: Arc<Buffers>,
+        depth: u32,
+        connections: usize,
+        limits: CallLimits,
+        keep_payload: bool,
+        timeout_ns: Nanos,
+    ) -> Self {
+        let places = limits.calls(depth, buffers.stride()) as u32;
+        let index_bits = places.trailing_zeros();
+        // Servers remember calls by xid and client address, and a reserved port comes back soon: start anywhere.
+        let generation = RandomState::new().hash_one(0u8) as u32;
+        let free_call = |index| Call {
+            xid: generation << index_bits | index,
+            place: Place::Free,
+            kind: CallKind::Read,
+            retries: 0,
+            slot: 0,
+            file: 0,
+            offset: 0,
+            length: 0,
+            at: 0,
+        };
+        Self {
+            calls: (0..places).map(free_call).collect(),
+            free: (0..places).rev().collect(),
+            index_bits,
+            operations: vec![Operation::default(); depth as usize],
+            unstable: vec![false; files.len()],
+            unstable_files: Vec::new(),
+            files,
+            buffers,
+            limits,
+            keep_payload,
+            jukebox_retries_max: (timeout_ns / JUKEBOX_DELAY_NS).clamp(1, u64::from(u16::MAX)) as u16,
+            loads: vec![Load::default(); connections],
+            verifier: None,
+            verifier_changed: false,
+            payload_discarded: false,
+            again: Vec::new(),
+            later: Vec::new(),
+            commit_failure: None,
+        }
+    }
+
+    /// Why a request cannot be carried out at all, if so.
+    pub fn refusal(&self, request: &Request) -> Option<String> {
+        if request.slot as usize >= self.operations.len().min(self.buffers.count()) {
+            Some(format!("slot {} is beyond the depth of {}", request.slot, self.operations.len()))
+        } else if request.file as usize >= self.files.len() {
+            Some(format!("file {} is not one of the {} files", request.file, self.files.len()))
+        } else if request.length as usize > self.buffers.stride() {
+            Some(format!("{} bytes do not fit a buffer of {}", request.length, self.buffers.stride()))
+        } else {
+            None
+        }
+    }
+
+    /// Most bytes of one call that carries such an operation.
+    pub fn call_bytes_max(&self, kind: OperationKind) -> u32 {
+        match kind {
+            OperationKind::Read => self.limits.read,
+            OperationKind::Write => self.limits.write,
+        }
+    }
+
+    /// Opens the slot for an operation of so many calls.
+    pub fn open_operation(&mut self, slot: u32, calls: u32) {
+        self.operations[slot as usize] = Operation { calls_left: calls, bytes: 0, errno: 0 };
+    }
+
+    /// Opens the call that carries `length` bytes of a request, from `at` on.
+    pub fn open_call(&mut self, request: &Request, at: u32, length: u32) -> u32 {
+        let kind = match request.kind {
+            OperationKind::Read => CallKind::Read,
+            OperationKind::Write => CallKind::Write,
+        };
+        self.open(kind, request.slot, request.file, request.offset + u64::from(at), length, at)
+    }
+
+    /// Opens a COMMIT for the next file that needs one, if there is a place in the table.
+    pub fn open_commit(&mut self) -> Option<u32> {
+        if self.free.is_empty() {
+            return None;
+        }
+        let file = self.unstable_files.pop()?;
+        self.unstable[file as usize] = false;
+        Some(self.open(CallKind::Commit, 0, file, 0, 0, 0))
+    }
+
+    fn open(&mut self, kind: CallKind, slot: u32, file: u32, offset: u64, length: u32, at: u32) -> u32 {
+        let index = self.free.pop().expect("the table has a place for every call of every slot");
+        let xid = self.next_xid(index);
+        self.calls[index as usize] =
+            Call { xid, place: Place::Waiting, kind, retries: 0, slot, file, offset, length, at };
+        index
+    }
+
+    /// Puts a call on a connection; it has still to be written.
+    pub fn assign(&mut self, index: u32, connection: usize) {
+        let call = &mut self.calls[index as usize];
+        call.place = Place::On(connection as u8);
+        let load = &mut self.loads[connection];
+        load.calls += 1;
+        load.large_reads += u32::from(call.is_large_read());
+    }
+
+    /// Queues a call.
+    pub fn write(&self, index: u32, outgoing: &mut Outgoing) {
+        let call = &self.calls[index as usize];
+        let file = &self.files[call.file as usize];
+        match call.kind {
+            CallKind::Read => outgoing.call(|heads| file.read.append(heads, call.xid, call.offset, call.length)),
+            CallKind::Commit => outgoing.call(|heads| file.commit.append(heads, call.xid, call.offset, call.length)),
+            CallKind::Write => {
+                outgoing.call(|heads| file.write.append(heads, call.xid, call.offset, call.length));
+                outgoing.payload(call.slot, call.at, call.length, padding(call.length));
+            }
+        }
+    }
+
+    /// Queues all calls of a connection again, with the same `xid`s.
+    pub fn write_all(&self, connection: usize, outgoing: &mut Outgoing) {
+        let place = Place::On(connection as u8);
+        for index in 0..self.calls.len() {
+            if self.calls[index].place == place {
+                self.write(index as u32, outgoing);
+            }
+        }
+    }
+
+    /// The call that a reply on a connection belongs to.
+    pub fn find(&self, xid: u32, connection: usize) -> Option<(u32, CallKind)> {
+        let index = xid & (self.calls.len() as u32 - 1);
+        let call = &self.calls[index as usize];
+        (call.xid == xid && call.place == Place::On(connection as u8)).then_some((index, call.kind))
+    }
+
+    /// What a connection carries.
+    pub fn load(&self, connection: usize) -> Load {
+        self.loads[connection]
+    }
+
+    /// Whether nothing is in flight.
+    pub fn is_empty(&self) -> bool {
+        self.free.len() == self.calls.len()
+    }
+
+    /// Bytes a READ or WRITE asked for.
+    pub fn asked(&self, index: u32) -> u32 {
+        self.calls[index as usize].length
+    }
+
+    /// Whether payload is to reach the buffers.
+    pub fn keep_payload(&self) -> bool {
+        self.keep_payload
+    }
+
+    /// The worker's memory.
+    pub fn buffers(&self) -> &Buffers {
+        &self.buffers
+    }
+
+    /// Where the payload of a READ goes, from its byte `from` on, for `length` bytes of it.
+    pub fn destination(&mut self, index: u32, from: u32, length: u32) -> &mut [u8] {
+        let call = &self.calls[index as usize];
+        assert!(u64::from(from) + u64::from(length) <= u64::from(call.length));
+        assert!(call.at as usize + call.length as usize <= self.buffers.stride());
+        // SAFETY: inside the slot's buffer, by the checks above; the slot is in flight, so that only this engine touches it.
+        unsafe {
+            let start = self.buffers.slot(call.slot).add(call.at as usize + from as usize);
+            std::slice::from_raw_parts_mut(start, length as usize)
+        }
+    }
+
+    /// A READ whose payload is in place, or that failed.
+    pub fn read_done(&mut self, index: u32, result: ReadResult, done: &mut Vec<Completion>) {
+        if result.status != 0 {
+            return self.refused(index, result.status, done);
+        }
+        let asked = self.calls[index as usize].length;
+        if result.count < asked && result.count > 0 && !result.eof {
+            return self.go_on(index, result.count);
+        }
+        self.close(index, result.count, 0, done);
+    }
+
+    /// The reply to a WRITE.
+    pub fn write_done(&mut self, index: u32, result: WriteResult, done: &mut Vec<Completion>) {
+        if result.status != 0 {
+            return self.refused(index, result.status, done);
+        }
+        if result.committed == stable_how::UNSTABLE as u32 {
+            self.note_unstable(self.calls[index as usize].file);
+            self.note_verifier(result.verifier);
+        }
+        let call = &mut self.calls[index as usize];
+        if result.count == call.length {
+            return self.close(index, result.count, 0, done);
+        }
+        if result.count == 0 {
+            call.retries += 1;
+            if call.retries >= FRUITLESS_WRITES_MAX {
+                return self.close(index, 0, libc::EIO, done);
+            }
+        }
+        self.go_on(index, result.count);
+    }
+
+    /// The reply to a COMMIT.
+    pub fn commit_done(&mut self, index: u32, result: CommitResult, done: &mut Vec<Completion>) {
+        if result.status != 0 {
+            return self.refused(index, result.status, done);
+        }
+        self.note_verifier(result.verifier);
+        self.close(index, 0, 0, done);
+    }
+
+    /// A call that the RPC layer of the server did not carry out.
+    pub fn rejected(&mut self, index: u32, verdict: Verdict, done: &mut Vec<Completion>) {
+        match verdict {
+            Verdict::DeniedCredential(_) => self.fail(index, nfsstat3::NFS3ERR_ACCES as u32, done),
+            _ => self.fail(index, nfsstat3::NFS3ERR_SERVERFAULT as u32, done),
+        }
+    }
+
+    fn refused(&mut self, index: u32, status: u32, done: &mut Vec<Completion>) {
+        let call = &mut self.calls[index as usize];
+        if status == nfsstat3::NFS3ERR_JUKEBOX as u32 && call.retries < self.jukebox_retries_max {
+            call.retries += 1;
+            self.make_again(index);
+            return self.later.push(index);
+        }
+        self.fail(index, status, done);
+    }
+
+    fn fail(&mut self, index: u32, status: u32, done: &mut Vec<Completion>) {
+        let call = &self.calls[index as usize];
+        if call.kind == CallKind::Commit {
+            self.commit_failure = Some((call.file, status));
+        }
+        self.close(index, 0, status::errno(status), done);
+    }
+
+    /// Part of a call is done; the rest becomes the call.
+    fn go_on(&mut self, index: u32, bytes: u32) {
+        self.make_again(index);
+        let call = &mut self.calls[index as usize];
+        call.offset += u64::from(bytes);
+        call.length -= bytes;
+        call.at += bytes;
+        self.operations[call.slot as usize].bytes += bytes;
+        self.again.push(index);
+    }
+
+    /// Takes a call off its connection, under a new `xid`: it is a new call to the server.
+    fn make_again(&mut self, index: u32) {
+        self.unload(index);
+        let xid = self.next_xid(index);
+        let call = &mut self.calls[index as usize];
+        call.xid = xid;
+        call.place = Place::Waiting;
+    }
+
+    fn close(&mut self, index: u32, bytes: u32, errno: i32, done: &mut Vec<Completion>) {
+        self.unload(index);
+        let call = &mut self.calls[index as usize];
+        call.place = Place::Free;
+        self.free.push(index);
+        if call.kind == CallKind::Commit {
+            return;
+        }
+        let slot = call.slot;
+        let operation = &mut self.operations[slot as usize];
+        operation.bytes += bytes;
+        operation.calls_left -= 1;
+        if operation.errno == 0 {
+            operation.errno = errno;
+        }
+        if operation.calls_left == 0 {
+            let result = if operation.errno == 0 { i64::from(operation.bytes) } else { -i64::from(operation.errno) };
+            done.push(Completion { slot, result });
+        }
+    }
+
+    fn unload(&mut self, index: u32) {
+        let call = &self.calls[index as usize];
+        if let Place::On(connection) = call.place {
+            let load = &mut self.loads[connection as usize];
+            load.calls -= 1;
+            load.large_reads -= u32::from(call.is_large_read());
+        }
+    }
+
+    fn next_xid(&self, index: u32) -> u32 {
+        self.calls[index as usize].xid.wrapping_add(1 << self.index_bits)
+    }
+
+    fn note_unstable(&mut self, file: u32) {
+        if !self.unstable[file as usize] {
+            self.unstable[file as usize] = true;
+            self.unstable_files.push(file);
+        }
+    }
+
+    fn note_verifier(&mut self, verifier: [u8; 8]) {
+        if self.verifier.is_some_and(|known| known != verifier) {
+            self.verifier_changed = true;
+        }
+        self.verifier = Some(verifier);
+    }
+}

@@ -1,0 +1,260 @@
+//! What happens to files on an export before and after the run: they are created, written or extended, and nothing that was
+//! there is touched.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use iocurve_meter::{Clock, Nanos};
+use iocurve_wire::nfs3::nfs_fh3;
+
+use crate::chance::Rng;
+use crate::error::EngineError;
+use crate::plan::{Durability, FilePlan, Layout, NfsMount, OperationKind};
+use crate::request::{Buffers, Completion, Engine, Request};
+
+use super::NfsEngine;
+use super::session::{Session, missing};
+
+/// Writes in flight.
+const DEPTH: u32 = 16;
+/// Bytes of one write, if the server takes as much in one call.
+const BLOCK_BYTES: u32 = 1 << 20;
+/// How soon a stop is noticed.
+const STOP_CHECK_NS: Nanos = 100_000_000;
+/// A server that restarts again and again while files are written is given up.
+const ATTEMPTS_MAX: u32 = 3;
+
+/// Does what each file's [`Layout`] says and returns, by file, whether it was created here.
+///
+/// What is written is pseudo-random, from `seed`, and on stable storage at the end. `progress` is told the bytes written so far.
+/// On an error, or when `stop` is set, everything is put back: files created here are gone, files extended here have
+/// their former length.
+pub fn layout(
+    mount: &NfsMount,
+    files: &[FilePlan],
+    seed: u64,
+    progress: &dyn Fn(u64),
+    stop: &AtomicBool,
+) -> Result<Vec<bool>, EngineError> {
+    let mut changes = Changes::default();
+    let result = lay_out(mount, files, seed, progress, stop, &mut changes);
+    if let Err(error) = result {
+        changes.undo(mount);
+        return Err(error);
+    }
+    Ok(files.iter().map(|file| changes.created.contains(&file.path)).collect())
+}
+
+/// Removes files; those that are not there are removed already.
+pub fn remove(mount: &NfsMount, paths: &[String]) -> Result<(), EngineError> {
+    if paths.is_empty() {
+        return Ok(());
+    }
+    let never = AtomicBool::new(false);
+    let mut session = Session::open(mount, &never)?;
+    let mut result = Ok(());
+    for path in paths {
+        // All that can be removed is; the first trouble is told.
+        result = result.and(session.remove(path));
+    }
+    result
+}
+
+/// What was changed, so that it can be put back.
+#[derive(Default)]
+struct Changes {
+    created: Vec<String>,
+    /// Path, handle and former length.
+    extended: Vec<(String, nfs_fh3, u64)>,
+}
+
+impl Changes {
+    /// What cannot be put back stays; the error that led here says more than this one would.
+    fn undo(&self, mount: &NfsMount) {
+        if !self.created.is_empty() {
+            let _ = remove(mount, &self.created);
+        }
+        if self.extended.is_empty() {
+            return;
+        }
+        let never = AtomicBool::new(false);
+        if let Ok(mut session) = Session::open(mount, &never) {
+            for (path, handle, length) in &self.extended {
+                let _ = session.set_size(*handle, path, *length);
+            }
+        }
+    }
+}
+
+/// Bytes of a file that have to be written.
+struct Gap {
+    path: String,
+    handle: nfs_fh3,
+    start: u64,
+    end: u64,
+}
+
+fn lay_out(
+    mount: &NfsMount,
+    files: &[FilePlan],
+    seed: u64,
+    progress: &dyn Fn(u64),
+    stop: &AtomicBool,
+    changes: &mut Changes,
+) -> Result<(), EngineError> {
+    let mut session = Session::open(mount, stop)?;
+    let mut gaps = Vec::new();
+    for file in files {
+        check_stop(stop)?;
+        gaps.extend(prepare(&mut session, file, changes)?);
+    }
+    if gaps.is_empty() {
+        return Ok(());
+    }
+    for _ in 0..ATTEMPTS_MAX {
+        // A new engine each time: its view of the server's write verifier starts anew.
+        if write(Session::open(mount, stop)?, mount, &gaps, seed, progress, stop)? {
+            return Ok(());
+        }
+    }
+    Err(EngineError::Connection(format!(
+        "NFS server {} restarted {ATTEMPTS_MAX} times while files were laid out and may have lost what it had taken",
+        session.server()
+    )))
+}
+
+/// Creates or extends a file as planned and returns what has to be written.
+fn prepare(session: &mut Session<'_>, file: &FilePlan, changes: &mut Changes) -> Result<Option<Gap>, EngineError> {
+    let end = file.offset_bytes.saturating_add(file.bytes);
+    let found = if file.layout == Layout::New { None } else { session.find(&file.path)? };
+    let (handle, length) = match found {
+        Some((handle, attributes)) => (handle, attributes.size),
+        None if file.layout == Layout::Existing => return Err(missing(&file.path)),
+        None => {
+            let handle = session.create(&file.path)?;
+            changes.created.push(file.path.clone());
+            (handle, 0)
+        }
+    };
+    if length >= end {
+        return Ok(None);
+    }
+    if file.layout == Layout::Existing {
+        return Err(EngineError::Plan(format!(
+            "{} has {length} bytes, but {end} are to be used; use a smaller size or offset",
+            file.path
+        )));
+    }
+    if found.is_some() {
+        changes.extended.push((file.path.clone(), handle, length));
+    }
+    if file.layout == Layout::Reserve {
+        session.set_size(handle, &file.path, end)?;
+        return Ok(None);
+    }
+    Ok(Some(Gap { path: file.path.clone(), handle, start: length, end }))
+}
+
+/// Writes all gaps; returns whether the server has certainly kept what it took.
+fn write(
+    session: Session<'_>,
+    mount: &NfsMount,
+    gaps: &[Gap],
+    seed: u64,
+    progress: &dyn Fn(u64),
+    stop: &AtomicBool,
+) -> Result<bool, EngineError> {
+    // Stable at the end is enough; each write by itself would take long.
+    let mount = NfsMount { durability: Durability::None, ..mount.clone() };
+    let block = BLOCK_BYTES.min(session.limits.write);
+    let buffers = Buffers::new(DEPTH as usize, block as usize);
+    let files = gaps.iter().map(|gap| (gap.path.clone(), gap.handle)).collect();
+    let (clock, memory) = (Clock::new(), Arc::clone(&buffers));
+    let engine = NfsEngine::with_handles(session, &mount, files, memory, DEPTH, clock.clone(), Arc::default())?;
+    let mut writer = Writer { engine, clock, buffers, gaps, seed, in_flight: [None; DEPTH as usize], written: 0 };
+    for request in requests(gaps, block) {
+        writer.write(request, progress, stop)?;
+    }
+    writer.finish(progress, stop)
+}
+
+/// All writes, in order; their slots are still open.
+fn requests(gaps: &[Gap], block: u32) -> impl Iterator<Item = Request> + '_ {
+    gaps.iter().enumerate().flat_map(move |(file, gap)| {
+        let blocks = (gap.end - gap.start).div_ceil(u64::from(block));
+        (0..blocks).map(move |number| {
+            let offset = gap.start + number * u64::from(block);
+            let length = (gap.end - offset).min(u64::from(block)) as u32;
+            Request { slot: 0, kind: OperationKind::Write, file: file as u32, offset, length }
+        })
+    })
+}
+
+struct Writer<'a> {
+    engine: NfsEngine,
+    clock: Clock,
+    buffers: Arc<Buffers>,
+    gaps: &'a [Gap],
+    seed: u64,
+    in_flight: [Option<Request>; DEPTH as usize],
+    written: u64,
+}
+
+impl Writer<'_> {
+    fn write(&mut self, request: Request, progress: &dyn Fn(u64), stop: &AtomicBool) -> Result<(), EngineError> {
+        let slot = loop {
+            match self.in_flight.iter().position(Option::is_none) {
+                Some(slot) => break slot,
+                None => self.reap(progress, stop)?,
+            }
+        };
+        let request = Request { slot: slot as u32, ..request };
+        self.fill(&request);
+        self.in_flight[slot] = Some(request);
+        self.engine.submit(request)
+    }
+
+    fn finish(mut self, progress: &dyn Fn(u64), stop: &AtomicBool) -> Result<bool, EngineError> {
+        while self.in_flight.iter().any(Option::is_some) {
+            self.reap(progress, stop)?;
+        }
+        self.engine.finish()?;
+        check_stop(stop)?;
+        Ok(!self.engine.flight.verifier_changed)
+    }
+
+    fn fill(&self, request: &Request) {
+        let mut rng = Rng::new(self.seed ^ request.offset.rotate_left(20) ^ u64::from(request.file));
+        // SAFETY: the slot is free, so nobody else touches it, and the length is inside it.
+        rng.fill(unsafe { std::slice::from_raw_parts_mut(self.buffers.slot(request.slot), request.length as usize) });
+    }
+
+    fn reap(&mut self, progress: &dyn Fn(u64), stop: &AtomicBool) -> Result<(), EngineError> {
+        let mut done: Vec<Completion> = Vec::with_capacity(DEPTH as usize);
+        self.engine.reap(1, self.clock.now() + STOP_CHECK_NS, &mut done)?;
+        for completion in done {
+            let request = self.in_flight[completion.slot as usize].take().expect("it was in flight");
+            if completion.result < 0 {
+                return Err(EngineError::Operation {
+                    kind: "layout write",
+                    length: request.length,
+                    offset: request.offset,
+                    path: self.gaps[request.file as usize].path.clone(),
+                    source: std::io::Error::from_raw_os_error(-completion.result as i32),
+                });
+            }
+            self.written += completion.result as u64;
+            progress(self.written);
+        }
+        check_stop(stop)
+    }
+}
+
+fn check_stop(stop: &AtomicBool) -> Result<(), EngineError> {
+    if stop.load(Ordering::Relaxed) {
+        return Err(EngineError::Plan(
+            "stopped while files were laid out; what was written for it is removed again".to_owned(),
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,290 @@
+//! One TCP socket to a server, as thin as the system calls allow.
+//!
+//! Sockets block, so that a worker with one connection can wait in `recv` itself; whoever must not wait passes [`DONTWAIT`].
+
+use std::io;
+use std::mem;
+use std::net::SocketAddr;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use iocurve_meter::Nanos;
+
+/// How long a blocking receive waits at most: how soon a stop is noticed.
+pub const RECEIVE_WAIT_NS: Nanos = 100_000_000;
+/// Flag for [`Socket::receive`] and [`Socket::discard`].
+pub const DONTWAIT: libc::c_int = libc::MSG_DONTWAIT;
+/// Most pieces in one gathered send (`UIO_MAXIOV`).
+pub const PIECES_MAX: usize = 1024;
+
+/// Privileged ports, without those below 665 that well-known services use (as the Linux NFS client chooses).
+const RESERVED_PORTS: std::ops::RangeInclusive<u32> = 665..=1023;
+/// Reserved ports tried before an ephemeral one is taken.
+const RESERVED_PORT_TRIES: u32 = 8;
+
+/// A TCP socket.
+#[derive(Debug)]
+pub struct Socket(OwnedFd);
+
+impl Socket {
+    /// Starts to connect; the socket becomes writable when that has ended, and [`Socket::connected`] says how.
+    ///
+    /// Where the process may, the socket is bound to a privileged port: many servers insist on one.
+    pub fn start(address: &SocketAddr) -> io::Result<Self> {
+        let reserved = Self::new(address)?;
+        reserved.bind_reserved(address);
+        match reserved.connect(address) {
+            // A former connection from this port to this server lingers.
+            Err(error) if error.raw_os_error() == Some(libc::EADDRNOTAVAIL) => {
+                let ephemeral = Self::new(address)?;
+                ephemeral.connect(address)?;
+                Ok(ephemeral)
+            }
+            result => result.map(|()| reserved),
+        }
+    }
+
+    /// Whether the connection was made; from here on the socket blocks.
+    pub fn connected(&self) -> io::Result<()> {
+        match self.option(libc::SOL_SOCKET, libc::SO_ERROR)? {
+            0 => {
+                let off: libc::c_int = 0;
+                // SAFETY: FIONBIO reads one int.
+                check(unsafe { libc::ioctl(self.as_raw_fd(), libc::FIONBIO, &raw const off) } as isize).map(drop)
+            }
+            errno => Err(io::Error::from_raw_os_error(errno)),
+        }
+    }
+
+    /// Waits until the socket can be read (`write`: written) or `wait_ns` have passed; returns whether it can.
+    pub fn wait(&self, write: bool, wait_ns: Nanos) -> io::Result<bool> {
+        let events = if write { libc::POLLOUT } else { libc::POLLIN };
+        let mut entry = libc::pollfd { fd: self.as_raw_fd(), events, revents: 0 };
+        let timeout = timespec(wait_ns);
+        // SAFETY: one valid pollfd and a timespec, both on this stack.
+        match check(unsafe { libc::ppoll(&raw mut entry, 1, &raw const timeout, std::ptr::null()) } as isize) {
+            Ok(ready) => Ok(ready > 0),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Sends what fits now of one piece.
+    pub fn send(&self, bytes: &[u8]) -> io::Result<usize> {
+        let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+        // SAFETY: the slice is valid for its length.
+        check(unsafe { libc::send(self.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), flags) })
+    }
+
+    /// Sends what fits now of at most [`PIECES_MAX`] pieces, in one system call.
+    ///
+    /// # Safety
+    /// Every piece points to readable memory.
+    pub unsafe fn send_gathered(&self, pieces: &[libc::iovec]) -> io::Result<usize> {
+        let message = message(pieces);
+        let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+        // SAFETY: the pieces are valid by this function's contract.
+        check(unsafe { libc::sendmsg(self.as_raw_fd(), &raw const message, flags) })
+    }
+
+    /// Receives into one place.
+    pub fn receive(&self, into: &mut [u8], flags: libc::c_int) -> io::Result<usize> {
+        // SAFETY: the slice is valid for its length.
+        check(unsafe { libc::recv(self.as_raw_fd(), into.as_mut_ptr().cast(), into.len(), flags) })
+    }
+
+    /// Receives into several places, one after another.
+    ///
+    /// # Safety
+    /// Every piece points to writable memory.
+    pub unsafe fn receive_scattered(&self, pieces: &[libc::iovec], flags: libc::c_int) -> io::Result<usize> {
+        let mut message = message(pieces);
+        // SAFETY: the pieces are valid by this function's contract.
+        check(unsafe { libc::recvmsg(self.as_raw_fd(), &raw mut message, flags) })
+    }
+
+    /// Drops up to `bytes` received bytes in the kernel, without copying them (tcp(7), `MSG_TRUNC`).
+    pub fn discard(&self, bytes: usize, flags: libc::c_int) -> io::Result<usize> {
+        let flags = flags | libc::MSG_TRUNC;
+        // SAFETY: TCP touches no memory with MSG_TRUNC; if it did, a null pointer is an error, not a stray write.
+        check(unsafe { libc::recv(self.as_raw_fd(), std::ptr::null_mut(), bytes, flags) })
+    }
+
+    fn new(address: &SocketAddr) -> io::Result<Self> {
+        let family = if address.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
+        let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+        // SAFETY: no memory is passed.
+        let fd = check(unsafe { libc::socket(family, kind, 0) } as isize)? as RawFd;
+        // SAFETY: a new descriptor that nobody else owns.
+        let socket = Self(unsafe { OwnedFd::from_raw_fd(fd) });
+        socket.set(libc::IPPROTO_TCP, libc::TCP_NODELAY, &1i32)?;
+        // A server that vanished without a word is noticed even when nothing of ours is unacknowledged.
+        socket.set(libc::SOL_SOCKET, libc::SO_KEEPALIVE, &1i32)?;
+        socket.set(libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, &10i32)?;
+        socket.set(libc::IPPROTO_TCP, libc::TCP_KEEPINTVL, &5i32)?;
+        let wait = libc::timeval { tv_sec: 0, tv_usec: (RECEIVE_WAIT_NS / 1000) as libc::suseconds_t };
+        socket.set(libc::SOL_SOCKET, libc::SO_RCVTIMEO, &wait)?;
+        Ok(socket)
+    }
+
+    /// Best effort: without the permission, or with the ports in use, the kernel chooses a port when connecting.
+    fn bind_reserved(&self, peer: &SocketAddr) {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let ports = RESERVED_PORTS.end() - RESERVED_PORTS.start() + 1;
+        for _ in 0..RESERVED_PORT_TRIES {
+            // Different processes start at different places, so that they seldom meet.
+            let step = NEXT.fetch_add(1, Ordering::Relaxed).wrapping_add(std::process::id().wrapping_mul(61));
+            let port = (RESERVED_PORTS.end() - step % ports) as u16;
+            let local = match peer {
+                SocketAddr::V4(_) => SocketAddr::from(([0; 4], port)),
+                SocketAddr::V6(_) => SocketAddr::from(([0; 16], port)),
+            };
+            let (storage, length) = sockaddr(&local);
+            // SAFETY: the address is valid for its length.
+            let bound = check(unsafe { libc::bind(self.as_raw_fd(), (&raw const storage).cast(), length) } as isize);
+            match bound {
+                Err(error) if error.raw_os_error() == Some(libc::EADDRINUSE) => {}
+                _ => return,
+            }
+        }
+    }
+
+    fn connect(&self, address: &SocketAddr) -> io::Result<()> {
+        let (storage, length) = sockaddr(address);
+        // SAFETY: the address is valid for its length.
+        match check(unsafe { libc::connect(self.as_raw_fd(), (&raw const storage).cast(), length) } as isize) {
+            Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    fn set<T>(&self, level: libc::c_int, name: libc::c_int, value: &T) -> io::Result<()> {
+        let length = size_of::<T>() as libc::socklen_t;
+        // SAFETY: the value is valid for its length.
+        check(unsafe { libc::setsockopt(self.as_raw_fd(), level, name, (&raw const *value).cast(), length) } as isize)
+            .map(drop)
+    }
+
+    fn option(&self, level: libc::c_int, name: libc::c_int) -> io::Result<libc::c_int> {
+        let mut value: libc::c_int = 0;
+        let mut length = size_of::<libc::c_int>() as libc::socklen_t;
+        // SAFETY: value and length are valid, and the option is an int.
+        let result =
+            unsafe { libc::getsockopt(self.as_raw_fd(), level, name, (&raw mut value).cast(), &raw mut length) };
+        check(result as isize)?;
+        Ok(value)
+    }
+}
+
+impl AsRawFd for Socket {
+    fn as_raw_fd(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
+}
+
+/// Waits for several sockets at once.
+#[derive(Debug)]
+pub struct Epoll(OwnedFd);
+
+impl Epoll {
+    /// An empty set.
+    pub fn new() -> io::Result<Self> {
+        // SAFETY: no memory is passed.
+        let fd = check(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) } as isize)? as RawFd;
+        // SAFETY: a new descriptor that nobody else owns.
+        Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
+    }
+
+    /// Adds a socket under a number. Closing the socket takes it out again.
+    pub fn add(&self, socket: &Socket, number: usize, events: libc::c_int) -> io::Result<()> {
+        self.control(libc::EPOLL_CTL_ADD, socket, number, events)
+    }
+
+    /// Changes what is waited for.
+    pub fn change(&self, socket: &Socket, number: usize, events: libc::c_int) -> io::Result<()> {
+        self.control(libc::EPOLL_CTL_MOD, socket, number, events)
+    }
+
+    /// Waits for `wait_ns` at most; returns how many events there are. A signal ends the wait with none.
+    pub fn wait(&self, events: &mut [libc::epoll_event], wait_ns: Nanos) -> io::Result<usize> {
+        let timeout = timespec(wait_ns);
+        // SAFETY: events and timeout are valid; the kernel writes at most `events.len()` entries.
+        let count = unsafe {
+            libc::syscall(
+                libc::SYS_epoll_pwait2,
+                self.0.as_raw_fd(),
+                events.as_mut_ptr(),
+                events.len() as libc::c_int,
+                &raw const timeout,
+                std::ptr::null::<libc::sigset_t>(),
+                0usize,
+            )
+        };
+        match check(count as isize) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(0),
+            result => result,
+        }
+    }
+
+    fn control(&self, action: libc::c_int, socket: &Socket, number: usize, events: libc::c_int) -> io::Result<()> {
+        let mut event = libc::epoll_event { events: events as u32, u64: number as u64 };
+        // SAFETY: both descriptors are open and the event is valid.
+        check(unsafe { libc::epoll_ctl(self.0.as_raw_fd(), action, socket.as_raw_fd(), &raw mut event) } as isize)
+            .map(drop)
+    }
+}
+
+/// Whether an error only says "not now".
+pub fn not_now(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+}
+
+fn check(result: isize) -> io::Result<usize> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result as usize) }
+}
+
+fn timespec(wait_ns: Nanos) -> libc::timespec {
+    libc::timespec {
+        tv_sec: (wait_ns / iocurve_meter::SECOND) as libc::time_t,
+        tv_nsec: (wait_ns % iocurve_meter::SECOND) as libc::c_long,
+    }
+}
+
+fn message(pieces: &[libc::iovec]) -> libc::msghdr {
+    // SAFETY: all zeros is a valid msghdr that names nothing.
+    let mut message: libc::msghdr = unsafe { mem::zeroed() };
+    message.msg_iov = pieces.as_ptr().cast_mut();
+    message.msg_iovlen = pieces.len() as _;
+    message
+}
+
+fn sockaddr(address: &SocketAddr) -> (libc::sockaddr_storage, libc::socklen_t) {
+    // SAFETY: all zeros is a valid sockaddr_storage.
+    let mut storage: libc::sockaddr_storage = unsafe { mem::zeroed() };
+    let length = match address {
+        SocketAddr::V4(v4) => {
+            let plain = libc::sockaddr_in {
+                sin_family: libc::AF_INET as libc::sa_family_t,
+                sin_port: v4.port().to_be(),
+                sin_addr: libc::in_addr { s_addr: u32::from_ne_bytes(v4.ip().octets()) },
+                sin_zero: [0; 8],
+            };
+            // SAFETY: a sockaddr_storage has room and alignment for every address family.
+            unsafe { (&raw mut storage).cast::<libc::sockaddr_in>().write(plain) };
+            size_of::<libc::sockaddr_in>()
+        }
+        SocketAddr::V6(v6) => {
+            let plain = libc::sockaddr_in6 {
+                sin6_family: libc::AF_INET6 as libc::sa_family_t,
+                sin6_port: v6.port().to_be(),
+                sin6_flowinfo: v6.flowinfo(),
+                sin6_addr: libc::in6_addr { s6_addr: v6.ip().octets() },
+                sin6_scope_id: v6.scope_id(),
+            };
+            // SAFETY: as above.
+            unsafe { (&raw mut storage).cast::<libc::sockaddr_in6>().write(plain) };
+            size_of::<libc::sockaddr_in6>()
+        }
+    };
+    (storage, length as libc::socklen_t)
+}
