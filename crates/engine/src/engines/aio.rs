@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use iocurve_meter::{Clock, Nanos, SECOND};
 
 use crate::error::EngineError;
-use crate::files::LocalFiles;
+use crate::files::{HAND_OVER_AT, LocalFiles};
 use crate::plan::{FileOpen, FilePlan, OperationKind};
 use crate::request::{Buffers, Completion, Engine, Request};
 
-/// Hands over all that was submitted at the next reap, in one system call.
+/// Hands over a few requests at a time; see [`HAND_OVER_AT`].
 #[derive(Debug)]
 pub struct AioEngine {
     context: Context,
@@ -26,6 +26,8 @@ pub struct AioEngine {
     queued: Vec<*mut Control>,
     /// Handed over and not reaped.
     in_flight: usize,
+    /// Refused when `submit` handed over, for the next reap.
+    early: Vec<Completion>,
     events: Box<[Event]>,
 }
 
@@ -47,6 +49,7 @@ impl AioEngine {
             controls: vec![Control::default(); buffers.count()].into(),
             queued: Vec::with_capacity(buffers.count()),
             in_flight: 0,
+            early: Vec::new(),
             events: vec![Event::default(); buffers.count().max(1)].into(),
             buffers,
         })
@@ -112,11 +115,18 @@ impl Engine for AioEngine {
             ..Control::default()
         };
         self.queued.push(ptr::from_mut(control));
-        Ok(())
+        if self.queued.len() < HAND_OVER_AT {
+            return Ok(());
+        }
+        let mut early = std::mem::take(&mut self.early);
+        let outcome = self.hand_over(&mut early);
+        self.early = early;
+        outcome
     }
 
     fn reap(&mut self, min: usize, deadline: Nanos, done: &mut Vec<Completion>) -> Result<(), EngineError> {
         let before = done.len();
+        done.append(&mut self.early);
         self.hand_over(done)?;
         self.in_flight -= self.context.finished(done);
         let taken = done.len() - before;

@@ -1,4 +1,4 @@
-//! `io_uring` with registered files and buffers: one kernel entry a reap, for handing over and waiting together.
+//! `io_uring` with registered files and buffers: handing over and waiting share a kernel entry.
 
 use std::io;
 use std::os::fd::AsRawFd;
@@ -10,10 +10,12 @@ use io_uring::{Builder, EnterFlags, IoUring, opcode, squeue};
 use iocurve_meter::{Clock, Nanos};
 
 use crate::error::EngineError;
-use crate::files::LocalFiles;
+use crate::files::{HAND_OVER_AT, LocalFiles};
 use crate::plan::{FileOpen, FilePlan, OperationKind};
 use crate::request::{Buffers, Completion, Engine, Request};
 
+/// Hands over a few requests at a time; see [`HAND_OVER_AT`].
+///
 /// Must be used on the thread that opened it: the ring is set up for a single issuer.
 pub struct UringEngine {
     ring: IoUring,
@@ -25,7 +27,7 @@ pub struct UringEngine {
     queued: usize,
     /// Handed over and not completed.
     in_flight: usize,
-    /// Completed while `submit` made room, for the next reap.
+    /// Completed when `submit` handed over, for the next reap.
     early: Vec<Completion>,
 }
 
@@ -104,7 +106,7 @@ impl UringEngine {
     }
 
     /// Hands over before the reap. Completions are taken too, for the kernel may accept nothing while they fill its queue.
-    fn make_room(&mut self) -> Result<(), EngineError> {
+    fn hand_over_early(&mut self) -> Result<(), EngineError> {
         let mut early = std::mem::take(&mut self.early);
         self.enter(0, Nanos::MAX)?;
         self.take_completions(&mut early);
@@ -151,10 +153,10 @@ impl Engine for UringEngine {
         let entry = self.entry(&request)?;
         // SAFETY: the entry's buffer and file stay until it has completed; see `drop`.
         while unsafe { self.ring.submission().push(&entry) }.is_err() {
-            self.make_room()?;
+            self.hand_over_early()?;
         }
         self.queued += 1;
-        Ok(())
+        if self.queued >= HAND_OVER_AT { self.hand_over_early() } else { Ok(()) }
     }
 
     fn reap(&mut self, min: usize, deadline: Nanos, done: &mut Vec<Completion>) -> Result<(), EngineError> {
