@@ -78,3 +78,6 @@ def null_ceiling(seconds: float) -> float:
 
 def plan_as_read(plan: str) -> str:
     """A plan as the engine reads it, written again. Raises RunError."""
+
+def remove_files(plan: str) -> None:
+    """Removes all files that a plan names; one that is gone already is fine. Raises TargetError."""

@@ -92,9 +92,7 @@ class NfsEngine(_Model):
     mount: NfsMount
 
 
-EnginePlan = Annotated[
-    NullEngine | SyncEngine | AioEngine | UringEngine | NfsEngine, Field(discriminator="kind")
-]
+EnginePlan = Annotated[NullEngine | SyncEngine | AioEngine | UringEngine | NfsEngine, Field(discriminator="kind")]
 
 
 class FilePlan(_Model):

@@ -6,108 +6,55 @@ import os
 import stat
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import parse_qsl, unquote, urlsplit
+from typing import Literal
 
+from iocurve import host
 from iocurve.errors import TargetError
-from iocurve.plan import Durability, NfsMount
+from iocurve.nfs_url import NfsUrl, parse_nfs_url
+from iocurve.plan import NfsMount
+from iocurve.result import TargetFacts
 from iocurve.units import SECOND_NS
 
-NFS_PORT = 2049
-NCONNECT_MAX = 16
 DEFAULT_TIMEOUT_NS = 60 * SECOND_NS
 """How long a server may be silent before a run gives up."""
 
 
 @dataclass(frozen=True)
-class NfsUrl:
-    """``nfs://host[:port]/export[?nfsport=N&mountport=N&nconnect=N&version=3]``.
+class NfsTarget:
+    """An export of an NFS server."""
 
-    The words behind the question mark are libnfs's, with ``nconnect`` as the kernel's mount option has it.
-    A port in the address is that of NFS and MOUNT both, as the embedded volume serves them; without any port the
-    server's portmapper is asked.
-    """
-
-    host: str
-    export: str
-    port: int | None = None
-    mount_port: int | None = None
-    nconnect: int = 1
-    version: int = 3
+    text: str
+    """The URL as it was written."""
+    url: NfsUrl
 
     @classmethod
-    def parse(cls, text: str) -> NfsUrl:
+    def of(cls, text: str) -> NfsTarget:
         """Reads a URL. Raises ``TargetError``."""
         try:
-            parts = urlsplit(text)
-            port = parts.port
+            return cls(text, parse_nfs_url(text))
         except ValueError as error:
-            raise TargetError(f"{text}: not a URL ({error}); write nfs://host[:port]/export") from None
-        if parts.scheme != "nfs" or not parts.hostname:
-            raise TargetError(f"{text}: not an NFS URL; write nfs://host[:port]/export")
-        words = _words(text, parts.query)
-        nfs_port = words.pop("nfsport", port)
-        url = cls(
-            host=parts.hostname,
-            export=unquote(parts.path).rstrip("/") or "/",
-            port=nfs_port,
-            mount_port=words.pop("mountport", nfs_port),
-            nconnect=words.pop("nconnect", 1),
-            version=words.pop("version", 3),
-        )
-        if not 1 <= url.nconnect <= NCONNECT_MAX:
-            raise TargetError(f"{text}: nconnect={url.nconnect} is not between 1 and {NCONNECT_MAX}")
-        if url.version != 3:
-            raise TargetError(f"{text}: version={url.version} is not spoken yet; NFSv3 (version=3) is")
-        return url
+            raise TargetError(str(error)) from None
 
-    def mount(
-        self,
-        *,
-        nconnect: int | None = None,
-        durability: Durability = "none",
-        timeout_ns: int = DEFAULT_TIMEOUT_NS,
-        keep_payload: bool = False,
-    ) -> NfsMount:
-        """The mount of a plan, as the user that runs iocurve."""
+    @property
+    def nconnect(self) -> int:
+        """Connections that the URL asks for."""
+        return self.url.nconnect or 1
+
+    def mount(self, nconnect: int) -> NfsMount:
+        """The mount of a plan; READ payload that nobody looks at may be discarded."""
         return NfsMount(
-            host=self.host,
-            port=self.port,
-            mount_port=self.mount_port,
-            export=self.export,
+            host=self.url.host,
+            port=self.url.port,
+            mount_port=self.url.mount_port,
+            export=self.url.export,
             version=3,
-            nconnect=nconnect or self.nconnect,
-            uid=os.getuid(),
-            gid=os.getgid(),
-            durability=durability,
-            timeout_ns=timeout_ns,
-            keep_payload=keep_payload,
+            nconnect=nconnect,
+            uid=os.getuid() if self.url.uid is None else self.url.uid,
+            gid=os.getgid() if self.url.gid is None else self.url.gid,
+            durability="none",
+            timeout_ns=DEFAULT_TIMEOUT_NS,
+            keep_payload=False,
         )
-
-    def __str__(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        port = f":{self.port}" if self.port else ""
-        words = [f"mountport={self.mount_port}"] if self.mount_port != self.port else []
-        words += [f"nconnect={self.nconnect}"] if self.nconnect != 1 else []
-        query = f"?{'&'.join(words)}" if words else ""
-        return f"nfs://{host}{port}{self.export}{query}"
-
-
-_IGNORED_WORDS = ("timeo", "retrans", "readahead", "auto-traverse-mounts", "dircache", "uid", "gid", "debug")
-"""Words of libnfs that change nothing in what is measured here."""
-
-
-def _words(url: str, query: str) -> dict[str, int]:
-    known = ("nfsport", "mountport", "nconnect", "version")
-    words = {}
-    for name, value in parse_qsl(query, keep_blank_values=True):
-        if name in _IGNORED_WORDS:
-            continue
-        if name not in known:
-            raise TargetError(f"{url}: {name} is not known; known are {', '.join(known)}")
-        if not value.isdigit() or int(value) > 65535:
-            raise TargetError(f"{url}: {name}={value} is not a number from 0 to 65535")
-        words[name] = int(value)
-    return words
 
 
 @dataclass(frozen=True)
@@ -115,8 +62,8 @@ class LocalTarget:
     """A directory, a file or a device of this machine."""
 
     path: Path
-    kind: str
-    """``directory``, ``file`` (there or not yet) or ``device``."""
+    kind: Literal["directory", "file", "device"]
+    """A file may not be there yet."""
     bytes: int
     """Size of a file that is there or of a device; else 0."""
 
@@ -149,10 +96,20 @@ def _device_bytes(path: Path) -> int:
         raise TargetError(f"{path}: {error.strerror}; run as a user who may read the device") from None
 
 
-def parse(text: str) -> NfsUrl | LocalTarget:
+Target = NfsTarget | LocalTarget
+
+
+def parse(text: str) -> Target:
     """What a person means by a target. Raises ``TargetError``."""
     if text.startswith("nfs://"):
-        return NfsUrl.parse(text)
+        return NfsTarget.of(text)
     if "://" in text:
         raise TargetError(f"{text}: only nfs:// URLs, directories, files and block devices can be measured")
     return LocalTarget.of(text)
+
+
+def facts_of(target: Target) -> TargetFacts:
+    """What is known about a target before it is measured."""
+    if isinstance(target, NfsTarget):
+        return TargetFacts(kind="nfs", address=target.text)
+    return TargetFacts(kind=target.kind, address=str(target.path.resolve()), mount=host.mount_of(target.path))

@@ -1,7 +1,8 @@
 //! What runs: the contract between Python (which resolves a job into a plan) and the engine.
 //!
 //! Everything is decided here: sizes are bytes, times are nanoseconds, a `null` is a decision ("no limit").
-//! `python/iocurve/model.py` mirrors these types; a contract test holds the two together.
+//! `python/iocurve/plan.py` mirrors these types; a contract test holds the two together. No field may be left out:
+//! serde would take a missing `Option` for `null`, hence the `deserialize_with`.
 
 use serde::{Deserialize, Serialize};
 
@@ -62,6 +63,7 @@ pub struct Worker {
     /// What is written.
     pub payload: Payload,
     /// Processor the thread is bound to; `null` leaves it to the scheduler.
+    #[serde(deserialize_with = "Option::deserialize")]
     pub cpu: Option<u32>,
 }
 
@@ -124,8 +126,10 @@ pub struct NfsMount {
     /// Host name or address.
     pub host: String,
     /// TCP port of the NFS program; `null` asks the server's portmapper.
+    #[serde(deserialize_with = "Option::deserialize")]
     pub port: Option<u16>,
     /// TCP port of the MOUNT program; `null` asks the server's portmapper.
+    #[serde(deserialize_with = "Option::deserialize")]
     pub mount_port: Option<u16>,
     /// Exported path, as the MOUNT program knows it.
     pub export: String,
@@ -221,6 +225,7 @@ pub struct OperationPlan {
     /// Bytes of one operation.
     pub block_bytes: u32,
     /// Most that is asked of this kind; `null` is as fast as possible.
+    #[serde(deserialize_with = "Option::deserialize")]
     pub rate: Option<Rate>,
 }
 
@@ -286,10 +291,13 @@ pub enum Passes {
 #[serde(deny_unknown_fields)]
 pub struct End {
     /// Length of the measured window, after the ramp.
+    #[serde(deserialize_with = "Option::deserialize")]
     pub runtime_ns: Option<Nanos>,
     /// Bytes transferred, all kinds together, ramp included.
+    #[serde(deserialize_with = "Option::deserialize")]
     pub bytes: Option<u64>,
     /// Operations, all kinds together, ramp included.
+    #[serde(deserialize_with = "Option::deserialize")]
     pub operations: Option<u64>,
 }
 

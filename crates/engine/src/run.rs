@@ -262,7 +262,7 @@ fn run_group(index: usize, group: &Group, board: &Board) -> Result<Vec<WorkerOut
     board.phase("prepare", index);
     board.lock().running = group.workers.len();
     let gate = Gate::new(group.workers.len());
-    let results: Vec<Result<WorkerOutcome, EngineError>> = thread::scope(|scope| {
+    let results: Vec<Result<Option<WorkerOutcome>, EngineError>> = thread::scope(|scope| {
         let handles: Vec<_> = group
             .workers
             .iter()
@@ -286,11 +286,8 @@ fn run_group(index: usize, group: &Group, board: &Board) -> Result<Vec<WorkerOut
             })
             .collect()
     });
-    if gate.has_failed() {
-        // The first worker with a reason of its own speaks for the group.
-        return Err(results.into_iter().find_map(Result::err).expect("a gate fails by an error"));
-    }
-    results.into_iter().collect()
+    // If one could not be prepared, its error speaks for the group, and the others are `None`.
+    results.into_iter().filter_map(Result::transpose).collect()
 }
 
 fn run_worker(
@@ -299,7 +296,7 @@ fn run_worker(
     worker: &Worker,
     gate: &Gate,
     board: &Board,
-) -> Result<WorkerOutcome, EngineError> {
+) -> Result<Option<WorkerOutcome>, EngineError> {
     let _ended = OnDrop(|| board.worker_ended());
     let at_gate = PassOrFail(gate);
     wake_on_time();
@@ -316,7 +313,7 @@ fn run_worker(
         at_gate.0.start()
     };
     let ran = open_and_run(worker, &buffers, &shared, &mut wait_for_start, &mut publish)?;
-    Ok(outcome(group, number, worker, ran))
+    Ok(ran.map(|ran| outcome(group, number, worker, ran)))
 }
 
 fn outcome(group: usize, number: usize, worker: &Worker, ran: Ran) -> WorkerOutcome {
@@ -419,10 +416,6 @@ impl Gate {
             state.failed = true;
         }
         self.changed.notify_all();
-    }
-
-    fn has_failed(&self) -> bool {
-        self.lock().failed
     }
 }
 

@@ -1,1 +1,32 @@
-//! (being written)
+//! The Python module `iocurve._native`: converts and delegates, and holds no logic.
+//!
+//! Plans and outcomes cross as JSON, once each per run. Long work is a handle that Python polls, so that Ctrl-C lands
+//! between polls.
+
+mod histogram;
+mod run;
+mod volume;
+
+use pyo3::prelude::*;
+
+/// The engine, the statistics and the embedded volume.
+#[pymodule]
+mod _native {
+    #[pymodule_export]
+    use crate::histogram::Histogram;
+    #[pymodule_export]
+    use crate::run::{Run, null_ceiling, plan_as_read, remove_files};
+    #[pymodule_export]
+    use crate::volume::Volume;
+}
+
+/// An exception of `iocurve.errors`, by name.
+fn raise(py: Python<'_>, name: &str, text: String) -> PyErr {
+    match py.import("iocurve.errors").and_then(|module| module.getattr(name)) {
+        Ok(class) => match class.call1((text,)) {
+            Ok(error) => PyErr::from_value(error),
+            Err(error) => error,
+        },
+        Err(error) => error,
+    }
+}

@@ -28,14 +28,15 @@ pub use uring::UringEngine;
 
 /// Opens a worker's engine, waits for the group's start and runs the worker to its end.
 ///
-/// `wait_for_start` returns the instant at which all workers start, or `None` if another one could not be prepared.
+/// `wait_for_start` returns the instant at which all workers start, or `None` if another one could not be prepared;
+/// this one then has not run either.
 pub(crate) fn open_and_run(
     worker: &Worker,
     buffers: &Arc<Buffers>,
     shared: &Shared,
     wait_for_start: &mut dyn FnMut() -> Option<Nanos>,
     publish: &mut dyn FnMut(&IntervalOutcome, &[Tally]),
-) -> Result<Ran, EngineError> {
+) -> Result<Option<Ran>, EngineError> {
     let Worker { files, depth, .. } = worker;
     let (writes, memory, clock) = (writes(worker), Arc::clone(buffers), shared.clock.clone());
     let mut run = Runner { worker, buffers, shared, wait_for_start, publish };
@@ -60,13 +61,11 @@ struct Runner<'a> {
 }
 
 impl Runner<'_> {
-    fn drive<E: Engine>(&mut self, mut engine: E) -> Result<Ran, EngineError> {
+    fn drive<E: Engine>(&mut self, mut engine: E) -> Result<Option<Ran>, EngineError> {
         let worker = self.worker;
         let depth = if E::SYNCHRONOUS { 1 } else { worker.depth };
         let load = Load::new(worker, depth, Arc::clone(self.buffers), self.shared.clone())?;
-        let start = (self.wait_for_start)().ok_or_else(|| {
-            EngineError::Plan(format!("{}: not started, because another worker could not be", worker.job))
-        })?;
+        let Some(start) = (self.wait_for_start)() else { return Ok(None) };
         let (mut ended, recorder) = load.run(&mut engine, start, self.publish);
         if ended.error.is_none()
             && let Err(error) = engine.finish()
@@ -75,7 +74,7 @@ impl Runner<'_> {
         }
         let (operations, intervals) = recorder.finish();
         let (described, labels, reconnects) = (engine.describe(), engine.labels(), engine.reconnects());
-        Ok(Ran { ended, operations, intervals, engine: described, reconnects, labels })
+        Ok(Some(Ran { ended, operations, intervals, engine: described, reconnects, labels }))
     }
 }
 

@@ -1,0 +1,84 @@
+use std::time::Duration;
+
+use iocurve_engine::plan::Plan;
+use iocurve_engine::targets::Targets;
+use iocurve_engine::{EngineError, Run as EngineRun};
+use pyo3::prelude::*;
+
+use crate::raise;
+
+/// A run that is under way in threads of its own.
+#[pyclass(frozen, module = "iocurve._native")]
+pub struct Run {
+    run: EngineRun,
+}
+
+#[pymethods]
+impl Run {
+    /// Starts a plan (JSON). Raises RunError.
+    #[new]
+    fn new(py: Python<'_>, plan: &str) -> PyResult<Self> {
+        let plan = parse(py, plan)?;
+        let run = py.detach(|| EngineRun::start(plan)).map_err(|error| run_error(py, &error))?;
+        Ok(Self { run })
+    }
+
+    /// What runs now, as JSON (`Live`).
+    fn live(&self) -> String {
+        json(&self.run.live())
+    }
+
+    /// Asks the run to end in order; what was measured is kept.
+    fn stop(&self) {
+        self.run.stop();
+    }
+
+    /// Waits at most so long; the outcome as JSON, or None while it runs. Raises TargetError or RunError when nothing could be measured.
+    fn wait(&self, py: Python<'_>, seconds: f64) -> PyResult<Option<String>> {
+        let timeout = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::ZERO);
+        match py.detach(|| self.run.wait(timeout)) {
+            None => Ok(None),
+            Some(Ok(outcome)) => Ok(Some(json(&outcome))),
+            Some(Err(error)) => Err(run_error(py, &error)),
+        }
+    }
+}
+
+/// Operations per second that the loop itself does on one core, without I/O.
+#[pyfunction]
+pub fn null_ceiling(py: Python<'_>, seconds: f64) -> PyResult<f64> {
+    let duration = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::from_millis(50));
+    py.detach(|| iocurve_engine::null_ceiling(duration)).map_err(|error| run_error(py, &error))
+}
+
+/// A plan as the engine reads it, written again: the two sides of the contract can be compared.
+#[pyfunction]
+pub fn plan_as_read(py: Python<'_>, plan: &str) -> PyResult<String> {
+    Ok(json(&parse(py, plan)?))
+}
+
+/// Removes all files that a plan names; one that is gone already is fine. Raises TargetError.
+#[pyfunction]
+pub fn remove_files(py: Python<'_>, plan: &str) -> PyResult<()> {
+    let plan = parse(py, plan)?;
+    py.detach(|| Targets::of(&plan).remove()).map_err(|error| run_error(py, &error))
+}
+
+fn parse(py: Python<'_>, plan: &str) -> PyResult<Plan> {
+    serde_json::from_str(plan).map_err(|error| raise(py, "RunError", format!("not a plan that this build reads: {error}")))
+}
+
+fn json(value: &impl serde::Serialize) -> String {
+    serde_json::to_string(value).expect("plain data always has a JSON form")
+}
+
+fn run_error(py: Python<'_>, error: &EngineError) -> PyErr {
+    let name = match error {
+        EngineError::Plan(_) | EngineError::System { .. } => "RunError",
+        EngineError::Path { .. }
+        | EngineError::Nfs { .. }
+        | EngineError::Connection(_)
+        | EngineError::Operation { .. } => "TargetError",
+    };
+    raise(py, name, error.to_string())
+}

@@ -1,0 +1,120 @@
+"""Runs what was written in another tool's words: prepares, measures, answers in that tool's form."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+
+from iocurve import _native, host, report
+from iocurve import explain as explaining
+from iocurve import plan as planned
+from iocurve.console import LiveView
+from iocurve.dialects.fio import command as fio
+from iocurve.dialects.fio import output as fio_output
+from iocurve.errors import TargetError
+from iocurve.host import MachineMeter
+from iocurve.outcome import Live, Outcome
+from iocurve.resolve import ThisMachine
+from iocurve.result import Point, Result, TargetFacts
+from iocurve.run import local
+from iocurve.units import SECOND_NS
+
+NULL_CEILING_S = 0.1
+
+
+def explain_fio(arguments: Sequence[str]) -> str:
+    """What a fio command line would run, in words. Raises ``DialectError`` and ``PlanError``."""
+    prepared = fio.prepare(arguments)
+    return explaining.explain(prepared.plan, prepared.notes, prepared.obstacles, ThisMachine())
+
+
+def run_fio(arguments: Sequence[str]) -> Result | None:
+    """Runs a fio command line and answers as fio does; None where it was only to be checked.
+
+    Raises ``DialectError``, ``PlanError``, and ``TargetError`` or ``RunError`` when nothing could be measured.
+    """
+    prepared = fio.prepare(arguments)
+    for note in prepared.notes:
+        print(f"{note.level}: {note}", file=sys.stderr)
+    if prepared.check_only:
+        return None
+    prepared.require_runnable()
+    prepared.make_directories()
+    result = _measured("fio", prepared.plan, prepared.output.eta != "never")
+    for note in prepared.notes:
+        result = result.with_note(note.code, str(note))
+    _answer(fio_output.render(prepared, result), prepared.output.path)
+    if prepared.out:
+        report.write_all(result, prepared.out)
+    return result
+
+
+def _measured(kind: str, plan: planned.Plan, show_progress: bool) -> Result:
+    facts = _target_facts(plan)
+    result = Result.start(kind, plan.name, host.collect(), facts, _native.null_ceiling(NULL_CEILING_S))
+    view: AbstractContextManager[LiveView | None] = LiveView() if show_progress else nullcontext()
+    with view as live:
+        if live:
+            live.point_started(0, 1, plan.name, _seconds(plan), plan.interval_ns)
+        machine = MachineMeter()
+        outcome = local.run(plan, live.update if live else _ignore)
+    point = Point(name=plan.name, family=kind, axes={}, plan=plan, outcome=outcome, machine=machine.use())
+    return result.with_point(point).ended(outcome.state, _reason(outcome))
+
+
+def _ignore(_live: Live) -> None:
+    """Nobody watches."""
+
+
+def _reason(outcome: Outcome) -> str | None:
+    if outcome.state == "finished":
+        return None
+    errors = [f"{worker.job}: {worker.error}" for worker in outcome.workers if worker.error]
+    return "; ".join(dict.fromkeys(errors)) or "interrupted"
+
+
+def _target_facts(plan: planned.Plan) -> TargetFacts:
+    """Where the plan's files are, if that is one place."""
+    workers = [worker for group in plan.groups for worker in group.workers]
+    mounts = {worker.engine.mount for worker in workers if isinstance(worker.engine, planned.NfsEngine)}
+    paths = {
+        str(Path(file.path).absolute().parent)
+        for worker in workers
+        if not isinstance(worker.engine, planned.NfsEngine | planned.NullEngine)
+        for file in worker.files
+    }
+    places: list[Callable[[], TargetFacts]] = [lambda mount=mount: _nfs_facts(mount) for mount in mounts]
+    places += [lambda path=path: _directory_facts(path) for path in paths]
+    if len(places) > 1:
+        return TargetFacts(kind="several", address=f"{len(places)} places")
+    return places[0]() if places else TargetFacts(kind="null", address="null")
+
+
+def _nfs_facts(mount: planned.NfsMount) -> TargetFacts:
+    port = f":{mount.port}" if mount.port else ""
+    return TargetFacts(kind="nfs", address=f"nfs://{mount.host}{port}{mount.export}?nconnect={mount.nconnect}")
+
+
+def _directory_facts(path: str) -> TargetFacts:
+    return TargetFacts(kind="directory", address=path, mount=host.mount_of(Path(path)))
+
+
+def _seconds(plan: planned.Plan) -> float:
+    """Longest worker of each group, one group after another; 0 where the end is an amount."""
+    ends = [
+        [worker.start_delay_ns + worker.ramp_ns + (worker.end.runtime_ns or 0) for worker in group.workers]
+        for group in plan.groups
+    ]
+    return sum(map(max, ends)) / SECOND_NS
+
+
+def _answer(text: str, path: Path | None) -> None:
+    if path is None:
+        sys.stdout.write(text)
+        return
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise TargetError(f"--output={path}: {error.strerror}") from None

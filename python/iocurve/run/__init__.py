@@ -1,0 +1,1 @@
+"""Carrying out plans: on this machine (``local``)."""

@@ -1,0 +1,64 @@
+"""Plans for tests: one worker each, to be varied with ``replace``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from iocurve import plan
+from iocurve.target import NfsTarget
+from iocurve.units import KIB, MIB, MILLISECOND_NS
+
+READ = plan.OperationPlan(kind="read", share=1, block_bytes=4 * KIB, rate=None)
+WRITE = READ.model_copy(update={"kind": "write"})
+
+
+def worker(engine: plan.EnginePlan, path: str, **changes: Any) -> plan.Worker:
+    """Reads 4 KiB blocks of a 1 MiB file by chance, each once, at depth 8."""
+    file = plan.FilePlan(path=path, offset_bytes=0, bytes=MIB, layout="fill", keep=False)
+    base = plan.Worker(
+        job="job",
+        clone=0,
+        report_group=0,
+        engine=engine,
+        files=(file,),
+        file_select="round_robin",
+        operations=(READ,),
+        access=plan.Random(cover="once", passes="same"),
+        depth=8,
+        start_delay_ns=0,
+        ramp_ns=0,
+        end=plan.End(runtime_ns=None, bytes=MIB, operations=None),
+        seed=1,
+        payload=plan.Payload(content="random", renew="scramble"),
+        cpu=None,
+    )
+    return base.model_copy(update=changes)
+
+
+def plan_of(*workers: plan.Worker) -> plan.Plan:
+    """One group."""
+    return plan.Plan(name="test", interval_ns=100 * MILLISECOND_NS, groups=(plan.Group(workers=workers),))
+
+
+def null_plan() -> plan.Plan:
+    """Nothing is done."""
+    return plan_of(worker(plan.NullEngine(), "nothing"))
+
+
+def local_engine(kind: str, *, direct: bool = False) -> plan.EnginePlan:
+    """An engine for files of this machine, by its kind."""
+    how = plan.FileOpen(direct=direct, durability="none", invalidate=False)
+    engines = {"sync": plan.SyncEngine, "aio": plan.AioEngine, "uring": plan.UringEngine}
+    return engines[kind](open=how)
+
+
+def nfs_engine(url: str, nconnect: int = 1) -> plan.NfsEngine:
+    """Our client, at a server that is up."""
+    return plan.NfsEngine(mount=NfsTarget.of(url).mount(nconnect))
+
+
+def file_plan(path: Path | str, size: int = MIB, **changes: Any) -> plan.FilePlan:
+    """A file that is filled and removed again."""
+    base = plan.FilePlan(path=str(path), offset_bytes=0, bytes=size, layout="fill", keep=False)
+    return base.model_copy(update=changes)

@@ -1,0 +1,195 @@
+"""From a plan to its outcome, on real files."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from pathlib import Path
+
+import pytest
+from plans import READ, WRITE, file_plan, local_engine, null_plan, plan_of, worker
+
+from iocurve import _native, plan
+from iocurve.errors import RunError, TargetError
+from iocurve.outcome import Live
+from iocurve.run import local
+from iocurve.units import KIB, MIB, MILLISECOND_NS, SECOND_NS
+
+LOCAL = ("sync", "aio", "uring")
+
+
+@pytest.mark.parametrize("kind", LOCAL)
+def test_a_file_is_laid_out_read_once_and_removed(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "data"
+    outcome = local.run(plan_of(worker(local_engine(kind), str(path))))
+    assert outcome.state == "finished"
+    (only,) = outcome.workers
+    read = only.operations["read"]
+    assert (read.operations, read.bytes, read.errors, read.short) == (256, MIB, 0, 0)
+    assert read.service.count == 256
+    assert 0 < read.service.min_ns <= read.service.mean_ns <= read.service.max_ns
+    assert sum(part.operations["read"].operations for part in only.intervals) == 256
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("kind", LOCAL)
+def test_every_block_is_written_once(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "data"
+    file = file_plan(path, layout="reserve", keep=True)
+    payload = plan.Payload(content="random", renew="refill")
+    writer = worker(local_engine(kind), str(path), files=(file,), operations=(WRITE,), payload=payload)
+    outcome = local.run(plan_of(writer))
+    assert outcome.workers[0].operations["write"].operations == 256
+    blocks = [path.read_bytes()[start : start + 4 * KIB] for start in range(0, MIB, 4 * KIB)]
+    assert all(any(block) for block in blocks)
+    assert len(set(blocks)) == 256
+
+
+@pytest.mark.parametrize("kind", LOCAL)
+def test_reading_changes_nothing(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "data"
+    content = os.urandom(MIB)
+    path.write_bytes(content)
+    local.run(plan_of(worker(local_engine(kind), str(path))))
+    assert path.read_bytes() == content
+
+
+def test_direct_io_reaches_a_real_disk(tmp_path: Path) -> None:
+    try:
+        os.close(os.open(tmp_path / "probe", os.O_CREAT | os.O_RDWR | os.O_DIRECT))
+    except OSError:
+        pytest.skip("this file system refuses O_DIRECT")
+    outcome = local.run(plan_of(worker(local_engine("uring", direct=True), str(tmp_path / "data"))))
+    assert outcome.workers[0].operations["read"].operations == 256
+
+
+def test_groups_run_one_after_another(tmp_path: Path) -> None:
+    """The second group reads what the first has written."""
+    file = file_plan(tmp_path / "data", layout="reserve", keep=True)
+    first = worker(local_engine("sync"), "", files=(file,), operations=(WRITE,))
+    second = worker(local_engine("sync"), "", files=(file.model_copy(update={"layout": "existing"}),))
+    both = plan_of(first).model_copy(
+        update={"groups": (plan.Group(workers=(first,)), plan.Group(workers=(second, second)))}
+    )
+    outcome = local.run(both)
+    assert [(part.group, part.worker, list(part.operations)) for part in outcome.workers] == [
+        (0, 0, ["write"]),
+        (1, 0, ["read"]),
+        (1, 1, ["read"]),
+    ]
+
+
+def test_the_same_seed_reads_the_same_blocks_in_the_same_order(tmp_path: Path) -> None:
+    """Twice half of the blocks: with the same seed the second run writes where the first one wrote."""
+
+    def written(seed: int, name: str) -> list[int]:
+        path = tmp_path / name
+        file = file_plan(path, layout="reserve", keep=True)
+        half = plan.End(runtime_ns=None, bytes=MIB // 2, operations=None)
+        local.run(plan_of(worker(local_engine("sync"), "", files=(file,), operations=(WRITE,), end=half, seed=seed)))
+        content = path.read_bytes()
+        return [start for start in range(0, MIB, 4 * KIB) if any(content[start : start + 4 * KIB])]
+
+    assert written(1, "a") == written(1, "b")
+    assert written(1, "a") != written(2, "c")
+    assert len(written(1, "a")) == 128
+
+
+def test_several_files_share_the_load_in_turn(tmp_path: Path) -> None:
+    files = tuple(file_plan(tmp_path / name, MIB // 4, layout="reserve", keep=True) for name in "abcd")
+    end = plan.End(runtime_ns=None, bytes=None, operations=8)
+    sequential = plan.Sequential()
+    local.run(
+        plan_of(worker(local_engine("sync"), "", files=files, operations=(WRITE,), end=end, access=sequential, depth=1))
+    )
+    for file in files:
+        content = Path(file.path).read_bytes()
+        assert any(content[: 8 * KIB])
+        assert not any(content[8 * KIB :])
+
+
+def test_a_rate_is_kept(tmp_path: Path) -> None:
+    rate = plan.Rate(unit="operations", count=1000, per_ns=SECOND_NS)
+    end = plan.End(runtime_ns=None, bytes=None, operations=100)
+    paced = READ.model_copy(update={"rate": rate})
+    outcome = local.run(plan_of(worker(local_engine("uring"), str(tmp_path / "data"), operations=(paced,), end=end)))
+    (only,) = outcome.workers
+    # The hundredth operation is due after 99 ms and not before.
+    assert only.window_end_ns - only.window_start_ns >= 99 * MILLISECOND_NS
+    response = only.operations["read"].response
+    assert response is not None
+    assert response.count == 100
+
+
+def test_the_null_engine_needs_no_file() -> None:
+    outcome = local.run(null_plan())
+    assert outcome.workers[0].operations["read"].operations == 256
+    assert outcome.workers[0].engine == "null"
+
+
+def test_a_live_view_is_told_the_intervals() -> None:
+    seen: list[Live] = []
+    end = plan.End(runtime_ns=600 * MILLISECOND_NS, bytes=None, operations=None)
+    two = [worker(plan.NullEngine(), "n", end=end, clone=clone) for clone in range(2)]
+    local.run(plan_of(*two), seen.append)
+    intervals = {live.intervals: live for live in seen if live.intervals}
+    assert len(intervals) >= 2
+    assert all(live.operations["read"].operations > 0 for live in intervals.values())
+
+
+def test_a_stop_keeps_what_was_measured() -> None:
+    end = plan.End(runtime_ns=60 * SECOND_NS, bytes=None, operations=None)
+    handle = _native.Run(plan_of(worker(plan.NullEngine(), "n", end=end)).model_dump_json())
+    threading.Timer(0.3, handle.stop).start()
+    outcome = None
+    for _ in range(100):
+        if outcome := handle.wait(0.1):
+            break
+    assert outcome is not None
+    read = local.Outcome.model_validate_json(outcome)
+    assert read.state == "interrupted"
+    assert read.workers[0].operations["read"].operations > 0
+
+
+def test_a_missing_directory_is_said_and_nothing_ran(tmp_path: Path) -> None:
+    with pytest.raises(TargetError, match="no/such"):
+        local.run(plan_of(worker(local_engine("sync"), str(tmp_path / "no/such/file"))))
+
+
+def test_new_never_touches_what_is_there(tmp_path: Path) -> None:
+    path = tmp_path / "precious"
+    path.write_text("mine")
+    with pytest.raises(TargetError, match="precious"):
+        local.run(plan_of(worker(local_engine("sync"), "", files=(file_plan(path, layout="new"),))))
+    assert path.read_text() == "mine"
+
+
+def test_files_that_were_there_are_not_removed(tmp_path: Path) -> None:
+    path = tmp_path / "data"
+    path.write_bytes(bytes(MIB))
+    local.run(plan_of(worker(local_engine("sync"), str(path))))
+    assert path.exists()
+
+
+def test_one_worker_that_cannot_be_prepared_lets_none_start(tmp_path: Path) -> None:
+    good = worker(local_engine("sync"), str(tmp_path / "good"))
+    existing = file_plan(tmp_path / "short", 1, layout="fill", keep=True)
+    bad = worker(local_engine("sync"), "", files=(existing,))
+    with pytest.raises(RunError, match="smaller than one block"):
+        local.run(plan_of(good, bad))
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [({"version": 2}, "plan version 2"), ({"interval_ns": 10}, "below a millisecond"), ({"groups": 1}, "not a plan")],
+)
+def test_what_cannot_be_run_is_refused(change: dict[str, int], text: str) -> None:
+
+    document = json.loads(null_plan().model_dump_json()) | change
+    with pytest.raises(RunError, match=text):
+        _native.Run(json.dumps(document))
+
+
+def test_the_ceiling_is_a_rate() -> None:
+    assert _native.null_ceiling(0.02) > 0
