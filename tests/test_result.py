@@ -1,0 +1,307 @@
+"""Results: exact sums over workers, and a document that survives what happens to files."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from data import synthetic
+from data.synthetic import interval, kind, outcome, plan, result, worker_outcome, worker_plan
+from iocurve import _native
+from iocurve.errors import ResultError
+from iocurve.outcome import CpuTime, Live, Outcome, WorkerOutcome
+from iocurve.plan import FileOpen, Plan, Rate, SyncEngine
+from iocurve.result import Point, Result
+from iocurve.summary import merge_latencies, summarise
+from iocurve.units import SECOND_NS
+
+BLOCK = 4096
+
+
+def point(planned: Plan, *workers: WorkerOutcome) -> Point:
+    return Point(name="point", family="family", axes={}, plan=planned, outcome=outcome(*workers))
+
+
+def two(first: WorkerOutcome, second: WorkerOutcome) -> Point:
+    return point(plan([worker_plan(), worker_plan()]), first, second)
+
+
+# ---- sums over workers
+
+
+def test_workers_of_one_window_add_up() -> None:
+    window = (SECOND_NS, 3 * SECOND_NS)
+    summary = two(
+        worker_outcome({"read": kind({100_000: 3000}, BLOCK)}, window_ns=window),
+        worker_outcome({"read": kind({300_000: 1000}, BLOCK)}, number=1, window_ns=window),
+    ).summary()
+    assert (summary.operations, summary.bytes, summary.iops) == (4000, 4000 * BLOCK, 2000.0)
+    assert summary.mib_per_s == 2000 * BLOCK / 2**20
+    assert (summary.window_ns, summary.skew_ns) == (2 * SECOND_NS, 0)
+    assert summary.service.mean_ns == 150_000.0
+    assert summary.concurrency_achieved == pytest.approx(0.3, rel=1e-12)
+
+
+def test_rates_are_over_the_window_in_which_all_ran() -> None:
+    """The second worker runs twice as long, and twice as fast once it is alone: the rate is that of the first half."""
+    course = [(0, 1, 1000), (1, 2, 1000), (2, 3, 2000), (3, 4, 2000)]
+    intervals = [interval(a, a * SECOND_NS, b * SECOND_NS, {"read": count}, BLOCK) for a, b, count in course]
+    summary = two(
+        worker_outcome({"read": kind({100_000: 500}, BLOCK)}, window_ns=(0, 2 * SECOND_NS)),
+        worker_outcome(
+            {"read": kind({100_000: 6000}, BLOCK)}, number=1, window_ns=(0, 4 * SECOND_NS), intervals=intervals
+        ),
+    ).summary()
+    assert summary.iops == 250.0 + 1000.0
+    assert summary.bytes_per_s == 1250.0 * BLOCK
+    assert summary.operations == 6500
+    assert (summary.window_ns, summary.skew_ns) == (2 * SECOND_NS, 2 * SECOND_NS)
+
+
+def test_an_interval_partly_inside_the_window_counts_in_proportion() -> None:
+    intervals = [interval(k, k * SECOND_NS, (k + 1) * SECOND_NS, {"read": 1000}, BLOCK) for k in range(2)]
+    summary = two(
+        worker_outcome({"read": kind({100_000: 300}, BLOCK)}, window_ns=(0, 3 * SECOND_NS // 2)),
+        worker_outcome(
+            {"read": kind({100_000: 2000}, BLOCK)}, number=1, window_ns=(0, 2 * SECOND_NS), intervals=intervals
+        ),
+    ).summary()
+    assert summary.iops == 300 / 1.5 + 1500 / 1.5
+
+
+def test_the_ramp_never_counts() -> None:
+    ramp = interval(0, 0, SECOND_NS, {"read": 9999}, BLOCK).model_copy(update={"ramp": True})
+    measured = [interval(k, k * SECOND_NS, (k + 1) * SECOND_NS, {"read": 100}, BLOCK) for k in (1, 2)]
+    summary = two(
+        worker_outcome({"read": kind({100_000: 50}, BLOCK)}, window_ns=(SECOND_NS, 2 * SECOND_NS)),
+        worker_outcome(
+            {"read": kind({100_000: 200}, BLOCK)},
+            number=1,
+            window_ns=(SECOND_NS, 3 * SECOND_NS),
+            intervals=[ramp, *measured],
+        ),
+    ).summary()
+    assert summary.iops == 150.0
+
+
+def test_workers_that_never_ran_together_are_counted_over_the_whole_time() -> None:
+    summary = two(
+        worker_outcome({"read": kind({100_000: 100}, BLOCK)}, window_ns=(0, SECOND_NS)),
+        worker_outcome({"read": kind({100_000: 200}, BLOCK)}, number=1, window_ns=(2 * SECOND_NS, 3 * SECOND_NS)),
+    ).summary()
+    assert (summary.window_ns, summary.skew_ns, summary.iops) == (3 * SECOND_NS, 3 * SECOND_NS, 100.0)
+
+
+def test_a_worker_that_failed_before_its_window_does_not_dilute_the_others() -> None:
+    summary = two(
+        worker_outcome({"read": kind({100_000: 100}, BLOCK)}, window_ns=(5 * SECOND_NS, 6 * SECOND_NS)),
+        worker_outcome(
+            {"read": kind({}, BLOCK)}, number=1, window_ns=(0, 0), state="failed", error="connection refused"
+        ),
+    ).summary()
+    assert (summary.iops, summary.window_ns) == (100.0, SECOND_NS)
+    assert (summary.state, summary.errors_text) == ("failed", ("connection refused",))
+
+
+def test_nothing_measured_is_zero_and_not_an_error() -> None:
+    summary = point(plan([worker_plan()]), worker_outcome({"read": kind({}, BLOCK)}, window_ns=(0, 0))).summary()
+    assert (summary.iops, summary.concurrency_achieved, summary.cpu_us_per_operation) == (0.0, 0.0, None)
+    assert summary.service.percentile(99) == 0
+
+
+def test_groups_run_one_after_another() -> None:
+    planned = plan([worker_plan(depth=4)], [worker_plan(depth=16)])
+    summary = point(
+        planned,
+        worker_outcome({"read": kind({100_000: 1000}, BLOCK)}, window_ns=(0, SECOND_NS)),
+        worker_outcome({"read": kind({100_000: 5000}, BLOCK)}, group=1, window_ns=(0, 3 * SECOND_NS)),
+    ).summary()
+    assert (summary.window_ns, summary.skew_ns, summary.iops) == (4 * SECOND_NS, 0, 1500.0)
+    assert summary.depth_requested == (4 * 1 + 16 * 3) / 4
+
+
+# ---- latencies
+
+
+def test_percentiles_come_from_the_merged_histogram() -> None:
+    """Nine workers are fast, one is slow: the mean of their 90th percentiles would be far off."""
+    parts = [synthetic.latency({1000: 1000}) for _ in range(9)] + [synthetic.latency({1_000_000: 1000})]
+    merged = merge_latencies(parts)
+    assert merged.percentile(90) == 1000
+    assert 999_000 <= merged.percentile(90.1) <= 1_001_000
+    assert (merged.count, merged.min_ns, merged.max_ns) == (10_000, 1000, 1_000_000)
+
+
+def test_mean_and_deviation_are_those_of_all_values() -> None:
+    merged = merge_latencies([synthetic.latency({100: 3}), synthetic.latency({500: 1}), synthetic.latency({})])
+    assert merged.mean_ns == 200.0
+    assert merged.stddev_ns == pytest.approx((3 * 100**2 + 300**2) ** 0.5 / 2, rel=1e-12)
+
+
+def test_percentiles_stay_within_the_exact_ends() -> None:
+    """Buckets are 0.1 % wide: without this the largest percentile would lie above the largest value."""
+    merged = merge_latencies([synthetic.latency({1_234_567: 10})])
+    assert merged.percentile(0) == merged.percentile(100) == 1_234_567
+
+
+def test_under_a_rate_the_latency_is_from_the_due_moment() -> None:
+    rate = Rate(unit="operations", count=100, per_ns=SECOND_NS)
+    paced = kind({1000: 100}, BLOCK, response={9000: 100})
+    summary = point(
+        plan([worker_plan(rate=rate), worker_plan()]),
+        worker_outcome({"read": paced}),
+        worker_outcome({"read": kind({1000: 300}, BLOCK)}, number=1),
+    ).summary()
+    assert summary.paced
+    assert summary.service.mean_ns == 1000.0
+    assert summary.latency.mean_ns == (100 * 9000 + 300 * 1000) / 400
+    assert summary.concurrency_achieved == pytest.approx(400 * 1000 / SECOND_NS)
+
+
+# ---- the rest of a summary
+
+
+def test_cpu_is_counted_per_operation() -> None:
+    busy = CpuTime(user_ns=300_000_000, system_ns=500_000_000, context_switches=7)
+    summary = two(
+        worker_outcome({"read": kind({1000: 400_000}, BLOCK)}, cpu=busy),
+        worker_outcome({"read": kind({1000: 600_000}, BLOCK)}, number=1),
+    ).summary()
+    assert summary.cpu_us_per_operation == 0.8
+    assert summary.cpu_share_max == 0.8
+
+
+def test_a_synchronous_engine_has_one_operation_in_flight() -> None:
+    opened = FileOpen(direct=False, durability="none", invalidate=False)
+    worker = worker_plan(depth=32).model_copy(update={"engine": SyncEngine(open=opened)})
+    assert point(plan([worker, worker_plan(depth=8)]), *_pair()).summary().depth_requested == 9
+
+
+def _pair() -> tuple[WorkerOutcome, WorkerOutcome]:
+    return worker_outcome({"read": kind({1000: 1}, BLOCK)}), worker_outcome({"read": kind({1000: 1}, BLOCK)}, number=1)
+
+
+def test_report_groups_are_reported_as_one() -> None:
+    members = [("a", 0, 100), ("a", 0, 200), ("b", 3, 400)]
+    workers = [
+        worker_outcome({"read": kind({1000: count}, BLOCK)}, number=number, job=job, report_group=group)
+        for number, (job, group, count) in enumerate(members)
+    ]
+    groups = point(plan([worker_plan(job=job) for job, *_ in members]), *workers).report_groups()
+    assert [(group.name, group.workers, group.iops) for group in groups] == [("a", 2, 300.0), ("b", 1, 400.0)]
+
+
+def test_the_course_over_time_adds_workers_up() -> None:
+    workers = [
+        worker_outcome(
+            {"read": kind({1000: 30}, BLOCK)},
+            number=number,
+            intervals=[interval(0, 0, SECOND_NS // 2, {"read": 10 * (number + 1)}, BLOCK)],
+        )
+        for number in range(2)
+    ]
+    (part,) = two(*workers).series()
+    assert (part.kind, part.iops, part.bytes_per_s, part.max_ns) == ("read", 60.0, 60.0 * BLOCK, 2_800_000)
+
+
+def test_a_summary_of_some_workers_has_their_share() -> None:
+    planned, workers = plan([worker_plan(), worker_plan()]), _pair()
+    assert summarise("one", planned, workers[:1]).workers == 1
+
+
+# ---- the engine's own documents
+
+
+def test_the_outcome_of_the_engine_is_read() -> None:
+    worker = worker_plan([("read", 70), ("write", 30)], depth=8)
+    limited = worker.model_copy(
+        update={"end": worker.end.model_copy(update={"runtime_ns": None, "operations": 20_000})}
+    )
+    run = _native.Run(plan([limited]).model_dump_json())
+    text = run.wait(60)
+    assert text is not None
+    Live.model_validate_json(run.live())
+    measured = Outcome.model_validate_json(text)
+    summary = summarise("null", plan([limited]), measured.workers)
+    assert (measured.state, summary.operations) == ("finished", 20_000)
+    assert sum(part.service.count for part in summary.kinds.values()) == 20_000
+    assert set(summary.kinds) == {"read", "write"}
+
+
+# ---- the document
+
+
+def test_a_result_is_read_as_it_was_written(tmp_path: Path) -> None:
+    path = tmp_path / "result.json"
+    written = synthetic.envelope()
+    written.write(path)
+    assert Result.read(path) == written
+    assert json.loads(path.read_text())["schema_version"] == 1
+    assert [entry.name for entry in tmp_path.iterdir()] == ["result.json"]
+
+
+def test_a_result_grows_by_its_points_and_ends() -> None:
+    started = Result.start("envelope", "name", synthetic.HOST, synthetic.VOLUME, 1e6)
+    assert (started.state, started.points) == ("interrupted", ())
+    grown = started.with_point(synthetic.envelope().points[0]).with_note("code", "text").with_note("code", "text")
+    assert (len(grown.points), len(grown.notes)) == (1, 1)
+    assert grown.ended("finished").incomplete_reason is None
+
+
+def test_a_full_disk_leaves_the_old_document(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "result.json"
+    old = result([])
+    old.write(path)
+
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(ResultError, match=r"result\.json cannot be written: No space left on device"):
+        synthetic.envelope().write(path)
+    assert Result.read(path) == old
+    assert [entry.name for entry in tmp_path.iterdir()] == ["result.json"]
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"", "is not JSON"),
+        (b'{"schema_version": 1, "iocurve"', "was it cut short"),
+        (b"[1, 2]", "no schema_version"),
+        (b'{"fio version": "fio-3.33"}', "no schema_version"),
+        (b'{"schema_version": 2}', "read it with a newer iocurve"),
+        (b'{"schema_version": 1}', "iocurve: Field required"),
+        (b"\xff\xfe", "not text"),
+    ],
+)
+def test_what_is_no_result_is_said_to_be_none(tmp_path: Path, content: bytes, says: str) -> None:
+    path = tmp_path / "result.json"
+    path.write_bytes(content)
+    with pytest.raises(ResultError, match=says) as raised:
+        Result.read(path)
+    assert str(path) in str(raised.value)
+
+
+def test_a_missing_result_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ResultError, match=r"nowhere\.json cannot be read: No such file or directory"):
+        Result.read(tmp_path / "nowhere.json")
+
+
+def test_records_are_flat_and_alike() -> None:
+    records = synthetic.envelope().to_records()
+    assert len(records) == 26
+    assert len({tuple(record) for record in records}) == 1
+    first, last = records[0], records[4]
+    assert (first["read_percent"], first["iops"], first["read_iops"], first["write_iops"]) == (
+        100,
+        118_000,
+        118_000,
+        None,
+    )
+    assert (last["read_iops"], last["write_iops"]) == (None, last["iops"])
+    assert first["latency_ns_p99_9"] == first["read_latency_ns_p99_9"]

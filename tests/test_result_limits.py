@@ -1,0 +1,111 @@
+"""What limited a point is named only where its figures show it."""
+
+from __future__ import annotations
+
+import pytest
+
+from data import synthetic
+from data.synthetic import kind, outcome, plan, result, worker_outcome, worker_plan
+from iocurve.limits import SHORT, advice, knee, limit_of, limits_of
+from iocurve.outcome import CpuTime
+from iocurve.plan import Rate
+from iocurve.result import MachineUse, Point, TargetFacts
+from iocurve.units import MIB, SECOND_NS
+
+BLOCK = 64 * 1024
+FREE = TargetFacts(kind="nfs", address="nfs://server/vol")
+
+
+def at(operations: int, **changes: object) -> Point:
+    """One second of 64 KiB reads of 1 ms each, with a depth that is far from used up."""
+    worker = worker_plan(block_bytes=BLOCK, depth=1000, rate=changes.pop("rate", None))  # type: ignore[arg-type]
+    measured = worker_outcome({"read": kind({1_000_000: operations}, BLOCK)}, cpu=changes.pop("cpu", None))  # type: ignore[arg-type]
+    whole = Point(name="p", family="f", axes={}, plan=plan([worker]), outcome=outcome(measured))
+    return whole.model_copy(update=changes)
+
+
+@pytest.mark.parametrize(
+    ("operations", "expected"),
+    [
+        (8028, None),
+        (8029, "at the volume's limit of 512 MiB/s (ultra, 4 TiB)"),
+        (8192, "at the volume's limit of 512 MiB/s (ultra, 4 TiB)"),
+        (8355, "at the volume's limit of 512 MiB/s (ultra, 4 TiB)"),
+        (
+            9012,
+            "at the volume's limit of 512 MiB/s (ultra, 4 TiB), 10% above it: a burst allowance is part of this figure",
+        ),
+    ],
+)
+def test_the_volume_s_throughput_is_named_within_two_percent(operations: int, expected: str | None) -> None:
+    limit = limit_of(at(operations), synthetic.VOLUME)
+    assert (limit.text if limit else None) == expected
+
+
+def test_the_volume_s_iops_are_named_without_a_level_where_none_is_known() -> None:
+    limit = limit_of(at(990), FREE.model_copy(update={"iops": 1000}))
+    assert limit is not None
+    assert (limit.code, limit.text) == ("volume_iops", "at the volume's limit of 1,000 IOPS")
+
+
+def test_a_rate_that_is_reached_is_the_limit() -> None:
+    rate = Rate(unit="bytes", count=100 * MIB, per_ns=SECOND_NS)
+    limit = limit_of(at(1600, rate=rate), FREE)
+    assert limit is not None
+    assert limit.text == "at the rate asked for, 1,600 IOPS"
+    assert limit_of(at(1500, rate=rate), FREE) is None
+
+
+def test_a_busy_machine_and_a_busy_worker_are_told_apart() -> None:
+    machine = limit_of(at(10, machine=MachineUse(busy_share=0.97, cpus=2)), FREE)
+    assert machine is not None
+    assert machine.text == "all 2 processors of this machine 97% busy"
+    worker = limit_of(at(10, cpu=CpuTime(user_ns=960_000_000, system_ns=0, context_switches=0)), FREE)
+    assert worker is not None
+    assert worker.code == "generator"
+
+
+def test_the_depth_is_the_limit_when_all_of_it_is_in_flight() -> None:
+    limit = limit_of(at(950_000), FREE)
+    assert limit is not None
+    assert limit.text == "at the depth asked for, 1000 in flight all the time; more may give more"
+    assert limit_of(at(890_000), FREE) is None
+
+
+def test_nothing_measured_has_no_limit() -> None:
+    assert limit_of(at(0), synthetic.VOLUME) is None
+
+
+def test_a_depth_series_tells_where_it_saturates() -> None:
+    envelope = synthetic.envelope()
+    named = {
+        (point.axes["nconnect"], point.axes["depth"]): limit.code if limit else None
+        for point, limit in zip(envelope.points, limits_of(envelope), strict=True)
+        if point.family == "depth"
+    }
+    assert [named[1, depth] for depth in (1, 2, 4, 8, 128)] == ["depth", "depth", "saturated", "saturated", "saturated"]
+    assert [named[8, depth] for depth in (4, 8, 16, 128)] == [
+        "depth",
+        "saturated",
+        "volume_throughput",
+        "volume_throughput",
+    ]
+
+
+def test_a_series_that_grows_to_its_end_has_no_knee() -> None:
+    series = [point for point in synthetic.envelope().points if point.family == "depth" and point.axes["nconnect"] == 8]
+    assert knee(series[:4]) is None
+    assert knee(series) is series[3]
+
+
+def test_the_next_step_names_what_a_tebibyte_gives() -> None:
+    envelope = synthetic.envelope()
+    assert (
+        "For more throughput, raise the quota (each TiB more gives 128 MiB/s at this level) or the service level."
+        in advice(envelope, [limit for limit in limits_of(envelope) if limit])
+    )
+    assert advice(result([]), []) == []
+
+
+def test_every_limit_has_a_short_name() -> None:
+    assert {limit.code for limit in limits_of(synthetic.envelope()) if limit} <= SHORT.keys()
