@@ -15,6 +15,23 @@ from iocurve.model import Job, Note
 from iocurve.plan import Plan
 from iocurve.resolve import Machine, ReportGroup, ThisMachine, resolve
 
+HELP = """Runs fio command lines and job files as they are:
+
+    iocurve fio --runtime 30 job.fio
+    iocurve fio --name=test --rw=randread --bs=4k --iodepth=32 --ioengine=libaio --direct=1 --size=1g
+    iocurve explain fio job.fio          what would run, and what to beware of
+
+On top of fio's options:
+
+    --out=DIR            also writes result.json and the report there
+    --ioengine=nfs --nfs_url=nfs://host[:port]/export[?nconnect=8&nfsport=…&mountport=…&uid=…&gid=…]
+                         iocurve's own NFSv3 client; :port stands for NFS and MOUNT on one port
+    --nconnect=N         TCP connections of each worker, 1 to 16
+    --nfs_timeout=TIME   how long a server may be silent (60)
+
+Options that iocurve cannot honour are refused by name; what has no effect here is said.
+"""
+
 Format = Literal["normal", "json"]
 
 
@@ -45,6 +62,8 @@ class Prepared:
     report_groups: tuple[ReportGroup, ...]
     check_only: bool
     """fio's --parse-only: nothing is to be run."""
+    out: Path | None
+    """Directory for result.json and the report (--out, iocurve's own)."""
 
     def require_runnable(self) -> None:
         """Raises ``PlanError`` where something keeps the plan from running here."""
@@ -58,6 +77,11 @@ class Prepared:
                 Path(directory).mkdir(mode=0o700, parents=True, exist_ok=True)
             except OSError as error:
                 raise TargetError(f"directory {directory} cannot be made: {error.strerror}") from None
+
+
+def help_wanted(arguments: Sequence[str]) -> bool:
+    """Whether the command line only asks what there is."""
+    return any(argument in ("--help", "-help", "-h") for argument in arguments)
 
 
 def prepare(
@@ -97,6 +121,7 @@ def prepare(
         sections=built.reports,
         report_groups=resolution.report_groups,
         check_only=settings.check_only,
+        out=settings.out,
     )
 
 
@@ -108,6 +133,7 @@ class _Settings:
     check_only: bool = False
     read_only: bool = False
     warnings_are_fatal: bool = False
+    out: Path | None = None
     notes: list[Note] = field(default_factory=list)
     mistakes: list[Mistake] = field(default_factory=list)
 
@@ -128,6 +154,11 @@ class _Settings:
         if not value or "\0" in value:
             raise ValueError("--output needs the name of a file")
         self.output = replace(self.output, path=Path(value))
+
+    def set_out(self, value: str) -> None:
+        if not value or "\0" in value:
+            raise ValueError("--out needs the name of a directory")
+        self.out = Path(value)
 
     def set_formats(self, value: str) -> None:
         names = [name.strip() for name in value.split(",")]
@@ -165,6 +196,7 @@ class _Settings:
 
 
 _HANDLERS: dict[str, Callable[[_Settings, str], None]] = {
+    "out": _Settings.set_out,
     "output": _Settings.set_output,
     "output-format": _Settings.set_formats,
     "eta": _Settings.set_eta,
@@ -191,7 +223,6 @@ _INSTEAD = {
     "append-terse": "use --output-format=json",
     "cmdhelp": "fio's manual describes its options; iocurve explain fio … says what they do here",
     "enghelp": "fio's manual describes its engines",
-    "help": "iocurve fio --help",
     "version": "iocurve --version",
     "latency-log": "every second is in result.json",
     "bandwidth-log": "every second is in result.json",

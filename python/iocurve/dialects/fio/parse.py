@@ -21,12 +21,15 @@ COMMANDS = {
     "cpuclock-test": False, "crctest": None, "daemonize": True, "debug": True, "enghelp": None, "eta": True,
     "eta-interval": True, "eta-newline": True, "help": False, "idle-prof": True, "inflate-log": True,
     "latency-log": True, "max-jobs": True, "memcpytest": None, "merge-blktrace-only": False, "minimal": False,
-    "output": True, "output-format": True, "append-terse": None, "parse-only": False, "profile": True,
+    "out": True, "output": True, "output-format": True, "append-terse": None, "parse-only": False, "profile": True,
     "readonly": False, "remote-config": True, "section": True, "server": None, "showcmd": False,
     "status-interval": True, "terse-version": True, "trigger": True, "trigger-file": True, "trigger-remote": True,
     "trigger-timeout": True, "version": False, "warnings-fatal": False,
 }  # fmt: skip
-"""Options of the command line that belong to no job. Whether they take a value: yes, no, or (None) after ``=`` only."""
+"""Options of the command line that belong to no job; ``out`` is iocurve's own.
+
+Whether they take a value: yes, no, or (None) after ``=`` only.
+"""
 
 MAX_INCLUDES = 16
 """Files within files; more is taken for a circle."""

@@ -1,0 +1,222 @@
+"""What fio's forms of output have in common: the figures of each reported job, merged as fio merges them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from iocurve.dialects.fio.command import Prepared
+from iocurve.dialects.fio.job import SectionReport
+from iocurve.outcome import IntervalOutcome, WorkerOutcome
+from iocurve.plan import OperationKind, Plan
+from iocurve.result import Result
+from iocurve.summary import Latency, merge_latencies
+from iocurve.units import SECOND_NS
+
+KIND_NAMES: tuple[OperationKind, ...] = ("read", "write")
+DEPTHS = ("1", "2", "4", "8", "16", "32", ">=64")
+
+_STEPS = (2, 4, 10, 20, 50, 100, 250, 500, 750, 1000)
+LATENCY_BUCKETS = {
+    "latency_ns": [(step, str(step)) for step in _STEPS],
+    "latency_us": [(step * 1000, str(step)) for step in _STEPS],
+    "latency_ms": [(step * 1_000_000, str(step)) for step in (*_STEPS, 2000)] + [(2**63, ">=2000")],
+}
+"""Upper bounds in nanoseconds, in ascending order over the three scales, with fio's names."""
+
+
+@dataclass(frozen=True)
+class Samples:
+    """A quantity over the intervals of a run; clones add up."""
+
+    smallest: float = 0.0
+    largest: float = 0.0
+    mean: float = 0.0
+    stddev: float = 0.0
+    count: int = 0
+
+
+@dataclass(frozen=True)
+class Direction:
+    """Reads or writes of a reported job."""
+
+    operations: int
+    bytes: int
+    short: int
+    runtime_ns: int
+    """The longest window of its workers, as in fio."""
+    latency: Latency
+    """Submission to completion: fio's clat and, as there is no slat, its lat."""
+    response: Latency | None
+    """From the moment an operation was due; only under a rate."""
+    bandwidth: Samples
+    """KiB/s."""
+    iops_samples: Samples
+    share_of_group: float
+    """Mean bandwidth in percent of the group's."""
+
+    @property
+    def runtime_ms(self) -> int:
+        """At least 1 where something was done."""
+        return max(1, round(self.runtime_ns / 1e6)) if self.operations else 0
+
+    @property
+    def iops(self) -> float:
+        """Operations per second."""
+        return self.operations * SECOND_NS / self.runtime_ns if self.runtime_ns else 0.0
+
+    @property
+    def bytes_per_s(self) -> float:
+        """Bytes per second."""
+        return self.bytes * SECOND_NS / self.runtime_ns if self.runtime_ns else 0.0
+
+
+@dataclass(frozen=True)
+class JobFigures:
+    """One entry of fio's output: a clone, or a whole group with group_reporting."""
+
+    report: SectionReport
+    group: int
+    """fio's groupid."""
+    workers: tuple[WorkerOutcome, ...]
+    directions: Mapping[str, Direction]
+
+    @property
+    def failed(self) -> bool:
+        """Whether a worker ended with an error."""
+        return any(worker.state == "failed" for worker in self.workers)
+
+    @property
+    def runtime_ns(self) -> int:
+        """Windows of all its workers, added up."""
+        return sum(worker.window_ns for worker in self.workers)
+
+    @property
+    def elapsed_s(self) -> int:
+        """From the start of its group to its end, in begun seconds."""
+        return math.ceil(max((worker.drained_ns for worker in self.workers), default=0) / SECOND_NS)
+
+    def cpu_percent(self, mode: str) -> float:
+        """Of one processor, on average over its workers; ``user_ns`` or ``system_ns``."""
+        used = sum(getattr(worker.cpu, mode) for worker in self.workers)
+        return 100.0 * used / self.runtime_ns if self.runtime_ns else 0.0
+
+    @property
+    def context_switches(self) -> int:
+        """Of all its workers."""
+        return sum(worker.cpu.context_switches for worker in self.workers)
+
+    def depth_percent(self) -> dict[str, float]:
+        """How often so many operations were in flight just after a submission."""
+        counts = {depth: sum(worker.depth_levels.get(depth, 0) for worker in self.workers) for depth in DEPTHS}
+        total = sum(counts.values())
+        return {depth: 100.0 * count / total if total else 0.0 for depth, count in counts.items()}
+
+    def latency_percent(self) -> dict[str, dict[str, float]]:
+        """Share of all operations in fio's latency ranges; a range goes from the one before it to its name."""
+        shares = {scale: {name: 0.0 for _, name in bounds} for scale, bounds in LATENCY_BUCKETS.items()}
+        bounds = [(bound, scale, name) for scale, names in LATENCY_BUCKETS.items() for bound, name in names]
+        histograms = [each.latency.histogram for each in self.directions.values() if each.latency.histogram]
+        counts = [bucket for histogram in histograms for bucket in histogram.buckets()]
+        total = sum(count for _, count in counts)
+        for lowest, count in counts:
+            scale, name = next((scale, name) for bound, scale, name in bounds if lowest < bound)
+            shares[scale][name] += 100.0 * count / total
+        return shares
+
+
+def figures(prepared: Prepared, result: Result) -> list[JobFigures]:
+    """The entries of fio's output, in fio's order."""
+    workers = [worker for point in result.points for worker in point.outcome.workers]
+    entries = []
+    for number, group in enumerate(prepared.report_groups):
+        members = tuple(worker for worker in workers if worker.report_group == number)
+        if members:
+            entries.append((prepared.sections[group.section], group.number, members))
+    totals = _bandwidth_of_groups(entries, prepared.plan)
+    return [
+        JobFigures(report, number, members, _directions(members, prepared.plan, totals[number]))
+        for report, number, members in entries
+    ]
+
+
+def _bandwidth_of_groups(
+    entries: Sequence[tuple[SectionReport, int, tuple[WorkerOutcome, ...]]], plan: Plan
+) -> dict[int, dict[str, float]]:
+    """KiB/s of all jobs with the same groupid."""
+    totals: dict[int, dict[str, float]] = {}
+    for _, number, members in entries:
+        group = totals.setdefault(number, dict.fromkeys(KIND_NAMES, 0.0))
+        for kind in KIND_NAMES:
+            group[kind] += _samples(members, kind, "bytes", plan.interval_ns).mean / 1024
+    return totals
+
+
+def _directions(
+    workers: Sequence[WorkerOutcome], plan: Plan, group_bandwidth: Mapping[str, float]
+) -> dict[str, Direction]:
+    return {kind: _direction(kind, workers, plan, group_bandwidth[kind]) for kind in KIND_NAMES}
+
+
+def _direction(kind: str, workers: Sequence[WorkerOutcome], plan: Plan, group_bandwidth: float) -> Direction:
+    parts = [worker.operations[kind] for worker in workers if kind in worker.operations]
+    responses = [part.response for part in parts if part.response is not None]
+    bandwidth = _scaled(_samples(workers, kind, "bytes", plan.interval_ns), 1 / 1024)
+    return Direction(
+        operations=sum(part.operations for part in parts),
+        bytes=sum(part.bytes for part in parts),
+        short=sum(part.short for part in parts),
+        runtime_ns=max((worker.window_ns for worker in workers if kind in worker.operations), default=0),
+        latency=merge_latencies(part.service for part in parts),
+        response=merge_latencies(responses) if responses else None,
+        bandwidth=bandwidth,
+        iops_samples=_samples(workers, kind, "operations", plan.interval_ns),
+        share_of_group=100.0 * bandwidth.mean / group_bandwidth if group_bandwidth else 0.0,
+    )
+
+
+def _samples(workers: Sequence[WorkerOutcome], kind: str, quantity: str, interval_ns: int) -> Samples:
+    """Per second, in each interval of each worker; clones add up as they do in fio."""
+    total = Samples()
+    for worker in workers:
+        if kind in worker.operations:
+            total = _added(total, _worker_samples(worker.intervals, kind, quantity, interval_ns))
+    return total
+
+
+def _worker_samples(intervals: Sequence[IntervalOutcome], kind: str, quantity: str, interval_ns: int) -> Samples:
+    counted = [interval for interval in intervals if not interval.ramp and interval.end_ns > interval.start_ns]
+    # The last interval is cut short by the end; one that is too short says little.
+    whole = [interval for interval in counted if interval.end_ns - interval.start_ns >= interval_ns // 2] or counted
+    values = [_per_second(interval, kind, quantity) for interval in whole]
+    if not values:
+        return Samples()
+    mean = math.fsum(values) / len(values)
+    deviation = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / len(values))
+    return Samples(min(values), max(values), mean, deviation, len(values))
+
+
+def _per_second(interval: IntervalOutcome, kind: str, quantity: str) -> float:
+    done = interval.operations.get(kind)
+    return getattr(done, quantity) * SECOND_NS / (interval.end_ns - interval.start_ns) if done else 0.0
+
+
+def _added(one: Samples, other: Samples) -> Samples:
+    return Samples(
+        one.smallest + other.smallest,
+        one.largest + other.largest,
+        one.mean + other.mean,
+        math.hypot(one.stddev, other.stddev),
+        one.count + other.count,
+    )
+
+
+def _scaled(samples: Samples, factor: float) -> Samples:
+    return Samples(
+        samples.smallest * factor,
+        samples.largest * factor,
+        samples.mean * factor,
+        samples.stddev * factor,
+        samples.count,
+    )

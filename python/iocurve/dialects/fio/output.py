@@ -1,0 +1,151 @@
+"""fio's forms of output, for the scripts that read them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from iocurve.dialects.fio import normal_output
+from iocurve.dialects.fio.command import Format, Prepared
+from iocurve.dialects.fio.figures import Direction, JobFigures, Samples, figures
+from iocurve.dialects.fio.options import Reporting
+from iocurve.result import Result
+from iocurve.summary import Latency
+
+FIO_VERSION = "fio-3.33"
+"""Whose form this is. Readers take the units from the number behind ``fio-``, so it has to be there;
+who measured is said under ``iocurve``."""
+
+EIO = 5
+_BATCHES = ("0", "4", "8", "16", "32", "64", ">=64")
+
+
+def render(prepared: Prepared, result: Result) -> str:
+    """What fio would print: the formats that were asked for, one after another."""
+    forms: dict[Format, Callable[[Prepared, Result], str]] = {"json": render_json, "normal": normal_output.render}
+    return "".join(forms[form](prepared, result) for form in prepared.output.formats)
+
+
+def render_json(prepared: Prepared, result: Result) -> str:
+    """``--output-format=json``."""
+    moment = result.created.timestamp()
+    document = {
+        "fio version": FIO_VERSION,
+        "iocurve": {
+            "version": result.iocurve,
+            "state": result.state,
+            "note": "measured by iocurve in the form of fio 3.33; what fio has and iocurve does not measure is 0: "
+            "slat_ns, majf, minf, iodepth_submit, iodepth_complete, disk_util",
+            "notes": [str(note) for note in prepared.notes],
+        },
+        "timestamp": int(moment),
+        "timestamp_ms": int(moment * 1000),
+        "time": result.created.astimezone().strftime("%a %b %e %H:%M:%S %Y"),
+        "global options": prepared.sections[0].global_options if prepared.sections else {},
+        "jobs": [_job(job) for job in figures(prepared, result)],
+        "disk_util": [],
+    }
+    return json.dumps(document, indent=2) + "\n"
+
+
+def _job(job: JobFigures) -> dict[str, Any]:
+    options = {name: value for name, value in job.report.options.items() if value}
+    described = {"desc": job.report.description} if job.report.description else {}
+    return {
+        "jobname": job.report.name,
+        "groupid": job.group,
+        "error": EIO if job.failed else 0,
+        "eta": 0,
+        "elapsed": job.elapsed_s,
+        # Readers rely on these two, said or not.
+        "job options": {"rw": job.report.direction, "iodepth": str(job.report.depth)} | options,
+        **{kind: _direction(direction, job.report.reporting) for kind, direction in job.directions.items()},
+        "trim": _direction(_NOTHING, Reporting()),
+        "sync": {"total_ios": 0, "lat_ns": _latency(_NO_LATENCY)},
+        "job_runtime": round(job.runtime_ns / 1e6),
+        "usr_cpu": _decimal(job.cpu_percent("user_ns")),
+        "sys_cpu": _decimal(job.cpu_percent("system_ns")),
+        "ctx": job.context_switches,
+        "majf": 0,
+        "minf": 0,
+        "iodepth_level": {depth: _decimal(share) for depth, share in job.depth_percent().items()},
+        "iodepth_submit": dict.fromkeys(_BATCHES, 0.0),
+        "iodepth_complete": dict.fromkeys(_BATCHES, 0.0),
+        **{
+            scale: {name: _decimal(share) for name, share in shares.items()}
+            for scale, shares in job.latency_percent().items()
+        },
+        "latency_depth": job.report.depth,
+        "latency_target": 0,
+        "latency_percentile": 100.0,
+        "latency_window": 0,
+        **described,
+        "iocurve": _ours(job),
+    }
+
+
+def _direction(direction: Direction, reporting: Reporting) -> dict[str, Any]:
+    bandwidth, iops = direction.bandwidth, direction.iops_samples
+    percentiles = reporting.percentiles
+    return {
+        "io_bytes": direction.bytes,
+        "io_kbytes": direction.bytes >> 10,
+        "bw_bytes": int(direction.bytes_per_s),
+        "bw": int(direction.bytes_per_s / 1024),
+        "iops": _decimal(direction.iops),
+        "runtime": direction.runtime_ms,
+        "total_ios": direction.operations,
+        "short_ios": direction.short,
+        "drop_ios": 0,
+        "slat_ns": _latency(_NO_LATENCY),
+        "clat_ns": _latency(direction.latency, percentiles if reporting.completion_percentiles else ()),
+        "lat_ns": _latency(direction.latency, percentiles if reporting.total_percentiles else ()),
+        "bw_min": int(bandwidth.smallest),
+        "bw_max": int(bandwidth.largest),
+        "bw_agg": _decimal(direction.share_of_group),
+        "bw_mean": _decimal(bandwidth.mean),
+        "bw_dev": _decimal(bandwidth.stddev),
+        "bw_samples": bandwidth.count,
+        "iops_min": int(iops.smallest),
+        "iops_max": int(iops.largest),
+        "iops_mean": _decimal(iops.mean),
+        "iops_stddev": _decimal(iops.stddev),
+        "iops_samples": iops.count,
+    }
+
+
+def _latency(latency: Latency, percentiles: tuple[float, ...] = ()) -> dict[str, Any]:
+    figures: dict[str, Any] = {
+        "min": latency.min_ns,
+        "max": latency.max_ns,
+        "mean": _decimal(latency.mean_ns),
+        "stddev": _decimal(latency.stddev_ns),
+        "N": latency.count,
+    }
+    if latency.count and percentiles:
+        figures["percentile"] = {f"{percent:.6f}": latency.percentile(percent) for percent in sorted(percentiles)}
+    return figures
+
+
+def _ours(job: JobFigures) -> dict[str, Any]:
+    """What fio has no place for."""
+    responses = {kind: direction.response for kind, direction in job.directions.items() if direction.response}
+    return {
+        "engine": " and ".join(dict.fromkeys(worker.engine for worker in job.workers)),
+        "workers": len(job.workers),
+        "labels": sorted({label for worker in job.workers for label in worker.labels}),
+        "errors": list(dict.fromkeys(worker.error for worker in job.workers if worker.error)),
+        "response_ns": {
+            kind: _latency(response, job.report.reporting.percentiles) for kind, response in responses.items()
+        },
+    }
+
+
+def _decimal(value: float) -> float:
+    """fio prints six places."""
+    return round(value, 6)
+
+
+_NO_LATENCY = Latency(0, 0, 0, 0.0, 0.0, None)
+_NOTHING = Direction(0, 0, 0, 0, _NO_LATENCY, None, Samples(), Samples(), 0.0)
