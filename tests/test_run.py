@@ -8,13 +8,13 @@ import threading
 from pathlib import Path
 
 import pytest
-from plans import READ, WRITE, file_plan, local_engine, null_plan, plan_of, worker
 
 from iocurve import _native, plan
 from iocurve.errors import RunError, TargetError
 from iocurve.outcome import Live
 from iocurve.run import local
 from iocurve.units import KIB, MIB, MILLISECOND_NS, SECOND_NS
+from plans import READ, WRITE, file_plan, local_engine, null_plan, plan_of, worker
 
 LOCAL = ("sync", "aio", "uring")
 

@@ -137,7 +137,7 @@ class Envelope:
         steps = self.steps()
         try:
             for index, step in enumerate(steps):
-                plan = self._plan(step, first=index == 0)
+                plan = self.plan(step, first=index == 0)
                 view.point_started(index, len(steps), step.name, self.effort.point_s, self.effort.interval_ns)
                 result = self._measure(result, step, plan, view)
                 keep(result)
@@ -237,7 +237,8 @@ class Envelope:
             total = min(total, self.target.bytes)
         return total // self._workers() // (64 * KIB) * (64 * KIB)
 
-    def _plan(self, step: Step, *, first: bool) -> Plan:
+    def plan(self, step: Step, *, first: bool) -> Plan:
+        """What runs for a point; the first one makes the files."""
         cpus = sorted(os.sched_getaffinity(0))
         workers = [self._worker(step, number, cpus[number % len(cpus)], first) for number in range(step.workers)]
         return Plan(name=step.name, interval_ns=self.effort.interval_ns, groups=(Group(workers=tuple(workers)),))
@@ -292,7 +293,7 @@ class Envelope:
 
     def _clean_up(self, first: Step) -> None:
         if self._creates():
-            _native.remove_files(self._plan(first, first=True).model_dump_json())
+            _native.remove_files(self.plan(first, first=True).model_dump_json())
 
 
 class _LayoutWatch:

@@ -1,0 +1,150 @@
+"""The main job: what it measures, and what it must never do."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from iocurve import target as targets
+from iocurve.console import LiveView
+from iocurve.envelope import FULL, QUICK, RESULT_NAME, Effort, Envelope, measure
+from iocurve.errors import TargetError
+from iocurve.plan import NfsEngine
+from iocurve.result import Result
+from iocurve.units import MIB, MILLISECOND_NS
+
+TINY = Effort(0, 20 * MILLISECOND_NS, 10 * MILLISECOND_NS, 4 * MIB, (1, 4))
+
+
+def envelope(target: str | Path, **changes: bool) -> Envelope:
+    return replace(Envelope(targets.parse(str(target)), TINY), **changes)
+
+
+def measured(tmp_path: Path, subject: Envelope) -> Result:
+    out = tmp_path / "out"
+    with LiveView(Console(quiet=True)) as view:
+        return measure(subject, targets.facts_of(subject.target), out, view)
+
+
+def test_an_export_is_measured_in_mixes_and_in_depth_with_one_and_several_connections(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
+    steps = Envelope(targets.parse("nfs://host/vol"), QUICK).steps()
+    assert [step.name for step in steps] == [
+        *(f"4 KiB random {reads}:{100 - reads}" for reads in (100, 75, 50, 25, 0)),
+        *(f"64 KiB sequential {reads}:{100 - reads}" for reads in (100, 75, 50, 25, 0)),
+        *(f"depth {depth} nconnect {nconnect}" for nconnect in (1, 8) for depth in (1, 8, 64)),
+    ]
+    assert [(step.depth, step.workers) for step in steps[:1] + steps[5:6] + steps[-1:]] == [(64, 2), (16, 2), (64, 1)]
+
+
+def test_the_url_says_how_many_connections_are_compared() -> None:
+    steps = Envelope(targets.parse("nfs://host/vol?nconnect=4"), QUICK).steps()
+    assert {step.nconnect for step in steps if step.family == "depth"} == {1, 4}
+
+
+def test_the_expected_length_is_what_was_promised() -> None:
+    """Full under 90 s, quick under 20 s, on an export, which has the most points; a second each way for the rest."""
+    target = targets.parse("nfs://host/vol")
+    for effort, limit_s in ((FULL, 80), (QUICK, 15)):
+        assert len(Envelope(target, effort).steps()) * effort.point_s < limit_s
+
+
+def test_a_directory_is_measured_and_left_as_it_was(tmp_path: Path) -> None:
+    directory = tmp_path / "target"
+    directory.mkdir()
+    (directory / "mine").write_text("stays")
+    result = measured(tmp_path, envelope(directory))
+    assert (result.state, result.incomplete_reason) == ("finished", None)
+    assert [path.name for path in directory.iterdir()] == ["mine"]
+    assert all(point.summary().operations for point in result.points)
+    assert {point.axes["read_percent"] for point in result.points if point.family == "random-4k-mix"} == {
+        100,
+        75,
+        50,
+        25,
+        0,
+    }
+    assert Result.read(tmp_path / "out" / RESULT_NAME) == result
+    assert {path.name for path in (tmp_path / "out").iterdir()} >= {"report.html", "result.json", "points.csv"}
+
+
+def test_pure_reads_and_pure_writes_have_one_kind(tmp_path: Path) -> None:
+    directory = tmp_path / "target"
+    directory.mkdir()
+    result = measured(tmp_path, envelope(directory))
+    kinds = {str(point.axes["read_percent"]): sorted(point.summary().kinds) for point in result.points[:5]}
+    assert kinds == {
+        "100": ["read"],
+        "75": ["read", "write"],
+        "50": ["read", "write"],
+        "25": ["read", "write"],
+        "0": ["write"],
+    }
+
+
+def test_a_file_that_is_there_is_not_written_to(tmp_path: Path) -> None:
+    path = tmp_path / "precious"
+    path.write_bytes(b"x" * 8 * MIB)
+    with pytest.raises(TargetError, match="--read-only measures reads alone, --overwrite allows the writes"):
+        measured(tmp_path, envelope(path))
+    assert path.read_bytes() == b"x" * 8 * MIB
+
+
+def test_a_file_that_is_there_can_be_read(tmp_path: Path) -> None:
+    path = tmp_path / "precious"
+    path.write_bytes(b"x" * 8 * MIB)
+    result = measured(tmp_path, envelope(path, read_only=True))
+    assert result.state == "finished"
+    assert {kind for point in result.points for kind in point.summary().kinds} == {"read"}
+    assert path.read_bytes() == b"x" * 8 * MIB
+
+
+def test_a_file_is_written_to_when_that_is_allowed_and_stays(tmp_path: Path) -> None:
+    path = tmp_path / "scratch"
+    path.write_bytes(bytes(8 * MIB))
+    result = measured(tmp_path, envelope(path, overwrite=True))
+    assert result.state == "finished"
+    assert path.stat().st_size == 8 * MIB
+
+
+def test_a_file_that_was_made_is_removed(tmp_path: Path) -> None:
+    path = tmp_path / "fresh"
+    assert measured(tmp_path, envelope(path)).state == "finished"
+    assert not path.exists()
+
+
+@pytest.mark.parametrize(
+    ("target", "text"),
+    [
+        ("/nowhere/at/all", "there is no directory /nowhere/at"),
+        ("/dev/null", "neither a file nor a directory nor a block device"),
+        ("http://host/x", "only nfs:// URLs"),
+        ("nfs://host/vol?nconnect=17", "nconnect must be from 1 to 16"),
+        ("nfs://host/vol?frob=1", "'frob=1' is not supported"),
+        ("nfs:///vol", "not an NFS URL"),
+    ],
+)
+def test_a_target_that_is_none_is_refused_with_a_reason(target: str, text: str) -> None:
+    with pytest.raises(TargetError, match=text):
+        targets.parse(target)
+
+
+def test_a_directory_for_the_report_that_cannot_be_written_is_said_before_the_run(tmp_path: Path) -> None:
+    (tmp_path / "out").write_text("in the way")
+    (tmp_path / "target").mkdir()
+    with pytest.raises(TargetError, match="--out"):
+        measured(tmp_path, envelope(tmp_path / "target"))
+    assert not list((tmp_path / "target").iterdir())
+
+
+def test_every_worker_of_an_export_has_its_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
+    subject = Envelope(targets.parse("nfs://host/vol?nconnect=4"), QUICK)
+    plans = [subject.plan(step, first=False) for step in subject.steps()]
+    engines = [[w.engine for w in plan.groups[0].workers if isinstance(w.engine, NfsEngine)] for plan in plans]
+    assert [sum(engine.mount.nconnect for engine in workers) for workers in engines] == [8] * 10 + [1] * 3 + [4] * 3
