@@ -374,3 +374,6 @@ impl<'a> Reply<'a> {
         if end > self.length { Unparsed::Malformed("the record ends inside its reply") } else { Unparsed::Incomplete }
     }
 }
+
+#[cfg(test)]
+mod tests;
