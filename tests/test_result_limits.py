@@ -16,12 +16,13 @@ BLOCK = 64 * 1024
 FREE = TargetFacts(kind="nfs", address="nfs://server/vol")
 
 
-def at(operations: int, **changes: object) -> Point:
+def at(
+    operations: int, *, rate: Rate | None = None, cpu: CpuTime | None = None, machine: MachineUse | None = None
+) -> Point:
     """One second of 64 KiB reads of 1 ms each, with a depth that is far from used up."""
-    worker = worker_plan(block_bytes=BLOCK, depth=1000, rate=changes.pop("rate", None))  # type: ignore[arg-type]
-    measured = worker_outcome({"read": kind({1_000_000: operations}, BLOCK)}, cpu=changes.pop("cpu", None))  # type: ignore[arg-type]
-    whole = Point(name="p", family="f", axes={}, plan=plan([worker]), outcome=outcome(measured))
-    return whole.model_copy(update=changes)
+    worker = worker_plan(block_bytes=BLOCK, depth=1000, rate=rate)
+    measured = worker_outcome({"read": kind({1_000_000: operations}, BLOCK)}, cpu=cpu)
+    return Point(name="p", family="f", axes={}, plan=plan([worker]), outcome=outcome(measured), machine=machine)
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,7 @@ from iocurve.units import MIB, SECOND_NS, format_bytes, format_count, format_dur
 
 PLAIN_LINE_EVERY_S = 5.0
 """Without a terminal: often enough to see that it runs, seldom enough for a log."""
+REDRAW_EVERY_S = 0.1
 PHASES = {"layout": "laying out files", "prepare": "preparing", "ramp": "ramp", "run": "running", "done": "finishing"}
 
 
@@ -42,10 +43,8 @@ class LiveView:
         self._point: _Point | None = None
         self._live: Live | None = None
         self._seconds_done = 0.0
-        self._plain_line_at = clock()
-        self._display = Display(
-            console=self._console, get_renderable=self._render, refresh_per_second=8, transient=True
-        )
+        self._next_draw = clock()
+        self._display = Display(console=self._console, get_renderable=self._render, auto_refresh=False, transient=True)
 
     def __enter__(self) -> Self:
         if self._console.is_terminal:
@@ -68,8 +67,13 @@ class LiveView:
     def update(self, live: Live) -> None:
         """What the engine says now; may be called as often as wanted."""
         self._live = live
-        if not self._console.is_terminal and self._clock() >= self._plain_line_at:
-            self._plain_line_at = self._clock() + PLAIN_LINE_EVERY_S
+        if self._clock() < self._next_draw:
+            return
+        if self._console.is_terminal:
+            self._next_draw = self._clock() + REDRAW_EVERY_S
+            self._display.refresh()
+        else:
+            self._next_draw = self._clock() + PLAIN_LINE_EVERY_S
             self._console.print(self._plain_line(), soft_wrap=True, highlight=False)
 
     def point_finished(self, summary: Summary) -> None:

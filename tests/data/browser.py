@@ -1,0 +1,61 @@
+"""Opens a page in headless Chromium and reports what it did."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+TIMEOUT_S = 60
+BROWSER = "not an origin"
+"""Initiator of the browser's own requests; those of a page have its origin."""
+
+
+@dataclass(frozen=True)
+class Visit:
+    """What a page did while it was open."""
+
+    dom: str
+    """After its scripts have run."""
+    console: list[str]
+    """Everything it wrote to the console, errors included."""
+    requests: list[str]
+    """URLs that it, and not the browser itself, asked the network for."""
+
+
+def visit(page: Path, scratch: Path) -> Visit:
+    """Skips the test where there is no Chromium."""
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+    if chromium is None:
+        pytest.skip("needs Debian's chromium")
+    log = scratch / "net.json"
+    switches = (
+        *("headless=new", "no-sandbox", "disable-gpu", "disable-quic", "no-first-run", "disable-sync"),
+        *("disable-background-networking", "disable-component-update", "enable-logging=stderr", "dump-dom"),
+        # What the browser wants from its maker goes nowhere: no test may leave this machine.
+        *(
+            "proxy-server=127.0.0.1:9",
+            "virtual-time-budget=10000",
+            f"log-net-log={log}",
+            f"user-data-dir={scratch}/user",
+        ),
+    )
+    ended = subprocess.run(
+        [chromium, *(f"--{switch}" for switch in switches), page.as_uri()],
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=True,
+    )
+    lines = [line for line in ended.stderr.splitlines() if ":CONSOLE:" in line]
+    return Visit(ended.stdout, lines, _requests(log))
+
+
+def _requests(log: Path) -> list[str]:
+    events = json.loads(log.read_text(encoding="utf-8"))["events"]
+    parameters = [event.get("params", {}) for event in events]
+    return [each["url"] for each in parameters if "url" in each and each.get("initiator", BROWSER) != BROWSER]

@@ -1,0 +1,165 @@
+"""What a person sees: in place on a terminal, plain lines elsewhere, a table at the end."""
+
+from __future__ import annotations
+
+import io
+
+from inline_snapshot import snapshot
+from rich.console import Console
+
+from data import synthetic
+from iocurve.console import LiveView, result_table
+from iocurve.outcome import IntervalKind, Live
+from iocurve.units import MIB, SECOND_NS
+
+
+class Clock:
+    """Seconds that pass when the test says so."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def console(*, terminal: bool = False, width: int = 120) -> Console:
+    return Console(file=io.StringIO(), force_terminal=terminal, width=width, color_system=None, legacy_windows=False)
+
+
+def text(of: Console) -> str:
+    assert isinstance(of.file, io.StringIO)
+    return of.file.getvalue()
+
+
+def running(elapsed_ns: int, operations: int) -> Live:
+    part = IntervalKind(
+        operations=operations, bytes=operations * 4096, errors=0, mean_ns=1e5, p50_ns=118_000, p99_ns=420_000, max_ns=1
+    )
+    return Live(
+        phase="run",
+        group=0,
+        elapsed_ns=elapsed_ns,
+        layout_bytes=0,
+        layout_bytes_total=0,
+        intervals=1,
+        operations={"read": part},
+    )
+
+
+LAYOUT = Live(
+    phase="layout",
+    group=0,
+    elapsed_ns=1,
+    layout_bytes=64 * MIB,
+    layout_bytes_total=256 * MIB,
+    intervals=0,
+    operations={},
+)
+
+
+def test_without_a_terminal_a_plain_line_comes_every_five_seconds() -> None:
+    out, clock = console(), Clock()
+    with LiveView(out, clock) as view:
+        view.point_started(0, 2, "first", 10.0)
+        view.update(LAYOUT)
+        for _ in range(9):
+            clock.now += 1
+            view.update(running(SECOND_NS, 59_000))
+    assert text(out).splitlines() == snapshot(
+        [
+            "point 1 of 2 (20 s left), first, laying out files: 64 MiB of 256 MiB",
+            "point 1 of 2 (15 s left), first, running, 1.0 s; "
+            "read                          59k IOPS     230.5 MiB/s   p50   118 µs   p99   420 µs",
+        ]
+    )
+
+
+def test_a_finished_point_leaves_a_line() -> None:
+    out, clock = console(), Clock()
+    points = synthetic.envelope().points
+    with LiveView(out, clock) as view:
+        for index in (0, 5):
+            view.point_started(index, 26, points[index].name, 2.0)
+            view.point_finished(points[index].summary())
+    assert text(out).splitlines() == snapshot(
+        [
+            " 1/26  4 KiB, 100 % reads           118k IOPS     460.9 MiB/s   p50   469 µs   p99   1.5 ms",
+            " 6/26  64 KiB, 100 % reads         8.19k IOPS     512.0 MiB/s   p50  6.75 ms   p99  21.6 ms",
+        ]
+    )
+
+
+def test_a_point_that_measured_nothing_says_so() -> None:
+    out = console()
+    nothing = synthetic.worker_outcome({"read": synthetic.kind({}, 4096)}, state="failed", error="connection refused")
+    point = synthetic.envelope().points[0].model_copy(update={"outcome": synthetic.outcome(nothing)})
+    with LiveView(out, Clock()) as view:
+        view.point_started(0, 1, point.name, 1.0)
+        view.point_finished(point.summary())
+    assert text(out) == "1/1  4 KiB, 100 % reads: nothing was measured (failed)\n"
+
+
+def test_the_time_left_is_that_of_the_whole_plan() -> None:
+    clock = Clock()
+    view = LiveView(console(), clock)
+    view.point_started(0, 4, "first", 10.0)
+    assert view.seconds_left() == 40.0
+    clock.now += 20
+    assert view.seconds_left() == 0 + 3 * 20
+    view.point_finished(synthetic.envelope().points[0].summary())
+    assert view.seconds_left() == 0.0
+    view.point_started(1, 4, "second", 10.0)
+    assert view.seconds_left() == 10 + 2 * 15
+
+
+def test_rates_are_per_second_whatever_the_interval() -> None:
+    out, clock = console(), Clock()
+    with LiveView(out, clock) as view:
+        view.point_started(0, 1, "quick", 1.0, interval_ns=SECOND_NS // 10)
+        view.update(running(SECOND_NS // 2, 5_900))
+    assert "59k IOPS" in text(out)
+
+
+def test_a_terminal_shows_progress_and_figures() -> None:
+    out, clock = console(terminal=True), Clock()
+    with LiveView(out, clock) as view:
+        view.point_started(2, 26, "4 KiB, 50 % reads", 3.0)
+        view.update(running(SECOND_NS, 59_000))
+        clock.now += 1
+    shown = text(out)
+    assert "point 3 of 26" in shown
+    assert "4 KiB, 50 % reads  running, 1.0 s" in shown
+    assert "59k IOPS" in shown
+
+
+def test_the_table_has_every_point_and_what_limited_it() -> None:
+    out = console(width=130)
+    envelope = synthetic.envelope()
+    out.print(result_table(envelope.model_copy(update={"points": envelope.points[4:6]})))
+    assert [line.rstrip() for line in text(out).splitlines()] == snapshot(
+        [
+            "point                 IOPS  MiB/s     mean      p50      p99    p99.9   in flight  limited by",
+            "4 KiB, 0 % reads     64.9k  253.5   986 µs   852 µs  2.73 ms  2.73 ms  64.0 of 64  depth",
+            "",
+            "64 KiB, 100 % reads  8.19k  512.0  7.81 ms  6.75 ms  21.6 ms  21.6 ms  64.0 of 64  volume's MiB/s",
+        ]
+    )
+
+
+def test_an_empty_result_has_an_empty_table() -> None:
+    out = console()
+    out.print(result_table(synthetic.result([])))
+    assert text(out).split() == [
+        "point",
+        "IOPS",
+        "MiB/s",
+        "mean",
+        "p50",
+        "p99",
+        "p99.9",
+        "in",
+        "flight",
+        "limited",
+        "by",
+    ]

@@ -1,0 +1,226 @@
+"""The report: figures from the axes of a result, a page that opens by itself anywhere, CSV and images."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from pathlib import Path
+
+import pytest
+
+from data import synthetic
+from data.browser import visit
+from iocurve import report
+from iocurve.errors import ResultError
+from iocurve.report import words
+from iocurve.report.figures import figures
+from iocurve.result import Result, TargetFacts
+
+NO_LIMIT = TargetFacts(kind="nfs", address="nfs://server/vol")
+
+
+def interrupted() -> Result:
+    whole = synthetic.envelope()
+    return whole.model_copy(update={"points": whole.points[:3]}).ended("interrupted", "Ctrl-C after point 3 of 26")
+
+
+# ---- figures
+
+
+def test_an_envelope_has_its_four_figures() -> None:
+    assert [figure.title for figure in figures(synthetic.envelope())] == [
+        "4 KiB random: IOPS by mix",
+        "64 KiB sequential: MiB/s by mix",
+        "4 KiB random read: latency against IOPS",
+        "4 KiB random read: nconnect 1 and nconnect 8 side by side",
+    ]
+
+
+def test_the_tables_have_the_exact_figures() -> None:
+    mix, throughput, depth, sides = (figure.table for figure in figures(synthetic.envelope()))
+    assert mix.rows[1][:5] == ("75:25", "104,725", "78,544", "26,181", "409.1")
+    assert mix.rows[0][3] == "–"
+    assert (throughput.rows[0][0], throughput.rows[0][4], throughput.rows[0][-1]) == (
+        "100:0",
+        "512.0",
+        "volume's MiB/s",
+    )
+    assert len(depth.rows) == 16
+    assert depth.rows[2][:3] == ("nconnect 1", "4", "66,943")
+    assert sides.rows[7][:4] == ("128", "70,000", "131,072", "1.87 ×")
+
+
+def test_each_chart_draws_every_point() -> None:
+    mix, throughput, curve, sides = (figure.charts[0] for figure in figures(synthetic.envelope()))
+    assert [len(_rows(chart)) for chart in (mix, throughput, curve, sides)] == [8, 8, 32, 16]
+    assert {row["kind"] for row in _rows(mix)} == {"read", "write"}
+    assert _color_domain(mix) == ["read", "write"]
+    assert _color_domain(curve) == ["nconnect 1", "nconnect 8"]
+
+
+def test_a_limit_is_drawn_where_it_is_near_and_told_where_it_is_far() -> None:
+    near = figures(synthetic.envelope())[0]
+    assert "limit 512 MiB/s = 131,072 IOPS" in str(near.charts[0])
+    assert "Dashed: the volume's limit 512 MiB/s = 131,072 IOPS (ultra, 4 TiB)." in near.caption
+    far = figures(synthetic.envelope().model_copy(update={"target": NO_LIMIT.model_copy(update={"iops": 10**6})}))[0]
+    assert "limit 1,000,000 IOPS" not in str(far.charts[0])
+    assert "The volume's limit 1,000,000 IOPS is far above." in far.caption
+    none = figures(synthetic.envelope().model_copy(update={"target": NO_LIMIT}))[0]
+    assert "limit" not in none.caption
+
+
+def test_one_series_has_nothing_beside_it() -> None:
+    whole = synthetic.envelope()
+    single = whole.model_copy(update={"points": tuple(p for p in whole.points if p.axes["nconnect"] == 8)})
+    assert len(figures(single)) == 3
+
+
+def test_jobs_have_a_row_each_and_their_course() -> None:
+    (figure,) = figures(synthetic.fio_run())
+    assert [row[:4] for row in figure.table.rows] == [
+        ("reader", "read", "78,000", "304.7"),
+        ("writer", "write", "3,200", "12.5"),
+    ]
+    assert len(figure.charts) == 2
+
+
+def test_a_latency_under_a_rate_is_from_the_due_moment() -> None:
+    (figure,) = figures(synthetic.fio_run())
+    assert figure.table.rows[1][5] == "260.1"
+
+
+# ---- words
+
+
+def test_the_headlines_are_what_a_reader_came_for() -> None:
+    told = [(headline.value, headline.unit, headline.what) for headline in words.headlines(synthetic.envelope())]
+    assert told == [
+        ("118k", "IOPS", "4 KiB random reads"),
+        ("64.9k", "IOPS", "4 KiB random writes"),
+        ("512", "MiB/s", "64 KiB sequential reads"),
+        ("306", "MiB/s", "64 KiB sequential writes"),
+        ("33", "µs", "p50 of a 4 KiB random read at depth 1"),
+    ]
+
+
+def test_the_findings_name_limit_knee_and_gain() -> None:
+    found = words.findings(synthetic.envelope())
+    assert "64 KiB sequential, mix 100:0: at the volume's limit of 512 MiB/s (ultra, 4 TiB)." in found
+    assert "4 KiB random read: nconnect 8 reaches 131k IOPS, 1.87 times the 70k of nconnect 1." in found
+    assert any(line.startswith("4 KiB random read, nconnect 1: IOPS grow up to depth 4 (66.9k);") for line in found)
+
+
+def test_doubts_are_spoken_out() -> None:
+    short = synthetic.worker_outcome(
+        {"read": synthetic.kind({1000: 10}, 4096, errors=3)}, state="failed", error="the server has gone"
+    )
+    whole = synthetic.envelope()
+    point = whole.points[0].model_copy(update={"outcome": synthetic.outcome(short)})
+    told = "\n".join(words.doubts(whole.model_copy(update={"points": (point,)})))
+    assert "READ payload from 32 KiB up was discarded" in told
+    assert "4 KiB, 100 % reads: failed; the server has gone." in told
+    assert "3 operations failed" in told
+    assert "0.0 operations were in flight on average, 64 were asked for." in told
+
+
+def test_conditions_are_enough_to_run_it_again() -> None:
+    facts = words.conditions(synthetic.envelope())
+    assert facts["Target"]["Level and quota"] == "ultra, 4 TiB"
+    assert facts["Machine"]["TCP congestion control"] == "cubic"
+    assert facts["Load"]["Seeds"] == "1"
+    assert facts["Load"]["NFS mount"] == "NFSv3, nconnect 8, unstable writes; NFSv3, nconnect 1, unstable writes"
+    assert facts["Run"]["Ceiling of the loop"] == "20M operations/s per worker (null engine)"
+
+
+# ---- the page
+
+
+@pytest.mark.parametrize(
+    ("result", "charts"),
+    [
+        pytest.param(synthetic.envelope(), 4, id="envelope"),
+        pytest.param(synthetic.fio_run(), 2, id="fio"),
+        pytest.param(interrupted(), 1, id="interrupted"),
+        pytest.param(synthetic.result([]), 0, id="empty"),
+    ],
+)
+def test_the_page_opens_by_itself(result: Result, charts: int, tmp_path: Path) -> None:
+    report.write(result, tmp_path)
+    seen = visit(tmp_path / "report.html", tmp_path)
+    assert seen.console == []
+    assert seen.requests == []
+    assert len(re.findall(r'<svg[^>]*class="marks"', seen.dom)) == charts
+    assert result.name in seen.dom
+
+
+def test_the_visit_sees_errors_and_requests(tmp_path: Path) -> None:
+    """Without this, the test above could pass because nothing is ever seen."""
+    page = tmp_path / "page.html"
+    page.write_text('<script>missing.name</script><img src="https://example.invalid/image.png">')
+    seen = visit(page, tmp_path)
+    assert len(seen.console) == 1
+    assert "missing is not defined" in seen.console[0]
+    assert seen.requests == ["https://example.invalid/image.png"]
+
+
+def test_an_incomplete_run_says_so_first() -> None:
+    page = report.html(interrupted())
+    assert "Incomplete: this run was interrupted." in page
+    assert "Ctrl-C after point 3 of 26" in page
+    assert page.index('role="alert"') < page.index('class="headlines"')
+    assert "Incomplete" not in report.html(synthetic.envelope())
+
+
+def test_the_chart_library_is_there_once() -> None:
+    page = report.html(synthetic.envelope())
+    assert page.count("window.vegaEmbed") == 1
+    assert page.count('class="specification"') == 4
+    assert len(page) < 1_500_000
+
+
+def test_names_from_outside_stay_text(tmp_path: Path) -> None:
+    hostile = '</script><script>alert("x")</script><b>'
+    whole = synthetic.fio_run()
+    point = whole.points[0].model_copy(update={"name": hostile, "family": hostile})
+    report.write(whole.model_copy(update={"name": hostile, "points": (point,)}), tmp_path)
+    seen = visit(tmp_path / "report.html", tmp_path)
+    assert (seen.console, seen.requests) == ([], [])
+    assert "<b>" not in re.sub(r"(?s)<ul class=.headlines.>.*?</ul>", "", seen.dom)
+    assert len(re.findall(r'<svg[^>]*class="marks"', seen.dom)) == 2
+
+
+# ---- files
+
+
+def test_points_are_a_csv(tmp_path: Path) -> None:
+    assert report.write(synthetic.envelope(), tmp_path) == [tmp_path / "report.html", tmp_path / "points.csv"]
+    rows = list(csv.DictReader(io.StringIO((tmp_path / "points.csv").read_text())))
+    assert len(rows) == 26
+    assert (rows[0]["name"], rows[0]["read_percent"], rows[0]["iops"]) == ("4 KiB, 100 % reads", "100", "118000.0")
+
+
+def test_a_directory_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ResultError, match=r"nowhere/report\.html cannot be written: No such file or directory"):
+        report.write(synthetic.fio_run(), tmp_path / "nowhere")
+
+
+def test_charts_are_images(tmp_path: Path) -> None:
+    written = report.write_images(synthetic.envelope(), tmp_path)
+    assert [path.suffix for path in written] == [".png", ".svg"] * 4
+    assert all(path.read_bytes().startswith(b"\x89PNG") for path in written[::2])
+    assert all("<svg" in path.read_text()[:200] for path in written[1::2])
+    assert written[0].name == "4-kib-random-iops-by-mix.png"
+
+
+def _rows(chart: dict[str, object]) -> list[dict[str, object]]:
+    """The largest data set of a chart: what it draws, beside labels and lines of limits."""
+    datasets = chart.get("datasets", {})
+    assert isinstance(datasets, dict)
+    return max(datasets.values(), key=len)
+
+
+def _color_domain(chart: dict[str, object]) -> object:
+    layers = chart["layer"]
+    assert isinstance(layers, list)
+    return next(layer["encoding"]["color"]["scale"]["domain"] for layer in layers if "color" in layer["encoding"])
