@@ -37,6 +37,18 @@ impl LocalFiles {
         self.files.iter().map(AsRawFd::as_raw_fd).collect()
     }
 
+    /// Whether the kernel can start I/O on every file without blocking the thread that asks (`FMODE_NOWAIT`).
+    /// Network and memory file systems mostly cannot.
+    pub fn start_without_blocking(&self) -> bool {
+        let memory = Buffers::new(1, 4096);
+        let piece = libc::iovec { iov_base: memory.slot(0).cast(), iov_len: memory.stride() };
+        self.files.iter().all(|file| {
+            // SAFETY: one piece of memory that may be written to.
+            let read = unsafe { libc::preadv2(file.as_raw_fd(), &raw const piece, 1, 0, libc::RWF_NOWAIT) };
+            read >= 0 || io::Error::last_os_error().raw_os_error() != Some(libc::EOPNOTSUPP)
+        })
+    }
+
     /// The descriptor and the memory that a request is about.
     ///
     /// An engine hands both to the kernel, so a request that does not fit is an error here and never a stray access.
@@ -332,6 +344,24 @@ mod tests {
             error_of(LocalFiles::open(&open(true), &[plan("/proc/self/stat", 0, 0)], false)),
             "open /proc/self/stat: its file system does not support direct I/O (O_DIRECT); switch direct I/O off or use another file system"
         );
+    }
+
+    #[test]
+    fn files_that_block_are_told_apart() {
+        // procfs has never been able to start a read without blocking.
+        let procfs = LocalFiles { files: vec![File::open("/proc/self/mounts").unwrap()] };
+        assert!(!procfs.start_without_blocking());
+        let scratch = Scratch::with_file("blocking", 4096);
+        let files = LocalFiles::open(&open(false), &[scratch.plan(4096)], false).unwrap();
+        // SAFETY: all zeros is a valid `statfs`, and the call writes one.
+        let kind = unsafe {
+            let mut status: libc::statfs = std::mem::zeroed();
+            assert_eq!(libc::fstatfs(files.descriptors()[0], &raw mut status), 0);
+            status.f_type
+        };
+        if [libc::EXT4_SUPER_MAGIC, libc::XFS_SUPER_MAGIC].contains(&kind) {
+            assert!(files.start_without_blocking());
+        }
     }
 
     #[test]

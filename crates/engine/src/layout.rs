@@ -18,7 +18,7 @@ pub fn total_bytes(files: &[&FilePlan]) -> u64 {
     targets(files).iter().filter(|target| written(target)).map(missing).sum()
 }
 
-/// Does what each file's [`Layout`] says and returns which files it created.
+/// Does what each file's [`Layout`] says and returns which files it created, as the plans name them.
 ///
 /// A file that several plans name is laid out once, up to the end of their furthest region. What is written is
 /// pseudo-random, from `seed`, and on stable storage at the end, so that the run does not measure the layout's
@@ -40,10 +40,13 @@ pub fn lay_out(
     }
 }
 
-/// One file, whoever names it.
-#[derive(Debug, PartialEq)]
+/// One file, however often it is named.
+#[derive(Debug)]
 struct Target {
+    /// As the first plan names it.
     path: PathBuf,
+    /// The same for every way to name the file.
+    identity: PathBuf,
     /// How long it must be.
     end: u64,
     layout: Layout,
@@ -52,21 +55,22 @@ struct Target {
 fn targets(files: &[&FilePlan]) -> Vec<Target> {
     let mut targets: Vec<Target> = Vec::new();
     for file in files {
-        let path = one_name(Path::new(&file.path));
+        let path = PathBuf::from(&file.path);
+        let identity = identity(&path);
         let end = file.offset_bytes.saturating_add(file.bytes);
-        match targets.iter_mut().find(|target| target.path == path) {
+        match targets.iter_mut().find(|target| target.identity == identity) {
             Some(target) => {
                 target.end = target.end.max(end);
                 target.layout = stronger(target.layout, file.layout);
             }
-            None => targets.push(Target { path, end, layout: file.layout }),
+            None => targets.push(Target { path, identity, end, layout: file.layout }),
         }
     }
     targets
 }
 
 /// The same path for the same file, whether it is there already or not.
-fn one_name(path: &Path) -> PathBuf {
+fn identity(path: &Path) -> PathBuf {
     if let Ok(canonical) = fs::canonicalize(path) {
         return canonical;
     }
@@ -182,7 +186,7 @@ impl Session<'_> {
         from: u64,
         explain: &dyn Fn(io::Error) -> EngineError,
     ) -> Result<(), EngineError> {
-        let seed = mix(self.seed ^ hash(&target.path));
+        let seed = mix(self.seed ^ hash(&target.identity));
         let mut block = vec![0_u64; (BLOCK_BYTES / 8) as usize];
         let mut at = from;
         while at < target.end {
@@ -351,7 +355,7 @@ mod tests {
         let scratch = Scratch::new("fill");
         let files = [plan(scratch.path(), 1000, 3_000_000, Layout::Fill)];
         assert_eq!(total(&files), 3_001_000);
-        assert_eq!(run(&files), Ok(vec![one_name(Path::new(scratch.path()))]));
+        assert_eq!(run(&files), Ok(vec![PathBuf::from(scratch.path())]));
         assert_eq!(total(&files), 0);
         let content = fs::read(scratch.path()).unwrap();
         assert_eq!(content.len(), 3_001_000);
@@ -394,7 +398,7 @@ mod tests {
     #[test]
     fn existing_must_be_there_and_long_enough() {
         let scratch = Scratch::with_file("existing", 5000);
-        let path = one_name(Path::new(scratch.path())).display().to_string();
+        let path = scratch.path();
         assert_eq!(
             run(&[plan(scratch.path(), 4097, 4096, Layout::Existing)]),
             Err(format!("{path} has 5000 bytes, but 8193 are to be used; use a smaller size or offset"))

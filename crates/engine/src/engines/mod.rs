@@ -15,6 +15,7 @@ use iocurve_meter::Nanos;
 
 use self::nfs::NfsEngine;
 use crate::error::EngineError;
+use crate::files::check_direct_blocks;
 use crate::outcome::{IntervalOutcome, KindOutcome, State};
 use crate::plan::{EnginePlan, OperationKind, Worker};
 use crate::recorder::Tally;
@@ -39,6 +40,9 @@ pub(crate) fn open_and_run(
 ) -> Result<Option<Ran>, EngineError> {
     let Worker { files, depth, .. } = worker;
     let (writes, memory, clock) = (writes(worker), Arc::clone(buffers), shared.clock.clone());
+    if let EnginePlan::Sync { open } | EnginePlan::Aio { open } | EnginePlan::Uring { open } = &worker.engine {
+        check_direct_blocks(open, files, &worker.operations)?;
+    }
     let mut run = Runner { worker, buffers, shared, wait_for_start, publish };
     match &worker.engine {
         EnginePlan::Null {} => run.drive(NullEngine::default()),

@@ -41,6 +41,11 @@ impl Scratch {
         &self.path
     }
 
+    /// A plan for the first so many bytes of the file.
+    pub fn plan(&self, bytes: usize) -> FilePlan {
+        plan(&self.path, bytes)
+    }
+
     /// Path of another file in the directory.
     pub fn other(&self, name: &str) -> String {
         self.directory.join(name).to_str().unwrap().to_owned()
@@ -97,7 +102,7 @@ struct Bench<E> {
 impl<E: Engine> Bench<E> {
     fn new(opener: Opener<E>, direct: bool, writes: bool, blocks: usize, depth: u32) -> Self {
         let scratch = Scratch::with_file("engine", blocks * BLOCK);
-        let plans = [plan(scratch.path(), blocks * BLOCK)];
+        let plans = [scratch.plan(blocks * BLOCK)];
         Self::over(opener, direct, writes, &plans, depth, scratch)
     }
 

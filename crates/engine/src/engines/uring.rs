@@ -23,6 +23,8 @@ pub struct UringEngine {
     buffers: Arc<Buffers>,
     clock: Clock,
     registered: Registered,
+    /// Whether the kernel's own threads do the I/O, because the files' file system may block.
+    threaded: bool,
     /// In the submission queue, not handed over yet.
     queued: usize,
     /// Handed over and not completed.
@@ -50,16 +52,22 @@ impl UringEngine {
         clock: Clock,
     ) -> Result<Self, EngineError> {
         let files = LocalFiles::open(open, files, writes)?;
-        Ok(Self::over(files, buffers, new_ring(depth)?, clock))
+        Ok(Self::over(files, buffers, new_ring(depth)?, depth, clock))
     }
 
-    fn over(files: LocalFiles, buffers: Arc<Buffers>, ring: IoUring, clock: Clock) -> Self {
+    fn over(files: LocalFiles, buffers: Arc<Buffers>, ring: IoUring, depth: u32, clock: Clock) -> Self {
+        let threaded = !files.start_without_blocking();
+        if threaded {
+            // As many threads as operations, or fewer would be in flight than asked for (the default is 4 a processor).
+            // Where it is refused (before Linux 5.15), the default stays.
+            let _ = ring.submitter().register_iowq_max_workers(&mut [depth, 0]);
+        }
         let registered = Registered {
             // Registration is an optimisation: whatever refuses it (a limit, an old kernel), plain I/O works too.
             files: ring.submitter().register_files(&files.descriptors()).is_ok(),
             slots_per_buffer: register_buffers(&ring, &buffers),
         };
-        Self { ring, files, buffers, clock, registered, queued: 0, in_flight: 0, early: Vec::new() }
+        Self { ring, files, buffers, clock, registered, threaded, queued: 0, in_flight: 0, early: Vec::new() }
     }
 
     /// Enters the kernel once: hands over what is queued and waits until `min` completions are there.
@@ -184,11 +192,13 @@ impl Engine for UringEngine {
     }
 
     fn labels(&self) -> Vec<String> {
-        let missing = [
+        let labels = [
             ("uring_files_not_registered", !self.registered.files),
             ("uring_buffers_not_registered", self.registered.slots_per_buffer.is_none()),
+            // Their processor time is not the worker's, and each operation changes threads twice.
+            ("uring_kernel_threads", self.threaded),
         ];
-        missing.into_iter().filter(|(_, missing)| *missing).map(|(label, _)| label.to_owned()).collect()
+        labels.into_iter().filter(|(_, applies)| *applies).map(|(label, _)| label.to_owned()).collect()
     }
 }
 
@@ -287,7 +297,7 @@ fn poll_ring(ring: &IoUring, remaining: Duration) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engines::testing::check_engine;
+    use crate::engines::testing::{Scratch, check_engine, open};
 
     #[test]
     fn does_what_an_engine_must() {
@@ -308,7 +318,7 @@ mod tests {
             let files = LocalFiles::open(open, files, writes)?;
             // Four entries only: the queue overflows into the kernel at every batch.
             let ring = build_ring(SETUPS[SETUP], depth.min(4)).map_err(|source| setup_error(&source))?;
-            Ok(UringEngine::over(files, buffers, ring, clock))
+            Ok(UringEngine::over(files, buffers, ring, depth, clock))
         }
         let known = |setup| build_ring(setup, 1).is_ok();
         let openers = [opener::<0>, opener::<1>, opener::<2>, opener::<3>];
@@ -323,6 +333,7 @@ mod tests {
         check_engine(|open, files, writes, buffers, depth, clock| {
             let mut engine = UringEngine::open(open, files, writes, buffers, depth, clock)?;
             engine.registered = Registered { files: false, slots_per_buffer: None };
+            engine.threaded = false;
             assert_eq!(engine.describe(), "io_uring, nothing registered");
             assert_eq!(engine.labels(), ["uring_files_not_registered", "uring_buffers_not_registered"]);
             Ok(engine)
@@ -330,19 +341,16 @@ mod tests {
     }
 
     #[test]
-    fn says_what_is_registered() {
-        let scratch = crate::engines::testing::Scratch::with_file("registered", 4096);
-        let plan = FilePlan {
-            path: scratch.path().to_owned(),
-            offset_bytes: 0,
-            bytes: 4096,
-            layout: crate::plan::Layout::Existing,
-            keep: true,
-        };
-        let open = crate::engines::testing::open(false);
-        let engine = UringEngine::open(&open, &[plan], false, Buffers::new(4, 4096), 4, Clock::new()).unwrap();
+    fn says_what_is_registered_and_when_kernel_threads_do_the_work() {
+        let scratch = Scratch::with_file("registered", 4096);
+        let mut engine =
+            UringEngine::open(&open(false), &[scratch.plan(4096)], false, Buffers::new(4, 4096), 4, Clock::new())
+                .unwrap();
         assert_eq!(engine.describe(), "io_uring, registered buffers and files");
+        engine.threaded = false;
         assert_eq!(engine.labels(), Vec::<String>::new());
+        engine.threaded = true;
+        assert_eq!(engine.labels(), ["uring_kernel_threads"]);
     }
 
     #[test]
