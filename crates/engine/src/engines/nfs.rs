@@ -13,6 +13,8 @@ mod outgoing;
 mod session;
 mod socket;
 mod status;
+#[cfg(test)]
+mod tests;
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;

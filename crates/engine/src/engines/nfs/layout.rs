@@ -21,6 +21,8 @@ const DEPTH: u32 = 16;
 const BLOCK_BYTES: u32 = 1 << 20;
 /// How soon a stop is noticed.
 const STOP_CHECK_NS: Nanos = 100_000_000;
+/// How long writes in flight may take after a failure or a stop.
+const SETTLE_NS: Nanos = 2_000_000_000;
 /// A server that restarts again and again while files are written is given up.
 const ATTEMPTS_MAX: u32 = 3;
 
@@ -172,10 +174,11 @@ fn write(
     let (clock, memory) = (Clock::new(), Arc::clone(&buffers));
     let engine = NfsEngine::with_handles(session, &mount, files, memory, DEPTH, clock.clone(), Arc::default())?;
     let mut writer = Writer { engine, clock, buffers, gaps, seed, in_flight: [None; DEPTH as usize], written: 0 };
-    for request in requests(gaps, block) {
-        writer.write(request, progress, stop)?;
+    let result = writer.write_all(requests(gaps, block), progress, stop);
+    if result.is_err() {
+        writer.settle();
     }
-    writer.finish(progress, stop)
+    result
 }
 
 /// All writes, in order; their slots are still open.
@@ -201,6 +204,29 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
+    fn write_all(
+        &mut self,
+        requests: impl Iterator<Item = Request>,
+        progress: &dyn Fn(u64),
+        stop: &AtomicBool,
+    ) -> Result<bool, EngineError> {
+        for request in requests {
+            self.write(request, progress, stop)?;
+        }
+        self.finish(progress, stop)
+    }
+
+    /// Lets what is in flight come back, so that nothing is written after the files were put back.
+    fn settle(&mut self) {
+        let end = self.clock.now() + SETTLE_NS;
+        let mut done = Vec::new();
+        while !self.engine.flight.is_empty() && self.clock.now() < end {
+            if self.engine.reap(1, end, &mut done).is_err() {
+                return;
+            }
+        }
+    }
+
     fn write(&mut self, request: Request, progress: &dyn Fn(u64), stop: &AtomicBool) -> Result<(), EngineError> {
         let slot = loop {
             match self.in_flight.iter().position(Option::is_none) {
@@ -214,7 +240,7 @@ impl Writer<'_> {
         self.engine.submit(request)
     }
 
-    fn finish(mut self, progress: &dyn Fn(u64), stop: &AtomicBool) -> Result<bool, EngineError> {
+    fn finish(&mut self, progress: &dyn Fn(u64), stop: &AtomicBool) -> Result<bool, EngineError> {
         while self.in_flight.iter().any(Option::is_some) {
             self.reap(progress, stop)?;
         }

@@ -1,0 +1,686 @@
+mod server;
+
+use std::collections::BTreeSet;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::Mutex;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use iocurve_meter::SECOND;
+use iocurve_wire::nfs3::{READ3res, READ3resok, WRITE3res, WRITE3resok, ftype3, nfsproc3, nfsstat3, wcc_data};
+use iocurve_wire::rpc::{CallHeader, RECORD_MARK_BYTES, RecordMark};
+use iocurve_wire::xdr::{Decode, Reader, to_bytes};
+
+use self::server::{Act, EXPORT, Server, marked, reply};
+use super::incoming::Incoming;
+use super::outgoing::Outgoing;
+use super::socket::Socket;
+use super::*;
+use crate::plan::{Layout, OperationKind};
+
+const READ: OperationKind = OperationKind::Read;
+const WRITE: OperationKind = OperationKind::Write;
+
+/// Number of the engine's first connection, as the server counts them.
+const FIRST: usize = 1;
+
+/// An engine on file `f` with its buffers; `change` adapts the mount.
+struct Client {
+    engine: NfsEngine,
+    buffers: Arc<Buffers>,
+    clock: Clock,
+    stop: Arc<AtomicBool>,
+}
+
+impl Client {
+    fn new(server: &Server, depth: u32, bytes: usize, change: impl FnOnce(&mut NfsMount)) -> Self {
+        let mut mount = server.mount();
+        change(&mut mount);
+        let (buffers, clock) = (Buffers::new(depth as usize, bytes), Clock::new());
+        let stop = Arc::new(AtomicBool::new(false));
+        let memory = Arc::clone(&buffers);
+        let files = [file("f", 0, Layout::Existing)];
+        let engine = NfsEngine::connect(&mount, &files, memory, depth, clock.clone(), Arc::clone(&stop))
+            .expect("the server serves");
+        Self { engine, buffers, clock, stop }
+    }
+
+    fn submit(&mut self, slot: u32, kind: OperationKind, offset: u64, length: u32) {
+        self.engine.submit(Request { slot, kind, file: 0, offset, length }).unwrap();
+    }
+
+    /// Waits for so many completions, in the order of their slots.
+    fn reap(&mut self, count: usize) -> Result<Vec<(u32, i64)>, EngineError> {
+        let mut done = Vec::new();
+        let end = self.clock.now() + 30 * SECOND;
+        while done.len() < count {
+            assert!(self.clock.now() < end, "{} of {count} operations completed", done.len());
+            self.engine.reap(count - done.len(), self.clock.now() + SECOND / 10, &mut done)?;
+        }
+        let mut done: Vec<_> = done.into_iter().map(|completion| (completion.slot, completion.result)).collect();
+        done.sort_unstable();
+        Ok(done)
+    }
+
+    fn one(&mut self, kind: OperationKind, offset: u64, length: u32) -> i64 {
+        self.submit(0, kind, offset, length);
+        self.reap(1).unwrap()[0].1
+    }
+
+    fn buffer(&mut self, slot: u32, length: usize) -> &mut [u8] {
+        assert!(length <= self.buffers.stride());
+        // SAFETY: the slot is not in flight when a test looks at it.
+        unsafe { std::slice::from_raw_parts_mut(self.buffers.slot(slot), length) }
+    }
+}
+
+fn file(path: &str, bytes: u64, layout: Layout) -> FilePlan {
+    FilePlan { path: path.into(), offset_bytes: 0, bytes, layout, keep: true }
+}
+
+/// Bytes of which no two stretches are alike.
+fn pattern(length: usize) -> Vec<u8> {
+    (0..length as u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect()
+}
+
+/// A script that does each of these once, then answers.
+fn first(acts: Vec<Act>) -> impl FnMut(server::Seen) -> Act + Send {
+    let mut acts = acts.into_iter();
+    move |_| acts.next().unwrap_or(Act::Answer)
+}
+
+#[test]
+fn every_read_brings_its_own_bytes() {
+    let content = pattern(64 * 70_000);
+    for (nconnect, length) in [(1, 4096), (3, 4096), (1, 70_000), (3, 70_000), (1, 1), (2, 32 << 10)] {
+        let server = Server::answering().with_file("f", &content);
+        let mut client = Client::new(&server, 16, 70_000, |mount| mount.nconnect = nconnect);
+        for round in 0..4 {
+            let offset = |slot: u32| u64::from(slot * 4 + round) * u64::from(length);
+            for slot in 0..16 {
+                client.submit(slot, READ, offset(slot), length);
+            }
+            let expected: Vec<_> = (0..16).map(|slot| (slot, i64::from(length))).collect();
+            assert_eq!(client.reap(16).unwrap(), expected);
+            for slot in 0..16 {
+                let (start, length) = (offset(slot) as usize, length as usize);
+                assert_eq!(client.buffer(slot, length), &content[start..start + length], "{nconnect} {length}");
+            }
+        }
+        let connections: BTreeSet<usize> = server.seen().iter().map(|seen| seen.connection).collect();
+        assert_eq!(connections.len() as u32, nconnect);
+        assert!(client.engine.labels().is_empty());
+    }
+}
+
+#[test]
+fn payload_that_nobody_wants_is_dropped_and_the_result_says_so() {
+    let server = Server::answering().with_file("f", &pattern(1 << 20));
+    let mut client = Client::new(&server, 4, 100_000, |mount| mount.keep_payload = false);
+    for slot in 0..4 {
+        client.submit(slot, READ, 0, 4000);
+    }
+    assert_eq!(client.reap(4).unwrap(), [(0, 4000), (1, 4000), (2, 4000), (3, 4000)]);
+    assert!(client.engine.labels().is_empty());
+    for _ in 0..3 {
+        client.submit(0, READ, 3, 99_999);
+        client.submit(1, READ, 0, 1);
+        client.submit(2, READ, 0, 32 << 10);
+        assert_eq!(client.reap(3).unwrap(), [(0, 99_999), (1, 1), (2, 32 << 10)]);
+    }
+    assert_eq!(client.engine.labels(), ["payload_discarded"]);
+    assert_eq!(client.buffer(0, 100_000), vec![0; 100_000]);
+}
+
+#[test]
+fn writes_arrive_where_they_belong() {
+    for (nconnect, length) in [(1, 4096), (3, 4097), (2, 70_001)] {
+        let server = Server::answering().with_file("f", b"");
+        let mut client = Client::new(&server, 8, 70_001, |mount| mount.nconnect = nconnect);
+        let content = pattern(8 * length);
+        for slot in 0..8 {
+            let start = slot as usize * length;
+            client.buffer(slot, length).copy_from_slice(&content[start..start + length]);
+            client.submit(slot, WRITE, start as u64, length as u32);
+        }
+        let expected: Vec<_> = (0..8).map(|slot| (slot, length as i64)).collect();
+        assert_eq!(client.reap(8).unwrap(), expected);
+        assert!(server.content("f").unwrap() == content);
+    }
+}
+
+#[test]
+fn an_operation_larger_than_a_call_is_split() {
+    let content = pattern(30_000);
+    let server = Server::answering().with_file("f", &content).with_call_bytes_max(4096);
+    let mut client = Client::new(&server, 2, 10_000, |mount| mount.nconnect = 2);
+    client.submit(0, READ, 5, 10_000);
+    client.submit(1, READ, 20_000, 10_000);
+    assert_eq!(client.reap(2).unwrap(), [(0, 10_000), (1, 10_000)]);
+    assert_eq!(server.seen().len(), 6);
+    assert_eq!(client.buffer(0, 10_000), &content[5..10_005]);
+    client.buffer(1, 10_000).fill(1);
+    client.submit(1, WRITE, 100, 9000);
+    assert_eq!(client.reap(1).unwrap(), [(1, 9000)]);
+    assert_eq!(server.content("f").unwrap(), [&content[..100], &[1; 9000], &content[9100..]].concat());
+}
+
+#[test]
+fn the_end_of_the_file_makes_a_read_short() {
+    let server = Server::answering().with_file("f", &pattern(10_000)).with_call_bytes_max(4096);
+    let mut client = Client::new(&server, 1, 8192, |_| {});
+    assert_eq!(client.one(READ, 9000, 4096), 1000);
+    assert_eq!(client.one(READ, 5000, 8192), 5000);
+    assert_eq!(client.one(READ, 10_000, 4096), 0);
+    assert_eq!(client.one(READ, 10_000, 0), 0);
+}
+
+#[test]
+fn what_the_server_does_in_part_is_carried_on() {
+    let content = pattern(10_000);
+    let server = Server::new(|_| Act::AtMost(999)).with_file("f", &content);
+    let mut client = Client::new(&server, 2, 5000, |_| {});
+    assert_eq!(client.one(READ, 1, 5000), 5000);
+    assert_eq!(client.buffer(0, 5000), &content[1..5001]);
+    client.buffer(0, 5000).reverse();
+    let written = client.buffer(0, 5000).to_vec();
+    assert_eq!(client.one(WRITE, 2, 5000), 5000);
+    assert_eq!(server.content("f").unwrap()[2..5002], written);
+    let xids: BTreeSet<u32> = server.seen().iter().map(|seen| seen.xid).collect();
+    assert_eq!(xids.len(), 12, "each part is a call of its own");
+}
+
+#[test]
+fn a_server_that_takes_nothing_is_given_up() {
+    let server = Server::new(|_| Act::AtMost(0)).with_file("f", b"");
+    let mut client = Client::new(&server, 1, 4096, |_| {});
+    assert_eq!(client.one(WRITE, 0, 4096), -i64::from(libc::EIO));
+}
+
+#[test]
+fn replies_may_come_in_fragments() {
+    let content = pattern(100_000);
+    for bytes in [1, 7, 128, 4096] {
+        let server = Server::new(move |_| Act::Fragments(bytes)).with_file("f", &content);
+        let mut client = Client::new(&server, 3, 50_000, |_| {});
+        client.submit(0, READ, 9, 50_000);
+        client.submit(1, READ, 50_000, 4096);
+        client.submit(2, READ, 3, 3);
+        assert_eq!(client.reap(3).unwrap(), [(0, 50_000), (1, 4096), (2, 3)]);
+        assert_eq!(client.buffer(0, 50_000), &content[9..50_009]);
+        assert_eq!(client.buffer(1, 4096), &content[50_000..54_096]);
+        assert_eq!(client.one(WRITE, 0, 4096), 4096);
+        assert_eq!(client.engine.reconnects(), 0);
+    }
+}
+
+/// Replies to a large READ, a small READ and a WRITE, in two segments that meet at `split`.
+fn receive_in_two(wire: &mut Wire, split: usize) {
+    let length = |slot: u32| [40_000, 101, 5][slot as usize];
+    for slot in 0..3 {
+        let kind = if slot == 2 { WRITE } else { READ };
+        let request = Request { slot, kind, file: 0, offset: 0, length: length(slot) };
+        wire.flight.open_operation(slot, 1);
+        let call = wire.flight.open_call(&request, 0, length(slot));
+        wire.flight.assign(call, 0);
+        wire.flight.write(call, &mut wire.outgoing);
+    }
+    wire.outgoing.send(&wire.socket, wire.flight.buffers()).unwrap();
+    let content = pattern(40_000);
+    let replies: Vec<u8> = (0..3).flat_map(|slot| wire.reply_to_next_call(&content[..length(slot) as usize])).collect();
+    let (first, second) = replies.split_at(split.min(replies.len()));
+    let mut done = Vec::new();
+    for segment in [first, second] {
+        wire.peer.write_all(segment).unwrap();
+        if !segment.is_empty() {
+            assert!(wire.socket.wait(false, SECOND).unwrap());
+            wire.incoming.receive(&wire.socket, DONTWAIT, 0, &mut wire.flight, &mut done).unwrap();
+        }
+    }
+    while done.len() < 3 {
+        assert!(wire.socket.wait(false, SECOND).unwrap(), "split at {split}: {done:?}");
+        wire.incoming.receive(&wire.socket, DONTWAIT, 0, &mut wire.flight, &mut done).unwrap();
+    }
+    let expected = [0, 1, 2].map(|slot| Completion { slot, result: i64::from(length(slot)) });
+    assert_eq!(done, expected, "split at {split}");
+    for slot in 0..2 {
+        let length = length(slot) as usize;
+        // SAFETY: the slot is not in flight any more.
+        let buffer = unsafe { std::slice::from_raw_parts_mut(wire.flight.buffers().slot(slot), length) };
+        assert!(!wire.flight.keep_payload() || buffer == &content[..length], "split at {split}");
+        buffer.fill(0);
+    }
+}
+
+/// A socket of the engine's and the server's end of it, with nothing in between.
+struct Wire {
+    socket: Socket,
+    peer: TcpStream,
+    flight: Flight,
+    outgoing: Outgoing,
+    incoming: Incoming,
+}
+
+impl Wire {
+    fn new(keep_payload: bool) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let socket = Socket::start(&listener.local_addr().unwrap()).unwrap();
+        assert!(socket.wait(true, SECOND).unwrap());
+        socket.connected().unwrap();
+        let (peer, _) = listener.accept().unwrap();
+        peer.set_nodelay(true).unwrap();
+        let file = file_calls(&[0; 8], &nfs_fh3::new(b"f").unwrap(), Durability::FileSync);
+        let limits = CallLimits { read: 1 << 20, write: 1 << 20 };
+        let flight = Flight::new(vec![file], Buffers::new(3, 40_000), 3, 1, limits, keep_payload, SECOND);
+        Self { socket, peer, flight, outgoing: Outgoing::default(), incoming: Incoming::new(40_000) }
+    }
+
+    fn reply_to_next_call(&mut self, content: &[u8]) -> Vec<u8> {
+        let mut mark = [0; RECORD_MARK_BYTES];
+        self.peer.read_exact(&mut mark).unwrap();
+        let mut call = vec![0; RecordMark::from_bytes(mark).length as usize];
+        self.peer.read_exact(&mut call).unwrap();
+        let mut reader = Reader::new(&call);
+        let header = CallHeader::decode(&mut reader).unwrap();
+        let attributes = Some(server::attributes(ftype3::NF3REG, 40_000));
+        let count = content.len() as u32;
+        let results = if header.proc == nfsproc3::NFSPROC3_READ as u32 {
+            let read: READ3res<'_> = Ok(READ3resok { file_attributes: attributes, count, eof: false, data: content });
+            to_bytes(&read)
+        } else {
+            let file_wcc = wcc_data { before: None, after: attributes };
+            let write: WRITE3res = Ok(WRITE3resok { file_wcc, count, committed: stable_how::FILE_SYNC, verf: [0; 8] });
+            to_bytes(&write)
+        };
+        marked(&reply(header.xid, &results))
+    }
+}
+
+#[test]
+fn replies_may_be_split_anywhere() {
+    for keep_payload in [true, false] {
+        let mut wire = Wire::new(keep_payload);
+        // Every place but the middle of the large payload, of which one in a thousand has to do.
+        let splits = (0..200).chain((200..39_900).step_by(997)).chain(39_900..40_650);
+        for split in splits {
+            receive_in_two(&mut wire, split);
+        }
+        assert_eq!(wire.flight.payload_discarded, !keep_payload);
+    }
+}
+
+#[test]
+fn statuses_become_the_errno_of_a_kernel_client() {
+    let cases = [
+        (nfsstat3::NFS3ERR_NOSPC, libc::ENOSPC),
+        (nfsstat3::NFS3ERR_DQUOT, libc::EDQUOT),
+        (nfsstat3::NFS3ERR_ACCES, libc::EACCES),
+        (nfsstat3::NFS3ERR_IO, libc::EIO),
+        (nfsstat3::NFS3ERR_STALE, libc::ESTALE),
+        (nfsstat3::NFS3ERR_ROFS, libc::EROFS),
+        (nfsstat3::NFS3ERR_SERVERFAULT, libc::EIO),
+    ];
+    for (status, errno) in cases {
+        let server = Server::new(move |_| Act::Fail(status)).with_file("f", b"");
+        let mut client = Client::new(&server, 1, 4096, |_| {});
+        assert_eq!(client.one(WRITE, 0, 4096), -i64::from(errno), "{}", status.name());
+        assert_eq!(client.one(READ, 0, 4096), -i64::from(errno), "{}", status.name());
+    }
+}
+
+#[test]
+fn a_server_that_is_not_ready_is_asked_again_later() {
+    let script = first(vec![Act::Fail(nfsstat3::NFS3ERR_JUKEBOX), Act::Fail(nfsstat3::NFS3ERR_JUKEBOX)]);
+    let server = Server::new(script).with_file("f", &pattern(4096));
+    let mut client = Client::new(&server, 1, 4096, |_| {});
+    let before = client.clock.now();
+    assert_eq!(client.one(READ, 0, 4096), 4096);
+    assert!(client.clock.now() - before >= 2 * JUKEBOX_DELAY_NS);
+    let xids: BTreeSet<u32> = server.seen().iter().map(|seen| seen.xid).collect();
+    assert_eq!(xids.len(), 3);
+}
+
+#[test]
+fn a_server_that_is_never_ready_fails_the_operation() {
+    let server = Server::new(|_| Act::Fail(nfsstat3::NFS3ERR_JUKEBOX)).with_file("f", b"");
+    let mut client = Client::new(&server, 1, 4096, |mount| mount.timeout_ns = SECOND / 5);
+    assert_eq!(client.one(READ, 0, 4096), -i64::from(libc::ETIMEDOUT));
+}
+
+#[test]
+fn a_connection_that_breaks_is_made_anew_and_its_calls_are_sent_again() {
+    for nconnect in [1, 2] {
+        let mut closed = false;
+        let mut held = 0;
+        // The first connection takes four calls in silence and is closed at the fifth.
+        let script = move |seen: server::Seen| {
+            if closed || seen.connection != FIRST {
+                return Act::Answer;
+            }
+            held += 1;
+            closed = held == 5;
+            if closed { Act::Close } else { Act::Silence }
+        };
+        let content = pattern(16 * 4096);
+        let server = Server::new(script).with_file("f", &content);
+        let mut client = Client::new(&server, 16, 4096, |mount| mount.nconnect = nconnect);
+        for slot in 0..16 {
+            client.submit(slot, READ, u64::from(slot) * 4096, 4096);
+        }
+        let expected: Vec<_> = (0..16).map(|slot| (slot, 4096)).collect();
+        assert_eq!(client.reap(16).unwrap(), expected);
+        assert_eq!(client.engine.reconnects(), 1);
+        for slot in 0..16 {
+            let start = slot as usize * 4096;
+            assert_eq!(client.buffer(slot, 4096), &content[start..start + 4096]);
+        }
+        let seen = server.seen();
+        let lost = seen.iter().filter(|seen| seen.connection == FIRST).map(|seen| seen.xid);
+        let again: BTreeSet<u32> =
+            seen.iter().filter(|seen| seen.connection == FIRST + nconnect as usize).map(|seen| seen.xid).collect();
+        assert!(lost.into_iter().all(|xid| again.contains(&xid)), "calls keep their xid");
+    }
+}
+
+#[test]
+fn a_write_is_sent_again_whole() {
+    let server = Server::new(first(vec![Act::Close])).with_file("f", b"");
+    let mut client = Client::new(&server, 1, 300_000, |_| {});
+    let content = pattern(300_000);
+    client.buffer(0, 300_000).copy_from_slice(&content);
+    assert_eq!(client.one(WRITE, 0, 300_000), 300_000);
+    assert!(server.content("f").unwrap() == content);
+    assert_eq!(client.engine.reconnects(), 1);
+}
+
+#[test]
+fn senseless_replies_cost_the_connection_and_the_operation_goes_on() {
+    let too_long = vec![0xff; 64];
+    let unknown_xid = marked(&reply(0x1234, &[0; 4]));
+    let not_a_reply = marked(&[0; 40]);
+    let empty = marked(&[]);
+    for bytes in [too_long, unknown_xid, not_a_reply, empty] {
+        let server = Server::new(first(vec![Act::Raw(bytes)])).with_file("f", &pattern(4096));
+        let mut client = Client::new(&server, 1, 4096, |_| {});
+        assert_eq!(client.one(READ, 0, 4096), 4096);
+        assert_eq!(client.buffer(0, 4096), pattern(4096));
+        assert_eq!(client.engine.reconnects(), 1);
+    }
+}
+
+#[test]
+fn a_server_that_makes_no_sense_at_all_is_given_up() {
+    let server = Server::new(|_| Act::Raw(vec![0xff; 64])).with_file("f", b"");
+    let mut client = Client::new(&server, 1, 4096, |_| {});
+    client.submit(0, READ, 0, 4096);
+    let error = client.reap(1).unwrap_err().to_string();
+    let expected = format!(
+        "NFS server 127.0.0.1:{}: 5 replies made no sense (the last one: a record is longer than any reply); is it an NFSv3 \
+         server?",
+        server.port
+    );
+    assert_eq!(error, expected);
+}
+
+#[test]
+fn a_reply_that_brings_more_than_was_asked_for_is_senseless() {
+    // A sound reply of 8 bytes to the call, whatever it asked for.
+    let script = |seen: server::Seen| {
+        let results = [0, 0, 8, 1, 8, 0, 0].map(u32::to_be_bytes).concat();
+        Act::Raw(marked(&reply(seen.xid, &results)))
+    };
+    let server = Server::new(script).with_file("f", b"");
+    let mut client = Client::new(&server, 1, 4096, |_| {});
+    assert_eq!(client.one(READ, 0, 4096), 8);
+    client.submit(0, READ, 0, 4);
+    let error = client.reap(1).unwrap_err().to_string();
+    assert!(error.contains("it brings more than was asked for"), "{error}");
+}
+
+#[test]
+fn silence_is_given_up_after_the_timeout() {
+    let server = Server::new(|_| Act::Silence).with_file("f", b"");
+    let mut client = Client::new(&server, 1, 4096, |mount| mount.timeout_ns = SECOND / 4);
+    client.submit(0, READ, 0, 4096);
+    let error = client.reap(1).unwrap_err().to_string();
+    assert!(error.starts_with(&format!("NFS server 127.0.0.1:{} has not answered for 0.", server.port)), "{error}");
+    assert!(error.contains("the timeout is 0.2 s"), "{error}");
+}
+
+#[test]
+fn a_server_that_closes_every_connection_is_given_up_after_the_timeout() {
+    let server = Server::new(|_| Act::Close).with_file("f", b"");
+    let mut client = Client::new(&server, 4, 4096, |mount| (mount.timeout_ns, mount.nconnect) = (SECOND / 4, 2));
+    for slot in 0..4 {
+        client.submit(slot, READ, 0, 4096);
+    }
+    let error = client.reap(4).unwrap_err().to_string();
+    assert!(error.contains("(last trouble: "), "{error}");
+    // Pauses of 0, 10, 20, 40, 80, 160 ms: the server is not stormed.
+    assert!(client.engine.reconnects() <= 2 * 8, "{} reconnects", client.engine.reconnects());
+}
+
+#[test]
+fn reap_returns_at_its_deadline_and_takes_up_again() {
+    let (tell, told) = mpsc::channel::<()>();
+    let told = Mutex::new(told);
+    let script = move |_| {
+        told.lock().unwrap().recv().unwrap();
+        Act::Answer
+    };
+    let server = Server::new(script).with_file("f", &pattern(4096));
+    for nconnect in [1, 2] {
+        let mut client = Client::new(&server, 1, 4096, |mount| mount.nconnect = nconnect);
+        client.submit(0, READ, 0, 4096);
+        let mut done = Vec::new();
+        for wait_ns in [0, 1_000_000, 60_000_000] {
+            let deadline = client.clock.now() + wait_ns;
+            client.engine.reap(1, deadline, &mut done).unwrap();
+            assert!(client.clock.now() >= deadline);
+            client.engine.reap(0, deadline, &mut done).unwrap();
+            assert!(done.is_empty());
+        }
+        tell.send(()).unwrap();
+        assert_eq!(client.reap(1).unwrap(), [(0, 4096)]);
+    }
+}
+
+#[test]
+fn a_stop_ends_waiting() {
+    let server = Server::new(|_| Act::Silence).with_file("f", b"");
+    for nconnect in [1, 2] {
+        let mut client = Client::new(&server, 1, 4096, |mount| mount.nconnect = nconnect);
+        client.submit(0, READ, 0, 4096);
+        let stop = Arc::clone(&client.stop);
+        thread::spawn(move || {
+            thread::sleep(Duration::from_millis(20));
+            stop.store(true, Ordering::Relaxed);
+        });
+        let mut done = Vec::new();
+        // Without the stop this would wait for an hour, and the mount's timeout would end it with an error.
+        client.engine.reap(1, client.clock.now() + 3600 * SECOND, &mut done).unwrap();
+        assert!(done.is_empty());
+        client.engine.finish().unwrap();
+    }
+}
+
+#[test]
+fn what_was_written_unstable_is_committed_at_the_end() {
+    let server = Server::answering().with_file("f", b"");
+    let commits = || server.seen().iter().filter(|seen| seen.procedure == nfsproc3::NFSPROC3_COMMIT).count();
+    for (durability, expected) in [(Durability::None, 1), (Durability::DataSync, 1), (Durability::FileSync, 1)] {
+        let mut client = Client::new(&server, 2, 4096, |mount| mount.durability = durability);
+        client.submit(0, WRITE, 0, 4096);
+        client.submit(1, WRITE, 4096, 4096);
+        client.reap(2).unwrap();
+        client.engine.finish().unwrap();
+        assert_eq!(commits(), expected, "{durability:?}");
+        assert!(client.engine.labels().is_empty());
+    }
+}
+
+#[test]
+fn a_server_that_may_have_lost_writes_is_named() {
+    let server = Server::answering().with_file("f", b"");
+    let mut client = Client::new(&server, 1, 4096, |_| {});
+    client.one(WRITE, 0, 4096);
+    server.change_verifier();
+    client.engine.finish().unwrap();
+    assert_eq!(client.engine.labels(), ["write_verifier_changed"]);
+}
+
+#[test]
+fn a_commit_that_fails_is_an_error() {
+    let server = Server::new(|seen| match seen.procedure {
+        nfsproc3::NFSPROC3_COMMIT => Act::Fail(nfsstat3::NFS3ERR_NOSPC),
+        _ => Act::Answer,
+    });
+    let server = server.with_file("f", b"");
+    let mut client = Client::new(&server, 1, 4096, |_| {});
+    client.one(WRITE, 0, 4096);
+    let error = client.engine.finish().unwrap_err().to_string();
+    assert_eq!(error, "commit f: the server answered NFS3ERR_NOSPC; free space or use a smaller size");
+}
+
+#[test]
+fn requests_that_cannot_be_are_refused() {
+    let server = Server::answering().with_file("f", b"");
+    let mut client = Client::new(&server, 2, 4096, |_| {});
+    let request = Request { slot: 0, kind: READ, file: 0, offset: 0, length: 4096 };
+    let mut refused = |request| client.engine.submit(request).unwrap_err().to_string();
+    assert_eq!(refused(Request { slot: 2, ..request }), "slot 2 is beyond the depth of 2");
+    assert_eq!(refused(Request { file: 1, ..request }), "file 1 is not one of the 1 files");
+    assert_eq!(refused(Request { length: 4097, ..request }), "4097 bytes do not fit a buffer of 4096");
+}
+
+fn connect(mount: &NfsMount, path: &str) -> Result<NfsEngine, EngineError> {
+    let files = [file(path, 0, Layout::Existing)];
+    NfsEngine::connect(mount, &files, Buffers::new(1, 4096), 1, Clock::new(), Arc::new(AtomicBool::new(false)))
+}
+
+#[test]
+fn what_cannot_be_mounted_is_explained() {
+    let server = Server::answering().with_file("f", b"").with_file("d/f", b"");
+    let mount = server.mount();
+    let explained = |mount: &NfsMount, path: &str| connect(mount, path).unwrap_err().to_string();
+    assert_eq!(
+        explained(&NfsMount { export: "/nope".into(), ..mount.clone() }, "f"),
+        format!("mount /nope of 127.0.0.1: the server answered MNT3ERR_NOENT; it exports {EXPORT}")
+    );
+    assert_eq!(
+        explained(&mount, "g"),
+        "g does not exist on the export, and this job does not create it; check the path"
+    );
+    assert_eq!(explained(&mount, "e/f"), "e/f: the directory e does not exist; create it first");
+    assert_eq!(explained(&mount, "f/f"), "f/f: f is not a directory");
+    assert_eq!(explained(&mount, "d/../f"), "d/../f: .. is not taken in paths of an export; name the file directly");
+    assert_eq!(explained(&mount, "/"), "\"/\" names no file in the export");
+    assert_eq!(explained(&mount, "d"), format!("d on 127.0.0.1:{} is not a regular file", server.port));
+    assert_eq!(
+        explained(&NfsMount { version: 4, ..mount.clone() }, "f"),
+        "NFS version 4 is not spoken here; use version 3"
+    );
+    assert_eq!(explained(&NfsMount { nconnect: 17, ..mount.clone() }, "f"), "nconnect is 17; it must be 1 to 16");
+    let unused = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    assert_eq!(
+        explained(&NfsMount { port: Some(unused), ..mount.clone() }, "f"),
+        format!("NFS server 127.0.0.1:{unused} refused the connection: is the server running, and is this its port?")
+    );
+    assert!(connect(&mount, "/d//./f").is_ok());
+}
+
+#[test]
+fn a_server_that_says_nothing_when_mounting_is_given_up() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let mount =
+        NfsMount { port: Some(port), mount_port: Some(port), timeout_ns: SECOND / 5, ..Server::answering().mount() };
+    let error = connect(&mount, "f").unwrap_err().to_string();
+    assert_eq!(error, format!("server 127.0.0.1:{port} did not answer within 0.2 s"));
+}
+
+fn lay_out(server: &Server, files: &[FilePlan]) -> Result<Vec<bool>, EngineError> {
+    layout(&server.mount(), files, 1, &|_| {}, &AtomicBool::new(false))
+}
+
+#[test]
+fn layout_creates_fills_and_reserves_and_leaves_alone_what_is_there() {
+    let server = Server::answering().with_file("old", b"here before").with_file("long", &[1; 5000]);
+    let files = [
+        file("old", 3_000_000, Layout::Fill),
+        file("long", 4000, Layout::Fill),
+        file("new", 2_500_001, Layout::New),
+        file("reserved", 9_999_999, Layout::Reserve),
+        FilePlan { offset_bytes: 100, ..file("f", 100, Layout::Fill) },
+        file("long", 5000, Layout::Existing),
+    ];
+    let reports = Mutex::new(Vec::new());
+    let report = |bytes| reports.lock().unwrap().push(bytes);
+    let created = layout(&server.mount(), &files, 1, &report, &AtomicBool::new(false)).unwrap();
+    assert_eq!(created, [false, false, true, true, true, false]);
+    let old = server.content("old").unwrap();
+    assert_eq!((old.len(), &old[..11]), (3_000_000, &b"here before"[..]));
+    assert!(old[11..].chunks(1000).all(|bytes| bytes.iter().any(|byte| *byte != 0)));
+    assert_eq!(server.content("long").unwrap(), [1; 5000]);
+    assert_eq!(server.content("new").unwrap().len(), 2_500_001);
+    assert!(server.content("reserved").unwrap() == vec![0; 9_999_999]);
+    assert_eq!(server.content("f").unwrap().len(), 200);
+    let written = 3_000_000 - 11 + 2_500_001 + 200;
+    let reports = reports.into_inner().unwrap();
+    assert!(reports.is_sorted());
+    assert_eq!(reports.last(), Some(&written));
+    let commits = server.seen().iter().filter(|seen| seen.procedure == nfsproc3::NFSPROC3_COMMIT).count();
+    assert_eq!(commits, 3);
+
+    let path = |name: &str| name.to_owned();
+    remove(&server.mount(), &[path("new"), path("not there"), path("f")]).unwrap();
+    assert_eq!((server.content("new"), server.content("f")), (None, None));
+    assert!(server.content("reserved").is_some());
+}
+
+#[test]
+fn layout_overwrites_nothing_and_puts_everything_back_when_it_fails() {
+    let server = Server::answering().with_file("old", b"here before");
+    let before = [file("a", 10, Layout::Fill), file("old", 100, Layout::Reserve)];
+    let failing = [
+        (
+            file("old", 10, Layout::New),
+            "create old: the server answered NFS3ERR_EXIST; it is not overwritten: remove it or use another name",
+        ),
+        (
+            file("missing", 10, Layout::Existing),
+            "missing does not exist on the export, and this job does not create it; check the path",
+        ),
+        (file("old", 101, Layout::Existing), "old has 100 bytes, but 101 are to be used; use a smaller size or offset"),
+    ];
+    for (file, expected) in failing {
+        let files = [before.as_slice(), &[file]].concat();
+        assert_eq!(lay_out(&server, &files).unwrap_err().to_string(), expected);
+        assert_eq!(server.content("a"), None);
+        assert_eq!(server.content("old").unwrap(), b"here before");
+    }
+}
+
+#[test]
+fn layout_that_is_stopped_puts_everything_back() {
+    let server = Server::answering();
+    let stop = AtomicBool::new(false);
+    let stop_it = |_| stop.store(true, Ordering::Relaxed);
+    let error = layout(&server.mount(), &[file("f", 50 << 20, Layout::Fill)], 1, &stop_it, &stop).unwrap_err();
+    assert_eq!(error.to_string(), "stopped while files were laid out; what was written for it is removed again");
+    assert_eq!(server.content("f"), None);
+}
+
+#[test]
+fn layout_names_the_file_that_does_not_fit() {
+    let full = |seen: server::Seen| match seen.procedure {
+        nfsproc3::NFSPROC3_WRITE => Act::Fail(nfsstat3::NFS3ERR_NOSPC),
+        _ => Act::Answer,
+    };
+    let server = Server::new(full);
+    let error = lay_out(&server, &[file("f", 100, Layout::New)]).unwrap_err().to_string();
+    assert!(error.starts_with("layout write of 100 bytes at offset 0 of f: No space left on device"), "{error}");
+    assert_eq!(server.content("f"), None);
+}
