@@ -163,3 +163,13 @@ def test_an_empty_result_has_an_empty_table() -> None:
         "limited",
         "by",
     ]
+
+
+def test_a_narrow_table_keeps_the_columns_that_matter() -> None:
+    out = console(width=80)
+    envelope = synthetic.envelope()
+    out.print(result_table(envelope))
+    lines = [line.rstrip() for line in text(out).splitlines()]
+    assert lines[0] == "point                   IOPS  MiB/s      p50      p99  limited by"
+    assert lines[7] == "64 KiB, 100 % reads    8.19k  512.0  6.75 ms  21.6 ms  volume's MiB/s"
+    assert all("…" not in line and len(line) <= 80 for line in lines)

@@ -60,7 +60,7 @@ def test_a_rate_that_is_reached_is_the_limit() -> None:
 def test_a_busy_machine_and_a_busy_worker_are_told_apart() -> None:
     machine = limit_of(at(10, machine=MachineUse(busy_share=0.97, cpus=2)), FREE)
     assert machine is not None
-    assert machine.text == "all 2 processors of this machine 97% busy"
+    assert machine.text == "all 2 processors of this machine more than 95% busy"
     worker = limit_of(at(10, cpu=CpuTime(user_ns=960_000_000, system_ns=0, context_switches=0)), FREE)
     assert worker is not None
     assert worker.code == "generator"

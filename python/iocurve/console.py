@@ -7,12 +7,12 @@ IOPS with k and M, MiB/s, latencies in µs and ms.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, ConsoleOptions, ConsoleRenderable, Group, RenderableType, RenderResult
 from rich.live import Live as Display
 from rich.progress_bar import ProgressBar
 from rich.table import Table
@@ -153,33 +153,59 @@ class _Point:
     started: float
 
 
-def result_table(result: Result) -> Table:
-    """All points in one table, families apart."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("point", no_wrap=True)
-    for title in ("IOPS", "MiB/s", "mean", "p50", "p99", "p99.9", "in flight"):
-        table.add_column(title, justify="right", no_wrap=True)
-    table.add_column("limited by", no_wrap=True)
-    family = result.points[0].family if result.points else ""
-    for point, limit in zip(result.points, limits_of(result), strict=True):
-        if point.family != family:
-            table.add_section()
-            table.add_row()
-        family = point.family
-        cells = _cells(point.summary())
-        table.add_row(point.name, *cells, SHORT[limit.code] if limit else "")
-    return table
+def result_table(result: Result) -> ConsoleRenderable:
+    """All points in one table, families apart; where there is little room, only the columns that matter most."""
+    return _ResultTable(result)
 
 
-def _cells(summary: Summary) -> list[str]:
-    latency = summary.latency
-    return [
-        format_count(summary.iops),
-        f"{summary.mib_per_s:,.1f}",
-        format_latency(latency.mean_ns),
-        *(format_latency(latency.percentile(percent)) for percent in (50, 99, 99.9)),
-        f"{summary.concurrency_achieved:.1f} of {summary.depth_requested:g}",
-    ]
+class _ResultTable:
+    """Chooses its columns once it knows how wide it may be."""
+
+    def __init__(self, result: Result) -> None:
+        self._result = result
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        wide = self._table(COLUMNS)
+        fits = console.measure(wide, options=options.update(max_width=10_000)).maximum <= options.max_width
+        yield wide if fits else self._table([column for column in COLUMNS if column.essential])
+
+    def _table(self, columns: Sequence[_Column]) -> Table:
+        table = Table(box=None, pad_edge=False, header_style="bold")
+        table.add_column("point", no_wrap=True)
+        for column in columns:
+            table.add_column(column.title, justify="right", no_wrap=True)
+        table.add_column("limited by", no_wrap=True)
+        points = self._result.points
+        for index, (point, limit) in enumerate(zip(points, limits_of(self._result), strict=True)):
+            if index and point.family != points[index - 1].family:
+                table.add_row()
+            summary = point.summary()
+            table.add_row(point.name, *(column.cell(summary) for column in columns), SHORT[limit.code] if limit else "")
+        return table
+
+
+@dataclass(frozen=True)
+class _Column:
+    """One figure of a point."""
+
+    title: str
+    essential: bool
+    cell: Callable[[Summary], str]
+
+
+def _percentile(percent: float) -> Callable[[Summary], str]:
+    return lambda summary: format_latency(summary.latency.percentile(percent))
+
+
+COLUMNS = (
+    _Column("IOPS", True, lambda summary: format_count(summary.iops)),
+    _Column("MiB/s", True, lambda summary: f"{summary.mib_per_s:,.1f}"),
+    _Column("mean", False, lambda summary: format_latency(summary.latency.mean_ns)),
+    _Column("p50", True, _percentile(50)),
+    _Column("p99", True, _percentile(99)),
+    _Column("p99.9", False, _percentile(99.9)),
+    _Column("in flight", False, lambda summary: f"{summary.concurrency_achieved:.1f} of {summary.depth_requested:g}"),
+)
 
 
 def _live_line(kind: str, part: IntervalKind, interval_ns: int) -> str:

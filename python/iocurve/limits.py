@@ -132,13 +132,13 @@ def _machine_limit(point: Point) -> Note | None:
     if machine is None or machine.busy_share < BUSY:
         return None
     processors = f"all {machine.cpus} processors" if machine.cpus > 1 else "the processor"
-    return Note(code="machine", text=f"{processors} of this machine {machine.busy_share:.0%} busy")
+    return Note(code="machine", text=f"{processors} of this machine more than {BUSY:.0%} busy")
 
 
 def _generator_limit(summary: Summary) -> Note | None:
     if summary.cpu_share_max < BUSY:
         return None
-    return Note(code="generator", text=f"a worker's thread {summary.cpu_share_max:.0%} busy: the load, not the volume")
+    return Note(code="generator", text=f"a worker's thread more than {BUSY:.0%} busy: the load, not the target")
 
 
 def _depth_limit(summary: Summary) -> Note | None:
@@ -165,7 +165,8 @@ def _step(code: str, target: TargetFacts) -> str | None:
     steps = {
         "volume_throughput": f"For more throughput, raise {_throughput_lever(target)}.",
         "volume_iops": "For more IOPS, raise the volume's IOPS limit.",
-        "machine": "The machine is used up: for more, make the load on another machine or on more of them.",
+        "machine": "This machine is used up, by the load, by what it measures or by something else: keep it quiet, "
+        "or make the load elsewhere.",
         "generator": "The load's own thread is used up: for more, use more jobs, each a thread.",
         "depth": "Where the depth is the limit, a greater depth, more jobs or more connections may give more.",
         "saturated": "Where more depth only adds latency, more connections (nconnect) or clients may still give more.",

@@ -14,7 +14,7 @@ import altair as alt
 
 from iocurve.result import TargetFacts
 from iocurve.summary import SeriesInterval
-from iocurve.units import MIB, SECOND_NS
+from iocurve.units import MIB, SECOND_NS, format_count
 
 Chart = dict[str, Any]
 """A Vega-Lite specification."""
@@ -26,6 +26,7 @@ HEIGHT = 300
 FONT = (
     "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', 'Noto Sans', 'Liberation Sans', Arial, sans-serif"
 )
+LABEL_ROOM = 1.2
 FAR = 2.5
 """A limit more than this many times the highest figure is left out of a chart."""
 LATENCY_LABEL = (
@@ -95,7 +96,9 @@ def mix(bars: Sequence[MixBar], what: str, cap: Cap | None) -> Chart:
         .mark_bar(size=46)
         .encode(
             x=x,
-            y=alt.Y("rate:Q", title=what, stack="zero", scale=alt.Scale(domain=[0, _top(highest, cap)]), axis=_axis()),
+            y=alt.Y(
+                "rate:Q", title=what, stack="zero", scale=alt.Scale(domain=[0, _top(highest, cap)]), axis=_axis(what)
+            ),
             color=_kind_color(bar.kind for bar in bars),
             order=alt.Order("kind:N", sort="ascending"),
             tooltip=[
@@ -108,9 +111,11 @@ def mix(bars: Sequence[MixBar], what: str, cap: Cap | None) -> Chart:
         )
     )
     labels = (
-        alt.Chart(_data([{"mix": name, "total": total} for name, total in totals.items()]))
+        alt.Chart(
+            _data([{"mix": name, "total": total, "label": _number(total, what)} for name, total in totals.items()])
+        )
         .mark_text(dy=-10, color=INK, fontSize=12, fontWeight=600)
-        .encode(x=x, y="total:Q", text=alt.Text("total:Q", format=",.0f" if what == "MiB/s" else ",.3s"))
+        .encode(x=x, y="total:Q", text="label:N")
     )
     # A white rim keeps a figure legible where the limit's line runs through it.
     rims = labels.mark_text(dy=-10, stroke="white", strokeWidth=5, strokeJoin="round", fontSize=12, fontWeight=600)
@@ -316,11 +321,11 @@ def _legend() -> alt.Legend:
 
 
 def _latency_axis(values_us: Sequence[float]) -> alt.Y:
-    """A logarithmic axis with marks at 1, 2 and 5 of each power of ten; it reaches one mark past the values."""
+    """A logarithmic axis with marks at 1, 2 and 5 of each power of ten and room for labels at both ends."""
     positive = [value for value in values_us if value > 0] or [1.0]
-    marks = [step * 10.0**power for power in range(-3, 9) for step in (1, 2, 5)]
-    low = max(mark for mark in marks if mark <= max(min(positive), marks[0]))
-    high = min((mark for mark in marks if mark >= max(positive)), default=marks[-1])
+    marks = [step * 10.0**power for power in range(-3, 10) for step in (1, 2, 5)]
+    low = max((mark for mark in marks if mark <= min(positive) / LABEL_ROOM), default=marks[0])
+    high = min((mark for mark in marks if mark >= max(positive) * LABEL_ROOM), default=marks[-1])
     return alt.Y(
         "latency_us:Q",
         title="Latency (log scale)",
@@ -329,9 +334,15 @@ def _latency_axis(values_us: Sequence[float]) -> alt.Y:
     )
 
 
-def _axis(unit: str = "IOPS") -> alt.Axis:
+def _number(value: float, unit: str) -> str:
     """IOPS are shortened to k and M as everywhere; MiB/s are not."""
-    return alt.Axis(format=",~g") if unit == "MiB/s" else alt.Axis(labelExpr=COUNT_LABEL)
+    return f"{value:,.0f}" if unit == "MiB/s" else format_count(value)
+
+
+def _axis(unit: str = "IOPS") -> alt.Axis:
+    """With few enough marks that their numbers stay apart on narrow pages."""
+    label = "format(datum.value, ',')" if unit == "MiB/s" else COUNT_LABEL
+    return alt.Axis(labelExpr=label, tickCount=8)
 
 
 def _finished(chart: alt.Chart | alt.LayerChart | alt.FacetChart, height: int = HEIGHT) -> Chart:
@@ -352,7 +363,16 @@ def _finished(chart: alt.Chart | alt.LayerChart | alt.FacetChart, height: int = 
             titlePadding=10,
         )
         .configure_axisX(grid=False)
-        .configure_legend(labelColor=INK, labelFontSize=12, padding=0, offset=12, columnPadding=18)
+        .configure_legend(
+            labelColor=INK,
+            labelFontSize=12,
+            padding=0,
+            offset=12,
+            columnPadding=18,
+        )
     )
     specification: Chart = styled.to_dict()
+    # Legends above each other: beside each other they would not fit a narrow page. Vega takes more here than the
+    # schema of Vega-Lite, by which Altair checks, knows of.
+    specification["config"]["legend"]["layout"] = {"top": {"direction": "vertical", "margin": 5, "anchor": "start"}}
     return specification
