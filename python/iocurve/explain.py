@@ -7,9 +7,9 @@ from itertools import groupby
 
 from iocurve.errors import Mistake
 from iocurve.model import Note
-from iocurve.plan import End, FilePlan, NfsEngine, NullEngine, Plan, Random, Worker
+from iocurve.plan import End, FilePlan, NfsEngine, NullEngine, OperationPlan, Plan, Random, Worker
 from iocurve.resolve import Machine
-from iocurve.units import format_bytes, format_count, format_duration
+from iocurve.units import SECOND_NS, format_bytes, format_count, format_duration
 
 FILES_SHOWN = 6
 """Of each job; the rest is counted."""
@@ -136,24 +136,39 @@ def _ending(worker: Worker, clones: Sequence[Worker]) -> str:
 
 
 def _total_time(plan: Plan) -> str:
-    """Groups add up, workers of a group overlap."""
-    known, is_limit, open_bytes = 0, False, 0
-    for group in plan.groups:
-        known += max(_longest_ns(worker) for worker in group.workers)
-        is_limit = is_limit or any(_may_end_early(worker.end) for worker in group.workers)
-        open_bytes += sum(worker.end.bytes or 0 for worker in group.workers if worker.end.runtime_ns is None)
+    """Groups add up, workers of a group overlap; how fast a volume answers is not known."""
+    workers = _workers(plan)
+    open_bytes = sum(worker.end.bytes or 0 for worker in workers if _longest_ns(worker) is None)
+    known = sum(max(_longest_ns(worker) or 0 for worker in group.workers) for group in plan.groups)
+    is_limit = any(_may_end_early(worker.end) for worker in workers if worker.end.runtime_ns is not None)
+    duration = f"{'at most ' if is_limit else ''}{format_duration(known)}" if known else ""
     until = f"until {format_bytes(open_bytes)} are transferred" if open_bytes else ""
-    timed = any(worker.end.runtime_ns is not None for worker in _workers(plan))
-    duration = f"{'at most ' if is_limit else ''}{format_duration(known)}" if timed else ""
-    return " and then ".join(part for part in (duration, until) if part) or "until it is stopped"
+    return ", and ".join(part for part in (duration, until) if part) or "until it is stopped"
 
 
-def _longest_ns(worker: Worker) -> int:
-    return worker.start_delay_ns + worker.ramp_ns + (worker.end.runtime_ns or 0)
+def _longest_ns(worker: Worker) -> int | None:
+    """What a worker takes at most; None where that depends on the volume."""
+    ends = [end for end in (worker.end.runtime_ns, _paced_ns(worker)) if end is not None]
+    return worker.start_delay_ns + worker.ramp_ns + min(ends) if ends else None
+
+
+def _paced_ns(worker: Worker) -> int | None:
+    """How long a rate makes the transfer take, if the volume keeps up."""
+    if worker.end.bytes is None or not all(operation.rate for operation in worker.operations):
+        return None
+    per_second = sum(_bytes_per_second(operation) for operation in worker.operations)
+    return int(worker.end.bytes / per_second * SECOND_NS)
+
+
+def _bytes_per_second(operation: OperationPlan) -> float:
+    if operation.rate is None:
+        return 0.0
+    size = operation.block_bytes if operation.rate.unit == "operations" else 1
+    return operation.rate.count * size * SECOND_NS / operation.rate.per_ns
 
 
 def _may_end_early(end: End) -> bool:
-    return end.runtime_ns is not None and (end.bytes is not None or end.operations is not None)
+    return end.bytes is not None or end.operations is not None
 
 
 def _layout(workers: Sequence[Worker], machine: Machine) -> str:

@@ -25,6 +25,8 @@ T = TypeVar("T")
 PathKind = Literal["missing", "file", "directory", "block", "other"]
 MAX_WORKERS = 4096
 MAX_FILES = 1_000_000
+_LARGEST_FILE = 2**63 - 1
+_ENDLESS = 2**64 - 1
 _DEFAULT_SEED = 0x89
 
 
@@ -307,14 +309,24 @@ class _Resolver:
         for region, share in zip(regions, shares, strict=True):
             region.offset = _offset(section, region, clone, block)
             region.bytes = _region_bytes(section, region, share, block, chance)
-            if region.bytes < _largest_block(section):
-                text = (
-                    f"{region.path}: the region from byte {region.offset} has {max(0, region.bytes)} bytes, "
-                    f"less than one block ({_largest_block(section)} bytes)"
-                )
-                self._mistake(section, text, ("offset", "size", "file_bytes", "file_count", "block_bytes"))
+            if not self._check_region(section, region):
                 return None
         return regions
+
+    def _check_region(self, section: Section, region: _Region) -> bool:
+        fields = ("offset", "size", "file_bytes", "file_count", "block_bytes")
+        block = _largest_block(section)
+        if region.bytes < block:
+            text = (
+                f"{region.path}: the region from byte {region.offset} has {max(0, region.bytes)} bytes, "
+                f"less than one block ({block} bytes)"
+            )
+            self._mistake(section, text, fields)
+        elif region.offset + region.bytes > _LARGEST_FILE:
+            self._mistake(section, f"{region.path}: no file can be larger than {_LARGEST_FILE} bytes", fields)
+        else:
+            return True
+        return False
 
     def _paths(self, section: Section, clone: int) -> list[str]:
         directories = section.directories or ()
@@ -415,8 +427,7 @@ def _shares(section: Section, files: int, block: int) -> list[int]:
 
 def _offset(section: Section, region: _Region, clone: int, block: int) -> int:
     """Start of the region; shares of a file are rounded up to a block."""
-    offset: Amount = _need(section.offset)
-    increment: Amount = _need(section.offset_increment)
+    offset, increment = section.offset, section.offset_increment
     place = _bytes_of(offset, region.facts.bytes) + clone * _bytes_of(increment, region.facts.bytes)
     if not isinstance(offset, Percent) and not isinstance(increment, Percent):
         return place
@@ -446,8 +457,8 @@ def _file_bytes(limits: tuple[int, int], there: int, block: int, chance: random.
     return drawn - drawn % block if low != high else low
 
 
-def _bytes_of(amount: Amount, whole: int) -> int:
-    return whole * amount.percent // 100 if isinstance(amount, Percent) else amount
+def _bytes_of(amount: Amount | None, whole: int) -> int:
+    return whole * amount.percent // 100 if isinstance(amount, Percent) else amount or 0
 
 
 def _smallest_block(section: Section) -> int:
@@ -507,14 +518,15 @@ def _end(section: Section, regions: Sequence[_Region]) -> planned.End:
     if section.time_based and runtime:
         return planned.End(runtime_ns=runtime, bytes=None, operations=None)
     loops = _need(section.loops)
-    operations = section.operations * loops if section.operations else None
-    return planned.End(runtime_ns=runtime, bytes=_bytes_to_transfer(section, regions, loops), operations=operations)
+    operations = min(section.operations * loops, _ENDLESS) if section.operations else None
+    transferred = min(_bytes_to_transfer(section, regions, loops), _ENDLESS)
+    return planned.End(runtime_ns=runtime, bytes=transferred, operations=operations)
 
 
 def _bytes_to_transfer(section: Section, regions: Sequence[_Region], loops: int) -> int:
-    """A pass over all regions per loop; an amount to transfer ends a pass early or asks for more of them."""
+    """A pass over the whole blocks of all regions per loop; an amount to transfer ends a pass early or adds to it."""
     block = _smallest_block(section)
-    whole = sum(region.bytes - region.bytes % block if section.random else region.bytes for region in regions)
+    whole = sum(region.bytes - region.bytes % block for region in regions)
     if isinstance(section.transfer, Percent):
         whole, transfer = whole * (section.transfer.percent or 100) // 100, 0
     else:

@@ -102,7 +102,8 @@ def prepare(
     for command in parsed.commands:
         settings.apply(command)
     built = build(parsed)
-    mistakes = [*built.mistakes, *settings.mistakes, *_nothing_to_do(parsed)]
+    mistakes = [*built.mistakes, *settings.mistakes]
+    mistakes += [] if mistakes else _nothing_to_do(parsed)
     if settings.read_only:
         mistakes += _writers(built.job)
     if mistakes:
@@ -236,7 +237,7 @@ def _surroundings(directory: Path, environment: Mapping[str, str]) -> Surroundin
 
 
 def _nothing_to_do(parsed: Parsed) -> list[Mistake]:
-    if parsed.sections or parsed.mistakes:
+    if parsed.sections:
         return []
     wanted = [command for command in parsed.commands if command.name == "section"]
     if wanted:

@@ -149,8 +149,8 @@ def _sets(name: str, read: Reader) -> Effect:
     return effect
 
 
-def _sets_per_kind(name: str, minimum: int = 1) -> Effect:
-    read = values.per_kind(minimum)
+def _sets_per_kind(name: str, maximum: int = 2**32 - 1) -> Effect:
+    read = values.per_kind(1, maximum)
 
     def effect(draft: Draft, text: str, context: Context) -> None:
         draft.fields[name] = read(text, context, draft.value(name))
@@ -392,7 +392,7 @@ OPTIONS: tuple[Option, ...] = (
     Option("bs", _sets_per_kind("block_bytes"), ("block_bytes",), ("blocksize",)),
     Option("bsrange", _set_block_range, ("block_bytes",), ("blocksize_range",)),
     Option("norandommap", _set_cover, ("cover",), bare=True),
-    Option("rate", _sets_per_kind("rate_bytes"), ("rate_bytes",)),
+    Option("rate", _sets_per_kind("rate_bytes", 2**63), ("rate_bytes",)),
     Option("rate_iops", _sets_per_kind("rate_operations"), ("rate_operations",)),
     _honoured("randrepeat", _BOOL, "repeatable"),
     Option("randseed", _set_seed, ("seed",)),

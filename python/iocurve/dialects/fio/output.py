@@ -46,7 +46,8 @@ def render_json(prepared: Prepared, result: Result) -> str:
         "jobs": [_job(job) for job in figures(prepared, result)],
         "disk_util": [],
     }
-    return json.dumps(document, indent=2) + "\n"
+    # fio has a blank before the colon, and some scripts read JSON with grep.
+    return json.dumps(document, indent=2, separators=(",", " : ")) + "\n"
 
 
 def _job(job: JobFigures) -> dict[str, Any]:

@@ -31,8 +31,9 @@ COMMANDS = {
 Whether they take a value: yes, no, or (None) after ``=`` only.
 """
 
-MAX_INCLUDES = 16
-"""Files within files; more is taken for a circle."""
+MAX_INCLUDES = 1000
+"""Of one job file, directly and indirectly."""
+MAX_INCLUDE_DEPTH = 16
 
 
 @dataclass(frozen=True)
@@ -185,11 +186,12 @@ class _FileReader:
         self._current: list[Setting] | None = None
         self._skips = False
         self._open: RawSection | None = None
+        self._includes = 0
 
     def read(self, name: str, where: Where, follows: bool) -> list[Setting]:
         """Returns the global settings in force at its end: the next file inherits them."""
         self._begins_file = follows
-        for place, line in self._lines(name, where, depth=0):
+        for place, line in self._lines(name, where, ()):
             if line.startswith("["):
                 self._begin_section(place, line)
             elif self._current is None and not self._skips:
@@ -225,25 +227,28 @@ class _FileReader:
             self._parsed.sections.append(replace(self._open, settings=tuple(self._current)))
         self._open = None
 
-    def _lines(self, name: str, where: Where, depth: int) -> Iterator[tuple[Where, str]]:
+    def _lines(self, name: str, where: Where, including: tuple[str, ...]) -> Iterator[tuple[Where, str]]:
         """Lines without comments and blanks around them, those of included files in their place."""
         for number, line in enumerate(self._text(name, where).split("\n"), start=1):
             code = re.split("[;#]", line, maxsplit=1)[0]
             stripped = code.strip()
             place = Where(name, number, len(code) - len(code.lstrip()) + 1)
             if stripped.startswith("include") and not stripped.startswith("["):
-                yield from self._included(stripped, name, place, depth)
+                yield from self._included(stripped, (*including, name), place)
             elif stripped:
                 yield place, stripped
 
-    def _included(self, line: str, including: str, where: Where, depth: int) -> Iterator[tuple[Where, str]]:
-        name = line.removeprefix("include").strip()
+    def _included(self, line: str, including: tuple[str, ...], where: Where) -> Iterator[tuple[Where, str]]:
+        name = self._beside(line.removeprefix("include").strip(), including[-1])
+        self._includes += 1
         if not name:
             self._mistake("include names no file", where, "write: include other.fio")
-        elif depth >= MAX_INCLUDES:
-            self._mistake(f"include of '{name}': files include one another without end", where, None)
+        elif name in including:
+            self._mistake(f"'{name}' includes itself", where, None)
+        elif self._includes > MAX_INCLUDES or len(including) > MAX_INCLUDE_DEPTH:
+            self._mistake(f"too many files include one another ('{name}')", where, None)
         else:
-            yield from self._without_sections(self._lines(self._beside(name, including), where, depth + 1))
+            yield from self._without_sections(self._lines(name, where, including))
 
     def _without_sections(self, lines: Iterator[tuple[Where, str]]) -> Iterator[tuple[Where, str]]:
         for place, line in lines:
@@ -254,7 +259,7 @@ class _FileReader:
 
     def _beside(self, name: str, including: str) -> str:
         """As written where that exists, else beside the including file."""
-        if (self._surroundings.directory / name).exists():
+        if not name or (self._surroundings.directory / name).exists():
             return name
         return str(Path(including).parent / name)
 

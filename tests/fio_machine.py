@@ -1,0 +1,36 @@
+"""A machine that the test holds: what is on it does not depend on where the tests run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from iocurve.resolve import PathFacts, PathKind
+
+
+@dataclass
+class HeldMachine:
+    """What is not listed is missing."""
+
+    paths: Mapping[str, tuple[PathKind, int]] = field(default_factory=dict)
+    mounted: frozenset[str] = frozenset()
+    processors: frozenset[int] = frozenset(range(4))
+    seed: int = 7
+    directories: frozenset[str] = frozenset({"/mnt/nocache", "/mnt/readcache"})
+
+    def look(self, path: str) -> PathFacts:
+        if path in self.paths:
+            return PathFacts(*self.paths[path])
+        return PathFacts("directory" if path in self.directories else "missing")
+
+    def is_mounted(self, device: str) -> bool:
+        return device in self.mounted
+
+    def cpus(self) -> frozenset[int]:
+        return self.processors
+
+    def user(self) -> tuple[int, int]:
+        return 1000, 1001
+
+    def fresh_seed(self) -> int:
+        return self.seed

@@ -1,0 +1,87 @@
+"""Whatever is written, the fio dialect answers with a plan or with its own errors."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from pathlib import Path
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fio_machine import HeldMachine
+from iocurve.dialects.fio.command import prepare
+from iocurve.dialects.fio.options import BY_NAME, ENGINES
+from iocurve.dialects.fio.parse import COMMANDS
+from iocurve.errors import DialectError, PlanError
+from iocurve.explain import explain
+
+MACHINE = HeldMachine(
+    paths={"/dev/sdx": ("block", 1 << 30), "/d/old": ("file", 1 << 20)}, directories=frozenset({"/d"})
+)
+SETTINGS = settings(max_examples=150, deadline=None)
+
+VALUES = st.one_of(
+    st.sampled_from(
+        ["", "0", "1", "-1", "4k", "50%", "1z", "1-5", "4k,8k", ",", ":", "1m,,2m", "0x10", "randrw", "read:8"]
+    ),
+    st.sampled_from(
+        ["9" * 30, "1e9", "1.5g", "18446744073709551615", "${HOME}", "$ncpus*(2", "$ncpus/0", "\0", "/d/old"]
+    ),
+    st.sampled_from(
+        [*ENGINES, "nfs://h/x", "nfs://[", "nfs://h:99999/x", "/dev/sdx", "a:b\\:c", "0-3", "none", "dsync"]
+    ),
+    st.text(max_size=12),
+    st.integers(-3, 2**70).map(str),
+)
+NAMES = st.one_of(st.sampled_from(sorted(BY_NAME)), st.sampled_from(sorted(COMMANDS)), st.text(max_size=8))
+LINES = st.one_of(
+    st.tuples(NAMES, VALUES).map("=".join),
+    NAMES,
+    st.sampled_from(
+        ["[global]", "[a]", "[b]", "[", "[]", "include job.fio", "include none", "; c", "# c", "size=1m", "bs=4k"]
+    ),
+    st.text(max_size=20),
+)
+ARGUMENTS = st.one_of(
+    st.tuples(NAMES, VALUES).map(lambda pair: f"--{pair[0]}={pair[1]}"),
+    NAMES.map("--{}".format),
+    st.sampled_from(["--name=a", "--size=1m", "--rw=randrw", "-", "--", "job.fio", "-h"]),
+    VALUES,
+)
+
+
+def attempt(arguments: list[str], directory: Path) -> None:
+    with contextlib.suppress(DialectError, PlanError):
+        result = prepare(arguments, cwd=directory, environment={"HOME": "/d"}, machine=MACHINE)
+        assert explain(result.plan, result.notes, result.obstacles, MACHINE).endswith("\n")
+
+
+@SETTINGS
+@given(st.lists(ARGUMENTS, max_size=8))
+def test_any_command_line(arguments: list[str]) -> None:
+    safe = [argument for argument in arguments if argument != "-"]
+    attempt(safe, Path("/d"))
+
+
+@SETTINGS
+@given(st.lists(LINES, max_size=12), st.booleans())
+def test_any_job_file(lines: list[str], begins_well: bool) -> None:
+    text = "\n".join([*(["[a]", "size=1m", "ioengine=null"] if begins_well else []), *lines])
+    with tempfile.TemporaryDirectory() as directory:
+        (Path(directory) / "job.fio").write_text(text, encoding="utf-8", errors="surrogateescape")
+        attempt(["job.fio"], Path(directory))
+
+
+@SETTINGS
+@given(st.binary(max_size=200))
+def test_any_bytes(content: bytes) -> None:
+    with tempfile.TemporaryDirectory() as directory:
+        (Path(directory) / "job.fio").write_bytes(content)
+        attempt(["job.fio"], Path(directory))
+
+
+@SETTINGS
+@given(st.sampled_from(sorted(BY_NAME)), VALUES)
+def test_any_value_of_each_option(name: str, value: str) -> None:
+    attempt(["--name=a", "--size=1m", "--ioengine=null", f"--{name}={value}"], Path("/d"))

@@ -1,0 +1,263 @@
+"""What is wrong in a fio job is said all at once, with its place and with what would be right."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fio_machine import HeldMachine
+from iocurve.dialects.fio.command import Prepared, help_wanted, prepare
+from iocurve.dialects.fio.options import OPTIONS
+from iocurve.errors import DialectError, PlanError
+
+HERE = Path("/d")
+MACHINE = HeldMachine(
+    paths={
+        "/dev/sdx": ("block", 1 << 30),
+        "/dev/null": ("other", 0),
+        "/d/old": ("file", 1 << 20),
+        "/d/folder": ("directory", 0),
+    },
+    mounted=frozenset({"/dev/sdx"}),
+    directories=frozenset({"/d"}),
+)
+
+
+def fio(*arguments: str, cwd: Path = HERE) -> Prepared:
+    return prepare(arguments, cwd=cwd, environment={}, machine=MACHINE)
+
+
+def null(*arguments: str) -> Prepared:
+    return fio("--name=a", "--size=1m", "--ioengine=null", *arguments)
+
+
+def mistakes(*arguments: str) -> list[str]:
+    with pytest.raises((DialectError, PlanError)) as refusal:
+        fio(*arguments)
+    return [str(mistake) for mistake in refusal.value.mistakes]
+
+
+def file_mistakes(directory: Path, text: str, *more: str) -> list[str]:
+    (directory / "job.fio").write_text(text, encoding="utf-8")
+    with pytest.raises(DialectError) as refusal:
+        fio("job.fio", *more, cwd=directory)
+    assert str(refusal.value) == "\n".join(map(str, refusal.value.mistakes))
+    return [str(mistake) for mistake in refusal.value.mistakes]
+
+
+def codes(result: Prepared) -> list[str]:
+    return [note.code for note in result.notes]
+
+
+def test_all_mistakes_of_a_file_at_once(tmp_path: Path) -> None:
+    text = "[global]\nsize=abc\n  iodpeth=4\n[a]\nrw=raed\nverify=crc32c ; why\nBS=4k\nnumjobs\n[b\nx=1\n[c]\nfoo\n"
+    assert file_mistakes(tmp_path, text) == [
+        "job.fio:2:1: 'abc' is not a size such as 64k or 30g",
+        "job.fio:3:3: unknown option 'iodpeth' (Did you mean iodepth?)",
+        "job.fio:5:1: rw takes read, write, rw, readwrite, randread, randwrite, randrw, trim, randtrim, trimwrite or "
+        "randtrimwrite, not 'raed'",
+        "job.fio:6:1: verify=crc32c is not supported yet: it would change what is measured, and iocurve cannot do it",
+        "job.fio:7:1: unknown option 'BS' (Did you mean bs? Names are in small letters)",
+        "job.fio:8:1: numjobs needs a value (write numjobs=…)",
+        "job.fio:9:1: '[b' opens a section but has no ']' (write [b])",
+        "job.fio:12:1: unknown option 'foo'",
+    ]
+
+
+def test_all_mistakes_of_a_command_line_at_once() -> None:
+    assert mistakes(
+        "--name=a", "--idepth", "--ioengine=libaoi", "--output-format=xml", "--showcmd", "--direct", "--rw=read"
+    ) == [
+        "command line, argument 2: unknown option '--idepth' (Did you mean iodepth?)",
+        "command line, argument 3: there is no ioengine 'libaoi'; these are supported: psync, sync, vsync, pvsync, "
+        "pvsync2, libaio, io_uring, null or nfs",
+        "command line, argument 4: there is no output format 'xml'; normal and json are supported",
+        "command line, argument 5: --showcmd is not supported (iocurve explain fio … shows what would run)",
+        "command line, argument 6: --direct needs a value (write --direct=1)",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "size=1m\n",
+            "job.fio:1:1: 'size=1m' stands before the first [section] (put it below [global] or the name of a job)",
+        ),
+        ("[]\n", "job.fio:1:1: a section without a name (give it one: [job1])"),
+        ("[a]\ninclude none.inc\n", "job.fio:2:1: job file 'none.inc' cannot be read: No such file or directory"),
+        ("[a]\ninclude job.fio\n", "job.fio:2:1: 'job.fio' includes itself"),
+        ("[a]\nsize=$ncpus*(2\n", "job.fio:2:1: '4*(2' cannot be calculated (whole numbers with + - * / and ( ))"),
+        ("[a]\nnfs_url=\udcff\n", "job.fio:2:1: '\\udcff' is not text (UTF-8)"),
+    ],
+)
+def test_grammar(tmp_path: Path, text: str, expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 4)
+    (tmp_path / "job.fio").write_text(text, encoding="utf-8", errors="surrogateescape")
+    with pytest.raises(DialectError) as refusal:
+        fio("job.fio", cwd=tmp_path)
+    assert expected in [str(mistake) for mistake in refusal.value.mistakes]
+
+
+def test_an_included_file_cannot_begin_a_section(tmp_path: Path) -> None:
+    (tmp_path / "more.inc").write_text("[b]\n", encoding="utf-8")
+    text = "[a]\nsize=1m\nioengine=null\ninclude more.inc\n"
+    assert file_mistakes(tmp_path, text) == ["more.inc:1:1: '[b]': an included file cannot begin a section"]
+
+
+def test_a_file_that_includes_itself(tmp_path: Path) -> None:
+    (tmp_path / "loop.inc").write_text("include loop.inc\n", encoding="utf-8")
+    text = "[a]\nsize=1m\nioengine=null\ninclude loop.inc\n"
+    assert file_mistakes(tmp_path, text) == ["loop.inc:1:1: 'loop.inc' includes itself"]
+
+
+ONE_MISTAKE = [
+    ("none.fio", "job file 'none.fio' cannot be read: No such file or directory"),
+    ("", "there is no job to run (name a job file, or write --name=test --rw=randread --size=1g)"),
+    ("--name=a --section=b", "there is no section [b]"),
+    ("--name=a --section=global", "--section needs the name of a job; global holds for all of them anyway"),
+    ("--name=a", "a: nothing says how large /d/a.0.0 should be (add size=, such as size=1g)"),
+    ("--name=a --size=1k", "a: size (1024 bytes) is smaller than one block (4096 bytes)"),
+    (
+        "--name=a --size=8k --nrfiles=4",
+        "/d/a.0.0: the region from byte 0 has 2048 bytes, less than one block (4096 bytes)",
+    ),
+    ("--name=a --filename=old --offset=2m", "/d/old: the region from byte 2097152 has 0 bytes, less than one block"),
+    (
+        "--size=1m --offset=8589934591g --offset_increment=1g --numjobs=2",
+        "/d/fio.1.0: no file can be larger than 9223372036854775807 bytes",
+    ),
+    ("--size=1m --rate=1m --rate_iops=5", "rate and rate_iops exclude one another (keep one)"),
+    ("--size=1m --cpus_allowed=9", "processor 9 is not there, or not for this process (there are 0-3)"),
+    ("--size=1m --numjobs=5000", "5000 workers are too many; 4096 can run at once"),
+    ("--size=1m --numjobs=4000 --nrfiles=1000", "4000000 files are too many; 1000000 can be open at once"),
+    ("--size=1m --ioengine=nfs", "ioengine=nfs needs a server (add nfs_url=nfs://host/export)"),
+    ("--size=1m --ioengine=nfs --nfs_url=http://h/x", "'http://h/x' is not an NFS URL; write nfs://host/export"),
+    ("--size=1m --ioengine=nfs --nfs_url=nfs://h/x?nconnect=99", "nconnect must be from 1 to 16, not '99'"),
+    ("--size=1m --ioengine=nfs --nfs_url=nfs://h/x?sec=krb5", "'sec=krb5' is not supported; these are: version=3"),
+    ("--size=1m --ioengine=nfs --nfs_url=nfs://h", "'nfs://h' names no export; write nfs://h/export"),
+    ("--size=1m --ioengine=nfs --nfs_url=nfs://h/x --filename=../y", "'../y' leads out of the export"),
+    ("--size=1m --readonly --rw=write", "--readonly forbids to write, and this job writes"),
+    ("--size=1m --ioengine=rbd", "ioengine=rbd is not supported: iocurve measures files, devices and NFS"),
+    ("--size=1m --ioengine=mmap", "ioengine=mmap is not supported yet; these are: psync, sync,"),
+    ("--size=1m --rw=randread:8", "rw=randread:8 is not supported yet: steps after the colon (':8') are missing"),
+    ("--size=1m --rw=trim", "rw=trim is not supported yet: iocurve reads and writes, it does not trim"),
+    ("--size=1m --allow_mounted_write=1", "iocurve never writes to a device that is mounted"),
+    ("--size=1m --client=h", "--client is not supported yet"),
+    ("--size=1m --minimal", "--minimal is not supported (use --output-format=json)"),
+    ("--size=1m --output-format=terse", "--output-format=terse is not supported yet; normal and json are"),
+    ("--size=1m --parse-only=1", "--parse-only takes no value (write --parse-only)"),
+    ("--size", "--size needs a value (write --size=…)"),
+    ("--size=1k --warnings-fatal --bs=1k --ioengine=null", "the command line names no job"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "expected"), ONE_MISTAKE)
+def test_one_mistake(arguments: str, expected: str) -> None:
+    [mistake] = mistakes(*arguments.split())
+    assert expected in mistake
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["--filename=/dev/sdx", "--rw=write"], "/dev/sdx is mounted and would be overwritten (unmount it first)"),
+        (["--filename=folder"], "/d/folder is a directory (name a file with filename=)"),
+        (["--filename=/dev/null"], "/dev/null is neither a file nor a block device (name a file with filename=)"),
+        (["--directory=/mnt/none"], "directory /mnt/none does not exist (make it: mkdir -p /mnt/none)"),
+        (["--allow_file_create=0"], "/d/a.0.0 does not exist, and allow_file_create=0 forbids to make it"),
+    ],
+)
+def test_obstacles_stop_a_run_but_not_an_explanation(arguments: list[str], expected: str) -> None:
+    result = fio("--name=a", "--size=1m", *arguments)
+    with pytest.raises(PlanError) as refusal:
+        result.require_runnable()
+    assert expected in str(refusal.value)
+
+
+def test_a_mounted_device_may_be_read() -> None:
+    assert fio("--name=a", "--filename=/dev/sdx").obstacles == ()
+
+
+def test_directories_that_names_lead_into_are_made(tmp_path: Path) -> None:
+    result = prepare(["--name=a", "--size=4k", "--filename=n/m/file"], cwd=tmp_path, environment={})
+    result.require_runnable()
+    result.make_directories()
+    assert result.directories == (str(tmp_path / "n" / "m"),)
+    assert (tmp_path / "n" / "m").is_dir()
+
+
+def test_words_of_the_dialect_allow_overwriting_and_that_is_said() -> None:
+    result = fio("--name=a", "--filename=old", "--rw=write")
+    assert result.obstacles == ()
+    assert "/d/old exists already and will be overwritten" in [note.text for note in result.notes]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["--iodepth=4", "--ioengine=psync"], "depth_capped"),
+        (["--ioengine=libaio", "--iodepth=8"], "page_cache"),
+        (["--rw=randread", "--ioengine=libaio", "--direct=1"], "offsets_repeat"),
+        (["--runtime=5"], "runtime_caps"),
+        (["--time_based"], "time_based_without_runtime"),
+        (["--ramp_time=1"], "ramp_added"),
+        (["--rw=rw", "--rate_iops=10"], "mix_lost"),
+        (["--rate_iops=10", "--numjobs=4"], "rate_per_clone"),
+        (["--numjobs=4"], "size_per_clone"),
+        (["--numjobs=4", "--filename=x"], "file_shared"),
+        (["--rw=randread", "--norandommap"], "offsets_independent"),
+        (["--rw=write", "--ioengine=psync"], "payload_repeats"),
+        (["--rw=write", "--ioengine=psync", "--zero_buffers"], "payload_zero"),
+        (["--cpus_allowed=0-1"], "cpus_not_bound"),
+        (["--bs=3k"], "block_misfit"),
+        (["--size=4kib", "--bs=1k"], "unit_inverted"),
+        (["--size=10m*2"], "odd_value"),
+        (["--thinktime_blocks=2"], "no_effect"),
+        (["--nconnect=4"], "no_effect"),
+        (["--eta-newline=5"], "no_effect"),
+    ],
+)
+def test_traps_are_named(arguments: list[str], code: str) -> None:
+    assert code in codes(null(*arguments))
+
+
+def test_notes_are_not_given_where_they_do_not_apply() -> None:
+    result = null("--rw=randread", "--randrepeat=0", "--time_based", "--runtime=5", "--thread=1", "--verify=0")
+    assert codes(result) == ["engine", "offsets_once"]
+
+
+def test_unset_variables_and_bare_booleans_are_said(tmp_path: Path) -> None:
+    (tmp_path / "job.fio").write_text("[a]\nsize=1m${NONE}\nioengine=null\ndirect\n", encoding="utf-8")
+    result = fio("job.fio", cwd=tmp_path)
+    assert [str(note) for note in result.notes if note.level == "warning"] == [
+        "job.fio:2:1: ${NONE} is not set; fio puts nothing in its place, and so does iocurve",
+        "job.fio:4:1: 'direct' alone is taken as direct=1; fio itself wants the value",
+    ]
+
+
+def test_notes_name_their_place() -> None:
+    result = null("--thread=0")
+    text = "command line, argument 4: thread=0 has no effect: every clone is a thread of its own here"
+    assert text in [str(note) for note in result.notes]
+
+
+def test_fresh_seeds_come_from_the_machine() -> None:
+    plan = null("--rw=randread", "--randrepeat=0", "--numjobs=2").plan
+    assert [worker.seed for worker in plan.groups[0].workers] == [7, 7]
+
+
+def test_repeatable_seeds_differ_between_clones_and_sections() -> None:
+    plan = null("--numjobs=2", "--name=b", "--size=1m", "--ioengine=null").plan
+    assert len({worker.seed for worker in plan.groups[0].workers}) == 3
+
+
+def test_help_is_asked_for() -> None:
+    assert help_wanted(["--name=a", "--help"])
+    assert not help_wanted(["--name=a"])
+
+
+def test_every_option_is_named_once() -> None:
+    names = [name for option in OPTIONS for name in (option.name, *option.aliases)]
+    assert len(names) == len(set(names))

@@ -1,0 +1,96 @@
+"""fio itself and the plan agree: which files there are afterwards, how large, and how much was transferred."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from iocurve.dialects.fio.command import prepare
+from iocurve.dialects.fio.options import BY_NAME
+from iocurve.plan import Plan, Worker
+
+pytestmark = pytest.mark.skipif(shutil.which("fio") is None, reason="needs Debian's fio")
+
+JOBS = {
+    "clones": "--name=a --size=64k --rw=write --numjobs=3",
+    "turns in directories": "--name=a --size=64k --rw=write --numjobs=3 --directory=one:two",
+    "name before path": "--name=a --size=64k --rw=write --directory=one --filename=/sub/x",
+    "shared files": "--name=a --size=64k --rw=write --numjobs=2 --directory=one:two --filename=x:y",
+    "several files": "--name=a --size=100k --nrfiles=3 --rw=write",
+    "file size": "--name=a --filesize=64k --nrfiles=4 --rw=write",
+    "file size caps": "--name=a --filesize=64k --nrfiles=4 --size=128k --rw=write",
+    "own names": "--name=a --size=64k --rw=write --nrfiles=2 --filename_format=$jobname-$jobnum-$filenum.dat",
+    "random once": "--name=a --size=1000k --bs=64k --rw=randread",
+    "sequential rest": "--name=a --size=1000k --bs=64k --rw=read",
+    "mix": "--name=a --size=1m --rw=randrw --rwmixread=30",
+    "more than a pass": "--name=a --size=256k --rw=read --io_size=640k",
+    "less than a pass": "--name=a --size=256k --rw=read --io_size=100k --loops=3",
+    "loops and more": "--name=a --size=256k --rw=read --io_size=768k --loops=2",
+    "loops": "--name=a --size=256k --rw=randread --loops=3",
+    "counted": "--name=a --size=256k --rw=read --number_ios=10 --loops=3",
+    "offset": "--name=a --size=64k --rw=write --offset=64k --offset_increment=128k --numjobs=2 --filename=x",
+    "units": "--name=a --size=64kib --bs=4ki --rw=write",
+    "base 1000": "--name=a --kb_base=1000 --size=64k --bs=1k --rw=write",
+    "two blocks": "--name=a --size=64k --bs=4k,8k --rw=write",
+    "arithmetic is not": "--name=a --size=8192*9 --bs=4k --rw=write",
+    "last word": "--name=a --size=1m --size=64k --rw=read --rw=write",
+    "globals": "--size=64k --rw=write --name=a --name=b --bs=8k",
+    "unlinked": "--name=a --size=64k --rw=write --unlink=1",
+}
+
+
+@pytest.mark.parametrize("job", JOBS.values(), ids=JOBS.keys())
+def test_fio_does_what_the_plan_says(job: str, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+    plan = prepare(job.split(), cwd=tmp_path, environment={}).plan
+    measured = run_fio(job.split(), tmp_path)
+    assert [transferred(worker) for worker in workers(plan)] == [
+        transferred_by_fio(entry) for entry in measured["jobs"]
+    ]
+    assert files(plan) == {str(path): path.stat().st_size for path in tmp_path.rglob("*") if path.is_file()}
+
+
+def test_every_option_of_fio_has_an_answer() -> None:
+    listed = subprocess.run(["fio", "--cmdhelp=all"], capture_output=True, text=True, check=False, timeout=20).stdout
+    names = [line.split(":")[0].strip() for line in listed.splitlines() if " : " in line]
+    assert len(names) > 150
+    assert [name for name in names if name not in BY_NAME] == []
+
+
+def run_fio(arguments: list[str], directory: Path) -> dict[str, Any]:
+    command = ["fio", *arguments, "--output-format=json"]
+    done = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False, timeout=30)
+    assert done.returncode == 0, done.stderr
+    document: dict[str, Any] = json.loads(done.stdout[done.stdout.index("{") :])
+    return document
+
+
+def workers(plan: Plan) -> list[Worker]:
+    return [worker for group in plan.groups for worker in group.workers]
+
+
+def transferred(worker: Worker) -> int:
+    """The engine stops at the operation that reaches the limit."""
+    block = min(operation.block_bytes for operation in worker.operations)
+    limits = [-(-worker.end.bytes // block) * block] if worker.end.bytes is not None else []
+    limits += [worker.end.operations * block] if worker.end.operations is not None else []
+    return min(limits)
+
+
+def transferred_by_fio(entry: dict[str, Any]) -> int:
+    return int(entry["read"]["io_bytes"] + entry["write"]["io_bytes"])
+
+
+def files(plan: Plan) -> dict[str, int]:
+    ends: dict[str, int] = {}
+    for worker in workers(plan):
+        for file in worker.files:
+            if file.keep:
+                ends[file.path] = max(ends.get(file.path, 0), file.offset_bytes + file.bytes)
+    return ends

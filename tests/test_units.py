@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from iocurve.units import (
+    format_bytes,
+    format_count,
+    format_duration,
+    format_latency,
+    parse_bytes,
+    parse_time_ns,
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("0", 0),
+        ("512", 512),
+        ("512b", 512),
+        ("4k", 4096),
+        ("4K", 4096),
+        ("4KiB", 4096),
+        ("4kB", 4000),
+        ("4 TiB", 4 << 40),
+        ("1.5GiB", 3 << 29),
+        ("1.5 GB", 1_500_000_000),
+        ("2p", 2 << 50),
+        ("0.1k", 102),
+    ],
+)
+def test_sizes(text: str, size: int) -> None:
+    assert parse_bytes(text) == size
+
+
+@pytest.mark.parametrize(
+    ("text", "nanoseconds"),
+    [
+        ("30", 30_000_000_000),
+        ("250us", 250_000),
+        ("250µs", 250_000),
+        ("1.5ms", 1_500_000),
+        ("7ns", 7),
+        ("10m", 600_000_000_000),
+        ("2h", 7_200_000_000_000),
+        ("1d", 86_400_000_000_000),
+    ],
+)
+def test_times(text: str, nanoseconds: int) -> None:
+    assert parse_time_ns(text) == nanoseconds
+
+
+@pytest.mark.parametrize("text", ["", "k", "4x", "-1", "1e3", "4 k k", "1.", "٤k", "1,5k"])
+def test_what_is_no_size_is_refused_with_an_example(text: str) -> None:
+    with pytest.raises(ValueError, match=r"is not a size such as 64KiB, 4G or 1\.5TiB"):
+        parse_bytes(text)
+
+
+def test_what_is_no_time_is_refused_with_an_example() -> None:
+    with pytest.raises(ValueError, match="'4k' is not a time such as 250us, 2ms, 30s or 10m"):
+        parse_time_ns("4k")
+
+
+@given(st.text())
+def test_any_text_is_a_size_or_refused(text: str) -> None:
+    with contextlib.suppress(ValueError):
+        assert parse_bytes(text) >= 0
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [
+        (0, "0 B"),
+        (1000, "1000 B"),
+        (4096, "4 KiB"),
+        (1536, "1.5 KiB"),
+        (512 << 20, "512 MiB"),
+        (70_310_000_000_000, "63.9 TiB"),
+        (5 << 60, "5120 PiB"),
+    ],
+)
+def test_sizes_are_shown_in_the_largest_unit(size: int, text: str) -> None:
+    assert format_bytes(size) == text
+
+
+@pytest.mark.parametrize(("count", "text"), [(0, "0"), (950, "950"), (12_800, "12.8k"), (1_050_000, "1.05M")])
+def test_counts(count: int, text: str) -> None:
+    assert format_count(count) == text
+
+
+@pytest.mark.parametrize(
+    ("nanoseconds", "text"), [(640, "640 ns"), (12_500, "12.5 µs"), (1_200_000, "1.2 ms"), (3_000_000_000, "3 s")]
+)
+def test_latencies(nanoseconds: int, text: str) -> None:
+    assert format_latency(nanoseconds) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0.5, "500 ms"), (1.5, "1.5 s"), (30, "30 s"), (2100, "35 min"), (3900, "1 h 5 min"), (61, "1 min 1 s")],
+)
+def test_durations(seconds: float, text: str) -> None:
+    assert format_duration(int(seconds * 1e9)) == text
