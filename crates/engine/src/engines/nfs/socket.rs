@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use iocurve_meter::Nanos;
 
-/// How long a blocking receive waits at most: how soon a stop is noticed.
-pub const RECEIVE_WAIT_NS: Nanos = 100_000_000;
+/// How long a blocking receive waits at most: less than a worker waits, so that its deadlines are kept.
+pub const RECEIVE_WAIT_NS: Nanos = 20_000_000;
 /// Flag for [`Socket::receive`] and [`Socket::discard`].
 pub const DONTWAIT: libc::c_int = libc::MSG_DONTWAIT;
 /// Most pieces in one gathered send (`UIO_MAXIOV`).
