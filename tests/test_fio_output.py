@@ -1,0 +1,266 @@
+"""fio-shaped output: exact figures from a SYNTHETIC outcome, and the same keys as fio itself."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from data import synthetic
+from fio_machine import HeldMachine
+from iocurve.dialects.fio.command import Prepared, prepare
+from iocurve.dialects.fio.normal_output import scaled
+from iocurve.dialects.fio.output import render, render_json
+from iocurve.outcome import CpuTime, WorkerOutcome
+from iocurve.result import Point, Result
+
+SECOND = 1_000_000_000
+MACHINE = HeldMachine(directories=frozenset({"/d"}))
+
+
+def fio(arguments: str) -> Prepared:
+    return prepare(arguments.split(), cwd=Path("/d"), environment={}, machine=MACHINE)
+
+
+def measured(prepared: Prepared, *workers: WorkerOutcome) -> Result:
+    point = Point(name="fio", family="fio", axes={}, plan=prepared.plan, outcome=synthetic.outcome(*workers))
+    return synthetic.result([point], kind="fio")
+
+
+def clone(number: int, *, report_group: int = 0, **more: Any) -> WorkerOutcome:
+    """800 reads and 200 writes of 4 KiB in two seconds."""
+    reads = {150: 100, 1_500: 300, 90_000: 300, 3_000_000: 99, 2_500_000_000: 1}
+    intervals = [
+        synthetic.interval(0, 0, SECOND, {"read": 500, "write": 100}, 4096),
+        synthetic.interval(1, SECOND, 2 * SECOND, {"read": 300, "write": 100}, 4096),
+    ]
+    worker = synthetic.worker_outcome(
+        {"read": synthetic.kind(reads, 4096), "write": synthetic.kind({20_000: 200}, 4096)},
+        number=number,
+        job="a",
+        window_ns=(0, 2 * SECOND),
+        intervals=intervals,
+        cpu=CpuTime(user_ns=SECOND // 2, system_ns=SECOND, context_switches=11),
+        report_group=report_group,
+        engine="Linux native AIO",
+        **more,
+    )
+    return worker.model_copy(update={"depth_levels": {"1": 100, "8": 300}})
+
+
+GROUPED = (
+    "--name=a --size=1m --rw=randrw --rwmixread=80 --ioengine=libaio --direct=1 --iodepth=8 --numjobs=2 --runtime=2 "
+    "--time_based --group_reporting --description=mixed --percentile_list=50:99.9"
+)
+
+
+def grouped_json() -> dict[str, Any]:
+    prepared = fio(GROUPED)
+    document: dict[str, Any] = json.loads(render_json(prepared, measured(prepared, clone(0), clone(1))))
+    return document
+
+
+def test_top_says_whose_form_and_who_measured() -> None:
+    document = grouped_json()
+    assert document["fio version"] == "fio-3.33"
+    assert document["iocurve"]["version"] == "0.0.0"
+    assert document["timestamp"] == 1767323045
+    assert document["timestamp_ms"] == 1767323045000
+    assert len(document["jobs"]) == 1
+
+
+def test_options_are_as_written_and_always_name_direction_and_depth() -> None:
+    assert grouped_json()["jobs"][0]["job options"] == {
+        "rw": "randrw",
+        "iodepth": "8",
+        "name": "a",
+        "size": "1m",
+        "rwmixread": "80",
+        "ioengine": "libaio",
+        "direct": "1",
+        "numjobs": "2",
+        "runtime": "2",
+        "description": "mixed",
+        "percentile_list": "50:99.9",
+    }
+    prepared = fio("--size=1m --name=a")
+    job = json.loads(render_json(prepared, measured(prepared, clone(0))))["jobs"][0]
+    assert job["job options"] == {"rw": "read", "iodepth": "1", "name": "a"}
+
+
+def test_a_group_is_one_entry_with_merged_figures() -> None:
+    read = grouped_json()["jobs"][0]["read"]
+    assert {key: read[key] for key in ("io_bytes", "io_kbytes", "bw_bytes", "bw", "iops", "runtime", "total_ios")} == {
+        "io_bytes": 1600 * 4096,
+        "io_kbytes": 6400,
+        "bw_bytes": 800 * 4096,
+        "bw": 3200,
+        "iops": 800.0,
+        "runtime": 2000,
+        "total_ios": 1600,
+    }
+    assert {key: read[key] for key in read if key.startswith(("bw_m", "bw_a", "bw_s", "bw_d", "iops_"))} == {
+        "bw_min": 2400,
+        "bw_max": 4000,
+        "bw_agg": 100.0,
+        "bw_mean": 3200.0,
+        "bw_dev": pytest.approx(400 * 2**0.5),
+        "bw_samples": 4,
+        "iops_min": 600,
+        "iops_max": 1000,
+        "iops_mean": 800.0,
+        "iops_stddev": pytest.approx(100 * 2**0.5),
+        "iops_samples": 4,
+    }
+
+
+def test_latencies() -> None:
+    read = grouped_json()["jobs"][0]["read"]
+    assert read["clat_ns"]["min"] == 150
+    assert read["clat_ns"]["max"] == 2_500_000_000
+    assert read["clat_ns"]["N"] == 1600
+    assert list(read["clat_ns"]["percentile"]) == ["50.000000", "99.900000"]
+    assert read["clat_ns"]["percentile"]["50.000000"] == 1_500
+    assert "percentile" not in read["lat_ns"]
+    assert read["lat_ns"]["mean"] == read["clat_ns"]["mean"]
+    assert read["slat_ns"] == {"min": 0, "max": 0, "mean": 0.0, "stddev": 0.0, "N": 0}
+
+
+def test_latency_ranges_add_up() -> None:
+    job = grouped_json()["jobs"][0]
+    assert {name: share for name, share in job["latency_ns"].items() if share} == {"250": 10.0}
+    assert {name: share for name, share in job["latency_us"].items() if share} == {"2": 30.0, "50": 20.0, "100": 30.0}
+    assert {name: share for name, share in job["latency_ms"].items() if share} == {"4": 9.9, ">=2000": 0.1}
+
+
+def test_processor_and_depth() -> None:
+    job = grouped_json()["jobs"][0]
+    assert (job["usr_cpu"], job["sys_cpu"], job["ctx"], job["job_runtime"]) == (25.0, 50.0, 22, 4000)
+    assert job["iodepth_level"] == {"1": 25.0, "2": 0.0, "4": 0.0, "8": 75.0, "16": 0.0, "32": 0.0, ">=64": 0.0}
+    assert job["desc"] == "mixed"
+
+
+def test_without_group_reporting_each_clone_is_an_entry() -> None:
+    prepared = fio(
+        "--name=a --size=1m --numjobs=2 --name=b --size=1m --stonewall --lat_percentiles=1 --clat_percentiles=0"
+    )
+    workers = [clone(0), clone(1, report_group=1), clone(0, report_group=2, group=1)]
+    jobs = json.loads(render_json(prepared, measured(prepared, *workers)))["jobs"]
+    assert [(job["jobname"], job["groupid"]) for job in jobs] == [("a", 0), ("a", 0), ("b", 1)]
+    assert jobs[0]["read"]["bw_agg"] == 50.0
+    assert "percentile" in jobs[2]["read"]["lat_ns"]
+    assert "percentile" not in jobs[2]["read"]["clat_ns"]
+
+
+def test_response_under_a_rate_and_errors_are_ours() -> None:
+    prepared = fio("--name=a --size=1m --rate_iops=10")
+    paced = synthetic.kind({1_000: 10}, 4096, response={5_000: 10})
+    worker = synthetic.worker_outcome(
+        {"read": paced}, state="failed", error="server gone", labels=("payload_discarded",)
+    )
+    job = json.loads(render_json(prepared, measured(prepared, worker)))["jobs"][0]
+    assert job["error"] == 5
+    assert job["iocurve"]["errors"] == ["server gone"]
+    assert job["iocurve"]["labels"] == ["payload_discarded"]
+    assert job["iocurve"]["response_ns"]["read"]["max"] == 5_000
+    assert job["read"]["lat_ns"]["max"] == 1_000
+
+
+def test_nothing_measured_is_zeros_not_a_crash() -> None:
+    prepared = fio("--name=a --size=1m --output-format=json,normal")
+    worker = synthetic.worker_outcome({"read": synthetic.kind({}, 4096)}, state="interrupted", window_ns=(0, 0))
+    text = render(prepared, measured(prepared, worker))
+    assert json.loads(text[: text.index("}\na: (g=0)") + 1])["jobs"][0]["read"]["iops"] == 0.0
+
+
+def test_normal_output() -> None:
+    prepared = fio(GROUPED)
+    text = render(prepared, measured(prepared, clone(0), clone(1)))
+    lines = [line for line in text.splitlines() if "err= 0" not in line]
+    assert lines == NORMAL.splitlines()
+
+
+NORMAL = """\
+a: (g=0): rw=randrw, bs=(R) 4096B-4096B, (W) 4096B-4096B, (T) 4096B-4096B, ioengine=libaio, iodepth=8
+...
+iocurve-0.0.0
+Starting 2 threads
+
+  Description  : [mixed]
+  read: IOPS=800, BW=3200KiB/s (3277kB/s)(6400KiB/2000msec)
+    clat (nsec): min=150, max=2500M, avg=3530581.25, stdev=88324129.12
+     lat (nsec): min=150, max=2500M, avg=3530581.25, stdev=88324129.12
+    clat percentiles (nsec):
+     | 50.00th=[ 1500], 99.90th=[2500000000]
+   bw (  KiB/s): min= 2400, max= 4000, per=100.00%, avg=3200.00, stdev=565.69, samples=4
+   iops        : min=  600, max= 1000, avg=800.00, stdev=141.42, samples=4
+  write: IOPS=200, BW=800KiB/s (819kB/s)(1600KiB/2000msec)
+    clat (nsec): min=20.0k, max=20.0k, avg=20000.00, stdev=0.00
+     lat (nsec): min=20.0k, max=20.0k, avg=20000.00, stdev=0.00
+    clat percentiles (nsec):
+     | 50.00th=[20000], 99.90th=[20000]
+   bw (  KiB/s): min=  800, max=  800, per=100.00%, avg=800.00, stdev=0.00, samples=4
+   iops        : min=  200, max=  200, avg=200.00, stdev=0.00, samples=4
+  lat (nsec)   : 250=10.00%
+  lat (usec)   : 2=30.00%, 50=20.00%, 100=30.00%
+  lat (msec)   : 4=9.90%, >=2000=0.10%
+  cpu          : usr=25.00%, sys=50.00%, ctx=22, majf=0, minf=0
+  IO depths    : 1=25.0%, 2=0.0%, 4=0.0%, 8=75.0%, 16=0.0%, 32=0.0%, >=64=0.0%
+     issued rwts: total=1600,400,0,0 short=0,0,0,0 dropped=0,0,0,0
+     latency   : target=0, window=0, percentile=100.00%, depth=8
+
+Run status group 0 (all jobs):
+   READ: bw=3200KiB/s (3277kB/s), 3200KiB/s-3200KiB/s (3277kB/s-3277kB/s), io=6400KiB (6554kB), run=2000-2000msec
+  WRITE: bw=800KiB/s (819kB/s), 800KiB/s-800KiB/s (819kB/s-819kB/s), io=1600KiB (1638kB), run=2000-2000msec
+"""
+
+
+@pytest.mark.parametrize(
+    ("value", "base", "text"),
+    [
+        (599.4, 1000, "599"),
+        (9999, 1000, "9999"),
+        (12_800, 1000, "12.8k"),
+        (256_000, 1000, "256k"),
+        (1_234_567, 1000, "1235k"),
+        (12_345_678, 1000, "12.3M"),
+        (2_456_600, 1024, "2399Ki"),
+        (30 << 30, 1024, "30.0Gi"),
+    ],
+)
+def test_numbers_as_fio_shortens_them(value: float, base: int, text: str) -> None:
+    assert scaled(value, base) == text
+
+
+@pytest.mark.skipif(shutil.which("fio") is None, reason="needs Debian's fio")
+def test_keys_are_those_of_fio(tmp_path: Path) -> None:
+    arguments = GROUPED.replace("--runtime=2", "--runtime=1").split()
+    command = ["fio", *arguments, "--lat_percentiles=1", "--output-format=json"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True, timeout=30)
+    theirs = json.loads(done.stdout[done.stdout.index("{") :])
+    prepared = fio(f"{GROUPED} --lat_percentiles=1")
+    ours = json.loads(render_json(prepared, measured(prepared, clone(0), clone(1))))
+    assert keys(theirs) - keys(ours) == set()
+    assert {key for key in keys(ours) - keys(theirs) if "iocurve" not in key and "global options" not in key} == set()
+    assert types(theirs) == types(ours)
+
+
+def keys(document: Any, path: str = "") -> set[str]:
+    """All keys below, with their paths; what depends on the machine or is the user's own is left out."""
+    if isinstance(document, list):
+        return {key for item in document for key in keys(item, path)}
+    if not isinstance(document, dict) or path.endswith(("disk_util", "job options")):
+        return set()
+    return {f"{path}.{key}" for key in document} | {
+        key for name, value in document.items() for key in keys(value, f"{path}.{name}")
+    }
+
+
+def types(document: dict[str, Any]) -> dict[str, str]:
+    """Of what scripts read: whole numbers stay whole."""
+    read = document["jobs"][0]["read"]
+    return {name: type(value).__name__ for name, value in read.items()}
