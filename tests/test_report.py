@@ -85,6 +85,25 @@ def test_jobs_have_a_row_each_and_their_course() -> None:
     assert len(figure.charts) == 2
 
 
+def test_groups_and_ramp_are_drawn_apart() -> None:
+    """A line from the end of one group to the start of the next would show a load that never was."""
+    run = synthetic.fio_run()
+    first, second = run.points[0].outcome.workers
+    ramp = first.intervals[0].model_copy(update={"ramp": True})
+    workers = (
+        first.model_copy(update={"intervals": (ramp, *first.intervals[1:])}),
+        second.model_copy(update={"group": 1, "worker": 0}),
+    )
+    planned = run.points[0].plan.groups[0].workers
+    point = run.points[0].model_copy(
+        update={"plan": synthetic.plan(planned[:1], planned[1:]), "outcome": synthetic.outcome(*workers)}
+    )
+    (figure,) = figures(run.model_copy(update={"points": (point,)}))
+    rows = _rows(figure.charts[0])
+    assert len({row["stretch"] for row in rows}) == 3
+    assert {row["second"] for row in rows if row["kind"] == "write"} == {10.5 + second for second in range(10)}
+
+
 def test_a_latency_under_a_rate_is_from_the_due_moment() -> None:
     (figure,) = figures(synthetic.fio_run())
     assert figure.table.rows[1][5] == "260.1"
@@ -122,6 +141,17 @@ def test_doubts_are_spoken_out() -> None:
     assert "4 KiB, 100 % reads: failed; the server has gone." in told
     assert "3 operations failed" in told
     assert "0.0 operations were in flight on average, 64 were asked for." in told
+
+
+def test_a_remark_is_no_doubt() -> None:
+    result = synthetic.result([]).with_note("aio", "libaio runs as Linux native AIO", "info")
+    assert (words.doubts(result), words.remarks(result)) == ([], ["libaio runs as Linux native AIO"])
+    assert "libaio runs as Linux native AIO" in report.html(result)
+
+
+def test_jobs_that_run_one_after_another_have_headlines_of_their_own() -> None:
+    told = [(headline.value, headline.what) for headline in words.headlines(synthetic.fio_run())]
+    assert told == [("78k", "reader: reads, 304.7 MiB/s"), ("3.2k", "writer: writes, 12.5 MiB/s")]
 
 
 def test_conditions_are_enough_to_run_it_again() -> None:
@@ -198,6 +228,13 @@ def test_points_are_a_csv(tmp_path: Path) -> None:
     rows = list(csv.DictReader(io.StringIO((tmp_path / "points.csv").read_text())))
     assert len(rows) == 26
     assert (rows[0]["name"], rows[0]["read_percent"], rows[0]["iops"]) == ("4 KiB, 100 % reads", "100", "118000.0")
+
+
+def test_everything_can_be_written_at_once(tmp_path: Path) -> None:
+    directory = tmp_path / "a" / "b"
+    written = report.write_all(synthetic.fio_run(), directory)
+    assert [path.name for path in written] == ["result.json", "report.html", "points.csv"]
+    assert Result.read(directory / "result.json") == synthetic.fio_run()
 
 
 def test_a_directory_that_is_not_there_is_named(tmp_path: Path) -> None:

@@ -82,6 +82,8 @@ class Note(_Model):
     code: str
     """Stable, for programs: ``payload_discarded``."""
     text: str
+    level: Literal["info", "warning"] = "warning"
+    """A warning is about what the figures mean; the rest is worth knowing."""
 
 
 class LayoutFacts(_Model):
@@ -173,9 +175,9 @@ class Result(_Model):
         """With one point more."""
         return self.model_copy(update={"points": (*self.points, point)})
 
-    def with_note(self, code: str, text: str) -> Result:
+    def with_note(self, code: str, text: str, level: Literal["info", "warning"] = "warning") -> Result:
         """With one note more; the same note is kept once."""
-        note = Note(code=code, text=text)
+        note = Note(code=code, text=text, level=level)
         return self if note in self.notes else self.model_copy(update={"notes": (*self.notes, note)})
 
     def ended(self, state: State, reason: str | None = None) -> Result:

@@ -14,6 +14,7 @@ import altair
 import vl_convert
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from iocurve.errors import ResultError
 from iocurve.report import words
 from iocurve.report.figures import figures
 from iocurve.result import Result, write_in_one_step
@@ -30,6 +31,16 @@ def write(result: Result, directory: Path) -> list[Path]:
     for name, text in documents.items():
         write_in_one_step(directory / name, text.encode())
     return [directory / name for name in documents]
+
+
+def write_all(result: Result, directory: Path) -> list[Path]:
+    """Writes ``result.json`` and the report into a directory, which is made if it is missing, and says where."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ResultError(f"{directory} cannot be made: {error.strerror}") from None
+    result.write(directory / "result.json")
+    return [directory / "result.json", *write(result, directory)]
 
 
 def write_images(
@@ -58,6 +69,7 @@ def html(result: Result) -> str:
         findings=words.findings(result),
         next_steps=words.next_steps(result),
         doubts=words.doubts(result),
+        remarks=words.remarks(result),
         conditions=words.conditions(result),
         figures=figures(result),
         percentiles=PERCENTILES,

@@ -211,10 +211,12 @@ def over_time(series: Sequence[SeriesInterval]) -> list[Chart]:
     values = [
         {
             "second": (offsets[part.group] + (part.start_ns + part.end_ns) / 2) / SECOND_NS,
+            # Neither from one group to the next nor from the ramp to what is measured is there a way in between.
+            "stretch": f"{part.group} {part.kind} {part.ramp}",
             "kind": part.kind,
+            "phase": "ramp" if part.ramp else "measured",
             "iops": part.iops,
             "mib_per_s": part.bytes_per_s / MIB,
-            "phase": "ramp" if part.ramp else "measured",
             "mean": part.mean_ns / 1000,
             "max": part.max_ns / 1000,
         }
@@ -234,36 +236,45 @@ def _rate_over_time(values: Sequence[dict[str, Any]]) -> Chart:
         alt.Tooltip("mib_per_s:Q", title="MiB/s", format=",.1f"),
     ]
     base = alt.Chart(_data(values)).encode(
-        x=alt.X("second:Q", title="Time (s)"),
+        x=_time_axis(),
         y=alt.Y("iops:Q", title="IOPS", scale=alt.Scale(zero=True), axis=_axis()),
         color=_kind_color(value["kind"] for value in values),
+        opacity=_phase_opacity(),
+        detail="stretch:N",
     )
-    return _finished(
-        alt.layer(base.mark_line(strokeWidth=2), base.mark_circle(size=30, opacity=1).encode(tooltip=tooltip))
-    )
+    return _finished(alt.layer(base.mark_line(strokeWidth=2), base.mark_circle(size=34).encode(tooltip=tooltip)))
 
 
 def _latency_over_time(values: Sequence[dict[str, Any]]) -> Chart:
-    rows = [
-        {"second": value["second"], "kind": value["kind"], "which": which, "latency_us": value[which]}
-        for value in values
-        for which in ("mean", "max")
-    ]
+    rows = [value | {"which": which, "latency_us": value[which]} for value in values for which in ("mean", "max")]
     base = alt.Chart(_data(rows)).encode(
-        x=alt.X("second:Q", title="Time (s)"),
+        x=_time_axis(),
         y=_latency_axis([row["latency_us"] for row in rows]),
         color=_kind_color(value["kind"] for value in values),
-        strokeDash=alt.StrokeDash(
-            "which:N", title=None, scale=alt.Scale(domain=["mean", "max"], range=[[1, 0], [5, 4]]), legend=_legend()
-        ),
-        tooltip=[
-            alt.Tooltip("second:Q", title="second", format=".1f"),
-            alt.Tooltip("kind:N", title="kind"),
-            alt.Tooltip("which:N", title="which"),
-            alt.Tooltip("latency_us:Q", title="latency (µs)", format=",.1f"),
-        ],
+        opacity=_phase_opacity(),
+        detail=["stretch:N", "which:N"],
     )
-    return _finished(base.mark_line(strokeWidth=2), height=220)
+    dash = alt.StrokeDash(
+        "which:N", title=None, scale=alt.Scale(domain=["mean", "max"], range=[[1, 0], [5, 4]]), legend=_legend()
+    )
+    tooltip = [
+        alt.Tooltip("second:Q", title="second", format=".1f"),
+        alt.Tooltip("phase:N", title="phase"),
+        alt.Tooltip("kind:N", title="kind"),
+        alt.Tooltip("which:N", title="which"),
+        alt.Tooltip("latency_us:Q", title="latency (µs)", format=",.1f"),
+    ]
+    lines = base.mark_line(strokeWidth=2).encode(strokeDash=dash)
+    return _finished(alt.layer(lines, base.mark_circle(size=34).encode(tooltip=tooltip)), height=220)
+
+
+def _time_axis() -> alt.X:
+    return alt.X("second:Q", title="Time (s)", scale=alt.Scale(zero=True), axis=alt.Axis(tickCount=10))
+
+
+def _phase_opacity() -> alt.Opacity:
+    """The ramp is faint: it is shown, but not counted."""
+    return alt.Opacity("phase:O", scale=alt.Scale(domain=["measured", "ramp"], range=[1, 0.3]), legend=None)
 
 
 def _group_offsets(series: Sequence[SeriesInterval]) -> dict[int, int]:
@@ -317,7 +328,7 @@ def _series_color(series: Sequence[str]) -> alt.Color:
 
 
 def _legend() -> alt.Legend:
-    return alt.Legend(orient="top", direction="horizontal", labelLimit=420, symbolStrokeWidth=2)
+    return alt.Legend(orient="top", direction="horizontal", labelLimit=420, symbolStrokeWidth=2, symbolOpacity=1)
 
 
 def _latency_axis(values_us: Sequence[float]) -> alt.Y:

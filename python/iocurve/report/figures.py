@@ -148,7 +148,7 @@ def _figures(family: Family, result: Result) -> list[Figure]:
         return [_mix(family, result)]
     if family.is_depth:
         return [_latency(family, result), *_side_by_side(family, result)]
-    return [_over_time(family)]
+    return [_over_time(family, result)]
 
 
 # ---- read and write shares
@@ -305,13 +305,16 @@ def _ratio(measured: Measured, base: Measured) -> str:
 # ---- anything else
 
 
-def _over_time(family: Family) -> Figure:
+def _over_time(family: Family, result: Result) -> Figure:
+    names = list(dict.fromkeys(member.point.name for member in family.members))
+    title = names[0] if len(names) == 1 and names[0] != result.name else "By job"
     drawn = family.members if len(family.members) <= OVER_TIME_POINTS_MAX else ()
+    drawings = tuple(chart for member in drawn for chart in charts.over_time(member.point.series()))
     return Figure(
-        slug=_slug(family.name),
-        title=family.members[0].point.name if len(family.members) == 1 else family.name,
-        caption="",
-        charts=tuple(chart for member in drawn for chart in charts.over_time(member.point.series())),
+        slug=_slug(f"{family.name} {title}"),
+        title=title,
+        caption="Over time, all jobs together; faint dots are the ramp, which is not counted." if drawings else "",
+        charts=drawings,
         table=_job_table(family.members),
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from iocurve.limits import advice, knee, volume_description
@@ -14,6 +14,7 @@ from iocurve.units import MIB, format_bytes, format_count, format_duration, form
 
 CONCURRENCY_TOLERANCE = 0.1
 """Achieved concurrency further than this from the requested depth is pointed out."""
+HEADLINES_MAX = 5
 SEEDS_LISTED_MAX = 8
 
 
@@ -51,12 +52,17 @@ def next_steps(result: Result) -> list[str]:
 def doubts(result: Result) -> list[str]:
     """What keeps the figures from being what they seem."""
     measured = [member for family in families(result) for member in family.members]
-    found = [note.text for note in result.notes]
+    found = [note.text for note in result.notes if note.level == "warning"]
     found += _unmeasured(result)
     found += _concurrency(measured)
     found += _skew(measured)
     found += _errors(measured)
     return found
+
+
+def remarks(result: Result) -> list[str]:
+    """What is worth knowing and casts no doubt on the figures."""
+    return [note.text for note in result.notes if note.level == "info"]
 
 
 def conditions(result: Result) -> dict[str, dict[str, str]]:
@@ -97,13 +103,21 @@ def _depth_headlines(family: Family) -> list[Headline]:
 
 
 def _other_headlines(family: Family) -> list[Headline]:
-    """Of the fastest point: there is no better way to choose one."""
-    best = max(family.members, key=lambda member: member.summary.iops).summary
+    """Of the fastest point (there is no better way to choose one), by report group."""
+    best = max(family.members, key=lambda member: member.summary.iops)
+    groups = best.point.report_groups()
     rates = [
-        Headline(format_count(totals.iops), "IOPS", f"{family.load} {kind}s, {totals.mib_per_s:,.1f} MiB/s".strip())
-        for kind, totals in best.kinds.items()
+        Headline(format_count(totals.iops), "IOPS", f"{_job(group, groups)}{kind}s, {totals.mib_per_s:,.1f} MiB/s")
+        for group in groups
+        for kind, totals in group.kinds.items()
     ]
-    return [*rates, _latency_headline(best, "p50, all operations")]
+    # The median over jobs that have nothing to do with each other says nothing.
+    median = [_latency_headline(best.summary, "p50, all operations")] if len(groups) == 1 else []
+    return rates[:HEADLINES_MAX] + median
+
+
+def _job(group: Summary, groups: Sequence[Summary]) -> str:
+    return f"{group.name}: " if len(groups) > 1 else ""
 
 
 def _latency_headline(summary: Summary, what: str) -> Headline:
