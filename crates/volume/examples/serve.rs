@@ -1,0 +1,22 @@
+//! Serves a volume until its standard input ends: `serve PORT [MIB_PER_S [FOLDER]]`; 0 MiB/s is without limit.
+
+use std::io::Read;
+
+use iocurve_volume::{Limits, StoreConfig, Volume, VolumeConfig};
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let mut arguments = std::env::args().skip(1);
+    let port = arguments.next().map_or(Ok(0), |port| port.parse())?;
+    let mib_per_s: u64 = arguments.next().map_or(Ok(0), |rate| rate.parse())?;
+    let throughput_bytes_per_s = (mib_per_s > 0).then_some(mib_per_s << 20);
+    let store = match arguments.next() {
+        Some(path) => StoreConfig::Directory { path: path.into() },
+        None => StoreConfig::Memory { limit_bytes: 8 << 30 },
+    };
+    let limits = Limits { throughput_bytes_per_s, ..Limits::default() };
+    let volume = Volume::start(&VolumeConfig { port, store, limits, ..VolumeConfig::default() })?;
+    println!("nfs://127.0.0.1/vol?nfsport={0}&mountport={0}", volume.port());
+    std::io::stdin().read_to_end(&mut Vec::new())?;
+    println!("{:#?}", volume.stop()?);
+    Ok(())
+}

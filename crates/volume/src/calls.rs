@@ -1,0 +1,156 @@
+//! From the bytes of a call to the procedure that answers it (RFC 5531 §9).
+
+use iocurve_meter::Nanos;
+use iocurve_wire::mount3::{MOUNT_PROGRAM, MOUNT_V3};
+use iocurve_wire::nfs3::{NFS_PROGRAM, NFS_V3, nfsproc3};
+use iocurve_wire::portmap::{PMAP_PROG, PMAP_VERS};
+use iocurve_wire::rpc::{
+    Accepted, CallHeader, RPC_VERSION, Rejected, ReplyHeader, auth_flavor, auth_stat, authsys_parms, mismatch_info,
+    opaque_auth, write_record,
+};
+use iocurve_wire::serve::{self, RangeArgs, WriteArgs};
+use iocurve_wire::xdr::{Decode, Encode, Reader, Writer, XdrError, from_bytes};
+
+use crate::session::{Close, Session};
+use crate::store::{Caller, Store};
+use crate::worker::{Served, Worker};
+use crate::{data, mount3, nfs3, portmap};
+
+/// Why a call that was understood has no results.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refused {
+    /// The program has no such procedure.
+    Procedure,
+    /// The arguments cannot be decoded.
+    Arguments,
+}
+
+impl From<XdrError> for Refused {
+    fn from(_: XdrError) -> Self {
+        Self::Arguments
+    }
+}
+
+/// A call to a procedure off the data path.
+#[derive(Debug)]
+pub struct Call<'a, S> {
+    /// What is served.
+    pub served: &'a Served<S>,
+    /// The procedure.
+    pub procedure: u32,
+    /// Its arguments.
+    pub arguments: &'a [u8],
+    /// Who calls.
+    pub caller: Caller,
+    /// Where from, in words.
+    pub peer: &'a str,
+}
+
+/// Answers one record. Only one that is no call at all costs the connection.
+#[inline]
+pub fn answer<S: Store>(session: &mut Session, worker: &mut Worker<S>, record: &[u8], now: Nanos) -> Result<(), Close> {
+    let mut reader = Reader::new(record);
+    let header = CallHeader::decode(&mut reader)?;
+    let arguments = reader.rest();
+    let is_nfs = (header.rpcvers, header.prog, header.vers) == (RPC_VERSION, NFS_PROGRAM, NFS_V3);
+    if !is_nfs || !is_known_flavor(header.cred.flavor) {
+        answer_program(session, worker, &header, arguments);
+        return Ok(());
+    }
+    let xid = header.xid;
+    let answered = match nfsproc3::from_u32(header.proc) {
+        Some(nfsproc3::NFSPROC3_READ) => {
+            RangeArgs::parse(arguments).map(|arguments| data::read(session, worker, xid, arguments, now))
+        }
+        Some(nfsproc3::NFSPROC3_WRITE) => WriteArgs::parse(arguments, arguments.len())
+            .map(|arguments| data::write(session, worker, xid, &arguments, now)),
+        Some(nfsproc3::NFSPROC3_GETATTR) => {
+            serve::parse_getattr(arguments).map(|object| data::getattr(worker, xid, object))
+        }
+        Some(nfsproc3::NFSPROC3_COMMIT) => {
+            RangeArgs::parse(arguments).map(|arguments| data::commit(worker, xid, arguments))
+        }
+        _ => {
+            answer_program(session, worker, &header, arguments);
+            Ok(())
+        }
+    };
+    if answered.is_err() {
+        reply(worker, &ReplyHeader::accepted(xid, Accepted::GARBAGE_ARGS(())));
+    }
+    Ok(())
+}
+
+/// Whether calls with this flavor of credential are answered.
+pub fn is_known_flavor(flavor: u32) -> bool {
+    matches!(flavor, auth_flavor::AUTH_NONE | auth_flavor::AUTH_SYS)
+}
+
+/// Answers a call off the data path.
+fn answer_program<S: Store>(session: &Session, worker: &mut Worker<S>, header: &CallHeader<'_>, arguments: &[u8]) {
+    worker.counters.other_operations.add(1);
+    let xid = header.xid;
+    let refusal = match check(header) {
+        Err(refusal) => refusal,
+        Ok(caller) => {
+            let procedure = header.proc;
+            let call = Call { served: &worker.served, procedure, arguments, caller, peer: &session.peer };
+            let answered = worker.batch.write(|out| answer_call(header, &call, out));
+            match answered {
+                Ok(()) => return,
+                Err(Refused::Procedure) => ReplyHeader::accepted(xid, Accepted::PROC_UNAVAIL(())),
+                Err(Refused::Arguments) => ReplyHeader::accepted(xid, Accepted::GARBAGE_ARGS(())),
+            }
+        }
+    };
+    reply(worker, &refusal);
+}
+
+/// Checks that the call can be answered, and says who calls.
+fn check(header: &CallHeader<'_>) -> Result<Caller, ReplyHeader<'static>> {
+    let xid = header.xid;
+    if header.rpcvers != RPC_VERSION {
+        let versions = mismatch_info { low: RPC_VERSION, high: RPC_VERSION };
+        return Err(ReplyHeader::denied(xid, Rejected::RPC_MISMATCH(versions)));
+    }
+    let served = match header.prog {
+        NFS_PROGRAM => NFS_V3,
+        MOUNT_PROGRAM => MOUNT_V3,
+        PMAP_PROG => PMAP_VERS,
+        _ => return Err(ReplyHeader::accepted(xid, Accepted::PROG_UNAVAIL(()))),
+    };
+    if header.vers != served {
+        let versions = mismatch_info { low: served, high: served };
+        return Err(ReplyHeader::accepted(xid, Accepted::PROG_MISMATCH(versions)));
+    }
+    caller(&header.cred).map_err(|stat| ReplyHeader::denied(xid, Rejected::AUTH_ERROR(stat)))
+}
+
+fn caller(cred: &opaque_auth<'_>) -> Result<Caller, auth_stat> {
+    match cred.flavor {
+        // The user that NFS servers traditionally map strangers to.
+        auth_flavor::AUTH_NONE => Ok(Caller { uid: 65534, gid: 65534 }),
+        auth_flavor::AUTH_SYS => {
+            let parms: authsys_parms<'_> = from_bytes(cred.body).map_err(|_| auth_stat::AUTH_BADCRED)?;
+            Ok(Caller { uid: parms.uid, gid: parms.gid })
+        }
+        _ => Err(auth_stat::AUTH_BADCRED),
+    }
+}
+
+fn answer_call<S: Store>(header: &CallHeader<'_>, call: &Call<'_, S>, out: &mut Vec<u8>) -> Result<(), Refused> {
+    let mut answered = Ok(());
+    write_record(out, |writer| {
+        ReplyHeader::success(header.xid).encode(writer);
+        answered = match header.prog {
+            NFS_PROGRAM => nfs3::answer(call, writer),
+            MOUNT_PROGRAM => mount3::answer(call, writer),
+            _ => portmap::answer(call, writer),
+        };
+    });
+    answered
+}
+
+fn reply<S>(worker: &mut Worker<S>, header: &ReplyHeader<'_>) {
+    worker.batch.append(|out| write_record(out, |writer: &mut Writer<'_>| header.encode(writer)));
+}

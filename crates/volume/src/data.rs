@@ -1,0 +1,154 @@
+//! The procedures that carry the load: READ, WRITE, COMMIT and GETATTR, without allocation, under the volume's limits.
+
+use iocurve_meter::Nanos;
+use iocurve_wire::nfs3::{
+    COMMIT3res, Failed, GETATTR3res, READ3res, WRITE3res, nfs_fh3, nfsstat3, stable_how, wcc_data,
+};
+use iocurve_wire::rpc::{ReplyHeader, write_record};
+use iocurve_wire::serve::{self, READ_REPLY_BYTES, RangeArgs, WriteArgs};
+use iocurve_wire::xdr::Encode;
+
+use crate::session::Session;
+use crate::store::{Landing, Store, TRANSFER_BYTES_MAX, Written};
+use crate::worker::{Operation, Worker};
+
+/// GETATTR (RFC 1813 §3.3.1).
+#[inline]
+pub fn getattr<S: Store>(worker: &mut Worker<S>, xid: u32, object: &[u8]) {
+    worker.counters.other_operations.add(1);
+    match worker.served.store.getattr(object) {
+        Ok(attributes) => worker.batch.bytes(&serve::getattr_reply(xid, &attributes)),
+        Err(status) => reply::<S, GETATTR3res>(worker, xid, &Err(Failed { status, rest: () })),
+    }
+}
+
+/// READ (RFC 1813 §3.3.6); under limits it is carried out when it is due.
+#[inline]
+pub fn read<S: Store>(session: &mut Session, worker: &mut Worker<S>, xid: u32, arguments: RangeArgs<'_>, now: Nanos) {
+    let RangeArgs { file, offset, count } = arguments;
+    if worker.served.qos.is_some()
+        && let Some(due) = read_due(worker, &arguments, now)
+        && let Some(file) = nfs_fh3::new(file)
+    {
+        return session.delay(worker, due, Operation::Read { xid, file, offset, count });
+    }
+    read_now(worker, xid, file, offset, count);
+}
+
+/// When a READ is due, if that is later than now. It costs the bytes that it will find; one that will fail costs nothing.
+fn read_due<S: Store>(worker: &Worker<S>, arguments: &RangeArgs<'_>, now: Nanos) -> Option<Nanos> {
+    let attributes = worker.served.store.getattr(arguments.file).ok()?;
+    let count = u64::from(arguments.count.min(TRANSFER_BYTES_MAX));
+    throttle(worker, count.min(attributes.size.saturating_sub(arguments.offset)), now)
+}
+
+/// When an operation of `bytes` is due, if that is later than now.
+#[inline]
+fn throttle<S>(worker: &Worker<S>, bytes: u64, now: Nanos) -> Option<Nanos> {
+    let wait = worker.served.admit(now, bytes);
+    if wait == 0 {
+        return None;
+    }
+    worker.counters.throttled_operations.add(1);
+    worker.counters.throttled_ns.add(wait);
+    Some(now + wait)
+}
+
+#[inline]
+fn read_now<S: Store>(worker: &mut Worker<S>, xid: u32, file: &[u8], offset: u64, count: u32) {
+    let head = worker.batch.gap(READ_REPLY_BYTES);
+    match worker.served.store.read(file, offset, count, &mut worker.batch) {
+        Ok(read) => {
+            worker.batch.patch(head, &serve::read_reply(xid, &read.attributes, read.count, read.eof));
+            worker.counters.reads.add(1);
+            worker.counters.read_bytes.add(u64::from(read.count));
+        }
+        Err(status) => {
+            worker.batch.rewind(head);
+            let attributes = worker.served.store.getattr(file).ok();
+            reply::<S, READ3res<'_>>(worker, xid, &Err(Failed { status, rest: attributes }));
+        }
+    }
+}
+
+/// WRITE (RFC 1813 §3.3.7); it is carried out at once, and under limits its reply waits.
+#[inline]
+pub fn write<S: Store>(session: &mut Session, worker: &mut Worker<S>, xid: u32, arguments: &WriteArgs<'_>, now: Nanos) {
+    let WriteArgs { file, offset, stable, length, arrived } = *arguments;
+    match worker.served.store.write(file, offset, &arrived[..length as usize], stable) {
+        Ok(written) => write_done(session, worker, xid, &written, length, stable, now),
+        Err(status) => write_failed(worker, xid, file, status),
+    }
+}
+
+/// A WRITE whose data were received in place.
+pub fn landed<S: Store>(
+    session: &mut Session,
+    worker: &mut Worker<S>,
+    xid: u32,
+    landing: Landing,
+    stable: stable_how,
+    now: Nanos,
+) {
+    let (file, length) = (landing.file, landing.length() as u32);
+    match worker.served.store.landed(landing, stable) {
+        Ok(written) => write_done(session, worker, xid, &written, length, stable, now),
+        Err(status) => write_failed(worker, xid, file.as_bytes(), status),
+    }
+}
+
+#[inline]
+fn write_done<S: Store>(
+    session: &mut Session,
+    worker: &mut Worker<S>,
+    xid: u32,
+    Written { before, after }: &Written,
+    length: u32,
+    stable: stable_how,
+    now: Nanos,
+) {
+    worker.counters.writes.add(1);
+    worker.counters.write_bytes.add(u64::from(length));
+    let reply = serve::write_reply(xid, before, after, length, stable, worker.served.writeverf);
+    match throttle(worker, u64::from(length), now) {
+        None => worker.batch.bytes(&reply),
+        Some(due) => session.delay(worker, due, Operation::Reply(reply.into())),
+    }
+}
+
+/// Answers a WRITE with an error.
+pub fn write_failed<S: Store>(worker: &mut Worker<S>, xid: u32, file: &[u8], status: nfsstat3) {
+    let rest = wcc_data { before: None, after: worker.served.store.getattr(file).ok() };
+    reply::<S, WRITE3res>(worker, xid, &Err(Failed { status, rest }));
+}
+
+/// COMMIT (RFC 1813 §3.3.21); the whole file is committed, whatever the range.
+pub fn commit<S: Store>(worker: &mut Worker<S>, xid: u32, arguments: RangeArgs<'_>) {
+    worker.counters.commits.add(1);
+    match worker.served.store.commit(arguments.file) {
+        Ok(Written { before, after }) => {
+            worker.batch.bytes(&serve::commit_reply(xid, &before, &after, worker.served.writeverf));
+        }
+        Err(status) => {
+            let rest = wcc_data { before: None, after: worker.served.store.getattr(arguments.file).ok() };
+            reply::<S, COMMIT3res>(worker, xid, &Err(Failed { status, rest }));
+        }
+    }
+}
+
+/// Does what is left of an operation that waited.
+pub fn resume<S: Store>(worker: &mut Worker<S>, operation: Operation) {
+    match operation {
+        Operation::Read { xid, file, offset, count } => read_now(worker, xid, file.as_bytes(), offset, count),
+        Operation::Reply(reply) => worker.batch.bytes(&reply),
+    }
+}
+
+fn reply<S, R: Encode>(worker: &mut Worker<S>, xid: u32, result: &R) {
+    worker.batch.append(|out| {
+        write_record(out, |writer| {
+            ReplyHeader::success(xid).encode(writer);
+            result.encode(writer);
+        });
+    });
+}

@@ -1,0 +1,319 @@
+//! The NFS program off the data path (RFC 1813): one function per procedure.
+#![allow(clippy::wildcard_imports)] // the whole protocol is spoken here
+#![allow(clippy::result_large_err)] // results are the protocol's, and are encoded at once
+#![allow(clippy::needless_pass_by_value)] // decoded arguments belong to their procedure
+
+use iocurve_wire::nfs3::*;
+use iocurve_wire::xdr::{Decode, Encode, List, Writer, from_bytes, padding};
+
+use crate::calls::{Call, Refused};
+use crate::store::memory::LINKS_MAX;
+use crate::store::{Creation, Entry, FILE_BYTES_MAX, Listing, NAME_BYTES_MAX, Store, TRANSFER_BYTES_MAX};
+
+/// Most bytes of a listing.
+const LISTING_BYTES_MAX: u32 = 64 << 10;
+
+/// Answers a call of the NFS program that the data path does not.
+pub fn answer<S: Store>(call: &Call<'_, S>, out: &mut Writer<'_>) -> Result<(), Refused> {
+    let procedure = nfsproc3::from_u32(call.procedure).ok_or(Refused::Procedure)?;
+    match procedure {
+        nfsproc3::NFSPROC3_NULL => from_bytes::<()>(call.arguments)?,
+        nfsproc3::NFSPROC3_SETATTR => run(call, out, setattr)?,
+        nfsproc3::NFSPROC3_LOOKUP => run(call, out, lookup)?,
+        nfsproc3::NFSPROC3_ACCESS => run(call, out, access)?,
+        nfsproc3::NFSPROC3_READLINK => readlink(call, from_bytes(call.arguments)?, out),
+        nfsproc3::NFSPROC3_CREATE => run(call, out, create)?,
+        nfsproc3::NFSPROC3_MKDIR => run(call, out, mkdir)?,
+        nfsproc3::NFSPROC3_SYMLINK => run(call, out, symlink)?,
+        nfsproc3::NFSPROC3_MKNOD => run(call, out, mknod)?,
+        nfsproc3::NFSPROC3_REMOVE => run(call, out, remove)?,
+        nfsproc3::NFSPROC3_RMDIR => run(call, out, rmdir)?,
+        nfsproc3::NFSPROC3_RENAME => run(call, out, rename)?,
+        nfsproc3::NFSPROC3_LINK => run(call, out, link)?,
+        nfsproc3::NFSPROC3_READDIR => readdir(call, &from_bytes(call.arguments)?, out),
+        nfsproc3::NFSPROC3_READDIRPLUS => readdirplus(call, &from_bytes(call.arguments)?, out),
+        nfsproc3::NFSPROC3_FSSTAT => run(call, out, fsstat)?,
+        nfsproc3::NFSPROC3_FSINFO => run(call, out, fsinfo)?,
+        nfsproc3::NFSPROC3_PATHCONF => run(call, out, pathconf)?,
+        nfsproc3::NFSPROC3_GETATTR | nfsproc3::NFSPROC3_READ | nfsproc3::NFSPROC3_WRITE | nfsproc3::NFSPROC3_COMMIT => {
+            return Err(Refused::Procedure);
+        }
+    }
+    Ok(())
+}
+
+/// Decodes the arguments, runs the procedure, encodes its result.
+fn run<'a, S, A: Decode<'a>, R: Encode>(
+    call: &Call<'a, S>,
+    out: &mut Writer<'_>,
+    procedure: impl FnOnce(&Call<'a, S>, A) -> R,
+) -> Result<(), Refused> {
+    procedure(call, from_bytes(call.arguments)?).encode(out);
+    Ok(())
+}
+
+/// Attributes of a file that may have gone.
+fn attributes<S: Store>(call: &Call<'_, S>, file: &nfs_fh3) -> post_op_attr {
+    call.served.store.getattr(file.as_bytes()).ok()
+}
+
+fn setattr<S: Store>(call: &Call<'_, S>, arguments: SETATTR3args) -> SETATTR3res {
+    let mut wcc = wcc_data::default();
+    let SETATTR3args { object, new_attributes, guard } = arguments;
+    match call.served.store.setattr(object.as_bytes(), &new_attributes, guard, &mut wcc) {
+        Ok(()) => Ok(SETATTR3resok { obj_wcc: wcc }),
+        Err(status) => Err(Failed { status, rest: wcc }),
+    }
+}
+
+fn lookup<S: Store>(call: &Call<'_, S>, LOOKUP3args { what }: LOOKUP3args<'_>) -> LOOKUP3res {
+    let found = call.served.store.lookup(what.dir.as_bytes(), what.name);
+    let dir_attributes = attributes(call, &what.dir);
+    match found {
+        Ok(object) => Ok(LOOKUP3resok { object, obj_attributes: attributes(call, &object), dir_attributes }),
+        Err(status) => Err(Failed { status, rest: dir_attributes }),
+    }
+}
+
+/// Everything is allowed to everyone: the volume is there to be measured, and trusts its callers.
+fn access<S: Store>(call: &Call<'_, S>, ACCESS3args { object, access }: ACCESS3args) -> ACCESS3res {
+    use iocurve_wire::nfs3::access::{ACCESS3_DELETE, ACCESS3_EXECUTE, ACCESS3_EXTEND, ACCESS3_LOOKUP};
+    use iocurve_wire::nfs3::access::{ACCESS3_MODIFY, ACCESS3_READ};
+    let found = call.served.store.getattr(object.as_bytes()).map_err(|status| Failed { status, rest: None })?;
+    let allowed = match found.file_type {
+        ftype3::NF3DIR => ACCESS3_READ | ACCESS3_LOOKUP | ACCESS3_MODIFY | ACCESS3_EXTEND | ACCESS3_DELETE,
+        _ if found.mode & 0o111 == 0 => ACCESS3_READ | ACCESS3_MODIFY | ACCESS3_EXTEND,
+        _ => ACCESS3_READ | ACCESS3_MODIFY | ACCESS3_EXTEND | ACCESS3_EXECUTE,
+    };
+    Ok(ACCESS3resok { obj_attributes: Some(found), access: access & allowed })
+}
+
+fn readlink<S: Store>(call: &Call<'_, S>, READLINK3args { symlink }: READLINK3args, out: &mut Writer<'_>) {
+    let target = call.served.store.readlink(symlink.as_bytes());
+    let symlink_attributes = attributes(call, &symlink);
+    let result: READLINK3res<'_> = match &target {
+        Ok(target) => Ok(READLINK3resok { symlink_attributes, data: target }),
+        Err(status) => Err(Failed { status: *status, rest: symlink_attributes }),
+    };
+    result.encode(out);
+}
+
+/// What CREATE, MKDIR, SYMLINK and MKNOD have in common.
+fn make<S: Store>(call: &Call<'_, S>, r#where: &diropargs3<'_>, what: Creation<'_>) -> CREATE3res {
+    let mut dir_wcc = wcc_data::default();
+    match call.served.store.create(r#where.dir.as_bytes(), r#where.name, what, call.caller, &mut dir_wcc) {
+        Ok(obj) => Ok(CREATE3resok { obj: Some(obj), obj_attributes: attributes(call, &obj), dir_wcc }),
+        Err(status) => Err(Failed { status, rest: dir_wcc }),
+    }
+}
+
+fn create<S: Store>(call: &Call<'_, S>, arguments: CREATE3args<'_>) -> CREATE3res {
+    make(call, &arguments.r#where, Creation::File(&arguments.how))
+}
+
+fn mkdir<S: Store>(call: &Call<'_, S>, arguments: MKDIR3args<'_>) -> MKDIR3res {
+    make(call, &arguments.r#where, Creation::Directory(&arguments.attributes))
+}
+
+fn symlink<S: Store>(call: &Call<'_, S>, arguments: SYMLINK3args<'_>) -> SYMLINK3res {
+    let symlinkdata3 { symlink_attributes, symlink_data } = &arguments.symlink;
+    make(call, &arguments.r#where, Creation::Symlink(symlink_attributes, symlink_data))
+}
+
+fn mknod<S: Store>(call: &Call<'_, S>, arguments: MKNOD3args<'_>) -> MKNOD3res {
+    let none = specdata3::default();
+    let what = match &arguments.what {
+        mknoddata3::NF3BLK(device) => Creation::Special(&device.dev_attributes, ftype3::NF3BLK, device.spec),
+        mknoddata3::NF3CHR(device) => Creation::Special(&device.dev_attributes, ftype3::NF3CHR, device.spec),
+        mknoddata3::NF3SOCK(new) => Creation::Special(new, ftype3::NF3SOCK, none),
+        mknoddata3::NF3FIFO(new) => Creation::Special(new, ftype3::NF3FIFO, none),
+        mknoddata3::NF3REG(()) | mknoddata3::NF3DIR(()) | mknoddata3::NF3LNK(()) => {
+            return Err(Failed { status: nfsstat3::NFS3ERR_BADTYPE, rest: wcc_data::default() });
+        }
+    };
+    make(call, &arguments.r#where, what)
+}
+
+fn remove<S: Store>(call: &Call<'_, S>, REMOVE3args { object }: REMOVE3args<'_>) -> REMOVE3res {
+    let mut dir_wcc = wcc_data::default();
+    match call.served.store.remove(object.dir.as_bytes(), object.name, &mut dir_wcc) {
+        Ok(()) => Ok(REMOVE3resok { dir_wcc }),
+        Err(status) => Err(Failed { status, rest: dir_wcc }),
+    }
+}
+
+fn rmdir<S: Store>(call: &Call<'_, S>, RMDIR3args { object }: RMDIR3args<'_>) -> RMDIR3res {
+    let mut dir_wcc = wcc_data::default();
+    match call.served.store.rmdir(object.dir.as_bytes(), object.name, &mut dir_wcc) {
+        Ok(()) => Ok(RMDIR3resok { dir_wcc }),
+        Err(status) => Err(Failed { status, rest: dir_wcc }),
+    }
+}
+
+fn rename<S: Store>(call: &Call<'_, S>, RENAME3args { from, to }: RENAME3args<'_>) -> RENAME3res {
+    let mut both = RENAME3resok { fromdir_wcc: wcc_data::default(), todir_wcc: wcc_data::default() };
+    let wcc = (&mut both.fromdir_wcc, &mut both.todir_wcc);
+    match call.served.store.rename((from.dir.as_bytes(), from.name), (to.dir.as_bytes(), to.name), wcc) {
+        Ok(()) => Ok(both),
+        Err(status) => Err(Failed { status, rest: both }),
+    }
+}
+
+fn link<S: Store>(call: &Call<'_, S>, LINK3args { file, link }: LINK3args<'_>) -> LINK3res {
+    let mut linkdir_wcc = wcc_data::default();
+    let linked = call.served.store.link(file.as_bytes(), link.dir.as_bytes(), link.name, &mut linkdir_wcc);
+    let both = LINK3resok { file_attributes: attributes(call, &file), linkdir_wcc };
+    match linked {
+        Ok(()) => Ok(both),
+        Err(status) => Err(Failed { status, rest: both }),
+    }
+}
+
+fn readdir<S: Store>(call: &Call<'_, S>, arguments: &READDIR3args, out: &mut Writer<'_>) {
+    let dir_attributes = attributes(call, &arguments.dir);
+    let count = arguments.count.min(LISTING_BYTES_MAX) as usize;
+    let listing = list(call, &arguments.dir, arguments.cookie, arguments.cookieverf, count);
+    let result: READDIR3res<'_> = match &listing {
+        Err(status) => Err(Failed { status: *status, rest: dir_attributes }),
+        Ok(listing) => {
+            let (fitting, eof) =
+                fit(listing, |entry| entry_bytes(entry) + 4, count.saturating_sub(LISTING_FRAME_BYTES));
+            let entry = |entry: &'_ Entry| (entry.fileid, entry.cookie);
+            let entries = fitting.iter().map(|each| {
+                let (fileid, cookie) = entry(each);
+                entry3 { fileid, name: &each.name, cookie }
+            });
+            let reply = dirlist3 { entries: List(entries.collect()), eof };
+            answer_listing(fitting.is_empty() && !eof, dir_attributes).map(|()| READDIR3resok {
+                dir_attributes,
+                cookieverf: call.served.store.cookieverf(),
+                reply,
+            })
+        }
+    };
+    result.encode(out);
+}
+
+fn readdirplus<S: Store>(call: &Call<'_, S>, arguments: &READDIRPLUS3args, out: &mut Writer<'_>) {
+    let dir_attributes = attributes(call, &arguments.dir);
+    let count = arguments.maxcount.min(LISTING_BYTES_MAX) as usize;
+    let listing = list(call, &arguments.dir, arguments.cookie, arguments.cookieverf, count);
+    let result: READDIRPLUS3res<'_> = match &listing {
+        Err(status) => Err(Failed { status: *status, rest: dir_attributes }),
+        Ok(listing) => {
+            let (fitting, eof) = fit(listing, plus_bytes, count.saturating_sub(LISTING_FRAME_BYTES));
+            let entries = fitting.iter().map(|entry| entryplus3 {
+                fileid: entry.fileid,
+                name: &entry.name,
+                cookie: entry.cookie,
+                name_attributes: entry.handle.as_ref().and_then(|handle| attributes(call, handle)),
+                name_handle: entry.handle,
+            });
+            let reply = dirlistplus3 { entries: List(entries.collect()), eof };
+            answer_listing(fitting.is_empty() && !eof, dir_attributes).map(|()| READDIRPLUS3resok {
+                dir_attributes,
+                cookieverf: call.served.store.cookieverf(),
+                reply,
+            })
+        }
+    };
+    result.encode(out);
+}
+
+/// Bytes of a listing beside its entries: attributes, verifier, end of list, end of directory.
+const LISTING_FRAME_BYTES: usize = 4 + FATTR3_BYTES + 8 + 4 + 4;
+
+/// At least as many names as can fit into `count` bytes.
+fn list<S: Store>(
+    call: &Call<'_, S>,
+    directory: &nfs_fh3,
+    cookie: u64,
+    cookieverf: cookieverf3,
+    count: usize,
+) -> Result<Listing, nfsstat3> {
+    let store = &call.served.store;
+    if cookie != 0 && cookieverf != store.cookieverf() {
+        return Err(nfsstat3::NFS3ERR_BAD_COOKIE);
+    }
+    store.readdir(directory.as_bytes(), cookie, count / ENTRY_BYTES_MIN + 1)
+}
+
+/// An entry with a name of one byte.
+const ENTRY_BYTES_MIN: usize = 4 + 8 + 4 + 4 + 8;
+
+fn entry_bytes(entry: &Entry) -> usize {
+    8 + 4 + entry.name.len() + padding(entry.name.len()) + 8
+}
+
+fn plus_bytes(entry: &Entry) -> usize {
+    let handle = entry.handle.map_or(0, |handle| 4 + handle.as_bytes().len() + padding(handle.as_bytes().len()));
+    4 + entry_bytes(entry) + 4 + FATTR3_BYTES + 4 + handle
+}
+
+/// The entries that fit into `room`, and whether the directory ends with them.
+fn fit(listing: &Listing, bytes: impl Fn(&Entry) -> usize, room: usize) -> (&[Entry], bool) {
+    let mut left = room;
+    let fits = |entry: &&Entry| match left.checked_sub(bytes(entry)) {
+        Some(rest) => {
+            left = rest;
+            true
+        }
+        None => false,
+    };
+    let count = listing.entries.iter().take_while(fits).count();
+    (&listing.entries[..count], listing.end && count == listing.entries.len())
+}
+
+/// Fails if not even one entry fits.
+fn answer_listing(too_small: bool, dir_attributes: post_op_attr) -> Result<(), Failed<post_op_attr>> {
+    if too_small {
+        return Err(Failed { status: nfsstat3::NFS3ERR_TOOSMALL, rest: dir_attributes });
+    }
+    Ok(())
+}
+
+fn fsstat<S: Store>(call: &Call<'_, S>, FSSTAT3args { fsroot }: FSSTAT3args) -> FSSTAT3res {
+    let found = call.served.store.getattr(fsroot.as_bytes()).map_err(|status| Failed { status, rest: None })?;
+    let space = call.served.store.space();
+    Ok(FSSTAT3resok {
+        obj_attributes: Some(found),
+        tbytes: space.bytes_total,
+        fbytes: space.bytes_free,
+        abytes: space.bytes_free,
+        tfiles: space.files_total,
+        ffiles: space.files_free,
+        afiles: space.files_free,
+        invarsec: 0,
+    })
+}
+
+fn fsinfo<S: Store>(call: &Call<'_, S>, FSINFO3args { fsroot }: FSINFO3args) -> FSINFO3res {
+    use properties::{FSF3_CANSETTIME, FSF3_HOMOGENEOUS, FSF3_LINK, FSF3_SYMLINK};
+    let found = call.served.store.getattr(fsroot.as_bytes()).map_err(|status| Failed { status, rest: None })?;
+    Ok(FSINFO3resok {
+        obj_attributes: Some(found),
+        rtmax: TRANSFER_BYTES_MAX,
+        rtpref: TRANSFER_BYTES_MAX,
+        rtmult: 4096,
+        wtmax: TRANSFER_BYTES_MAX,
+        wtpref: TRANSFER_BYTES_MAX,
+        wtmult: 4096,
+        dtpref: LISTING_BYTES_MAX,
+        maxfilesize: FILE_BYTES_MAX,
+        time_delta: nfstime3 { seconds: 0, nseconds: 1 },
+        properties: FSF3_LINK | FSF3_SYMLINK | FSF3_HOMOGENEOUS | FSF3_CANSETTIME,
+    })
+}
+
+fn pathconf<S: Store>(call: &Call<'_, S>, PATHCONF3args { object }: PATHCONF3args) -> PATHCONF3res {
+    let found = call.served.store.getattr(object.as_bytes()).map_err(|status| Failed { status, rest: None })?;
+    Ok(PATHCONF3resok {
+        obj_attributes: Some(found),
+        linkmax: LINKS_MAX,
+        name_max: NAME_BYTES_MAX as u32,
+        no_trunc: true,
+        chown_restricted: true,
+        case_insensitive: false,
+        case_preserving: true,
+    })
+}

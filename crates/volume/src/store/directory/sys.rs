@@ -1,0 +1,316 @@
+//! System calls that the standard library does not have: everything by directory descriptor and name, nothing by path.
+
+use std::ffi::{CStr, CString};
+use std::io;
+use std::mem::size_of;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use libc::{c_int, c_long};
+
+use iocurve_wire::nfs3::{fattr3, ftype3, nfsstat3, nfstime3};
+
+use super::{Creation, Space, rdev};
+use crate::store::{SYMLINK_BYTES_MAX, attribute_fsid};
+
+/// Which file: inode numbers are used again, but not with the same time of birth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Id {
+    pub inode: u64,
+    /// 0 on file systems that do not know it.
+    pub birth_ns: u64,
+}
+
+/// What a file system says of a file.
+#[derive(Debug, Clone)]
+pub struct Stat {
+    pub id: Id,
+    pub device: (u32, u32),
+    pub file_type: ftype3,
+    pub size: u64,
+    pub nlink: u32,
+    attributes: fattr3,
+}
+
+impl Stat {
+    /// As the protocol has it.
+    pub fn attributes(&self) -> fattr3 {
+        self.attributes
+    }
+
+    /// The times that may stand for an exclusive CREATE's verifier.
+    pub fn verifier(&self) -> (u32, u32) {
+        (self.attributes.atime.seconds, self.attributes.mtime.seconds)
+    }
+}
+
+/// A name in a directory.
+#[derive(Debug)]
+pub struct Found {
+    pub inode: u64,
+    pub cookie: u64,
+    pub name: Vec<u8>,
+}
+
+/// What to do with a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Time {
+    Keep,
+    Now,
+    At(nfstime3),
+}
+
+/// The protocol's status for an error.
+pub fn status_of(error: &io::Error) -> nfsstat3 {
+    match error.raw_os_error() {
+        Some(libc::ENAMETOOLONG) => nfsstat3::NFS3ERR_NAMETOOLONG,
+        Some(libc::ENOTEMPTY) => nfsstat3::NFS3ERR_NOTEMPTY,
+        Some(libc::EDQUOT) => nfsstat3::NFS3ERR_DQUOT,
+        Some(libc::ESTALE) => nfsstat3::NFS3ERR_STALE,
+        Some(libc::EOPNOTSUPP) => nfsstat3::NFS3ERR_NOTSUPP,
+        // Open for reading only, because the server may not write.
+        Some(libc::EBADF) => nfsstat3::NFS3ERR_ACCES,
+        // The protocol took over the numbers that Unix systems have in common.
+        Some(number) => nfsstat3::from_u32(number as u32).unwrap_or(nfsstat3::NFS3ERR_IO),
+        None => nfsstat3::NFS3ERR_IO,
+    }
+}
+
+/// Opens the folder itself.
+pub fn open_root(path: &Path) -> io::Result<OwnedFd> {
+    let path = CString::new(path.as_os_str().as_bytes())?;
+    // SAFETY: a string of ours.
+    owned(unsafe { libc::open(path.as_ptr(), libc::O_PATH | libc::O_DIRECTORY | libc::O_CLOEXEC) }.into())
+}
+
+/// Opens what is at `path` below `root`, never elsewhere, and through no symbolic link.
+pub fn open_beneath(root: &OwnedFd, path: &[u8], flags: c_int) -> io::Result<OwnedFd> {
+    let path = CString::new(path)?;
+    // SAFETY: all zeros are "no flags".
+    let mut how: libc::open_how = unsafe { std::mem::zeroed() };
+    how.flags = (flags | libc::O_NOFOLLOW | libc::O_CLOEXEC) as u64;
+    how.resolve =
+        libc::RESOLVE_BENEATH | libc::RESOLVE_NO_SYMLINKS | libc::RESOLVE_NO_MAGICLINKS | libc::RESOLVE_NO_XDEV;
+    let size = size_of::<libc::open_how>();
+    // SAFETY: a string and a structure of ours, with its size.
+    owned(unsafe { libc::syscall(libc::SYS_openat2, root.as_raw_fd(), path.as_ptr(), &raw const how, size) })
+}
+
+/// What is behind a descriptor.
+pub fn stat(fd: &impl AsFd) -> io::Result<Stat> {
+    statx(fd, c"", libc::AT_EMPTY_PATH)
+}
+
+/// What a directory has under a name, which is not followed.
+pub fn stat_at(directory: &OwnedFd, name: &CStr) -> io::Result<Stat> {
+    statx(directory, name, libc::AT_SYMLINK_NOFOLLOW)
+}
+
+fn statx(fd: &impl AsFd, name: &CStr, flags: c_int) -> io::Result<Stat> {
+    // SAFETY: plain numbers.
+    let mut found: libc::statx = unsafe { std::mem::zeroed() };
+    let mask = libc::STATX_BASIC_STATS | libc::STATX_BTIME;
+    let fd = fd.as_fd().as_raw_fd();
+    // SAFETY: a string and a structure of ours.
+    done(unsafe { libc::statx(fd, name.as_ptr(), flags, mask, &raw mut found) })?;
+    let born = if found.stx_mask & libc::STATX_BTIME == 0 { 0 } else { nanoseconds(found.stx_btime) };
+    let file_type = file_type(u32::from(found.stx_mode));
+    Ok(Stat {
+        id: Id { inode: found.stx_ino, birth_ns: born },
+        device: (found.stx_dev_major, found.stx_dev_minor),
+        file_type,
+        size: found.stx_size,
+        nlink: found.stx_nlink,
+        attributes: fattr3 {
+            file_type,
+            mode: u32::from(found.stx_mode) & 0o7777,
+            nlink: found.stx_nlink,
+            uid: found.stx_uid,
+            gid: found.stx_gid,
+            size: found.stx_size,
+            used: found.stx_blocks * 512,
+            rdev: rdev(found.stx_rdev_major, found.stx_rdev_minor),
+            fsid: attribute_fsid(found.stx_dev_major, found.stx_dev_minor),
+            fileid: found.stx_ino,
+            atime: nfstime(found.stx_atime),
+            mtime: nfstime(found.stx_mtime),
+            ctime: nfstime(found.stx_ctime),
+        },
+    })
+}
+
+fn nanoseconds(time: libc::statx_timestamp) -> u64 {
+    (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(u64::from(time.tv_nsec))
+}
+
+fn nfstime(time: libc::statx_timestamp) -> nfstime3 {
+    nfstime3 { seconds: time.tv_sec as u32, nseconds: time.tv_nsec }
+}
+
+fn file_type(mode: u32) -> ftype3 {
+    match mode & libc::S_IFMT {
+        libc::S_IFDIR => ftype3::NF3DIR,
+        libc::S_IFBLK => ftype3::NF3BLK,
+        libc::S_IFCHR => ftype3::NF3CHR,
+        libc::S_IFLNK => ftype3::NF3LNK,
+        libc::S_IFSOCK => ftype3::NF3SOCK,
+        libc::S_IFIFO => ftype3::NF3FIFO,
+        _ => ftype3::NF3REG,
+    }
+}
+
+/// Makes a file, directory, link or special file that is not there yet.
+pub fn make(directory: &OwnedFd, name: &CStr, what: &Creation<'_>) -> io::Result<()> {
+    let (fd, path) = (directory.as_raw_fd(), name.as_ptr());
+    match what {
+        Creation::File(_) => {
+            let flags = libc::O_CREAT | libc::O_EXCL | libc::O_WRONLY | libc::O_NOFOLLOW | libc::O_CLOEXEC;
+            // SAFETY: a string of ours.
+            owned(unsafe { libc::openat(fd, path, flags, 0o644) }.into()).map(drop)
+        }
+        // SAFETY: a string of ours.
+        Creation::Directory(_) => done(unsafe { libc::mkdirat(fd, path, 0o755) }),
+        Creation::Symlink(_, target) => {
+            let target = CString::new(*target)?;
+            // SAFETY: strings of ours.
+            done(unsafe { libc::symlinkat(target.as_ptr(), fd, path) })
+        }
+        Creation::Special(_, file_type, spec) => {
+            let mode = match file_type {
+                ftype3::NF3BLK => libc::S_IFBLK,
+                ftype3::NF3CHR => libc::S_IFCHR,
+                ftype3::NF3SOCK => libc::S_IFSOCK,
+                _ => libc::S_IFIFO,
+            };
+            // SAFETY: a string of ours.
+            done(unsafe { libc::mknodat(fd, path, mode | 0o644, libc::makedev(spec.specdata1, spec.specdata2)) })
+        }
+    }
+}
+
+/// Removes a name.
+pub fn unlink(directory: &OwnedFd, name: &CStr, flags: c_int) -> io::Result<()> {
+    // SAFETY: a string of ours.
+    done(unsafe { libc::unlinkat(directory.as_raw_fd(), name.as_ptr(), flags) })
+}
+
+/// Moves a name.
+pub fn rename(from: &OwnedFd, old: &[u8], to: &OwnedFd, new: &[u8]) -> io::Result<()> {
+    let (old, new) = (CString::new(old)?, CString::new(new)?);
+    // SAFETY: strings of ours.
+    done(unsafe { libc::renameat(from.as_raw_fd(), old.as_ptr(), to.as_raw_fd(), new.as_ptr()) })
+}
+
+/// Gives an open file one more name.
+pub fn link(file: &OwnedFd, directory: &OwnedFd, name: &[u8]) -> io::Result<()> {
+    let (source, name) = (by_descriptor(file), CString::new(name)?);
+    let (at, to, flags) = (libc::AT_FDCWD, directory.as_raw_fd(), libc::AT_SYMLINK_FOLLOW);
+    // SAFETY: strings of ours.
+    done(unsafe { libc::linkat(at, source.as_ptr(), to, name.as_ptr(), flags) })
+}
+
+/// Changes owner and group.
+pub fn chown(file: &OwnedFd, uid: Option<u32>, gid: Option<u32>) -> io::Result<()> {
+    let (uid, gid) = (uid.unwrap_or(u32::MAX), gid.unwrap_or(u32::MAX));
+    // SAFETY: a constant string.
+    done(unsafe { libc::fchownat(file.as_raw_fd(), c"".as_ptr(), uid, gid, libc::AT_EMPTY_PATH) })
+}
+
+/// Changes permissions.
+pub fn chmod(file: &OwnedFd, mode: u32) -> io::Result<()> {
+    let path = by_descriptor(file);
+    // SAFETY: a string of ours.
+    done(unsafe { libc::chmod(path.as_ptr(), mode) })
+}
+
+/// Changes times.
+pub fn set_times(file: &OwnedFd, atime: Time, mtime: Time) -> io::Result<()> {
+    if (atime, mtime) == (Time::Keep, Time::Keep) {
+        return Ok(());
+    }
+    let timespec = |time| match time {
+        Time::Keep => libc::timespec { tv_sec: 0, tv_nsec: libc::UTIME_OMIT },
+        Time::Now => libc::timespec { tv_sec: 0, tv_nsec: libc::UTIME_NOW },
+        Time::At(time) => libc::timespec { tv_sec: time.seconds.into(), tv_nsec: time.nseconds.into() },
+    };
+    let times = [timespec(atime), timespec(mtime)];
+    // SAFETY: a constant string and two times of ours.
+    done(unsafe { libc::utimensat(file.as_raw_fd(), c"".as_ptr(), times.as_ptr(), libc::AT_EMPTY_PATH) })
+}
+
+/// Target of a symbolic link.
+pub fn read_link(link: &OwnedFd) -> io::Result<Vec<u8>> {
+    let mut target = vec![0; SYMLINK_BYTES_MAX + 1];
+    // SAFETY: a constant string and a buffer of ours with its length.
+    let length = unsafe { libc::readlinkat(link.as_raw_fd(), c"".as_ptr(), target.as_mut_ptr().cast(), target.len()) };
+    target.truncate(usize::try_from(length).map_err(|_| io::Error::last_os_error())?);
+    Ok(target)
+}
+
+/// At most `limit` names after `cookie`, and whether the directory ends with them.
+pub fn list(directory: &OwnedFd, cookie: u64, limit: usize) -> io::Result<(Vec<Found>, bool)> {
+    let fd = directory.as_raw_fd();
+    // SAFETY: no pointers.
+    if unsafe { libc::lseek(fd, cookie as i64, libc::SEEK_SET) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let (mut found, mut buffer) = (Vec::new(), vec![0_u8; 32 << 10]);
+    loop {
+        // SAFETY: a buffer of ours with its length.
+        let length = unsafe { libc::syscall(libc::SYS_getdents64, fd, buffer.as_mut_ptr(), buffer.len()) };
+        let length = usize::try_from(length).map_err(|_| io::Error::last_os_error())?;
+        if length == 0 {
+            return Ok((found, true));
+        }
+        let mut rest = &buffer[..length];
+        while let Some((entry, behind)) = next_entry(rest) {
+            if found.len() == limit {
+                return Ok((found, false));
+            }
+            found.push(entry);
+            rest = behind;
+        }
+    }
+}
+
+/// One `linux_dirent64`: inode, offset of the next one, own length, type, name with a zero behind it.
+fn next_entry(bytes: &[u8]) -> Option<(Found, &[u8])> {
+    let (inode, rest) = bytes.split_first_chunk()?;
+    let (cookie, rest) = rest.split_first_chunk()?;
+    let length = u16::from_ne_bytes(*rest.first_chunk()?) as usize;
+    let name = bytes.get(19..length)?.split(|byte| *byte == 0).next()?.to_vec();
+    Some((Found { inode: u64::from_ne_bytes(*inode), cookie: u64::from_ne_bytes(*cookie), name }, &bytes[length..]))
+}
+
+/// How full the file system is.
+pub fn space(root: &OwnedFd) -> io::Result<Space> {
+    // SAFETY: plain numbers.
+    let mut found: libc::statvfs = unsafe { std::mem::zeroed() };
+    // SAFETY: a structure of ours.
+    done(unsafe { libc::fstatvfs(root.as_raw_fd(), &raw mut found) })?;
+    let block = found.f_frsize;
+    Ok(Space {
+        bytes_total: found.f_blocks * block,
+        bytes_free: found.f_bavail * block,
+        files_total: found.f_files,
+        files_free: found.f_favail,
+    })
+}
+
+/// A path to what a descriptor refers to, even if it has no name.
+fn by_descriptor(fd: &OwnedFd) -> CString {
+    CString::new(format!("/proc/self/fd/{}", fd.as_raw_fd())).expect("no zero in it")
+}
+
+fn owned(fd: c_long) -> io::Result<OwnedFd> {
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: just made, and known to nobody else.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as c_int) })
+}
+
+fn done(status: c_int) -> io::Result<()> {
+    if status < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
