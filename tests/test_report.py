@@ -160,6 +160,9 @@ def test_conditions_are_enough_to_run_it_again() -> None:
     assert facts["Machine"]["TCP congestion control"] == "cubic"
     assert facts["Load"]["Seeds"] == "1"
     assert facts["Load"]["NFS mount"] == "NFSv3, nconnect 8, unstable writes; NFSv3, nconnect 1, unstable writes"
+    assert "Jobs" not in facts["Load"]
+    jobs = words.conditions(synthetic.fio_run())["Load"]["Jobs"]
+    assert jobs == "reader: read 4 KiB, depth 32; writer: write 4 KiB at 3.2k/s, depth 16"
     assert facts["Run"]["Ceiling of the loop"] == "20M operations/s per worker (null engine)"
 
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from iocurve.limits import advice, knee, volume_description
-from iocurve.plan import Worker
+from iocurve.plan import OperationPlan, Worker
 from iocurve.report.figures import Family, Measured, families
 from iocurve.result import Result, TargetFacts
 from iocurve.summary import Summary
-from iocurve.units import MIB, format_bytes, format_count, format_duration, format_latency
+from iocurve.units import MIB, SECOND_NS, format_bytes, format_count, format_duration, format_latency
 
 CONCURRENCY_TOLERANCE = 0.1
 """Achieved concurrency further than this from the requested depth is pointed out."""
@@ -291,6 +292,7 @@ def _load(result: Result) -> dict[str, str]:
     workers = [worker for point in result.points for group in point.plan.groups for worker in group.workers]
     summaries = [point.summary() for point in result.points]
     facts = {
+        "Jobs": _jobs(result),
         "Engine": _distinct(engine for summary in summaries for engine in summary.engines),
         "NFS mount": _distinct(_mount(worker) for worker in workers),
         "Files per worker": _distinct(_files(worker) for worker in workers),
@@ -302,6 +304,29 @@ def _load(result: Result) -> dict[str, str]:
         "Labels": _distinct(label for summary in summaries for label in summary.labels),
     }
     return {name: fact for name, fact in facts.items() if fact}
+
+
+def _jobs(result: Result) -> str:
+    """What each job asks for; points along axes say it in their tables."""
+    if len(result.points) != 1:
+        return ""
+    workers = [worker for group in result.points[0].plan.groups for worker in group.workers]
+    clones = Counter(_job_words(worker) for worker in workers)
+    return "; ".join(f"{words} (× {count})" if count > 1 else words for words, count in clones.items())
+
+
+def _job_words(worker: Worker) -> str:
+    kinds = ", ".join(_kind_words(operation) for operation in worker.operations)
+    return f"{worker.job}: {kinds}, depth {worker.depth}"
+
+
+def _kind_words(operation: OperationPlan) -> str:
+    rate = operation.rate
+    if rate is None:
+        return f"{operation.kind} {format_bytes(operation.block_bytes)}"
+    count = format_count(rate.count) if rate.unit == "operations" else format_bytes(rate.count)
+    pace = f"{count}/s" if rate.per_ns == SECOND_NS else f"{count} per {format_duration(rate.per_ns)}"
+    return f"{operation.kind} {format_bytes(operation.block_bytes)} at {pace}"
 
 
 def _distinct(words: Iterable[str]) -> str:
