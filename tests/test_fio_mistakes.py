@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fio_machine import HeldMachine
-from iocurve.dialects.fio.command import Prepared, help_wanted, prepare
+from iocurve.dialects.fio.command import Prepared, prepare
 from iocurve.dialects.fio.options import OPTIONS
 from iocurve.errors import DialectError, PlanError
 
@@ -251,11 +251,6 @@ def test_fresh_seeds_come_from_the_machine() -> None:
 def test_repeatable_seeds_differ_between_clones_and_sections() -> None:
     plan = null("--numjobs=2", "--name=b", "--size=1m", "--ioengine=null").plan
     assert len({worker.seed for worker in plan.groups[0].workers}) == 3
-
-
-def test_help_is_asked_for() -> None:
-    assert help_wanted(["--name=a", "--help"])
-    assert not help_wanted(["--name=a"])
 
 
 def test_every_option_is_named_once() -> None:

@@ -12,7 +12,9 @@ import pytest
 
 from iocurve.dialects.fio.command import prepare
 from iocurve.dialects.fio.options import BY_NAME
+from iocurve.outcome import WorkerOutcome
 from iocurve.plan import Plan, Worker
+from iocurve.run import local
 
 pytestmark = pytest.mark.skipif(shutil.which("fio") is None, reason="needs Debian's fio")
 
@@ -56,6 +58,20 @@ def test_fio_does_what_the_plan_says(job: str, tmp_path: Path) -> None:
     assert files(plan) == {str(path): path.stat().st_size for path in tmp_path.rglob("*") if path.is_file()}
 
 
+@pytest.mark.parametrize("job", JOBS.values(), ids=JOBS.keys())
+def test_iocurve_does_what_fio_does(job: str, tmp_path: Path) -> None:
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    for name in ("one", "two"):
+        (ours / name).mkdir(parents=True)
+        (theirs / name).mkdir(parents=True)
+    prepared = prepare(job.split(), cwd=ours, environment={})
+    prepared.make_directories()
+    outcome = local.run(prepared.plan)
+    measured = run_fio(job.split(), theirs)
+    assert [counted(worker) for worker in outcome.workers] == [counted_by_fio(entry) for entry in measured["jobs"]]
+    assert sizes(ours) == sizes(theirs)
+
+
 def test_every_option_of_fio_has_an_answer() -> None:
     listed = subprocess.run(["fio", "--cmdhelp=all"], capture_output=True, text=True, check=False, timeout=20).stdout
     names = [line.split(":")[0].strip() for line in listed.splitlines() if " : " in line]
@@ -81,6 +97,21 @@ def transferred(worker: Worker) -> int:
     limits = [-(-worker.end.bytes // block) * block] if worker.end.bytes is not None else []
     limits += [worker.end.operations * block] if worker.end.operations is not None else []
     return min(limits)
+
+
+def counted(worker: WorkerOutcome) -> tuple[int, int]:
+    """Operations and bytes, reads and writes together: which come first in a mix is chance."""
+    kinds = worker.operations.values()
+    return sum(kind.operations for kind in kinds), sum(kind.bytes for kind in kinds)
+
+
+def counted_by_fio(entry: dict[str, Any]) -> tuple[int, int]:
+    return int(entry["read"]["total_ios"] + entry["write"]["total_ios"]), transferred_by_fio(entry)
+
+
+def sizes(directory: Path) -> dict[str, int]:
+    found = (path for path in directory.rglob("*") if path.is_file())
+    return {str(path.relative_to(directory)): path.stat().st_size for path in found}
 
 
 def transferred_by_fio(entry: dict[str, Any]) -> int:

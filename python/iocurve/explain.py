@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby
 
 from iocurve.errors import Mistake
 from iocurve.model import Note
@@ -21,8 +20,8 @@ def explain(plan: Plan, notes: Sequence[Note], obstacles: Sequence[Mistake], mac
     for number, group in enumerate(plan.groups):
         if len(plan.groups) > 1:
             lines += ["", f"Group {number + 1} of {len(plan.groups)}" + (", after the one before it" if number else "")]
-        for _, clones in groupby(group.workers, key=lambda worker: worker.job):
-            lines += ["", *_job(list(clones), machine)]
+        for clones in _jobs(group.workers):
+            lines += ["", *_job(clones, machine)]
     lines += ["", f"Time: {_total_time(plan)}", f"Layout before the run: {_layout(_workers(plan), machine)}"]
     lines += _section("Beware", (str(note) for note in notes if note.level == "warning"))
     lines += _section("Notes", (str(note) for note in notes if note.level == "info"))
@@ -33,8 +32,18 @@ def explain(plan: Plan, notes: Sequence[Note], obstacles: Sequence[Mistake], mac
 def _headline(plan: Plan) -> str:
     workers = _workers(plan)
     in_flight = max(sum(worker.depth for worker in group.workers) for group in plan.groups)
-    jobs = len({(number, worker.job) for number, group in enumerate(plan.groups) for worker in group.workers})
+    jobs = sum(len(_jobs(group.workers)) for group in plan.groups)
     return f"{plan.name}: {_count(jobs, 'job')}, {_count(len(workers), 'worker')}, at most {in_flight} in flight"
+
+
+def _jobs(workers: Iterable[Worker]) -> list[list[Worker]]:
+    """Clones of one job together; two jobs may have the same name."""
+    jobs: list[list[Worker]] = []
+    for worker in workers:
+        if worker.clone == 0 or not jobs:
+            jobs.append([])
+        jobs[-1].append(worker)
+    return jobs
 
 
 def _job(clones: Sequence[Worker], machine: Machine) -> list[str]:

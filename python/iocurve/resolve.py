@@ -671,6 +671,14 @@ def _size_per_clone(said: Section, section: Section, workers: Sequence[planned.W
     return Note("size_per_clone", text, said.where("size", "file_bytes", "clones"))
 
 
+def _connections_per_clone(said: Section, _section: Section, workers: Sequence[planned.Worker]) -> Note | None:
+    engine = workers[0].engine
+    if not isinstance(engine, planned.NfsEngine) or engine.mount.nconnect == 1 or len(workers) == 1:
+        return None
+    text = f"nconnect holds per clone: {engine.mount.nconnect * len(workers)} connections in all"
+    return Note("connections_per_clone", text, said.where("nconnect", "nfs_url"))
+
+
 def _repeated_offsets(said: Section, section: Section, _workers: Sequence[planned.Worker]) -> Note | None:
     repeats = section.random and section.reads and section.repeatable and section.seed is None
     if not repeats or section.engine == "null":
@@ -726,6 +734,7 @@ _TRAPS = (
     _mix_lost,
     _rate_per_clone,
     _size_per_clone,
+    _connections_per_clone,
     _independent_draws,
     _repeated_offsets,
     _payload_repeats,

@@ -15,23 +15,6 @@ from iocurve.model import Job, Note
 from iocurve.plan import Plan
 from iocurve.resolve import Machine, ReportGroup, ThisMachine, resolve
 
-HELP = """Runs fio command lines and job files as they are:
-
-    iocurve fio --runtime 30 job.fio
-    iocurve fio --name=test --rw=randread --bs=4k --iodepth=32 --ioengine=libaio --direct=1 --size=1g
-    iocurve explain fio job.fio          what would run, and what to beware of
-
-On top of fio's options:
-
-    --out=DIR            also writes result.json and the report there
-    --ioengine=nfs --nfs_url=nfs://host[:port]/export[?nconnect=8&nfsport=…&mountport=…&uid=…&gid=…]
-                         iocurve's own NFSv3 client; :port stands for NFS and MOUNT on one port
-    --nconnect=N         TCP connections of each worker, 1 to 16
-    --nfs_timeout=TIME   how long a server may be silent (60)
-
-Options that iocurve cannot honour are refused by name; what has no effect here is said.
-"""
-
 Format = Literal["normal", "json"]
 
 
@@ -77,11 +60,6 @@ class Prepared:
                 Path(directory).mkdir(mode=0o700, parents=True, exist_ok=True)
             except OSError as error:
                 raise TargetError(f"directory {directory} cannot be made: {error.strerror}") from None
-
-
-def help_wanted(arguments: Sequence[str]) -> bool:
-    """Whether the command line only asks what there is."""
-    return any(argument in ("--help", "-help", "-h") for argument in arguments)
 
 
 def prepare(
@@ -224,6 +202,7 @@ _INSTEAD = {
     "append-terse": "use --output-format=json",
     "cmdhelp": "fio's manual describes its options; iocurve explain fio … says what they do here",
     "enghelp": "fio's manual describes its engines",
+    "help": "iocurve fio --help",
     "version": "iocurve --version",
     "latency-log": "every second is in result.json",
     "bandwidth-log": "every second is in result.json",

@@ -11,6 +11,7 @@ from iocurve.dialects.fio.job import SectionReport
 from iocurve.model import Section
 from iocurve.result import Result
 from iocurve.summary import Latency
+from iocurve.units import SECOND_NS
 
 _UNITS = (("nsec", 1), ("usec", 1000), ("msec", 1_000_000))
 _SCALES = {"latency_ns": "nsec", "latency_us": "usec", "latency_ms": "msec"}
@@ -157,7 +158,7 @@ def _status(jobs: Sequence[JobFigures]) -> list[str]:
         times = [part.runtime_ms for part in parts]
         each = sorted(part.bytes_per_s for part in parts)
         total = sum(part.bytes for part in parts)
-        together = total * 1000 / max(times)
+        together = total * SECOND_NS / max(part.runtime_ns for part in parts)
         lines.append(
             f"  {kind.upper():>5}: bw={_bandwidth(together)}, "
             f"{scaled(each[0], 1024, 'B/s')}-{scaled(each[-1], 1024, 'B/s')} "

@@ -513,7 +513,7 @@ OPTIONS: tuple[Option, ...] = (
     _note("disk_util", "use of the disk is not looked up", same=("0",)),
     _note("clocksource", "time comes from the monotonic clock"),
     _no("block_error_percentiles", same=("0",)),
-    *_nos("write_bw_log write_lat_log write_iops_log write_hist_log"),
+    *(_no(name, bare=True) for name in ("write_bw_log", "write_lat_log", "write_iops_log", "write_hist_log")),
     *_notes(
         _LOGS,
         "per_job_logs bwavgtime iopsavgtime log_entries log_avg_msec log_hist_msec log_hist_coarseness "
