@@ -67,8 +67,8 @@ class Volume:
     def port(self) -> int:
         """TCP port of the NFS and MOUNT programs."""
 
-    def stats(self) -> str:
-        """What was served so far, as JSON."""
+    def stats(self) -> str | None:
+        """What was served so far, as JSON; None after the end."""
 
     def stop(self) -> None:
         """Ends in order; clients see their connections closed."""

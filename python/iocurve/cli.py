@@ -17,7 +17,7 @@ from iocurve import target as targets
 from iocurve import volume as volumes
 from iocurve.console import LiveView, result_table
 from iocurve.envelope import FULL, QUICK, Envelope, measure
-from iocurve.errors import IocurveError, TargetError
+from iocurve.errors import DialectError, Interrupted, IocurveError, Mistake, TargetError
 from iocurve.result import Result, TargetFacts, iocurve_version
 from iocurve.units import format_bytes, parse_bytes, parse_time_ns
 
@@ -30,6 +30,16 @@ app = App(
     help="Measures how much I/O a volume carries, draws the curve, and says what limits it.",
     version=iocurve_version,
 )
+FIO_HELP = """\
+Usage: iocurve fio [fio's options] [job files]
+
+Runs fio's job files and command lines as they are; fio's manual describes the options. On top of them there are
+  --nconnect=N   connections of each job to its NFS server (ioengine=nfs)
+  --nfs_url=URL  also nfs://host:port/export, NFS and MOUNT on one port
+  --out=DIR      result.json and report.html go there
+
+What a job would do, and which traps are in it: iocurve explain fio ...
+"""
 Words = Annotated[str, Parameter(allow_leading_hyphen=True, show=False)]
 
 
@@ -40,6 +50,9 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except TargetError as error:
         _complain(error)
         status = EXIT_INCOMPLETE
+    except Interrupted as error:
+        _complain(error)
+        status = EXIT_INTERRUPTED
     except IocurveError as error:
         _complain(error)
         status = EXIT_MISTAKE
@@ -152,11 +165,12 @@ def volume(
 
 @app.command(help_flags=[], version_flags=[])
 def fio(*arguments: Words) -> int:
-    """Run fio job files and fio command lines as they are.
-
-    `iocurve fio --help` lists what is ours on top.
-    """
-    return jobs.run_fio(arguments)
+    """Run fio job files and fio command lines as they are."""
+    if arguments in (("--help",), ("-h",)):
+        print(FIO_HELP)
+        return 0
+    result = jobs.run_fio(arguments)
+    return 0 if result is None else _status(result)
 
 
 explain = App(name="explain", help="Print what would run, and the traps in it, without running it.")
@@ -197,6 +211,11 @@ def _measured(envelope: Envelope, facts: TargetFacts, out: Path) -> int:
         result = measure(envelope, facts, out, view)
     Console().print(result_table(result))
     print(f"\nreport: {out / 'report.html'}")
+    return _status(result)
+
+
+def _status(result: Result) -> int:
+    """The exit status of what was measured; why it is incomplete goes to stderr."""
     if result.state == "finished":
         return 0
     print(f"iocurve: incomplete: {result.incomplete_reason}", file=sys.stderr)
@@ -211,14 +230,14 @@ def _bytes(option: str, text: str) -> int:
     try:
         return parse_bytes(text)
     except ValueError as error:
-        raise TargetError(f"{option}: {error}") from None
+        raise DialectError([Mistake(f"{option}: {error}")]) from None
 
 
 def _time_ns(option: str, text: str) -> int:
     try:
         return parse_time_ns(text)
     except ValueError as error:
-        raise TargetError(f"{option}: {error}") from None
+        raise DialectError([Mistake(f"{option}: {error}")]) from None
 
 
 def _wait_for_the_end() -> None:

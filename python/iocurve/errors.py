@@ -7,6 +7,7 @@
     ├── PlanError           a well-written job cannot be run here (all reasons)
     ├── TargetError         what is to be measured cannot be reached, read or written
     ├── RunError            a run ended before its time
+    ├── Interrupted         a run was stopped before it measured anything
     └── ResultError         a result cannot be read or written
 
 ``str(error)`` is meant for people: what is wrong, where, and what to do.
@@ -80,6 +81,10 @@ class TargetError(IocurveError):
 
 class RunError(IocurveError):
     """A run ended before its time."""
+
+
+class Interrupted(IocurveError):  # noqa: N818 - it is no fault
+    """A run was stopped, by Ctrl-C, before it measured anything."""
 
 
 class ResultError(IocurveError):

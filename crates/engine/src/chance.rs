@@ -14,7 +14,7 @@ impl Rng {
 
     /// The next 64 bits.
     #[inline]
-    pub fn next(&mut self) -> u64 {
+    pub fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(Self::GOLDEN);
         mix(self.0)
     }
@@ -22,17 +22,17 @@ impl Rng {
     /// A number below `bound` with equal chance (to 2⁻⁶⁴ × bound); 0 if `bound` is 0.
     #[inline]
     pub fn below(&mut self, bound: u64) -> u64 {
-        ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
+        ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
     }
 
     /// Fills memory.
     pub fn fill(&mut self, bytes: &mut [u8]) {
         let mut words = bytes.chunks_exact_mut(8);
         for word in &mut words {
-            word.copy_from_slice(&self.next().to_le_bytes());
+            word.copy_from_slice(&self.next_u64().to_le_bytes());
         }
         let rest = words.into_remainder();
-        let last = self.next().to_le_bytes();
+        let last = self.next_u64().to_le_bytes();
         rest.copy_from_slice(&last[..rest.len()]);
     }
 }
@@ -65,7 +65,12 @@ impl Permutation {
         assert!(n > 0, "nothing to put in order");
         let bits = (64 - (n - 1).leading_zeros()).max(2);
         let mut rng = Rng::new(seed);
-        Self { n, mask: u64::MAX >> (64 - bits), shift: bits.div_ceil(2), keys: std::array::from_fn(|_| rng.next()) }
+        Self {
+            n,
+            mask: u64::MAX >> (64 - bits),
+            shift: bits.div_ceil(2),
+            keys: std::array::from_fn(|_| rng.next_u64()),
+        }
     }
 
     /// The number at place `index`, which is below `n`.
@@ -99,7 +104,7 @@ mod tests {
     #[test]
     fn the_first_numbers_of_a_seed_never_change() {
         let mut rng = Rng::new(0);
-        assert_eq!([rng.next(), rng.next()], [0xe220_a839_7b1d_cdaf, 0x6e78_9e6a_a1b9_65f4]);
+        assert_eq!([rng.next_u64(), rng.next_u64()], [0xe220_a839_7b1d_cdaf, 0x6e78_9e6a_a1b9_65f4]);
     }
 
     #[test]

@@ -20,6 +20,12 @@ pub enum EngineError {
     /// The plan asks for what cannot be.
     #[error("{0}")]
     Plan(String),
+    /// What is to be measured is not as the plan needs it.
+    #[error("{0}")]
+    Target(String),
+    /// The run was stopped before it measured anything.
+    #[error("{0}")]
+    Stopped(&'static str),
     /// The NFS server refused, with its status name (`NFS3ERR_ACCES`) and what it concerned.
     #[error("{action} {path}: the server answered {status}{hint}")]
     Nfs {
@@ -65,7 +71,9 @@ fn hint(source: &io::Error) -> &'static str {
         Some(libc::ENOSPC) => "; free space or use a smaller size",
         Some(libc::EDQUOT) => "; raise the quota or use a smaller size",
         Some(libc::EACCES | libc::EPERM) => "; check the permissions or run as another user",
-        Some(libc::EINVAL) => "; with direct I/O, block size and offset must be multiples of the device's logical block",
+        Some(libc::EINVAL) => {
+            "; with direct I/O, block size and offset must be multiples of the device's logical block"
+        }
         Some(libc::EROFS) => "; the file system is mounted read-only",
         Some(libc::ENOENT) => "; check the path",
         _ => "",

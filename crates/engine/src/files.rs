@@ -97,7 +97,7 @@ pub fn length_bytes(path: &Path) -> Result<u64, EngineError> {
         return File::open(path).and_then(|mut device| device.seek(SeekFrom::End(0))).map_err(failed);
     }
     let kind = if metadata.is_dir() { "a directory" } else { "neither a regular file nor a block device" };
-    Err(EngineError::Plan(format!("{} is {kind}; name a file in it or a block device", path.display())))
+    Err(EngineError::Target(format!("{} is {kind}; name a file in it or a block device", path.display())))
 }
 
 fn open_file(open: &FileOpen, plan: &FilePlan, writes: bool) -> Result<File, EngineError> {
@@ -136,7 +136,7 @@ fn open_error(open: &FileOpen, path: &str, source: io::Error) -> EngineError {
 }
 
 fn no_direct(path: &str) -> EngineError {
-    EngineError::Plan(format!(
+    EngineError::Target(format!(
         "open {path}: its file system does not support direct I/O (O_DIRECT); switch direct I/O off or use another file system"
     ))
 }
@@ -145,7 +145,7 @@ fn check_region(plan: &FilePlan, length: u64) -> Result<(), EngineError> {
     if plan.offset_bytes.checked_add(plan.bytes).is_some_and(|end| end <= length) {
         return Ok(());
     }
-    Err(EngineError::Plan(format!(
+    Err(EngineError::Target(format!(
         "{} has {length} bytes, but the region to use starts at {} and is {} bytes long; use a smaller size or offset",
         plan.path, plan.offset_bytes, plan.bytes
     )))
@@ -201,7 +201,7 @@ fn check_multiple(what: &str, value: u64, multiple: u64, path: &str) -> Result<(
     if value.is_multiple_of(multiple) {
         return Ok(());
     }
-    Err(EngineError::Plan(format!(
+    Err(EngineError::Target(format!(
         "{what} of {value} bytes is not a multiple of {multiple} bytes, which direct I/O on {path} needs; use a multiple of {multiple} or switch direct I/O off"
     )))
 }
@@ -215,7 +215,7 @@ fn refuse_device_in_use(path: &str) -> Result<(), EngineError> {
     let devices = with_partitions(metadata.rdev());
     let user = devices.iter().find_map(|device| mount_of(&mounts, device).or_else(|| holder_of(device)));
     match user {
-        Some(user) => Err(EngineError::Plan(format!(
+        Some(user) => Err(EngineError::Target(format!(
             "{path} is in use by {user}; writing to it would destroy what is there: unmount it or use another device"
         ))),
         None => Ok(()),

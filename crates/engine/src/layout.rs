@@ -115,7 +115,7 @@ impl Session<'_> {
         match fs::symlink_metadata(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => self.create(target),
             Err(source) => Err(path_error("look at", path, source)),
-            Ok(_) if target.layout == Layout::New => Err(EngineError::Plan(format!(
+            Ok(_) if target.layout == Layout::New => Err(EngineError::Target(format!(
                 "{} exists already and is not overwritten; remove it or use another name",
                 path.display()
             ))),
@@ -126,13 +126,13 @@ impl Session<'_> {
     fn create(&mut self, target: &Target) -> Result<(), EngineError> {
         let path = &target.path;
         if target.layout == Layout::Existing {
-            return Err(EngineError::Plan(format!(
+            return Err(EngineError::Target(format!(
                 "{} does not exist, and this job does not create it; check the path or create it first",
                 path.display()
             )));
         }
         if !directory_of(path).is_dir() {
-            return Err(EngineError::Plan(format!(
+            return Err(EngineError::Target(format!(
                 "create {}: the directory {} does not exist; create it first",
                 path.display(),
                 directory_of(path).display()
@@ -152,7 +152,7 @@ impl Session<'_> {
         }
         let is_device = fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_block_device());
         if is_device || target.layout == Layout::Existing {
-            return Err(EngineError::Plan(format!(
+            return Err(EngineError::Target(format!(
                 "{} has {length} bytes, but {} are to be used; use a smaller size or offset",
                 path.display(),
                 target.end
@@ -207,7 +207,7 @@ impl Session<'_> {
     }
 
     fn check_stop(&self) -> Result<(), EngineError> {
-        if self.stop.load(Ordering::Relaxed) { Err(EngineError::Plan(STOPPED.to_owned())) } else { Ok(()) }
+        if self.stop.load(Ordering::Relaxed) { Err(EngineError::Stopped(STOPPED)) } else { Ok(()) }
     }
 
     fn created(self) -> Vec<PathBuf> {
@@ -296,7 +296,7 @@ fn layout_error(path: &Path, missing: u64, source: &io::Error, free: Option<u64>
         return path_error("lay out", path, source);
     }
     let free = free.map_or_else(|| "too few".to_owned(), |free| free.to_string());
-    EngineError::Plan(format!(
+    EngineError::Target(format!(
         "lay out {}: no space: {missing} bytes are to be added and {free} are free on its file system; free space or use a smaller size",
         path.display()
     ))

@@ -43,7 +43,7 @@ impl Offsets {
             .iter()
             .enumerate()
             .map(|(index, file)| {
-                let seed = Rng::new(worker.seed ^ ((index as u64 + 1) << 32)).next();
+                let seed = Rng::new(worker.seed ^ ((index as u64 + 1) << 32)).next_u64();
                 Ok(Region { start: file.offset_bytes, tracks: tracks(worker, index, seed)? })
             })
             .collect::<Result<_, EngineError>>()?;
@@ -108,7 +108,7 @@ impl Track {
                     *index = 0;
                     if *passes == Passes::Fresh {
                         *pass += 1;
-                        *order = Permutation::new(*blocks, *seed ^ Rng::new(*pass).next());
+                        *order = Permutation::new(*blocks, *seed ^ Rng::new(*pass).next_u64());
                     }
                 }
                 Step { offset, wrapped }

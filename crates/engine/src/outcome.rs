@@ -109,7 +109,7 @@ pub struct LatencyOutcome {
     pub mean_ns: f64,
     /// Standard deviation of the population.
     pub stddev_ns: f64,
-    /// The histogram: HdrHistogram V2 with DEFLATE, base64; three significant digits.
+    /// The histogram: `HdrHistogram` V2 with DEFLATE, base64; three significant digits.
     pub histogram: String,
 }
 

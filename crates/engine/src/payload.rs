@@ -4,6 +4,9 @@ use crate::chance::Rng;
 use crate::plan::{Content, OperationKind, Renew, Worker};
 use crate::request::Buffers;
 
+/// Distance between the bytes that scrambling changes: no storage compares smaller units.
+const SCRAMBLE_STEP: usize = 512;
+
 /// Fills a worker's write buffers.
 #[derive(Debug)]
 pub struct Filler {
@@ -12,16 +15,13 @@ pub struct Filler {
 }
 
 impl Filler {
-    /// Distance between the bytes that scrambling changes: no storage compares smaller units.
-    const SCRAMBLE_STEP: usize = 512;
-
     /// Fills all buffers as the plan says, if the worker writes.
     pub fn new(worker: &Worker, buffers: &Buffers) -> Self {
-        let mut rng = Rng::new(worker.seed ^ 0x7061_796c_6f61_64);
+        let mut rng = Rng::new(worker.seed ^ 0x0070_6179_6c6f_6164);
         let writes = worker.operations.iter().any(|operation| operation.kind == OperationKind::Write);
         if writes && worker.payload.content == Content::Random {
             for slot in 0..buffers.count() {
-                rng.fill(slice(buffers, slot as u32, buffers.stride()));
+                with_slot(buffers, slot as u32, buffers.stride(), |bytes| rng.fill(bytes));
             }
         }
         Self { rng, renew: if worker.payload.content == Content::Zero { Renew::Keep } else { worker.payload.renew } }
@@ -32,22 +32,26 @@ impl Filler {
     pub fn renew(&mut self, buffers: &Buffers, slot: u32, length: u32) {
         match self.renew {
             Renew::Keep => {}
-            Renew::Refill => self.rng.fill(slice(buffers, slot, length as usize)),
+            Renew::Refill => with_slot(buffers, slot, length as usize, |bytes| self.rng.fill(bytes)),
             Renew::Scramble => {
-                let word = self.rng.next().to_le_bytes();
-                for sector in slice(buffers, slot, length as usize).chunks_mut(Self::SCRAMBLE_STEP) {
-                    let length = sector.len().min(word.len());
-                    sector[..length].copy_from_slice(&word[..length]);
-                }
+                let word = self.rng.next_u64().to_le_bytes();
+                with_slot(buffers, slot, length as usize, |bytes| scramble(bytes, word));
             }
         }
     }
 }
 
-fn slice(buffers: &Buffers, slot: u32, length: usize) -> &mut [u8] {
+fn scramble(bytes: &mut [u8], word: [u8; 8]) {
+    for sector in bytes.chunks_mut(SCRAMBLE_STEP) {
+        let length = sector.len().min(word.len());
+        sector[..length].copy_from_slice(&word[..length]);
+    }
+}
+
+fn with_slot<T>(buffers: &Buffers, slot: u32, length: usize, touch: impl FnOnce(&mut [u8]) -> T) -> T {
     assert!(length <= buffers.stride());
     // SAFETY: the slot is free, so nobody else touches it, and the length is inside it.
-    unsafe { std::slice::from_raw_parts_mut(buffers.slot(slot), length) }
+    touch(unsafe { std::slice::from_raw_parts_mut(buffers.slot(slot), length) })
 }
 
 #[cfg(test)]
@@ -63,7 +67,7 @@ mod tests {
         let mut filler = Filler::new(&plan, &buffers);
         let mut write = || {
             filler.renew(&buffers, 0, 4096);
-            slice(&buffers, 0, 4096).to_vec()
+            with_slot(&buffers, 0, 4096, |bytes| bytes.to_vec())
         };
         (write(), write())
     }

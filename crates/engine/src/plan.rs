@@ -137,9 +137,9 @@ pub struct NfsMount {
     pub version: u32,
     /// TCP connections, 1 to 16.
     pub nconnect: u32,
-    /// AUTH_SYS user.
+    /// `AUTH_SYS` user.
     pub uid: u32,
-    /// AUTH_SYS group.
+    /// `AUTH_SYS` group.
     pub gid: u32,
     /// What a completed write promises.
     pub durability: Durability,

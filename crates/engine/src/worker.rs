@@ -343,7 +343,7 @@ impl Mix {
                 total
             })
             .collect();
-        Self::Shares { upto, total, rng: Rng::new(worker.seed.rotate_left(17) ^ 0x6d69_78) }
+        Self::Shares { upto, total, rng: Rng::new(worker.seed.rotate_left(17) ^ 0x006d_6978) }
     }
 
     /// Schedules begin here.

@@ -3,6 +3,9 @@
 //! Plans and outcomes cross as JSON, once each per run. Long work is a handle that Python polls, so that Ctrl-C lands
 //! between polls.
 
+// These comments become Python's docstrings, which need no backticks.
+#![allow(clippy::doc_markdown)]
+
 mod histogram;
 mod run;
 mod volume;

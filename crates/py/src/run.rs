@@ -65,7 +65,8 @@ pub fn remove_files(py: Python<'_>, plan: &str) -> PyResult<()> {
 }
 
 fn parse(py: Python<'_>, plan: &str) -> PyResult<Plan> {
-    serde_json::from_str(plan).map_err(|error| raise(py, "RunError", format!("not a plan that this build reads: {error}")))
+    serde_json::from_str(plan)
+        .map_err(|error| raise(py, "RunError", format!("not a plan that this build reads: {error}")))
 }
 
 fn json(value: &impl serde::Serialize) -> String {
@@ -75,7 +76,9 @@ fn json(value: &impl serde::Serialize) -> String {
 fn run_error(py: Python<'_>, error: &EngineError) -> PyErr {
     let name = match error {
         EngineError::Plan(_) | EngineError::System { .. } => "RunError",
-        EngineError::Path { .. }
+        EngineError::Stopped(_) => "Interrupted",
+        EngineError::Target(_)
+        | EngineError::Path { .. }
         | EngineError::Nfs { .. }
         | EngineError::Connection(_)
         | EngineError::Operation { .. } => "TargetError",
