@@ -106,25 +106,18 @@ class RefusedError(ValueError):
     """An option that is known and cannot be honoured."""
 
 
-@dataclass(frozen=True)
-class Engine:
-    """One of fio's engines: what runs here instead."""
-
-    runs: EngineName
-    words: str
-
-
-ENGINES = {
-    "psync": Engine("sync", "pread/pwrite"),
-    "sync": Engine("sync", "pread/pwrite"),
-    "vsync": Engine("sync", "pread/pwrite"),
-    "pvsync": Engine("sync", "pread/pwrite"),
-    "pvsync2": Engine("sync", "pread/pwrite"),
-    "libaio": Engine("aio", "Linux native AIO"),
-    "io_uring": Engine("uring", "io_uring with registered files and buffers"),
-    "null": Engine("null", "no I/O at all"),
-    "nfs": Engine("nfs", "iocurve's own NFSv3 client"),
+ENGINES: dict[str, EngineName] = {
+    "psync": "sync",
+    "sync": "sync",
+    "vsync": "sync",
+    "pvsync": "sync",
+    "pvsync2": "sync",
+    "libaio": "aio",
+    "io_uring": "uring",
+    "null": "null",
+    "nfs": "nfs",
 }
+"""fio's engines, and what runs here instead."""
 
 
 def _names(text: str) -> frozenset[str]:
@@ -136,7 +129,8 @@ ENGINES_NOT_YET = _names(
 )
 ENGINES_ELSEWHERE = _names(
     "cpuio net netsplice rdma rbd rados http gfapi gfapi_async libhdfs sg io_uring_cmd mtd e4defrag exec nbd libiscsi "
-    "libblkio libcufile pmemblk libpmem dev-dax dfs xnvme solarisaio windowsaio spdk spdk_bdev guasi external"
+    "libblkio libcufile pmemblk libpmem dev-dax dfs xnvme solarisaio windowsaio spdk spdk_bdev guasi external "
+    "ime_psync ime_psyncv ime_aio libzbc libhipfile"
 )
 
 # -- effects -----------------------------------------------------------------------------------------------------------
@@ -191,7 +185,7 @@ def _refused(reason: str, same: tuple[str, ...] = ()) -> Effect:
 def _set_engine(draft: Draft, text: str, _context: Context) -> None:
     name = text.strip()
     if name in ENGINES:
-        draft.fields |= {"engine": ENGINES[name].runs, "engine_asked": name}
+        draft.fields |= {"engine": ENGINES[name], "engine_asked": name}
     elif name in ENGINES_NOT_YET:
         raise RefusedError(f"ioengine={name} is not supported yet; these are: {values.either(ENGINES)}")
     elif name.split(":")[0] in ENGINES_ELSEWHERE:
@@ -402,6 +396,10 @@ OPTIONS: tuple[Option, ...] = (
     _no("percentage_random", same=("100", "100,100", "100,100,100")),
     _no("random_distribution", same=("random",)),
     _no("rw_sequencer", same=("sequential",)),
+    _no("num_range", same=("1",)),
+    *_nos("sprandom percentage_sequential random_sequence_stride", same=("0",)),
+    *_notes("it belongs to sprandom=1", "spr_num_regions spr_op spr_cs"),
+    _note("rwmixcycle", "fio itself does not know it any more"),
     _no("rate_process", same=("linear",)),
     _no("rate_min", "ratemin"),
     _no("rate_iops_min"),
@@ -411,10 +409,10 @@ OPTIONS: tuple[Option, ...] = (
     _no("blockalign", "ba"),
     _no("bs_unaligned", "blocksize_unaligned", same=("0",), bare=True),
     _no("bs_is_seq_rand", same=("0",)),
-    *_nos("thinktime thinktime_spin thinktime_iotime", same=("0",)),
+    *_nos("thinktime thinktime_spin thinktime_iotime thinkcycles", same=("0",)),
     _note("thinktime_blocks", "there is no think time"),
     _note("thinktime_blocks_type", "there is no think time"),
-    *_nos("fsync fdatasync end_fsync fsync_on_close write_barrier", same=("0",)),
+    *_nos("fsync fdatasync end_fsync end_syncfs fsync_on_close write_barrier", same=("0",)),
     _no("sync_file_range"),
     *_nos("flow flow_watermark"),
     *_notes("there is no flow control without flow=", "flow_id flow_sleep"),
@@ -422,6 +420,7 @@ OPTIONS: tuple[Option, ...] = (
     _honoured("runtime", _TIME, "runtime_ns", "timeout"),
     _honoured("time_based", _BOOL, "time_based", bare=True),
     _honoured("ramp_time", _TIME, "ramp_ns"),
+    _no("ramp_size", same=("0",)),
     _honoured("startdelay", values.time_range_ns, "start_delay_ns"),
     _honoured("number_ios", values.integer(0, 2**63), "operations"),
     _honoured("loops", _COUNT, "loops"),
@@ -436,6 +435,7 @@ OPTIONS: tuple[Option, ...] = (
     _no("steadystate", "ss"),
     *_notes("there is no steady-state test without ss=", "steadystate_duration ss_dur", same=("0",)),
     *_notes("there is no steady-state test without ss=", "steadystate_ramp_time ss_ramp", same=("0",)),
+    *_notes("there is no steady-state test without ss=", "steadystate_check_interval ss_interval"),
     *_nos("latency_target latency_run max_latency", same=("0",)),
     *_notes("there is no latency target without latency_target=", "latency_window latency_percentile"),
     # What is written
@@ -455,6 +455,9 @@ OPTIONS: tuple[Option, ...] = (
         "verify_state_save verify_header_seed verify_write_sequence trim_verify_zero trim_backlog "
         "trim_backlog_batch",
     ),
+    *_notes(
+        "there is no verification without verify=", "verify_policy verifysort verifysort_nr verify_pattern_interval"
+    ),
     _no("verify_only", same=("0",), bare=True),
     _no("trim_percentage", same=("0",)),
     # Processors and memory
@@ -466,7 +469,9 @@ OPTIONS: tuple[Option, ...] = (
         _sets("cpus_split", lambda text, context: values.word("shared", "split")(text, context) == "split"),
         ("cpus_split",),
     ),
-    *_nos("numa_cpu_nodes numa_mem_policy prio prioclass cgroup cgroup_weight"),
+    *_nos("numa_cpu_nodes numa_mem_policy prio prioclass priohint cgroup cgroup_weight"),
+    _note("comm", "threads bear the names of their jobs"),
+    _note("gpu_dev_id", "buffers are ordinary memory"),
     _note("cgroup_nodelete", "there is no control group"),
     _no("nice", same=("0",)),
     *_nos("uid gid", reason="a worker runs as who started iocurve"),
@@ -483,6 +488,12 @@ OPTIONS: tuple[Option, ...] = (
     *_notes(
         "there are no zones without zonemode=",
         "read_beyond_wp max_open_zones job_max_open_zones ignore_zone_limits zone_reset_threshold zone_reset_frequency",
+    ),
+    *_nos("write_zone_remainder recover_zbd_write_error fdp", same=("0",)),
+    _no("dataplacement", "data_placement", same=("none",)),
+    *_notes(
+        "there is no data placement without dataplacement=",
+        "plid_select fdp_pli_select plids fdp_pli dp_scheme",
     ),
     *_nos("read_iolog write_iolog merge_blktrace_file"),
     *_notes(
@@ -511,6 +522,7 @@ OPTIONS: tuple[Option, ...] = (
     _note("significant_figures", "normal output has a fixed number of digits", same=("4",)),
     _note("stats", "statistics are kept in any case", same=("1",)),
     _note("disk_util", "use of the disk is not looked up", same=("0",)),
+    _note("job_start_clock_id", "times count from the start of the run"),
     _note("clocksource", "time comes from the monotonic clock"),
     _no("block_error_percentiles", same=("0",)),
     *(_no(name, bare=True) for name in ("write_bw_log", "write_lat_log", "write_iops_log", "write_hist_log")),
@@ -537,6 +549,12 @@ OPTIONS: tuple[Option, ...] = (
         _no("sqthread_poll", same=("0",), bare=True),
         _note("sqthread_poll_cpu", "there is no polling kernel thread"),
         _no("force_async", same=("0",)),
+        _no("cmd_type", same=("nvme",)),
+        *_nos(
+            "readfua writefua write_mode verify_mode read_mode md_per_io_size pi_act pi_chk apptag apptag_mask deac "
+            "cdb_len verify_bytchk",
+            reason="it is for NVMe commands (io_uring_cmd)",
+        ),
     ),
     *_of("io_uring pvsync2", _no("hipri", same=("0",), bare=True), _no("uncached", same=("0",))),
     *_of("pvsync2", _note("hipri_percentage", "there is no polled I/O")),
