@@ -44,7 +44,7 @@ def test_the_tables_have_the_exact_figures() -> None:
     assert (throughput.rows[0][0], throughput.rows[0][4], throughput.rows[0][-1]) == (
         "100:0",
         "512.0",
-        "volume's MiB/s",
+        "MiB/s limit",
     )
     assert len(depth.rows) == 16
     assert depth.rows[2][:3] == ("nconnect 1", "4", "66,943")
@@ -136,11 +136,27 @@ def test_doubts_are_spoken_out() -> None:
     )
     whole = synthetic.envelope()
     point = whole.points[0].model_copy(update={"outcome": synthetic.outcome(short)})
-    told = "\n".join(words.doubts(whole.model_copy(update={"points": (point,)})))
-    assert "READ payload from 32 KiB up was discarded" in told
+    noted = whole.model_copy(update={"points": (point,)}).with_note("tyre", "the ring had a flat tyre")
+    told = "\n".join(words.doubts(noted))
+    assert "the ring had a flat tyre" in told
     assert "4 KiB, 100 % reads: failed; the server has gone." in told
     assert "3 operations failed" in told
     assert "0.0 operations were in flight on average, 64 were asked for." in told
+
+
+def test_labels_are_told_in_words_with_what_they_hold_for() -> None:
+    assert words.doubts(synthetic.envelope()) == [
+        "64 KiB sequential: READ payload was discarded in the kernel, neither copied nor looked at."
+    ]
+
+
+def test_series_that_reach_the_same_are_called_the_same() -> None:
+    whole = synthetic.envelope()
+    low = [point for point in whole.points if point.family == "depth" and point.axes["depth"] == 1]
+    deeper = [point.model_copy(update={"axes": point.axes | {"depth": 2}}) for point in low]
+    found = words.findings(whole.model_copy(update={"points": (*low, *deeper)}))
+    assert found[-1] == "4 KiB random read: nconnect 1 and nconnect 8 reach the same, 26.3k IOPS."
+    assert "depth 2 the median wait goes from 33 µs to 33 µs for no more IOPS." in found[0]
 
 
 def test_a_remark_is_no_doubt() -> None:

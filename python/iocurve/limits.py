@@ -22,9 +22,9 @@ GROWTH = 0.05
 """Less gain than this from one step of depth to the next is none."""
 
 SHORT = {
-    "volume_throughput": "volume's MiB/s",
-    "volume_iops": "volume's IOPS",
-    "rate": "rate asked for",
+    "volume_throughput": "MiB/s limit",
+    "volume_iops": "IOPS limit",
+    "rate": "rate asked",
     "machine": "this machine",
     "generator": "load's thread",
     "saturated": "saturation",

@@ -38,7 +38,7 @@ from iocurve.plan import (
     Sequential,
     Worker,
 )
-from iocurve.result import HostFacts, LayoutFacts, MachineUse, Note, Point, Result, TargetFacts
+from iocurve.result import HostFacts, LayoutFacts, MachineUse, Point, Result, TargetFacts
 from iocurve.units import KIB, MIB, SECOND_NS, TIB
 
 NAME = "SYNTHETIC, nothing was measured"
@@ -250,9 +250,7 @@ def outcome(*workers: WorkerOutcome) -> Outcome:
     return Outcome(state=max((worker.state for worker in workers), key=order.index), workers=workers)
 
 
-def result(
-    points: Sequence[Point], *, kind: str = "envelope", target: TargetFacts = VOLUME, notes: Sequence[Note] = ()
-) -> Result:
+def result(points: Sequence[Point], *, kind: str = "envelope", target: TargetFacts = VOLUME) -> Result:
     return Result(
         iocurve="0.0.0",
         kind=kind,
@@ -263,7 +261,7 @@ def result(
         host=HOST,
         target=target,
         null_ceiling_operations_per_s=20_000_000.0,
-        notes=tuple(notes),
+        notes=(),
         points=tuple(points),
     )
 
@@ -276,8 +274,7 @@ def envelope() -> Result:
     random_mix = [_mix_point("random-4k-mix", percent, 4 * KIB) for percent in (100, 75, 50, 25, 0)]
     sequential_mix = [_mix_point("sequential-64k-mix", percent, 64 * KIB) for percent in (100, 75, 50, 25, 0)]
     depths = [_depth_point(depth, nconnect) for nconnect in (1, 8) for depth in (1, 2, 4, 8, 16, 32, 64, 128)]
-    note = Note(code="payload_discarded", text="READ payload from 32 KiB up was discarded in the kernel, not copied.")
-    return result([*random_mix, *sequential_mix, *depths], notes=[note])
+    return result([*random_mix, *sequential_mix, *depths])
 
 
 def fio_run() -> Result:

@@ -16,7 +16,19 @@ from iocurve.units import MIB, SECOND_NS, format_bytes, format_count, format_dur
 CONCURRENCY_TOLERANCE = 0.1
 """Achieved concurrency further than this from the requested depth is pointed out."""
 HEADLINES_MAX = 5
+SAME = 0.02
+"""Rates that differ by less are called the same."""
 SEEDS_LISTED_MAX = 8
+
+LABELS = {
+    "payload_discarded": "READ payload was discarded in the kernel, neither copied nor looked at",
+    "write_verifier_changed": "the server restarted and may have lost unstable writes (its write verifier changed)",
+    "aio_buffered_is_synchronous": "without O_DIRECT native AIO waits for each operation: the depth had no effect",
+    "uring_kernel_threads": "kernel threads carried out the I/O: their CPU time is not in the figures",
+    "uring_files_not_registered": "io_uring ran without registered files, which costs CPU time",
+    "uring_buffers_not_registered": "io_uring ran without registered buffers, which costs CPU time",
+}
+"""What the engine's labels mean; a label that is not here is shown as it is."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +66,7 @@ def doubts(result: Result) -> list[str]:
     """What keeps the figures from being what they seem."""
     measured = [member for family in families(result) for member in family.members]
     found = [note.text for note in result.notes if note.level == "warning"]
+    found += _labels(families(result))
     found += _unmeasured(result)
     found += _concurrency(measured)
     found += _skew(measured)
@@ -175,10 +188,14 @@ def _knee(family: Family, name: str, points: list[Measured]) -> str:
     at, last = next(member for member in points if member.point is start), points[-1]
     waits = [format_latency(member.summary.latency.percentile(50)) for member in (at, last)]
     return (
-        f"{subject}: IOPS grow up to depth {at.axis('depth'):g} ({format_count(at.summary.iops)}); "
-        f"from there to depth {last.axis('depth'):g} the median wait goes from {waits[0]} to {waits[1]} for "
-        f"{last.summary.iops / at.summary.iops - 1:+.0%} IOPS."
+        f"{subject}: IOPS grow up to depth {at.axis('depth'):g} ({format_count(at.summary.iops)}); from there to depth "
+        f"{last.axis('depth'):g} the median wait goes from {waits[0]} to {waits[1]} {_for_iops(at, last)}."
     )
+
+
+def _for_iops(at: Measured, last: Measured) -> str:
+    gain = last.summary.iops / at.summary.iops - 1
+    return f"for {gain:+.0%} IOPS" if abs(gain) >= 0.005 else "for no more IOPS"
 
 
 def _gain(family: Family) -> list[str]:
@@ -188,13 +205,25 @@ def _gain(family: Family) -> list[str]:
         return []
     best = {name: max(member.summary.iops for member in members) for name, members in series.items()}
     first, *_, last = best
+    ratio = best[last] / best[first]
+    if abs(ratio - 1) < SAME:
+        return [f"{_title(family)}: {first} and {last} reach the same, {format_count(best[last])} IOPS."]
     return [
-        f"{_title(family)}: {last} reaches {format_count(best[last])} IOPS, {best[last] / best[first]:.2f} times the "
+        f"{_title(family)}: {last} reaches {format_count(best[last])} IOPS, {ratio:.2f} times the "
         f"{format_count(best[first])} of {first}."
     ]
 
 
 # ---- doubts
+
+
+def _labels(measured: Iterable[Family]) -> list[str]:
+    """Each label once, with what it holds for."""
+    holders: dict[str, list[str]] = {}
+    for family in measured:
+        for label in sorted({label for member in family.members for label in member.summary.labels}):
+            holders.setdefault(label, []).append(_title(family))
+    return [f"{', '.join(names)}: {LABELS.get(label, label)}." for label, names in holders.items()]
 
 
 def _unmeasured(result: Result) -> list[str]:
@@ -301,7 +330,6 @@ def _load(result: Result) -> dict[str, str]:
         "Ramp": _distinct(format_duration(worker.ramp_ns) for worker in workers if worker.ramp_ns) or "none",
         "Written data": _distinct(f"{worker.payload.content}, {worker.payload.renew}" for worker in workers),
         "Seeds": _seeds(workers),
-        "Labels": _distinct(label for summary in summaries for label in summary.labels),
     }
     return {name: fact for name, fact in facts.items() if fact}
 
