@@ -66,8 +66,7 @@ fn run() -> Result<(), EngineError> {
     nfs::layout(&load.mount, &files, 1, &|_| {}, &AtomicBool::new(false))?;
     let measured = measure(&load, &files);
     let paths: Vec<String> = files.into_iter().map(|file| file.path).collect();
-    nfs::remove(&load.mount, &paths)?;
-    measured
+    measured.and(nfs::remove(&load.mount, &paths))
 }
 
 fn file(thread: u32, bytes: u64) -> FilePlan {

@@ -144,9 +144,18 @@ impl Socket {
             let bound = check(unsafe { libc::bind(self.as_raw_fd(), (&raw const storage).cast(), length) } as isize);
             match bound {
                 Err(error) if error.raw_os_error() == Some(libc::EADDRINUSE) => {}
-                _ => return,
+                Err(_) => return,
+                Ok(_) => return self.give_port_back_at_once(),
             }
         }
+    }
+
+    /// Closed in the usual way, a socket would keep its port for a minute, and there are few privileged ones. Nothing is lost by
+    /// the reset: a connection is closed only when no answer is awaited on it any more.
+    fn give_port_back_at_once(&self) {
+        let reset = libc::linger { l_onoff: 1, l_linger: 0 };
+        // Without it, ports are only scarcer.
+        let _ = self.set(libc::SOL_SOCKET, libc::SO_LINGER, &reset);
     }
 
     fn connect(&self, address: &SocketAddr) -> io::Result<()> {
