@@ -45,15 +45,15 @@ def volume() -> Iterator[Server]:
         yield server
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def ganesha_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What nfs-ganesha exports."""
     return tmp_path_factory.mktemp("ganesha")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def ganesha(ganesha_directory: Path) -> Iterator[Server]:
-    """nfs-ganesha over a directory."""
+    """nfs-ganesha over a directory; one at a time, so it ends with the module."""
     if shutil.which("ganesha.nfsd") is None:
         pytest.skip("needs Debian's nfs-ganesha and nfs-ganesha-vfs")
     if os.geteuid() != 0:
