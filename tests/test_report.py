@@ -15,7 +15,8 @@ from iocurve import report
 from iocurve.errors import ResultError
 from iocurve.report import words
 from iocurve.report.figures import figures
-from iocurve.result import Result, TargetFacts
+from iocurve.result import Point, Result, TargetFacts
+from iocurve.units import SECOND_NS
 
 NO_LIMIT = TargetFacts(kind="nfs", address="nfs://server/vol")
 
@@ -148,6 +149,24 @@ def test_labels_are_told_in_words_with_what_they_hold_for() -> None:
     assert words.doubts(synthetic.envelope()) == [
         "64 KiB sequential: READ payload was discarded in the kernel, neither copied nor looked at."
     ]
+
+
+@pytest.mark.parametrize(
+    ("second", "says"),
+    [
+        ((1, 3), "for 2 s some of its workers ran but not all; rates are over the 1 s in which all did"),
+        ((4, 5), "its workers did not all run at the same time; rates are over the whole 5 s"),
+    ],
+)
+def test_workers_that_did_not_run_together_are_pointed_out(second: tuple[int, int], says: str) -> None:
+    windows = ((0, 2 * SECOND_NS), (second[0] * SECOND_NS, second[1] * SECOND_NS))
+    workers = [
+        synthetic.worker_outcome({"read": synthetic.kind({10**9: 1}, 4096)}, number=number, window_ns=window)
+        for number, window in enumerate(windows)
+    ]
+    planned = synthetic.plan([synthetic.worker_plan(), synthetic.worker_plan()])
+    point = Point(name="job", family="fio", axes={}, plan=planned, outcome=synthetic.outcome(*workers))
+    assert f"job: {says}." in words.doubts(synthetic.result([point]))
 
 
 def test_series_that_reach_the_same_are_called_the_same() -> None:

@@ -59,7 +59,7 @@ def test_rates_are_over_the_window_in_which_all_ran() -> None:
     assert summary.iops == 250.0 + 1000.0
     assert summary.bytes_per_s == 1250.0 * BLOCK
     assert summary.operations == 6500
-    assert (summary.window_ns, summary.skew_ns) == (2 * SECOND_NS, 2 * SECOND_NS)
+    assert (summary.window_ns, summary.skew_ns, summary.staggered) == (2 * SECOND_NS, 2 * SECOND_NS, False)
 
 
 def test_an_interval_partly_inside_the_window_counts_in_proportion() -> None:
@@ -94,6 +94,7 @@ def test_workers_that_never_ran_together_are_counted_over_the_whole_time() -> No
         worker_outcome({"read": kind({100_000: 200}, BLOCK)}, number=1, window_ns=(2 * SECOND_NS, 3 * SECOND_NS)),
     ).summary()
     assert (summary.window_ns, summary.skew_ns, summary.iops) == (3 * SECOND_NS, 3 * SECOND_NS, 100.0)
+    assert summary.staggered
 
 
 def test_a_worker_that_failed_before_its_window_does_not_dilute_the_others() -> None:

@@ -163,8 +163,8 @@ def _depth(point: Point) -> float:
 
 def _step(code: str, target: TargetFacts) -> str | None:
     steps = {
-        "volume_throughput": f"For more throughput, raise {_throughput_lever(target)}.",
-        "volume_iops": "For more IOPS, raise the volume's IOPS limit.",
+        "volume_throughput": f"For more throughput, raise {_throughput_lever(target)}.{_free(target)}",
+        "volume_iops": f"For more IOPS, raise the volume's IOPS limit.{_free(target)}",
         "machine": "This machine is used up, by the load, by what it measures or by something else: keep it quiet, "
         "or make the load elsewhere.",
         "generator": "The load's own thread is used up: for more, use more jobs, each a thread.",
@@ -179,3 +179,8 @@ def _throughput_lever(target: TargetFacts) -> str:
         per_tib = target.throughput_bytes_per_s / MIB / (target.quota_bytes / TIB)
         return f"the quota (each TiB more gives {per_tib:,.4g} MiB/s at this level) or the service level"
     return "the volume's throughput limit"
+
+
+def _free(target: TargetFacts) -> str:
+    """Our own volume can be measured without its limits."""
+    return " --unlimited shows what this machine itself carries." if target.kind == "embedded_volume" else ""

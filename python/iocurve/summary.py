@@ -85,6 +85,8 @@ class Summary(Totals):
     """In which all workers ran; the rates are over it. With groups one after another, the sum of theirs."""
     skew_ns: int
     """In which some ran but not all; what was done then counts in ``operations``, not in the rates."""
+    staggered: bool
+    """Whether some workers of a group never ran at the same time as others; the rates are over the whole time then."""
     depth_requested: float
     """Operations in flight that the plan asked for, all workers together (mean over time with several groups)."""
     paced: bool
@@ -123,6 +125,7 @@ def summarise(name: str, plan: planned.Plan, workers: Sequence[WorkerOutcome]) -
         kinds={kind: _totals([kind], phases) for kind in names},
         window_ns=sum(phase.window_ns for phase in phases),
         skew_ns=sum(phase.skew_ns for phase in phases),
+        staggered=any(phase.staggered for phase in phases),
         depth_requested=_depth_requested(plan, phases),
         paced=any(operation.rate for worker in plans for operation in worker.operations),
         cpu_user_ns=sum(worker.cpu.user_ns for worker in workers),
@@ -172,6 +175,7 @@ class _Phase:
     start_ns: int
     end_ns: int
     skew_ns: int
+    staggered: bool
 
     @property
     def window_ns(self) -> int:
@@ -193,7 +197,7 @@ def _phase(workers: Sequence[WorkerOutcome]) -> _Phase:
     whole = max(ends) - min(starts)
     common = max(0, min(ends) - max(starts))
     start, end = (max(starts), min(ends)) if common else (min(starts), max(ends))
-    return _Phase(tuple(workers), start, end, whole - common)
+    return _Phase(tuple(workers), start, end, skew_ns=whole - common, staggered=whole > 0 and not common)
 
 
 def _totals(kinds: Sequence[str], phases: Sequence[_Phase]) -> Totals:

@@ -16,6 +16,8 @@ from iocurve.units import MIB, SECOND_NS, format_bytes, format_count, format_dur
 CONCURRENCY_TOLERANCE = 0.1
 """Achieved concurrency further than this from the requested depth is pointed out."""
 HEADLINES_MAX = 5
+SKEW_TOLERANCE = 0.01
+"""A larger share of the window in which not all workers ran is pointed out."""
 SAME = 0.02
 """Rates that differ by less are called the same."""
 SEEDS_LISTED_MAX = 8
@@ -255,11 +257,18 @@ def _is_apart(summary: Summary) -> bool:
 
 def _skew(measured: list[Measured]) -> list[str]:
     return [
-        f"{member.point.name}: for {format_duration(member.summary.skew_ns)} some of its workers ran but not all; "
-        f"rates are over the {format_duration(member.summary.window_ns)} in which all did."
+        f"{member.point.name}: {_skew_words(member.summary)}."
         for member in measured
-        if member.summary.skew_ns > 0.01 * member.summary.window_ns
+        if member.summary.skew_ns > SKEW_TOLERANCE * member.summary.window_ns
     ]
+
+
+def _skew_words(summary: Summary) -> str:
+    window = format_duration(summary.window_ns)
+    if summary.staggered:
+        return f"its workers did not all run at the same time; rates are over the whole {window}"
+    skew = format_duration(summary.skew_ns)
+    return f"for {skew} some of its workers ran but not all; rates are over the {window} in which all did"
 
 
 def _errors(measured: list[Measured]) -> list[str]:
