@@ -7,6 +7,7 @@ but what they apply to (files that exist or not, clones, devices) is still open.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Generic, Literal, Self, TypeVar
 
@@ -156,6 +157,19 @@ class Note:
 
     def __str__(self) -> str:
         return f"{self.where}: {self.text}" if self.where else self.text
+
+
+def settled(value: T | None) -> T:
+    """A field that the dialect's defaults always fill."""
+    assert value is not None, "the dialect's defaults are incomplete"
+    return value
+
+
+def named(paths: Sequence[str]) -> str:
+    """``a``, ``a and b``, ``a and 7 more files``."""
+    if len(paths) <= 2:
+        return " and ".join(paths)
+    return f"{paths[0]} and {len(paths) - 1:,} more files"
 
 
 def _said(section: Section) -> dict[str, Any]:

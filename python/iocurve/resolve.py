@@ -13,15 +13,15 @@ import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import Literal, Protocol, TypeVar
+from typing import Literal, Protocol
 
 from iocurve import plan as planned
 from iocurve.errors import Mistake, PlanError
-from iocurve.model import Amount, Job, Note, Percent, PerKind, Section
+from iocurve.model import Amount, Job, Note, Percent, PerKind, Section, named, settled
 from iocurve.nfs_url import NfsUrl, parse_nfs_url
-from iocurve.units import SECOND_NS, format_bytes, format_count
+from iocurve.traps import traps
+from iocurve.units import SECOND_NS
 
-T = TypeVar("T")
 PathKind = Literal["missing", "file", "directory", "block", "other"]
 MAX_WORKERS = 4096
 MAX_FILES = 1_000_000
@@ -176,9 +176,9 @@ class _Resolver:
 
     def _check_amounts(self, sections: Sequence[Section]) -> None:
         """Before anything is built from them."""
-        workers = sum(_need(section.clones) for section in sections)
+        workers = sum(settled(section.clones) for section in sections)
         files = sum(
-            _need(section.clones) * (len(section.paths or ()) or _need(section.file_count)) for section in sections
+            settled(section.clones) * (len(section.paths or ()) or settled(section.file_count)) for section in sections
         )
         if workers > MAX_WORKERS:
             self.mistakes.append(Mistake(f"{workers} workers are too many; {MAX_WORKERS} can run at once"))
@@ -196,7 +196,7 @@ class _Resolver:
         if len(self.mistakes) > mistakes_before:
             return []
         workers = []
-        for clone in range(_need(section.clones)):
+        for clone in range(settled(section.clones)):
             self.workers += 1
             worker = self._worker(section, clone, nfs_url)
             # What is wrong with one clone is wrong with all.
@@ -238,19 +238,19 @@ class _Resolver:
         regions = self._regions(section, clone, chance)
         if regions is None:
             return None
-        low, high = _need(section.start_delay_ns)
+        low, high = settled(section.start_delay_ns)
         return planned.Worker(
             job=section.name or self.job.name,
             clone=clone,
             report_group=0,
             engine=self._engine(section, nfs_url),
             files=tuple(self._file(section, region) for region in regions),
-            file_select=_need(section.file_select),
+            file_select=settled(section.file_select),
             operations=_operations(section),
             access=_access(section),
-            depth=1 if section.engine == "sync" else _need(section.depth),
+            depth=1 if section.engine == "sync" else settled(section.depth),
             start_delay_ns=chance.randint(low, high),
-            ramp_ns=_need(section.ramp_ns),
+            ramp_ns=settled(section.ramp_ns),
             end=_end(section, regions),
             seed=seed,
             payload=_payload(section),
@@ -270,7 +270,9 @@ class _Resolver:
         if section.engine == "null":
             return planned.NullEngine()
         how = planned.FileOpen(
-            direct=_need(section.direct), durability=_need(section.durability), invalidate=_need(section.invalidate)
+            direct=settled(section.direct),
+            durability=settled(section.durability),
+            invalidate=settled(section.invalidate),
         )
         if section.engine == "aio":
             return planned.AioEngine(open=how)
@@ -285,11 +287,11 @@ class _Resolver:
             mount_port=url.mount_port,
             export=url.export,
             version=3,
-            nconnect=_need(said),
+            nconnect=settled(said),
             uid=uid if url.uid is None else url.uid,
             gid=gid if url.gid is None else url.gid,
-            durability=_need(section.durability),
-            timeout_ns=_need(section.nfs_timeout_ns),
+            durability=settled(section.durability),
+            timeout_ns=settled(section.nfs_timeout_ns),
             keep_payload=False,
         )
 
@@ -302,7 +304,7 @@ class _Resolver:
         known = sum(region.facts.bytes for region in regions)
         if not known and not section.file_bytes and (isinstance(section.size, Percent) or not section.size):
             hint = "add size=, such as size=1g"
-            self._mistake(section, f"nothing says how large {_named(paths)} should be", ("size",), hint)
+            self._mistake(section, f"nothing says how large {named(paths)} should be", ("size",), hint)
             return None
         block = _smallest_block(section)
         shares = _shares(section, len(regions), block)
@@ -339,8 +341,8 @@ class _Resolver:
             if self.machine.look(place).kind == "block":
                 return [place]
         chosen = (directories[clone % len(directories)],) if directories else ()
-        pattern = _need(section.file_name_pattern)
-        names = (pattern.format(job=name, clone=clone, file=number) for number in range(_need(section.file_count)))
+        pattern = settled(section.file_name_pattern)
+        names = (pattern.format(job=name, clone=clone, file=number) for number in range(settled(section.file_count)))
         return [self._place(section, chosen, name) for name in names]
 
     def _place(self, section: Section, directories: Sequence[str], name: str) -> str:
@@ -392,11 +394,7 @@ class _Resolver:
     # -- what to say about it ------------------------------------------------------------------------------------------
 
     def _note_traps(self, index: int, section: Section, workers: Sequence[planned.Worker]) -> None:
-        said = self.job.sections[index]
-        for trap in _TRAPS:
-            note = trap(said, section, workers)
-            if note is not None:
-                self.notes.append(note)
+        self.notes += traps(self.job.sections[index], section, workers)
         if section.writes:
             self._note_overwritten(section, workers)
 
@@ -406,7 +404,7 @@ class _Resolver:
             return
         existing = [path for path in paths if self.machine.look(path).kind in ("file", "block")]
         if existing:
-            text = f"{_named(existing)} {'exists' if len(existing) == 1 else 'exist'} already and will be overwritten"
+            text = f"{named(existing)} {'exists' if len(existing) == 1 else 'exist'} already and will be overwritten"
             self.notes.append(Note("overwrites", text, section.where("paths", "writes", "name"), "warning"))
 
     def _mistake(self, section: Section, text: str, fields: Sequence[str], hint: str | None = None) -> None:
@@ -470,7 +468,7 @@ def _largest_block(section: Section) -> int:
 
 
 def _blocks(section: Section) -> list[int]:
-    blocks = _need(section.block_bytes)
+    blocks = settled(section.block_bytes)
     return [size for size, used in ((blocks.read, section.reads), (blocks.write, section.writes)) if used]
 
 
@@ -486,9 +484,9 @@ def _layout(section: Section, region: _Region) -> planned.Layout:
 
 
 def _operations(section: Section) -> tuple[planned.OperationPlan, ...]:
-    blocks, percent = _need(section.block_bytes), _need(section.read_percent)
+    blocks, percent = settled(section.block_bytes), settled(section.read_percent)
     mixed = section.reads and section.writes
-    shares = {"read": percent if mixed else 100 * _need(section.reads), "write": 100 - percent if mixed else 100}
+    shares = {"read": percent if mixed else 100 * settled(section.reads), "write": 100 - percent if mixed else 100}
     used: dict[planned.OperationKind, bool | None] = {"read": section.reads, "write": section.writes}
     kinds = [kind for kind, is_used in used.items() if is_used]
     rates = {kind: _rate(section, kind) for kind in kinds}
@@ -510,14 +508,14 @@ def _access(section: Section) -> planned.Access:
     if not section.random:
         return planned.Sequential()
     repeats = section.repeatable and section.seed is None
-    return planned.Random(cover=_need(section.cover), passes="same" if repeats else "fresh")
+    return planned.Random(cover=settled(section.cover), passes="same" if repeats else "fresh")
 
 
 def _end(section: Section, regions: Sequence[_Region]) -> planned.End:
     runtime = section.runtime_ns or None
     if section.time_based and runtime:
         return planned.End(runtime_ns=runtime, bytes=None, operations=None)
-    loops = _need(section.loops)
+    loops = settled(section.loops)
     operations = min(section.operations * loops, _ENDLESS) if section.operations else None
     transferred = min(_bytes_to_transfer(section, regions, loops), _ENDLESS)
     return planned.End(runtime_ns=runtime, bytes=transferred, operations=operations)
@@ -573,7 +571,7 @@ def _report_groups(sections: Sequence[Section]) -> tuple[list[ReportGroup], Iter
     numbers: list[int] = []
     number = 0
     for index, section in enumerate(sections):
-        for clone in range(_need(section.clones)):
+        for clone in range(settled(section.clones)):
             if clone == 0 and index and (section.barrier or section.new_report_group):
                 number += 1
             if groups and section.report_as_group and groups[-1].number == number:
@@ -585,177 +583,8 @@ def _report_groups(sections: Sequence[Section]) -> tuple[list[ReportGroup], Iter
     return groups, iter(numbers)
 
 
-# -- traps: each returns a note where it applies -----------------------------------------------------------------------
-
-
-def _engine_mapped(said: Section, section: Section, _workers: Sequence[planned.Worker]) -> Note | None:
-    runs = {
-        "sync": "pread and pwrite, one at a time",
-        "aio": "Linux native AIO",
-        "uring": "io_uring with registered files and buffers",
-        "nfs": "iocurve's own NFSv3 client",
-        "null": "no I/O: the cost of the loop itself",
-    }
-    text = f"ioengine={section.engine_asked} runs as {runs[_need(section.engine)]}"
-    return Note("engine", text, said.where("engine"))
-
-
-def _depth_capped(said: Section, section: Section, _workers: Sequence[planned.Worker]) -> Note | None:
-    if section.engine != "sync" or _need(section.depth) == 1:
-        return None
-    text = f"iodepth={section.depth} has no effect: ioengine={section.engine_asked} does one operation at a time"
-    return Note("depth_capped", text, said.where("depth", "engine"), "warning")
-
-
-def _page_cache(said: Section, section: Section, _workers: Sequence[planned.Worker]) -> Note | None:
-    if section.direct or section.engine in ("null", "nfs"):
-        return None
-    text = "without direct=1 the page cache answers: the figures may be those of memory"
-    if section.engine == "aio" and _need(section.depth) > 1:
-        text = (
-            "libaio without direct=1 blocks on submission: what is in flight stays near 1, and the page cache answers"
-        )
-    return Note("page_cache", text, said.where("direct", "engine"), "warning")
-
-
-def _ends_after_size(said: Section, section: Section, _workers: Sequence[planned.Worker]) -> Note | None:
-    if section.time_based and not section.runtime_ns:
-        text = "time_based without a runtime has no effect: each worker ends when its size is transferred"
-        return Note("time_based_without_runtime", text, said.where("time_based"), "warning")
-    if section.time_based or not section.runtime_ns:
-        return None
-    text = "runtime only caps: without time_based a worker ends earlier when its size is transferred"
-    return Note("runtime_caps", text, said.where("runtime_ns"), "warning")
-
-
-def _ramp(said: Section, section: Section, _workers: Sequence[planned.Worker]) -> Note | None:
-    if not section.ramp_ns:
-        return None
-    return Note("ramp_added", "ramp_time comes before the runtime and is not part of it", said.where("ramp_ns"))
-
-
-def _mix_lost(said: Section, section: Section, _workers: Sequence[planned.Worker]) -> Note | None:
-    if not (section.reads and section.writes) or not _is_paced(section):
-        return None
-    text = f"under a rate each direction is paced by itself: the mix of {section.read_percent} % reads is lost"
-    where = said.where("read_percent", "rate_operations", "rate_bytes")
-    return Note("mix_lost", text, where, "warning")
-
-
-def _rate_per_clone(said: Section, section: Section, workers: Sequence[planned.Worker]) -> Note | None:
-    if not _is_paced(section):
-        return None
-    totals = [_rate_total(operation, len(workers)) for operation in workers[0].operations if operation.rate]
-    text = f"a rate holds per direction and per clone: {' and '.join(totals)} in all"
-    return Note("rate_per_clone", text, said.where("rate_operations", "rate_bytes"))
-
-
-def _rate_total(operation: planned.OperationPlan, workers: int) -> str:
-    rate = _need(operation.rate)
-    total = rate.count * workers
-    if rate.unit == "operations":
-        return f"{total:,} {operation.kind}s per second"
-    return f"{operation.kind}s of {format_bytes(total)} per second"
-
-
-def _size_per_clone(said: Section, section: Section, workers: Sequence[planned.Worker]) -> Note | None:
-    if len(workers) == 1:
-        return None
-    if section.paths:
-        text = f"all {len(workers)} clones share {_named(section.paths)}"
-        if not section.random and not section.offset_increment:
-            text += " and go through it side by side, block for block: most of it may come from a cache"
-        return Note("file_shared", text, said.where("paths"), "warning" if not section.random else "info")
-    total = sum(file.bytes for worker in workers for file in worker.files)
-    text = f"size holds per clone: {len(workers)} clones have files of their own, {format_bytes(total)} in all"
-    return Note("size_per_clone", text, said.where("size", "file_bytes", "clones"))
-
-
-def _connections_per_clone(said: Section, _section: Section, workers: Sequence[planned.Worker]) -> Note | None:
-    engine = workers[0].engine
-    if not isinstance(engine, planned.NfsEngine) or engine.mount.nconnect == 1 or len(workers) == 1:
-        return None
-    text = f"nconnect holds per clone: {engine.mount.nconnect * len(workers)} connections in all"
-    return Note("connections_per_clone", text, said.where("nconnect", "nfs_url"))
-
-
-def _repeated_offsets(said: Section, section: Section, _workers: Sequence[planned.Worker]) -> Note | None:
-    repeats = section.random and section.reads and section.repeatable and section.seed is None
-    if not repeats or section.engine == "null":
-        return None
-    text = (
-        "every run visits the same blocks in the same order (randrepeat=1): a second run may be answered by caches; "
-        "randrepeat=0 excludes that"
-    )
-    return Note("offsets_repeat", text, said.where("repeatable", "random"), "warning")
-
-
-def _independent_draws(said: Section, section: Section, _workers: Sequence[planned.Worker]) -> Note | None:
-    if not section.random:
-        return None
-    if section.cover == "independent":
-        text = "norandommap: offsets are drawn independently, so some blocks come twice and some never"
-        return Note("offsets_independent", text, said.where("cover"))
-    return Note("offsets_once", "each block is visited once per pass, in random order", said.where("random"))
-
-
-def _payload_repeats(said: Section, section: Section, _workers: Sequence[planned.Worker]) -> Note | None:
-    if not section.writes or section.payload_refill or section.engine == "null":
-        return None
-    if section.payload_zero:
-        text = "zeros are written: volumes that compress or skip zeros will look fast"
-        return Note("payload_zero", text, said.where("payload_zero"), "warning")
-    text = "written data repeat between operations (refill_buffers=0): volumes that deduplicate may look fast"
-    return Note("payload_repeats", text, said.where("payload_refill", "writes"))
-
-
-def _cpus_not_bound(said: Section, section: Section, _workers: Sequence[planned.Worker]) -> Note | None:
-    if len(section.cpus or ()) < 2 or section.cpus_split:
-        return None
-    text = "cpus_allowed with several processors leaves the choice to the scheduler; cpus_allowed_policy=split binds"
-    return Note("cpus_not_bound", text, said.where("cpus"), "warning")
-
-
-def _block_misfit(said: Section, _section: Section, workers: Sequence[planned.Worker]) -> Note | None:
-    blocks = [operation.block_bytes for operation in workers[0].operations]
-    left = [file.bytes % block for worker in workers for file in worker.files for block in blocks]
-    if not any(left):
-        return None
-    text = f"the last {format_bytes(max(left))} of a file stay unused: its size is not a multiple of the block size"
-    return Note("block_misfit", text, said.where("size", "file_bytes", "block_bytes"))
-
-
-_TRAPS = (
-    _engine_mapped,
-    _depth_capped,
-    _page_cache,
-    _ends_after_size,
-    _ramp,
-    _mix_lost,
-    _rate_per_clone,
-    _size_per_clone,
-    _connections_per_clone,
-    _independent_draws,
-    _repeated_offsets,
-    _payload_repeats,
-    _cpus_not_bound,
-    _block_misfit,
-)
-
-
-def _is_paced(section: Section) -> bool:
-    return any(operation.rate for operation in _operations(section))
-
-
 def _both(values: PerKind[int | None] | None) -> tuple[int | None, int | None]:
     return (values.read, values.write) if values else (None, None)
-
-
-def _named(paths: Sequence[str]) -> str:
-    """``a``, ``a and b``, ``a and 7 more files``."""
-    if len(paths) <= 2:
-        return " and ".join(paths)
-    return f"{paths[0]} and {format_count(len(paths) - 1)} more files"
 
 
 def _ranges(numbers: Sequence[int]) -> str:
@@ -767,9 +596,3 @@ def _ranges(numbers: Sequence[int]) -> str:
         else:
             runs.append([number])
     return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
-
-
-def _need(value: T | None) -> T:
-    """A field that the dialect's defaults always fill."""
-    assert value is not None, "the dialect's defaults are incomplete"
-    return value
