@@ -461,4 +461,4 @@ fn parse_write(arrived: &[u8], length: usize) -> Result<(u32, WriteArgs<'_>), Xd
 }
 
 #[cfg(test)]
-mod tests {}
+mod tests;

@@ -307,3 +307,6 @@ impl Landing {
         taken
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -624,6 +624,3 @@ fn attributes_of(what: &Creation<'_>) -> sattr3 {
 fn rdev(major: u32, minor: u32) -> specdata3 {
     specdata3 { specdata1: major, specdata2: minor }
 }
-
-#[cfg(test)]
-mod tests {}

@@ -722,6 +722,3 @@ pub(crate) fn check_removable(name: &[u8]) -> Result<(), nfsstat3> {
 
 /// Device number of files that have none.
 pub(crate) const NO_DEVICE: specdata3 = specdata3 { specdata1: 0, specdata2: 0 };
-
-#[cfg(test)]
-mod tests {}

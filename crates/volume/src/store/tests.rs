@@ -1,0 +1,445 @@
+//! One suite for every store.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use iocurve_wire::nfs3::{createverf3, ftype3};
+
+use super::directory::DirectoryStore;
+use super::memory::MemoryStore;
+use super::*;
+
+const QUOTA_BYTES: u64 = 64 << 20;
+const CALLER: Caller = Caller { uid: 0, gid: 0 };
+
+/// Runs each check on a fresh store of each kind.
+macro_rules! suite {
+    ($($check:ident),* $(,)?) => {
+        mod memory_store { $(#[test] fn $check() { super::$check(&super::memory()); })* }
+        mod directory_store { $(#[test] fn $check() {
+            let folder = tempfile::tempdir().unwrap();
+            super::$check(&super::DirectoryStore::open(folder.path(), super::QUOTA_BYTES).unwrap());
+        })* }
+    };
+}
+
+suite! {
+    names_come_and_go,
+    holes_read_as_zeros,
+    cutting_a_file_forgets_what_was_behind,
+    landed_data_are_the_files,
+    hard_links_share_a_file,
+    symbolic_links_keep_their_target,
+    renaming_replaces_what_it_may,
+    directories_do_not_move_into_themselves,
+    creating_again_depends_on_how,
+    a_removed_file_is_stale,
+    attributes_are_set_if_the_guard_allows,
+    listings_go_on_where_they_ended,
+    the_quota_is_kept_and_given_back,
+    handles_of_others_are_refused,
+    wrong_types_are_refused,
+    names_must_be_names,
+}
+
+fn memory() -> MemoryStore {
+    MemoryStore::new(*b"memory-1", QUOTA_BYTES, 1 << 40).unwrap()
+}
+
+fn file<S: Store>(store: &S, name: &str) -> nfs_fh3 {
+    create(store, name, &createhow3::UNCHECKED(sattr3::default())).unwrap()
+}
+
+fn create<S: Store>(store: &S, name: &str, how: &createhow3) -> Result<nfs_fh3, nfsstat3> {
+    let root = store.root();
+    store.create(root.as_bytes(), name.as_bytes(), Creation::File(how), CALLER, &mut wcc_data::default())
+}
+
+fn directory<S: Store>(store: &S, parent: &nfs_fh3, name: &str) -> nfs_fh3 {
+    let what = Creation::Directory(&sattr3 { mode: Some(0o750), ..sattr3::default() });
+    store.create(parent.as_bytes(), name.as_bytes(), what, CALLER, &mut wcc_data::default()).unwrap()
+}
+
+fn write<S: Store>(store: &S, file: &nfs_fh3, offset: u64, data: &[u8]) -> Result<u64, nfsstat3> {
+    store.write(file.as_bytes(), offset, data, stable_how::UNSTABLE).map(|written| written.after.size)
+}
+
+fn read<S: Store>(store: &S, file: &nfs_fh3, offset: u64, count: u32) -> Result<(Vec<u8>, bool), nfsstat3> {
+    let mut batch = Batch::default();
+    let _guard = crossbeam_epoch::pin();
+    let read = store.read(file.as_bytes(), offset, count, &mut batch)?;
+    let mut data = Vec::new();
+    batch.copy_from(0, &mut data);
+    assert_eq!(data.len() % 4, 0, "padded");
+    data.truncate(read.count as usize);
+    Ok((data, read.eof))
+}
+
+fn resize<S: Store>(store: &S, file: &nfs_fh3, size: u64) -> Result<(), nfsstat3> {
+    let new = sattr3 { size: Some(size), ..sattr3::default() };
+    store.setattr(file.as_bytes(), &new, None, &mut wcc_data::default())
+}
+
+fn rename<S: Store>(store: &S, from: (&nfs_fh3, &str), to: (&nfs_fh3, &str)) -> Result<(), nfsstat3> {
+    let mut wcc = (wcc_data::default(), wcc_data::default());
+    let (from, to) = ((from.0.as_bytes(), from.1.as_bytes()), (to.0.as_bytes(), to.1.as_bytes()));
+    store.rename(from, to, (&mut wcc.0, &mut wcc.1))
+}
+
+fn remove<S: Store>(store: &S, name: &str) -> Result<(), nfsstat3> {
+    store.remove(store.root().as_bytes(), name.as_bytes(), &mut wcc_data::default())
+}
+
+fn lookup<S: Store>(store: &S, name: &str) -> Result<nfs_fh3, nfsstat3> {
+    store.lookup(store.root().as_bytes(), name.as_bytes())
+}
+
+fn names_come_and_go<S: Store>(store: &S) {
+    let root = store.root();
+    let mut wcc = wcc_data::default();
+    let how = createhow3::UNCHECKED(sattr3 { mode: Some(0o640), ..sattr3::default() });
+    let made = store.create(root.as_bytes(), b"a", Creation::File(&how), CALLER, &mut wcc).unwrap();
+    assert!(wcc.before.unwrap().ctime <= wcc.after.unwrap().ctime);
+    let attributes = store.getattr(made.as_bytes()).unwrap();
+    assert_eq!((attributes.file_type, attributes.mode, attributes.nlink), (ftype3::NF3REG, 0o640, 1));
+    assert_eq!(lookup(store, "a"), Ok(made));
+    assert_eq!((lookup(store, "."), lookup(store, "..")), (Ok(root), Ok(root)));
+    assert_eq!(lookup(store, "b"), Err(nfsstat3::NFS3ERR_NOENT));
+
+    let inner = directory(store, &root, "d");
+    assert_eq!(store.getattr(root.as_bytes()).unwrap().nlink, 3);
+    assert_eq!(store.lookup(inner.as_bytes(), b".."), Ok(root));
+    directory(store, &inner, "e");
+    let rmdir = |name: &str| store.rmdir(root.as_bytes(), name.as_bytes(), &mut wcc_data::default());
+    assert_eq!(rmdir("d"), Err(nfsstat3::NFS3ERR_NOTEMPTY));
+    assert_eq!(rmdir("a"), Err(nfsstat3::NFS3ERR_NOTDIR));
+    assert_eq!(remove(store, "d"), Err(nfsstat3::NFS3ERR_ISDIR));
+    store.rmdir(inner.as_bytes(), b"e", &mut wcc_data::default()).unwrap();
+    assert_eq!(rmdir("d"), Ok(()));
+    assert_eq!(remove(store, "a"), Ok(()));
+    assert_eq!(remove(store, "a"), Err(nfsstat3::NFS3ERR_NOENT));
+    assert_eq!(store.getattr(root.as_bytes()).unwrap().nlink, 2);
+}
+
+fn holes_read_as_zeros<S: Store>(store: &S) {
+    let file = file(store, "sparse");
+    assert_eq!(write(store, &file, 100_000, b"end"), Ok(100_003));
+    let (data, eof) = read(store, &file, 99_998, 100).unwrap();
+    assert_eq!((data.as_slice(), eof), (&b"\0\0end"[..], true));
+    let (data, eof) = read(store, &file, 0, 50_000).unwrap();
+    assert_eq!((data, eof), (vec![0; 50_000], false));
+    assert_eq!(read(store, &file, 100_003, 1), Ok((vec![], true)));
+    assert_eq!(read(store, &file, u64::MAX, 1), Ok((vec![], true)));
+    assert!(store.getattr(file.as_bytes()).unwrap().used < 100_000);
+    assert_eq!(write(store, &file, FILE_BYTES_MAX, b"x"), Err(nfsstat3::NFS3ERR_FBIG));
+    assert_eq!(write(store, &file, u64::MAX, b"xy"), Err(nfsstat3::NFS3ERR_FBIG));
+}
+
+fn cutting_a_file_forgets_what_was_behind<S: Store>(store: &S) {
+    let file = file(store, "f");
+    write(store, &file, 0, &vec![7; 40_000]).unwrap();
+    resize(store, &file, 20_000).unwrap();
+    resize(store, &file, 40_000).unwrap();
+    let (data, _) = read(store, &file, 0, 40_000).unwrap();
+    assert!(data[..20_000].iter().all(|byte| *byte == 7));
+    assert!(data[20_000..].iter().all(|byte| *byte == 0));
+    assert_eq!(resize(store, &file, FILE_BYTES_MAX + 1), Err(nfsstat3::NFS3ERR_FBIG));
+}
+
+fn landed_data_are_the_files<S: Store>(store: &S) {
+    let file = file(store, "f");
+    write(store, &file, 0, &vec![1; 80_000]).unwrap();
+    let data: Vec<u8> = (0..50_000_u32).map(|n| (n % 251) as u8).collect();
+    let mut landing = store.land(file.as_bytes(), 10_001, 50_000).unwrap();
+    assert_eq!((landing.copy_from(&data[..30_000]), landing.missing()), (30_000, 20_000));
+    assert_eq!(landing.copy_from(&data[30_000..]), 20_000);
+    let written = store.landed(landing, stable_how::FILE_SYNC).unwrap();
+    assert_eq!((written.before.size, written.after.size), (80_000, 80_000));
+    let mut expected = vec![1; 80_000];
+    expected[10_001..60_001].copy_from_slice(&data);
+    assert_eq!(read(store, &file, 0, 80_000), Ok((expected, true)));
+}
+
+fn hard_links_share_a_file<S: Store>(store: &S) {
+    let (root, one) = (store.root(), file(store, "one"));
+    let link = |file: &nfs_fh3, name: &str| {
+        store.link(file.as_bytes(), root.as_bytes(), name.as_bytes(), &mut wcc_data::default())
+    };
+    assert_eq!(link(&one, "two"), Ok(()));
+    assert_eq!(link(&one, "two"), Err(nfsstat3::NFS3ERR_EXIST));
+    assert_eq!(link(&directory(store, &root, "d"), "three"), Err(nfsstat3::NFS3ERR_INVAL));
+    write(store, &lookup(store, "two").unwrap(), 0, b"shared").unwrap();
+    assert_eq!(store.getattr(one.as_bytes()).unwrap().nlink, 2);
+    assert_eq!(rename(store, (&root, "one"), (&root, "two")), Ok(()), "two names of one file: nothing happens");
+    remove(store, "one").unwrap();
+    assert_eq!(read(store, &one, 0, 10), Ok((b"shared".to_vec(), true)));
+    assert_eq!(store.getattr(one.as_bytes()).unwrap().nlink, 1);
+}
+
+fn symbolic_links_keep_their_target<S: Store>(store: &S) {
+    let root = store.root();
+    let none = sattr3::default();
+    let make = |name: &str, target: &[u8]| {
+        let what = Creation::Symlink(&none, target);
+        store.create(root.as_bytes(), name.as_bytes(), what, CALLER, &mut wcc_data::default())
+    };
+    let link = make("link", b"../outside").unwrap();
+    assert_eq!(store.readlink(link.as_bytes()), Ok(b"../outside".to_vec()));
+    assert_eq!(store.getattr(link.as_bytes()).unwrap().file_type, ftype3::NF3LNK);
+    assert_eq!(store.readlink(root.as_bytes()), Err(nfsstat3::NFS3ERR_INVAL));
+    assert_eq!(store.lookup(link.as_bytes(), b"x"), Err(nfsstat3::NFS3ERR_NOTDIR));
+    assert_eq!(make("link", b"again"), Err(nfsstat3::NFS3ERR_EXIST));
+}
+
+fn renaming_replaces_what_it_may<S: Store>(store: &S) {
+    let root = store.root();
+    let (one, two) = (file(store, "one"), file(store, "two"));
+    let (d, e) = (directory(store, &root, "d"), directory(store, &root, "e"));
+    assert_eq!(rename(store, (&root, "one"), (&root, "two")), Ok(()));
+    assert_eq!((lookup(store, "one"), lookup(store, "two")), (Err(nfsstat3::NFS3ERR_NOENT), Ok(one)));
+    assert_eq!(store.getattr(two.as_bytes()), Err(nfsstat3::NFS3ERR_STALE));
+    assert_eq!(rename(store, (&root, "two"), (&root, "d")), Err(nfsstat3::NFS3ERR_ISDIR));
+    assert_eq!(rename(store, (&root, "d"), (&root, "two")), Err(nfsstat3::NFS3ERR_NOTDIR));
+    assert_eq!(rename(store, (&root, "two"), (&d, "in")), Ok(()));
+    assert_eq!(rename(store, (&root, "e"), (&root, "d")), Err(nfsstat3::NFS3ERR_NOTEMPTY));
+    assert_eq!(rename(store, (&d, "in"), (&root, "out")), Ok(()));
+    assert_eq!(rename(store, (&root, "e"), (&root, "d")), Ok(()));
+    assert_eq!(lookup(store, "d"), Ok(e));
+    assert_eq!(store.getattr(root.as_bytes()).unwrap().nlink, 3);
+    assert_eq!(rename(store, (&root, "no"), (&root, "d")), Err(nfsstat3::NFS3ERR_NOENT));
+    assert_eq!(read(store, &lookup(store, "out").unwrap(), 0, 1), Ok((vec![], true)));
+}
+
+fn directories_do_not_move_into_themselves<S: Store>(store: &S) {
+    let root = store.root();
+    let a = directory(store, &root, "a");
+    let b = directory(store, &a, "b");
+    assert_eq!(rename(store, (&root, "a"), (&b, "c")), Err(nfsstat3::NFS3ERR_INVAL));
+    assert_eq!(rename(store, (&a, "b"), (&root, "b")), Ok(()));
+    assert_eq!(store.lookup(b.as_bytes(), b".."), Ok(root));
+    assert_eq!(rename(store, (&root, "a"), (&b, "c")), Ok(()));
+    assert_eq!(store.lookup(a.as_bytes(), b".."), Ok(b));
+}
+
+fn creating_again_depends_on_how<S: Store>(store: &S) {
+    let made = file(store, "f");
+    write(store, &made, 0, b"data").unwrap();
+    let none = sattr3::default();
+    assert_eq!(create(store, "f", &createhow3::UNCHECKED(none)), Ok(made));
+    assert_eq!(store.getattr(made.as_bytes()).unwrap().size, 4);
+    assert_eq!(create(store, "f", &createhow3::UNCHECKED(sattr3 { size: Some(0), ..none })), Ok(made));
+    assert_eq!(store.getattr(made.as_bytes()).unwrap().size, 0);
+    assert_eq!(create(store, "f", &createhow3::GUARDED(none)), Err(nfsstat3::NFS3ERR_EXIST));
+    let verf: createverf3 = [1, 2, 3, 4, 5, 6, 7, 8];
+    let exclusive = create(store, "x", &createhow3::EXCLUSIVE(verf)).unwrap();
+    assert_eq!(create(store, "x", &createhow3::EXCLUSIVE(verf)), Ok(exclusive));
+    assert_eq!(create(store, "x", &createhow3::EXCLUSIVE([9; 8])), Err(nfsstat3::NFS3ERR_EXIST));
+    directory(store, &store.root(), "d");
+    assert_eq!(create(store, "d", &createhow3::UNCHECKED(none)), Err(nfsstat3::NFS3ERR_EXIST));
+}
+
+fn a_removed_file_is_stale<S: Store>(store: &S) {
+    let gone = file(store, "f");
+    write(store, &gone, 0, b"data").unwrap();
+    remove(store, "f").unwrap();
+    assert_eq!(store.getattr(gone.as_bytes()), Err(nfsstat3::NFS3ERR_STALE));
+    assert_eq!(write(store, &gone, 0, b"data"), Err(nfsstat3::NFS3ERR_STALE));
+    assert_eq!(store.land(gone.as_bytes(), 0, 1 << 20).unwrap_err(), nfsstat3::NFS3ERR_STALE);
+    let next = file(store, "f");
+    assert_ne!(next, gone);
+    assert_eq!(read(store, &gone, 0, 4), Err(nfsstat3::NFS3ERR_STALE));
+}
+
+fn attributes_are_set_if_the_guard_allows<S: Store>(store: &S) {
+    let file = file(store, "f");
+    let time = nfstime3 { seconds: 1_000_000_000, nseconds: 5 };
+    let mtime = iocurve_wire::nfs3::set_time::SET_TO_CLIENT_TIME(time);
+    let new = sattr3 { mode: Some(0o4711), mtime, ..sattr3::default() };
+    let mut wcc = wcc_data::default();
+    store.setattr(file.as_bytes(), &new, None, &mut wcc).unwrap();
+    let after = store.getattr(file.as_bytes()).unwrap();
+    assert_eq!((after.mode, after.mtime, wcc.after), (0o4711, time, Some(after)));
+    let wrong = Some(nfstime3 { seconds: 1, nseconds: 1 });
+    assert_eq!(store.setattr(file.as_bytes(), &new, wrong, &mut wcc), Err(nfsstat3::NFS3ERR_NOT_SYNC));
+    assert_eq!(store.setattr(file.as_bytes(), &new, Some(after.ctime), &mut wcc), Ok(()));
+}
+
+fn listings_go_on_where_they_ended<S: Store>(store: &S) {
+    for n in 0..100 {
+        file(store, &format!("file-{n}"));
+    }
+    let root = store.root();
+    let (mut names, mut cookie) = (Vec::new(), 0);
+    loop {
+        let listing = store.readdir(root.as_bytes(), cookie, 7).unwrap();
+        names.extend(listing.entries.iter().map(|entry| String::from_utf8(entry.name.clone()).unwrap()));
+        for entry in &listing.entries {
+            let attributes = store.getattr(entry.handle.unwrap().as_bytes()).unwrap();
+            assert_eq!(attributes.fileid, entry.fileid);
+        }
+        cookie = listing.entries.last().map_or(cookie, |entry| entry.cookie);
+        if listing.end {
+            break;
+        }
+    }
+    names.sort();
+    let mut expected: Vec<_> = (0..100).map(|n| format!("file-{n}")).chain([".".into(), "..".into()]).collect();
+    expected.sort();
+    assert_eq!(names, expected);
+}
+
+fn the_quota_is_kept_and_given_back<S: Store>(store: &S) {
+    let (one, two) = (file(store, "one"), file(store, "two"));
+    let mebibyte = vec![5; 1 << 20];
+    let free = |store: &S| store.space().bytes_free;
+    let before = free(store);
+    let written = (0..200).take_while(|n| write(store, &one, n << 20, &mebibyte).is_ok()).count() as u64;
+    assert!((62..=64).contains(&written), "{written} MiB fit into 64 MiB");
+    assert_eq!(write(store, &two, 0, &vec![0; 2 << 20]), Err(nfsstat3::NFS3ERR_DQUOT));
+    let mut landing = store.land(two.as_bytes(), 0, 2 << 20).unwrap();
+    landing.arrived(2 << 20);
+    assert_eq!(store.landed(landing, stable_how::UNSTABLE).unwrap_err(), nfsstat3::NFS3ERR_DQUOT);
+    assert_eq!(store.getattr(two.as_bytes()).unwrap().size, 0);
+    assert_eq!(write(store, &one, 0, &mebibyte), Ok(written << 20), "what is there can be overwritten");
+    resize(store, &one, 1 << 20).unwrap();
+    assert!(write(store, &two, 0, &mebibyte).is_ok());
+    remove(store, "one").unwrap();
+    remove(store, "two").unwrap();
+    assert!(free(store) >= before);
+}
+
+fn handles_of_others_are_refused<S: Store>(store: &S) {
+    let root = store.root();
+    assert_eq!(store.getattr(&[]), Err(nfsstat3::NFS3ERR_BADHANDLE));
+    assert_eq!(store.getattr(&[1; 64]), Err(nfsstat3::NFS3ERR_BADHANDLE));
+    for at in 0..root.as_bytes().len() {
+        let mut wrong = root.as_bytes().to_vec();
+        wrong[at] ^= 0x55;
+        assert_eq!(store.getattr(&wrong), Err(nfsstat3::NFS3ERR_STALE), "byte {at}");
+    }
+}
+
+fn wrong_types_are_refused<S: Store>(store: &S) {
+    let (root, file) = (store.root(), file(store, "f"));
+    assert_eq!(read(store, &root, 0, 1), Err(nfsstat3::NFS3ERR_ISDIR));
+    assert_eq!(write(store, &root, 0, b"x"), Err(nfsstat3::NFS3ERR_ISDIR));
+    assert_eq!(store.lookup(file.as_bytes(), b"x"), Err(nfsstat3::NFS3ERR_NOTDIR));
+    assert_eq!(store.readdir(file.as_bytes(), 0, 9), Err(nfsstat3::NFS3ERR_NOTDIR));
+    assert_eq!(resize(store, &root, 0), Err(nfsstat3::NFS3ERR_ISDIR));
+}
+
+fn names_must_be_names<S: Store>(store: &S) {
+    let make = |name: &str| create(store, name, &createhow3::GUARDED(sattr3::default()));
+    assert_eq!(make(""), Err(nfsstat3::NFS3ERR_ACCES));
+    assert_eq!(make("a/b"), Err(nfsstat3::NFS3ERR_ACCES));
+    assert_eq!(make("a\0b"), Err(nfsstat3::NFS3ERR_ACCES));
+    assert_eq!(make(&"n".repeat(256)), Err(nfsstat3::NFS3ERR_NAMETOOLONG));
+    assert!(make(&"n".repeat(255)).is_ok());
+    assert_eq!(make(".."), Err(nfsstat3::NFS3ERR_EXIST));
+    assert_eq!(remove(store, "."), Err(nfsstat3::NFS3ERR_INVAL));
+    let root = store.root();
+    assert_eq!(rename(store, (&root, ".."), (&root, "x")), Err(nfsstat3::NFS3ERR_EXIST));
+}
+
+#[test]
+fn memory_that_is_full_has_no_space() {
+    let store = MemoryStore::new(*b"memory-2", 1 << 40, 1 << 20).unwrap();
+    let file = file(&store, "f");
+    assert_eq!(write(&store, &file, 0, &vec![1; 2 << 20]), Err(nfsstat3::NFS3ERR_NOSPC));
+    assert_eq!(write(&store, &file, FILE_BYTES_MAX - 1, b"x"), Err(nfsstat3::NFS3ERR_NOSPC), "the table is counted");
+}
+
+#[test]
+fn data_lent_to_a_batch_outlive_their_file() {
+    let store = memory();
+    let made = file(&store, "f");
+    write(&store, &made, 0, &vec![7; 65_536]).unwrap();
+    let mut batch = Batch::default();
+    let guard = crossbeam_epoch::pin();
+    store.read(made.as_bytes(), 0, 65_536, &mut batch).unwrap();
+    remove(&store, "f").unwrap();
+    write(&store, &file(&store, "g"), 0, &vec![9; 65_536]).unwrap();
+    let mut data = Vec::new();
+    batch.copy_from(0, &mut data);
+    assert!(data.iter().all(|byte| *byte == 7));
+    batch.clear();
+    drop(guard);
+    while store.reclaim() {}
+}
+
+#[test]
+fn threads_may_do_everything_at_once() {
+    let store = memory();
+    let seen = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        for thread in 0..4_u8 {
+            let (store, seen) = (&store, &seen);
+            scope.spawn(move || {
+                for round in 0..200_u64 {
+                    let name = format!("f{}", round % 3);
+                    let Ok(file) = create(store, &name, &createhow3::UNCHECKED(sattr3::default())) else { continue };
+                    let _ = write(store, &file, round % 5 * 10_000, &vec![thread + 1; 30_000]);
+                    if let Ok((data, _)) = read(store, &file, 0, 70_000) {
+                        assert!(data.iter().all(|byte| *byte <= 4));
+                        seen.fetch_add(data.len() as u64, Relaxed);
+                    }
+                    let _ = resize(store, &file, round * 100);
+                    let root = store.root();
+                    let _ = rename(store, (&root, &name), (&root, "f0"));
+                    let _ = remove(store, &name);
+                }
+            });
+        }
+    });
+    assert!(seen.load(Relaxed) > 0);
+    for name in ["f0", "f1", "f2"] {
+        let _ = remove(&store, name);
+    }
+    assert_eq!(store.space().bytes_free, QUOTA_BYTES, "nothing is lost");
+}
+
+mod folder {
+    use super::*;
+
+    #[test]
+    fn handles_outlive_a_restart() {
+        let folder = tempfile::tempdir().unwrap();
+        let open = || DirectoryStore::open(folder.path(), QUOTA_BYTES).unwrap();
+        let (handle, inner) = {
+            let store = open();
+            let handle = file(&store, "f");
+            write(&store, &handle, 0, b"kept").unwrap();
+            (handle, directory(&store, &store.root(), "d"))
+        };
+        let store = open();
+        assert_eq!(read(&store, &handle, 0, 9), Ok((b"kept".to_vec(), true)));
+        assert_eq!(store.lookup(inner.as_bytes(), b".."), Ok(store.root()));
+        assert!(store.space().bytes_free <= QUOTA_BYTES - 4, "what is there counts");
+    }
+
+    #[test]
+    fn nothing_outside_the_folder_is_reached() {
+        let outside = tempfile::tempdir().unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(outside.path().join("secret"), "secret").unwrap();
+        std::os::unix::fs::symlink(outside.path(), folder.path().join("way")).unwrap();
+        let store = DirectoryStore::open(folder.path(), QUOTA_BYTES).unwrap();
+        let way = lookup(&store, "way").unwrap();
+        assert_eq!(store.lookup(way.as_bytes(), b"secret"), Err(nfsstat3::NFS3ERR_NOTDIR));
+        assert_eq!(lookup(&store, "way/secret"), Err(nfsstat3::NFS3ERR_ACCES));
+        assert_eq!(lookup(&store, "../x"), Err(nfsstat3::NFS3ERR_ACCES));
+
+        // A directory that somebody replaces by a link does not lead out, either.
+        let inner = directory(&store, &store.root(), "d");
+        std::fs::remove_dir(folder.path().join("d")).unwrap();
+        std::os::unix::fs::symlink(outside.path(), folder.path().join("d")).unwrap();
+        assert_eq!(store.lookup(inner.as_bytes(), b"secret"), Err(nfsstat3::NFS3ERR_STALE));
+    }
+
+    #[test]
+    fn what_others_put_there_is_seen() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = DirectoryStore::open(folder.path(), QUOTA_BYTES).unwrap();
+        std::fs::write(folder.path().join("new"), "theirs").unwrap();
+        assert_eq!(read(&store, &lookup(&store, "new").unwrap(), 0, 9), Ok((b"theirs".to_vec(), true)));
+    }
+}

@@ -1,0 +1,229 @@
+//! A volume on a real port, and a small client made of the codec.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use iocurve_volume::{Limits, StoreConfig, Volume, VolumeConfig, VolumeError};
+use iocurve_wire::mount3::{MOUNT_PROGRAM, MOUNT_V3, MOUNTPROC3_MNT, mountres3, mountstat3};
+use iocurve_wire::nfs3::*;
+use iocurve_wire::portmap::{IPPROTO_TCP, PMAP_PROG, PMAP_VERS, PMAPPROC_GETPORT, mapping};
+use iocurve_wire::rpc::{CallHeader, RecordMark, ReplyHeader, opaque_auth, write_record};
+use iocurve_wire::xdr::{Decode, Encode, Reader, from_bytes};
+
+/// One connection, one call at a time.
+struct Client {
+    stream: TcpStream,
+    xid: u32,
+}
+
+impl Client {
+    fn connect(volume: &Volume) -> Self {
+        let stream = TcpStream::connect(volume.address()).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        Self { stream, xid: 0 }
+    }
+
+    fn call(&mut self, (prog, vers, proc): (u32, u32, u32), arguments: &impl Encode) -> Vec<u8> {
+        self.send((prog, vers, proc), arguments);
+        self.receive()
+    }
+
+    fn send(&mut self, (prog, vers, proc): (u32, u32, u32), arguments: &impl Encode) {
+        self.xid += 1;
+        let (xid, cred, verf) = (self.xid, opaque_auth::NONE, opaque_auth::NONE);
+        let mut record = Vec::new();
+        write_record(&mut record, |writer| {
+            CallHeader { xid, rpcvers: 2, prog, vers, proc, cred, verf }.encode(writer);
+            arguments.encode(writer);
+        });
+        self.stream.write_all(&record).unwrap();
+    }
+
+    fn receive(&mut self) -> Vec<u8> {
+        let mut mark = [0; 4];
+        self.stream.read_exact(&mut mark).unwrap();
+        let mut record = vec![0; RecordMark::from_bytes(mark).length as usize];
+        self.stream.read_exact(&mut record).unwrap();
+        let mut reader = Reader::new(&record);
+        let header = ReplyHeader::decode(&mut reader).unwrap();
+        assert_eq!(header, ReplyHeader::success(header.xid));
+        reader.rest().to_vec()
+    }
+
+    fn mount(&mut self, path: &str) -> mountres3 {
+        from_bytes(&self.call((MOUNT_PROGRAM, MOUNT_V3, MOUNTPROC3_MNT), &path.as_bytes())).unwrap()
+    }
+
+    fn nfs(&mut self, procedure: nfsproc3, arguments: &impl Encode) -> Vec<u8> {
+        self.call((NFS_PROGRAM, NFS_V3, procedure as u32), arguments)
+    }
+
+    fn create(&mut self, dir: nfs_fh3, name: &str) -> nfs_fh3 {
+        let r#where = diropargs3 { dir, name: name.as_bytes() };
+        let arguments = CREATE3args { r#where, how: createhow3::UNCHECKED(sattr3::default()) };
+        let created: CREATE3res = from_bytes(&self.nfs(nfsproc3::NFSPROC3_CREATE, &arguments)).unwrap();
+        created.unwrap().obj.unwrap()
+    }
+
+    #[allow(clippy::result_large_err)] // the protocol's own type
+    fn write(&mut self, file: nfs_fh3, offset: u64, data: &[u8]) -> WRITE3res {
+        let (count, stable) = (data.len() as u32, stable_how::UNSTABLE);
+        from_bytes(&self.nfs(nfsproc3::NFSPROC3_WRITE, &WRITE3args { file, offset, count, stable, data })).unwrap()
+    }
+
+    fn read(&mut self, file: nfs_fh3, offset: u64, count: u32) -> Vec<u8> {
+        let result = self.nfs(nfsproc3::NFSPROC3_READ, &READ3args { file, offset, count });
+        let read: READ3res<'_> = from_bytes(&result).unwrap();
+        read.unwrap().data.to_vec()
+    }
+
+    /// Whether the server has closed the connection.
+    fn is_closed(&mut self) -> bool {
+        matches!(self.stream.read(&mut [0; 1]), Ok(0) | Err(_))
+    }
+}
+
+fn memory() -> VolumeConfig {
+    VolumeConfig { store: StoreConfig::Memory { limit_bytes: 256 << 20 }, ..VolumeConfig::default() }
+}
+
+#[test]
+fn several_connections_share_the_files() {
+    let volume = Volume::start(&memory()).unwrap();
+    let mut one = Client::connect(&volume);
+    let root = one.mount("/vol").unwrap().fhandle;
+    let file = one.create(root, "shared");
+    let data: Vec<u8> = (0..1 << 20).map(|at| (at % 253) as u8).collect();
+    assert_eq!(one.write(file, 4096, &data).unwrap().count, 1 << 20);
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                let mut other = Client::connect(&volume);
+                assert_eq!(other.read(file, 4096, 1 << 20), data);
+                assert_eq!(other.read(file, 4196, 50), data[100..150]);
+            });
+        }
+    });
+    let stats = volume.stop().unwrap();
+    assert_eq!((stats.reads, stats.writes, stats.connections_accepted), (16, 1, 9));
+    assert_eq!((stats.read_bytes, stats.write_bytes), (8 * ((1 << 20) + 50), 1 << 20));
+}
+
+#[test]
+fn what_is_not_exported_is_not_mounted() {
+    let volume = Volume::start(&memory()).unwrap();
+    let mut client = Client::connect(&volume);
+    assert_eq!(client.mount("/other").unwrap_err(), mountstat3::MNT3ERR_NOENT);
+    assert_eq!(client.mount("/vol/missing").unwrap_err(), mountstat3::MNT3ERR_NOENT);
+}
+
+#[test]
+fn the_port_mapper_names_its_own_port() {
+    let volume = Volume::start(&memory()).unwrap();
+    let asked = mapping { prog: NFS_PROGRAM, vers: NFS_V3, prot: IPPROTO_TCP, port: 0 };
+    let port = Client::connect(&volume).call((PMAP_PROG, PMAP_VERS, PMAPPROC_GETPORT), &asked);
+    assert_eq!(from_bytes(&port), Ok(u32::from(volume.port())));
+}
+
+#[test]
+fn a_hostile_peer_loses_its_own_connection_only() {
+    let volume = Volume::start(&memory()).unwrap();
+    let mut good = Client::connect(&volume);
+    let root = good.mount("/vol").unwrap().fhandle;
+    let file = good.create(root, "f");
+    good.write(file, 0, b"data").unwrap();
+    for bytes in [&b"GET / HTTP/1.1\r\n\r\n"[..], &[0xff; 4], &[0x80, 0, 0, 4, 0, 0, 0, 1]] {
+        let mut bad = Client::connect(&volume);
+        bad.stream.write_all(bytes).unwrap();
+        assert!(bad.is_closed());
+    }
+    assert_eq!(good.read(file, 0, 4), b"data");
+    let stats = volume.stop().unwrap();
+    assert_eq!((stats.protocol_errors, stats.connections_closed), (3, 3));
+    assert!(good.is_closed(), "stopping closes all connections");
+}
+
+#[test]
+fn a_peer_that_does_not_read_stalls_nobody() {
+    let volume = Volume::start(&VolumeConfig { threads: Some(1), ..memory() }).unwrap();
+    let mut good = Client::connect(&volume);
+    let root = good.mount("/vol").unwrap().fhandle;
+    let file = good.create(root, "f");
+    good.write(file, 0, &vec![7; 1 << 20]).unwrap();
+    let mut lazy = Client::connect(&volume);
+    for _ in 0..100 {
+        lazy.send((NFS_PROGRAM, NFS_V3, 6), &READ3args { file, offset: 0, count: 1 << 20 });
+    }
+    assert_eq!(good.read(file, 0, 4), [7; 4]);
+    for _ in 0..100 {
+        assert_eq!(lazy.receive().len(), (1 << 20) + 104);
+    }
+}
+
+#[test]
+fn a_limited_volume_answers_everything() {
+    let limits = Limits { throughput_bytes_per_s: Some(64 << 20), iops: Some(20_000), latency_ns: 100_000 };
+    let volume = Volume::start(&VolumeConfig { limits, ..memory() }).unwrap();
+    let mut client = Client::connect(&volume);
+    let root = client.mount("/vol").unwrap().fhandle;
+    let file = client.create(root, "f");
+    for n in 0..20 {
+        client.write(file, n * 65_536, &vec![n as u8; 65_536]).unwrap();
+    }
+    for n in 0..20 {
+        assert_eq!(client.read(file, n * 65_536, 65_536), vec![n as u8; 65_536]);
+    }
+    let stats = volume.stop().unwrap();
+    assert_eq!((stats.reads, stats.writes, stats.throttled_operations), (20, 20, 40));
+    assert!(stats.throttled_ns >= 40 * 100_000);
+}
+
+#[test]
+fn a_folder_is_served() {
+    let folder = tempfile::tempdir().unwrap();
+    let config =
+        VolumeConfig { store: StoreConfig::Directory { path: folder.path().into() }, ..VolumeConfig::default() };
+    let file = {
+        let volume = Volume::start(&config).unwrap();
+        let mut client = Client::connect(&volume);
+        let root = client.mount("/vol").unwrap().fhandle;
+        let file = client.create(root, "f");
+        assert_eq!(client.write(file, 0, &vec![5; 100_000]).unwrap().count, 100_000);
+        file
+    };
+    assert_eq!(std::fs::read(folder.path().join("f")).unwrap(), vec![5; 100_000]);
+    let volume = Volume::start(&config).unwrap();
+    assert_eq!(Client::connect(&volume).read(file, 99_999, 10), [5]);
+}
+
+#[test]
+fn the_write_verifier_tells_a_restart() {
+    let verifier = || {
+        let volume = Volume::start(&memory()).unwrap();
+        let mut client = Client::connect(&volume);
+        let root = client.mount("/vol").unwrap().fhandle;
+        let file = client.create(root, "f");
+        let written = client.write(file, 0, b"x").unwrap();
+        let args = COMMIT3args { file, offset: 0, count: 0 };
+        let committed: COMMIT3res = from_bytes(&client.nfs(nfsproc3::NFSPROC3_COMMIT, &args)).unwrap();
+        assert_eq!(committed.unwrap().verf, written.verf);
+        written.verf
+    };
+    assert_ne!(verifier(), verifier());
+}
+
+#[test]
+fn what_cannot_be_served_is_said() {
+    let volume = Volume::start(&memory()).unwrap();
+    let taken = Volume::start(&VolumeConfig { port: volume.port(), ..memory() }).unwrap_err();
+    assert!(matches!(taken, VolumeError::Listen { .. }));
+    assert!(taken.to_string().ends_with("; choose another port, or 0 for any free one"), "{taken}");
+    let export = Volume::start(&VolumeConfig { export: "vol".to_owned(), ..memory() }).unwrap_err();
+    assert_eq!(export.to_string(), "the export must be a path that begins with /");
+    let store = StoreConfig::Directory { path: "/no/such/folder".into() };
+    let folder = Volume::start(&VolumeConfig { store, ..memory() }).unwrap_err();
+    assert_eq!(folder.to_string(), "cannot keep files in /no/such/folder: No such file or directory (os error 2)");
+    let limits = Limits { iops: Some(0), ..Limits::default() };
+    assert!(matches!(Volume::start(&VolumeConfig { limits, ..memory() }), Err(VolumeError::Config(_))));
+}
