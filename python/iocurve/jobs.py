@@ -44,7 +44,7 @@ def run_fio(arguments: Sequence[str]) -> Result | None:
     prepared.make_directories()
     result = _measured("fio", prepared.plan, prepared.output.eta != "never")
     for note in prepared.notes:
-        result = result.with_note(note.code, str(note))
+        result = result.with_note(note.code, str(note), note.level)
     _answer(fio_output.render(prepared, result), prepared.output.path)
     if prepared.out:
         report.write_all(result, prepared.out)
