@@ -235,7 +235,7 @@ def test_the_visit_sees_errors_and_requests(tmp_path: Path) -> None:
 def test_an_incomplete_run_says_so_first() -> None:
     page = report.html(interrupted())
     assert "Incomplete: this run was interrupted." in page
-    assert "Ctrl-C after point 3 of 26" in page
+    assert "Ctrl-C after point 3 of 26. What was measured until then is below." in page
     assert page.index('role="alert"') < page.index('class="headlines"')
     assert "Incomplete" not in report.html(synthetic.envelope())
 

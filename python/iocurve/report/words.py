@@ -42,6 +42,12 @@ class Headline:
     what: str
 
 
+def incomplete_reason(result: Result) -> str:
+    """Why points are missing or cut short, as a sentence; empty where the run is complete."""
+    reason = result.incomplete_reason or ("" if result.state == "finished" else "no reason is recorded")
+    return f"{reason[0].upper()}{reason[1:].removesuffix('.')}." if reason else ""
+
+
 def headlines(result: Result) -> list[Headline]:
     """The few figures that a reader came for."""
     return [headline for family in families(result) for headline in _headlines(family)]
