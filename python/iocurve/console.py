@@ -107,7 +107,7 @@ class LiveView:
         line = Table.grid(padding=(0, 2))
         line.add_row(
             f"point {self._point.index + 1} of {self._point.count}",
-            ProgressBar(total=max(passed + left, 1e-9), completed=passed, width=32),
+            ProgressBar(total=max(passed + left, 1e-9), completed=passed, width=32, complete_style="cyan"),
             f"{format_duration(round(left) * SECOND_NS) or '0 s'} left",
         )
         return line
