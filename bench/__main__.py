@@ -16,7 +16,7 @@ from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
-from bench.comparisons import COMPARISONS, PEER_FIO_NFS, Settings, peer_fio_nfs
+from bench.comparisons import COMPARISONS, PEER_FIO_NFS, Comparison, Settings, peer_fio_nfs
 from bench.machine import machine_facts, versions
 from bench.measure import Duration
 
@@ -56,11 +56,10 @@ def measure(options: argparse.Namespace, console: Console) -> dict[str, Any]:
             file_mib=options.file_mib,
             directory=Path(directory),
         )
-        for comparison in COMPARISONS:
-            if comparison.name in options.comparisons:
-                sides = comparison.measure(settings)
-                document["comparisons"].append({"name": comparison.name, "about": comparison.about, "sides": sides})
-                console.print(_table(comparison.about, sides))
+        for comparison in options.comparisons or COMPARISONS.values():
+            sides = comparison.measure(settings)
+            document["comparisons"].append({"name": comparison.name, "about": comparison.about, "sides": sides})
+            console.print(_table(comparison.about, sides))
     return document
 
 
@@ -91,9 +90,8 @@ def _figure(value: float | None) -> str:
 
 
 def _parser() -> argparse.ArgumentParser:
-    names = [comparison.name for comparison in COMPARISONS]
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("comparisons", nargs="*", default=names, choices=names, help="which; default: all")
+    parser.add_argument("comparisons", nargs="*", type=_comparison, help=f"of {', '.join(COMPARISONS)}; default: all")
     parser.add_argument(
         "--rounds", type=_at_least_one, default=5, help="how often each side runs; medians are compared"
     )
@@ -102,6 +100,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--directory", type=Path, default=Path.cwd(), help="where the file for io_uring lies")
     parser.add_argument("--out", type=Path, default=RESULTS, help="where the result is kept")
     return parser
+
+
+def _comparison(name: str) -> Comparison:
+    if name not in COMPARISONS:
+        raise argparse.ArgumentTypeError(f"there is no '{name}', only {', '.join(COMPARISONS)}")
+    return COMPARISONS[name]
 
 
 def _at_least_one(text: str) -> int:

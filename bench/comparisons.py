@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from bench import servers
-from bench.measure import Duration, Side, compare
+from bench.measure import Duration, Side, compare, run_to_end
 from bench.servers import IOCURVE, Server
 
 IOCURVE_FIO = (str(IOCURVE), "fio")
 ONE_CORE = ("taskset", "--cpu-list", "0")
 TWO_CORES = ("taskset", "--cpu-list", "0,1")
 """Client and server share the same two cores, whatever the machine has."""
+
+LAYOUT_TIMEOUT_SECONDS = 300
 
 PEER_FIO_NFS = "IOCURVE_PEER_FIO_NFS"
 """Environment variable: path of a fio with the nfs engine, which Debian's lacks; without it that side is left out."""
@@ -74,7 +76,8 @@ def measure_uring(settings: Settings) -> list[dict[str, Any]]:
         file.unlink()
 
 
-def measure_nfs(settings: Settings) -> list[dict[str, Any]]:
+def measure_nfs(settings: Settings, depth: int, jobs: int) -> list[dict[str, Any]]:
+    """Every client that is here on every server that is here; each job is a connection and a file."""
     fio_nfs = peer_fio_nfs()
     clients = [_Client("fio", (fio_nfs,), is_libnfs=True)] if fio_nfs else []
     clients.append(OUR_CLIENT)
@@ -84,8 +87,17 @@ def measure_nfs(settings: Settings) -> list[dict[str, Any]]:
             started = servers.ganesha("mem", settings.directory, prefix=TWO_CORES)
             targets = {"ganesha": stack.enter_context(started), **targets}
         for target in targets.values():
-            _write_nfs_files(target, settings.file_mib)
-        return compare(_nfs_sides(clients, targets, settings.file_mib), settings.rounds, settings.duration)
+            run_to_end(OUR_CLIENT.job(target, "write", "1m", 4, jobs, settings.file_mib), LAYOUT_TIMEOUT_SECONDS)
+        sides = [
+            Side(
+                f"{client.name} → {name}",
+                client.job(target, "randread", "4k", depth, jobs, settings.file_mib),
+                target.pid,
+            )
+            for name, target in targets.items()
+            for client in clients
+        ]
+        return compare(sides, settings.rounds, settings.duration)
 
 
 @dataclass(frozen=True)
@@ -104,28 +116,6 @@ class _Client:
 
 
 OUR_CLIENT = _Client("iocurve", IOCURVE_FIO, is_libnfs=False)
-
-NFS_LOADS = ((16, 4), (64, 2))
-"""Depth and number of jobs, each a connection: where fio with nfs-ganesha is at its best, and where iocurve is."""
-
-
-def _nfs_sides(clients: Sequence[_Client], targets: dict[str, Server], file_mib: int) -> list[Side]:
-    return [
-        Side(
-            f"{client.name} → {target}, depth {depth} × {jobs}",
-            client.job(server, "randread", "4k", depth, jobs, file_mib),
-            server.pid,
-        )
-        for depth, jobs in NFS_LOADS
-        for target, server in targets.items()
-        for client in clients
-    ]
-
-
-def _write_nfs_files(server: Server, file_mib: int) -> None:
-    jobs = max(jobs for _, jobs in NFS_LOADS)
-    command = OUR_CLIENT.job(server, "write", "1m", depth=4, jobs=jobs, file_mib=file_mib)
-    subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, timeout=300, check=True)
 
 
 def _write_file(path: Path, mib: int) -> None:
@@ -149,10 +139,24 @@ def peer_fio_nfs() -> str | None:
     return path or None
 
 
-COMPARISONS: Sequence[Comparison] = (
-    Comparison(
-        "null", "The cost of the loop: null engine, 4 KiB, depth 32, every latency recorded, one core", measure_null
-    ),
-    Comparison("uring", "A file by io_uring: 4 KiB random reads, O_DIRECT, depth 64", measure_uring),
-    Comparison("nfs", "NFSv3: 4 KiB random reads, client and server on the same two cores", measure_nfs),
-)
+COMPARISONS = {
+    comparison.name: comparison
+    for comparison in (
+        Comparison(
+            "null",
+            "The cost of the loop: null engine, 4 KiB, depth 32, every latency recorded, one core",
+            measure_null,
+        ),
+        Comparison("uring", "A file by io_uring: 4 KiB random reads, O_DIRECT, depth 64", measure_uring),
+        Comparison(
+            "nfs",
+            "NFSv3 on two cores, client and server: 4 KiB random reads, 4 jobs at depth 16",
+            partial(measure_nfs, depth=16, jobs=4),
+        ),
+        Comparison(
+            "nfs-deep",
+            "NFSv3 on two cores, client and server: 4 KiB random reads, 2 jobs at depth 64",
+            partial(measure_nfs, depth=64, jobs=2),
+        ),
+    )
+}

@@ -13,12 +13,11 @@ import resource
 import shlex
 import statistics
 import subprocess
-import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from iocurve.host import MachineMeter
 
@@ -127,33 +126,38 @@ class _Run:
 
 def _run(side: Side, seconds: float) -> _Run:
     server_before, machine, start = _process_cpu_seconds(side.server_pid), MachineMeter(), time.monotonic()
-    with tempfile.TemporaryFile("w+") as output:
-        client_cpu = run_to_end(side.command_for(seconds), output, seconds + RUN_MARGIN_SECONDS)
-        output.seek(0)
-        reported = parse_fio_json(output.read())
+    client = run_to_end(side.command_for(seconds), seconds + RUN_MARGIN_SECONDS)
     elapsed, use = time.monotonic() - start, machine.use()
     server_cpu = _process_cpu_seconds(side.server_pid) - server_before
     cores_busy = use.busy_share * use.cpus if use else 0.0
     return _Run(
-        reported=reported,
-        client_cpu_seconds=client_cpu,
+        reported=parse_fio_json(client.output),
+        client_cpu_seconds=client.cpu_seconds,
         server_cpu_seconds=server_cpu,
-        cores_busy_elsewhere=max(0.0, cores_busy - (client_cpu + server_cpu) / elapsed),
+        cores_busy_elsewhere=max(0.0, cores_busy - (client.cpu_seconds + server_cpu) / elapsed),
     )
 
 
-def run_to_end(command: Sequence[str], output: IO[str], timeout_seconds: float) -> float:
-    """Runs a command, its standard output into a file; returns the CPU seconds it and its children took."""
+@dataclass(frozen=True)
+class Finished:
+    """What a command printed, and the CPU time it and its children took."""
+
+    output: str
+    cpu_seconds: float
+
+
+def run_to_end(command: Sequence[str], timeout_seconds: float) -> Finished:
+    """Raises ``RuntimeError`` with what the command said if it failed."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     finished = subprocess.run(
-        command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.PIPE, timeout=timeout_seconds, check=False
+        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout_seconds, check=False
     )
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     if finished.returncode != 0:
-        output.seek(0)
-        said = finished.stderr.decode(errors="replace") or output.read()
-        raise RuntimeError(f"exit status {finished.returncode} from: {shlex.join(command)}\n{said.strip()[-2000:]}")
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        said = (finished.stderr or finished.stdout).strip()[-2000:]
+        raise RuntimeError(f"exit status {finished.returncode} from: {shlex.join(command)}\n{said}")
+    cpu_seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return Finished(finished.stdout, cpu_seconds)
 
 
 def parse_fio_json(text: str) -> Reported:
