@@ -2,7 +2,7 @@
 //!
 //! `cargo run --release --example nfs_load -- HOST PORT MOUNTPORT EXPORT read|write DEPTH NCONNECT THREADS BLOCK_BYTES SECONDS \
 //! [keep] [files=MIB] [pin]` prints operations per second and the processor time of one operation. Each thread has a file of its own,
-//! which is created, filled and removed. `keep` brings payload to the buffers, `pin` binds each thread to a processor.
+//! which is created, filled and removed. A port of `-` asks the portmapper. `keep` brings payload to the buffers, `pin` binds each thread to a processor.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -39,10 +39,11 @@ fn run() -> Result<(), EngineError> {
         return Err(usage());
     };
     let number = |text: &str| text.parse::<u32>().map_err(|_| usage());
+    let port_number = |text: &str| if text == "-" { Ok(None) } else { text.parse().map(Some).map_err(|_| usage()) };
     let mount = NfsMount {
         host: host.clone(),
-        port: Some(number(port)? as u16),
-        mount_port: Some(number(mount_port)? as u16),
+        port: port_number(port)?,
+        mount_port: port_number(mount_port)?,
         export: export.clone(),
         version: 3,
         nconnect: number(nconnect)?,

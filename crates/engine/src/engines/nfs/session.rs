@@ -251,10 +251,11 @@ impl<'a> Mounter<'_, 'a> {
 
     fn ask_port(&self, program: &str, prog: u32, vers: u32, option: &str) -> Result<u16, EngineError> {
         let host = &self.mount.host;
-        let mut rpc = self.connect("portmapper", PMAP_PORT).map_err(|error| {
+        let mut rpc = self.reach(PMAP_PORT)?.map_err(|error| {
+            let export = &self.mount.export;
             EngineError::Connection(format!(
-                "{error}; or name the ports: nfs://{host}{}?nfsport=…&mountport=…",
-                self.mount.export
+                "the portmapper of {host} (port {PMAP_PORT}) cannot be asked for the port of {program}: {error}; is the server \
+                 running? If it has no portmapper, name the ports: nfs://{host}{export}?nfsport=…&mountport=…"
             ))
         })?;
         let question = mapping { prog, vers, prot: IPPROTO_TCP, port: 0 };
@@ -267,26 +268,32 @@ impl<'a> Mounter<'_, 'a> {
         })
     }
 
-    /// Connects to the first of the host's addresses that answers.
     fn connect(&self, program: &str, port: u16) -> Result<Rpc<'a>, EngineError> {
+        let timeout_ns = self.mount.timeout_ns;
+        self.reach(port)?.map_err(|error| unreachable_error(program, &self.server(port), &error, timeout_ns))
+    }
+
+    /// Connects to the first of the host's addresses that answers.
+    fn reach(&self, port: u16) -> Result<io::Result<Rpc<'a>>, EngineError> {
         let NfsMount { host, timeout_ns, .. } = self.mount;
-        let server = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
-        let plain = host.trim_start_matches('[').trim_end_matches(']');
-        let addresses = (plain, port)
+        let addresses = (host.trim_start_matches('[').trim_end_matches(']'), port)
             .to_socket_addrs()
             .map_err(|error| EngineError::Connection(format!("the host name {host} cannot be resolved: {error}")))?;
         let mut result = Err(io::Error::from(io::ErrorKind::NotFound));
         for address in addresses {
             let patience = Patience::new(*timeout_ns, self.stop);
-            result = connect_one(&address, &patience).map(|socket| (socket, address));
+            result = connect_one(&address, &patience)
+                .map(|socket| Rpc::new(socket, address, self.server(port), *timeout_ns, self.stop));
             if result.is_ok() {
                 break;
             }
         }
-        match result {
-            Ok((socket, address)) => Ok(Rpc::new(socket, address, server, *timeout_ns, self.stop)),
-            Err(error) => Err(unreachable_error(program, &server, &error, *timeout_ns)),
-        }
+        Ok(result)
+    }
+
+    fn server(&self, port: u16) -> String {
+        let host = &self.mount.host;
+        if host.contains(':') && !host.starts_with('[') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
     }
 }
 

@@ -18,6 +18,7 @@ use super::incoming::Incoming;
 use super::outgoing::Outgoing;
 use super::socket::Socket;
 use super::*;
+use crate::chance::Rng;
 use crate::plan::{Layout, OperationKind};
 
 const READ: OperationKind = OperationKind::Read;
@@ -221,11 +222,7 @@ fn receive_in_two(wire: &mut Wire, split: usize) {
     let length = |slot: u32| [40_000, 101, 5][slot as usize];
     for slot in 0..3 {
         let kind = if slot == 2 { WRITE } else { READ };
-        let request = Request { slot, kind, file: 0, offset: 0, length: length(slot) };
-        wire.flight.open_operation(slot, 1);
-        let call = wire.flight.open_call(&request, 0, length(slot));
-        wire.flight.assign(call, 0);
-        wire.flight.write(call, &mut wire.outgoing);
+        wire.call(Request { slot, kind, file: 0, offset: 0, length: length(slot) });
     }
     wire.outgoing.send(&wire.socket, wire.flight.buffers()).unwrap();
     let content = pattern(40_000);
@@ -277,6 +274,13 @@ impl Wire {
         Self { socket, peer, flight, outgoing: Outgoing::default(), incoming: Incoming::new(40_000) }
     }
 
+    fn call(&mut self, request: Request) {
+        self.flight.open_operation(request.slot, 1);
+        let call = self.flight.open_call(&request, 0, request.length);
+        self.flight.assign(call, 0);
+        self.flight.write(call, &mut self.outgoing);
+    }
+
     fn reply_to_next_call(&mut self, content: &[u8]) -> Vec<u8> {
         let mut mark = [0; RECORD_MARK_BYTES];
         self.peer.read_exact(&mut mark).unwrap();
@@ -309,6 +313,37 @@ fn replies_may_be_split_anywhere() {
         }
         assert_eq!(wire.flight.payload_discarded, !keep_payload);
     }
+}
+
+#[test]
+fn damaged_replies_are_never_a_panic() {
+    let mut chance = Rng::new(1);
+    let mut refused = 0;
+    for round in 0..2000 {
+        let keep_payload = round % 2 == 0;
+        let mut wire = Wire::new(keep_payload);
+        for slot in 0..3 {
+            let kind = if slot == 2 { WRITE } else { READ };
+            wire.call(Request { slot, kind, file: 0, offset: 0, length: 500 });
+        }
+        wire.outgoing.send(&wire.socket, wire.flight.buffers()).unwrap();
+        let content = pattern(500);
+        let mut replies: Vec<u8> = (0..3).flat_map(|_| wire.reply_to_next_call(&content)).collect();
+        for _ in 0..=chance.below(3) {
+            let at = chance.below(replies.len() as u64) as usize;
+            replies[at] = chance.next_u64() as u8;
+        }
+        wire.peer.write_all(&replies).unwrap();
+        assert!(wire.socket.wait(false, SECOND).unwrap());
+        let mut done = Vec::new();
+        match wire.incoming.receive(&wire.socket, DONTWAIT, 0, &mut wire.flight, &mut done) {
+            Ok(()) => {}
+            Err(Lost::Garbage(_)) => refused += 1,
+            Err(Lost::Closed(error)) => panic!("{error}"),
+        }
+        assert!(done.len() <= 3);
+    }
+    assert!(refused > 200, "{refused} replies were refused");
 }
 
 #[test]
