@@ -172,16 +172,16 @@ fn link<S: Store>(call: &Call<'_, S>, LINK3args { file, link }: LINK3args<'_>) -
 fn readdir<S: Store>(call: &Call<'_, S>, arguments: &READDIR3args, out: &mut Writer<'_>) {
     let dir_attributes = attributes(call, &arguments.dir);
     let count = arguments.count.min(LISTING_BYTES_MAX) as usize;
-    let listing = list(call, &arguments.dir, arguments.cookie, arguments.cookieverf, count);
+    let listing = list(call, &arguments.dir, arguments.cookie, arguments.cookieverf, count / ENTRY_BYTES_MIN);
     let result: READDIR3res<'_> = match &listing {
         Err(status) => Err(Failed { status: *status, rest: dir_attributes }),
         Ok(listing) => {
             let (fitting, eof) =
                 fit(listing, |entry| entry_bytes(entry) + 4, count.saturating_sub(LISTING_FRAME_BYTES));
-            let entry = |entry: &'_ Entry| (entry.fileid, entry.cookie);
-            let entries = fitting.iter().map(|each| {
-                let (fileid, cookie) = entry(each);
-                entry3 { fileid, name: &each.name, cookie }
+            let entries = fitting.iter().map(|Entry { fileid, name, cookie, .. }| entry3 {
+                fileid: *fileid,
+                name,
+                cookie: *cookie,
             });
             let reply = dirlist3 { entries: List(entries.collect()), eof };
             answer_listing(fitting.is_empty() && !eof, dir_attributes).map(|()| READDIR3resok {
@@ -197,7 +197,7 @@ fn readdir<S: Store>(call: &Call<'_, S>, arguments: &READDIR3args, out: &mut Wri
 fn readdirplus<S: Store>(call: &Call<'_, S>, arguments: &READDIRPLUS3args, out: &mut Writer<'_>) {
     let dir_attributes = attributes(call, &arguments.dir);
     let count = arguments.maxcount.min(LISTING_BYTES_MAX) as usize;
-    let listing = list(call, &arguments.dir, arguments.cookie, arguments.cookieverf, count);
+    let listing = list(call, &arguments.dir, arguments.cookie, arguments.cookieverf, count / PLUS_BYTES_MIN);
     let result: READDIRPLUS3res<'_> = match &listing {
         Err(status) => Err(Failed { status: *status, rest: dir_attributes }),
         Ok(listing) => {
@@ -223,23 +223,26 @@ fn readdirplus<S: Store>(call: &Call<'_, S>, arguments: &READDIRPLUS3args, out: 
 /// Bytes of a listing beside its entries: attributes, verifier, end of list, end of directory.
 const LISTING_FRAME_BYTES: usize = 4 + FATTR3_BYTES + 8 + 4 + 4;
 
-/// At least as many names as can fit into `count` bytes.
+/// Up to one more name than can fit.
 fn list<S: Store>(
     call: &Call<'_, S>,
     directory: &nfs_fh3,
     cookie: u64,
     cookieverf: cookieverf3,
-    count: usize,
+    fitting_max: usize,
 ) -> Result<Listing, nfsstat3> {
     let store = &call.served.store;
     if cookie != 0 && cookieverf != store.cookieverf() {
         return Err(nfsstat3::NFS3ERR_BAD_COOKIE);
     }
-    store.readdir(directory.as_bytes(), cookie, count / ENTRY_BYTES_MIN + 1)
+    store.readdir(directory.as_bytes(), cookie, fitting_max + 1)
 }
 
 /// An entry with a name of one byte.
 const ENTRY_BYTES_MIN: usize = 4 + 8 + 4 + 4 + 8;
+
+/// The same with attributes and no handle.
+const PLUS_BYTES_MIN: usize = ENTRY_BYTES_MIN + 4 + FATTR3_BYTES + 4;
 
 fn entry_bytes(entry: &Entry) -> usize {
     8 + 4 + entry.name.len() + padding(entry.name.len()) + 8

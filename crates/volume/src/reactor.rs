@@ -29,6 +29,13 @@ const TURNS_PER_LOOK: u32 = 256;
 /// How long no connection is accepted after one could not be (no file descriptors left).
 const ACCEPT_PAUSE_NS: Nanos = 100_000_000;
 
+/// With n operations waiting for their time, a thread wakes up to n times this later for the first one, and finds more of them due.
+/// Where many wait their wait is long, and waking for each of them would cost more than serving them.
+const LATE_NS: Nanos = 1_000;
+
+/// The latest that a thread wakes up.
+const LATE_NS_MAX: Nanos = 50_000;
+
 /// How long to wait before memory is given back that a thread may still be sending from.
 const RECLAIM_WAIT_NS: Nanos = 1_000_000;
 
@@ -164,7 +171,7 @@ impl<S: Store> Reactor<S> {
             let count = wait(&self.epoll, &mut events, timeout)?;
             let now = self.clock.now();
             for event in &events[..count] {
-                self.event(event.u64, now)?;
+                self.event(event.u64, event.events as c_int, now)?;
             }
             self.due(&mut due, now);
             for id in std::mem::take(&mut self.again) {
@@ -184,12 +191,14 @@ impl<S: Store> Reactor<S> {
             return Some(0);
         }
         let reclaim = self.worker.served.store.reclaim().then_some(RECLAIM_WAIT_NS);
-        let next = self.worker.timers.next().into_iter().chain(self.accept_again).min();
+        let timers = &self.worker.timers;
+        let late = (LATE_NS * (timers.waiting() as Nanos).saturating_sub(1)).min(LATE_NS_MAX);
+        let next = timers.next().map(|due| due + late).into_iter().chain(self.accept_again).min();
         let timed = next.map(|next| next.saturating_sub(self.clock.now()));
         timed.into_iter().chain(reclaim).min()
     }
 
-    fn event(&mut self, id: SessionId, now: Nanos) -> io::Result<()> {
+    fn event(&mut self, id: SessionId, events: c_int, now: Nanos) -> io::Result<()> {
         match id {
             WAKE => {
                 for connection in self.threads.posts[self.own].take() {
@@ -197,6 +206,8 @@ impl<S: Store> Reactor<S> {
                 }
             }
             LISTENER => self.accept(now)?,
+            // Nobody is there any more; a connection that waits for its time would be told so again and again.
+            id if events & (libc::EPOLLERR | libc::EPOLLHUP) != 0 => self.close(id, &Close::Ended),
             id => self.turn(id, now),
         }
         Ok(())
@@ -320,7 +331,10 @@ impl<S: Store> Reactor<S> {
     }
 
     fn close(&mut self, id: SessionId, close: &Close) {
-        self.connections.remove(&id);
+        let Some(connection) = self.connections.remove(&id) else { return };
+        if !connection.session.is_movable() {
+            self.worker.timers.forget(id);
+        }
         self.worker.counters.connections_closed.add(1);
         self.worker.counters.protocol_errors.add(u64::from(close.is_protocol_error()));
     }

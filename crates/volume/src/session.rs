@@ -186,7 +186,7 @@ impl Session {
         self.ready.push_back(operation);
     }
 
-    /// Whether nothing of this connection is with the worker, so that another one can take it over.
+    /// Whether none of its operations are among the worker's timers.
     pub fn is_movable(&self) -> bool {
         self.delayed == 0 && self.ready.is_empty()
     }
@@ -224,6 +224,10 @@ impl Session {
         let mut filled = self.held.len();
         input[..filled].copy_from_slice(&self.held);
         self.held.clear();
+        if filled > SMALL_RECORD_BYTES_MAX {
+            // A backlog is rare; idle connections should not hold memory for one.
+            self.held = Vec::new();
+        }
         let (mut at, mut received) = (0, false);
         for _ in 0..BATCHES_PER_TURN {
             let guard = epoch::pin();

@@ -127,6 +127,16 @@ impl Timers {
         self.heap.peek().map(|next| next.0.due)
     }
 
+    /// Operations that wait.
+    pub fn waiting(&self) -> usize {
+        self.heap.len()
+    }
+
+    /// Drops all operations of a session that has ended.
+    pub fn forget(&mut self, session: SessionId) {
+        self.heap.retain(|Reverse(delayed)| delayed.session != session);
+    }
+
     /// Takes out the next operation if it is due.
     pub fn pop(&mut self, now: Nanos) -> Option<(SessionId, Operation)> {
         self.next().filter(|due| *due <= now)?;
@@ -168,5 +178,15 @@ mod tests {
         assert!(timers.pop(9).is_none());
         let left: Vec<_> = std::iter::from_fn(|| timers.pop(20)).map(|(session, _)| session).collect();
         assert_eq!(left, [2, 1, 3]);
+    }
+
+    #[test]
+    fn operations_go_with_their_session() {
+        let mut timers = Timers::default();
+        for (due, session) in [(20, 1), (10, 2), (30, 1)] {
+            timers.push(due, session, Operation::Reply(Box::default()));
+        }
+        timers.forget(1);
+        assert_eq!((timers.waiting(), timers.pop(100).map(|(session, _)| session)), (1, Some(2)));
     }
 }
