@@ -49,8 +49,12 @@ def null_plan() -> plan.Plan:
 def local_engine(kind: str, *, direct: bool = False) -> plan.EnginePlan:
     """An engine for files of this machine, by its kind."""
     how = plan.FileOpen(direct=direct, durability="none", invalidate=False)
-    engines = {"sync": plan.SyncEngine, "aio": plan.AioEngine, "uring": plan.UringEngine}
-    return engines[kind](open=how)
+    engines: dict[str, plan.EnginePlan] = {
+        "sync": plan.SyncEngine(open=how),
+        "aio": plan.AioEngine(open=how),
+        "uring": plan.UringEngine(open=how),
+    }
+    return engines[kind]
 
 
 def nfs_engine(url: str, nconnect: int = 1) -> plan.NfsEngine:

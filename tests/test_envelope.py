@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,8 +18,8 @@ from iocurve.units import MIB, MILLISECOND_NS
 TINY = Effort(0, 20 * MILLISECOND_NS, 10 * MILLISECOND_NS, 4 * MIB, (1, 4))
 
 
-def envelope(target: str | Path, **changes: bool) -> Envelope:
-    return replace(Envelope(targets.parse(str(target)), TINY), **changes)
+def envelope(target: str | Path, *, overwrite: bool = False, read_only: bool = False) -> Envelope:
+    return Envelope(targets.parse(str(target)), TINY, overwrite=overwrite, read_only=read_only)
 
 
 def measured(tmp_path: Path, subject: Envelope) -> Result:

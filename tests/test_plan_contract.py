@@ -14,7 +14,7 @@ from iocurve.errors import RunError
 from plans import null_plan
 
 u16, u32, u64 = (st.integers(0, 2**bits - 1) for bits in (16, 32, 64))
-text = st.text(st.characters(exclude_categories=("Cs",)), max_size=12)
+text = st.text(st.characters(codec="utf-8"), max_size=12)
 durability = st.sampled_from(["none", "data_sync", "file_sync"])
 file_open = st.builds(plan.FileOpen, direct=st.booleans(), durability=durability, invalidate=st.booleans())
 mount = st.builds(

@@ -11,7 +11,7 @@ import pytest
 
 from iocurve import _native, plan
 from iocurve.errors import RunError, TargetError
-from iocurve.outcome import Live
+from iocurve.outcome import Live, Outcome
 from iocurve.run import local
 from iocurve.units import KIB, MIB, MILLISECOND_NS, SECOND_NS
 from plans import READ, WRITE, file_plan, local_engine, null_plan, plan_of, worker
@@ -147,7 +147,7 @@ def test_a_stop_keeps_what_was_measured() -> None:
         if outcome := handle.wait(0.1):
             break
     assert outcome is not None
-    read = local.Outcome.model_validate_json(outcome)
+    read = Outcome.model_validate_json(outcome)
     assert read.state == "interrupted"
     assert read.workers[0].operations["read"].operations > 0
 

@@ -12,7 +12,7 @@ from typing import Annotated, NoReturn
 from cyclopts import App, Parameter
 from rich.console import Console
 
-from iocurve import jobs, report
+from iocurve import jobs
 from iocurve import target as targets
 from iocurve import volume as volumes
 from iocurve.console import LiveView, result_table
@@ -34,9 +34,10 @@ FIO_HELP = """\
 Usage: iocurve fio [fio's options] [job files]
 
 Runs fio's job files and command lines as they are; fio's manual describes the options. On top of them there are
-  --nconnect=N   connections of each job to its NFS server (ioengine=nfs)
-  --nfs_url=URL  also nfs://host:port/export, NFS and MOUNT on one port
-  --out=DIR      result.json and report.html go there
+  --nconnect=N        connections of each job to its NFS server (ioengine=nfs)
+  --nfs_url=URL       also nfs://host:port/export?nconnect=8, NFS and MOUNT on one port
+  --nfs_timeout=TIME  give up when the server has not answered for so long (60 s)
+  --out=DIR           result.json, report.html and points.csv go there
 
 What a job would do, and which traps are in it: iocurve explain fio ...
 """
@@ -73,6 +74,7 @@ def envelope(
     out: Path = Path("iocurve-report"),
     unlimited: bool = False,
     size: str | None = None,
+    timeout: str = "60s",
     overwrite: bool = False,
     read_only: bool = False,
 ) -> int:
@@ -91,18 +93,24 @@ def envelope(
         Without a target: the embedded volume without a service level, as fast as this machine is.
     size
         Data set, all files together (1GiB; with --quick 256MiB).
+    timeout
+        Give up when an NFS server has not answered for so long; until then it is waited for, as a hard mount does.
     overwrite
         Allow writes to a file or device that is already there. What is in it is lost.
     read_only
         Measure reads alone: nothing is written.
     """
     effort = (QUICK if quick else FULL).sized(None if size is None else _bytes("--size", size))
+    timeout_ns = _time_ns("--timeout", timeout)
+
+    def planned(text: str) -> Envelope:
+        return Envelope(targets.parse(text), effort, timeout_ns, overwrite=overwrite, read_only=read_only)
+
     if target is not None:
-        named = targets.parse(target)
-        return _measured(Envelope(named, effort, overwrite, read_only), targets.facts_of(named), out)
+        named = planned(target)
+        return _measured(named, targets.facts_of(named.target), out)
     with volumes.served(["--unlimited"] if unlimited else []) as url:
-        facts = volumes.facts(url, unlimited=unlimited)
-        return _measured(Envelope(targets.parse(url), effort, overwrite, read_only), facts, out)
+        return _measured(planned(url), volumes.facts(url, unlimited=unlimited), out)
 
 
 @app.command
@@ -197,6 +205,9 @@ def rewrite_report(result: Path, /, *, out: Path | None = None, images: bool = F
     images
         Write the charts as PNG and SVG, too.
     """
+    # The charts' library takes half a second to load; the other commands need not wait for it.
+    from iocurve import report
+
     measured, directory = Result.read(result), out or result.parent
     directory.mkdir(parents=True, exist_ok=True)
     written = report.write(measured, directory)

@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from iocurve import _native, host, report
+from iocurve import _native, host
 from iocurve.console import LiveView
 from iocurve.errors import TargetError
-from iocurve.outcome import Live
+from iocurve.limits import volume_description
 from iocurve.plan import (
     Access,
     End,
@@ -34,9 +34,9 @@ from iocurve.plan import (
     UringEngine,
     Worker,
 )
-from iocurve.result import Axis, LayoutFacts, Point, Result, TargetFacts
+from iocurve.result import Axis, Point, Result, TargetFacts
 from iocurve.run import local
-from iocurve.target import LocalTarget, NfsTarget, Target
+from iocurve.target import DEFAULT_TIMEOUT_NS, LocalTarget, NfsTarget, Target
 from iocurve.units import GIB, KIB, MIB, MILLISECOND_NS, SECOND_NS, format_bytes
 
 RESULT_NAME = "result.json"
@@ -96,11 +96,21 @@ def measure(envelope: Envelope, facts: TargetFacts, directory: Path, view: LiveV
     envelope.check()
     _make(directory)
     ceiling = _native.null_ceiling(NULL_CEILING_S)
-    result = Result.start("envelope", f"Envelope of {facts.address}", host.collect(), facts, ceiling)
+    result = Result.start("envelope", f"Envelope of {_name(facts)}", host.collect(), facts, ceiling)
     result = envelope.run(result, view, lambda so_far: so_far.write(directory / RESULT_NAME))
-    result.write(directory / RESULT_NAME)
-    report.write(result, directory)
+    # The charts' library takes half a second to load, which nobody should wait for before the run.
+    from iocurve import report
+
+    report.write_all(result, directory)
     return result
+
+
+def _name(facts: TargetFacts) -> str:
+    """What people call the target."""
+    if facts.kind != "embedded_volume":
+        return facts.address
+    described = volume_description(facts) or "no limits"
+    return f"the embedded volume ({described})"
 
 
 def _make(directory: Path) -> None:
@@ -118,6 +128,8 @@ class Envelope:
 
     target: Target
     effort: Effort = FULL
+    timeout_ns: int = DEFAULT_TIMEOUT_NS
+    """How long a server may be silent before the run gives up."""
     overwrite: bool = False
     """Allow writes to a file or device that is already there."""
     read_only: bool = False
@@ -149,17 +161,15 @@ class Envelope:
             self._clean_up(steps[0])
 
     def _measure(self, result: Result, step: Step, plan: Plan, view: LiveView) -> Result:
-        machine = host.MachineMeter()
-        layout = _LayoutWatch(view)
-        outcome = local.run(plan, layout.update)
+        measured = local.measure(plan, view.update)
         point = Point(
             name=step.name,
             family=step.family,
             axes=step.axes,
             plan=plan,
-            outcome=outcome,
-            layout=layout.facts,
-            machine=machine.use(),
+            outcome=measured.outcome,
+            layout=measured.layout,
+            machine=measured.machine,
         )
         view.point_finished(point.summary())
         return result.with_point(point)
@@ -270,7 +280,7 @@ class Envelope:
     def _engine(self, step: Step) -> EnginePlan:
         if isinstance(self.target, NfsTarget):
             assert step.nconnect is not None
-            return NfsEngine(mount=self.target.mount(max(step.nconnect // step.workers, 1)))
+            return NfsEngine(mount=self.target.mount(max(step.nconnect // step.workers, 1), self.timeout_ns))
         return UringEngine(open=FileOpen(direct=True, durability="none", invalidate=True))
 
     def _files(self, step: Step, number: int, first: bool) -> tuple[FilePlan, ...]:
@@ -294,17 +304,3 @@ class Envelope:
     def _clean_up(self, first: Step) -> None:
         if self._creates():
             _native.remove_files(self.plan(first, first=True).model_dump_json())
-
-
-class _LayoutWatch:
-    """Passes on what runs and remembers how the files were laid out."""
-
-    def __init__(self, view: LiveView) -> None:
-        self._view = view
-        self.facts: LayoutFacts | None = None
-
-    def update(self, live: Live) -> None:
-        """One look at the run."""
-        if live.phase == "layout" and live.layout_bytes:
-            self.facts = LayoutFacts(bytes=live.layout_bytes, elapsed_ns=live.elapsed_ns)
-        self._view.update(live)

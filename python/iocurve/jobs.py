@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
-from iocurve import _native, host, report
+from iocurve import _native, host
 from iocurve import explain as explaining
 from iocurve import plan as planned
 from iocurve.console import LiveView
 from iocurve.dialects.fio import command as fio
 from iocurve.dialects.fio import output as fio_output
 from iocurve.errors import TargetError
-from iocurve.host import MachineMeter
 from iocurve.outcome import Live, Outcome
 from iocurve.resolve import ThisMachine
 from iocurve.result import Point, Result, TargetFacts
@@ -47,6 +46,9 @@ def run_fio(arguments: Sequence[str]) -> Result | None:
         result = result.with_note(note.code, str(note), note.level)
     _answer(fio_output.render(prepared, result), prepared.output.path)
     if prepared.out:
+        # The charts' library takes half a second to load; who wants none need not wait for it.
+        from iocurve import report
+
         report.write_all(result, prepared.out)
     return result
 
@@ -58,10 +60,17 @@ def _measured(kind: str, plan: planned.Plan, show_progress: bool) -> Result:
     with view as live:
         if live:
             live.point_started(0, 1, plan.name, _seconds(plan), plan.interval_ns)
-        machine = MachineMeter()
-        outcome = local.run(plan, live.update if live else _ignore)
-    point = Point(name=plan.name, family=kind, axes={}, plan=plan, outcome=outcome, machine=machine.use())
-    return result.with_point(point).ended(outcome.state, _reason(outcome))
+        measured = local.measure(plan, live.update if live else _ignore)
+    point = Point(
+        name=plan.name,
+        family=kind,
+        axes={},
+        plan=plan,
+        outcome=measured.outcome,
+        layout=measured.layout,
+        machine=measured.machine,
+    )
+    return result.with_point(point).ended(measured.outcome.state, _reason(measured.outcome))
 
 
 def _ignore(_live: Live) -> None:
@@ -85,20 +94,18 @@ def _target_facts(plan: planned.Plan) -> TargetFacts:
         if not isinstance(worker.engine, planned.NfsEngine | planned.NullEngine)
         for file in worker.files
     }
-    places: list[Callable[[], TargetFacts]] = [lambda mount=mount: _nfs_facts(mount) for mount in mounts]
-    places += [lambda path=path: _directory_facts(path) for path in paths]
-    if len(places) > 1:
-        return TargetFacts(kind="several", address=f"{len(places)} places")
-    return places[0]() if places else TargetFacts(kind="null", address="null")
+    if len(mounts) + len(paths) > 1:
+        return TargetFacts(kind="several", address=f"{len(mounts) + len(paths)} places")
+    for mount in mounts:
+        return _nfs_facts(mount)
+    for path in paths:
+        return TargetFacts(kind="directory", address=path, mount=host.mount_of(Path(path)))
+    return TargetFacts(kind="null", address="null")
 
 
 def _nfs_facts(mount: planned.NfsMount) -> TargetFacts:
     port = f":{mount.port}" if mount.port else ""
     return TargetFacts(kind="nfs", address=f"nfs://{mount.host}{port}{mount.export}?nconnect={mount.nconnect}")
-
-
-def _directory_facts(path: str) -> TargetFacts:
-    return TargetFacts(kind="directory", address=path, mount=host.mount_of(Path(path)))
 
 
 def _seconds(plan: planned.Plan) -> float:

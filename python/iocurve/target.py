@@ -40,7 +40,7 @@ class NfsTarget:
         """Connections that the URL asks for."""
         return self.url.nconnect or 1
 
-    def mount(self, nconnect: int) -> NfsMount:
+    def mount(self, nconnect: int, timeout_ns: int = DEFAULT_TIMEOUT_NS) -> NfsMount:
         """The mount of a plan; READ payload that nobody looks at may be discarded."""
         return NfsMount(
             host=self.url.host,
@@ -52,7 +52,7 @@ class NfsTarget:
             uid=os.getuid() if self.url.uid is None else self.url.uid,
             gid=os.getgid() if self.url.gid is None else self.url.gid,
             durability="none",
-            timeout_ns=DEFAULT_TIMEOUT_NS,
+            timeout_ns=timeout_ns,
             keep_payload=False,
         )
 

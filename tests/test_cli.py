@@ -1,0 +1,227 @@
+"""The command line as people meet it: what it says, how it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bench.servers import Server, volume
+from iocurve.result import Result
+
+IOCURVE = (sys.executable, "-m", "iocurve")
+READS = ("--name=t", "--rw=randread", "--bs=4k", "--size=1m", "--eta=never")
+
+
+def iocurve(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    command = [*IOCURVE, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=cwd, check=False)
+
+
+def wait_for(path: Path) -> None:
+    deadline = time.monotonic() + 30
+    while not path.exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[Server]:
+    with volume("--unlimited") as server:
+        yield server
+
+
+def on(server: Server, *more: str) -> tuple[str, ...]:
+    return (*READS, "--ioengine=nfs", f"--nfs_url={server.url}", *more)
+
+
+def test_json_on_stdout_is_mixed_with_nothing(served: Server) -> None:
+    ran = iocurve("fio", *on(served, "--output-format=json", "--iodepth=8", "--nconnect=2"))
+    assert ran.returncode == 0, ran.stderr
+    read = json.loads(ran.stdout)["jobs"][0]["read"]
+    assert (read["total_ios"], read["io_bytes"]) == (256, 1 << 20)
+
+
+def test_a_job_file_runs_unmodified_from_where_it_is(tmp_path: Path) -> None:
+    (tmp_path / "mnt").mkdir()
+    (tmp_path / "fiowrite.ini").write_text(
+        f"[global]\nsize=1m\ndirect=0\niodepth=256\nioengine=libaio\nbs=4k\nnumjobs=4\n"
+        f"[writer1]\nrw=randwrite\ndirectory={tmp_path}/mnt\n"
+    )
+    ran = iocurve("fio", "--runtime", "30", "--output-format=json", "fiowrite.ini", cwd=tmp_path)
+    assert ran.returncode == 0, ran.stderr
+    assert sum(job["write"]["total_ios"] for job in json.loads(ran.stdout)["jobs"]) == 4 * 256
+    assert sorted(path.name for path in (tmp_path / "mnt").iterdir()) == [f"writer1.{clone}.0" for clone in range(4)]
+
+
+def test_a_command_line_without_a_name_runs_and_says_that_fio_would_not(tmp_path: Path) -> None:
+    ran = iocurve("fio", "--rw=randread", "--bs=4k", "--filesize=64k", "--nrfiles=4", "--eta=never", cwd=tmp_path)
+    assert ran.returncode == 0, ran.stderr
+    assert "fio itself refuses it" in ran.stderr
+
+
+def test_a_report_is_written_where_it_is_wanted(tmp_path: Path) -> None:
+    ran = iocurve("fio", *READS, "--ioengine=null", f"--out={tmp_path}/out")
+    assert ran.returncode == 0, ran.stderr
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {"result.json", "report.html", "points.csv"}
+    assert Result.read(tmp_path / "out/result.json").kind == "fio"
+    again = iocurve("report", str(tmp_path / "out/result.json"), "--out", str(tmp_path / "again"))
+    assert again.returncode == 0, again.stderr
+    assert (tmp_path / "again/report.html").read_bytes() == (tmp_path / "out/report.html").read_bytes()
+
+
+def test_explaining_runs_nothing(tmp_path: Path) -> None:
+    ran = iocurve("explain", "fio", *READS, cwd=tmp_path)
+    assert ran.returncode == 0, ran.stderr
+    assert "t.0.0: 1 MiB, will be created" in ran.stdout
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "text"),
+    [
+        (("fio", "--name=t", "--iodeth=4"), 2, "did you mean"),
+        (("fio", "nowhere.fio"), 2, "nowhere.fio"),
+        (("fio",), 2, "no job"),
+        (("envelope", "--bogus"), 2, "--bogus"),
+        (("volume", "--quota", "3frob"), 2, "--quota: '3frob' is not a size"),
+        (("volume", "--level", "platinum"), 2, "platinum"),
+        (("volume", "--store", "/nowhere"), 1, "--store /nowhere: there is no such directory"),
+        (("envelope", "/nowhere/at/all"), 1, "there is no directory /nowhere/at"),
+        (("report", "/nowhere.json"), 2, "/nowhere.json"),
+        (("frobnicate",), 2, "frobnicate"),
+    ],
+)
+def test_a_mistake_is_answered_with_words_and_a_status(arguments: tuple[str, ...], status: int, text: str) -> None:
+    ran = iocurve(*arguments)
+    assert ran.returncode == status
+    assert text.lower() in (ran.stderr + ran.stdout).lower()
+    assert "Traceback" not in ran.stderr
+
+
+def test_a_refused_connection_is_said_with_the_address() -> None:
+    port = free_port()
+    ran = iocurve("envelope", f"nfs://127.0.0.1:{port}/vol")
+    assert ran.returncode == 1
+    assert f"127.0.0.1:{port} refused the connection" in ran.stderr
+
+
+def test_an_unknown_export_is_said_with_what_there_is(served: Server) -> None:
+    ran = iocurve("fio", *READS, "--ioengine=nfs", f"--nfs_url=nfs://127.0.0.1:{served.port}/other")
+    assert ran.returncode == 1
+    assert "/other" in ran.stderr
+    assert "/vol" in ran.stderr
+
+
+def test_a_file_that_may_not_be_read_is_said(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_bytes(bytes(1 << 20))
+    secret.chmod(0)
+    arguments = ("fio", *READS, f"--filename={secret}")
+    # Root may read anything, unless it has given that up.
+    ran = subprocess.run(
+        [*(("setpriv", "--bounding-set=-all", "--inh-caps=-all") if os.geteuid() == 0 else ()), *IOCURVE, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ran.returncode == 1, ran.stderr
+    assert "Permission denied" in ran.stderr
+    assert "Traceback" not in ran.stderr
+
+
+def test_a_full_volume_ends_the_run_with_words_and_keeps_nothing() -> None:
+    with volume("--quota", "8MiB", "--throughput", "1GiB") as small:
+        ran = iocurve("fio", *on(small, "--size=64m", "--rw=write"))
+        assert ran.returncode == 1
+        assert "use a smaller size" in ran.stderr
+
+
+def test_ctrl_c_keeps_what_was_measured(tmp_path: Path) -> None:
+    command = [*IOCURVE, "fio", *READS, "--ioengine=null", "--time_based", "--runtime=60", f"--out={tmp_path}"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        time.sleep(4)
+        process.send_signal(signal.SIGINT)
+        _, stderr = process.communicate(timeout=30)
+    assert process.returncode == 130, stderr
+    result = Result.read(tmp_path / "result.json")
+    assert (result.state, result.incomplete_reason) == ("interrupted", "interrupted")
+    assert result.points[0].summary().operations > 0
+    assert "incomplete" in (tmp_path / "report.html").read_text(encoding="utf-8").lower()
+
+
+def test_ctrl_c_in_an_envelope_removes_its_files(tmp_path: Path, served: Server) -> None:
+    command = [*IOCURVE, "envelope", served.url, "--out", str(tmp_path / "out"), "--size", "16MiB"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        wait_for(tmp_path / "out/result.json")
+        process.send_signal(signal.SIGINT)
+        _, stderr = process.communicate(timeout=30)
+    assert process.returncode == 130, stderr
+    result = Result.read(tmp_path / "out/result.json")
+    assert result.state == "interrupted"
+    assert result.points[0].outcome.state == "finished"
+    listed = subprocess.run(["nfs-ls", served.libnfs_url], capture_output=True, text=True, check=False)
+    assert "iocurve-envelope" not in listed.stdout
+
+
+def start_volume(directory: Path, port: int) -> subprocess.Popen[str]:
+    """Serves a directory; returns when it answers."""
+    command = [*IOCURVE, "volume", "--unlimited", "--store", str(directory), "--port", str(port)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert "nfs://" in process.stdout.readline()
+    return process
+
+
+def test_a_server_that_comes_back_is_waited_for(tmp_path: Path) -> None:
+    """As a hard mount does: the load goes on over new connections, on the handles it has."""
+    (tmp_path / "store").mkdir()
+    port = free_port()
+    server = start_volume(tmp_path / "store", port)
+    url = f"--nfs_url=nfs://127.0.0.1:{port}/vol"
+    arguments = (*READS, "--ioengine=nfs", url, "--time_based", "--runtime=6", "--iodepth=4", f"--out={tmp_path}/out")
+    with subprocess.Popen(
+        [*IOCURVE, "fio", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        wait_for(tmp_path / "store/t.0.0")
+        time.sleep(1)
+        server.kill()
+        server.wait()
+        time.sleep(0.5)
+        server = start_volume(tmp_path / "store", port)
+        _, stderr = process.communicate(timeout=40)
+    server.terminate()
+    server.wait(timeout=20)
+    assert process.returncode == 0, stderr
+    (only,) = Result.read(tmp_path / "out/result.json").points[0].outcome.workers
+    assert only.reconnects >= 1
+    assert only.operations["read"].errors == 0
+
+
+def test_a_server_that_stays_away_is_given_up_in_time(tmp_path: Path) -> None:
+    with volume("--unlimited") as server:
+        arguments = on(server, "--time_based", "--runtime=60", "--nfs_timeout=2", f"--out={tmp_path}", "--iodepth=4")
+        with subprocess.Popen(
+            [*IOCURVE, "fio", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ) as process:
+            time.sleep(3)
+            os.kill(server.pid, signal.SIGKILL)
+            _, stderr = process.communicate(timeout=40)
+    assert process.returncode == 1, stderr
+    assert f"127.0.0.1:{server.port}" in stderr
+    result = Result.read(tmp_path / "result.json")
+    assert result.state == "failed"
+    assert result.points[0].summary().operations > 0
