@@ -24,8 +24,8 @@ pub enum EngineError {
     #[error("{0}")]
     Target(String),
     /// The run was stopped before it measured anything.
-    #[error("{0}")]
-    Stopped(&'static str),
+    #[error("stopped while files were laid out; what was written for it is removed again")]
+    StoppedInLayout,
     /// The NFS server refused, with its status name (`NFS3ERR_ACCES`) and what it concerned.
     #[error("{action} {path}: the server answered {status}{hint}")]
     Nfs {

@@ -207,7 +207,7 @@ impl Session<'_> {
     }
 
     fn check_stop(&self) -> Result<(), EngineError> {
-        if self.stop.load(Ordering::Relaxed) { Err(EngineError::Stopped(STOPPED)) } else { Ok(()) }
+        if self.stop.load(Ordering::Relaxed) { Err(EngineError::StoppedInLayout) } else { Ok(()) }
     }
 
     fn created(self) -> Vec<PathBuf> {
@@ -230,8 +230,6 @@ impl Session<'_> {
         }
     }
 }
-
-const STOPPED: &str = "stopped while files were laid out; what was written for it is removed again";
 
 /// Written at once, between two looks at the stop flag.
 const BLOCK_BYTES: u64 = 1 << 20;
@@ -503,7 +501,7 @@ mod tests {
             stop.store(bytes > 3 << 20, Ordering::Relaxed);
         };
         let error = lay_out(&files.iter().collect::<Vec<_>>(), 1, &progress, &stop).unwrap_err();
-        assert_eq!(error.to_string(), STOPPED);
+        assert!(matches!(error, EngineError::StoppedInLayout), "{error}");
         let mebi = 1 << 20;
         assert_eq!(*seen.borrow(), [100, 1100, 1100 + mebi, 1100 + 2 * mebi, 1100 + 3 * mebi]);
         assert!(!Path::new(&created).exists() && !Path::new(&complete).exists());

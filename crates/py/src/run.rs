@@ -76,7 +76,7 @@ fn json(value: &impl serde::Serialize) -> String {
 fn run_error(py: Python<'_>, error: &EngineError) -> PyErr {
     let name = match error {
         EngineError::Plan(_) | EngineError::System { .. } => "RunError",
-        EngineError::Stopped(_) => "Interrupted",
+        EngineError::StoppedInLayout => "Interrupted",
         EngineError::Target(_)
         | EngineError::Path { .. }
         | EngineError::Nfs { .. }

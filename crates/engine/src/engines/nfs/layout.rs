@@ -142,7 +142,7 @@ fn prepare(session: &mut Session<'_>, file: &FilePlan, changes: &mut Changes) ->
         return Ok(None);
     }
     if file.layout == Layout::Existing {
-        return Err(EngineError::Plan(format!(
+        return Err(EngineError::Target(format!(
             "{} has {length} bytes, but {end} are to be used; use a smaller size or offset",
             file.path
         )));
@@ -278,9 +278,7 @@ impl Writer<'_> {
 
 fn check_stop(stop: &AtomicBool) -> Result<(), EngineError> {
     if stop.load(Ordering::Relaxed) {
-        return Err(EngineError::Plan(
-            "stopped while files were laid out; what was written for it is removed again".to_owned(),
-        ));
+        return Err(EngineError::StoppedInLayout);
     }
     Ok(())
 }

@@ -86,7 +86,7 @@ impl<'a> Session<'a> {
         let (directory, name) = self.directory_of(path)?;
         let Some((handle, attributes)) = self.lookup(directory, name, path)? else { return Ok(None) };
         if attributes.file_type != ftype3::NF3REG {
-            return Err(EngineError::Plan(format!("{path} on {} is not a regular file", self.rpc.server)));
+            return Err(EngineError::Target(format!("{path} on {} is not a regular file", self.rpc.server)));
         }
         Ok(Some((handle, attributes)))
     }
@@ -126,10 +126,10 @@ impl<'a> Session<'a> {
     fn directory_of<'p>(&mut self, path: &'p str) -> Result<(nfs_fh3, &'p str), EngineError> {
         let mut parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
         let Some(name) = parts.pop() else {
-            return Err(EngineError::Plan(format!("{path:?} names no file in the export")));
+            return Err(EngineError::Target(format!("{path:?} names no file in the export")));
         };
         if parts.contains(&"..") || name == ".." {
-            return Err(EngineError::Plan(format!(
+            return Err(EngineError::Target(format!(
                 "{path}: .. is not taken in paths of an export; name the file directly"
             )));
         }
@@ -137,10 +137,12 @@ impl<'a> Session<'a> {
         for part in parts {
             let found = self.lookup(directory, part, path)?;
             let Some((handle, attributes)) = found else {
-                return Err(EngineError::Plan(format!("{path}: the directory {part} does not exist; create it first")));
+                return Err(EngineError::Target(format!(
+                    "{path}: the directory {part} does not exist; create it first"
+                )));
             };
             if attributes.file_type != ftype3::NF3DIR {
-                return Err(EngineError::Plan(format!("{path}: {part} is not a directory")));
+                return Err(EngineError::Target(format!("{path}: {part} is not a directory")));
             }
             directory = handle;
         }
@@ -171,7 +173,7 @@ impl<'a> Session<'a> {
 
 /// A file that has to be there is not.
 pub fn missing(path: &str) -> EngineError {
-    EngineError::Plan(format!("{path} does not exist on the export, and this job does not create it; check the path"))
+    EngineError::Target(format!("{path} does not exist on the export, and this job does not create it; check the path"))
 }
 
 /// Connects to a server's NFS program.
