@@ -29,6 +29,10 @@ const TURNS_PER_LOOK: u32 = 256;
 /// How long no connection is accepted after one could not be (no file descriptors left).
 const ACCEPT_PAUSE_NS: Nanos = 100_000_000;
 
+/// Send buffer towards clients on this machine. What is sent there waits in the client's core's caches, or beyond them if it is
+/// much: with the system's growing buffers READs of 1 MiB ran at two thirds of the speed.
+const LOOPBACK_SEND_BYTES: c_int = 512 << 10;
+
 /// With n operations waiting for their time, a thread wakes up to n times this later for the first one, and finds more of them due.
 /// Where many wait their wait is long, and waking for each of them would cost more than serving them.
 const LATE_NS: Nanos = 1_000;
@@ -234,9 +238,9 @@ impl<S: Store> Reactor<S> {
             match listener.accept() {
                 Ok((stream, peer)) => {
                     self.worker.counters.connections_accepted.add(1);
-                    let _ = (stream.set_nodelay(true), stream.set_nonblocking(true)); // fail only on no socket
                     let id = self.threads.next_session.fetch_add(1, Ordering::Relaxed);
                     let connection = Connection::new(Session::new(id, peer.ip().to_string()), Socket(stream));
+                    connection.socket.prepare(peer.ip().is_loopback());
                     let thread = connection.socket.incoming_cpu().and_then(|cpu| self.threads.of_cpu(cpu));
                     self.place(connection, thread.unwrap_or(id as usize % self.threads.posts.len()));
                 }
@@ -347,6 +351,17 @@ impl Connection {
 }
 
 impl Socket {
+    /// Sets options, which fail only on what is no socket.
+    fn prepare(&self, is_loopback: bool) {
+        let _ = (self.0.set_nodelay(true), self.0.set_nonblocking(true));
+        if is_loopback {
+            let (fd, bytes) = (self.0.as_raw_fd(), LOOPBACK_SEND_BYTES);
+            let (value, length) = ((&raw const bytes).cast(), size_of::<c_int>() as libc::socklen_t);
+            // SAFETY: an integer and its length.
+            unsafe { libc::setsockopt(fd, libc::SOL_SOCKET, libc::SO_SNDBUF, value, length) };
+        }
+    }
+
     /// The core on which the last packet arrived.
     fn incoming_cpu(&self) -> Option<usize> {
         let (mut cpu, mut length) = (0 as c_int, size_of::<c_int>() as libc::socklen_t);

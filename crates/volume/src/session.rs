@@ -45,11 +45,11 @@ const HELD_BYTES_MAX: usize = RECEIVE_BYTES + SMALL_RECORD_BYTES_MAX + RECORD_MA
 /// Bytes received behind the data of a large WRITE: enough for the head of the next call, which is then received in place, too.
 const TAIL_BYTES: usize = 1024;
 
-/// A batch is sent once it has this many bytes.
-const BATCH_BYTES: usize = 1 << 20;
+/// A batch is sent once it has this many bytes. The replies of 64 READs of 8 KiB still leave in one send.
+const BATCH_BYTES: usize = 768 << 10;
 
-/// Batches in one turn; then other connections have theirs.
-const BATCHES_PER_TURN: usize = 4;
+/// A turn ends once it has sent this many bytes; then other connections have theirs.
+const TURN_BYTES: usize = 4 << 20;
 
 /// Most operations of one connection that wait for their time; further calls stay in the transport.
 const DELAYED_MAX: usize = 4096;
@@ -204,7 +204,7 @@ impl Session {
         transport: &mut T,
         now: Nanos,
     ) -> Result<Interest, Close> {
-        if !self.flush(transport)? {
+        if !self.flush(worker, transport)? {
             return Ok(Interest::Send);
         }
         let mut input = std::mem::take(&mut worker.input);
@@ -228,8 +228,8 @@ impl Session {
             // A backlog is rare; idle connections should not hold memory for one.
             self.held = Vec::new();
         }
-        let (mut at, mut received) = (0, false);
-        for _ in 0..BATCHES_PER_TURN {
+        let (mut at, mut received, mut answered_bytes) = (0, false, 0);
+        while answered_bytes < TURN_BYTES {
             let guard = epoch::pin();
             let mut answered = self.calls(worker, &input[..filled], &mut at, now);
             if matches!(answered, Ok(Stop::Input)) && !received {
@@ -241,6 +241,7 @@ impl Session {
                     .receive(worker, transport, input, &mut filled, now)
                     .and_then(|()| self.calls(worker, &input[..filled], &mut at, now));
             }
+            answered_bytes += worker.batch.length();
             let gone = self.send(worker, transport);
             drop(guard);
             let (stop, gone) = (answered?, gone?);
@@ -422,6 +423,7 @@ impl Session {
             }
         }
         if sent < batch.length() {
+            self.pending = std::mem::take(&mut worker.spare);
             batch.copy_from(sent, &mut self.pending);
         }
         batch.clear();
@@ -429,7 +431,7 @@ impl Session {
     }
 
     /// Sends what waits, and says whether all of it has gone.
-    fn flush<T: Transport>(&mut self, transport: &mut T) -> Result<bool, Close> {
+    fn flush<S, T: Transport>(&mut self, worker: &mut Worker<S>, transport: &mut T) -> Result<bool, Close> {
         while self.sent < self.pending.len() {
             let rest = &self.pending[self.sent..];
             let piece = iovec { iov_base: rest.as_ptr().cast_mut().cast(), iov_len: rest.len() };
@@ -440,7 +442,12 @@ impl Session {
                 Err(error) => return Err(error.into()),
             }
         }
-        self.pending = Vec::new();
+        // One such buffer is kept for whoever needs it next: memory fresh from the system costs more than the copy.
+        let used = std::mem::take(&mut self.pending);
+        if used.capacity() > worker.spare.capacity() {
+            worker.spare = used;
+            worker.spare.clear();
+        }
         self.sent = 0;
         Ok(true)
     }

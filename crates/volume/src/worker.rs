@@ -68,13 +68,16 @@ pub struct Worker<S> {
     pub batch: Batch,
     /// Bytes received in the turn.
     pub input: Vec<u8>,
+    /// Empty memory for replies that a transport does not take.
+    pub spare: Vec<u8>,
 }
 
 impl<S: Store> Worker<S> {
     /// A worker with nothing to do.
     pub(crate) fn new(served: Arc<Served<S>>, counters: Arc<Counters>) -> Self {
         let input = vec![0; crate::session::INPUT_BYTES];
-        Self { served, counters, timers: Timers::default(), batch: Batch::default(), input }
+        let (timers, batch, spare) = (Timers::default(), Batch::default(), Vec::new());
+        Self { served, counters, timers, batch, input, spare }
     }
 }
 
