@@ -1,9 +1,9 @@
 //! The embedded NFS volume: an NFS version 3 server with a service level.
 //!
 //! [`Volume::start`] binds one TCP port that answers the NFS, MOUNT and port mapper programs. Each thread has a core and the
-//! connections whose packets arrive there ([`reactor`]); a connection's bytes are turned into replies without sockets and clocks
-//! ([`session`]), by way of the call's program ([`calls`]) to one function per procedure ([`data`] and [`nfs3`]). Files are kept by
-//! a [`store`]; limits are decided by [`qos`], with time as an argument.
+//! connections whose packets arrive there (`reactor`); a connection's bytes are turned into replies without sockets and clocks
+//! (`session`), by way of the call's program (`calls`) to one function per procedure (`data` and `nfs3`). Files are kept by
+//! a `store`; limits are decided by `qos`, with time as an argument.
 
 mod batch;
 mod calls;

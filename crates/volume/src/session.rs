@@ -36,11 +36,8 @@ const LANDING_BYTES_MIN: usize = SMALL_RECORD_BYTES_MAX;
 /// Bytes that one receive takes at most.
 const RECEIVE_BYTES: usize = 256 << 10;
 
-/// Room for what was left over from the last turn and what one receive brings.
-pub(crate) const INPUT_BYTES: usize = RECEIVE_BYTES + HELD_BYTES_MAX;
-
-/// Most bytes that wait for the next turn: a whole input whose replies did not fit.
-const HELD_BYTES_MAX: usize = RECEIVE_BYTES + SMALL_RECORD_BYTES_MAX + RECORD_MARK_BYTES;
+/// Room for what one receive brings behind a call that was not complete. What waits for the next turn came from here, and fits.
+pub(crate) const INPUT_BYTES: usize = SMALL_RECORD_BYTES_MAX + RECORD_MARK_BYTES + RECEIVE_BYTES;
 
 /// Bytes received behind the data of a large WRITE: enough for the head of the next call, which is then received in place, too.
 const TAIL_BYTES: usize = 1024;

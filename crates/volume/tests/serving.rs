@@ -180,6 +180,27 @@ fn a_limited_volume_answers_everything() {
 }
 
 #[test]
+fn who_leaves_while_calls_wait_is_forgotten() {
+    let limits = Limits { iops: Some(1), ..Limits::default() };
+    let volume = Volume::start(&VolumeConfig { limits, ..memory() }).unwrap();
+    let mut client = Client::connect(&volume);
+    let root = client.mount("/vol").unwrap().fhandle;
+    let file = client.create(root, "f");
+    for _ in 0..5000 {
+        client.send((NFS_PROGRAM, NFS_V3, 6), &READ3args { file, offset: 0, count: 1 });
+    }
+    // The one operation of the burst has been answered; leaving with that unread resets the connection.
+    client.stream.peek(&mut [0; 1]).unwrap();
+    drop(client);
+    let patience = std::time::Instant::now() + Duration::from_secs(20);
+    while volume.stats().connections_closed == 0 {
+        assert!(std::time::Instant::now() < patience, "the connection is still open");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!(volume.stop().unwrap().reads, 1);
+}
+
+#[test]
 fn a_folder_is_served() {
     let folder = tempfile::tempdir().unwrap();
     let config =
