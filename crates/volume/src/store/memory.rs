@@ -222,7 +222,7 @@ impl MemoryStore {
     }
 
     /// Gives chunks back to the arena once no batch can show them any more.
-    fn retire(&self, mut ids: Vec<ChunkId>) {
+    fn retire(&self, ids: Vec<ChunkId>) {
         if ids.is_empty() {
             return;
         }
@@ -230,7 +230,7 @@ impl MemoryStore {
         retired.fetch_add(count, Relaxed);
         let guard = epoch::pin();
         guard.defer(move || {
-            arena.give_back(&mut ids);
+            arena.give_back(&ids);
             retired.fetch_sub(count, Relaxed);
         });
         guard.flush();
