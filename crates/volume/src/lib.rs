@@ -8,7 +8,6 @@
 mod batch;
 mod calls;
 mod data;
-mod level;
 mod mount3;
 mod nfs3;
 mod portmap;
@@ -20,7 +19,6 @@ mod store;
 mod volume;
 mod worker;
 
-pub use level::ServiceLevel;
 pub use qos::Limits;
 pub use stats::Stats;
 pub use volume::{StoreConfig, Volume, VolumeConfig, VolumeError};
