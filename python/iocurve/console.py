@@ -84,6 +84,8 @@ class LiveView:
             line = Text.assemble((f"{position}  ", "dim"), _finished_line(summary))
             self._console.print(line, soft_wrap=True, highlight=False)
         self._point = None
+        if self._console.is_terminal:
+            self._display.refresh()
 
     def seconds_left(self) -> float:
         """Of the whole plan: points to come are taken to last as long as those until now."""
@@ -108,7 +110,7 @@ class LiveView:
         line.add_row(
             f"point {self._point.index + 1} of {self._point.count}",
             ProgressBar(total=max(passed + left, 1e-9), completed=passed, width=32, complete_style="cyan"),
-            f"{format_duration(round(left) * SECOND_NS) or '0 s'} left",
+            f"{_whole_seconds(left)} left",
         )
         return line
 
@@ -136,9 +138,13 @@ class LiveView:
         if self._point is None:
             return ""
         position = f"point {self._point.index + 1} of {self._point.count}"
-        left = f"{format_duration(round(self.seconds_left()) * SECOND_NS) or '0 s'} left"
+        left = f"{_whole_seconds(self.seconds_left())} left"
         figures = [figure.plain.strip() for figure in self._figures()]
         return "; ".join([f"{position} ({left}), {self._point.name}, {self._phase()}", *figures])
+
+
+def _whole_seconds(seconds: float) -> str:
+    return format_duration(round(seconds) * SECOND_NS) if round(seconds) else "0 s"
 
 
 @dataclass(frozen=True)
