@@ -64,6 +64,19 @@ impl LocalFiles {
     }
 }
 
+/// Whether part of the region holds no data: reading that part takes no I/O, and zeros come back at memory speed.
+///
+/// Space that is reserved but not written counts as a hole, where the file system can tell. Devices have none.
+pub fn has_hole(plan: &FilePlan) -> bool {
+    let Ok(file) = File::open(&plan.path) else { return false };
+    if !file.metadata().is_ok_and(|status| status.is_file()) {
+        return false;
+    }
+    // SAFETY: a system call without pointers.
+    let hole = unsafe { libc::lseek(file.as_raw_fd(), plan.offset_bytes as i64, libc::SEEK_HOLE) };
+    u64::try_from(hole).is_ok_and(|hole| hole < plan.offset_bytes + plan.bytes)
+}
+
 /// Checks that direct I/O is possible with these block sizes and regions; without direct I/O anything is.
 ///
 /// The files must be there already, so this comes after the layout.
@@ -273,6 +286,15 @@ mod tests {
 
     fn error_of<T>(result: Result<T, EngineError>) -> String {
         result.err().expect("an error").to_string()
+    }
+
+    #[test]
+    fn a_hole_is_seen_where_it_is() {
+        let scratch = Scratch::with_file("hole", 1 << 20);
+        OpenOptions::new().write(true).open(scratch.path()).unwrap().set_len(2 << 20).unwrap();
+        assert!(!has_hole(&plan(scratch.path(), 0, 1 << 20)));
+        assert!(has_hole(&plan(scratch.path(), 0, 2 << 20)));
+        assert!(has_hole(&plan(scratch.path(), 3 << 19, 1 << 19)));
     }
 
     #[test]

@@ -25,6 +25,7 @@ SEEDS_LISTED_MAX = 8
 LABELS = {
     "payload_discarded": "READ payload was discarded in the kernel, neither copied nor looked at",
     "write_verifier_changed": "the server restarted and may have lost unstable writes (its write verifier changed)",
+    "file_has_holes": "parts of the files were never written: reading them takes no I/O, so reads look too fast",
     "aio_buffered_is_synchronous": "without O_DIRECT native AIO waits for each operation: the depth had no effect",
     "uring_kernel_threads": "kernel threads carried out the I/O: their CPU time is not in the figures",
     "uring_files_not_registered": "io_uring ran without registered files, which costs CPU time",

@@ -15,7 +15,7 @@ use iocurve_meter::Nanos;
 
 use self::nfs::NfsEngine;
 use crate::error::EngineError;
-use crate::files::check_direct_blocks;
+use crate::files::{check_direct_blocks, has_hole};
 use crate::outcome::{IntervalOutcome, KindOutcome, State};
 use crate::plan::{EnginePlan, OperationKind, Worker};
 use crate::recorder::Tally;
@@ -40,10 +40,14 @@ pub(crate) fn open_and_run(
 ) -> Result<Option<Ran>, EngineError> {
     let Worker { files, depth, .. } = worker;
     let (writes, memory, clock) = (writes(worker), Arc::clone(buffers), shared.clock.clone());
+    let mut labels = Vec::new();
     if let EnginePlan::Sync { open } | EnginePlan::Aio { open } | EnginePlan::Uring { open } = &worker.engine {
         check_direct_blocks(open, files, &worker.operations)?;
+        if reads(worker) && files.iter().any(has_hole) {
+            labels.push("file_has_holes".to_owned());
+        }
     }
-    let mut run = Runner { worker, buffers, shared, wait_for_start, publish };
+    let mut run = Runner { worker, buffers, shared, labels, wait_for_start, publish };
     match &worker.engine {
         EnginePlan::Null {} => run.drive(NullEngine::default()),
         EnginePlan::Sync { open } => run.drive(SyncEngine::open(open, files, writes, memory, *depth, clock)?),
@@ -60,6 +64,8 @@ struct Runner<'a> {
     worker: &'a Worker,
     buffers: &'a Arc<Buffers>,
     shared: &'a Shared,
+    /// What is known before the engine is opened.
+    labels: Vec<String>,
     wait_for_start: &'a mut dyn FnMut() -> Option<Nanos>,
     publish: &'a mut dyn FnMut(&IntervalOutcome, &[Tally]),
 }
@@ -77,7 +83,8 @@ impl Runner<'_> {
             (ended.state, ended.error) = (State::Failed, Some(error));
         }
         let (operations, intervals) = recorder.finish();
-        let (described, labels, reconnects) = (engine.describe(), engine.labels(), engine.reconnects());
+        let (described, reconnects) = (engine.describe(), engine.reconnects());
+        let labels = [std::mem::take(&mut self.labels), engine.labels()].concat();
         Ok(Some(Ran { ended, operations, intervals, engine: described, reconnects, labels }))
     }
 }
@@ -95,4 +102,9 @@ pub(crate) struct Ran {
 /// Whether a worker writes.
 fn writes(worker: &Worker) -> bool {
     worker.operations.iter().any(|operation| operation.kind == OperationKind::Write)
+}
+
+/// Whether a worker reads.
+fn reads(worker: &Worker) -> bool {
+    worker.operations.iter().any(|operation| operation.kind == OperationKind::Read)
 }
