@@ -70,6 +70,12 @@ class Volume:
     def stats(self) -> str | None:
         """What was served so far, as JSON; None after the end."""
 
+    def set_limits(self, export: str, limits: str) -> None:
+        """Limits an export (by its path) from now on (JSON of ``Limits`` in ``iocurve.volume``). Raises TargetError."""
+
+    def set_quota(self, export: str, quota_bytes: int) -> None:
+        """Sets the size of an export (by its path) from now on. Raises TargetError."""
+
     def stop(self) -> None:
         """Ends in order; clients see their connections closed."""
 

@@ -152,19 +152,13 @@ def volume(
     quota_bytes = _bytes("--quota", quota)
     given = _bytes("--throughput", throughput) if throughput is not None else None
     limit = None if unlimited and given is None else given or volumes.throughput_of(level, quota_bytes)
-    config = volumes.VolumeConfig(
-        address=address,
-        port=port,
-        store=volumes.store_of(store, quota_bytes),
-        quota_bytes=quota_bytes,
-        throughput_bytes_per_s=limit,
-        iops=iops,
-        latency_ns=_time_ns("--latency", latency),
-    )
+    limits = volumes.Limits(throughput_bytes_per_s=limit, iops=iops, latency_ns=_time_ns("--latency", latency))
+    export = volumes.ExportConfig(store=volumes.store_of(store), quota_bytes=quota_bytes, limits=limits)
+    config = volumes.VolumeConfig(address=address, port=port, exports=(export,))
     served = volumes.serve(config)
     speed = "no limit" if limit is None else f"{format_bytes(limit)}/s" + ("" if given else f" ({level}, {quota})")
-    print(f"nfs://{address}:{served.port}{config.export}   {speed}; store: {store}", flush=True)
-    print(f"mount it with: {volumes.mount_command(address, served.port, config.export)}", flush=True)
+    print(f"nfs://{address}:{served.port}{export.path}   {speed}; store: {store}", flush=True)
+    print(f"mount it with: {volumes.mount_command(address, served.port, export.path)}", flush=True)
     print("Ctrl-C ends it", flush=True)
     _wait_for_the_end()
     served.stop()

@@ -44,23 +44,39 @@ class DirectoryStore(BaseModel):
     path: str
 
 
+class Limits(BaseModel):
+    """How fast an export may be. None is no limit."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    throughput_bytes_per_s: int | None = None
+    """Reads and writes together."""
+    iops: int | None = None
+    """Reads and writes together."""
+    latency_ns: int = 0
+    """Added to each read and write."""
+
+
+class ExportConfig(BaseModel):
+    """What clients mount."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    path: str = "/vol"
+    store: Annotated[MemoryStore | DirectoryStore, Field(discriminator="kind")]
+    quota_bytes: int
+    limits: Limits = Limits()
+
+
 class VolumeConfig(BaseModel):
-    """What a volume serves, where, and how fast it may be. None is no limit."""
+    """What a volume serves, and where."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     address: str = "127.0.0.1"
     port: int = 0
     """0 takes any free one."""
-    export: str = "/vol"
-    store: Annotated[MemoryStore | DirectoryStore, Field(discriminator="kind")]
-    quota_bytes: int
-    throughput_bytes_per_s: int | None
-    """Reads and writes together."""
-    iops: int | None
-    """Reads and writes together."""
-    latency_ns: int = 0
-    """Added to each read and write."""
+    exports: tuple[ExportConfig, ...]
 
 
 def serve(config: VolumeConfig) -> _native.Volume:
@@ -73,10 +89,10 @@ def throughput_of(level: Level, quota_bytes: int) -> int:
     return MIB_PER_S_PER_TIB[level] * MIB * quota_bytes // TIB
 
 
-def store_of(text: str, quota_bytes: int) -> MemoryStore | DirectoryStore:
+def store_of(text: str) -> MemoryStore | DirectoryStore:
     """``memory``, or a directory that is there. Raises ``TargetError``."""
     if text == "memory":
-        return MemoryStore(limit_bytes=min(quota_bytes, int(_memory_available() * MEMORY_SHARE)))
+        return MemoryStore(limit_bytes=int(_memory_available() * MEMORY_SHARE))
     if not Path(text).is_dir():
         raise TargetError(f"--store {text}: there is no such directory; create it, or use --store memory")
     return DirectoryStore(path=str(Path(text).resolve()))

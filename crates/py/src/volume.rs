@@ -2,9 +2,10 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
-use iocurve_volume::{Limits, StoreConfig, Volume as Served, VolumeConfig};
+use iocurve_volume::{ExportConfig, Limits, StoreConfig, Volume as Served, VolumeConfig, VolumeError};
 use pyo3::prelude::*;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
 use crate::raise;
 
@@ -20,9 +21,8 @@ impl Volume {
     /// Starts serving (JSON of `VolumeConfig` in `iocurve.volume`). Raises TargetError.
     #[new]
     fn new(py: Python<'_>, config: &str) -> PyResult<Self> {
-        let refuse = |text: String| raise(py, "TargetError", text);
-        let config: Config = serde_json::from_str(config).map_err(|error| refuse(error.to_string()))?;
-        let served = py.detach(|| Served::start(&config.into())).map_err(|error| refuse(error.to_string()))?;
+        let config: Config = parse(py, config)?;
+        let served = py.detach(|| Served::start(&config.into())).map_err(|error| refuse(py, &error))?;
         Ok(Self { port: served.port(), served: Mutex::new(Some(served)) })
     }
 
@@ -38,12 +38,42 @@ impl Volume {
         served.as_ref().map(|served| serde_json::to_string(&served.stats()).expect("plain numbers"))
     }
 
+    /// Limits an export (by its path) from now on, to what the JSON of `Limits` says. Raises TargetError.
+    fn set_limits(&self, py: Python<'_>, export: &str, limits: &str) -> PyResult<()> {
+        let limits: Limits = parse(py, limits)?;
+        self.set(py, |served| served.set_limits(export, limits))
+    }
+
+    /// Sets the size of an export (by its path) from now on. Raises TargetError.
+    fn set_quota(&self, py: Python<'_>, export: &str, quota_bytes: u64) -> PyResult<()> {
+        self.set(py, |served| served.set_quota(export, quota_bytes))
+    }
+
     /// Ends in order; clients see their connections closed. Raises TargetError if a thread had failed.
     fn stop(&self, py: Python<'_>) -> PyResult<()> {
         let served = self.served.lock().unwrap_or_else(PoisonError::into_inner).take();
         let ended = py.detach(|| served.map(Served::stop).transpose());
-        ended.map(drop).map_err(|error| raise(py, "TargetError", error.to_string()))
+        ended.map(drop).map_err(|error| refuse(py, &error))
     }
+}
+
+impl Volume {
+    fn set(&self, py: Python<'_>, set: impl FnOnce(&Served) -> Result<(), VolumeError>) -> PyResult<()> {
+        let served = self.served.lock().unwrap_or_else(PoisonError::into_inner);
+        match served.as_ref().map(set) {
+            Some(Ok(())) => Ok(()),
+            Some(Err(error)) => Err(refuse(py, &error)),
+            None => Err(raise(py, "TargetError", "the volume has ended".to_owned())),
+        }
+    }
+}
+
+fn parse<T: DeserializeOwned>(py: Python<'_>, json: &str) -> PyResult<T> {
+    serde_json::from_str(json).map_err(|error| raise(py, "TargetError", error.to_string()))
+}
+
+fn refuse(py: Python<'_>, error: &VolumeError) -> PyErr {
+    raise(py, "TargetError", error.to_string())
 }
 
 /// The configuration as Python writes it.
@@ -52,12 +82,16 @@ impl Volume {
 struct Config {
     address: IpAddr,
     port: u16,
-    export: String,
+    exports: Vec<Export>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Export {
+    path: String,
     store: Store,
     quota_bytes: u64,
-    throughput_bytes_per_s: Option<u64>,
-    iops: Option<u64>,
-    latency_ns: u64,
+    limits: Limits,
 }
 
 #[derive(Deserialize)]
@@ -68,13 +102,17 @@ enum Store {
 }
 
 impl From<Config> for VolumeConfig {
-    fn from(config: Config) -> Self {
-        let Config { address, port, export, store, quota_bytes, throughput_bytes_per_s, iops, latency_ns } = config;
+    fn from(Config { address, port, exports }: Config) -> Self {
+        Self { address, port, exports: exports.into_iter().map(ExportConfig::from).collect(), threads: None }
+    }
+}
+
+impl From<Export> for ExportConfig {
+    fn from(Export { path, store, quota_bytes, limits }: Export) -> Self {
         let store = match store {
             Store::Memory { limit_bytes } => StoreConfig::Memory { limit_bytes },
             Store::Directory { path } => StoreConfig::Directory { path },
         };
-        let limits = Limits { throughput_bytes_per_s, iops, latency_ns };
-        Self { address, port, export, store, quota_bytes, limits, threads: None }
+        Self { path, store, quota_bytes, limits }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::io::Read;
 
-use iocurve_volume::{Limits, StoreConfig, Volume, VolumeConfig};
+use iocurve_volume::{ExportConfig, Limits, StoreConfig, Volume, VolumeConfig};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
@@ -14,7 +14,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         None => StoreConfig::Memory { limit_bytes: 8 << 30 },
     };
     let limits = Limits { throughput_bytes_per_s, ..Limits::default() };
-    let volume = Volume::start(&VolumeConfig { port, store, limits, ..VolumeConfig::default() })?;
+    let exports = vec![ExportConfig { store, limits, ..ExportConfig::default() }];
+    let volume = Volume::start(&VolumeConfig { port, exports, ..VolumeConfig::default() })?;
     println!("nfs://127.0.0.1/vol?nfsport={0}&mountport={0}", volume.port());
     std::io::stdin().read_to_end(&mut Vec::new())?;
     println!("{:#?}", volume.stop()?);

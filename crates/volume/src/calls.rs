@@ -88,7 +88,7 @@ pub fn is_known_flavor(flavor: u32) -> bool {
 
 /// Answers a call off the data path.
 fn answer_program<S: Store>(session: &Session, worker: &mut Worker<S>, header: &CallHeader<'_>, arguments: &[u8]) {
-    worker.counters.other_operations.add(1);
+    worker.counters.calls.other_operations.add(1);
     let xid = header.xid;
     let refusal = match check(header) {
         Err(refusal) => refusal,

@@ -9,13 +9,14 @@ use iocurve_wire::serve::{self, READ_REPLY_BYTES, RangeArgs, WriteArgs};
 use iocurve_wire::xdr::Encode;
 
 use crate::session::Session;
+use crate::stats::IoStats;
 use crate::store::{Landing, Store, TRANSFER_BYTES_MAX, Written};
 use crate::worker::{Operation, Worker};
 
 /// GETATTR (RFC 1813 §3.3.1).
 #[inline]
 pub fn getattr<S: Store>(worker: &mut Worker<S>, xid: u32, object: &[u8]) {
-    worker.counters.other_operations.add(1);
+    worker.counters.calls.other_operations.add(1);
     match worker.served.store.getattr(object) {
         Ok(attributes) => worker.batch.bytes(&serve::getattr_reply(xid, &attributes)),
         Err(status) => reply::<S, GETATTR3res>(worker, xid, &Err(Failed { status, rest: () })),
@@ -26,8 +27,9 @@ pub fn getattr<S: Store>(worker: &mut Worker<S>, xid: u32, object: &[u8]) {
 #[inline]
 pub fn read<S: Store>(session: &mut Session, worker: &mut Worker<S>, xid: u32, arguments: RangeArgs<'_>, now: Nanos) {
     let RangeArgs { file, offset, count } = arguments;
-    if worker.served.qos.is_some()
-        && let Some(due) = read_due(worker, &arguments, now)
+    let export = worker.served.store.export_of(file);
+    if worker.served.exports[export].is_limited()
+        && let Some(due) = read_due(worker, export, &arguments, now)
         && let Some(file) = nfs_fh3::new(file)
     {
         return session.delay(worker, due, Operation::Read { xid, file, offset, count });
@@ -36,21 +38,20 @@ pub fn read<S: Store>(session: &mut Session, worker: &mut Worker<S>, xid: u32, a
 }
 
 /// When a READ is due, if that is later than now. It costs the bytes that it will find; one that will fail costs nothing.
-fn read_due<S: Store>(worker: &Worker<S>, arguments: &RangeArgs<'_>, now: Nanos) -> Option<Nanos> {
+fn read_due<S: Store>(worker: &mut Worker<S>, export: usize, arguments: &RangeArgs<'_>, now: Nanos) -> Option<Nanos> {
     let attributes = worker.served.store.getattr(arguments.file).ok()?;
     let count = u64::from(arguments.count.min(TRANSFER_BYTES_MAX));
-    throttle(worker, count.min(attributes.size.saturating_sub(arguments.offset)), now)
+    throttle(worker, export, count.min(attributes.size.saturating_sub(arguments.offset)), now)
 }
 
 /// When an operation of `bytes` is due, if that is later than now.
 #[inline]
-fn throttle<S>(worker: &Worker<S>, bytes: u64, now: Nanos) -> Option<Nanos> {
-    let wait = worker.served.admit(now, bytes);
+fn throttle<S>(worker: &mut Worker<S>, export: usize, bytes: u64, now: Nanos) -> Option<Nanos> {
+    let wait = worker.served.exports[export].admit(now, bytes);
     if wait == 0 {
         return None;
     }
-    worker.counters.throttled_operations.add(1);
-    worker.counters.throttled_ns.add(wait);
+    worker.count(export, &IoStats { throttled_operations: 1, throttled_ns: wait, ..IoStats::default() });
     Some(now + wait)
 }
 
@@ -60,8 +61,8 @@ fn read_now<S: Store>(worker: &mut Worker<S>, xid: u32, file: &[u8], offset: u64
     match worker.served.store.read(file, offset, count, &mut worker.batch) {
         Ok(read) => {
             worker.batch.patch(head, &serve::read_reply(xid, &read.attributes, read.count, read.eof));
-            worker.counters.reads.add(1);
-            worker.counters.read_bytes.add(u64::from(read.count));
+            let export = worker.served.store.export_of(file);
+            worker.count(export, &IoStats { reads: 1, read_bytes: u64::from(read.count), ..IoStats::default() });
         }
         Err(status) => {
             worker.batch.rewind(head);
@@ -75,8 +76,9 @@ fn read_now<S: Store>(worker: &mut Worker<S>, xid: u32, file: &[u8], offset: u64
 #[inline]
 pub fn write<S: Store>(session: &mut Session, worker: &mut Worker<S>, xid: u32, arguments: &WriteArgs<'_>, now: Nanos) {
     let WriteArgs { file, offset, stable, length, arrived } = *arguments;
+    let export = worker.served.store.export_of(file);
     match worker.served.store.write(file, offset, &arrived[..length as usize], stable) {
-        Ok(written) => write_done(session, worker, xid, &written, length, stable, now),
+        Ok(written) => write_done(session, worker, xid, export, &written, (length, stable), now),
         Err(status) => write_failed(worker, xid, file, status),
     }
 }
@@ -91,8 +93,9 @@ pub fn landed<S: Store>(
     now: Nanos,
 ) {
     let (file, length) = (landing.file, landing.length() as u32);
+    let export = worker.served.store.export_of(file.as_bytes());
     match worker.served.store.landed(landing, stable) {
-        Ok(written) => write_done(session, worker, xid, &written, length, stable, now),
+        Ok(written) => write_done(session, worker, xid, export, &written, (length, stable), now),
         Err(status) => write_failed(worker, xid, file.as_bytes(), status),
     }
 }
@@ -102,15 +105,14 @@ fn write_done<S: Store>(
     session: &mut Session,
     worker: &mut Worker<S>,
     xid: u32,
+    export: usize,
     Written { before, after }: &Written,
-    length: u32,
-    stable: stable_how,
+    (length, stable): (u32, stable_how),
     now: Nanos,
 ) {
-    worker.counters.writes.add(1);
-    worker.counters.write_bytes.add(u64::from(length));
+    worker.count(export, &IoStats { writes: 1, write_bytes: u64::from(length), ..IoStats::default() });
     let reply = serve::write_reply(xid, before, after, length, stable, worker.served.writeverf);
-    match throttle(worker, u64::from(length), now) {
+    match throttle(worker, export, u64::from(length), now) {
         None => worker.batch.bytes(&reply),
         Some(due) => session.delay(worker, due, Operation::Reply(reply.into())),
     }
@@ -124,7 +126,7 @@ pub fn write_failed<S: Store>(worker: &mut Worker<S>, xid: u32, file: &[u8], sta
 
 /// COMMIT (RFC 1813 §3.3.21); the whole file is committed, whatever the range.
 pub fn commit<S: Store>(worker: &mut Worker<S>, xid: u32, arguments: RangeArgs<'_>) {
-    worker.counters.commits.add(1);
+    worker.counters.calls.commits.add(1);
     match worker.served.store.commit(arguments.file) {
         Ok(Written { before, after }) => {
             worker.batch.bytes(&serve::commit_reply(xid, &before, &after, worker.served.writeverf));

@@ -8,6 +8,7 @@
 mod batch;
 mod calls;
 mod data;
+mod exports;
 mod mount3;
 mod nfs3;
 mod portmap;
@@ -20,5 +21,5 @@ mod volume;
 mod worker;
 
 pub use qos::Limits;
-pub use stats::Stats;
-pub use volume::{StoreConfig, Volume, VolumeConfig, VolumeError};
+pub use stats::{CallStats, ClientStats, ConnectionStats, ExportStats, IoStats, Stats};
+pub use volume::{ExportConfig, StoreConfig, Volume, VolumeConfig, VolumeError};

@@ -1,4 +1,4 @@
-//! MOUNT (RFC 1813 App. I): one export, and every directory in it.
+//! MOUNT (RFC 1813 App. I): every export, and every directory in them.
 
 use std::sync::PoisonError;
 
@@ -33,10 +33,17 @@ fn mnt<S: Store>(call: &Call<'_, S>, path: dirpath<'_>) -> mountres3 {
     if path.len() > MNTPATHLEN {
         return Err(mountstat3::MNT3ERR_NAMETOOLONG);
     }
-    let inside = inside_export(&call.served.export, path).ok_or(mountstat3::MNT3ERR_NOENT)?;
-    let fhandle = walk(&call.served.store, inside).map_err(mount_status)?;
+    let paths = call.served.exports.iter().map(|export| export.path.as_str());
+    let (export, inside) = find_export(paths, path).ok_or(mountstat3::MNT3ERR_NOENT)?;
+    let fhandle = walk(&call.served.store, export, inside).map_err(mount_status)?;
     call.served.mounted(call.peer, path);
     Ok(mountres3_ok { fhandle, auth_flavors: vec![auth_flavor::AUTH_SYS, auth_flavor::AUTH_NONE] })
+}
+
+/// The export that `path` is in, and the part of the path below it. Of exports within each other it is the innermost.
+fn find_export<'a, 'b>(exports: impl Iterator<Item = &'b str>, path: &'a [u8]) -> Option<(usize, &'a [u8])> {
+    let found = exports.enumerate().filter_map(|(n, export)| Some((n, inside_export(export, path)?)));
+    found.min_by_key(|(_, inside)| inside.len())
 }
 
 /// The part of `path` below the export; `None` if it is not in it.
@@ -46,8 +53,8 @@ fn inside_export<'a>(export: &str, path: &'a [u8]) -> Option<&'a [u8]> {
 }
 
 /// Follows a path of directories.
-fn walk<S: Store>(store: &S, path: &[u8]) -> Result<nfs_fh3, nfsstat3> {
-    let mut at = store.root();
+fn walk<S: Store>(store: &S, export: usize, path: &[u8]) -> Result<nfs_fh3, nfsstat3> {
+    let mut at = store.root(export);
     for name in path.split(|byte| *byte == b'/').filter(|name| !name.is_empty()) {
         // A path must not climb out of the export, and needs neither name.
         if matches!(name, b"." | b"..") {
@@ -75,7 +82,9 @@ fn dump<S>(served: &Served<S>, out: &mut Writer<'_>) {
 }
 
 fn export<S>(served: &Served<S>) -> exports<'_> {
-    List(vec![exportnode { ex_dir: served.export.as_bytes(), ex_groups: List(Vec::new()) }])
+    let nodes =
+        served.exports.iter().map(|export| exportnode { ex_dir: export.path.as_bytes(), ex_groups: List(Vec::new()) });
+    List(nodes.collect())
 }
 
 #[cfg(test)]
@@ -90,5 +99,14 @@ mod tests {
         assert_eq!(inside_export("/", b"/a"), Some(&b"/a"[..]));
         assert_eq!(inside_export("/vol", b"/volume"), None);
         assert_eq!(inside_export("/vol", b"/"), None);
+    }
+
+    #[test]
+    fn the_innermost_export_is_mounted() {
+        let find = |path| find_export(["/", "/a", "/a/b"].into_iter(), path);
+        assert_eq!(find(b"/c"), Some((0, &b"/c"[..])));
+        assert_eq!(find(b"/a"), Some((1, &b""[..])));
+        assert_eq!(find(b"/a/b/c"), Some((2, &b"/c"[..])));
+        assert_eq!(find_export(["/a"].into_iter(), b"/b"), None);
     }
 }

@@ -186,7 +186,7 @@ fn readdir<S: Store>(call: &Call<'_, S>, arguments: &READDIR3args, out: &mut Wri
             let reply = dirlist3 { entries: List(entries.collect()), eof };
             answer_listing(fitting.is_empty() && !eof, dir_attributes).map(|()| READDIR3resok {
                 dir_attributes,
-                cookieverf: call.served.store.cookieverf(),
+                cookieverf: call.served.store.cookieverf(arguments.dir.as_bytes()),
                 reply,
             })
         }
@@ -212,7 +212,7 @@ fn readdirplus<S: Store>(call: &Call<'_, S>, arguments: &READDIRPLUS3args, out: 
             let reply = dirlistplus3 { entries: List(entries.collect()), eof };
             answer_listing(fitting.is_empty() && !eof, dir_attributes).map(|()| READDIRPLUS3resok {
                 dir_attributes,
-                cookieverf: call.served.store.cookieverf(),
+                cookieverf: call.served.store.cookieverf(arguments.dir.as_bytes()),
                 reply,
             })
         }
@@ -232,7 +232,7 @@ fn list<S: Store>(
     fitting_max: usize,
 ) -> Result<Listing, nfsstat3> {
     let store = &call.served.store;
-    if cookie != 0 && cookieverf != store.cookieverf() {
+    if cookie != 0 && cookieverf != store.cookieverf(directory.as_bytes()) {
         return Err(nfsstat3::NFS3ERR_BAD_COOKIE);
     }
     store.readdir(directory.as_bytes(), cookie, fitting_max + 1)
@@ -277,7 +277,7 @@ fn answer_listing(too_small: bool, dir_attributes: post_op_attr) -> Result<(), F
 
 fn fsstat<S: Store>(call: &Call<'_, S>, FSSTAT3args { fsroot }: FSSTAT3args) -> FSSTAT3res {
     let found = call.served.store.getattr(fsroot.as_bytes()).map_err(|status| Failed { status, rest: None })?;
-    let space = call.served.store.space();
+    let space = call.served.store.space(fsroot.as_bytes());
     Ok(FSSTAT3resok {
         obj_attributes: Some(found),
         tbytes: space.bytes_total,

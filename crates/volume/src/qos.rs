@@ -1,9 +1,11 @@
 //! Quality of service as decisions: when may an operation be answered? Time is an argument.
 
 use iocurve_meter::{Nanos, TokenBucket};
+use serde::{Deserialize, Serialize};
 
 /// What a volume is limited to. Reads and writes are counted together.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Limits {
     /// Bytes of READ and WRITE data per second.
     pub throughput_bytes_per_s: Option<u64>,

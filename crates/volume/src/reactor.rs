@@ -16,7 +16,7 @@ use libc::{c_int, epoll_event, iovec};
 use iocurve_meter::{Clock, Nanos};
 
 use crate::session::{Close, Interest, Session, Transport};
-use crate::stats::Counters;
+use crate::stats::{ConnectionCounters, Connections, Counters};
 use crate::store::Store;
 use crate::worker::{Served, SessionId, Worker};
 
@@ -55,6 +55,8 @@ pub struct Threads {
     cpus: Vec<usize>,
     stopping: AtomicBool,
     next_session: AtomicU64,
+    /// Who is connected.
+    pub(crate) connections: Connections,
 }
 
 /// Where others hand connections to a thread.
@@ -69,6 +71,7 @@ struct Post {
 struct Connection {
     session: Session,
     socket: Socket,
+    counters: Arc<ConnectionCounters>,
     /// What epoll was told.
     interest: Interest,
     turns: u32,
@@ -102,7 +105,13 @@ impl Threads {
         let posts = (0..count).map(|_| Post::new()).collect::<io::Result<_>>()?;
         let cpus = cpus.iter().copied().cycle().take(count).collect();
         let next_session = FIRST_SESSION.into();
-        Ok(Arc::new(Self { posts, cpus, stopping: AtomicBool::new(false), next_session }))
+        Ok(Arc::new(Self {
+            posts,
+            cpus,
+            stopping: AtomicBool::new(false),
+            next_session,
+            connections: Connections::default(),
+        }))
     }
 
     /// Asks all threads to end.
@@ -237,9 +246,13 @@ impl<S: Store> Reactor<S> {
         while let Some(listener) = &self.listener {
             match listener.accept() {
                 Ok((stream, peer)) => {
-                    self.worker.counters.connections_accepted.add(1);
+                    self.worker.counters.calls.connections_accepted.add(1);
                     let id = self.threads.next_session.fetch_add(1, Ordering::Relaxed);
-                    let connection = Connection::new(Session::new(id, peer.ip().to_string()), Socket(stream));
+                    let connection = Connection::new(
+                        Session::new(id, peer.ip().to_string()),
+                        Socket(stream),
+                        self.threads.connections.opened(id, peer),
+                    );
                     connection.socket.prepare(peer.ip().is_loopback());
                     let thread = connection.socket.incoming_cpu().and_then(|cpu| self.threads.of_cpu(cpu));
                     self.place(connection, thread.unwrap_or(id as usize % self.threads.posts.len()));
@@ -277,15 +290,18 @@ impl<S: Store> Reactor<S> {
             self.connections.insert(id, connection);
             self.again.push(id);
         } else {
-            self.worker.counters.connections_closed.add(1);
+            self.threads.connections.closed(id);
+            self.worker.counters.calls.connections_closed.add(1);
         }
     }
 
     /// One turn of a connection.
     fn turn(&mut self, id: SessionId, now: Nanos) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
-        let Connection { session, socket, .. } = connection;
-        match session.turn(&mut self.worker, socket, now) {
+        let Connection { session, socket, counters, .. } = connection;
+        let turned = session.turn(&mut self.worker, socket, now);
+        counters.turned(&std::mem::take(&mut self.worker.turn), session.in_flight());
+        match turned {
             Err(close) => self.close(id, &close),
             Ok(interest) => {
                 connection.turns += 1;
@@ -339,14 +355,15 @@ impl<S: Store> Reactor<S> {
         if !connection.session.is_movable() {
             self.worker.timers.forget(id);
         }
-        self.worker.counters.connections_closed.add(1);
-        self.worker.counters.protocol_errors.add(u64::from(close.is_protocol_error()));
+        self.threads.connections.closed(id);
+        self.worker.counters.calls.connections_closed.add(1);
+        self.worker.counters.calls.protocol_errors.add(u64::from(close.is_protocol_error()));
     }
 }
 
 impl Connection {
-    fn new(session: Session, socket: Socket) -> Self {
-        Self { session, socket, interest: Interest::Receive, turns: 0, elsewhere: None }
+    fn new(session: Session, socket: Socket, counters: Arc<ConnectionCounters>) -> Self {
+        Self { session, socket, counters, interest: Interest::Receive, turns: 0, elsewhere: None }
     }
 }
 

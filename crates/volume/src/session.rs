@@ -188,6 +188,11 @@ impl Session {
         self.delayed == 0 && self.ready.is_empty()
     }
 
+    /// Operations that were received and wait for their time or their turn.
+    pub fn in_flight(&self) -> usize {
+        self.delayed + self.ready.len()
+    }
+
     /// Keeps an operation until `due`.
     pub(crate) fn delay<S>(&mut self, worker: &mut Worker<S>, due: Nanos, operation: Operation) {
         self.delayed += 1;

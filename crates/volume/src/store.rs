@@ -13,7 +13,7 @@ use iocurve_wire::nfs3::{
 };
 
 use crate::batch::Batch;
-use memory::OwnedChunk;
+use memory::{Budget, OwnedChunk};
 
 /// Most bytes of one READ or WRITE.
 pub const TRANSFER_BYTES_MAX: u32 = 1 << 20;
@@ -108,8 +108,13 @@ pub struct Space {
 ///
 /// `wcc` arguments are filled in also when the method fails, as far as the directory is known.
 pub trait Store: Send + Sync + 'static {
-    /// Handle of the topmost directory.
-    fn root(&self) -> nfs_fh3;
+    /// Handle of the topmost directory of an export, counted from 0.
+    fn root(&self, export: usize) -> nfs_fh3;
+
+    /// Which export a handle belongs to; any one if it belongs to none.
+    fn export_of(&self, _file: &[u8]) -> usize {
+        0
+    }
 
     /// Attributes of a file.
     fn getattr(&self, file: &[u8]) -> Result<fattr3, nfsstat3>;
@@ -170,10 +175,13 @@ pub trait Store: Send + Sync + 'static {
     fn readdir(&self, directory: &[u8], cookie: u64, limit: usize) -> Result<Listing, nfsstat3>;
 
     /// Changes when cookies given out before mean nothing any more.
-    fn cookieverf(&self) -> cookieverf3;
+    fn cookieverf(&self, directory: &[u8]) -> cookieverf3;
 
-    /// How full the store is.
-    fn space(&self) -> Space;
+    /// How full the file's export is.
+    fn space(&self, file: &[u8]) -> Space;
+
+    /// The bytes that an export may keep.
+    fn budget(&self, export: usize) -> &Budget;
 
     /// Gives back memory of removed data that is on no way to a client any more, and says whether some is left to give back.
     fn reclaim(&self) -> bool {

@@ -1,5 +1,6 @@
 //! A volume as its users see it: configure, start, look, stop.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::path::PathBuf;
@@ -8,16 +9,17 @@ use std::thread::{self, JoinHandle};
 
 use thiserror::Error;
 
-use iocurve_meter::Clock;
+use iocurve_meter::{Clock, Nanos};
 use iocurve_wire::mount3::MNTPATHLEN;
 
-use crate::qos::{Limits, Qos};
+use crate::exports::{Exports, Files};
+use crate::qos::Limits;
 use crate::reactor::{Reactor, Threads, allowed_cpus};
-use crate::stats::{Counters, Stats};
+use crate::stats::{Counters, ExportStats, IoStats, Stats};
 use crate::store::directory::DirectoryStore;
 use crate::store::memory::MemoryStore;
 use crate::store::{Store, wall_ns};
-use crate::worker::Served;
+use crate::worker::{Export, Served};
 
 /// Where a volume keeps its files.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,6 +36,27 @@ pub enum StoreConfig {
     },
 }
 
+/// What clients are to mount.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExportConfig {
+    /// Path that clients mount, beginning with `/`.
+    pub path: String,
+    /// Where the files are.
+    pub store: StoreConfig,
+    /// Size of the export; what goes beyond it is answered with `NFS3ERR_DQUOT`.
+    pub quota_bytes: u64,
+    /// What READs and WRITEs are limited to.
+    pub limits: Limits,
+}
+
+impl Default for ExportConfig {
+    /// 4 TiB at `/vol` without limits, of which memory holds 1 GiB.
+    fn default() -> Self {
+        let store = StoreConfig::Memory { limit_bytes: 1 << 30 };
+        Self { path: "/vol".to_owned(), store, quota_bytes: 4 << 40, limits: Limits::default() }
+    }
+}
+
 /// What a volume is to be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VolumeConfig {
@@ -41,30 +64,17 @@ pub struct VolumeConfig {
     pub address: IpAddr,
     /// TCP port to listen on; 0 takes a free one.
     pub port: u16,
-    /// Path that clients mount, beginning with `/`.
-    pub export: String,
-    /// Where the files are.
-    pub store: StoreConfig,
-    /// Size of the volume; what goes beyond it is answered with `NFS3ERR_DQUOT`.
-    pub quota_bytes: u64,
-    /// What READs and WRITEs are limited to.
-    pub limits: Limits,
+    /// What clients mount: at least one export, each with files and limits of its own.
+    pub exports: Vec<ExportConfig>,
     /// Threads that serve; one for each core if `None`.
     pub threads: Option<usize>,
 }
 
 impl Default for VolumeConfig {
-    /// On any free port of the loopback interface: 4 TiB without limits, of which memory holds 1 GiB.
+    /// The default export on any free port of the loopback interface.
     fn default() -> Self {
-        Self {
-            address: IpAddr::V4(Ipv4Addr::LOCALHOST),
-            port: 0,
-            export: "/vol".to_owned(),
-            store: StoreConfig::Memory { limit_bytes: 1 << 30 },
-            quota_bytes: 4 << 40,
-            limits: Limits::default(),
-            threads: None,
-        }
+        let address = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        Self { address, port: 0, exports: vec![ExportConfig::default()], threads: None }
     }
 }
 
@@ -113,7 +123,10 @@ fn listen_hint(source: &io::Error) -> &'static str {
 #[derive(Debug)]
 pub struct Volume {
     address: SocketAddr,
+    served: Arc<Served<Exports>>,
     counters: Vec<Arc<Counters>>,
+    clock: Clock,
+    started: Nanos,
     threads: Arc<Threads>,
     handles: Vec<JoinHandle<io::Result<()>>>,
 }
@@ -124,41 +137,35 @@ impl Volume {
         check(config)?;
         let address = SocketAddr::new(config.address, config.port);
         let listener = TcpListener::bind(address).map_err(|source| VolumeError::Listen { address, source })?;
-        match &config.store {
-            StoreConfig::Memory { limit_bytes } => {
-                let store = MemoryStore::new(wall_ns().to_be_bytes(), config.quota_bytes, *limit_bytes);
-                let store = store.map_err(|source| VolumeError::Store { place: "memory".to_owned(), source })?;
-                Self::serve(config, listener, store)
-            }
-            StoreConfig::Directory { path } => {
-                let store = DirectoryStore::open(path, config.quota_bytes);
-                let place = || path.display().to_string();
-                Self::serve(config, listener, store.map_err(|source| VolumeError::Store { place: place(), source })?)
-            }
-        }
+        let start = wall_ns();
+        let files = config.exports.iter().enumerate().map(|(n, export)| files(export, start + n as u64));
+        let store = Exports::new(files.collect::<Result<_, _>>()?)
+            .ok_or_else(|| VolumeError::Config("two exports are the same folder".to_owned()))?;
+        Self::serve(config, listener, store)
     }
 
-    fn serve<S: Store>(config: &VolumeConfig, listener: TcpListener, store: S) -> Result<Self, VolumeError> {
+    fn serve(config: &VolumeConfig, listener: TcpListener, store: Exports) -> Result<Self, VolumeError> {
         let system = |action| move |source| VolumeError::System { action, source };
         let address = listener.local_addr().map_err(system("find out its port"))?;
         let cpus = allowed_cpus();
         let count = config.threads.unwrap_or(cpus.len());
         let clock = Clock::new();
+        let started = clock.now();
+        let export = |export: &ExportConfig| Export::new(export.path.clone(), export.limits, started);
         let served = Arc::new(Served {
             store,
-            export: config.export.clone(),
+            exports: config.exports.iter().map(export).collect(),
             port: address.port(),
             writeverf: wall_ns().to_be_bytes(),
-            qos: config.limits.any().then(|| Mutex::new(Qos::new(config.limits, clock.now()))),
             mounts: Mutex::default(),
         });
         let threads = Threads::new(count, &cpus).map_err(system("prepare its threads"))?;
-        let counters: Vec<_> = (0..count).map(|_| Arc::new(Counters::default())).collect();
-        let mut volume = Self { address, counters, threads, handles: Vec::new() };
+        let counters: Vec<_> = (0..count).map(|_| Arc::new(Counters::new(config.exports.len()))).collect();
+        let mut volume = Self { address, served, counters, clock, started, threads, handles: Vec::new() };
         let mut listener = Some(listener);
         for own in 0..count {
             let (counters, threads) = (Arc::clone(&volume.counters[own]), Arc::clone(&volume.threads));
-            let (served, clock) = (Arc::clone(&served), clock.clone());
+            let (served, clock) = (Arc::clone(&volume.served), volume.clock.clone());
             let reactor = Reactor::new(served, counters, threads, own, listener.take(), clock);
             let reactor = reactor.map_err(system("prepare its threads"))?;
             let handle = thread::Builder::new().name(format!("volume-{own}")).spawn(move || reactor.run());
@@ -179,9 +186,42 @@ impl Volume {
 
     /// What has been done so far.
     pub fn stats(&self) -> Stats {
-        let mut stats = Stats::default();
-        self.counters.iter().for_each(|counters| counters.add_to(&mut stats));
+        let (clients, connections) = self.threads.connections.read();
+        let uptime_ns = self.clock.now() - self.started;
+        let exports = (0..self.served.exports.len()).map(|export| self.export_stats(export)).collect();
+        let mut stats = Stats { uptime_ns, exports, clients, connections, ..Stats::default() };
+        stats.exports.iter().for_each(|export| stats.io += export.io);
+        self.counters.iter().for_each(|counters| stats.calls += counters.calls.read());
         stats
+    }
+
+    fn export_stats(&self, export: usize) -> ExportStats {
+        let (Export { path, .. }, budget) = (&self.served.exports[export], self.served.store.budget(export));
+        let mut io = IoStats::default();
+        self.counters.iter().for_each(|counters| io += counters.exports[export].read());
+        let limits = self.served.exports[export].limits();
+        ExportStats { path: path.clone(), quota_bytes: budget.quota(), used_bytes: budget.used(), limits, io }
+    }
+
+    /// Limits an export, by its path, from now on. Connections stay, and what waits already is answered when it was to be.
+    pub fn set_limits(&self, export: &str, limits: Limits) -> Result<(), VolumeError> {
+        let export = self.export(export)?;
+        check_limits(&limits)?;
+        self.served.exports[export].set_limits(limits, self.clock.now());
+        Ok(())
+    }
+
+    /// Sets the size of an export, by its path, from now on. Below what is used, writes find no room until enough is removed.
+    pub fn set_quota(&self, export: &str, quota_bytes: u64) -> Result<(), VolumeError> {
+        let export = self.export(export)?;
+        check_quota(quota_bytes)?;
+        self.served.store.budget(export).set_quota(quota_bytes);
+        Ok(())
+    }
+
+    fn export(&self, path: &str) -> Result<usize, VolumeError> {
+        let found = self.served.exports.iter().position(|export| export.path == path);
+        found.ok_or_else(|| VolumeError::Config(format!("there is no export {path}")))
     }
 
     /// Closes all connections, ends the threads, and says what was done. Fails if a thread had failed before.
@@ -208,14 +248,47 @@ impl Drop for Volume {
     }
 }
 
+/// Opens the store of an export. Memory of one start must not have the `id` of another.
+fn files(config: &ExportConfig, id: u64) -> Result<Files, VolumeError> {
+    match &config.store {
+        StoreConfig::Memory { limit_bytes } => MemoryStore::new(id.to_be_bytes(), config.quota_bytes, *limit_bytes)
+            .map(Files::Memory)
+            .map_err(|source| VolumeError::Store { place: "memory".to_owned(), source }),
+        StoreConfig::Directory { path } => DirectoryStore::open(path, config.quota_bytes)
+            .map(Files::Directory)
+            .map_err(|source| VolumeError::Store { place: path.display().to_string(), source }),
+    }
+}
+
 fn check(config: &VolumeConfig) -> Result<(), VolumeError> {
-    let VolumeConfig { export, limits, .. } = config;
-    let wrong = |text: &str| Err(VolumeError::Config(text.to_owned()));
+    if config.threads == Some(0) {
+        return wrong("the volume needs at least one thread");
+    }
+    if config.exports.is_empty() {
+        return wrong("the volume needs at least one export");
+    }
+    let mut paths = BTreeSet::new();
+    for ExportConfig { path, limits, quota_bytes, .. } in &config.exports {
+        match () {
+            () if !path.starts_with('/') => wrong("the export must be a path that begins with /"),
+            () if path.len() > MNTPATHLEN => wrong("the export is longer than 1024 bytes"),
+            () if !paths.insert(path.trim_end_matches('/')) => wrong(&format!("there are two exports {path}")),
+            () => check_quota(*quota_bytes).and_then(|()| check_limits(limits)),
+        }?;
+    }
+    Ok(())
+}
+
+fn wrong(text: &str) -> Result<(), VolumeError> {
+    Err(VolumeError::Config(text.to_owned()))
+}
+
+fn check_quota(quota_bytes: u64) -> Result<(), VolumeError> {
+    if quota_bytes == 0 { wrong("the quota must be at least one byte") } else { Ok(()) }
+}
+
+fn check_limits(limits: &Limits) -> Result<(), VolumeError> {
     match () {
-        () if !export.starts_with('/') => wrong("the export must be a path that begins with /"),
-        () if export.len() > MNTPATHLEN => wrong("the export is longer than 1024 bytes"),
-        () if config.quota_bytes == 0 => wrong("the quota must be at least one byte"),
-        () if config.threads == Some(0) => wrong("the volume needs at least one thread"),
         () if limits.throughput_bytes_per_s == Some(0) => {
             wrong("the throughput limit must be at least one byte per second")
         }

@@ -2,14 +2,15 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use iocurve_meter::Nanos;
 use iocurve_wire::nfs3::{nfs_fh3, writeverf3};
 
 use crate::batch::Batch;
-use crate::qos::Qos;
-use crate::stats::Counters;
+use crate::qos::{Limits, Qos};
+use crate::stats::{Counters, IoStats};
 use crate::store::Store;
 
 /// Most mounts that are remembered for DUMP.
@@ -20,26 +21,63 @@ const MOUNTS_MAX: usize = 1024;
 pub struct Served<S> {
     /// The files.
     pub store: S,
-    /// Path that clients mount.
-    pub export: String,
+    /// What clients mount, in the order of the store's exports.
+    pub exports: Vec<Export>,
     /// Port that clients are told.
     pub port: u16,
     /// Differs from that of any earlier start, so that clients send unstable data again.
     pub writeverf: writeverf3,
-    /// Limits; `None` costs nothing.
-    pub qos: Option<Mutex<Qos>>,
     /// Who has mounted what: client and directory.
     pub mounts: Mutex<BTreeSet<(String, Vec<u8>)>>,
 }
 
-impl<S> Served<S> {
+/// What is mounted, and its limits, which may change while it is served.
+#[derive(Debug)]
+pub struct Export {
+    /// Path that clients mount.
+    pub path: String,
+    /// Whether there is anything to limit; without it nobody looks at the buckets.
+    limited: AtomicBool,
+    qos: Mutex<(Limits, Qos)>,
+}
+
+impl Export {
+    /// An export under limits.
+    pub fn new(path: String, limits: Limits, now: Nanos) -> Self {
+        let qos = Mutex::new((limits, Qos::new(limits, now)));
+        Self { path, limited: limits.any().into(), qos }
+    }
+
+    /// Whether there is anything to limit.
+    #[inline]
+    pub fn is_limited(&self) -> bool {
+        self.limited.load(Relaxed)
+    }
+
     /// When a READ or WRITE of `bytes` may be answered, as a time after `now`.
     #[inline]
     pub fn admit(&self, now: Nanos, bytes: u64) -> Nanos {
-        let Some(qos) = &self.qos else { return 0 };
-        qos.lock().unwrap_or_else(PoisonError::into_inner).admit(now, bytes)
+        if self.is_limited() { self.qos().1.admit(now, bytes) } else { 0 }
     }
 
+    /// What it is limited to.
+    pub fn limits(&self) -> Limits {
+        self.qos().0
+    }
+
+    /// Limits it from now on; what waits already is answered when it was to be.
+    pub fn set_limits(&self, limits: Limits, now: Nanos) {
+        let mut qos = self.qos();
+        *qos = (limits, Qos::new(limits, now));
+        self.limited.store(limits.any(), Relaxed);
+    }
+
+    fn qos(&self) -> MutexGuard<'_, (Limits, Qos)> {
+        self.qos.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<S> Served<S> {
     /// Remembers a mount.
     pub fn mounted(&self, client: &str, directory: &[u8]) {
         let mut mounts = self.mounts.lock().unwrap_or_else(PoisonError::into_inner);
@@ -62,6 +100,8 @@ pub struct Worker<S> {
     pub served: Arc<Served<S>>,
     /// What this thread has done.
     pub(crate) counters: Arc<Counters>,
+    /// What it has done for the connection whose turn it is.
+    pub(crate) turn: IoStats,
     /// Operations that wait for their time.
     pub timers: Timers,
     /// Replies of the turn.
@@ -77,7 +117,16 @@ impl<S: Store> Worker<S> {
     pub(crate) fn new(served: Arc<Served<S>>, counters: Arc<Counters>) -> Self {
         let input = vec![0; crate::session::INPUT_BYTES];
         let (timers, batch, spare) = (Timers::default(), Batch::default(), Vec::new());
-        Self { served, counters, timers, batch, input, spare }
+        Self { served, counters, turn: IoStats::default(), timers, batch, input, spare }
+    }
+}
+
+impl<S> Worker<S> {
+    /// Counts READs and WRITEs of an export.
+    #[inline]
+    pub(crate) fn count(&mut self, export: usize, done: &IoStats) {
+        self.counters.exports[export].add(done);
+        self.turn += *done;
     }
 }
 

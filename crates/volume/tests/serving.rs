@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use iocurve_volume::{Limits, StoreConfig, Volume, VolumeConfig, VolumeError};
+use iocurve_volume::{ExportConfig, Limits, StoreConfig, Volume, VolumeConfig, VolumeError};
 use iocurve_wire::mount3::{MOUNT_PROGRAM, MOUNT_V3, MOUNTPROC3_MNT, mountres3, mountstat3};
 use iocurve_wire::nfs3::*;
 use iocurve_wire::portmap::{IPPROTO_TCP, PMAP_PROG, PMAP_VERS, PMAPPROC_GETPORT, mapping};
@@ -85,7 +85,15 @@ impl Client {
 }
 
 fn memory() -> VolumeConfig {
-    VolumeConfig { store: StoreConfig::Memory { limit_bytes: 256 << 20 }, ..VolumeConfig::default() }
+    exporting(memory_export())
+}
+
+fn memory_export() -> ExportConfig {
+    ExportConfig { store: StoreConfig::Memory { limit_bytes: 256 << 20 }, ..ExportConfig::default() }
+}
+
+fn exporting(export: ExportConfig) -> VolumeConfig {
+    VolumeConfig { exports: vec![export], ..VolumeConfig::default() }
 }
 
 #[test]
@@ -106,8 +114,8 @@ fn several_connections_share_the_files() {
         }
     });
     let stats = volume.stop().unwrap();
-    assert_eq!((stats.reads, stats.writes, stats.connections_accepted), (16, 1, 9));
-    assert_eq!((stats.read_bytes, stats.write_bytes), (8 * ((1 << 20) + 50), 1 << 20));
+    assert_eq!((stats.io.reads, stats.io.writes, stats.calls.connections_accepted), (16, 1, 9));
+    assert_eq!((stats.io.read_bytes, stats.io.write_bytes), (8 * ((1 << 20) + 50), 1 << 20));
 }
 
 #[test]
@@ -140,7 +148,7 @@ fn a_hostile_peer_loses_its_own_connection_only() {
     }
     assert_eq!(good.read(file, 0, 4), b"data");
     let stats = volume.stop().unwrap();
-    assert_eq!((stats.protocol_errors, stats.connections_closed), (3, 3));
+    assert_eq!((stats.calls.protocol_errors, stats.calls.connections_closed), (3, 3));
     assert!(good.is_closed(), "stopping closes all connections");
 }
 
@@ -164,7 +172,7 @@ fn a_peer_that_does_not_read_stalls_nobody() {
 #[test]
 fn a_limited_volume_answers_everything() {
     let limits = Limits { throughput_bytes_per_s: Some(64 << 20), iops: Some(20_000), latency_ns: 100_000 };
-    let volume = Volume::start(&VolumeConfig { limits, ..memory() }).unwrap();
+    let volume = Volume::start(&exporting(ExportConfig { limits, ..memory_export() })).unwrap();
     let mut client = Client::connect(&volume);
     let root = client.mount("/vol").unwrap().fhandle;
     let file = client.create(root, "f");
@@ -175,14 +183,14 @@ fn a_limited_volume_answers_everything() {
         assert_eq!(client.read(file, n * 65_536, 65_536), vec![n as u8; 65_536]);
     }
     let stats = volume.stop().unwrap();
-    assert_eq!((stats.reads, stats.writes, stats.throttled_operations), (20, 20, 40));
-    assert!(stats.throttled_ns >= 40 * 100_000);
+    assert_eq!((stats.io.reads, stats.io.writes, stats.io.throttled_operations), (20, 20, 40));
+    assert!(stats.io.throttled_ns >= 40 * 100_000);
 }
 
 #[test]
 fn who_leaves_while_calls_wait_is_forgotten() {
     let limits = Limits { iops: Some(1), ..Limits::default() };
-    let volume = Volume::start(&VolumeConfig { limits, ..memory() }).unwrap();
+    let volume = Volume::start(&exporting(ExportConfig { limits, ..memory_export() })).unwrap();
     let mut client = Client::connect(&volume);
     let root = client.mount("/vol").unwrap().fhandle;
     let file = client.create(root, "f");
@@ -193,18 +201,18 @@ fn who_leaves_while_calls_wait_is_forgotten() {
     client.stream.peek(&mut [0; 1]).unwrap();
     drop(client);
     let patience = std::time::Instant::now() + Duration::from_secs(20);
-    while volume.stats().connections_closed == 0 {
+    while volume.stats().calls.connections_closed == 0 {
         assert!(std::time::Instant::now() < patience, "the connection is still open");
         std::thread::sleep(Duration::from_millis(5));
     }
-    assert_eq!(volume.stop().unwrap().reads, 1);
+    assert_eq!(volume.stop().unwrap().io.reads, 1);
 }
 
 #[test]
 fn a_folder_is_served() {
     let folder = tempfile::tempdir().unwrap();
-    let config =
-        VolumeConfig { store: StoreConfig::Directory { path: folder.path().into() }, ..VolumeConfig::default() };
+    let store = StoreConfig::Directory { path: folder.path().into() };
+    let config = exporting(ExportConfig { store, ..ExportConfig::default() });
     let file = {
         let volume = Volume::start(&config).unwrap();
         let mut client = Client::connect(&volume);
@@ -240,11 +248,14 @@ fn what_cannot_be_served_is_said() {
     let taken = Volume::start(&VolumeConfig { port: volume.port(), ..memory() }).unwrap_err();
     assert!(matches!(taken, VolumeError::Listen { .. }));
     assert!(taken.to_string().ends_with("; choose another port, or 0 for any free one"), "{taken}");
-    let export = Volume::start(&VolumeConfig { export: "vol".to_owned(), ..memory() }).unwrap_err();
+    let export = Volume::start(&exporting(ExportConfig { path: "vol".to_owned(), ..memory_export() })).unwrap_err();
     assert_eq!(export.to_string(), "the export must be a path that begins with /");
     let store = StoreConfig::Directory { path: "/no/such/folder".into() };
-    let folder = Volume::start(&VolumeConfig { store, ..memory() }).unwrap_err();
+    let folder = Volume::start(&exporting(ExportConfig { store, ..memory_export() })).unwrap_err();
     assert_eq!(folder.to_string(), "cannot keep files in /no/such/folder: No such file or directory (os error 2)");
     let limits = Limits { iops: Some(0), ..Limits::default() };
-    assert!(matches!(Volume::start(&VolumeConfig { limits, ..memory() }), Err(VolumeError::Config(_))));
+    assert!(matches!(
+        Volume::start(&exporting(ExportConfig { limits, ..memory_export() })),
+        Err(VolumeError::Config(_))
+    ));
 }

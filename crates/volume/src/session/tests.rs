@@ -15,10 +15,10 @@ use iocurve_wire::rpc::{
 use iocurve_wire::xdr::{Encode, from_bytes, to_bytes};
 
 use super::*;
-use crate::qos::{Limits, Qos};
-use crate::stats::{Counters, Stats};
+use crate::qos::Limits;
+use crate::stats::{Counters, IoStats};
 use crate::store::memory::MemoryStore;
-use crate::worker::Served;
+use crate::worker::{Export, Served};
 
 /// Both ends of a connection. What the server may send is limited by `room`.
 struct Pipe {
@@ -69,10 +69,9 @@ impl Server {
     fn new(limits: Limits) -> Self {
         let served = Served {
             store: MemoryStore::new(*b"sessions", 1 << 30, 1 << 30).unwrap(),
-            export: "/vol".to_owned(),
+            exports: vec![Export::new("/vol".to_owned(), limits, 0)],
             port: 2049,
             writeverf: *b"verifier",
-            qos: limits.any().then(|| Mutex::new(Qos::new(limits, 0))),
             mounts: Mutex::new(BTreeSet::new()),
         };
         let pipe = Pipe {
@@ -82,7 +81,7 @@ impl Server {
             grain: usize::MAX,
             ended: false,
         };
-        let worker = Worker::new(Arc::new(served), Arc::new(Counters::default()));
+        let worker = Worker::new(Arc::new(served), Arc::new(Counters::new(1)));
         Self { worker, session: Session::new(7, "127.0.0.1".to_owned()), pipe, now: 0, xid: 0 }
     }
 
@@ -144,7 +143,7 @@ impl Server {
 
     /// A new file with these bytes.
     fn file(&mut self, data: &[u8]) -> nfs_fh3 {
-        let root = self.worker.served.store.root();
+        let root = self.worker.served.store.root(0);
         let how = createhow3::UNCHECKED(sattr3::default());
         self.nfs(nfsproc3::NFSPROC3_CREATE, &CREATE3args { r#where: diropargs3 { dir: root, name: b"f" }, how });
         let created: CREATE3res = from_bytes(&self.result()).unwrap();
@@ -162,10 +161,8 @@ impl Server {
         self.nfs(nfsproc3::NFSPROC3_WRITE, &WRITE3args { file, offset, count, stable, data })
     }
 
-    fn stats(&self) -> Stats {
-        let mut stats = Stats::default();
-        self.worker.counters.add_to(&mut stats);
-        stats
+    fn stats(&self) -> IoStats {
+        self.worker.counters.exports[0].read()
     }
 }
 
@@ -204,7 +201,7 @@ fn the_export_is_mounted() {
     let mut server = Server::new(Limits::default());
     server.send(&call(1, (MOUNT_PROGRAM, MOUNT_V3, MOUNTPROC3_MNT), &b"/vol".as_slice()));
     let mounted: mountres3 = from_bytes(&server.result()).unwrap();
-    assert_eq!(mounted.unwrap().fhandle, server.worker.served.store.root());
+    assert_eq!(mounted.unwrap().fhandle, server.worker.served.store.root(0));
     assert_eq!(server.worker.served.mounts.lock().unwrap().len(), 1);
 }
 
@@ -499,7 +496,7 @@ fn an_ended_connection_is_closed() {
 fn a_listing_is_read_in_parts_of_the_size_that_was_asked() {
     let mut server = Server::new(Limits::default());
     server.file(&[]);
-    let dir = server.worker.served.store.root();
+    let dir = server.worker.served.store.root(0);
     let (mut cookie, mut cookieverf, mut names) = (0, [0; 8], Vec::new());
     loop {
         let (dircount, maxcount) = (1000, 300);

@@ -65,7 +65,7 @@ impl DirectoryStore {
             known: RwLock::default(),
             open: Mutex::default(),
             namespace: Mutex::default(),
-            budget: Budget::new(quota_bytes, nfsstat3::NFS3ERR_DQUOT),
+            budget: Budget::new(quota_bytes, u64::MAX),
         };
         store.scan()?;
         Ok(store)
@@ -92,9 +92,15 @@ impl DirectoryStore {
         Ok(())
     }
 
+    /// What all handles begin with: the same for the same folder, so that handles and cookies outlive a restart.
+    fn prefix(&self) -> [u8; 8] {
+        let Id { inode, birth_ns } = self.root_stat.id;
+        (inode.rotate_left(32) ^ birth_ns).to_be_bytes()
+    }
+
     fn handle(&self, id: Id) -> nfs_fh3 {
         let mut bytes = [0; 24];
-        bytes[..8].copy_from_slice(&self.cookieverf());
+        bytes[..8].copy_from_slice(&self.prefix());
         bytes[8..16].copy_from_slice(&id.inode.to_be_bytes());
         bytes[16..].copy_from_slice(&id.birth_ns.to_be_bytes());
         nfs_fh3::new(&bytes).expect("short enough")
@@ -102,7 +108,7 @@ impl DirectoryStore {
 
     fn id(&self, handle: &[u8]) -> Result<Id, nfsstat3> {
         let handle: &[u8; 24] = handle.try_into().map_err(|_| nfsstat3::NFS3ERR_BADHANDLE)?;
-        if handle[..8] != self.cookieverf() {
+        if handle[..8] != self.prefix() {
             return Err(nfsstat3::NFS3ERR_STALE);
         }
         let word = |at: usize| u64::from_be_bytes(handle[at..at + 8].try_into().expect("eight bytes"));
@@ -411,7 +417,7 @@ impl DirectoryStore {
 }
 
 impl Store for DirectoryStore {
-    fn root(&self) -> nfs_fh3 {
+    fn root(&self, _export: usize) -> nfs_fh3 {
         self.handle(self.root_stat.id)
     }
 
@@ -565,13 +571,15 @@ impl Store for DirectoryStore {
         Ok(Listing { entries: found.into_iter().map(|found| self.entry(&fd, id, found)).collect(), end })
     }
 
-    /// The same for the same folder, so that handles and cookies outlive a restart.
-    fn cookieverf(&self) -> cookieverf3 {
-        let Id { inode, birth_ns } = self.root_stat.id;
-        (inode.rotate_left(32) ^ birth_ns).to_be_bytes()
+    fn cookieverf(&self, _directory: &[u8]) -> cookieverf3 {
+        self.prefix()
     }
 
-    fn space(&self) -> Space {
+    fn budget(&self, _export: usize) -> &Budget {
+        &self.budget
+    }
+
+    fn space(&self, _file: &[u8]) -> Space {
         let system =
             sys::space(&self.root).unwrap_or(Space { bytes_total: 0, bytes_free: 0, files_total: 0, files_free: 0 });
         let bytes_free = self.budget.limit().saturating_sub(self.budget.used()).min(system.bytes_free);

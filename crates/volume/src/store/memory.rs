@@ -67,16 +67,14 @@ impl MemoryStore {
     /// An empty store of at most `limit_bytes` (then `NFS3ERR_NOSPC`) and `quota_bytes` (then `NFS3ERR_DQUOT`), data and
     /// metadata together. `id` must differ from that of an earlier store whose handles clients may still have.
     pub fn new(id: [u8; 8], quota_bytes: u64, limit_bytes: u64) -> io::Result<Self> {
-        let full = if quota_bytes <= limit_bytes { nfsstat3::NFS3ERR_DQUOT } else { nfsstat3::NFS3ERR_NOSPC };
-        let limit = quota_bytes.min(limit_bytes);
-        // Chunks that are on their way in or out are not in the budget; a quarter more has room for them.
-        let arena = Arena::new(limit.saturating_add(limit / 4).saturating_add(256 << 20))?;
+        // Chunks that are on their way in or out are not in the budget; a quarter more has room for them. The quota may grow later.
+        let arena = Arena::new(limit_bytes.saturating_add(limit_bytes / 4).saturating_add(256 << 20))?;
         let store = Self {
             id,
             slots: Slots::default(),
             namespace: Mutex::new(Namespace { free: Vec::new(), next: ROOT + 1 }),
             arena,
-            budget: Budget::new(limit, full),
+            budget: Budget::new(quota_bytes, limit_bytes),
             retired: Arc::default(),
         };
         let root = Node::new(ftype3::NF3DIR, 0o777, Caller::default(), Body::Directory(Directory::new(ROOT)));
@@ -417,7 +415,7 @@ impl MemoryStore {
 }
 
 impl Store for MemoryStore {
-    fn root(&self) -> nfs_fh3 {
+    fn root(&self, _export: usize) -> nfs_fh3 {
         self.handle_of(ROOT).expect("the root is never removed")
     }
 
@@ -632,11 +630,15 @@ impl Store for MemoryStore {
         Ok(Listing { entries: names.into_iter().map(entry).collect(), end })
     }
 
-    fn cookieverf(&self) -> cookieverf3 {
+    fn cookieverf(&self, _directory: &[u8]) -> cookieverf3 {
         self.id
     }
 
-    fn space(&self) -> Space {
+    fn budget(&self, _export: usize) -> &Budget {
+        &self.budget
+    }
+
+    fn space(&self, _file: &[u8]) -> Space {
         let bytes_free = self.budget.limit().saturating_sub(self.budget.used());
         let files_free = u64::from(FILES_MAX).min(bytes_free / NODE_BYTES);
         Space { bytes_total: self.budget.limit(), bytes_free, files_total: u64::from(FILES_MAX), files_free }

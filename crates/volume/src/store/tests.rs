@@ -50,7 +50,7 @@ fn file<S: Store>(store: &S, name: &str) -> nfs_fh3 {
 }
 
 fn create<S: Store>(store: &S, name: &str, how: &createhow3) -> Result<nfs_fh3, nfsstat3> {
-    let root = store.root();
+    let root = store.root(0);
     store.create(root.as_bytes(), name.as_bytes(), Creation::File(how), CALLER, &mut wcc_data::default())
 }
 
@@ -86,15 +86,15 @@ fn rename<S: Store>(store: &S, from: (&nfs_fh3, &str), to: (&nfs_fh3, &str)) -> 
 }
 
 fn remove<S: Store>(store: &S, name: &str) -> Result<(), nfsstat3> {
-    store.remove(store.root().as_bytes(), name.as_bytes(), &mut wcc_data::default())
+    store.remove(store.root(0).as_bytes(), name.as_bytes(), &mut wcc_data::default())
 }
 
 fn lookup<S: Store>(store: &S, name: &str) -> Result<nfs_fh3, nfsstat3> {
-    store.lookup(store.root().as_bytes(), name.as_bytes())
+    store.lookup(store.root(0).as_bytes(), name.as_bytes())
 }
 
 fn names_come_and_go<S: Store>(store: &S) {
-    let root = store.root();
+    let root = store.root(0);
     let mut wcc = wcc_data::default();
     let how = createhow3::UNCHECKED(sattr3 { mode: Some(0o640), ..sattr3::default() });
     let made = store.create(root.as_bytes(), b"a", Creation::File(&how), CALLER, &mut wcc).unwrap();
@@ -160,7 +160,7 @@ fn landed_data_are_the_files<S: Store>(store: &S) {
 }
 
 fn hard_links_share_a_file<S: Store>(store: &S) {
-    let (root, one) = (store.root(), file(store, "one"));
+    let (root, one) = (store.root(0), file(store, "one"));
     let link = |file: &nfs_fh3, name: &str| {
         store.link(file.as_bytes(), root.as_bytes(), name.as_bytes(), &mut wcc_data::default())
     };
@@ -176,7 +176,7 @@ fn hard_links_share_a_file<S: Store>(store: &S) {
 }
 
 fn symbolic_links_keep_their_target<S: Store>(store: &S) {
-    let root = store.root();
+    let root = store.root(0);
     let none = sattr3::default();
     let make = |name: &str, target: &[u8]| {
         let what = Creation::Symlink(&none, target);
@@ -191,7 +191,7 @@ fn symbolic_links_keep_their_target<S: Store>(store: &S) {
 }
 
 fn renaming_replaces_what_it_may<S: Store>(store: &S) {
-    let root = store.root();
+    let root = store.root(0);
     let (one, two) = (file(store, "one"), file(store, "two"));
     let (d, e) = (directory(store, &root, "d"), directory(store, &root, "e"));
     assert_eq!(rename(store, (&root, "one"), (&root, "two")), Ok(()));
@@ -210,7 +210,7 @@ fn renaming_replaces_what_it_may<S: Store>(store: &S) {
 }
 
 fn directories_do_not_move_into_themselves<S: Store>(store: &S) {
-    let root = store.root();
+    let root = store.root(0);
     let a = directory(store, &root, "a");
     let b = directory(store, &a, "b");
     assert_eq!(rename(store, (&root, "a"), (&b, "c")), Err(nfsstat3::NFS3ERR_INVAL));
@@ -233,7 +233,7 @@ fn creating_again_depends_on_how<S: Store>(store: &S) {
     let exclusive = create(store, "x", &createhow3::EXCLUSIVE(verf)).unwrap();
     assert_eq!(create(store, "x", &createhow3::EXCLUSIVE(verf)), Ok(exclusive));
     assert_eq!(create(store, "x", &createhow3::EXCLUSIVE([9; 8])), Err(nfsstat3::NFS3ERR_EXIST));
-    directory(store, &store.root(), "d");
+    directory(store, &store.root(0), "d");
     assert_eq!(create(store, "d", &createhow3::UNCHECKED(none)), Err(nfsstat3::NFS3ERR_EXIST));
 }
 
@@ -267,7 +267,7 @@ fn listings_go_on_where_they_ended<S: Store>(store: &S) {
     for n in 0..100 {
         file(store, &format!("file-{n}"));
     }
-    let root = store.root();
+    let root = store.root(0);
     let (mut names, mut cookie) = (Vec::new(), 0);
     loop {
         let listing = store.readdir(root.as_bytes(), cookie, 7).unwrap();
@@ -290,7 +290,7 @@ fn listings_go_on_where_they_ended<S: Store>(store: &S) {
 fn the_quota_is_kept_and_given_back<S: Store>(store: &S) {
     let (one, two) = (file(store, "one"), file(store, "two"));
     let mebibyte = vec![5; 1 << 20];
-    let free = |store: &S| store.space().bytes_free;
+    let free = |store: &S| store.space(store.root(0).as_bytes()).bytes_free;
     let before = free(store);
     let written = (0..200).take_while(|n| write(store, &one, n << 20, &mebibyte).is_ok()).count() as u64;
     assert!((62..=64).contains(&written), "{written} MiB fit into 64 MiB");
@@ -308,7 +308,7 @@ fn the_quota_is_kept_and_given_back<S: Store>(store: &S) {
 }
 
 fn handles_of_others_are_refused<S: Store>(store: &S) {
-    let root = store.root();
+    let root = store.root(0);
     assert_eq!(store.getattr(&[]), Err(nfsstat3::NFS3ERR_BADHANDLE));
     assert_eq!(store.getattr(&[1; 64]), Err(nfsstat3::NFS3ERR_BADHANDLE));
     for at in 0..root.as_bytes().len() {
@@ -319,7 +319,7 @@ fn handles_of_others_are_refused<S: Store>(store: &S) {
 }
 
 fn wrong_types_are_refused<S: Store>(store: &S) {
-    let (root, file) = (store.root(), file(store, "f"));
+    let (root, file) = (store.root(0), file(store, "f"));
     assert_eq!(read(store, &root, 0, 1), Err(nfsstat3::NFS3ERR_ISDIR));
     assert_eq!(write(store, &root, 0, b"x"), Err(nfsstat3::NFS3ERR_ISDIR));
     assert_eq!(store.lookup(file.as_bytes(), b"x"), Err(nfsstat3::NFS3ERR_NOTDIR));
@@ -336,7 +336,7 @@ fn names_must_be_names<S: Store>(store: &S) {
     assert!(make(&"n".repeat(255)).is_ok());
     assert_eq!(make(".."), Err(nfsstat3::NFS3ERR_EXIST));
     assert_eq!(remove(store, "."), Err(nfsstat3::NFS3ERR_INVAL));
-    let root = store.root();
+    let root = store.root(0);
     assert_eq!(rename(store, (&root, ".."), (&root, "x")), Err(nfsstat3::NFS3ERR_EXIST));
 }
 
@@ -383,7 +383,7 @@ fn threads_may_do_everything_at_once() {
                         seen.fetch_add(data.len() as u64, Relaxed);
                     }
                     let _ = resize(store, &file, round * 100);
-                    let root = store.root();
+                    let root = store.root(0);
                     let _ = rename(store, (&root, &name), (&root, "f0"));
                     let _ = remove(store, &name);
                 }
@@ -394,7 +394,7 @@ fn threads_may_do_everything_at_once() {
     for name in ["f0", "f1", "f2"] {
         let _ = remove(&store, name);
     }
-    assert_eq!(store.space().bytes_free, QUOTA_BYTES, "nothing is lost");
+    assert_eq!(store.space(store.root(0).as_bytes()).bytes_free, QUOTA_BYTES, "nothing is lost");
 }
 
 mod folder {
@@ -408,12 +408,12 @@ mod folder {
             let store = open();
             let handle = file(&store, "f");
             write(&store, &handle, 0, b"kept").unwrap();
-            (handle, directory(&store, &store.root(), "d"))
+            (handle, directory(&store, &store.root(0), "d"))
         };
         let store = open();
         assert_eq!(read(&store, &handle, 0, 9), Ok((b"kept".to_vec(), true)));
-        assert_eq!(store.lookup(inner.as_bytes(), b".."), Ok(store.root()));
-        assert!(store.space().bytes_free <= QUOTA_BYTES - 4, "what is there counts");
+        assert_eq!(store.lookup(inner.as_bytes(), b".."), Ok(store.root(0)));
+        assert!(store.space(store.root(0).as_bytes()).bytes_free <= QUOTA_BYTES - 4, "what is there counts");
     }
 
     #[test]
@@ -429,7 +429,7 @@ mod folder {
         assert_eq!(lookup(&store, "../x"), Err(nfsstat3::NFS3ERR_ACCES));
 
         // A directory that somebody replaces by a link does not lead out, either.
-        let inner = directory(&store, &store.root(), "d");
+        let inner = directory(&store, &store.root(0), "d");
         std::fs::remove_dir(folder.path().join("d")).unwrap();
         std::os::unix::fs::symlink(outside.path(), folder.path().join("d")).unwrap();
         assert_eq!(store.lookup(inner.as_bytes(), b"secret"), Err(nfsstat3::NFS3ERR_STALE));

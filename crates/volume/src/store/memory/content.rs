@@ -98,26 +98,37 @@ fn place(number: u64) -> (usize, usize) {
     ((number / LEAF_CHUNKS as u64) as usize, (number % LEAF_CHUNKS as u64) as usize)
 }
 
-/// A count of bytes that is bounded.
+/// A count of bytes that is bounded: by a quota, which may change, and by the room there is.
 #[derive(Debug)]
 pub struct Budget {
     used: std::sync::atomic::AtomicU64,
-    limit: u64,
-    /// What is answered beyond the limit.
-    full: nfsstat3,
+    quota: std::sync::atomic::AtomicU64,
+    room: u64,
 }
 
 impl Budget {
     /// Nothing used yet.
-    pub fn new(limit: u64, full: nfsstat3) -> Self {
-        Self { used: 0.into(), limit, full }
+    pub fn new(quota: u64, room: u64) -> Self {
+        Self { used: 0.into(), quota: quota.into(), room }
     }
 
-    /// Uses `bytes`, if they are left.
+    /// Uses `bytes`, if the quota (else `NFS3ERR_DQUOT`) and the room (else `NFS3ERR_NOSPC`) have them.
     pub fn take(&self, bytes: u64) -> Result<(), nfsstat3> {
         use std::sync::atomic::Ordering::Relaxed;
-        let fits = |used: u64| used.checked_add(bytes).filter(|used| *used <= self.limit);
-        self.used.fetch_update(Relaxed, Relaxed, fits).map(drop).map_err(|_| self.full)
+        let (quota, limit) = (self.quota(), self.limit());
+        let fits = |used: u64| used.checked_add(bytes).filter(|used| *used <= limit);
+        let full = if quota <= self.room { nfsstat3::NFS3ERR_DQUOT } else { nfsstat3::NFS3ERR_NOSPC };
+        self.used.fetch_update(Relaxed, Relaxed, fits).map(drop).map_err(|_| full)
+    }
+
+    /// Sets another quota. One below what is used takes nothing away; no more is given until enough was given back.
+    pub fn set_quota(&self, quota: u64) {
+        self.quota.store(quota, std::sync::atomic::Ordering::Relaxed);
+    }
+
+    /// The quota.
+    pub fn quota(&self) -> u64 {
+        self.quota.load(std::sync::atomic::Ordering::Relaxed)
     }
 
     /// Uses `bytes` even beyond the limit: they are there already.
@@ -137,7 +148,7 @@ impl Budget {
 
     /// Bytes there are.
     pub fn limit(&self) -> u64 {
-        self.limit
+        self.quota().min(self.room)
     }
 }
 
@@ -184,7 +195,7 @@ mod tests {
 
     #[test]
     fn a_budget_is_kept_to_the_byte() {
-        let budget = Budget::new(10, nfsstat3::NFS3ERR_DQUOT);
+        let budget = Budget::new(10, u64::MAX);
         assert_eq!(budget.take(10), Ok(()));
         assert_eq!(budget.take(1), Err(nfsstat3::NFS3ERR_DQUOT));
         budget.give_back(4);
