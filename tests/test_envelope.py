@@ -7,13 +7,16 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from bench.servers import Server
 from iocurve import target as targets
 from iocurve.console import LiveView
 from iocurve.envelope import FULL, QUICK, RESULT_NAME, Effort, Envelope, measure
 from iocurve.errors import TargetError
 from iocurve.plan import NfsEngine
 from iocurve.result import Result
+from iocurve.run import local
 from iocurve.units import MIB, MILLISECOND_NS
+from plans import nfs_engine, plan_of, worker
 
 TINY = Effort(0, 20 * MILLISECOND_NS, 10 * MILLISECOND_NS, 4 * MIB, (1, 4))
 
@@ -70,6 +73,19 @@ def test_a_directory_is_measured_and_left_as_it_was(tmp_path: Path) -> None:
     }
     assert Result.read(tmp_path / "out" / RESULT_NAME) == result
     assert {path.name for path in (tmp_path / "out").iterdir()} >= {"report.html", "result.json", "points.csv"}
+
+
+def test_an_export_is_measured_and_left_as_it_was(tmp_path: Path, volume: Server) -> None:
+    result = measured(tmp_path, envelope(volume.url))
+    assert (result.state, result.incomplete_reason) == ("finished", None)
+    assert all(point.summary().operations for point in result.points)
+    assert {point.axes["nconnect"] for point in result.points if point.family == "depth"} == {1, 8}
+    bulk = next(point for point in result.points if point.name == "64 KiB sequential 100:0")
+    assert bulk.summary().labels == ("payload_discarded",)
+    left = plan_of(worker(nfs_engine(volume.url), result.points[0].plan.groups[0].workers[0].files[0].path))
+    missing = left.groups[0].workers[0].files[0].model_copy(update={"layout": "existing"})
+    with pytest.raises(TargetError, match="does not exist"):
+        local.run(plan_of(left.groups[0].workers[0].model_copy(update={"files": (missing,)})))
 
 
 def test_pure_reads_and_pure_writes_have_one_kind(tmp_path: Path) -> None:
