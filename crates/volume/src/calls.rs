@@ -5,8 +5,8 @@ use iocurve_wire::mount3::{MOUNT_PROGRAM, MOUNT_V3};
 use iocurve_wire::nfs3::{NFS_PROGRAM, NFS_V3, nfsproc3};
 use iocurve_wire::portmap::{PMAP_PROG, PMAP_VERS};
 use iocurve_wire::rpc::{
-    Accepted, CallHeader, RPC_VERSION, Rejected, ReplyHeader, auth_flavor, auth_stat, authsys_parms, mismatch_info,
-    opaque_auth, write_record,
+    AUTH_SYS_GIDS_MAX, Accepted, CallHeader, RPC_VERSION, Rejected, ReplyHeader, auth_flavor, auth_stat, authsys_parms,
+    mismatch_info, opaque_auth, write_record,
 };
 use iocurve_wire::serve::{self, RangeArgs, WriteArgs};
 use iocurve_wire::xdr::{Decode, Encode, Reader, Writer, XdrError, from_bytes};
@@ -14,7 +14,10 @@ use iocurve_wire::xdr::{Decode, Encode, Reader, Writer, XdrError, from_bytes};
 use crate::session::{Close, Session};
 use crate::store::{Caller, Store};
 use crate::worker::{Served, Worker};
-use crate::{data, mount3, nfs3, portmap};
+use crate::{data, mount3, nfs3, portmap, replies};
+
+/// Longest name of a machine in `AUTH_SYS` (RFC 5531 App. A).
+const MACHINE_NAME_BYTES_MAX: usize = 255;
 
 /// Why a call that was understood has no results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,7 +57,7 @@ pub fn answer<S: Store>(session: &mut Session, worker: &mut Worker<S>, record: &
     let arguments = reader.rest();
     let is_nfs = (header.rpcvers, header.prog, header.vers) == (RPC_VERSION, NFS_PROGRAM, NFS_V3);
     if !is_nfs || !is_known_flavor(header.cred.flavor) {
-        answer_program(session, worker, &header, arguments);
+        answer_program(session, worker, &header, arguments, now);
         return Ok(());
     }
     let xid = header.xid;
@@ -71,7 +74,7 @@ pub fn answer<S: Store>(session: &mut Session, worker: &mut Worker<S>, record: &
             RangeArgs::parse(arguments).map(|arguments| data::commit(worker, xid, arguments))
         }
         _ => {
-            answer_program(session, worker, &header, arguments);
+            answer_program(session, worker, &header, arguments, now);
             Ok(())
         }
     };
@@ -86,16 +89,35 @@ pub fn is_known_flavor(flavor: u32) -> bool {
     matches!(flavor, auth_flavor::AUTH_NONE | auth_flavor::AUTH_SYS)
 }
 
-/// Answers a call off the data path.
-fn answer_program<S: Store>(session: &Session, worker: &mut Worker<S>, header: &CallHeader<'_>, arguments: &[u8]) {
+/// Answers a call off the data path; one that must not be carried out twice, as it was answered before.
+fn answer_program<S: Store>(
+    session: &Session,
+    worker: &mut Worker<S>,
+    header: &CallHeader<'_>,
+    arguments: &[u8],
+    now: Nanos,
+) {
     worker.counters.calls.other_operations.add(1);
     let xid = header.xid;
     let refusal = match check(header) {
         Err(refusal) => refusal,
         Ok(caller) => {
+            let served = &worker.served;
+            let is_kept = header.prog == NFS_PROGRAM && replies::is_kept(header.proc);
+            let key = is_kept.then(|| served.replies.key(&session.peer, header, arguments));
+            if let Some(record) = key.and_then(|key| served.replies.find(key, now)) {
+                return worker.batch.bytes(&record);
+            }
             let procedure = header.proc;
-            let call = Call { served: &worker.served, procedure, arguments, caller, peer: &session.peer };
-            let answered = worker.batch.write(|out| answer_call(header, &call, out));
+            let call = Call { served, procedure, arguments, caller, peer: &session.peer };
+            let answered = worker.batch.write(|out| {
+                let start = out.len();
+                answer_call(header, &call, out)?;
+                if let Some(key) = key {
+                    served.replies.keep(key, &out[start..], now);
+                }
+                Ok(())
+            });
             match answered {
                 Ok(()) => return,
                 Err(Refused::Procedure) => ReplyHeader::accepted(xid, Accepted::PROC_UNAVAIL(())),
@@ -129,10 +151,12 @@ fn check(header: &CallHeader<'_>) -> Result<Caller, ReplyHeader<'static>> {
 fn caller(cred: &opaque_auth<'_>) -> Result<Caller, auth_stat> {
     match cred.flavor {
         // The user that NFS servers traditionally map strangers to.
-        auth_flavor::AUTH_NONE => Ok(Caller { uid: 65534, gid: 65534 }),
+        auth_flavor::AUTH_NONE => Ok(Caller::new(65534, 65534)),
         auth_flavor::AUTH_SYS => {
             let parms: authsys_parms<'_> = from_bytes(cred.body).map_err(|_| auth_stat::AUTH_BADCRED)?;
-            Ok(Caller { uid: parms.uid, gid: parms.gid })
+            let is_legal = parms.gids.len() <= AUTH_SYS_GIDS_MAX && parms.machinename.len() <= MACHINE_NAME_BYTES_MAX;
+            let caller = Caller::new(parms.uid, parms.gid).with_groups(&parms.gids);
+            is_legal.then_some(caller).ok_or(auth_stat::AUTH_BADCRED)
         }
         _ => Err(auth_stat::AUTH_BADCRED),
     }

@@ -5,6 +5,7 @@
 //! (`session`), by way of the call's program (`calls`) to one function per procedure (`data` and `nfs3`). Files are kept by
 //! a `store`; limits are decided by `qos`, with time as an argument.
 
+mod access;
 mod batch;
 mod calls;
 mod data;
@@ -14,6 +15,7 @@ mod nfs3;
 mod portmap;
 mod qos;
 mod reactor;
+mod replies;
 mod session;
 mod stats;
 mod store;

@@ -6,6 +6,7 @@
 use iocurve_wire::nfs3::*;
 use iocurve_wire::xdr::{Decode, Encode, List, Writer, from_bytes, padding};
 
+use crate::access;
 use crate::calls::{Call, Refused};
 use crate::store::memory::LINKS_MAX;
 use crate::store::{Creation, Entry, FILE_BYTES_MAX, Listing, NAME_BYTES_MAX, Store, TRANSFER_BYTES_MAX};
@@ -60,14 +61,20 @@ fn attributes<S: Store>(call: &Call<'_, S>, file: &nfs_fh3) -> post_op_attr {
 fn setattr<S: Store>(call: &Call<'_, S>, arguments: SETATTR3args) -> SETATTR3res {
     let mut wcc = wcc_data::default();
     let SETATTR3args { object, new_attributes, guard } = arguments;
-    match call.served.store.setattr(object.as_bytes(), &new_attributes, guard, &mut wcc) {
+    let store = &call.served.store;
+    let set = store.getattr(object.as_bytes()).and_then(|file| {
+        (wcc.before, wcc.after) = (Some(file.wcc()), Some(file));
+        let new = access::check_setattr(&call.caller, &file, &new_attributes)?;
+        store.setattr(object.as_bytes(), &new, guard, &mut wcc)
+    });
+    match set {
         Ok(()) => Ok(SETATTR3resok { obj_wcc: wcc }),
         Err(status) => Err(Failed { status, rest: wcc }),
     }
 }
 
 fn lookup<S: Store>(call: &Call<'_, S>, LOOKUP3args { what }: LOOKUP3args<'_>) -> LOOKUP3res {
-    let found = call.served.store.lookup(what.dir.as_bytes(), what.name);
+    let found = searchable(call, &what.dir).and_then(|_| call.served.store.lookup(what.dir.as_bytes(), what.name));
     let dir_attributes = attributes(call, &what.dir);
     match found {
         Ok(object) => Ok(LOOKUP3resok { object, obj_attributes: attributes(call, &object), dir_attributes }),
@@ -75,17 +82,19 @@ fn lookup<S: Store>(call: &Call<'_, S>, LOOKUP3args { what }: LOOKUP3args<'_>) -
     }
 }
 
-/// Everything is allowed to everyone: the volume is there to be measured, and trusts its callers.
+/// A directory in which the caller may look names up.
+fn searchable<S: Store>(call: &Call<'_, S>, directory: &nfs_fh3) -> Result<fattr3, nfsstat3> {
+    let found = call.served.store.getattr(directory.as_bytes())?;
+    if found.file_type != ftype3::NF3DIR {
+        return Err(nfsstat3::NFS3ERR_NOTDIR);
+    }
+    access::check(&call.caller, &found, access::EXECUTE)?;
+    Ok(found)
+}
+
 fn access<S: Store>(call: &Call<'_, S>, ACCESS3args { object, access }: ACCESS3args) -> ACCESS3res {
-    use iocurve_wire::nfs3::access::{ACCESS3_DELETE, ACCESS3_EXECUTE, ACCESS3_EXTEND, ACCESS3_LOOKUP};
-    use iocurve_wire::nfs3::access::{ACCESS3_MODIFY, ACCESS3_READ};
     let found = call.served.store.getattr(object.as_bytes()).map_err(|status| Failed { status, rest: None })?;
-    let allowed = match found.file_type {
-        ftype3::NF3DIR => ACCESS3_READ | ACCESS3_LOOKUP | ACCESS3_MODIFY | ACCESS3_EXTEND | ACCESS3_DELETE,
-        _ if found.mode & 0o111 == 0 => ACCESS3_READ | ACCESS3_MODIFY | ACCESS3_EXTEND,
-        _ => ACCESS3_READ | ACCESS3_MODIFY | ACCESS3_EXTEND | ACCESS3_EXECUTE,
-    };
-    Ok(ACCESS3resok { obj_attributes: Some(found), access: access & allowed })
+    Ok(ACCESS3resok { obj_attributes: Some(found), access: access::granted(&call.caller, &found, access) })
 }
 
 fn readlink<S: Store>(call: &Call<'_, S>, READLINK3args { symlink }: READLINK3args, out: &mut Writer<'_>) {
@@ -98,13 +107,74 @@ fn readlink<S: Store>(call: &Call<'_, S>, READLINK3args { symlink }: READLINK3ar
     result.encode(out);
 }
 
+/// Attributes of a directory around a change that was refused before it began.
+fn unchanged<S: Store>(call: &Call<'_, S>, directory: &nfs_fh3) -> wcc_data {
+    let found = attributes(call, directory);
+    wcc_data { before: found.map(|found| found.wcc()), after: found }
+}
+
 /// What CREATE, MKDIR, SYMLINK and MKNOD have in common.
 fn make<S: Store>(call: &Call<'_, S>, r#where: &diropargs3<'_>, what: Creation<'_>) -> CREATE3res {
+    let refused = |status| Failed { status, rest: unchanged(call, &r#where.dir) };
+    let directory = searchable(call, &r#where.dir).map_err(refused)?;
+    check_creation(call, &directory, r#where, &what).map_err(refused)?;
+    let owner = access::creator(&call.caller, &directory);
+    let initial = |file_type, asked| access::initial(&call.caller, &directory, file_type, asked);
+    let (how, new);
+    let what = match what {
+        Creation::File(asked) => {
+            how = match asked {
+                createhow3::UNCHECKED(asked) => createhow3::UNCHECKED(initial(ftype3::NF3REG, asked)),
+                createhow3::GUARDED(asked) => createhow3::GUARDED(initial(ftype3::NF3REG, asked)),
+                createhow3::EXCLUSIVE(verf) => createhow3::EXCLUSIVE(*verf),
+            };
+            Creation::File(&how)
+        }
+        Creation::Directory(asked) => {
+            new = initial(ftype3::NF3DIR, asked);
+            Creation::Directory(&new)
+        }
+        Creation::Symlink(asked, target) => {
+            new = initial(ftype3::NF3LNK, asked);
+            Creation::Symlink(&new, target)
+        }
+        Creation::Special(asked, file_type, spec) => {
+            new = initial(file_type, asked);
+            Creation::Special(&new, file_type, spec)
+        }
+    };
     let mut dir_wcc = wcc_data::default();
-    match call.served.store.create(r#where.dir.as_bytes(), r#where.name, what, call.caller, &mut dir_wcc) {
+    match call.served.store.create(r#where.dir.as_bytes(), r#where.name, what, owner, &mut dir_wcc) {
         Ok(obj) => Ok(CREATE3resok { obj: Some(obj), obj_attributes: attributes(call, &obj), dir_wcc }),
         Err(status) => Err(Failed { status, rest: dir_wcc }),
     }
+}
+
+/// A new name needs permission to write the directory, a device needs root, and a file that is there already must be the caller's
+/// or writable to be cut.
+fn check_creation<S: Store>(
+    call: &Call<'_, S>,
+    directory: &fattr3,
+    r#where: &diropargs3<'_>,
+    what: &Creation<'_>,
+) -> Result<(), nfsstat3> {
+    match (named(call, r#where), what) {
+        (Some(file), Creation::File(createhow3::UNCHECKED(sattr3 { size: size @ Some(_), .. }))) => {
+            let cut = sattr3 { size: *size, ..sattr3::default() };
+            access::check_setattr(&call.caller, &file, &cut).map(drop)
+        }
+        (Some(_), _) => Ok(()),
+        (None, Creation::Special(_, ftype3::NF3BLK | ftype3::NF3CHR, _)) if !call.caller.is_root() => {
+            Err(nfsstat3::NFS3ERR_PERM)
+        }
+        (None, _) => access::check(&call.caller, directory, access::WRITE | access::EXECUTE),
+    }
+}
+
+/// Attributes of what a directory has under a name, if it has it.
+fn named<S: Store>(call: &Call<'_, S>, what: &diropargs3<'_>) -> Option<fattr3> {
+    let file = call.served.store.lookup(what.dir.as_bytes(), what.name).ok()?;
+    attributes(call, &file)
 }
 
 fn create<S: Store>(call: &Call<'_, S>, arguments: CREATE3args<'_>) -> CREATE3res {
@@ -134,7 +204,18 @@ fn mknod<S: Store>(call: &Call<'_, S>, arguments: MKNOD3args<'_>) -> MKNOD3res {
     make(call, &arguments.r#where, what)
 }
 
+/// Checks that the caller may take a name out of its directory, and returns what it stands for, if it is there.
+fn removable<S: Store>(call: &Call<'_, S>, what: &diropargs3<'_>) -> Result<Option<fattr3>, nfsstat3> {
+    let directory = searchable(call, &what.dir)?;
+    let found = named(call, what);
+    if let Some(file) = &found {
+        access::check_removal(&call.caller, &directory, file)?;
+    }
+    Ok(found)
+}
+
 fn remove<S: Store>(call: &Call<'_, S>, REMOVE3args { object }: REMOVE3args<'_>) -> REMOVE3res {
+    removable(call, &object).map_err(|status| Failed { status, rest: unchanged(call, &object.dir) })?;
     let mut dir_wcc = wcc_data::default();
     match call.served.store.remove(object.dir.as_bytes(), object.name, &mut dir_wcc) {
         Ok(()) => Ok(REMOVE3resok { dir_wcc }),
@@ -143,6 +224,7 @@ fn remove<S: Store>(call: &Call<'_, S>, REMOVE3args { object }: REMOVE3args<'_>)
 }
 
 fn rmdir<S: Store>(call: &Call<'_, S>, RMDIR3args { object }: RMDIR3args<'_>) -> RMDIR3res {
+    removable(call, &object).map_err(|status| Failed { status, rest: unchanged(call, &object.dir) })?;
     let mut dir_wcc = wcc_data::default();
     match call.served.store.rmdir(object.dir.as_bytes(), object.name, &mut dir_wcc) {
         Ok(()) => Ok(RMDIR3resok { dir_wcc }),
@@ -151,6 +233,10 @@ fn rmdir<S: Store>(call: &Call<'_, S>, RMDIR3args { object }: RMDIR3args<'_>) ->
 }
 
 fn rename<S: Store>(call: &Call<'_, S>, RENAME3args { from, to }: RENAME3args<'_>) -> RENAME3res {
+    check_rename(call, &from, &to).map_err(|status| Failed {
+        status,
+        rest: RENAME3resok { fromdir_wcc: unchanged(call, &from.dir), todir_wcc: unchanged(call, &to.dir) },
+    })?;
     let mut both = RENAME3resok { fromdir_wcc: wcc_data::default(), todir_wcc: wcc_data::default() };
     let wcc = (&mut both.fromdir_wcc, &mut both.todir_wcc);
     match call.served.store.rename((from.dir.as_bytes(), from.name), (to.dir.as_bytes(), to.name), wcc) {
@@ -159,9 +245,26 @@ fn rename<S: Store>(call: &Call<'_, S>, RENAME3args { from, to }: RENAME3args<'_
     }
 }
 
+/// Both directories must be writable, and so must a directory that gets another one above it.
+fn check_rename<S: Store>(call: &Call<'_, S>, from: &diropargs3<'_>, to: &diropargs3<'_>) -> Result<(), nfsstat3> {
+    let moved = removable(call, from)?;
+    removable(call, to)?;
+    access::check(&call.caller, &searchable(call, &to.dir)?, access::WRITE | access::EXECUTE)?;
+    match moved {
+        Some(moved) if moved.file_type == ftype3::NF3DIR && from.dir != to.dir => {
+            access::check(&call.caller, &moved, access::WRITE)
+        }
+        _ => Ok(()),
+    }
+}
+
 fn link<S: Store>(call: &Call<'_, S>, LINK3args { file, link }: LINK3args<'_>) -> LINK3res {
     let mut linkdir_wcc = wcc_data::default();
-    let linked = call.served.store.link(file.as_bytes(), link.dir.as_bytes(), link.name, &mut linkdir_wcc);
+    let linked = searchable(call, &link.dir).and_then(|directory| {
+        linkdir_wcc = unchanged(call, &link.dir);
+        access::check(&call.caller, &directory, access::WRITE | access::EXECUTE)?;
+        call.served.store.link(file.as_bytes(), link.dir.as_bytes(), link.name, &mut linkdir_wcc)
+    });
     let both = LINK3resok { file_attributes: attributes(call, &file), linkdir_wcc };
     match linked {
         Ok(()) => Ok(both),
@@ -232,6 +335,7 @@ fn list<S: Store>(
     fitting_max: usize,
 ) -> Result<Listing, nfsstat3> {
     let store = &call.served.store;
+    access::check(&call.caller, &store.getattr(directory.as_bytes())?, access::READ)?;
     if cookie != 0 && cookieverf != store.cookieverf(directory.as_bytes()) {
         return Err(nfsstat3::NFS3ERR_BAD_COOKIE);
     }

@@ -11,6 +11,7 @@ use iocurve_wire::nfs3::{
     cookieverf3, createhow3, fattr3, nfs_fh3, nfsstat3, nfstime3, sattr3, sattrguard3, specdata3, stable_how, wcc_attr,
     wcc_data,
 };
+use iocurve_wire::rpc::AUTH_SYS_GIDS_MAX;
 
 use crate::batch::Batch;
 use memory::{Budget, OwnedChunk};
@@ -34,6 +35,32 @@ pub struct Caller {
     pub uid: u32,
     /// Group.
     pub gid: u32,
+    /// Other groups; those behind the last one repeat `gid`.
+    groups: [u32; AUTH_SYS_GIDS_MAX],
+}
+
+impl Caller {
+    /// A caller with no other groups.
+    pub const fn new(uid: u32, gid: u32) -> Self {
+        Self { uid, gid, groups: [gid; AUTH_SYS_GIDS_MAX] }
+    }
+
+    /// The same with other groups, of which [`AUTH_SYS_GIDS_MAX`] count.
+    #[must_use]
+    pub fn with_groups(mut self, groups: &[u32]) -> Self {
+        self.groups.iter_mut().zip(groups).for_each(|(own, group)| *own = *group);
+        self
+    }
+
+    /// Whether nothing is forbidden to the caller.
+    pub fn is_root(&self) -> bool {
+        self.uid == 0
+    }
+
+    /// Whether the caller is in a group; root is in every one.
+    pub fn is_in(&self, gid: u32) -> bool {
+        self.is_root() || self.gid == gid || self.groups.contains(&gid)
+    }
 }
 
 /// A READ that was put into the batch.

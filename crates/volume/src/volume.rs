@@ -15,6 +15,7 @@ use iocurve_wire::mount3::MNTPATHLEN;
 use crate::exports::{Exports, Files};
 use crate::qos::Limits;
 use crate::reactor::{Reactor, Threads, allowed_cpus};
+use crate::replies::ReplyCache;
 use crate::stats::{Counters, ExportStats, IoStats, Stats};
 use crate::store::directory::DirectoryStore;
 use crate::store::memory::MemoryStore;
@@ -158,6 +159,7 @@ impl Volume {
             port: address.port(),
             writeverf: wall_ns().to_be_bytes(),
             mounts: Mutex::default(),
+            replies: ReplyCache::default(),
         });
         let threads = Threads::new(count, &cpus).map_err(system("prepare its threads"))?;
         let counters: Vec<_> = (0..count).map(|_| Arc::new(Counters::new(config.exports.len()))).collect();

@@ -10,6 +10,7 @@ use iocurve_wire::nfs3::{nfs_fh3, writeverf3};
 
 use crate::batch::Batch;
 use crate::qos::{Limits, Qos};
+use crate::replies::ReplyCache;
 use crate::stats::{Counters, IoStats};
 use crate::store::Store;
 
@@ -29,6 +30,8 @@ pub struct Served<S> {
     pub writeverf: writeverf3,
     /// Who has mounted what: client and directory.
     pub mounts: Mutex<BTreeSet<(String, Vec<u8>)>>,
+    /// Replies to calls that must not be carried out twice.
+    pub replies: ReplyCache,
 }
 
 /// What is mounted, and its limits, which may change while it is served.

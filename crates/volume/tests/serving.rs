@@ -8,20 +8,25 @@ use iocurve_volume::{ExportConfig, Limits, StoreConfig, Volume, VolumeConfig, Vo
 use iocurve_wire::mount3::{MOUNT_PROGRAM, MOUNT_V3, MOUNTPROC3_MNT, mountres3, mountstat3};
 use iocurve_wire::nfs3::*;
 use iocurve_wire::portmap::{IPPROTO_TCP, PMAP_PROG, PMAP_VERS, PMAPPROC_GETPORT, mapping};
-use iocurve_wire::rpc::{CallHeader, RecordMark, ReplyHeader, opaque_auth, write_record};
-use iocurve_wire::xdr::{Decode, Encode, Reader, from_bytes};
+use iocurve_wire::rpc::{
+    Accepted, CallHeader, RecordMark, ReplyHeader, auth_flavor, authsys_parms, opaque_auth, write_record,
+};
+use iocurve_wire::xdr::{Decode, Encode, Reader, from_bytes, to_bytes};
 
 /// One connection, one call at a time.
 struct Client {
     stream: TcpStream,
     xid: u32,
+    /// Of the machine; unless a test says otherwise, each client is one of its own.
+    name: String,
 }
 
 impl Client {
     fn connect(volume: &Volume) -> Self {
         let stream = TcpStream::connect(volume.address()).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-        Self { stream, xid: 0 }
+        let name = stream.local_addr().unwrap().to_string();
+        Self { stream, xid: 0, name }
     }
 
     fn call(&mut self, (prog, vers, proc): (u32, u32, u32), arguments: &impl Encode) -> Vec<u8> {
@@ -31,7 +36,10 @@ impl Client {
 
     fn send(&mut self, (prog, vers, proc): (u32, u32, u32), arguments: &impl Encode) {
         self.xid += 1;
-        let (xid, cred, verf) = (self.xid, opaque_auth::NONE, opaque_auth::NONE);
+        let machinename = self.name.as_bytes();
+        let body = to_bytes(&authsys_parms { stamp: 0, machinename, uid: 0, gid: 0, gids: Vec::new() });
+        let (xid, verf) = (self.xid, opaque_auth::NONE);
+        let cred = opaque_auth { flavor: auth_flavor::AUTH_SYS, body: &body };
         let mut record = Vec::new();
         write_record(&mut record, |writer| {
             CallHeader { xid, rpcvers: 2, prog, vers, proc, cred, verf }.encode(writer);
@@ -206,6 +214,45 @@ fn who_leaves_while_calls_wait_is_forgotten() {
         std::thread::sleep(Duration::from_millis(5));
     }
     assert_eq!(volume.stop().unwrap().io.reads, 1);
+}
+
+/// A call that is sent again over a new connection is answered as before: nothing is carried out twice.
+#[test]
+fn a_call_sent_again_after_a_reconnect_is_answered_as_before() {
+    let volume = Volume::start(&memory()).unwrap();
+    let connect = |xid| {
+        let mut client = Client::connect(&volume);
+        (client.xid, client.name) = (xid, "the same machine".to_owned());
+        client
+    };
+    let mut before = connect(0);
+    let root = before.mount("/vol").unwrap().fhandle;
+    before.create(root, "f");
+    let remove = |client: &mut Client| {
+        let object = diropargs3 { dir: root, name: b"f" };
+        client.nfs(nfsproc3::NFSPROC3_REMOVE, &REMOVE3args { object })
+    };
+    let removed = remove(&mut before);
+    assert_eq!(removed[..4], [0; 4], "NFS3_OK");
+    drop(before);
+    let mut after = connect(2);
+    assert_eq!(remove(&mut after), removed, "the first reply, to the byte");
+    assert_eq!(remove(&mut after)[..4], (nfsstat3::NFS3ERR_NOENT as u32).to_be_bytes(), "another call");
+}
+
+/// NLM (program 100021) is not served, and says so at once, so that clients that want locks fail or fall back.
+#[test]
+fn the_lock_manager_is_refused() {
+    let volume = Volume::start(&memory()).unwrap();
+    let mut client = Client::connect(&volume);
+    client.send((100_021, 4, 0), &());
+    let mut reply = [0; 28];
+    client.stream.read_exact(&mut reply).unwrap();
+    let header: ReplyHeader<'_> = from_bytes(&reply[4..]).unwrap();
+    assert_eq!(header, ReplyHeader::accepted(1, Accepted::PROG_UNAVAIL(())));
+    let asked = mapping { prog: 100_021, vers: 4, prot: IPPROTO_TCP, port: 0 };
+    let port = client.call((PMAP_PROG, PMAP_VERS, PMAPPROC_GETPORT), &asked);
+    assert_eq!(from_bytes(&port), Ok(0_u32), "not registered");
 }
 
 #[test]

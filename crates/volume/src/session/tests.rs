@@ -16,6 +16,7 @@ use iocurve_wire::xdr::{Encode, from_bytes, to_bytes};
 
 use super::*;
 use crate::qos::Limits;
+use crate::replies::ReplyCache;
 use crate::stats::{Counters, IoStats};
 use crate::store::memory::MemoryStore;
 use crate::worker::{Export, Served};
@@ -73,6 +74,7 @@ impl Server {
             port: 2049,
             writeverf: *b"verifier",
             mounts: Mutex::new(BTreeSet::new()),
+            replies: ReplyCache::default(),
         };
         let pipe = Pipe {
             to_server: VecDeque::new(),

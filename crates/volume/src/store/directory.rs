@@ -25,6 +25,7 @@ use super::{
     Caller, Creation, Entry, Landing, Listing, Piece, Read, Space, Store, TRANSFER_BYTES_MAX, Written, check_end,
     check_name,
 };
+use crate::access::without_privileges;
 use crate::batch::Batch;
 use sys::{Id, Stat, Time, status_of};
 
@@ -386,7 +387,18 @@ impl DirectoryStore {
             stable_how::FILE_SYNC => file.sync_all(),
         };
         synced.map_err(|error| status_of(&error))?;
+        self.take_privileges(id, before.attributes().mode)?;
         Ok(Written { before: before.attributes().wcc(), after: self.stat(id)?.attributes() })
+    }
+
+    /// Takes set-user-ID and set-group-ID from a file that was written, as the system does unless root writes.
+    fn take_privileges(&self, id: Id, mode: u32) -> Result<(), nfsstat3> {
+        let kept = without_privileges(mode);
+        if kept == mode {
+            return Ok(());
+        }
+        let (fd, _) = self.reach(id, libc::O_PATH)?;
+        sys::chmod(&fd, kept).map_err(|error| status_of(&error))
     }
 
     fn entry(&self, directory: &OwnedFd, own: Id, found: sys::Found) -> Entry {

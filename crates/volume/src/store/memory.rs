@@ -24,6 +24,7 @@ use super::{
     Caller, Creation, Entry, FILE_BYTES_MAX, Landing, Listing, Piece, Read, SYMLINK_BYTES_MAX, Space, Store,
     TRANSFER_BYTES_MAX, Written, check_end, check_name, from_nfstime, wall_ns,
 };
+use crate::access::without_privileges;
 use crate::batch::Batch;
 use arena::{Arena, ChunkId};
 use content::{Content, spans};
@@ -483,7 +484,7 @@ impl Store for MemoryStore {
             let held = slot.read();
             let node = held.expect(generation)?;
             let content = node.content()?;
-            if end <= node.size && content.covers(offset, data.len()) {
+            if end <= node.size && node.is_unprivileged() && content.covers(offset, data.len()) {
                 let before = node.wcc();
                 self.copy_in(content, offset, data);
                 node.touch();
@@ -496,6 +497,7 @@ impl Store for MemoryStore {
         self.fill_holes(node.content_mut()?, offset, data.len())?;
         self.copy_in(node.content()?, offset, data);
         node.size = node.size.max(end);
+        node.mode = without_privileges(node.mode);
         node.touch();
         Ok(Written { before, after: self.attributes(index, generation, node) })
     }
@@ -520,6 +522,7 @@ impl Store for MemoryStore {
         let before = node.wcc();
         let replaced = self.put(node.content_mut()?, landing)?;
         node.size = node.size.max(end);
+        node.mode = without_privileges(node.mode);
         node.touch();
         let after = self.attributes(index, generation, node);
         drop(held);

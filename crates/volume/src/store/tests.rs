@@ -9,7 +9,7 @@ use super::memory::MemoryStore;
 use super::*;
 
 const QUOTA_BYTES: u64 = 64 << 20;
-const CALLER: Caller = Caller { uid: 0, gid: 0 };
+const CALLER: Caller = Caller::new(0, 0);
 
 /// Runs each check on a fresh store of each kind.
 macro_rules! suite {

@@ -211,7 +211,9 @@ fn limits(rpc: &mut Rpc<'_>, root: &nfs_fh3, export: &str) -> Result<CallLimits,
 fn auth_sys(mount: &NfsMount) -> Vec<u8> {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let machinename = &name.trim().as_bytes()[..name.trim().len().min(255)];
-    let body = to_bytes(&authsys_parms { stamp: 0, machinename, uid: mount.uid, gid: mount.gid, gids: Vec::new() });
+    // Two sessions count their calls alike; a server that remembers calls must not take one's for the other's.
+    let stamp = std::time::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos() as u32);
+    let body = to_bytes(&authsys_parms { stamp, machinename, uid: mount.uid, gid: mount.gid, gids: Vec::new() });
     to_bytes(&opaque_auth { flavor: auth_flavor::AUTH_SYS, body: &body })
 }
 

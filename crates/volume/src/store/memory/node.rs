@@ -116,7 +116,7 @@ impl Node {
         let now = wall_ns();
         let size = if let Body::Symlink(target) = &body { target.len() as u64 } else { 0 };
         let nlink = if file_type == ftype3::NF3DIR { 2 } else { 1 };
-        let Caller { uid, gid } = caller;
+        let Caller { uid, gid, .. } = caller;
         let (mtime, ctime) = (now.into(), now.into());
         Self { file_type, mode, nlink, uid, gid, size, atime: now, mtime, ctime, createverf: None, body }
     }
@@ -162,6 +162,12 @@ impl Node {
         let now = wall_ns();
         advance(&self.mtime, now);
         advance(&self.ctime, now);
+    }
+
+    /// Whether there is no set-user-ID or set-group-ID, which a WRITE would take away.
+    #[inline]
+    pub fn is_unprivileged(&self) -> bool {
+        self.mode & 0o6000 == 0
     }
 
     /// Notes a change of attributes.
