@@ -1,8 +1,9 @@
 //! What the NFS engine costs by itself, without the worker loop: random reads or writes in a closed loop.
 //!
 //! `cargo run --release --example nfs_load -- HOST PORT MOUNTPORT EXPORT read|write DEPTH NCONNECT THREADS BLOCK_BYTES SECONDS \
-//! [keep] [files=MIB] [pin]` prints operations per second and the processor time of one operation. Each thread has a file of its own,
-//! which is created, filled and removed. A port of `-` asks the portmapper. `keep` brings payload to the buffers, `pin` binds each thread to a processor.
+//! [keep] [files=MIB] [pin] [server=PID]` prints operations per second and the processor time of one operation. Each thread has a file of
+//! its own, which is created, filled and removed. A port of `-` asks the portmapper. `keep` brings payload to the buffers, `pin` binds each
+//! thread to a processor, and `server` tells the processor time of that process, too.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -29,6 +30,7 @@ struct Load {
     file_bytes: u64,
     end: Nanos,
     pin: bool,
+    server: Option<u32>,
 }
 
 fn run() -> Result<(), EngineError> {
@@ -62,6 +64,7 @@ fn run() -> Result<(), EngineError> {
         file_bytes: u64::from(mebibytes) << 20,
         end: Nanos::from(number(seconds)?) * SECOND,
         pin: rest.iter().any(|word| word == "pin"),
+        server: rest.iter().find_map(|word| word.strip_prefix("server=")).map(number).transpose()?,
     };
     let files: Vec<FilePlan> = (0..number(threads)?).map(|thread| file(thread, load.file_bytes)).collect();
     nfs::layout(&load.mount, &files, 1, &|_| {}, &AtomicBool::new(false))?;
@@ -75,7 +78,7 @@ fn file(thread: u32, bytes: u64) -> FilePlan {
 }
 
 fn measure(load: &Load, files: &[FilePlan]) -> Result<(), EngineError> {
-    let before = usage_ns();
+    let (before, server_before) = (usage_ns(), server_ns(load.server));
     let start = |(number, file)| {
         let load = load.clone();
         thread::spawn(move || work(&load, number, file))
@@ -88,14 +91,15 @@ fn measure(load: &Load, files: &[FilePlan]) -> Result<(), EngineError> {
         operations += done;
         labels = words;
     }
-    let after = usage_ns();
+    let (after, server_after) = (usage_ns(), server_ns(load.server));
     let seconds = load.end as f64 / SECOND as f64;
     println!(
-        "{:.0} op/s, {:.2} GiB/s, client {:.3} us/op user + {:.3} us/op system; {labels}",
+        "{:.0} op/s, {:.2} GiB/s, client {:.3} us/op user + {:.3} us/op system, server {:.3} us/op; {labels}",
         operations as f64 / seconds,
         operations as f64 * f64::from(load.block) / seconds / f64::from(1 << 30),
         (after.0 - before.0) as f64 / 1000.0 / operations as f64,
         (after.1 - before.1) as f64 / 1000.0 / operations as f64,
+        (server_after - server_before) as f64 / 1000.0 / operations as f64,
     );
     Ok(())
 }
@@ -166,9 +170,20 @@ fn usage_ns() -> (u64, u64) {
     (nanos(usage.ru_utime), nanos(usage.ru_stime))
 }
 
+/// Processor time of the threads that a process has now; 0 without a process.
+fn server_ns(process: Option<u32>) -> u64 {
+    let Some(process) = process else { return 0 };
+    let threads = std::fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+    let first_number = |text: String| text.split(' ').next().and_then(|word| word.parse::<u64>().ok());
+    threads
+        .filter_map(|thread| std::fs::read_to_string(thread.path().join("schedstat")).ok().and_then(first_number))
+        .sum()
+}
+
 fn usage() -> EngineError {
     EngineError::Plan(
-        "usage: nfs_load HOST PORT MOUNTPORT EXPORT read|write DEPTH NCONNECT THREADS BLOCK_BYTES SECONDS [keep] [files=MIB] [pin]"
+        "usage: nfs_load HOST PORT MOUNTPORT EXPORT read|write DEPTH NCONNECT THREADS BLOCK_BYTES SECONDS [keep] [files=MIB] [pin] \
+         [server=PID]"
             .to_owned(),
     )
 }

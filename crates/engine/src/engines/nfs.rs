@@ -360,7 +360,9 @@ impl Engine for NfsEngine {
     fn describe(&self) -> String {
         let count = self.connections.len();
         let plural = if count == 1 { "" } else { "s" };
-        format!("user-space NFSv3 over {count} TCP connection{plural} to {}", self.server)
+        let congestion = self.connections.iter().find_map(Connection::congestion_control);
+        let congestion = congestion.map(|name| format!(" ({name})")).unwrap_or_default();
+        format!("user-space NFSv3 over {count} TCP connection{plural}{congestion} to {}", self.server)
     }
 
     fn labels(&self) -> Vec<String> {

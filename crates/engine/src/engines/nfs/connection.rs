@@ -69,6 +69,14 @@ impl Connection {
         }
     }
 
+    /// Name of the congestion control in use, if there is a connection.
+    pub fn congestion_control(&self) -> Option<String> {
+        match &self.status {
+            Status::Up(socket) => socket.congestion_control(),
+            _ => None,
+        }
+    }
+
     /// Queues a call that was assigned to this connection. While it is down, the call waits in `flight`.
     pub fn queue(&mut self, call: u32, flight: &Flight) {
         if self.is_up() {

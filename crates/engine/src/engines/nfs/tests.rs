@@ -117,6 +117,14 @@ fn every_read_brings_its_own_bytes() {
 }
 
 #[test]
+fn what_is_sent_on_loopback_is_not_paced_and_the_result_says_so() {
+    let server = Server::answering().with_file("f", &pattern(10));
+    let client = Client::new(&server, 1, 10, |mount| mount.nconnect = 2);
+    let expected = "user-space NFSv3 over 2 TCP connections (reno) to 127.0.0.1:";
+    assert_eq!(client.engine.describe()[..expected.len()], *expected);
+}
+
+#[test]
 fn payload_that_nobody_wants_is_dropped_and_the_result_says_so() {
     let server = Server::answering().with_file("f", &pattern(1 << 20));
     let mut client = Client::new(&server, 4, 100_000, |mount| mount.keep_payload = false);
