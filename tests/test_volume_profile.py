@@ -1,0 +1,139 @@
+"""Service levels: what the published formulas give, and what lies beyond their bounds."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from iocurve import profile
+from iocurve.errors import TargetError
+from iocurve.units import GIB, MIB, TIB
+
+
+@pytest.mark.parametrize(
+    ("name", "quota_bytes", "mib_per_s"),
+    [
+        ("anf-standard", 4 * TIB, 64),
+        ("anf-premium", 100 * GIB, 6.25),
+        ("anf-premium", 2 * TIB, 128),
+        ("anf-ultra", 4 * TIB, 512),
+        ("anf-premium", math.ceil(70.3125 * TIB), 4500),
+        ("anf-premium", 100 * TIB, 4500),
+        ("anf-ultra", 36 * TIB, 4500),
+        ("anf-flexible", 1 * TIB, 128),
+        ("anf-large-standard", 50 * TIB, 800),
+        ("anf-large-premium", 50 * TIB, 3200),
+        ("anf-large-ultra", 50 * TIB, 6400),
+        ("anf-large-ultra", 1024 * TIB, 12_800),
+        ("azure-files-v1", 1024 * GIB, 203),
+        ("azure-files-v1", 30 * TIB, 3173),
+        ("azure-files-v1", 100 * TIB, 10_340),
+        ("azure-files-v2", 32 * GIB, 104),
+    ],
+)
+def test_throughput_follows_from_the_quota(name: str, quota_bytes: int, mib_per_s: float) -> None:
+    assert profile.resolve(name, quota_bytes).throughput_bytes_per_s == mib_per_s * MIB
+
+
+@pytest.mark.parametrize(
+    ("quota_gib", "iops", "burst_iops", "credits"),
+    [(100, 3100, 10_000, 24_840_000), (1024, 4024, 10_000, 21_513_600), (30 * 1024, 33_720, 92_160, 210_384_000)],
+)
+def test_azure_files_v1_bursts_on_credits(quota_gib: int, iops: int, burst_iops: int, credits: int) -> None:
+    found = profile.resolve("azure-files-v1", quota_gib * GIB)
+    assert (found.iops, found.burst) == (iops, profile.Burst(iops=burst_iops, credits=credits))
+    assert found.latency_ns == 2_000_000
+
+
+def test_a_share_at_the_ceiling_has_nothing_to_burst_to() -> None:
+    found = profile.resolve("azure-files-v1", 100 * TIB)
+    assert (found.iops, found.burst) == (102_400, None)
+
+
+def test_azure_files_v2_bursts_from_the_iops_that_are_set() -> None:
+    found = profile.resolve("azure-files-v2", 1024 * GIB, iops=5000, throughput_bytes_per_s=300 * MIB)
+    assert (found.iops, found.throughput_bytes_per_s) == (5000, 300 * MIB)
+    assert found.burst == profile.Burst(iops=15_000, credits=36_000_000)
+
+
+def test_manual_qos_gives_a_part_of_the_pool() -> None:
+    found = profile.resolve("anf-ultra", 1 * TIB, throughput_bytes_per_s=1024 * MIB, pool_bytes=8 * TIB)
+    assert found.throughput_bytes_per_s == 1024 * MIB
+    flexible = profile.resolve("anf-flexible", 1 * TIB, throughput_bytes_per_s=640 * MIB)
+    assert flexible.throughput_bytes_per_s == 640 * MIB
+
+
+@pytest.mark.parametrize(
+    ("name", "quota_bytes", "settings", "text"),
+    [
+        (
+            "anf-ultra",
+            49 * GIB,
+            {},
+            "anf-ultra: a quota of 49 GiB is not within 50 GiB to 100 TiB "
+            "(azure-netapp-files-resource-limits, 2025-06); choose another quota or profile",
+        ),
+        (
+            "anf-large-ultra",
+            49 * TIB,
+            {},
+            "anf-large-ultra: a quota of 49 TiB is not within 50 TiB to 1 PiB (large-volumes-requirements); "
+            "choose another quota or profile",
+        ),
+        (
+            "anf-ultra",
+            4 * TIB,
+            {"throughput_bytes_per_s": GIB},
+            "anf-ultra: a throughput of 1 GiB/s is not within 1 to 512 MiB/s in a pool of 4 TiB "
+            "(azure-netapp-files-resource-limits, 2025-06); choose another throughput, a larger pool, "
+            "or --profile unlimited",
+        ),
+        (
+            "azure-files-v1",
+            1 * TIB,
+            {"iops": 5000},
+            "azure-files-v1: its IOPS follows from the quota and cannot be set (understanding-billing, 2025/26); "
+            "choose another quota, or --profile unlimited",
+        ),
+        (
+            "azure-files-v2",
+            1 * TIB,
+            {"iops": 2999},
+            "azure-files-v2: 2,999 IOPS are not within 3,000 to 102,400 (understanding-billing, 2025/26); "
+            "choose another number, or --profile unlimited",
+        ),
+    ],
+)
+def test_what_lies_beyond_the_bounds_is_refused_with_them(
+    name: str, quota_bytes: int, settings: dict[str, int], text: str
+) -> None:
+    with pytest.raises(TargetError) as refused:
+        profile.resolve(name, quota_bytes, **settings)
+    assert str(refused.value) == text
+
+
+def test_every_profile_is_whole_and_cites_its_figures() -> None:
+    assert len(profile.names()) == 10
+    for name in profile.names():
+        cited = {citation for _, _, citation in profile.describe(name)}
+        assert len(cited) == len(profile.load(name).sources), "a page that nothing cites"
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("title = 1", "t: title: Input should be a valid string"),
+        ('title = "x"\nspeed = 3', "t: speed: Extra inputs are not permitted"),
+        ('title = "x"\n[iops]\nbase = "many"\nsource = "s"', "t: iops.base: Input should be a valid integer"),
+        ("title", "t: Expected '=' after a key"),
+    ],
+)
+def test_a_wrong_profile_says_where(text: str, reason: str) -> None:
+    with pytest.raises(TargetError, match=f"^{reason}"):
+        profile.parse(text, "t")
+
+
+def test_an_unknown_profile_names_those_there_are() -> None:
+    with pytest.raises(TargetError, match=r"^there is no profile '\.\./x'; there are: anf-flexible, "):
+        profile.load("../x")
