@@ -37,6 +37,12 @@ impl TokenBucket {
         wait + (self.updated - self.updated.min(now)) * u64::from(wait > 0)
     }
 
+    /// Gives back `cost` tokens that were taken and not used; what does not fit is lost.
+    pub fn refund(&mut self, now: Nanos, cost: u64) {
+        self.refill(now);
+        self.level = self.capacity.min(self.level + i128::from(cost) * i128::from(SECOND));
+    }
+
     /// Changes rate and burst from `now` on; what was saved up beyond the new burst is lost, debt stays.
     ///
     /// # Panics
@@ -101,6 +107,17 @@ mod tests {
         bucket.take(0, 2);
         assert_eq!(bucket.level(100 * SECOND), 2);
         assert_eq!(bucket.take(100 * SECOND, 3), 100_000_000);
+    }
+
+    #[test]
+    fn what_is_given_back_pays_debts_and_fills_no_more_than_the_burst() {
+        let mut bucket = TokenBucket::new(1000, 3, 0);
+        assert_eq!(bucket.take(0, 1003), SECOND);
+        bucket.refund(SECOND / 2, 501);
+        assert_eq!(bucket.level(SECOND / 2), 1);
+        bucket.refund(SECOND / 2, 501);
+        assert_eq!(bucket.level(SECOND / 2), 3);
+        assert_eq!(bucket.take(SECOND / 2, 4), 1_000_000);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use iocurve_wire::xdr::Encode;
 use crate::session::Session;
 use crate::stats::IoStats;
 use crate::store::{Landing, Store, TRANSFER_BYTES_MAX, Written};
-use crate::worker::{Operation, Worker};
+use crate::worker::{Delayed, Operation, Worker};
 
 /// GETATTR (RFC 1813 §3.3.1).
 #[inline]
@@ -28,31 +28,24 @@ pub fn getattr<S: Store>(worker: &mut Worker<S>, xid: u32, object: &[u8]) {
 pub fn read<S: Store>(session: &mut Session, worker: &mut Worker<S>, xid: u32, arguments: RangeArgs<'_>, now: Nanos) {
     let RangeArgs { file, offset, count } = arguments;
     let export = worker.served.store.export_of(file);
-    if worker.served.exports[export].is_limited()
-        && let Some(due) = read_due(worker, export, &arguments, now)
+    if worker.served.exports[export].throttle.is_limited()
+        && let Some(bytes) = read_bytes(worker, &arguments)
         && let Some(file) = nfs_fh3::new(file)
     {
-        return session.delay(worker, due, Operation::Read { xid, file, offset, count });
+        let operation = Operation::Read { xid, file, offset, count };
+        if let Some(operation) = session.delay(worker, export, bytes, operation, now) {
+            carry_out(worker, operation);
+        }
+        return;
     }
     read_now(worker, xid, file, offset, count);
 }
 
-/// When a READ is due, if that is later than now. It costs the bytes that it will find; one that will fail costs nothing.
-fn read_due<S: Store>(worker: &mut Worker<S>, export: usize, arguments: &RangeArgs<'_>, now: Nanos) -> Option<Nanos> {
+/// How many bytes a READ will find; `None` if it will fail, which costs nothing.
+fn read_bytes<S: Store>(worker: &Worker<S>, arguments: &RangeArgs<'_>) -> Option<u64> {
     let attributes = worker.served.store.getattr(arguments.file).ok()?;
     let count = u64::from(arguments.count.min(TRANSFER_BYTES_MAX));
-    throttle(worker, export, count.min(attributes.size.saturating_sub(arguments.offset)), now)
-}
-
-/// When an operation of `bytes` is due, if that is later than now.
-#[inline]
-fn throttle<S>(worker: &mut Worker<S>, export: usize, bytes: u64, now: Nanos) -> Option<Nanos> {
-    let wait = worker.served.exports[export].admit(now, bytes);
-    if wait == 0 {
-        return None;
-    }
-    worker.count(export, &IoStats { throttled_operations: 1, throttled_ns: wait, ..IoStats::default() });
-    Some(now + wait)
+    Some(count.min(attributes.size.saturating_sub(arguments.offset)))
 }
 
 #[inline]
@@ -112,9 +105,11 @@ fn write_done<S: Store>(
 ) {
     worker.count(export, &IoStats { writes: 1, write_bytes: u64::from(length), ..IoStats::default() });
     let reply = serve::write_reply(xid, before, after, length, stable, worker.served.writeverf);
-    match throttle(worker, export, u64::from(length), now) {
-        None => worker.batch.bytes(&reply),
-        Some(due) => session.delay(worker, due, Operation::Reply(reply.into())),
+    if !worker.served.exports[export].throttle.is_limited() {
+        return worker.batch.bytes(&reply);
+    }
+    if let Some(operation) = session.delay(worker, export, u64::from(length), Operation::Reply(reply.into()), now) {
+        carry_out(worker, operation);
     }
 }
 
@@ -139,7 +134,12 @@ pub fn commit<S: Store>(worker: &mut Worker<S>, xid: u32, arguments: RangeArgs<'
 }
 
 /// Does what is left of an operation that waited.
-pub fn resume<S: Store>(worker: &mut Worker<S>, operation: Operation) {
+pub fn resume<S: Store>(worker: &mut Worker<S>, Delayed { waited_ns, export, operation, .. }: Delayed) {
+    worker.count(export, &IoStats { throttled_operations: 1, throttled_ns: waited_ns, ..IoStats::default() });
+    carry_out(worker, operation);
+}
+
+fn carry_out<S: Store>(worker: &mut Worker<S>, operation: Operation) {
     match operation {
         Operation::Read { xid, file, offset, count } => read_now(worker, xid, file.as_bytes(), offset, count),
         Operation::Reply(reply) => worker.batch.bytes(&reply),

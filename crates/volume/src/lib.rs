@@ -22,6 +22,6 @@ mod store;
 mod volume;
 mod worker;
 
-pub use qos::Limits;
+pub use qos::{Burst, ConnectionLimits, Distribution, Latency, Limits, Parallelism};
 pub use stats::{CallStats, ClientStats, ConnectionStats, ExportStats, IoStats, Stats};
 pub use volume::{ExportConfig, StoreConfig, Volume, VolumeConfig, VolumeError};

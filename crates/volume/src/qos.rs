@@ -1,88 +1,150 @@
-//! Quality of service as decisions: when may an operation be answered? Time is an argument.
+//! Quality of service as decisions: who is next, and when is an operation answered? Time is an argument.
+//!
+//! READs and WRITEs pass the gate of their kind, then the gate of all. At each gate clients take turns, and so do a client's
+//! connections; an operation takes its tokens only when it is next, so that those behind it owe nothing and lose nothing
+//! when their connection ends or the limits change. Behind the gates come a server's work, the latency, and the
+//! connection's own bandwidth; there nobody waits for anybody else.
+
+mod fair;
+mod gate;
+mod latency;
+mod limits;
+mod servers;
+mod throttle;
+
+use std::collections::HashMap;
 
 use iocurve_meter::{Nanos, TokenBucket};
-use serde::{Deserialize, Serialize};
 
-/// What a volume is limited to. Reads and writes are counted together.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Limits {
-    /// Bytes of READ and WRITE data per second.
-    pub throughput_bytes_per_s: Option<u64>,
-    /// READ and WRITE operations per second.
-    pub iops: Option<u64>,
-    /// Added to every READ and WRITE.
-    pub latency_ns: Nanos,
-}
+use gate::{Gate, Rates, set_bucket};
+use latency::Latencies;
 
-impl Limits {
-    /// Whether there is anything to limit.
-    pub fn any(&self) -> bool {
-        *self != Self::default()
-    }
-}
+pub use fair::Key;
+pub use gate::Request;
+pub use limits::{Burst, ConnectionLimits, Distribution, Latency, Limits, Parallelism};
+pub use throttle::{Throttle, Waiter};
 
-/// The volume's buckets.
+/// Everything that limits an export.
 #[derive(Debug)]
-pub struct Qos {
-    throughput: Option<TokenBucket>,
-    iops: Option<TokenBucket>,
-    latency_ns: Nanos,
+pub struct Qos<T> {
+    limits: Limits,
+    reads: Gate<T>,
+    writes: Gate<T>,
+    all: Gate<T>,
+    latencies: Latencies,
+    /// What each connection has used of its bandwidth.
+    links: HashMap<[Key; 2], Option<TokenBucket>>,
+    /// The latest time seen.
+    now: Nanos,
 }
 
-impl Qos {
-    /// Fraction of a second that a volume which was idle may catch up on: 1/64 s, 15.6 ms.
-    const BURSTS_PER_S: u64 = 64;
-
-    /// Full buckets.
+impl<T> Qos<T> {
+    /// A rested export.
     pub fn new(limits: Limits, now: Nanos) -> Self {
-        let bucket = |rate: u64| TokenBucket::new(rate, (rate / Self::BURSTS_PER_S).max(1), now);
         Self {
-            throughput: limits.throughput_bytes_per_s.map(bucket),
-            iops: limits.iops.map(bucket),
-            latency_ns: limits.latency_ns,
+            limits,
+            reads: Gate::new(limits.rates_of_reads(), now),
+            writes: Gate::new(limits.rates_of_writes(), now),
+            all: Gate::new(limits.rates_of_all(), now),
+            latencies: Latencies::new(limits.latency),
+            links: HashMap::new(),
+            now,
         }
     }
 
-    /// Counts one READ or WRITE that moves `bytes` and returns how long after `now` it may be answered.
-    pub fn admit(&mut self, now: Nanos, bytes: u64) -> Nanos {
-        let take = |bucket: &mut Option<TokenBucket>, cost| bucket.as_mut().map_or(0, |bucket| bucket.take(now, cost));
-        let queued = take(&mut self.throughput, bytes).max(take(&mut self.iops, 1));
-        queued + self.latency_ns
+    /// Takes in an operation that arrives `now`, and hands on what goes through by now, each with the time when it is due.
+    pub fn admit(&mut self, now: Nanos, request: Request<T>, mut release: impl FnMut(Nanos, T)) {
+        self.advance(now, &mut release);
+        let kind = if request.is_write { &mut self.writes } else { &mut self.reads };
+        let gate = if kind.is_open() { &mut self.all } else { kind };
+        gate.push(request, self.now);
+        self.advance(now, release);
+    }
+
+    /// Hands on what goes through by `now`, each with the time when it is due.
+    pub fn advance(&mut self, now: Nanos, mut release: impl FnMut(Nanos, T)) {
+        self.now = self.now.max(now);
+        while self.next().is_some_and(|next| next <= self.now) {
+            let (reads, writes) = (self.reads.next(), self.writes.next());
+            let next = self.next();
+            if self.all.next() == next {
+                if let Some((at, request, service_ns)) = self.all.pop() {
+                    release(self.due(at, service_ns, &request), request.item);
+                }
+            } else {
+                let kind = if reads == next { &mut self.reads } else { &mut self.writes };
+                debug_assert!(reads == next || writes == next);
+                if let Some((at, request, _)) = kind.pop() {
+                    self.all.push(request, at);
+                }
+            }
+        }
+    }
+
+    /// When something goes through next.
+    pub fn next(&self) -> Option<Nanos> {
+        [&self.reads, &self.writes, &self.all].into_iter().filter_map(Gate::next).min()
+    }
+
+    /// Forgets a connection, and returns how many operations of it waited. Nobody pays for them.
+    pub fn remove(&mut self, now: Nanos, path: [Key; 2], release: impl FnMut(Nanos, T)) -> usize {
+        self.advance(now, release);
+        self.links.remove(&path);
+        [&mut self.reads, &mut self.writes, &mut self.all].into_iter().map(|gate| gate.remove(path, self.now)).sum()
+    }
+
+    /// Changes the limits from `now` on, for those who wait at a gate, too. What has gone through is due when it was.
+    pub fn set_limits(&mut self, now: Nanos, limits: Limits, release: impl FnMut(Nanos, T)) {
+        self.advance(now, release);
+        self.reads.set(limits.rates_of_reads(), self.now);
+        self.writes.set(limits.rates_of_writes(), self.now);
+        self.all.set(limits.rates_of_all(), self.now);
+        for link in self.links.values_mut() {
+            set_bucket(link, limits.connection.bandwidth_bytes_per_s, 0, self.now);
+        }
+        if limits.latency != self.limits.latency {
+            self.latencies = Latencies::new(limits.latency);
+        }
+        self.limits = limits;
+    }
+
+    /// What the export is limited to.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// Burst credits that are left; `None` without a burst.
+    pub fn credits(&self, now: Nanos) -> Option<u64> {
+        self.all.credits(now.max(self.now))
+    }
+
+    /// When an operation that went through at `at` is answered.
+    fn due(&mut self, at: Nanos, service_ns: Nanos, request: &Request<T>) -> Nanos {
+        let link_ns = self.limits.connection.bandwidth_bytes_per_s.map_or(0, |bandwidth| {
+            let link = self.links.entry(request.path).or_default();
+            if link.is_none() {
+                set_bucket(link, Some(bandwidth), 0, at);
+            }
+            link.as_mut().map_or(0, |link| link.take(at, request.bytes))
+        });
+        at + service_ns + self.latencies.draw() + link_ns
+    }
+}
+
+impl Limits {
+    fn rates_of_reads(&self) -> Rates {
+        Rates { throughput: self.throughput_read_bytes_per_s, iops: self.iops_read, ..Rates::default() }
+    }
+
+    fn rates_of_writes(&self) -> Rates {
+        Rates { throughput: self.throughput_write_bytes_per_s, iops: self.iops_write, ..Rates::default() }
+    }
+
+    fn rates_of_all(&self) -> Rates {
+        let Self { throughput_bytes_per_s: throughput, iops, burst, parallelism, .. } = *self;
+        Rates { throughput, iops, burst, parallelism }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use iocurve_meter::SECOND;
-
-    use super::*;
-
-    #[test]
-    fn throughput_is_exact_to_the_nanosecond() {
-        let limits = Limits { throughput_bytes_per_s: Some(64 << 20), ..Limits::default() };
-        let mut qos = Qos::new(limits, 0);
-        // The burst is 1 MiB; each further MiB is due 1/64 s after the one before.
-        assert_eq!(qos.admit(0, 1 << 20), 0);
-        for n in 1..=64 {
-            assert_eq!(qos.admit(0, 1 << 20), n * SECOND / 64);
-        }
-    }
-
-    #[test]
-    fn the_tighter_limit_decides_and_latency_comes_on_top() {
-        let limits = Limits { throughput_bytes_per_s: Some(6400), iops: Some(64), latency_ns: 7 };
-        let mut qos = Qos::new(limits, 0);
-        assert_eq!(qos.admit(0, 100), 7);
-        assert_eq!(qos.admit(0, 10), SECOND / 64 + 7, "IOPS");
-        assert_eq!(qos.admit(0, 590), SECOND * 6 / 64 + 7, "throughput");
-        assert_eq!(qos.admit(SECOND, 1), 7, "rested");
-    }
-
-    #[test]
-    fn no_limits_no_wait() {
-        assert!(!Limits::default().any());
-        assert!(Limits { latency_ns: 1, ..Limits::default() }.any());
-        assert_eq!(Qos::new(Limits::default(), 5).admit(9, u64::MAX), 0);
-    }
-}
+mod tests;

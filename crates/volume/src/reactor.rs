@@ -120,6 +120,11 @@ impl Threads {
     /// Asks all threads to end.
     pub fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
+        self.wake();
+    }
+
+    /// Has all threads look for what is due.
+    pub fn wake(&self) {
         self.posts.iter().for_each(Post::wake);
     }
 
@@ -172,7 +177,7 @@ impl<S: Store> Reactor<S> {
             listener.set_nonblocking(true)?;
             watch(&epoll, libc::EPOLL_CTL_ADD, listener.as_raw_fd(), LISTENER, libc::EPOLLIN)?;
         }
-        let worker = Worker::new(served, counters);
+        let worker = Worker::new(served, own, counters);
         let (connections, again) = (HashMap::new(), Vec::new());
         Ok(Self { worker, threads, own, epoll, listener, accept_again: None, connections, again, clock })
     }
@@ -207,9 +212,8 @@ impl<S: Store> Reactor<S> {
             return Some(0);
         }
         let reclaim = self.worker.served.store.reclaim().then_some(RECLAIM_WAIT_NS);
-        let timers = &self.worker.timers;
-        let late = (LATE_NS * (timers.waiting() as Nanos).saturating_sub(1)).min(LATE_NS_MAX);
-        let next = timers.next().map(|due| due + late).into_iter().chain(self.accept_again).min();
+        let late = (LATE_NS * (self.worker.waiting() as Nanos).saturating_sub(1)).min(LATE_NS_MAX);
+        let next = self.worker.next().map(|due| due.saturating_add(late)).into_iter().chain(self.accept_again).min();
         let timed = next.map(|next| next.saturating_sub(self.clock.now()));
         timed.into_iter().chain(reclaim).min()
     }
@@ -231,9 +235,11 @@ impl<S: Store> Reactor<S> {
 
     /// Gives every connection its operations that are due.
     fn due(&mut self, touched: &mut Vec<SessionId>, now: Nanos) {
-        while let Some((id, operation)) = self.worker.timers.pop(now) {
+        self.worker.collect(now);
+        while let Some(delayed) = self.worker.timers.pop(now) {
+            let id = delayed.session;
             if let Some(connection) = self.connections.get_mut(&id) {
-                connection.session.due(operation);
+                connection.session.due(delayed);
                 touched.push(id);
             }
         }
@@ -355,8 +361,8 @@ impl<S: Store> Reactor<S> {
 
     fn close(&mut self, id: SessionId, close: &Close) {
         let Some(connection) = self.connections.remove(&id) else { return };
-        if !connection.session.is_movable() {
-            self.worker.timers.forget(id);
+        if connection.session.forget(&mut self.worker, self.clock.now()) {
+            self.threads.wake();
         }
         self.threads.connections.closed(id);
         self.worker.counters.calls.connections_closed.add(1);

@@ -6,6 +6,7 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::net::IpAddr;
 
 use crossbeam_epoch as epoch;
 use libc::iovec;
@@ -17,8 +18,9 @@ use iocurve_wire::rpc::{CallHeader, RECORD_MARK_BYTES, RPC_VERSION, RecordMark};
 use iocurve_wire::serve::WriteArgs;
 use iocurve_wire::xdr::{Decode, Reader, XdrError, padding};
 
+use crate::qos::{Key, Waiter};
 use crate::store::{Landing, Store, TRANSFER_BYTES_MAX};
-use crate::worker::{Operation, SessionId, Worker};
+use crate::worker::{Delayed, Operation, SessionId, Worker};
 use crate::{calls, data};
 
 /// Longest head of a call before the data of a WRITE: call header with two full authenticators, handle, numbers.
@@ -113,6 +115,8 @@ pub struct Session {
     pub id: SessionId,
     /// Who is there, in words.
     pub peer: String,
+    /// Names the client and this connection where limits are shared.
+    path: [Key; 2],
     /// Input of the next turn that is here already.
     held: Vec<u8>,
     /// Fragments of a record whose last one has not come.
@@ -126,9 +130,13 @@ pub struct Session {
     /// The last call was a large WRITE; the next one probably is, too.
     bulk: bool,
     /// Operations that are due.
-    ready: VecDeque<Operation>,
-    /// Operations among the worker's timers.
+    ready: VecDeque<Delayed>,
+    /// Operations that wait for limits or for their time.
     delayed: usize,
+    /// How many of them there may be.
+    delayed_max: usize,
+    /// Has met limits, which remember it.
+    is_throttled: bool,
     /// Replies that the transport did not take, from `sent` on.
     pending: Vec<u8>,
     sent: usize,
@@ -162,6 +170,7 @@ impl Session {
     pub fn new(id: SessionId, peer: String) -> Self {
         Self {
             id,
+            path: [client(&peer), Key::from(id)],
             peer,
             held: Vec::new(),
             joined: Vec::new(),
@@ -171,6 +180,8 @@ impl Session {
             bulk: false,
             ready: VecDeque::new(),
             delayed: 0,
+            delayed_max: DELAYED_MAX,
+            is_throttled: false,
             pending: Vec::new(),
             sent: 0,
             iovecs: Vec::new(),
@@ -178,12 +189,12 @@ impl Session {
     }
 
     /// Hands over an operation that is due now; a turn must follow.
-    pub fn due(&mut self, operation: Operation) {
+    pub fn due(&mut self, delayed: Delayed) {
         self.delayed -= 1;
-        self.ready.push_back(operation);
+        self.ready.push_back(delayed);
     }
 
-    /// Whether none of its operations are among the worker's timers.
+    /// Whether none of its operations wait.
     pub fn is_movable(&self) -> bool {
         self.delayed == 0 && self.ready.is_empty()
     }
@@ -193,10 +204,32 @@ impl Session {
         self.delayed + self.ready.len()
     }
 
-    /// Keeps an operation until `due`.
-    pub(crate) fn delay<S>(&mut self, worker: &mut Worker<S>, due: Nanos, operation: Operation) {
+    /// Keeps a READ or WRITE of `bytes` until the limits of its export let it through and it is due. Returns it if that is now.
+    pub(crate) fn delay<S>(
+        &mut self,
+        worker: &mut Worker<S>,
+        export: usize,
+        bytes: u64,
+        operation: Operation,
+        now: Nanos,
+    ) -> Option<Operation> {
+        let throttle = &worker.served.exports[export].throttle;
+        self.is_throttled = true;
+        self.delayed_max = throttle.requests_in_flight().min(DELAYED_MAX);
+        let is_write = matches!(operation, Operation::Reply(_));
+        let waiter = Waiter { thread: worker.thread, export, arrived: now, path: self.path, operation };
+        match throttle.admit(waiter, is_write, bytes) {
+            Some(through) if through.due <= now => return Some(through.operation),
+            Some(through) => worker.timers.push(through),
+            None => {}
+        }
         self.delayed += 1;
-        worker.timers.push(due, self.id, operation);
+        None
+    }
+
+    /// Takes back all that waits, when the connection ends. Says whether others may go through sooner.
+    pub fn forget<S>(&self, worker: &mut Worker<S>, now: Nanos) -> bool {
+        self.is_throttled && worker.forget(now, self.path)
     }
 
     /// Sends what waits, receives, answers.
@@ -272,14 +305,14 @@ impl Session {
             if worker.batch.length() >= BATCH_BYTES {
                 return Ok(Stop::Batch);
             }
-            if let Some(operation) = self.ready.pop_front() {
-                data::resume(worker, operation);
+            if let Some(delayed) = self.ready.pop_front() {
+                data::resume(worker, delayed);
                 continue;
             }
             let skipped = self.skip.min(input.len() - *at);
             *at += skipped;
             self.skip -= skipped;
-            if self.delayed >= DELAYED_MAX {
+            if self.delayed >= self.delayed_max {
                 return Ok(Stop::Delayed);
             }
             match self.record(worker, &input[*at..], now)? {
@@ -452,6 +485,15 @@ impl Session {
         }
         self.sent = 0;
         Ok(true)
+    }
+}
+
+/// Names a client by its address.
+fn client(peer: &str) -> Key {
+    match peer.parse() {
+        Ok(IpAddr::V4(address)) => address.to_ipv6_mapped().to_bits(),
+        Ok(IpAddr::V6(address)) => address.to_bits(),
+        Err(_) => 0,
     }
 }
 

@@ -149,6 +149,8 @@ pub struct ExportStats {
     pub used_bytes: u64,
     /// What it is limited to now.
     pub limits: Limits,
+    /// Credits that are left for a burst; none without one.
+    pub burst_credits: Option<u64>,
     /// What was done.
     #[serde(flatten)]
     pub io: IoStats,

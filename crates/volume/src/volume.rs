@@ -152,7 +152,7 @@ impl Volume {
         let count = config.threads.unwrap_or(cpus.len());
         let clock = Clock::new();
         let started = clock.now();
-        let export = |export: &ExportConfig| Export::new(export.path.clone(), export.limits, started);
+        let export = |export: &ExportConfig| Export::new(export.path.clone(), export.limits, count, started);
         let served = Arc::new(Served {
             store,
             exports: config.exports.iter().map(export).collect(),
@@ -198,18 +198,20 @@ impl Volume {
     }
 
     fn export_stats(&self, export: usize) -> ExportStats {
-        let (Export { path, .. }, budget) = (&self.served.exports[export], self.served.store.budget(export));
+        let (Export { path, throttle }, budget) = (&self.served.exports[export], self.served.store.budget(export));
         let mut io = IoStats::default();
         self.counters.iter().for_each(|counters| io += counters.exports[export].read());
-        let limits = self.served.exports[export].limits();
-        ExportStats { path: path.clone(), quota_bytes: budget.quota(), used_bytes: budget.used(), limits, io }
+        let (path, limits, burst_credits) = (path.clone(), throttle.limits(), throttle.credits(self.clock.now()));
+        ExportStats { path, quota_bytes: budget.quota(), used_bytes: budget.used(), limits, burst_credits, io }
     }
 
-    /// Limits an export, by its path, from now on. Connections stay, and what waits already is answered when it was to be.
+    /// Limits an export, by its path, from now on, for what waits, too: only what its limits have let through already, and waits
+    /// for the latency, a server or its connection's bandwidth, is answered when it was to be. Connections stay.
     pub fn set_limits(&self, export: &str, limits: Limits) -> Result<(), VolumeError> {
         let export = self.export(export)?;
         check_limits(&limits)?;
-        self.served.exports[export].set_limits(limits, self.clock.now());
+        self.served.exports[export].throttle.set_limits(self.clock.now(), limits);
+        self.threads.wake();
         Ok(())
     }
 
@@ -290,11 +292,5 @@ fn check_quota(quota_bytes: u64) -> Result<(), VolumeError> {
 }
 
 fn check_limits(limits: &Limits) -> Result<(), VolumeError> {
-    match () {
-        () if limits.throughput_bytes_per_s == Some(0) => {
-            wrong("the throughput limit must be at least one byte per second")
-        }
-        () if limits.iops == Some(0) => wrong("the IOPS limit must be at least one operation per second"),
-        () => Ok(()),
-    }
+    limits.check().map_err(VolumeError::Config)
 }

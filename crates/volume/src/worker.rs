@@ -2,14 +2,13 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use iocurve_meter::Nanos;
 use iocurve_wire::nfs3::{nfs_fh3, writeverf3};
 
 use crate::batch::Batch;
-use crate::qos::{Limits, Qos};
+use crate::qos::{Key, Limits, Throttle};
 use crate::replies::ReplyCache;
 use crate::stats::{Counters, IoStats};
 use crate::store::Store;
@@ -39,44 +38,14 @@ pub struct Served<S> {
 pub struct Export {
     /// Path that clients mount.
     pub path: String,
-    /// Whether there is anything to limit; without it nobody looks at the buckets.
-    limited: AtomicBool,
-    qos: Mutex<(Limits, Qos)>,
+    /// What it is limited to, and what waits for that.
+    pub throttle: Throttle,
 }
 
 impl Export {
-    /// An export under limits.
-    pub fn new(path: String, limits: Limits, now: Nanos) -> Self {
-        let qos = Mutex::new((limits, Qos::new(limits, now)));
-        Self { path, limited: limits.any().into(), qos }
-    }
-
-    /// Whether there is anything to limit.
-    #[inline]
-    pub fn is_limited(&self) -> bool {
-        self.limited.load(Relaxed)
-    }
-
-    /// When a READ or WRITE of `bytes` may be answered, as a time after `now`.
-    #[inline]
-    pub fn admit(&self, now: Nanos, bytes: u64) -> Nanos {
-        if self.is_limited() { self.qos().1.admit(now, bytes) } else { 0 }
-    }
-
-    /// What it is limited to.
-    pub fn limits(&self) -> Limits {
-        self.qos().0
-    }
-
-    /// Limits it from now on; what waits already is answered when it was to be.
-    pub fn set_limits(&self, limits: Limits, now: Nanos) {
-        let mut qos = self.qos();
-        *qos = (limits, Qos::new(limits, now));
-        self.limited.store(limits.any(), Relaxed);
-    }
-
-    fn qos(&self) -> MutexGuard<'_, (Limits, Qos)> {
-        self.qos.lock().unwrap_or_else(PoisonError::into_inner)
+    /// An export under limits, served by so many threads.
+    pub fn new(path: String, limits: Limits, threads: usize, now: Nanos) -> Self {
+        Self { path, throttle: Throttle::new(limits, threads, now) }
     }
 }
 
@@ -101,6 +70,8 @@ impl<S> Served<S> {
 pub struct Worker<S> {
     /// What is served.
     pub served: Arc<Served<S>>,
+    /// Number of this thread.
+    pub thread: usize,
     /// What this thread has done.
     pub(crate) counters: Arc<Counters>,
     /// What it has done for the connection whose turn it is.
@@ -117,10 +88,10 @@ pub struct Worker<S> {
 
 impl<S: Store> Worker<S> {
     /// A worker with nothing to do.
-    pub(crate) fn new(served: Arc<Served<S>>, counters: Arc<Counters>) -> Self {
+    pub(crate) fn new(served: Arc<Served<S>>, thread: usize, counters: Arc<Counters>) -> Self {
         let input = vec![0; crate::session::INPUT_BYTES];
         let (timers, batch, spare) = (Timers::default(), Batch::default(), Vec::new());
-        Self { served, counters, turn: IoStats::default(), timers, batch, input, spare }
+        Self { served, thread, counters, turn: IoStats::default(), timers, batch, input, spare }
     }
 }
 
@@ -131,6 +102,32 @@ impl<S> Worker<S> {
         self.counters.exports[export].add(done);
         self.turn += *done;
     }
+
+    /// Operations that wait for limits or for their time.
+    pub fn waiting(&self) -> usize {
+        let throttled = self.served.exports.iter().map(|export| export.throttle.waiting(self.thread));
+        self.timers.waiting() + throttled.sum::<usize>()
+    }
+
+    /// When there is something to do for those that wait.
+    pub fn next(&self) -> Option<Nanos> {
+        let throttled = self.served.exports.iter().filter_map(|export| export.throttle.next(self.thread));
+        throttled.chain(self.timers.next()).min()
+    }
+
+    /// Moves what limits have let through to the timers.
+    pub fn collect(&mut self, now: Nanos) {
+        for export in &self.served.exports {
+            export.throttle.collect(now, self.thread, |delayed| self.timers.push(delayed));
+        }
+    }
+
+    /// Drops all operations of a session that has ended. Says whether others may go through sooner.
+    pub fn forget(&mut self, now: Nanos, path: [Key; 2]) -> bool {
+        self.timers.forget(path[1] as SessionId);
+        let forgotten = self.served.exports.iter().map(|export| export.throttle.forget(now, self.thread, path));
+        forgotten.sum::<usize>() > 0
+    }
 }
 
 /// Number of a connection; never used twice.
@@ -139,17 +136,29 @@ pub type SessionId = u64;
 /// Operations that wait for their time, soonest first and in the order in which they came.
 #[derive(Debug, Default)]
 pub struct Timers {
-    heap: BinaryHeap<Reverse<Delayed>>,
+    heap: BinaryHeap<Reverse<Timed>>,
     sequence: u64,
 }
 
-/// An operation that waits.
 #[derive(Debug)]
-struct Delayed {
-    due: Nanos,
+struct Timed {
     sequence: u64,
-    session: SessionId,
-    operation: Operation,
+    delayed: Delayed,
+}
+
+/// An operation that waits for its time.
+#[derive(Debug)]
+pub struct Delayed {
+    /// When it is to be answered.
+    pub due: Nanos,
+    /// How long after its arrival that is.
+    pub waited_ns: Nanos,
+    /// Number of its export.
+    pub export: usize,
+    /// Its session.
+    pub session: SessionId,
+    /// What is left to do.
+    pub operation: Operation,
 }
 
 /// What is left to do when an operation is due.
@@ -171,77 +180,80 @@ pub enum Operation {
 }
 
 impl Timers {
-    /// Keeps an operation of a session until `due`.
-    pub fn push(&mut self, due: Nanos, session: SessionId, operation: Operation) {
+    /// Keeps an operation until it is due.
+    pub fn push(&mut self, delayed: Delayed) {
         self.sequence += 1;
-        self.heap.push(Reverse(Delayed { due, sequence: self.sequence, session, operation }));
+        self.heap.push(Reverse(Timed { sequence: self.sequence, delayed }));
     }
 
     /// When the next operation is due.
-    pub fn next(&self) -> Option<Nanos> {
-        self.heap.peek().map(|next| next.0.due)
+    fn next(&self) -> Option<Nanos> {
+        self.heap.peek().map(|next| next.0.delayed.due)
     }
 
     /// Operations that wait.
-    pub fn waiting(&self) -> usize {
+    fn waiting(&self) -> usize {
         self.heap.len()
     }
 
     /// Drops all operations of a session that has ended.
-    pub fn forget(&mut self, session: SessionId) {
-        self.heap.retain(|Reverse(delayed)| delayed.session != session);
+    fn forget(&mut self, session: SessionId) {
+        self.heap.retain(|Reverse(timed)| timed.delayed.session != session);
     }
 
     /// Takes out the next operation if it is due.
-    pub fn pop(&mut self, now: Nanos) -> Option<(SessionId, Operation)> {
+    pub fn pop(&mut self, now: Nanos) -> Option<Delayed> {
         self.next().filter(|due| *due <= now)?;
-        self.heap.pop().map(|Reverse(delayed)| (delayed.session, delayed.operation))
+        self.heap.pop().map(|Reverse(timed)| timed.delayed)
     }
 }
 
-impl Ord for Delayed {
+impl Ord for Timed {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        (self.due, self.sequence).cmp(&(other.due, other.sequence))
+        (self.delayed.due, self.sequence).cmp(&(other.delayed.due, other.sequence))
     }
 }
 
-impl PartialOrd for Delayed {
+impl PartialOrd for Timed {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl PartialEq for Delayed {
+impl PartialEq for Timed {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other).is_eq()
     }
 }
 
-impl Eq for Delayed {}
+impl Eq for Timed {}
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn timers(operations: &[(Nanos, SessionId)]) -> Timers {
+        let mut timers = Timers::default();
+        for &(due, session) in operations {
+            let operation = Operation::Reply(Box::default());
+            timers.push(Delayed { due, waited_ns: 0, export: 0, session, operation });
+        }
+        timers
+    }
+
     #[test]
     fn operations_leave_when_due_and_in_order() {
-        let mut timers = Timers::default();
-        for (due, session) in [(20, 1), (10, 2), (20, 3)] {
-            timers.push(due, session, Operation::Reply(Box::default()));
-        }
+        let mut timers = timers(&[(20, 1), (10, 2), (20, 3)]);
         assert_eq!(timers.next(), Some(10));
         assert!(timers.pop(9).is_none());
-        let left: Vec<_> = std::iter::from_fn(|| timers.pop(20)).map(|(session, _)| session).collect();
+        let left: Vec<_> = std::iter::from_fn(|| timers.pop(20)).map(|delayed| delayed.session).collect();
         assert_eq!(left, [2, 1, 3]);
     }
 
     #[test]
     fn operations_go_with_their_session() {
-        let mut timers = Timers::default();
-        for (due, session) in [(20, 1), (10, 2), (30, 1)] {
-            timers.push(due, session, Operation::Reply(Box::default()));
-        }
+        let mut timers = timers(&[(20, 1), (10, 2), (30, 1)]);
         timers.forget(1);
-        assert_eq!((timers.waiting(), timers.pop(100).map(|(session, _)| session)), (1, Some(2)));
+        assert_eq!((timers.waiting(), timers.pop(100).map(|delayed| delayed.session)), (1, Some(2)));
     }
 }

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use iocurve_volume::{ExportConfig, Limits, StoreConfig, Volume, VolumeConfig, VolumeError};
+use iocurve_volume::{ExportConfig, Latency, Limits, StoreConfig, Volume, VolumeConfig, VolumeError};
 use iocurve_wire::mount3::{MOUNT_PROGRAM, MOUNT_V3, MOUNTPROC3_MNT, mountres3, mountstat3};
 use iocurve_wire::nfs3::*;
 use iocurve_wire::portmap::{IPPROTO_TCP, PMAP_PROG, PMAP_VERS, PMAPPROC_GETPORT, mapping};
@@ -179,7 +179,12 @@ fn a_peer_that_does_not_read_stalls_nobody() {
 
 #[test]
 fn a_limited_volume_answers_everything() {
-    let limits = Limits { throughput_bytes_per_s: Some(64 << 20), iops: Some(20_000), latency_ns: 100_000 };
+    let limits = Limits {
+        throughput_bytes_per_s: Some(64 << 20),
+        iops: Some(20_000),
+        latency: Latency::constant(100_000),
+        ..Limits::default()
+    };
     let volume = Volume::start(&exporting(ExportConfig { limits, ..memory_export() })).unwrap();
     let mut client = Client::connect(&volume);
     let root = client.mount("/vol").unwrap().fhandle;

@@ -15,7 +15,7 @@ use iocurve_wire::rpc::{
 use iocurve_wire::xdr::{Encode, from_bytes, to_bytes};
 
 use super::*;
-use crate::qos::Limits;
+use crate::qos::{Latency, Limits};
 use crate::replies::ReplyCache;
 use crate::stats::{Counters, IoStats};
 use crate::store::memory::MemoryStore;
@@ -70,7 +70,7 @@ impl Server {
     fn new(limits: Limits) -> Self {
         let served = Served {
             store: MemoryStore::new(*b"sessions", 1 << 30, 1 << 30).unwrap(),
-            exports: vec![Export::new("/vol".to_owned(), limits, 0)],
+            exports: vec![Export::new("/vol".to_owned(), limits, 1, 0)],
             port: 2049,
             writeverf: *b"verifier",
             mounts: Mutex::new(BTreeSet::new()),
@@ -83,7 +83,7 @@ impl Server {
             grain: usize::MAX,
             ended: false,
         };
-        let worker = Worker::new(Arc::new(served), Arc::new(Counters::new(1)));
+        let worker = Worker::new(Arc::new(served), 0, Arc::new(Counters::new(1)));
         Self { worker, session: Session::new(7, "127.0.0.1".to_owned()), pipe, now: 0, xid: 0 }
     }
 
@@ -94,9 +94,10 @@ impl Server {
     /// Turns until nothing is left to do now.
     fn run(&mut self) -> Result<(), Close> {
         loop {
-            while let Some((session, operation)) = self.worker.timers.pop(self.now) {
-                assert_eq!(session, 7);
-                self.session.due(operation);
+            self.worker.collect(self.now);
+            while let Some(delayed) = self.worker.timers.pop(self.now) {
+                assert_eq!(delayed.session, 7);
+                self.session.due(delayed);
             }
             let input = self.pipe.to_server.len();
             let interest = self.turn()?;
@@ -323,22 +324,25 @@ fn one_connection_does_not_take_all_the_time() {
 #[test]
 fn reads_are_answered_when_due_to_the_nanosecond() {
     // 64 KiB/s with a burst of 1 KiB: 4096 bytes are due 62.5 ms after the burst is spent, and 1 µs is added.
-    let limits = Limits { throughput_bytes_per_s: Some(65_536), latency_ns: 1000, ..Limits::default() };
+    let limits = Limits { throughput_bytes_per_s: Some(65_536), latency: Latency::constant(1000), ..Limits::default() };
     let mut server = Server::new(limits);
     let file = server.file(&pattern(8192));
     let (first, second) = (server.read(file, 0, 1024), server.read(file, 1024, 4096));
     server.now = 5;
     server.run().unwrap();
-    assert_eq!((server.replies(), server.worker.timers.next()), (vec![], Some(1005)));
+    assert_eq!((server.replies(), server.worker.next()), (vec![], Some(1005)));
     server.now = 1004;
     server.run().unwrap();
     assert_eq!(server.replies(), []);
     server.now = 1005;
     server.run().unwrap();
     assert_eq!(server.replies()[0].0, first);
-    let due = 5 + SECOND / 16 + 1000;
-    assert_eq!(server.worker.timers.next(), Some(due));
-    server.now = due;
+    let through = 5 + SECOND / 16;
+    assert_eq!(server.worker.next(), Some(through));
+    server.now = through;
+    server.run().unwrap();
+    assert_eq!((server.replies(), server.worker.next()), (vec![], Some(through + 1000)));
+    server.now = through + 1000;
     server.run().unwrap();
     assert_eq!(server.replies()[0].0, second);
     let stats = server.stats();
@@ -390,7 +394,7 @@ fn over_a_long_time_the_limit_is_met_exactly() {
             server.read(file, 0, 4096);
         }
         server.run().unwrap();
-        server.now = server.worker.timers.next().unwrap();
+        server.now = server.worker.next().unwrap();
     }
     // The burst, 10 s of the rate, and nothing else; what is due at the very end has not been counted.
     let burst = rate / 64;
@@ -545,7 +549,7 @@ proptest! {
         arguments in proptest::collection::vec(any::<u8>(), 0..200),
         with_handle in any::<bool>(),
     ) {
-        let mut server = Server::new(Limits { latency_ns: 1, ..Limits::default() });
+        let mut server = Server::new(Limits { latency: Latency::constant(1), ..Limits::default() });
         let file = server.file(b"data");
         let mut record = call(1, (NFS_PROGRAM, NFS_V3, procedure), &());
         if with_handle {

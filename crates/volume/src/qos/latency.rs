@@ -1,0 +1,102 @@
+//! Latencies drawn from a distribution, the same ones for the same seed.
+
+use iocurve_meter::Nanos;
+
+use super::limits::{Distribution, LATENCY_NS_MAX, Latency};
+
+/// The 99th percentile of the normal distribution with mean 0 and variance 1.
+const NORMAL_P99: f64 = 2.326_347_874_040_841;
+
+/// Draws latencies.
+#[derive(Debug)]
+pub struct Latencies {
+    latency: Latency,
+    state: u64,
+}
+
+impl Latencies {
+    /// Starts from the seed.
+    pub fn new(latency: Latency) -> Self {
+        Self { latency, state: latency.seed }
+    }
+
+    /// The next operation's latency.
+    pub fn draw(&mut self) -> Nanos {
+        let varying = match self.latency.distribution {
+            Distribution::Constant => return self.latency.base_ns,
+            Distribution::Exponential { mean_ns } => mean_ns as f64 * -self.uniform().ln(),
+            Distribution::Lognormal { median_ns, p99_ns } => {
+                let sigma = (p99_ns as f64 / median_ns as f64).ln() / NORMAL_P99;
+                median_ns as f64 * (sigma * self.normal()).exp()
+            }
+        };
+        self.latency.base_ns + (varying.round() as Nanos).min(LATENCY_NS_MAX)
+    }
+
+    /// Box and Muller's method.
+    fn normal(&mut self) -> f64 {
+        let radius = (-2.0 * self.uniform().ln()).sqrt();
+        radius * (std::f64::consts::TAU * self.uniform()).cos()
+    }
+
+    /// Above 0 and at most 1, from the 53 upper bits of Steele, Lea and Flood's `SplitMix64`.
+    fn uniform(&mut self) -> f64 {
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.state;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^= mixed >> 31;
+        ((mixed >> 11) + 1) as f64 / (1_u64 << 53) as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn drawn(distribution: Distribution, seed: u64) -> Vec<Nanos> {
+        let mut latencies = Latencies::new(Latency { base_ns: 1_000_000, distribution, seed });
+        (0..100_000).map(|_| latencies.draw()).collect()
+    }
+
+    /// The latency, without its base, that this share of the operations stays below.
+    fn percentile(mut drawn: Vec<Nanos>, percent: usize) -> f64 {
+        drawn.sort_unstable();
+        (drawn[drawn.len() * percent / 100] - 1_000_000) as f64
+    }
+
+    #[test]
+    fn a_constant_latency_is_constant() {
+        assert!(drawn(Distribution::Constant, 1).iter().all(|&latency| latency == 1_000_000));
+    }
+
+    #[test]
+    fn an_exponential_tail_has_its_mean_and_median() {
+        let drawn = drawn(Distribution::Exponential { mean_ns: 500_000 }, 7);
+        let mean = drawn.iter().sum::<u64>() as f64 / drawn.len() as f64 - 1e6;
+        assert!((mean / 500_000.0 - 1.0).abs() < 0.01, "{mean}");
+        let median = percentile(drawn, 50);
+        assert!((median / (500_000.0 * std::f64::consts::LN_2) - 1.0).abs() < 0.01, "{median}");
+    }
+
+    #[test]
+    fn a_lognormal_latency_has_its_median_and_99th_percentile() {
+        let drawn = drawn(Distribution::Lognormal { median_ns: 400_000, p99_ns: 4_000_000 }, 7);
+        let (median, p99) = (percentile(drawn.clone(), 50), percentile(drawn, 99));
+        assert!((median / 400_000.0 - 1.0).abs() < 0.02, "{median}");
+        assert!((p99 / 4_000_000.0 - 1.0).abs() < 0.03, "{p99}");
+    }
+
+    #[test]
+    fn the_seed_decides() {
+        let distribution = Distribution::Exponential { mean_ns: 500_000 };
+        assert_eq!(drawn(distribution, 3), drawn(distribution, 3));
+        assert_ne!(drawn(distribution, 3), drawn(distribution, 4));
+    }
+
+    #[test]
+    fn the_most_extreme_latency_is_bounded() {
+        let distribution = Distribution::Lognormal { median_ns: 1, p99_ns: LATENCY_NS_MAX };
+        assert!(drawn(distribution, 1).iter().all(|&latency| latency <= 1_000_000 + LATENCY_NS_MAX));
+    }
+}

@@ -1,0 +1,76 @@
+//! A queue with N servers and a constant service time (M/D/N in Kendall's notation).
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use iocurve_meter::Nanos;
+
+use super::limits::Parallelism;
+
+/// When each server is free again.
+#[derive(Debug)]
+pub struct Servers {
+    free_at: BinaryHeap<Reverse<Nanos>>,
+    service_ns: Nanos,
+}
+
+impl Servers {
+    /// Servers with nothing to do.
+    pub fn new(parallelism: Parallelism) -> Self {
+        let free_at = (0..parallelism.servers).map(|_| Reverse(0)).collect();
+        Self { free_at, service_ns: parallelism.service_ns }
+    }
+
+    /// When the next server is free.
+    pub fn free_at(&self) -> Nanos {
+        self.free_at.peek().map_or(0, |free_at| free_at.0)
+    }
+
+    /// Gives the next free server work at `start` and returns how long it takes.
+    pub fn occupy(&mut self, start: Nanos) -> Nanos {
+        self.free_at.pop();
+        self.free_at.push(Reverse(start + self.service_ns));
+        self.service_ns
+    }
+
+    /// Another number of servers or service time. Work that has begun goes on as it was.
+    pub fn set(&mut self, parallelism: Parallelism) {
+        self.service_ns = parallelism.service_ns;
+        let servers = parallelism.servers as usize;
+        while self.free_at.len() > servers {
+            self.free_at.pop();
+        }
+        self.free_at.extend((self.free_at.len()..servers).map(|_| Reverse(0)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Serves what arrives at these times and says when each one starts.
+    fn starts(servers: &mut Servers, arrivals: &[Nanos]) -> Vec<Nanos> {
+        let start = |arrival: &Nanos| {
+            let start = servers.free_at().max(*arrival);
+            servers.occupy(start);
+            start
+        };
+        arrivals.iter().map(start).collect()
+    }
+
+    #[test]
+    fn so_many_at_once_and_the_rest_in_turn() {
+        let mut servers = Servers::new(Parallelism { servers: 2, service_ns: 10 });
+        assert_eq!(starts(&mut servers, &[0, 0, 0, 5, 5, 100, 101, 102]), [0, 0, 10, 10, 20, 100, 101, 110]);
+    }
+
+    #[test]
+    fn other_servers_leave_what_has_begun() {
+        let mut servers = Servers::new(Parallelism { servers: 2, service_ns: 10 });
+        starts(&mut servers, &[0, 4]);
+        servers.set(Parallelism { servers: 1, service_ns: 3 });
+        assert_eq!(starts(&mut servers, &[5, 5]), [14, 17]);
+        servers.set(Parallelism { servers: 3, service_ns: 3 });
+        assert_eq!(starts(&mut servers, &[18, 18, 18]), [18, 18, 20]);
+    }
+}

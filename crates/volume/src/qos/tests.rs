@@ -1,0 +1,410 @@
+//! Whole minutes under limits are simulated: clients with so many operations in flight, under a clock that the test holds.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use iocurve_meter::SECOND;
+
+use super::*;
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+
+/// Someone who always has the same number of operations in flight, on one connection.
+#[derive(Debug, Clone)]
+struct Load {
+    client: Key,
+    connection: Key,
+    in_flight: usize,
+    /// The blocks that are read and written in turn.
+    blocks: Vec<(bool, u64)>,
+}
+
+/// What came of a load.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Outcome {
+    operations: u64,
+    bytes: u64,
+    latency_ns_max: Nanos,
+    latency_ns_sum: u128,
+}
+
+fn load(client: Key, in_flight: usize, bytes: u64) -> Load {
+    Load { client, connection: client * 100, in_flight, blocks: vec![(false, bytes)] }
+}
+
+/// Loads that meet limits.
+struct Simulation {
+    qos: Qos<(usize, Nanos)>,
+    loads: Vec<Load>,
+    outcomes: Vec<Outcome>,
+    next_block: Vec<usize>,
+    /// Operations that are due: when, whose, when they were asked for, which block.
+    due: BinaryHeap<Reverse<(Nanos, usize, Nanos)>>,
+    in_flight: Vec<std::collections::VecDeque<u64>>,
+    now: Nanos,
+}
+
+impl Simulation {
+    fn new(limits: Limits, loads: &[Load]) -> Self {
+        assert_eq!(limits.check(), Ok(()));
+        let count = loads.len();
+        let mut simulation = Self {
+            qos: Qos::new(limits, 0),
+            loads: loads.to_vec(),
+            outcomes: vec![Outcome::default(); count],
+            next_block: vec![0; count],
+            due: BinaryHeap::new(),
+            in_flight: vec![std::collections::VecDeque::new(); count],
+            now: 0,
+        };
+        for load in 0..count {
+            (0..simulation.loads[load].in_flight).for_each(|_| simulation.ask(load));
+        }
+        simulation
+    }
+
+    fn ask(&mut self, number: usize) {
+        let load = &self.loads[number];
+        let (is_write, bytes) = load.blocks[self.next_block[number] % load.blocks.len()];
+        self.next_block[number] += 1;
+        self.in_flight[number].push_back(bytes);
+        let path = [load.client, load.connection];
+        let request = Request { path, is_write, bytes, item: (number, self.now) };
+        self.qos.admit(self.now, request, |due, (number, asked)| self.due.push(Reverse((due, number, asked))));
+    }
+
+    /// Goes on until `end`; every operation that is answered is followed by another one.
+    fn run(&mut self, end: Nanos) {
+        loop {
+            let due = self.due.peek().map(|due| due.0.0);
+            let Some(next) = due.into_iter().chain(self.qos.next()).min().filter(|next| *next <= end) else { break };
+            self.now = next;
+            self.qos.advance(next, |due, (number, asked)| self.due.push(Reverse((due, number, asked))));
+            while let Some(Reverse((_, number, asked))) = self.due.pop_if_due(self.now) {
+                self.answered(number, asked);
+                self.ask(number);
+            }
+        }
+        self.now = end;
+    }
+
+    fn answered(&mut self, number: usize, asked: Nanos) {
+        let outcome = &mut self.outcomes[number];
+        outcome.operations += 1;
+        outcome.bytes += self.in_flight[number].pop_front().unwrap();
+        outcome.latency_ns_max = outcome.latency_ns_max.max(self.now - asked);
+        outcome.latency_ns_sum += u128::from(self.now - asked);
+    }
+
+    fn total(&self) -> Outcome {
+        self.outcomes.iter().fold(Outcome::default(), |sum, outcome| Outcome {
+            operations: sum.operations + outcome.operations,
+            bytes: sum.bytes + outcome.bytes,
+            ..Outcome::default()
+        })
+    }
+}
+
+trait PopIfDue {
+    fn pop_if_due(&mut self, now: Nanos) -> Option<Reverse<(Nanos, usize, Nanos)>>;
+}
+
+impl PopIfDue for BinaryHeap<Reverse<(Nanos, usize, Nanos)>> {
+    fn pop_if_due(&mut self, now: Nanos) -> Option<Reverse<(Nanos, usize, Nanos)>> {
+        self.peek().filter(|due| due.0.0 <= now)?;
+        self.pop()
+    }
+}
+
+fn run(limits: Limits, loads: &[Load], seconds: u64) -> Vec<Outcome> {
+    let mut simulation = Simulation::new(limits, loads);
+    simulation.run(seconds * SECOND);
+    simulation.outcomes
+}
+
+/// When each of these READs and WRITEs, all there at 0 and of one connection, is answered.
+fn answered(limits: Limits, operations: &[(bool, u64)]) -> Vec<Nanos> {
+    let mut qos = Qos::new(limits, 0);
+    let mut answered = vec![Nanos::MAX; operations.len()];
+    for (number, &(is_write, bytes)) in operations.iter().enumerate() {
+        qos.admit(0, Request { path: [1, 1], is_write, bytes, item: number }, |due, number| answered[number] = due);
+    }
+    qos.advance(1000 * SECOND, |due, number| answered[number] = due);
+    answered
+}
+
+fn assert_within(percent: f64, actual: u64, expected: u64) {
+    let ratio = actual as f64 / expected as f64;
+    assert!((ratio - 1.0).abs() <= percent / 100.0, "{actual} instead of {expected}: {ratio}");
+}
+
+#[test]
+fn throughput_is_exact_to_the_nanosecond() {
+    let limits = Limits { throughput_bytes_per_s: Some(64 * MIB), ..Limits::default() };
+    // What may be caught up on is 1 MiB; each further MiB is due 1/64 s after the one before.
+    let expected: Vec<_> = (0..65).map(|n| n * SECOND / 64).collect();
+    assert_eq!(answered(limits, &[(false, MIB); 65]), expected);
+}
+
+#[test]
+fn the_tightest_limit_decides_and_latency_comes_on_top() {
+    let latency = Latency::constant(7);
+    let limits = Limits { throughput_bytes_per_s: Some(6400), iops: Some(64), latency, ..Limits::default() };
+    let waits = [0, SECOND / 64, SECOND * 6 / 64];
+    assert_eq!(answered(limits, &[(false, 100), (true, 10), (false, 590)]), waits.map(|wait| wait + 7));
+}
+
+#[test]
+fn reads_and_writes_have_limits_of_their_own_and_do_not_wait_for_each_other() {
+    let limits = Limits { iops_read: Some(10), iops_write: Some(100), ..Limits::default() };
+    let mixed = [(false, 1), (false, 1), (true, 1), (true, 1), (false, 1), (true, 1)];
+    let ms = 1_000_000;
+    assert_eq!(answered(limits, &mixed), [0, 100 * ms, 0, 10 * ms, 200 * ms, 20 * ms]);
+    // Together they have yet another one.
+    let limits = Limits { iops: Some(50), ..limits };
+    assert_eq!(answered(limits, &mixed), [0, 100 * ms, 20 * ms, 40 * ms, 200 * ms, 60 * ms]);
+}
+
+#[test]
+fn each_kind_has_a_throughput_of_its_own() {
+    let limits =
+        Limits { throughput_read_bytes_per_s: Some(6400), throughput_write_bytes_per_s: Some(64), ..Limits::default() };
+    assert_eq!(answered(limits, &[(false, 6500), (true, 65)]), [SECOND, SECOND]);
+}
+
+#[test]
+fn a_server_works_on_so_many_at_once() {
+    let parallelism = Some(Parallelism { servers: 2, service_ns: 100 });
+    let limits = Limits { parallelism, latency: Latency::constant(1000), ..Limits::default() };
+    assert_eq!(answered(limits, &[(false, 1); 5]), [1100, 1100, 1200, 1200, 1300]);
+}
+
+#[test]
+fn a_connection_has_its_own_bandwidth_and_leaves_the_rest_to_others() {
+    let connection = ConnectionLimits { bandwidth_bytes_per_s: Some(MIB), requests_in_flight: None };
+    let limits = Limits { connection, throughput_bytes_per_s: Some(10 * MIB), ..Limits::default() };
+    let loads = [load(1, 16, 64 * KIB), load(2, 16, 64 * KIB)];
+    for outcome in run(limits, &loads, 60) {
+        assert_within(1.0, outcome.bytes, 60 * MIB);
+    }
+}
+
+#[test]
+fn a_burst_lasts_as_long_as_its_credits() {
+    // 1,000 IOPS, and 3,000 while 20,000 credits last: 10 s.
+    let limits = Limits { iops: Some(1000), burst: Some(Burst { iops: 3000, credits: 20_000 }), ..Limits::default() };
+    let mut simulation = Simulation::new(limits, &[load(1, 64, 4096)]);
+    let mut last = 0;
+    let mut rates = Vec::new();
+    for second in 1..=12 {
+        simulation.run(second * SECOND);
+        let operations = simulation.total().operations;
+        rates.push(operations - last);
+        last = operations;
+    }
+    for (second, rate) in rates.iter().enumerate() {
+        assert_within(2.0, *rate, if second < 10 { 3000 } else { 1000 });
+    }
+    assert_eq!(simulation.qos.credits(12 * SECOND), Some(0));
+    // Resting for 5 s earns 1,000 credits a second, less what is in flight.
+    assert_within(2.0, simulation.qos.credits(17 * SECOND).unwrap(), 5000);
+}
+
+/// Over a minute the delivered rate is the configured one, for any block size and mix.
+#[test]
+fn over_a_minute_the_rate_is_within_one_percent() {
+    for block in [512, 4 * KIB, 8 * KIB, 64 * KIB, 256 * KIB, MIB] {
+        let limits = Limits { throughput_bytes_per_s: Some(2 * MIB), ..Limits::default() };
+        for in_flight in [1, 32] {
+            let outcome = &run(limits, &[load(1, in_flight, block)], 60)[0];
+            assert_within(1.0, outcome.bytes, 60 * 2 * MIB);
+        }
+        let limits = Limits { iops: Some(700), ..Limits::default() };
+        assert_within(1.0, run(limits, &[load(1, 32, block)], 60)[0].operations, 60 * 700);
+    }
+}
+
+#[test]
+fn over_a_minute_mixed_loads_are_within_one_percent() {
+    let blocks = vec![(false, 512), (true, MIB), (false, 8 * KIB), (true, 64 * KIB), (false, 4 * KIB)];
+    let loads: Vec<_> = (1..4).map(|client| Load { blocks: blocks.clone(), ..load(client, 8, 0) }).collect();
+    let limits =
+        Limits { throughput_bytes_per_s: Some(128 * MIB), latency: Latency::constant(500_000), ..Limits::default() };
+    let bytes: u64 = run(limits, &loads, 60).iter().map(|outcome| outcome.bytes).sum();
+    assert_within(1.0, bytes, 60 * 128 * MIB);
+    let limits = Limits { iops: Some(700), ..limits };
+    let operations: u64 = run(limits, &loads, 60).iter().map(|outcome| outcome.operations).sum();
+    // Five operations move 1,100.5 KiB: the throughput allows 595 a second.
+    assert_within(1.0, operations, 60 * 5 * 128 * 1024 * 2 / 2201);
+}
+
+#[test]
+fn waking_late_costs_no_throughput() {
+    let mut qos = Qos::new(Limits { iops: Some(10_000), ..Limits::default() }, 0);
+    let mut through = 0;
+    let request = || Request { path: [1, 1], is_write: false, bytes: 1, item: () };
+    (0..200).for_each(|_| qos.admit(0, request(), |_, ()| through += 1));
+    // Looked at every 3.7 ms only; each answer is followed by a call.
+    for now in (0..60 * SECOND).step_by(3_700_000) {
+        let mut answered = 0;
+        qos.advance(now, |due, ()| answered += u64::from(due <= now));
+        (0..answered).for_each(|_| qos.admit(now, request(), |_, ()| through += 1));
+        through += answered;
+    }
+    assert_within(1.0, through, 600_000);
+}
+
+#[test]
+fn a_deep_queue_does_not_starve_a_shallow_one() {
+    let latency = Latency::constant(500_000);
+    let limits = Limits { iops: Some(10_000), latency, ..Limits::default() };
+    let [shallow, deep] = &run(limits, &[load(1, 1, 4096), load(2, 256, 4096)], 60)[..] else { panic!() };
+    // Alone, the shallow one would have 2,000 IOPS of 0.5 ms. It waits for at most the one that is next and its own token.
+    assert!(shallow.latency_ns_max <= 500_000 + 200_000, "{shallow:?}");
+    assert_within(1.0, shallow.operations, 60 * SECOND / 700_000);
+    assert_within(1.0, shallow.operations + deep.operations, 600_000);
+}
+
+#[test]
+fn a_client_that_wants_its_share_gets_half_whatever_the_depth_of_the_other() {
+    let limits = Limits { throughput_bytes_per_s: Some(64 * MIB), ..Limits::default() };
+    let outcomes = run(limits, &[load(1, 2, 64 * KIB), load(2, 256, 64 * KIB)], 60);
+    for outcome in &outcomes {
+        assert_within(1.0, outcome.bytes, 60 * 32 * MIB);
+    }
+}
+
+#[test]
+fn shares_are_of_what_is_scarce_not_of_operations() {
+    let limits = Limits { throughput_bytes_per_s: Some(64 * MIB), ..Limits::default() };
+    let outcomes = run(limits, &[load(1, 32, 4 * KIB), load(2, 32, MIB)], 60);
+    for outcome in &outcomes {
+        assert_within(1.5, outcome.bytes, 60 * 32 * MIB);
+    }
+}
+
+#[test]
+fn eight_equal_clients_have_equal_shares() {
+    let limits = Limits { iops: Some(8000), throughput_bytes_per_s: Some(100 * MIB), ..Limits::default() };
+    let loads: Vec<_> = (1..=8).map(|client| load(client, 16, 8 * KIB)).collect();
+    for outcome in &run(limits, &loads, 60) {
+        assert_within(1.0, outcome.operations, 60 * 1000);
+    }
+}
+
+#[test]
+fn connections_of_a_client_share_what_the_client_has() {
+    let limits = Limits { iops: Some(8000), ..Limits::default() };
+    let of_one = |connection, in_flight| Load { connection, ..load(1, in_flight, 4096) };
+    let outcomes = run(limits, &[of_one(1, 4), of_one(2, 128), load(2, 4, 4096)], 60);
+    let operations: Vec<_> = outcomes.iter().map(|outcome| outcome.operations).collect();
+    for (operations, expected) in operations.into_iter().zip([2000, 2000, 4000]) {
+        assert_within(1.0, operations, 60 * expected);
+    }
+}
+
+#[test]
+fn servers_are_shared_fairly_too() {
+    let parallelism = Some(Parallelism { servers: 4, service_ns: 400_000 });
+    let limits = Limits { parallelism, ..Limits::default() };
+    let outcomes = run(limits, &[load(1, 8, 4096), load(2, 256, 4096)], 60);
+    for outcome in &outcomes {
+        assert_within(1.0, outcome.operations, 60 * 5000);
+    }
+}
+
+#[test]
+fn what_one_does_not_want_others_have() {
+    let limits = Limits { iops: Some(1000), latency: Latency::constant(10_000_000), ..Limits::default() };
+    let [shallow, deep] = &run(limits, &[load(1, 1, 4096), load(2, 64, 4096)], 60)[..] else { panic!() };
+    assert!(shallow.operations < 60 * 100 && shallow.operations > 60 * 80, "{shallow:?}");
+    assert_within(1.0, deep.operations + shallow.operations, 60_000);
+}
+
+#[test]
+fn who_leaves_takes_the_debt_along() {
+    let limits = Limits { throughput_bytes_per_s: Some(MIB), ..Limits::default() };
+    let mut qos = Qos::new(limits, 0);
+    let request = |client, item| Request { path: [client, client], is_write: true, bytes: MIB, item };
+    let mut due = Vec::new();
+    for item in 0..100 {
+        qos.admit(0, request(1, item), |at, item| due.push((at, item)));
+    }
+    // Of 100 s of writes one is next, and due after 1 s less what was there. All of it goes.
+    assert_eq!(qos.next(), Some(SECOND * 63 / 64));
+    assert_eq!(qos.remove(SECOND / 2, [1, 1], |at, item| due.push((at, item))), 100);
+    assert_eq!(qos.next(), None);
+    qos.admit(SECOND / 2, request(2, 200), |at, item| due.push((at, item)));
+    qos.advance(10 * SECOND, |at, item| due.push((at, item)));
+    assert_eq!(due, [(SECOND / 2 + SECOND * 63 / 64, 200)]);
+}
+
+#[test]
+fn new_limits_count_at_once_for_all_that_wait() {
+    let mut qos = Qos::new(Limits { iops: Some(1), ..Limits::default() }, 0);
+    let mut due = Vec::new();
+    for item in 0..5 {
+        let request = Request { path: [1, 1], is_write: false, bytes: 1, item };
+        qos.admit(0, request, |at, item| due.push((at, item)));
+    }
+    assert_eq!((&due[..], qos.next()), (&[(0, 0)][..], Some(SECOND)));
+    // At half a second half a token is there; at 10 IOPS the other half takes 50 ms, each further one 100 ms.
+    let half = SECOND / 2;
+    qos.set_limits(half, Limits { iops: Some(10), ..Limits::default() }, |at, item| due.push((at, item)));
+    assert_eq!(qos.next(), Some(half + SECOND / 20));
+    qos.advance(half + SECOND / 20, |at, item| due.push((at, item)));
+    // Slower again: from the moment of the last one a whole token is missing.
+    qos.set_limits(half + SECOND / 20, Limits { iops: Some(1), ..Limits::default() }, |_, _| unreachable!());
+    assert_eq!(qos.next(), Some(half + SECOND / 20 + SECOND));
+    // Without limits everything goes through, once.
+    qos.set_limits(SECOND, Limits::default(), |_, _| unreachable!());
+    qos.advance(SECOND, |at, item| due.push((at, item)));
+    assert_eq!(due, [(0, 0), (half + SECOND / 20, 1), (SECOND, 2), (SECOND, 3), (SECOND, 4)]);
+    assert_eq!(qos.next(), None);
+}
+
+#[test]
+fn changed_limits_lose_and_repeat_nothing() {
+    let mut simulation = Simulation::new(Limits { iops: Some(100), ..Limits::default() }, &[load(1, 64, 4096)]);
+    let levels = [
+        Limits { throughput_bytes_per_s: Some(MIB), ..Limits::default() },
+        Limits { iops_read: Some(50), latency: Latency::constant(SECOND / 10), ..Limits::default() },
+        Limits { parallelism: Some(Parallelism { servers: 3, service_ns: SECOND / 100 }), ..Limits::default() },
+        Limits { iops: Some(1000), burst: Some(Burst { iops: 2000, credits: 100 }), ..Limits::default() },
+        Limits { iops_read: Some(10_000), iops: Some(500), ..Limits::default() },
+    ];
+    for (number, limits) in levels.iter().cycle().take(50).enumerate() {
+        simulation.run((number as u64 + 1) * SECOND / 3);
+        let Simulation { qos, due, now, .. } = &mut simulation;
+        qos.set_limits(*now, *limits, |at, (load, asked)| due.push(Reverse((at, load, asked))));
+    }
+    simulation.run(20 * SECOND);
+    // All 64 are still in flight: as many were answered as were asked for after the first ones.
+    assert_eq!(simulation.next_block[0] as u64, simulation.outcomes[0].operations + 64);
+    let Simulation { qos, due, .. } = &mut simulation;
+    qos.set_limits(20 * SECOND, Limits::default(), |at, (load, asked)| due.push(Reverse((at, load, asked))));
+    qos.advance(20 * SECOND, |at, (load, asked)| due.push(Reverse((at, load, asked))));
+    assert_eq!(due.len(), 64);
+}
+
+#[test]
+fn limits_are_read_from_json_and_unknown_words_refused() {
+    let text = r#"{"iops": 4024, "burst": {"iops": 10000, "credits": 21513600}, "connection": {"requests_in_flight": 128},
+        "latency": {"base_ns": 500000, "distribution": {"kind": "lognormal", "median_ns": 100000, "p99_ns": 900000}}}"#;
+    let limits: Limits = serde_json::from_str(text).unwrap();
+    let expected = Limits {
+        iops: Some(4024),
+        burst: Some(Burst { iops: 10_000, credits: 21_513_600 }),
+        connection: ConnectionLimits { requests_in_flight: Some(128), bandwidth_bytes_per_s: None },
+        latency: Latency {
+            base_ns: 500_000,
+            distribution: Distribution::Lognormal { median_ns: 100_000, p99_ns: 900_000 },
+            seed: 0,
+        },
+        ..Limits::default()
+    };
+    assert_eq!(limits, expected);
+    assert!(serde_json::from_str::<Limits>(r#"{"iop": 5}"#).is_err());
+    assert!(serde_json::from_str::<Limits>(r#"{"latency": {"base": 5}}"#).is_err());
+}
