@@ -4,6 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 REPORT := iocurve-report
+FUZZ_SECONDS := 600
 
 NATIVE_SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find crates -name '*.rs' -o -name Cargo.toml)
 
@@ -50,6 +51,12 @@ test-rust: ## the tests of the crates
 .PHONY: test-python
 test-python: build ## the tests of the whole path, from plan to result, and against real peers
 	$(BIN)/pytest
+
+# By hand: it needs a nightly compiler and `cargo install cargo-fuzz`, and takes its time.
+.PHONY: fuzz
+fuzz: ## fuzz the decoders and whole calls, FUZZ_SECONDS (600) each
+	cargo +nightly fuzz run decode -- -max_total_time=$(FUZZ_SECONDS)
+	cargo +nightly fuzz run calls -- -max_total_time=$(FUZZ_SECONDS)
 
 .PHONY: bench
 bench: build ## measure iocurve beside its peers; results go to bench/results

@@ -10,6 +10,8 @@ mod batch;
 mod calls;
 mod data;
 mod exports;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 mod mount3;
 mod nfs3;
 mod portmap;
