@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use iocurve_volume::{ExportConfig, Latency, Limits, StoreConfig, Volume, VolumeConfig, VolumeError};
+use iocurve_volume::{Burst, ExportConfig, Latency, Limits, StoreConfig, Volume, VolumeConfig, VolumeError};
 use iocurve_wire::mount3::{MOUNT_PROGRAM, MOUNT_V3, MOUNTPROC3_MNT, mountres3, mountstat3};
 use iocurve_wire::nfs3::*;
 use iocurve_wire::portmap::{IPPROTO_TCP, PMAP_PROG, PMAP_VERS, PMAPPROC_GETPORT, mapping};
@@ -198,6 +198,38 @@ fn a_limited_volume_answers_everything() {
     let stats = volume.stop().unwrap();
     assert_eq!((stats.io.reads, stats.io.writes, stats.io.throttled_operations), (20, 20, 40));
     assert!(stats.io.throttled_ns >= 40 * 100_000);
+}
+
+#[test]
+fn new_limits_reach_those_who_wait_and_other_exports_never_wait() {
+    let other = ExportConfig { path: "/other".to_owned(), ..memory_export() };
+    let volume = Volume::start(&VolumeConfig { exports: vec![memory_export(), other], ..VolumeConfig::default() });
+    let volume = volume.unwrap();
+    let (mut waiting, mut free) = (Client::connect(&volume), Client::connect(&volume));
+    let root = waiting.mount("/vol").unwrap().fhandle;
+    let file = waiting.create(root, "f");
+    waiting.write(file, 0, &[7; 1000]).unwrap();
+    // From now on a READ of this file takes a quarter of an hour.
+    volume.set_limits("/vol", Limits { throughput_bytes_per_s: Some(1), ..Limits::default() }).unwrap();
+    for _ in 0..100 {
+        waiting.send((NFS_PROGRAM, NFS_V3, 6), &READ3args { file, offset: 0, count: 1000 });
+    }
+    while volume.stats().connections[0].in_flight < 100 {
+        std::thread::yield_now();
+    }
+    let root = free.mount("/other").unwrap().fhandle;
+    let elsewhere = free.create(root, "f");
+    free.write(elsewhere, 0, &[8; 1000]).unwrap();
+    assert_eq!(free.read(elsewhere, 0, 1000), [8; 1000]);
+    volume.set_limits("/vol", Limits::default()).unwrap();
+    for _ in 0..100 {
+        assert_eq!(waiting.receive().len(), 1000 + 104);
+    }
+    let refused = volume.set_limits("/nowhere", Limits::default()).unwrap_err();
+    assert_eq!(refused.to_string(), "there is no export /nowhere");
+    let burst = Some(Burst { iops: 5, credits: 5 });
+    let refused = volume.set_limits("/vol", Limits { burst, ..Limits::default() }).unwrap_err();
+    assert_eq!(refused.to_string(), "a burst needs an IOPS limit to go beyond");
 }
 
 #[test]

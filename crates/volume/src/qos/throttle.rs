@@ -201,3 +201,81 @@ impl Waiter {
         Delayed { due, waited_ns: due.saturating_sub(arrived), export, session: path[1] as SessionId, operation }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use iocurve_meter::SECOND;
+
+    use super::*;
+
+    /// A READ of 1,000 bytes; each client has one connection, of the same number.
+    fn admit(throttle: &Throttle, now: Nanos, thread: usize, session: SessionId) -> Option<Nanos> {
+        let (path, operation) = ([session.into(); 2], Operation::Reply(Box::default()));
+        let waiter = Waiter { thread, export: 0, arrived: now, path, operation };
+        throttle.admit(waiter, false, 1000).map(|delayed| delayed.due)
+    }
+
+    fn collect(throttle: &Throttle, now: Nanos, thread: usize) -> Vec<(SessionId, Nanos, Nanos)> {
+        let mut collected = Vec::new();
+        throttle.collect(now, thread, |delayed| collected.push((delayed.session, delayed.due, delayed.waited_ns)));
+        collected
+    }
+
+    fn one_a_second() -> Throttle {
+        Throttle::new(Limits { iops: Some(1), ..Limits::default() }, 2, 0)
+    }
+
+    #[test]
+    fn every_thread_collects_its_own() {
+        let throttle = one_a_second();
+        assert_eq!(admit(&throttle, 5, 0, 1), Some(5));
+        assert_eq!([throttle.next(0), throttle.next(1)], [None, None]);
+        for (thread, session) in [(1, 2), (0, 3), (1, 4)] {
+            assert_eq!(admit(&throttle, 5, thread, session), None);
+        }
+        // The token for session 2 is there a second after the first one was taken.
+        let second = 5 + SECOND;
+        assert_eq!([throttle.next(0), throttle.next(1)], [Some(second), Some(second)]);
+        assert_eq!(collect(&throttle, second - 1, 1), []);
+        assert_eq!(collect(&throttle, second, 0), [], "let through for the other thread");
+        assert_eq!([throttle.next(0), throttle.next(1)], [Some(second + SECOND), Some(0)]);
+        assert_eq!(collect(&throttle, second + 1, 1), [(2, second, SECOND)]);
+        // Late, and still due when it was.
+        assert_eq!(collect(&throttle, 10 * SECOND, 1), [(4, second + 2 * SECOND, 3 * SECOND)]);
+        assert_eq!(collect(&throttle, 10 * SECOND, 0), [(3, second + SECOND, 2 * SECOND)]);
+        assert_eq!([throttle.waiting(0), throttle.waiting(1)], [0, 0]);
+        assert_eq!([throttle.next(0), throttle.next(1)], [None, None]);
+    }
+
+    #[test]
+    fn an_ended_session_is_forgotten_wherever_its_operations_are() {
+        let throttle = one_a_second();
+        admit(&throttle, 0, 0, 1);
+        for (thread, session) in [(0, 1), (0, 1), (1, 2), (0, 1)] {
+            assert_eq!(admit(&throttle, 0, thread, session), None);
+        }
+        // One has gone through and was not collected, two wait.
+        assert_eq!(collect(&throttle, SECOND, 1), []);
+        assert_eq!(throttle.forget(SECOND, 0, [1; 2]), 3);
+        assert_eq!(throttle.forget(SECOND, 0, [1; 2]), 0);
+        assert_eq!((throttle.waiting(0), collect(&throttle, 100 * SECOND, 0)), (0, vec![]));
+        assert_eq!(collect(&throttle, 100 * SECOND, 1), [(2, 2 * SECOND, 2 * SECOND)]);
+    }
+
+    #[test]
+    fn limits_that_go_let_all_through() {
+        let throttle = one_a_second();
+        (0..5).for_each(|_| drop(admit(&throttle, 0, 1, 1)));
+        throttle.set_limits(SECOND / 2, Limits::default());
+        assert_eq!((throttle.is_limited(), throttle.next(0), throttle.next(1)), (false, None, Some(SECOND / 2)));
+        assert_eq!(collect(&throttle, SECOND / 2, 1), [(1, SECOND / 2, SECOND / 2); 4]);
+        assert_eq!(throttle.limits(), Limits::default());
+    }
+
+    #[test]
+    fn operations_without_limits_pass_if_limits_go_between_the_look_and_the_admission() {
+        let throttle = one_a_second();
+        throttle.set_limits(0, Limits::default());
+        assert_eq!([admit(&throttle, 3, 0, 1), admit(&throttle, 3, 0, 1)], [Some(3), Some(3)]);
+    }
+}

@@ -15,7 +15,7 @@ use iocurve_wire::rpc::{
 use iocurve_wire::xdr::{Encode, from_bytes, to_bytes};
 
 use super::*;
-use crate::qos::{Latency, Limits};
+use crate::qos::{ConnectionLimits, Latency, Limits, Parallelism};
 use crate::replies::ReplyCache;
 use crate::stats::{Counters, IoStats};
 use crate::store::memory::MemoryStore;
@@ -418,6 +418,79 @@ fn what_waits_for_its_time_is_bounded() {
     server.now *= 2;
     server.run().unwrap();
     assert_eq!(server.replies().len(), DELAYED_MAX + 100);
+}
+
+#[test]
+fn a_connection_has_so_many_requests_in_flight() {
+    let connection = ConnectionLimits { requests_in_flight: Some(4), bandwidth_bytes_per_s: None };
+    let mut server = Server::new(Limits { iops: Some(10), connection, ..Limits::default() });
+    let file = server.file(&pattern(10));
+    for _ in 0..20 {
+        server.read(file, 0, 10);
+    }
+    server.run().unwrap();
+    // One was answered at once, four wait, and no others are looked at.
+    assert_eq!((server.replies().len(), server.session.in_flight()), (1, 4));
+    assert_eq!(server.turn().unwrap(), Interest::Due);
+    for answered in 1..20 {
+        server.now = answered * SECOND / 10;
+        server.run().unwrap();
+        let in_flight = (19 - answered).min(4) as usize;
+        assert_eq!((server.replies().len(), server.session.in_flight()), (1, in_flight), "after {answered}");
+    }
+    assert_eq!(server.worker.next(), None);
+}
+
+#[test]
+fn new_limits_lose_and_repeat_no_reply() {
+    let mut server = Server::new(Limits { throughput_bytes_per_s: Some(64_000), ..Limits::default() });
+    let file = server.file(&pattern(10_000));
+    let levels = [
+        Limits { throughput_bytes_per_s: Some(640), latency: Latency::constant(SECOND), ..Limits::default() },
+        Limits { iops_write: Some(1), iops: Some(30), ..Limits::default() },
+        Limits { parallelism: Some(Parallelism { servers: 1, service_ns: SECOND / 4 }), ..Limits::default() },
+        Limits::default(),
+        Limits { iops_read: Some(2), ..Limits::default() },
+    ];
+    let (mut asked, mut answered, mut waiting_max) = (Vec::new(), Vec::new(), 0);
+    for (step, limits) in levels.iter().cycle().take(40).enumerate() {
+        for _ in 0..3 {
+            asked.push(server.read(file, 0, 1000));
+            asked.push(server.write(file, 0, &pattern(500)));
+        }
+        server.run().unwrap();
+        waiting_max = waiting_max.max(server.worker.waiting());
+        server.now = step as u64 * SECOND / 3;
+        server.worker.served.exports[0].throttle.set_limits(server.now, *limits);
+        server.run().unwrap();
+        answered.extend(server.replies().into_iter().map(|reply| reply.0));
+    }
+    assert!(waiting_max > 10, "limits change while many wait: {waiting_max}");
+    while let Some(next) = server.worker.next() {
+        server.now = server.now.max(next);
+        server.run().unwrap();
+        answered.extend(server.replies().into_iter().map(|reply| reply.0));
+    }
+    answered.sort_unstable();
+    assert_eq!(answered, asked);
+}
+
+#[test]
+fn who_leaves_takes_back_what_waits() {
+    let mut server = Server::new(Limits { throughput_bytes_per_s: Some(1), ..Limits::default() });
+    let file = server.file(&pattern(1000));
+    for _ in 0..100 {
+        server.read(file, 0, 1000);
+    }
+    server.run().unwrap();
+    assert_eq!((server.session.in_flight(), server.worker.waiting()), (100, 100));
+    assert!(server.session.forget(&mut server.worker, server.now));
+    assert_eq!((server.worker.waiting(), server.worker.next()), (0, None));
+    // The next connection waits for its own bytes only, of which one is there.
+    server.session = Session::new(7, "127.0.0.1".to_owned());
+    server.read(file, 0, 11);
+    server.run().unwrap();
+    assert_eq!(server.worker.next(), Some(10 * SECOND));
 }
 
 #[test]
