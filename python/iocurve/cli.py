@@ -5,21 +5,25 @@ from __future__ import annotations
 import signal
 import sys
 import threading
+import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 from cyclopts import App, Parameter
 from rich.console import Console
+from rich.table import Table
 
-from iocurve import jobs
+from iocurve import control, jobs, volume_view
+from iocurve import profile as profiles
 from iocurve import target as targets
 from iocurve import volume as volumes
 from iocurve.console import LiveView, result_table
 from iocurve.envelope import FULL, QUICK, Envelope, measure
 from iocurve.errors import DialectError, Interrupted, IocurveError, Mistake, TargetError
 from iocurve.result import Result, TargetFacts, iocurve_version
-from iocurve.units import format_bytes, parse_bytes, parse_time_ns
+from iocurve.units import SECOND_NS, format_bytes, parse_bytes, parse_time_ns
 
 EXIT_INCOMPLETE = 1
 EXIT_MISTAKE = 2
@@ -113,55 +117,220 @@ def envelope(
         return _measured(planned(url), volumes.facts(url, unlimited=unlimited), out)
 
 
-@app.command
-def volume(
+volume = App(
+    name="volume", help="Serve an NFSv3 volume with a service level; change it and look at it while it serves."
+)
+app.command(volume)
+
+
+@volume.default
+def serve_volume(
     *,
-    level: volumes.Level = volumes.DEFAULT_LEVEL,
-    quota: str = "4TiB",
+    profile: str | None = None,
+    level: volumes.Level | None = None,
+    quota: str | None = None,
     throughput: str | None = None,
     iops: int | None = None,
-    latency: str = "0",
-    unlimited: bool = False,
-    store: str = "memory",
+    latency: str | None = None,
+    pool: str | None = None,
+    unlimited: Annotated[bool, Parameter(negative="")] = False,
+    store: str | None = None,
+    export: Annotated[tuple[str, ...], Parameter(negative="", show_default=False)] = (),
+    config: Path | None = None,
     address: str = "127.0.0.1",
     port: int = 0,
+    metrics: int | None = None,
+    metrics_address: str = "127.0.0.1",
 ) -> int:
     """Serve an NFSv3 volume from this process until Ctrl-C; it needs no root and no portmapper.
 
     Parameters
     ----------
+    profile
+        Service level (iocurve profiles); anf-ultra, or unlimited with a --throughput.
     level
-        Service level: MiB/s per TiB of quota are 16 (standard), 64 (premium), 128 (ultra).
+        Short for --profile anf-standard, anf-premium or anf-ultra: 16, 64 or 128 MiB/s per TiB of quota.
     quota
-        Size of the volume; with the level it gives the throughput.
+        Size of the volume (4TiB); with the profile it gives the limits.
     throughput
-        MiB/s instead of the level's: 512MiB, 1.5GiB (per second, reads and writes together).
+        Per second, reads and writes together, instead of the profile's: 512MiB, 1.5GiB. With a profile of manual QoS
+        at most what the pool has.
     iops
-        Most reads and writes per second, together.
+        Most reads and writes per second, together, instead of the profile's.
     latency
-        Added to each read and write: 500us, 2ms.
+        Added to each read and write, instead of the profile's: 500us, 2ms.
+    pool
+        Size of the capacity pool that --throughput is taken from; the quota if not given.
     unlimited
-        No service level: as fast as this machine is.
+        Short for --profile unlimited: as fast as this machine is.
     store
-        "memory" or a directory whose files the volume serves.
+        "memory" (the default) or a directory whose files the volume serves.
+    export
+        Several exports, each with settings of its own: --export /a:profile=anf-premium,quota=2TiB
+        --export /b:store=/srv.
+    config
+        A TOML file instead of these options: address, port, and for each export a table [[export]] with path, profile,
+        quota, throughput, iops, latency, pool, store.
     address
         Address to listen on. Whoever reaches it can read and write the volume.
     port
         TCP port of NFS and MOUNT; 0 takes a free one.
+    metrics
+        Port for OpenMetrics at /metrics; 0 takes a free one.
+    metrics_address
+        Address for --metrics.
     """
-    quota_bytes = _bytes("--quota", quota)
-    given = _bytes("--throughput", throughput) if throughput is not None else None
-    limit = None if unlimited and given is None else given or volumes.throughput_of(level, quota_bytes)
-    limits = volumes.Limits(throughput_bytes_per_s=limit, iops=iops, latency_ns=_time_ns("--latency", latency))
-    export = volumes.ExportConfig(store=volumes.store_of(store), quota_bytes=quota_bytes, limits=limits)
-    config = volumes.VolumeConfig(address=address, port=port, exports=(export,))
-    served = volumes.serve(config)
-    speed = "no limit" if limit is None else f"{format_bytes(limit)}/s" + ("" if given else f" ({level}, {quota})")
-    print(f"nfs://{address}:{served.port}{export.path}   {speed}; store: {store}", flush=True)
-    print(f"mount it with: {volumes.mount_command(address, served.port, export.path)}", flush=True)
-    print("Ctrl-C ends it", flush=True)
-    _wait_for_the_end()
-    served.stop()
+    one = _given(
+        profile=_profile_of(profile, level, unlimited=unlimited),
+        quota=quota,
+        throughput=throughput,
+        iops=iops,
+        latency=latency,
+        pool=pool,
+        store=store,
+    )
+    spec = _volume_spec(one, export, config, address, port)
+    served = volumes.serve(spec.config())
+    answers = control.Control(served, spec.export)
+    with ExitStack() as stack:
+        stack.callback(served.stop)
+        socket = stack.enter_context(control.served(answers, served.port))
+        for line in volumes.greeting(spec, served.port):
+            print(line)
+        print(f"control: {socket}")
+        if metrics is not None:
+            # The library takes a while to load; who does not ask for it need not wait.
+            from iocurve import metrics as openmetrics
+
+            found = openmetrics.VolumeMetrics(lambda: answers.stats()["stats"])
+            print(f"metrics: {stack.enter_context(openmetrics.served(found, metrics_address, metrics))}")
+        print("Ctrl-C ends it", flush=True)
+        _wait_for_the_end()
+    return 0
+
+
+@volume.command(name="set")
+def set_volume(
+    volume: str | None = None,
+    /,
+    *,
+    export: str | None = None,
+    profile: str | None = None,
+    level: volumes.Level | None = None,
+    quota: str | None = None,
+    throughput: str | None = None,
+    iops: int | None = None,
+    latency: str | None = None,
+    pool: str | None = None,
+) -> int:
+    """Change the limits and the size of a running volume. Clients notice nothing but the speed.
+
+    What is not named stays, but another profile begins anew. A quota below what is used lets no more be written.
+
+    Parameters
+    ----------
+    volume
+        Its port, nfs:// URL or control socket; not needed if one runs here.
+    export
+        Path of the export; not needed if there is one, or if the URL names it.
+    profile
+        Service level (iocurve profiles).
+    level
+        Short for --profile anf-standard, anf-premium or anf-ultra.
+    quota
+        Size.
+    throughput
+        Per second, reads and writes together, instead of the profile's.
+    iops
+        Most reads and writes per second, instead of the profile's.
+    latency
+        Added to each read and write, instead of the profile's.
+    pool
+        Size of the capacity pool that --throughput is taken from.
+    """
+    changes = _given(
+        profile=_profile_of(profile, level, unlimited=False),
+        quota=quota,
+        throughput=throughput,
+        iops=iops,
+        latency=latency,
+        pool=pool,
+    )
+    if not changes:
+        raise DialectError(
+            [Mistake("nothing to set: name --quota, --profile, --level, --throughput, --iops or --latency")]
+        )
+    with control.Client(volume) as client:
+        done = client.ask({"do": "set"} | _given(export=export or client.export) | changes)["set"]
+    most = done["limits"]["throughput_bytes_per_s"]
+    speed = "no limit" if most is None else f"{format_bytes(most)}/s"
+    print(f"{done['export']}: {done['profile']}, {format_bytes(done['quota_bytes'])}, {speed}")
+    return 0
+
+
+@volume.command(name="stats")
+def volume_stats(
+    volume: str | None = None,
+    /,
+    *,
+    interval: str = "1s",
+    once: Annotated[bool, Parameter(negative="")] = False,
+    json: Annotated[bool, Parameter(negative="")] = False,
+) -> int:
+    """Show what a running volume does, by export, client and connection, until Ctrl-C.
+
+    Parameters
+    ----------
+    volume
+        Its port, nfs:// URL or control socket; not needed if one runs here.
+    interval
+        Rates are over so long.
+    once
+        One interval, then end.
+    json
+        A line of JSON for each interval.
+    """
+    seconds = _time_ns("--interval", interval) / SECOND_NS
+    if not 0.01 <= seconds <= control.IDLE_S_MAX / 2:
+        raise DialectError([Mistake(f"--interval {interval}: choose 10ms to 30m")])
+    with control.Client(volume) as client:
+        volume_view.show(
+            lambda: client.ask({"do": "stats"})["stats"], lambda: time.sleep(seconds), once=once, as_json=json
+        )
+    return 0
+
+
+@app.command(name="profiles")
+def list_profiles() -> int:
+    """List the service levels that a volume can have."""
+    table = Table(box=None, pad_edge=False, show_header=False)
+    for name in profiles.names():
+        table.add_row(name, profiles.load(name).title)
+    Console().print(table)
+    return 0
+
+
+profile_app = App(name="profile", help="Look at a service level.")
+app.command(profile_app)
+
+
+@profile_app.command(name="show")
+def show_profile(name: str, /) -> int:
+    """Print a service level's figures, each with the page it was published on.
+
+    Parameters
+    ----------
+    name
+        One of iocurve profiles.
+    """
+    print(f"{name}: {profiles.load(name).title}")
+    table = Table(box=None, pad_edge=False)
+    for column in ("figure", "value", "page of learn.microsoft.com"):
+        table.add_column(column, overflow="fold")
+    for row in profiles.describe(name):
+        table.add_row(*row)
+    if table.row_count:
+        Console().print(table)
     return 0
 
 
@@ -243,6 +412,32 @@ def _time_ns(option: str, text: str) -> int:
         return parse_time_ns(text)
     except ValueError as error:
         raise DialectError([Mistake(f"{option}: {error}")]) from None
+
+
+def _profile_of(profile: str | None, level: volumes.Level | None, *, unlimited: bool) -> str | None:
+    """The profile that one of its options names."""
+    named = _given(profile=profile, level=level and f"anf-{level}", unlimited=profiles.UNLIMITED if unlimited else None)
+    if len(named) > 1:
+        raise DialectError([Mistake(f"{' and '.join(f'--{option}' for option in named)}: choose one")])
+    return next(iter(named.values()), None)
+
+
+def _volume_spec(
+    one: dict[str, Any], exports: tuple[str, ...], config: Path | None, address: str, port: int
+) -> volumes.VolumeSpec:
+    """The volume that is described in one of three ways: one export's options, --export, --config."""
+    if config is not None:
+        if one or exports or port or address != "127.0.0.1":
+            raise DialectError([Mistake("--config: what is served stands in the file; leave out the other options")])
+        return volumes.read_spec(config)
+    if exports and one:
+        raise DialectError([Mistake("--export: its settings follow its path, as in /a:quota=2TiB,profile=anf-premium")])
+    specs = tuple(map(volumes.parse_export, exports)) or (volumes.spec_of(one),)
+    return volumes.VolumeSpec(address=address, port=port, export=specs)
+
+
+def _given(**options: Any) -> dict[str, Any]:
+    return {option: value for option, value in options.items() if value is not None}
 
 
 def _wait_for_the_end() -> None:

@@ -1,4 +1,4 @@
-"""The embedded NFS volume: service levels as numbers, and the volume as a process of its own."""
+"""The embedded NFS volume: what it exports and how fast, and the volume as a process of its own."""
 
 from __future__ import annotations
 
@@ -8,26 +8,28 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+import tomllib
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from iocurve import _native
-from iocurve.errors import TargetError
+from iocurve import profile as profiles
+from iocurve.errors import DialectError, Mistake, TargetError
 from iocurve.result import TargetFacts
-from iocurve.units import MIB, TIB
+from iocurve.units import format_bytes, parse_bytes, parse_time_ns
 
 Level = Literal["standard", "premium", "ultra"]
-
-MIB_PER_S_PER_TIB: dict[Level, int] = {"standard": 16, "premium": 64, "ultra": 128}
-"""Azure NetApp Files service levels (learn.microsoft.com, azure-netapp-files-service-levels, 2025)."""
-DEFAULT_LEVEL: Level = "ultra"
-DEFAULT_QUOTA_BYTES = 4 * TIB
+"""Short for the profile ``anf-`` and the level's name."""
+DEFAULT_PROFILE = "anf-ultra"
+DEFAULT_QUOTA = "4TiB"
+NUMBER_MAX = (1 << 63) - 1
+"""Largest number of bytes or nanoseconds, which the native module can still count with."""
 MEMORY_SHARE = 0.75
-"""Part of the memory that is free at the start which a volume in memory may take."""
+"""Part of the memory that is free at the start which the exports in memory may take, together."""
 
 
 class MemoryStore(BaseModel):
@@ -44,8 +46,25 @@ class DirectoryStore(BaseModel):
     path: str
 
 
+class Latency(BaseModel):
+    """Added to each read and write."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    base_ns: int = 0
+
+
+class ConnectionLimits(BaseModel):
+    """What each connection is limited to. None is no limit."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    requests_in_flight: int | None = None
+    """Further requests of the connection wait until one is answered."""
+
+
 class Limits(BaseModel):
-    """How fast an export may be. None is no limit."""
+    """How fast an export may be, as the native module takes it. None is no limit."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -53,12 +72,13 @@ class Limits(BaseModel):
     """Reads and writes together."""
     iops: int | None = None
     """Reads and writes together."""
-    latency_ns: int = 0
-    """Added to each read and write."""
+    burst: profiles.Burst | None = None
+    latency: Latency = Latency()
+    connection: ConnectionLimits = ConnectionLimits()
 
 
 class ExportConfig(BaseModel):
-    """What clients mount."""
+    """What clients mount, as the native module takes it."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -69,7 +89,7 @@ class ExportConfig(BaseModel):
 
 
 class VolumeConfig(BaseModel):
-    """What a volume serves, and where."""
+    """What a volume serves, and where, as the native module takes it."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -79,23 +99,173 @@ class VolumeConfig(BaseModel):
     exports: tuple[ExportConfig, ...]
 
 
+class ExportSpec(BaseModel):
+    """An export as people write it, on the command line or in a file."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    path: str = "/vol"
+    """What clients mount."""
+    profile: str | None = None
+    """A service level (``iocurve profiles``); anf-ultra, or unlimited if a throughput is given."""
+    quota: str = DEFAULT_QUOTA
+    """Size: ``4TiB``."""
+    throughput: str | None = None
+    """Per second, instead of the profile's: ``512MiB``."""
+    iops: Annotated[int | None, Field(gt=0, lt=1 << 53)] = None
+    """Instead of the profile's."""
+    latency: str | None = None
+    """Added to each read and write, instead of the profile's: ``500us``."""
+    pool: str | None = None
+    """Size of the capacity pool that a throughput is taken from; the quota if not given."""
+    store: str = "memory"
+    """``memory``, or a directory."""
+
+    @property
+    def profile_name(self) -> str:
+        """The profile that is meant."""
+        return self.profile or (DEFAULT_PROFILE if self.throughput is None else profiles.UNLIMITED)
+
+    def quota_bytes(self) -> int:
+        """The size. Raises ``DialectError``."""
+        return quantity("--quota", self.quota, at_least=1)
+
+    def resolved(self) -> profiles.Resolved:
+        """What the profile and the settings give. Raises ``DialectError`` or ``TargetError``."""
+        return profiles.resolve(
+            self.profile_name,
+            self.quota_bytes(),
+            throughput_bytes_per_s=quantity("--throughput", self.throughput, at_least=1)
+            if self.throughput is not None
+            else None,
+            iops=self.iops,
+            latency_ns=time_ns("--latency", self.latency) if self.latency is not None else None,
+            pool_bytes=quantity("--pool", self.pool) if self.pool is not None else None,
+        )
+
+    def changed(self, changes: dict[str, str | int]) -> ExportSpec:
+        """With other settings. Another profile begins anew: what was set by hand before goes."""
+        kept = self.model_dump()
+        if "profile" in changes:
+            kept |= {"throughput": None, "iops": None, "latency": None, "pool": None}
+        return ExportSpec(**(kept | changes))
+
+
+class VolumeSpec(BaseModel):
+    """A volume as people write it: ``iocurve volume --config volumes.toml``."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    address: str = "127.0.0.1"
+    """Address to listen on."""
+    port: Annotated[int, Field(ge=0, le=65535)] = 0
+    """TCP port of NFS and MOUNT; 0 takes a free one."""
+    export: Annotated[tuple[ExportSpec, ...], Field(min_length=1)]
+    """What clients mount."""
+
+    def config(self) -> VolumeConfig:
+        """As the native module takes it. Raises ``DialectError`` or ``TargetError``."""
+        in_memory = sum(export.store == "memory" for export in self.export)
+        exports = tuple(
+            ExportConfig(
+                path=export.path,
+                store=store_of(export.store, in_memory),
+                quota_bytes=export.quota_bytes(),
+                limits=limits_of(export.resolved()),
+            )
+            for export in self.export
+        )
+        return VolumeConfig(address=self.address, port=self.port, exports=exports)
+
+
+def read_spec(path: Path) -> VolumeSpec:
+    """Reads a volume's TOML file. Raises ``DialectError`` that says where it is wrong."""
+    try:
+        return VolumeSpec.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise DialectError([Mistake(f"--config {path}: {error}")]) from None
+    except ValidationError as error:
+        raise DialectError([Mistake(f"--config {path}: {text}") for text in mistakes(error)]) from None
+
+
+def parse_export(text: str) -> ExportSpec:
+    """``/a:profile=anf-premium,quota=2TiB``. Raises ``DialectError``."""
+    path, _, settings = text.partition(":")
+    pairs = [setting.partition("=") for setting in settings.split(",") if setting]
+    if wrong := [key for key, equals, _ in pairs if not equals]:
+        raise DialectError([Mistake(f"--export {text}: '{wrong[0]}' is not key=value, as in /a:quota=2TiB")])
+    try:
+        return ExportSpec.model_validate({"path": path} | {key: value for key, _, value in pairs})
+    except ValidationError as error:
+        raise DialectError([Mistake(f"--export {text}: {reason}") for reason in mistakes(error)]) from None
+
+
+def spec_of(options: dict[str, str | int]) -> ExportSpec:
+    """The export that options of the command line describe. Raises ``DialectError``."""
+    try:
+        return ExportSpec.model_validate(options)
+    except ValidationError as error:
+        raise DialectError([Mistake(f"--{reason}") for reason in mistakes(error)]) from None
+
+
+def mistakes(error: ValidationError) -> list[str]:
+    """What is wrong with a model, for people."""
+    return [f"{'.'.join(map(str, wrong['loc']))}: {wrong['msg']}".lstrip(": ") for wrong in error.errors()]
+
+
+def quantity(option: str, text: str, *, at_least: int = 0) -> int:
+    """Bytes. Raises ``DialectError`` that names the option."""
+    return _within(option, text, parse_bytes, at_least)
+
+
+def time_ns(option: str, text: str) -> int:
+    """Nanoseconds. Raises ``DialectError`` that names the option."""
+    return _within(option, text, parse_time_ns, 0)
+
+
+def _within(option: str, text: str, parse: Callable[[str], int], at_least: int) -> int:
+    try:
+        value = parse(text)
+        if not at_least <= value <= NUMBER_MAX:
+            raise ValueError(f"'{text}' is too {'small' if value < at_least else 'large'}")
+    except ValueError as error:
+        raise DialectError([Mistake(f"{option}: {error}")]) from None
+    return value
+
+
+def limits_of(resolved: profiles.Resolved) -> Limits:
+    """What a profile gave, as the native module takes it."""
+    return Limits(
+        throughput_bytes_per_s=resolved.throughput_bytes_per_s,
+        iops=resolved.iops,
+        burst=resolved.burst,
+        latency=Latency(base_ns=resolved.latency_ns),
+        connection=ConnectionLimits(requests_in_flight=resolved.requests_in_flight_per_connection),
+    )
+
+
 def serve(config: VolumeConfig) -> _native.Volume:
     """Starts a volume in threads of this process. Raises ``TargetError``."""
     return _native.Volume(config.model_dump_json())
 
 
-def throughput_of(level: Level, quota_bytes: int) -> int:
-    """Bytes per second of a service level: quota in TiB x the level's MiB/s per TiB."""
-    return MIB_PER_S_PER_TIB[level] * MIB * quota_bytes // TIB
-
-
-def store_of(text: str) -> MemoryStore | DirectoryStore:
-    """``memory``, or a directory that is there. Raises ``TargetError``."""
+def store_of(text: str, sharing: int = 1) -> MemoryStore | DirectoryStore:
+    """``memory``, of which ``sharing`` exports get equal parts, or a directory. Raises ``TargetError``."""
     if text == "memory":
-        return MemoryStore(limit_bytes=int(_memory_available() * MEMORY_SHARE))
+        return MemoryStore(limit_bytes=int(_memory_available() * MEMORY_SHARE / sharing))
     if not Path(text).is_dir():
         raise TargetError(f"--store {text}: there is no such directory; create it, or use --store memory")
     return DirectoryStore(path=str(Path(text).resolve()))
+
+
+def greeting(spec: VolumeSpec, port: int) -> Iterator[str]:
+    """What people want to know of a volume that has started: where its exports are, how fast, and how to mount them."""
+    for export in spec.export:
+        most = export.resolved().throughput_bytes_per_s
+        speed = "no limit" if most is None else f"{format_bytes(most)}/s"
+        level = f"{export.profile_name}, {format_bytes(export.quota_bytes())}"
+        yield f"nfs://{spec.address}:{port}{export.path}   {speed} ({level}); store: {export.store}"
+        yield f"mount it with: {mount_command(spec.address, port, export.path)}"
 
 
 def mount_command(host: str, port: int, export: str) -> str:
@@ -108,12 +278,13 @@ def facts(url: str, *, unlimited: bool) -> TargetFacts:
     """Facts of the volume that an envelope starts by itself."""
     if unlimited:
         return TargetFacts(kind="embedded_volume", address=url, store="memory")
+    standard = ExportSpec()
     return TargetFacts(
         kind="embedded_volume",
         address=url,
-        service_level=DEFAULT_LEVEL,
-        quota_bytes=DEFAULT_QUOTA_BYTES,
-        throughput_bytes_per_s=throughput_of(DEFAULT_LEVEL, DEFAULT_QUOTA_BYTES),
+        service_level="ultra",
+        quota_bytes=standard.quota_bytes(),
+        throughput_bytes_per_s=standard.resolved().throughput_bytes_per_s,
         store="memory",
     )
 

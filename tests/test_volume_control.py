@@ -1,0 +1,378 @@
+"""Volumes that are changed and looked at while they serve, and volumes with several exports."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import socket
+import stat
+import subprocess
+import time
+import urllib.request
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
+
+from bench.servers import IOCURVE, Server
+from bench.servers import volume as serve
+from iocurve import control, volume_view
+from iocurve.errors import DialectError, TargetError
+from iocurve.units import GIB, MIB, TIB
+from iocurve.volume import ExportSpec, parse_export, read_spec
+
+
+def iocurve(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([IOCURVE, *arguments], capture_output=True, text=True, timeout=60, check=False)
+
+
+@pytest.fixture(autouse=True)
+def runtime(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where control sockets are: apart from those of other volumes of this machine."""
+    directory = tmp_path_factory.mktemp("run")
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(directory))
+    return directory
+
+
+@pytest.fixture
+def served(runtime: Path) -> Iterator[Server]:  # noqa: ARG001  # the volume is to find it
+    with serve("--level", "ultra", "--quota", "1TiB") as server:
+        yield server
+
+
+def load(server: Server, *options: str, name: str = "t") -> list[str]:
+    return [
+        *(str(IOCURVE), "fio", f"--name={name}", "--rw=randread", "--bs=64k", "--size=16m", "--iodepth=8"),
+        *("--ioengine=nfs", f"--nfs_url={server.url}", "--output-format=json", *options),
+    ]
+
+
+def stats(server: Server) -> dict[str, Any]:
+    with control.Client(str(server.port)) as client:
+        found: dict[str, Any] = client.ask({"do": "stats"})["stats"]
+        return found
+
+
+def test_limits_change_while_a_load_runs_and_nobody_is_disturbed(served: Server) -> None:
+    command = load(served, "--time_based", "--runtime=6")
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        wait_for_reads(served)
+        fast = rate_over(served, 1)
+        done = iocurve("volume", "set", str(served.port), "--profile", "unlimited", "--throughput", "1MiB")
+        assert (done.returncode, done.stdout) == (0, "/vol: unlimited, 1 TiB, 1 MiB/s\n"), done.stderr
+        connected = stats(served)["connections_accepted"]
+        rate_over(served, 0.5)
+        slow = rate_over(served, 1)
+        stdout, stderr = process.communicate(timeout=60)
+    assert process.returncode == 0, stderr
+    assert json.loads(stdout[stdout.index("{") :])["jobs"][0]["error"] == 0
+    # Before, the limit was a hundred times as high; 64 KiB more or less are the edges of the second.
+    assert slow <= 1.2 * MIB < fast
+    after = stats(served)
+    assert (after["connections_accepted"], after["protocol_errors"]) == (connected, 0)
+
+
+def test_a_smaller_quota_takes_nothing_away_and_lets_nothing_more_in() -> None:
+    with serve("--unlimited", "--quota", "64MiB") as server:
+        write = ("--rw=write", "--size=8m")
+        assert subprocess.run(load(server, *write), capture_output=True, check=False).returncode == 0
+        assert iocurve("volume", "set", server.url, "--quota", "4MiB").returncode == 0
+        export = stats(server)["exports"][0]
+        assert (export["quota_bytes"], export["used_bytes"] > 4 * MIB) == (4 * MIB, True)
+        read = subprocess.run(load(server, "--size=8m"), capture_output=True, check=False)
+        assert read.returncode == 0, "what is there is served"
+        more = subprocess.run(load(server, *write, name="more"), capture_output=True, text=True, check=False)
+        assert more.returncode == 1
+        assert "use a smaller size" in more.stderr
+        assert iocurve("volume", "set", server.url, "--quota", "64MiB").returncode == 0
+        again = subprocess.run(load(server, *write, name="more"), capture_output=True, check=False)
+        assert again.returncode == 0
+
+
+def test_stats_are_shown_by_export_client_and_connection(served: Server) -> None:
+    ran = subprocess.run(load(served), capture_output=True, check=False)
+    assert ran.returncode == 0
+    shown = iocurve("volume", "stats", str(served.port), "--once", "--interval", "10ms", "--json")
+    found = json.loads(shown.stdout)
+    [export] = found["exports"]
+    assert (export["path"], export["profile"], export["quota_bytes"]) == ("/vol", "anf-ultra", TIB)
+    assert export["limits"]["throughput_bytes_per_s"] == 128 * MIB
+    assert export["reads"] == found["reads"] == found["clients"][0]["reads"] == 256
+    assert export["read_bytes"] == 16 * MIB
+    assert (found["clients"][0]["address"], found["clients"][0]["connections"]) == ("127.0.0.1", 0)
+    assert found["connections"] == []
+    with socket.create_connection(("127.0.0.1", served.port)) as connection:
+        connections = wait_for_connection(served)
+        host, port = connection.getsockname()
+        assert [(one["peer"], one["in_flight"], one["reads"]) for one in connections] == [(f"{host}:{port}", 0, 0)]
+    table = iocurve("volume", "stats", str(served.port), "--once", "--interval", "10ms")
+    assert table.returncode == 0
+    assert "128 MiB/s" in table.stdout
+
+
+def wait_for_connection(server: Server) -> list[dict[str, Any]]:
+    patience = time.monotonic() + 30
+    while not (connections := stats(server)["connections"]):
+        assert time.monotonic() < patience, "the connection is not there"
+        time.sleep(0.01)
+    found: list[dict[str, Any]] = connections
+    return found
+
+
+def test_rates_are_over_the_time_between_two_looks() -> None:
+    counters = dict.fromkeys(
+        ("reads", "writes", "read_bytes", "write_bytes", "throttled_operations", "throttled_ns"), 0
+    )
+    before = {"uptime_ns": 10**9, **counters, "exports": [], "clients": [], "connections": [{"id": 7} | counters]}
+    done = counters | {"reads": 30, "read_bytes": 300, "throttled_operations": 4, "throttled_ns": 8000}
+    after = before | {"uptime_ns": 4 * 10**9, **done, "connections": [{"id": 7} | done, {"id": 8} | done]}
+    rates = volume_view.rates(before, after)
+    assert (rates["interval_s"], rates["read_iops"], rates["read_bytes_per_s"]) == (3, 10, 100)
+    assert [one["throttled_mean_ns"] for one in rates["connections"]] == [2000, 2000]
+
+
+def test_openmetrics_are_what_a_parser_takes() -> None:
+    with metrics_of("--level", "premium", "--quota", "1TiB") as (server, url):
+        assert subprocess.run(load(server), capture_output=True, check=False).returncode == 0
+        with urllib.request.urlopen(url, timeout=10) as answer:
+            assert answer.headers["Content-Type"].startswith("application/openmetrics-text; version=1.0.0")
+            written = answer.read().decode()
+    assert written.endswith("# EOF\n")
+    families = {family.name: family for family in text_string_to_metric_families(written)}  # type: ignore[no-untyped-call]
+    operations = {
+        (sample.name, sample.labels["export"], sample.labels["operation"]): sample.value
+        for sample in families["iocurve_volume_export_operations"].samples
+    }
+    assert operations["iocurve_volume_export_operations_total", "/vol", "read"] == 256
+    limit = families["iocurve_volume_throughput_limit_bytes_per_second"]
+    assert (limit.type, limit.unit, limit.samples[0].value) == ("gauge", "bytes_per_second", 64 * MIB)
+    data = families["iocurve_volume_client_data_bytes"]
+    assert (data.type, data.unit, data.samples[0].value) == ("counter", "bytes", 16 * MIB)
+    assert data.documentation == "Bytes of data read and written, by client"
+
+
+@contextmanager
+def metrics_of(*options: str) -> Iterator[tuple[Server, str]]:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with serve(*options, "--metrics", str(port)) as server:
+        # The control socket is there before the metrics; the last thing to come up is what is waited for.
+        patience = time.monotonic() + 30
+        while socket.socket().connect_ex(("127.0.0.1", port)) != 0:
+            assert time.monotonic() < patience, "no metrics"
+            time.sleep(0.05)
+        yield server, f"http://127.0.0.1:{port}/metrics"
+
+
+def test_exports_are_files_apart_under_limits_apart(tmp_path: Path) -> None:
+    exports = ("--export", "/a:profile=anf-premium,quota=2TiB", "--export", f"/a/b:profile=unlimited,store={tmp_path}")
+    with serve(*exports) as server:
+        a, b = (Server(server.pid, server.port, server.port, path) for path in ("/a", "/a/b"))
+        for export in (a, b):
+            wrote = subprocess.run(load(export, "--rw=write", "--size=1m"), capture_output=True, text=True, check=False)
+            assert wrote.returncode == 0, wrote.stderr
+        assert [(path.name, path.stat().st_size) for path in tmp_path.iterdir()] == [("t.0.0", MIB)]
+        found = {export["path"]: export for export in stats(server)["exports"]}
+        assert [found[path]["writes"] for path in ("/a", "/a/b")] == [16, 16]
+        assert found["/a"]["limits"]["throughput_bytes_per_s"] == 128 * MIB
+        assert found["/a/b"]["limits"]["throughput_bytes_per_s"] is None
+        which = iocurve("volume", "set", str(server.port), "--quota", "1TiB")
+        assert (which.returncode, which.stderr) == (1, "iocurve: which export? there are: /a, /a/b\n")
+        assert iocurve("volume", "set", f"nfs://127.0.0.1:{server.port}/a", "--quota", "1TiB").returncode == 0
+        assert [export["quota_bytes"] for export in stats(server)["exports"]] == [TIB, 4 * TIB]
+
+
+@pytest.mark.skipif(shutil.which("nfs-ls") is None, reason="needs Debian's libnfs-utils")
+def test_libnfs_sees_each_export_with_its_own_files() -> None:
+    with serve("--export", "/a:profile=unlimited", "--export", "/b:profile=unlimited") as server:
+        a, b = (Server(server.pid, server.port, server.port, path) for path in ("/a", "/b"))
+        assert subprocess.run(load(a, "--rw=write", "--size=1m"), capture_output=True, check=False).returncode == 0
+        listed = [
+            subprocess.run(["nfs-ls", one.libnfs_url], capture_output=True, text=True, timeout=30, check=True).stdout
+            for one in (a, b)
+        ]
+        assert ["t.0.0" in text for text in listed] == [True, False]
+
+
+HOSTILE = [
+    b"",
+    b"x",
+    b"[]",
+    b"{}",
+    b"\xff\xfe",
+    b'{"do":"format"}',
+    b'{"do":"stats","more":1}',
+    b'{"do":"set","export":3}',
+    b'{"do":"set","iops":0}',
+    b'{"do":"set","quota":"-1"}',
+    b'{"do":"set","quota":"0"}',
+    b'{"do":"set","quota":"999999999999999PiB","profile":"unlimited"}',
+    b'{"do":"set","throughput":"0","profile":"unlimited"}',
+    b'{"do":"set","latency":"9999999d"}',
+    b'{"do":"set","profile":"../../etc/passwd"}',
+    b'{"do":"set","export":"/other","quota":"1TiB"}',
+    b"[" * 60_000,
+    b'{"do":"set","iops":' + b"9" * 5000 + b"}",
+]
+
+
+def test_bad_requests_are_answered_and_change_nothing(served: Server, runtime: Path) -> None:
+    before = stats(served)["exports"]
+    with connect(runtime, served) as peer, peer.makefile("rb") as answers:
+        for line in HOSTILE:
+            peer.sendall(line + b"\n")
+            answer = json.loads(answers.readline())
+            assert list(answer) == ["error"], line[:80]
+            assert answer["error"], line[:80]
+    assert stats(served)["exports"] == before
+
+
+def test_noise_and_peers_that_leave_cost_only_themselves(served: Server, runtime: Path) -> None:
+    noise = random.Random(7)
+    for _ in range(20):
+        with connect(runtime, served) as peer:
+            peer.sendall(noise.randbytes(1000))
+    with connect(runtime, served) as peer, peer.makefile("rb") as answers:
+        peer.sendall(b"x" * (control.REQUEST_BYTES_MAX + 1))
+        assert json.loads(answers.readline()) == {"error": "a request is at most 65536 bytes"}
+        assert answers.readline() == b"", "the rest of it would be no request"
+    assert stats(served)["protocol_errors"] == 0
+
+
+def test_too_many_at_once_are_told_so(served: Server, runtime: Path) -> None:
+    def first_word(peer: socket.socket) -> dict[str, Any]:
+        with peer.makefile("rb") as answers:
+            # Who is refused is refused unheard.
+            with suppress(BrokenPipeError):
+                peer.sendall(b'{"do":"stats"}\n')
+            answer: dict[str, Any] = json.loads(answers.readline())
+            return answer
+
+    peers = [connect(runtime, served) for _ in range(control.CONNECTIONS_MAX + 1)]
+    with ThreadPoolExecutor(len(peers)) as pool:
+        answers = list(pool.map(first_word, peers))
+    for peer in peers:
+        peer.close()
+    assert [list(answer) for answer in answers].count(["error"]) == 1
+    assert {"error": "too many connections"} in answers
+
+
+def connect(runtime: Path, server: Server) -> socket.socket:
+    peer = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    peer.settimeout(30)
+    wait_for_socket(path := runtime / "iocurve" / f"{server.port}.sock")
+    peer.connect(str(path))
+    return peer
+
+
+def wait_for_socket(path: Path) -> None:
+    patience = time.monotonic() + 30
+    while not path.exists():
+        assert time.monotonic() < patience, "no control socket"
+        time.sleep(0.01)
+
+
+def test_the_control_socket_is_its_owners_and_goes_with_the_volume(runtime: Path) -> None:
+    with serve("--unlimited") as server:
+        wait_for_socket(path := runtime / "iocurve" / f"{server.port}.sock")
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+        assert control.find(None) == (path, None)
+        assert control.find(f"nfs://127.0.0.1:{server.port}/vol/") == (path, "/vol")
+    assert not path.exists()
+    with pytest.raises(TargetError, match=r"^no volume is running here$"):
+        control.find(None)
+
+
+def test_a_socket_left_behind_is_no_hindrance(runtime: Path, tmp_path: Path) -> None:
+    (runtime / "iocurve").mkdir(mode=0o700)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    stale = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    stale.bind(str(runtime / "iocurve" / f"{port}.sock"))
+    stale.close()
+    (tmp_path / "volumes.toml").write_text(f'port = {port}\n[[export]]\nprofile = "unlimited"\n')
+    with serve("--config", str(tmp_path / "volumes.toml")) as server:
+        assert stats(server)["reads"] == 0
+
+
+def test_a_directory_that_others_may_write_holds_no_socket(runtime: Path) -> None:
+    (runtime / "iocurve").mkdir()
+    os.chmod(runtime / "iocurve", 0o777)  # noqa: PTH101
+    ran = iocurve("volume", "--unlimited")
+    assert ran.returncode == 1
+    assert "others may write there" in ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "text"),
+    [
+        (("--profile", "anf-ultra", "--unlimited"), 2, "--profile and --unlimited: choose one"),
+        (("--profile", "gold"), 1, "there is no profile 'gold'; there are: anf-flexible"),
+        (("--profile", "anf-premium", "--quota", "1GiB"), 1, "is not within 50 GiB to 100 TiB"),
+        (("--export", "/a:quota"), 2, "'quota' is not key=value"),
+        (("--export", "/a:speed=9"), 2, "--export /a:speed=9: speed: Extra inputs are not permitted"),
+        (("--export", "/a", "--export", "/a/"), 1, "there are two exports /a/"),
+        (("--export", "/a", "--quota", "1TiB"), 2, "--export: its settings follow its path"),
+        (("--config", "/nowhere.toml"), 2, "--config /nowhere.toml: "),
+        (("--iops", "0"), 2, "--iops: Input should be greater than 0"),
+        (("--throughput", "0"), 2, "--throughput: '0' is too small"),
+        (("stats", "999999"), 1, "no volume answers at"),
+        (("stats", "frob"), 1, "'frob' is no volume"),
+        (("set", "--quota", "1TiB"), 1, "no volume is running here"),
+        (("set",), 2, "nothing to set"),
+    ],
+)
+def test_a_mistake_is_said(arguments: tuple[str, ...], status: int, text: str) -> None:
+    ran = iocurve("volume", *arguments)
+    assert ran.returncode == status, ran.stderr
+    assert text in ran.stderr
+    assert "Traceback" not in ran.stderr
+
+
+def test_profiles_are_listed_and_shown_with_their_sources() -> None:
+    assert "azure-files-v1" in iocurve("profiles").stdout
+    shown = iocurve("profile", "show", "anf-premium").stdout
+    assert "64 × TiB" in shown
+    assert "azure-netapp-files" in shown
+
+
+def test_a_file_describes_a_volume(tmp_path: Path) -> None:
+    path = tmp_path / "volumes.toml"
+    path.write_text('port = 2049\n[[export]]\npath = "/a"\nquota = "2TiB"\n[[export]]\npath = "/b"\niops = 9\n')
+    spec = read_spec(path)
+    assert (spec.port, [export.path for export in spec.export]) == (2049, ["/a", "/b"])
+    assert spec.export[0].resolved().throughput_bytes_per_s == 256 * MIB
+    path.write_text('[[export]]\npath = "/a"\nqouta = "2TiB"\n')
+    with pytest.raises(DialectError, match=r"export\.0\.qouta: Extra inputs are not permitted"):
+        read_spec(path)
+
+
+def test_another_profile_begins_anew() -> None:
+    export = parse_export("/a:profile=anf-ultra,quota=1TiB,throughput=64MiB,latency=1ms")
+    assert export.resolved().throughput_bytes_per_s == 64 * MIB
+    larger = export.changed({"quota": "2TiB"})
+    assert (larger.quota_bytes(), larger.throughput) == (2 * TIB, "64MiB")
+    other = export.changed({"profile": "anf-premium"})
+    assert other == ExportSpec(path="/a", profile="anf-premium", quota="1TiB")
+    assert ExportSpec(throughput="1GiB").resolved().throughput_bytes_per_s == GIB
+
+
+def wait_for_reads(server: Server) -> None:
+    patience = time.monotonic() + 30
+    while stats(server)["reads"] < 100:
+        assert time.monotonic() < patience, "the load does not start"
+        time.sleep(0.05)
+
+
+def rate_over(server: Server, seconds: float) -> float:
+    before = stats(server)
+    time.sleep(seconds)
+    after = volume_view.rates(before, stats(server))
+    return float(after["exports"][0]["read_bytes_per_s"])
