@@ -35,6 +35,7 @@ suite! {
     a_removed_file_is_stale,
     attributes_are_set_if_the_guard_allows,
     listings_go_on_where_they_ended,
+    ten_thousand_names_are_listed_once_each_while_they_are_removed,
     the_quota_is_kept_and_given_back,
     handles_of_others_are_refused,
     wrong_types_are_refused,
@@ -285,6 +286,32 @@ fn listings_go_on_where_they_ended<S: Store>(store: &S) {
     let mut expected: Vec<_> = (0..100).map(|n| format!("file-{n}")).chain([".".into(), "..".into()]).collect();
     expected.sort();
     assert_eq!(names, expected);
+}
+
+/// As `rm -r` does it: what has been listed is gone when the listing goes on. The work is one call for each hundred names.
+fn ten_thousand_names_are_listed_once_each_while_they_are_removed<S: Store>(store: &S) {
+    const NAMES: usize = 10_000;
+    for n in 0..NAMES {
+        file(store, &format!("file-{n}"));
+    }
+    let root = store.root(0);
+    let (mut names, mut cookie, mut calls) = (std::collections::HashSet::new(), 0, 0);
+    loop {
+        let listing = store.readdir(root.as_bytes(), cookie, 100).unwrap();
+        calls += 1;
+        for entry in listing.entries {
+            cookie = entry.cookie;
+            let name = String::from_utf8(entry.name).unwrap();
+            if name != "." && name != ".." {
+                remove(store, &name).unwrap();
+            }
+            assert!(names.insert(name), "listed twice");
+        }
+        if listing.end {
+            break;
+        }
+    }
+    assert_eq!((names.len(), calls), (NAMES + 2, (NAMES + 2).div_ceil(100)));
 }
 
 fn the_quota_is_kept_and_given_back<S: Store>(store: &S) {

@@ -105,7 +105,8 @@ pub struct Node {
 #[derive(Debug)]
 pub enum Body {
     File(Content),
-    Directory(Directory),
+    /// Boxed: a slot for a file should not be as large as one for a directory.
+    Directory(Box<Directory>),
     Symlink(Vec<u8>),
     Special(specdata3),
 }
@@ -296,6 +297,11 @@ mod tests {
         assert_eq!(places[383], (1, 255));
         assert_eq!(places[384], (2, 0));
         assert!(Slots::place(u32::MAX).is_none());
+    }
+
+    #[test]
+    fn a_slot_is_two_cache_lines() {
+        assert_eq!(size_of::<Slot>(), 128);
     }
 
     #[test]
