@@ -20,7 +20,7 @@ from bench.comparisons import COMPARISONS, PEER_FIO_NFS, Comparison, Settings, p
 from bench.machine import machine_facts, versions
 from bench.measure import Duration
 
-TABLE_COLUMNS = 120
+TABLE_COLUMNS = 140
 RESULTS = Path(__file__).parent / "results"
 
 
@@ -66,7 +66,17 @@ def measure(options: argparse.Namespace, console: Console) -> dict[str, Any]:
 def _table(about: str, sides: Sequence[dict[str, Any]]) -> Table:
     table = Table(title=about, title_justify="left", box=SIMPLE)
     table.add_column("")
-    for heading in ("IOPS", "min to max", "p50, p99 µs", "CPU µs/IO", "+ server", "IOPS ×", "CPU ×"):
+    for heading in (
+        "IOPS",
+        "min to max",
+        "MiB/s",
+        "p50, p99 µs",
+        "CPU µs/IO",
+        "+ server",
+        "IOPS ×",
+        "CPU ×",
+        "server ×",
+    ):
         table.add_column(heading, justify="right")
     for side in sides:
         median, ratio = side["median"], side["ratio_to_first"]
@@ -74,9 +84,10 @@ def _table(about: str, sides: Sequence[dict[str, Any]]) -> Table:
             side["name"],
             _thousands(median["iops"]),
             f"{_thousands(side['min']['iops'])} to {_thousands(side['max']['iops'])}",
+            f"{median['mib_per_s']:,.0f}",
             f"{median['latency_us_p50']:.4g}, {median['latency_us_p99']:.4g}",
             *(_figure(median.get(figure)) for figure in ("client_cpu_us_per_io", "server_cpu_us_per_io")),
-            *(_figure(ratio.get(figure)) for figure in ("iops", "client_cpu_us_per_io")),
+            *(_figure(ratio.get(figure)) for figure in ("iops", "client_cpu_us_per_io", "server_cpu_us_per_io")),
         )
     return table
 

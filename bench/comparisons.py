@@ -20,6 +20,8 @@ ONE_CORE = ("taskset", "--cpu-list", "0")
 TWO_CORES = ("taskset", "--cpu-list", "0,1")
 """Client and server share the same two cores, whatever the machine has."""
 
+ONE_CORE_A_JOB = ("--cpus_allowed=0,1", "--cpus_allowed_policy=split")
+
 LAYOUT_TIMEOUT_SECONDS = 300
 
 PEER_FIO_NFS = "IOCURVE_PEER_FIO_NFS"
@@ -100,6 +102,52 @@ def measure_nfs(settings: Settings, depth: int, jobs: int) -> list[dict[str, Any
         return compare(sides, settings.rounds, settings.duration)
 
 
+VOLUME_LOADS = (
+    ("randread", "4k", 64),
+    ("randread", "8k", 64),
+    ("read", "64k", 16),
+    ("read", "256k", 16),
+    ("read", "1m", 8),
+    ("randwrite", "4k", 64),
+    ("write", "256k", 16),
+)
+"""What the embedded volume is to carry: access, block, depth of each of two jobs."""
+
+CHECKED_MIB = 64
+"""Most of each file whose data are looked at."""
+
+
+def measure_volume(settings: Settings) -> list[dict[str, Any]]:
+    """Our client on the embedded volume; the first side is its 4 KiB reads from nfs-ganesha, if that is here."""
+    with ExitStack() as stack:
+        target = stack.enter_context(servers.volume("--unlimited", prefix=TWO_CORES))
+        checked = [_check_data(target, block, min(settings.file_mib, CHECKED_MIB)) for block in (4 << 10, 256 << 10)]
+        targets = {"volume": target}
+        if shutil.which("ganesha.nfsd") and os.geteuid() == 0:
+            started = servers.ganesha("mem", settings.directory, prefix=TWO_CORES)
+            targets = {"ganesha": stack.enter_context(started), **targets}
+        for target in targets.values():
+            run_to_end(OUR_CLIENT.job(target, "write", "1m", 4, 2, settings.file_mib), LAYOUT_TIMEOUT_SECONDS)
+        sides = [
+            Side(
+                f"{access} {block} → {name}",
+                (*OUR_CLIENT.job(target, access, block, depth, 2, settings.file_mib), *ONE_CORE_A_JOB),
+                target.pid,
+            )
+            for name, target in targets.items()
+            for access, block, depth in (VOLUME_LOADS if name == "volume" else VOLUME_LOADS[:1])
+        ]
+        return [{**side, "data_checked": checked} for side in compare(sides, settings.rounds, settings.duration)]
+
+
+def _check_data(server: Server, block_bytes: int, file_mib: int) -> str:
+    """Two files are written block by block, read back in a second pass and compared; an error if a byte differs."""
+    example = ("cargo", "run", "--quiet", "--package=iocurve-engine", "--example=nfs_load", "--")
+    address = ("127.0.0.1", str(server.port), str(server.mount_port), server.export)
+    options = ("check", "16", "1", "2", str(block_bytes), "0", f"files={file_mib}")
+    return run_to_end((*example, *address, *options), LAYOUT_TIMEOUT_SECONDS).output.strip()
+
+
 @dataclass(frozen=True)
 class _Client:
     name: str
@@ -157,6 +205,11 @@ COMPARISONS = {
             "nfs-deep",
             "NFSv3 on two cores, client and server: 4 KiB random reads, 2 jobs at depth 64",
             partial(measure_nfs, depth=64, jobs=2),
+        ),
+        Comparison(
+            "volume",
+            "The embedded volume on two cores with its client: 2 jobs, depth 64 (4k, 8k), 16 (64k, 256k), 8 (1m)",
+            measure_volume,
         ),
     )
 }

@@ -51,6 +51,7 @@ class Round:
     """What a side reached in one round."""
 
     iops: float
+    mib_per_s: float
     latency_us_p50: float
     latency_us_p99: float
     client_cpu_us_per_io: float
@@ -59,7 +60,7 @@ class Round:
     """Processors used by neither client nor server: a round with much of it says little."""
 
 
-FIGURES = ("iops", "latency_us_p50", "latency_us_p99", "client_cpu_us_per_io", "server_cpu_us_per_io")
+FIGURES = ("iops", "mib_per_s", "latency_us_p50", "latency_us_p99", "client_cpu_us_per_io", "server_cpu_us_per_io")
 
 
 def compare(sides: Sequence[Side], rounds: int, duration: Duration) -> list[dict[str, Any]]:
@@ -98,6 +99,7 @@ def _measure(side: Side, duration: Duration) -> Round:
     server_cpu = long.server_cpu_seconds - short.server_cpu_seconds
     return Round(
         iops=long.reported.iops,
+        mib_per_s=long.reported.mib_per_s,
         latency_us_p50=long.reported.latency_us_p50,
         latency_us_p99=long.reported.latency_us_p99,
         client_cpu_us_per_io=client_cpu * 1e6 / operations,
@@ -112,6 +114,7 @@ class Reported:
 
     operations: int
     iops: float
+    mib_per_s: float
     latency_us_p50: float
     latency_us_p99: float
 
@@ -168,6 +171,7 @@ def parse_fio_json(text: str) -> Reported:
     return Reported(
         operations=kind["total_ios"],
         iops=kind["iops"],
+        mib_per_s=kind["bw_bytes"] / (1 << 20),
         latency_us_p50=percentiles["50.000000"] / 1000,
         latency_us_p99=percentiles["99.000000"] / 1000,
     )

@@ -14,14 +14,15 @@ from bench.measure import parse_fio_json
 
 FIO_JSON = """fio: a note that comes before
 {"jobs": [{
-  "read": {"total_ios": 1000, "iops": 500.5, "clat_ns": {"percentile": {"50.000000": 1500, "99.000000": 9000}}},
+  "read": {"total_ios": 1000, "iops": 500.5, "bw_bytes": 2097152,
+           "clat_ns": {"percentile": {"50.000000": 1500, "99.000000": 9000}}},
   "write": {"total_ios": 0, "iops": 0.0, "clat_ns": {"N": 0}}}]}
 """
 
 
 def test_what_fio_reports_is_read() -> None:
     reported = parse_fio_json(FIO_JSON)
-    assert (reported.operations, reported.iops) == (1000, 500.5)
+    assert (reported.operations, reported.iops, reported.mib_per_s) == (1000, 500.5, 2.0)
     assert (reported.latency_us_p50, reported.latency_us_p99) == (1.5, 9.0)
 
 
@@ -45,6 +46,18 @@ def test_nfs_is_measured_on_every_server_that_is_here(tmp_path: Path, monkeypatc
     assert _measured_sides(tmp_path, "nfs") == [f"iocurve → {server}" for server in servers]
 
 
+def test_the_volume_is_measured_and_its_data_are_checked(tmp_path: Path) -> None:
+    has_ganesha = shutil.which("ganesha.nfsd") is not None and os.geteuid() == 0
+    sides = _measured_sides(tmp_path, "volume")
+    assert sides[0] == ("randread 4k → ganesha" if has_ganesha else "randread 4k → volume")
+    assert sides[-1] == "write 256k → volume"
+    (result,) = tmp_path.glob("*.json")
+    checked = json.loads(result.read_text())["comparisons"][0]["sides"][0]["data_checked"]
+    assert [line.partition(" ")[2] for line in checked] == [
+        f"bytes written in blocks of {block}, read back and compared: all equal" for block in (4096, 262144)
+    ]
+
+
 def test_a_peer_that_is_not_there_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -56,7 +69,7 @@ def test_a_peer_that_is_not_there_is_said(
 def test_an_unknown_comparison_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="2"):
         main(["speed"])
-    assert "there is no 'speed', only null, uring, nfs, nfs-deep" in capsys.readouterr().err
+    assert "there is no 'speed', only null, uring, nfs, nfs-deep, volume" in capsys.readouterr().err
 
 
 def _measured_sides(directory: Path, comparison: str) -> list[str]:

@@ -1,6 +1,7 @@
-//! What the NFS engine costs by itself, without the worker loop: random reads or writes in a closed loop.
+//! What the NFS engine costs by itself, without the worker loop: random reads or writes in a closed loop. `check` looks at the data
+//! instead: it writes every block of the files, every byte a function of its place, reads all of them back and compares every byte.
 //!
-//! `cargo run --release --example nfs_load -- HOST PORT MOUNTPORT EXPORT read|write DEPTH NCONNECT THREADS BLOCK_BYTES SECONDS \
+//! `cargo run --release --example nfs_load -- HOST PORT MOUNTPORT EXPORT read|write|check DEPTH NCONNECT THREADS BLOCK_BYTES SECONDS \
 //! [keep] [files=MIB] [pin] [server=PID]` prints operations per second and the processor time of one operation. Each thread has a file of
 //! its own, which is created, filled and removed. A port of `-` asks the portmapper. `keep` brings payload to the buffers, `pin` binds each
 //! thread to a processor, and `server` tells the processor time of that process, too.
@@ -21,10 +22,16 @@ fn main() {
     }
 }
 
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Work {
+    Load(OperationKind),
+    Check,
+}
+
 #[derive(Clone)]
 struct Load {
     mount: NfsMount,
-    kind: OperationKind,
+    work: Work,
     depth: u32,
     block: u32,
     file_bytes: u64,
@@ -53,12 +60,17 @@ fn run() -> Result<(), EngineError> {
         gid: 0,
         durability: Durability::None,
         timeout_ns: 10 * SECOND,
-        keep_payload: rest.iter().any(|word| word == "keep"),
+        keep_payload: kind == "check" || rest.iter().any(|word| word == "keep"),
     };
     let mebibytes = rest.iter().find_map(|word| word.strip_prefix("files=")).map_or(Ok(64), number)?;
     let load = Load {
         mount,
-        kind: if kind == "write" { OperationKind::Write } else { OperationKind::Read },
+        work: match kind.as_str() {
+            "read" => Work::Load(OperationKind::Read),
+            "write" => Work::Load(OperationKind::Write),
+            "check" => Work::Check,
+            _ => return Err(usage()),
+        },
         depth: number(depth)?,
         block: number(block)?,
         file_bytes: u64::from(mebibytes) << 20,
@@ -68,7 +80,7 @@ fn run() -> Result<(), EngineError> {
     };
     let files: Vec<FilePlan> = (0..number(threads)?).map(|thread| file(thread, load.file_bytes)).collect();
     nfs::layout(&load.mount, &files, 1, &|_| {}, &AtomicBool::new(false))?;
-    let measured = measure(&load, &files);
+    let measured = if load.work == Work::Check { check(&load, &files) } else { measure(&load, &files) };
     let paths: Vec<String> = files.into_iter().map(|file| file.path).collect();
     measured.and(nfs::remove(&load.mount, &paths))
 }
@@ -105,6 +117,7 @@ fn measure(load: &Load, files: &[FilePlan]) -> Result<(), EngineError> {
 }
 
 fn work(load: &Load, number: usize, file: FilePlan) -> Result<(u64, String), EngineError> {
+    let Work::Load(kind) = load.work else { unreachable!("a check is no load") };
     if load.pin {
         pin(number);
     }
@@ -117,7 +130,7 @@ fn work(load: &Load, number: usize, file: FilePlan) -> Result<(u64, String), Eng
     let mut request = |slot| {
         chance = chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let offset = (chance >> 33) % blocks * u64::from(load.block);
-        Request { slot, kind: load.kind, file: 0, offset, length: load.block }
+        Request { slot, kind, file: 0, offset, length: load.block }
     };
     for slot in 0..load.depth {
         engine.submit(request(slot))?;
@@ -147,6 +160,74 @@ fn work(load: &Load, number: usize, file: FilePlan) -> Result<(u64, String), Eng
         operations as f64 / rounds as f64
     );
     Ok((operations, words))
+}
+
+/// Writes all files, then reads them back and compares.
+fn check(load: &Load, files: &[FilePlan]) -> Result<(), EngineError> {
+    for kind in [OperationKind::Write, OperationKind::Read] {
+        let start = |(number, file): (usize, FilePlan)| {
+            let load = load.clone();
+            thread::spawn(move || pass(&load, kind, number as u64, file))
+        };
+        let threads: Vec<_> = files.iter().cloned().enumerate().map(start).collect();
+        for thread in threads {
+            thread.join().expect("a worker does not panic")?;
+        }
+    }
+    let bytes = load.file_bytes / u64::from(load.block) * u64::from(load.block) * files.len() as u64;
+    println!("{bytes} bytes written in blocks of {}, read back and compared: all equal", load.block);
+    Ok(())
+}
+
+/// Writes every block of a file once, or reads every block once and compares it.
+fn pass(load: &Load, kind: OperationKind, number: u64, file: FilePlan) -> Result<(), EngineError> {
+    let clock = Clock::new();
+    let buffers = Buffers::new(load.depth as usize, load.block as usize);
+    let content = |slot: u32| {
+        // SAFETY: inside the slot, which is not in flight whenever this is called.
+        unsafe { std::slice::from_raw_parts_mut(buffers.slot(slot), load.block as usize) }
+    };
+    let stop = Arc::new(AtomicBool::new(false));
+    let mut engine = NfsEngine::connect(&load.mount, &[file], Arc::clone(&buffers), load.depth, clock.clone(), stop)?;
+    let mut offsets = (0..load.file_bytes / u64::from(load.block)).map(|block| block * u64::from(load.block));
+    let mut free: Vec<u32> = (0..load.depth).collect();
+    let mut under_way = vec![0; load.depth as usize];
+    let mut expected = vec![0; load.block as usize];
+    let mut done = Vec::new();
+    loop {
+        while let Some(slot) = free.pop() {
+            let Some(offset) = offsets.next() else { break };
+            under_way[slot as usize] = offset + 1;
+            if kind == OperationKind::Write {
+                fill(content(slot), number, offset);
+            }
+            engine.submit(Request { slot, kind, file: 0, offset, length: load.block })?;
+        }
+        if under_way.iter().all(|offset| *offset == 0) {
+            return engine.finish();
+        }
+        engine.reap(1, clock.now() + SECOND, &mut done)?;
+        for completion in done.drain(..) {
+            let (slot, length) = (completion.slot, i64::from(load.block));
+            let offset = std::mem::take(&mut under_way[slot as usize]) - 1;
+            assert_eq!(completion.result, length, "an operation failed or was short");
+            fill(&mut expected, number, offset);
+            if kind == OperationKind::Read && *content(slot) != *expected {
+                return Err(EngineError::Plan(format!("block at {offset} of file {number} is not what was written")));
+            }
+            free.push(slot);
+        }
+    }
+}
+
+/// What a block of a file holds: in each eight bytes a mixture of the file's number and their place (`SplitMix64`).
+fn fill(block: &mut [u8], number: u64, offset: u64) {
+    for (word, bytes) in block.chunks_mut(8).enumerate() {
+        let mut mixed = ((offset + 8 * word as u64 + 1) ^ (number << 48)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        bytes.copy_from_slice(&(mixed ^ mixed >> 31).to_le_bytes()[..bytes.len()]);
+    }
 }
 
 fn pin(number: usize) {
@@ -182,8 +263,8 @@ fn server_ns(process: Option<u32>) -> u64 {
 
 fn usage() -> EngineError {
     EngineError::Plan(
-        "usage: nfs_load HOST PORT MOUNTPORT EXPORT read|write DEPTH NCONNECT THREADS BLOCK_BYTES SECONDS [keep] [files=MIB] [pin] \
-         [server=PID]"
+        "usage: nfs_load HOST PORT MOUNTPORT EXPORT read|write|check DEPTH NCONNECT THREADS BLOCK_BYTES SECONDS [keep] \
+         [files=MIB] [pin] [server=PID]"
             .to_owned(),
     )
 }
