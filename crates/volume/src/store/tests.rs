@@ -40,6 +40,7 @@ suite! {
     handles_of_others_are_refused,
     wrong_types_are_refused,
     names_must_be_names,
+    paths_may_be_longer_than_a_system_call_takes,
 }
 
 fn memory() -> MemoryStore {
@@ -352,6 +353,15 @@ fn wrong_types_are_refused<S: Store>(store: &S) {
     assert_eq!(store.lookup(file.as_bytes(), b"x"), Err(nfsstat3::NFS3ERR_NOTDIR));
     assert_eq!(store.readdir(file.as_bytes(), 0, 9), Err(nfsstat3::NFS3ERR_NOTDIR));
     assert_eq!(resize(store, &root, 0), Err(nfsstat3::NFS3ERR_ISDIR));
+}
+
+fn paths_may_be_longer_than_a_system_call_takes<S: Store>(store: &S) {
+    let name = "d".repeat(200);
+    let deepest = (0..50).fold(store.root(0), |parent, _| directory(store, &parent, &name));
+    let how = createhow3::UNCHECKED(sattr3::default());
+    let made = store.create(deepest.as_bytes(), b"f", Creation::File(&how), CALLER, &mut wcc_data::default()).unwrap();
+    assert_eq!(write(store, &made, 0, b"deep"), Ok(4));
+    assert_eq!(store.lookup(deepest.as_bytes(), b"f"), Ok(made));
 }
 
 fn names_must_be_names<S: Store>(store: &S) {

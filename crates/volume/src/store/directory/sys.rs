@@ -84,8 +84,22 @@ pub fn open_root(path: &Path) -> io::Result<OwnedFd> {
     owned(unsafe { libc::open(path.as_ptr(), libc::O_PATH | libc::O_DIRECTORY | libc::O_CLOEXEC) }.into())
 }
 
-/// Opens what is at `path` below `root`, never elsewhere, and through no symbolic link.
+/// Longest path that is opened in one step; the system takes 4095 bytes.
+const PATH_BYTES_MAX: usize = 4000;
+
+/// Opens what is at `path` below `root`, never elsewhere, and through no symbolic link. The path may have any length.
 pub fn open_beneath(root: &OwnedFd, path: &[u8], flags: c_int) -> io::Result<OwnedFd> {
+    let (mut at, mut rest) = (None, path);
+    while rest.len() > PATH_BYTES_MAX
+        && let Some(cut) = rest[..PATH_BYTES_MAX].iter().rposition(|byte| *byte == b'/')
+    {
+        at = Some(open_step(at.as_ref().unwrap_or(root), &rest[..cut], libc::O_PATH | libc::O_DIRECTORY)?);
+        rest = &rest[cut + 1..];
+    }
+    open_step(at.as_ref().unwrap_or(root), rest, flags)
+}
+
+fn open_step(root: &OwnedFd, path: &[u8], flags: c_int) -> io::Result<OwnedFd> {
     let path = CString::new(path)?;
     // SAFETY: all zeros are "no flags".
     let mut how: libc::open_how = unsafe { std::mem::zeroed() };
