@@ -116,6 +116,15 @@ def test_stats_are_shown_by_export_client_and_connection(served: Server) -> None
     assert "128 MiB/s" in table.stdout
 
 
+def test_a_burst_bucket_is_seen_from_outside() -> None:
+    with serve("--profile", "azure-files-v1", "--quota", "1TiB") as server:
+        [export] = stats(server)["exports"]
+        assert export["limits"]["burst"] == {"iops": 10_000, "credits": 21_513_600}
+        assert export["burst_credits"] == 21_513_600
+        shown = iocurve("volume", "stats", str(server.port), "--once", "--interval", "10ms")
+    assert "21,513,600" in shown.stdout
+
+
 def wait_for_connection(server: Server) -> list[dict[str, Any]]:
     patience = time.monotonic() + 30
     while not (connections := stats(server)["connections"]):

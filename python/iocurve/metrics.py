@@ -97,12 +97,17 @@ def _exports(exports: list[dict[str, Any]]) -> Iterator[Metric]:
         labels=["export"],
         unit="bytes_per_second",
     )
+    credits = GaugeMetricFamily(
+        "iocurve_volume_burst_credits", "Operations that can still be had beyond the baseline", labels=["export"]
+    )
     for export in exports:
         quota.add_metric([export["path"]], export["quota_bytes"])
         used.add_metric([export["path"]], export["used_bytes"])
         if (most := export["limits"]["throughput_bytes_per_s"]) is not None:
             limit.add_metric([export["path"]], most)
-    yield from (quota, used, limit)
+        if (left := export["burst_credits"]) is not None:
+            credits.add_metric([export["path"]], left)
+    yield from (quota, used, limit, credits)
 
 
 def _calls(stats: dict[str, Any]) -> Iterator[Metric]:

@@ -28,13 +28,14 @@ def rates(before: Stats, after: Stats) -> Stats:
 
 def tables(stats: Stats) -> RenderableType:
     """Exports, clients and connections as tables."""
-    levels = _table("export", "profile", "used", "quota", "limit")
+    levels = _table("export", "profile", "used", "quota", "limit", "burst credits")
     exports = _table("export", *_RATES)
     for part in stats["exports"]:
         most = part["limits"]["throughput_bytes_per_s"]
         limit = "none" if most is None else f"{format_bytes(most)}/s"
         sizes = (format_bytes(part["used_bytes"]), format_bytes(part["quota_bytes"]), limit)
-        levels.add_row(part["path"], part["profile"], *sizes)
+        credits = "none" if part["burst_credits"] is None else f"{part['burst_credits']:,}"
+        levels.add_row(part["path"], part["profile"], *sizes, credits)
         exports.add_row(part["path"], *_cells(part))
     clients = _table("client", *_RATES, "connections")
     for part in stats["clients"]:
