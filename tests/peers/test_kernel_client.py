@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
 import pytest
 
-from bench.servers import Server
+from bench.servers import IOCURVE, Server
 from conftest import KernelNfs
 
 OPTIONS = "vers=3,nconnect=4,rsize=262144,wsize=262144"
@@ -64,3 +73,91 @@ def test_the_client_opens_as_many_connections_as_asked(volume: Server, kernel_nf
 def test_an_unknown_export_cannot_be_mounted(volume: Server, kernel_nfs: KernelNfs) -> None:
     done = kernel_nfs(Server(volume.pid, volume.port, volume.mount_port, "/elsewhere"), "true")
     assert done.returncode == 126
+
+
+# What a user other than root may not do, and may.
+PERMISSIONS = """
+set -e
+umask 022
+echo user:x:1000:100::/:/bin/sh >>/etc/passwd
+cd $MNT
+mkdir closed open; chmod 700 closed; chmod 1777 open; echo mine >closed/f; echo mine >open/f
+as_user() { su -s /bin/sh user -c "$1"; }
+as_user 'cat closed/f' 2>/dev/null || echo refused
+as_user 'echo more >>open/f' 2>/dev/null || echo refused
+as_user 'rm -f open/f' 2>/dev/null || echo refused
+as_user 'chmod 777 open/f' 2>/dev/null || echo refused
+as_user 'cat open/f; echo own >open/g; rm open/g' && echo allowed
+"""
+
+UNPACK_AND_REMOVE = """
+set -e
+mkdir -p /tmp/src/a/b /tmp/src/c
+for i in $(seq 2000); do echo $i >/tmp/src/a/b/$i; done
+ln -s ../a/b /tmp/src/c/link; ln /tmp/src/a/b/1 /tmp/src/c/hard; chmod 600 /tmp/src/a/b/2
+tar -C /tmp/src -cf /tmp/src.tar .
+mkdir $MNT/out; tar -C $MNT/out -xf /tmp/src.tar
+umount $MNT; nfsmount $EXPORT $MNT
+diff -r /tmp/src $MNT/out && readlink $MNT/out/c/link && stat -c %h $MNT/out/c/hard && stat -c %a $MNT/out/a/b/2
+ls $MNT/out/a/b | wc -l
+rm -rf $MNT/out; ls $MNT | wc -l
+"""
+
+COPY_OVER_RESTARTS = """
+set -e
+mkdir /tmp/t; for i in $(seq 60); do head -c 1000000 /dev/urandom >/tmp/t/$i; done
+for i in $(seq 400); do echo $i >/tmp/t/s$i; done
+cp -r /tmp/t $MNT/t
+umount $MNT; nfsmount $EXPORT $MNT
+(cd /tmp/t && ls | sort | xargs sha256sum) >/tmp/expected
+(cd $MNT/t && ls | sort | xargs sha256sum) >/tmp/found
+cmp /tmp/expected /tmp/found && wc -l </tmp/found
+"""
+
+
+def test_permissions_are_the_modes(volume: Server, kernel_nfs: KernelNfs) -> None:
+    done = kernel_nfs(volume, PERMISSIONS)
+    assert (done.returncode, done.stdout) == (0, "refused\n" * 4 + "mine\nallowed\n"), done.stderr
+
+
+def test_an_archive_is_unpacked_and_removed(volume: Server, kernel_nfs: KernelNfs) -> None:
+    done = kernel_nfs(volume, UNPACK_AND_REMOVE, options=OPTIONS)
+    assert (done.returncode, done.stdout) == (0, "../a/b\n2\n600\n2000\n0\n"), done.stderr
+
+
+@contextmanager
+def _served(folder: Path, port: int) -> Iterator[subprocess.Popen[str]]:
+    """A volume of a folder's files that may be killed; it is ready when this is entered."""
+    command = [str(IOCURVE), "volume", "--unlimited", "--store", str(folder), "--port", str(port)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        try:
+            assert process.stdout is not None
+            assert "nfs://" in process.stdout.readline()
+            yield process
+        finally:
+            process.kill()
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
+    return port
+
+
+def test_a_copy_goes_on_when_the_server_is_killed_and_comes_back(tmp_path: Path, kernel_nfs: KernelNfs) -> None:
+    port = _free_port()
+    done: list[subprocess.CompletedProcess[str]] = []
+    server = Server(os.getpid(), port, port, "/vol")
+    copy = threading.Thread(
+        target=lambda: done.append(kernel_nfs(server, COPY_OVER_RESTARTS, options=f"{OPTIONS},hard"))
+    )
+    for files in (0, 100, 250):
+        with _served(tmp_path, port):
+            if files == 0:
+                copy.start()
+            while copy.is_alive() and sum(1 for _ in tmp_path.glob("t/*")) <= files + 50:
+                time.sleep(0.01)
+            assert copy.is_alive(), "the copy was to be interrupted"
+    with _served(tmp_path, port):
+        copy.join()
+    assert (done[0].returncode, done[0].stdout) == (0, "460\n"), done[0].stderr
