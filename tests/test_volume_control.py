@@ -69,6 +69,8 @@ def test_limits_change_while_a_load_runs_and_nobody_is_disturbed(served: Server)
         connected = stats(served)["connections_accepted"]
         rate_over(served, 0.5)
         slow = rate_over(served, 1)
+        # At 16 operations a second most of the eight that are sent at once wait.
+        assert 1 <= sum(connection["in_flight"] for connection in stats(served)["connections"]) <= 8
         stdout, stderr = process.communicate(timeout=60)
     assert process.returncode == 0, stderr
     assert json.loads(stdout[stdout.index("{") :])["jobs"][0]["error"] == 0

@@ -37,7 +37,7 @@ def tables(stats: Stats) -> RenderableType:
         credits = "none" if part["burst_credits"] is None else f"{part['burst_credits']:,}"
         levels.add_row(part["path"], part["profile"], *sizes, credits)
         exports.add_row(part["path"], *_cells(part))
-    clients = _table("client", *_RATES, "connections")
+    clients = _table("client", *_RATES, "open")
     for part in stats["clients"]:
         clients.add_row(part["address"] or "other", *_cells(part), str(part["connections"]))
     connections = _table("connection", *_RATES, "waiting")
@@ -98,7 +98,7 @@ def _cells(part: Stats) -> tuple[str, ...]:
 
 
 def _table(*columns: str) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
     for number, column in enumerate(columns):
         table.add_column(column, justify="left" if number == 0 else "right", no_wrap=True)
     return table
