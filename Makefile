@@ -37,7 +37,7 @@ test: check test-rust test-python ## build, check formatting, lints and types, r
 .PHONY: check
 check: build ## formatting, lints and types of both languages
 	cargo fmt --all --check
-	cargo clippy --workspace --all-targets --locked -- -D warnings
+	cargo clippy --workspace --all-targets --features iocurve-volume/fuzzing --locked -- -D warnings
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy

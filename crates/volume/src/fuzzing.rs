@@ -43,13 +43,13 @@ impl Fed {
     pub fn new() -> Self {
         let served = Served {
             store: MemoryStore::new(Self::COOKIEVERF, Self::QUOTA_BYTES, Self::QUOTA_BYTES).expect("memory"),
-            exports: vec![Export::new("/vol".to_owned(), Limits::default(), 0)],
+            exports: vec![Export::new("/vol".to_owned(), Limits::default(), 1, 0)],
             port: 2049,
             writeverf: *b"verifier",
             mounts: Mutex::default(),
             replies: ReplyCache::default(),
         };
-        let worker = Worker::new(Arc::new(served), Arc::new(Counters::new(1)));
+        let worker = Worker::new(Arc::new(served), 0, Arc::new(Counters::new(1)));
         Self { worker, session: Session::new(1, "127.0.0.1".to_owned()), pipe: Pipe::default() }
     }
 
