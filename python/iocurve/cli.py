@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import sys
-import threading
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -28,6 +27,7 @@ from iocurve.units import SECOND_NS, format_bytes, parse_bytes, parse_time_ns
 EXIT_INCOMPLETE = 1
 EXIT_MISTAKE = 2
 EXIT_INTERRUPTED = 130
+ENDING = (signal.SIGINT, signal.SIGTERM)
 
 app = App(
     name="iocurve",
@@ -190,6 +190,7 @@ def serve_volume(
         store=store,
     )
     spec = _volume_spec(one, export, config, address, port)
+    _hold_the_end_back()
     served = volumes.serve(spec.config())
     answers = control.Control(served, spec.export)
     with ExitStack() as stack:
@@ -440,9 +441,14 @@ def _given(**options: Any) -> dict[str, Any]:
     return {option: value for option, value in options.items() if value is not None}
 
 
+def _hold_the_end_back() -> None:
+    """From here on Ctrl-C and requests to terminate wait for ``_wait_for_the_end``, in threads made later, too.
+
+    A handler could run while the main thread is about to wait, and would then wait for itself.
+    """
+    signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
+
+
 def _wait_for_the_end() -> None:
     """Until Ctrl-C or a request to terminate."""
-    ended = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: ended.set())
-    ended.wait()
+    signal.sigwait(ENDING)
