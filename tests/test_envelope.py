@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
 from bench.servers import Server
+from iocurve import host
 from iocurve import target as targets
 from iocurve.console import LiveView
 from iocurve.envelope import FULL, QUICK, RESULT_NAME, Effort, Envelope, measure
@@ -125,6 +127,24 @@ def test_a_file_is_written_to_when_that_is_allowed_and_stays(tmp_path: Path) -> 
     result = measured(tmp_path, envelope(path, overwrite=True))
     assert result.state == "finished"
     assert path.stat().st_size == 8 * MIB
+
+
+def test_an_empty_file_is_refused_and_stays(tmp_path: Path) -> None:
+    path = tmp_path / "empty"
+    path.touch()
+    with pytest.raises(TargetError, match="too small; 1 MiB is the least"):
+        measured(tmp_path, envelope(path, overwrite=True))
+    assert path.exists()
+
+
+def test_a_file_that_appears_before_the_run_is_neither_used_nor_removed(tmp_path: Path) -> None:
+    path = tmp_path / "late"
+    subject = envelope(path)
+    path.write_text("somebody else's")
+    with LiveView(Console(quiet=True)) as view, pytest.raises(TargetError, match="exists already"):
+        result = Result.start("envelope", "late", host.collect(), targets.facts_of(subject.target), None)
+        replace(subject, overwrite=True).run(result, view, lambda _: None)
+    assert path.read_text() == "somebody else's"
 
 
 def test_a_file_that_was_made_is_removed(tmp_path: Path) -> None:

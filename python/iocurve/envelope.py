@@ -158,7 +158,7 @@ class Envelope:
                     return result.ended(state, self._reason(result, index, len(steps)))
             return result.ended("finished")
         finally:
-            self._clean_up(steps[0])
+            self._clean_up(steps[0], result)
 
     def _measure(self, result: Result, step: Step, plan: Plan, view: LiveView) -> Result:
         measured = local.measure(plan, view.update)
@@ -187,7 +187,7 @@ class Envelope:
             )
         if not there and self.read_only:
             raise TargetError(f"{path}: there is nothing to read; name a file that is there")
-        if there and self._worker_bytes() < 64 * KIB:
+        if there and self.target.bytes < MIB:
             raise TargetError(f"{path}: {format_bytes(self.target.bytes)} is too small; 1 MiB is the least")
 
     def _reason(self, result: Result, index: int, count: int) -> str:
@@ -301,6 +301,8 @@ class Envelope:
     def _creates(self) -> bool:
         return not (isinstance(self.target, LocalTarget) and self.target.bytes)
 
-    def _clean_up(self, first: Step) -> None:
-        if self._creates():
+    def _clean_up(self, first: Step, result: Result) -> None:
+        """Removes what was made. A file that the user named is ours only once the first point has made it."""
+        named = isinstance(self.target, LocalTarget) and self.target.kind == "file"
+        if self._creates() and (result.points or not named):
             _native.remove_files(self.plan(first, first=True).model_dump_json())
