@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
 from bench.servers import Server
-from iocurve import host
 from iocurve import target as targets
 from iocurve.console import LiveView
 from iocurve.envelope import FULL, QUICK, RESULT_NAME, Effort, Envelope, measure
@@ -137,13 +135,14 @@ def test_an_empty_file_is_refused_and_stays(tmp_path: Path) -> None:
     assert path.exists()
 
 
-def test_a_file_that_appears_before_the_run_is_neither_used_nor_removed(tmp_path: Path) -> None:
+def test_a_file_that_appears_after_the_check_is_neither_used_nor_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "late"
     subject = envelope(path)
-    path.write_text("somebody else's")
-    with LiveView(Console(quiet=True)) as view, pytest.raises(TargetError, match="exists already"):
-        result = Result.start("envelope", "late", host.collect(), targets.facts_of(subject.target), None)
-        replace(subject, overwrite=True).run(result, view, lambda _: None)
+    monkeypatch.setattr(Envelope, "check", lambda _: path.write_text("somebody else's"))
+    with pytest.raises(TargetError, match="exists already"):
+        measured(tmp_path, subject)
     assert path.read_text() == "somebody else's"
 
 
