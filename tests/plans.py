@@ -9,7 +9,7 @@ from iocurve import plan
 from iocurve.target import NfsTarget
 from iocurve.units import KIB, MIB, MILLISECOND_NS
 
-READ = plan.OperationPlan(kind="read", share=1, block_bytes=4 * KIB, rate=None)
+READ = plan.OperationPlan(kind="read", share=1, blocks=plan.FixedBlocks(bytes=4 * KIB), random_percent=100, rate=None)
 WRITE = READ.model_copy(update={"kind": "write"})
 
 
@@ -24,14 +24,13 @@ def worker(engine: plan.EnginePlan, path: str, **changes: Any) -> plan.Worker:
         files=(file,),
         file_select="round_robin",
         operations=(READ,),
-        access=plan.Random(cover="once", passes="same"),
+        access=plan.Access(cover="once", passes="same"),
         depth=8,
         start_delay_ns=0,
         ramp_ns=0,
         end=plan.End(runtime_ns=None, bytes=MIB, operations=None),
         seed=1,
-        payload=plan.Payload(content="random", renew="scramble"),
-        cpu=None,
+        payload=plan.Payload(content=plan.RandomContent(), renew="scramble"),
     )
     return base.model_copy(update=changes)
 

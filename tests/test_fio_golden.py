@@ -31,7 +31,7 @@ def prepared(command: Path) -> Prepared:
 
 def document(result: Prepared) -> str:
     content = {
-        "plan": result.plan.model_dump(mode="json"),
+        "plan": result.plan.model_dump(mode="json", exclude_defaults=True),
         "notes": [f"{note.level}: {note.code}" for note in result.notes],
         "obstacles": [obstacle.text for obstacle in result.obstacles],
         "directories": list(result.directories),

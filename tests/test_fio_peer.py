@@ -93,7 +93,7 @@ def workers(plan: Plan) -> list[Worker]:
 
 def transferred(worker: Worker) -> int:
     """The engine stops at the operation that reaches the limit."""
-    block = min(operation.block_bytes for operation in worker.operations)
+    block = min(operation.blocks.smallest for operation in worker.operations)
     limits = [-(-worker.end.bytes // block) * block] if worker.end.bytes is not None else []
     limits += [worker.end.operations * block] if worker.end.operations is not None else []
     return min(limits)

@@ -101,22 +101,22 @@ def test_what_is_no_size_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "read", "write"),
+    ("text", "read", "write", "trim"),
     [
-        ("4k", 4096, 4096),
-        ("4k,8k", 4096, 8192),
-        (",8k", 512, 8192),
-        ("4k,", 4096, 1024),
-        ("4k,8k,16k", 4096, 8192),
-        ("4k:8k", 4096, 8192),
-        ("4k-8k", 4096, 8192),
-        ("4k:8k,16k", 4096, 16384),
-        ("4k, 8k", 4096, 8),
+        ("4k", 4096, 4096, 4096),
+        ("4k,8k", 4096, 8192, 8192),
+        (",8k", 512, 8192, 8192),
+        ("4k,", 4096, 1024, 2048),
+        ("4k,8k,16k", 4096, 8192, 16384),
+        ("4k:8k", 4096, 8192, 8192),
+        ("4k-8k", 4096, 8192, 8192),
+        ("4k:8k,16k", 4096, 16384, 16384),
+        ("4k, 8k", 4096, 8, 8),
     ],
 )
-def test_one_value_for_reads_one_for_writes(text: str, read: int, write: int) -> None:
-    before: PerKind[Any] = PerKind(read=512, write=1024)
-    assert values.per_kind()(text, context(), before) == PerKind(read=read, write=write)
+def test_one_value_for_reads_one_for_writes_one_for_trims(text: str, read: int, write: int, trim: int) -> None:
+    before: PerKind[Any] = PerKind(read=512, write=1024, trim=2048)
+    assert values.per_kind()(text, context(), before) == PerKind(read=read, write=write, trim=trim)
 
 
 @pytest.mark.parametrize(

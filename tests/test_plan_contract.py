@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import typing
 from typing import Any
 
 import pytest
@@ -36,6 +37,7 @@ engine = st.one_of(
     st.builds(plan.SyncEngine, open=file_open),
     st.builds(plan.AioEngine, open=file_open),
     st.builds(plan.UringEngine, open=file_open),
+    st.builds(plan.MmapEngine, open=file_open),
     st.builds(plan.NfsEngine, mount=mount),
 )
 file = st.builds(
@@ -43,7 +45,8 @@ file = st.builds(
     path=text,
     offset_bytes=u64,
     bytes=u64,
-    layout=st.sampled_from(["existing", "fill", "reserve", "new"]),
+    start_bytes=u64,
+    layout=st.sampled_from(["existing", "fill", "reserve", "new", "create", "recreate", "recreate_reserve"]),
     keep=st.booleans(),
 )
 rate = st.builds(
@@ -51,16 +54,102 @@ rate = st.builds(
     unit=st.sampled_from(["operations", "bytes"]),
     count=st.integers(1, 2**64 - 1),
     per_ns=st.integers(1, 2**64 - 1),
+    arrivals=st.sampled_from(["even", "poisson"]),
+)
+count, share = st.integers(1, 2**32 - 1), st.floats(0, 1)
+percent, exact_percent = st.integers(0, 100), st.floats(0, 100)
+above_zero = st.floats(0, 1000, exclude_min=True)
+hexadecimal = st.text("0123456789abcdef", min_size=2, max_size=8).map(lambda digits: digits[: len(digits) // 2 * 2])
+blocks = st.one_of(
+    st.builds(plan.FixedBlocks, bytes=count),
+    st.builds(plan.BlockRange, low=count, high=count, step=count),
+    st.builds(
+        plan.BlockSplit,
+        parts=st.lists(st.builds(plan.BlockShare, bytes=count, weight=u32), min_size=1, max_size=2).map(tuple),
+    ),
+)
+zone = st.builds(plan.Zone, access_percent=exact_percent, offset_bytes=u64, bytes=u64)
+distribution = st.one_of(
+    st.builds(plan.Uniform),
+    st.builds(plan.Zipf, theta=above_zero, center=st.none() | share),
+    st.builds(plan.Pareto, h=st.floats(0.01, 0.99), center=st.none() | share),
+    st.builds(plan.Normal, deviation_percent=above_zero, center=st.none() | share),
+    st.builds(plan.Zones, zones=st.lists(zone, min_size=1, max_size=2).map(tuple)),
 )
 operation = st.builds(
     plan.OperationPlan,
-    kind=st.sampled_from(["read", "write"]),
+    kind=st.sampled_from(["read", "write", "trim", "sync"]),
     share=u32,
-    block_bytes=st.integers(1, 2**32 - 1),
+    blocks=blocks,
+    align_bytes=u64,
+    random_percent=percent,
+    distribution=distribution,
     rate=st.none() | rate,
 )
-access = st.builds(plan.Sequential) | st.builds(
-    plan.Random, cover=st.sampled_from(["once", "independent"]), passes=st.sampled_from(["same", "fresh"])
+access = st.builds(
+    plan.Access,
+    cover=st.sampled_from(["once", "independent"]),
+    passes=st.sampled_from(["same", "fresh"]),
+    run_length=count,
+    gap_bytes=st.integers(-(2**63), 2**63 - 1),
+    gap_spread_bytes=u64,
+    at_end=st.sampled_from(["wrap", "stop"]),
+    position=st.sampled_from(["kind", "worker", "job", "identical"]),
+    strided=st.none() | st.builds(plan.Strided, range_bytes=u64, zone_bytes=u64, skip_bytes=u64),
+)
+content = st.one_of(
+    st.builds(plan.RandomContent),
+    st.builds(plan.ZeroContent),
+    st.builds(plan.PatternContent, bytes=hexadecimal),
+    st.builds(plan.PoolContent, bytes=u64, path=st.none() | text),
+)
+payload = st.builds(
+    plan.Payload,
+    content=content,
+    renew=st.sampled_from(["keep", "scramble", "refill"]),
+    compress_percent=percent,
+    compress_chunk_bytes=u32,
+    dedupe_percent=percent,
+)
+think = st.builds(
+    plan.Think,
+    pause_ns=u64,
+    spin_ns=u64,
+    every=count,
+    counts=st.sampled_from(["completed", "issued"]),
+    every_ns=st.none() | u64,
+    keeps_schedule=st.booleans(),
+)
+sync = st.builds(plan.SyncPlan, kind=st.sampled_from(["fsync", "fdatasync", "sync_file_range"]), every=count)
+latency_target = st.builds(
+    plan.LatencyTarget,
+    target_ns=u64,
+    window_ns=st.integers(1, 2**64 - 1),
+    percentile=st.floats(0, 100, exclude_min=True),
+    run_on=st.booleans(),
+)
+steady_state = st.builds(
+    plan.SteadyState,
+    figure=st.sampled_from(["iops", "bandwidth", "latency"]),
+    criterion=st.sampled_from(["deviation", "slope"]),
+    limit=above_zero,
+    limit_is_percent=st.booleans(),
+    duration_ns=st.integers(1, 2**64 - 1),
+    ramp_ns=u64,
+    check_ns=st.integers(1, 2**64 - 1),
+)
+verify = st.builds(
+    plan.Verify,
+    method=st.sampled_from(typing.get_args(plan.VerifyMethod)),
+    interval_bytes=u32,
+    header_offset=u32,
+    pattern=hexadecimal,
+    read_back=st.booleans(),
+    backlog=st.none() | u32,
+    backlog_batch=u32,
+    only=st.booleans(),
+    fatal=st.booleans(),
+    dump=st.booleans(),
 )
 worker = st.builds(
     plan.Worker,
@@ -70,19 +159,27 @@ worker = st.builds(
     engine=engine,
     files=st.lists(file, min_size=1, max_size=3).map(tuple),
     file_select=st.sampled_from(["round_robin", "random", "sequential"]),
+    file_run=count,
     operations=st.lists(operation, min_size=1, max_size=2).map(tuple),
     access=access,
-    depth=st.integers(1, 2**32 - 1),
+    depth=count,
+    batch=st.builds(plan.Batch, submit=u32, complete_min=u32, complete_max=u32, low=u32),
+    rate=st.none() | rate,
+    think=st.none() | think,
+    sync=st.none() | sync,
+    sync_at_end=st.booleans(),
+    wait_for=st.lists(text, max_size=2).map(tuple),
     start_delay_ns=u64,
     ramp_ns=u64,
     end=st.builds(plan.End, runtime_ns=st.none() | u64, bytes=st.none() | u64, operations=st.none() | u64),
+    ends_others=st.sampled_from(["never", "always", "on_error"]),
+    latency_target=st.none() | latency_target,
+    steady_state=st.none() | steady_state,
     seed=u64,
-    payload=st.builds(
-        plan.Payload,
-        content=st.sampled_from(["random", "zero"]),
-        renew=st.sampled_from(["keep", "scramble", "refill"]),
-    ),
-    cpu=st.none() | u32,
+    payload=payload,
+    verify=st.none() | verify,
+    log=st.none() | st.builds(plan.LogPlan, window_ns=st.none() | u64, histograms=st.booleans(), records=u64),
+    cpus=st.lists(u32, max_size=2).map(tuple),
 )
 group = st.builds(plan.Group, workers=st.lists(worker, min_size=1, max_size=2).map(tuple))
 plans = st.builds(

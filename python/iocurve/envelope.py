@@ -23,14 +23,14 @@ from iocurve.plan import (
     EnginePlan,
     FileOpen,
     FilePlan,
+    FixedBlocks,
     Group,
     Layout,
     NfsEngine,
     OperationPlan,
     Payload,
     Plan,
-    Random,
-    Sequential,
+    RandomContent,
     UringEngine,
     Worker,
 )
@@ -78,7 +78,7 @@ class Step:
     family: str
     name: str
     axes: dict[str, Axis]
-    access: Access
+    random: bool
     block_bytes: int
     read_percent: int
     depth: int
@@ -198,7 +198,6 @@ class Envelope:
     def _mixes(self, order: str, block_bytes: int, depth: int) -> Iterator[Step]:
         workers = self._workers()
         nconnect = self.target.nconnect * workers if isinstance(self.target, NfsTarget) else None
-        access: Access = Sequential() if order == "sequential" else Random(cover="once", passes="fresh")
         for read_percent in (100,) if self.read_only else READ_PERCENTS:
             axes: dict[str, Axis] = {"order": order, "block_bytes": block_bytes, "read_percent": read_percent}
             axes |= {"depth": depth * workers} | ({} if nconnect is None else {"nconnect": nconnect})
@@ -206,7 +205,7 @@ class Envelope:
                 family=f"{order}-{block_bytes // KIB}k-mix",
                 name=f"{block_bytes // KIB} KiB {order} {read_percent}:{100 - read_percent}",
                 axes=axes,
-                access=access,
+                random=order == "random",
                 block_bytes=block_bytes,
                 read_percent=read_percent,
                 depth=depth * workers,
@@ -224,7 +223,7 @@ class Envelope:
                     family="depth",
                     name=f"depth {depth}" + (f" nconnect {nconnect}" if nconnect else ""),
                     axes=axes,
-                    access=Random(cover="once", passes="fresh"),
+                    random=True,
                     block_bytes=4 * KIB,
                     read_percent=100,
                     depth=depth,
@@ -263,18 +262,24 @@ class Envelope:
             files=self._files(step, number, first),
             file_select="round_robin",
             operations=tuple(
-                OperationPlan(kind=kind, share=share, block_bytes=step.block_bytes, rate=None)
+                OperationPlan(
+                    kind=kind,
+                    share=share,
+                    blocks=FixedBlocks(bytes=step.block_bytes),
+                    random_percent=100 if step.random else 0,
+                    rate=None,
+                )
                 for kind, share in kinds
                 if share
             ),
-            access=step.access,
+            access=Access(cover="once", passes="fresh"),
             depth=step.depth // step.workers,
             start_delay_ns=0,
             ramp_ns=self.effort.ramp_ns,
             end=End(runtime_ns=self.effort.runtime_ns, bytes=None, operations=None),
             seed=secrets.randbits(64),
-            payload=Payload(content="random", renew="scramble"),
-            cpu=cpu if isinstance(self.target, NfsTarget) else None,
+            payload=Payload(content=RandomContent(), renew="scramble"),
+            cpus=(cpu,) if isinstance(self.target, NfsTarget) else (),
         )
 
     def _engine(self, step: Step) -> EnginePlan:

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from iocurve.errors import Mistake
 from iocurve.model import Note
-from iocurve.plan import End, FilePlan, NfsEngine, NullEngine, OperationPlan, Plan, Random, Worker
+from iocurve.plan import End, FilePlan, NfsEngine, NullEngine, OperationPlan, Plan, Worker
 from iocurve.resolve import Machine
 from iocurve.units import SECOND_NS, format_bytes, format_count, format_duration
+from iocurve.words import block_text, order_text
 
 FILES_SHOWN = 6
 """Of each job; the rest is counted."""
@@ -60,13 +61,12 @@ def _job(clones: Sequence[Worker], machine: Machine) -> list[str]:
 
 
 def _load(worker: Worker) -> str:
-    order = "random" if isinstance(worker.access, Random) else "sequential"
     shares = sum(operation.share for operation in worker.operations)
     is_paced = any(operation.rate for operation in worker.operations)
     parts = []
     for operation in worker.operations:
         mix = "" if len(worker.operations) == 1 or is_paced else f"{100 * operation.share // shares} % "
-        parts.append(f"{mix}{format_bytes(operation.block_bytes)} {order} {operation.kind}s")
+        parts.append(f"{mix}{block_text(operation.blocks)} {order_text(operation)} {operation.kind}s")
     return " and ".join(parts)
 
 
@@ -172,7 +172,7 @@ def _paced_ns(worker: Worker) -> int | None:
 def _bytes_per_second(operation: OperationPlan) -> float:
     if operation.rate is None:
         return 0.0
-    size = operation.block_bytes if operation.rate.unit == "operations" else 1
+    size = operation.blocks.mean if operation.rate.unit == "operations" else 1
     return operation.rate.count * size * SECOND_NS / operation.rate.per_ns
 
 

@@ -124,7 +124,7 @@ def _asked_iops(operation: OperationPlan) -> float:
     if rate is None:
         return 0.0
     per_s = rate.count * SECOND_NS / rate.per_ns
-    return per_s if rate.unit == "operations" else per_s / operation.block_bytes
+    return per_s if rate.unit == "operations" else per_s / operation.blocks.mean
 
 
 def _machine_limit(point: Point) -> Note | None:

@@ -13,10 +13,12 @@ from typing import Annotated, Any, Generic, Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from iocurve import plan as planned
 from iocurve.errors import Where
 from iocurve.plan import Durability, FileSelect
 
-EngineName = Literal["null", "sync", "aio", "uring", "nfs"]
+EngineName = Literal["null", "sync", "aio", "uring", "mmap", "nfs"]
+Dialect = Literal["fio", "vdbench", "diskspd", "iocurve"]
 Level = Literal["info", "warning"]
 T = TypeVar("T")
 
@@ -36,10 +38,34 @@ Amount = int | Percent
 
 
 class PerKind(_Model, Generic[T]):
-    """One value for reads, one for writes."""
+    """One value for reads, one for writes, one for trims."""
 
     read: T
     write: T
+    trim: T
+
+    @classmethod
+    def same(cls, value: T) -> Self:
+        """One value for all kinds."""
+        return cls(read=value, write=value, trim=value)
+
+
+class ZoneShare(_Model):
+    """A zone's part of the operations and of the region; zones lie one after another."""
+
+    access_percent: Annotated[float, Field(ge=0, le=100)]
+    size: Amount
+
+
+class ZonesSaid(_Model):
+    """Zones whose sizes may depend on the file's."""
+
+    kind: Literal["zones_said"] = "zones_said"
+    zones: tuple[ZoneShare, ...]
+
+
+Preference = planned.Uniform | planned.Zipf | planned.Pareto | planned.Normal | ZonesSaid
+"""Which places chance prefers."""
 
 
 class Section(_Model):
@@ -77,23 +103,75 @@ class Section(_Model):
     """Added to the offset per clone."""
     offset_align: int | None = None
     file_select: FileSelect | None = None
+    file_run: int | None = None
+    """Operations in a row that go to one file."""
     create: bool | None = None
     """Whether files that are missing may be made."""
     overwrite: bool | None = None
     """Whether files to be written are laid out with data first."""
+    recreate: bool | None = None
+    """Whether files are made anew even where they are there (DiskSpd's -c)."""
+    create_on_open: bool | None = None
+    """Whether files are made when they are opened, without a layout."""
     unlink: bool | None = None
 
     reads: bool | None = None
     writes: bool | None = None
+    trims: bool | None = None
     random: bool | None = None
-    read_percent: int | None = None
-    block_bytes: PerKind[int] | None = None
+    random_percent: PerKind[int] | None = None
+    """With ``random``: how many operations go to a random place; the others go on from the last one."""
+    distribution: PerKind[Preference] | None = None
+    read_percent: float | None = None
+    blocks: PerKind[planned.Blocks] | None = None
+    align_bytes: PerKind[int] | None = None
+    """Random offsets are multiples of this; 0 is the smallest block."""
     cover: Literal["once", "independent"] | None = None
+    run_length: int | None = None
+    """Operations at consecutive places that follow each random one, itself included (randread:8)."""
+    gap_bytes: int | None = None
+    """Left out after each sequential operation (read:8k)."""
+    gap_spread_bytes: int | None = None
+    """Further bytes to leave out, drawn up to this."""
+    start_bytes: int | None = None
+    """Where in the region sequential operations begin."""
+    start_increment_bytes: int | None = None
+    """Added to that per clone (DiskSpd's -T)."""
+    at_end: Literal["wrap", "stop"] | None = None
+    position: Literal["kind", "worker", "job", "identical"] | None = None
+    """Who shares a sequential position."""
+    zone_bytes: int | None = None
+    """Bytes to transfer in a strided zone before the next."""
+    zone_range_bytes: int | None = None
+    zone_skip_bytes: int | None = None
+
     rate_operations: PerKind[int | None] | None = None
-    """Per second."""
+    """Per second, each kind paced by itself."""
     rate_bytes: PerKind[int | None] | None = None
-    """Per second."""
+    """Per second, each kind paced by itself."""
+    rate_total_operations: float | None = None
+    """Per second and worker, all kinds together."""
+    rate_total_bytes: int | None = None
+    """Per second and worker, all kinds together."""
+    arrivals: Literal["even", "poisson"] | None = None
     depth: int | None = None
+    depth_low: int | None = None
+    batch_submit: int | None = None
+    batch_complete_min: int | None = None
+    batch_complete_max: int | None = None
+    think_ns: int | None = None
+    """Length of a pause; 0 is none."""
+    think_spin_ns: int | None = None
+    think_every: int | None = None
+    """Operations between pauses."""
+    think_counts: Literal["completed", "issued"] | None = None
+    think_every_ns: int | None = None
+    """Length of the load between pauses, instead of a number of operations; 0 is by number."""
+    think_keeps_schedule: bool | None = None
+    sync_every: int | None = None
+    """Writes between two flushes; 0 is no flush."""
+    sync_kind: Literal["fsync", "fdatasync", "sync_file_range"] | None = None
+    sync_at_end: bool | None = None
 
     runtime_ns: int | None = None
     time_based: bool | None = None
@@ -107,6 +185,15 @@ class Section(_Model):
     """Operations of one pass."""
     loops: int | None = None
     """Passes."""
+    wait_for: tuple[str, ...] | None = None
+    """Jobs that must have ended before."""
+    ends_others: Literal["never", "always", "on_error"] | None = None
+    latency_target_ns: int | None = None
+    """0 is none."""
+    latency_window_ns: int | None = None
+    latency_percentile: float | None = None
+    latency_run_on: bool | None = None
+    steady_state: planned.SteadyState | None = None
 
     repeatable: bool | None = None
     """Whether every run makes the same choices."""
@@ -114,6 +201,15 @@ class Section(_Model):
     payload_zero: bool | None = None
     payload_refill: bool | None = None
     payload_scramble: bool | None = None
+    payload_pattern: str | None = None
+    """In hexadecimal, as in ``plan.PatternContent``."""
+    payload_pool_bytes: int | None = None
+    payload_pool_path: str | None = None
+    payload_compress_percent: int | None = None
+    payload_compress_chunk_bytes: int | None = None
+    payload_dedupe_percent: int | None = None
+    verify: planned.Verify | None = None
+    log: planned.LogPlan | None = None
     cpus: tuple[int, ...] | None = None
     cpus_split: bool | None = None
     """Whether each clone has one of the processors, not all of them."""
@@ -139,6 +235,8 @@ class Job(_Model):
     """Everything that runs together."""
 
     name: str
+    dialect: Dialect
+    """Whose words a person used, for what is said about the job."""
     sections: tuple[Section, ...]
     defaults: Section
     """The dialect's: every field that a plan needs."""

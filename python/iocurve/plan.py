@@ -17,9 +17,10 @@ Count = Annotated[int, Field(ge=1, lt=2**32)]
 Nanos = U64
 
 Durability = Literal["none", "data_sync", "file_sync"]
-Layout = Literal["existing", "fill", "reserve", "new"]
+Percentage = Annotated[int, Field(ge=0, le=100)]
+Layout = Literal["existing", "fill", "reserve", "new", "create", "recreate", "recreate_reserve"]
 FileSelect = Literal["round_robin", "random", "sequential"]
-OperationKind = Literal["read", "write"]
+OperationKind = Literal["read", "write", "trim", "sync"]
 
 
 class _Model(BaseModel):
@@ -92,7 +93,16 @@ class NfsEngine(_Model):
     mount: NfsMount
 
 
-EnginePlan = Annotated[NullEngine | SyncEngine | AioEngine | UringEngine | NfsEngine, Field(discriminator="kind")]
+class MmapEngine(_Model):
+    """Copies from and to files mapped into memory; a flush is msync."""
+
+    kind: Literal["mmap"] = "mmap"
+    open: FileOpen
+
+
+EnginePlan = Annotated[
+    NullEngine | SyncEngine | AioEngine | UringEngine | MmapEngine | NfsEngine, Field(discriminator="kind")
+]
 
 
 class FilePlan(_Model):
@@ -102,9 +112,13 @@ class FilePlan(_Model):
     """For NFS relative to the export."""
     offset_bytes: U64
     bytes: U64
+    start_bytes: U64 = 0
+    """Where in the region sequential operations begin."""
     layout: Layout
     """existing: must be there and long enough. fill: created if missing, written where it is shorter.
-    reserve: created if missing, extended without writing. new: must not exist; created and written."""
+    reserve: created if missing, extended without writing. new: must not exist; created and written.
+    create: created if missing, with whatever length it has. recreate: created if missing, emptied if not, and written
+    (the user said so). recreate_reserve: the same, but extended without writing."""
     keep: bool
     """False removes the file after the run if the run created it."""
 
@@ -115,6 +129,139 @@ class Rate(_Model):
     unit: Literal["operations", "bytes"]
     count: Annotated[int, Field(ge=1, lt=2**64)]
     per_ns: Annotated[int, Field(ge=1, lt=2**64)]
+    arrivals: Literal["even", "poisson"] = "even"
+    """even: at equal distances. poisson: at exponentially distributed ones of that mean."""
+
+
+class FixedBlocks(_Model):
+    """Operations of one size."""
+
+    kind: Literal["fixed"] = "fixed"
+    bytes: Count
+
+    @property
+    def smallest(self) -> int:
+        """Bytes of the smallest operation."""
+        return self.bytes
+
+    @property
+    def largest(self) -> int:
+        """Bytes of the largest operation."""
+        return self.bytes
+
+    @property
+    def mean(self) -> float:
+        """Bytes of an operation in the mean."""
+        return self.bytes
+
+
+class BlockRange(_Model):
+    """Any multiple of ``step`` from ``low`` to ``high``, with equal chance."""
+
+    kind: Literal["range"] = "range"
+    low: Count
+    high: Count
+    step: Count
+
+    @property
+    def smallest(self) -> int:
+        """Bytes of the smallest operation."""
+        return self.low
+
+    @property
+    def largest(self) -> int:
+        """Bytes of the largest operation."""
+        return self.high
+
+    @property
+    def mean(self) -> float:
+        """Bytes of an operation in the mean."""
+        return (self.low + self.low + (self.high - self.low) // self.step * self.step) / 2
+
+
+class BlockShare(_Model):
+    """One block size of several."""
+
+    bytes: Count
+    weight: U32
+
+
+class BlockSplit(_Model):
+    """One of several sizes, by weight."""
+
+    kind: Literal["split"] = "split"
+    parts: Annotated[tuple[BlockShare, ...], Field(min_length=1)]
+
+    @property
+    def smallest(self) -> int:
+        """Bytes of the smallest operation."""
+        return min(part.bytes for part in self.parts)
+
+    @property
+    def largest(self) -> int:
+        """Bytes of the largest operation."""
+        return max(part.bytes for part in self.parts)
+
+    @property
+    def mean(self) -> float:
+        """Bytes of an operation in the mean."""
+        weight = sum(part.weight for part in self.parts)
+        return sum(part.bytes * part.weight for part in self.parts) / weight if weight else self.smallest
+
+
+Blocks = Annotated[FixedBlocks | BlockRange | BlockSplit, Field(discriminator="kind")]
+
+
+class Uniform(_Model):
+    """All blocks alike."""
+
+    kind: Literal["uniform"] = "uniform"
+
+
+class Zipf(_Model):
+    """The k-th most popular block with a chance of 1/k^theta."""
+
+    kind: Literal["zipf"] = "zipf"
+    theta: Annotated[float, Field(gt=0)]
+    center: Annotated[float, Field(ge=0, le=1)] | None = None
+    """Where the most popular block is, as a part of the region; None spreads by a hash."""
+
+
+class Pareto(_Model):
+    """Self-similar: a share of 1 - h of the operations goes to a share h of the blocks."""
+
+    kind: Literal["pareto"] = "pareto"
+    h: Annotated[float, Field(gt=0, lt=1)]
+    center: Annotated[float, Field(ge=0, le=1)] | None = None
+    """Where the most popular block is, as a part of the region; None spreads by a hash."""
+
+
+class Normal(_Model):
+    """Gaussian around the middle of the region."""
+
+    kind: Literal["normal"] = "normal"
+    deviation_percent: Annotated[float, Field(gt=0)]
+    """Standard deviation in per cent of the region."""
+    center: Annotated[float, Field(ge=0, le=1)] | None = None
+    """The middle, as a part of the region; None is one half."""
+
+
+class Zone(_Model):
+    """A part of a region with its share of the operations."""
+
+    access_percent: Annotated[float, Field(ge=0, le=100)]
+    offset_bytes: U64
+    bytes: U64
+
+
+class Zones(_Model):
+    """Zones one after another, each with its share of the operations."""
+
+    kind: Literal["zones"] = "zones"
+    zones: Annotated[tuple[Zone, ...], Field(min_length=1)]
+
+
+Distribution = Annotated[Uniform | Zipf | Pareto | Normal | Zones, Field(discriminator="kind")]
 
 
 class OperationPlan(_Model):
@@ -123,28 +270,47 @@ class OperationPlan(_Model):
     kind: OperationKind
     share: U32
     """Weight in the mix; with a rate on any operation each kind is paced by itself and weights do not count."""
-    block_bytes: Count
+    blocks: Blocks
+    align_bytes: U64 = 0
+    """Offsets of random operations are multiples of this; 0 is the smallest block."""
+    random_percent: Percentage
+    """How many go to a random place; the others go on from the last one."""
+    distribution: Distribution = Uniform()
+    """Which places chance prefers."""
     rate: Rate | None
     """Most that is asked of this kind; None is as fast as possible."""
 
 
-class Sequential(_Model):
-    """One block after another, from the start again at the end; each kind has its own position."""
+class Strided(_Model):
+    """A window that moves on when so much was transferred in it (fio's zonemode=strided)."""
 
-    order: Literal["sequential"] = "sequential"
-
-
-class Random(_Model):
-    """By chance."""
-
-    order: Literal["random"] = "random"
-    cover: Literal["once", "independent"]
-    """once: every block once per pass (fio's random map). independent: fio's norandommap."""
-    passes: Literal["same", "fresh"]
-    """Whether the next pass over the region repeats the sequence of this one (fio's randrepeat=1)."""
+    range_bytes: U64
+    """Bytes of the region that a zone spans."""
+    zone_bytes: U64
+    """Bytes to transfer in a zone before the next."""
+    skip_bytes: U64
+    """Bytes left out after a zone."""
 
 
-Access = Annotated[Sequential | Random, Field(discriminator="order")]
+class Access(_Model):
+    """Where in a file the next operation goes."""
+
+    cover: Literal["once", "independent"] = "once"
+    """once: every block once per random pass (fio's random map). independent: fio's norandommap."""
+    passes: Literal["same", "fresh"] = "same"
+    """Whether the next pass over the region repeats the random sequence of this one (fio's randrepeat=1)."""
+    run_length: Count = 1
+    """Operations at consecutive places that follow each random one, itself included (fio's randread:8)."""
+    gap_bytes: Annotated[int, Field(ge=-(2**63), lt=2**63)] = 0
+    """Left out after each sequential operation; negative goes backwards (fio's read:8k)."""
+    gap_spread_bytes: U64 = 0
+    """Further bytes to leave out, drawn up to this (vdbench's stride)."""
+    at_end: Literal["wrap", "stop"] = "wrap"
+    """What follows the end of the region in sequential order: its start, or the worker's end."""
+    position: Literal["kind", "worker", "job", "identical"] = "kind"
+    """Who shares a sequential position: nobody; all kinds of a worker; all workers of a job (DiskSpd's -si);
+    all kinds, and only the last of them moves it on (fio's trimwrite, rw_sequencer=identical)."""
+    strided: Strided | None = None
 
 
 class End(_Model):
@@ -158,12 +324,170 @@ class End(_Model):
     """Operations, all kinds together, ramp included."""
 
 
+class RandomContent(_Model):
+    """Random bytes from the worker's seed."""
+
+    kind: Literal["random"] = "random"
+
+
+class ZeroContent(_Model):
+    """Zeros."""
+
+    kind: Literal["zero"] = "zero"
+
+
+class PatternContent(_Model):
+    """A pattern over and over, from the start of each buffer."""
+
+    kind: Literal["pattern"] = "pattern"
+    bytes: Annotated[str, Field(pattern="^([0-9a-f]{2}|o{16})+$")]
+    """In hexadecimal; sixteen o stand for the offset of the block (8 bytes, little-endian; fio's %o)."""
+
+
+class PoolContent(_Model):
+    """Bytes from a random place of a pool that is made once (DiskSpd's -Z1M)."""
+
+    kind: Literal["pool"] = "pool"
+    bytes: U64
+    path: str | None
+    """File that fills the pool; None fills it by chance."""
+
+
+Content = Annotated[RandomContent | ZeroContent | PatternContent | PoolContent, Field(discriminator="kind")]
+
+
 class Payload(_Model):
     """What is written."""
 
-    content: Literal["random", "zero"]
+    content: Content
     renew: Literal["keep", "scramble", "refill"]
     """What happens to a buffer before each write; scramble is fio's scramble_buffers, refill its refill_buffers."""
+    compress_percent: Percentage = 0
+    """By how much the content can be compressed; zeros (or the pattern) make up for it."""
+    compress_chunk_bytes: U32 = 0
+    """Bytes in which that share is kept; 0 is the whole block."""
+    dedupe_percent: Percentage = 0
+    """How many blocks have been written before."""
+
+
+class Batch(_Model):
+    """How operations are handed over and fetched; the defaults are as soon as possible."""
+
+    submit: U32 = 0
+    """Operations handed over at once at most; 0 is all that are due."""
+    complete_min: U32 = 1
+    """Completions that are waited for at once; 0 only looks."""
+    complete_max: U32 = 0
+    """Completions that are taken at once at most; 0 is all that are there."""
+    low: U32 = 0
+    """Once the depth is reached, nothing is handed over until no more than this many are in flight (fio's
+    iodepth_low); 0 is the depth itself."""
+
+
+class Think(_Model):
+    """Pauses between operations (fio's thinktime, DiskSpd's -i and -j)."""
+
+    pause_ns: Nanos
+    spin_ns: Nanos = 0
+    """Part of the pause in which the processor is kept busy."""
+    every: Count = 1
+    """Operations between pauses."""
+    counts: Literal["completed", "issued"] = "completed"
+    """Which operations count towards a pause."""
+    every_ns: Nanos | None = None
+    """Length of the load between pauses, instead of a number of operations (fio's thinktime_iotime)."""
+    keeps_schedule: bool = False
+    """Whether due times go on during a pause (fio's rate_ignore_thinktime)."""
+
+
+class SyncPlan(_Model):
+    """A flush after so many writes, reported as kind ``sync`` (NFS: COMMIT)."""
+
+    kind: Literal["fsync", "fdatasync", "sync_file_range"]
+    every: Count
+
+
+class LatencyTarget(_Model):
+    """A search for the depth at which so many per cent stay within a latency (fio's latency_target)."""
+
+    target_ns: Nanos
+    window_ns: Annotated[int, Field(ge=1, lt=2**64)]
+    """How long each depth is tried."""
+    percentile: Annotated[float, Field(gt=0, le=100)]
+    run_on: bool
+    """Whether to go on at the depth found until the worker's end."""
+
+
+class SteadyState(_Model):
+    """When figures hold steady (fio's steadystate, SNIA PTS); the report group's workers then end."""
+
+    figure: Literal["iops", "bandwidth", "latency"]
+    criterion: Literal["deviation", "slope"]
+    """The largest deviation of a sample from the mean, or the slope of the least-squares line."""
+    limit: Annotated[float, Field(ge=0)]
+    """In per cent of the mean, or in the figure's own unit (operations/s, bytes/s, ns; a slope per check)."""
+    limit_is_percent: bool
+    duration_ns: Annotated[int, Field(ge=1, lt=2**64)]
+    ramp_ns: Nanos
+    check_ns: Annotated[int, Field(ge=1, lt=2**64)]
+    """Time between two samples."""
+
+
+VerifyMethod = Literal[
+    "header",
+    "null",
+    "pattern",
+    "pattern_header",
+    "crc7",
+    "crc16",
+    "crc32",
+    "crc32c",
+    "crc64",
+    "xxhash",
+    "md5",
+    "sha1",
+    "sha256",
+    "sha512",
+    "sha3224",
+    "sha3256",
+    "sha3384",
+    "sha3512",
+]
+
+
+class Verify(_Model):
+    """How what is read is compared with what was written: blocks carry a header with magic, length, offset, seed and
+    checksum, or hold a pattern."""
+
+    method: VerifyMethod
+    interval_bytes: U32 = 0
+    """Bytes with one header each; 0 is the whole operation."""
+    header_offset: U32 = 0
+    pattern: Annotated[str, Field(pattern="^([0-9a-f]{2}|o{16})*$")] = ""
+    """For the methods with one; in hexadecimal, as in ``PatternContent``."""
+    read_back: bool = True
+    """Whether what was written is read back and compared (fio's do_verify)."""
+    backlog: U32 | None = None
+    """Written operations after which they are read back at once."""
+    backlog_batch: U32 = 0
+    """Operations read back in one go with a backlog; 0 is all of them."""
+    only: bool = False
+    """Nothing is written: what an earlier run with this plan wrote is read and compared."""
+    fatal: bool = False
+    """Whether the first difference ends the worker at once."""
+    dump: bool = False
+    """Whether a block that differs, and what it should be, are written beside the file."""
+
+
+class LogPlan(_Model):
+    """A record of the operations themselves, besides the intervals."""
+
+    window_ns: Nanos | None
+    """Operations are added up over windows of this length; None records each one, with its offset."""
+    histograms: bool
+    """Whether each window keeps its latency histogram."""
+    records: U64
+    """At most; what comes later is counted as lost."""
 
 
 class Worker(_Model):
@@ -177,18 +501,35 @@ class Worker(_Model):
     engine: EnginePlan
     files: Annotated[tuple[FilePlan, ...], Field(min_length=1)]
     file_select: FileSelect
+    file_run: Count = 1
+    """Operations in a row that go to one file before the next is selected."""
     operations: Annotated[tuple[OperationPlan, ...], Field(min_length=1)]
     access: Access
     depth: Count
     """Operations in flight at most; a synchronous engine runs at 1."""
+    batch: Batch = Batch()
+    rate: Rate | None = None
+    """Most that is asked of all kinds together, the mix by shares kept; excludes rates of single operations."""
+    think: Think | None = None
+    sync: SyncPlan | None = None
+    sync_at_end: bool = False
+    """Flush every file once, after the last operation (fio's end_fsync)."""
+    wait_for: tuple[str, ...] = ()
+    """Start only when all workers of these jobs in the same group have ended (fio's wait_for)."""
     start_delay_ns: Nanos
     ramp_ns: Nanos
     """Load that runs but is not counted, before the measured window."""
     end: End
+    ends_others: Literal["never", "always", "on_error"] = "never"
+    """What happens to the others of its group when this worker has ended (fio's exitall, exitall_on_error)."""
+    latency_target: LatencyTarget | None = None
+    steady_state: SteadyState | None = None
     seed: U64
     payload: Payload
-    cpu: U32 | None
-    """Processor the thread is bound to; None leaves it to the scheduler."""
+    verify: Verify | None = None
+    log: LogPlan | None = None
+    cpus: tuple[U32, ...] = ()
+    """Processors the thread may run on; none leaves it to the scheduler."""
 
 
 class Group(_Model):
@@ -200,7 +541,7 @@ class Group(_Model):
 class Plan(_Model):
     """A whole run: groups that start one after another."""
 
-    version: Literal[1] = 1
+    version: Literal[2] = 2
     name: str
     interval_ns: Annotated[int, Field(ge=1_000_000, lt=2**64)]
     """Length of one reporting interval."""

@@ -226,7 +226,7 @@ class _Resolver:
         smallest = _smallest_block(section)
         if isinstance(section.size, int) and 0 < section.size < smallest:
             text = f"size ({section.size} bytes) is smaller than one block ({smallest} bytes)"
-            self._mistake(section, text, ("size", "block_bytes"))
+            self._mistake(section, text, ("size", "blocks"))
         unknown = sorted(set(section.cpus or ()) - self.machine.cpus())
         if unknown:
             text = f"processor {unknown[0]} is not there, or not for this process"
@@ -254,7 +254,7 @@ class _Resolver:
             end=_end(section, regions),
             seed=seed,
             payload=_payload(section),
-            cpu=_cpu(section, clone),
+            cpus=_cpus(section, clone),
         )
 
     def _seed(self, section: Section) -> int:
@@ -316,7 +316,7 @@ class _Resolver:
         return regions
 
     def _check_region(self, section: Section, region: _Region) -> bool:
-        fields = ("offset", "size", "file_bytes", "file_count", "block_bytes")
+        fields = ("offset", "size", "file_bytes", "file_count", "blocks")
         block = _largest_block(section)
         if region.bytes < block:
             text = (
@@ -460,16 +460,25 @@ def _bytes_of(amount: Amount | None, whole: int) -> int:
 
 
 def _smallest_block(section: Section) -> int:
-    return min(_blocks(section))
+    return min(blocks.smallest for blocks in _blocks(section))
 
 
 def _largest_block(section: Section) -> int:
-    return max(_blocks(section))
+    return max(blocks.largest for blocks in _blocks(section))
 
 
-def _blocks(section: Section) -> list[int]:
-    blocks = settled(section.block_bytes)
-    return [size for size, used in ((blocks.read, section.reads), (blocks.write, section.writes)) if used]
+def _blocks(section: Section) -> list[planned.Blocks]:
+    blocks = settled(section.blocks)
+    return [getattr(blocks, kind) for kind in _kinds(section)]
+
+
+def _kinds(section: Section) -> list[planned.OperationKind]:
+    used: dict[planned.OperationKind, bool | None] = {
+        "read": section.reads,
+        "write": section.writes,
+        "trim": section.trims,
+    }
+    return [kind for kind, is_used in used.items() if is_used]
 
 
 # -- the worker's parts ------------------------------------------------------------------------------------------------
@@ -484,14 +493,20 @@ def _layout(section: Section, region: _Region) -> planned.Layout:
 
 
 def _operations(section: Section) -> tuple[planned.OperationPlan, ...]:
-    blocks, percent = settled(section.block_bytes), settled(section.read_percent)
+    blocks, percent = settled(section.blocks), int(settled(section.read_percent))
     mixed = section.reads and section.writes
-    shares = {"read": percent if mixed else 100 * settled(section.reads), "write": 100 - percent if mixed else 100}
-    used: dict[planned.OperationKind, bool | None] = {"read": section.reads, "write": section.writes}
-    kinds = [kind for kind, is_used in used.items() if is_used]
+    shares = {"read": percent if mixed else 100, "write": 100 - percent if mixed else 100, "trim": 100}
+    kinds = _kinds(section)
+    places = settled(section.random_percent) if section.random else PerKind.same(0)
     rates = {kind: _rate(section, kind) for kind in kinds}
     return tuple(
-        planned.OperationPlan(kind=kind, share=shares[kind], block_bytes=getattr(blocks, kind), rate=rates[kind])
+        planned.OperationPlan(
+            kind=kind,
+            share=shares[kind],
+            blocks=getattr(blocks, kind),
+            random_percent=getattr(places, kind),
+            rate=rates[kind],
+        )
         for kind in kinds
         if shares[kind] or any(rates.values())
     )
@@ -506,9 +521,9 @@ def _rate(section: Section, kind: str) -> planned.Rate | None:
 
 def _access(section: Section) -> planned.Access:
     if not section.random:
-        return planned.Sequential()
+        return planned.Access()
     repeats = section.repeatable and section.seed is None
-    return planned.Random(cover=settled(section.cover), passes="same" if repeats else "fresh")
+    return planned.Access(cover=settled(section.cover), passes="same" if repeats else "fresh")
 
 
 def _end(section: Section, regions: Sequence[_Region]) -> planned.End:
@@ -536,16 +551,14 @@ def _bytes_to_transfer(section: Section, regions: Sequence[_Region], loops: int)
 
 def _payload(section: Section) -> planned.Payload:
     if section.payload_zero:
-        return planned.Payload(content="zero", renew="keep")
+        return planned.Payload(content=planned.ZeroContent(), renew="keep")
     renew: Literal["keep", "scramble", "refill"] = "scramble" if section.payload_scramble else "keep"
-    return planned.Payload(content="random", renew="refill" if section.payload_refill else renew)
+    return planned.Payload(content=planned.RandomContent(), renew="refill" if section.payload_refill else renew)
 
 
-def _cpu(section: Section, clone: int) -> int | None:
+def _cpus(section: Section, clone: int) -> tuple[int, ...]:
     cpus = section.cpus or ()
-    if section.cpus_split and cpus:
-        return cpus[clone % len(cpus)]
-    return cpus[0] if len(cpus) == 1 else None
+    return (cpus[clone % len(cpus)],) if section.cpus_split and cpus else cpus
 
 
 # -- groups ------------------------------------------------------------------------------------------------------------

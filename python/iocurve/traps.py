@@ -67,7 +67,7 @@ def _ramp(said: Section, section: Section, _workers: Sequence[planned.Worker]) -
 def _mix_lost(said: Section, section: Section, workers: Sequence[planned.Worker]) -> Note | None:
     if not (section.reads and section.writes) or not _is_paced(workers):
         return None
-    text = f"under a rate each direction is paced by itself: the mix of {section.read_percent} % reads is lost"
+    text = f"under a rate each direction is paced by itself: the mix of {section.read_percent:g} % reads is lost"
     where = said.where("read_percent", "rate_operations", "rate_bytes")
     return Note("mix_lost", text, where, "warning")
 
@@ -147,12 +147,12 @@ def _cpus_not_bound(said: Section, section: Section, _workers: Sequence[planned.
 
 
 def _block_misfit(said: Section, _section: Section, workers: Sequence[planned.Worker]) -> Note | None:
-    blocks = [operation.block_bytes for operation in workers[0].operations]
+    blocks = [operation.blocks.smallest for operation in workers[0].operations]
     left = [file.bytes % block for worker in workers for file in worker.files for block in blocks]
     if not any(left):
         return None
     text = f"the last {format_bytes(max(left))} of a file stay unused: its size is not a multiple of the block size"
-    return Note("block_misfit", text, said.where("size", "file_bytes", "block_bytes"))
+    return Note("block_misfit", text, said.where("size", "file_bytes", "blocks"))
 
 
 _TRAPS = (

@@ -33,9 +33,8 @@ from iocurve.plan import (
     OperationPlan,
     Payload,
     Plan,
-    Random,
+    RandomContent,
     Rate,
-    Sequential,
     Worker,
 )
 from iocurve.result import HostFacts, LayoutFacts, MachineUse, Point, Result, TargetFacts
@@ -198,7 +197,7 @@ def worker_plan(
     block_bytes: int = 4 * KIB,
     depth: int = 1,
     nconnect: int | None = None,
-    access: Access | None = None,
+    random_percent: int = 100,
     rate: Rate | None = None,
     runtime_ns: int = SECOND_NS,
     report_group: int = 0,
@@ -211,17 +210,24 @@ def worker_plan(
         files=(FilePlan(path="iocurve.0", offset_bytes=0, bytes=256 * MIB, layout="fill", keep=False),),
         file_select="round_robin",
         operations=tuple(
-            OperationPlan.model_validate({"kind": name, "share": share, "block_bytes": block_bytes, "rate": rate})
+            OperationPlan.model_validate(
+                {
+                    "kind": name,
+                    "share": share,
+                    "blocks": {"kind": "fixed", "bytes": block_bytes},
+                    "random_percent": random_percent,
+                    "rate": rate,
+                }
+            )
             for name, share in operations
         ),
-        access=access or Random(cover="once", passes="fresh"),
+        access=Access(cover="once", passes="fresh"),
         depth=depth,
         start_delay_ns=0,
         ramp_ns=0,
         end=End(runtime_ns=runtime_ns, bytes=None, operations=None),
         seed=1,
-        payload=Payload(content="random", renew="scramble"),
-        cpu=None,
+        payload=Payload(content=RandomContent(), renew="scramble"),
     )
 
 
@@ -373,13 +379,12 @@ def _nfs_point(name: str, family: str, axes: dict[str, int | float | str], iops:
     # The mean of `spread` is 1.157 medians; by Little's law it is depth / IOPS.
     median = round(depth / iops * SECOND_NS / 1.157)
     operations = {name: kind(spread(median, count), block_bytes) for name, count in counts.items()}
-    access: Access = Sequential() if axes["order"] == "sequential" else Random(cover="once", passes="fresh")
     worker = worker_plan(
         [(name, share) for name, share in shares.items() if share],
         block_bytes=block_bytes,
         depth=depth,
         nconnect=int(axes["nconnect"]),
-        access=access,
+        random_percent=0 if axes["order"] == "sequential" else 100,
         runtime_ns=2 * SECOND_NS,
     )
     cpu_ns = round(sum(counts.values()) * 900)

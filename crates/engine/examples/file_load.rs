@@ -28,7 +28,14 @@ fn run() -> Result<(), EngineError> {
     let (depth, block, seconds) = (number(depth)?, number(block)?, number(seconds)?);
     let direct = !rest.iter().any(|word| word == "buffered");
     let open = FileOpen { direct, durability: Durability::None, invalidate: direct };
-    let file = FilePlan { path: path.clone(), offset_bytes: 0, bytes: FILE_BYTES, layout: Layout::Fill, keep: true };
+    let file = FilePlan {
+        path: path.clone(),
+        offset_bytes: 0,
+        bytes: FILE_BYTES,
+        start_bytes: 0,
+        layout: Layout::Fill,
+        keep: true,
+    };
     lay_out(&[&file], 1, &|_| {}, &AtomicBool::new(false))?;
     let buffers = Buffers::new(depth as usize, block as usize);
     let clock = Clock::new();

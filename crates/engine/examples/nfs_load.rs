@@ -86,7 +86,14 @@ fn run() -> Result<(), EngineError> {
 }
 
 fn file(thread: u32, bytes: u64) -> FilePlan {
-    FilePlan { path: format!("nfs_load.{thread}"), offset_bytes: 0, bytes, layout: Layout::Fill, keep: false }
+    FilePlan {
+        path: format!("nfs_load.{thread}"),
+        offset_bytes: 0,
+        bytes,
+        start_bytes: 0,
+        layout: Layout::Fill,
+        keep: false,
+    }
 }
 
 fn measure(load: &Load, files: &[FilePlan]) -> Result<(), EngineError> {

@@ -18,12 +18,14 @@ pub fn thread_cpu_time() -> CpuTime {
     }
 }
 
-/// Binds the calling thread to one processor.
-pub fn bind_thread(cpu: u32) -> std::io::Result<()> {
+/// Lets the calling thread run on these processors alone.
+pub fn bind_thread(cpus: &[u32]) -> std::io::Result<()> {
     // SAFETY: the set is plain memory of the size given.
     let result = unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();
-        libc::CPU_SET(cpu as usize, &mut set);
+        for &cpu in cpus {
+            libc::CPU_SET(cpu as usize, &mut set);
+        }
         libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set)
     };
     if result == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }

@@ -92,7 +92,7 @@ pub fn check_direct_blocks(
         let multiple = direct_multiple(Path::new(&file.path))?;
         for operation in operations {
             let what = format!("the {} block size", operation.kind.name());
-            check_multiple(&what, u64::from(operation.block_bytes), multiple, &file.path)?;
+            check_multiple(&what, u64::from(operation.blocks.smallest()), multiple, &file.path)?;
         }
         check_multiple("the region's offset", file.offset_bytes, multiple, &file.path)?;
     }
@@ -281,7 +281,7 @@ mod tests {
     use crate::plan::{Layout, OperationKind};
 
     fn plan(path: &str, offset_bytes: u64, bytes: u64) -> FilePlan {
-        FilePlan { path: path.to_owned(), offset_bytes, bytes, layout: Layout::Existing, keep: true }
+        FilePlan { path: path.to_owned(), offset_bytes, bytes, start_bytes: 0, layout: Layout::Existing, keep: true }
     }
 
     fn error_of<T>(result: Result<T, EngineError>) -> String {
@@ -391,7 +391,7 @@ mod tests {
         let scratch = Scratch::with_file("multiple", 8192);
         let Ok(multiple) = direct_multiple(Path::new(scratch.path())) else { return };
         let path = scratch.path();
-        let operation = |block_bytes| OperationPlan { kind: OperationKind::Read, share: 1, block_bytes, rate: None };
+        let operation = |block_bytes| crate::plan::tests::operation(OperationKind::Read, block_bytes);
         let check = |direct, offset, block| {
             check_direct_blocks(&open(direct), &[plan(path, offset, 4096)], &[operation(block)])
         };

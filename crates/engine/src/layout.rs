@@ -86,7 +86,7 @@ fn directory_of(path: &Path) -> &Path {
 
 fn stronger(one: Layout, other: Layout) -> Layout {
     let strength = |layout| match layout {
-        Layout::Existing => 0,
+        Layout::Existing | Layout::Create | Layout::Recreate | Layout::RecreateReserve => 0,
         Layout::Reserve => 1,
         Layout::Fill => 2,
         Layout::New => 3,
@@ -336,7 +336,7 @@ mod tests {
     use crate::engines::testing::{Scratch, pattern};
 
     fn plan(path: &str, offset_bytes: u64, bytes: u64, layout: Layout) -> FilePlan {
-        FilePlan { path: path.to_owned(), offset_bytes, bytes, layout, keep: true }
+        FilePlan { path: path.to_owned(), offset_bytes, bytes, start_bytes: 0, layout, keep: true }
     }
 
     fn run(files: &[FilePlan]) -> Result<Vec<PathBuf>, String> {

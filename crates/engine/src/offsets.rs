@@ -2,9 +2,20 @@
 
 use crate::chance::{Permutation, Rng};
 use crate::error::EngineError;
-use crate::plan::{Access, Cover, FileSelect, Passes, Worker};
+use crate::plan::{Cover, FileSelect, Passes, Worker};
 
-/// The addresses of one worker, one after another without end.
+/// Where one operation goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Address {
+    /// Index into the worker's files.
+    pub file: u32,
+    /// From the file's start.
+    pub offset: u64,
+    /// Bytes.
+    pub length: u32,
+}
+
+/// The addresses of one worker, one after another.
 #[derive(Debug)]
 pub struct Offsets {
     files: Vec<Region>,
@@ -32,6 +43,7 @@ enum Track {
 /// An address, and whether the file's region was gone through with it.
 struct Step {
     offset: u64,
+    length: u32,
     wrapped: bool,
 }
 
@@ -50,9 +62,9 @@ impl Offsets {
         Ok(Self { files, select: worker.file_select, current: 0, rng: Rng::new(worker.seed) })
     }
 
-    /// File and offset for the worker's operation number `operation`.
+    /// Address for the worker's operation number `operation`; `None` when its regions are through and do not begin again.
     #[inline]
-    pub fn next(&mut self, operation: usize) -> (u32, u64) {
+    pub fn next(&mut self, operation: usize) -> Option<Address> {
         let file = match self.select {
             FileSelect::Random if self.files.len() > 1 => self.rng.below(self.files.len() as u64) as usize,
             _ => self.current,
@@ -63,7 +75,7 @@ impl Offsets {
             FileSelect::Sequential if step.wrapped => self.go_on(),
             _ => {}
         }
-        (file as u32, step.offset)
+        Some(Address { file: file as u32, offset: step.offset, length: step.length })
     }
 
     #[inline]
@@ -82,8 +94,8 @@ impl Region {
             Track::SharedWith(other) => other,
             _ => operation,
         };
-        let Step { offset, wrapped } = self.tracks[track].next(rng);
-        Step { offset: self.start + offset, wrapped }
+        let step = self.tracks[track].next(rng);
+        Step { offset: self.start + step.offset, ..step }
     }
 }
 
@@ -98,7 +110,7 @@ impl Track {
                 if wrapped {
                     *next = 0;
                 }
-                Step { offset, wrapped }
+                Step { offset, length: *block_bytes as u32, wrapped }
             }
             Self::Once { order, index, pass, blocks, block_bytes, seed, passes } => {
                 let offset = order.at(*index) * *block_bytes;
@@ -111,10 +123,11 @@ impl Track {
                         *order = Permutation::new(*blocks, *seed ^ Rng::new(*pass).next_u64());
                     }
                 }
-                Step { offset, wrapped }
+                Step { offset, length: *block_bytes as u32, wrapped }
             }
             Self::Independent { blocks, block_bytes } => {
-                Step { offset: rng.below(*blocks) * *block_bytes, wrapped: false }
+                let offset = rng.below(*blocks) * *block_bytes;
+                Step { offset, length: *block_bytes as u32, wrapped: false }
             }
             Self::SharedWith(_) => unreachable!("resolved by the region"),
         }
@@ -125,7 +138,7 @@ fn tracks(worker: &Worker, file: usize, seed: u64) -> Result<Vec<Track>, EngineE
     let region_bytes = worker.files[file].bytes;
     let mut tracks = Vec::with_capacity(worker.operations.len());
     for (index, operation) in worker.operations.iter().enumerate() {
-        let block_bytes = u64::from(operation.block_bytes);
+        let block_bytes = u64::from(operation.blocks.smallest());
         if block_bytes == 0 || region_bytes < block_bytes {
             return Err(EngineError::Plan(format!(
                 "{}: the region of {region_bytes} bytes is smaller than one block of {block_bytes}; use a larger size or a smaller block",
@@ -133,15 +146,16 @@ fn tracks(worker: &Worker, file: usize, seed: u64) -> Result<Vec<Track>, EngineE
             )));
         }
         let blocks = region_bytes / block_bytes;
-        let twin = worker.operations[..index].iter().position(|other| other.block_bytes == operation.block_bytes);
-        tracks.push(match (worker.access, twin) {
-            (Access::Sequential {}, _) => Track::Sequential { next: 0, blocks, block_bytes },
-            (Access::Random { .. }, Some(other)) => Track::SharedWith(other),
-            (Access::Random { cover: Cover::Once, passes }, None) => {
+        let twin = worker.operations[..index].iter().position(|other| other.blocks == operation.blocks);
+        let passes = worker.access.passes;
+        tracks.push(match (operation.random_percent, worker.access.cover, twin) {
+            (0, _, _) => Track::Sequential { next: 0, blocks, block_bytes },
+            (_, _, Some(other)) => Track::SharedWith(other),
+            (_, Cover::Once, None) => {
                 let order = Permutation::new(blocks, seed);
                 Track::Once { order, index: 0, pass: 0, blocks, block_bytes, seed, passes }
             }
-            (Access::Random { cover: Cover::Independent, .. }, None) => Track::Independent { blocks, block_bytes },
+            (_, Cover::Independent, None) => Track::Independent { blocks, block_bytes },
         });
     }
     Ok(tracks)
@@ -153,13 +167,27 @@ mod tests {
 
     use super::*;
     use crate::plan::tests::{file, operation, worker};
-    use crate::plan::{OperationKind, OperationPlan};
+    use crate::plan::{Access, OperationKind, OperationPlan};
 
-    const ONCE_SAME: Access = Access::Random { cover: Cover::Once, passes: Passes::Same };
-    const ONCE_FRESH: Access = Access::Random { cover: Cover::Once, passes: Passes::Fresh };
-    const INDEPENDENT: Access = Access::Random { cover: Cover::Independent, passes: Passes::Fresh };
+    #[derive(Clone, Copy)]
+    enum Order {
+        Sequential,
+        Random(Cover, Passes),
+    }
 
-    fn offsets(access: Access, operations: Vec<OperationPlan>, sizes: &[u64], select: FileSelect) -> Offsets {
+    const SEQUENTIAL: Order = Order::Sequential;
+    const ONCE_SAME: Order = Order::Random(Cover::Once, Passes::Same);
+    const ONCE_FRESH: Order = Order::Random(Cover::Once, Passes::Fresh);
+    const INDEPENDENT: Order = Order::Random(Cover::Independent, Passes::Fresh);
+
+    fn offsets(order: Order, mut operations: Vec<OperationPlan>, sizes: &[u64], select: FileSelect) -> Offsets {
+        let mut access = worker().access;
+        if let Order::Random(cover, passes) = order {
+            access = Access { cover, passes, ..access };
+            for operation in &mut operations {
+                operation.random_percent = 100;
+            }
+        }
         let files = sizes.iter().map(|&bytes| file("f", bytes)).collect();
         Offsets::new(&Worker { access, operations, files, file_select: select, ..worker() }).unwrap()
     }
@@ -169,31 +197,36 @@ mod tests {
     }
 
     fn take(offsets: &mut Offsets, count: usize) -> Vec<(u32, u64)> {
-        (0..count).map(|_| offsets.next(0)).collect()
+        (0..count).map(|_| place(offsets, 0)).collect()
+    }
+
+    fn place(offsets: &mut Offsets, operation: usize) -> (u32, u64) {
+        let address = offsets.next(operation).unwrap();
+        (address.file, address.offset)
     }
 
     #[test]
     fn sequential_goes_through_and_starts_again_leaving_the_odd_tail() {
-        let mut all = offsets(Access::Sequential {}, reads(4096), &[3 * 4096 + 100], FileSelect::RoundRobin);
+        let mut all = offsets(SEQUENTIAL, reads(4096), &[3 * 4096 + 100], FileSelect::RoundRobin);
         assert_eq!(take(&mut all, 4), [(0, 0), (0, 4096), (0, 8192), (0, 0)]);
     }
 
     #[test]
     fn each_kind_has_its_own_sequential_position() {
         let both = vec![operation(OperationKind::Read, 4096), operation(OperationKind::Write, 4096)];
-        let mut all = offsets(Access::Sequential {}, both, &[8 * 4096], FileSelect::RoundRobin);
-        assert_eq!([all.next(0), all.next(1), all.next(0), all.next(1)], [(0, 0), (0, 0), (0, 4096), (0, 4096)]);
+        let mut all = offsets(SEQUENTIAL, both, &[8 * 4096], FileSelect::RoundRobin);
+        assert_eq!([0, 1, 0, 1].map(|operation| place(&mut all, operation)), [(0, 0), (0, 0), (0, 4096), (0, 4096)]);
     }
 
     #[test]
     fn round_robin_takes_the_files_in_turn() {
-        let mut all = offsets(Access::Sequential {}, reads(512), &[1024, 1024], FileSelect::RoundRobin);
+        let mut all = offsets(SEQUENTIAL, reads(512), &[1024, 1024], FileSelect::RoundRobin);
         assert_eq!(take(&mut all, 4), [(0, 0), (1, 0), (0, 512), (1, 512)]);
     }
 
     #[test]
     fn sequential_file_select_finishes_a_file_first() {
-        let mut all = offsets(Access::Sequential {}, reads(512), &[1024, 512], FileSelect::Sequential);
+        let mut all = offsets(SEQUENTIAL, reads(512), &[1024, 512], FileSelect::Sequential);
         assert_eq!(take(&mut all, 4), [(0, 0), (0, 512), (1, 0), (0, 0)]);
     }
 
@@ -218,7 +251,7 @@ mod tests {
     fn kinds_of_one_block_size_share_the_random_map() {
         let both = vec![operation(OperationKind::Read, 4096), operation(OperationKind::Write, 4096)];
         let mut all = offsets(ONCE_FRESH, both, &[1 << 20], FileSelect::RoundRobin);
-        let seen: BTreeSet<u64> = (0..256).map(|i| all.next(i % 2).1).collect();
+        let seen: BTreeSet<u64> = (0..256).map(|i| place(&mut all, i % 2).1).collect();
         assert_eq!(seen.len(), 256);
     }
 
@@ -232,9 +265,9 @@ mod tests {
 
     #[test]
     fn a_region_starts_at_its_offset() {
-        let mut plan = Worker { operations: reads(4096), access: Access::Sequential {}, ..worker() };
+        let mut plan = Worker { operations: reads(4096), ..worker() };
         plan.files[0].offset_bytes = 1 << 30;
-        assert_eq!(Offsets::new(&plan).unwrap().next(0), (0, 1 << 30));
+        assert_eq!(place(&mut Offsets::new(&plan).unwrap(), 0), (0, 1 << 30));
     }
 
     #[test]

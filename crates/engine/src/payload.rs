@@ -19,12 +19,15 @@ impl Filler {
     pub fn new(worker: &Worker, buffers: &Buffers) -> Self {
         let mut rng = Rng::new(worker.seed ^ 0x0070_6179_6c6f_6164);
         let writes = worker.operations.iter().any(|operation| operation.kind == OperationKind::Write);
-        if writes && worker.payload.content == Content::Random {
+        if writes && matches!(worker.payload.content, Content::Random {}) {
             for slot in 0..buffers.count() {
                 with_slot(buffers, slot as u32, buffers.stride(), |bytes| rng.fill(bytes));
             }
         }
-        Self { rng, renew: if worker.payload.content == Content::Zero { Renew::Keep } else { worker.payload.renew } }
+        Self {
+            rng,
+            renew: if matches!(worker.payload.content, Content::Zero {}) { Renew::Keep } else { worker.payload.renew },
+        }
     }
 
     /// Prepares a buffer for its next write.
@@ -62,7 +65,7 @@ mod tests {
 
     fn two_writes(content: Content, renew: Renew) -> (Vec<u8>, Vec<u8>) {
         let operations = vec![operation(OperationKind::Write, 4096)];
-        let plan = Worker { operations, payload: Payload { content, renew }, ..worker() };
+        let plan = Worker { operations, payload: Payload { content, renew, ..worker().payload }, ..worker() };
         let buffers = Buffers::new(1, 4096);
         let mut filler = Filler::new(&plan, &buffers);
         let mut write = || {
@@ -78,26 +81,26 @@ mod tests {
 
     #[test]
     fn kept_payload_is_the_same_again() {
-        let writes = two_writes(Content::Random, Renew::Keep);
+        let writes = two_writes(Content::Random {}, Renew::Keep);
         assert_eq!(sectors_that_differ(&writes), 0);
         assert!(writes.0.iter().any(|&byte| byte != 0));
     }
 
     #[test]
     fn scrambling_changes_every_sector_a_little() {
-        let writes = two_writes(Content::Random, Renew::Scramble);
+        let writes = two_writes(Content::Random {}, Renew::Scramble);
         assert_eq!(sectors_that_differ(&writes), 8);
         assert_eq!(writes.0[8..512], writes.1[8..512]);
     }
 
     #[test]
     fn refilling_changes_everything() {
-        let (a, b) = two_writes(Content::Random, Renew::Refill);
+        let (a, b) = two_writes(Content::Random {}, Renew::Refill);
         assert!(a.iter().zip(&b).filter(|(a, b)| a == b).count() < 100);
     }
 
     #[test]
     fn zeros_stay_zeros() {
-        assert_eq!(two_writes(Content::Zero, Renew::Refill), (vec![0; 4096], vec![0; 4096]));
+        assert_eq!(two_writes(Content::Zero {}, Renew::Refill), (vec![0; 4096], vec![0; 4096]));
     }
 }

@@ -12,7 +12,7 @@ use iocurve_meter::Nanos;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
-    /// Version of this contract; this build runs version 1.
+    /// Version of this contract; this build runs version 2.
     pub version: u32,
     /// What people call the run.
     pub name: String,
@@ -46,25 +46,274 @@ pub struct Worker {
     pub files: Vec<FilePlan>,
     /// Which file the next operation goes to.
     pub file_select: FileSelect,
+    /// Operations in a row that go to one file before the next is selected; 1 or more.
+    pub file_run: u32,
     /// What is done, in which shares; at least one.
     pub operations: Vec<OperationPlan>,
     /// Where in a file the next operation goes.
     pub access: Access,
     /// Operations in flight at most; an engine that is synchronous runs at 1.
     pub depth: u32,
-    /// Wait this long after the group's start.
+    /// How operations are handed over and fetched, where that is not as soon as possible.
+    pub batch: Batch,
+    /// Most that is asked of all kinds together, the mix by shares kept; excludes rates of single operations.
+    #[serde(deserialize_with = "Option::deserialize")]
+    pub rate: Option<Rate>,
+    /// Pauses between operations.
+    #[serde(deserialize_with = "Option::deserialize")]
+    pub think: Option<Think>,
+    /// Writes that are followed by a flush.
+    #[serde(deserialize_with = "Option::deserialize")]
+    pub sync: Option<SyncPlan>,
+    /// Flush every file once, after the last operation (fio's `end_fsync`).
+    pub sync_at_end: bool,
+    /// Start only when all workers of these jobs in the same group have ended (fio's `wait_for`).
+    pub wait_for: Vec<String>,
+    /// Wait this long after the group's start (after those waited for).
     pub start_delay_ns: Nanos,
     /// Load that runs but is not counted, before the measured window.
     pub ramp_ns: Nanos,
     /// What ends the worker.
     pub end: End,
+    /// What happens to the others when this worker has ended.
+    pub ends_others: EndsOthers,
+    /// The depth that a latency allows is searched for, instead of running at `depth`.
+    #[serde(deserialize_with = "Option::deserialize")]
+    pub latency_target: Option<LatencyTarget>,
+    /// Ends the report group's workers once their figures hold steady; a criterion that is never met changes nothing.
+    #[serde(deserialize_with = "Option::deserialize")]
+    pub steady_state: Option<SteadyState>,
     /// Seed of all chance in this worker.
     pub seed: u64,
     /// What is written.
     pub payload: Payload,
-    /// Processor the thread is bound to; `null` leaves it to the scheduler.
+    /// What is read is compared with what was written.
     #[serde(deserialize_with = "Option::deserialize")]
-    pub cpu: Option<u32>,
+    pub verify: Option<Verify>,
+    /// A record of the operations themselves, besides the intervals.
+    #[serde(deserialize_with = "Option::deserialize")]
+    pub log: Option<LogPlan>,
+    /// Processors the thread may run on; empty leaves it to the scheduler.
+    pub cpus: Vec<u32>,
+}
+
+/// How operations are handed over and fetched. `submit` 0, `complete_min` 1, `complete_max` 0 and `low` 0 is as soon as possible.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Batch {
+    /// Operations handed over at once at most; 0 is all that are due.
+    pub submit: u32,
+    /// Completions that are waited for at once; 0 only looks.
+    pub complete_min: u32,
+    /// Completions that are taken at once at most; 0 is all that are there.
+    pub complete_max: u32,
+    /// Once the depth is reached, nothing is handed over until no more than this many are in flight (fio's
+    /// `iodepth_low`); 0 is the depth itself.
+    pub low: u32,
+}
+
+/// Pauses between operations (fio's `thinktime`, DiskSpd's `-i` and `-j`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Think {
+    /// Length of a pause.
+    pub pause_ns: Nanos,
+    /// Part of the pause in which the processor is kept busy.
+    pub spin_ns: Nanos,
+    /// Operations between pauses; at least 1.
+    pub every: u32,
+    /// Whether operations are counted when handed over or when done.
+    pub counts: ThinkCounts,
+    /// Length of the load between pauses, instead of a number of operations (fio's `thinktime_iotime`).
+    #[serde(deserialize_with = "Option::deserialize")]
+    pub every_ns: Option<Nanos>,
+    /// Whether due times go on during a pause (fio's `rate_ignore_thinktime`); otherwise the schedule is moved by it.
+    pub keeps_schedule: bool,
+}
+
+/// Which operations count towards a pause.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ThinkCounts {
+    /// Those that are done.
+    Completed,
+    /// Those that are handed over.
+    Issued,
+}
+
+/// A flush after so many writes, issued as an operation of its own and reported as kind `sync`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SyncPlan {
+    /// What is called.
+    pub kind: SyncKind,
+    /// Writes between two; at least 1.
+    pub every: u32,
+}
+
+/// What a flush is (NFS: COMMIT).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SyncKind {
+    /// `fsync(2)`.
+    Fsync,
+    /// `fdatasync(2)`.
+    Fdatasync,
+    /// `sync_file_range(2)` over the region written since the last, waiting for it.
+    SyncFileRange,
+}
+
+/// What happens to the others when a worker has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EndsOthers {
+    /// Nothing.
+    Never,
+    /// They end in order, as finished (fio's `exitall`); later groups still run.
+    Always,
+    /// They end in order if this one failed (fio's `exitall_on_error`).
+    OnError,
+}
+
+/// A search for the depth at which so many per cent of the operations stay within a latency, up to the worker's depth
+/// (fio's `latency_target`).
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LatencyTarget {
+    /// The latency.
+    pub target_ns: Nanos,
+    /// How long each depth is tried.
+    pub window_ns: Nanos,
+    /// Per cent of operations that must be within it.
+    pub percentile: f64,
+    /// Whether to go on at the depth found until the worker's end; otherwise it ends the worker.
+    pub run_on: bool,
+}
+
+/// When figures hold steady (fio's `steadystate`, SNIA PTS).
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SteadyState {
+    /// Which figure.
+    pub figure: SteadyFigure,
+    /// What of it must be small.
+    pub criterion: SteadyCriterion,
+    /// How small: in per cent of the mean, or in the figure's own unit (operations/s, bytes/s, ns; a slope per check).
+    pub limit: f64,
+    /// Whether `limit` is in per cent.
+    pub limit_is_percent: bool,
+    /// Over how long.
+    pub duration_ns: Nanos,
+    /// How long to let pass first.
+    pub ramp_ns: Nanos,
+    /// Time between two samples.
+    pub check_ns: Nanos,
+}
+
+/// Which figure must hold steady.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SteadyFigure {
+    /// Operations per second.
+    Iops,
+    /// Bytes per second.
+    Bandwidth,
+    /// Mean service latency.
+    Latency,
+}
+
+/// What must be small.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SteadyCriterion {
+    /// The largest deviation of a sample from the mean.
+    Deviation,
+    /// The slope of the least-squares line.
+    Slope,
+}
+
+/// How what is read is compared with what was written: blocks carry a header with magic, length, offset, seed and
+/// checksum, or hold a pattern.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a choice of its own")]
+pub struct Verify {
+    /// What proves a block.
+    pub method: VerifyMethod,
+    /// Bytes with one header each; 0 is the whole operation.
+    pub interval_bytes: u32,
+    /// Where in an interval the header is.
+    pub header_offset: u32,
+    /// The pattern, for the methods with one; in hexadecimal.
+    pub pattern: String,
+    /// Whether what was written is read back and compared (fio's `do_verify`).
+    pub read_back: bool,
+    /// Written operations after which they are read back at once, without waiting for the pass to end.
+    #[serde(deserialize_with = "Option::deserialize")]
+    pub backlog: Option<u32>,
+    /// Operations read back in one go with a backlog; 0 is all of them.
+    pub backlog_batch: u32,
+    /// Nothing is written: what an earlier run with this plan wrote is read and compared (fio's `verify_only`).
+    pub only: bool,
+    /// Whether the first difference ends the worker (otherwise it ends it at the end, as failed).
+    pub fatal: bool,
+    /// Whether a block that differs, and what it should be, are written beside the file.
+    pub dump: bool,
+}
+
+/// What proves a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum VerifyMethod {
+    /// The header alone.
+    Header,
+    /// Nothing: blocks are read back and not looked at.
+    Null,
+    /// The pattern alone, without a header.
+    Pattern,
+    /// The pattern after a header.
+    PatternHeader,
+    /// CRC-7.
+    Crc7,
+    /// CRC-16.
+    Crc16,
+    /// CRC-32 (IEEE).
+    Crc32,
+    /// CRC-32C (Castagnoli).
+    Crc32c,
+    /// CRC-64.
+    Crc64,
+    /// xxHash (32 bits).
+    Xxhash,
+    /// MD5.
+    Md5,
+    /// SHA-1.
+    Sha1,
+    /// SHA-256.
+    Sha256,
+    /// SHA-512.
+    Sha512,
+    /// SHA3-224.
+    Sha3224,
+    /// SHA3-256.
+    Sha3256,
+    /// SHA3-384.
+    Sha3384,
+    /// SHA3-512.
+    Sha3512,
+}
+
+/// A record of the operations themselves; what of it is written to which log is decided after the run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LogPlan {
+    /// Operations are added up over windows of this length; `null` records each one, with its offset.
+    #[serde(deserialize_with = "Option::deserialize")]
+    pub window_ns: Option<Nanos>,
+    /// Whether each window keeps its latency histogram.
+    pub histograms: bool,
+    /// Records at most; what comes later is counted as lost, and said so.
+    pub records: u64,
 }
 
 /// How I/O is carried out.
@@ -85,6 +334,11 @@ pub enum EnginePlan {
     },
     /// `io_uring` with registered files and buffers.
     Uring {
+        /// How files are opened.
+        open: FileOpen,
+    },
+    /// Copies from and to files mapped into memory; a flush is `msync`.
+    Mmap {
         /// How files are opened.
         open: FileOpen,
     },
@@ -159,6 +413,8 @@ pub struct FilePlan {
     pub offset_bytes: u64,
     /// How long the region is.
     pub bytes: u64,
+    /// Where in the region sequential operations begin.
+    pub start_bytes: u64,
     /// What is done before the run.
     pub layout: Layout,
     /// Whether the file stays after the run; `false` removes it if this run created it.
@@ -177,6 +433,12 @@ pub enum Layout {
     Reserve,
     /// Must not exist; created and written.
     New,
+    /// Created if missing, with whatever length it has; operations beyond its end extend it or move nothing.
+    Create,
+    /// Created if missing, emptied if not, and written: what was there is lost (the user said so).
+    Recreate,
+    /// As `Recreate`, but extended without writing.
+    RecreateReserve,
 }
 
 /// Which file the next operation goes to.
@@ -199,23 +461,29 @@ pub enum OperationKind {
     Read,
     /// Data to the file.
     Write,
+    /// A range that is not needed any more (`BLKDISCARD`; `FALLOC_FL_PUNCH_HOLE` on files).
+    Trim,
+    /// A flush; never in a plan's mix, issued by [`SyncPlan`].
+    Sync,
 }
 
 impl OperationKind {
     /// All kinds, in the order in which results list them.
-    pub const ALL: [Self; 2] = [Self::Read, Self::Write];
+    pub const ALL: [Self; 4] = [Self::Read, Self::Write, Self::Trim, Self::Sync];
 
     /// The name used in plans and results.
     pub fn name(self) -> &'static str {
         match self {
             Self::Read => "read",
             Self::Write => "write",
+            Self::Trim => "trim",
+            Self::Sync => "sync",
         }
     }
 }
 
 /// One kind of operation in a worker's mix.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OperationPlan {
     /// What is done.
@@ -223,10 +491,121 @@ pub struct OperationPlan {
     /// Weight in the mix; with a rate on any operation, operations are paced one by one and weights do not count.
     pub share: u32,
     /// Bytes of one operation.
-    pub block_bytes: u32,
+    pub blocks: Blocks,
+    /// Offsets of random operations are multiples of this; 0 is the smallest block.
+    pub align_bytes: u64,
+    /// Per cent of the operations that go to a random place; the others go on from the last one.
+    pub random_percent: u32,
+    /// Which places chance prefers.
+    pub distribution: Distribution,
     /// Most that is asked of this kind; `null` is as fast as possible.
     #[serde(deserialize_with = "Option::deserialize")]
     pub rate: Option<Rate>,
+}
+
+/// Bytes of one operation.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Blocks {
+    /// Always the same.
+    Fixed {
+        /// How many; at least 1.
+        bytes: u32,
+    },
+    /// Any multiple of `step` from `low` to `high`, with equal chance.
+    Range {
+        /// Smallest; at least 1.
+        low: u32,
+        /// Largest.
+        high: u32,
+        /// At least 1.
+        step: u32,
+    },
+    /// One of several, by weight.
+    Split {
+        /// At least one, with a weight above 0 in sum.
+        parts: Vec<BlockShare>,
+    },
+}
+
+/// One block size of several.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BlockShare {
+    /// At least 1.
+    pub bytes: u32,
+    /// Its share of the operations, relative to the others'.
+    pub weight: u32,
+}
+
+impl Blocks {
+    /// The smallest.
+    pub fn smallest(&self) -> u32 {
+        match self {
+            Self::Fixed { bytes } => *bytes,
+            Self::Range { low, .. } => *low,
+            Self::Split { parts } => parts.iter().map(|part| part.bytes).min().unwrap_or(0),
+        }
+    }
+
+    /// The largest: what a buffer must hold.
+    pub fn largest(&self) -> u32 {
+        match self {
+            Self::Fixed { bytes } => *bytes,
+            Self::Range { high, .. } => *high,
+            Self::Split { parts } => parts.iter().map(|part| part.bytes).max().unwrap_or(0),
+        }
+    }
+}
+
+/// Which places chance prefers. Numbers of blocks are spread over the region by a hash where the distribution is about
+/// popularity (Zipf, Pareto), and are places where it is about location (normal, zones).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Distribution {
+    /// All alike.
+    Uniform {},
+    /// The k-th most popular block with a chance of 1/k^theta.
+    Zipf {
+        /// Above 0, not 1.
+        theta: f64,
+        /// Where the most popular block is, as a part of the region; `null` spreads by a hash.
+        #[serde(deserialize_with = "Option::deserialize")]
+        center: Option<f64>,
+    },
+    /// Self-similar: a share of `1 - h` of the operations goes to a share of `h` of the blocks.
+    Pareto {
+        /// Between 0 and 1.
+        h: f64,
+        /// Where the most popular block is, as a part of the region; `null` spreads by a hash.
+        #[serde(deserialize_with = "Option::deserialize")]
+        center: Option<f64>,
+    },
+    /// Gaussian around the middle of the region.
+    Normal {
+        /// Standard deviation in per cent of the region.
+        deviation_percent: f64,
+        /// The middle, as a part of the region; `null` is one half.
+        #[serde(deserialize_with = "Option::deserialize")]
+        center: Option<f64>,
+    },
+    /// Zones one after another, each with its share of the operations.
+    Zones {
+        /// In the order in which they lie; those beyond the region's end are cut off.
+        zones: Vec<Zone>,
+    },
+}
+
+/// A part of a region with its share of the operations.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Zone {
+    /// Per cent of the operations.
+    pub access_percent: f64,
+    /// Where it starts, from the region's start.
+    pub offset_bytes: u64,
+    /// How long it is.
+    pub bytes: u64,
 }
 
 /// An open-loop rate: `count` per `per_ns`. The k-th operation is due at exactly k × per / count.
@@ -239,6 +618,18 @@ pub struct Rate {
     pub count: u64,
     /// In how long; at least 1.
     pub per_ns: Nanos,
+    /// When, within that.
+    pub arrivals: Arrivals,
+}
+
+/// When operations of a rate are due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Arrivals {
+    /// At equal distances.
+    Even,
+    /// At exponentially distributed distances (a Poisson process) of that mean.
+    Poisson,
 }
 
 /// What a rate counts.
@@ -251,19 +642,65 @@ pub enum RateUnit {
     Bytes,
 }
 
-/// Where in a file the next operation goes. Offsets are multiples of the operation's block size.
+/// Where in a file the next operation goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "order", rename_all = "snake_case", deny_unknown_fields)]
-pub enum Access {
-    /// One after another, from the start again at the end; each kind has its own position.
-    Sequential {},
-    /// By chance.
-    Random {
-        /// Whether a block can come again before all have come.
-        cover: Cover,
-        /// Whether the next pass over the region repeats the sequence of this one.
-        passes: Passes,
-    },
+#[serde(deny_unknown_fields)]
+pub struct Access {
+    /// Whether a random block can come again before all have come.
+    pub cover: Cover,
+    /// Whether the next pass over the region repeats the random sequence of this one.
+    pub passes: Passes,
+    /// Operations at consecutive places that follow each random one, itself included (fio's `randread:8`); at least 1.
+    pub run_length: u32,
+    /// Left out after each sequential operation; negative goes backwards (fio's `read:8k`).
+    pub gap_bytes: i64,
+    /// Further bytes to leave out after each sequential operation, drawn up to this (vdbench's `stride`); 0 is none.
+    pub gap_spread_bytes: u64,
+    /// What follows the end of the region in sequential order.
+    pub at_end: AtEnd,
+    /// Who shares a sequential position.
+    pub position: Position,
+    /// fio's strided zones; `null` uses the whole region.
+    #[serde(deserialize_with = "Option::deserialize")]
+    pub strided: Option<Strided>,
+}
+
+/// What follows the end of the region in sequential order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AtEnd {
+    /// Its start.
+    Wrap,
+    /// The worker's end, once all its files are through (vdbench's `seekpct=eof`).
+    Stop,
+}
+
+/// Who shares a sequential position.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Position {
+    /// Each kind of operation of a worker has its own (fio).
+    Kind,
+    /// All kinds of a worker share one (vdbench, DiskSpd).
+    Worker,
+    /// All workers of a job share one per file (DiskSpd's `-si`).
+    Job,
+    /// All kinds share one that only the last of them moves on: a place is trimmed, then written (fio's `trimwrite`),
+    /// or read and written (`rw_sequencer=identical`).
+    Identical,
+}
+
+/// A window of `zone_bytes` that moves by `zone_bytes + skip_bytes` when `zone_bytes` have been transferred in it
+/// (fio's `zonemode=strided`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Strided {
+    /// Bytes of the region that a zone spans (fio's `zonerange`).
+    pub range_bytes: u64,
+    /// Bytes to transfer in a zone before the next (fio's `zonesize`).
+    pub zone_bytes: u64,
+    /// Bytes left out after a zone (fio's `zoneskip`).
+    pub skip_bytes: u64,
 }
 
 /// Whether a block can come again before all have come.
@@ -302,23 +739,42 @@ pub struct End {
 }
 
 /// What is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Payload {
-    /// What buffers hold at the start.
+    /// What buffers hold.
     pub content: Content,
     /// What happens to a buffer before each write.
     pub renew: Renew,
+    /// Per cent by which the content can be compressed; zeros (or the pattern) make up for it.
+    pub compress_percent: u32,
+    /// Bytes in which that share is kept; 0 is the whole block.
+    pub compress_chunk_bytes: u32,
+    /// Per cent of the blocks that have been written before.
+    pub dedupe_percent: u32,
 }
 
-/// What buffers hold at the start.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+/// What buffers hold.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Content {
     /// Random bytes from the worker's seed.
-    Random,
+    Random {},
     /// Zeros.
-    Zero,
+    Zero {},
+    /// A pattern over and over, from the start of each buffer.
+    Pattern {
+        /// In hexadecimal, at least one byte; `%o` of fio (the offset, 8 bytes, little-endian) is written as `oooooooooooooooo`.
+        bytes: String,
+    },
+    /// Bytes from a random place of a pool that is made once (DiskSpd's `-Z1M`): from a file, or random.
+    Pool {
+        /// Size of the pool.
+        bytes: u64,
+        /// File that fills the pool; `null` fills it by chance.
+        #[serde(deserialize_with = "Option::deserialize")]
+        path: Option<String>,
+    },
 }
 
 /// What happens to a buffer before each write.
@@ -338,11 +794,19 @@ pub(crate) mod tests {
     use super::*;
 
     pub(crate) fn file(path: &str, bytes: u64) -> FilePlan {
-        FilePlan { path: path.into(), offset_bytes: 0, bytes, layout: Layout::Existing, keep: true }
+        FilePlan { path: path.into(), offset_bytes: 0, bytes, start_bytes: 0, layout: Layout::Existing, keep: true }
     }
 
     pub(crate) fn operation(kind: OperationKind, block_bytes: u32) -> OperationPlan {
-        OperationPlan { kind, share: 1, block_bytes, rate: None }
+        OperationPlan {
+            kind,
+            share: 1,
+            blocks: Blocks::Fixed { bytes: block_bytes },
+            align_bytes: 0,
+            random_percent: 0,
+            distribution: Distribution::Uniform {},
+            rate: None,
+        }
     }
 
     /// A worker that reads 4 KiB blocks of 1 MiB sequentially, with an engine that does nothing.
@@ -354,15 +818,42 @@ pub(crate) mod tests {
             engine: EnginePlan::Null {},
             files: vec![file("f", 1 << 20)],
             file_select: FileSelect::RoundRobin,
+            file_run: 1,
             operations: vec![operation(OperationKind::Read, 4096)],
-            access: Access::Sequential {},
+            access: Access {
+                cover: Cover::Once,
+                passes: Passes::Same,
+                run_length: 1,
+                gap_bytes: 0,
+                gap_spread_bytes: 0,
+                at_end: AtEnd::Wrap,
+                position: Position::Kind,
+                strided: None,
+            },
             depth: 1,
+            batch: Batch { submit: 0, complete_min: 1, complete_max: 0, low: 0 },
+            rate: None,
+            think: None,
+            sync: None,
+            sync_at_end: false,
+            wait_for: Vec::new(),
             start_delay_ns: 0,
             ramp_ns: 0,
             end: End { runtime_ns: None, bytes: None, operations: None },
+            ends_others: EndsOthers::Never,
+            latency_target: None,
+            steady_state: None,
             seed: 1,
-            payload: Payload { content: Content::Zero, renew: Renew::Keep },
-            cpu: None,
+            payload: Payload {
+                content: Content::Zero {},
+                renew: Renew::Keep,
+                compress_percent: 0,
+                compress_chunk_bytes: 0,
+                dedupe_percent: 0,
+            },
+            verify: None,
+            log: None,
+            cpus: Vec::new(),
         }
     }
 

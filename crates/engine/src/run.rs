@@ -12,14 +12,14 @@ use crate::cpu::{bind_thread, wake_on_time};
 use crate::engines::{Ran, open_and_run};
 use crate::error::EngineError;
 use crate::outcome::{CpuTime, IntervalKind, IntervalOutcome, Live, Outcome, State, WorkerOutcome};
-use crate::plan::{EnginePlan, Group, Plan, Worker};
+use crate::plan::{Arrivals, EnginePlan, Group, Plan, Worker};
 use crate::recorder::Tally;
 use crate::request::Buffers;
 use crate::targets::Targets;
 use crate::worker::Shared;
 
 /// Version of the plan contract that this build runs.
-pub const PLAN_VERSION: u32 = 1;
+pub const PLAN_VERSION: u32 = 2;
 
 /// Time between "all are ready" and the common start, so that every thread is waiting when it comes.
 const LEAD: Nanos = 2_000_000;
@@ -219,8 +219,66 @@ fn check(plan: &Plan) -> Result<(), EngineError> {
         if worker.operations.iter().filter_map(|operation| operation.rate).any(|rate| rate.count == 0) {
             return refuse(format!("{}: a rate of 0 would never issue anything", worker.job));
         }
+        if let Some(what) = not_carried_out(worker) {
+            return refuse(format!("{}: {what} cannot be carried out yet", worker.job));
+        }
     }
     Ok(())
+}
+
+/// What the contract has and this build does not carry out yet, so that nothing is silently left out.
+fn not_carried_out(worker: &Worker) -> Option<&'static str> {
+    use crate::plan::{AtEnd, Blocks, Content, Distribution, EndsOthers, Layout, OperationKind, Position};
+    let access = &worker.access;
+    let batch = worker.batch;
+    let addresses = worker.operations.iter().any(|operation| {
+        !matches!(operation.blocks, Blocks::Fixed { .. })
+            || !matches!(operation.distribution, Distribution::Uniform {})
+            || !matches!(operation.random_percent, 0 | 100)
+            || operation.align_bytes != 0
+    }) || access.run_length != 1
+        || access.gap_bytes != 0
+        || access.gap_spread_bytes != 0
+        || access.at_end != AtEnd::Wrap
+        || access.position != Position::Kind
+        || access.strided.is_some()
+        || worker.file_run != 1
+        || worker.files.iter().any(|file| file.start_bytes != 0);
+    let pacing = worker.rate.is_some()
+        || worker.think.is_some()
+        || (batch.submit, batch.complete_min, batch.complete_max, batch.low) != (0, 1, 0, 0)
+        || worker.latency_target.is_some()
+        || worker
+            .operations
+            .iter()
+            .filter_map(|operation| operation.rate)
+            .any(|rate| rate.arrivals == Arrivals::Poisson);
+    let payload = matches!(worker.payload.content, Content::Pattern { .. } | Content::Pool { .. })
+        || worker.payload.compress_percent != 0
+        || worker.payload.dedupe_percent != 0
+        || worker.verify.is_some();
+    let kinds =
+        worker.operations.iter().any(|operation| matches!(operation.kind, OperationKind::Trim | OperationKind::Sync))
+            || worker.sync.is_some()
+            || worker.sync_at_end;
+    let files = worker
+        .files
+        .iter()
+        .any(|file| matches!(file.layout, Layout::Create | Layout::Recreate | Layout::RecreateReserve));
+    let groups = !worker.wait_for.is_empty()
+        || worker.ends_others != EndsOthers::Never
+        || worker.steady_state.is_some()
+        || worker.log.is_some();
+    [
+        (addresses, "these addresses or block sizes"),
+        (pacing, "this pacing"),
+        (payload, "this payload or verification"),
+        (kinds, "trims and flushes"),
+        (files, "this layout of files"),
+        (groups, "this order of jobs, their end or their log"),
+    ]
+    .into_iter()
+    .find_map(|(is_used, what)| is_used.then_some(what))
 }
 
 fn supervise(plan: &Plan, board: &Board) -> Result<Outcome, EngineError> {
@@ -300,10 +358,11 @@ fn run_worker(
     let _ended = OnDrop(|| board.worker_ended());
     let at_gate = PassOrFail(gate);
     wake_on_time();
-    if let Some(cpu) = worker.cpu {
-        bind_thread(cpu).map_err(|source| EngineError::System { action: "bind a worker to its processor", source })?;
+    if !worker.cpus.is_empty() {
+        bind_thread(&worker.cpus)
+            .map_err(|source| EngineError::System { action: "bind a worker to its processor", source })?;
     }
-    let block = worker.operations.iter().map(|operation| operation.block_bytes).max().unwrap_or(0);
+    let block = worker.operations.iter().map(|operation| operation.blocks.largest()).max().unwrap_or(0);
     let buffers = Buffers::new(worker.depth as usize, block as usize);
     let shared = Shared { stop: Arc::clone(&board.stop), clock: board.clock.clone(), interval_ns: board.interval_ns };
     let names: Vec<&'static str> = worker.operations.iter().map(|operation| operation.kind.name()).collect();
@@ -438,7 +497,8 @@ impl<F: FnMut()> Drop for OnDrop<F> {
 
 fn ceiling_plan(duration: Duration) -> Plan {
     use crate::plan::{
-        Access, Content, Cover, End, FilePlan, FileSelect, Layout, OperationKind, OperationPlan, Passes, Payload, Renew,
+        Access, AtEnd, Batch, Blocks, Content, Cover, Distribution, End, EndsOthers, FilePlan, FileSelect, Layout,
+        OperationKind, OperationPlan, Passes, Payload, Position, Renew,
     };
     let runtime_ns = duration.as_nanos() as Nanos;
     let worker = Worker {
@@ -450,19 +510,55 @@ fn ceiling_plan(duration: Duration) -> Plan {
             path: "null".into(),
             offset_bytes: 0,
             bytes: 1 << 30,
+            start_bytes: 0,
             layout: Layout::Existing,
             keep: true,
         }],
         file_select: FileSelect::RoundRobin,
-        operations: vec![OperationPlan { kind: OperationKind::Read, share: 1, block_bytes: 4096, rate: None }],
-        access: Access::Random { cover: Cover::Once, passes: Passes::Fresh },
+        file_run: 1,
+        operations: vec![OperationPlan {
+            kind: OperationKind::Read,
+            share: 1,
+            blocks: Blocks::Fixed { bytes: 4096 },
+            align_bytes: 0,
+            random_percent: 100,
+            distribution: Distribution::Uniform {},
+            rate: None,
+        }],
+        access: Access {
+            cover: Cover::Once,
+            passes: Passes::Fresh,
+            run_length: 1,
+            gap_bytes: 0,
+            gap_spread_bytes: 0,
+            at_end: AtEnd::Wrap,
+            position: Position::Kind,
+            strided: None,
+        },
         depth: 32,
+        batch: Batch { submit: 0, complete_min: 1, complete_max: 0, low: 0 },
+        rate: None,
+        think: None,
+        sync: None,
+        sync_at_end: false,
+        wait_for: Vec::new(),
         start_delay_ns: 0,
         ramp_ns: runtime_ns / 10,
         end: End { runtime_ns: Some(runtime_ns), bytes: None, operations: None },
+        ends_others: EndsOthers::Never,
+        latency_target: None,
+        steady_state: None,
         seed: 1,
-        payload: Payload { content: Content::Zero, renew: Renew::Keep },
-        cpu: None,
+        payload: Payload {
+            content: Content::Zero {},
+            renew: Renew::Keep,
+            compress_percent: 0,
+            compress_chunk_bytes: 0,
+            dedupe_percent: 0,
+        },
+        verify: None,
+        log: None,
+        cpus: Vec::new(),
     };
     let group = Group { workers: vec![worker] };
     Plan { version: PLAN_VERSION, name: "null ceiling".into(), interval_ns: 1_000_000_000, groups: vec![group] }

@@ -84,8 +84,8 @@ fn temporary(files: &[&FilePlan], created: &std::path::Path) -> bool {
 
 fn bytes_to_write_at_most(file: &FilePlan) -> u64 {
     match file.layout {
-        Layout::Fill | Layout::New => file.offset_bytes + file.bytes,
-        Layout::Existing | Layout::Reserve => 0,
+        Layout::Fill | Layout::New | Layout::Recreate => file.offset_bytes + file.bytes,
+        Layout::Existing | Layout::Reserve | Layout::Create | Layout::RecreateReserve => 0,
     }
 }
 
@@ -96,7 +96,9 @@ fn by_place(plan: &Plan) -> (Vec<FilePlan>, Vec<(NfsMount, Vec<FilePlan>)>) {
     for worker in plan.groups.iter().flat_map(|group| &group.workers) {
         let files = match &worker.engine {
             EnginePlan::Null {} => continue,
-            EnginePlan::Sync { .. } | EnginePlan::Aio { .. } | EnginePlan::Uring { .. } => &mut local,
+            EnginePlan::Sync { .. } | EnginePlan::Aio { .. } | EnginePlan::Uring { .. } | EnginePlan::Mmap { .. } => {
+                &mut local
+            }
             EnginePlan::Nfs { mount } => {
                 let place = mounts.iter().position(|(other, _)| same_export(other, mount)).unwrap_or_else(|| {
                     mounts.push((mount.clone(), Vec::new()));

@@ -11,7 +11,7 @@ use iocurve_meter::{Clock, Nanos, Pacer};
 use crate::chance::Rng;
 use crate::cpu::thread_cpu_time;
 use crate::error::EngineError;
-use crate::offsets::Offsets;
+use crate::offsets::{Address, Offsets};
 use crate::outcome::{CpuTime, IntervalOutcome, State};
 use crate::payload::Filler;
 use crate::plan::{End, OperationKind, OperationPlan, RateUnit, Worker};
@@ -195,8 +195,9 @@ impl<'a> Load<'a> {
         let mut wake = Wake::Never;
         while let Some(slot) = self.free.pop() {
             let due = if self.exhausted() { Err(Wake::Exhausted) } else { self.mix.next(now) };
-            match due {
-                Ok(next) => self.submit(engine, slot, next, now)?,
+            let next = due.and_then(|next| Ok((next, self.offsets.next(next.operation).ok_or(Wake::Exhausted)?)));
+            match next {
+                Ok((next, address)) => self.submit(engine, slot, next, address, now)?,
                 Err(reason) => {
                     self.free.push(slot);
                     wake = reason;
@@ -215,18 +216,25 @@ impl<'a> Load<'a> {
     }
 
     #[inline]
-    fn submit<E: Engine>(&mut self, engine: &mut E, slot: u32, next: Next, now: Nanos) -> Result<(), EngineError> {
-        let OperationPlan { kind, block_bytes, .. } = self.plan.operations[next.operation];
-        let (file, offset) = self.offsets.next(next.operation);
+    fn submit<E: Engine>(
+        &mut self,
+        engine: &mut E,
+        slot: u32,
+        next: Next,
+        address: Address,
+        now: Nanos,
+    ) -> Result<(), EngineError> {
+        let Address { file, offset, length } = address;
+        let kind = self.plan.operations[next.operation].kind;
         let due = next.due.unwrap_or(now);
         self.slots[slot as usize] =
-            InFlight { submitted: now, due, offset, length: block_bytes, file, operation: next.operation as u32 };
+            InFlight { submitted: now, due, offset, length, file, operation: next.operation as u32 };
         if kind == OperationKind::Write {
-            self.filler.renew(&self.buffers, slot, block_bytes);
+            self.filler.renew(&self.buffers, slot, length);
         }
         self.issued_operations += 1;
-        self.issued_bytes += u64::from(block_bytes);
-        engine.submit(Request { slot, kind, file, offset, length: block_bytes })
+        self.issued_bytes += u64::from(length);
+        engine.submit(Request { slot, kind, file, offset, length })
     }
 
     #[inline]
@@ -389,7 +397,7 @@ impl Paced {
     fn new(operation: &OperationPlan) -> Self {
         let plan = operation.rate.map(|rate| (rate.count, rate.per_ns));
         let units = match operation.rate.map(|rate| rate.unit) {
-            Some(RateUnit::Bytes) => u64::from(operation.block_bytes),
+            Some(RateUnit::Bytes) => u64::from(operation.blocks.smallest()),
             _ => 1,
         };
         Self { rate: plan.map(|(count, per_ns)| (Pacer::new(count, per_ns, 0), units)), plan }
@@ -530,7 +538,7 @@ fn named_levels(levels: &[u64; 7]) -> BTreeMap<String, u64> {
 mod tests {
     use super::*;
     use crate::plan::tests::{file, operation, worker};
-    use crate::plan::{Access, Rate};
+    use crate::plan::{Access, Arrivals, Cover, Passes, Rate};
 
     const MS: Nanos = 1_000_000;
 
@@ -603,7 +611,7 @@ mod tests {
     }
 
     fn paced(kind: OperationKind, count: u64) -> OperationPlan {
-        let rate = Rate { unit: RateUnit::Operations, count, per_ns: 1_000_000_000 };
+        let rate = Rate { unit: RateUnit::Operations, count, per_ns: 1_000_000_000, arrivals: Arrivals::Even };
         OperationPlan { rate: Some(rate), ..operation(kind, 4096) }
     }
 
@@ -686,9 +694,10 @@ mod tests {
 
     #[test]
     fn the_same_seed_is_the_same_load() {
-        let access = Access::Random { cover: crate::plan::Cover::Independent, passes: crate::plan::Passes::Fresh };
+        let access = Access { cover: Cover::Independent, passes: Passes::Fresh, ..worker().access };
+        let operations = vec![OperationPlan { random_percent: 100, ..operation(OperationKind::Read, 4096) }];
         let end = End { runtime_ns: None, bytes: None, operations: Some(500) };
-        let plan = Worker { depth: 4, access, end, files: vec![file("f", 1 << 30)], ..worker() };
+        let plan = Worker { depth: 4, access, operations, end, files: vec![file("f", 1 << 30)], ..worker() };
         assert_eq!(simulate(&plan, MS).requests, simulate(&plan, MS).requests);
         let other = Worker { seed: 2, ..plan.clone() };
         assert_ne!(simulate(&plan, MS).requests, simulate(&other, MS).requests);

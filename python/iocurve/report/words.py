@@ -12,6 +12,7 @@ from iocurve.report.figures import Family, Measured, families
 from iocurve.result import Result, TargetFacts
 from iocurve.summary import Summary
 from iocurve.units import MIB, SECOND_NS, format_bytes, format_count, format_duration, format_latency
+from iocurve.words import block_text
 
 CONCURRENCY_TOLERANCE = 0.1
 """Achieved concurrency further than this from the requested depth is pointed out."""
@@ -367,10 +368,10 @@ def _job_words(worker: Worker) -> str:
 def _kind_words(operation: OperationPlan) -> str:
     rate = operation.rate
     if rate is None:
-        return f"{operation.kind} {format_bytes(operation.block_bytes)}"
+        return f"{operation.kind} {block_text(operation.blocks)}"
     count = format_count(rate.count) if rate.unit == "operations" else format_bytes(rate.count)
     pace = f"{count}/s" if rate.per_ns == SECOND_NS else f"{count} per {format_duration(rate.per_ns)}"
-    return f"{operation.kind} {format_bytes(operation.block_bytes)} at {pace}"
+    return f"{operation.kind} {block_text(operation.blocks)} at {pace}"
 
 
 def _distinct(words: Iterable[str]) -> str:
@@ -390,7 +391,7 @@ def _files(worker: Worker) -> str:
 
 
 def _order(worker: Worker) -> str:
-    if worker.access.order == "sequential":
+    if not any(operation.random_percent for operation in worker.operations):
         return "sequential"
     cover = "each block once a pass" if worker.access.cover == "once" else "independent draws"
     return f"random, {cover}"

@@ -107,6 +107,7 @@ impl Engine for AioEngine {
             opcode: match request.kind {
                 OperationKind::Read => IOCB_CMD_PREAD,
                 OperationKind::Write => IOCB_CMD_PWRITE,
+                OperationKind::Trim | OperationKind::Sync => unreachable!("refused with the plan"),
             },
             descriptor: descriptor as u32,
             buffer: memory as u64,

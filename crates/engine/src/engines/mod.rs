@@ -53,6 +53,7 @@ pub(crate) fn open_and_run(
         EnginePlan::Sync { open } => run.drive(SyncEngine::open(open, files, writes, memory, *depth, clock)?),
         EnginePlan::Aio { open } => run.drive(AioEngine::open(open, files, writes, memory, *depth, clock)?),
         EnginePlan::Uring { open } => run.drive(UringEngine::open(open, files, writes, memory, *depth, clock)?),
+        EnginePlan::Mmap { .. } => Err(EngineError::Plan("the mmap engine is not there yet".into())),
         EnginePlan::Nfs { mount } => {
             run.drive(NfsEngine::connect(mount, files, memory, *depth, clock, Arc::clone(&shared.stop))?)
         }

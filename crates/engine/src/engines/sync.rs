@@ -67,6 +67,7 @@ fn transfer(request: &Request, descriptor: RawFd, memory: *mut u8) -> i64 {
             match request.kind {
                 OperationKind::Read => libc::pread(descriptor, memory.cast(), length, offset),
                 OperationKind::Write => libc::pwrite(descriptor, memory.cast(), length, offset),
+                OperationKind::Trim | OperationKind::Sync => return -i64::from(libc::EOPNOTSUPP),
             }
         };
         if moved >= 0 {

@@ -142,7 +142,14 @@ impl<E: Engine> Bench<E> {
 }
 
 fn plan(path: &str, bytes: usize) -> FilePlan {
-    FilePlan { path: path.to_owned(), offset_bytes: 0, bytes: bytes as u64, layout: Layout::Existing, keep: true }
+    FilePlan {
+        path: path.to_owned(),
+        offset_bytes: 0,
+        bytes: bytes as u64,
+        start_bytes: 0,
+        layout: Layout::Existing,
+        keep: true,
+    }
 }
 
 fn done(slots: std::ops::Range<u32>, result: i64) -> Vec<Completion> {

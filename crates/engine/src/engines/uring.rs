@@ -147,6 +147,7 @@ impl UringEngine {
                     }
                     (OperationKind::Read, None) => opcode::Read::new($file, memory, length).offset(offset).build(),
                     (OperationKind::Write, None) => opcode::Write::new($file, memory, length).offset(offset).build(),
+                    (OperationKind::Trim | OperationKind::Sync, _) => unreachable!("refused with the plan"),
                 }
             };
         }

@@ -48,7 +48,7 @@ def build(parsed: Parsed) -> Built:
         sections.append(section)
         reports.append(report)
     name = "+".join(dict.fromkeys(report.name for report in reports)) or "fio"
-    job = Job(name=name, sections=tuple(sections), defaults=DEFAULTS)
+    job = Job(name=name, dialect="fio", sections=tuple(sections), defaults=DEFAULTS)
     return Built(job, tuple(reports), tuple(dict.fromkeys(mistakes)), tuple(dict.fromkeys(notes)))
 
 

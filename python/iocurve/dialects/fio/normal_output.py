@@ -8,7 +8,7 @@ from itertools import groupby, islice
 from iocurve.dialects.fio.command import Prepared
 from iocurve.dialects.fio.figures import KIND_NAMES, Direction, JobFigures, Samples, figures
 from iocurve.dialects.fio.job import SectionReport
-from iocurve.model import Section
+from iocurve.model import Section, settled
 from iocurve.result import Result
 from iocurve.summary import Latency
 from iocurve.units import SECOND_NS
@@ -56,10 +56,12 @@ def _headers(prepared: Prepared) -> Iterator[str]:
 
 
 def _header(said: Section, section: SectionReport, group: int) -> str:
-    blocks = said.block_bytes
-    sizes = (blocks.read, blocks.write, blocks.write) if blocks else (0, 0, 0)
-    shown = [scaled(size, 1024, "B") for size in sizes]
-    ranges = ", ".join(f"({letter}) {size}-{size}" for letter, size in zip("RWT", shown, strict=True))
+    blocks = settled(said.blocks)
+    shown = [
+        "-".join(scaled(size, 1024, "B") for size in (sizes.smallest, sizes.largest))
+        for sizes in (blocks.read, blocks.write, blocks.trim)
+    ]
+    ranges = ", ".join(f"({letter}) {sizes}" for letter, sizes in zip("RWT", shown, strict=True))
     engine = f"ioengine={said.engine_asked}, iodepth={section.depth}"
     return f"{section.name}: (g={group}): rw={section.direction}, bs={ranges}, {engine}"
 

@@ -13,6 +13,7 @@ from typing import Any
 from iocurve.dialects.fio import values
 from iocurve.dialects.fio.values import Context, Reader
 from iocurve.model import EngineName, PerKind, Section
+from iocurve.plan import Blocks, FixedBlocks
 from iocurve.units import SECOND_NS
 
 FIO_PERCENTILES = (1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.95, 99.99)
@@ -36,12 +37,14 @@ DEFAULTS = Section(
     unlink=False,
     reads=True,
     writes=False,
+    trims=False,
     random=False,
     read_percent=50,
-    block_bytes=PerKind(read=4096, write=4096),
+    random_percent=PerKind.same(100),
+    blocks=PerKind.same(FixedBlocks(bytes=4096)),
     cover="once",
-    rate_operations=PerKind(read=None, write=None),
-    rate_bytes=PerKind(read=None, write=None),
+    rate_operations=PerKind[int | None].same(None),
+    rate_bytes=PerKind[int | None].same(None),
     depth=1,
     time_based=False,
     ramp_ns=0,
@@ -277,6 +280,14 @@ def _set_fallocate(_draft: Draft, text: str, context: Context) -> None:
         context.note("no_effect", f"fallocate={chosen} has no effect: space for files to be written is always reserved")
 
 
+def _set_blocks(draft: Draft, text: str, context: Context) -> None:
+    before = draft.value("blocks")
+    sizes: PerKind[int] = PerKind(read=before.read.smallest, write=before.write.smallest, trim=before.trim.smallest)
+    said = values.per_kind(1, 2**32 - 1)(text, context, sizes)
+    blocks = {kind: FixedBlocks(bytes=getattr(said, kind)) for kind in ("read", "write", "trim")}
+    draft.fields["blocks"] = PerKind[Blocks](**blocks)
+
+
 def _set_block_range(draft: Draft, text: str, context: Context) -> None:
     ranges = [values.size_range(part, context) for part in text.split(",")[:2]]
     if any(low != high for low, high in ranges):
@@ -285,7 +296,8 @@ def _set_block_range(draft: Draft, text: str, context: Context) -> None:
         )
     if not all(1 <= low < 2**32 for low, _ in ranges):
         raise ValueError("bsrange takes blocks of 1 byte to 4 GiB")
-    draft.fields["block_bytes"] = PerKind(read=ranges[0][0], write=ranges[-1][0])
+    read, write = (FixedBlocks(bytes=ranges[place][0]) for place in (0, -1))
+    draft.fields["blocks"] = PerKind[Blocks](read=read, write=write, trim=write)
 
 
 def _set_kb_base(_draft: Draft, text: str, context: Context) -> None:
@@ -383,8 +395,8 @@ OPTIONS: tuple[Option, ...] = (
     Option("rw", _set_direction, ("reads", "writes", "random"), ("readwrite",)),
     Option("rwmixread", _set_read_percent, ("read_percent",)),
     Option("rwmixwrite", _set_write_percent, ("read_percent",)),
-    Option("bs", _sets_per_kind("block_bytes"), ("block_bytes",), ("blocksize",)),
-    Option("bsrange", _set_block_range, ("block_bytes",), ("blocksize_range",)),
+    Option("bs", _set_blocks, ("blocks",), ("blocksize",)),
+    Option("bsrange", _set_block_range, ("blocks",), ("blocksize_range",)),
     Option("norandommap", _set_cover, ("cover",), bare=True),
     Option("rate", _sets_per_kind("rate_bytes", 2**63), ("rate_bytes",)),
     Option("rate_iops", _sets_per_kind("rate_operations"), ("rate_operations",)),

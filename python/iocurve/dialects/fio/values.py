@@ -124,8 +124,12 @@ def per_kind(minimum: int = 1, maximum: int = 2**32 - 1) -> Callable[[str, Conte
             raise ValueError(f"{context.option} has no value")
         first = before.read if values[0] is None else values[0]
         if len(parts) == 1:
-            return PerKind(read=first, write=first)
-        return PerKind(read=first, write=before.write if values[1] is None else values[1])
+            return PerKind.same(first)
+        write = before.write if values[1] is None else values[1]
+        # Without a third value, trims are as writes.
+        last = values[min(len(parts), 3) - 1]
+        trim = before.trim if last is None else last
+        return PerKind(read=first, write=write, trim=trim)
 
     return read
 

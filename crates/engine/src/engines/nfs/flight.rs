@@ -209,7 +209,7 @@ impl Flight {
     pub fn call_bytes_max(&self, kind: OperationKind) -> u32 {
         match kind {
             OperationKind::Read => self.limits.read,
-            OperationKind::Write => self.limits.write,
+            OperationKind::Write | OperationKind::Trim | OperationKind::Sync => self.limits.write,
         }
     }
 
@@ -223,6 +223,7 @@ impl Flight {
         let kind = match request.kind {
             OperationKind::Read => CallKind::Read,
             OperationKind::Write => CallKind::Write,
+            OperationKind::Trim | OperationKind::Sync => unreachable!("refused with the plan"),
         };
         self.open(kind, request.slot, request.file, request.offset + u64::from(at), length, at)
     }

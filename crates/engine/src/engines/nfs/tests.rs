@@ -78,7 +78,7 @@ impl Client {
 }
 
 fn file(path: &str, bytes: u64, layout: Layout) -> FilePlan {
-    FilePlan { path: path.into(), offset_bytes: 0, bytes, layout, keep: true }
+    FilePlan { path: path.into(), offset_bytes: 0, bytes, start_bytes: 0, layout, keep: true }
 }
 
 /// Bytes of which no two stretches are alike.
