@@ -1,0 +1,54 @@
+//! The loop of one worker: what is due is submitted, what is done is recorded.
+//!
+//! The loop owns time, pacing and accounting; the engine moves bytes.
+
+mod depth;
+mod load;
+mod mix;
+mod progress;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use iocurve_meter::{Clock, Nanos};
+
+use crate::error::EngineError;
+use crate::outcome::{CpuTime, State};
+
+pub use load::Load;
+
+/// Longest time the loop waits before it looks at the stop flag again.
+const LOOK_AROUND: Nanos = 50_000_000;
+
+/// What a worker shares with the run.
+#[derive(Debug, Clone)]
+pub struct Shared {
+    /// Set from outside to end the run early.
+    pub stop: Arc<AtomicBool>,
+    /// The clock of all workers.
+    pub clock: Clock,
+    /// Length of a reporting interval.
+    pub interval_ns: Nanos,
+}
+
+/// How the loop ended.
+#[derive(Debug)]
+pub struct Ended {
+    /// Finished, interrupted or failed.
+    pub state: State,
+    /// Why it failed.
+    pub error: Option<EngineError>,
+    /// The measured window, since the group's start.
+    pub window: (Nanos, Nanos),
+    /// When nothing was in flight any more, since the group's start.
+    pub drained: Nanos,
+    /// Operations that came back after the window.
+    pub drained_operations: u64,
+    /// CPU time in the window.
+    pub cpu: CpuTime,
+    /// Operations in flight after a submission, by power of two.
+    pub depth_levels: BTreeMap<String, u64>,
+}

@@ -1,0 +1,127 @@
+//! Where a worker stands in time: intervals, ramp, window.
+
+use std::collections::BTreeMap;
+
+use iocurve_meter::Nanos;
+
+use crate::cpu::thread_cpu_time;
+use crate::outcome::{CpuTime, IntervalOutcome};
+use crate::plan::Worker;
+use crate::recorder::{Recorder, Tally};
+
+/// How long what is in flight may take to come back after the end, or after a stop.
+pub(super) const DRAIN: Nanos = 30_000_000_000;
+pub(super) const DRAIN_WHEN_STOPPED: Nanos = 1_000_000_000;
+
+/// Where a worker stands in time: intervals, ramp, window.
+#[derive(Debug)]
+pub(super) struct Progress {
+    group_start: Nanos,
+    pub(super) start: Nanos,
+    interval_ns: Nanos,
+    opened: Nanos,
+    pub(super) window_start: Nanos,
+    pub(super) window_end: Nanos,
+    pub(super) give_up: Nanos,
+    pub(super) ended: bool,
+    pub(super) drained_operations: u64,
+    cpu_start: CpuTime,
+    cpu_end: Option<CpuTime>,
+}
+
+impl Progress {
+    pub(super) fn new(plan: &Worker, group_start: Nanos, interval_ns: Nanos) -> Self {
+        let start = group_start.saturating_add(plan.start_delay_ns);
+        let window_start = start.saturating_add(plan.ramp_ns);
+        let window_end = plan.end.runtime_ns.map_or(Nanos::MAX, |runtime| window_start.saturating_add(runtime));
+        Self {
+            group_start,
+            start,
+            interval_ns,
+            opened: start,
+            window_start,
+            window_end,
+            give_up: Nanos::MAX,
+            ended: false,
+            drained_operations: 0,
+            cpu_start: thread_cpu_time(),
+            cpu_end: None,
+        }
+    }
+
+    /// When the current interval ends: at the next multiple of its length, the end of the ramp, or the end of the window.
+    pub(super) fn boundary(&self) -> Nanos {
+        if self.ended {
+            return Nanos::MAX;
+        }
+        let next = self.group_start + ((self.opened - self.group_start) / self.interval_ns + 1) * self.interval_ns;
+        let ramp_end = if self.opened < self.window_start { self.window_start } else { Nanos::MAX };
+        next.min(ramp_end).min(self.window_end)
+    }
+
+    /// Closes the intervals that are over at `now`.
+    #[inline]
+    pub(super) fn advance(
+        &mut self,
+        now: Nanos,
+        recorder: &mut Recorder,
+        publish: &mut dyn FnMut(&IntervalOutcome, &[Tally]),
+    ) {
+        while !self.ended && now >= self.boundary() {
+            let boundary = self.boundary();
+            self.close(boundary, recorder, publish);
+            if boundary == self.window_start {
+                self.cpu_start = thread_cpu_time();
+            }
+            if boundary == self.window_end {
+                self.end_window(boundary, DRAIN);
+            }
+        }
+    }
+
+    fn close(&mut self, end: Nanos, recorder: &mut Recorder, publish: &mut dyn FnMut(&IntervalOutcome, &[Tally])) {
+        let interval = IntervalOutcome {
+            index: (self.opened - self.group_start) / self.interval_ns,
+            ramp: self.opened < self.window_start,
+            start_ns: self.opened - self.group_start,
+            end_ns: end - self.group_start,
+            operations: BTreeMap::new(),
+        };
+        recorder.close(interval, publish);
+        self.opened = end;
+    }
+
+    /// No operation counts after `end`; what is in flight gets `grace` to come back.
+    pub(super) fn end_window(&mut self, end: Nanos, grace: Nanos) {
+        if self.ended {
+            return;
+        }
+        self.ended = true;
+        // A stop before the window leaves it empty.
+        self.window_end = self.window_end.min(end).max(self.window_start);
+        self.give_up = end.saturating_add(grace);
+        self.cpu_end = Some(thread_cpu_time());
+    }
+
+    /// Closes the last interval, if there is anything in it.
+    pub(super) fn finish(
+        &mut self,
+        now: Nanos,
+        recorder: &mut Recorder,
+        publish: &mut dyn FnMut(&IntervalOutcome, &[Tally]),
+    ) {
+        self.end_window(now, 0);
+        if self.window_end > self.opened {
+            self.close(self.window_end, recorder, publish);
+        }
+    }
+
+    pub(super) fn cpu(&self) -> CpuTime {
+        let end = self.cpu_end.unwrap_or_else(thread_cpu_time);
+        CpuTime {
+            user_ns: end.user_ns - self.cpu_start.user_ns,
+            system_ns: end.system_ns - self.cpu_start.system_ns,
+            context_switches: end.context_switches - self.cpu_start.context_switches,
+        }
+    }
+}
