@@ -364,7 +364,12 @@ fn run_worker(
     }
     let block = worker.operations.iter().map(|operation| operation.blocks.largest()).max().unwrap_or(0);
     let buffers = Buffers::new(worker.depth as usize, block as usize);
-    let shared = Shared { stop: Arc::clone(&board.stop), clock: board.clock.clone(), interval_ns: board.interval_ns };
+    let shared = Shared {
+        stop: Arc::clone(&board.stop),
+        finish: Arc::default(),
+        clock: board.clock.clone(),
+        interval_ns: board.interval_ns,
+    };
     let names: Vec<&'static str> = worker.operations.iter().map(|operation| operation.kind.name()).collect();
     let mut publish = |interval: &IntervalOutcome, tallies: &[Tally]| board.publish(&names, interval, tallies);
     let mut wait_for_start = || {

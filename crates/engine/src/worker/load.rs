@@ -1,7 +1,6 @@
 //! The loop itself: submit what is due, reap what is done.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use iocurve_meter::Nanos;
 
@@ -105,9 +104,10 @@ impl<'a> Load<'a> {
         let mut failure = None;
         loop {
             if open {
-                if self.shared.stop.load(Ordering::Relaxed) {
-                    (open, state) = (false, State::Interrupted);
-                    progress.end_window(self.shared.clock.now(), DRAIN_WHEN_STOPPED);
+                if let Some(told) = self.shared.told_to_end() {
+                    (open, state) = (false, told);
+                    let grace = if told == State::Interrupted { DRAIN_WHEN_STOPPED } else { DRAIN };
+                    progress.end_window(self.shared.clock.now(), grace);
                 } else if last >= progress.window_end {
                     open = false;
                     progress.end_window(progress.window_end, DRAIN);
@@ -243,9 +243,9 @@ impl<'a> Load<'a> {
         )))
     }
 
-    /// Waits in steps short enough to see the stop flag.
+    /// Waits in steps short enough to see that the worker is told to end.
     fn wait_until(&self, deadline: Nanos) {
-        while !self.shared.stop.load(Ordering::Relaxed) {
+        while self.shared.told_to_end().is_none() {
             let now = self.shared.clock.now();
             if now >= deadline {
                 return;

@@ -11,7 +11,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use iocurve_meter::{Clock, Nanos};
 
@@ -28,10 +28,23 @@ const LOOK_AROUND: Nanos = 50_000_000;
 pub struct Shared {
     /// Set from outside to end the run early.
     pub stop: Arc<AtomicBool>,
+    /// Set by the run to end the worker in order, as finished: its window ends there.
+    pub finish: Arc<AtomicBool>,
     /// The clock of all workers.
     pub clock: Clock,
     /// Length of a reporting interval.
     pub interval_ns: Nanos,
+}
+
+impl Shared {
+    /// How the worker was told to end, if it was.
+    #[inline]
+    fn told_to_end(&self) -> Option<State> {
+        if self.stop.load(Ordering::Relaxed) {
+            return Some(State::Interrupted);
+        }
+        self.finish.load(Ordering::Relaxed).then_some(State::Finished)
+    }
 }
 
 /// How the loop ended.

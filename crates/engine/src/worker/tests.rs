@@ -18,12 +18,14 @@ struct Simulated {
     in_flight: VecDeque<(Nanos, Completion)>,
     requests: Vec<Request>,
     fail_at: Option<usize>,
+    /// After so many requests the worker is told to end as finished.
+    finish_at: Option<(usize, Arc<AtomicBool>)>,
 }
 
 impl Simulated {
     fn new(clock: &Clock, service: Nanos) -> Self {
         let in_flight = VecDeque::new();
-        Self { clock: clock.clone(), service, in_flight, requests: Vec::new(), fail_at: None }
+        Self { clock: clock.clone(), service, in_flight, requests: Vec::new(), fail_at: None, finish_at: None }
     }
 }
 
@@ -31,6 +33,9 @@ impl Engine for Simulated {
     fn submit(&mut self, request: Request) -> Result<(), EngineError> {
         let failed = self.fail_at == Some(self.requests.len());
         self.requests.push(request);
+        if let Some((count, finish)) = &self.finish_at {
+            finish.store(self.requests.len() >= *count, Ordering::Relaxed);
+        }
         let result = if failed { -i64::from(libc::EIO) } else { i64::from(request.length) };
         let completion = Completion { slot: request.slot, result };
         self.in_flight.push_back((self.clock.now() + self.service, completion));
@@ -65,7 +70,7 @@ fn simulate(plan: &Worker, service: Nanos) -> Simulation {
 }
 
 fn simulate_with(plan: &Worker, service: Nanos, prepare: impl FnOnce(&mut Simulated, &Shared)) -> Simulation {
-    let shared = Shared { stop: Arc::new(AtomicBool::new(false)), clock: Clock::manual(), interval_ns: 100 * MS };
+    let shared = Shared { stop: Arc::default(), finish: Arc::default(), clock: Clock::manual(), interval_ns: 100 * MS };
     let mut engine = Simulated::new(&shared.clock, service);
     prepare(&mut engine, &shared);
     let buffers = Buffers::new(plan.depth as usize, 4096);
@@ -187,4 +192,17 @@ fn a_stop_ends_the_window_where_it_comes() {
     let ran = simulate_with(&plan, MS, |_, shared| shared.stop.store(true, Ordering::Relaxed));
     assert_eq!(ran.ended.state, State::Interrupted);
     assert_eq!((ran.ended.window, ran.requests.len()), ((0, 0), 0));
+}
+
+#[test]
+fn a_worker_that_is_told_to_finish_does_so_and_its_window_ends_there() {
+    let plan = Worker { end: for_ms(1000), ..worker() };
+    let ran = simulate_with(&plan, MS, |engine, shared| engine.finish_at = Some((7, Arc::clone(&shared.finish))));
+    assert_eq!((ran.ended.state, ran.ended.window, ran.requests.len()), (State::Finished, (0, 7 * MS), 7));
+    assert_eq!((ran.kinds["read"].operations, ran.ended.drained_operations), (7, 0));
+
+    let late = Worker { start_delay_ns: 500 * MS, ..plan };
+    let ran = simulate_with(&late, MS, |_, shared| shared.finish.store(true, Ordering::Relaxed));
+    assert_eq!((ran.ended.state, ran.requests.len()), (State::Finished, 0));
+    assert_eq!(ran.ended.window, (500 * MS, 500 * MS));
 }
