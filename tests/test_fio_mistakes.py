@@ -72,7 +72,7 @@ def test_all_mistakes_of_a_command_line_at_once() -> None:
         "command line, argument 2: unknown option '--idepth' (Did you mean iodepth?)",
         "command line, argument 3: there is no ioengine 'libaoi'; these are supported: psync, sync, vsync, pvsync, "
         "pvsync2, libaio, io_uring, null or nfs",
-        "command line, argument 4: there is no output format 'xml'; normal and json are supported",
+        "command line, argument 4: there is no output format 'xml'; there are normal, terse, json and json+",
         "command line, argument 5: --showcmd is not supported (iocurve explain fio … shows what would run)",
         "command line, argument 6: --direct needs a value (write --direct=1)",
     ]
@@ -145,8 +145,7 @@ ONE_MISTAKE = [
     ("--size=1m --rw=trim", "rw=trim is not supported yet: iocurve reads and writes, it does not trim"),
     ("--size=1m --allow_mounted_write=1", "iocurve never writes to a device that is mounted"),
     ("--size=1m --client=h", "--client is not supported yet"),
-    ("--size=1m --minimal", "--minimal is not supported (use --output-format=json)"),
-    ("--size=1m --output-format=terse", "--output-format=terse is not supported yet; normal and json are"),
+    ("--size=1m --terse-version=1", "there is no terse version '1'; there are 2, 3, 4 and 5"),
     ("--size=1m --parse-only=1", "--parse-only takes no value (write --parse-only)"),
     ("--size", "--size needs a value (write --size=…)"),
     ("--size=1k --warnings-fatal --bs=1k --ioengine=null", "the command line names no job"),

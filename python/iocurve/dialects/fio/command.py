@@ -15,7 +15,7 @@ from iocurve.model import Job, Note
 from iocurve.plan import Plan
 from iocurve.resolve import Machine, ReportGroup, ThisMachine, resolve
 
-Format = Literal["normal", "json"]
+Format = Literal["normal", "json", "json+", "terse"]
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,7 @@ class Output:
     path: Path | None = None
     """None: standard output."""
     formats: tuple[Format, ...] = ("normal",)
+    terse_version: Literal[2, 3, 4, 5] = 3
     eta: Literal["auto", "always", "never"] = "auto"
     """Whether progress is shown."""
 
@@ -143,15 +144,27 @@ class _Settings:
         names = [name.strip() for name in value.split(",")]
         wanted: list[Format] = []
         for name in names:
-            if name == "normal":
-                wanted.append("normal")
-            elif name == "json":
-                wanted.append("json")
-            elif name in ("json+", "terse"):
-                raise ValueError(f"--output-format={name} is not supported yet; normal and json are")
-            else:
-                raise ValueError(f"there is no output format '{name}'; normal and json are supported")
+            form = _FORMATS.get(name)
+            if form is None:
+                raise ValueError(f"there is no output format '{name}'; there are normal, terse, json and json+")
+            wanted.append(form)
+        if "json+" in wanted:
+            # It has all that json has.
+            wanted = [form for form in wanted if form != "json"]
         self.output = replace(self.output, formats=tuple(dict.fromkeys(wanted)))
+
+    def set_minimal(self, _value: str) -> None:
+        self.output = replace(self.output, formats=("terse",))
+
+    def append_terse(self, _value: str) -> None:
+        self.output = replace(self.output, formats=tuple(dict.fromkeys((*self.output.formats, "terse"))))
+
+    def set_terse_version(self, value: str) -> None:
+        versions: dict[str, Literal[2, 3, 4, 5]] = {"2": 2, "3": 3, "4": 4, "5": 5}
+        version = versions.get(value.strip())
+        if version is None:
+            raise ValueError(f"there is no terse version '{value}'; there are 2, 3, 4 and 5")
+        self.output = replace(self.output, terse_version=version)
 
     def set_eta(self, value: str) -> None:
         # fio takes any other word for auto.
@@ -174,10 +187,21 @@ class _Settings:
             raise ValueError("--section needs the name of a job; global holds for all of them anyway")
 
 
+_FORMATS: dict[str, Format] = {
+    "normal": "normal",
+    "terse": "terse",
+    "minimal": "terse",
+    "json": "json",
+    "json+": "json+",
+}
+
 _HANDLERS: dict[str, Callable[[_Settings, str], None]] = {
     "out": _Settings.set_out,
     "output": _Settings.set_output,
     "output-format": _Settings.set_formats,
+    "minimal": _Settings.set_minimal,
+    "append-terse": _Settings.append_terse,
+    "terse-version": _Settings.set_terse_version,
     "eta": _Settings.set_eta,
     "parse-only": _Settings.set_check_only,
     "readonly": _Settings.set_read_only,
@@ -192,14 +216,11 @@ _NO_EFFECT = {
     "eta-newline": "progress is shown on one line",
     "max-jobs": "the number of jobs needs no preparation",
     "status-interval": "every second is in result.json",
-    "terse-version": "there is no terse output",
     "debug": "there are no debug messages of this kind",
 }
 
 _INSTEAD = {
     "showcmd": "iocurve explain fio … shows what would run",
-    "minimal": "use --output-format=json",
-    "append-terse": "use --output-format=json",
     "cmdhelp": "fio's manual describes its options; iocurve explain fio … says what they do here",
     "enghelp": "fio's manual describes its engines",
     "help": "iocurve fio --help",

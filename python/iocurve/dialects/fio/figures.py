@@ -14,7 +14,13 @@ from iocurve.result import Result
 from iocurve.summary import Latency, merge_latencies
 from iocurve.units import SECOND_NS
 
-KIND_NAMES: tuple[OperationKind, ...] = ("read", "write")
+FIO_VERSION = "fio-3.33"
+"""Whose form this is. Readers take the units from the number behind ``fio-``, so it has to be there."""
+
+EIO = 5
+"""What fio calls an error that has no number of its own."""
+
+KIND_NAMES: tuple[OperationKind, ...] = ("read", "write", "trim")
 DEPTHS = ("1", "2", "4", "8", "16", "32", ">=64")
 
 _STEPS = (2, 4, 10, 20, 50, 100, 250, 500, 750, 1000)
@@ -39,7 +45,7 @@ class Samples:
 
 @dataclass(frozen=True)
 class Direction:
-    """Reads or writes of a reported job."""
+    """Reads, writes or trims of a reported job."""
 
     operations: int
     bytes: int
@@ -81,6 +87,8 @@ class JobFigures:
     """fio's groupid."""
     workers: tuple[WorkerOutcome, ...]
     directions: Mapping[str, Direction]
+    syncs: Latency
+    """Of flushes, which are no I/O of their own in fio's forms."""
 
     @property
     def failed(self) -> bool:
@@ -136,7 +144,7 @@ def figures(prepared: Prepared, result: Result) -> list[JobFigures]:
             entries.append((prepared.sections[group.section], group.number, members))
     totals = _bandwidth_of_groups(entries, prepared.plan)
     return [
-        JobFigures(report, number, members, _directions(members, prepared.plan, totals[number]))
+        JobFigures(report, number, members, _directions(members, prepared.plan, totals[number]), _syncs(members))
         for report, number, members in entries
     ]
 
@@ -151,6 +159,10 @@ def _bandwidth_of_groups(
         for kind in KIND_NAMES:
             group[kind] += _samples(members, kind, "bytes", plan.interval_ns).mean / 1024
     return totals
+
+
+def _syncs(workers: Sequence[WorkerOutcome]) -> Latency:
+    return merge_latencies(worker.operations["sync"].service for worker in workers if "sync" in worker.operations)
 
 
 def _directions(

@@ -79,25 +79,27 @@ def _job(job: JobFigures, result: Result) -> list[str]:
             lines += _direction(kind, job.directions[kind], job)
     for scale, shares in job.latency_percent().items():
         lines += _shares(f"lat ({_SCALES[scale]})", shares)
+    if job.syncs.count:
+        lines += ["  fsync/fdatasync/sync_file_range:", _latency_line("sync", job.syncs)]
+        lines += _percentiles("sync", job.syncs, job.report.reporting.percentiles)
     lines.append(
         f"  cpu          : usr={job.cpu_percent('user_ns'):.2f}%, sys={job.cpu_percent('system_ns'):.2f}%, "
         f"ctx={job.context_switches}, majf=0, minf=0"
     )
     depths = ", ".join(f"{depth}={share:.1f}%" for depth, share in job.depth_percent().items())
-    reads, writes = job.directions["read"], job.directions["write"]
+    totals = ",".join(str(job.directions[kind].operations) for kind in KIND_NAMES)
+    shorts = ",".join(str(job.directions[kind].short) for kind in KIND_NAMES)
     return [
         *lines,
         f"  IO depths    : {depths}",
-        f"     issued rwts: total={reads.operations},{writes.operations},0,0 "
-        f"short={reads.short},{writes.short},0,0 dropped=0,0,0,0",
+        f"     issued rwts: total={totals},{job.syncs.count} short={shorts},0 dropped=0,0,0,0",
         f"     latency   : target=0, window=0, percentile=100.00%, depth={job.report.depth}",
     ]
 
 
 def _direction(kind: str, direction: Direction, job: JobFigures) -> list[str]:
-    label = "read" if kind == "read" else "write"
     amount = f"({scaled(direction.bytes, 1024, 'B')}/{direction.runtime_ms}msec)"
-    lines = [f"  {label}: IOPS={scaled(direction.iops, 1000)}, BW={_bandwidth(direction.bytes_per_s)}{amount}"]
+    lines = [f"  {kind}: IOPS={scaled(direction.iops, 1000)}, BW={_bandwidth(direction.bytes_per_s)}{amount}"]
     lines += [_latency_line("clat", direction.latency), _latency_line(" lat", direction.latency)]
     reporting = job.report.reporting
     if reporting.completion_percentiles:

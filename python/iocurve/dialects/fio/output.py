@@ -3,32 +3,33 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import Any
 
-from iocurve.dialects.fio import normal_output
+from iocurve.dialects.fio import bins, normal_output, terse_output
 from iocurve.dialects.fio.command import Format, Prepared
-from iocurve.dialects.fio.figures import Direction, JobFigures, Samples, figures
+from iocurve.dialects.fio.figures import EIO, FIO_VERSION, Direction, JobFigures, figures
 from iocurve.dialects.fio.options import Reporting
 from iocurve.result import Result
 from iocurve.summary import Latency
 
-FIO_VERSION = "fio-3.33"
-"""Whose form this is. Readers take the units from the number behind ``fio-``, so it has to be there;
-who measured is said under ``iocurve``."""
-
-EIO = 5
 _BATCHES = ("0", "4", "8", "16", "32", "64", ">=64")
 
 
 def render(prepared: Prepared, result: Result) -> str:
     """What fio would print: the formats that were asked for, one after another."""
-    forms: dict[Format, Callable[[Prepared, Result], str]] = {"json": render_json, "normal": normal_output.render}
-    return "".join(forms[form](prepared, result) for form in prepared.output.formats)
+    return "".join(_render(form, prepared, result) for form in prepared.output.formats)
 
 
-def render_json(prepared: Prepared, result: Result) -> str:
-    """``--output-format=json``."""
+def _render(form: Format, prepared: Prepared, result: Result) -> str:
+    if form == "normal":
+        return normal_output.render(prepared, result)
+    if form == "terse":
+        return terse_output.render(prepared, result)
+    return render_json(prepared, result, with_bins=form == "json+")
+
+
+def render_json(prepared: Prepared, result: Result, *, with_bins: bool = False) -> str:
+    """``--output-format=json``, and with the latency bins ``json+``. Who measured is said under ``iocurve``."""
     moment = result.created.timestamp()
     document = {
         "fio version": FIO_VERSION,
@@ -43,14 +44,14 @@ def render_json(prepared: Prepared, result: Result) -> str:
         "timestamp_ms": int(moment * 1000),
         "time": result.created.astimezone().strftime("%a %b %e %H:%M:%S %Y"),
         "global options": prepared.sections[0].global_options if prepared.sections else {},
-        "jobs": [_job(job) for job in figures(prepared, result)],
+        "jobs": [_job(job, with_bins) for job in figures(prepared, result)],
         "disk_util": [],
     }
     # fio has a blank before the colon, and some scripts read JSON with grep.
     return json.dumps(document, indent=2, separators=(",", " : ")) + "\n"
 
 
-def _job(job: JobFigures) -> dict[str, Any]:
+def _job(job: JobFigures, with_bins: bool) -> dict[str, Any]:
     options = {name: value for name, value in job.report.options.items() if value}
     described = {"desc": job.report.description} if job.report.description else {}
     return {
@@ -61,9 +62,11 @@ def _job(job: JobFigures) -> dict[str, Any]:
         "elapsed": job.elapsed_s,
         # Readers rely on these two, said or not.
         "job options": {"rw": job.report.direction, "iodepth": str(job.report.depth)} | options,
-        **{kind: _direction(direction, job.report.reporting) for kind, direction in job.directions.items()},
-        "trim": _direction(_NOTHING, Reporting()),
-        "sync": {"total_ios": 0, "lat_ns": _latency(_NO_LATENCY)},
+        **{kind: _direction(direction, job.report.reporting, with_bins) for kind, direction in job.directions.items()},
+        "sync": {
+            "total_ios": job.syncs.count,
+            "lat_ns": _latency(job.syncs, job.report.reporting.percentiles, with_bins),
+        },
         "job_runtime": round(job.runtime_ns / 1e6),
         "usr_cpu": _decimal(job.cpu_percent("user_ns")),
         "sys_cpu": _decimal(job.cpu_percent("system_ns")),
@@ -86,7 +89,7 @@ def _job(job: JobFigures) -> dict[str, Any]:
     }
 
 
-def _direction(direction: Direction, reporting: Reporting) -> dict[str, Any]:
+def _direction(direction: Direction, reporting: Reporting, with_bins: bool) -> dict[str, Any]:
     bandwidth, iops = direction.bandwidth, direction.iops_samples
     percentiles = reporting.percentiles
     return {
@@ -100,8 +103,8 @@ def _direction(direction: Direction, reporting: Reporting) -> dict[str, Any]:
         "short_ios": direction.short,
         "drop_ios": 0,
         "slat_ns": _latency(_NO_LATENCY),
-        "clat_ns": _latency(direction.latency, percentiles if reporting.completion_percentiles else ()),
-        "lat_ns": _latency(direction.latency, percentiles if reporting.total_percentiles else ()),
+        "clat_ns": _latency(direction.latency, percentiles if reporting.completion_percentiles else (), with_bins),
+        "lat_ns": _latency(direction.latency, percentiles if reporting.total_percentiles else (), with_bins),
         "bw_min": int(bandwidth.smallest),
         "bw_max": int(bandwidth.largest),
         "bw_agg": _decimal(direction.share_of_group),
@@ -116,7 +119,7 @@ def _direction(direction: Direction, reporting: Reporting) -> dict[str, Any]:
     }
 
 
-def _latency(latency: Latency, percentiles: tuple[float, ...] = ()) -> dict[str, Any]:
+def _latency(latency: Latency, percentiles: tuple[float, ...] = (), with_bins: bool = False) -> dict[str, Any]:
     figures: dict[str, Any] = {
         "min": latency.min_ns,
         "max": latency.max_ns,
@@ -126,6 +129,9 @@ def _latency(latency: Latency, percentiles: tuple[float, ...] = ()) -> dict[str,
     }
     if latency.count and percentiles:
         figures["percentile"] = {f"{percent:.6f}": latency.percentile(percent) for percent in sorted(percentiles)}
+        if with_bins and latency.histogram is not None:
+            counts = bins.bins(latency.histogram.buckets())
+            figures["bins"] = {str(bins.middle_of(number)): count for number, count in counts.items()}
     return figures
 
 
@@ -149,4 +155,3 @@ def _decimal(value: float) -> float:
 
 
 _NO_LATENCY = Latency(0, 0, 0, 0.0, 0.0, None)
-_NOTHING = Direction(0, 0, 0, 0, _NO_LATENCY, None, Samples(), Samples(), 0.0)
