@@ -117,7 +117,7 @@ ONE_MISTAKE = [
     ("", "there is no job to run (name a job file, or write --name=test --rw=randread --size=1g)"),
     ("--name=a --section=b", "there is no section [b]"),
     ("--name=a --section=global", "--section needs the name of a job; global holds for all of them anyway"),
-    ("--name=a", "a: nothing says how large /d/a.0.0 should be (add size=, such as size=1g)"),
+    ("--name=a", "a: nothing says how large /d/a.0.0 should be (add a size, such as size=1g)"),
     ("--name=a --size=1k", "a: size (1024 bytes) is smaller than one block (4096 bytes)"),
     (
         "--name=a --size=8k --nrfiles=4",
@@ -162,8 +162,8 @@ def test_one_mistake(arguments: str, expected: str) -> None:
     ("arguments", "expected"),
     [
         (["--filename=/dev/sdx", "--rw=write"], "/dev/sdx is mounted and would be overwritten (unmount it first)"),
-        (["--filename=folder"], "/d/folder is a directory (name a file with filename=)"),
-        (["--filename=/dev/null"], "/dev/null is neither a file nor a block device (name a file with filename=)"),
+        (["--filename=folder"], "/d/folder is a directory (name a file with filename)"),
+        (["--filename=/dev/null"], "/dev/null is neither a file nor a block device (name a file with filename)"),
         (["--directory=/mnt/none"], "directory /mnt/none does not exist (make it: mkdir -p /mnt/none)"),
         (["--allow_file_create=0"], "/d/a.0.0 does not exist, and allow_file_create=0 forbids to make it"),
     ],

@@ -1,83 +1,123 @@
-"""Traps: where a load is not what one may think, a note says so.
+"""Traps: where a load is not what one may think, a note says so, in the words of the job's dialect.
 
 Each function looks at one section, as it was said and with defaults filled in, and at the workers it became.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from iocurve import plan as planned
-from iocurve.model import Note, Section, named, settled
+from iocurve.model import Dialect, Level, Note, Section, named, settled
+from iocurve.option_names import asks_for, clone_word, option
 from iocurve.units import format_bytes
 
 
-def traps(said: Section, section: Section, workers: Sequence[planned.Worker]) -> list[Note]:
+@dataclass(frozen=True)
+class _Seen:
+    dialect: Dialect
+    said: Section
+    section: Section
+    """With defaults."""
+    workers: Sequence[planned.Worker]
+
+    def option(self, field: str, value: object = None) -> str:
+        return option(self.dialect, field, value)
+
+    def note(self, code: str, text: str, *fields: str, level: Level = "info") -> Note:
+        return Note(code, text, self.said.where(*fields), level)
+
+    @property
+    def each(self) -> str:
+        """``4 clones``."""
+        return f"{len(self.workers)} {clone_word(self.dialect)}s"
+
+
+def traps(dialect: Dialect, said: Section, section: Section, workers: Sequence[planned.Worker]) -> list[Note]:
     """Those that apply."""
-    notes = (trap(said, section, workers) for trap in _TRAPS)
+    seen = _Seen(dialect, said, section, workers)
+    notes = (trap(seen) for trap in (*_TRAPS, *_TRAPS_OF.get(dialect, ())))
     return [note for note in notes if note is not None]
 
 
-def _engine_mapped(said: Section, section: Section, _workers: Sequence[planned.Worker]) -> Note | None:
+def _engine_mapped(seen: _Seen) -> Note | None:
+    if seen.section.engine_asked is None:
+        return None
     runs = {
         "sync": "pread and pwrite, one at a time",
         "aio": "Linux native AIO",
         "uring": "io_uring with registered files and buffers",
+        "mmap": "copies from and to mapped files, one at a time",
         "nfs": "iocurve's own NFSv3 client",
         "null": "no I/O: the cost of the loop itself",
     }
-    text = f"ioengine={section.engine_asked} runs as {runs[settled(section.engine)]}"
-    return Note("engine", text, said.where("engine"))
+    text = f"{seen.option('engine', seen.section.engine_asked)} runs as {runs[settled(seen.section.engine)]}"
+    return seen.note("engine", text, "engine")
 
 
-def _depth_capped(said: Section, section: Section, _workers: Sequence[planned.Worker]) -> Note | None:
-    if section.engine != "sync" or settled(section.depth) == 1:
+def _depth_capped(seen: _Seen) -> Note | None:
+    section = seen.section
+    if section.engine not in ("sync", "mmap") or settled(section.depth) == 1:
         return None
-    text = f"iodepth={section.depth} has no effect: ioengine={section.engine_asked} does one operation at a time"
-    return Note("depth_capped", text, said.where("depth", "engine"), "warning")
+    engine = section.engine_asked or section.engine
+    text = (
+        f"{seen.option('depth', section.depth)} has no effect: "
+        f"{seen.option('engine', engine)} does one operation at a time"
+    )
+    return seen.note("depth_capped", text, "depth", "engine", level="warning")
 
 
-def _page_cache(said: Section, section: Section, _workers: Sequence[planned.Worker]) -> Note | None:
+def _page_cache(seen: _Seen) -> Note | None:
+    section = seen.section
     if section.direct or section.engine in ("null", "nfs"):
         return None
-    text = "without direct=1 the page cache answers: the figures may be those of memory"
+    text = f"without {asks_for(seen.dialect, 'direct')} the page cache answers: the figures may be those of memory"
     if section.engine == "aio" and settled(section.depth) > 1:
         text = (
-            "libaio without direct=1 blocks on submission: what is in flight stays near 1, and the page cache answers"
+            f"{section.engine_asked or 'Linux native AIO'} without {asks_for(seen.dialect, 'direct')} blocks on "
+            "submission: what is in flight stays near 1, and the page cache answers"
         )
-    return Note("page_cache", text, said.where("direct", "engine"), "warning")
+    return seen.note("page_cache", text, "direct", "engine", level="warning")
 
 
-def _ends_after_size(said: Section, section: Section, _workers: Sequence[planned.Worker]) -> Note | None:
+def _ends_after_size(seen: _Seen) -> Note | None:
+    section = seen.section
     if section.time_based and not section.runtime_ns:
-        text = "time_based without a runtime has no effect: each worker ends when its size is transferred"
-        return Note("time_based_without_runtime", text, said.where("time_based"), "warning")
+        word = seen.option("time_based")
+        text = f"{word} without a runtime has no effect: each worker ends when its size is transferred"
+        return seen.note("time_based_without_runtime", text, "time_based", level="warning")
     if section.time_based or not section.runtime_ns:
         return None
-    text = "runtime only caps: without time_based a worker ends earlier when its size is transferred"
-    return Note("runtime_caps", text, said.where("runtime_ns"), "warning")
+    text = (
+        f"{seen.option('runtime_ns')} only caps: without {seen.option('time_based')} a worker ends earlier when its "
+        "size is transferred"
+    )
+    return seen.note("runtime_caps", text, "runtime_ns", level="warning")
 
 
-def _ramp(said: Section, section: Section, _workers: Sequence[planned.Worker]) -> Note | None:
-    if not section.ramp_ns:
+def _ramp(seen: _Seen) -> Note | None:
+    if not seen.section.ramp_ns:
         return None
-    return Note("ramp_added", "ramp_time comes before the runtime and is not part of it", said.where("ramp_ns"))
+    text = f"{seen.option('ramp_ns')} comes before the {seen.option('runtime_ns')} and is not part of it"
+    return seen.note("ramp_added", text, "ramp_ns")
 
 
-def _mix_lost(said: Section, section: Section, workers: Sequence[planned.Worker]) -> Note | None:
-    if not (section.reads and section.writes) or not _is_paced(workers):
+def _mix_lost(seen: _Seen) -> Note | None:
+    section = seen.section
+    if not (section.reads and section.writes) or not _is_paced(seen.workers):
         return None
     text = f"under a rate each direction is paced by itself: the mix of {section.read_percent:g} % reads is lost"
-    where = said.where("read_percent", "rate_operations", "rate_bytes")
-    return Note("mix_lost", text, where, "warning")
+    return seen.note("mix_lost", text, "read_percent", "rate_operations", "rate_bytes", level="warning")
 
 
-def _rate_per_clone(said: Section, _section: Section, workers: Sequence[planned.Worker]) -> Note | None:
-    if not _is_paced(workers):
+def _rate_per_clone(seen: _Seen) -> Note | None:
+    if not _is_paced(seen.workers):
         return None
+    workers = seen.workers
     totals = [_rate_total(operation, len(workers)) for operation in workers[0].operations if operation.rate]
-    text = f"a rate holds per direction and per clone: {' and '.join(totals)} in all"
-    return Note("rate_per_clone", text, said.where("rate_operations", "rate_bytes"))
+    text = f"a rate holds per direction and per {clone_word(seen.dialect)}: {' and '.join(totals)} in all"
+    return seen.note("rate_per_clone", text, "rate_operations", "rate_bytes")
 
 
 def _rate_total(operation: planned.OperationPlan, workers: int) -> str:
@@ -88,74 +128,90 @@ def _rate_total(operation: planned.OperationPlan, workers: int) -> str:
     return f"{operation.kind}s of {format_bytes(total)} per second"
 
 
-def _size_per_clone(said: Section, section: Section, workers: Sequence[planned.Worker]) -> Note | None:
+def _size_per_clone(seen: _Seen) -> Note | None:
+    section, workers = seen.section, seen.workers
     if len(workers) == 1:
         return None
     if section.paths:
-        text = f"all {len(workers)} clones share {named(section.paths)}"
-        if not section.random and not section.offset_increment:
+        apart = section.offset_increment or section.start_increment_bytes or section.position == "job"
+        text, is_trap = f"all {seen.each} share {named(section.paths)}", not section.random and not apart
+        if is_trap:
             text += " and go through it side by side, block for block: most of it may come from a cache"
-        return Note("file_shared", text, said.where("paths"), "warning" if not section.random else "info")
+        return seen.note("file_shared", text, "paths", level="warning" if is_trap else "info")
     total = sum(file.bytes for worker in workers for file in worker.files)
-    text = f"size holds per clone: {len(workers)} clones have files of their own, {format_bytes(total)} in all"
-    return Note("size_per_clone", text, said.where("size", "file_bytes", "clones"))
+    text = (
+        f"{seen.option('size')} holds per {clone_word(seen.dialect)}: {seen.each} have files of their own, "
+        f"{format_bytes(total)} in all"
+    )
+    return seen.note("size_per_clone", text, "size", "file_bytes", "clones")
 
 
-def _connections_per_clone(said: Section, _section: Section, workers: Sequence[planned.Worker]) -> Note | None:
-    engine = workers[0].engine
-    if not isinstance(engine, planned.NfsEngine) or engine.mount.nconnect == 1 or len(workers) == 1:
+def _connections_per_clone(seen: _Seen) -> Note | None:
+    engine = seen.workers[0].engine
+    if not isinstance(engine, planned.NfsEngine) or engine.mount.nconnect == 1 or len(seen.workers) == 1:
         return None
-    text = f"nconnect holds per clone: {engine.mount.nconnect * len(workers)} connections in all"
-    return Note("connections_per_clone", text, said.where("nconnect", "nfs_url"))
+    total = engine.mount.nconnect * len(seen.workers)
+    text = f"{seen.option('nconnect')} holds per {clone_word(seen.dialect)}: {total} connections in all"
+    return seen.note("connections_per_clone", text, "nconnect", "nfs_url")
 
 
-def _repeated_offsets(said: Section, section: Section, _workers: Sequence[planned.Worker]) -> Note | None:
+def _repeated_offsets(seen: _Seen) -> Note | None:
+    section = seen.section
     repeats = section.random and section.reads and section.repeatable and section.seed is None
     if not repeats or section.engine == "null":
         return None
     text = (
-        "every run visits the same blocks in the same order (randrepeat=1): a second run may be answered by caches; "
-        "randrepeat=0 excludes that"
+        f"every run visits the same blocks in the same order ({asks_for(seen.dialect, 'repeat')}): a second run may be "
+        f"answered by caches; {asks_for(seen.dialect, 'no repeat')} excludes that"
     )
-    return Note("offsets_repeat", text, said.where("repeatable", "random"), "warning")
+    return seen.note("offsets_repeat", text, "repeatable", "random", level="warning")
 
 
-def _independent_draws(said: Section, section: Section, _workers: Sequence[planned.Worker]) -> Note | None:
+def _visits(seen: _Seen) -> Note | None:
+    section = seen.section
     if not section.random:
         return None
     if section.cover == "independent":
-        text = "norandommap: offsets are drawn independently, so some blocks come twice and some never"
-        return Note("offsets_independent", text, said.where("cover"))
-    return Note("offsets_once", "each block is visited once per pass, in random order", said.where("random"))
+        said = f"{seen.option('cover')}: " if "cover" in seen.said.positions else ""
+        text = f"{said}offsets are drawn independently, so some blocks come twice and some never"
+        return seen.note("offsets_independent", text, "cover", "random")
+    return seen.note("offsets_once", "each block is visited once per pass, in random order", "random")
 
 
-def _payload_repeats(said: Section, section: Section, _workers: Sequence[planned.Worker]) -> Note | None:
+def _payload_repeats(seen: _Seen) -> Note | None:
+    section = seen.section
     if not section.writes or section.payload_refill or section.engine == "null":
         return None
     if section.payload_zero:
         text = "zeros are written: volumes that compress or skip zeros will look fast"
-        return Note("payload_zero", text, said.where("payload_zero"), "warning")
-    text = "written data repeat between operations (refill_buffers=0): volumes that deduplicate may look fast"
-    return Note("payload_repeats", text, said.where("payload_refill", "writes"))
+        return seen.note("payload_zero", text, "payload_zero", level="warning")
+    how = f" ({seen.option('payload_refill', 0)})" if seen.dialect == "fio" else ""
+    text = f"written data repeat between operations{how}: volumes that deduplicate may look fast"
+    return seen.note("payload_repeats", text, "payload_refill", "writes")
 
 
-def _cpus_not_bound(said: Section, section: Section, _workers: Sequence[planned.Worker]) -> Note | None:
-    if len(section.cpus or ()) < 2 or section.cpus_split:
+def _cpus_not_bound(seen: _Seen) -> Note | None:
+    if len(seen.section.cpus or ()) < 2 or seen.section.cpus_split:
         return None
-    text = "cpus_allowed with several processors leaves the choice to the scheduler; cpus_allowed_policy=split binds"
-    return Note("cpus_not_bound", text, said.where("cpus"), "warning")
+    text = (
+        f"{seen.option('cpus')} with several processors leaves the choice to the scheduler; "
+        f"{seen.option('cpus_split', 'split')} binds"
+    )
+    return seen.note("cpus_not_bound", text, "cpus", level="warning")
 
 
-def _block_misfit(said: Section, _section: Section, workers: Sequence[planned.Worker]) -> Note | None:
-    blocks = [operation.blocks.smallest for operation in workers[0].operations]
-    left = [file.bytes % block for worker in workers for file in worker.files for block in blocks]
+def _block_misfit(seen: _Seen) -> Note | None:
+    blocks = [operation.blocks.smallest for operation in seen.workers[0].operations]
+    left = [file.bytes % block for worker in seen.workers for file in worker.files for block in blocks]
     if not any(left):
         return None
     text = f"the last {format_bytes(max(left))} of a file stay unused: its size is not a multiple of the block size"
-    return Note("block_misfit", text, said.where("size", "file_bytes", "blocks"))
+    return seen.note("block_misfit", text, "size", "file_bytes", "blocks")
 
 
-_TRAPS = (
+_Trap = Callable[[_Seen], Note | None]
+
+_TRAPS: tuple[_Trap, ...] = (
     _engine_mapped,
     _depth_capped,
     _page_cache,
@@ -165,12 +221,13 @@ _TRAPS = (
     _rate_per_clone,
     _size_per_clone,
     _connections_per_clone,
-    _independent_draws,
+    _visits,
     _repeated_offsets,
     _payload_repeats,
-    _cpus_not_bound,
     _block_misfit,
 )
+_TRAPS_OF: dict[Dialect, tuple[_Trap, ...]] = {"fio": (_cpus_not_bound,)}
+"""What traps people in one dialect alone."""
 
 
 def _is_paced(workers: Sequence[planned.Worker]) -> bool:

@@ -1,0 +1,165 @@
+"""From what a person wrote to what runs: every size, file and ending is decided here, on a given machine.
+
+Rules are fio's where dialects agree with it: sizes are per worker and divided among its files, files by name are
+shared by all clones, a runtime caps and does not extend.
+
+``machine`` is what a plan depends on besides the job, ``findings`` collects what is to be said, ``checks`` refuses what
+cannot be; ``engines``, ``files`` and ``load`` make the parts of a worker, ``groups`` puts workers together.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from iocurve import plan as planned
+from iocurve.errors import Mistake, PlanError
+from iocurve.model import Job, Note, Section, named, settled
+from iocurve.nfs_url import NfsUrl
+from iocurve.resolve import checks, load
+from iocurve.resolve.engines import nfs_url_of, planned_engine
+from iocurve.resolve.files import Files
+from iocurve.resolve.findings import Findings
+from iocurve.resolve.groups import ReportGroup, report_groups, start_groups
+from iocurve.resolve.machine import Machine, PathFacts, PathKind, ThisMachine
+from iocurve.traps import traps
+from iocurve.units import SECOND_NS
+
+__all__ = ["Machine", "PathFacts", "PathKind", "ReportGroup", "Resolution", "ThisMachine", "resolve"]
+
+_DEFAULT_SEED = 0x89
+
+
+@dataclass(frozen=True)
+class Resolution:
+    """A plan, and what to say about it."""
+
+    plan: planned.Plan
+    notes: tuple[Note, ...]
+    obstacles: tuple[Mistake, ...]
+    """What keeps it from running on this machine as it is now (a directory that is missing)."""
+    directories: tuple[str, ...]
+    """To be made before the run: file names lead into them."""
+    report_groups: tuple[ReportGroup, ...]
+
+
+def resolve(job: Job, machine: Machine, directory: Path) -> Resolution:
+    """Makes the plan of a job; relative names start from ``directory``. Raises ``PlanError`` with all reasons."""
+    return _Resolver(job, machine, directory).resolve()
+
+
+@dataclass
+class _Resolver:
+    job: Job
+    machine: Machine
+    directory: Path
+    workers: int = 0
+    findings: Findings = field(init=False)
+    files: Files = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.findings = Findings(self.job)
+        self.files = Files(self.job, self.machine, self.directory, self.findings)
+
+    def resolve(self) -> Resolution:
+        sections = [section.over(self.job.defaults) for section in self.job.sections]
+        checks.amounts(sections)
+        checks.waits(sections, self.findings)
+        workers = [self._workers(index, section) for index, section in enumerate(sections)]
+        mistakes = self.findings.mistakes
+        if not any(workers) and not mistakes:
+            mistakes.append(Mistake("there is no job to run"))
+        if mistakes:
+            raise PlanError(list(dict.fromkeys(mistakes)))
+        groups, numbers = report_groups(sections)
+        numbered = [
+            [worker.model_copy(update={"report_group": next(numbers)}) for worker in clones] for clones in workers
+        ]
+        plan = planned.Plan(name=self.job.name, interval_ns=SECOND_NS, groups=start_groups(sections, numbered))
+        return Resolution(
+            plan=plan,
+            notes=tuple(dict.fromkeys(self.findings.notes)),
+            obstacles=tuple(dict.fromkeys(self.findings.obstacles)),
+            directories=tuple(dict.fromkeys(self.findings.directories)),
+            report_groups=tuple(groups),
+        )
+
+    def _workers(self, index: int, section: Section) -> list[planned.Worker]:
+        mistakes_before = len(self.findings.mistakes)
+        nfs_url = nfs_url_of(section, self.findings)
+        checks.section(section, self.machine, self.findings)
+        if len(self.findings.mistakes) > mistakes_before:
+            return []
+        workers = []
+        for clone in range(settled(section.clones)):
+            self.workers += 1
+            worker = self._worker(section, clone, nfs_url)
+            # What is wrong with one clone is wrong with all.
+            if worker is None:
+                return []
+            workers.append(worker)
+        self._note(index, section, workers)
+        return workers
+
+    def _worker(self, section: Section, clone: int, nfs_url: NfsUrl | None) -> planned.Worker | None:
+        seed = self._seed(section)
+        chance = random.Random(seed)
+        regions = self.files.regions(section, clone, chance)
+        if regions is None:
+            return None
+        low, high = settled(section.start_delay_ns)
+        return planned.Worker(
+            job=section.name or self.job.name,
+            clone=clone,
+            report_group=0,
+            engine=planned_engine(section, nfs_url, self.machine.user()),
+            files=tuple(self.files.planned(section, region) for region in regions),
+            file_select=settled(section.file_select),
+            file_run=section.file_run or 1,
+            operations=load.operations(section, regions),
+            access=load.access(section),
+            depth=load.depth(section),
+            batch=load.batch(section),
+            rate=load.total_rate(section),
+            think=load.think(section),
+            sync=load.sync(section),
+            sync_at_end=bool(section.sync_at_end and section.writes),
+            wait_for=section.wait_for or (),
+            start_delay_ns=chance.randint(low, high),
+            ramp_ns=settled(section.ramp_ns),
+            end=load.end(section, regions),
+            ends_others=section.ends_others or "never",
+            latency_target=load.latency_target(section),
+            steady_state=section.steady_state,
+            seed=seed,
+            payload=load.payload(section),
+            verify=section.verify,
+            log=section.log,
+            cpus=load.processors(section, clone),
+        )
+
+    def _seed(self, section: Section) -> int:
+        """The same in every run for the same worker of a job, unless the job wants it otherwise."""
+        if section.seed is None and not section.repeatable:
+            return self.machine.fresh_seed()
+        said = _DEFAULT_SEED if section.seed is None else section.seed
+        return int.from_bytes(hashlib.blake2b(f"{said}/{self.workers}".encode(), digest_size=8).digest())
+
+    # -- what to say about it ------------------------------------------------------------------------------------------
+
+    def _note(self, index: int, section: Section, workers: Sequence[planned.Worker]) -> None:
+        self.findings.notes += traps(self.job.dialect, self.job.sections[index], section, workers)
+        if section.writes or section.trims:
+            self._note_overwritten(section, workers)
+
+    def _note_overwritten(self, section: Section, workers: Sequence[planned.Worker]) -> None:
+        if section.engine in ("nfs", "null") or (section.verify and section.verify.only):
+            return
+        paths = dict.fromkeys(file.path for worker in workers for file in worker.files)
+        existing = [path for path in paths if self.machine.look(path).kind in ("file", "block")]
+        if existing:
+            text = f"{named(existing)} {'exists' if len(existing) == 1 else 'exist'} already and will be overwritten"
+            self.findings.notes.append(Note("overwrites", text, section.where("paths", "writes", "name"), "warning"))

@@ -1,0 +1,89 @@
+"""What cannot be planned, before files are looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from iocurve.errors import Mistake, PlanError
+from iocurve.model import PerKind, Section, settled
+from iocurve.resolve.blocks import smallest_block
+from iocurve.resolve.findings import Findings
+from iocurve.resolve.machine import Machine
+
+MAX_WORKERS = 4096
+MAX_FILES = 1_000_000
+
+
+def amounts(sections: Sequence[Section]) -> None:
+    """Before anything is built from them. Raises ``PlanError``."""
+    workers = sum(settled(section.clones) for section in sections)
+    files = sum(
+        settled(section.clones) * (len(section.paths or ()) or settled(section.file_count)) for section in sections
+    )
+    if workers > MAX_WORKERS:
+        raise PlanError([Mistake(f"{workers} workers are too many; {MAX_WORKERS} can run at once")])
+    if files > MAX_FILES:
+        raise PlanError([Mistake(f"{files} files are too many; {MAX_FILES} can be open at once")])
+
+
+def waits(sections: Sequence[Section], findings: Findings) -> None:
+    """Who waits for whom: for jobs that are there, once each, and come before."""
+    names = [section.name for section in sections]
+    for index, section in enumerate(sections):
+        word = findings.option("wait_for")
+        for name in section.wait_for or ():
+            text = None
+            if name == section.name:
+                text = f"{word} makes the job wait for itself"
+            elif names.count(name) > 1:
+                text = f"{word}: {names.count(name)} jobs are named '{name}'"
+            elif name not in names:
+                text = f"{word}: there is no job '{name}'"
+            elif name not in names[:index]:
+                text = f"{word}: '{name}' comes after this job"
+            if text:
+                findings.mistake(section, text, ("wait_for",))
+
+
+def section(section: Section, machine: Machine, findings: Findings) -> None:
+    """What excludes one another in a section, or is not there on this machine."""
+    _rates(section, findings)
+    smallest = smallest_block(section)
+    if isinstance(section.size, int) and 0 < section.size < smallest:
+        text = f"{findings.option('size')} ({section.size} bytes) is smaller than one block ({smallest} bytes)"
+        findings.mistake(section, text, ("size", "blocks"))
+    if section.zone_skip_bytes and not section.zone_bytes:
+        text = f"{findings.option('zone_skip_bytes')} needs {findings.option('zone_bytes')}"
+        findings.mistake(section, text, ("zone_skip_bytes",))
+    unknown = sorted(set(section.cpus or ()) - machine.cpus())
+    if unknown:
+        text = f"processor {unknown[0]} is not there, or not for this process"
+        findings.mistake(section, text, ("cpus",), f"there are {_ranges(sorted(machine.cpus()))}")
+
+
+def _rates(section: Section, findings: Findings) -> None:
+    said = {
+        "rate_operations": any(_values(section.rate_operations)),
+        "rate_bytes": any(_values(section.rate_bytes)),
+        "rate_total_operations": bool(section.rate_total_operations),
+        "rate_total_bytes": bool(section.rate_total_bytes),
+    }
+    used = [name for name, is_used in said.items() if is_used]
+    if len(used) > 1:
+        text = f"{findings.option(used[1])} and {findings.option(used[0])} exclude one another"
+        findings.mistake(section, text, used, "keep one")
+
+
+def _values(values: PerKind[int | None] | None) -> tuple[int | None, ...]:
+    return (values.read, values.write, values.trim) if values else ()
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    """``0-3, 6``."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)

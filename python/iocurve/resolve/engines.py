@@ -1,0 +1,59 @@
+"""Which engine a worker runs on, and how it opens files."""
+
+from __future__ import annotations
+
+from iocurve import plan as planned
+from iocurve.model import Section, settled
+from iocurve.nfs_url import NfsUrl, parse_nfs_url
+from iocurve.resolve.findings import Findings
+
+
+def nfs_url_of(section: Section, findings: Findings) -> NfsUrl | None:
+    """The server of a section that runs on NFS."""
+    if section.engine != "nfs":
+        return None
+    if section.nfs_url is None:
+        hint = f"add {findings.option('nfs_url', 'nfs://host/export')}"
+        findings.mistake(section, f"{findings.option('engine', 'nfs')} needs a server", ("engine",), hint)
+        return None
+    try:
+        return parse_nfs_url(section.nfs_url)
+    except ValueError as error:
+        findings.mistake(section, str(error), ("nfs_url",))
+        return None
+
+
+def planned_engine(section: Section, url: NfsUrl | None, user: tuple[int, int]) -> planned.EnginePlan:
+    """The engine of a section's workers; ``user`` is who we are to an NFS server."""
+    if url is not None:
+        return planned.NfsEngine(mount=_mount(section, url, user))
+    if section.engine == "null":
+        return planned.NullEngine()
+    how = planned.FileOpen(
+        direct=settled(section.direct),
+        durability=settled(section.durability),
+        invalidate=settled(section.invalidate),
+    )
+    if section.engine == "aio":
+        return planned.AioEngine(open=how)
+    if section.engine == "uring":
+        return planned.UringEngine(open=how)
+    return planned.MmapEngine(open=how) if section.engine == "mmap" else planned.SyncEngine(open=how)
+
+
+def _mount(section: Section, url: NfsUrl, user: tuple[int, int]) -> planned.NfsMount:
+    uid, gid = user
+    said = section.nconnect if "nconnect" in section.positions or url.nconnect is None else url.nconnect
+    return planned.NfsMount(
+        host=url.host,
+        port=url.port,
+        mount_port=url.mount_port,
+        export=url.export,
+        version=3,
+        nconnect=settled(said),
+        uid=uid if url.uid is None else url.uid,
+        gid=gid if url.gid is None else url.gid,
+        durability=settled(section.durability),
+        timeout_ns=settled(section.nfs_timeout_ns),
+        keep_payload=section.verify is not None,
+    )

@@ -1,0 +1,263 @@
+"""A section becomes a worker: every field that a dialect may fill reaches the plan."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fio_machine import HeldMachine
+from iocurve import plan
+from iocurve.dialects.fio.options import DEFAULTS
+from iocurve.errors import PlanError
+from iocurve.model import Dialect, Job, Percent, PerKind, Section, ZoneShare, ZonesSaid
+from iocurve.resolve import Resolution, resolve
+from iocurve.units import KIB, MIB, MILLISECOND_NS, SECOND_NS
+
+MACHINE = HeldMachine(directories=frozenset({"/d"}))
+
+
+def resolved(*sections: Section, dialect: Dialect = "iocurve") -> Resolution:
+    job = Job(name="job", dialect=dialect, sections=sections, defaults=DEFAULTS.over(Section(size=MIB)))
+    return resolve(job, MACHINE, Path("/d"))
+
+
+def worker(**fields: Any) -> plan.Worker:
+    return resolved(Section(name="a", **fields)).plan.groups[0].workers[0]
+
+
+def mistakes(*sections: Section, dialect: Dialect = "iocurve") -> list[str]:
+    with pytest.raises(PlanError) as refusal:
+        resolved(*sections, dialect=dialect)
+    return [str(mistake) for mistake in refusal.value.mistakes]
+
+
+@pytest.mark.parametrize(
+    ("said", "part", "expected"),
+    [
+        ({"engine": "mmap", "depth": 4}, "depth", 1),
+        (
+            {"engine": "mmap"},
+            "engine",
+            plan.MmapEngine(open=plan.FileOpen(direct=False, durability="none", invalidate=True)),
+        ),
+        ({"file_run": 8}, "file_run", 8),
+        (
+            {"depth_low": 2, "batch_submit": 4, "batch_complete_min": 0, "batch_complete_max": 8},
+            "batch",
+            plan.Batch(submit=4, complete_min=0, complete_max=8, low=2),
+        ),
+        ({}, "batch", plan.Batch()),
+        ({"rate_total_operations": 0.5}, "rate", plan.Rate(unit="operations", count=1, per_ns=2 * SECOND_NS)),
+        (
+            {"rate_total_bytes": 1000, "arrivals": "poisson"},
+            "rate",
+            plan.Rate(unit="bytes", count=1000, per_ns=SECOND_NS, arrivals="poisson"),
+        ),
+        (
+            {"think_ns": 1000, "think_spin_ns": 2000, "think_every": 3, "think_counts": "issued"},
+            "think",
+            plan.Think(pause_ns=1000, spin_ns=1000, every=3, counts="issued"),
+        ),
+        (
+            {"think_ns": 1000, "think_every_ns": 500, "think_keeps_schedule": True},
+            "think",
+            plan.Think(pause_ns=1000, every_ns=500, keeps_schedule=True),
+        ),
+        ({"think_ns": 0, "think_every": 3}, "think", None),
+        ({"reads": False, "writes": True, "sync_every": 32}, "sync", plan.SyncPlan(kind="fsync", every=32)),
+        (
+            {"writes": True, "sync_every": 1, "sync_kind": "fdatasync"},
+            "sync",
+            plan.SyncPlan(kind="fdatasync", every=1),
+        ),
+        ({"sync_every": 32}, "sync", None),
+        ({"writes": True, "sync_at_end": True}, "sync_at_end", True),
+        ({"sync_at_end": True}, "sync_at_end", False),
+        ({"ends_others": "on_error"}, "ends_others", "on_error"),
+        (
+            {"latency_target_ns": MILLISECOND_NS, "latency_window_ns": SECOND_NS, "latency_percentile": 99.0},
+            "latency_target",
+            plan.LatencyTarget(target_ns=MILLISECOND_NS, window_ns=SECOND_NS, percentile=99, run_on=False),
+        ),
+        ({"latency_target_ns": 0, "latency_window_ns": SECOND_NS}, "latency_target", None),
+        (
+            {"random": True, "run_length": 8, "cover": "independent", "repeatable": False},
+            "access",
+            plan.Access(cover="independent", passes="fresh", run_length=8),
+        ),
+        (
+            {"gap_bytes": -4096, "gap_spread_bytes": 8192, "at_end": "stop", "position": "job"},
+            "access",
+            plan.Access(gap_bytes=-4096, gap_spread_bytes=8192, at_end="stop", position="job"),
+        ),
+        (
+            {"zone_bytes": 64 * KIB, "zone_skip_bytes": 192 * KIB},
+            "access",
+            plan.Access(strided=plan.Strided(range_bytes=64 * KIB, zone_bytes=64 * KIB, skip_bytes=192 * KIB)),
+        ),
+        (
+            {"payload_pattern": "ab", "payload_scramble": False},
+            "payload",
+            plan.Payload(content=plan.PatternContent(bytes="ab"), renew="keep"),
+        ),
+        (
+            {"payload_pool_bytes": MIB, "payload_pool_path": "/p", "payload_scramble": False},
+            "payload",
+            plan.Payload(content=plan.PoolContent(bytes=MIB, path="/p"), renew="keep"),
+        ),
+        (
+            {
+                "payload_refill": True,
+                "payload_compress_percent": 50,
+                "payload_compress_chunk_bytes": 512,
+                "payload_dedupe_percent": 25,
+            },
+            "payload",
+            plan.Payload(
+                content=plan.RandomContent(),
+                renew="refill",
+                compress_percent=50,
+                compress_chunk_bytes=512,
+                dedupe_percent=25,
+            ),
+        ),
+        ({"verify": plan.Verify(method="crc32c")}, "verify", plan.Verify(method="crc32c")),
+        (
+            {"log": plan.LogPlan(window_ns=None, histograms=False, records=9)},
+            "log",
+            plan.LogPlan(window_ns=None, histograms=False, records=9),
+        ),
+    ],
+)
+def test_a_field_reaches_the_worker(said: dict[str, Any], part: str, expected: object) -> None:
+    assert getattr(worker(**said), part) == expected
+
+
+@pytest.mark.parametrize(
+    ("said", "layout"),
+    [
+        ({"recreate": True}, "recreate"),
+        ({"recreate": True, "reads": False, "writes": True}, "recreate_reserve"),
+        ({"recreate": True, "reads": False, "writes": True, "overwrite": True}, "recreate"),
+        ({"create_on_open": True}, "create"),
+        ({"reads": False, "trims": True}, "reserve"),
+    ],
+)
+def test_layout(said: dict[str, Any], layout: str) -> None:
+    assert worker(**said).files[0].layout == layout
+
+
+def test_clones_start_one_after_another() -> None:
+    workers = resolved(Section(clones=3, start_bytes=8192, start_increment_bytes=4096)).plan.groups[0].workers
+    assert [worker.files[0].start_bytes for worker in workers] == [8192, 12288, 16384]
+
+
+def test_a_clone_cannot_start_behind_its_region() -> None:
+    section = Section(name="a", clones=3, start_increment_bytes=MIB // 2, paths=("f",))
+    assert mistakes(section) == ["a: /d/f: a worker would start at byte 1048576 of a region of 1048576 bytes"]
+
+
+def test_operations_of_each_kind() -> None:
+    operations = worker(
+        writes=True,
+        random=True,
+        read_percent=70,
+        random_percent=PerKind(read=100, write=30, trim=0),
+        align_bytes=PerKind(read=0, write=512, trim=0),
+        blocks=PerKind[plan.Blocks](
+            read=plan.BlockRange(low=4096, high=8192, step=4096),
+            write=plan.FixedBlocks(bytes=8192),
+            trim=plan.FixedBlocks(bytes=8192),
+        ),
+        distribution=PerKind[Any].same(plan.Zipf(theta=1.2)),
+    ).operations
+    assert operations == (
+        plan.OperationPlan(
+            kind="read",
+            share=70,
+            blocks=plan.BlockRange(low=4096, high=8192, step=4096),
+            random_percent=100,
+            distribution=plan.Zipf(theta=1.2),
+            rate=None,
+        ),
+        plan.OperationPlan(
+            kind="write",
+            share=30,
+            blocks=plan.FixedBlocks(bytes=8192),
+            align_bytes=512,
+            random_percent=30,
+            distribution=plan.Zipf(theta=1.2),
+            rate=None,
+        ),
+    )
+
+
+def test_a_block_that_is_trimmed_and_written_counts_twice() -> None:
+    found = worker(reads=False, writes=True, trims=True, position="identical", operations=10)
+    assert [operation.kind for operation in found.operations] == ["trim", "write"]
+    assert found.end == plan.End(runtime_ns=None, bytes=2 * MIB, operations=20)
+
+
+def zoned(*zones: ZoneShare) -> dict[str, Any]:
+    return {"random": True, "distribution": PerKind[Any].same(ZonesSaid(zones=zones))}
+
+
+def test_zones_are_parts_of_the_region() -> None:
+    said = zoned(
+        ZoneShare(access_percent=80, size=Percent(percent=25)), ZoneShare(access_percent=20, size=Percent(percent=75))
+    )
+    assert worker(**said).operations[0].distribution == plan.Zones(
+        zones=(
+            plan.Zone(access_percent=80, offset_bytes=0, bytes=MIB // 4),
+            plan.Zone(access_percent=20, offset_bytes=MIB // 4, bytes=3 * MIB // 4),
+        )
+    )
+
+
+def test_zones_must_fit() -> None:
+    said = zoned(ZoneShare(access_percent=100, size=2 * MIB))
+    assert mistakes(Section(name="a", **said), dialect="fio") == [
+        "a: random_distribution: the zones are larger than the region of 1048576 bytes"
+    ]
+
+
+def test_only_one_rate() -> None:
+    section = Section(name="a", rate_total_operations=5, rate_total_bytes=5)
+    assert mistakes(section) == ["a: rate_total_bytes and rate_total_operations exclude one another (keep one)"]
+
+
+def test_who_waits_for_whom() -> None:
+    sections = [Section(name="a"), Section(name="b", wait_for=("a",)), Section(name="c", barrier=True, wait_for=("b",))]
+    groups = resolved(*sections).plan.groups
+    assert [[worker.wait_for for worker in group.workers] for group in groups] == [[(), ("a",)], [()]]
+
+
+def test_nobody_waits_in_vain() -> None:
+    sections = [
+        Section(name="a", wait_for=("a", "b", "x")),
+        Section(name="b"),
+        Section(name="b"),
+        Section(name="c", wait_for=("b",)),
+    ]
+    assert mistakes(*sections, dialect="fio") == [
+        "a: wait_for makes the job wait for itself",
+        "a: wait_for: 2 jobs are named 'b'",
+        "a: wait_for: there is no job 'x'",
+        "c: wait_for: 2 jobs are named 'b'",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("dialect", "text"),
+    [
+        ("fio", "without direct=1 the page cache answers: the figures may be those of memory"),
+        ("vdbench", "without openflags=o_direct the page cache answers: the figures may be those of memory"),
+        ("diskspd", "without -Su the page cache answers: the figures may be those of memory"),
+        ("iocurve", "without direct = true the page cache answers: the figures may be those of memory"),
+    ],
+)
+def test_notes_speak_the_words_of_the_dialect(dialect: Dialect, text: str) -> None:
+    notes = resolved(Section(name="a"), dialect=dialect).notes
+    assert text in [note.text for note in notes]
