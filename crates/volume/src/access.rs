@@ -1,7 +1,6 @@
 //! Who may do what: the permission bits of a file against the caller's `AUTH_SYS` credential, as Unix servers decide it.
 //!
-//! The caller's word is taken for who they are, as `AUTH_SYS` has it. READ and WRITE are not checked: clients ask ACCESS when a file
-//! is opened, and the owner of an open file goes on with it whatever its mode becomes (RFC 1813 §4.4).
+//! The caller's word is taken for who they are, as `AUTH_SYS` has it.
 
 use iocurve_wire::nfs3::access::{
     ACCESS3_DELETE, ACCESS3_EXECUTE, ACCESS3_EXTEND, ACCESS3_LOOKUP, ACCESS3_MODIFY, ACCESS3_READ,
@@ -27,12 +26,56 @@ pub fn may(caller: &Caller, file: &fattr3, wanted: u32) -> bool {
     if caller.is_root() {
         return wanted & EXECUTE == 0 || file.file_type == ftype3::NF3DIR || file.mode & 0o111 != 0;
     }
-    let shift = match () {
-        () if caller.uid == file.uid => 6,
-        () if caller.is_in(file.gid) => 3,
-        () => 0,
-    };
-    (file.mode >> shift) & wanted == wanted
+    Permissions::of(file).granted(caller) & wanted == wanted
+}
+
+/// What decides who may do what with a file.
+#[derive(Debug, Clone, Copy)]
+pub struct Permissions {
+    /// Its mode.
+    pub mode: u32,
+    /// Its owner.
+    pub uid: u32,
+    /// Its group.
+    pub gid: u32,
+}
+
+impl Permissions {
+    /// Those of a file with these attributes.
+    pub fn of(file: &fattr3) -> Self {
+        Self { mode: file.mode, uid: file.uid, gid: file.gid }
+    }
+
+    /// Fails with `NFS3ERR_ACCES` unless the caller may READ the file. Its owner may, whatever its mode has become since it was
+    /// opened, and who may execute it must be able to load it (RFC 1813 §4.4).
+    #[inline]
+    pub fn check_read(self, caller: &Caller) -> Result<(), nfsstat3> {
+        self.check_transfer(caller, READ | EXECUTE)
+    }
+
+    /// Fails with `NFS3ERR_ACCES` unless the caller may WRITE the file. Its owner may, whatever its mode has become since it was
+    /// opened (RFC 1813 §4.4).
+    #[inline]
+    pub fn check_write(self, caller: &Caller) -> Result<(), nfsstat3> {
+        self.check_transfer(caller, WRITE)
+    }
+
+    /// Fails unless the caller owns the file, is root or has one of these permissions.
+    #[inline]
+    fn check_transfer(self, caller: &Caller, sufficient: u32) -> Result<(), nfsstat3> {
+        let may = caller.uid == self.uid || caller.is_root() || self.granted(caller) & sufficient != 0;
+        if may { Ok(()) } else { Err(nfsstat3::NFS3ERR_ACCES) }
+    }
+
+    /// The permissions of the first class that the caller belongs to: owner, group, others.
+    fn granted(self, caller: &Caller) -> u32 {
+        let shift = match () {
+            () if caller.uid == self.uid => 6,
+            () if caller.is_in(self.gid) => 3,
+            () => 0,
+        };
+        self.mode >> shift & (READ | WRITE | EXECUTE)
+    }
 }
 
 /// Fails with `NFS3ERR_ACCES` unless [`may`].
@@ -165,6 +208,27 @@ mod tests {
         assert!(may(&ROOT, &odd, READ | WRITE | EXECUTE));
         assert!(!may(&ROOT, &file(ftype3::NF3REG, 0o666), EXECUTE));
         assert!(may(&ROOT, &file(ftype3::NF3DIR, 0), EXECUTE));
+    }
+
+    #[test]
+    fn data_are_for_owners_and_for_those_whom_the_mode_allows() {
+        let refused = Err(nfsstat3::NFS3ERR_ACCES);
+        let cases = [
+            // mode, who, READ, WRITE
+            (0o000, OWNER, Ok(()), Ok(())),
+            (0o000, ROOT, Ok(()), Ok(())),
+            (0o000, OTHER, refused, refused),
+            (0o640, member(), Ok(()), refused),
+            (0o604, member(), refused, refused),
+            (0o602, OTHER, refused, Ok(())),
+            (0o701, OTHER, Ok(()), refused),
+            (0o710, member(), Ok(()), refused),
+        ];
+        for (mode, caller, read, write) in cases {
+            let permissions = Permissions::of(&file(ftype3::NF3REG, mode));
+            let checked = (permissions.check_read(&caller), permissions.check_write(&caller));
+            assert_eq!(checked, (read, write), "{mode:o} {caller:?}");
+        }
     }
 
     #[test]

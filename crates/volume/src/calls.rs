@@ -55,18 +55,24 @@ pub fn answer<S: Store>(session: &mut Session, worker: &mut Worker<S>, record: &
     let mut reader = Reader::new(record);
     let header = CallHeader::decode(&mut reader)?;
     let arguments = reader.rest();
-    let is_nfs = (header.rpcvers, header.prog, header.vers) == (RPC_VERSION, NFS_PROGRAM, NFS_V3);
-    if !is_nfs || !is_known_flavor(header.cred.flavor) {
+    if (header.rpcvers, header.prog, header.vers) != (RPC_VERSION, NFS_PROGRAM, NFS_V3) {
         answer_program(session, worker, &header, arguments, now);
         return Ok(());
     }
     let xid = header.xid;
+    let caller = match session.credential.caller(&header.cred) {
+        Ok(caller) => *caller,
+        Err(stat) => {
+            deny(worker, xid, stat);
+            return Ok(());
+        }
+    };
     let answered = match nfsproc3::from_u32(header.proc) {
         Some(nfsproc3::NFSPROC3_READ) => {
-            RangeArgs::parse(arguments).map(|arguments| data::read(session, worker, xid, arguments, now))
+            RangeArgs::parse(arguments).map(|arguments| data::read(session, worker, (xid, &caller), arguments, now))
         }
         Some(nfsproc3::NFSPROC3_WRITE) => WriteArgs::parse(arguments, arguments.len())
-            .map(|arguments| data::write(session, worker, xid, &arguments, now)),
+            .map(|arguments| data::write(session, worker, (xid, &caller), &arguments, now)),
         Some(nfsproc3::NFSPROC3_GETATTR) => {
             serve::parse_getattr(arguments).map(|object| data::getattr(worker, xid, object))
         }
@@ -84,14 +90,9 @@ pub fn answer<S: Store>(session: &mut Session, worker: &mut Worker<S>, record: &
     Ok(())
 }
 
-/// Whether calls with this flavor of credential are answered.
-pub fn is_known_flavor(flavor: u32) -> bool {
-    matches!(flavor, auth_flavor::AUTH_NONE | auth_flavor::AUTH_SYS)
-}
-
 /// Answers a call off the data path; one that must not be carried out twice, as it was answered before.
 fn answer_program<S: Store>(
-    session: &Session,
+    session: &mut Session,
     worker: &mut Worker<S>,
     header: &CallHeader<'_>,
     arguments: &[u8],
@@ -99,7 +100,7 @@ fn answer_program<S: Store>(
 ) {
     worker.counters.calls.other_operations.add(1);
     let xid = header.xid;
-    let refusal = match check(header) {
+    let refusal = match check(session, header) {
         Err(refusal) => refusal,
         Ok(caller) => {
             let served = &worker.served;
@@ -129,7 +130,7 @@ fn answer_program<S: Store>(
 }
 
 /// Checks that the call can be answered, and says who calls.
-fn check(header: &CallHeader<'_>) -> Result<Caller, ReplyHeader<'static>> {
+fn check(session: &mut Session, header: &CallHeader<'_>) -> Result<Caller, ReplyHeader<'static>> {
     let xid = header.xid;
     if header.rpcvers != RPC_VERSION {
         let versions = mismatch_info { low: RPC_VERSION, high: RPC_VERSION };
@@ -145,13 +146,52 @@ fn check(header: &CallHeader<'_>) -> Result<Caller, ReplyHeader<'static>> {
         let versions = mismatch_info { low: served, high: served };
         return Err(ReplyHeader::accepted(xid, Accepted::PROG_MISMATCH(versions)));
     }
-    caller(&header.cred).map_err(|stat| ReplyHeader::denied(xid, Rejected::AUTH_ERROR(stat)))
+    session
+        .credential
+        .caller(&header.cred)
+        .copied()
+        .map_err(|stat| ReplyHeader::denied(xid, Rejected::AUTH_ERROR(stat)))
 }
+
+/// Says that the caller is not known.
+pub fn deny<S>(worker: &mut Worker<S>, xid: u32, stat: auth_stat) {
+    reply(worker, &ReplyHeader::denied(xid, Rejected::AUTH_ERROR(stat)));
+}
+
+/// The last credential of a connection, and whom it stands for: nearly every call brings the same one.
+#[derive(Debug)]
+pub struct Credential {
+    flavor: u32,
+    body: Vec<u8>,
+    caller: Caller,
+}
+
+impl Default for Credential {
+    fn default() -> Self {
+        Self { flavor: auth_flavor::AUTH_NONE, body: Vec::new(), caller: NOBODY }
+    }
+}
+
+impl Credential {
+    /// Whom a credential stands for.
+    #[inline]
+    pub fn caller(&mut self, cred: &opaque_auth<'_>) -> Result<&Caller, auth_stat> {
+        if cred.flavor != self.flavor || cred.body != self.body {
+            self.caller = caller(cred)?;
+            self.flavor = cred.flavor;
+            self.body.clear();
+            self.body.extend_from_slice(cred.body);
+        }
+        Ok(&self.caller)
+    }
+}
+
+/// The user that NFS servers traditionally map strangers to.
+const NOBODY: Caller = Caller::new(65534, 65534);
 
 fn caller(cred: &opaque_auth<'_>) -> Result<Caller, auth_stat> {
     match cred.flavor {
-        // The user that NFS servers traditionally map strangers to.
-        auth_flavor::AUTH_NONE => Ok(Caller::new(65534, 65534)),
+        auth_flavor::AUTH_NONE => Ok(NOBODY),
         auth_flavor::AUTH_SYS => {
             let parms: authsys_parms<'_> = from_bytes(cred.body).map_err(|_| auth_stat::AUTH_BADCRED)?;
             let is_legal = parms.gids.len() <= AUTH_SYS_GIDS_MAX && parms.machinename.len() <= MACHINE_NAME_BYTES_MAX;

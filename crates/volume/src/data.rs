@@ -8,9 +8,10 @@ use iocurve_wire::rpc::{ReplyHeader, write_record};
 use iocurve_wire::serve::{self, READ_REPLY_BYTES, RangeArgs, WriteArgs};
 use iocurve_wire::xdr::Encode;
 
+use crate::access::Permissions;
 use crate::session::Session;
 use crate::stats::IoStats;
-use crate::store::{Landing, Store, TRANSFER_BYTES_MAX, Written};
+use crate::store::{Caller, Landing, Store, TRANSFER_BYTES_MAX, Written};
 use crate::worker::{Delayed, Operation, Worker};
 
 /// GETATTR (RFC 1813 §3.3.1).
@@ -25,33 +26,40 @@ pub fn getattr<S: Store>(worker: &mut Worker<S>, xid: u32, object: &[u8]) {
 
 /// READ (RFC 1813 §3.3.6); under limits it is carried out when it is due.
 #[inline]
-pub fn read<S: Store>(session: &mut Session, worker: &mut Worker<S>, xid: u32, arguments: RangeArgs<'_>, now: Nanos) {
+pub fn read<S: Store>(
+    session: &mut Session,
+    worker: &mut Worker<S>,
+    (xid, by): (u32, &Caller),
+    arguments: RangeArgs<'_>,
+    now: Nanos,
+) {
     let RangeArgs { file, offset, count } = arguments;
     let export = worker.served.store.export_of(file);
     if worker.served.exports[export].throttle.is_limited()
-        && let Some(bytes) = read_bytes(worker, &arguments)
+        && let Some(bytes) = read_bytes(worker, by, &arguments)
         && let Some(file) = nfs_fh3::new(file)
     {
-        let operation = Operation::Read { xid, file, offset, count };
+        let operation = Operation::Read { xid, by: *by, file, offset, count };
         if let Some(operation) = session.delay(worker, export, bytes, operation, now) {
             carry_out(worker, operation);
         }
         return;
     }
-    read_now(worker, xid, file, offset, count);
+    read_now(worker, (xid, by), file, offset, count);
 }
 
 /// How many bytes a READ will find; `None` if it will fail, which costs nothing.
-fn read_bytes<S: Store>(worker: &Worker<S>, arguments: &RangeArgs<'_>) -> Option<u64> {
+fn read_bytes<S: Store>(worker: &Worker<S>, by: &Caller, arguments: &RangeArgs<'_>) -> Option<u64> {
     let attributes = worker.served.store.getattr(arguments.file).ok()?;
+    Permissions::of(&attributes).check_read(by).ok()?;
     let count = u64::from(arguments.count.min(TRANSFER_BYTES_MAX));
     Some(count.min(attributes.size.saturating_sub(arguments.offset)))
 }
 
 #[inline]
-fn read_now<S: Store>(worker: &mut Worker<S>, xid: u32, file: &[u8], offset: u64, count: u32) {
+fn read_now<S: Store>(worker: &mut Worker<S>, (xid, by): (u32, &Caller), file: &[u8], offset: u64, count: u32) {
     let head = worker.batch.gap(READ_REPLY_BYTES);
-    match worker.served.store.read(file, offset, count, &mut worker.batch) {
+    match worker.served.store.read(by, file, offset, count, &mut worker.batch) {
         Ok(read) => {
             worker.batch.patch(head, &serve::read_reply(xid, &read.attributes, read.count, read.eof));
             let export = worker.served.store.export_of(file);
@@ -67,10 +75,16 @@ fn read_now<S: Store>(worker: &mut Worker<S>, xid: u32, file: &[u8], offset: u64
 
 /// WRITE (RFC 1813 §3.3.7); it is carried out at once, and under limits its reply waits.
 #[inline]
-pub fn write<S: Store>(session: &mut Session, worker: &mut Worker<S>, xid: u32, arguments: &WriteArgs<'_>, now: Nanos) {
+pub fn write<S: Store>(
+    session: &mut Session,
+    worker: &mut Worker<S>,
+    (xid, by): (u32, &Caller),
+    arguments: &WriteArgs<'_>,
+    now: Nanos,
+) {
     let WriteArgs { file, offset, stable, length, arrived } = *arguments;
     let export = worker.served.store.export_of(file);
-    match worker.served.store.write(file, offset, &arrived[..length as usize], stable) {
+    match worker.served.store.write(by, file, offset, &arrived[..length as usize], stable) {
         Ok(written) => write_done(session, worker, xid, export, &written, (length, stable), now),
         Err(status) => write_failed(worker, xid, file, status),
     }
@@ -141,7 +155,9 @@ pub fn resume<S: Store>(worker: &mut Worker<S>, Delayed { waited_ns, export, ope
 
 fn carry_out<S: Store>(worker: &mut Worker<S>, operation: Operation) {
     match operation {
-        Operation::Read { xid, file, offset, count } => read_now(worker, xid, file.as_bytes(), offset, count),
+        Operation::Read { xid, by, file, offset, count } => {
+            read_now(worker, (xid, &by), file.as_bytes(), offset, count);
+        }
         Operation::Reply(reply) => worker.batch.bytes(&reply),
     }
 }

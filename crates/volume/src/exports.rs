@@ -108,17 +108,24 @@ impl Store for Exports {
     }
 
     #[inline]
-    fn read(&self, file: &[u8], offset: u64, count: u32, batch: &mut Batch) -> Result<Read, nfsstat3> {
-        with!(self.of(file), store => store.read(file, offset, count, batch))
+    fn read(&self, by: &Caller, file: &[u8], offset: u64, count: u32, batch: &mut Batch) -> Result<Read, nfsstat3> {
+        with!(self.of(file), store => store.read(by, file, offset, count, batch))
     }
 
     #[inline]
-    fn write(&self, file: &[u8], offset: u64, data: &[u8], stable: stable_how) -> Result<Written, nfsstat3> {
-        with!(self.of(file), store => store.write(file, offset, data, stable))
+    fn write(
+        &self,
+        by: &Caller,
+        file: &[u8],
+        offset: u64,
+        data: &[u8],
+        stable: stable_how,
+    ) -> Result<Written, nfsstat3> {
+        with!(self.of(file), store => store.write(by, file, offset, data, stable))
     }
 
-    fn land(&self, file: &[u8], offset: u64, length: u32) -> Result<Landing, nfsstat3> {
-        with!(self.of(file), store => store.land(file, offset, length))
+    fn land(&self, by: &Caller, file: &[u8], offset: u64, length: u32) -> Result<Landing, nfsstat3> {
+        with!(self.of(file), store => store.land(by, file, offset, length))
     }
 
     fn landed(&self, landing: Landing, stable: stable_how) -> Result<Written, nfsstat3> {
@@ -210,7 +217,7 @@ mod tests {
         let (one, other) = (file(&exports, 0), file(&exports, 1));
         assert_ne!(one, other);
         assert_eq!((exports.export_of(one.as_bytes()), exports.export_of(other.as_bytes())), (0, 1));
-        exports.write(one.as_bytes(), 0, b"data", stable_how::UNSTABLE).unwrap();
+        exports.write(&Caller::default(), one.as_bytes(), 0, b"data", stable_how::UNSTABLE).unwrap();
         assert_eq!(exports.getattr(one.as_bytes()).unwrap().size, 4);
         assert_eq!(exports.getattr(other.as_bytes()).unwrap().size, 0);
     }

@@ -14,14 +14,15 @@ use thiserror::Error;
 
 use iocurve_meter::Nanos;
 use iocurve_wire::nfs3::{NFS_PROGRAM, NFS_V3, nfsproc3, stable_how};
-use iocurve_wire::rpc::{CallHeader, RECORD_MARK_BYTES, RPC_VERSION, RecordMark};
+use iocurve_wire::rpc::{CallHeader, RECORD_MARK_BYTES, RPC_VERSION, RecordMark, opaque_auth};
 use iocurve_wire::serve::WriteArgs;
 use iocurve_wire::xdr::{Decode, Reader, XdrError, padding};
 
+use crate::calls::{self, Credential};
+use crate::data;
 use crate::qos::{Key, Waiter};
 use crate::store::{Landing, Store, TRANSFER_BYTES_MAX};
 use crate::worker::{Delayed, Operation, SessionId, Worker};
-use crate::{calls, data};
 
 /// Longest head of a call before the data of a WRITE: call header with two full authenticators, handle, numbers.
 const HEAD_BYTES_MAX: usize = 24 + 2 * (8 + 400) + 68 + 20;
@@ -117,6 +118,8 @@ pub struct Session {
     pub peer: String,
     /// Names the client and this connection where limits are shared.
     path: [Key; 2],
+    /// Who called last.
+    pub(crate) credential: Credential,
     /// Input of the next turn that is here already.
     held: Vec<u8>,
     /// Fragments of a record whose last one has not come.
@@ -172,6 +175,7 @@ impl Session {
             id,
             path: [client(&peer), Key::from(id)],
             peer,
+            credential: Credential::default(),
             held: Vec::new(),
             joined: Vec::new(),
             fragment: None,
@@ -372,24 +376,25 @@ impl Session {
         length: usize,
         now: Nanos,
     ) -> Result<Option<usize>, Close> {
-        let (xid, arguments) = match parse_write(arrived, length) {
+        let (xid, cred, arguments) = match parse_write(arrived, length) {
             Err(XdrError::Truncated { .. }) if arrived.len() < HEAD_BYTES_MAX => return Ok(None),
             parsed => parsed?,
         };
         self.bulk = true;
         let padded = arguments.length as usize + padding(arguments.length as usize);
-        match worker.served.store.land(arguments.file, arguments.offset, arguments.length) {
-            Ok(mut landing) => {
-                let data = &arguments.arrived[..arguments.arrived.len().min(landing.length())];
-                self.skip = padded - landing.length() - (arguments.arrived.len() - data.len());
-                landing.copy_from(data);
-                self.arriving = Some(Arriving { xid, stable: arguments.stable, landing });
-                self.landed(worker, now);
-            }
-            Err(status) => {
-                self.skip = padded - arguments.arrived.len();
-                data::write_failed(worker, xid, arguments.file, status);
-            }
+        self.skip = padded - arguments.arrived.len();
+        match self.credential.caller(&cred) {
+            Err(stat) => calls::deny(worker, xid, stat),
+            Ok(by) => match worker.served.store.land(by, arguments.file, arguments.offset, arguments.length) {
+                Err(status) => data::write_failed(worker, xid, arguments.file, status),
+                Ok(mut landing) => {
+                    let data = &arguments.arrived[..arguments.arrived.len().min(landing.length())];
+                    self.skip = padded - landing.length() - (arguments.arrived.len() - data.len());
+                    landing.copy_from(data);
+                    self.arriving = Some(Arriving { xid, stable: arguments.stable, landing });
+                    self.landed(worker, now);
+                }
+            },
         }
         Ok(Some(RECORD_MARK_BYTES + arrived.len()))
     }
@@ -502,17 +507,16 @@ fn is_temporary(error: &io::Error) -> bool {
 }
 
 /// Parses the head of a WRITE whose record is `length` bytes long. Nothing else may be that long.
-fn parse_write(arrived: &[u8], length: usize) -> Result<(u32, WriteArgs<'_>), XdrError> {
+fn parse_write(arrived: &[u8], length: usize) -> Result<(u32, opaque_auth<'_>, WriteArgs<'_>), XdrError> {
     let mut reader = Reader::new(arrived);
     let header = CallHeader::decode(&mut reader)?;
     let is_write = (header.rpcvers, header.prog, header.vers) == (RPC_VERSION, NFS_PROGRAM, NFS_V3)
-        && header.proc == nfsproc3::NFSPROC3_WRITE as u32
-        && calls::is_known_flavor(header.cred.flavor);
+        && header.proc == nfsproc3::NFSPROC3_WRITE as u32;
     if !is_write {
         return Err(XdrError::TooLong { length, limit: SMALL_RECORD_BYTES_MAX });
     }
     let head = arrived.len() - reader.rest().len();
-    Ok((header.xid, WriteArgs::parse(reader.rest(), length - head)?))
+    Ok((header.xid, header.cred, WriteArgs::parse(reader.rest(), length - head)?))
 }
 
 #[cfg(test)]

@@ -133,7 +133,8 @@ pub struct Space {
 
 /// Keeps files. All methods may be called from several threads at once.
 ///
-/// `wcc` arguments are filled in also when the method fails, as far as the directory is known.
+/// `wcc` arguments are filled in also when the method fails, as far as the directory is known. READs and WRITEs are checked against
+/// the mode of their file here, where it is at hand; all other permissions are checked before a store is asked.
 pub trait Store: Send + Sync + 'static {
     /// Handle of the topmost directory of an export, counted from 0.
     fn root(&self, export: usize) -> nfs_fh3;
@@ -156,16 +157,23 @@ pub trait Store: Send + Sync + 'static {
     fn readlink(&self, link: &[u8]) -> Result<Vec<u8>, nfsstat3>;
 
     /// Appends data and their padding to `batch`; at most [`TRANSFER_BYTES_MAX`] bytes. An error appends nothing that stays.
-    /// The caller holds an epoch guard until the batch is cleared.
-    fn read(&self, file: &[u8], offset: u64, count: u32, batch: &mut Batch) -> Result<Read, nfsstat3>;
+    /// An epoch guard is held until the batch is cleared.
+    fn read(&self, by: &Caller, file: &[u8], offset: u64, count: u32, batch: &mut Batch) -> Result<Read, nfsstat3>;
 
     /// Writes data.
-    fn write(&self, file: &[u8], offset: u64, data: &[u8], stable: stable_how) -> Result<Written, nfsstat3>;
+    fn write(
+        &self,
+        by: &Caller,
+        file: &[u8],
+        offset: u64,
+        data: &[u8],
+        stable: stable_how,
+    ) -> Result<Written, nfsstat3>;
 
     /// Memory for the data of a large WRITE, so that they are received where they are kept.
-    fn land(&self, file: &[u8], offset: u64, length: u32) -> Result<Landing, nfsstat3>;
+    fn land(&self, by: &Caller, file: &[u8], offset: u64, length: u32) -> Result<Landing, nfsstat3>;
 
-    /// Makes landed data the file's.
+    /// Makes landed data the file's. Whether they may be was checked when they began to arrive.
     fn landed(&self, landing: Landing, stable: stable_how) -> Result<Written, nfsstat3>;
 
     /// Puts what was written before on stable storage.

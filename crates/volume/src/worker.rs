@@ -11,7 +11,7 @@ use crate::batch::Batch;
 use crate::qos::{Key, Limits, Throttle};
 use crate::replies::ReplyCache;
 use crate::stats::{Counters, IoStats};
-use crate::store::Store;
+use crate::store::{Caller, Store};
 
 /// Most mounts that are remembered for DUMP.
 const MOUNTS_MAX: usize = 1024;
@@ -168,6 +168,8 @@ pub enum Operation {
     Read {
         /// Of the call.
         xid: u32,
+        /// Who calls.
+        by: Caller,
         /// The file.
         file: nfs_fh3,
         /// First byte.

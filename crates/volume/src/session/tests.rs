@@ -18,6 +18,7 @@ use super::*;
 use crate::qos::{ConnectionLimits, Latency, Limits, Parallelism};
 use crate::replies::ReplyCache;
 use crate::stats::{Counters, IoStats};
+use crate::store::Caller;
 use crate::store::memory::MemoryStore;
 use crate::worker::{Export, Served};
 
@@ -151,7 +152,7 @@ impl Server {
         self.nfs(nfsproc3::NFSPROC3_CREATE, &CREATE3args { r#where: diropargs3 { dir: root, name: b"f" }, how });
         let created: CREATE3res = from_bytes(&self.result()).unwrap();
         let file = created.unwrap().obj.unwrap();
-        self.worker.served.store.write(file.as_bytes(), 0, data, stable_how::UNSTABLE).unwrap();
+        self.worker.served.store.write(&Caller::default(), file.as_bytes(), 0, data, stable_how::UNSTABLE).unwrap();
         file
     }
 
@@ -164,14 +165,40 @@ impl Server {
         self.nfs(nfsproc3::NFSPROC3_WRITE, &WRITE3args { file, offset, count, stable, data })
     }
 
+    /// Sends a READ, a short WRITE and a long one, with xids from 101 on.
+    fn send_transfers(&mut self, cred: &[u8], file: nfs_fh3) {
+        let (data, stable) = (pattern(100_001), stable_how::UNSTABLE);
+        let write = |count: u32| WRITE3args { file, offset: 0, count, stable, data: &data[..count as usize] };
+        let program = |procedure: nfsproc3| (NFS_PROGRAM, NFS_V3, procedure as u32);
+        let read = READ3args { file, offset: 0, count: 4 };
+        self.send(&call_with(cred, 101, program(nfsproc3::NFSPROC3_READ), &read));
+        self.send(&call_with(cred, 102, program(nfsproc3::NFSPROC3_WRITE), &write(3)));
+        self.send(&call_with(cred, 103, program(nfsproc3::NFSPROC3_WRITE), &write(100_001)));
+    }
+
+    /// Results of a READ, a short WRITE and a long one.
+    fn transfers(&mut self, cred: &[u8], file: nfs_fh3) -> Vec<Vec<u8>> {
+        self.send_transfers(cred, file);
+        self.run().unwrap();
+        self.replies().into_iter().map(|(_, result)| result).collect()
+    }
+
     fn stats(&self) -> IoStats {
         self.worker.counters.exports[0].read()
     }
 }
 
-fn call(xid: u32, (prog, vers, proc): (u32, u32, u32), arguments: &impl Encode) -> Vec<u8> {
-    let body = to_bytes(&authsys_parms { stamp: 0, machinename: b"test", uid: 1000, gid: 100, gids: vec![] });
-    let cred = opaque_auth { flavor: auth_flavor::AUTH_SYS, body: &body };
+fn call(xid: u32, program: (u32, u32, u32), arguments: &impl Encode) -> Vec<u8> {
+    call_with(&credential(1000, 100), xid, program, arguments)
+}
+
+fn credential(uid: u32, gid: u32) -> Vec<u8> {
+    to_bytes(&authsys_parms { stamp: 0, machinename: b"test", uid, gid, gids: vec![] })
+}
+
+/// A call with this `AUTH_SYS` credential.
+fn call_with(body: &[u8], xid: u32, (prog, vers, proc): (u32, u32, u32), arguments: &impl Encode) -> Vec<u8> {
+    let cred = opaque_auth { flavor: auth_flavor::AUTH_SYS, body };
     let mut record = Vec::new();
     write_record(&mut record, |writer| {
         CallHeader { xid, rpcvers: 2, prog, vers, proc, cred, verf: opaque_auth::NONE }.encode(writer);
@@ -197,6 +224,105 @@ fn files_belong_to_their_caller() {
     let result: GETATTR3res = from_bytes(&server.result()).unwrap();
     let attributes = result.unwrap().obj_attributes;
     assert_eq!((attributes.uid, attributes.gid, attributes.size), (1000, 100, 4));
+}
+
+/// Each row: mode of a file of user 1000 and group 100, who calls, and what becomes of a READ, a short WRITE and a long one.
+#[test]
+#[allow(clippy::result_large_err)] // the protocol's own type
+fn data_are_only_for_whom_the_mode_allows() {
+    let (ok, refused) = (nfsstat3::NFS3_OK, nfsstat3::NFS3ERR_ACCES);
+    let cases = [
+        (0o600, (1000, 100), [ok, ok, ok]),
+        (0o000, (1000, 5), [ok, ok, ok]), // the owner goes on with a file opened before
+        (0o000, (0, 0), [ok, ok, ok]),
+        (0o606, (7, 100), [refused, refused, refused]),
+        (0o640, (7, 100), [ok, refused, refused]),
+        (0o642, (7, 5), [refused, ok, ok]),
+        (0o611, (7, 5), [ok, refused, refused]), // to execute it, it must be loaded
+    ];
+    for (mode, (uid, gid), expected) in cases {
+        for grain in [1000, usize::MAX] {
+            let mut server = Server::new(Limits::default());
+            let file = server.file(b"data");
+            let new = sattr3 { mode: Some(mode), ..sattr3::default() };
+            server.worker.served.store.setattr(file.as_bytes(), &new, None, &mut wcc_data::default()).unwrap();
+            server.pipe.grain = grain;
+            let before = server.worker.served.store.getattr(file.as_bytes()).unwrap();
+            let found = server.transfers(&credential(uid, gid), file);
+            let [read, short, long] = &found[..] else { panic!("{} replies", found.len()) };
+            let read: READ3res<'_> = from_bytes(read).unwrap();
+            let writes = [short, long].map(|result| from_bytes::<WRITE3res>(result).unwrap());
+            let status = |result: &WRITE3res| result.as_ref().map_or_else(|failed| failed.status, |_| ok);
+            let statuses = [read.map_or_else(|failed| failed.status, |_| ok), status(&writes[0]), status(&writes[1])];
+            assert_eq!(statuses, expected, "{mode:o} by {uid}/{gid}");
+            if expected[1] == refused {
+                // Nothing has changed, and the reply says so.
+                let rest = wcc_data { before: None, after: Some(before) };
+                assert_eq!(writes, [Err(Failed { status: refused, rest }), Err(Failed { status: refused, rest })]);
+                assert_eq!(server.worker.served.store.getattr(file.as_bytes()), Ok(before));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_refused_read_carries_attributes_and_no_data() {
+    for limits in [Limits::default(), Limits { iops: Some(1), ..Limits::default() }] {
+        let mut server = Server::new(limits);
+        let file = server.file(b"data");
+        let new = sattr3 { mode: Some(0o600), ..sattr3::default() };
+        server.worker.served.store.setattr(file.as_bytes(), &new, None, &mut wcc_data::default()).unwrap();
+        let read = READ3args { file, offset: 0, count: 4 };
+        let stranger = credential(7, 7);
+        for xid in [8, 9] {
+            server.send(&call_with(&stranger, xid, (NFS_PROGRAM, NFS_V3, nfsproc3::NFSPROC3_READ as u32), &read));
+        }
+        server.run().unwrap();
+        // Both at once, also under limits: what is refused costs nothing.
+        let attributes = server.worker.served.store.getattr(file.as_bytes()).unwrap();
+        let refused: READ3res<'_> = Err(Failed { status: nfsstat3::NFS3ERR_ACCES, rest: Some(attributes) });
+        assert_eq!(server.replies(), [(8, to_bytes(&refused)), (9, to_bytes(&refused))]);
+        assert_eq!(server.stats().reads, 0);
+    }
+}
+
+#[test]
+fn callers_of_one_connection_are_told_apart() {
+    let mut server = Server::new(Limits::default());
+    let file = server.file(b"data");
+    let new = sattr3 { mode: Some(0o600), ..sattr3::default() };
+    server.worker.served.store.setattr(file.as_bytes(), &new, None, &mut wcc_data::default()).unwrap();
+    let read = READ3args { file, offset: 0, count: 4 };
+    for (xid, uid) in [(1, 1000), (2, 7), (3, 7), (4, 1000)] {
+        let cred = credential(uid, 7);
+        server.send(&call_with(&cred, xid, (NFS_PROGRAM, NFS_V3, nfsproc3::NFSPROC3_READ as u32), &read));
+    }
+    server.run().unwrap();
+    let is_ok = |(xid, result): (u32, Vec<u8>)| (xid, from_bytes::<READ3res<'_>>(&result).unwrap().is_ok());
+    let answered: Vec<_> = server.replies().into_iter().map(is_ok).collect();
+    assert_eq!(answered, [(1, true), (2, false), (3, false), (4, true)]);
+}
+
+/// A credential that is none is refused for data, too, and the data of a long WRITE are stepped over.
+#[test]
+fn data_are_not_for_callers_that_cannot_be_read() {
+    for grain in [1000, usize::MAX] {
+        let mut server = Server::new(Limits::default());
+        let file = server.file(b"data");
+        server.pipe.grain = grain;
+        server.send_transfers(b"none", file);
+        server.read(file, 0, 4);
+        server.run().unwrap();
+        let mut denied = Vec::new();
+        for xid in [101, 102, 103] {
+            let reply = ReplyHeader::denied(xid, Rejected::AUTH_ERROR(auth_stat::AUTH_BADCRED));
+            write_record(&mut denied, |writer| reply.encode(writer));
+        }
+        let replies = std::mem::take(&mut server.pipe.to_client);
+        assert_eq!(replies[..denied.len()], denied);
+        server.pipe.to_client = replies[denied.len()..].to_vec();
+        assert_eq!(data_of(&server.replies()[0].1), b"data");
+    }
 }
 
 #[test]

@@ -25,7 +25,7 @@ use super::{
     Caller, Creation, Entry, Landing, Listing, Piece, Read, Space, Store, TRANSFER_BYTES_MAX, Written, check_end,
     check_name,
 };
-use crate::access::without_privileges;
+use crate::access::{Permissions, without_privileges};
 use crate::batch::Batch;
 use sys::{Id, Stat, Time, status_of};
 
@@ -363,6 +363,12 @@ impl DirectoryStore {
         Ok(())
     }
 
+    /// Checks that the caller may write a regular file.
+    fn check_write(&self, by: &Caller, id: Id) -> Result<(), nfsstat3> {
+        self.file(id)?;
+        Permissions::of(&self.stat(id)?.attributes()).check_write(by)
+    }
+
     /// Writes data that may make the file longer.
     fn write_at(&self, id: Id, offset: u64, data: &[u8], stable: stable_how) -> Result<Written, nfsstat3> {
         let end = check_end(offset, data.len() as u64)?;
@@ -474,10 +480,11 @@ impl Store for DirectoryStore {
         }
     }
 
-    fn read(&self, file: &[u8], offset: u64, count: u32, batch: &mut Batch) -> Result<Read, nfsstat3> {
+    fn read(&self, by: &Caller, file: &[u8], offset: u64, count: u32, batch: &mut Batch) -> Result<Read, nfsstat3> {
         let id = self.id(file)?;
         let open = self.file(id)?;
         let attributes = self.stat(id)?.attributes();
+        Permissions::of(&attributes).check_read(by)?;
         let left = attributes.size.saturating_sub(offset);
         let wanted = u64::from(count.min(TRANSFER_BYTES_MAX)).min(left) as usize;
         let count = batch.fill(wanted, |room| read_full(&open, room, offset)).map_err(|error| status_of(&error))?;
@@ -485,13 +492,22 @@ impl Store for DirectoryStore {
         Ok(Read { attributes, count: count as u32, eof: count as u64 == left || count < wanted })
     }
 
-    fn write(&self, file: &[u8], offset: u64, data: &[u8], stable: stable_how) -> Result<Written, nfsstat3> {
-        self.write_at(self.id(file)?, offset, data, stable)
+    fn write(
+        &self,
+        by: &Caller,
+        file: &[u8],
+        offset: u64,
+        data: &[u8],
+        stable: stable_how,
+    ) -> Result<Written, nfsstat3> {
+        let id = self.id(file)?;
+        self.check_write(by, id)?;
+        self.write_at(id, offset, data, stable)
     }
 
-    fn land(&self, file: &[u8], offset: u64, length: u32) -> Result<Landing, nfsstat3> {
+    fn land(&self, by: &Caller, file: &[u8], offset: u64, length: u32) -> Result<Landing, nfsstat3> {
         check_end(offset, u64::from(length))?;
-        self.file(self.id(file)?)?;
+        self.check_write(by, self.id(file)?)?;
         Landing::new(file, offset, vec![Piece::Bytes(vec![0; length as usize])])
     }
 

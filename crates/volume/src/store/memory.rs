@@ -459,11 +459,12 @@ impl Store for MemoryStore {
     }
 
     #[inline]
-    fn read(&self, file: &[u8], offset: u64, count: u32, batch: &mut Batch) -> Result<Read, nfsstat3> {
+    fn read(&self, by: &Caller, file: &[u8], offset: u64, count: u32, batch: &mut Batch) -> Result<Read, nfsstat3> {
         let (index, slot, generation) = self.locate(file)?;
         let held = slot.read();
         let node = held.expect(generation)?;
         let content = node.content()?;
+        node.permissions().check_read(by)?;
         let left = node.size.saturating_sub(offset);
         let count = u64::from(count.min(TRANSFER_BYTES_MAX)).min(left) as u32;
         for span in spans(offset, count as usize) {
@@ -479,13 +480,14 @@ impl Store for MemoryStore {
     }
 
     #[inline]
-    fn write(&self, file: &[u8], offset: u64, data: &[u8], _: stable_how) -> Result<Written, nfsstat3> {
+    fn write(&self, by: &Caller, file: &[u8], offset: u64, data: &[u8], _: stable_how) -> Result<Written, nfsstat3> {
         let end = check_end(offset, data.len() as u64)?;
         let (index, slot, generation) = self.locate(file)?;
         {
             let held = slot.read();
             let node = held.expect(generation)?;
             let content = node.content()?;
+            node.permissions().check_write(by)?;
             if end <= node.size && node.is_unprivileged() && content.covers(offset, data.len()) {
                 let before = node.wcc();
                 self.copy_in(content, offset, data);
@@ -504,9 +506,9 @@ impl Store for MemoryStore {
         Ok(Written { before, after: self.attributes(index, generation, node) })
     }
 
-    fn land(&self, file: &[u8], offset: u64, length: u32) -> Result<Landing, nfsstat3> {
+    fn land(&self, by: &Caller, file: &[u8], offset: u64, length: u32) -> Result<Landing, nfsstat3> {
         check_end(offset, u64::from(length))?;
-        self.view(file, |_, node| node.content().map(drop))?;
+        self.view(file, |_, node| node.content().and_then(|_| node.permissions().check_write(by)))?;
         let whole = spans(offset, length as usize).filter(|span| span.length == CHUNK_BYTES).count();
         let mut chunks = self.arena.take(whole).ok_or(nfsstat3::NFS3ERR_NOSPC)?;
         let pieces = spans(offset, length as usize).map(|span| match span.length {

@@ -39,6 +39,7 @@ suite! {
     the_quota_is_kept_and_given_back,
     handles_of_others_are_refused,
     wrong_types_are_refused,
+    data_are_for_owners_and_for_whom_the_mode_allows,
     names_must_be_names,
     paths_may_be_longer_than_a_system_call_takes,
 }
@@ -62,13 +63,13 @@ fn directory<S: Store>(store: &S, parent: &nfs_fh3, name: &str) -> nfs_fh3 {
 }
 
 fn write<S: Store>(store: &S, file: &nfs_fh3, offset: u64, data: &[u8]) -> Result<u64, nfsstat3> {
-    store.write(file.as_bytes(), offset, data, stable_how::UNSTABLE).map(|written| written.after.size)
+    store.write(&CALLER, file.as_bytes(), offset, data, stable_how::UNSTABLE).map(|written| written.after.size)
 }
 
 fn read<S: Store>(store: &S, file: &nfs_fh3, offset: u64, count: u32) -> Result<(Vec<u8>, bool), nfsstat3> {
     let mut batch = Batch::default();
     let _guard = crossbeam_epoch::pin();
-    let read = store.read(file.as_bytes(), offset, count, &mut batch)?;
+    let read = store.read(&CALLER, file.as_bytes(), offset, count, &mut batch)?;
     let mut data = Vec::new();
     batch.copy_from(0, &mut data);
     assert_eq!(data.len() % 4, 0, "padded");
@@ -151,7 +152,7 @@ fn landed_data_are_the_files<S: Store>(store: &S) {
     let file = file(store, "f");
     write(store, &file, 0, &vec![1; 80_000]).unwrap();
     let data: Vec<u8> = (0..50_000_u32).map(|n| (n % 251) as u8).collect();
-    let mut landing = store.land(file.as_bytes(), 10_001, 50_000).unwrap();
+    let mut landing = store.land(&CALLER, file.as_bytes(), 10_001, 50_000).unwrap();
     assert_eq!((landing.copy_from(&data[..30_000]), landing.missing()), (30_000, 20_000));
     assert_eq!(landing.copy_from(&data[30_000..]), 20_000);
     let written = store.landed(landing, stable_how::FILE_SYNC).unwrap();
@@ -245,7 +246,7 @@ fn a_removed_file_is_stale<S: Store>(store: &S) {
     remove(store, "f").unwrap();
     assert_eq!(store.getattr(gone.as_bytes()), Err(nfsstat3::NFS3ERR_STALE));
     assert_eq!(write(store, &gone, 0, b"data"), Err(nfsstat3::NFS3ERR_STALE));
-    assert_eq!(store.land(gone.as_bytes(), 0, 1 << 20).unwrap_err(), nfsstat3::NFS3ERR_STALE);
+    assert_eq!(store.land(&CALLER, gone.as_bytes(), 0, 1 << 20).unwrap_err(), nfsstat3::NFS3ERR_STALE);
     let next = file(store, "f");
     assert_ne!(next, gone);
     assert_eq!(read(store, &gone, 0, 4), Err(nfsstat3::NFS3ERR_STALE));
@@ -323,7 +324,7 @@ fn the_quota_is_kept_and_given_back<S: Store>(store: &S) {
     let written = (0..200).take_while(|n| write(store, &one, n << 20, &mebibyte).is_ok()).count() as u64;
     assert!((62..=64).contains(&written), "{written} MiB fit into 64 MiB");
     assert_eq!(write(store, &two, 0, &vec![0; 2 << 20]), Err(nfsstat3::NFS3ERR_DQUOT));
-    let mut landing = store.land(two.as_bytes(), 0, 2 << 20).unwrap();
+    let mut landing = store.land(&CALLER, two.as_bytes(), 0, 2 << 20).unwrap();
     landing.arrived(2 << 20);
     assert_eq!(store.landed(landing, stable_how::UNSTABLE).unwrap_err(), nfsstat3::NFS3ERR_DQUOT);
     assert_eq!(store.getattr(two.as_bytes()).unwrap().size, 0);
@@ -364,6 +365,29 @@ fn paths_may_be_longer_than_a_system_call_takes<S: Store>(store: &S) {
     assert_eq!(store.lookup(deepest.as_bytes(), b"f"), Ok(made));
 }
 
+fn data_are_for_owners_and_for_whom_the_mode_allows<S: Store>(store: &S) {
+    let made = file(store, "f");
+    write(store, &made, 0, b"data").unwrap();
+    let owner = store.getattr(made.as_bytes()).unwrap();
+    let (owner, stranger) = (Caller::new(owner.uid, owner.gid), Caller::new(owner.uid + 1, owner.gid + 1));
+    let refused = nfsstat3::NFS3ERR_ACCES;
+    for (mode, may_read, may_write) in [(0o600, false, false), (0o604, true, false), (0o602, false, true)] {
+        let new = sattr3 { mode: Some(mode), ..sattr3::default() };
+        store.setattr(made.as_bytes(), &new, None, &mut wcc_data::default()).unwrap();
+        for (by, may_read, may_write) in [(owner, true, true), (stranger, may_read, may_write)] {
+            let _guard = crossbeam_epoch::pin();
+            let mut batch = Batch::default();
+            let read = store.read(&by, made.as_bytes(), 0, 4, &mut batch).map(drop);
+            assert_eq!(read, if may_read { Ok(()) } else { Err(refused) }, "{mode:o}");
+            assert_eq!(batch.length(), if may_read { 4 } else { 0 }, "{mode:o}");
+            let expected = if may_write { Ok(()) } else { Err(refused) };
+            let written = store.write(&by, made.as_bytes(), 0, b"DATA", stable_how::UNSTABLE).map(drop);
+            assert_eq!(written, expected, "{mode:o}");
+            assert_eq!(store.land(&by, made.as_bytes(), 0, 40_000).map(drop), expected, "{mode:o}");
+        }
+    }
+}
+
 fn names_must_be_names<S: Store>(store: &S) {
     let make = |name: &str| create(store, name, &createhow3::GUARDED(sattr3::default()));
     assert_eq!(make(""), Err(nfsstat3::NFS3ERR_ACCES));
@@ -392,7 +416,7 @@ fn data_lent_to_a_batch_outlive_their_file() {
     write(&store, &made, 0, &vec![7; 65_536]).unwrap();
     let mut batch = Batch::default();
     let guard = crossbeam_epoch::pin();
-    store.read(made.as_bytes(), 0, 65_536, &mut batch).unwrap();
+    store.read(&CALLER, made.as_bytes(), 0, 65_536, &mut batch).unwrap();
     remove(&store, "f").unwrap();
     write(&store, &file(&store, "g"), 0, &vec![9; 65_536]).unwrap();
     let mut data = Vec::new();

@@ -9,6 +9,7 @@ use iocurve_wire::nfs3::{createverf3, fattr3, ftype3, nfsstat3, specdata3, wcc_a
 
 use super::content::Content;
 use super::{Caller, NO_DEVICE};
+use crate::access::Permissions;
 use crate::store::{to_nfstime, wall_ns};
 
 /// All slots. They come in segments that double in size and never move, so that a slot is found without a lock.
@@ -120,6 +121,12 @@ impl Node {
         let Caller { uid, gid, .. } = caller;
         let (mtime, ctime) = (now.into(), now.into());
         Self { file_type, mode, nlink, uid, gid, size, atime: now, mtime, ctime, createverf: None, body }
+    }
+
+    /// What decides who may do what with it.
+    #[inline]
+    pub fn permissions(&self) -> Permissions {
+        Permissions { mode: self.mode, uid: self.uid, gid: self.gid }
     }
 
     /// Data of a regular file.
