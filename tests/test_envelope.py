@@ -10,10 +10,10 @@ from rich.console import Console
 from bench.servers import Server
 from iocurve import target as targets
 from iocurve.console import LiveView
-from iocurve.envelope import FULL, QUICK, RESULT_NAME, Effort, Envelope, measure
+from iocurve.envelope import FULL, QUICK, Effort, Envelope, measure
 from iocurve.errors import TargetError
 from iocurve.plan import NfsEngine
-from iocurve.result import Result
+from iocurve.result import RESULT_NAME, Result
 from iocurve.run import local
 from iocurve.units import MIB, MILLISECOND_NS
 from plans import nfs_engine, plan_of, worker

@@ -241,7 +241,7 @@ def test_a_result_is_read_as_it_was_written(tmp_path: Path) -> None:
     written = synthetic.envelope()
     written.write(path)
     assert Result.read(path) == written
-    assert json.loads(path.read_text())["schema_version"] == 1
+    assert json.loads(path.read_text())["schema_version"] == 2
     assert [entry.name for entry in tmp_path.iterdir()] == ["result.json"]
 
 
@@ -272,11 +272,12 @@ def test_a_full_disk_leaves_the_old_document(tmp_path: Path, monkeypatch: pytest
     ("content", "says"),
     [
         (b"", "is not JSON"),
-        (b'{"schema_version": 1, "iocurve"', "was it cut short"),
+        (b'{"schema_version": 2, "iocurve"', "was it cut short"),
         (b"[1, 2]", "no schema_version"),
         (b'{"fio version": "fio-3.33"}', "no schema_version"),
-        (b'{"schema_version": 2}', "read it with a newer iocurve"),
-        (b'{"schema_version": 1}', "iocurve: Field required"),
+        (b'{"schema_version": 3}', "read it with a newer iocurve"),
+        (b'{"schema_version": 1}', "measure again"),
+        (b'{"schema_version": 2}', "iocurve: Field required"),
         (b"\xff\xfe", "not text"),
     ],
 )

@@ -34,12 +34,11 @@ from iocurve.plan import (
     UringEngine,
     Worker,
 )
-from iocurve.result import Axis, Point, Result, TargetFacts
+from iocurve.result import RESULT_NAME, Axis, Point, Result, TargetFacts
 from iocurve.run import local
 from iocurve.target import DEFAULT_TIMEOUT_NS, LocalTarget, NfsTarget, Target
 from iocurve.units import GIB, KIB, MIB, MILLISECOND_NS, SECOND_NS, format_bytes
 
-RESULT_NAME = "result.json"
 NULL_CEILING_S = 0.2
 READ_PERCENTS = (100, 75, 50, 25, 0)
 NCONNECT_COMPARED = 8
@@ -145,7 +144,6 @@ class Envelope:
 
         A point that fails or is interrupted ends the run; what was measured until then is in the result.
         """
-        self.check()
         steps = self.steps()
         try:
             for index, step in enumerate(steps):

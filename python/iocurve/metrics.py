@@ -14,8 +14,7 @@ from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST, genera
 from prometheus_client.registry import Collector
 
 from iocurve.errors import TargetError
-
-SECOND_NS = 1_000_000_000
+from iocurve.units import SECOND_NS
 
 _OPERATIONS = (("read", "reads", "read_bytes"), ("write", "writes", "write_bytes"))
 _BY = (("export", "exports", "path"), ("client", "clients", "address"))

@@ -23,7 +23,9 @@ from iocurve.plan import Plan
 from iocurve.summary import Latency, SeriesInterval, Summary, Totals, series, summarise
 from iocurve.units import SECOND_NS
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+RESULT_NAME = "result.json"
+"""The name of a result in the directory of its report."""
 Axis = int | float | str
 
 
@@ -137,7 +139,7 @@ class Point(_Model):
 class Result(_Model):
     """``result.json``."""
 
-    schema_version: Literal[1] = 1
+    schema_version: Literal[2] = 2
     iocurve: str
     """Version that measured."""
     kind: str

@@ -17,7 +17,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from iocurve.errors import ResultError
 from iocurve.report import words
 from iocurve.report.figures import figures
-from iocurve.result import Result, write_in_one_step
+from iocurve.result import RESULT_NAME, Result, write_in_one_step
 from iocurve.summary import PERCENTILES
 
 IMAGE_WIDTH = 960
@@ -39,8 +39,8 @@ def write_all(result: Result, directory: Path) -> list[Path]:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ResultError(f"{directory} cannot be made: {error.strerror}") from None
-    result.write(directory / "result.json")
-    return [directory / "result.json", *write(result, directory)]
+    result.write(directory / RESULT_NAME)
+    return [directory / RESULT_NAME, *write(result, directory)]
 
 
 def write_images(
