@@ -3,12 +3,11 @@
 //! `cargo run --release --example file_load -- PATH ENGINE DEPTH BLOCK_BYTES SECONDS [buffered]`
 //! prints operations per second and the processor time of one operation. The file is created with 1 GiB if missing.
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use iocurve_engine::engines::{AioEngine, SyncEngine, UringEngine};
+use iocurve_engine::engines::{AioEngine, Setup, SyncEngine, UringEngine};
 use iocurve_engine::layout::lay_out;
-use iocurve_engine::plan::{Durability, FileOpen, FilePlan, Layout, OperationKind};
+use iocurve_engine::plan::{Durability, FileOpen, FilePlan, Layout, OperationKind, SyncKind};
 use iocurve_engine::{Buffers, Completion, Engine, EngineError, Request};
 use iocurve_meter::{Clock, Nanos, SECOND};
 
@@ -37,16 +36,16 @@ fn run() -> Result<(), EngineError> {
         keep: true,
     };
     lay_out(&[&file], 1, &|_| {}, &AtomicBool::new(false))?;
+    let depth = if engine == "sync" { 1 } else { depth };
     let buffers = Buffers::new(depth as usize, block as usize);
     let clock = Clock::new();
     let end = Nanos::from(seconds) * SECOND;
-    let (files, shared) = ([file], Arc::clone(&buffers));
+    let (files, sync) = ([file], SyncKind::Fsync);
+    let setup = Setup { open: &open, files: &files, writes: false, sync, buffers, depth, clock: clock.clone() };
     match engine.as_str() {
-        "sync" => load(SyncEngine::open(&open, &files, false, shared, 1, clock.clone())?, 1, block, end, &clock),
-        "aio" => load(AioEngine::open(&open, &files, false, shared, depth, clock.clone())?, depth, block, end, &clock),
-        "uring" => {
-            load(UringEngine::open(&open, &files, false, shared, depth, clock.clone())?, depth, block, end, &clock)
-        }
+        "sync" => load(SyncEngine::open(setup)?, depth, block, end, &clock),
+        "aio" => load(AioEngine::open(setup)?, depth, block, end, &clock),
+        "uring" => load(UringEngine::open(setup)?, depth, block, end, &clock),
         _ => Err(usage()),
     }
 }

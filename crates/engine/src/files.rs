@@ -8,7 +8,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::error::EngineError;
-use crate::plan::{Durability, FileOpen, FilePlan, OperationPlan};
+use crate::plan::{Durability, FileOpen, FilePlan, OperationKind, OperationPlan};
 use crate::request::{Buffers, Request};
 
 /// Requests that an engine hands over at once, without waiting for the next reap: enough that they share the cost of
@@ -20,6 +20,7 @@ pub(crate) const HAND_OVER_AT: usize = 8;
 #[derive(Debug)]
 pub struct LocalFiles {
     files: Vec<File>,
+    devices: Vec<bool>,
 }
 
 impl LocalFiles {
@@ -28,8 +29,15 @@ impl LocalFiles {
     /// Refuses a region that reaches past a file's end, direct I/O where the file system has none, and writing to
     /// a block device that is mounted or otherwise in use.
     pub fn open(open: &FileOpen, plans: &[FilePlan], writes: bool) -> Result<Self, EngineError> {
-        let files = plans.iter().map(|plan| open_file(open, plan, writes)).collect::<Result<_, _>>()?;
-        Ok(Self { files })
+        let files = plans.iter().map(|plan| open_file(open, plan, writes)).collect::<Result<Vec<_>, _>>()?;
+        let is_device = |file: &File| file.metadata().is_ok_and(|status| status.file_type().is_block_device());
+        let devices = files.iter().map(is_device).collect();
+        Ok(Self { files, devices })
+    }
+
+    /// Whether the request is about a block device.
+    pub fn is_device(&self, request: &Request) -> bool {
+        self.devices[request.file as usize]
     }
 
     /// The descriptors, in the order of the plan.
@@ -54,8 +62,9 @@ impl LocalFiles {
     /// An engine hands both to the kernel, so a request that does not fit is an error here and never a stray access.
     #[inline]
     pub fn target(&self, request: &Request, buffers: &Buffers) -> Result<(RawFd, *mut u8), EngineError> {
+        let moves_data = matches!(request.kind, OperationKind::Read | OperationKind::Write);
         let fits = (request.slot as usize) < buffers.count()
-            && request.length as usize <= buffers.stride()
+            && (request.length as usize <= buffers.stride() || !moves_data)
             && request.offset <= i64::MAX as u64 - u64::from(u32::MAX);
         match self.files.get(request.file as usize) {
             Some(file) if fits => Ok((file.as_raw_fd(), buffers.slot(request.slot))),
@@ -69,12 +78,17 @@ impl LocalFiles {
 /// Space that is reserved but not written counts as a hole, where the file system can tell. Devices have none.
 pub fn has_hole(plan: &FilePlan) -> bool {
     let Ok(file) = File::open(&plan.path) else { return false };
-    if !file.metadata().is_ok_and(|status| status.is_file()) {
+    if !is_regular_file(plan) {
         return false;
     }
     // SAFETY: a system call without pointers.
     let hole = unsafe { libc::lseek(file.as_raw_fd(), plan.offset_bytes as i64, libc::SEEK_HOLE) };
     u64::try_from(hole).is_ok_and(|hole| hole < plan.offset_bytes + plan.bytes)
+}
+
+/// Whether it is there and neither a device nor anything else.
+pub fn is_regular_file(plan: &FilePlan) -> bool {
+    fs::metadata(&plan.path).is_ok_and(|status| status.is_file())
 }
 
 /// Checks that direct I/O is possible with these block sizes and regions; without direct I/O anything is.
@@ -278,7 +292,7 @@ fn misfit(request: &Request, files: usize, buffers: &Buffers) -> EngineError {
 mod tests {
     use super::*;
     use crate::engines::testing::{Scratch, open};
-    use crate::plan::{Layout, OperationKind};
+    use crate::plan::Layout;
 
     fn plan(path: &str, offset_bytes: u64, bytes: u64) -> FilePlan {
         FilePlan { path: path.to_owned(), offset_bytes, bytes, start_bytes: 0, layout: Layout::Existing, keep: true }
@@ -371,7 +385,7 @@ mod tests {
     #[test]
     fn files_that_block_are_told_apart() {
         // procfs has never been able to start a read without blocking.
-        let procfs = LocalFiles { files: vec![File::open("/proc/self/mounts").unwrap()] };
+        let procfs = LocalFiles { files: vec![File::open("/proc/self/mounts").unwrap()], devices: vec![false] };
         assert!(!procfs.start_without_blocking());
         let scratch = Scratch::with_file("blocking", 4096);
         let files = LocalFiles::open(&open(false), &[scratch.plan(4096)], false).unwrap();

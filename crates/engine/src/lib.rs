@@ -3,6 +3,7 @@
 //! [`Run::start`] takes a [`plan::Plan`] and gives back, in the end, an [`outcome::Outcome`]. In between, each worker is one
 //! thread with its own engine and memory; nothing is shared on the hot path and nothing is allocated per operation.
 
+mod board;
 pub mod chance;
 pub mod cpu;
 pub mod engines;
@@ -13,6 +14,7 @@ pub mod offsets;
 pub mod outcome;
 pub mod payload;
 pub mod plan;
+pub mod plan_check;
 pub mod recorder;
 pub mod request;
 pub mod run;

@@ -19,7 +19,7 @@ pub struct Request {
     pub file: u32,
     /// Where in the file.
     pub offset: u64,
-    /// How many bytes.
+    /// How many bytes; of a flush, those written since the last one.
     pub length: u32,
 }
 
@@ -28,7 +28,7 @@ pub struct Request {
 pub struct Completion {
     /// Slot of the request.
     pub slot: u32,
-    /// Bytes moved, or a negated `errno`.
+    /// Bytes moved (given back by a trim; 0 of a flush), or a negated `errno`.
     pub result: i64,
 }
 

@@ -1,25 +1,24 @@
 //! A run: files are laid out, then group after group, one thread per worker.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use iocurve_meter::{Clock, Nanos};
 
+use crate::board::Board;
 use crate::cpu::{bind_thread, wake_on_time};
 use crate::engines::{Ran, open_and_run};
 use crate::error::EngineError;
-use crate::outcome::{CpuTime, IntervalKind, IntervalOutcome, Live, Outcome, State, WorkerOutcome};
-use crate::plan::{Arrivals, EnginePlan, Group, Plan, Worker};
+use crate::outcome::{CpuTime, IntervalOutcome, Live, Outcome, State, WorkerOutcome};
+use crate::plan::{EnginePlan, Group, Plan, Worker};
+use crate::plan_check::{PLAN_VERSION, check};
 use crate::recorder::Tally;
 use crate::request::Buffers;
 use crate::targets::Targets;
 use crate::worker::Shared;
-
-/// Version of the plan contract that this build runs.
-pub const PLAN_VERSION: u32 = 2;
 
 /// Time between "all are ready" and the common start, so that every thread is waiting when it comes.
 const LEAD: Nanos = 2_000_000;
@@ -46,7 +45,7 @@ impl Run {
 
     /// What runs now.
     pub fn live(&self) -> Live {
-        self.board.lock().live.clone()
+        self.board.live()
     }
 
     /// Asks the run to end in order; what was measured is kept.
@@ -58,16 +57,9 @@ impl Run {
     ///
     /// An error means that nothing was measured: the layout or the preparation failed.
     pub fn wait(&self, timeout: Duration) -> Option<Result<Outcome, EngineError>> {
-        let state = self.board.lock();
-        let (state, _) = self
-            .board
-            .changed
-            .wait_timeout_while(state, timeout, |state| !state.over)
-            .unwrap_or_else(PoisonError::into_inner);
-        if !state.over {
+        if !self.board.wait_until_over(timeout) {
             return None;
         }
-        drop(state);
         let handle = self.supervisor.lock().unwrap_or_else(PoisonError::into_inner).take()?;
         Some(
             handle
@@ -90,195 +82,6 @@ pub fn null_ceiling(duration: Duration) -> Result<f64, EngineError> {
     };
     let operations: u64 = outcome.workers[0].operations.values().map(|kind| kind.operations).sum();
     Ok(operations as f64 / duration.as_secs_f64())
-}
-
-/// Shared by the run's threads and whoever looks at it.
-#[derive(Debug)]
-pub(crate) struct Board {
-    stop: Arc<AtomicBool>,
-    clock: Clock,
-    interval_ns: Nanos,
-    state: Mutex<BoardState>,
-    changed: Condvar,
-}
-
-#[derive(Debug)]
-struct BoardState {
-    live: Live,
-    /// Workers of the running group that have not ended.
-    running: usize,
-    /// Intervals that not all running workers have closed yet.
-    open: BTreeMap<u64, OpenInterval>,
-    over: bool,
-}
-
-#[derive(Debug)]
-struct OpenInterval {
-    closed_by: usize,
-    ramp: bool,
-    kinds: BTreeMap<&'static str, Tally>,
-}
-
-impl Board {
-    fn new(interval_ns: Nanos) -> Self {
-        let live = Live {
-            phase: "layout".into(),
-            group: 0,
-            elapsed_ns: 0,
-            layout_bytes: 0,
-            layout_bytes_total: 0,
-            intervals: 0,
-            operations: BTreeMap::new(),
-        };
-        Self {
-            stop: Arc::new(AtomicBool::new(false)),
-            clock: Clock::new(),
-            interval_ns,
-            state: Mutex::new(BoardState { live, running: 0, open: BTreeMap::new(), over: false }),
-            changed: Condvar::new(),
-        }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BoardState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn stopped(&self) -> bool {
-        self.stop.load(Ordering::Relaxed)
-    }
-
-    fn layout_progress(&self, bytes: u64, bytes_total: u64) {
-        let mut state = self.lock();
-        (state.live.layout_bytes, state.live.layout_bytes_total) = (bytes, bytes_total);
-        state.live.elapsed_ns = self.clock.now();
-    }
-
-    fn phase(&self, phase: &str, group: usize) {
-        let mut state = self.lock();
-        phase.clone_into(&mut state.live.phase);
-        state.live.group = group as u32;
-        state.live.elapsed_ns = 0;
-        state.live.intervals = 0;
-        state.live.operations.clear();
-        state.open.clear();
-    }
-
-    /// One worker has closed an interval; the last one to do so brings it into the live view.
-    fn publish(&self, names: &[&'static str], interval: &IntervalOutcome, tallies: &[Tally]) {
-        let mut state = self.lock();
-        let running = state.running;
-        let entry = state.open.entry(interval.index).or_insert_with(|| OpenInterval {
-            closed_by: 0,
-            ramp: interval.ramp,
-            kinds: BTreeMap::new(),
-        });
-        entry.closed_by += 1;
-        entry.ramp = interval.ramp;
-        for (name, tally) in names.iter().zip(tallies) {
-            entry.kinds.entry(name).and_modify(|sum| sum.add(tally)).or_insert_with(|| tally.clone());
-        }
-        if entry.closed_by < running {
-            return;
-        }
-        let operations: BTreeMap<String, IntervalKind> =
-            entry.kinds.iter().map(|(name, tally)| ((*name).to_owned(), tally.interval())).collect();
-        state.live.phase = if interval.ramp { "ramp".into() } else { "run".into() };
-        state.live.elapsed_ns = interval.end_ns;
-        state.live.intervals = interval.index + 1;
-        state.live.operations = operations;
-        state.open = state.open.split_off(&(interval.index + 1));
-    }
-
-    fn worker_ended(&self) {
-        self.lock().running -= 1;
-    }
-
-    fn over(&self) {
-        let mut state = self.lock();
-        state.over = true;
-        state.live.phase = "done".into();
-        self.changed.notify_all();
-    }
-}
-
-fn check(plan: &Plan) -> Result<(), EngineError> {
-    let refuse = |text: String| Err(EngineError::Plan(text));
-    if plan.version != PLAN_VERSION {
-        return refuse(format!("plan version {} is not the {PLAN_VERSION} that this build runs", plan.version));
-    }
-    if plan.interval_ns < 1_000_000 {
-        return refuse("interval_ns is below a millisecond".into());
-    }
-    for worker in plan.groups.iter().flat_map(|group| &group.workers) {
-        if worker.depth == 0 || worker.files.is_empty() || worker.operations.is_empty() {
-            return refuse(format!("{}: depth, files and operations must not be empty", worker.job));
-        }
-        if worker.operations.iter().all(|operation| operation.share == 0 && operation.rate.is_none()) {
-            return refuse(format!("{}: all shares of the mix are 0", worker.job));
-        }
-        if worker.operations.iter().filter_map(|operation| operation.rate).any(|rate| rate.count == 0) {
-            return refuse(format!("{}: a rate of 0 would never issue anything", worker.job));
-        }
-        if let Some(what) = not_carried_out(worker) {
-            return refuse(format!("{}: {what} cannot be carried out yet", worker.job));
-        }
-    }
-    Ok(())
-}
-
-/// What the contract has and this build does not carry out yet, so that nothing is silently left out.
-fn not_carried_out(worker: &Worker) -> Option<&'static str> {
-    use crate::plan::{AtEnd, Blocks, Content, Distribution, EndsOthers, Layout, OperationKind, Position};
-    let access = &worker.access;
-    let batch = worker.batch;
-    let addresses = worker.operations.iter().any(|operation| {
-        !matches!(operation.blocks, Blocks::Fixed { .. })
-            || !matches!(operation.distribution, Distribution::Uniform {})
-            || !matches!(operation.random_percent, 0 | 100)
-            || operation.align_bytes != 0
-    }) || access.run_length != 1
-        || access.gap_bytes != 0
-        || access.gap_spread_bytes != 0
-        || access.at_end != AtEnd::Wrap
-        || access.position != Position::Kind
-        || access.strided.is_some()
-        || worker.file_run != 1
-        || worker.files.iter().any(|file| file.start_bytes != 0);
-    let pacing = worker.rate.is_some()
-        || worker.think.is_some()
-        || (batch.submit, batch.complete_min, batch.complete_max, batch.low) != (0, 1, 0, 0)
-        || worker.latency_target.is_some()
-        || worker
-            .operations
-            .iter()
-            .filter_map(|operation| operation.rate)
-            .any(|rate| rate.arrivals == Arrivals::Poisson);
-    let payload = matches!(worker.payload.content, Content::Pattern { .. } | Content::Pool { .. })
-        || worker.payload.compress_percent != 0
-        || worker.payload.dedupe_percent != 0
-        || worker.verify.is_some();
-    let kinds =
-        worker.operations.iter().any(|operation| matches!(operation.kind, OperationKind::Trim | OperationKind::Sync))
-            || worker.sync.is_some()
-            || worker.sync_at_end;
-    let files = worker
-        .files
-        .iter()
-        .any(|file| matches!(file.layout, Layout::Create | Layout::Recreate | Layout::RecreateReserve));
-    let groups = !worker.wait_for.is_empty()
-        || worker.ends_others != EndsOthers::Never
-        || worker.steady_state.is_some()
-        || worker.log.is_some();
-    [
-        (addresses, "these addresses or block sizes"),
-        (pacing, "this pacing"),
-        (payload, "this payload or verification"),
-        (kinds, "trims and flushes"),
-        (files, "this layout of files"),
-        (groups, "this order of jobs, their end or their log"),
-    ]
-    .into_iter()
-    .find_map(|(is_used, what)| is_used.then_some(what))
 }
 
 fn supervise(plan: &Plan, board: &Board) -> Result<Outcome, EngineError> {
@@ -318,7 +121,7 @@ fn lay_out_and_run(plan: &Plan, board: &Board) -> Result<Outcome, EngineError> {
 /// Runs one group; an error means that it could not be prepared and nothing of it ran.
 fn run_group(index: usize, group: &Group, board: &Board) -> Result<Vec<WorkerOutcome>, EngineError> {
     board.phase("prepare", index);
-    board.lock().running = group.workers.len();
+    board.start(group.workers.len());
     let gate = Gate::new(group.workers.len());
     let results: Vec<Result<Option<WorkerOutcome>, EngineError>> = thread::scope(|scope| {
         let handles: Vec<_> = group

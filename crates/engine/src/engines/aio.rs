@@ -1,15 +1,17 @@
 //! Linux native AIO (`io_submit`, `io_getevents`), what other tools call libaio.
 
 use std::io;
+use std::os::fd::RawFd;
 use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use iocurve_meter::{Clock, Nanos, SECOND};
 
+use super::local::{self, Setup};
 use crate::error::EngineError;
 use crate::files::{HAND_OVER_AT, LocalFiles};
-use crate::plan::{FileOpen, FilePlan, OperationKind};
+use crate::plan::{OperationKind, SyncKind};
 use crate::request::{Buffers, Completion, Engine, Request};
 
 /// Hands over a few requests at a time; see [`HAND_OVER_AT`].
@@ -20,6 +22,9 @@ pub struct AioEngine {
     buffers: Arc<Buffers>,
     clock: Clock,
     direct: bool,
+    sync: SyncKind,
+    /// A flush or trim that native AIO does not have was done before `submit` returned.
+    waited: bool,
     /// One per slot, at a fixed address for as long as the kernel may look at it.
     controls: Box<[Control]>,
     /// Submitted but not handed over yet, oldest first.
@@ -33,19 +38,15 @@ pub struct AioEngine {
 
 impl AioEngine {
     /// Opens the files and a context with room for `depth` operations.
-    pub fn open(
-        open: &FileOpen,
-        files: &[FilePlan],
-        writes: bool,
-        buffers: Arc<Buffers>,
-        depth: u32,
-        clock: Clock,
-    ) -> Result<Self, EngineError> {
+    pub fn open(setup: Setup<'_>) -> Result<Self, EngineError> {
+        let buffers = setup.buffers;
         Ok(Self {
-            files: LocalFiles::open(open, files, writes)?,
-            context: Context::new(depth.max(1))?,
-            clock,
-            direct: open.direct,
+            files: LocalFiles::open(setup.open, setup.files, setup.writes)?,
+            context: Context::new(setup.depth.max(1))?,
+            clock: setup.clock,
+            direct: setup.open.direct,
+            sync: setup.sync,
+            waited: false,
             controls: vec![Control::default(); buffers.count()].into(),
             queued: Vec::with_capacity(buffers.count()),
             in_flight: 0,
@@ -67,20 +68,41 @@ impl AioEngine {
                 Err(source) if is_interruption(&source) => {}
                 // No room: what is in flight must finish first, and the rest goes with a later reap.
                 Err(source) if source.raw_os_error() == Some(libc::EAGAIN) && self.in_flight > 0 => break,
+                Err(source) if source.raw_os_error() == Some(libc::EAGAIN) => {
+                    return Err(EngineError::System { action: "submit to native AIO", source });
+                }
                 Err(source) => {
-                    let errno = source.raw_os_error().unwrap_or(libc::EIO);
-                    if errno == libc::EAGAIN {
-                        return Err(EngineError::System { action: "submit to native AIO", source });
-                    }
                     // SAFETY: points into `controls`, and the kernel did not take it.
-                    let slot = unsafe { (*self.queued[next]).data } as u32;
-                    done.push(Completion { slot, result: -i64::from(errno) });
+                    let control = unsafe { *self.queued[next] };
+                    done.push(Completion { slot: control.data as u32, result: self.refused(&control, &source) });
                     next += 1;
                 }
             }
         }
         self.queued.drain(..next);
         Ok(())
+    }
+
+    /// Result of an operation that the kernel did not take. Before Linux 4.18 it took no flushes: they are done here.
+    #[cold]
+    fn refused(&mut self, control: &Control, source: &io::Error) -> i64 {
+        let errno = source.raw_os_error().unwrap_or(libc::EIO);
+        if errno == libc::EINVAL && matches!(control.opcode, IOCB_CMD_FSYNC | IOCB_CMD_FDSYNC) {
+            self.waited = true;
+            return local::sync_file(self.sync, control.descriptor as RawFd);
+        }
+        -i64::from(errno)
+    }
+
+    /// Does what native AIO has no call for.
+    #[cold]
+    fn wait_for(&mut self, request: &Request, descriptor: RawFd) {
+        self.waited = true;
+        let result = match request.kind {
+            OperationKind::Trim => local::trim(descriptor, self.files.is_device(request), request),
+            _ => local::flush(self.sync, descriptor, request),
+        };
+        self.early.push(Completion { slot: request.slot, result });
     }
 
     /// Waits for at least `min` in the kernel, or takes what is there with `min` 0.
@@ -101,20 +123,25 @@ impl AioEngine {
 impl Engine for AioEngine {
     fn submit(&mut self, request: Request) -> Result<(), EngineError> {
         let (descriptor, memory) = self.files.target(&request, &self.buffers)?;
-        let control = &mut self.controls[request.slot as usize];
-        *control = Control {
-            data: u64::from(request.slot),
-            opcode: match request.kind {
-                OperationKind::Read => IOCB_CMD_PREAD,
-                OperationKind::Write => IOCB_CMD_PWRITE,
-                OperationKind::Trim | OperationKind::Sync => unreachable!("refused with the plan"),
-            },
-            descriptor: descriptor as u32,
+        let transfer = |opcode| Control {
+            opcode,
             buffer: memory as u64,
             bytes: u64::from(request.length),
             offset: request.offset as i64,
             ..Control::default()
         };
+        let call = match (request.kind, self.sync) {
+            (OperationKind::Read, _) => transfer(IOCB_CMD_PREAD),
+            (OperationKind::Write, _) => transfer(IOCB_CMD_PWRITE),
+            (OperationKind::Sync, SyncKind::Fsync) => Control { opcode: IOCB_CMD_FSYNC, ..Control::default() },
+            (OperationKind::Sync, SyncKind::Fdatasync) => Control { opcode: IOCB_CMD_FDSYNC, ..Control::default() },
+            (OperationKind::Trim, _) | (OperationKind::Sync, SyncKind::SyncFileRange) => {
+                self.wait_for(&request, descriptor);
+                return Ok(());
+            }
+        };
+        let control = &mut self.controls[request.slot as usize];
+        *control = Control { data: u64::from(request.slot), descriptor: descriptor as u32, ..call };
         self.queued.push(ptr::from_mut(control));
         if self.queued.len() < HAND_OVER_AT {
             return Ok(());
@@ -145,12 +172,15 @@ impl Engine for AioEngine {
     }
 
     fn labels(&self) -> Vec<String> {
-        if self.direct { Vec::new() } else { vec!["aio_buffered_is_synchronous".to_owned()] }
+        let labels = [("aio_buffered_is_synchronous", !self.direct), ("aio_waits_for_trims_and_flushes", self.waited)];
+        labels.into_iter().filter(|(_, applies)| *applies).map(|(label, _)| label.to_owned()).collect()
     }
 }
 
 const IOCB_CMD_PREAD: u16 = 0;
 const IOCB_CMD_PWRITE: u16 = 1;
+const IOCB_CMD_FSYNC: u16 = 2;
+const IOCB_CMD_FDSYNC: u16 = 3;
 
 /// `struct iocb` (`linux/aio_abi.h`).
 #[derive(Debug, Clone, Copy, Default)]
@@ -298,7 +328,7 @@ fn is_interruption(source: &io::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engines::testing::check_engine;
+    use crate::engines::testing::{Scratch, check_engine, open, setup};
 
     #[test]
     fn does_what_an_engine_must() {
@@ -307,11 +337,37 @@ mod tests {
 
     #[test]
     fn does_so_without_looking_into_the_ring() {
-        check_engine(|open, files, writes, buffers, depth, clock| {
-            let mut engine = AioEngine::open(open, files, writes, buffers, depth, clock)?;
+        check_engine(|setup| {
+            let mut engine = AioEngine::open(setup)?;
             engine.context.ring = None;
             Ok(engine)
         });
+    }
+
+    #[test]
+    fn says_when_it_had_to_wait() {
+        let scratch = Scratch::with_file("waits", 4096);
+        let (files, open) = ([scratch.plan(4096)], open(true));
+        let mut engine = AioEngine::open(setup(&open, &files, true, 1)).unwrap();
+        let request = Request { slot: 0, kind: OperationKind::Sync, file: 0, offset: 0, length: 0 };
+        engine.submit(request).unwrap();
+        assert_eq!(engine.labels(), Vec::<String>::new());
+        engine.submit(Request { kind: OperationKind::Trim, length: 4096, ..request }).unwrap();
+        assert_eq!(engine.labels(), ["aio_waits_for_trims_and_flushes"]);
+    }
+
+    #[test]
+    fn a_flush_that_the_kernel_does_not_take_is_done_at_once() {
+        let scratch = Scratch::with_file("flush", 4096);
+        let (files, open) = ([scratch.plan(4096)], open(true));
+        let mut engine = AioEngine::open(setup(&open, &files, true, 1)).unwrap();
+        let descriptor = engine.files.descriptors()[0] as u32;
+        let flush = Control { opcode: IOCB_CMD_FSYNC, descriptor, ..Control::default() };
+        let unknown = io::Error::from_raw_os_error(libc::EINVAL);
+        assert_eq!(engine.refused(&flush, &unknown), 0);
+        assert_eq!(engine.refused(&Control { descriptor: u32::MAX, ..flush }, &unknown), -i64::from(libc::EBADF));
+        let read = Control { opcode: IOCB_CMD_PREAD, ..flush };
+        assert_eq!(engine.refused(&read, &unknown), -i64::from(libc::EINVAL));
     }
 
     #[test]

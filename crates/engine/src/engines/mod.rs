@@ -1,6 +1,7 @@
 //! Engines: what carries out I/O.
 
 mod aio;
+mod local;
 pub mod nfs;
 mod null;
 mod sync;
@@ -15,7 +16,7 @@ use iocurve_meter::Nanos;
 
 use self::nfs::NfsEngine;
 use crate::error::EngineError;
-use crate::files::{check_direct_blocks, has_hole};
+use crate::files::{check_direct_blocks, has_hole, is_regular_file};
 use crate::outcome::{IntervalOutcome, KindOutcome, State};
 use crate::plan::{EnginePlan, OperationKind, Worker};
 use crate::recorder::Tally;
@@ -23,6 +24,7 @@ use crate::request::{Buffers, Engine};
 use crate::worker::{Ended, Load, Shared};
 
 pub use aio::AioEngine;
+pub use local::Setup;
 pub use null::NullEngine;
 pub use sync::SyncEngine;
 pub use uring::UringEngine;
@@ -39,20 +41,24 @@ pub(crate) fn open_and_run(
     publish: &mut dyn FnMut(&IntervalOutcome, &[Tally]),
 ) -> Result<Option<Ran>, EngineError> {
     let Worker { files, depth, .. } = worker;
-    let (writes, memory, clock) = (writes(worker), Arc::clone(buffers), shared.clock.clone());
+    let (memory, clock) = (Arc::clone(buffers), shared.clock.clone());
+    let setup = |open| Setup::new(worker, open, buffers, &shared.clock);
     let mut labels = Vec::new();
     if let EnginePlan::Sync { open } | EnginePlan::Aio { open } | EnginePlan::Uring { open } = &worker.engine {
         check_direct_blocks(open, files, &worker.operations)?;
-        if reads(worker) && files.iter().any(has_hole) {
+        if does(worker, OperationKind::Read) && files.iter().any(has_hole) {
             labels.push("file_has_holes".to_owned());
+        }
+        if does(worker, OperationKind::Trim) && files.iter().any(is_regular_file) {
+            labels.push("trim_punches_holes".to_owned());
         }
     }
     let mut run = Runner { worker, buffers, shared, labels, wait_for_start, publish };
     match &worker.engine {
         EnginePlan::Null {} => run.drive(NullEngine::default()),
-        EnginePlan::Sync { open } => run.drive(SyncEngine::open(open, files, writes, memory, *depth, clock)?),
-        EnginePlan::Aio { open } => run.drive(AioEngine::open(open, files, writes, memory, *depth, clock)?),
-        EnginePlan::Uring { open } => run.drive(UringEngine::open(open, files, writes, memory, *depth, clock)?),
+        EnginePlan::Sync { open } => run.drive(SyncEngine::open(setup(open))?),
+        EnginePlan::Aio { open } => run.drive(AioEngine::open(setup(open))?),
+        EnginePlan::Uring { open } => run.drive(UringEngine::open(setup(open))?),
         EnginePlan::Mmap { .. } => Err(EngineError::Plan("the mmap engine is not there yet".into())),
         EnginePlan::Nfs { mount } => {
             run.drive(NfsEngine::connect(mount, files, memory, *depth, clock, Arc::clone(&shared.stop))?)
@@ -100,12 +106,7 @@ pub(crate) struct Ran {
     pub(crate) labels: Vec<String>,
 }
 
-/// Whether a worker writes.
-fn writes(worker: &Worker) -> bool {
-    worker.operations.iter().any(|operation| operation.kind == OperationKind::Write)
-}
-
-/// Whether a worker reads.
-fn reads(worker: &Worker) -> bool {
-    worker.operations.iter().any(|operation| operation.kind == OperationKind::Read)
+/// Whether operations of a kind are in a worker's mix.
+fn does(worker: &Worker, kind: OperationKind) -> bool {
+    worker.operations.iter().any(|operation| operation.kind == kind)
 }

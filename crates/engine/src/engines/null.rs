@@ -1,6 +1,7 @@
 use iocurve_meter::Nanos;
 
 use crate::error::EngineError;
+use crate::plan::OperationKind;
 use crate::request::{Completion, Engine, Request};
 
 /// Does nothing, at once: what remains is the cost of the loop, the ceiling of every other engine.
@@ -12,7 +13,8 @@ pub struct NullEngine {
 impl Engine for NullEngine {
     #[inline]
     fn submit(&mut self, request: Request) -> Result<(), EngineError> {
-        self.finished.push(Completion { slot: request.slot, result: i64::from(request.length) });
+        let bytes = if request.kind == OperationKind::Sync { 0 } else { request.length };
+        self.finished.push(Completion { slot: request.slot, result: i64::from(bytes) });
         Ok(())
     }
 
@@ -24,5 +26,22 @@ impl Engine for NullEngine {
 
     fn describe(&self) -> String {
         "null".into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_is_done_at_once_and_a_flush_moves_nothing() {
+        let mut engine = NullEngine::default();
+        for (slot, kind) in (0..).zip(OperationKind::ALL) {
+            engine.submit(Request { slot, kind, file: 0, offset: 0, length: 512 }).unwrap();
+        }
+        let mut done = Vec::new();
+        engine.reap(0, 0, &mut done).unwrap();
+        let results: Vec<_> = done.iter().map(|completion| (completion.slot, completion.result)).collect();
+        assert_eq!(results, [(0, 512), (1, 512), (2, 512), (3, 0)]);
     }
 }

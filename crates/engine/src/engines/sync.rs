@@ -1,4 +1,4 @@
-//! pread and pwrite, one at a time.
+//! pread and pwrite, fsync and fallocate, one at a time.
 
 use std::io;
 use std::os::fd::RawFd;
@@ -7,9 +7,11 @@ use std::time::Duration;
 
 use iocurve_meter::{Clock, Nanos};
 
+use super::local::{self, Setup};
+
 use crate::error::EngineError;
 use crate::files::LocalFiles;
-use crate::plan::{FileOpen, FilePlan, OperationKind};
+use crate::plan::{OperationKind, SyncKind};
 use crate::request::{Buffers, Completion, Engine, Request};
 
 /// Does each operation in `submit`.
@@ -18,21 +20,28 @@ pub struct SyncEngine {
     files: LocalFiles,
     buffers: Arc<Buffers>,
     clock: Clock,
+    sync: SyncKind,
     done: Vec<Completion>,
 }
 
 impl SyncEngine {
     /// Opens the files. `depth` is only how many completions may wait to be reaped.
-    pub fn open(
-        open: &FileOpen,
-        files: &[FilePlan],
-        writes: bool,
-        buffers: Arc<Buffers>,
-        depth: u32,
-        clock: Clock,
-    ) -> Result<Self, EngineError> {
-        let files = LocalFiles::open(open, files, writes)?;
-        Ok(Self { files, buffers, clock, done: Vec::with_capacity(depth as usize) })
+    pub fn open(setup: Setup<'_>) -> Result<Self, EngineError> {
+        Ok(Self {
+            files: LocalFiles::open(setup.open, setup.files, setup.writes)?,
+            buffers: setup.buffers,
+            clock: setup.clock,
+            sync: setup.sync,
+            done: Vec::with_capacity(setup.depth as usize),
+        })
+    }
+
+    fn carry_out(&self, request: &Request, descriptor: RawFd, memory: *mut u8) -> i64 {
+        match request.kind {
+            OperationKind::Read | OperationKind::Write => transfer(request, descriptor, memory),
+            OperationKind::Sync => local::flush(self.sync, descriptor, request),
+            OperationKind::Trim => local::trim(descriptor, self.files.is_device(request), request),
+        }
     }
 }
 
@@ -41,7 +50,8 @@ impl Engine for SyncEngine {
 
     fn submit(&mut self, request: Request) -> Result<(), EngineError> {
         let (descriptor, memory) = self.files.target(&request, &self.buffers)?;
-        self.done.push(Completion { slot: request.slot, result: transfer(&request, descriptor, memory) });
+        let result = self.carry_out(&request, descriptor, memory);
+        self.done.push(Completion { slot: request.slot, result });
         Ok(())
     }
 
@@ -64,10 +74,10 @@ fn transfer(request: &Request, descriptor: RawFd, memory: *mut u8) -> i64 {
     loop {
         // SAFETY: `memory` has room for `length` bytes and is this operation's until it has finished.
         let moved = unsafe {
-            match request.kind {
-                OperationKind::Read => libc::pread(descriptor, memory.cast(), length, offset),
-                OperationKind::Write => libc::pwrite(descriptor, memory.cast(), length, offset),
-                OperationKind::Trim | OperationKind::Sync => return -i64::from(libc::EOPNOTSUPP),
+            if request.kind == OperationKind::Read {
+                libc::pread(descriptor, memory.cast(), length, offset)
+            } else {
+                libc::pwrite(descriptor, memory.cast(), length, offset)
             }
         };
         if moved >= 0 {

@@ -7,8 +7,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use iocurve_meter::{Clock, Nanos};
 
+use super::local::Setup;
 use crate::error::EngineError;
-use crate::plan::{Durability, FileOpen, FilePlan, Layout, OperationKind};
+use crate::files::has_hole;
+use crate::plan::{Durability, FileOpen, FilePlan, Layout, OperationKind, SyncKind};
 use crate::request::{Buffers, Completion, Engine, Request};
 
 /// A directory under the build's own (a real disk more often than `/tmp` is), gone when dropped.
@@ -69,8 +71,14 @@ pub fn open(direct: bool) -> FileOpen {
     FileOpen { direct, durability: Durability::None, invalidate: false }
 }
 
-/// Opens an engine for a test; `writes` as in the engines' own constructors.
-pub type Opener<E> = fn(&FileOpen, &[FilePlan], bool, Arc<Buffers>, u32, Clock) -> Result<E, EngineError>;
+/// What an engine is opened with, with buffers of a block and a clock of its own.
+pub fn setup<'a>(open: &'a FileOpen, files: &'a [FilePlan], writes: bool, depth: u32) -> Setup<'a> {
+    let buffers = Buffers::new(depth as usize, BLOCK);
+    Setup { open, files, writes, sync: SyncKind::Fsync, buffers, depth, clock: Clock::new() }
+}
+
+/// Opens an engine for a test.
+pub type Opener<E> = fn(Setup<'_>) -> Result<E, EngineError>;
 
 /// Everything that an engine for local files must do, buffered and direct.
 pub fn check_engine<E: Engine>(opener: Opener<E>) {
@@ -82,7 +90,9 @@ pub fn check_engine<E: Engine>(opener: Opener<E>) {
         a_batch_completes_whole(opener, direct);
         reads_past_the_end_are_short(opener, direct);
         several_files_are_told_apart(opener, direct);
+        trims_read_as_zeros(opener, direct);
     }
+    flushes_leave_nothing_dirty(opener);
     writing_a_read_only_file_fails_that_operation_alone(opener);
     zero_does_not_wait(opener);
     a_deadline_ends_the_wait(opener);
@@ -107,10 +117,13 @@ impl<E: Engine> Bench<E> {
     }
 
     fn over(opener: Opener<E>, direct: bool, writes: bool, plans: &[FilePlan], depth: u32, scratch: Scratch) -> Self {
-        let buffers = Buffers::new(depth as usize, BLOCK);
-        let clock = Clock::new();
-        let engine = opener(&open(direct), plans, writes, Arc::clone(&buffers), depth, clock.clone()).unwrap();
-        Self { engine, buffers, clock, scratch }
+        let open = open(direct);
+        Self::with(opener, setup(&open, plans, writes, depth), scratch)
+    }
+
+    fn with(opener: Opener<E>, setup: Setup<'_>, scratch: Scratch) -> Self {
+        let (buffers, clock) = (Arc::clone(&setup.buffers), setup.clock.clone());
+        Self { engine: opener(setup).unwrap(), buffers, clock, scratch }
     }
 
     fn submit(&mut self, kind: OperationKind, slot: u32, block: u64) {
@@ -223,6 +236,56 @@ fn several_files_are_told_apart<E: Engine>(opener: Opener<E>, direct: bool) {
     assert_eq!(bench.finish(2), done(0..2, BLOCK as i64));
     assert_eq!(bench.content(0, BLOCK), vec![7; BLOCK]);
     assert_eq!(bench.content(1, BLOCK), pattern(0, BLOCK));
+}
+
+/// A file keeps its length, and what is trimmed takes no space. A trim needs no buffer of its size.
+fn trims_read_as_zeros<E: Engine>(opener: Opener<E>, direct: bool) {
+    let mut bench = Bench::new(opener, direct, true, 8, 2);
+    let trim =
+        Request { slot: 0, kind: OperationKind::Trim, file: 0, offset: 2 * BLOCK as u64, length: 3 * BLOCK as u32 };
+    bench.engine.submit(trim).unwrap();
+    assert_eq!(bench.finish(1), done(0..1, 3 * BLOCK as i64));
+    bench.submit(OperationKind::Trim, 0, 7);
+    bench.submit(OperationKind::Read, 1, 4);
+    assert_eq!(bench.finish(2), done(0..2, BLOCK as i64));
+    assert_eq!(bench.content(1, BLOCK), vec![0; BLOCK]);
+    let mut expected = pattern(0, 8 * BLOCK);
+    expected[2 * BLOCK..5 * BLOCK].fill(0);
+    expected[7 * BLOCK..].fill(0);
+    assert_eq!(fs::read(bench.scratch.path()).unwrap(), expected);
+    assert!(has_hole(&FilePlan { offset_bytes: 2 * BLOCK as u64, ..bench.scratch.plan(BLOCK) }));
+}
+
+fn flushes_leave_nothing_dirty<E: Engine>(opener: Opener<E>) {
+    let (read_write, several) = (open(false), 4);
+    for sync in [SyncKind::Fsync, SyncKind::Fdatasync, SyncKind::SyncFileRange] {
+        let scratch = Scratch::with_file("flush", several * BLOCK);
+        let files = [scratch.plan(several * BLOCK)];
+        let setup = Setup { sync, ..setup(&read_write, &files, true, 2) };
+        let mut bench = Bench::with(opener, setup, scratch);
+        File::open(bench.scratch.path()).unwrap().sync_all().unwrap();
+        for block in [1, 3] {
+            bench.submit(OperationKind::Write, 0, block);
+            assert_eq!(bench.finish(1), done(0..1, BLOCK as i64));
+        }
+        let length = 3 * BLOCK as u32;
+        let flush = Request { slot: 1, kind: OperationKind::Sync, file: 0, offset: BLOCK as u64, length };
+        bench.engine.submit(flush).unwrap();
+        assert_eq!(bench.finish(1), [Completion { slot: 1, result: 0 }]);
+        assert!(matches!(dirty_pages(bench.scratch.path()), Some(0) | None), "{sync:?}");
+    }
+}
+
+/// Pages of a file that are dirty or being written; `None` where the kernel does not tell (before Linux 6.5).
+fn dirty_pages(path: &str) -> Option<u64> {
+    use std::os::fd::AsRawFd;
+    const CACHESTAT: libc::c_long = 451;
+    let (file, whole) = (File::open(path).unwrap(), [0_u64; 2]);
+    // Cached, dirty, being written, evicted, recently evicted.
+    let mut pages = [0_u64; 5];
+    // SAFETY: a range of two numbers and room for five, as `cachestat(2)` says.
+    let code = unsafe { libc::syscall(CACHESTAT, file.as_raw_fd(), whole.as_ptr(), pages.as_mut_ptr(), 0) };
+    (code == 0).then_some(pages[1] + pages[2])
 }
 
 fn writing_a_read_only_file_fails_that_operation_alone<E: Engine>(opener: Opener<E>) {

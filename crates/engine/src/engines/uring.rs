@@ -5,13 +5,14 @@ use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use io_uring::types::{Fd, Fixed, SubmitArgs, Timespec};
+use io_uring::types::{Fd, Fixed, FsyncFlags, SubmitArgs, Timespec};
 use io_uring::{Builder, EnterFlags, IoUring, opcode, squeue};
 use iocurve_meter::{Clock, Nanos};
 
+use super::local::{self, PUNCH, Setup, WHOLE_SYNC};
 use crate::error::EngineError;
 use crate::files::{HAND_OVER_AT, LocalFiles};
-use crate::plan::{FileOpen, FilePlan, OperationKind};
+use crate::plan::{OperationKind, SyncKind};
 use crate::request::{Buffers, Completion, Engine, Request};
 
 /// Hands over a few requests at a time; see [`HAND_OVER_AT`].
@@ -25,6 +26,9 @@ pub struct UringEngine {
     registered: Registered,
     /// Whether the kernel's own threads do the I/O, because the files' file system may block.
     threaded: bool,
+    sync: SyncKind,
+    /// A trim of a device was done before `submit` returned.
+    waited: bool,
     /// In the submission queue, not handed over yet.
     queued: usize,
     /// Handed over and not completed.
@@ -43,19 +47,13 @@ struct Registered {
 
 impl UringEngine {
     /// Opens the files and a ring for `depth` operations in flight, on the thread that will use it.
-    pub fn open(
-        open: &FileOpen,
-        files: &[FilePlan],
-        writes: bool,
-        buffers: Arc<Buffers>,
-        depth: u32,
-        clock: Clock,
-    ) -> Result<Self, EngineError> {
-        let files = LocalFiles::open(open, files, writes)?;
-        Ok(Self::over(files, buffers, new_ring(depth)?, depth, clock))
+    pub fn open(setup: Setup<'_>) -> Result<Self, EngineError> {
+        Self::over(new_ring(setup.depth)?, setup)
     }
 
-    fn over(files: LocalFiles, buffers: Arc<Buffers>, ring: IoUring, depth: u32, clock: Clock) -> Self {
+    fn over(ring: IoUring, setup: Setup<'_>) -> Result<Self, EngineError> {
+        let files = LocalFiles::open(setup.open, setup.files, setup.writes)?;
+        let Setup { sync, buffers, depth, clock, .. } = setup;
         let threaded = !files.start_without_blocking();
         if threaded {
             // As many threads as operations, or fewer would be in flight than asked for (the default is 4 a processor).
@@ -67,7 +65,19 @@ impl UringEngine {
             files: ring.submitter().register_files(&files.descriptors()).is_ok(),
             slots_per_buffer: register_buffers(&ring, &buffers),
         };
-        Self { ring, files, buffers, clock, registered, threaded, queued: 0, in_flight: 0, early: Vec::new() }
+        Ok(Self {
+            ring,
+            files,
+            buffers,
+            clock,
+            sync,
+            registered,
+            threaded,
+            waited: false,
+            queued: 0,
+            in_flight: 0,
+            early: Vec::new(),
+        })
     }
 
     /// Enters the kernel once: hands over what is queued and waits until `min` completions are there.
@@ -125,9 +135,11 @@ impl UringEngine {
     fn take_completions(&mut self, done: &mut Vec<Completion>) {
         let before = done.len();
         let completions = self.ring.completion();
-        done.extend(
-            completions.map(|entry| Completion { slot: entry.user_data() as u32, result: i64::from(entry.result()) }),
-        );
+        done.extend(completions.map(|entry| {
+            let result = i64::from(entry.result());
+            let given_back = if result < 0 { 0 } else { entry.user_data() >> 32 };
+            Completion { slot: entry.user_data() as u32, result: result + given_back as i64 }
+        }));
         self.in_flight -= done.len() - before;
     }
 
@@ -135,6 +147,9 @@ impl UringEngine {
         let (descriptor, memory) = self.files.target(request, &self.buffers)?;
         let buffer = self.registered.slots_per_buffer.map(|slots| (request.slot / slots) as u16);
         let (length, offset) = (request.length, request.offset);
+        let data_only = if self.sync == SyncKind::Fdatasync { FsyncFlags::DATASYNC } else { FsyncFlags::empty() };
+        // The kernel's result of a trim is 0; the bytes it stands for come back with the slot.
+        let given_back = if request.kind == OperationKind::Trim { u64::from(length) << 32 } else { 0 };
         // The four crossings of registered or not differ in type, hence a macro instead of a function.
         macro_rules! entry {
             ($file:expr) => {
@@ -147,18 +162,36 @@ impl UringEngine {
                     }
                     (OperationKind::Read, None) => opcode::Read::new($file, memory, length).offset(offset).build(),
                     (OperationKind::Write, None) => opcode::Write::new($file, memory, length).offset(offset).build(),
-                    (OperationKind::Trim | OperationKind::Sync, _) => unreachable!("refused with the plan"),
+                    (OperationKind::Trim, _) => {
+                        opcode::Fallocate::new($file, u64::from(length)).offset(offset).mode(PUNCH).build()
+                    }
+                    (OperationKind::Sync, _) if self.sync == SyncKind::SyncFileRange => {
+                        opcode::SyncFileRange::new($file, length).offset(offset).flags(WHOLE_SYNC).build()
+                    }
+                    (OperationKind::Sync, _) => opcode::Fsync::new($file).flags(data_only).build(),
                 }
             };
         }
         let entry = if self.registered.files { entry!(Fixed(request.file)) } else { entry!(Fd(descriptor)) };
-        Ok(entry.user_data(u64::from(request.slot)))
+        Ok(entry.user_data(given_back | u64::from(request.slot)))
+    }
+
+    /// Trims a device: before Linux 6.12 a ring has no call for it.
+    #[cold]
+    fn discard(&mut self, request: &Request) -> Result<(), EngineError> {
+        let (descriptor, _) = self.files.target(request, &self.buffers)?;
+        self.waited = true;
+        self.early.push(Completion { slot: request.slot, result: local::trim(descriptor, true, request) });
+        Ok(())
     }
 }
 
 impl Engine for UringEngine {
     #[inline]
     fn submit(&mut self, request: Request) -> Result<(), EngineError> {
+        if request.kind == OperationKind::Trim && self.files.is_device(&request) {
+            return self.discard(&request);
+        }
         let entry = self.entry(&request)?;
         // SAFETY: the entry's buffer and file stay until it has completed; see `drop`.
         while unsafe { self.ring.submission().push(&entry) }.is_err() {
@@ -198,6 +231,7 @@ impl Engine for UringEngine {
             ("uring_buffers_not_registered", self.registered.slots_per_buffer.is_none()),
             // Their processor time is not the worker's, and each operation changes threads twice.
             ("uring_kernel_threads", self.threaded),
+            ("uring_waits_for_trims", self.waited),
         ];
         labels.into_iter().filter(|(_, applies)| *applies).map(|(label, _)| label.to_owned()).collect()
     }
@@ -233,11 +267,11 @@ fn new_ring(depth: u32) -> Result<IoUring, EngineError> {
 }
 
 /// Adds to a ring what newer kernels do better.
-type Setup = fn(&mut Builder);
+type RingSetup = fn(&mut Builder);
 
 /// Best first. Deferred task work (Linux 6.1) completes operations in batches on entry instead of by interrupting the
 /// thread at each; no array between queue and entries needs 6.6; cooperative task work 5.19 (with a single issuer 6.0).
-const SETUPS: [Setup; 4] = [
+const SETUPS: [RingSetup; 4] = [
     |ring| {
         ring.setup_single_issuer().setup_defer_taskrun().setup_submit_all().setup_no_sqarray();
     },
@@ -250,7 +284,7 @@ const SETUPS: [Setup; 4] = [
     |_| {},
 ];
 
-fn build_ring(setup: Setup, depth: u32) -> io::Result<IoUring> {
+fn build_ring(setup: RingSetup, depth: u32) -> io::Result<IoUring> {
     let mut ring = IoUring::builder();
     setup(&mut ring);
     // A depth beyond the kernel's limit is cut to it: `submit` then hands over before the reap.
@@ -298,7 +332,7 @@ fn poll_ring(ring: &IoUring, remaining: Duration) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engines::testing::{Scratch, check_engine, open};
+    use crate::engines::testing::{Scratch, check_engine, open, setup};
 
     #[test]
     fn does_what_an_engine_must() {
@@ -308,18 +342,10 @@ mod tests {
     /// Kernels from 5.1 on are met by one of the set-ups; each is tried that this kernel knows.
     #[test]
     fn does_so_with_every_set_up() {
-        fn opener<const SETUP: usize>(
-            open: &FileOpen,
-            files: &[FilePlan],
-            writes: bool,
-            buffers: Arc<Buffers>,
-            depth: u32,
-            clock: Clock,
-        ) -> Result<UringEngine, EngineError> {
-            let files = LocalFiles::open(open, files, writes)?;
+        fn opener<const SETUP: usize>(setup: Setup<'_>) -> Result<UringEngine, EngineError> {
             // Four entries only: the queue overflows into the kernel at every batch.
-            let ring = build_ring(SETUPS[SETUP], depth.min(4)).map_err(|source| setup_error(&source))?;
-            Ok(UringEngine::over(files, buffers, ring, depth, clock))
+            let ring = build_ring(SETUPS[SETUP], setup.depth.min(4)).map_err(|source| setup_error(&source))?;
+            UringEngine::over(ring, setup)
         }
         let known = |setup| build_ring(setup, 1).is_ok();
         let openers = [opener::<0>, opener::<1>, opener::<2>, opener::<3>];
@@ -331,8 +357,8 @@ mod tests {
 
     #[test]
     fn does_so_with_nothing_registered() {
-        check_engine(|open, files, writes, buffers, depth, clock| {
-            let mut engine = UringEngine::open(open, files, writes, buffers, depth, clock)?;
+        check_engine(|setup| {
+            let mut engine = UringEngine::open(setup)?;
             engine.registered = Registered { files: false, slots_per_buffer: None };
             engine.threaded = false;
             assert_eq!(engine.describe(), "io_uring, nothing registered");
@@ -344,9 +370,8 @@ mod tests {
     #[test]
     fn says_what_is_registered_and_when_kernel_threads_do_the_work() {
         let scratch = Scratch::with_file("registered", 4096);
-        let mut engine =
-            UringEngine::open(&open(false), &[scratch.plan(4096)], false, Buffers::new(4, 4096), 4, Clock::new())
-                .unwrap();
+        let (files, open) = ([scratch.plan(4096)], open(false));
+        let mut engine = UringEngine::open(setup(&open, &files, false, 4)).unwrap();
         assert_eq!(engine.describe(), "io_uring, registered buffers and files");
         engine.threaded = false;
         assert_eq!(engine.labels(), Vec::<String>::new());

@@ -27,6 +27,8 @@ pub const LARGE_BYTES: u32 = 32 << 10;
 pub const JUKEBOX_DELAY_NS: Nanos = 100_000_000;
 /// Most calls in flight: a bound on memory, whatever a server says of its limits.
 pub const CALLS_MAX: u64 = 1 << 20;
+/// The slot of a call that no operation waits for.
+const NO_SLOT: u32 = u32::MAX;
 /// A write that the server takes nothing of is given up after so many tries.
 const FRUITLESS_WRITES_MAX: u16 = 3;
 
@@ -65,7 +67,7 @@ pub enum CallKind {
     Read,
     /// WRITE.
     Write,
-    /// COMMIT of a whole file; belongs to no slot.
+    /// COMMIT of a whole file; without a slot where it is not an operation of the worker's.
     Commit,
 }
 
@@ -198,7 +200,9 @@ impl Flight {
             Some(format!("slot {} is beyond the depth of {}", request.slot, self.operations.len()))
         } else if request.file as usize >= self.files.len() {
             Some(format!("file {} is not one of the {} files", request.file, self.files.len()))
-        } else if request.length as usize > self.buffers.stride() {
+        } else if request.kind == OperationKind::Trim {
+            Some("NFSv3 has no trim".to_owned())
+        } else if request.kind != OperationKind::Sync && request.length as usize > self.buffers.stride() {
             Some(format!("{} bytes do not fit a buffer of {}", request.length, self.buffers.stride()))
         } else {
             None
@@ -223,7 +227,8 @@ impl Flight {
         let kind = match request.kind {
             OperationKind::Read => CallKind::Read,
             OperationKind::Write => CallKind::Write,
-            OperationKind::Trim | OperationKind::Sync => unreachable!("refused with the plan"),
+            OperationKind::Sync => return self.open(CallKind::Commit, request.slot, request.file, 0, 0, 0),
+            OperationKind::Trim => unreachable!("refused with the plan"),
         };
         self.open(kind, request.slot, request.file, request.offset + u64::from(at), length, at)
     }
@@ -235,7 +240,7 @@ impl Flight {
         }
         let file = self.unstable_files.pop()?;
         self.unstable[file as usize] = false;
-        Some(self.open(CallKind::Commit, 0, file, 0, 0, 0))
+        Some(self.open(CallKind::Commit, NO_SLOT, file, 0, 0, 0))
     }
 
     fn open(&mut self, kind: CallKind, slot: u32, file: u32, offset: u64, length: u32, at: u32) -> u32 {
@@ -386,7 +391,7 @@ impl Flight {
 
     fn fail(&mut self, index: u32, status: u32, done: &mut Vec<Completion>) {
         let call = &self.calls[index as usize];
-        if call.kind == CallKind::Commit {
+        if call.slot == NO_SLOT {
             self.commit_failure = Some((call.file, status));
         }
         self.close(index, 0, status::errno(status), done);
@@ -417,10 +422,10 @@ impl Flight {
         let call = &mut self.calls[index as usize];
         call.place = Place::Free;
         self.free.push(index);
-        if call.kind == CallKind::Commit {
+        let slot = call.slot;
+        if slot == NO_SLOT {
             return;
         }
-        let slot = call.slot;
         let operation = &mut self.operations[slot as usize];
         operation.bytes += bytes;
         operation.calls_left -= 1;

@@ -19,7 +19,7 @@ use super::outgoing::Outgoing;
 use super::socket::Socket;
 use super::*;
 use crate::chance::Rng;
-use crate::plan::{Layout, OperationKind};
+use crate::plan::Layout;
 
 const READ: OperationKind = OperationKind::Read;
 const WRITE: OperationKind = OperationKind::Write;
@@ -565,6 +565,28 @@ fn what_was_written_unstable_is_committed_at_the_end() {
 }
 
 #[test]
+fn a_flush_is_a_commit_and_an_operation() {
+    let commits =
+        |server: &Server| server.seen().iter().filter(|seen| seen.procedure == nfsproc3::NFSPROC3_COMMIT).count();
+    let server = Server::answering().with_file("f", b"").with_call_bytes_max(4096);
+    let mut client = Client::new(&server, 2, 4096, |_| {});
+    client.submit(0, WRITE, 0, 4096);
+    // However much it covers, it is one call.
+    client.submit(1, OperationKind::Sync, 0, 1 << 30);
+    assert_eq!(client.reap(2).unwrap(), [(0, 4096), (1, 0)]);
+    assert_eq!(commits(&server), 1);
+
+    let refusing = |seen: server::Seen| match seen.procedure {
+        nfsproc3::NFSPROC3_COMMIT => Act::Fail(nfsstat3::NFS3ERR_NOSPC),
+        _ => Act::Answer,
+    };
+    let server = Server::new(refusing).with_file("f", b"");
+    let mut client = Client::new(&server, 1, 4096, |_| {});
+    assert_eq!(client.one(OperationKind::Sync, 0, 0), -i64::from(libc::ENOSPC));
+    client.engine.finish().unwrap();
+}
+
+#[test]
 fn a_server_that_may_have_lost_writes_is_named() {
     let server = Server::answering().with_file("f", b"");
     let mut client = Client::new(&server, 1, 4096, |_| {});
@@ -596,6 +618,7 @@ fn requests_that_cannot_be_are_refused() {
     assert_eq!(refused(Request { slot: 2, ..request }), "slot 2 is beyond the depth of 2");
     assert_eq!(refused(Request { file: 1, ..request }), "file 1 is not one of the 1 files");
     assert_eq!(refused(Request { length: 4097, ..request }), "4097 bytes do not fit a buffer of 4096");
+    assert_eq!(refused(Request { kind: OperationKind::Trim, ..request }), "NFSv3 has no trim");
 }
 
 fn connect(mount: &NfsMount, path: &str) -> Result<NfsEngine, EngineError> {

@@ -1,0 +1,101 @@
+//! What the engines for local files share: how they are set up, and the operations that move no data.
+
+use std::io;
+use std::os::fd::RawFd;
+use std::sync::Arc;
+
+use iocurve_meter::Clock;
+
+use crate::plan::{FileOpen, FilePlan, OperationKind, SyncKind, Worker};
+use crate::request::{Buffers, Request};
+
+/// What an engine for local files is opened with.
+#[derive(Debug, Clone)]
+pub struct Setup<'a> {
+    /// How the files are opened.
+    pub open: &'a FileOpen,
+    /// The worker's files.
+    pub files: &'a [FilePlan],
+    /// Whether the worker changes them.
+    pub writes: bool,
+    /// What a flush is.
+    pub sync: SyncKind,
+    /// One for each slot.
+    pub buffers: Arc<Buffers>,
+    /// Operations in flight at most.
+    pub depth: u32,
+    /// The worker's time.
+    pub clock: Clock,
+}
+
+impl<'a> Setup<'a> {
+    /// What a worker's plan says.
+    pub fn new(worker: &'a Worker, open: &'a FileOpen, buffers: &Arc<Buffers>, clock: &Clock) -> Self {
+        let changes = |kind| matches!(kind, OperationKind::Write | OperationKind::Trim);
+        Self {
+            open,
+            files: &worker.files,
+            writes: worker.operations.iter().any(|operation| changes(operation.kind)),
+            sync: worker.sync.map_or(SyncKind::Fsync, |sync| sync.kind),
+            buffers: Arc::clone(buffers),
+            depth: worker.depth,
+            clock: clock.clone(),
+        }
+    }
+}
+
+/// Flushes a file and waits for it: 0 or a negated `errno`.
+pub fn flush(kind: SyncKind, descriptor: RawFd, request: &Request) -> i64 {
+    if kind != SyncKind::SyncFileRange {
+        return sync_file(kind, descriptor);
+    }
+    let (offset, length) = (request.offset as i64, i64::from(request.length));
+    // SAFETY: only numbers are passed.
+    uninterrupted(|| unsafe { libc::sync_file_range(descriptor, offset, length, WHOLE_SYNC) })
+}
+
+/// Flushes all of a file and waits for it: 0 or a negated `errno`.
+pub fn sync_file(kind: SyncKind, descriptor: RawFd) -> i64 {
+    // SAFETY: only numbers are passed.
+    uninterrupted(|| unsafe {
+        if kind == SyncKind::Fdatasync { libc::fdatasync(descriptor) } else { libc::fsync(descriptor) }
+    })
+}
+
+/// Gives a range back, to the device itself or to the file system: the bytes of the range or a negated `errno`.
+/// A file keeps its length and reads as zeros there.
+pub fn trim(descriptor: RawFd, is_device: bool, request: &Request) -> i64 {
+    let result = uninterrupted(|| {
+        if is_device {
+            let range = [request.offset, u64::from(request.length)];
+            // SAFETY: the request reads two numbers.
+            unsafe { libc::ioctl(descriptor, BLKDISCARD, &raw const range) }
+        } else {
+            // SAFETY: only numbers are passed.
+            unsafe { libc::fallocate(descriptor, PUNCH, request.offset as i64, i64::from(request.length)) }
+        }
+    });
+    if result == 0 { i64::from(request.length) } else { result }
+}
+
+/// Start of write-back included, and its end waited for.
+pub const WHOLE_SYNC: libc::c_uint =
+    libc::SYNC_FILE_RANGE_WAIT_BEFORE | libc::SYNC_FILE_RANGE_WRITE | libc::SYNC_FILE_RANGE_WAIT_AFTER;
+
+/// A trim of a file.
+pub const PUNCH: libc::c_int = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+
+/// `_IO(0x12, 119)` (`linux/fs.h`).
+const BLKDISCARD: libc::Ioctl = 0x1277;
+
+fn uninterrupted(mut call: impl FnMut() -> libc::c_int) -> i64 {
+    loop {
+        if call() == 0 {
+            return 0;
+        }
+        match io::Error::last_os_error().raw_os_error() {
+            Some(libc::EINTR) => {}
+            code => return -i64::from(code.unwrap_or(libc::EIO)),
+        }
+    }
+}
