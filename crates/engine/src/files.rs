@@ -8,7 +8,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::error::EngineError;
-use crate::plan::{Durability, FileOpen, FilePlan, OperationKind, OperationPlan};
+use crate::plan::{Durability, FileOpen, FilePlan, Layout, OperationKind, OperationPlan};
 use crate::request::{Buffers, Request};
 
 /// Requests that an engine hands over at once, without waiting for the next reap: enough that they share the cost of
@@ -26,7 +26,7 @@ pub struct LocalFiles {
 impl LocalFiles {
     /// Opens every file as `open` says: for reading, and for writing too where the worker `writes`.
     ///
-    /// Refuses a region that reaches past a file's end, direct I/O where the file system has none, and writing to
+    /// Refuses a region that reaches past the end of a file that may not grow, direct I/O where the file system has none, and writing to
     /// a block device that is mounted or otherwise in use.
     pub fn open(open: &FileOpen, plans: &[FilePlan], writes: bool) -> Result<Self, EngineError> {
         let files = plans.iter().map(|plan| open_file(open, plan, writes)).collect::<Result<Vec<_>, _>>()?;
@@ -129,7 +129,10 @@ pub fn length_bytes(path: &Path) -> Result<u64, EngineError> {
 
 fn open_file(open: &FileOpen, plan: &FilePlan, writes: bool) -> Result<File, EngineError> {
     // Looked at by path first: merely opening a pipe could block for ever.
-    check_region(plan, length_bytes(Path::new(&plan.path))?)?;
+    let length = length_bytes(Path::new(&plan.path))?;
+    if plan.layout != Layout::Create {
+        check_region(plan, length)?;
+    }
     if writes {
         refuse_device_in_use(&plan.path)?;
     }
@@ -292,7 +295,6 @@ fn misfit(request: &Request, files: usize, buffers: &Buffers) -> EngineError {
 mod tests {
     use super::*;
     use crate::engines::testing::{Scratch, open};
-    use crate::plan::Layout;
 
     fn plan(path: &str, offset_bytes: u64, bytes: u64) -> FilePlan {
         FilePlan { path: path.to_owned(), offset_bytes, bytes, start_bytes: 0, layout: Layout::Existing, keep: true }
@@ -323,6 +325,8 @@ mod tests {
             )
         );
         assert!(LocalFiles::open(&open(false), &[plan(path, u64::MAX, 2)], false).is_err());
+        let any_length = FilePlan { layout: Layout::Create, ..plan(path, 4096, 1 << 40) };
+        assert!(LocalFiles::open(&open(false), &[any_length], false).is_ok());
     }
 
     #[test]

@@ -1,9 +1,10 @@
-//! What happens to local files before the run: they are created, written or reserved, and nothing that was there is touched.
+//! What happens to local files before the run: they are created, written or reserved, and nothing that was there is
+//! touched unless the plan has the file made anew.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{FileExt, FileTypeExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -13,9 +14,12 @@ use crate::plan::{FilePlan, Layout};
 
 /// Bytes that [`lay_out`] will write. Reserved bytes are not written and do not count.
 pub fn total_bytes(files: &[&FilePlan]) -> u64 {
-    let written = |target: &Target| matches!(target.layout, Layout::Fill | Layout::New);
-    let missing = |target: &Target| target.end.saturating_sub(length_bytes(&target.path).unwrap_or(0));
-    targets(files).iter().filter(|target| written(target)).map(missing).sum()
+    let missing = |target: &Target| match target.layout {
+        Layout::Fill => target.end.saturating_sub(length_bytes(&target.path).unwrap_or(0)),
+        Layout::New | Layout::Recreate => target.end,
+        Layout::Existing | Layout::Create | Layout::Reserve | Layout::RecreateReserve => 0,
+    };
+    targets(files).iter().map(missing).sum()
 }
 
 /// Does what each file's [`Layout`] says and returns which files it created, as the plans name them.
@@ -23,7 +27,8 @@ pub fn total_bytes(files: &[&FilePlan]) -> u64 {
 /// A file that several plans name is laid out once, up to the end of their furthest region. What is written is
 /// pseudo-random, from `seed`, and on stable storage at the end, so that the run does not measure the layout's
 /// write-back. `progress` is told the bytes written so far. On an error, or when `stop` is set, everything is put
-/// back: files created here are gone, files extended here have their former length.
+/// back: files created here are gone, files extended here have their former length. What a plan wants emptied is lost,
+/// but nothing is emptied before it is known that there is room and that all other files are as they must be.
 pub fn lay_out(
     files: &[&FilePlan],
     seed: u64,
@@ -31,7 +36,10 @@ pub fn lay_out(
     stop: &AtomicBool,
 ) -> Result<Vec<PathBuf>, EngineError> {
     let mut session = Session { seed, progress, stop, written: 0, changes: Vec::new() };
-    match targets(files).iter().try_for_each(|target| session.prepare(target)) {
+    let mut targets = targets(files);
+    // Whatever else can fail comes before what cannot be put back.
+    targets.sort_by_key(|target| empties(target.layout));
+    match targets.iter().try_for_each(|target| session.prepare(target)) {
         Ok(()) => Ok(session.created()),
         Err(error) => {
             session.undo();
@@ -57,7 +65,7 @@ fn targets(files: &[&FilePlan]) -> Vec<Target> {
     for file in files {
         let path = PathBuf::from(&file.path);
         let identity = identity(&path);
-        let end = file.offset_bytes.saturating_add(file.bytes);
+        let end = needed_end(file);
         match targets.iter_mut().find(|target| target.identity == identity) {
             Some(target) => {
                 target.end = target.end.max(end);
@@ -84,14 +92,33 @@ fn directory_of(path: &Path) -> &Path {
     path.parent().filter(|directory| !directory.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-fn stronger(one: Layout, other: Layout) -> Layout {
+/// Whether what a file holds is lost.
+pub fn empties(layout: Layout) -> bool {
+    matches!(layout, Layout::Recreate | Layout::RecreateReserve)
+}
+
+/// How long a file must be for one of its plans.
+pub fn needed_end(file: &FilePlan) -> u64 {
+    if file.layout == Layout::Create { 0 } else { file.offset_bytes.saturating_add(file.bytes) }
+}
+
+/// What does for both uses of one file. It is emptied if one asks for that, and written if one needs data; a use that
+/// the file must not be there for comes before all.
+pub fn stronger(one: Layout, other: Layout) -> Layout {
     let strength = |layout| match layout {
-        Layout::Existing | Layout::Create | Layout::Recreate | Layout::RecreateReserve => 0,
-        Layout::Reserve => 1,
-        Layout::Fill => 2,
-        Layout::New => 3,
+        Layout::Existing => 0,
+        Layout::Create => 1,
+        Layout::Reserve => 2,
+        Layout::RecreateReserve => 3,
+        Layout::Fill => 4,
+        Layout::Recreate => 5,
+        Layout::New => 6,
     };
-    if strength(one) >= strength(other) { one } else { other }
+    match (one, other) {
+        (Layout::RecreateReserve, Layout::Fill) | (Layout::Fill, Layout::RecreateReserve) => Layout::Recreate,
+        _ if strength(one) >= strength(other) => one,
+        _ => other,
+    }
 }
 
 /// What was changed, so that it can be put back.
@@ -119,6 +146,7 @@ impl Session<'_> {
                 "{} exists already and is not overwritten; remove it or use another name",
                 path.display()
             ))),
+            Ok(_) if empties(target.layout) => self.empty(target),
             Ok(_) => self.extend_existing(target),
         }
     }
@@ -164,16 +192,32 @@ impl Session<'_> {
         self.extend(&file, target, length)
     }
 
+    /// Empties a file and makes it as long as needed: the user said that what is there may go.
+    fn empty(&mut self, target: &Target) -> Result<(), EngineError> {
+        let path = &target.path;
+        let metadata = fs::metadata(path).map_err(|source| path_error("look at", path, source))?;
+        if !metadata.is_file() {
+            return Err(EngineError::Target(format!(
+                "{} is no regular file and cannot be created anew; use it as it is, or name a file",
+                path.display()
+            )));
+        }
+        let opened = OpenOptions::new().write(true).open(path);
+        let file = opened.map_err(|source| path_error("open", path, source))?;
+        check_room(target, target.end.saturating_sub(metadata.blocks() * 512))?;
+        self.check_stop()?;
+        file.set_len(0).map_err(|source| path_error("empty", path, source))?;
+        self.extend(&file, target, 0)
+    }
+
     fn extend(&mut self, file: &File, target: &Target, from: u64) -> Result<(), EngineError> {
         let missing = target.end - from;
-        let explain = |source: io::Error| layout_error(&target.path, missing, &source, free_bytes(&target.path));
-        if free_bytes(&target.path).is_some_and(|free| missing > free) {
-            // Said at once: writing until nothing is left would take long and starve everybody else.
-            return Err(explain(io::Error::from_raw_os_error(libc::ENOSPC)));
-        }
+        check_room(target, missing)?;
         self.check_stop()?;
+        let explain = |source: io::Error| layout_error(&target.path, missing, &source, free_bytes(&target.path));
         match target.layout {
-            Layout::Reserve => reserve(file, from, target.end).map_err(explain),
+            _ if missing == 0 => Ok(()),
+            Layout::Reserve | Layout::RecreateReserve => reserve(file, from, target.end).map_err(explain),
             _ => self.write(file, target, from, &explain),
         }
     }
@@ -277,6 +321,15 @@ fn reserve(file: &File, from: u64, end: u64) -> io::Result<()> {
     }
 }
 
+/// Said at once: writing until nothing is left would take long and starve everybody else.
+fn check_room(target: &Target, missing: u64) -> Result<(), EngineError> {
+    let free = free_bytes(&target.path);
+    if free.is_some_and(|free| missing > free) {
+        return Err(layout_error(&target.path, missing, &io::Error::from_raw_os_error(libc::ENOSPC), free));
+    }
+    Ok(())
+}
+
 /// Free bytes on the file system of `path`, or `None` where it does not say.
 fn free_bytes(path: &Path) -> Option<u64> {
     use std::os::unix::ffi::OsStrExt;
@@ -328,197 +381,4 @@ fn hash(path: &Path) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::cell::RefCell;
-    use std::os::unix::fs::MetadataExt;
-
-    use super::*;
-    use crate::engines::testing::{Scratch, pattern};
-
-    fn plan(path: &str, offset_bytes: u64, bytes: u64, layout: Layout) -> FilePlan {
-        FilePlan { path: path.to_owned(), offset_bytes, bytes, start_bytes: 0, layout, keep: true }
-    }
-
-    fn run(files: &[FilePlan]) -> Result<Vec<PathBuf>, String> {
-        let files: Vec<&FilePlan> = files.iter().collect();
-        lay_out(&files, 1, &|_| {}, &AtomicBool::new(false)).map_err(|error| error.to_string())
-    }
-
-    fn total(files: &[FilePlan]) -> u64 {
-        total_bytes(&files.iter().collect::<Vec<_>>())
-    }
-
-    #[test]
-    fn fill_creates_a_file_of_random_bytes_that_are_stored() {
-        let scratch = Scratch::new("fill");
-        let files = [plan(scratch.path(), 1000, 3_000_000, Layout::Fill)];
-        assert_eq!(total(&files), 3_001_000);
-        assert_eq!(run(&files), Ok(vec![PathBuf::from(scratch.path())]));
-        assert_eq!(total(&files), 0);
-        let content = fs::read(scratch.path()).unwrap();
-        assert_eq!(content.len(), 3_001_000);
-        let mut counts = [0; 256];
-        for byte in content {
-            counts[usize::from(byte)] += 1;
-        }
-        assert!(counts.iter().all(|count| (10_000..14_000).contains(count)), "{counts:?}");
-        assert!(fs::metadata(scratch.path()).unwrap().blocks() * 512 >= 3_001_000);
-    }
-
-    #[test]
-    fn fill_leaves_what_is_there_and_continues_as_if_written_at_once() {
-        let (whole, parts) = (Scratch::new("whole"), Scratch::with_file("parts", 1_500_001));
-        run(&[plan(whole.path(), 0, 2_500_000, Layout::Fill)]).unwrap();
-        assert_eq!(run(&[plan(parts.path(), 0, 2_500_000, Layout::Fill)]), Ok(vec![]));
-        let (whole, parts) = (fs::read(whole.path()).unwrap(), fs::read(parts.path()).unwrap());
-        assert_eq!(parts[..1_500_001], pattern(0, 1_500_001));
-        assert_eq!(parts.len(), 2_500_000);
-        assert_ne!(parts[1_500_001..], whole[1_500_001..], "files differ in content");
-    }
-
-    #[test]
-    fn content_depends_on_seed_and_place_alone() {
-        let mut block = [0; 4];
-        let two = fill(&mut block, 7, 0).to_vec();
-        assert_eq!(fill(&mut block, 7, 16)[..16], two[16..]);
-        assert_ne!(fill(&mut block, 8, 0), two);
-    }
-
-    #[test]
-    fn a_file_long_enough_is_not_touched() {
-        let scratch = Scratch::with_file("long", 5000);
-        for layout in [Layout::Existing, Layout::Fill, Layout::Reserve] {
-            assert_eq!(run(&[plan(scratch.path(), 1000, 4000, layout)]), Ok(vec![]));
-            assert_eq!(fs::read(scratch.path()).unwrap(), pattern(0, 5000));
-        }
-    }
-
-    #[test]
-    fn existing_must_be_there_and_long_enough() {
-        let scratch = Scratch::with_file("existing", 5000);
-        let path = scratch.path();
-        assert_eq!(
-            run(&[plan(scratch.path(), 4097, 4096, Layout::Existing)]),
-            Err(format!("{path} has 5000 bytes, but 8193 are to be used; use a smaller size or offset"))
-        );
-        let missing = scratch.other("missing");
-        let error = run(&[plan(&missing, 0, 1, Layout::Existing)]).unwrap_err();
-        assert!(error.ends_with("does not exist, and this job does not create it; check the path or create it first"));
-        assert!(!Path::new(&missing).exists());
-    }
-
-    #[test]
-    fn new_refuses_a_file_that_is_there() {
-        let scratch = Scratch::with_file("new", 10);
-        let error = run(&[plan(scratch.path(), 0, 20, Layout::New)]).unwrap_err();
-        assert!(error.ends_with("exists already and is not overwritten; remove it or use another name"), "{error}");
-        assert_eq!(fs::read(scratch.path()).unwrap(), pattern(0, 10));
-
-        let dangling = scratch.other("dangling");
-        std::os::unix::fs::symlink(scratch.other("nowhere"), &dangling).unwrap();
-        assert!(run(&[plan(&dangling, 0, 20, Layout::New)]).is_err());
-
-        let fresh = plan(&scratch.other("fresh"), 0, 20, Layout::New);
-        assert_eq!(run(std::slice::from_ref(&fresh)).unwrap().len(), 1);
-        assert_eq!(fs::metadata(&fresh.path).unwrap().len(), 20);
-    }
-
-    #[test]
-    fn reserve_extends_and_keeps_what_is_there() {
-        let scratch = Scratch::with_file("reserve", 5000);
-        let files = [plan(scratch.path(), 0, 3 << 20, Layout::Reserve)];
-        assert_eq!(total(&files), 0);
-        assert_eq!(run(&files), Ok(vec![]));
-        let content = fs::read(scratch.path()).unwrap();
-        assert_eq!(content[..5000], pattern(0, 5000));
-        assert_eq!(content[5000..], vec![0; (3 << 20) - 5000]);
-    }
-
-    #[test]
-    fn a_file_named_twice_is_laid_out_once_to_the_furthest_end() {
-        let scratch = Scratch::new("twice");
-        let detour = scratch.other("./file");
-        let files = [
-            plan(scratch.path(), 0, 1000, Layout::Existing),
-            plan(&detour, 5000, 3000, Layout::New),
-            plan(scratch.path(), 0, 10, Layout::Reserve),
-        ];
-        assert_eq!(total(&files), 8000);
-        assert_eq!(run(&files).unwrap().len(), 1);
-        assert_eq!(fs::metadata(scratch.path()).unwrap().len(), 8000);
-    }
-
-    #[test]
-    fn a_missing_directory_is_named() {
-        let scratch = Scratch::new("directory");
-        let path = scratch.other("deeper/file");
-        let directory = Path::new(&path).parent().unwrap().display().to_string();
-        assert_eq!(
-            run(&[plan(&path, 0, 10, Layout::Fill)]),
-            Err(format!("create {path}: the directory {directory} does not exist; create it first"))
-        );
-    }
-
-    #[test]
-    fn no_space_is_found_out_before_anything_is_written_and_leaves_no_file() {
-        let scratch = Scratch::new("space");
-        let bytes = 1 << 60;
-        for layout in [Layout::Fill, Layout::Reserve, Layout::New] {
-            let error = run(&[plan(scratch.path(), 0, bytes, layout)]).unwrap_err();
-            assert!(error.contains(&format!("no space: {bytes} bytes are to be added and ")), "{error}");
-            assert!(!Path::new(scratch.path()).exists());
-        }
-    }
-
-    #[test]
-    fn no_space_while_writing_says_how_much() {
-        let full = io::Error::from_raw_os_error(libc::ENOSPC);
-        assert_eq!(
-            layout_error(Path::new("/d/f"), 4096, &full, Some(512)).to_string(),
-            "lay out /d/f: no space: 4096 bytes are to be added and 512 are free on its file system; free space or use a smaller size"
-        );
-        let other = io::Error::from_raw_os_error(libc::EFBIG);
-        assert_eq!(
-            layout_error(Path::new("/d/f"), 4096, &other, None).to_string(),
-            "lay out /d/f: File too large (os error 27)"
-        );
-    }
-
-    #[test]
-    fn a_stop_puts_everything_back() {
-        let scratch = Scratch::with_file("stop", 1000);
-        let created = scratch.other("created");
-        let complete = scratch.other("complete");
-        let files = [
-            plan(&complete, 0, 100, Layout::Fill),
-            plan(scratch.path(), 0, 2000, Layout::Fill),
-            plan(&created, 0, 64 << 20, Layout::New),
-        ];
-        let stop = AtomicBool::new(false);
-        let seen = RefCell::new(Vec::new());
-        let progress = |bytes| {
-            seen.borrow_mut().push(bytes);
-            stop.store(bytes > 3 << 20, Ordering::Relaxed);
-        };
-        let error = lay_out(&files.iter().collect::<Vec<_>>(), 1, &progress, &stop).unwrap_err();
-        assert!(matches!(error, EngineError::StoppedInLayout), "{error}");
-        let mebi = 1 << 20;
-        assert_eq!(*seen.borrow(), [100, 1100, 1100 + mebi, 1100 + 2 * mebi, 1100 + 3 * mebi]);
-        assert!(!Path::new(&created).exists() && !Path::new(&complete).exists());
-        assert_eq!(fs::read(scratch.path()).unwrap(), pattern(0, 1000));
-    }
-
-    #[test]
-    fn long_layouts_pass_through_write_back() {
-        let scratch = Scratch::new("write-back");
-        run(&[plan(scratch.path(), 0, 3 * WRITE_BACK_BYTES + 1, Layout::Fill)]).unwrap();
-        assert_eq!(fs::metadata(scratch.path()).unwrap().len(), 3 * WRITE_BACK_BYTES + 1);
-    }
-
-    #[test]
-    fn a_layout_that_says_less_does_not_undo_one_that_says_more() {
-        assert_eq!(stronger(Layout::Existing, Layout::Reserve), Layout::Reserve);
-        assert_eq!(stronger(Layout::Fill, Layout::Reserve), Layout::Fill);
-        assert_eq!(stronger(Layout::Fill, Layout::New), Layout::New);
-    }
-}
+mod tests;

@@ -1,7 +1,7 @@
 //! Refuses plans that cannot be carried out, before anything is touched.
 
 use crate::error::EngineError;
-use crate::plan::{Arrivals, EnginePlan, OperationKind, Plan, Worker};
+use crate::plan::{Arrivals, EnginePlan, Layout, OperationKind, Plan, Worker};
 
 /// Version of the plan contract that this build runs.
 pub const PLAN_VERSION: u32 = 2;
@@ -47,12 +47,16 @@ fn kinds(worker: &Worker) -> Option<&'static str> {
     if does(OperationKind::Trim) && matches!(worker.engine, EnginePlan::Nfs { .. }) {
         return Some("NFSv3 has no trim; leave it out, or use another engine on a kernel's mount");
     }
+    let grows = worker.files.iter().any(|file| file.layout == Layout::Create);
+    if grows && matches!(worker.engine, EnginePlan::Mmap { .. }) {
+        return Some("a mapped file cannot grow; have the files laid out before the run");
+    }
     worker.sync.is_some_and(|sync| sync.every == 0).then_some("a flush after every 0 writes would never come")
 }
 
 /// What the contract has and this build does not carry out yet, so that nothing is silently left out.
 fn not_carried_out(worker: &Worker) -> Option<&'static str> {
-    use crate::plan::{AtEnd, Blocks, Content, Distribution, EndsOthers, Layout, Position};
+    use crate::plan::{AtEnd, Blocks, Content, Distribution, EndsOthers, Position};
     let access = &worker.access;
     let batch = worker.batch;
     let addresses = worker.operations.iter().any(|operation| {
@@ -82,10 +86,6 @@ fn not_carried_out(worker: &Worker) -> Option<&'static str> {
         || worker.payload.dedupe_percent != 0
         || worker.verify.is_some();
     let kinds = worker.sync.is_some() || worker.sync_at_end;
-    let files = worker
-        .files
-        .iter()
-        .any(|file| matches!(file.layout, Layout::Create | Layout::Recreate | Layout::RecreateReserve));
     let groups = !worker.wait_for.is_empty()
         || worker.ends_others != EndsOthers::Never
         || worker.steady_state.is_some()
@@ -95,7 +95,6 @@ fn not_carried_out(worker: &Worker) -> Option<&'static str> {
         (pacing, "this pacing"),
         (payload, "this payload or verification"),
         (kinds, "flushes"),
-        (files, "this layout of files"),
         (groups, "this order of jobs, their end or their log"),
     ]
     .into_iter()

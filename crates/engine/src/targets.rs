@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use crate::engines::nfs;
 use crate::error::EngineError;
-use crate::layout;
+use crate::layout::{self, needed_end, stronger};
 use crate::plan::{EnginePlan, FilePlan, Layout, NfsMount, Plan};
 
 /// Files that have to be removed again.
@@ -123,16 +123,11 @@ fn same_export(a: &NfsMount, b: &NfsMount) -> bool {
 
 /// What both uses of a file need: the larger region, and data if one of them reads.
 fn merge(file: &mut FilePlan, other: &FilePlan) {
-    let end = (file.offset_bytes + file.bytes).max(other.offset_bytes + other.bytes);
-    file.offset_bytes = file.offset_bytes.min(other.offset_bytes);
+    let end = needed_end(file).max(needed_end(other));
+    file.offset_bytes = file.offset_bytes.min(other.offset_bytes).min(end);
     file.bytes = end - file.offset_bytes;
     file.keep |= other.keep;
-    let strength = |layout: Layout| {
-        [Layout::Existing, Layout::Reserve, Layout::Fill, Layout::New].iter().position(|&l| l == layout)
-    };
-    if strength(other.layout) > strength(file.layout) {
-        file.layout = other.layout;
-    }
+    file.layout = stronger(file.layout, other.layout);
 }
 
 #[cfg(test)]
@@ -158,6 +153,15 @@ mod tests {
         let expected = FilePlan { layout: Layout::Fill, ..file("a", 250) };
         assert_eq!(files, [expected, file("b", 1)]);
         assert!(mounts.is_empty());
+    }
+
+    #[test]
+    fn a_file_is_made_anew_once_however_many_use_it_and_as_long_as_the_longest() {
+        let anew = FilePlan { layout: Layout::RecreateReserve, ..file("a", 100) };
+        let fill = FilePlan { layout: Layout::Fill, ..file("a", 60) };
+        let any = FilePlan { layout: Layout::Create, ..file("a", 900) };
+        let (files, _) = by_place(&plan(vec![local(vec![any]), local(vec![anew.clone()]), local(vec![fill, anew])]));
+        assert_eq!(files, [FilePlan { layout: Layout::Recreate, ..file("a", 100) }]);
     }
 
     #[test]

@@ -1,5 +1,5 @@
 //! What happens to files on an export before and after the run: they are created, written or extended, and nothing that was
-//! there is touched.
+//! there is touched unless the plan has the file made anew.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,6 +9,7 @@ use iocurve_wire::nfs3::nfs_fh3;
 
 use crate::chance::Rng;
 use crate::error::EngineError;
+use crate::layout::{empties, needed_end};
 use crate::plan::{Durability, FilePlan, Layout, NfsMount, OperationKind};
 use crate::request::{Buffers, Completion, Engine, Request};
 
@@ -106,7 +107,9 @@ fn lay_out(
 ) -> Result<(), EngineError> {
     let mut session = Session::open(mount, stop)?;
     let mut gaps = Vec::new();
-    for file in files {
+    let emptied = |file: &&FilePlan| empties(file.layout);
+    // Whatever else can fail comes before what cannot be put back.
+    for file in files.iter().filter(|file| !emptied(file)).chain(files.iter().filter(emptied)) {
         check_stop(stop)?;
         gaps.extend(prepare(&mut session, file, changes)?);
     }
@@ -127,7 +130,7 @@ fn lay_out(
 
 /// Creates or extends a file as planned and returns what has to be written.
 fn prepare(session: &mut Session<'_>, file: &FilePlan, changes: &mut Changes) -> Result<Option<Gap>, EngineError> {
-    let end = file.offset_bytes.saturating_add(file.bytes);
+    let end = needed_end(file);
     let found = if file.layout == Layout::New { None } else { session.find(&file.path)? };
     let (handle, length) = match found {
         Some((handle, attributes)) => (handle, attributes.size),
@@ -138,6 +141,11 @@ fn prepare(session: &mut Session<'_>, file: &FilePlan, changes: &mut Changes) ->
             (handle, 0)
         }
     };
+    let anew = found.is_some() && empties(file.layout);
+    let length = if anew { 0 } else { length };
+    if anew {
+        session.set_size(handle, &file.path, 0)?;
+    }
     if length >= end {
         return Ok(None);
     }
@@ -147,10 +155,10 @@ fn prepare(session: &mut Session<'_>, file: &FilePlan, changes: &mut Changes) ->
             file.path
         )));
     }
-    if found.is_some() {
+    if found.is_some() && !anew {
         changes.extended.push((file.path.clone(), handle, length));
     }
-    if file.layout == Layout::Reserve {
+    if matches!(file.layout, Layout::Reserve | Layout::RecreateReserve) {
         session.set_size(handle, &file.path, end)?;
         return Ok(None);
     }

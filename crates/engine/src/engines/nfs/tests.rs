@@ -730,6 +730,29 @@ fn layout_overwrites_nothing_and_puts_everything_back_when_it_fails() {
 }
 
 #[test]
+fn layout_makes_files_anew_and_takes_others_as_they_are() {
+    let server = Server::answering().with_file("old", b"here before").with_file("any", b"as it is");
+    let files = [
+        file("old", 5, Layout::Recreate),
+        file("any", 1 << 40, Layout::Create),
+        file("new", 1 << 40, Layout::Create),
+        file("anew", 70, Layout::Recreate),
+    ];
+    assert_eq!(lay_out(&server, &files).unwrap(), [false, false, true, true]);
+    let old = server.content("old").unwrap();
+    assert_eq!(old.len(), 5);
+    assert_ne!(old, b"here ");
+    assert_eq!(server.content("any").unwrap(), b"as it is");
+    assert_eq!((server.content("new").unwrap().len(), server.content("anew").unwrap().len()), (0, 70));
+    assert_eq!(lay_out(&server, &[file("old", 9, Layout::RecreateReserve)]).unwrap(), [false]);
+    assert_eq!(server.content("old").unwrap(), [0; 9]);
+
+    let missing = file("missing", 10, Layout::Existing);
+    lay_out(&server, &[file("any", 100, Layout::Recreate), missing]).unwrap_err();
+    assert_eq!(server.content("any").unwrap(), b"as it is");
+}
+
+#[test]
 fn layout_that_is_stopped_puts_everything_back() {
     let server = Server::answering();
     let stop = AtomicBool::new(false);
