@@ -1,6 +1,7 @@
 //! Refuses plans that cannot be carried out, before anything is touched.
 
 use crate::error::EngineError;
+use crate::payload;
 use crate::plan::{Arrivals, EnginePlan, Layout, OperationKind, Plan, Worker};
 
 /// Version of the plan contract that this build runs.
@@ -19,6 +20,7 @@ pub fn check(plan: &Plan) -> Result<(), EngineError> {
         if let Some(what) = load(worker).or_else(|| kinds(worker)) {
             return refuse(format!("{}: {what}", worker.job));
         }
+        payload::check(worker)?;
         if let Some(what) = not_carried_out(worker) {
             return refuse(format!("{}: {what} cannot be carried out yet", worker.job));
         }
@@ -56,7 +58,7 @@ fn kinds(worker: &Worker) -> Option<&'static str> {
 
 /// What the contract has and this build does not carry out yet, so that nothing is silently left out.
 fn not_carried_out(worker: &Worker) -> Option<&'static str> {
-    use crate::plan::{AtEnd, Blocks, Content, Distribution, EndsOthers, Position};
+    use crate::plan::{AtEnd, Blocks, Distribution, EndsOthers, Position};
     let access = &worker.access;
     let batch = worker.batch;
     let addresses = worker.operations.iter().any(|operation| {
@@ -81,10 +83,6 @@ fn not_carried_out(worker: &Worker) -> Option<&'static str> {
             .iter()
             .filter_map(|operation| operation.rate)
             .any(|rate| rate.arrivals == Arrivals::Poisson);
-    let payload = matches!(worker.payload.content, Content::Pattern { .. } | Content::Pool { .. })
-        || worker.payload.compress_percent != 0
-        || worker.payload.dedupe_percent != 0
-        || worker.verify.is_some();
     let kinds = worker.sync.is_some() || worker.sync_at_end;
     let groups = !worker.wait_for.is_empty()
         || worker.ends_others != EndsOthers::Never
@@ -93,7 +91,7 @@ fn not_carried_out(worker: &Worker) -> Option<&'static str> {
     [
         (addresses, "these addresses or block sizes"),
         (pacing, "this pacing"),
-        (payload, "this payload or verification"),
+        (worker.verify.is_some(), "verification"),
         (kinds, "flushes"),
         (groups, "this order of jobs, their end or their log"),
     ]

@@ -104,6 +104,14 @@ impl Buffers {
         unsafe { self.base.add(slot as usize * self.stride) }
     }
 
+    /// Lends the first bytes of a free slot.
+    #[inline]
+    pub fn with_slot<T>(&self, slot: u32, length: usize, touch: impl FnOnce(&mut [u8]) -> T) -> T {
+        assert!(length <= self.stride);
+        // SAFETY: the slot is free, so nobody else touches it, and the length is inside it.
+        touch(unsafe { std::slice::from_raw_parts_mut(self.slot(slot), length) })
+    }
+
     /// Bytes from one slot to the next.
     pub fn stride(&self) -> usize {
         self.stride

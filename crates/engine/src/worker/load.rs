@@ -49,7 +49,7 @@ impl<'a> Load<'a> {
             plan,
             shared,
             offsets: Offsets::new(plan)?,
-            filler: Filler::new(plan, &buffers),
+            filler: Filler::new(plan, &buffers)?,
             buffers,
             mix: Mix::new(plan),
             recorder: Recorder::new(&plan.operations),
@@ -193,7 +193,7 @@ impl<'a> Load<'a> {
         self.slots[slot as usize] =
             InFlight { submitted: now, due, offset, length, file, operation: next.operation as u32 };
         if kind == OperationKind::Write {
-            self.filler.renew(&self.buffers, slot, length);
+            self.filler.renew(&self.buffers, slot, offset, length);
         }
         self.issued_operations += 1;
         self.issued_bytes += u64::from(length);

@@ -1,0 +1,241 @@
+//! What is written.
+//!
+//! [`Material`] makes bytes: the same again for the same seed and offset, so that verification can tell what a block
+//! should hold. [`Filler`] decides when a buffer is made anew.
+
+mod pattern;
+mod pool;
+mod random;
+
+use crate::chance::Rng;
+use crate::error::EngineError;
+use crate::plan::{Content, OperationKind, Payload, Renew, Worker};
+use crate::request::Buffers;
+
+pub use pattern::Pattern;
+use pool::{POOL_BYTES_MAX, Pool};
+use random::fill_random;
+
+/// Distance between the bytes that scrambling changes: no storage compares smaller units.
+const SCRAMBLE_STEP: usize = 512;
+
+/// Refuses what no buffer can hold, with a text for people.
+pub(crate) fn check(worker: &Worker) -> Result<(), EngineError> {
+    let refuse = |text: String| Err(EngineError::Plan(format!("{}: {text}", worker.job)));
+    let Payload { content, compress_percent, dedupe_percent, .. } = &worker.payload;
+    if *compress_percent > 100 || *dedupe_percent > 100 {
+        return refuse("the content to compress and to deduplicate cannot be more than 100 per cent".into());
+    }
+    let varies = matches!(content, Content::Random {} | Content::Pattern { .. });
+    if (*compress_percent != 0 || *dedupe_percent != 0) && !varies {
+        return refuse(
+            "a share to compress or to deduplicate needs random content (or a pattern to fill up with); zeros and pools are \
+             as they are"
+                .into(),
+        );
+    }
+    match content {
+        Content::Pattern { bytes } => Pattern::parse(bytes).map(|_| ()),
+        Content::Pool { bytes, .. } => {
+            let largest = write_sizes(worker).max().unwrap_or(0);
+            if *bytes > POOL_BYTES_MAX {
+                return refuse(format!(
+                    "a pool of {bytes} bytes is more than the {POOL_BYTES_MAX} that a worker may have"
+                ));
+            }
+            if *bytes < u64::from(largest) {
+                return refuse(format!("a pool of {bytes} bytes is less than one write of {largest}"));
+            }
+            Ok(())
+        }
+        Content::Random {} | Content::Zero {} => Ok(()),
+    }
+}
+
+fn write_sizes(worker: &Worker) -> impl Iterator<Item = u32> {
+    let writes = worker.operations.iter().filter(|operation| operation.kind == OperationKind::Write);
+    writes.map(|operation| operation.blocks.largest())
+}
+
+/// Makes the bytes of blocks.
+#[derive(Debug)]
+pub struct Material {
+    source: Source,
+    compressible: Option<Compressible>,
+}
+
+#[derive(Debug)]
+enum Source {
+    Random,
+    Zero,
+    Pattern(Pattern),
+    Pool(Pool),
+}
+
+/// Random bytes take only a share of every chunk.
+#[derive(Debug)]
+struct Compressible {
+    random_percent: usize,
+    /// 0 is the whole block.
+    chunk_bytes: usize,
+}
+
+impl Material {
+    /// What the plan says; a pool is made now.
+    pub fn new(worker: &Worker) -> Result<Self, EngineError> {
+        let Payload { content, compress_percent, compress_chunk_bytes, .. } = &worker.payload;
+        let source = match content {
+            Content::Random {} => Source::Random,
+            Content::Zero {} => Source::Zero,
+            Content::Pattern { bytes } => Source::Pattern(Pattern::parse(bytes)?),
+            Content::Pool { bytes, path } => Source::Pool(Pool::new(*bytes, path.as_deref(), worker.seed)?),
+        };
+        let compressible = (*compress_percent > 0).then_some(Compressible {
+            random_percent: 100 - *compress_percent as usize,
+            chunk_bytes: *compress_chunk_bytes as usize,
+        });
+        Ok(Self { source, compressible })
+    }
+
+    /// Fills a block that goes to `offset`; the same seed gives the same bytes.
+    #[inline]
+    pub fn fill(&self, block: &mut [u8], offset: u64, seed: u64) {
+        match &self.source {
+            Source::Random if self.compressible.is_none() => fill_random(block, seed),
+            Source::Random | Source::Zero => block.fill(0),
+            Source::Pattern(pattern) => pattern.fill(block, offset),
+            Source::Pool(pool) => pool.fill(block, seed),
+        }
+        if let Some(Compressible { random_percent, chunk_bytes }) = self.compressible {
+            let chunk_bytes = if chunk_bytes == 0 { block.len().max(1) } else { chunk_bytes };
+            for (number, chunk) in block.chunks_mut(chunk_bytes).enumerate() {
+                let random = chunk.len() * random_percent / 100;
+                fill_random(&mut chunk[..random], seed.wrapping_add(number as u64));
+            }
+        }
+    }
+}
+
+/// The seeds of one block after another; a share of them comes again.
+#[derive(Debug)]
+pub struct Seeds {
+    base: u64,
+    repeat_percent: u64,
+    /// Number of the newest block, and of the newest that was not a repetition; from 1.
+    newest: u64,
+    unique: u64,
+}
+
+impl Seeds {
+    /// None has been drawn.
+    pub fn new(worker: &Worker) -> Self {
+        let base = worker.seed ^ 0x0070_6179_6c6f_6164;
+        Self { base, repeat_percent: u64::from(worker.payload.dedupe_percent), newest: 0, unique: 0 }
+    }
+
+    /// The seed of the next block.
+    #[inline]
+    pub fn draw(&mut self) -> u64 {
+        self.newest += 1;
+        if self.is_unique(self.newest) {
+            self.unique = self.newest;
+        }
+        self.of_unique(self.unique)
+    }
+
+    /// The seed that the block of this number had.
+    pub fn of(&self, number: u64) -> u64 {
+        let unique = (1..=number).rev().find(|&earlier| self.is_unique(earlier)).unwrap_or(1);
+        self.of_unique(unique)
+    }
+
+    /// Number of the newest block; 0 before the first.
+    pub fn newest(&self) -> u64 {
+        self.newest
+    }
+
+    fn is_unique(&self, number: u64) -> bool {
+        number == 1 || self.repeat_percent == 0 || self.rng(number, 1).below(100) >= self.repeat_percent
+    }
+
+    fn of_unique(&self, number: u64) -> u64 {
+        self.rng(number, 2).next_u64()
+    }
+
+    fn rng(&self, number: u64, use_of_it: u64) -> Rng {
+        Rng::new(self.base ^ Rng::new(number.wrapping_mul(3).wrapping_add(use_of_it)).next_u64())
+    }
+}
+
+/// Prepares a worker's write buffers.
+#[derive(Debug)]
+pub struct Filler {
+    material: Material,
+    seeds: Seeds,
+    before_each: BeforeEach,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum BeforeEach {
+    Nothing,
+    Scramble,
+    Fill,
+}
+
+impl Filler {
+    /// Fills all buffers, if the worker writes.
+    pub fn new(worker: &Worker, buffers: &Buffers) -> Result<Self, EngineError> {
+        let material = Material::new(worker)?;
+        let mut seeds = Seeds::new(worker);
+        let before_each = before_each(worker, &material);
+        if before_each != BeforeEach::Fill && write_sizes(worker).next().is_some() {
+            for slot in 0..buffers.count() {
+                buffers.with_slot(slot as u32, buffers.stride(), |bytes| material.fill(bytes, 0, seeds.draw()));
+            }
+        }
+        Ok(Self { material, seeds, before_each })
+    }
+
+    /// Prepares a buffer for its next write.
+    #[inline]
+    pub fn renew(&mut self, buffers: &Buffers, slot: u32, offset: u64, length: u32) {
+        match self.before_each {
+            BeforeEach::Nothing => {}
+            BeforeEach::Scramble => {
+                let word = self.seeds.draw().to_le_bytes();
+                buffers.with_slot(slot, length as usize, |bytes| scramble(bytes, word));
+            }
+            BeforeEach::Fill => {
+                let seed = self.seeds.draw();
+                buffers.with_slot(slot, length as usize, |bytes| self.material.fill(bytes, offset, seed));
+            }
+        }
+    }
+}
+
+fn before_each(worker: &Worker, material: &Material) -> BeforeEach {
+    let Payload { renew, compress_percent, dedupe_percent, .. } = worker.payload;
+    let reads = worker.operations.iter().any(|operation| operation.kind == OperationKind::Read);
+    match &material.source {
+        // A read leaves its own bytes in the buffer.
+        Source::Zero if !reads => BeforeEach::Nothing,
+        Source::Pattern(pattern) if !reads && pattern.is_fixed() && compress_percent == 0 => BeforeEach::Nothing,
+        Source::Zero | Source::Pattern(_) | Source::Pool(_) => BeforeEach::Fill,
+        Source::Random if compress_percent != 0 || dedupe_percent != 0 => BeforeEach::Fill,
+        Source::Random => match renew {
+            Renew::Keep => BeforeEach::Nothing,
+            Renew::Scramble => BeforeEach::Scramble,
+            Renew::Refill => BeforeEach::Fill,
+        },
+    }
+}
+
+fn scramble(bytes: &mut [u8], word: [u8; 8]) {
+    for sector in bytes.chunks_mut(SCRAMBLE_STEP) {
+        let length = sector.len().min(word.len());
+        sector[..length].copy_from_slice(&word[..length]);
+    }
+}
+
+#[cfg(test)]
+mod tests;
