@@ -30,6 +30,7 @@ LABELS = {
     "aio_buffered_is_synchronous": "without O_DIRECT native AIO waits for each operation: the depth had no effect",
     "aio_waits_for_trims_and_flushes": "native AIO has no trim and no flush of a range: the worker waited for each",
     "uring_waits_for_trims": "io_uring has no trim of devices: the worker waited for each",
+    "mmap_direct_is_msync": "there is no direct I/O through a mapping: each write was followed by msync instead",
     "trim_punches_holes": "trims of files punched holes: the file system did the work, and reads there find zeros",
     "uring_kernel_threads": "kernel threads carried out the I/O: their CPU time is not in the figures",
     "uring_files_not_registered": "io_uring ran without registered files, which costs CPU time",

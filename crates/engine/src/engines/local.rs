@@ -3,11 +3,12 @@
 use std::io;
 use std::os::fd::RawFd;
 use std::sync::Arc;
+use std::time::Duration;
 
-use iocurve_meter::Clock;
+use iocurve_meter::{Clock, Nanos};
 
 use crate::plan::{FileOpen, FilePlan, OperationKind, SyncKind, Worker};
-use crate::request::{Buffers, Request};
+use crate::request::{Buffers, Completion, Request};
 
 /// What an engine for local files is opened with.
 #[derive(Debug, Clone)]
@@ -41,6 +42,35 @@ impl<'a> Setup<'a> {
             depth: worker.depth,
             clock: clock.clone(),
         }
+    }
+}
+
+/// What engines that do each operation at once have done and not reported yet.
+#[derive(Debug)]
+pub struct Finished {
+    done: Vec<Completion>,
+    clock: Clock,
+}
+
+impl Finished {
+    /// Nothing yet; at most `depth` at a time.
+    pub fn new(depth: u32, clock: Clock) -> Self {
+        Self { done: Vec::with_capacity(depth as usize), clock }
+    }
+
+    /// One more.
+    #[inline]
+    pub fn push(&mut self, completion: Completion) {
+        self.done.push(completion);
+    }
+
+    /// As [`crate::Engine::reap`] says.
+    #[inline]
+    pub fn reap(&mut self, min: usize, deadline: Nanos, done: &mut Vec<Completion>) {
+        if min > 0 && self.done.is_empty() && deadline != Nanos::MAX {
+            std::thread::sleep(Duration::from_nanos(deadline.saturating_sub(self.clock.now())));
+        }
+        done.append(&mut self.done);
     }
 }
 

@@ -1,7 +1,9 @@
 //! Engines: what carries out I/O.
 
 mod aio;
+mod bus_error;
 mod local;
+mod mmap;
 pub mod nfs;
 mod null;
 mod sync;
@@ -25,6 +27,7 @@ use crate::worker::{Ended, Load, Shared};
 
 pub use aio::AioEngine;
 pub use local::Setup;
+pub use mmap::MmapEngine;
 pub use null::NullEngine;
 pub use sync::SyncEngine;
 pub use uring::UringEngine;
@@ -46,12 +49,9 @@ pub(crate) fn open_and_run(
     let mut labels = Vec::new();
     if let EnginePlan::Sync { open } | EnginePlan::Aio { open } | EnginePlan::Uring { open } = &worker.engine {
         check_direct_blocks(open, files, &worker.operations)?;
-        if does(worker, OperationKind::Read) && files.iter().any(has_hole) {
-            labels.push("file_has_holes".to_owned());
-        }
-        if does(worker, OperationKind::Trim) && files.iter().any(is_regular_file) {
-            labels.push("trim_punches_holes".to_owned());
-        }
+    }
+    if !matches!(worker.engine, EnginePlan::Null {} | EnginePlan::Nfs { .. }) {
+        labels.extend(labels_of_files(worker));
     }
     let mut run = Runner { worker, buffers, shared, labels, wait_for_start, publish };
     match &worker.engine {
@@ -59,7 +59,7 @@ pub(crate) fn open_and_run(
         EnginePlan::Sync { open } => run.drive(SyncEngine::open(setup(open))?),
         EnginePlan::Aio { open } => run.drive(AioEngine::open(setup(open))?),
         EnginePlan::Uring { open } => run.drive(UringEngine::open(setup(open))?),
-        EnginePlan::Mmap { .. } => Err(EngineError::Plan("the mmap engine is not there yet".into())),
+        EnginePlan::Mmap { open } => run.drive(MmapEngine::open(setup(open))?),
         EnginePlan::Nfs { mount } => {
             run.drive(NfsEngine::connect(mount, files, memory, *depth, clock, Arc::clone(&shared.stop))?)
         }
@@ -109,4 +109,13 @@ pub(crate) struct Ran {
 /// Whether operations of a kind are in a worker's mix.
 fn does(worker: &Worker, kind: OperationKind) -> bool {
     worker.operations.iter().any(|operation| operation.kind == kind)
+}
+
+/// What the local files of a worker mean for its figures.
+fn labels_of_files(worker: &Worker) -> Vec<String> {
+    let labels = [
+        ("file_has_holes", does(worker, OperationKind::Read) && worker.files.iter().any(has_hole)),
+        ("trim_punches_holes", does(worker, OperationKind::Trim) && worker.files.iter().any(is_regular_file)),
+    ];
+    labels.into_iter().filter(|(_, applies)| *applies).map(|(label, _)| label.to_owned()).collect()
 }

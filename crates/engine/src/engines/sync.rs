@@ -3,11 +3,10 @@
 use std::io;
 use std::os::fd::RawFd;
 use std::sync::Arc;
-use std::time::Duration;
 
-use iocurve_meter::{Clock, Nanos};
+use iocurve_meter::Nanos;
 
-use super::local::{self, Setup};
+use super::local::{self, Finished, Setup};
 
 use crate::error::EngineError;
 use crate::files::LocalFiles;
@@ -19,9 +18,8 @@ use crate::request::{Buffers, Completion, Engine, Request};
 pub struct SyncEngine {
     files: LocalFiles,
     buffers: Arc<Buffers>,
-    clock: Clock,
     sync: SyncKind,
-    done: Vec<Completion>,
+    finished: Finished,
 }
 
 impl SyncEngine {
@@ -30,9 +28,8 @@ impl SyncEngine {
         Ok(Self {
             files: LocalFiles::open(setup.open, setup.files, setup.writes)?,
             buffers: setup.buffers,
-            clock: setup.clock,
             sync: setup.sync,
-            done: Vec::with_capacity(setup.depth as usize),
+            finished: Finished::new(setup.depth, setup.clock),
         })
     }
 
@@ -51,15 +48,12 @@ impl Engine for SyncEngine {
     fn submit(&mut self, request: Request) -> Result<(), EngineError> {
         let (descriptor, memory) = self.files.target(&request, &self.buffers)?;
         let result = self.carry_out(&request, descriptor, memory);
-        self.done.push(Completion { slot: request.slot, result });
+        self.finished.push(Completion { slot: request.slot, result });
         Ok(())
     }
 
     fn reap(&mut self, min: usize, deadline: Nanos, done: &mut Vec<Completion>) -> Result<(), EngineError> {
-        if min > 0 && self.done.is_empty() && deadline != Nanos::MAX {
-            std::thread::sleep(Duration::from_nanos(deadline.saturating_sub(self.clock.now())));
-        }
-        done.append(&mut self.done);
+        self.finished.reap(min, deadline, done);
         Ok(())
     }
 
