@@ -51,13 +51,14 @@ def codes(result: Prepared) -> list[str]:
 
 
 def test_all_mistakes_of_a_file_at_once(tmp_path: Path) -> None:
-    text = "[global]\nsize=abc\n  iodpeth=4\n[a]\nrw=raed\nverify=crc32c ; why\nBS=4k\nnumjobs\n[b\nx=1\n[c]\nfoo\n"
+    text = "[global]\nsize=abc\n  iodpeth=4\n[a]\nrw=raed\nverify=crc33 ; why\nBS=4k\nnumjobs\n[b\nx=1\n[c]\nfoo\n"
     assert file_mistakes(tmp_path, text) == [
         "job.fio:2:1: 'abc' is not a size such as 64k or 30g",
         "job.fio:3:3: unknown option 'iodpeth' (Did you mean iodepth?)",
-        "job.fio:5:1: rw takes read, write, rw, readwrite, randread, randwrite, randrw, trim, randtrim, trimwrite or "
+        "job.fio:5:1: rw takes read, write, trim, rw, readwrite, trimwrite, randread, randwrite, randtrim, randrw or "
         "randtrimwrite, not 'raed'",
-        "job.fio:6:1: verify=crc32c is not supported yet: it would change what is measured, and iocurve cannot do it",
+        "job.fio:6:1: verify takes 0, none, md5, crc7, crc16, crc32, crc32c, crc32c-intel, crc64, xxhash, sha1, "
+        "sha256, sha512, sha3-224, sha3-256, sha3-384, sha3-512, meta, pattern, pattern_hdr or null, not 'crc33'",
         "job.fio:7:1: unknown option 'BS' (Did you mean bs? Names are in small letters)",
         "job.fio:8:1: numjobs needs a value (write numjobs=…)",
         "job.fio:9:1: '[b' opens a section but has no ']' (write [b])",
@@ -71,7 +72,7 @@ def test_all_mistakes_of_a_command_line_at_once() -> None:
     ) == [
         "command line, argument 2: unknown option '--idepth' (Did you mean iodepth?)",
         "command line, argument 3: there is no ioengine 'libaoi'; these are supported: psync, sync, vsync, pvsync, "
-        "pvsync2, libaio, io_uring, null or nfs",
+        "pvsync2, libaio, posixaio, io_uring, mmap, null or nfs",
         "command line, argument 4: there is no output format 'xml'; there are normal, terse, json and json+",
         "command line, argument 5: --showcmd is not supported (iocurve explain fio … shows what would run)",
         "command line, argument 6: --direct needs a value (write --direct=1)",
@@ -140,9 +141,26 @@ ONE_MISTAKE = [
     ("--size=1m --ioengine=nfs --nfs_url=nfs://h/x --filename=../y", "'../y' leads out of the export"),
     ("--size=1m --readonly --rw=write", "--readonly forbids to write, and this job writes"),
     ("--size=1m --ioengine=rbd", "ioengine=rbd is not supported: iocurve measures files, devices and NFS"),
-    ("--size=1m --ioengine=mmap", "ioengine=mmap is not supported yet; these are: psync, sync,"),
-    ("--size=1m --rw=randread:8", "rw=randread:8 is not supported yet: steps after the colon (':8') are missing"),
-    ("--size=1m --rw=trim", "rw=trim is not supported yet: iocurve reads and writes, it does not trim"),
+    ("--size=1m --ioengine=filecreate", "ioengine=filecreate is not supported yet: iocurve reads and writes files"),
+    ("--size=1m --rw=randread:0", "rw must be from 1 to 4294967295, not 0"),
+    ("--size=1m --zonemode=zbd", "zonemode=zbd is not supported: iocurve does not manage the zones of zoned devices"),
+    ("--size=1m --zonemode=strided", "zonemode=strided needs zonesize (add zonesize=1m, for instance)"),
+    ("--size=1m --zonesize=64k", "zonesize needs a zonemode (add zonemode=strided)"),
+    ("--size=1m --fsync=2 --fdatasync=3", "fsync and fdatasync in one job are not supported yet (keep one)"),
+    ("--size=1m --rw=randread:2 --rw_sequencer=identical", "rw_sequencer=identical is not supported yet with rw=…:N"),
+    ("--size=1m --verify=pattern", "verify=pattern needs verify_pattern (add verify_pattern=0xdeadbeef, for instance)"),
+    ("--size=1m --verify=md5 --verify_offset=4090", "verify_offset leads the header out of the block"),
+    ("--size=1m --ss=iops", "ss=iops has no limit; write ss=iops:0.3%"),
+    ("--size=1m --ss_dur=1500ms", "steadystate_duration must be a multiple of steadystate_check_interval"),
+    ("--size=1m --bssplit=4k/60:8k/60:16k", "the shares of the blocks add up to 120 %"),
+    ("--size=1m --random_distribution=zoned:50/50:40/50", "the shares of random_distribution must add up to 100 %"),
+    ("--size=1m --random_distribution=zipf:1", "zipf takes a theta above 0 that is not 1, not 1"),
+    ("--size=1m --random_distribution=zoned_abs:100/2m --rw=randread", "the zones are larger than the region"),
+    ("--size=1m --wait_for=x", "wait_for: there is no job 'x'"),
+    ("--size=1m --unlink_each_loop=1 --loops=2", "unlink_each_loop=1 is not supported yet with several loops"),
+    ("--size=1m --buffer_pattern=%o", "buffer_pattern takes no %o; verify_pattern does"),
+    ("--size=1m --buffer_pattern=abc", "buffer_pattern: 'abc' is no pattern"),
+    ("--size=1m --buffer_pattern='none'", "buffer_pattern: 'none' cannot be read: No such file or directory"),
     ("--size=1m --allow_mounted_write=1", "iocurve never writes to a device that is mounted"),
     ("--size=1m --client=h", "--client is not supported yet"),
     ("--size=1m --terse-version=1", "there is no terse version '1'; there are 2, 3, 4 and 5"),
@@ -165,6 +183,8 @@ def test_one_mistake(arguments: str, expected: str) -> None:
         (["--filename=folder"], "/d/folder is a directory (name a file with filename)"),
         (["--filename=/dev/null"], "/dev/null is neither a file nor a block device (name a file with filename)"),
         (["--directory=/mnt/none"], "directory /mnt/none does not exist (make it: mkdir -p /mnt/none)"),
+        (["--write_bw_log"], "write_bw_log and the like: log files are not written yet (explain shows the rest)"),
+        (["--verify=md5", "--verify_only"], "/d/a.0.0 does not exist: nothing was written that could be verified"),
         (["--allow_file_create=0"], "/d/a.0.0 does not exist, and allow_file_create=0 forbids to make it"),
     ],
 )

@@ -9,7 +9,7 @@ import pytest
 
 from fio_machine import HeldMachine
 from iocurve import plan
-from iocurve.dialects.fio.options import DEFAULTS
+from iocurve.dialects.fio.draft import DEFAULTS
 from iocurve.errors import PlanError
 from iocurve.model import Dialect, Job, Percent, PerKind, Section, ZoneShare, ZonesSaid
 from iocurve.resolve import Resolution, resolve

@@ -111,6 +111,7 @@ class _Resolver:
         if regions is None:
             return None
         low, high = settled(section.start_delay_ns)
+        ending = load.end(section, regions)
         return planned.Worker(
             job=section.name or self.job.name,
             clone=clone,
@@ -130,14 +131,14 @@ class _Resolver:
             wait_for=section.wait_for or (),
             start_delay_ns=chance.randint(low, high),
             ramp_ns=settled(section.ramp_ns),
-            end=load.end(section, regions),
+            end=ending,
             ends_others=section.ends_others or "never",
             latency_target=load.latency_target(section),
             steady_state=section.steady_state,
             seed=seed,
             payload=load.payload(section),
             verify=section.verify,
-            log=section.log,
+            log=load.log(section, ending),
             cpus=load.processors(section, clone),
         )
 

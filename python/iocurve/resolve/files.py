@@ -146,6 +146,8 @@ class Files:
             self._obstacle(section, f"{path} is {what}", f"name a file with {self.findings.option('paths')}")
         elif facts.kind == "missing" and self.machine.look(base).kind != "directory":
             self._obstacle(section, f"directory {base} does not exist", f"make it: mkdir -p {base}")
+        elif facts.kind == "missing" and section.verify is not None and section.verify.only:
+            self._obstacle(section, f"{path} does not exist: nothing was written that could be verified")
         elif facts.kind == "missing" and not section.create:
             self._obstacle(
                 section, f"{path} does not exist, and {self.findings.option('create', 0)} forbids to make it"
@@ -213,6 +215,8 @@ def _bytes_of(amount: Amount | None, whole: int) -> int:
 
 def _layout(section: Section, region: Region) -> planned.Layout:
     """Files that are read hold data first; files that are only written have their space reserved."""
+    if section.verify is not None and section.verify.only:
+        return "existing"
     is_sized = section.file_bytes is not None or (isinstance(section.size, int) and section.size > 0)
     if region.facts.kind == "block" or not section.create or not is_sized:
         return "existing"

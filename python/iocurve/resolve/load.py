@@ -193,6 +193,18 @@ def _bytes_to_transfer(section: Section, regions: Sequence[Region], loops: int) 
     return max(loops * min(whole, transfer), transfer) if transfer else loops * whole
 
 
+def log(section: Section, ending: planned.End) -> planned.LogPlan | None:
+    """Not more records than there can be."""
+    if section.log is None:
+        return None
+    window, most = section.log.window_ns, section.log.records
+    if window and ending.runtime_ns:
+        most = (ending.runtime_ns // window + 2) * len(kinds(section))
+    elif window is None and ending.bytes:
+        most = ending.bytes // smallest_block(section) + 1
+    return section.log.model_copy(update={"records": min(most, section.log.records)})
+
+
 # -- payload -----------------------------------------------------------------------------------------------------------
 
 

@@ -80,7 +80,7 @@ def prepare(
     settings = _Settings()
     for command in parsed.commands:
         settings.apply(command)
-    built = build(parsed)
+    built = build(parsed, surroundings.directory)
     mistakes = [*built.mistakes, *settings.mistakes]
     mistakes += [] if mistakes else _nothing_to_do(parsed)
     if settings.read_only:
@@ -95,7 +95,7 @@ def prepare(
         job=built.job,
         plan=resolution.plan,
         notes=notes,
-        obstacles=resolution.obstacles,
+        obstacles=(*resolution.obstacles, *_not_written(built.job)),
         directories=resolution.directories,
         output=settings.output,
         sections=built.reports,
@@ -251,8 +251,14 @@ def _writers(job: Job) -> list[Mistake]:
     return [
         Mistake(f"{section.name}: {text}", section.where("writes", "name"))
         for section in job.sections
-        if section.writes
+        if section.writes or section.trims
     ]
+
+
+def _not_written(job: Job) -> list[Mistake]:
+    """Whoever writes fio's log files takes this out."""
+    text, hint = "write_bw_log and the like: log files are not written yet", "explain shows the rest"
+    return [Mistake(text, section.where("log"), hint) for section in job.sections if section.log]
 
 
 def _in_order(mistakes: Sequence[Mistake]) -> list[Mistake]:

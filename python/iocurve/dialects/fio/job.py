@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
-from iocurve.dialects.fio.options import BY_NAME, DEFAULTS, Draft, Reporting
+from iocurve.dialects.fio.draft import DEFAULTS, Draft, Reporting
+from iocurve.dialects.fio.options import BY_NAME
 from iocurve.dialects.fio.parse import Parsed, RawSection, Setting, closest
+from iocurve.dialects.fio.together import combine, end_others
 from iocurve.dialects.fio.values import Context
 from iocurve.errors import COMMAND_LINE, Mistake, Where
 from iocurve.model import Job, Note, Section
@@ -39,26 +42,29 @@ class Built:
     notes: tuple[Note, ...]
 
 
-def build(parsed: Parsed) -> Built:
-    """Makes sections of what was written."""
+def build(parsed: Parsed, directory: Path) -> Built:
+    """Makes sections of what was written; names of files in it start from ``directory``."""
     mistakes, notes = list(parsed.mistakes), list(parsed.notes)
-    sections, reports = [], []
-    for raw in parsed.sections:
-        section, report = _build_section(raw, mistakes, notes)
-        sections.append(section)
-        reports.append(report)
+    drafts = [_draft(raw, directory, mistakes, notes) for raw in parsed.sections]
+    end_others(drafts)
+    for draft in drafts:
+        mistakes += draft.mistakes
+        notes += draft.notes
+    sections = [Section(**draft.fields, positions=draft.positions) for draft in drafts]
+    reports = [_report(raw, draft) for raw, draft in zip(parsed.sections, drafts, strict=True)]
     name = "+".join(dict.fromkeys(report.name for report in reports)) or "fio"
     job = Job(name=name, dialect="fio", sections=tuple(sections), defaults=DEFAULTS)
     return Built(job, tuple(reports), tuple(dict.fromkeys(mistakes)), tuple(dict.fromkeys(notes)))
 
 
-def _build_section(raw: RawSection, mistakes: list[Mistake], notes: list[Note]) -> tuple[Section, SectionReport]:
-    draft, context, positions = Draft(), Context(), {"name": raw.where}
+def _draft(raw: RawSection, directory: Path, mistakes: list[Mistake], notes: list[Note]) -> Draft:
+    draft, context = Draft(positions={"name": raw.where}), Context(directory=directory)
     # A barrier of the globals holds for every section, as in fio.
     for setting in [*_in_reading_order(raw.global_settings), *_in_reading_order(raw.settings)]:
         option = BY_NAME.get(setting.name)
         if _apply(setting, draft, context, mistakes) and option is not None:
-            positions |= dict.fromkeys(option.fields, setting.where)
+            draft.places[option.name] = setting.where
+            draft.positions |= dict.fromkeys(option.fields, setting.where)
     notes += context.notes
     draft.fields["name"] = draft.fields.get("name") or raw.name
     if raw.begins_file:
@@ -66,7 +72,8 @@ def _build_section(raw: RawSection, mistakes: list[Mistake], notes: list[Note]) 
     if raw.implicit:
         notes.append(_implicit_job(raw))
     notes += _misplaced_engine_options(raw, draft)
-    return Section(**draft.fields, positions=positions), _report(raw, draft)
+    combine(draft)
+    return draft
 
 
 def _in_reading_order(settings: Sequence[Setting]) -> list[Setting]:
@@ -129,17 +136,22 @@ def _misplaced_engine_options(raw: RawSection, draft: Draft) -> Iterable[Note]:
 
 
 def _report(raw: RawSection, draft: Draft) -> SectionReport:
-    random, reads, writes = (bool(draft.value(field)) for field in ("random", "reads", "writes"))
-    direction = "rw" if reads and writes else "read" if reads else "write"
     return SectionReport(
         name=draft.fields["name"],
         description=draft.fields.get("description"),
         options=_as_written(raw.settings),
         global_options=_as_written(raw.global_settings),
         depth=int(draft.value("depth")),
-        direction=f"rand{direction}" if random else direction,
+        direction=_direction(draft),
         reporting=Reporting(**draft.reporting),
     )
+
+
+def _direction(draft: Draft) -> str:
+    random, reads, writes, trims = (bool(draft.value(field)) for field in ("random", "reads", "writes", "trims"))
+    mixed = "rw" if reads and writes else "trimwrite" if trims and writes else ""
+    direction = mixed or ("read" if reads else "write" if writes else "trim")
+    return f"rand{direction}" if random else direction
 
 
 def _as_written(settings: Iterable[Setting]) -> dict[str, str]:

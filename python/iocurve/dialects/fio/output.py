@@ -7,8 +7,8 @@ from typing import Any
 
 from iocurve.dialects.fio import bins, normal_output, terse_output
 from iocurve.dialects.fio.command import Format, Prepared
+from iocurve.dialects.fio.draft import Reporting
 from iocurve.dialects.fio.figures import EIO, FIO_VERSION, Direction, JobFigures, figures
-from iocurve.dialects.fio.options import Reporting
 from iocurve.result import Result
 from iocurve.summary import Latency
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from iocurve.dialects.fio.command import Prepared
+from iocurve.dialects.fio.draft import Reporting
 from iocurve.dialects.fio.figures import EIO, FIO_VERSION, Direction, JobFigures, Samples, figures
-from iocurve.dialects.fio.options import Reporting
 from iocurve.result import Result
 from iocurve.summary import Latency
 

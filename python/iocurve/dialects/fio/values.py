@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from iocurve.errors import Where
@@ -21,6 +22,8 @@ class Context:
     """What the meaning of a value depends on besides its text."""
 
     kb_base: int = 1024
+    directory: Path = Path()
+    """What relative names start from."""
     where: Where | None = None
     option: str = ""
     notes: list[Note] = field(default_factory=list)
@@ -67,6 +70,26 @@ def amount_or_percent(text: str, context: Context) -> Amount:
     return result
 
 
+def signed_size(text: str, context: Context) -> int:
+    """Bytes, forwards or backwards: ``-8k``."""
+    if text.lstrip().startswith("-"):
+        return -size(text.lstrip()[1:], context)
+    return size(text, context)
+
+
+def decimal(text: str) -> float:
+    """A number with a fraction."""
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(f"'{text}' is not a number") from None
+
+
+def leading_integer(text: str, expected: str) -> int:
+    """The number a value begins with; what follows is passed over, as fio does."""
+    return _leading_integer(text, expected)[0]
+
+
 def integer(minimum: int = 0, maximum: int = 2**31 - 1) -> Reader:
     """A whole number; fio allows size suffixes (``1k`` is 1024)."""
 
@@ -94,8 +117,17 @@ def boolean(text: str, context: Context) -> bool:
 
 def time_ns(text: str, context: Context) -> int:
     """Nanoseconds of ``30`` (seconds), ``10m`` (minutes), ``500ms``."""
+    return _time_ns(text, context, bare=1_000_000)
+
+
+def short_time_ns(text: str, context: Context) -> int:
+    """The same where a bare number means microseconds (thinktime, latency_target)."""
+    return _time_ns(text, context, bare=1)
+
+
+def _time_ns(text: str, context: Context, bare: int) -> int:
     value, rest = _leading_integer(text, "a time such as 30, 10m or 500ms")
-    microseconds, is_whole = _time_factor(rest)
+    microseconds, is_whole = _time_factor(rest, bare)
     result = _checked(value * microseconds * MICROSECOND_NS, 0, 2**63, f"{text}: a time")
     if not is_whole:
         _note_odd(text, f"{value * microseconds} microseconds", context)
@@ -164,10 +196,18 @@ def names(text: str, context: Context) -> tuple[str, ...]:
 
 def percentiles(text: str, context: Context) -> tuple[float, ...]:
     """``50:99:99.9``: at most 20, above 0 and up to 100."""
-    values = [_float(part) for part in text.split(":")]
+    values = [decimal(part) for part in text.split(":")]
     if len(values) > 20 or not all(0 < value <= 100 for value in values):
         raise ValueError(f"{context.option} takes up to 20 values above 0 and up to 100, separated by ':'")
     return tuple(values)
+
+
+def percentage(text: str, context: Context) -> float:
+    """Above 0, up to 100."""
+    value = decimal(text)
+    if not 0 < value <= 100:
+        raise ValueError(f"{context.option} takes a percentage above 0 and up to 100, not '{text}'")
+    return value
 
 
 def processors(text: str, context: Context) -> tuple[int, ...]:
@@ -230,11 +270,11 @@ def _size_factor(rest: str, kb_base: int) -> tuple[int, bool]:
     return int(base ** ("kmgtp".index(unit[0]) + 1)), is_whole
 
 
-def _time_factor(rest: str) -> tuple[int, bool]:
+def _time_factor(rest: str, bare: int) -> tuple[int, bool]:
     """Microseconds of a suffix, and whether it was understood: fio takes unknown ones for microseconds."""
     unit = rest.lower()
     if not unit or not unit[0].isalpha():
-        return 1_000_000, not unit
+        return bare, not unit
     if unit.startswith(("us", "ms")):
         return (1 if unit[0] == "u" else 1000), unit in {"us", "usec", "ms", "msec"}
     return _TIME_UNITS.get(unit, 1), unit in _TIME_UNITS
@@ -249,10 +289,3 @@ def _checked(value: int, minimum: int, maximum: int, what: str) -> int:
     if not minimum <= value <= maximum:
         raise ValueError(f"{what} must be from {minimum} to {maximum}, not {value}")
     return value
-
-
-def _float(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise ValueError(f"'{text}' is not a number") from None
