@@ -34,7 +34,14 @@ def text(of: Console) -> str:
 
 def running(elapsed_ns: int, operations: int) -> Live:
     part = IntervalKind(
-        operations=operations, bytes=operations * 4096, errors=0, mean_ns=1e5, p50_ns=118_000, p99_ns=420_000, max_ns=1
+        operations=operations,
+        bytes=operations * 4096,
+        errors=0,
+        mean_ns=1e5,
+        stddev_ns=1e4,
+        p50_ns=118_000,
+        p99_ns=420_000,
+        max_ns=1,
     )
     return Live(
         phase="run",

@@ -134,6 +134,7 @@ def test_a_live_view_is_told_the_intervals() -> None:
     intervals = {live.intervals: live for live in seen if live.intervals}
     assert len(intervals) >= 2
     assert all(live.operations["read"].operations > 0 for live in intervals.values())
+    assert all(live.operations["read"].stddev_ns > 0 for live in intervals.values())
 
 
 def test_a_stop_keeps_what_was_measured() -> None:

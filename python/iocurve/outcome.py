@@ -57,6 +57,8 @@ class IntervalKind(_Model):
     bytes: int
     errors: int
     mean_ns: float
+    stddev_ns: float
+    """Of the population."""
     p50_ns: int
     p99_ns: int
     max_ns: int

@@ -144,6 +144,7 @@ def interval(
                 bytes=count * block_bytes,
                 errors=0,
                 mean_ns=450_000.0,
+                stddev_ns=120_000.0,
                 p50_ns=400_000,
                 p99_ns=900_000,
                 max_ns=2_800_000,

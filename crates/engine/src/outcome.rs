@@ -139,6 +139,8 @@ pub struct IntervalKind {
     pub errors: u64,
     /// Mean service latency.
     pub mean_ns: f64,
+    /// Its standard deviation, of the population.
+    pub stddev_ns: f64,
     /// Median service latency.
     pub p50_ns: Nanos,
     /// 99th percentile of the service latency.

@@ -63,6 +63,7 @@ impl Tally {
             bytes: self.bytes,
             errors: self.errors,
             mean_ns: self.service.mean(),
+            stddev_ns: self.service.stddev(),
             p50_ns: self.service.percentile(50.0),
             p99_ns: self.service.percentile(99.0),
             max_ns: self.service.max(),
