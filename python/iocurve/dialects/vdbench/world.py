@@ -1,0 +1,209 @@
+"""What a parameter file's runs take place on: hosts, and storage with a path for each host."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from fnmatch import fnmatchcase
+
+from iocurve.dialects.vdbench import values
+from iocurve.dialects.vdbench.definitions import Definition, Definitions
+from iocurve.dialects.vdbench.values import Band
+from iocurve.errors import Mistake, Where
+from iocurve.model import Note
+
+LOCALHOST = "localhost"
+HITAREA = 1 << 20
+THREADS = 8
+
+
+@dataclass(frozen=True)
+class Mapping:
+    """``--map-host FROM=TO`` or ``--map-lun FROM=TO``."""
+
+    origin: str
+    goal: str
+    where: Where
+
+
+@dataclass(frozen=True)
+class Storage:
+    """One SD, and the name of its LUN on each host that has it."""
+
+    name: str
+    luns: dict[str, str]
+    size: int | None
+    threads: int
+    openflags: tuple[str, ...] | None
+    align: int
+    offset: int
+    range: Band | None
+    hitarea: int
+    dedup_ratio: Decimal
+    where: Where
+
+
+@dataclass(frozen=True)
+class World:
+    """Everything that runs take place on."""
+
+    hosts: tuple[str, ...]
+    storage: dict[str, Storage]
+    """By name."""
+    mistakes: tuple[Mistake, ...]
+    notes: tuple[Note, ...]
+
+
+def make_world(found: Definitions, host_maps: Sequence[Mapping], lun_maps: Sequence[Mapping]) -> World:
+    """Hosts and storage of a parameter file, with what the command line says to be elsewhere."""
+    return _Maker(found, host_maps, lun_maps).make()
+
+
+class _Maker:
+    def __init__(self, found: Definitions, host_maps: Sequence[Mapping], lun_maps: Sequence[Mapping]) -> None:
+        self._found = found
+        self._labels = found.hosts or [LOCALHOST]
+        self._host_maps = host_maps
+        self._lun_maps = lun_maps
+        self._used: set[Mapping] = set()
+        self._mistakes: list[Mistake] = []
+        self._storage: dict[str, Storage] = {}
+
+    def make(self) -> World:
+        systems = {hd.name: hd.get("system") for hd in self._found.by_kind["hd"]}
+        self._hosts = {label: self._mapped_host(label, systems.get(label)) for label in self._labels}
+        for sd in self._found.by_kind["sd"]:
+            for name, pairs in self._counted(sd):
+                self._add(sd, name, pairs)
+        for mapping in (*self._host_maps, *self._lun_maps):
+            if mapping not in self._used:
+                text = f"{mapping.where.option} {mapping.origin}=… fits nothing in the parameter files"
+                self._mistakes.append(Mistake(text, mapping.where))
+        return World(
+            tuple(dict.fromkeys(self._hosts.values())), self._storage, tuple(self._mistakes), tuple(self._notes())
+        )
+
+    def _notes(self) -> Iterator[Note]:
+        hosts = dict.fromkeys(self._hosts.values())
+        if list(hosts) != [LOCALHOST]:
+            what = f"hosts {values_named(list(hosts))} are" if len(hosts) > 1 else f"host {next(iter(hosts))} is"
+            text = f"{what} played by workers on this machine; results are those of one machine"
+            yield Note("hosts_are_local", text, None, "warning")
+
+    def _mapped_host(self, label: str, system: str | None) -> str:
+        for mapping in self._host_maps:
+            if fnmatchcase(label, mapping.origin) or (system and fnmatchcase(system, mapping.origin)):
+                self._used.add(mapping)
+                return mapping.goal
+        return label
+
+    def _counted(self, sd: Definition) -> Iterator[tuple[str, list[tuple[str, tuple[str, ...]]]]]:
+        """The SD itself, or as many as ``count=(first,number)`` says."""
+        if "count" not in sd.values:
+            yield sd.name, sd.pairs
+            return
+        try:
+            first, number = (values.whole(word, 0, 100_000) for word in sd.values["count"])
+        except ValueError:
+            self._mistake("count takes the first number and how many: count=(1,8)", sd.place("count"))
+            return
+        for index in range(first, first + number):
+            pairs = [
+                (kind, tuple(_numbered(word, index) if kind == "lun" else word for word in words))
+                for kind, words in sd.pairs
+            ]
+            yield f"{sd.name}{index}", pairs
+
+    def _add(self, sd: Definition, name: str, pairs: list[tuple[str, tuple[str, ...]]]) -> None:
+        if name in self._storage:
+            self._mistake(f"sd={name} is defined twice", sd.where)
+        self._storage[name] = Storage(
+            name=name,
+            luns=self._luns(sd, name, pairs),
+            size=sd.get("size"),
+            threads=sd.get("threads", THREADS),
+            openflags=sd.get("openflags"),
+            align=sd.get("align", 0),
+            offset=sd.get("offset", 0),
+            range=sd.get("range"),
+            hitarea=sd.get("hitarea", HITAREA),
+            dedup_ratio=sd.get("dedupratio", Decimal(1)),
+            where=sd.where,
+        )
+
+    def _luns(self, sd: Definition, name: str, pairs: list[tuple[str, tuple[str, ...]]]) -> dict[str, str]:
+        hosts = [words for kind, words in pairs if kind == "host"]
+        luns = [words[0] for kind, words in pairs if kind == "lun"]
+        if not luns and "lun" in sd.values:
+            luns = [sd.values["lun"]]
+        if not luns:
+            self._mistake(f"sd={name} has no lun", sd.where, "add lun=/path")
+            return {}
+        if not hosts:
+            hosts = [sd.values["host"]] if "host" in sd.values else [tuple(self._labels)]
+        if len(luns) > 1 and len(luns) != len(hosts):
+            text = f"sd={name} has {len(luns)} luns and {len(hosts)} hosts"
+            self._mistake(text, sd.place("lun"), "write them in pairs: lun=/a,host=h1,lun=/b,host=h2")
+            return {}
+        placed: dict[str, str] = {}
+        for number, words in enumerate(hosts):
+            for label in self._matching(words, sd):
+                lun = self._mapped_lun(luns[number if len(luns) > 1 else 0], label, name)
+                before = placed.setdefault(self._hosts[label], lun)
+                if before != lun:
+                    text = f"sd={name} would be both {before} and {lun} on host {self._hosts[label]}"
+                    self._mistake(text, sd.where, "map its hosts or luns to one")
+        return placed
+
+    def _matching(self, words: Sequence[str], sd: Definition) -> list[str]:
+        try:
+            return values.matching(words, self._labels, "host")
+        except ValueError as error:
+            self._mistake(str(error), sd.place("host"), "hosts are defined by hd=")
+            return []
+
+    def _mapped_lun(self, lun: str, host: str, sd: str) -> str:
+        for mapping in self._lun_maps:
+            origin = mapping.origin
+            wanted, separator, path = origin.partition(":")
+            if separator and wanted in self._labels:
+                if wanted != host:
+                    continue
+                origin = path
+            mapped = _mapped(lun, origin, mapping.goal)
+            if mapped is not None:
+                self._used.add(mapping)
+                return mapped.replace("{host}", self._hosts[host]).replace("{sd}", sd)
+        return lun
+
+    def _mistake(self, text: str, where: Where, hint: str | None = None) -> None:
+        self._mistakes.append(Mistake(text, where, hint))
+
+
+def _mapped(lun: str, origin: str, goal: str) -> str | None:
+    """``goal`` where ``origin`` is the LUN, a directory above it, or a pattern it fits; None elsewhere."""
+    if "*" in origin or "?" in origin:
+        return goal if fnmatchcase(lun, origin) else None
+    if lun == origin:
+        return goal
+    directory = origin.rstrip("/") + "/"
+    return goal.rstrip("/") + "/" + lun[len(directory) :] if lun.startswith(directory) else None
+
+
+def _numbered(lun: str, number: int) -> str:
+    """``/dir/file%04d`` takes the number in its place, ``/dir/file`` at its end."""
+    mask = re.search(r"%(0?\d{0,2})d", lun)
+    if mask is None:
+        return f"{lun}{number}"
+    width = mask[1].lstrip("0") or "1"
+    text = str(number).zfill(int(width)) if mask[1].startswith("0") else str(number).rjust(int(width))
+    return lun[: mask.start()] + text + lun[mask.end() :]
+
+
+def values_named(names: Sequence[str]) -> str:
+    """``a, b and 3 more``."""
+    if len(names) <= 4:
+        return ", ".join(names[:-1]) + f" and {names[-1]}"
+    return f"{', '.join(names[:3])} and {len(names) - 3} more"
