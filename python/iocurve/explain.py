@@ -22,7 +22,7 @@ def explain(plan: Plan, notes: Sequence[Note], obstacles: Sequence[Mistake], mac
         if len(plan.groups) > 1:
             lines += ["", f"Group {number + 1} of {len(plan.groups)}" + (", after the one before it" if number else "")]
         for clones in _jobs(group.workers):
-            lines += ["", *_job(clones, machine)]
+            lines += ["", *explain_job(clones, machine)]
     lines += ["", f"Time: {_total_time(plan)}", f"Layout before the run: {_layout(_workers(plan), machine)}"]
     lines += _section("Beware", (str(note) for note in notes if note.level == "warning"))
     lines += _section("Notes", (str(note) for note in notes if note.level == "info"))
@@ -47,7 +47,8 @@ def _jobs(workers: Iterable[Worker]) -> list[list[Worker]]:
     return jobs
 
 
-def _job(clones: Sequence[Worker], machine: Machine) -> list[str]:
+def explain_job(clones: Sequence[Worker], machine: Machine) -> list[str]:
+    """The clones of one job: load, engine, rates, files, end."""
     first = clones[0]
     in_flight = len(clones) * first.depth
     return [

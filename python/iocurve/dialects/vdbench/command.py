@@ -1,0 +1,185 @@
+"""``iocurve vdbench …`` and ``iocurve explain vdbench …``: a command line becomes runs, notes and settings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+
+from iocurve.dialects.vdbench import lines, options
+from iocurve.dialects.vdbench.definitions import Definitions, define
+from iocurve.dialects.vdbench.job import Builder, Built
+from iocurve.dialects.vdbench.lines import Text
+from iocurve.dialects.vdbench.options import Loop, Options
+from iocurve.dialects.vdbench.runs import Run, expand
+from iocurve.dialects.vdbench.world import World, make_world
+from iocurve.errors import DialectError, Mistake, PlanError
+from iocurve.model import Note
+from iocurve.resolve import Machine, Resolution, ThisMachine, resolve
+
+CHECKED_SECTIONS = 20_000
+"""Runs are looked at before the first one starts until so many of their workers were; of each definition at least one
+run is, as long as ten times that is not passed."""
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """One run as it will be carried out."""
+
+    run: Run
+    built: Built
+    resolution: Resolution
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Everything that running or explaining needs."""
+
+    options: Options
+    text: Text
+    found: Definitions
+    world: World
+    runs: tuple[Run, ...]
+    notes: tuple[Note, ...]
+    """About the whole file; those of single runs come with them."""
+    machine: Machine
+    directory: Path
+
+    @property
+    def loop(self) -> Loop:
+        """How often all runs are repeated."""
+        said = self.found.general.get("loop")
+        return self.options.loop or (options.loop(said) if said else Loop())
+
+    def resolve(
+        self, run: Run, shares: Sequence[float] | None = None, total: float | None = None, *, is_first: bool = False
+    ) -> Resolved:
+        """The plan of a run; a curve's point needs the total rate and the share of each section.
+
+        Raises ``PlanError``.
+        """
+        chance = Random(self.machine.fresh_seed())
+        formats = is_first and bool(self.found.general.get("formatsds"))
+        builder = Builder(self.found, self.world, self._bytes_at, chance, formats)
+        built = builder.build(run, shares, total)
+        resolution = resolve(built.job, self.machine, self.directory)
+        plan = resolution.plan.model_copy(update={"interval_ns": run.timing.interval_ns})
+        return Resolved(run, built, Resolution(**{**vars(resolution), "plan": plan}))
+
+    def _bytes_at(self, path: str) -> int:
+        return self.machine.look(str(self.directory / path)).bytes
+
+    def first_runs(self) -> Iterator[Run]:
+        """One of each run definition."""
+        seen = set()
+        for run in self.runs:
+            if id(run.rd) not in seen:
+                seen.add(id(run.rd))
+                yield run
+
+
+def prepare(arguments: Sequence[str], *, cwd: Path | None = None, machine: Machine | None = None) -> Prepared:
+    """Reads a vdbench command line (without ``vdbench``) and its parameter files.
+
+    Raises ``DialectError`` with every mistake in what was written, ``PlanError`` where a run cannot be planned.
+    """
+    directory = cwd or Path.cwd()
+    machine = machine or ThisMachine()
+    said = options.parse(arguments, directory)
+    if said.text is not None:
+        text = lines.read_text(said.text, "-t", said.variables)
+    else:
+        text = lines.read(said.files, said.variables)
+    found = define(text.statements)
+    mistakes = [*said.mistakes, *text.mistakes, *found.mistakes]
+    world = make_world(found, said.host_maps, said.lun_maps)
+    runs = expand(found, list(world.storage), said.overrides, Random(machine.fresh_seed()))
+    mistakes += [*world.mistakes, *runs.mistakes]
+    mistakes += _loop_mistakes(found) + _nothing_to_run(found, mistakes) + _cannot_begin(said, found)
+    notes = (*said.notes, *found.notes, *world.notes)
+    begun = _from(said.begin_at, runs.runs)
+    prepared = Prepared(said, text, found, world, tuple(begun), notes, machine, directory)
+    if not found.is_file_system:
+        mistakes += _first_mistakes(prepared)
+    if mistakes:
+        raise DialectError(in_order(mistakes))
+    return prepared
+
+
+def check(prepared: Prepared) -> tuple[list[Note], list[Mistake]]:
+    """Plans runs before the first one starts: notes, and what keeps them from running here.
+
+    Raises ``PlanError`` with every reason why one cannot be planned.
+    """
+    notes: dict[Note, None] = {}
+    obstacles: dict[Mistake, None] = {}
+    mistakes: dict[Mistake, None] = {}
+    firsts = {id(run) for run in prepared.first_runs()}
+    looked_at = 0
+    for number, run in enumerate(prepared.runs):
+        if looked_at > CHECKED_SECTIONS and (id(run) not in firsts or looked_at > 10 * CHECKED_SECTIONS):
+            continue
+        try:
+            resolved = prepared.resolve(run, is_first=number == 0)
+        except PlanError as error:
+            mistakes |= dict.fromkeys(error.mistakes)
+            looked_at += 1
+            continue
+        looked_at += len(resolved.built.pieces)
+        notes |= dict.fromkeys((*resolved.built.notes, *resolved.resolution.notes))
+        obstacles |= dict.fromkeys(resolved.resolution.obstacles)
+    if mistakes:
+        raise PlanError(in_order(mistakes))
+    return list(notes), list(obstacles)
+
+
+def in_order(mistakes: Iterable[Mistake]) -> list[Mistake]:
+    """By file and line, so that a person can go through them."""
+    unique = list(dict.fromkeys(mistakes))
+    sources = list(dict.fromkeys(mistake.where.source for mistake in unique if mistake.where))
+
+    def place(mistake: Mistake) -> tuple[int, int, int]:
+        where = mistake.where
+        return (sources.index(where.source), where.line, where.column) if where else (len(sources), 0, 0)
+
+    return sorted(unique, key=place)
+
+
+def _first_mistakes(prepared: Prepared) -> list[Mistake]:
+    """What building the first run of each definition finds: names that nothing has, flags, skews."""
+    mistakes: list[Mistake] = []
+    builder = Builder(prepared.found, prepared.world, prepared._bytes_at, Random(0), False)
+    for run in prepared.first_runs():
+        try:
+            builder.build(run)
+        except PlanError as error:
+            mistakes += error.mistakes
+    return mistakes
+
+
+def _loop_mistakes(found: Definitions) -> list[Mistake]:
+    said = found.general.get("loop")
+    try:
+        if said:
+            options.loop(said)
+    except ValueError as error:
+        return [Mistake(f"loop: {error}", found.general.place("loop"))]
+    return []
+
+
+def _nothing_to_run(found: Definitions, mistakes: Sequence[Mistake]) -> list[Mistake]:
+    if found.by_kind["rd"] or mistakes:
+        return []
+    return [Mistake("there is no run definition", None, "add rd=rd1,wd=…,iorate=max,elapsed=60")]
+
+
+def _cannot_begin(said: Options, found: Definitions) -> list[Mistake]:
+    if said.begin_at is None or any(rd.name == said.begin_at for rd in found.by_kind["rd"]):
+        return []
+    return [Mistake(f"-r: there is no rd={said.begin_at[:40]}")]
+
+
+def _from(name: str | None, runs: Sequence[Run]) -> Sequence[Run]:
+    number = next((index for index, run in enumerate(runs) if run.rd.name == name), 0)
+    return runs[number:]

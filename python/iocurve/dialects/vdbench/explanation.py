@@ -1,0 +1,149 @@
+"""What a parameter file would run, in words: its definitions, its runs, its workloads, and what to beware of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+
+from iocurve.dialects.vdbench.command import Prepared, Resolved, check
+from iocurve.dialects.vdbench.definitions import Definition
+from iocurve.dialects.vdbench.runs import Run
+from iocurve.errors import Mistake
+from iocurve.explain import explain_job
+from iocurve.model import Note
+from iocurve.units import SECOND_NS, format_duration
+
+RUNS_SHOWN = 20
+"""Of each run definition; the rest is counted."""
+DEFINITIONS_SHOWN = 100
+
+
+def explain(prepared: Prepared) -> str:
+    """Plain text for people. Raises ``PlanError``."""
+    if prepared.found.is_file_system:
+        return "\n".join(_file_systems(prepared)) + "\n"
+    notes, obstacles = check(prepared)
+    seconds = sum(run.timing.total_ns + (run.rd.get("pause") or 0) for run in prepared.runs)
+    definitions = list(prepared.first_runs())
+    lines = [f"{_count(len(definitions), 'run definition')}, {_count(len(prepared.runs), 'run')}"]
+    for number, (rd, runs) in enumerate(groupby(prepared.runs, key=lambda run: id(run.rd))):
+        if number == DEFINITIONS_SHOWN:
+            lines += ["", f"… and {len(definitions) - number} more run definitions"]
+            break
+        assert rd
+        lines += ["", *_definition(prepared, list(runs))]
+    lines += ["", f"Time: {format_duration(seconds)}"]
+    everything = [*prepared.notes, *notes]
+    lines += _section("Beware", (str(note) for note in everything if note.level == "warning"))
+    lines += _section("Notes", (str(note) for note in everything if note.level == "info"))
+    lines += _section("Cannot run here as things are", map(str, obstacles))
+    return "\n".join(lines) + "\n"
+
+
+def _definition(prepared: Prepared, runs: Sequence[Run]) -> Iterator[str]:
+    first = runs[0]
+    yield f"rd={first.rd.name}: {_count(len(runs), 'run')}, {_timing(first)}"
+    for run in runs[:RUNS_SHOWN]:
+        yield f"  {_run_text(run)}"
+    if len(runs) > RUNS_SHOWN:
+        yield f"  … and {len(runs) - RUNS_SHOWN} more"
+    yield from _workloads(prepared, prepared.resolve(first))
+
+
+def _run_text(run: Run) -> str:
+    rate = f"{run.curve_percent} % of the maximum" if run.curve_percent is not None else _rate(run)
+    loops = "" if run.loops_text == "None" else f"; {run.loops_text}"
+    return f"{run.name}: {rate}{loops}"
+
+
+def _rate(run: Run) -> str:
+    if run.rate.kind == "number":
+        return f"{run.rate.per_second:f} I/Os a second in all"
+    if run.rate.kind == "variable":
+        parts = ", ".join(f"{rate:f} for {seconds} s" for rate, seconds in run.rate.pattern)
+        return f"I/Os a second in all: {parts}, over and over"
+    return "as fast as possible" + (", for the curve" if run.rate.kind == "curve" else "")
+
+
+def _timing(run: Run) -> str:
+    timing = run.timing
+    after = f" after {format_duration(timing.warmup_ns)} of warm-up" if timing.warmup_ns else ""
+    last = timing.total_ns // timing.interval_ns
+    return (
+        f"{format_duration(timing.elapsed_ns)}{after}, an interval is {format_duration(timing.interval_ns)}, "
+        f"{timing.skipped + 1} to {last} count"
+    )
+
+
+def _workloads(prepared: Prepared, resolved: Resolved) -> Iterator[str]:
+    """One section of each workload in full; the others are like it."""
+    workers = [worker for group in resolved.resolution.plan.groups[:1] for worker in group.workers]
+    pairs = list(zip(resolved.built.pieces, workers, strict=True))
+    for name, found in groupby(pairs, key=lambda pair: pair[0].workload.name):
+        alike = list(found)
+        in_flight = sum(worker.depth for _, worker in alike)
+        luns = {lun for piece, _ in alike for lun in piece.luns}
+        what = f"{_count(len(alike), 'worker')} on {_count(len(luns), 'lun')}, at most {in_flight} in flight"
+        yield f"  wd={name}: {what}; the first:"
+        yield from (f"    {line}" for line in explain_job([alike[0][1]], prepared.machine))
+
+
+def _file_systems(prepared: Prepared) -> Iterator[str]:
+    found = prepared.found
+    yield (
+        f"{_count(len(found.by_kind['fsd']), 'file system')}, {_count(len(found.by_kind['fwd']), 'file workload')}, "
+        f"{_count(len(prepared.runs), 'run')}"
+    )
+    for kind in ("fsd", "fwd"):
+        for definition in found.by_kind[kind]:
+            yield f"{kind}={definition.name}: {_written(definition)}"
+            yield from (f"  {line}" for line in _tree(definition) if kind == "fsd")
+    for run in prepared.runs[: RUNS_SHOWN * 5]:
+        rate = str(run.rate) if run.curve_percent is None else f"{run.curve_percent} % of the maximum"
+        yield f"rd={run.name}: {rate}; {_timing(run)}; {_written(run.rd)}"
+    yield from _section("Beware", (str(note) for note in prepared.notes if note.level == "warning"))
+    yield from _section("Notes", (str(note) for note in prepared.notes if note.level == "info"))
+    yield from _section("Cannot run here as things are", (str(mistake) for mistake in file_system_obstacles(prepared)))
+
+
+def file_system_obstacles(prepared: Prepared) -> list[Mistake]:
+    """Why file system workloads do not run: one reason at the first of them."""
+    first = next((definition for kind in ("fsd", "fwd") for definition in prepared.found.by_kind[kind]), None)
+    if first is None:
+        return []
+    text = f"{first.kind}={first.name}: file system workloads need metadata operations, which are not there yet"
+    return [Mistake(text, first.where, "sd=, wd= and rd= run; iocurve explain vdbench shows what this one would do")]
+
+
+def _tree(fsd: Definition) -> Iterator[str]:
+    """How many directories and files there would be, where plain numbers say it."""
+    depth, width, files = (fsd.written.get(name, "") for name in ("depth", "width", "files"))
+    if not all(word.isdecimal() and len(word) < 7 for word in (depth, width, files)) or int(depth) > 30:
+        return
+    levels = [int(width) ** level for level in range(1, int(depth) + 1)]
+    everywhere = fsd.written.get("distribution", "bottom").lower().startswith("a")
+    holders = sum(levels) if everywhere else levels[-1] if levels else 1
+    yield f"{sum(levels):,} directories, {holders * int(files):,} files of size {fsd.written.get('sizes', 'not said')}"
+
+
+def _written(definition: Definition) -> str:
+    return ", ".join(f"{name}={value}" for name, value in definition.written.items()) or "defaults"
+
+
+def _section(title: str, items: Iterable[str]) -> list[str]:
+    lines = [f"  - {item}" for item in dict.fromkeys(items)]
+    return ["", f"{title}:", *lines] if lines else []
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def note_lines(notes: Iterable[Note]) -> Iterator[str]:
+    """As they are shown on stderr."""
+    return (f"{note.level}: {note}" for note in dict.fromkeys(notes))
+
+
+def seconds(length_ns: int) -> str:
+    """``60``, ``1.5``."""
+    return f"{length_ns / SECOND_NS:g}"

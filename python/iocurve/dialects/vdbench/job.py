@@ -1,0 +1,502 @@
+"""A run becomes a job: a section for each workload, SD and host, at the depth of the SD's threads."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from random import Random
+from typing import Any
+from urllib.parse import urlsplit
+
+from iocurve.dialects.vdbench import values
+from iocurve.dialects.vdbench.definitions import Definition, Definitions
+from iocurve.dialects.vdbench.openflags import Opening, opening
+from iocurve.dialects.vdbench.places import Places, places
+from iocurve.dialects.vdbench.runs import Run
+from iocurve.dialects.vdbench.values import Rate, Seek
+from iocurve.dialects.vdbench.world import Storage, World
+from iocurve.errors import Mistake, PlanError, Where
+from iocurve.model import Job, Note, PerKind, Section
+from iocurve.plan import BlockRange, Blocks, FixedBlocks
+from iocurve.units import SECOND_NS
+
+MAX_SECTIONS = 4096
+DEFAULTS = Section(
+    clones=1,
+    engine="uring",
+    nconnect=1,
+    nfs_timeout_ns=60 * SECOND_NS,
+    direct=False,
+    durability="none",
+    invalidate=False,
+    file_count=1,
+    offset=0,
+    offset_increment=0,
+    file_select="round_robin",
+    create=True,
+    overwrite=True,
+    unlink=False,
+    reads=True,
+    writes=False,
+    trims=False,
+    random=True,
+    random_percent=PerKind.same(100),
+    read_percent=100,
+    blocks=PerKind.same(FixedBlocks(bytes=4096)),
+    cover="independent",
+    position="worker",
+    depth=8,
+    time_based=True,
+    ramp_ns=0,
+    start_delay_ns=(0, 0),
+    loops=1,
+    repeatable=False,
+    payload_zero=False,
+    payload_refill=False,
+    payload_scramble=True,
+    cpus_split=False,
+    barrier=False,
+    new_report_group=False,
+    report_as_group=False,
+)
+"""What vdbench does where nothing is said."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """One workload on one SD of one host, or on several SDs as one."""
+
+    workload: Definition
+    storage: tuple[Storage, ...]
+    host: str
+    stream: int = 0
+    streams: int = 1
+
+    @property
+    def luns(self) -> tuple[str, ...]:
+        """Where it goes."""
+        return tuple(storage.luns[self.host] for storage in self.storage)
+
+
+@dataclass(frozen=True)
+class Built:
+    """A job, what its sections are, and what there is to say."""
+
+    job: Job
+    pieces: tuple[Piece, ...]
+    """One for each section of the first segment; with a variable rate the others repeat them."""
+    notes: tuple[Note, ...]
+
+
+class Builder:
+    """Makes the jobs of a parameter file's runs."""
+
+    def __init__(
+        self, found: Definitions, world: World, bytes_at: Callable[[str], int], chance: Random, format_first: bool
+    ) -> None:
+        self._found = found
+        self._world = world
+        self._bytes_at = bytes_at
+        self._chance = chance
+        self._formats = format_first
+        self._workloads = {wd.name: wd for wd in found.by_kind["wd"]}
+
+    def build(self, run: Run, shares: Sequence[float] | None = None, total: float | None = None) -> Built:
+        """The job of a run. A curve's point takes its rate from ``total``, split as ``shares``.
+
+        Raises ``PlanError``.
+        """
+        notes: list[Note] = []
+        mistakes: list[Mistake] = []
+        pieces = list(self._pieces(run, mistakes))
+        if mistakes:
+            raise PlanError(mistakes)
+        if not pieces:
+            raise PlanError([Mistake(f"rd={run.rd.name} has nothing to run on", run.rd.where, "name sd= and lun=")])
+        if len(pieces) > MAX_SECTIONS:
+            raise PlanError([Mistake(f"rd={run.rd.name}: {len(pieces)} workers are too many", run.rd.where)])
+        depths = self._depths(run, pieces, notes)
+        sections = []
+        segments = _segments(run)
+        for number, (rate, ramp_ns, runtime_ns) in enumerate(segments):
+            curve = [total * share for share in shares or ()] if total is not None else None
+            rates = curve or self._rates(pieces, rate, notes)
+            for index, (piece, depth, each) in enumerate(zip(pieces, depths, rates, strict=True)):
+                section = self._section(run, piece, depth, mistakes, notes)
+                update: dict[str, Any] = {"ramp_ns": ramp_ns, "runtime_ns": runtime_ns}
+                update |= {"barrier": True} if number and not index else {}
+                update |= {"rate_total_operations": each, "arrivals": _arrivals(run)} if each else {}
+                sections.append(section.model_copy(update=update))
+        if mistakes:
+            raise PlanError(list(dict.fromkeys(mistakes)))
+        notes += _run_notes(run)
+        job = Job(name=run.name, dialect="vdbench", sections=tuple(sections), defaults=DEFAULTS)
+        return Built(job, tuple(pieces), tuple(dict.fromkeys(notes)))
+
+    # -- who runs where ------------------------------------------------------------------------------------------------
+
+    def _pieces(self, run: Run, mistakes: list[Mistake]) -> Iterator[Piece]:
+        for workload in self._chosen_workloads(run, mistakes):
+            storage = self._chosen_storage(run, workload, mistakes)
+            hosts = self._chosen_hosts(workload, mistakes)
+            if self._found.general.get("concatenatesds"):
+                yield from self._concatenated(workload, storage, hosts, mistakes)
+            else:
+                yield from self._single(run, workload, storage, hosts, mistakes)
+
+    def _chosen_workloads(self, run: Run, mistakes: list[Mistake]) -> list[Definition]:
+        words = run.rd.get("wd")
+        if words is None:
+            if run.storage is None:
+                mistakes.append(Mistake(f"rd={run.rd.name} names neither wd= nor sd=", run.rd.where))
+            return [self._found.defaults["wd"].copy(run.rd.name, run.rd.where)]
+        try:
+            return [self._workloads[name] for name in values.matching(words, list(self._workloads), "wd")]
+        except ValueError as error:
+            mistakes.append(Mistake(f"rd={run.rd.name}: {error}", run.rd.place("wd")))
+            return []
+
+    def _chosen_storage(self, run: Run, workload: Definition, mistakes: list[Mistake]) -> list[Storage]:
+        names = run.storage
+        if names is None:
+            words = workload.get("sd")
+            if words is None:
+                mistakes.append(Mistake(f"wd={workload.name} has no sd=", workload.where))
+                return []
+            try:
+                names = tuple(values.matching(words, list(self._world.storage), "sd"))
+            except ValueError as error:
+                mistakes.append(Mistake(f"wd={workload.name}: {error}", workload.place("sd")))
+                return []
+        return [self._world.storage[name] for name in names]
+
+    def _chosen_hosts(self, workload: Definition, mistakes: list[Mistake]) -> list[str]:
+        words = workload.get("host")
+        if words is None:
+            return list(self._world.hosts)
+        try:
+            return values.matching(words, self._world.hosts, "host")
+        except ValueError as error:
+            mistakes.append(Mistake(f"wd={workload.name}: {error}", workload.place("host")))
+            return []
+
+    def _single(
+        self, run: Run, workload: Definition, storage: Sequence[Storage], hosts: Sequence[str], mistakes: list[Mistake]
+    ) -> Iterator[Piece]:
+        sequential = _seek(run, workload).percent == 0
+        streams = self._streams(workload, mistakes)
+        for number, one in enumerate(storage):
+            owners = [host for host in hosts if host in one.luns]
+            if not owners:
+                text = f"wd={workload.name}: no host of the workload has sd={one.name}"
+                mistakes.append(Mistake(text, workload.place("host", "sd")))
+                continue
+            # Several readers of one sequence would read every block several times.
+            shared = len({one.luns[host] for host in owners}) == 1
+            if sequential and shared:
+                owners = [owners[number % len(owners)]]
+            for host in owners:
+                for stream in range(streams):
+                    yield Piece(workload, (one,), host, stream, streams)
+
+    def _streams(self, workload: Definition, mistakes: list[Mistake]) -> int:
+        if "streams" not in workload.values:
+            return 1
+        try:
+            return values.whole(workload.values["streams"][0], 1, 1024)
+        except ValueError as error:
+            mistakes.append(Mistake(f"streams: {error}", workload.place("streams")))
+            return 1
+
+    def _concatenated(
+        self, workload: Definition, storage: Sequence[Storage], hosts: Sequence[str], mistakes: list[Mistake]
+    ) -> Iterator[Piece]:
+        if len({self._whole(one, next(iter(one.luns.values()), "")) for one in storage}) > 1:
+            text = f"wd={workload.name}: concatenatesds with SDs of different sizes is not there yet"
+            mistakes.append(Mistake(text, workload.where, "give them one size="))
+            return
+        for name in ("hotband", "range", "streams", "rhpct", "whpct"):
+            if name in workload.values:
+                text = f"{name}= over concatenated SDs is not there yet"
+                mistakes.append(Mistake(text, workload.place(name)))
+        for host in hosts:
+            if storage and all(host in one.luns for one in storage):
+                yield Piece(workload, tuple(storage), host)
+
+    # -- threads and rates ---------------------------------------------------------------------------------------------
+
+    def _depths(self, run: Run, pieces: Sequence[Piece], notes: list[Note]) -> list[int]:
+        if self._found.general.get("concatenatesds"):
+            said = run.loops.get("threads")
+            if said is not None:
+                return _split(int(said), len(pieces))
+            return [int(piece.workload.get("threads", 8)) for piece in pieces]
+        sharing = Counter((piece.storage[0].name, piece.host) for piece in pieces)
+        ranks: Counter[tuple[str, str]] = Counter()
+        depths = []
+        for piece in pieces:
+            storage = piece.storage[0]
+            key = storage.name, piece.host
+            threads = int(run.loops.get("threads") or storage.threads)
+            if piece.streams > 1:
+                depths.append(-(-threads // piece.streams))
+                continue
+            depths.append(_split(threads, sharing[key])[ranks[key]])
+            ranks[key] += 1
+            if sharing[key] > 1:
+                text = f"the threads of sd={storage.name} are divided among its {sharing[key]} workloads"
+                notes.append(Note("threads_divided", text, storage.where))
+        if any(piece.workload.get("threads") for piece in pieces):
+            text = "threads= of a workload counts with concatenatesds=yes only; the SD's threads count here"
+            notes.append(Note("no_effect", text, pieces[0].workload.place("threads"), "warning"))
+        return depths
+
+    def _rates(self, pieces: Sequence[Piece], rate: Rate, notes: list[Note]) -> Sequence[float | None]:
+        workloads = list(dict.fromkeys(piece.workload.name for piece in pieces))
+        counts = Counter(piece.workload.name for piece in pieces)
+        fixed = {piece.workload.name: piece.workload.get("iorate") for piece in pieces}
+        shares = _shares(pieces, workloads)
+        each: list[float | None] = []
+        for piece in pieces:
+            name = piece.workload.name
+            number = fixed[name]
+            if number is None and rate.kind == "number":
+                number = rate.per_second * shares[name]
+            each.append(None if number is None else float(number) / counts[name])
+        if rate.kind != "number" and any("skew" in piece.workload.values for piece in pieces):
+            text = "skew= is not kept at the maximum: each workload runs as fast as it can"
+            notes.append(Note("skew_at_maximum", text, pieces[0].workload.place("skew"), "warning"))
+        return each
+
+    # -- one section ---------------------------------------------------------------------------------------------------
+
+    def _section(self, run: Run, piece: Piece, depth: int, mistakes: list[Mistake], notes: list[Note]) -> Section:
+        workload, storage = piece.workload, piece.storage[0]
+        seek = _seek(run, workload)
+        size = run.loops.get("xfersize")
+        said: Blocks = workload.get("xfersize", FixedBlocks(bytes=4096))
+        blocks = FixedBlocks(bytes=int(size)) if size else said
+        percent = _read_percent(run, workload)
+        flags = run.rd.get("openflags") or workload.get("openflags") or storage.openflags or ()
+        opened = opening(flags, workload.place("openflags"), mistakes, notes)
+        used = self._places(run, piece, seek, blocks.largest, mistakes, notes)
+        random_percent = _whole_percent(seek, workload, notes)
+        fields: dict[str, Any] = {
+            "name": _name(piece, self._world),
+            "paths": piece.luns,
+            "depth": depth,
+            "blocks": PerKind.same(blocks),
+            "reads": percent > 0,
+            "writes": percent < 100,
+            "read_percent": float(percent),
+            "random": random_percent > 0,
+            "random_percent": PerKind.same(random_percent),
+            "at_end": seek.at_end,
+            "create": not _is_device(piece.luns[0]) and self._found.general.get("formatsds", True),
+            "sync_at_end": opened.flushed,
+            **_payload(self._found.general, run, storage),
+            **used.fields,
+        }
+        align = storage.align or (blocks.step if isinstance(blocks, BlockRange) else 0)
+        if align:
+            fields["align_bytes"] = PerKind.same(align)
+        fields |= _stride(workload, random_percent, mistakes)
+        if self._formats and not _is_device(piece.luns[0]):
+            fields["recreate"] = True
+        if len(piece.storage) > 1:
+            fields["file_select"] = "random" if random_percent else "sequential"
+        fields |= _target(piece, opened, mistakes)
+        return Section(**fields, positions=_positions(run, workload, storage))
+
+    def _places(
+        self, run: Run, piece: Piece, seek: Seek, block: int, mistakes: list[Mistake], notes: list[Note]
+    ) -> Places:
+        storage, workload = piece.storage[0], piece.workload
+        hits = {name: run.loops.get(name, workload.get(name, Decimal(0))) for name in ("rhpct", "whpct")}
+        return places(
+            whole=self._whole(storage, piece.luns[0]),
+            is_device=_is_device(piece.luns[0]),
+            block=block,
+            offset=storage.offset,
+            span=workload.get("range") or storage.range,
+            hotband=workload.get("hotband"),
+            read_hits=hits["rhpct"],
+            write_hits=hits["whpct"],
+            hitarea=int(run.loops.get("hitarea", storage.hitarea)),
+            seek=seek,
+            stream=(piece.stream, piece.streams),
+            chance=self._chance,
+            where=workload.place("range", "hotband", "rhpct", "whpct"),
+            mistakes=mistakes,
+            notes=notes,
+        )
+
+    def _whole(self, storage: Storage, lun: str) -> int:
+        """Bytes of an SD; 0 where nothing says how large it is."""
+        return storage.size or (0 if lun.startswith("nfs:") else self._bytes_at(lun))
+
+
+# -- parts -------------------------------------------------------------------------------------------------------------
+
+
+def _segments(run: Run) -> list[tuple[Rate, int, int]]:
+    """Rates one after another, each with the part of it that does not count and the part that does."""
+    timing = run.timing
+    if run.rate.kind != "variable":
+        return [(run.rate, timing.ramp_ns, timing.total_ns - timing.ramp_ns)]
+    segments: list[tuple[Rate, int, int]] = []
+    passed, number = 0, 0
+    while passed < timing.total_ns and len(segments) < 10_000:
+        per_second, seconds = run.rate.pattern[number % len(run.rate.pattern)]
+        length = min(seconds * SECOND_NS, timing.total_ns - passed)
+        ramp = min(max(0, timing.ramp_ns - passed), max(0, length - 1))
+        segments.append((Rate("number", per_second), ramp, length - ramp))
+        passed, number = passed + length, number + 1
+    return segments
+
+
+def _seek(run: Run, workload: Definition) -> Seek:
+    found = run.loops.get("seekpct") or workload.get("seekpct") or Seek(Decimal(100))
+    assert isinstance(found, Seek)
+    return found
+
+
+def _read_percent(run: Run, workload: Definition) -> Decimal:
+    if "rdpct" in run.loops:
+        return Decimal(run.loops["rdpct"])
+    if "writepct" in workload.values and "rdpct" not in workload.values:
+        return 100 - Decimal(workload.values["writepct"])
+    return Decimal(workload.get("rdpct", 100))
+
+
+def _whole_percent(seek: Seek, workload: Definition, notes: list[Note]) -> int:
+    percent = int(seek.percent.to_integral_value(rounding="ROUND_HALF_UP"))
+    if percent != seek.percent:
+        text = f"seekpct={seek.percent:f} is taken as {percent}"
+        notes.append(Note("seekpct_rounded", text, workload.place("seekpct"), "warning"))
+    return percent
+
+
+def _shares(pieces: Sequence[Piece], workloads: Sequence[str]) -> Mapping[str, Decimal]:
+    """Of the run's rate, 1 in all: those with a skew have it, the others divide what is left."""
+    skews = {piece.workload.name: piece.workload.get("skew") for piece in pieces}
+    free = [name for name in workloads if not skews[name] and not _has_rate(pieces, name)]
+    said = sum(((skews[name] or Decimal(0)) for name in workloads), Decimal(0))
+    left = (100 - said) / len(free) if free else Decimal(0)
+    if said > 100 or (said and not free and said != 100):
+        where = pieces[0].workload.place("skew")
+        raise PlanError([Mistake(f"the skew of all workloads of a run is {said:f}, not 100", where)])
+    return {name: (skews[name] or left) / 100 for name in workloads}
+
+
+def _has_rate(pieces: Sequence[Piece], name: str) -> bool:
+    return any(piece.workload.name == name and "iorate" in piece.workload.values for piece in pieces)
+
+
+def _split(threads: int, parts: int) -> list[int]:
+    """As even as it goes, at least one for each."""
+    share, rest = divmod(threads, parts)
+    return [max(1, share + (1 if number < rest else 0)) for number in range(parts)]
+
+
+def _arrivals(run: Run) -> str:
+    return "poisson" if run.arrivals == "exponential" else "even"
+
+
+def _run_notes(run: Run) -> Iterator[Note]:
+    if run.arrivals == "uniform" and run.rate.kind != "max":
+        text = "distribution=uniform runs as deterministic: at equal distances"
+        yield Note("uniform_arrivals", text, run.rd.place("distribution"), "warning")
+    if "format" in run.rd.values and run.rd.values["format"][0].lower() != "no":
+        text = "format= has no effect: it belongs to file systems; files of SDs are made where they are missing"
+        yield Note("no_effect", text, run.rd.place("format"))
+
+
+def _stride(workload: Definition, random_percent: int, mistakes: list[Mistake]) -> dict[str, Any]:
+    if "stride" not in workload.values:
+        return {}
+    low, high = workload.values["stride"]
+    if random_percent != 100:
+        text = "stride= together with a seekpct below 100 is not there yet"
+        mistakes.append(Mistake(text, workload.place("stride"), "seekpct=100 skips after every operation"))
+    return {"random": False, "gap_bytes": low, "gap_spread_bytes": high - low}
+
+
+def _payload(general: Definition, run: Run, storage: Storage) -> dict[str, Any]:
+    compress = Decimal(run.loops.get("compratio", general.get("compratio", 1)))
+    dedup = storage.dedup_ratio if storage.dedup_ratio > 1 else Decimal(general.get("dedupratio", 1))
+    fields = {}
+    if compress > 1:
+        fields["payload_compress_percent"] = round(100 * (1 - 1 / compress))
+    if dedup > 1:
+        fields["payload_dedupe_percent"] = round(100 * (1 - 1 / dedup))
+    return fields
+
+
+def _target(piece: Piece, opened: Opening, mistakes: list[Mistake]) -> dict[str, Any]:
+    luns = piece.luns
+    where = piece.storage[0].where
+    remote = [lun for lun in luns if lun.startswith("nfs:")]
+    if not remote:
+        if any(lun.startswith("\\\\") or "\0" in lun for lun in luns):
+            hint = "name where it is on Linux: --map-lun 'FROM=/dev/…'"
+            mistakes.append(Mistake(f"{luns[0]} is a device of Windows", where, hint))
+        return {"direct": opened.direct, "durability": opened.durability}
+    parts = [_nfs(lun) for lun in remote]
+    urls = {url for url, _ in parts}
+    if len(remote) < len(luns) or len(urls) > 1:
+        mistakes.append(Mistake("SDs on several servers or exports cannot be concatenated", where))
+    if any(not name for _, name in parts):
+        mistakes.append(Mistake(f"{remote[0]} names no file", where, "write nfs://host/export/file"))
+    names = tuple(name for _, name in parts)
+    return {"engine": "nfs", "nfs_url": urls.pop(), "paths": names, "durability": opened.durability}
+
+
+def _nfs(lun: str) -> tuple[str, str]:
+    """URL of the directory that the file is in, which is what is mounted, and the file's name."""
+    try:
+        parts = urlsplit(lun)
+    except ValueError:
+        return lun, ""
+    directory, _, name = parts.path.rpartition("/")
+    return parts._replace(path=directory or "/").geturl(), name
+
+
+def _is_device(lun: str) -> bool:
+    """As vdbench sees it: by name."""
+    return lun.startswith(("/dev/", "\\"))
+
+
+def _name(piece: Piece, world: World) -> str:
+    parts = [piece.workload.name, "+".join(one.name for one in piece.storage[:3])]
+    if len(piece.storage) > 3:
+        parts[-1] += f"+{len(piece.storage) - 3} more"
+    if len(world.hosts) > 1:
+        parts.append(piece.host)
+    if piece.streams > 1:
+        parts.append(f"stream {piece.stream + 1}")
+    return " ".join(parts)
+
+
+_FIELDS = {
+    "seekpct": ("random", "random_percent", "at_end"),
+    "rdpct": ("reads", "writes", "read_percent"),
+    "xfersize": ("blocks",),
+    "skew": (),
+    "stride": ("gap_bytes",),
+    "openflags": ("direct", "durability"),
+    "hotband": ("distribution",),
+    "range": ("offset",),
+}
+
+
+def _positions(run: Run, workload: Definition, storage: Storage) -> dict[str, Where]:
+    """Where each field was said: in the workload, or in the run that overrides it."""
+    found = dict.fromkeys(("paths", "file_bytes", "size"), storage.where)
+    for name, fields in _FIELDS.items():
+        for said in (workload, run.rd):
+            if name in said.places:
+                found |= dict.fromkeys(fields, said.places[name])
+    return {"name": workload.where, **found}
