@@ -45,6 +45,25 @@ Runs fio's job files and command lines as they are; fio's manual describes the o
 
 What a job would do, and which traps are in it: iocurve explain fio ...
 """
+VDBENCH_HELP = """\
+Usage: iocurve vdbench -f file [file ...] [vdbench's options] [variable=value ...]
+
+Runs vdbench's parameter files as they are; vdbench's guide describes them. Of its options there are
+  -f FILE ...         parameter files
+  -o DIR              folder for the reports (output); DIR+ counts on, DIR.tod adds the time
+  -e, -i, -w TIME     instead of every elapsed=, interval=, warmup=
+  -l [N|TIME]         all runs again: N times, for a time, or without end
+  -r RD               begin with this run definition
+  -s                  only print which runs there would be
+  -t                  a sample: five seconds on a small file
+On top of them there are
+  --map-host FROM=TO  play host FROM (a label, a system, or a pattern) as TO; hosts with one name become one
+  --map-lun FROM=TO   use TO instead of the LUN, directory or pattern FROM; {sd} and {host} are filled in
+  --report DIR        result.json, report.html and points.csv go there
+A lun may be nfs://host[:port]/export/file?nconnect=8.
+
+What a parameter file would do, and which traps are in it: iocurve explain vdbench ...
+"""
 Words = Annotated[str, Parameter(allow_leading_hyphen=True, show=False)]
 
 
@@ -345,6 +364,16 @@ def fio(*arguments: Words) -> int:
     return 0 if result is None else _status(result)
 
 
+@app.command(help_flags=[], version_flags=[])
+def vdbench(*arguments: Words) -> int:
+    """Run vdbench parameter files and vdbench command lines as they are."""
+    if arguments in (("--help",), ("-h",)):
+        print(VDBENCH_HELP)
+        return 0
+    result = jobs.run_vdbench(arguments)
+    return 0 if result is None else _status(result)
+
+
 explain = App(name="explain", help="Print what would run, and the traps in it, without running it.")
 app.command(explain)
 
@@ -353,6 +382,13 @@ app.command(explain)
 def explain_fio(*arguments: Words) -> int:
     """Explain fio job files and fio command lines."""
     print(jobs.explain_fio(arguments))
+    return 0
+
+
+@explain.command(name="vdbench", help_flags=[], version_flags=[])
+def explain_vdbench(*arguments: Words) -> int:
+    """Explain vdbench parameter files and command lines."""
+    print(jobs.explain_vdbench(arguments), end="")
     return 0
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 import os
 import platform
 import re
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from iocurve.result import HostFacts, MachineUse, MountFacts
@@ -63,6 +65,54 @@ class MachineMeter:
         # user, nice, system, idle, iowait, irq, softirq, steal; guest time after them is part of user.
         ticks = [int(word) for word in line.split()[1:9]]
         return sum(ticks) - sum(ticks[3:5]), sum(ticks)
+
+
+@dataclass(frozen=True)
+class Processors:
+    """What all processors together did, in per cent."""
+
+    user: float
+    system: float
+    """Interrupts included."""
+    wait: float
+    """Idle while I/O was outstanding."""
+    idle: float
+
+    @property
+    def used(self) -> float:
+        """User and system."""
+        return self.user + self.system
+
+    @classmethod
+    def mean(cls, several: Sequence[Processors]) -> Processors:
+        """Over times of the same length."""
+        sums = (sum(getattr(one, name) for one in several) for name in ("user", "system", "wait", "idle"))
+        return cls(*(total / max(1, len(several)) for total in sums))
+
+
+class ProcessorMeter:
+    """What the processors do between one look and the next."""
+
+    def __init__(self, root: Path = Path("/")) -> None:
+        self._stat = root / "proc/stat"
+        self._before = self._ticks()
+
+    def look(self) -> Processors | None:
+        """Since the last look, or since the meter was made; None where the system does not tell."""
+        now = self._ticks()
+        passed = [late - early for late, early in zip(now, self._before, strict=True)]
+        self._before = now
+        total = sum(passed)
+        if total <= 0:
+            return None
+        user, nice, system, idle, wait, irq, softirq, steal = (100 * ticks / total for ticks in passed)
+        return Processors(user + nice, system + irq + softirq + steal, wait, idle)
+
+    def _ticks(self) -> list[int]:
+        line = next((line for line in _text(self._stat).splitlines() if line.startswith("cpu ")), "cpu")
+        # user, nice, system, idle, iowait, irq, softirq, steal; guest time after them is part of user.
+        words = line.split()[1:9]
+        return [int(word) for word in words] if len(words) == 8 else [0] * 8
 
 
 def _cpu_model(root: Path) -> str:

@@ -13,6 +13,9 @@ from iocurve import plan as planned
 from iocurve.console import LiveView
 from iocurve.dialects.fio import command as fio
 from iocurve.dialects.fio import output as fio_output
+from iocurve.dialects.vdbench import command as vdbench
+from iocurve.dialects.vdbench import explanation as vdbench_explanation
+from iocurve.dialects.vdbench import runner as vdbench_run
 from iocurve.errors import TargetError
 from iocurve.outcome import Live, Outcome
 from iocurve.resolve import ThisMachine
@@ -27,6 +30,11 @@ def explain_fio(arguments: Sequence[str]) -> str:
     """What a fio command line would run, in words. Raises ``DialectError`` and ``PlanError``."""
     prepared = fio.prepare(arguments)
     return explaining.explain(prepared.plan, prepared.notes, prepared.obstacles, ThisMachine())
+
+
+def explain_vdbench(arguments: Sequence[str]) -> str:
+    """What a vdbench command line would run, in words. Raises ``DialectError`` and ``PlanError``."""
+    return vdbench_explanation.explain(vdbench.prepare(arguments))
 
 
 def run_fio(arguments: Sequence[str]) -> Result | None:
@@ -53,15 +61,59 @@ def run_fio(arguments: Sequence[str]) -> Result | None:
     return result
 
 
+def run_vdbench(arguments: Sequence[str]) -> Result | None:
+    """Runs a vdbench command line, prints its intervals and leaves its folder; None where it was only simulated (-s).
+
+    Raises ``DialectError``, ``PlanError``, and ``TargetError`` or ``RunError`` when nothing could be measured.
+    """
+    prepared = vdbench.prepare(arguments)
+    if prepared.options.simulate:
+        print("\n".join(vdbench_run.simulate(prepared)))
+        return None
+    notes = vdbench_run.require_runnable(prepared)
+    for note in notes:
+        print(f"{note.level}: {note}", file=sys.stderr)
+    results: list[Result] = []
+
+    def carry_out(plan: planned.Plan, watch: local.Watch) -> Outcome:
+        if not results:
+            results.append(_started("vdbench", plan))
+        point = _point("vdbench", plan, watch)
+        ended = results[0].ended(point.outcome.state, _reason(point.outcome))
+        # Points of thousands of runs are kept only for who wants them.
+        results[0] = ended.with_point(point) if prepared.options.report else ended
+        return point.outcome
+
+    vdbench_run.Runner(prepared, carry_out, sys.stdout).run(notes)
+    result = results[0]
+    for note in notes:
+        result = result.with_note(note.code, str(note), note.level)
+    if prepared.options.report:
+        from iocurve import report
+
+        report.write_all(result, prepared.options.report)
+    return result
+
+
 def _measured(kind: str, plan: planned.Plan, show_progress: bool) -> Result:
-    facts = _target_facts(plan)
-    result = Result.start(kind, plan.name, host.collect(), facts, _native.null_ceiling(NULL_CEILING_S))
+    result = _started(kind, plan)
     view: AbstractContextManager[LiveView | None] = LiveView() if show_progress else nullcontext()
     with view as live:
         if live:
             live.point_started(0, 1, plan.name, _seconds(plan), plan.interval_ns)
-        measured = local.measure(plan, live.update if live else _ignore)
-    point = Point(
+        point = _point(kind, plan, live.update if live else _ignore)
+    return result.with_point(point).ended(point.outcome.state, _reason(point.outcome))
+
+
+def _started(kind: str, plan: planned.Plan) -> Result:
+    """A result without points, of this machine and the places of the plan's files."""
+    return Result.start(kind, plan.name, host.collect(), _target_facts(plan), _native.null_ceiling(NULL_CEILING_S))
+
+
+def _point(kind: str, plan: planned.Plan, watch: local.Watch) -> Point:
+    """Carries out one plan."""
+    measured = local.measure(plan, watch)
+    return Point(
         name=plan.name,
         family=kind,
         axes={},
@@ -70,7 +122,6 @@ def _measured(kind: str, plan: planned.Plan, show_progress: bool) -> Result:
         layout=measured.layout,
         machine=measured.machine,
     )
-    return result.with_point(point).ended(measured.outcome.state, _reason(measured.outcome))
 
 
 def _ignore(_live: Live) -> None:

@@ -14,19 +14,25 @@ POLL_S = 0.1
 """How often a run is looked at: often enough for a smooth view, seldom enough to cost nothing."""
 
 
-def run(plan: Plan, watch: Callable[[Live], None] = lambda _: None) -> Outcome:
-    """Runs a plan to its end. ``watch`` is called several times a second with what runs now.
+Watch = Callable[[Live], bool | None]
+"""Is told what runs now, several times a second; True: it is enough, the run ends here as finished."""
+
+
+def run(plan: Plan, watch: Watch = lambda _: None) -> Outcome:
+    """Runs a plan to its end.
 
     Ctrl-C ends the run in order: what was measured comes back, marked interrupted. A second one abandons it.
     Raises ``TargetError`` or ``RunError`` when nothing could be measured.
     """
     handle = _native.Run(plan.model_dump_json())
     outcome = None
-    stopped = False
+    stopped = enough = False
     while outcome is None:
         try:
             outcome = handle.wait(POLL_S)
-            watch(Live.model_validate_json(handle.live()))
+            if watch(Live.model_validate_json(handle.live())) and outcome is None and not enough:
+                enough = True
+                handle.stop()
         except KeyboardInterrupt:
             handle.stop()
             if stopped:
@@ -35,7 +41,18 @@ def run(plan: Plan, watch: Callable[[Live], None] = lambda _: None) -> Outcome:
         except BaseException:
             handle.stop()
             raise
-    return Outcome.model_validate_json(outcome)
+    made = Outcome.model_validate_json(outcome)
+    return _as_finished(made) if enough and not stopped else made
+
+
+def _as_finished(outcome: Outcome) -> Outcome:
+    """Workers that were stopped because it was enough have done all they should."""
+    workers = tuple(
+        worker.model_copy(update={"state": "finished"}) if worker.state == "interrupted" else worker
+        for worker in outcome.workers
+    )
+    state = "finished" if outcome.state == "interrupted" else outcome.state
+    return outcome.model_copy(update={"state": state, "workers": workers})
 
 
 @dataclass(frozen=True)
@@ -47,7 +64,7 @@ class Measured:
     machine: MachineUse | None
 
 
-def measure(plan: Plan, watch: Callable[[Live], None] = lambda _: None) -> Measured:
+def measure(plan: Plan, watch: Watch = lambda _: None) -> Measured:
     """As ``run``, watching the layout and the machine as well."""
     observer = _Observer(watch)
     outcome = run(plan, observer.update)
@@ -55,15 +72,15 @@ def measure(plan: Plan, watch: Callable[[Live], None] = lambda _: None) -> Measu
 
 
 class _Observer:
-    def __init__(self, watch: Callable[[Live], None]) -> None:
+    def __init__(self, watch: Watch) -> None:
         self._watch = watch
         self.layout: LayoutFacts | None = None
         self.machine = host.MachineMeter()
 
-    def update(self, live: Live) -> None:
+    def update(self, live: Live) -> bool | None:
         if live.phase == "layout" and live.layout_bytes:
             self.layout = LayoutFacts(bytes=live.layout_bytes, elapsed_ns=live.elapsed_ns)
         if live.phase in ("layout", "prepare"):
             # Only what is busy under the load counts.
             self.machine = host.MachineMeter()
-        self._watch(live)
+        return self._watch(live)

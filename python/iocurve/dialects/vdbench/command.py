@@ -59,13 +59,19 @@ class Prepared:
 
         Raises ``PlanError``.
         """
-        chance = Random(self.machine.fresh_seed())
-        formats = is_first and bool(self.found.general.get("formatsds"))
-        builder = Builder(self.found, self.world, self._bytes_at, chance, formats)
-        built = builder.build(run, shares, total)
+        built = self.builder(is_first=is_first).build(run, shares, total)
         resolution = resolve(built.job, self.machine, self.directory)
         plan = resolution.plan.model_copy(update={"interval_ns": run.timing.interval_ns})
         return Resolved(run, built, Resolution(**{**vars(resolution), "plan": plan}))
+
+    def asked_shares(self, run: Run) -> list[float] | None:
+        """Each section's part of a run's rate where any workload has a skew."""
+        return self.builder().asked_shares(run)
+
+    def builder(self, *, is_first: bool = False) -> Builder:
+        """Makes the jobs of runs; the first one formats SDs where that is asked for."""
+        formats = is_first and bool(self.found.general.get("formatsds"))
+        return Builder(self.found, self.world, self._bytes_at, Random(self.machine.fresh_seed()), formats)
 
     def _bytes_at(self, path: str) -> int:
         return self.machine.look(str(self.directory / path)).bytes
@@ -128,7 +134,7 @@ def check(prepared: Prepared) -> tuple[list[Note], list[Mistake]]:
             continue
         looked_at += len(resolved.built.pieces)
         notes |= dict.fromkeys((*resolved.built.notes, *resolved.resolution.notes))
-        obstacles |= dict.fromkeys(resolved.resolution.obstacles)
+        obstacles |= dict.fromkeys((*resolved.resolution.obstacles, *_missing_directories(resolved)))
     if mistakes:
         raise PlanError(in_order(mistakes))
     return list(notes), list(obstacles)
@@ -146,10 +152,26 @@ def in_order(mistakes: Iterable[Mistake]) -> list[Mistake]:
     return sorted(unique, key=place)
 
 
+def _missing_directories(resolved: Resolved) -> Iterator[Mistake]:
+    """vdbench makes files, but not the directories they are in."""
+    for directory in resolved.resolution.directories:
+        storage = next(
+            (
+                storage
+                for piece in resolved.built.pieces
+                for storage in piece.storage
+                if any(str(Path(lun).parent) == directory for lun in piece.luns)
+            ),
+            None,
+        )
+        hint = f"make it: mkdir -p {directory}, or name another place: --map-lun {directory}=…"
+        yield Mistake(f"directory {directory} does not exist", storage.where if storage else None, hint)
+
+
 def _first_mistakes(prepared: Prepared) -> list[Mistake]:
     """What building the first run of each definition finds: names that nothing has, flags, skews."""
     mistakes: list[Mistake] = []
-    builder = Builder(prepared.found, prepared.world, prepared._bytes_at, Random(0), False)
+    builder = prepared.builder()
     for run in prepared.first_runs():
         try:
             builder.build(run)

@@ -135,6 +135,15 @@ class Builder:
         job = Job(name=run.name, dialect="vdbench", sections=tuple(sections), defaults=DEFAULTS)
         return Built(job, tuple(pieces), tuple(dict.fromkeys(notes)))
 
+    def asked_shares(self, run: Run) -> list[float] | None:
+        """Each piece's part of the run's rate where any workload has a skew; None where none has."""
+        pieces = list(self._pieces(run, []))
+        if not any("skew" in piece.workload.values for piece in pieces):
+            return None
+        names = list(dict.fromkeys(piece.workload.name for piece in pieces))
+        shares, counts = _shares(pieces, names), Counter(piece.workload.name for piece in pieces)
+        return [float(shares[piece.workload.name]) / counts[piece.workload.name] for piece in pieces]
+
     # -- who runs where ------------------------------------------------------------------------------------------------
 
     def _pieces(self, run: Run, mistakes: list[Mistake]) -> Iterator[Piece]:
@@ -185,7 +194,7 @@ class Builder:
     def _single(
         self, run: Run, workload: Definition, storage: Sequence[Storage], hosts: Sequence[str], mistakes: list[Mistake]
     ) -> Iterator[Piece]:
-        sequential = _seek(run, workload).percent == 0
+        sequential = seek_of(run, workload).percent == 0
         streams = self._streams(workload, mistakes)
         for number, one in enumerate(storage):
             owners = [host for host in hosts if host in one.luns]
@@ -274,11 +283,11 @@ class Builder:
 
     def _section(self, run: Run, piece: Piece, depth: int, mistakes: list[Mistake], notes: list[Note]) -> Section:
         workload, storage = piece.workload, piece.storage[0]
-        seek = _seek(run, workload)
+        seek = seek_of(run, workload)
         size = run.loops.get("xfersize")
         said: Blocks = workload.get("xfersize", FixedBlocks(bytes=4096))
         blocks = FixedBlocks(bytes=int(size)) if size else said
-        percent = _read_percent(run, workload)
+        percent = read_percent(run, workload)
         flags = run.rd.get("openflags") or workload.get("openflags") or storage.openflags or ()
         opened = opening(flags, workload.place("openflags"), mistakes, notes)
         used = self._places(run, piece, seek, blocks.largest, mistakes, notes)
@@ -294,6 +303,8 @@ class Builder:
             "random": random_percent > 0,
             "random_percent": PerKind.same(random_percent),
             "at_end": seek.at_end,
+            # With one kind of operation it is all the same.
+            "position": "worker" if 0 < percent < 100 else "kind",
             "create": not _is_device(piece.luns[0]) and self._found.general.get("formatsds", True),
             "sync_at_end": opened.flushed,
             **_payload(self._found.general, run, storage),
@@ -357,13 +368,15 @@ def _segments(run: Run) -> list[tuple[Rate, int, int]]:
     return segments
 
 
-def _seek(run: Run, workload: Definition) -> Seek:
+def seek_of(run: Run, workload: Definition) -> Seek:
+    """How often a workload goes to a random place in a run."""
     found = run.loops.get("seekpct") or workload.get("seekpct") or Seek(Decimal(100))
     assert isinstance(found, Seek)
     return found
 
 
-def _read_percent(run: Run, workload: Definition) -> Decimal:
+def read_percent(run: Run, workload: Definition) -> Decimal:
+    """Share of reads of a workload in a run."""
     if "rdpct" in run.loops:
         return Decimal(run.loops["rdpct"])
     if "writepct" in workload.values and "rdpct" not in workload.values:

@@ -1,0 +1,51 @@
+"""``histogram.html``: response times in vdbench's buckets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from iocurve.outcome import WorkerOutcome
+from iocurve.summary import Latency, merge_latencies
+from iocurve.units import MICROSECOND_NS
+
+BOUNDS_US = (
+    *(20, 40, 60, 80, 100, 200, 400, 600, 800),
+    *(1_000, 2_000, 4_000, 6_000, 8_000, 10_000, 20_000, 40_000, 60_000, 80_000),
+    *(100_000, 200_000, 400_000, 600_000, 800_000, 1_000_000, 2_000_000),
+)
+"""Upper ends; the last bucket is open."""
+WIDTH = 50
+_TITLES = {("read", "write"): "Reads and writes:", ("read",): "Reads:", ("write",): "Writes:"}
+
+
+def tables(workers: Iterable[WorkerOutcome]) -> list[str]:
+    """Reads and writes together and apart; kinds that did nothing are left out."""
+    everyone = list(workers)
+    lines: list[str] = []
+    for kinds, title in _TITLES.items():
+        latency = merge_latencies(
+            worker.operations[kind].service for worker in everyone for kind in kinds if kind in worker.operations
+        )
+        if latency.count:
+            lines += [title, *table(latency), ""]
+    return lines
+
+
+def table(latency: Latency) -> list[str]:
+    """One table."""
+    assert latency.histogram is not None
+    lines = ["  min(ms) <     max(ms)        count       %%    cum%%  '+': Individual%; '+-': Cumulative%", ""]
+    low, below = 0, 0
+    for bound in (*BOUNDS_US, None):
+        high = 2**62 if bound is None else bound * MICROSECOND_NS - 1
+        count = latency.count - below if bound is None else latency.histogram.count_between(low, high)
+        # Buckets of the histogram may reach over a bound.
+        count = max(0, min(count, latency.count - below))
+        below += count
+        share, cumulative = 100 * count / latency.count, 100 * below / latency.count
+        bar = "+" * int(share * WIDTH / 100)
+        bar += "-" * (int(cumulative * WIDTH / 100) - len(bar))
+        end = "max" if bound is None else f"{bound / 1000:.3f}"
+        lines.append(f"{low / 1e6:>9.3f} <{end:>12} {count:>12,} {share:>8.4f} {cumulative:>8.4f}  {bar}")
+        low = high + 1
+    return lines

@@ -1,0 +1,164 @@
+"""Lines of an interval, as vdbench prints them: rates, sizes, response times in ms, queue depth, processors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from iocurve.host import Processors
+from iocurve.outcome import IntervalKind, WorkerOutcome
+from iocurve.units import MIB, MILLISECOND_NS, SECOND_NS
+
+MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
+"""In English whatever the locale."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """Operations with their latencies, such that parts can be added up."""
+
+    operations: int = 0
+    bytes: int = 0
+    errors: int = 0
+    mean_ns: float = 0.0
+    stddev_ns: float = 0.0
+    max_ns: int = 0
+
+    @classmethod
+    def of(cls, several: Iterable[IntervalKind | Part]) -> Part:
+        """All of them together; mean and deviation as if they had been recorded in one place."""
+        parts = list(several)
+        count = sum(part.operations for part in parts)
+        mean = math.fsum(part.operations * part.mean_ns for part in parts) / count if count else 0.0
+        squares = math.fsum(part.operations * (part.stddev_ns**2 + (part.mean_ns - mean) ** 2) for part in parts)
+        return cls(
+            operations=count,
+            bytes=sum(part.bytes for part in parts),
+            errors=sum(part.errors for part in parts),
+            mean_ns=mean,
+            stddev_ns=math.sqrt(squares / count) if count else 0.0,
+            max_ns=max((part.max_ns for part in parts), default=0),
+        )
+
+
+@dataclass(frozen=True)
+class Row:
+    """One interval, or several as one."""
+
+    label: str
+    """Number of the interval, or ``avg_2-10``."""
+    seconds: float
+    reads: Part
+    writes: Part
+    both: Part
+    processors: Processors | None
+
+    @property
+    def rate(self) -> float:
+        """Operations per second."""
+        return self.both.operations / self.seconds if self.seconds else 0.0
+
+    @property
+    def mib_per_s(self) -> float:
+        """What vdbench calls MB/sec(1024**2)."""
+        return self.both.bytes / MIB / self.seconds if self.seconds else 0.0
+
+    @property
+    def bytes_per_operation(self) -> int:
+        """Mean size."""
+        return round(self.both.bytes / self.both.operations) if self.both.operations else 0
+
+    @property
+    def read_percent(self) -> float:
+        """Share of reads."""
+        return 100 * self.reads.operations / self.both.operations if self.both.operations else 0.0
+
+    @property
+    def queue_depth(self) -> float:
+        """In flight on average: rate x response time."""
+        return self.rate * self.both.mean_ns / SECOND_NS
+
+    def line(self, at: datetime) -> str:
+        """As in ``summary.html``."""
+        used, system = (self.processors.used, self.processors.system) if self.processors else (0.0, 0.0)
+        return (
+            f"{clock(at)} {self.label:>9} {self.rate:>10.2f} {self.mib_per_s:>8.2f} {self.bytes_per_operation:>7} "
+            f"{self.read_percent:>6.2f} {ms(self.both.mean_ns):>8.3f} {ms(self.reads.mean_ns):>8.3f} "
+            f"{ms(self.writes.mean_ns):>8.3f} {ms(self.both.max_ns):>8.3f} {ms(self.both.stddev_ns):>8.3f} "
+            f"{self.queue_depth:>5.1f} {used:>5.1f} {system:>5.1f}"
+        )
+
+
+def ms(nanoseconds: float) -> float:
+    """Milliseconds."""
+    return nanoseconds / MILLISECOND_NS
+
+
+def clock(at: datetime) -> str:
+    """``10:12:43.103``."""
+    return f"{at:%H:%M:%S}.{at.microsecond // 1000:03}"
+
+
+def day(at: datetime) -> str:
+    """``Dec 02, 2016``."""
+    return f"{MONTHS[at.month - 1]} {at.day:02}, {at.year}"
+
+
+def header(at: datetime) -> list[str]:
+    """The two lines above the intervals."""
+    upper = ("i/o", "MB/sec", "bytes", "read", "resp", "read", "write", "resp", "resp", "queue", "cpu%", "cpu%")
+    lower = ("rate", "1024**2", "i/o", "pct", "time", "resp", "resp", "max", "stddev", "depth", "sys+u", "sys")
+    widths = (11, 9, 8, 7, 9, 9, 9, 9, 9, 6, 6, 6)
+    first, second = (
+        "".join(f"{word:>{width}}" for word, width in zip(words, widths, strict=True)) for words in (upper, lower)
+    )
+    return [f"{day(at)}  interval{first}", f"{'':22}{second}"]
+
+
+def row(
+    label: str, seconds: float, kinds: Mapping[str, Sequence[IntervalKind]], processors: Processors | None = None
+) -> Row:
+    """One row of what was done by kind."""
+    reads, writes = kinds.get("read", ()), kinds.get("write", ())
+    return Row(label, seconds, Part.of(reads), Part.of(writes), Part.of([*reads, *writes]), processors)
+
+
+def rows(workers: Sequence[WorkerOutcome], interval_ns: int, processors: Sequence[Processors | None] = ()) -> list[Row]:
+    """The intervals of some workers of a run, numbered from 1; groups follow one another."""
+    cells: dict[tuple[int, int], dict[str, list[IntervalKind]]] = {}
+    ends: dict[tuple[int, int], tuple[int, int]] = {}
+    for worker in workers:
+        for interval in worker.intervals:
+            key = worker.group, interval.start_ns // interval_ns
+            cell = cells.setdefault(key, {})
+            start, end = ends.get(key, (interval.start_ns, interval.end_ns))
+            ends[key] = min(start, interval.start_ns), max(end, interval.end_ns)
+            for kind, values in interval.operations.items():
+                cell.setdefault(kind, []).append(values)
+    made = []
+    for number, key in enumerate(sorted(cells)):
+        start, end = ends[key]
+        # What ends within a hundredth of a second after the last interval is no interval of its own.
+        if end - start < interval_ns // 100 and not any(cells[key].values()):
+            continue
+        used = processors[number] if number < len(processors) else None
+        made.append(row(str(number + 1), max(1, end - start) / SECOND_NS, cells[key], used))
+    return made
+
+
+def average(made: Sequence[Row], skipped: int) -> Row | None:
+    """All rows but the first ones, as vdbench's ``avg_2-10``; None where none is left."""
+    counted = made[skipped:]
+    if not counted:
+        return None
+    known = [one.processors for one in counted if one.processors]
+    return Row(
+        label=f"avg_{skipped + 1}-{len(made)}",
+        seconds=math.fsum(one.seconds for one in counted),
+        reads=Part.of(one.reads for one in counted),
+        writes=Part.of(one.writes for one in counted),
+        both=Part.of(one.both for one in counted),
+        processors=Processors.mean(known) if known else None,
+    )

@@ -1,0 +1,353 @@
+"""Carries out the runs of a parameter file one after another, prints their intervals and writes the reports."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime, timedelta
+from itertools import count
+from pathlib import Path
+from typing import Any, TextIO
+
+from iocurve.dialects.vdbench.command import Prepared, Resolved, check
+from iocurve.dialects.vdbench.explanation import file_system_obstacles
+from iocurve.dialects.vdbench.job import Piece, read_percent, seek_of
+from iocurve.dialects.vdbench.output import flatfile
+from iocurve.dialects.vdbench.output.folder import Folder, choose
+from iocurve.dialects.vdbench.output.rows import Row, average, clock, header, row, rows
+from iocurve.dialects.vdbench.runs import Run, curve_target
+from iocurve.errors import Interrupted, PlanError, RunError
+from iocurve.host import ProcessorMeter, Processors
+from iocurve.model import Note
+from iocurve.outcome import Live, Outcome, WorkerOutcome
+from iocurve.plan import Plan
+from iocurve.units import GIB, MILLISECOND_NS, SECOND_NS, format_bytes
+
+CarryOut = Callable[[Plan, Callable[[Live], bool]], Outcome]
+"""Runs one plan; the second argument is told what runs now, and says whether it is enough."""
+
+
+def require_runnable(prepared: Prepared) -> list[Note]:
+    """All notes. Raises ``PlanError`` where something keeps a run from running here."""
+    if prepared.found.is_file_system:
+        raise PlanError(file_system_obstacles(prepared))
+    notes, obstacles = check(prepared)
+    if obstacles:
+        raise PlanError(obstacles)
+    return list(dict.fromkeys([*prepared.notes, *notes]))
+
+
+def simulate(prepared: Prepared) -> Iterator[str]:
+    """The runs that there would be."""
+    for run in prepared.runs:
+        yield starting(run, None)
+    seconds = sum(run.timing.total_ns for run in prepared.runs) // SECOND_NS
+    yield f"{len(prepared.runs)} runs, {seconds} seconds"
+
+
+def starting(run: Run, rate: float | None) -> str:
+    """The line that begins a run."""
+    asked = f"{rate:g}" if rate is not None else str(run.rate)
+    if run.curve_percent is not None and rate is None:
+        asked = f"{run.curve_percent}% of the maximum"
+    warmup = f" warmup={run.timing.warmup_ns // SECOND_NS}" if run.timing.warmup_ns else ""
+    elapsed = run.timing.elapsed_ns // SECOND_NS
+    return f"Starting RD={run.name}; I/O rate: {asked}; elapsed={elapsed}{warmup}; For loops: {run.loops_text}"
+
+
+class Runner:
+    """Runs everything. ``now`` and ``sleep`` are the clock's; tests bring their own."""
+
+    def __init__(
+        self,
+        prepared: Prepared,
+        carry_out: CarryOut,
+        out: TextIO,
+        now: Callable[[], datetime] = lambda: datetime.now().astimezone(),
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._prepared = prepared
+        self._carry_out = carry_out
+        self._out = out
+        self._now = now
+        self._sleep = sleep
+        self._most = 0.0
+        self._shares: list[float] = []
+        self._curve_is_over = False
+
+    def run(self, notes: Sequence[Note]) -> Path:
+        """All runs; says where the reports are. A run that ends early ends them all."""
+        begun = self._now()
+        path = choose(self._prepared.options.output, self._prepared.directory, begun)
+        self._folder = Folder(path, [f"{run.name} For loops: {run.loops_text}" for run in self._prepared.runs], begun)
+        self._folder.parameters(_parameter_lines(self._prepared), _scan_lines(self._prepared))
+        for note in notes:
+            self._folder.log(begun, f"{note.level}: {note}")
+        finished = self._all()
+        ended = self._now()
+        what = "completed successfully" if finished else "was ended early"
+        self._say(f"{clock(ended)} Vdbench execution {what}. Output directory: {path.absolute()}")
+        return path
+
+    def _all(self) -> bool:
+        """Whether all runs were carried out to their end."""
+        loop = self._prepared.loop
+        until = None if loop.seconds is None else self._now() + timedelta(seconds=loop.seconds)
+        for number, (round_number, run) in enumerate(_rounds(self._prepared.runs, loop.times)):
+            if until and round_number and self._now() >= until:
+                return True
+            if number and run.rd.get("pause"):
+                try:
+                    self._sleep(run.rd.values["pause"] / SECOND_NS)
+                except KeyboardInterrupt:
+                    raise Interrupted("stopped in the pause before a run") from None
+            if not self._one(run, is_first=number == 0):
+                return False
+        return True
+
+    # -- one run -------------------------------------------------------------------------------------------------------
+
+    def _one(self, run: Run, *, is_first: bool) -> bool:
+        rate = None
+        if run.curve_percent is None:
+            self._curve_is_over = False
+        elif self._curve_is_over:
+            return True
+        else:
+            rate = float(curve_target(self._most, run.curve_percent))
+        resolved = self._prepared.resolve(run, self._shares, rate, is_first=is_first)
+        text = starting(run, rate if rate is not None else None)
+        begun = self._now()
+        self._say(f"{clock(begun)} {text}", "", *header(begun))
+        self._folder.run_started(begun, text, run.name)
+        live = _LiveRows(run, self._prepared, lambda line: self._say(line), self._now)
+        outcome = self._carry_out(resolved.resolution.plan, live.update)
+        self._report(resolved, text, begun, outcome, live.processors, rate)
+        return outcome.state == "finished"
+
+    def _report(
+        self,
+        resolved: Resolved,
+        text: str,
+        begun: datetime,
+        outcome: Outcome,
+        processors: Sequence[Processors | None],
+        rate: float | None,
+    ) -> None:
+        run, ended = resolved.run, self._now()
+        made = rows(outcome.workers, run.timing.interval_ns, processors)
+        total = average(made, run.timing.skipped)
+        times = _times(made, ended)
+        settings = self._settings(resolved, rate)
+        self._folder.rows("summary", times, made)
+        for moment, one in zip(times, made, strict=True):
+            self._folder.flat(moment, run.name, one, settings)
+        if total:
+            line = total.line(ended)
+            self._say(line, "")
+            self._folder.summary([line])
+            self._folder.total(ended, total)
+            self._folder.flat(ended, run.name, total, settings)
+        else:
+            line = f"{clock(ended)} no interval counts: the run ended before its first intervals had passed"
+            self._say(line, "")
+            self._folder.summary([line])
+        self._folder.histogram(outcome.workers)
+        self._parts(resolved, text, begun, ended, outcome, processors)
+        self._errors(ended, run, outcome)
+        self._folder.status(ended, "Workload done", run.name)
+        if run.rate.kind == "curve":
+            self._begin_curve(run, total, outcome, len(resolved.built.pieces))
+        elif run.curve_percent is not None and total:
+            self._stop_curve(run, total)
+
+    def _begin_curve(self, run: Run, total: Row | None, outcome: Outcome, sections: int) -> None:
+        done = [sum(kind.operations for kind in worker.operations.values()) for worker in outcome.workers[:sections]]
+        everything = sum(done)
+        if outcome.state == "finished" and (total is None or not total.rate or not everything):
+            raise RunError(f"rd={run.name}: nothing was measured at the maximum, so there is no curve")
+        self._most = total.rate if total else 0.0
+        self._shares = _skewed(run, [count / max(1, everything) for count in done], self._prepared)
+
+    def _stop_curve(self, run: Run, total: Row) -> None:
+        limit = run.rd.get("stopcurve")
+        if limit is not None and total.both.mean_ns / MILLISECOND_NS >= limit:
+            self._curve_is_over = True
+            at = self._now()
+            self._folder.log(at, f"stopcurve={limit} is reached; the curve's other points are left out")
+
+    def _parts(
+        self,
+        resolved: Resolved,
+        text: str,
+        begun: datetime,
+        ended: datetime,
+        outcome: Outcome,
+        processors: Sequence[Processors | None],
+    ) -> None:
+        """Reports of each SD and each host, and how the load was spread."""
+        pairs = _pieces_of(resolved.built.pieces, outcome.workers)
+        groups: dict[tuple[str, str], list[WorkerOutcome]] = {}
+        spread: dict[tuple[str, str], list[WorkerOutcome]] = {}
+        for piece, worker in pairs:
+            name = "+".join(storage.name for storage in piece.storage)
+            groups.setdefault(("SD", name), []).append(worker)
+            groups.setdefault(("host", piece.host), []).append(worker)
+            for what, label in (("WD", piece.workload.name), ("SD", name), ("host", piece.host)):
+                spread.setdefault((what, label), []).append(worker)
+        timing = resolved.run.timing
+        for (what, name), workers in groups.items():
+            made = rows(workers, timing.interval_ns, processors)
+            total = average(made, timing.skipped)
+            lines = [*zip(_times(made, ended), made, strict=True), *([(ended, total)] if total else [])]
+            self._folder.part(name, f"Report for {what} {name}", begun, text, lines)
+        self._folder.skew(_skew_lines(spread, timing.interval_ns, timing.skipped))
+
+    def _errors(self, at: datetime, run: Run, outcome: Outcome) -> None:
+        for worker in outcome.workers:
+            if worker.error:
+                self._folder.error(at, f"rd={run.name} {worker.job}: {worker.error}")
+
+    def _settings(self, resolved: Resolved, rate: float | None) -> dict[str, Any]:
+        """The run's own columns of the flat file."""
+        run, pieces = resolved.run, resolved.built.pieces
+        loops = run.loops
+        workers = [worker for group in resolved.resolution.plan.groups for worker in group.workers]
+        blocks = {operation.blocks.largest for worker in workers for operation in worker.operations}
+        asked = {"max": flatfile.MAXIMUM, "curve": flatfile.CURVE}.get(run.rate.kind, float(run.rate.per_second))
+        luns = {(file.path, file.offset_bytes): file.bytes for worker in workers for file in worker.files}
+        general = self._prepared.found.general
+        return {
+            "reqrate": float(asked) if rate is None else rate,
+            "xfersize": _only(blocks),
+            "threads": _only({float(loops.get("threads") or piece.storage[0].threads) for piece in pieces}),
+            "rdpct": _only({float(read_percent(run, piece.workload)) for piece in pieces}),
+            "rhpct": _only({float(loops.get("rhpct", piece.workload.get("rhpct", 0))) for piece in pieces}),
+            "whpct": _only({float(loops.get("whpct", piece.workload.get("whpct", 0))) for piece in pieces}),
+            "seekpct": _only({float(seek_of(run, piece.workload).percent) for piece in pieces}),
+            "lunsize": sum(luns.values()) / GIB,
+            "version": "iocurve",
+            "compratio": float(loops.get("compratio", general.get("compratio", 1))),
+            "dedupratio": float(general.get("dedupratio", 1)),
+        }
+
+    def _say(self, *lines: str) -> None:
+        self._out.write("".join(f"{line}\n" for line in lines))
+        self._out.flush()
+
+
+class _LiveRows:
+    """Prints each interval when it has passed, and says when enough data was moved."""
+
+    def __init__(self, run: Run, prepared: Prepared, say: Callable[[str], None], now: Callable[[], datetime]) -> None:
+        self._run = run
+        self._say = say
+        self._now = now
+        self._meter = ProcessorMeter()
+        self._seen = (0, 0)
+        self._number = 0
+        self._told_layout = False
+        self._moved = {"read": 0, "write": 0}
+        self._limits = _data_limits(run, prepared)
+        self.processors: list[Processors | None] = []
+
+    def update(self, live: Live) -> bool:
+        """Whether it is enough."""
+        if live.phase == "layout" and live.layout_bytes_total and not self._told_layout:
+            self._told_layout = True
+            size = format_bytes(live.layout_bytes_total)
+            self._say(f"{clock(self._now())} Files are missing or too small: {size} are written before the run")
+        if live.phase in ("layout", "prepare"):
+            self._meter = ProcessorMeter()
+        if live.intervals == 0 or (live.group, live.intervals) == self._seen:
+            return False
+        self._number += live.intervals - (self._seen[1] if live.group == self._seen[0] else 0)
+        self._seen = live.group, live.intervals
+        self.processors += [None] * (self._number - 1 - len(self.processors)) + [self._meter.look()]
+        kinds = {kind: [part] for kind, part in live.operations.items()}
+        seconds = self._run.timing.interval_ns / SECOND_NS
+        self._say(row(str(self._number), seconds, kinds, self.processors[-1]).line(self._now()))
+        return self._is_enough(live)
+
+    def _is_enough(self, live: Live) -> bool:
+        if self._number <= self._run.timing.skipped:
+            return False
+        for kind in self._moved:
+            self._moved[kind] += live.operations[kind].bytes if kind in live.operations else 0
+        moved = {**self._moved, "both": sum(self._moved.values())}
+        return any(moved[kind] >= limit for kind, limit in self._limits.items())
+
+
+def _data_limits(run: Run, prepared: Prepared) -> dict[str, int]:
+    """Bytes after which a run ends; below 100 they are multiples of the size of all SDs."""
+    limits = {}
+    for name, kind in (("maxdata", "both"), ("maxdataread", "read"), ("maxdatawritten", "write")):
+        limit = run.rd.get(name)
+        if limit is not None:
+            whole = sum(storage.size or 0 for storage in prepared.world.storage.values())
+            limits[kind] = limit * whole if limit < 100 and whole else limit
+    return limits
+
+
+def _rounds(runs: Sequence[Run], times: int | None) -> Iterator[tuple[int, Run]]:
+    for number in range(times) if times is not None else count():
+        for run in runs:
+            yield number, run
+
+
+def _times(made: Sequence[Row], ended: datetime) -> list[datetime]:
+    """When each interval was over, counted back from the end."""
+    left = sum(one.seconds for one in made)
+    times = []
+    for one in made:
+        left -= one.seconds
+        times.append(ended - timedelta(seconds=left))
+    return times
+
+
+def _pieces_of(pieces: Sequence[Piece], workers: Sequence[WorkerOutcome]) -> Iterator[tuple[Piece, WorkerOutcome]]:
+    """Workers of one group are in the order of the pieces; a variable rate repeats them in further groups."""
+    for worker in workers:
+        yield pieces[worker.worker], worker
+
+
+def _skewed(run: Run, observed: Sequence[float], prepared: Prepared) -> list[float]:
+    """Shares for the curve: as asked for where any workload has a skew, else as they were at the maximum."""
+    return prepared.asked_shares(run) or list(observed)
+
+
+def _skew_lines(spread: dict[tuple[str, str], list[WorkerOutcome]], interval_ns: int, skipped: int) -> Iterator[str]:
+    """Rates of workloads, SDs and hosts with their shares, where there is more than one."""
+    for what in ("WD", "SD", "host"):
+        found = {name: workers for (kind, name), workers in spread.items() if kind == what}
+        if len(found) < 2:
+            continue
+        totals = {name: average(rows(workers, interval_ns), skipped) for name, workers in found.items()}
+        everything = sum(total.rate for total in totals.values() if total) or 1.0
+        yield f"{what:<32} {'i/o rate':>12} {'share %':>8} {'resp ms':>9}"
+        for name, total in totals.items():
+            if total:
+                share, response = 100 * total.rate / everything, total.both.mean_ns / MILLISECOND_NS
+                yield f"{name:<32} {total.rate:>12.2f} {share:>8.2f} {response:>9.3f}"
+        yield ""
+
+
+def _only(values: set[Any]) -> Any:
+    """The value that all have; None where they differ."""
+    return next(iter(values)) if len(values) == 1 else None
+
+
+def _parameter_lines(prepared: Prepared) -> Iterator[str]:
+    source = None
+    for where, line in prepared.text.lines:
+        if where.source != source:
+            source = where.source
+            yield from ("", f"* Contents of parameter file: {source}", "")
+        yield line
+
+
+def _scan_lines(prepared: Prepared) -> Iterator[str]:
+    for statement in prepared.text.statements:
+        for parameter in statement.parameters:
+            yield f"keyw: {parameter.keyword}={','.join(parameter.values)}"
+            yield from (f"parm: {value}" for value in parameter.values)
