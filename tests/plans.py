@@ -52,6 +52,7 @@ def local_engine(kind: str, *, direct: bool = False) -> plan.EnginePlan:
         "sync": plan.SyncEngine(open=how),
         "aio": plan.AioEngine(open=how),
         "uring": plan.UringEngine(open=how),
+        "mmap": plan.MmapEngine(open=how),
     }
     return engines[kind]
 

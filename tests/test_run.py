@@ -16,7 +16,7 @@ from iocurve.run import local
 from iocurve.units import KIB, MIB, MILLISECOND_NS, SECOND_NS
 from plans import READ, WRITE, file_plan, local_engine, null_plan, plan_of, worker
 
-LOCAL = ("sync", "aio", "uring")
+LOCAL = ("sync", "aio", "uring", "mmap")
 
 
 @pytest.mark.parametrize("kind", LOCAL)
@@ -53,6 +53,54 @@ def test_reading_changes_nothing(kind: str, tmp_path: Path) -> None:
     path.write_bytes(content)
     local.run(plan_of(worker(local_engine(kind), str(path))))
     assert path.read_bytes() == content
+
+
+@pytest.mark.parametrize("kind", LOCAL)
+def test_a_trim_leaves_zeros_and_the_result_says_that_it_was_a_hole(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "data"
+    path.write_bytes(os.urandom(MIB))
+    trims = worker(local_engine(kind), str(path), operations=(READ.model_copy(update={"kind": "trim"}),))
+    (only,) = local.run(plan_of(trims)).workers
+    assert (only.operations["trim"].operations, only.operations["trim"].bytes) == (256, MIB)
+    assert "trim_punches_holes" in only.labels
+    assert path.read_bytes() == bytes(MIB)
+
+
+def test_a_file_is_made_anew_and_one_of_any_length_grows_with_what_is_written(tmp_path: Path) -> None:
+    old, growing = tmp_path / "old", tmp_path / "growing"
+    old.write_bytes(bytes(2 * MIB))
+    growing.write_bytes(b"short")
+    files = (file_plan(old, layout="recreate", keep=True), file_plan(growing, layout="create", keep=True))
+    writer = worker(local_engine("sync"), "", files=files[1:], operations=(WRITE,), depth=1)
+    local.run(plan_of(writer, worker(local_engine("sync"), "", files=files[:1])))
+    assert (old.stat().st_size, growing.stat().st_size) == (MIB, MIB)
+    assert any(old.read_bytes())
+
+
+def test_a_log_of_each_operation_tells_where_and_how_long(tmp_path: Path) -> None:
+    log = plan.LogPlan(window_ns=None, histograms=False, records=200)
+    sequential = READ.model_copy(update={"random_percent": 0})
+    logged = worker(local_engine("sync"), str(tmp_path / "data"), operations=(sequential,), log=log)
+    (only,) = local.run(plan_of(logged)).workers
+    assert only.log is not None
+    assert (only.log.records, only.log.lost) == (200, 56)
+    records = only.log.unpack()
+    assert records.offset == [number * 4 * KIB for number in range(200)]
+    assert (records.kind, records.bytes, records.operations) == (["read"] * 200, [4 * KIB] * 200, [1] * 200)
+    assert records.at_ns == sorted(records.at_ns)
+    assert only.operations["read"].service.max_ns >= max(records.service_ns) >= min(records.service_ns) > 0
+    assert (records.response_ns, records.service_ns_max, records.histograms) == ([], [], [])
+
+
+def test_a_log_of_windows_adds_up_to_the_whole(tmp_path: Path) -> None:
+    log = plan.LogPlan(window_ns=MILLISECOND_NS, histograms=True, records=10_000)
+    (only,) = local.run(plan_of(worker(local_engine("sync"), str(tmp_path / "data"), log=log))).workers
+    assert only.log is not None
+    assert (only.log.window_ns, only.log.lost) == (MILLISECOND_NS, 0)
+    records, read = only.log.unpack(), only.operations["read"]
+    assert (sum(records.operations), sum(records.bytes)) == (256, MIB)
+    assert max(records.service_ns_max) == read.service.max_ns
+    assert [_native.Histogram.decode(each).count for each in records.histograms] == records.operations
 
 
 def test_direct_io_reaches_a_real_disk(tmp_path: Path) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal
+import base64
+import struct
+from dataclasses import dataclass
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
@@ -76,6 +79,68 @@ class IntervalOutcome(_Model):
     """By kind: only kinds that completed something or failed."""
 
 
+@dataclass(frozen=True)
+class LogRecords:
+    """A log as lists: entry k of each is record k. Times since the group's start."""
+
+    at_ns: list[int]
+    """When the operation was done, or the window began."""
+    kind: list[str]
+    bytes: list[int]
+    service_ns: list[float]
+    """Submit to done; the mean over a window."""
+    response_ns: list[int]
+    """Due to done; empty where the worker is not paced, and with windows."""
+    offset: list[int]
+    """In its file; empty with windows."""
+    operations: list[int]
+    """In the window; 1 of each operation by itself."""
+    service_ns_max: list[int]
+    """Largest in the window; empty without windows."""
+    histograms: list[str]
+    """As in LatencyOutcome; empty where none were asked for."""
+
+
+class LogOutcome(_Model):
+    """A log of operations: one record for each, or one for each kind in each window; columns are packed (`unpack`)."""
+
+    window_ns: int | None
+    """Length of a window; None where each record is one operation. The last may be shorter."""
+    records: int
+    lost: int
+    """Records that found no room."""
+    kinds: tuple[str, ...]
+    at_ns: str
+    kind: str
+    bytes: str
+    service_ns: str
+    response_ns: str
+    offset: str
+    operations: str
+    service_ns_max: str
+    histograms: tuple[str, ...]
+
+    def unpack(self) -> LogRecords:
+        """The columns as lists."""
+        return LogRecords(
+            at_ns=_column("Q", self.at_ns),
+            kind=[self.kinds[number] for number in base64.b64decode(self.kind)],
+            bytes=_column("Q", self.bytes),
+            service_ns=_column("d", self.service_ns),
+            response_ns=_column("Q", self.response_ns),
+            offset=_column("Q", self.offset),
+            operations=[1] * self.records if self.window_ns is None else _column("Q", self.operations),
+            service_ns_max=_column("Q", self.service_ns_max),
+            histograms=list(self.histograms),
+        )
+
+
+def _column(figure: str, packed: str) -> list[Any]:
+    """Figures of eight bytes each, little-endian."""
+    raw = base64.b64decode(packed)
+    return list(struct.unpack(f"<{len(raw) // 8}{figure}", raw))
+
+
 class WorkerOutcome(_Model):
     """One worker; times since the group's start."""
 
@@ -104,6 +169,8 @@ class WorkerOutcome(_Model):
     labels: tuple[str, ...]
     """What a reader must know about the figures."""
     intervals: tuple[IntervalOutcome, ...]
+    log: LogOutcome | None
+    """Operations of the measured window, where the plan has them logged."""
 
     @property
     def window_ns(self) -> int:

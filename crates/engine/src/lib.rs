@@ -10,6 +10,7 @@ pub mod engines;
 pub mod error;
 pub mod files;
 pub mod layout;
+pub mod log;
 pub mod offsets;
 pub mod outcome;
 pub mod payload;

@@ -66,6 +66,8 @@ pub struct WorkerOutcome {
     pub labels: Vec<String>,
     /// One per interval, ramp included.
     pub intervals: Vec<IntervalOutcome>,
+    /// Operations of the measured window, where the plan has them logged.
+    pub log: Option<LogOutcome>,
 }
 
 /// CPU time and switches of a thread.
@@ -147,6 +149,38 @@ pub struct IntervalKind {
     pub p99_ns: Nanos,
     /// Largest service latency, exact.
     pub max_ns: Nanos,
+}
+
+/// A log of operations: one record for each, or one for each kind in each window. All columns have one entry per
+/// record, in the order in which operations were done or windows ended; they are little-endian and in base64.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct LogOutcome {
+    /// Length of a window; `null` where each record is one operation. The last window may be shorter.
+    pub window_ns: Option<Nanos>,
+    /// Records kept.
+    pub records: u64,
+    /// Records that found no room any more.
+    pub lost: u64,
+    /// Names of the kinds, by their numbers.
+    pub kinds: Vec<String>,
+    /// `u64`: when the operation was done, or the window began, since the group's start.
+    pub at_ns: String,
+    /// `u8`: number of the kind.
+    pub kind: String,
+    /// `u64`: bytes moved.
+    pub bytes: String,
+    /// `f64`: service latency, the mean over a window.
+    pub service_ns: String,
+    /// `u64`: response latency of an operation, where the worker is paced; else empty.
+    pub response_ns: String,
+    /// `u64`: where an operation was in its file; empty with windows.
+    pub offset: String,
+    /// `u64`: operations in a window; empty without.
+    pub operations: String,
+    /// `u64`: largest service latency in a window; empty without.
+    pub service_ns_max: String,
+    /// One per record, if asked for, as in [`LatencyOutcome`].
+    pub histograms: Vec<String>,
 }
 
 /// What runs now, over all workers: for a live view.

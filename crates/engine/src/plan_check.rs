@@ -1,6 +1,7 @@
 //! Refuses plans that cannot be carried out, before anything is touched.
 
 use crate::error::EngineError;
+use crate::log::RECORDS_MAX;
 use crate::payload;
 use crate::plan::{Arrivals, EnginePlan, Layout, OperationKind, Plan, Worker};
 
@@ -17,7 +18,7 @@ pub fn check(plan: &Plan) -> Result<(), EngineError> {
         return refuse("interval_ns is below a millisecond".into());
     }
     for worker in plan.groups.iter().flat_map(|group| &group.workers) {
-        if let Some(what) = load(worker).or_else(|| kinds(worker)) {
+        if let Some(what) = load(worker).or_else(|| kinds(worker)).map(str::to_owned).or_else(|| log(worker)) {
             return refuse(format!("{}: {what}", worker.job));
         }
         payload::check(worker)?;
@@ -38,6 +39,21 @@ fn load(worker: &Worker) -> Option<&'static str> {
     }
     let mut rates = worker.operations.iter().filter_map(|operation| operation.rate);
     rates.any(|rate| rate.count == 0).then_some("a rate of 0 would never issue anything")
+}
+
+/// What is wrong with its log.
+fn log(worker: &Worker) -> Option<String> {
+    let log = worker.log?;
+    if log.records == 0 {
+        return Some("a log of 0 records would keep nothing; leave it out".into());
+    }
+    if log.records > RECORDS_MAX {
+        return Some(format!("a log of {} records is too large; {RECORDS_MAX} at most", log.records));
+    }
+    if log.window_ns == Some(0) {
+        return Some("a log's windows must have a length; null keeps each operation".into());
+    }
+    (log.histograms && log.window_ns.is_none()).then(|| "a log of each operation has no histograms; say windows".into())
 }
 
 /// What is wrong with the kinds of its operations.
@@ -84,16 +100,14 @@ fn not_carried_out(worker: &Worker) -> Option<&'static str> {
             .filter_map(|operation| operation.rate)
             .any(|rate| rate.arrivals == Arrivals::Poisson);
     let kinds = worker.sync.is_some() || worker.sync_at_end;
-    let groups = !worker.wait_for.is_empty()
-        || worker.ends_others != EndsOthers::Never
-        || worker.steady_state.is_some()
-        || worker.log.is_some();
+    let groups =
+        !worker.wait_for.is_empty() || worker.ends_others != EndsOthers::Never || worker.steady_state.is_some();
     [
         (addresses, "these addresses or block sizes"),
         (pacing, "this pacing"),
         (worker.verify.is_some(), "verification"),
         (kinds, "flushes"),
-        (groups, "this order of jobs, their end or their log"),
+        (groups, "this order of jobs or their end"),
     ]
     .into_iter()
     .find_map(|(is_used, what)| is_used.then_some(what))
@@ -103,7 +117,7 @@ fn not_carried_out(worker: &Worker) -> Option<&'static str> {
 mod tests {
     use super::*;
     use crate::plan::tests::{operation, worker};
-    use crate::plan::{Durability, Group, NfsMount, SyncKind, SyncPlan};
+    use crate::plan::{Durability, Group, LogPlan, NfsMount, SyncKind, SyncPlan};
 
     fn refusal(workers: Vec<Worker>) -> String {
         let plan = Plan {
@@ -165,5 +179,19 @@ mod tests {
         );
         let sync = Some(SyncPlan { kind: SyncKind::Fsync, every: 0 });
         assert_eq!(refusal(vec![Worker { sync, ..worker() }]), "job: a flush after every 0 writes would never come");
+    }
+
+    #[test]
+    fn logs_that_would_keep_nothing_or_too_much_are_refused() {
+        let text = |window_ns, histograms, records| {
+            refusal(vec![Worker { log: Some(LogPlan { window_ns, histograms, records }), ..worker() }])
+        };
+        assert_eq!(text(None, false, 1), "");
+        assert_eq!(text(Some(1), true, RECORDS_MAX), "");
+        assert_eq!(text(None, false, 0), "job: a log of 0 records would keep nothing; leave it out");
+        let most = format!("job: a log of {} records is too large; {RECORDS_MAX} at most", RECORDS_MAX + 1);
+        assert_eq!(text(None, false, RECORDS_MAX + 1), most);
+        assert_eq!(text(Some(0), false, 1), "job: a log's windows must have a length; null keeps each operation");
+        assert_eq!(text(None, true, 1), "job: a log of each operation has no histograms; say windows");
     }
 }

@@ -6,8 +6,10 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use iocurve_meter::{Latencies, Nanos};
 
-use crate::outcome::{IntervalKind, IntervalOutcome, KindOutcome, LatencyOutcome};
-use crate::plan::OperationPlan;
+use crate::error::EngineError;
+use crate::log::Log;
+use crate::outcome::{IntervalKind, IntervalOutcome, KindOutcome, LatencyOutcome, LogOutcome};
+use crate::plan::{LogPlan, OperationPlan};
 
 /// Counts and latencies of one kind of operation.
 #[derive(Debug, Clone)]
@@ -108,6 +110,8 @@ pub struct Done {
     pub asked: u32,
     /// Bytes moved.
     pub bytes: u32,
+    /// Where in its file.
+    pub offset: u64,
 }
 
 /// A worker's recordings. Operations go into the current interval; a closed interval is added to the window.
@@ -117,6 +121,7 @@ pub struct Recorder {
     interval: Vec<Tally>,
     window: Vec<Tally>,
     intervals: Vec<IntervalOutcome>,
+    log: Option<Log>,
 }
 
 impl Recorder {
@@ -124,7 +129,21 @@ impl Recorder {
     pub fn new(operations: &[OperationPlan]) -> Self {
         let tallies: Vec<Tally> = operations.iter().map(|operation| Tally::new(operation.rate.is_some())).collect();
         let names = operations.iter().map(|operation| operation.kind.name()).collect();
-        Self { names, interval: tallies.clone(), window: tallies, intervals: Vec::new() }
+        Self { names, interval: tallies.clone(), window: tallies, intervals: Vec::new(), log: None }
+    }
+
+    /// The same, with a log where the plan has one.
+    pub fn with_log(self, plan: Option<LogPlan>) -> Result<Self, EngineError> {
+        let paced = self.interval.iter().any(|tally| tally.response.is_some());
+        let log = plan.map(|plan| Log::new(plan, self.names.len(), paced)).transpose()?;
+        Ok(Self { log, ..self })
+    }
+
+    /// Says when the measured window begins: only what is done in it is logged.
+    pub fn begin(&mut self, group_start: Nanos, window_start: Nanos) {
+        if let Some(log) = &mut self.log {
+            log.begin(group_start, window_start);
+        }
     }
 
     /// Records an operation that succeeded.
@@ -137,6 +156,9 @@ impl Recorder {
         tally.service.record(done.at.saturating_sub(done.submitted));
         if let Some(response) = &mut tally.response {
             response.record(done.at.saturating_sub(done.due));
+        }
+        if let Some(log) = &mut self.log {
+            log.record(&done);
         }
     }
 
@@ -164,8 +186,23 @@ impl Recorder {
     }
 
     /// Everything that was measured.
-    pub fn finish(self) -> (BTreeMap<String, KindOutcome>, Vec<IntervalOutcome>) {
+    pub fn finish(self) -> Recorded {
         let kinds = self.names.iter().zip(&self.window).map(|(name, tally)| ((*name).to_owned(), tally.outcome()));
-        (kinds.collect(), self.intervals)
+        Recorded {
+            operations: kinds.collect(),
+            intervals: self.intervals,
+            log: self.log.map(|log| log.finish(&self.names)),
+        }
     }
+}
+
+/// Everything that a worker measured.
+#[derive(Debug)]
+pub struct Recorded {
+    /// The window, by kind.
+    pub operations: BTreeMap<String, KindOutcome>,
+    /// One per interval.
+    pub intervals: Vec<IntervalOutcome>,
+    /// The log, if one was asked for.
+    pub log: Option<LogOutcome>,
 }

@@ -184,7 +184,7 @@ fn run_worker(
 }
 
 fn outcome(group: usize, number: usize, worker: &Worker, ran: Ran) -> WorkerOutcome {
-    let Ran { ended, operations, intervals, engine, reconnects, labels } = ran;
+    let Ran { ended, recorded, engine, reconnects, labels } = ran;
     WorkerOutcome {
         group: group as u32,
         worker: number as u32,
@@ -198,12 +198,13 @@ fn outcome(group: usize, number: usize, worker: &Worker, ran: Ran) -> WorkerOutc
         window_end_ns: ended.window.1,
         drained_ns: ended.drained,
         drained_operations: ended.drained_operations,
-        operations,
+        operations: recorded.operations,
         cpu: ended.cpu,
         depth_levels: ended.depth_levels,
         reconnects,
         labels,
-        intervals,
+        intervals: recorded.intervals,
+        log: recorded.log,
     }
 }
 
@@ -230,6 +231,7 @@ fn never_started(plan: &Plan, started: usize, error: &EngineError) -> WorkerOutc
         reconnects: 0,
         labels: Vec::new(),
         intervals: Vec::new(),
+        log: None,
     }
 }
 

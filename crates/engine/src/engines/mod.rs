@@ -11,7 +11,6 @@ mod sync;
 pub(crate) mod testing;
 mod uring;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use iocurve_meter::Nanos;
@@ -19,9 +18,9 @@ use iocurve_meter::Nanos;
 use self::nfs::NfsEngine;
 use crate::error::EngineError;
 use crate::files::{check_direct_blocks, has_hole, is_regular_file};
-use crate::outcome::{IntervalOutcome, KindOutcome, State};
+use crate::outcome::{IntervalOutcome, State};
 use crate::plan::{EnginePlan, OperationKind, Worker};
-use crate::recorder::Tally;
+use crate::recorder::{Recorded, Tally};
 use crate::request::{Buffers, Engine};
 use crate::worker::{Ended, Load, Shared};
 
@@ -89,18 +88,16 @@ impl Runner<'_> {
         {
             (ended.state, ended.error) = (State::Failed, Some(error));
         }
-        let (operations, intervals) = recorder.finish();
         let (described, reconnects) = (engine.describe(), engine.reconnects());
         let labels = [std::mem::take(&mut self.labels), engine.labels()].concat();
-        Ok(Some(Ran { ended, operations, intervals, engine: described, reconnects, labels }))
+        Ok(Some(Ran { ended, recorded: recorder.finish(), engine: described, reconnects, labels }))
     }
 }
 
 /// What an engine and its worker leave behind.
 pub(crate) struct Ran {
     pub(crate) ended: Ended,
-    pub(crate) operations: BTreeMap<String, KindOutcome>,
-    pub(crate) intervals: Vec<IntervalOutcome>,
+    pub(crate) recorded: Recorded,
     pub(crate) engine: String,
     pub(crate) reconnects: u64,
     pub(crate) labels: Vec<String>,

@@ -52,7 +52,7 @@ impl<'a> Load<'a> {
             filler: Filler::new(plan, &buffers)?,
             buffers,
             mix: Mix::new(plan),
-            recorder: Recorder::new(&plan.operations),
+            recorder: Recorder::new(&plan.operations).with_log(plan.log)?,
             slots: vec![InFlight::default(); depth as usize],
             free: (0..depth).rev().collect(),
             issued_operations: 0,
@@ -70,6 +70,7 @@ impl<'a> Load<'a> {
         publish: &mut dyn FnMut(&IntervalOutcome, &[Tally]),
     ) -> (Ended, Recorder) {
         let mut progress = Progress::new(self.plan, group_start, self.shared.interval_ns);
+        self.recorder.begin(group_start, progress.window_start);
         self.wait_until(progress.start);
         self.mix.start(progress.start);
         let result = self.drive(engine, &mut progress, publish);
@@ -208,7 +209,15 @@ impl<'a> Load<'a> {
             progress.drained_operations += 1;
         } else if completion.result >= 0 {
             let bytes = completion.result as u32;
-            self.recorder.record(Done { operation: operation as usize, submitted, due, at, asked: length, bytes });
+            self.recorder.record(Done {
+                operation: operation as usize,
+                submitted,
+                due,
+                at,
+                asked: length,
+                bytes,
+                offset,
+            });
         } else {
             self.recorder.record_error(operation as usize);
         }

@@ -7,6 +7,7 @@ use super::*;
 use crate::outcome::IntervalOutcome;
 use crate::plan::tests::{file, operation, worker};
 use crate::plan::{Access, Arrivals, Cover, End, OperationKind, OperationPlan, Passes, Rate, RateUnit, Worker};
+use crate::recorder::Recorded;
 use crate::request::{Buffers, Completion, Engine, Request};
 
 const MS: Nanos = 1_000_000;
@@ -76,7 +77,7 @@ fn simulate_with(plan: &Worker, service: Nanos, prepare: impl FnOnce(&mut Simula
     let buffers = Buffers::new(plan.depth as usize, 4096);
     let load = Load::new(plan, plan.depth, buffers, shared).unwrap();
     let (ended, recorder) = load.run(&mut engine, 5 * MS, &mut |_, _| {});
-    let (kinds, intervals) = recorder.finish();
+    let Recorded { operations: kinds, intervals, .. } = recorder.finish();
     Simulation { ended, kinds, intervals, requests: engine.requests }
 }
 
