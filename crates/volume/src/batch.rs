@@ -7,6 +7,9 @@ use iocurve_wire::xdr::padding;
 /// Zeros that holes in files are read from.
 static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
 
+/// Mean size from which on pieces are sooner sent by reference. READs of 64 KiB took a fifth longer so, those of 256 KiB a fifth less.
+pub const BULK_PIECE_BYTES: usize = 128 << 10;
+
 /// Replies in the order in which they leave.
 #[derive(Debug, Default)]
 pub struct Batch {
@@ -15,6 +18,9 @@ pub struct Batch {
     /// First own byte that is in no segment yet.
     open: usize,
     lent_bytes: usize,
+    lent_pieces: usize,
+    /// Some of the data is soon overwritten.
+    is_changing: bool,
     iovecs: Vec<iovec>,
 }
 
@@ -34,6 +40,7 @@ pub struct Mark {
     segments: usize,
     open: usize,
     lent_bytes: usize,
+    lent_pieces: usize,
 }
 
 impl Batch {
@@ -48,6 +55,8 @@ impl Batch {
         self.segments.clear();
         self.open = 0;
         self.lent_bytes = 0;
+        self.lent_pieces = 0;
+        self.is_changing = false;
     }
 
     /// Appends bytes.
@@ -91,6 +100,7 @@ impl Batch {
         self.segments.truncate(mark.segments);
         self.open = mark.open;
         self.lent_bytes = mark.lent_bytes;
+        self.lent_pieces = mark.lent_pieces;
     }
 
     /// Appends `length` bytes that `fill` writes, which returns how many it did; the rest is taken back.
@@ -112,7 +122,7 @@ impl Batch {
     ///
     /// # Safety
     /// The memory must stay mapped until the batch is cleared or rewound. Its bytes may change meanwhile: they are only ever
-    /// copied by the kernel or by [`Batch::copy_from`].
+    /// copied by the kernel or by [`Batch::copy_from`], or shown to the peer by reference.
     #[inline]
     pub unsafe fn lend(&mut self, data: *const u8, length: usize) {
         if length == 0 {
@@ -127,6 +137,7 @@ impl Batch {
             return;
         }
         self.close();
+        self.lent_pieces += 1;
         self.segments.push(Segment::Lent { data, length });
     }
 
@@ -141,17 +152,36 @@ impl Batch {
         }
     }
 
+    /// Notes that some of the data are likely to be overwritten soon. They are sooner copied: memory that was sent by reference must
+    /// be parted from its pages when it is used again.
+    pub fn expect_change(&mut self) {
+        self.is_changing = true;
+    }
+
+    /// Whether its data are in large pieces and stay as they are.
+    #[inline]
+    pub fn is_bulk(&self) -> bool {
+        self.lent_bytes >= BULK_PIECE_BYTES * self.lent_pieces.max(1) && !self.is_changing
+    }
+
+    /// The batch in pieces, and which of them are lent.
+    pub fn pieces(&mut self) -> impl Iterator<Item = (bool, iovec)> + use<'_> {
+        self.close();
+        let own = self.own.as_ptr();
+        self.segments.iter().map(move |segment| match *segment {
+            Segment::Own { start, length } => {
+                (false, iovec { iov_base: own.wrapping_add(start).cast_mut().cast(), iov_len: length })
+            }
+            Segment::Lent { data, length } => (true, iovec { iov_base: data.cast_mut().cast(), iov_len: length }),
+        })
+    }
+
     /// The batch as a gather list.
     pub fn iovecs(&mut self) -> &[iovec] {
-        self.close();
-        self.iovecs.clear();
-        let own = self.own.as_ptr();
-        self.iovecs.extend(self.segments.iter().map(|segment| match *segment {
-            Segment::Own { start, length } => {
-                iovec { iov_base: own.wrapping_add(start).cast_mut().cast(), iov_len: length }
-            }
-            Segment::Lent { data, length } => iovec { iov_base: data.cast_mut().cast(), iov_len: length },
-        }));
+        let mut iovecs = std::mem::take(&mut self.iovecs);
+        iovecs.clear();
+        iovecs.extend(self.pieces().map(|(_, piece)| piece));
+        self.iovecs = iovecs;
         &self.iovecs
     }
 
@@ -177,7 +207,8 @@ impl Batch {
     }
 
     fn mark(&self) -> Mark {
-        Mark { own: self.own.len(), segments: self.segments.len(), open: self.open, lent_bytes: self.lent_bytes }
+        let Self { open, lent_bytes, lent_pieces, .. } = *self;
+        Mark { own: self.own.len(), segments: self.segments.len(), open, lent_bytes, lent_pieces }
     }
 
     fn close(&mut self) {
@@ -224,6 +255,29 @@ mod tests {
         batch.rewind(gap);
         batch.bytes(b"z");
         assert_eq!((batch.length(), content(&mut batch, 0)), (2, b"az".to_vec()));
+    }
+
+    #[test]
+    fn data_in_large_pieces_are_bulk() {
+        static DATA: [u8; 2 * BULK_PIECE_BYTES] = [0; 2 * BULK_PIECE_BYTES];
+        let mut batch = Batch::default();
+        batch.bytes(&DATA);
+        assert!(!batch.is_bulk(), "none of it is lent");
+        let mut lend = |length| {
+            batch.bytes(b"head");
+            // SAFETY: a static lives for ever.
+            unsafe { batch.lend(DATA.as_ptr(), length) };
+            batch.is_bulk()
+        };
+        assert_eq!([lend(BULK_PIECE_BYTES), lend(4096), lend(2 * BULK_PIECE_BYTES)], [true, false, true]);
+        let kinds: Vec<_> = batch.pieces().map(|(is_lent, piece)| (is_lent, piece.iov_len)).collect();
+        assert_eq!(kinds[1..4], [(true, BULK_PIECE_BYTES), (false, 4), (true, 4096)]);
+        batch.expect_change();
+        assert!(!batch.is_bulk());
+        batch.clear();
+        // SAFETY: a static lives for ever.
+        unsafe { batch.lend(DATA.as_ptr(), DATA.len()) };
+        assert!(batch.is_bulk());
     }
 
     #[test]

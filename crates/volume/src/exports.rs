@@ -112,6 +112,12 @@ impl Store for Exports {
         with!(self.of(file), store => store.read(by, file, offset, count, batch))
     }
 
+    fn referred(&self, data: *const u8, length: usize) {
+        for part in &self.parts {
+            with!(&part.files, store => store.referred(data, length));
+        }
+    }
+
     #[inline]
     fn write(
         &self,

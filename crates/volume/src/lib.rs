@@ -19,6 +19,7 @@ mod qos;
 mod reactor;
 mod replies;
 mod session;
+mod splice;
 mod stats;
 mod store;
 mod volume;

@@ -16,6 +16,7 @@ use libc::{c_int, epoll_event, iovec};
 use iocurve_meter::{Clock, Nanos};
 
 use crate::session::{Close, Interest, Session, Transport};
+use crate::splice::{SplicePipe, SplicePipes};
 use crate::stats::{ConnectionCounters, Connections, Counters};
 use crate::store::Store;
 use crate::worker::{Served, SessionId, Worker};
@@ -83,7 +84,11 @@ struct Connection {
 }
 
 #[derive(Debug)]
-struct Socket(TcpStream);
+struct Socket {
+    stream: TcpStream,
+    /// What is sent by reference and has not gone.
+    pipe: Option<SplicePipe>,
+}
 
 /// One thread.
 #[derive(Debug)]
@@ -259,7 +264,7 @@ impl<S: Store> Reactor<S> {
                     let id = self.threads.next_session.fetch_add(1, Ordering::Relaxed);
                     let connection = Connection::new(
                         Session::new(id, peer.ip().to_string()),
-                        Socket(stream),
+                        Socket { stream, pipe: None },
                         self.threads.connections.opened(id, peer),
                     );
                     connection.socket.prepare(peer.ip().is_loopback());
@@ -294,7 +299,7 @@ impl<S: Store> Reactor<S> {
     /// Begins to serve a connection. What it had received elsewhere may be a complete call, so it has a turn.
     fn adopt(&mut self, mut connection: Connection) {
         connection.interest = Interest::Receive;
-        let (fd, id) = (connection.socket.0.as_raw_fd(), connection.session.id);
+        let (fd, id) = (connection.socket.stream.as_raw_fd(), connection.session.id);
         if watch(&self.epoll, libc::EPOLL_CTL_ADD, fd, id, libc::EPOLLIN).is_ok() {
             self.connections.insert(id, connection);
             self.again.push(id);
@@ -340,7 +345,7 @@ impl<S: Store> Reactor<S> {
             Interest::Send => libc::EPOLLOUT,
             Interest::Turn | Interest::Due => 0,
         };
-        watch(&self.epoll, libc::EPOLL_CTL_MOD, connection.socket.0.as_raw_fd(), id, events)
+        watch(&self.epoll, libc::EPOLL_CTL_MOD, connection.socket.stream.as_raw_fd(), id, events)
     }
 
     /// Moves a connection to the core where its packets arrive, once they were seen there twice in a row.
@@ -352,7 +357,7 @@ impl<S: Store> Reactor<S> {
         connection.elsewhere = thread;
         if let (true, Some(thread)) = (seen_before, thread)
             && let Some(mut connection) = self.connections.remove(&id)
-            && watch(&self.epoll, libc::EPOLL_CTL_DEL, connection.socket.0.as_raw_fd(), id, 0).is_ok()
+            && watch(&self.epoll, libc::EPOLL_CTL_DEL, connection.socket.stream.as_raw_fd(), id, 0).is_ok()
         {
             connection.elsewhere = None;
             self.threads.posts[thread].put(connection);
@@ -379,7 +384,7 @@ impl Connection {
 impl Socket {
     /// Sets options, which fail only on what is no socket.
     fn prepare(&self, is_loopback: bool) {
-        let _ = (self.0.set_nodelay(true), self.0.set_nonblocking(true));
+        let _ = (self.stream.set_nodelay(true), self.stream.set_nonblocking(true));
         if is_loopback {
             self.set(libc::SOL_SOCKET, libc::SO_SNDBUF, &LOOPBACK_SEND_BYTES);
             self.set(libc::IPPROTO_TCP, libc::TCP_CONGESTION, LOOPBACK_CONGESTION);
@@ -390,13 +395,13 @@ impl Socket {
     fn set<V>(&self, level: c_int, option: c_int, value: &V) {
         let length = size_of::<V>() as libc::socklen_t;
         // SAFETY: a value of plain bytes and its length.
-        unsafe { libc::setsockopt(self.0.as_raw_fd(), level, option, (&raw const *value).cast(), length) };
+        unsafe { libc::setsockopt(self.stream.as_raw_fd(), level, option, (&raw const *value).cast(), length) };
     }
 
     /// The core on which the last packet arrived.
     fn incoming_cpu(&self) -> Option<usize> {
         let (mut cpu, mut length) = (0 as c_int, size_of::<c_int>() as libc::socklen_t);
-        let fd = self.0.as_raw_fd();
+        let fd = self.stream.as_raw_fd();
         // SAFETY: an integer of ours and its length.
         let status = unsafe {
             libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_INCOMING_CPU, (&raw mut cpu).cast(), &raw mut length)
@@ -408,7 +413,7 @@ impl Socket {
 impl Transport for Socket {
     unsafe fn receive(&mut self, into: &[iovec]) -> io::Result<usize> {
         // SAFETY: the caller's promise.
-        moved(unsafe { libc::readv(self.0.as_raw_fd(), into.as_ptr(), into.len() as c_int) })
+        moved(unsafe { libc::readv(self.stream.as_raw_fd(), into.as_ptr(), into.len() as c_int) })
     }
 
     unsafe fn send(&mut self, from: &[iovec]) -> io::Result<usize> {
@@ -417,7 +422,28 @@ impl Transport for Socket {
         message.msg_iov = from.as_ptr().cast_mut();
         message.msg_iovlen = from.len();
         // SAFETY: the caller's promise; sending does not write through the pieces.
-        moved(unsafe { libc::sendmsg(self.0.as_raw_fd(), &raw const message, libc::MSG_NOSIGNAL) })
+        moved(unsafe { libc::sendmsg(self.stream.as_raw_fd(), &raw const message, libc::MSG_NOSIGNAL) })
+    }
+
+    fn prepare_to_refer(&mut self, pipes: &mut SplicePipes) -> bool {
+        self.pipe = self.pipe.take().or_else(|| pipes.take());
+        self.pipe.is_some()
+    }
+
+    unsafe fn refer(&mut self, pieces: impl Iterator<Item = (bool, iovec)>) -> io::Result<usize> {
+        let socket = self.stream.as_raw_fd();
+        // SAFETY: the caller's promise.
+        self.pipe.as_mut().map_or(Ok(0), |pipe| unsafe { pipe.send(pieces, socket) })
+    }
+
+    fn flush(&mut self, pipes: &mut SplicePipes) -> io::Result<bool> {
+        if let Some(pipe) = &mut self.pipe {
+            if !pipe.drain(self.stream.as_raw_fd())? {
+                return Ok(false);
+            }
+            self.pipe.take().into_iter().for_each(|pipe| pipes.give_back(pipe));
+        }
+        Ok(true)
     }
 }
 

@@ -18,9 +18,11 @@ use iocurve_wire::rpc::{CallHeader, RECORD_MARK_BYTES, RPC_VERSION, RecordMark, 
 use iocurve_wire::serve::WriteArgs;
 use iocurve_wire::xdr::{Decode, Reader, XdrError, padding};
 
+use crate::batch::Batch;
 use crate::calls::{self, Credential};
 use crate::data;
 use crate::qos::{Key, Waiter};
+use crate::splice::SplicePipes;
 use crate::store::{Landing, Store, TRANSFER_BYTES_MAX};
 use crate::worker::{Delayed, Operation, SessionId, Worker};
 
@@ -48,6 +50,9 @@ const TAIL_BYTES: usize = 1024;
 /// A batch is sent once it has this many bytes. The replies of 64 READs of 8 KiB still leave in one send.
 const BATCH_BYTES: usize = 768 << 10;
 
+/// The same if it goes by reference, so that pipe and socket take all of it and nothing is copied after all.
+const BULK_BATCH_BYTES: usize = 256 << 10;
+
 /// A turn ends once it has sent this many bytes; then other connections have theirs.
 const TURN_BYTES: usize = 4 << 20;
 
@@ -70,6 +75,25 @@ pub trait Transport {
     /// # Safety
     /// The pieces must be readable memory.
     unsafe fn send(&mut self, from: &[iovec]) -> io::Result<usize>;
+
+    /// Gets ready to send by reference, if it can.
+    fn prepare_to_refer(&mut self, _pipes: &mut SplicePipes) -> bool {
+        false
+    }
+
+    /// Sends pieces, those that are lent by reference, and returns how many bytes were taken. Some of them it may still hold. It must
+    /// be ready, and hold nothing.
+    ///
+    /// # Safety
+    /// The pieces must be readable memory; what is lent is shown to the peer as it is when the peer reads it.
+    unsafe fn refer(&mut self, _pieces: impl Iterator<Item = (bool, iovec)>) -> io::Result<usize> {
+        Ok(0)
+    }
+
+    /// Sends what it holds, and says whether all of that has gone.
+    fn flush(&mut self, _pipes: &mut SplicePipes) -> io::Result<bool> {
+        Ok(true)
+    }
 }
 
 /// Why a connection is closed.
@@ -306,7 +330,8 @@ impl Session {
         now: Nanos,
     ) -> Result<Stop, Close> {
         loop {
-            if worker.batch.length() >= BATCH_BYTES {
+            let most = if worker.batch.is_bulk() { BULK_BATCH_BYTES } else { BATCH_BYTES };
+            if worker.batch.length() >= most {
                 return Ok(Stop::Batch);
             }
             if let Some(delayed) = self.ready.pop_front() {
@@ -442,36 +467,26 @@ impl Session {
     }
 
     /// Sends the batch, and keeps a copy of what the transport does not take. Says whether all of it has gone.
-    fn send<S, T: Transport>(&mut self, worker: &mut Worker<S>, transport: &mut T) -> Result<bool, Close> {
+    fn send<S: Store, T: Transport>(&mut self, worker: &mut Worker<S>, transport: &mut T) -> Result<bool, Close> {
         let batch = &mut worker.batch;
-        let mut sent = 0;
-        for part in batch.iovecs().chunks(IOVECS_MAX) {
-            let length: usize = part.iter().map(|piece| piece.iov_len).sum();
-            // SAFETY: the batch's own bytes are in its vector, and lent ones are kept by the turn's epoch guard.
-            match unsafe { transport.send(part) } {
-                Ok(count) => {
-                    sent += count;
-                    if count < length {
-                        break;
-                    }
-                }
-                Err(error) if is_temporary(&error) => break,
-                Err(error) => {
-                    batch.clear();
-                    return Err(error.into());
-                }
-            }
-        }
-        if sent < batch.length() {
+        let by_reference = batch.is_bulk() && transport.prepare_to_refer(&mut worker.pipes);
+        let sent = if by_reference { refer(batch, &worker.served.store, transport) } else { send(batch, transport) };
+        if let Ok(sent) = &sent
+            && *sent < batch.length()
+        {
             self.pending = std::mem::take(&mut worker.spare);
-            batch.copy_from(sent, &mut self.pending);
+            batch.copy_from(*sent, &mut self.pending);
         }
         batch.clear();
-        Ok(self.pending.is_empty())
+        sent?;
+        Ok(transport.flush(&mut worker.pipes)? && self.pending.is_empty())
     }
 
     /// Sends what waits, and says whether all of it has gone.
     fn flush<S, T: Transport>(&mut self, worker: &mut Worker<S>, transport: &mut T) -> Result<bool, Close> {
+        if !transport.flush(&mut worker.pipes)? {
+            return Ok(false);
+        }
         while self.sent < self.pending.len() {
             let rest = &self.pending[self.sent..];
             let piece = iovec { iov_base: rest.as_ptr().cast_mut().cast(), iov_len: rest.len() };
@@ -491,6 +506,35 @@ impl Session {
         self.sent = 0;
         Ok(true)
     }
+}
+
+/// Sends a batch and returns how many bytes the transport took.
+fn send<T: Transport>(batch: &mut Batch, transport: &mut T) -> io::Result<usize> {
+    let mut sent = 0;
+    for part in batch.iovecs().chunks(IOVECS_MAX) {
+        let length: usize = part.iter().map(|piece| piece.iov_len).sum();
+        // SAFETY: the batch's own bytes are in its vector, and lent ones are kept by the turn's epoch guard.
+        match unsafe { transport.send(part) } {
+            Ok(count) => {
+                sent += count;
+                if count < length {
+                    break;
+                }
+            }
+            Err(error) if is_temporary(&error) => break,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(sent)
+}
+
+/// The same, with what is lent by reference.
+fn refer<S: Store, T: Transport>(batch: &mut Batch, store: &S, transport: &mut T) -> io::Result<usize> {
+    for (_, piece) in batch.pieces().filter(|(is_lent, _)| *is_lent) {
+        store.referred(piece.iov_base.cast(), piece.iov_len);
+    }
+    // SAFETY: as in `send`; and what is lent will be parted from its pages before it is used for another file.
+    unsafe { transport.refer(batch.pieces()) }
 }
 
 /// Names a client by its address.

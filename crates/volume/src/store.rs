@@ -160,6 +160,10 @@ pub trait Store: Send + Sync + 'static {
     /// An epoch guard is held until the batch is cleared.
     fn read(&self, by: &Caller, file: &[u8], offset: u64, count: u32, batch: &mut Batch) -> Result<Read, nfsstat3>;
 
+    /// Notes that data which a READ has lent are sent by reference: from now on, until their memory has been parted from its pages,
+    /// a client may see them. The caller still holds the epoch guard.
+    fn referred(&self, _data: *const u8, _length: usize) {}
+
     /// Writes data.
     fn write(
         &self,

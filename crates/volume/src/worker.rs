@@ -10,6 +10,7 @@ use iocurve_wire::nfs3::{nfs_fh3, writeverf3};
 use crate::batch::Batch;
 use crate::qos::{Key, Limits, Throttle};
 use crate::replies::ReplyCache;
+use crate::splice::SplicePipes;
 use crate::stats::{Counters, IoStats};
 use crate::store::{Caller, Store};
 
@@ -84,6 +85,8 @@ pub struct Worker<S> {
     pub input: Vec<u8>,
     /// Empty memory for replies that a transport does not take.
     pub spare: Vec<u8>,
+    /// Empty pipes for what is sent by reference.
+    pub pipes: SplicePipes,
 }
 
 impl<S: Store> Worker<S> {
@@ -91,7 +94,8 @@ impl<S: Store> Worker<S> {
     pub(crate) fn new(served: Arc<Served<S>>, thread: usize, counters: Arc<Counters>) -> Self {
         let input = vec![0; crate::session::INPUT_BYTES];
         let (timers, batch, spare) = (Timers::default(), Batch::default(), Vec::new());
-        Self { served, thread, counters, turn: IoStats::default(), timers, batch, input, spare }
+        let pipes = SplicePipes::default();
+        Self { served, thread, counters, turn: IoStats::default(), timers, batch, input, spare, pipes }
     }
 }
 

@@ -177,6 +177,80 @@ fn a_peer_that_does_not_read_stalls_nobody() {
     }
 }
 
+/// The head of a READ of `count` bytes at `offset` is sent; its reply is left where it is.
+fn begin_read(client: &mut Client, file: nfs_fh3, offset: u64, count: u32) {
+    let read = READ3args { file, offset, count };
+    client.send((NFS_PROGRAM, NFS_V3, nfsproc3::NFSPROC3_READ as u32), &read);
+}
+
+/// Makes a file look as if nobody had written it for long: data of others are copied.
+fn rest(client: &mut Client, object: nfs_fh3) {
+    let mtime = set_time::SET_TO_CLIENT_TIME(nfstime3 { seconds: 1, nseconds: 0 });
+    let arguments = SETATTR3args { object, new_attributes: sattr3 { mtime, ..sattr3::default() }, guard: None };
+    let set: SETATTR3res = from_bytes(&client.nfs(nfsproc3::NFSPROC3_SETATTR, &arguments)).unwrap();
+    set.unwrap();
+}
+
+fn pattern(length: usize, seed: usize) -> Vec<u8> {
+    (0..length).map(|at| ((at * 31 + at / 251) ^ seed) as u8).collect()
+}
+
+/// Large replies are sent by reference. A client that has not read one yet gets the data of its file, although the file is gone
+/// and its memory has been used for others many times.
+#[test]
+fn unread_replies_never_show_the_data_of_other_files() {
+    let volume = Volume::start(&memory()).unwrap();
+    let (mut slow, mut other) = (Client::connect(&volume), Client::connect(&volume));
+    let root = other.mount("/vol").unwrap().fhandle;
+    let (old, new) = (pattern(2 << 20, 0), pattern(1 << 20, 0x55));
+    let file = other.create(root, "old");
+    for part in [0, 1 << 20] {
+        other.write(file, part as u64, &old[part..][..1 << 20]).unwrap();
+    }
+    rest(&mut other, file);
+    begin_read(&mut slow, file, 5, 1 << 20);
+    assert!(slow.stream.peek(&mut [0; 4096]).unwrap() > 0, "a part of the reply has arrived and is not read");
+    let mut name = "old".to_owned();
+    for round in 0..40 {
+        let arguments = REMOVE3args { object: diropargs3 { dir: root, name: name.as_bytes() } };
+        let removed: REMOVE3res = from_bytes(&other.nfs(nfsproc3::NFSPROC3_REMOVE, &arguments)).unwrap();
+        removed.unwrap();
+        name = format!("new-{round}");
+        let file = other.create(root, &name);
+        for part in 0..8 {
+            other.write(file, part << 20, &new).unwrap();
+        }
+        // Memory is given back once no thread may be sending from it.
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let reply = slow.receive();
+    let read: READ3res<'_> = from_bytes(&reply).unwrap();
+    assert!(read.unwrap().data == &old[5..][..1 << 20]);
+}
+
+#[test]
+fn large_replies_arrive_whole_however_late_they_are_read() {
+    let volume = Volume::start(&memory()).unwrap();
+    let mut client = Client::connect(&volume);
+    let root = client.mount("/vol").unwrap().fhandle;
+    let data = pattern(3 << 20, 0);
+    let file = client.create(root, "f");
+    for part in [0, 1 << 20, 2 << 20] {
+        client.write(file, part as u64, &data[part..][..1 << 20]).unwrap();
+    }
+    rest(&mut client, file);
+    let reads: Vec<(u64, u32)> = (0..24).map(|n| (n * 87_381, [1 << 20, 300_001, 4096][n as usize % 3])).collect();
+    for (offset, count) in &reads {
+        begin_read(&mut client, file, *offset, *count);
+    }
+    for (offset, count) in reads {
+        let reply = client.receive();
+        let read: READ3res<'_> = from_bytes(&reply).unwrap();
+        let expected = &data[offset as usize..][..count as usize];
+        assert!(read.unwrap().data == expected, "{count} at {offset}");
+    }
+}
+
 #[test]
 fn a_limited_volume_answers_everything() {
     let limits = Limits {

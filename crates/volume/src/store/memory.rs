@@ -1,7 +1,8 @@
 //! Files in memory: sparse, bounded, and read without a copy.
 //!
 //! A READ takes the file's lock for reading, lends chunks to the batch, and is done; chunks that are freed meanwhile stay mapped
-//! until every batch that may show them has been sent (epochs). A WRITE over existing data takes the lock for reading, too: like
+//! until every batch that may show them has been sent (epochs). Those that were sent by reference, which a client may still see, are
+//! parted from their pages before they are used again. A WRITE over existing data takes the lock for reading, too: like
 //! writers of one mapped file, clients that race for the same bytes get one or the other of them.
 //! All changes of names are in a queue (`namespace`); whoever holds it locks one node at a time, so that locks cannot form a ring.
 
@@ -25,7 +26,7 @@ use super::{
     TRANSFER_BYTES_MAX, Written, check_end, check_name, from_nfstime, wall_ns,
 };
 use crate::access::without_privileges;
-use crate::batch::Batch;
+use crate::batch::{BULK_PIECE_BYTES, Batch};
 use arena::{Arena, ChunkId};
 use content::{Content, spans};
 use node::{Body, Directory, Node, Slot, Slots};
@@ -474,9 +475,16 @@ impl Store for MemoryStore {
                 id => unsafe { batch.lend(self.arena.data(id).add(span.start), span.length) },
             }
         }
+        if count as usize >= BULK_PIECE_BYTES && node.is_changing() {
+            batch.expect_change();
+        }
         batch.pad(count as usize);
         let attributes = self.attributes(index, generation, node);
         Ok(Read { attributes, count, eof: u64::from(count) == left })
+    }
+
+    fn referred(&self, data: *const u8, length: usize) {
+        self.arena.refer(data, length);
     }
 
     #[inline]

@@ -1,6 +1,7 @@
 //! Memory for file data: one reservation of address space, cut into chunks, given back to the system when files go.
 
 use std::io;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Bytes of a chunk: the grain in which files are sparse.
@@ -17,6 +18,9 @@ const WARM_REGIONS: usize = 32;
 
 const ALL: u128 = u128::MAX;
 
+/// Words of 64 bits for the chunks of a region.
+const REFERRED_WORDS: usize = REGION_CHUNKS / 64;
+
 /// Number of a chunk; 0 is none.
 pub type ChunkId = u32;
 
@@ -27,6 +31,8 @@ pub struct Arena {
     /// Start of the first region, on a boundary of huge pages.
     base: *mut u8,
     regions: usize,
+    /// A bit for each chunk whose pages a client may still see.
+    referred: Box<[AtomicU64]>,
     free: Mutex<Free>,
 }
 
@@ -83,7 +89,8 @@ impl Arena {
         // Chunk 0 is none, so it is never free.
         let first = Region { free: ALL - 1, used: 0, is_listed: true };
         let free = Free { regions: vec![first], listed: vec![0], chunks: REGION_CHUNKS - 1, warm: 0 };
-        Ok(Arc::new(Self { mapping, base, regions, free: Mutex::new(free) }))
+        let referred = (0..regions * REFERRED_WORDS).map(|_| AtomicU64::new(0)).collect();
+        Ok(Arc::new(Self { mapping, base, regions, referred, free: Mutex::new(free) }))
     }
 
     /// One region more than are used, so that the first one can begin on its boundary.
@@ -99,9 +106,75 @@ impl Arena {
             return None;
         }
         let chunk = |(id, clean)| OwnedChunk { arena: Arc::clone(self), id, clean };
-        let mut taken: Vec<_> = (0..count).map(|_| chunk(free.pop())).collect();
+        let mut taken: Vec<_> = (0..count).map(|_| chunk(free.pop(|region| self.renew_referred(region)))).collect();
+        drop(free);
+        self.part(&mut taken);
         taken.reverse();
         Some(taken)
+    }
+
+    /// Notes that a client may see these bytes as long as it likes. What is not the arena's is ignored.
+    pub fn refer(&self, data: *const u8, length: usize) {
+        let offset = data.addr().wrapping_sub(self.base.addr());
+        if offset >= self.regions * REGION_BYTES || length == 0 {
+            return;
+        }
+        for chunk in offset / CHUNK_BYTES..=(offset + length - 1) / CHUNK_BYTES {
+            if !self.is_referred(chunk) {
+                self.referred[chunk / 64].fetch_or(1 << (chunk % 64), Relaxed);
+            }
+        }
+    }
+
+    fn is_referred(&self, chunk: usize) -> bool {
+        self.referred[chunk / 64].load(Relaxed) & 1 << (chunk % 64) != 0
+    }
+
+    /// Parts chunks that are to be used again from pages that a client may still see.
+    fn part(&self, taken: &mut [OwnedChunk]) {
+        let mut at = 0;
+        while at < taken.len() {
+            let run = taken[at..].iter().enumerate().take_while(|(number, chunk)| {
+                let id = chunk.id as usize;
+                id == taken[at].id as usize + number && self.is_referred(id)
+            });
+            let length = run.count();
+            for chunk in &mut taken[at..at + length] {
+                self.referred[chunk.id as usize / 64].fetch_and(!(1 << (chunk.id % 64)), Relaxed);
+                chunk.clean = true;
+            }
+            self.renew(taken[at].id as usize * CHUNK_BYTES, length * CHUNK_BYTES);
+            at += length.max(1);
+        }
+    }
+
+    /// Renews a region that is all free, as a whole, if any of it may still be seen. Says whether it is all zeros now.
+    fn renew_referred(&self, region: usize) -> bool {
+        let words = &self.referred[region * REFERRED_WORDS..][..REFERRED_WORDS];
+        let any = words.iter().any(|word| word.load(Relaxed) != 0);
+        if any {
+            self.renew_region(region);
+        }
+        any
+    }
+
+    fn renew_region(&self, region: usize) {
+        let words = &self.referred[region * REFERRED_WORDS..][..REFERRED_WORDS];
+        for word in words {
+            word.store(0, Relaxed);
+        }
+        self.renew(region * REGION_BYTES, REGION_BYTES);
+    }
+
+    /// Gives memory that is in no file back to the system; it reads as zeros, and whoever refers to its pages keeps those.
+    fn renew(&self, offset: usize, length: usize) {
+        if length == 0 {
+            return;
+        }
+        // SAFETY: inside the mapping, and in no file.
+        let status = unsafe { libc::madvise(self.base.add(offset).cast(), length, libc::MADV_DONTNEED) };
+        // To go on would show the data of one file in another.
+        assert_eq!(status, 0, "memory must not be locked");
     }
 
     /// Start of a chunk's bytes.
@@ -118,8 +191,8 @@ impl Arena {
         let cooling: Vec<usize> = ids.iter().filter_map(|id| free.push(*id)).collect();
         drop(free);
         for region in cooling {
-            // SAFETY: all chunks of this region are in no file and, for now, in no list.
-            unsafe { libc::madvise(self.base.add(region * REGION_BYTES).cast(), REGION_BYTES, libc::MADV_DONTNEED) };
+            // All its chunks are in no file and, for now, in no list.
+            self.renew_region(region);
             self.free().cooled(region);
         }
     }
@@ -130,8 +203,9 @@ impl Arena {
 }
 
 impl Free {
-    /// Takes a free chunk, of which there must be one, and says whether it is all zeros.
-    fn pop(&mut self) -> (ChunkId, bool) {
+    /// Takes a free chunk, of which there must be one, and says whether it is all zeros. `renew` is asked about a region that was used
+    /// before and is all free, and says whether it has made it all zeros.
+    fn pop(&mut self, renew: impl Fn(usize) -> bool) -> (ChunkId, bool) {
         loop {
             let Some(number) = self.listed.last().copied() else {
                 self.regions.push(Region { free: 0, used: 0, is_listed: false });
@@ -144,7 +218,12 @@ impl Free {
                 self.listed.pop();
                 continue;
             }
-            self.warm -= usize::from(region.free == ALL && region.used != 0);
+            if region.free == ALL && region.used != 0 {
+                self.warm -= 1;
+                if renew(number as usize) {
+                    region.used = 0;
+                }
+            }
             self.chunks -= 1;
             let index = region.free.trailing_zeros();
             let bit = 1 << index;
@@ -262,6 +341,51 @@ mod tests {
         chunk.zero();
         // SAFETY: the chunk is ours.
         assert_eq!(unsafe { chunk.data().read() }, 0);
+    }
+
+    /// Taken and given back again, with a byte in it.
+    fn used(arena: &Arc<Arena>, count: usize) -> Vec<ChunkId> {
+        let ids: Vec<_> = arena.take(count).unwrap().into_iter().map(OwnedChunk::into_id).collect();
+        // SAFETY: the chunks are ours.
+        ids.iter().for_each(|id| unsafe { arena.data(*id).write(7) });
+        ids
+    }
+
+    #[test]
+    fn what_may_still_be_seen_has_other_pages_when_it_is_used_again() {
+        let arena = Arena::new(1).unwrap();
+        let (ids, _others) = (used(&arena, 4), used(&arena, 4));
+        // The end of one chunk and the start of the next; then what is not the arena's.
+        let [one, other] = [ids[2], ids[1]];
+        assert_eq!(other, one + 1);
+        arena.refer(arena.data(other).wrapping_sub(1), 2);
+        arena.refer(std::ptr::null(), 1);
+        arena.refer(arena.data(1).wrapping_sub(1 << 40), 1);
+        arena.give_back(&ids);
+        let again = arena.take(4).unwrap();
+        // SAFETY: the chunks are ours.
+        let bytes: Vec<_> = again.iter().map(|chunk| (chunk.id, chunk.clean, unsafe { chunk.data().read() })).collect();
+        assert_eq!(
+            bytes,
+            ids.iter()
+                .map(|id| if [one, other].contains(id) { (*id, true, 0) } else { (*id, false, 7) })
+                .collect::<Vec<_>>()
+        );
+        assert!(!arena.is_referred(one as usize) && !arena.is_referred(other as usize));
+    }
+
+    #[test]
+    fn a_region_of_which_a_part_may_be_seen_is_renewed_as_a_whole() {
+        let arena = Arena::new(REGION_BYTES as u64).unwrap();
+        let first = used(&arena, REGION_CHUNKS - 1);
+        let ids = used(&arena, REGION_CHUNKS);
+        arena.refer(arena.data(ids[5]), 1);
+        arena.give_back(&ids);
+        let again = arena.take(1).unwrap().pop().unwrap();
+        assert!(again.clean && ids.contains(&again.id));
+        // SAFETY: still mapped, and in no file.
+        assert_eq!(ids.iter().filter(|id| unsafe { arena.data(**id).read() } != 0).count(), 0);
+        drop(first);
     }
 
     #[test]

@@ -12,6 +12,10 @@ use super::{Caller, NO_DEVICE};
 use crate::access::Permissions;
 use crate::store::{to_nfstime, wall_ns};
 
+/// A file that was written within this time is expected to be written again: 0.1 s. READs of 256 KiB among as many WRITEs to the same
+/// file ran at two thirds of the speed when they were sent by reference.
+const CHANGING_NS: u64 = 100_000_000;
+
 /// All slots. They come in segments that double in size and never move, so that a slot is found without a lock.
 #[derive(Debug, Default)]
 pub struct Slots {
@@ -172,6 +176,11 @@ impl Node {
         advance(&self.ctime, now);
     }
 
+    /// Whether it was written just now.
+    pub fn is_changing(&self) -> bool {
+        wall_ns().saturating_sub(self.mtime.load(Relaxed)) < CHANGING_NS
+    }
+
     /// Whether there is no set-user-ID or set-group-ID, which a WRITE would take away.
     #[inline]
     pub fn is_unprivileged(&self) -> bool {
@@ -325,6 +334,16 @@ mod tests {
         let (rest, end) = directory.list(5, first[2].0, 10);
         assert_eq!(rest.iter().map(|(_, name, _)| name.as_slice()).collect::<Vec<_>>(), [b"c", b"b"]);
         assert!(end);
+    }
+
+    #[test]
+    fn what_was_written_just_now_is_changing() {
+        let node = Node::new(ftype3::NF3REG, 0, Caller::default(), Body::File(Content::default()));
+        assert!(node.is_changing());
+        node.mtime.store(wall_ns() - CHANGING_NS, Relaxed);
+        assert!(!node.is_changing());
+        node.touch();
+        assert!(node.is_changing());
     }
 
     #[test]
