@@ -9,7 +9,14 @@ use iocurve_meter::{Latencies, Nanos};
 use crate::error::EngineError;
 use crate::log::Log;
 use crate::outcome::{IntervalKind, IntervalOutcome, KindOutcome, LatencyOutcome, LogOutcome};
-use crate::plan::{LogPlan, OperationPlan};
+use crate::plan::{LogPlan, OperationKind, OperationPlan, Worker};
+
+/// The kinds that a worker's recordings have: those of its mix, then flushes, if it has any.
+pub fn recorded_kinds(worker: &Worker) -> Vec<OperationKind> {
+    let flushes = worker.sync.is_some() || worker.sync_at_end;
+    let mix = worker.operations.iter().map(|operation| operation.kind);
+    mix.chain(flushes.then_some(OperationKind::Sync)).collect()
+}
 
 /// Counts and latencies of one kind of operation.
 #[derive(Debug, Clone)]
@@ -98,7 +105,7 @@ fn latency_outcome(latencies: &Latencies) -> LatencyOutcome {
 /// One operation that is to be recorded.
 #[derive(Debug, Clone, Copy)]
 pub struct Done {
-    /// Number of the operation in the worker's plan.
+    /// Number among the [`recorded_kinds`].
     pub operation: usize,
     /// When it was handed to the engine.
     pub submitted: Nanos,
@@ -126,9 +133,11 @@ pub struct Recorder {
 
 impl Recorder {
     /// All memory is taken now.
-    pub fn new(operations: &[OperationPlan]) -> Self {
-        let tallies: Vec<Tally> = operations.iter().map(|operation| Tally::new(operation.rate.is_some())).collect();
-        let names = operations.iter().map(|operation| operation.kind.name()).collect();
+    pub fn new(worker: &Worker) -> Self {
+        let is_paced = |operation: &OperationPlan| operation.rate.is_some() || worker.rate.is_some();
+        let mut tallies: Vec<Tally> = worker.operations.iter().map(|one| Tally::new(is_paced(one))).collect();
+        let names: Vec<_> = recorded_kinds(worker).into_iter().map(OperationKind::name).collect();
+        tallies.resize_with(names.len(), || Tally::new(false));
         Self { names, interval: tallies.clone(), window: tallies, intervals: Vec::new(), log: None }
     }
 
@@ -183,6 +192,12 @@ impl Recorder {
             tally.clear();
         }
         self.intervals.push(record);
+    }
+
+    /// What was recorded so far does not count any more: as if it had been part of the ramp.
+    pub fn forget(&mut self) {
+        self.window.iter_mut().for_each(Tally::clear);
+        self.intervals.iter_mut().for_each(|interval| interval.ramp = true);
     }
 
     /// Everything that was measured.

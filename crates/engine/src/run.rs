@@ -13,9 +13,9 @@ use crate::cpu::{bind_thread, wake_on_time};
 use crate::engines::{Ran, open_and_run};
 use crate::error::EngineError;
 use crate::outcome::{CpuTime, IntervalOutcome, Live, Outcome, State, WorkerOutcome};
-use crate::plan::{EnginePlan, Group, Plan, Worker};
+use crate::plan::{EnginePlan, Group, OperationKind, Plan, Worker};
 use crate::plan_check::{PLAN_VERSION, check};
-use crate::recorder::Tally;
+use crate::recorder::{Tally, recorded_kinds};
 use crate::request::Buffers;
 use crate::targets::Targets;
 use crate::worker::Shared;
@@ -173,7 +173,7 @@ fn run_worker(
         clock: board.clock.clone(),
         interval_ns: board.interval_ns,
     };
-    let names: Vec<&'static str> = worker.operations.iter().map(|operation| operation.kind.name()).collect();
+    let names: Vec<&'static str> = recorded_kinds(worker).into_iter().map(OperationKind::name).collect();
     let mut publish = |interval: &IntervalOutcome, tallies: &[Tally]| board.publish(&names, interval, tallies);
     let mut wait_for_start = || {
         at_gate.0.pass(&board.clock);

@@ -59,6 +59,16 @@ impl Clock {
             }
         }
     }
+
+    /// Returns at `deadline` and keeps the processor busy until then. A manual clock is moved there at once.
+    pub fn spin_until(&self, deadline: Nanos) {
+        while let Some(rest) = deadline.checked_sub(self.now()).filter(|&rest| rest > 0) {
+            if self.hand.is_some() {
+                self.advance(rest);
+            }
+            std::hint::spin_loop();
+        }
+    }
 }
 
 impl Default for Clock {

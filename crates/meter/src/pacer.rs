@@ -10,6 +10,9 @@ pub struct Pacer {
     per_ns: Nanos,
     start: Nanos,
     taken: u64,
+    /// Part of a unit that was taken besides.
+    part: f64,
+    due: Nanos,
 }
 
 impl Pacer {
@@ -19,18 +22,39 @@ impl Pacer {
     /// If `count` is 0: nothing would ever be due.
     pub fn new(count: u64, per_ns: Nanos, start: Nanos) -> Self {
         assert!(count > 0, "a pacer needs a rate");
-        Self { count, per_ns, start, taken: 0 }
+        Self { count, per_ns, start, taken: 0, part: 0.0, due: start }
     }
 
     /// When the next unit is due.
+    #[inline]
     pub fn due(&self) -> Nanos {
-        let offset = u128::from(self.taken) * u128::from(self.per_ns) / u128::from(self.count);
-        self.start.saturating_add(u64::try_from(offset).unwrap_or(u64::MAX))
+        self.due
     }
 
     /// Goes on to what is due after `units` more (1 for operations, their size for bytes).
     pub fn advance(&mut self, units: u64) {
         self.taken += units;
+        self.settle();
+    }
+
+    /// Goes on by any part of a unit, at least 0: distances that chance draws. Parts add up, so their mean is kept.
+    pub fn advance_by(&mut self, units: f64) {
+        let sum = self.part + units;
+        self.part = sum.fract();
+        self.advance(sum as u64);
+    }
+
+    /// Everything that is still to come is due that much later.
+    pub fn postpone(&mut self, by: Nanos) {
+        self.start = self.start.saturating_add(by);
+        self.settle();
+    }
+
+    fn settle(&mut self) {
+        let whole = u128::from(self.taken) * u128::from(self.per_ns) / u128::from(self.count);
+        let part = (self.part * self.per_ns as f64 / self.count as f64) as u64;
+        let offset = u64::try_from(whole).unwrap_or(u64::MAX);
+        self.due = self.start.saturating_add(offset).saturating_add(part);
     }
 }
 
@@ -66,5 +90,29 @@ mod tests {
         assert_eq!(pacer.due(), SECOND / 4);
         pacer.advance(1 << 19);
         assert_eq!(pacer.due(), SECOND * 3 / 4);
+    }
+
+    #[test]
+    fn parts_of_a_unit_add_up() {
+        let mut pacer = Pacer::new(1000, SECOND, 0);
+        pacer.advance_by(0.25);
+        assert_eq!(pacer.due(), 250_000);
+        for _ in 0..7 {
+            pacer.advance_by(0.25);
+        }
+        assert_eq!(pacer.due(), 2_000_000);
+        // Nothing is lost to rounding in a million steps.
+        (0..1_000_000).for_each(|_| pacer.advance_by(250.25));
+        assert_eq!(pacer.due(), 250_250 * SECOND + 2_000_000);
+    }
+
+    #[test]
+    fn what_is_postponed_keeps_its_distances() {
+        let mut pacer = Pacer::new(10, SECOND, 5);
+        pacer.advance(1);
+        pacer.postpone(7);
+        assert_eq!(pacer.due(), SECOND / 10 + 12);
+        pacer.advance(1);
+        assert_eq!(pacer.due(), SECOND / 5 + 12);
     }
 }

@@ -1,19 +1,24 @@
 //! The loop itself: submit what is due, reap what is done.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use iocurve_meter::Nanos;
 
 use super::depth::DepthLevels;
-use super::mix::{Mix, Next, Wake};
+use super::flush::{self, Flushes};
+use super::hold::Hold;
+use super::mix::{Mix, Next};
 use super::progress::{DRAIN, DRAIN_WHEN_STOPPED, Progress};
+use super::search::Verdict;
+use super::wake::Wake;
 use super::{Ended, LOOK_AROUND, Shared};
 use crate::error::EngineError;
 use crate::offsets::{Address, Offsets};
 use crate::outcome::{IntervalOutcome, State};
 use crate::payload::Filler;
 use crate::plan::{End, OperationKind, Worker};
-use crate::recorder::{Done, Recorder, Tally};
+use crate::recorder::{Done, Recorder, Tally, recorded_kinds};
 use crate::request::{Buffers, Completion, Engine, Request};
 
 /// The load of one worker, ready to start: all memory is taken, all addresses are computable.
@@ -24,7 +29,13 @@ pub struct Load<'a> {
     filler: Filler,
     buffers: Arc<Buffers>,
     mix: Mix,
+    hold: Option<Hold>,
+    flushes: Option<Flushes>,
+    /// Files that are flushed when all else is done, from this one on.
+    closing: Range<u32>,
     recorder: Recorder,
+    /// By number of the operation in the plan; what is issued besides comes after those.
+    kinds: Vec<OperationKind>,
     slots: Vec<InFlight>,
     free: Vec<u32>,
     issued_operations: u64,
@@ -52,7 +63,11 @@ impl<'a> Load<'a> {
             filler: Filler::new(plan, &buffers)?,
             buffers,
             mix: Mix::new(plan),
-            recorder: Recorder::new(&plan.operations).with_log(plan.log)?,
+            hold: Hold::new(plan, depth as usize),
+            flushes: Flushes::new(plan),
+            closing: 0..if plan.sync_at_end { plan.files.len() as u32 } else { 0 },
+            recorder: Recorder::new(plan).with_log(plan.log)?,
+            kinds: recorded_kinds(plan),
             slots: vec![InFlight::default(); depth as usize],
             free: (0..depth).rev().collect(),
             issued_operations: 0,
@@ -72,7 +87,10 @@ impl<'a> Load<'a> {
         let mut progress = Progress::new(self.plan, group_start, self.shared.interval_ns);
         self.recorder.begin(group_start, progress.window_start);
         self.wait_until(progress.start);
-        self.mix.start(progress.start);
+        self.mix.start(progress.start, self.plan);
+        if let Some(hold) = &mut self.hold {
+            hold.start(progress.start, progress.window_start);
+        }
         let result = self.drive(engine, &mut progress, publish);
         let now = self.shared.clock.now();
         progress.finish(now, &mut self.recorder, publish);
@@ -88,6 +106,7 @@ impl<'a> Load<'a> {
             drained_operations: progress.drained_operations,
             cpu: progress.cpu(),
             depth_levels: self.depth_levels.named(),
+            depth_found: self.hold.as_ref().and_then(Hold::depth_found),
         };
         (ended, self.recorder)
     }
@@ -104,42 +123,57 @@ impl<'a> Load<'a> {
         let mut state = State::Finished;
         let mut failure = None;
         loop {
-            if open {
-                if let Some(told) = self.shared.told_to_end() {
-                    (open, state) = (false, told);
-                    let grace = if told == State::Interrupted { DRAIN_WHEN_STOPPED } else { DRAIN };
-                    progress.end_window(self.shared.clock.now(), grace);
-                } else if last >= progress.window_end {
-                    open = false;
-                    progress.end_window(progress.window_end, DRAIN);
+            if open || !progress.ended {
+                match self.shared.told_to_end() {
+                    Some(State::Interrupted) => {
+                        (open, state) = (false, State::Interrupted);
+                        progress.end_window(self.shared.clock.now(), DRAIN_WHEN_STOPPED);
+                    }
+                    Some(_) if open => {
+                        open = false;
+                        progress.end_issuing(self.shared.clock.now());
+                    }
+                    None if open && last >= progress.issue_end => {
+                        open = false;
+                        progress.end_issuing(progress.issue_end);
+                    }
+                    _ => {}
                 }
             }
-            let wake = if open { self.fill(engine)? } else { Wake::Never };
-            let in_flight = self.slots.len() - self.free.len();
-            if in_flight == 0 {
-                match wake {
-                    Wake::At(due) => {
-                        self.wait_until(due.min(progress.boundary()));
-                        last = self.shared.clock.now();
-                        progress.advance(last, &mut self.recorder, publish);
-                        continue;
-                    }
-                    // Everything asked for was issued and is done.
-                    Wake::Exhausted if open => {
-                        progress.end_window(last, 0);
-                        return Ok(state);
-                    }
-                    _ => return failure.map_or(Ok(state), Err),
+            let wake = if open { self.fill(engine)? } else { Wake::Exhausted };
+            match wake {
+                Wake::Found => {
+                    open = false;
+                    progress.end_issuing(last);
                 }
+                Wake::Measure => progress.restart(last, &mut self.recorder, publish),
+                _ => {}
+            }
+            if self.in_flight() == 0 {
+                if !wake.is_last() {
+                    self.wait_for(wake, progress.next_look(last));
+                    last = self.shared.clock.now();
+                    progress.advance(last, &mut self.recorder, publish);
+                    continue;
+                }
+                // Everything asked for was issued and is done.
+                open = false;
+                if state != State::Finished || failure.is_some() || !self.flush_next(engine)? {
+                    progress.end_window(last, 0);
+                    return failure.map_or(Ok(state), Err);
+                }
+                progress.give_up = Nanos::MAX;
             }
             if !open && last >= progress.give_up {
-                return failure.map_or_else(|| self.not_drained(in_flight, state), Err);
+                return failure.map_or_else(|| self.not_drained(state), Err);
             }
-            let deadline = wake.at().min(progress.boundary()).min(last + LOOK_AROUND);
-            engine.reap(1, deadline, &mut done)?;
+            let deadline = wake.at().min(progress.next_look(last)).min(last + LOOK_AROUND);
+            let wanted = self.hold.as_ref().map_or(1, |hold| hold.wanted(wake, self.in_flight()));
+            engine.reap(wanted.saturating_sub(done.len()), deadline, &mut done)?;
             last = self.shared.clock.now();
             progress.advance(last, &mut self.recorder, publish);
-            for completion in done.drain(..) {
+            let most = self.hold.as_ref().map_or(usize::MAX, Hold::most);
+            for completion in done.drain(..done.len().min(most)) {
                 let result = self.complete(completion, last, progress);
                 if let Err(error) = result
                     && failure.is_none()
@@ -155,82 +189,158 @@ impl<'a> Load<'a> {
     #[inline]
     fn fill<E: Engine>(&mut self, engine: &mut E) -> Result<Wake, EngineError> {
         let now = self.shared.clock.now();
-        let free_before = self.free.len();
-        let mut wake = Wake::Never;
-        while let Some(slot) = self.free.pop() {
-            let due = if self.exhausted() { Err(Wake::Exhausted) } else { self.mix.next(now) };
-            let next = due.and_then(|next| Ok((next, self.offsets.next(next.operation).ok_or(Wake::Exhausted)?)));
-            match next {
-                Ok((next, address)) => self.submit(engine, slot, next, address, now)?,
-                Err(reason) => {
-                    self.free.push(slot);
-                    wake = reason;
-                    break;
-                }
-            }
-            if E::SYNCHRONOUS {
-                break;
-            }
-        }
-        let submitted = free_before - self.free.len();
+        let in_flight = self.in_flight();
+        let leave = match &mut self.hold {
+            None => Ok(self.free.len()),
+            Some(hold) => hold.leave(now, in_flight, &mut self.mix),
+        };
+        let (submitted, wake) = match leave {
+            Ok(count) => self.submit_up_to(count, engine, now)?,
+            Err(wake) => (0, wake),
+        };
         if submitted > 0 {
-            self.depth_levels.record(submitted, self.slots.len() - self.free.len());
+            self.depth_levels.record(submitted, in_flight + submitted);
         }
         Ok(wake)
+    }
+
+    #[inline]
+    fn submit_up_to<E: Engine>(
+        &mut self,
+        count: usize,
+        engine: &mut E,
+        now: Nanos,
+    ) -> Result<(usize, Wake), EngineError> {
+        for submitted in 0..count {
+            if let Err(wake) = self.submit_next(engine, now)? {
+                return Ok((submitted, wake));
+            }
+            if let Some(hold) = &mut self.hold
+                && hold.is_called(now)
+            {
+                return Ok((submitted + 1, Wake::Now));
+            }
+        }
+        let in_flight = self.in_flight();
+        Ok((count, self.hold.as_mut().map_or(Wake::Never, |hold| hold.filled(in_flight))))
+    }
+
+    /// Submits the next operation, unless there is a reason to wait or to end.
+    #[inline]
+    fn submit_next<E: Engine>(&mut self, engine: &mut E, now: Nanos) -> Result<Result<(), Wake>, EngineError> {
+        if self.exhausted() {
+            return Ok(Err(Wake::Exhausted));
+        }
+        if let Some(range) = self.flushes.as_mut().and_then(Flushes::take) {
+            self.flush(engine, range, now)?;
+            return Ok(Ok(()));
+        }
+        let next = match self.mix.next(now) {
+            Ok(next) => next,
+            Err(wake) => return Ok(Err(wake)),
+        };
+        let Some(address) = self.offsets.next(next.operation) else { return Ok(Err(Wake::Exhausted)) };
+        self.submit(engine, next, address, now)?;
+        Ok(Ok(()))
     }
 
     #[inline]
     fn submit<E: Engine>(
         &mut self,
         engine: &mut E,
-        slot: u32,
         next: Next,
         address: Address,
         now: Nanos,
     ) -> Result<(), EngineError> {
+        let Next { operation, due } = next;
+        let slot = self.take_slot(operation, address, now, due.unwrap_or(now));
         let Address { file, offset, length } = address;
-        let kind = self.plan.operations[next.operation].kind;
-        let due = next.due.unwrap_or(now);
-        self.slots[slot as usize] =
-            InFlight { submitted: now, due, offset, length, file, operation: next.operation as u32 };
+        let kind = self.kinds[operation];
         if kind == OperationKind::Write {
             self.filler.renew(&self.buffers, slot, offset, length);
+            if let Some(flushes) = &mut self.flushes {
+                flushes.written(address);
+            }
         }
+        self.mix.issued(operation, length);
         self.issued_operations += 1;
         self.issued_bytes += u64::from(length);
+        if let Some(hold) = &mut self.hold {
+            hold.issued();
+        }
         engine.submit(Request { slot, kind, file, offset, length })
+    }
+
+    /// A flush is neither an operation nor bytes of those that are asked for, and never waits for a schedule.
+    fn flush<E: Engine>(&mut self, engine: &mut E, range: Address, now: Nanos) -> Result<(), EngineError> {
+        let operation = self.plan.operations.len();
+        let slot = self.take_slot(operation, Address { length: 0, ..range }, now, now);
+        let Address { file, offset, length } = range;
+        engine.submit(Request { slot, kind: self.kinds[operation], file, offset, length })
+    }
+
+    /// Flushes the next file of those that are flushed at the end, if there is one.
+    fn flush_next<E: Engine>(&mut self, engine: &mut E) -> Result<bool, EngineError> {
+        let Some(file) = self.closing.next() else { return Ok(false) };
+        self.flush(engine, flush::whole(file), self.shared.clock.now())?;
+        Ok(true)
+    }
+
+    #[inline]
+    fn take_slot(&mut self, operation: usize, address: Address, submitted: Nanos, due: Nanos) -> u32 {
+        let slot = self.free.pop().expect("no more is submitted than there are slots");
+        let Address { file, offset, length } = address;
+        self.slots[slot as usize] = InFlight { submitted, due, offset, length, file, operation: operation as u32 };
+        slot
+    }
+
+    #[inline]
+    fn in_flight(&self) -> usize {
+        self.slots.len() - self.free.len()
     }
 
     #[inline]
     fn complete(&mut self, completion: Completion, at: Nanos, progress: &mut Progress) -> Result<(), EngineError> {
         let InFlight { submitted, due, offset, length, file, operation } = self.slots[completion.slot as usize];
         self.free.push(completion.slot);
+        let operation = operation as usize;
+        if completion.result < 0 {
+            if progress.ended {
+                progress.drained_operations += 1;
+            } else {
+                self.recorder.record_error(operation);
+            }
+            return Err(EngineError::Operation {
+                kind: self.kinds[operation].name(),
+                length,
+                offset,
+                path: self.plan.files[file as usize].path.clone(),
+                source: std::io::Error::from_raw_os_error(-completion.result as i32),
+            });
+        }
         if progress.ended {
             progress.drained_operations += 1;
-        } else if completion.result >= 0 {
-            let bytes = completion.result as u32;
-            self.recorder.record(Done {
-                operation: operation as usize,
-                submitted,
-                due,
-                at,
-                asked: length,
-                bytes,
-                offset,
-            });
-        } else {
-            self.recorder.record_error(operation as usize);
-        }
-        if completion.result >= 0 {
             return Ok(());
         }
-        Err(EngineError::Operation {
-            kind: self.plan.operations[operation as usize].kind.name(),
-            length,
-            offset,
-            path: self.plan.files[file as usize].path.clone(),
-            source: std::io::Error::from_raw_os_error(-completion.result as i32),
-        })
+        let bytes = completion.result as u32;
+        self.recorder.record(Done { operation, submitted, due, at, asked: length, bytes, offset });
+        match &mut self.hold {
+            Some(hold) if operation < self.plan.operations.len() => self.held(at - submitted, at),
+            _ => Ok(()),
+        }
+    }
+
+    /// Tells what keeps operations back that one is done.
+    fn held(&mut self, service: Nanos, at: Nanos) -> Result<(), EngineError> {
+        let Some(hold) = &mut self.hold else { return Ok(()) };
+        if hold.completed(service, at) != Verdict::Hopeless {
+            return Ok(());
+        }
+        Err(EngineError::Target(format!(
+            "{}: an operation took {service} ns with nothing else in flight: no depth keeps the latency target of {} ns",
+            self.plan.job,
+            self.plan.latency_target.map_or(0, |target| target.target_ns)
+        )))
     }
 
     /// Whether all bytes and operations that the plan asks for have been issued.
@@ -241,15 +351,28 @@ impl<'a> Load<'a> {
             || operations.is_some_and(|limit| self.issued_operations >= limit)
     }
 
-    fn not_drained(&self, in_flight: usize, state: State) -> Result<State, EngineError> {
+    fn not_drained(&self, state: State) -> Result<State, EngineError> {
         if state == State::Interrupted {
             return Ok(state);
         }
         Err(EngineError::Connection(format!(
-            "{in_flight} operations of {} did not come back within {} s of the end of the run",
+            "{} operations of {} did not come back within {} s of the end of the run",
+            self.in_flight(),
             self.plan.job,
             DRAIN / 1_000_000_000
         )))
+    }
+
+    /// Waits with nothing in flight, at most until `limit`.
+    fn wait_for(&self, wake: Wake, limit: Nanos) {
+        match wake {
+            Wake::At(instant) => self.wait_until(instant.min(limit)),
+            Wake::Busy(instant) => {
+                let step = self.shared.clock.now().saturating_add(LOOK_AROUND);
+                self.shared.clock.spin_until(instant.min(limit).min(step));
+            }
+            _ => {}
+        }
     }
 
     /// Waits in steps short enough to see that the worker is told to end.

@@ -1,30 +1,11 @@
 //! Which kind of operation comes next, and when it is due.
 
-use iocurve_meter::{Nanos, Pacer};
+use iocurve_meter::Nanos;
 
+use super::schedule::Schedule;
+use super::wake::Wake;
 use crate::chance::Rng;
-use crate::plan::{OperationPlan, RateUnit, Worker};
-
-/// What the loop waits for besides completions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Wake {
-    /// The next paced operation.
-    At(Nanos),
-    /// Nothing: all slots are taken.
-    Never,
-    /// Nothing more: all was issued.
-    Exhausted,
-}
-
-impl Wake {
-    /// When it comes, if it comes by itself.
-    pub(super) fn at(self) -> Nanos {
-        match self {
-            Self::At(due) => due,
-            Self::Never | Self::Exhausted => Nanos::MAX,
-        }
-    }
-}
+use crate::plan::{Position, Worker};
 
 /// The next operation to issue.
 #[derive(Debug, Clone, Copy)]
@@ -34,27 +15,122 @@ pub(super) struct Next {
     pub(super) due: Option<Nanos>,
 }
 
-/// Which kind comes next: by shares in a closed loop, by schedule under a rate.
+/// Which kind comes next: as chosen, as soon as possible or by one schedule; or each kind by its own.
 #[derive(Debug)]
 pub(super) enum Mix {
-    Single,
-    Shares { upto: Vec<u64>, total: u64, rng: Rng },
-    Paced(Vec<Paced>),
+    Unpaced(Choice),
+    Paced(Choice, Schedule),
+    EachPaced(Vec<Option<Schedule>>),
 }
 
+/// How a kind is chosen.
 #[derive(Debug)]
-pub(super) struct Paced {
-    rate: Option<(Pacer, u64)>,
-    plan: Option<(u64, Nanos)>,
+pub(super) enum Choice {
+    Only,
+    Shares {
+        upto: Vec<u64>,
+        total: u64,
+        rng: Rng,
+    },
+    /// One after the other, at one place.
+    Turns {
+        next: usize,
+        kinds: usize,
+    },
 }
 
 impl Mix {
     pub(super) fn new(worker: &Worker) -> Self {
+        let seed = |number: u64| Rng::new(worker.seed ^ 0x6475_6500 ^ (number << 32)).next_u64();
         if worker.operations.iter().any(|operation| operation.rate.is_some()) {
-            return Self::Paced(worker.operations.iter().map(Paced::new).collect());
+            let schedules = (1..).zip(&worker.operations);
+            return Self::EachPaced(
+                schedules
+                    .map(|(number, operation)| operation.rate.map(|rate| Schedule::new(rate, seed(number))))
+                    .collect(),
+            );
         }
-        if worker.operations.len() == 1 {
-            return Self::Single;
+        let choice = Choice::new(worker);
+        match worker.rate {
+            Some(rate) => Self::Paced(choice, Schedule::new(rate, seed(0))),
+            None => Self::Unpaced(choice),
+        }
+    }
+
+    /// Schedules begin here.
+    pub(super) fn start(&mut self, now: Nanos, worker: &Worker) {
+        let mut smallest = worker.operations.iter().map(|operation| operation.blocks.smallest());
+        match self {
+            Self::Unpaced(_) => {}
+            Self::Paced(_, schedule) => schedule.start(now, smallest.min().unwrap_or(1)),
+            Self::EachPaced(schedules) => {
+                for schedule in schedules {
+                    let bytes = smallest.next().unwrap_or(1);
+                    if let Some(schedule) = schedule {
+                        schedule.start(now, bytes);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The next operation, if one is due.
+    #[inline]
+    pub(super) fn next(&mut self, now: Nanos) -> Result<Next, Wake> {
+        match self {
+            Self::Unpaced(choice) => Ok(Next { operation: choice.next(), due: None }),
+            Self::Paced(_, schedule) if schedule.due() > now => Err(Wake::At(schedule.due())),
+            Self::Paced(choice, schedule) => Ok(Next { operation: choice.next(), due: Some(schedule.due()) }),
+            Self::EachPaced(schedules) => earliest(schedules, now),
+        }
+    }
+
+    /// The operation was issued with that many bytes.
+    #[inline]
+    pub(super) fn issued(&mut self, operation: usize, bytes: u32) {
+        match self {
+            Self::Unpaced(_) => {}
+            Self::Paced(_, schedule) => schedule.advance(bytes),
+            Self::EachPaced(schedules) => {
+                if let Some(schedule) = &mut schedules[operation] {
+                    schedule.advance(bytes);
+                }
+            }
+        }
+    }
+
+    /// Everything that is still to come is due that much later.
+    pub(super) fn postpone(&mut self, by: Nanos) {
+        match self {
+            Self::Unpaced(_) => {}
+            Self::Paced(_, schedule) => schedule.postpone(by),
+            Self::EachPaced(schedules) => schedules.iter_mut().flatten().for_each(|schedule| schedule.postpone(by)),
+        }
+    }
+}
+
+/// The kind whose next operation was due first. A kind without a rate is always due now, after those that are late.
+fn earliest(schedules: &[Option<Schedule>], now: Nanos) -> Result<Next, Wake> {
+    let (operation, due) = schedules
+        .iter()
+        .enumerate()
+        .map(|(index, schedule)| (index, schedule.as_ref().map_or(now, Schedule::due)))
+        .min_by_key(|&(_, due)| due)
+        .expect("a worker has operations");
+    if due > now {
+        return Err(Wake::At(due));
+    }
+    Ok(Next { operation, due: schedules[operation].is_some().then_some(due) })
+}
+
+impl Choice {
+    fn new(worker: &Worker) -> Self {
+        let kinds = worker.operations.len();
+        if kinds == 1 {
+            return Self::Only;
+        }
+        if worker.access.position == Position::Identical {
+            return Self::Turns { next: 0, kinds };
         }
         let mut total = 0;
         let upto = worker
@@ -68,68 +144,19 @@ impl Mix {
         Self::Shares { upto, total, rng: Rng::new(worker.seed.rotate_left(17) ^ 0x006d_6978) }
     }
 
-    /// Schedules begin here.
-    pub(super) fn start(&mut self, now: Nanos) {
-        if let Self::Paced(kinds) = self {
-            for kind in kinds {
-                kind.start(now);
-            }
-        }
-    }
-
     #[inline]
-    pub(super) fn next(&mut self, now: Nanos) -> Result<Next, Wake> {
+    fn next(&mut self) -> usize {
         match self {
-            Self::Single => Ok(Next { operation: 0, due: None }),
+            Self::Only => 0,
             Self::Shares { upto, total, rng } => {
                 let drawn = rng.below(*total);
-                let operation = upto.iter().position(|&limit| drawn < limit).unwrap_or(0);
-                Ok(Next { operation, due: None })
+                upto.iter().position(|&limit| drawn < limit).unwrap_or(0)
             }
-            Self::Paced(kinds) => earliest(kinds, now),
-        }
-    }
-}
-
-/// The kind whose next operation was due first. A kind without a rate is always due now, after those that are late.
-fn earliest(kinds: &mut [Paced], now: Nanos) -> Result<Next, Wake> {
-    let (operation, due) = kinds
-        .iter()
-        .enumerate()
-        .map(|(index, kind)| (index, kind.due().unwrap_or(now)))
-        .min_by_key(|&(_, due)| due)
-        .expect("a worker has operations");
-    if due > now {
-        return Err(Wake::At(due));
-    }
-    let kind = &mut kinds[operation];
-    kind.advance();
-    Ok(Next { operation, due: kind.rate.is_some().then_some(due) })
-}
-
-impl Paced {
-    fn new(operation: &OperationPlan) -> Self {
-        let plan = operation.rate.map(|rate| (rate.count, rate.per_ns));
-        let units = match operation.rate.map(|rate| rate.unit) {
-            Some(RateUnit::Bytes) => u64::from(operation.blocks.smallest()),
-            _ => 1,
-        };
-        Self { rate: plan.map(|(count, per_ns)| (Pacer::new(count, per_ns, 0), units)), plan }
-    }
-
-    fn start(&mut self, now: Nanos) {
-        if let (Some((pacer, _)), Some((count, per_ns))) = (&mut self.rate, self.plan) {
-            *pacer = Pacer::new(count, per_ns, now);
-        }
-    }
-
-    fn due(&self) -> Option<Nanos> {
-        self.rate.as_ref().map(|(pacer, _)| pacer.due())
-    }
-
-    fn advance(&mut self) {
-        if let Some((pacer, units)) = &mut self.rate {
-            pacer.advance(*units);
+            Self::Turns { next, kinds } => {
+                let operation = *next;
+                *next = (operation + 1) % *kinds;
+                operation
+            }
         }
     }
 }

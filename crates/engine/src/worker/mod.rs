@@ -3,11 +3,17 @@
 //! The loop owns time, pacing and accounting; the engine moves bytes.
 
 mod depth;
+mod flush;
+mod hold;
 mod load;
 mod mix;
 mod progress;
+mod schedule;
+mod search;
 #[cfg(test)]
 mod tests;
+mod think;
+mod wake;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -64,4 +70,6 @@ pub struct Ended {
     pub cpu: CpuTime,
     /// Operations in flight after a submission, by power of two.
     pub depth_levels: BTreeMap<String, u64>,
+    /// The depth that a search for what a latency allows has come to.
+    pub depth_found: Option<u32>,
 }

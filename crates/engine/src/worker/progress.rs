@@ -20,6 +20,10 @@ pub(super) struct Progress {
     pub(super) start: Nanos,
     interval_ns: Nanos,
     opened: Nanos,
+    /// When nothing more is issued.
+    pub(super) issue_end: Nanos,
+    /// Whether the window goes on until files are flushed at the end.
+    flushes_at_end: bool,
     pub(super) window_start: Nanos,
     pub(super) window_end: Nanos,
     pub(super) give_up: Nanos,
@@ -33,14 +37,16 @@ impl Progress {
     pub(super) fn new(plan: &Worker, group_start: Nanos, interval_ns: Nanos) -> Self {
         let start = group_start.saturating_add(plan.start_delay_ns);
         let window_start = start.saturating_add(plan.ramp_ns);
-        let window_end = plan.end.runtime_ns.map_or(Nanos::MAX, |runtime| window_start.saturating_add(runtime));
+        let issue_end = plan.end.runtime_ns.map_or(Nanos::MAX, |runtime| window_start.saturating_add(runtime));
         Self {
             group_start,
             start,
             interval_ns,
             opened: start,
+            issue_end,
+            flushes_at_end: plan.sync_at_end,
             window_start,
-            window_end,
+            window_end: if plan.sync_at_end { Nanos::MAX } else { issue_end },
             give_up: Nanos::MAX,
             ended: false,
             drained_operations: 0,
@@ -49,8 +55,15 @@ impl Progress {
         }
     }
 
+    /// When the loop must look again, by the clock alone.
+    #[inline]
+    pub(super) fn next_look(&self, now: Nanos) -> Nanos {
+        let end = if now < self.issue_end { self.issue_end } else { Nanos::MAX };
+        self.boundary().min(end)
+    }
+
     /// When the current interval ends: at the next multiple of its length, the end of the ramp, or the end of the window.
-    pub(super) fn boundary(&self) -> Nanos {
+    fn boundary(&self) -> Nanos {
         if self.ended {
             return Nanos::MAX;
         }
@@ -89,6 +102,31 @@ impl Progress {
         };
         recorder.close(interval, publish);
         self.opened = end;
+    }
+
+    /// Nothing is issued after `end`. The window ends there, too, unless flushes are part of it.
+    pub(super) fn end_issuing(&mut self, end: Nanos) {
+        if self.flushes_at_end {
+            self.give_up = end.saturating_add(DRAIN);
+        } else {
+            self.end_window(end, DRAIN);
+        }
+    }
+
+    /// What was measured so far counts no more: the window begins now.
+    pub(super) fn restart(
+        &mut self,
+        now: Nanos,
+        recorder: &mut Recorder,
+        publish: &mut dyn FnMut(&IntervalOutcome, &[Tally]),
+    ) {
+        self.advance(now, recorder, publish);
+        if now > self.opened {
+            self.close(now, recorder, publish);
+        }
+        recorder.forget();
+        self.window_start = now;
+        self.cpu_start = thread_cpu_time();
     }
 
     /// No operation counts after `end`; what is in flight gets `grace` to come back.

@@ -1,6 +1,12 @@
 //! Whole runs on a clock that the test holds.
 
-use std::collections::{BTreeMap, VecDeque};
+mod batch;
+mod flush;
+mod pacing;
+mod search;
+mod think;
+
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
 use super::*;
@@ -12,44 +18,72 @@ use crate::request::{Buffers, Completion, Engine, Request};
 
 const MS: Nanos = 1_000_000;
 
-/// An engine on a clock that the test holds: every operation takes `service` after it is sent.
+/// How long an operation takes, which is sent while so many are in flight, itself included.
+type Service = Box<dyn Fn(&Request, usize) -> Nanos>;
+
+/// An engine on a clock that the test holds.
 struct Simulated {
     clock: Clock,
-    service: Nanos,
-    in_flight: VecDeque<(Nanos, Completion)>,
+    service: Service,
+    /// By the instant at which they are done.
+    in_flight: BTreeMap<(Nanos, usize), Completion>,
     requests: Vec<Request>,
+    /// When each was handed over.
+    times: Vec<Nanos>,
+    /// How many were handed over between two fetches, where any were.
+    batches: Vec<usize>,
+    batch: usize,
+    /// How long a look for completions takes.
+    look: Nanos,
     fail_at: Option<usize>,
-    /// After so many requests the worker is told to end as finished.
-    finish_at: Option<(usize, Arc<AtomicBool>)>,
+    /// After so many requests the worker is told to end: by which flag.
+    end_at: Option<(usize, Arc<AtomicBool>)>,
 }
 
 impl Simulated {
-    fn new(clock: &Clock, service: Nanos) -> Self {
-        let in_flight = VecDeque::new();
-        Self { clock: clock.clone(), service, in_flight, requests: Vec::new(), fail_at: None, finish_at: None }
+    fn new(clock: &Clock, service: Service) -> Self {
+        Self {
+            clock: clock.clone(),
+            service,
+            in_flight: BTreeMap::new(),
+            requests: Vec::new(),
+            times: Vec::new(),
+            batches: Vec::new(),
+            batch: 0,
+            look: 0,
+            fail_at: None,
+            end_at: None,
+        }
     }
 }
 
 impl Engine for Simulated {
     fn submit(&mut self, request: Request) -> Result<(), EngineError> {
-        let failed = self.fail_at == Some(self.requests.len());
+        let number = self.requests.len();
         self.requests.push(request);
-        if let Some((count, finish)) = &self.finish_at {
-            finish.store(self.requests.len() >= *count, Ordering::Relaxed);
+        self.times.push(self.clock.now());
+        self.batch += 1;
+        if let Some((count, end)) = &self.end_at {
+            end.store(self.requests.len() >= *count, Ordering::Relaxed);
         }
-        let result = if failed { -i64::from(libc::EIO) } else { i64::from(request.length) };
-        let completion = Completion { slot: request.slot, result };
-        self.in_flight.push_back((self.clock.now() + self.service, completion));
+        let moved = if request.kind == OperationKind::Sync { 0 } else { i64::from(request.length) };
+        let result = if self.fail_at == Some(number) { -i64::from(libc::EIO) } else { moved };
+        let done = self.clock.now() + (self.service)(&request, self.in_flight.len() + 1);
+        self.in_flight.insert((done, number), Completion { slot: request.slot, result });
         Ok(())
     }
 
     fn reap(&mut self, min: usize, deadline: Nanos, done: &mut Vec<Completion>) -> Result<(), EngineError> {
-        if min > 0 {
-            let next = self.in_flight.front().map_or(Nanos::MAX, |&(at, _)| at);
-            self.clock.wait_until(next.min(deadline));
+        if self.batch > 0 {
+            self.batches.push(std::mem::take(&mut self.batch));
         }
-        while self.in_flight.front().is_some_and(|&(at, _)| at <= self.clock.now()) {
-            done.extend(self.in_flight.pop_front().map(|(_, completion)| completion));
+        if min > 0 {
+            let last = self.in_flight.keys().nth(min - 1).map_or(Nanos::MAX, |&(at, _)| at);
+            self.clock.wait_until(last.min(deadline));
+        }
+        self.clock.advance(self.look);
+        while let Some(next) = self.in_flight.first_entry().filter(|next| next.key().0 <= self.clock.now()) {
+            done.push(next.remove());
         }
         Ok(())
     }
@@ -64,30 +98,43 @@ struct Simulation {
     kinds: BTreeMap<String, crate::outcome::KindOutcome>,
     intervals: Vec<IntervalOutcome>,
     requests: Vec<Request>,
+    /// When each was handed over, since the group's start.
+    times: Vec<Nanos>,
+    batches: Vec<usize>,
 }
+
+impl Simulation {
+    fn times_ms(&self) -> Vec<f64> {
+        self.times.iter().map(|&time| time as f64 / MS as f64).collect()
+    }
+}
+
+/// The group starts here, on the clock of all workers.
+const START: Nanos = 5 * MS;
 
 fn simulate(plan: &Worker, service: Nanos) -> Simulation {
     simulate_with(plan, service, |_, _| {})
 }
 
 fn simulate_with(plan: &Worker, service: Nanos, prepare: impl FnOnce(&mut Simulated, &Shared)) -> Simulation {
+    simulate_on(plan, Box::new(move |_, _| service), prepare)
+}
+
+fn simulate_on(plan: &Worker, service: Service, prepare: impl FnOnce(&mut Simulated, &Shared)) -> Simulation {
     let shared = Shared { stop: Arc::default(), finish: Arc::default(), clock: Clock::manual(), interval_ns: 100 * MS };
     let mut engine = Simulated::new(&shared.clock, service);
     prepare(&mut engine, &shared);
-    let buffers = Buffers::new(plan.depth as usize, 4096);
+    let block = plan.operations.iter().map(|operation| operation.blocks.largest()).max().unwrap();
+    let buffers = Buffers::new(plan.depth as usize, block as usize);
     let load = Load::new(plan, plan.depth, buffers, shared).unwrap();
-    let (ended, recorder) = load.run(&mut engine, 5 * MS, &mut |_, _| {});
+    let (ended, recorder) = load.run(&mut engine, START, &mut |_, _| {});
     let Recorded { operations: kinds, intervals, .. } = recorder.finish();
-    Simulation { ended, kinds, intervals, requests: engine.requests }
+    let times = engine.times.iter().map(|time| time - START).collect();
+    Simulation { ended, kinds, intervals, requests: engine.requests, times, batches: engine.batches }
 }
 
 fn for_ms(runtime: u64) -> End {
     End { runtime_ns: Some(runtime * MS), bytes: None, operations: None }
-}
-
-fn paced(kind: OperationKind, count: u64) -> OperationPlan {
-    let rate = Rate { unit: RateUnit::Operations, count, per_ns: 1_000_000_000, arrivals: Arrivals::Even };
-    OperationPlan { rate: Some(rate), ..operation(kind, 4096) }
 }
 
 #[test]
@@ -122,35 +169,6 @@ fn ends_after_bytes_and_counts_every_one() {
     assert_eq!((ran.kinds["read"].operations, ran.requests.len()), (10, 10));
     assert_eq!(ran.ended.window, (0, 4 * MS));
     assert_eq!(ran.ended.state, State::Finished);
-}
-
-#[test]
-fn a_rate_is_met_exactly_while_the_engine_keeps_up() {
-    let plan = Worker { depth: 4, operations: vec![paced(OperationKind::Read, 300)], end: for_ms(1000), ..worker() };
-    let read = &simulate(&plan, MS).kinds["read"];
-    assert_eq!(read.operations, 300);
-    let response = read.response.as_ref().unwrap();
-    assert_eq!((response.min_ns, response.max_ns), (MS, MS));
-}
-
-#[test]
-fn response_counts_from_the_due_moment_when_the_engine_is_too_slow() {
-    // One at a time, 10 ms each, asked for every 5 ms: the k-th starts at 10 k and was due at 5 k.
-    let plan = Worker { operations: vec![paced(OperationKind::Read, 200)], end: for_ms(100), ..worker() };
-    let read = &simulate(&plan, 10 * MS).kinds["read"];
-    assert_eq!(read.operations, 9);
-    assert_eq!(read.service.max_ns, 10 * MS);
-    assert_eq!(read.response.as_ref().unwrap().max_ns, 8 * 5 * MS + 10 * MS);
-}
-
-#[test]
-fn each_kind_has_its_own_rate_and_the_shares_do_not_count() {
-    let operations = vec![
-        OperationPlan { share: 70, ..paced(OperationKind::Read, 100) },
-        OperationPlan { share: 30, ..paced(OperationKind::Write, 100) },
-    ];
-    let ran = simulate(&Worker { depth: 4, operations, end: for_ms(1000), ..worker() }, MS);
-    assert_eq!((ran.kinds["read"].operations, ran.kinds["write"].operations), (100, 100));
 }
 
 #[test]
@@ -198,7 +216,7 @@ fn a_stop_ends_the_window_where_it_comes() {
 #[test]
 fn a_worker_that_is_told_to_finish_does_so_and_its_window_ends_there() {
     let plan = Worker { end: for_ms(1000), ..worker() };
-    let ran = simulate_with(&plan, MS, |engine, shared| engine.finish_at = Some((7, Arc::clone(&shared.finish))));
+    let ran = simulate_with(&plan, MS, |engine, shared| engine.end_at = Some((7, Arc::clone(&shared.finish))));
     assert_eq!((ran.ended.state, ran.ended.window, ran.requests.len()), (State::Finished, (0, 7 * MS), 7));
     assert_eq!((ran.kinds["read"].operations, ran.ended.drained_operations), (7, 0));
 

@@ -1,0 +1,133 @@
+//! When the operations of a rate are due.
+
+use iocurve_meter::{Nanos, Pacer};
+
+use crate::chance::Rng;
+use crate::plan::{Arrivals, Rate, RateUnit};
+
+/// The due times of one rate, one after another.
+#[derive(Debug)]
+pub(super) struct Schedule {
+    rate: Rate,
+    pacer: Pacer,
+    rng: Rng,
+}
+
+impl Schedule {
+    /// Chance repeats from the seed.
+    pub(super) fn new(rate: Rate, seed: u64) -> Self {
+        Self { rate, pacer: Pacer::new(rate.count, rate.per_ns, 0), rng: Rng::new(seed) }
+    }
+
+    /// Counts from `now`. Even arrivals begin at once, those by chance after a first distance, which is that of an
+    /// operation of `first_bytes`.
+    pub(super) fn start(&mut self, now: Nanos, first_bytes: u32) {
+        self.pacer = Pacer::new(self.rate.count, self.rate.per_ns, now);
+        if self.rate.arrivals == Arrivals::Poisson {
+            self.advance(first_bytes);
+        }
+    }
+
+    /// When the next operation is due.
+    #[inline]
+    pub(super) fn due(&self) -> Nanos {
+        self.pacer.due()
+    }
+
+    /// An operation of that many bytes was issued.
+    pub(super) fn advance(&mut self, bytes: u32) {
+        let units = match self.rate.unit {
+            RateUnit::Operations => 1,
+            RateUnit::Bytes => bytes,
+        };
+        match self.rate.arrivals {
+            Arrivals::Even => self.pacer.advance(u64::from(units)),
+            Arrivals::Poisson => self.pacer.advance_by(f64::from(units) * exponential(&mut self.rng)),
+        }
+    }
+
+    /// Everything that is still to come is due that much later.
+    pub(super) fn postpone(&mut self, by: Nanos) {
+        self.pacer.postpone(by);
+    }
+}
+
+/// Exponentially distributed with a mean of 1.
+fn exponential(rng: &mut Rng) -> f64 {
+    /// 2^53: as many steps as a float from 0 to 1 can tell apart.
+    const STEPS: f64 = 9_007_199_254_740_992.0;
+    let below_one = (rng.next_u64() >> 11) as f64 / STEPS;
+    -(-below_one).ln_1p()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Nanos = 1_000_000_000;
+
+    fn schedule(unit: RateUnit, count: u64, arrivals: Arrivals) -> Schedule {
+        let mut schedule = Schedule::new(Rate { unit, count, per_ns: SECOND, arrivals }, 7);
+        schedule.start(0, 4096);
+        schedule
+    }
+
+    fn distances(schedule: &mut Schedule, count: usize, bytes: u32) -> Vec<Nanos> {
+        let mut last = schedule.due();
+        let step = |_| {
+            schedule.advance(bytes);
+            let distance = schedule.due() - last;
+            last = schedule.due();
+            distance
+        };
+        (0..count).map(step).collect()
+    }
+
+    #[test]
+    fn bytes_are_paced_by_the_size_of_what_was_issued() {
+        let mut even = schedule(RateUnit::Bytes, 1 << 20, Arrivals::Even);
+        let due: Vec<Nanos> = [1 << 18, 1 << 19, 1 << 18]
+            .into_iter()
+            .map(|bytes| {
+                even.advance(bytes);
+                even.due()
+            })
+            .collect();
+        assert_eq!(due, [SECOND / 4, SECOND * 3 / 4, SECOND]);
+    }
+
+    #[test]
+    fn arrivals_by_chance_are_exponential_with_the_mean_of_the_rate() {
+        let mut poisson = schedule(RateUnit::Operations, 1000, Arrivals::Poisson);
+        assert_ne!(poisson.due(), 0);
+        let all = distances(&mut poisson, 100_000, 4096);
+        let mean = all.iter().sum::<Nanos>() as f64 / 100_000.0;
+        // Five standard deviations of the mean of 100,000: 5 / √100,000 = 1.6 %.
+        assert!((mean - 1e6).abs() < 16_000.0, "{mean}");
+        // Deviation = mean, and 1/e of the distances are longer than it.
+        let variance = all.iter().map(|&one| (one as f64 - mean).powi(2)).sum::<f64>() / 100_000.0;
+        assert!((variance.sqrt() - 1e6).abs() < 25_000.0, "{}", variance.sqrt());
+        let longer = all.iter().filter(|&&one| one > 1_000_000).count();
+        assert!((36_000..37_600).contains(&longer), "{longer}");
+    }
+
+    #[test]
+    fn larger_operations_keep_a_longer_distance_by_chance_too() {
+        let small = distances(&mut schedule(RateUnit::Bytes, 1 << 20, Arrivals::Poisson), 1000, 4096);
+        let large = distances(&mut schedule(RateUnit::Bytes, 1 << 20, Arrivals::Poisson), 1000, 8192);
+        // Twice as long each, up to what is cut off below a nanosecond of each due time.
+        assert!(small.iter().zip(&large).all(|(&small, &large)| (2 * small).abs_diff(large) <= 6));
+    }
+
+    #[test]
+    fn another_seed_is_another_schedule() {
+        let rate = Rate { unit: RateUnit::Operations, count: 1000, per_ns: SECOND, arrivals: Arrivals::Poisson };
+        let first = |seed| {
+            let mut schedule = Schedule::new(rate, seed);
+            schedule.start(0, 1);
+            distances(&mut schedule, 10, 1)
+        };
+        assert_eq!(first(1), first(1));
+        assert_ne!(first(1), first(2));
+    }
+}

@@ -1,0 +1,57 @@
+//! How operations are handed over and fetched.
+
+use super::*;
+use crate::plan::Batch;
+
+fn batched(batch: impl FnOnce(&mut Batch)) -> Worker {
+    let mut plan = Worker { depth: 8, end: for_ms(20), ..worker() };
+    batch(&mut plan.batch);
+    plan
+}
+
+/// The operation in slot k takes k + 1 milliseconds.
+fn staggered(plan: &Worker) -> Simulation {
+    simulate_on(plan, Box::new(|request, _| u64::from(request.slot + 1) * MS), |_, _| {})
+}
+
+#[test]
+fn so_many_are_handed_over_at_once() {
+    let ran = simulate(&batched(|batch| batch.submit = 3), 10 * MS);
+    assert_eq!(ran.batches, [3, 3, 2, 3, 3, 2]);
+    assert_eq!(ran.times_ms(), [vec![0.; 8], vec![10.; 8]].concat());
+    assert_eq!(simulate(&batched(|_| {}), 10 * MS).batches, [8, 8]);
+}
+
+#[test]
+fn so_many_completions_are_waited_for() {
+    let ran = staggered(&batched(|batch| batch.complete_min = 4));
+    assert_eq!(ran.times_ms()[..12], [vec![0.; 8], vec![4.; 4]].concat());
+    let plain = staggered(&batched(|_| {}));
+    assert_eq!(plain.times_ms()[..12], [vec![0.; 8], vec![1., 2., 2., 3.]].concat());
+}
+
+#[test]
+fn nothing_is_handed_over_until_few_are_in_flight() {
+    let ran = staggered(&Worker { end: for_ms(7), ..batched(|batch| batch.low = 2) });
+    assert_eq!(ran.times_ms(), [vec![0.; 8], vec![6.; 6]].concat());
+    // Each is stamped when it is there, although the next are not handed over yet; the last at the window's end is not counted.
+    let read = &ran.kinds["read"];
+    assert_eq!((read.operations, read.service.min_ns, read.service.max_ns), (6, MS, 6 * MS));
+    assert!((read.service.mean_ns - 3.5e6).abs() < 1.0);
+}
+
+#[test]
+fn so_many_completions_are_taken_at_once() {
+    let ran = simulate(&Worker { end: for_ms(15), ..batched(|batch| batch.complete_max = 1) }, 10 * MS);
+    assert_eq!(ran.batches, [8, 1, 1, 1, 1, 1, 1, 1, 1]);
+    assert_eq!(ran.kinds["read"].operations, 8);
+    assert_eq!(ran.ended.drained_operations, 8);
+}
+
+#[test]
+fn completions_can_be_looked_for_without_waiting() {
+    let plan = batched(|batch| batch.complete_min = 0);
+    let ran = simulate_with(&plan, MS, |engine, _| engine.look = MS / 4);
+    // Four looks find the operations that take a millisecond.
+    assert_eq!(ran.times_ms()[..24], [vec![0.; 8], vec![1.; 8], vec![2.; 8]].concat());
+}

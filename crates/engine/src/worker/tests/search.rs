@@ -1,0 +1,81 @@
+//! The search for the depth that a latency allows.
+
+use super::*;
+use crate::plan::LatencyTarget;
+
+/// Nine of ten within 5.5 ms, tried for 100 ms each.
+fn target() -> LatencyTarget {
+    LatencyTarget { target_ns: 5_500_000, window_ns: 100 * MS, percentile: 90.0, run_on: false }
+}
+
+fn searching(target: LatencyTarget) -> Worker {
+    Worker { depth: 32, latency_target: Some(target), end: for_ms(20_000), ..worker() }
+}
+
+/// As many milliseconds as there are in flight: five is the most that keeps 5.5 ms.
+fn simulate_search(plan: &Worker) -> Simulation {
+    simulate_on(plan, Box::new(|_, in_flight| in_flight as u64 * MS), |_, _| {})
+}
+
+#[test]
+fn the_depth_is_doubled_until_it_is_too_much_then_halved_in_between() {
+    let ran = simulate_search(&searching(target()));
+    assert_eq!((ran.ended.state, ran.ended.depth_found), (State::Finished, Some(5)));
+    let (start, end) = ran.ended.window;
+    assert_eq!(end - start, 100 * MS);
+    assert!(end < 1000 * MS, "{end}");
+    // Only the last window counts: at the depth found, alone.
+    let read = &ran.kinds["read"];
+    assert_eq!((read.service.max_ns, read.operations), (5 * MS, 100));
+    let counted: u64 =
+        ran.intervals.iter().filter(|interval| !interval.ramp).map(|i| i.operations["read"].operations).sum();
+    assert_eq!(counted, read.operations);
+    assert!(ran.ended.depth_levels.contains_key("8") && !ran.ended.depth_levels.contains_key("16"));
+}
+
+#[test]
+fn the_whole_depth_is_taken_if_the_latency_allows_it() {
+    let ran = simulate_search(&searching(LatencyTarget { target_ns: 1000 * MS, ..target() }));
+    assert_eq!((ran.ended.state, ran.ended.depth_found), (State::Finished, Some(32)));
+}
+
+#[test]
+fn a_search_can_run_on_to_the_end_and_all_of_it_counts() {
+    let plan = searching(LatencyTarget { run_on: true, ..target() });
+    let ran = simulate_search(&plan);
+    assert_eq!((ran.ended.state, ran.ended.window), (State::Finished, (0, 20_000 * MS)));
+    // Every fourth window it tries one more than it knows to be good.
+    assert!(matches!(ran.ended.depth_found, Some(5 | 6)), "{:?}", ran.ended.depth_found);
+    let counted: u64 = ran.intervals.iter().map(|interval| interval.operations["read"].operations).sum();
+    assert_eq!(counted, ran.kinds["read"].operations);
+}
+
+#[test]
+fn where_all_must_be_in_time_a_single_one_lowers_the_depth_at_once() {
+    let ran = simulate_search(&searching(LatencyTarget { percentile: 100.0, ..target() }));
+    assert_eq!((ran.ended.state, ran.ended.depth_found), (State::Finished, Some(5)));
+    assert_eq!(ran.kinds["read"].service.max_ns, 5 * MS);
+}
+
+#[test]
+fn a_latency_that_no_depth_keeps_is_an_error_where_all_must_be_in_time() {
+    let plan = searching(LatencyTarget { percentile: 100.0, target_ns: MS / 2, ..target() });
+    let ran = simulate_search(&plan);
+    assert_eq!((ran.ended.state, ran.ended.depth_found), (State::Failed, Some(1)));
+    let text = ran.ended.error.unwrap().to_string();
+    assert_eq!(
+        text,
+        "job: an operation took 1000000 ns with nothing else in flight: no depth keeps the latency target of 500000 ns"
+    );
+    // Where a part of them may be late it goes on, one at a time.
+    let ran = simulate_search(&searching(LatencyTarget { percentile: 99.0, target_ns: MS / 2, ..target() }));
+    assert_eq!((ran.ended.state, ran.ended.depth_found), (State::Finished, Some(1)));
+    assert_eq!(ran.ended.window, (0, 20_000 * MS));
+}
+
+#[test]
+fn the_ramp_is_not_part_of_the_search() {
+    let ran = simulate_search(&Worker { ramp_ns: 300 * MS, ..searching(target()) });
+    assert_eq!(ran.ended.depth_found, Some(5));
+    assert!(ran.times.iter().zip(1..).all(|(&time, number)| time >= 300 * MS || time == (number - 1) * MS));
+}

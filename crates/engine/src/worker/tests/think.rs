@@ -1,0 +1,85 @@
+//! Pauses between operations.
+
+use super::*;
+use crate::plan::{Think, ThinkCounts};
+
+/// A pause of 10 ms after every three operations that are done.
+fn think() -> Think {
+    Think {
+        pause_ns: 10 * MS,
+        spin_ns: 0,
+        every: 3,
+        counts: ThinkCounts::Completed,
+        every_ns: None,
+        keeps_schedule: true,
+    }
+}
+
+fn thinking(think: Think) -> Worker {
+    Worker { think: Some(think), end: for_ms(30), ..worker() }
+}
+
+#[test]
+fn a_pause_follows_so_many_operations() {
+    for spin_ns in [0, 4 * MS, 10 * MS] {
+        let ran = simulate(&thinking(Think { spin_ns, ..think() }), MS);
+        assert_eq!(ran.times_ms(), [0., 1., 2., 13., 14., 15., 26., 27., 28.]);
+        assert_eq!(ran.kinds["read"].operations, 9);
+    }
+}
+
+#[test]
+fn a_pause_is_over_with_the_window() {
+    let ran = simulate(&Worker { end: for_ms(20), ..thinking(think()) }, MS);
+    assert_eq!((ran.ended.window, ran.ended.drained), ((0, 20 * MS), 20 * MS));
+    assert_eq!(ran.times.len(), 6);
+}
+
+#[test]
+fn what_is_in_flight_comes_back_before_a_pause() {
+    let issued = Think { every: 2, counts: ThinkCounts::Issued, ..think() };
+    let ran = simulate(&Worker { depth: 4, ..thinking(issued) }, MS);
+    assert_eq!(ran.times_ms(), [0., 0., 11., 11., 22., 22.]);
+    assert_eq!(ran.ended.depth_levels, BTreeMap::from([("2".into(), 6)]));
+
+    // Those that are done count: the depth is filled before the first is.
+    let ran = simulate(&Worker { depth: 4, ..thinking(Think { every: 4, ..think() }) }, MS);
+    assert_eq!(ran.times_ms(), [0., 0., 0., 0., 11., 11., 11., 11., 22., 22., 22., 22.]);
+}
+
+#[test]
+fn what_comes_back_before_a_pause_counts_towards_the_next() {
+    // Slot by slot, one to four milliseconds: at 1 ms one is done and a pause is called for, at 4 ms all are back.
+    let plan = Worker { depth: 4, ..thinking(Think { every: 1, ..think() }) };
+    let ran = simulate_on(&plan, Box::new(|request, _| u64::from(request.slot + 1) * MS), |_, _| {});
+    // Three more were done meanwhile, so that one is enough from here on.
+    assert_eq!(ran.times_ms()[..5], [0., 0., 0., 0., 14.]);
+    assert!(ran.times_ms()[5] >= 25., "{:?}", ran.times_ms());
+}
+
+#[test]
+fn a_pause_follows_so_long_a_load() {
+    let ran = simulate(&thinking(Think { every: 0, every_ns: Some(5 * MS), ..think() }), MS);
+    assert_eq!(ran.times_ms(), [0., 1., 2., 3., 4., 15., 16., 17., 18., 19.]);
+    // Or so many operations, whichever is first.
+    let ran = simulate(&thinking(Think { every: 2, every_ns: Some(5 * MS), ..think() }), MS);
+    assert_eq!(ran.times_ms(), [0., 1., 12., 13., 24., 25.]);
+}
+
+#[test]
+fn due_times_go_on_or_are_moved_by_a_pause() {
+    let rate = Rate { unit: RateUnit::Operations, count: 1000, per_ns: 1000 * MS, arrivals: Arrivals::Even };
+    let operations = vec![OperationPlan { rate: Some(rate), ..operation(OperationKind::Read, 4096) }];
+    let plan =
+        |keeps_schedule| Worker { operations: operations.clone(), ..thinking(Think { keeps_schedule, ..think() }) };
+
+    // Done after 0.1 ms each, so that the first pause is from 2.1 to 12.1 ms.
+    let moved = simulate(&plan(false), MS / 10);
+    assert_eq!(moved.times_ms(), [0., 1., 2., 13., 14., 15., 26., 27., 28.]);
+    assert_eq!(moved.kinds["read"].response.as_ref().unwrap().max_ns, MS / 10);
+
+    let kept = simulate(&plan(true), MS / 10);
+    assert_eq!(kept.times_ms(), [0., 1., 2., 12.1, 12.2, 12.3, 22.4, 22.5, 22.6]);
+    // The first after the second pause was due at 6 ms.
+    assert_eq!(kept.kinds["read"].response.as_ref().unwrap().max_ns, (22_400_000 - 6 * MS) + MS / 10);
+}
