@@ -107,6 +107,30 @@ def test_an_included_file_cannot_begin_a_section(tmp_path: Path) -> None:
     assert file_mistakes(tmp_path, text) == ["more.inc:1:1: '[b]': an included file cannot begin a section"]
 
 
+def test_globals_alone_are_no_job(tmp_path: Path) -> None:
+    expected = "job.fio:1:1: [global] alone is no job (add a job below it, such as [job1])"
+    assert file_mistakes(tmp_path, "[global]\nsize=1m\n") == [expected]
+
+
+def test_options_of_an_engine_that_cannot_run_are_not_named_one_by_one(tmp_path: Path) -> None:
+    text = "[a]\npool=x\nioengine=rbd\nrbdname=y\npi_act=1\nsize=abc\n"
+    assert file_mistakes(tmp_path, text) == [
+        "job.fio:3:1: ioengine=rbd is not supported: iocurve measures files, devices and NFS",
+        "job.fio:6:1: 'abc' is not a size such as 64k or 30g",
+    ]
+
+
+def test_options_of_a_command_line_may_be_cut_short() -> None:
+    assert null("--runti=5").plan.groups[0].workers[0].end.runtime_ns == 5_000_000_000
+    [mistake] = mistakes("--name=a", "--size=1m", "--iodep=4")
+    assert mistake == "command line, argument 3: unknown option '--iodep=4' (Did you mean iodepth?)"
+
+
+def test_only_workers_that_run_together_can_be_too_many() -> None:
+    more = ["--name=b", "--stonewall", "--size=1m", "--numjobs=4000", "--ioengine=null"]
+    assert len(null("--numjobs=4000", *more).plan.groups) == 2
+
+
 def test_a_file_that_includes_itself(tmp_path: Path) -> None:
     (tmp_path / "loop.inc").write_text("include loop.inc\n", encoding="utf-8")
     text = "[a]\nsize=1m\nioengine=null\ninclude loop.inc\n"

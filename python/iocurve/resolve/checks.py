@@ -16,7 +16,7 @@ MAX_FILES = 1_000_000
 
 def amounts(sections: Sequence[Section]) -> None:
     """Before anything is built from them. Raises ``PlanError``."""
-    workers = sum(settled(section.clones) for section in sections)
+    workers = max((sum(clones) for clones in _together(sections)), default=0)
     files = sum(
         settled(section.clones) * (len(section.paths or ()) or settled(section.file_count)) for section in sections
     )
@@ -24,6 +24,16 @@ def amounts(sections: Sequence[Section]) -> None:
         raise PlanError([Mistake(f"{workers} workers are too many; {MAX_WORKERS} can run at once")])
     if files > MAX_FILES:
         raise PlanError([Mistake(f"{files} files are too many; {MAX_FILES} can be open at once")])
+
+
+def _together(sections: Sequence[Section]) -> list[list[int]]:
+    """Clones of the sections that run at the same time."""
+    groups: list[list[int]] = [[]]
+    for section in sections:
+        if section.barrier:
+            groups.append([])
+        groups[-1].append(settled(section.clones))
+    return groups
 
 
 def waits(sections: Sequence[Section], findings: Findings) -> None:

@@ -242,6 +242,9 @@ def _nothing_to_do(parsed: Parsed) -> list[Mistake]:
     wanted = [command for command in parsed.commands if command.name == "section"]
     if wanted:
         return [Mistake(f"there is no section [{wanted[-1].value}]", wanted[-1].where)]
+    if parsed.only_globals:
+        hint = "add a job below it, such as [job1]"
+        return [Mistake("[global] alone is no job", parsed.only_globals, hint)]
     hint = "name a job file, or write --name=test --rw=randread --size=1g"
     return [Mistake("there is no job to run", None, hint)]
 

@@ -123,6 +123,8 @@ class Draft:
     """Where each option was said last."""
     positions: dict[str, Where] = field(default_factory=dict)
     """Where each field was said last."""
+    engine_refused: bool = False
+    """Whether its engine cannot run here; that is said once, and not for each of the engine's own options."""
     notes: list[Note] = field(default_factory=list)
     mistakes: list[Mistake] = field(default_factory=list)
 

@@ -37,7 +37,7 @@ ENGINES_OF_METADATA = _names("falloc ftruncate filecreate filestat filedelete di
 ENGINES_ELSEWHERE = _names(
     "cpuio net netsplice splice rdma rbd rados http gfapi gfapi_async libhdfs sg io_uring_cmd mtd e4defrag exec nbd "
     "libiscsi libblkio libcufile pmemblk libpmem dev-dax dfs xnvme solarisaio windowsaio spdk spdk_bdev guasi external "
-    "ime_psync ime_psyncv ime_aio libzbc libhipfile"
+    "ime_psync ime_psyncv ime_aio libzbc libhipfile page_fault cpp_null"
 )
 
 # -- ways of doing it --------------------------------------------------------------------------------------------------
@@ -120,6 +120,7 @@ def refused(reason: str, same: tuple[str, ...] = ()) -> Effect:
 def set_engine(draft: Draft, text: str, _context: Context) -> None:
     """ioengine."""
     name = text.strip()
+    draft.engine_refused = name not in ENGINES
     if name in ENGINES:
         draft.fields |= {"engine": ENGINES[name], "engine_asked": name}
     elif name in ENGINES_OF_METADATA:
@@ -129,6 +130,8 @@ def set_engine(draft: Draft, text: str, _context: Context) -> None:
         )
     elif name.split(":")[0] in ENGINES_ELSEWHERE:
         raise RefusedError(f"ioengine={name} is not supported: iocurve measures files, devices and NFS")
+    elif "/" in name or name.endswith(".so"):
+        raise RefusedError(f"ioengine={name} is not supported: iocurve loads no engines from files")
     else:
         raise ValueError(f"there is no ioengine '{name}'; these are supported: {values.either(ENGINES)}")
 
@@ -169,8 +172,8 @@ def set_file_name_pattern(draft: Draft, text: str, context: Context) -> None:
     for keyword, ours in (("$jobname", "{job}"), ("$jobnum", "{clone}"), ("$filenum", "{file}")):
         pattern = pattern.replace(keyword, ours)
     if "$clientuid" in pattern:
-        raise RefusedError("$clientuid is not supported: there is no fio client here")
-    draft.fields["file_name_pattern"] = pattern
+        context.note("no_effect", "$clientuid is empty where no fio client asks, as in fio")
+    draft.fields["file_name_pattern"] = pattern.replace("$clientuid", "")
 
 
 def set_fallocate(_draft: Draft, text: str, context: Context) -> None:
@@ -273,10 +276,9 @@ def set_range_sync(draft: Draft, text: str, context: Context) -> None:
 
 def set_zone_mode(draft: Draft, text: str, context: Context) -> None:
     """zonemode; zoned devices are not taken as such."""
-    mode = values.word("none", "strided", "zbd")(text, context)
+    mode = draft.parts["zonemode"] = values.word("none", "strided", "zbd")(text, context)
     if mode == "zbd":
         raise RefusedError("zonemode=zbd is not supported: iocurve does not manage the zones of zoned devices")
-    draft.parts["zonemode"] = mode
 
 
 def set_wait_for(draft: Draft, text: str, context: Context) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from iocurve.dialects.fio.draft import DEFAULTS, Draft, Reporting
+from iocurve.dialects.fio.draft import DEFAULTS, Draft, Option, Reporting
 from iocurve.dialects.fio.options import BY_NAME
 from iocurve.dialects.fio.parse import Parsed, RawSection, Setting, closest
 from iocurve.dialects.fio.together import combine, end_others
@@ -59,12 +59,17 @@ def build(parsed: Parsed, directory: Path) -> Built:
 
 def _draft(raw: RawSection, directory: Path, mistakes: list[Mistake], notes: list[Note]) -> Draft:
     draft, context = Draft(positions={"name": raw.where}), Context(directory=directory)
+    of_engine: list[Mistake] = []
     # A barrier of the globals holds for every section, as in fio.
     for setting in [*_in_reading_order(raw.global_settings), *_in_reading_order(raw.settings)]:
         option = BY_NAME.get(setting.name)
-        if _apply(setting, draft, context, mistakes) and option is not None:
+        if option is None:
+            of_engine.append(_unknown(setting))
+        elif _apply(option, setting, draft, context, of_engine if option.engines else mistakes):
             draft.places[option.name] = setting.where
             draft.positions |= dict.fromkeys(option.fields, setting.where)
+    # What is unknown may belong to an engine that cannot run here anyway.
+    mistakes += [] if draft.engine_refused else of_engine
     notes += context.notes
     draft.fields["name"] = draft.fields.get("name") or raw.name
     if raw.begins_file:
@@ -81,13 +86,9 @@ def _in_reading_order(settings: Sequence[Setting]) -> list[Setting]:
     return sorted(settings, key=lambda setting: (setting.where.source != COMMAND_LINE, setting.name != "kb_base"))
 
 
-def _apply(setting: Setting, draft: Draft, context: Context, mistakes: list[Mistake]) -> bool:
+def _apply(option: Option, setting: Setting, draft: Draft, context: Context, mistakes: list[Mistake]) -> bool:
     """One option; whether it was taken."""
-    option = BY_NAME.get(setting.name)
     context.where, context.option = setting.where, setting.name
-    if option is None:
-        mistakes.append(_unknown(setting))
-        return False
     value = setting.value
     if value is None and option.boolean and not option.bare:
         text = f"'{setting.name}' alone is taken as {setting.name}=1; fio itself wants the value"

@@ -17,6 +17,7 @@ from iocurve.model import Level
 _THREADS = "every clone is a thread of its own here"
 _SLAT = "submission latency is not taken apart; latency is measured from submission to completion"
 _GENERATOR = "iocurve has one generator; which blocks are visited follows norandommap and randrepeat"
+_NO_LIMIT = "a job that misses it goes on; the results show what was reached"
 _POLLING = "completions are not polled for, so latencies are those of interrupts"
 _PRIORITY = "operations have no priorities of their own"
 
@@ -143,8 +144,8 @@ OPTIONS: tuple[Option, ...] = (
     *_nos("sprandom percentage_sequential random_sequence_stride", same=("0",)),
     *_notes("it belongs to sprandom=1", "spr_num_regions spr_op spr_cs"),
     _note("rwmixcycle", "fio itself does not know it any more"),
-    _no("rate_min", "ratemin", same=("0",)),
-    _no("rate_iops_min", same=("0",)),
+    _note("rate_min", _NO_LIMIT, "ratemin", same=("0",), level="warning"),
+    _note("rate_iops_min", _NO_LIMIT, same=("0",), level="warning"),
     _note("rate_cycle", "pacing is exact and has no window", "ratecycle"),
     _honoured("thinktime", _SHORT_TIME, "think_ns"),
     _honoured("thinktime_spin", _SHORT_TIME, "think_spin_ns"),
@@ -185,7 +186,7 @@ OPTIONS: tuple[Option, ...] = (
     _honoured("latency_window", _SHORT_TIME, "latency_window_ns"),
     _honoured("latency_percentile", values.percentage, "latency_percentile"),
     _honoured("latency_run", _BOOL, "latency_run_on"),
-    _no("max_latency", same=("0",)),
+    _note("max_latency", _NO_LIMIT, same=("0",), level="warning"),
     # What is written
     _honoured("zero_buffers", _BOOL, "payload_zero", bare=True),
     _honoured("refill_buffers", _BOOL, "payload_refill", bare=True),
@@ -219,7 +220,7 @@ OPTIONS: tuple[Option, ...] = (
     _no("trim_percentage", same=("0",)),
     *_notes("it belongs to trim_percentage", "trim_verify_zero trim_backlog trim_backlog_batch"),
     # Processors and memory
-    _note("thread", _THREADS, bare=True, same=("1",)),
+    _note("thread", _THREADS, "threads", bare=True, same=("1",)),
     _honoured("cpus_allowed", values.processors, "cpus"),
     _honoured("cpumask", values.processor_mask, "cpus"),
     Option("cpus_allowed_policy", effects.sets("cpus_split", effects.whether("split")), ("cpus_split",)),
@@ -284,7 +285,7 @@ OPTIONS: tuple[Option, ...] = (
     _note("disk_util", "use of the disk is not looked up", same=("0",)),
     _note("job_start_clock_id", "times count from the start of the run"),
     _note("clocksource", "time comes from the monotonic clock"),
-    _no("block_error_percentiles", same=("0",)),
+    _note("block_error_percentiles", "errors are not counted by block", same=("0",)),
     _log("write_bw_log", "bandwidth"),
     _log("write_lat_log", "latency"),
     _log("write_iops_log", "iops"),

@@ -67,6 +67,8 @@ class Parsed:
     commands: list[Setting] = field(default_factory=list)
     mistakes: list[Mistake] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
+    only_globals: Where | None = None
+    """The last [global] of a job file, while there is no job."""
 
 
 @dataclass(frozen=True)
@@ -147,6 +149,7 @@ def _arguments(arguments: list[str], parsed: Parsed) -> Iterator[Setting | tuple
 def _option_argument(argument: str, where: Where, rest: Iterator[tuple[int, str]], parsed: Parsed) -> Setting | None:
     name, equals, value = argument.removeprefix("-").removeprefix("-").partition("=")
     where = replace(where, option=name)
+    name = _in_full(name)
     if name not in COMMANDS and name not in BY_NAME:
         hint = closest(name, [*BY_NAME, *COMMANDS])
         parsed.mistakes.append(Mistake(f"unknown option '{argument}'", where, hint))
@@ -164,6 +167,14 @@ def _option_argument(argument: str, where: Where, rest: Iterator[tuple[int, str]
         parsed.mistakes.append(Mistake(f"--{name} needs a value", where, f"write --{name}={example}"))
         return None
     return Setting(name, following[1], where)
+
+
+def _in_full(name: str) -> str:
+    """On a command line, and there alone, an option may be cut short as long as it stays the only one."""
+    if name in COMMANDS or name in BY_NAME or not name:
+        return name
+    longer = [option for option in (*COMMANDS, *BY_NAME) if option.startswith(name)]
+    return longer[0] if len(longer) == 1 else name
 
 
 def _only_reports(commands: Iterable[Setting]) -> bool:
@@ -213,6 +224,7 @@ class _FileReader:
             self._mistake("a section without a name", where, "give it one: [job1]")
             self._skips = True
         elif name.startswith("global"):
+            self._parsed.only_globals = where
             self._globals = list(self._globals)
             self._current = self._globals
         elif self._wanted and name not in self._wanted:

@@ -139,7 +139,7 @@ def _zones(draft: Draft) -> None:
             "zone_skip_bytes": draft.parts.get("zoneskip", 0),
         }
         return
-    if size:
+    if size and draft.parts.get("zonemode") != "zbd":
         draft.mistake("zonesize", "zonesize needs a zonemode", "add zonemode=strided")
     for name in ("zonerange", "zoneskip"):
         if _has(draft, name):
