@@ -68,13 +68,14 @@ def test_all_mistakes_of_a_file_at_once(tmp_path: Path) -> None:
 
 def test_all_mistakes_of_a_command_line_at_once() -> None:
     assert mistakes(
-        "--name=a", "--idepth", "--ioengine=libaoi", "--output-format=xml", "--showcmd", "--direct", "--rw=read"
+        "--name=a", "--idepth", "--ioengine=libaoi", "--output-format=xml", "--latency-log=x", "--direct", "--rw=read"
     ) == [
         "command line, argument 2: unknown option '--idepth' (Did you mean iodepth?)",
         "command line, argument 3: there is no ioengine 'libaoi'; these are supported: psync, sync, vsync, pvsync, "
         "pvsync2, libaio, posixaio, io_uring, mmap, null or nfs",
         "command line, argument 4: there is no output format 'xml'; there are normal, terse, json and json+",
-        "command line, argument 5: --showcmd is not supported (iocurve explain fio … shows what would run)",
+        "command line, argument 5: --latency-log is not supported (fio itself refuses it; write_lat_log= in a job writes "
+        "one)",
         "command line, argument 6: --direct needs a value (write --direct=1)",
     ]
 
@@ -105,6 +106,20 @@ def test_an_included_file_cannot_begin_a_section(tmp_path: Path) -> None:
     (tmp_path / "more.inc").write_text("[b]\n", encoding="utf-8")
     text = "[a]\nsize=1m\nioengine=null\ninclude more.inc\n"
     assert file_mistakes(tmp_path, text) == ["more.inc:1:1: '[b]': an included file cannot begin a section"]
+
+
+def test_a_job_file_is_shown_as_a_command_line(tmp_path: Path) -> None:
+    text = (
+        "[global]\nblocksize=4k\n[a]\nioengine=null\nsize=${SIZE}\nnr_files=2\ndescription=a b ; c\n"
+        "[b]\nsize=2*$pagesize\nstonewall\n"
+    )
+    (tmp_path / "job.fio").write_text(text, encoding="utf-8")
+    shown = prepare(["--showcmd", "--runtime=3", "job.fio"], cwd=tmp_path, environment={"SIZE": "1m"}, machine=MACHINE)
+    assert shown.check_only
+    assert shown.command_lines == (
+        'fio --runtime=3 --bs=4k --name=a --ioengine=null --size=1m --nrfiles=2 --description="a b" '
+        "--name=b --size=8192 --stonewall ",
+    )
 
 
 def test_globals_alone_are_no_job(tmp_path: Path) -> None:
@@ -186,7 +201,8 @@ ONE_MISTAKE = [
     ("--size=1m --buffer_pattern=abc", "buffer_pattern: 'abc' is no pattern"),
     ("--size=1m --buffer_pattern='none'", "buffer_pattern: 'none' cannot be read: No such file or directory"),
     ("--size=1m --allow_mounted_write=1", "iocurve never writes to a device that is mounted"),
-    ("--size=1m --client=h", "--client is not supported yet"),
+    ("--size=1m --client=h", "--client is not supported yet (give the jobs to each machine by itself)"),
+    ("--size=1m --latency-log=x", "--latency-log is not supported (fio itself refuses it; write_lat_log= in a job"),
     ("--size=1m --terse-version=1", "there is no terse version '1'; there are 2, 3, 4 and 5"),
     ("--size=1m --parse-only=1", "--parse-only takes no value (write --parse-only)"),
     ("--size", "--size needs a value (write --size=…)"),

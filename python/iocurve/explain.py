@@ -6,10 +6,22 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from iocurve.errors import Mistake
 from iocurve.model import Note
-from iocurve.plan import End, FilePlan, NfsEngine, NullEngine, OperationPlan, Plan, Worker
+from iocurve.plan import End, FilePlan, NfsEngine, NullEngine, OperationPlan, Plan, Rate, Worker
 from iocurve.resolve import Machine
 from iocurve.units import SECOND_NS, format_bytes, format_count, format_duration
-from iocurve.words import block_text, order_text
+from iocurve.words import (
+    batch_text,
+    flush_text,
+    latency_target_text,
+    load_text,
+    log_text,
+    payload_text,
+    places_text,
+    rate_text,
+    steady_state_text,
+    think_text,
+    verify_text,
+)
 
 FILES_SHOWN = 6
 """Of each job; the rest is counted."""
@@ -52,23 +64,33 @@ def explain_job(clones: Sequence[Worker], machine: Machine) -> list[str]:
     first = clones[0]
     in_flight = len(clones) * first.depth
     return [
-        f"{first.job}: {_load(first)}",
+        f"{first.job}: {load_text(first)}",
         f"  in flight  {_count(len(clones), 'clone')} x depth {first.depth} = {in_flight}",
         f"  engine     {_engine(first)}",
         *_rates(clones),
+        *_details(first),
         *_files(clones, machine),
         f"  ends       {_ending(first, clones)}",
     ]
 
 
-def _load(worker: Worker) -> str:
-    shares = sum(operation.share for operation in worker.operations)
-    is_paced = any(operation.rate for operation in worker.operations)
-    parts = []
-    for operation in worker.operations:
-        mix = "" if len(worker.operations) == 1 or is_paced else f"{100 * operation.share // shares} % "
-        parts.append(f"{mix}{block_text(operation.blocks)} {order_text(operation)} {operation.kind}s")
-    return " and ".join(parts)
+def _details(worker: Worker) -> list[str]:
+    """What is not the same in most jobs, a line each."""
+    writes = any(operation.kind == "write" for operation in worker.operations)
+    said = {
+        "places": places_text(worker),
+        "batches": batch_text(worker.batch),
+        "pauses": think_text(worker.think) if worker.think else "",
+        "flushes": flush_text(worker),
+        "writes": payload_text(worker.payload) if writes else "",
+        "compares": verify_text(worker.verify, writes) if worker.verify else "",
+        "searches": latency_target_text(worker.latency_target) if worker.latency_target else "",
+        "steady": steady_state_text(worker.steady_state) if worker.steady_state else "",
+        "records": log_text(worker.log) if worker.log else "",
+        "processors": ", ".join(map(str, worker.cpus)),
+        "waits for": " and ".join(worker.wait_for),
+    }
+    return [f"  {label:<10} {text}" for label, text in said.items() if text]
 
 
 def _engine(worker: Worker) -> str:
@@ -87,18 +109,12 @@ def _engine(worker: Worker) -> str:
 
 
 def _rates(clones: Sequence[Worker]) -> list[str]:
-    lines = []
-    for operation in clones[0].operations:
-        if operation.rate is None:
-            continue
-        seconds = operation.rate.per_ns / 1e9
-        each, total = operation.rate.count / seconds, len(clones) * operation.rate.count / seconds
-        if operation.rate.unit == "operations":
-            text = f"{each:,.0f} {operation.kind}s/s a clone, {total:,.0f}/s in all"
-        else:
-            text = f"{operation.kind}s {format_bytes(int(each))}/s a clone, {format_bytes(int(total))}/s in all"
-        lines.append(f"  rate       {text}")
-    return lines
+    first = clones[0]
+    texts = [
+        rate_text(operation.rate, f"{operation.kind}s", len(clones)) for operation in first.operations if operation.rate
+    ]
+    texts += [rate_text(first.rate, "operations", len(clones))] if first.rate else []
+    return [f"  rate       {text}" for text in texts]
 
 
 def _files(clones: Sequence[Worker], machine: Machine) -> list[str]:
@@ -142,7 +158,12 @@ def _ending(worker: Worker, clones: Sequence[Worker]) -> str:
     if worker.ramp_ns:
         before.append(f"{format_duration(worker.ramp_ns)} of ramp that do not count")
     first = ", whichever comes first" if len(parts) > 1 else ""
-    return "; ".join([*before, ending + first])
+    after = {
+        "never": [],
+        "always": ["then the others of its group end too"],
+        "on_error": ["an error of it ends the others of its group"],
+    }[worker.ends_others]
+    return "; ".join([*before, ending + first, *after])
 
 
 def _total_time(plan: Plan) -> str:
@@ -164,17 +185,26 @@ def _longest_ns(worker: Worker) -> int | None:
 
 def _paced_ns(worker: Worker) -> int | None:
     """How long a rate makes the transfer take, if the volume keeps up."""
-    if worker.end.bytes is None or not all(operation.rate for operation in worker.operations):
+    if worker.end.bytes is None:
         return None
-    per_second = sum(_bytes_per_second(operation) for operation in worker.operations)
+    if worker.rate:
+        per_second = _bytes_per_second(worker.rate, _mean_bytes(worker.operations))
+    elif all(operation.rate for operation in worker.operations):
+        per_second = sum(_bytes_per_second(operation.rate, operation.blocks.mean) for operation in worker.operations)
+    else:
+        return None
     return int(worker.end.bytes / per_second * SECOND_NS)
 
 
-def _bytes_per_second(operation: OperationPlan) -> float:
-    if operation.rate is None:
+def _mean_bytes(operations: Sequence[OperationPlan]) -> float:
+    shares = sum(operation.share for operation in operations) or 1
+    return sum(operation.blocks.mean * operation.share for operation in operations) / shares
+
+
+def _bytes_per_second(rate: Rate | None, mean_bytes: float) -> float:
+    if rate is None:
         return 0.0
-    size = operation.blocks.mean if operation.rate.unit == "operations" else 1
-    return operation.rate.count * size * SECOND_NS / operation.rate.per_ns
+    return rate.count * (mean_bytes if rate.unit == "operations" else 1) * SECOND_NS / rate.per_ns
 
 
 def _may_end_early(end: End) -> bool:

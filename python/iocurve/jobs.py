@@ -46,6 +46,8 @@ def run_fio(arguments: Sequence[str]) -> Result | None:
     for note in prepared.notes:
         print(f"{note.level}: {note}", file=sys.stderr)
     if prepared.check_only:
+        for line in prepared.command_lines:
+            print(line)
         return None
     prepared.require_runnable()
     prepared.make_directories()

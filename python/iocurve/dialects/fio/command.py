@@ -28,6 +28,8 @@ class Output:
     terse_version: Literal[2, 3, 4, 5] = 3
     eta: Literal["auto", "always", "never"] = "auto"
     """Whether progress is shown."""
+    bandwidth_log: str | None = None
+    """What the names of fio's log of all jobs together begin with (--bandwidth-log)."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,9 @@ class Prepared:
     sections: tuple[SectionReport, ...]
     report_groups: tuple[ReportGroup, ...]
     check_only: bool
-    """fio's --parse-only: nothing is to be run."""
+    """fio's --parse-only and --showcmd: nothing is to be run."""
+    command_lines: tuple[str, ...]
+    """What --showcmd shows."""
     out: Path | None
     """Directory for result.json and the report (--out, iocurve's own)."""
 
@@ -95,12 +99,13 @@ def prepare(
         job=built.job,
         plan=resolution.plan,
         notes=notes,
-        obstacles=(*resolution.obstacles, *_not_written(built.job)),
+        obstacles=(*resolution.obstacles, *_not_written(built.job, settings.output)),
         directories=resolution.directories,
         output=settings.output,
         sections=built.reports,
         report_groups=resolution.report_groups,
-        check_only=settings.check_only,
+        check_only=settings.check_only or settings.shows_commands,
+        command_lines=tuple(parsed.command_lines) if settings.shows_commands else (),
         out=settings.out,
     )
 
@@ -111,6 +116,7 @@ class _Settings:
 
     output: Output = Output()
     check_only: bool = False
+    shows_commands: bool = False
     read_only: bool = False
     warnings_are_fatal: bool = False
     out: Path | None = None
@@ -128,7 +134,11 @@ class _Settings:
             self.notes.append(Note("no_effect", f"--{name} has no effect: {_NO_EFFECT[name]}", command.where))
         else:
             hint = _INSTEAD.get(name)
-            self.mistakes.append(Mistake(f"--{name} is not supported{'' if hint else ' yet'}", command.where, hint))
+            self.mistakes.append(
+                Mistake(
+                    f"--{name} is not supported{'' if hint and name not in _LATER else ' yet'}", command.where, hint
+                )
+            )
 
     def set_output(self, value: str) -> None:
         if not value or "\0" in value:
@@ -176,6 +186,12 @@ class _Settings:
     def set_check_only(self, _value: str) -> None:
         self.check_only = True
 
+    def set_shows_commands(self, _value: str) -> None:
+        self.shows_commands = True
+
+    def set_bandwidth_log(self, value: str) -> None:
+        self.output = replace(self.output, bandwidth_log=value or "agg")
+
     def set_read_only(self, _value: str) -> None:
         self.read_only = True
 
@@ -203,6 +219,8 @@ _HANDLERS: dict[str, Callable[[_Settings, str], None]] = {
     "append-terse": _Settings.append_terse,
     "terse-version": _Settings.set_terse_version,
     "eta": _Settings.set_eta,
+    "bandwidth-log": _Settings.set_bandwidth_log,
+    "showcmd": _Settings.set_shows_commands,
     "parse-only": _Settings.set_check_only,
     "readonly": _Settings.set_read_only,
     "warnings-fatal": _Settings.set_warnings_fatal,
@@ -220,15 +238,20 @@ _NO_EFFECT = {
 }
 
 _INSTEAD = {
-    "showcmd": "iocurve explain fio … shows what would run",
     "cmdhelp": "fio's manual describes its options; iocurve explain fio … says what they do here",
     "enghelp": "fio's manual describes its engines",
     "help": "iocurve fio --help",
     "version": "iocurve --version",
-    "latency-log": "every second is in result.json",
-    "bandwidth-log": "every second is in result.json",
+    "latency-log": "fio itself refuses it; write_lat_log= in a job writes one",
+    "client": "give the jobs to each machine by itself",
+    "server": "give the jobs to each machine by itself",
+    "remote-config": "give the jobs to each machine by itself",
     "profile": "write out the options of the profile",
 }
+
+
+_LATER = {"client", "server", "remote-config"}
+"""Several machines at once."""
 
 
 def _surroundings(directory: Path, environment: Mapping[str, str]) -> Surroundings:
@@ -258,10 +281,11 @@ def _writers(job: Job) -> list[Mistake]:
     ]
 
 
-def _not_written(job: Job) -> list[Mistake]:
+def _not_written(job: Job, output: Output) -> list[Mistake]:
     """Whoever writes fio's log files takes this out."""
     text, hint = "write_bw_log and the like: log files are not written yet", "explain shows the rest"
-    return [Mistake(text, section.where("log"), hint) for section in job.sections if section.log]
+    logs = [Mistake(text, section.where("log"), hint) for section in job.sections if section.log]
+    return [*logs, Mistake("--bandwidth-log: it is not written yet")] if output.bandwidth_log else logs
 
 
 def _in_order(mistakes: Sequence[Mistake]) -> list[Mistake]:

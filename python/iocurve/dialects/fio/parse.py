@@ -67,6 +67,8 @@ class Parsed:
     commands: list[Setting] = field(default_factory=list)
     mistakes: list[Mistake] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
+    command_lines: list[str] = field(default_factory=list)
+    """For each job file the command line that does the same (--showcmd)."""
     only_globals: Where | None = None
     """The last [global] of a job file, while there is no job."""
 
@@ -202,6 +204,7 @@ class _FileReader:
     def read(self, name: str, where: Where, follows: bool) -> list[Setting]:
         """Returns the global settings in force at its end: the next file inherits them."""
         self._begins_file = follows
+        self._shown = ["fio", *map(_as_argument, self._globals)]
         for place, line in self._lines(name, where, ()):
             if line.startswith("["):
                 self._begin_section(place, line)
@@ -209,8 +212,11 @@ class _FileReader:
                 text = f"'{line}' stands before the first [section]"
                 self._mistake(text, place, "put it below [global] or the name of a job")
             elif self._current is not None:
-                self._current.append(_setting(self._substitute(line, place), place))
+                setting = _setting(self._substitute(line, place), place)
+                self._current.append(setting)
+                self._shown.append(_as_argument(setting))
         self._end_section()
+        self._parsed.command_lines.append(" ".join(self._shown) + " ")
         return self._globals
 
     def _begin_section(self, where: Where, line: str) -> None:
@@ -231,6 +237,7 @@ class _FileReader:
             self._skips = True
         else:
             self._current = []
+            self._shown.append(f"--name={name}")
             self._open = RawSection(name, where, tuple(self._globals), (), self._begins_file)
             self._begins_file = False
 
@@ -323,6 +330,16 @@ def _setting(line: str, where: Where) -> Setting:
     name, equals, value = line.partition("=")
     name = name.strip()
     return Setting(name, value if equals else None, replace(where, option=name))
+
+
+def _as_argument(setting: Setting) -> str:
+    """As fio shows it: under its own name, and with quotes around a description alone."""
+    option = BY_NAME.get(setting.name)
+    name = option.name if option else setting.name
+    if setting.value is None:
+        return f"--{name}"
+    value = setting.value.strip()
+    return f'--{name}="{value}"' if name == "description" else f"--{name}={value}"
 
 
 def _calculate(text: str) -> int:
