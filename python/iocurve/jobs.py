@@ -12,6 +12,7 @@ from iocurve import explain as explaining
 from iocurve import plan as planned
 from iocurve.console import LiveView
 from iocurve.dialects.fio import command as fio
+from iocurve.dialects.fio import logs as fio_logs
 from iocurve.dialects.fio import output as fio_output
 from iocurve.dialects.vdbench import command as vdbench
 from iocurve.dialects.vdbench import explanation as vdbench_explanation
@@ -54,6 +55,9 @@ def run_fio(arguments: Sequence[str]) -> Result | None:
     result = _measured("fio", prepared.plan, prepared.output.eta != "never")
     for note in prepared.notes:
         result = result.with_note(note.code, str(note), note.level)
+    fio_logs.write(prepared, result)
+    if unlogged := fio_logs.lost(result):
+        result = result.with_note("log_full", f"{unlogged:,} operations found no room in the logs", "warning")
     _answer(fio_output.render(prepared, result), prepared.output.path)
     if prepared.out:
         # The charts' library takes half a second to load; who wants none need not wait for it.

@@ -1,0 +1,131 @@
+"""fio's log files: exact lines from SYNTHETIC records, and the form that fio itself writes."""
+
+from __future__ import annotations
+
+import base64
+import shutil
+import struct
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from data import synthetic
+from iocurve._native import Histogram
+from iocurve.dialects.fio import logs
+from iocurve.outcome import LogOutcome, WorkerOutcome
+from test_fio_output import fio, measured
+
+MS = 1_000_000
+
+
+def packed(figures: list[Any], figure: str = "Q") -> str:
+    return base64.b64encode(struct.pack(f"<{len(figures)}{figure}", *figures)).decode()
+
+
+def log_of(
+    rows: list[tuple[int, str, int, float, int]], *, window_ns: int | None = None, histograms: tuple[str, ...] = ()
+) -> LogOutcome:
+    """Rows of: nanoseconds, kind, bytes, latency, offset (or operations, with windows)."""
+    kinds = ("read", "write", "sync")
+    return LogOutcome(
+        window_ns=window_ns,
+        records=len(rows),
+        lost=0,
+        kinds=kinds,
+        at_ns=packed([row[0] for row in rows]),
+        kind=base64.b64encode(bytes(kinds.index(row[1]) for row in rows)).decode(),
+        bytes=packed([row[2] for row in rows]),
+        service_ns=packed([row[3] for row in rows], "d"),
+        response_ns="",
+        offset=packed([row[4] for row in rows]) if window_ns is None else "",
+        operations=packed([row[4] for row in rows]) if window_ns else "",
+        service_ns_max=packed([int(row[3]) * 2 for row in rows]) if window_ns else "",
+        histograms=histograms,
+    )
+
+
+def worker(log: LogOutcome, number: int = 0) -> WorkerOutcome:
+    """A window of 250 ms that begins at 1 s."""
+    made = synthetic.worker_outcome({"read": synthetic.kind({1000: 1}, 4096)}, number=number)
+    return made.model_copy(update={"log": log, "window_start_ns": 1000 * MS, "window_end_ns": 1250 * MS})
+
+
+def written(options: str, *workers: WorkerOutcome) -> dict[str, list[str]]:
+    prepared = fio(f"--name=a --size=1m {options}")
+    return {path.name: path.read_text().splitlines() for path in logs.write(prepared, measured(prepared, *workers))}
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+EACH = [(1003 * MS, "read", 4096, 2048.0, 8192), (1007 * MS, "write", 8192, 4e6, 0), (1008 * MS, "sync", 0, 9.0, 0)]
+
+
+def test_a_line_for_each_operation() -> None:
+    files = written("--write_bw_log=x --write_iops_log=y --write_lat_log", worker(log_of(EACH)))
+    assert files == {
+        "x_bw.1.log": ["3, 2000000, 0, 4096, 0", "7, 2048, 1, 8192, 0"],
+        "y_iops.1.log": ["3, 1, 0, 4096, 0", "7, 1, 1, 8192, 0"],
+        "a_lat.1.log": ["3, 2048, 0, 4096, 0", "7, 4000000, 1, 8192, 0"],
+        "a_clat.1.log": ["3, 2048, 0, 4096, 0", "7, 4000000, 1, 8192, 0"],
+    }
+
+
+def test_offsets_stand_before_the_priority() -> None:
+    files = written("--write_lat_log=x --log_offset=1", worker(log_of(EACH)))
+    assert files["x_lat.1.log"] == ["3, 2048, 0, 4096, 8192, 0", "7, 4000000, 1, 8192, 0, 0"]
+
+
+def test_clones_have_logs_of_their_own_or_share_one() -> None:
+    clones = (worker(log_of(EACH[:1])), worker(log_of(EACH[1:]), number=1))
+    assert list(written("--numjobs=2 --write_iops_log=x", *clones)) == ["x_iops.1.log", "x_iops.2.log"]
+    shared = written("--numjobs=2 --write_iops_log=x --per_job_logs=0", *clones)
+    assert shared == {"x_iops.log": ["3, 1, 0, 4096, 0", "7, 1, 1, 8192, 0"]}
+
+
+WINDOWS = [
+    (1000 * MS, "read", 40_960, 1000.0, 10),
+    (1000 * MS, "write", 4096, 7000.0, 1),
+    (1050 * MS, "read", 122_880, 2000.0, 30),
+    (1200 * MS, "read", 51_200, 500.0, 5),
+]
+
+
+def test_windows_are_added_up_and_the_last_counts_for_its_length() -> None:
+    options = "--write_bw_log=x --write_iops_log=x --write_lat_log=x --log_avg_msec=100"
+    files = written(options, worker(log_of(WINDOWS, window_ns=50 * MS)))
+    assert files["x_iops.1.log"] == ["100, 400, 0, 0, 0", "100, 10, 1, 0, 0", "250, 100, 0, 0, 0"]
+    assert files["x_bw.1.log"] == ["100, 1600, 0, 0, 0", "100, 40, 1, 0, 0", "250, 1000, 0, 0, 0"]
+    assert files["x_lat.1.log"] == ["100, 1750, 0, 0, 0", "100, 7000, 1, 0, 0", "250, 500, 0, 0, 0"]
+
+
+def test_histograms_have_fios_bins_coarser_on_request() -> None:
+    histogram = Histogram()
+    for value in (5, 5, 130):
+        histogram.record(value)
+    log = log_of([(1000 * MS, "read", 12288, 46.7, 3)], window_ns=100 * MS, histograms=(histogram.encode(),))
+    options = "--write_hist_log=x --log_hist_msec=100"
+    [line] = written(options, worker(log))["x_clat_hist.1.log"]
+    cells = line.split(", ")
+    assert cells[:3] == ["100", "0", "0"]
+    assert len(cells) == 3 + 1856
+    assert {place: cell for place, cell in enumerate(cells[3:]) if cell != "0"} == {5: "2", 129: "1"}
+    [line] = written(f"{options} --log_hist_coarseness=4", worker(log))["x_clat_hist.1.log"]
+    assert {place: cell for place, cell in enumerate(line.split(", ")[3:]) if cell != "0"} == {0: "2", 8: "1"}
+
+
+@pytest.mark.skipif(shutil.which("fio") is None, reason="needs Debian's fio")
+def test_names_and_columns_are_those_of_fio(tmp_path: Path) -> None:
+    options = (
+        "--write_bw_log=x --write_iops_log=x --write_lat_log=x --write_hist_log=x --log_hist_msec=1 --log_offset=1"
+    )
+    subprocess.run(["fio", "--name=a", "--size=1m", *options.split()], cwd=tmp_path, check=True, capture_output=True)
+    theirs = {path.name: path.read_text().splitlines() for path in tmp_path.glob("*.log")}
+    ours = written(options, worker(log_of(EACH[:1])))
+    assert set(theirs) - set(ours) == {"x_slat.1.log"}
+    for name, [line] in ours.items():
+        assert len(line.split(", ")) == len(theirs[name][0].rstrip(", ").split(", ")), name
