@@ -461,12 +461,15 @@ class Verify(_Model):
 
     method: VerifyMethod
     interval_bytes: U32 = 0
-    """Bytes with one header each; 0 is the whole operation."""
+    """Bytes with one header each, a divisor of all operations; 0 is the largest that there is."""
     header_offset: U32 = 0
     pattern: Annotated[str, Field(pattern="^([0-9a-f]{2}|o{16})*$")] = ""
     """For the methods with one; in hexadecimal, as in ``PatternContent``."""
     read_back: bool = True
     """Whether what was written is read back and compared (fio's do_verify)."""
+    pass_bytes: Annotated[int, Field(ge=1, lt=2**64)] | None = None
+    """Bytes issued, all kinds together, after which what was written is read back, before the next pass begins (a loop
+    of fio's); None is once, when all is written."""
     backlog: U32 | None = None
     """Written operations after which they are read back at once."""
     backlog_batch: U32 = 0
@@ -476,7 +479,8 @@ class Verify(_Model):
     fatal: bool = False
     """Whether the first difference ends the worker at once."""
     dump: bool = False
-    """Whether a block that differs, and what it should be, are written beside the file."""
+    """Whether blocks that differ, and what they should be, are written into the current directory, as fio names them
+    (NAME.OFFSET.received, NAME.OFFSET.expected)."""
 
 
 class LogPlan(_Model):

@@ -4,6 +4,8 @@ use std::io;
 
 use thiserror::Error;
 
+use crate::verify::Fault;
+
 /// Ends a worker or keeps it from starting. The text says what, where, and what to do.
 #[derive(Debug, Error)]
 pub enum EngineError {
@@ -54,6 +56,20 @@ pub enum EngineError {
         path: String,
         /// Why it failed.
         source: io::Error,
+    },
+    /// What was read is not what was written.
+    #[error("verification of {length} bytes at offset {offset} of {path} failed: {fault}{more}")]
+    Verification {
+        /// In which file.
+        path: String,
+        /// Where.
+        offset: u64,
+        /// How long the interval is.
+        length: u32,
+        /// What is wrong with it.
+        fault: Fault,
+        /// How many others differ and what was dumped, with a leading `; `, or empty.
+        more: String,
     },
     /// Anything else the system refused.
     #[error("{action}: {source}{}", hint(source))]

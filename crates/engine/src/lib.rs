@@ -20,6 +20,7 @@ pub mod recorder;
 pub mod request;
 pub mod run;
 pub mod targets;
+pub mod verify;
 pub mod worker;
 
 pub use error::EngineError;

@@ -240,7 +240,7 @@ pub enum SteadyCriterion {
 pub struct Verify {
     /// What proves a block.
     pub method: VerifyMethod,
-    /// Bytes with one header each; 0 is the whole operation.
+    /// Bytes with one header each, a divisor of all operations; 0 is the largest that there is.
     pub interval_bytes: u32,
     /// Where in an interval the header is.
     pub header_offset: u32,
@@ -248,6 +248,10 @@ pub struct Verify {
     pub pattern: String,
     /// Whether what was written is read back and compared (fio's `do_verify`).
     pub read_back: bool,
+    /// Bytes issued, all kinds together, after which what was written is read back, before the next pass begins (a loop
+    /// of fio's); `null` is once, when all is written.
+    #[serde(deserialize_with = "Option::deserialize")]
+    pub pass_bytes: Option<u64>,
     /// Written operations after which they are read back at once, without waiting for the pass to end.
     #[serde(deserialize_with = "Option::deserialize")]
     pub backlog: Option<u32>,
@@ -257,7 +261,8 @@ pub struct Verify {
     pub only: bool,
     /// Whether the first difference ends the worker (otherwise it ends it at the end, as failed).
     pub fatal: bool,
-    /// Whether a block that differs, and what it should be, are written beside the file.
+    /// Whether blocks that differ, and what they should be, are written into the current directory, as fio names them
+    /// (`NAME.OFFSET.received`, `NAME.OFFSET.expected`).
     pub dump: bool,
 }
 

@@ -188,7 +188,7 @@ impl Filler {
         let material = Material::new(worker)?;
         let mut seeds = Seeds::new(worker);
         let before_each = before_each(worker, &material);
-        if before_each != BeforeEach::Fill && write_sizes(worker).next().is_some() {
+        if worker.verify.is_none() && before_each != BeforeEach::Fill && write_sizes(worker).next().is_some() {
             for slot in 0..buffers.count() {
                 buffers.with_slot(slot as u32, buffers.stride(), |bytes| material.fill(bytes, 0, seeds.draw()));
             }
@@ -196,7 +196,17 @@ impl Filler {
         Ok(Self { material, seeds, before_each })
     }
 
-    /// Prepares a buffer for its next write.
+    /// What blocks are made from.
+    pub fn material(&self) -> &Material {
+        &self.material
+    }
+
+    /// The seeds of the blocks so far.
+    pub fn seeds(&mut self) -> &mut Seeds {
+        &mut self.seeds
+    }
+
+    /// Prepares a buffer for its next write; with verification, that does it instead.
     #[inline]
     pub fn renew(&mut self, buffers: &Buffers, slot: u32, offset: u64, length: u32) {
         match self.before_each {

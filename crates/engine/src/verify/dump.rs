@@ -1,0 +1,25 @@
+//! Blocks that differ, kept for whoever wants to see how.
+
+use std::fs::File;
+use std::io::{self, ErrorKind, Write};
+use std::path::Path;
+
+/// Writes what was received, and what was expected where that is known, into the current directory as fio names them:
+/// `NAME.OFFSET.received` and `NAME.OFFSET.expected`. Files that are there stay. Says what it did.
+pub fn dump(path: &str, offset: u64, received: &[u8], expected: Option<&[u8]>) -> String {
+    let name = Path::new(path).file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let pieces = [("received", Some(received)), ("expected", expected)];
+    let texts = pieces.iter().filter_map(|(what, bytes)| {
+        let name = format!("{name}.{offset}.{what}");
+        Some(match write_new(Path::new(&name), (*bytes)?) {
+            Ok(()) => format!("{what} data are in {name}"),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => format!("{name} was there and is left as it is"),
+            Err(error) => format!("{name} could not be written: {error}"),
+        })
+    });
+    texts.collect::<Vec<_>>().join(", ")
+}
+
+fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    File::options().write(true).create_new(true).open(path)?.write_all(bytes)
+}

@@ -1,0 +1,310 @@
+//! What was written is read back and compared.
+//!
+//! A write is cut into intervals of one length at fixed places, so that each can be checked by itself, whichever write
+//! it was part of: it carries a header ([`proof`]) or holds a pattern. [`Written`] remembers which write was the newest,
+//! [`Verifier`] decides when to read back.
+
+mod digest;
+mod dump;
+mod fault;
+mod plan;
+mod proof;
+#[cfg(test)]
+mod tests;
+mod written;
+
+use crate::error::EngineError;
+use crate::offsets::Address;
+use crate::payload::{Filler, Material};
+use crate::plan::{OperationKind, Verify, VerifyMethod, Worker};
+use crate::request::Buffers;
+
+pub use fault::Fault;
+pub(crate) use plan::{check, labels};
+use proof::{Proof, SEQUENCE_MASK, Stamp};
+use written::Written;
+
+/// Blocks that are dumped at most: a whole file may differ.
+const DUMPS_MAX: u64 = 16;
+
+/// Label of a worker whose end came before all that it wrote was read back.
+const NOT_ALL_READ_BACK: &str = "verify_not_all_read_back";
+
+/// What the loop does next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Turn {
+    /// The load goes on.
+    Load,
+    /// Nothing more until all that is in flight has come back.
+    Drain,
+    /// Nothing is in flight: have what was written leave the caches, and ask again.
+    Settle,
+    /// This is to be read back.
+    ReadBack(Address),
+}
+
+/// The verification of one worker.
+#[derive(Debug)]
+pub struct Verifier<'a> {
+    worker: &'a Worker,
+    plan: &'a Verify,
+    proof: Proof,
+    interval_bytes: u32,
+    largest: u32,
+    /// `None` if nothing is read back.
+    written: Option<Written>,
+    /// Number of the write in each slot.
+    in_flight: Vec<u64>,
+    stage: Stage,
+    /// Writes that were not read back.
+    writes_waiting: u64,
+    /// Bytes issued when the current pass ends.
+    pass_end: Option<u64>,
+    checked: u64,
+    differ: u64,
+    first: Option<(Address, Fault)>,
+    dumped: Vec<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Load,
+    /// So many operations more.
+    ReadBack(u64),
+}
+
+impl<'a> Verifier<'a> {
+    /// `None` without verification. All memory is taken now.
+    pub fn new(worker: &'a Worker, depth: u32) -> Result<Option<Self>, EngineError> {
+        let Some(plan) = &worker.verify else { return Ok(None) };
+        let interval_bytes = plan::interval_bytes(worker, plan);
+        let writes = plan::writes(worker);
+        let written = if plan.read_back && writes { Some(Written::new(&worker.files, interval_bytes)?) } else { None };
+        let sizes = worker.operations.iter().map(|operation| operation.blocks.largest());
+        Ok(Some(Self {
+            worker,
+            plan,
+            proof: Proof::new(plan, plan::method(worker, plan))?,
+            interval_bytes,
+            largest: sizes.max().unwrap_or(0),
+            written,
+            in_flight: vec![0; depth as usize],
+            stage: Stage::Load,
+            writes_waiting: 0,
+            pass_end: plan.pass_bytes,
+            checked: 0,
+            differ: 0,
+            first: None,
+            dumped: Vec::new(),
+        }))
+    }
+
+    /// Whether operations are only gone through, to know what an earlier run wrote.
+    pub fn only_looks(&self) -> bool {
+        self.plan.only && self.written.is_some()
+    }
+
+    /// Fills the buffer of a write, and remembers it.
+    #[inline]
+    pub fn stamp(&mut self, filler: &mut Filler, buffers: &Buffers, slot: u32, address: Address) {
+        let seed = filler.seeds().draw();
+        let sequence = filler.seeds().newest();
+        let (material, step) = (filler.material(), self.interval_bytes as usize);
+        buffers.with_slot(slot, address.length as usize, |block| {
+            for (interval, offset) in block.chunks_mut(step).zip((address.offset..).step_by(step)) {
+                self.make(material, interval, Stamp { offset, sequence, seed });
+            }
+        });
+        if let Some(written) = &mut self.written {
+            written.submitted(address, sequence);
+            self.in_flight[slot as usize] = sequence;
+            self.writes_waiting += 1;
+        }
+    }
+
+    /// A write has come back.
+    #[inline]
+    pub fn wrote(&mut self, slot: u32, address: Address) {
+        if let Some(written) = &mut self.written {
+            written.completed(address, self.in_flight[slot as usize]);
+        }
+    }
+
+    /// What an earlier run wrote here is to be read back.
+    pub fn found(&mut self, address: Address) {
+        if let Some(written) = &mut self.written {
+            written.found(address);
+            self.writes_waiting += 1;
+        }
+    }
+
+    /// What to do next, given what was issued so far and is in flight now.
+    #[inline]
+    pub fn turn(&mut self, issued_bytes: u64, exhausted: bool, in_flight: usize) -> Turn {
+        if let Stage::ReadBack(left) = self.stage {
+            if left > 0
+                && let Some(address) = self.written.as_mut().and_then(|written| written.take(self.largest))
+            {
+                self.stage = Stage::ReadBack(left - 1);
+                self.writes_waiting = self.writes_waiting.saturating_sub(1);
+                return Turn::ReadBack(address);
+            }
+            if in_flight > 0 {
+                return Turn::Drain;
+            }
+            self.stage = Stage::Load;
+            if self.waiting() == 0 {
+                self.writes_waiting = 0;
+            }
+        }
+        let Some(most) = self.due(issued_bytes, exhausted) else { return Turn::Load };
+        if in_flight > 0 {
+            return Turn::Drain;
+        }
+        self.stage = Stage::ReadBack(most);
+        if let (Some(written), true) = (&mut self.written, plan::may_overlap(self.worker)) {
+            written.sort();
+        }
+        Turn::Settle
+    }
+
+    /// How many operations are to be read back now.
+    fn due(&mut self, issued_bytes: u64, exhausted: bool) -> Option<u64> {
+        let pass_ends = self.pass_end.is_some_and(|end| issued_bytes >= end);
+        if pass_ends {
+            self.pass_end = self.pass_end.zip(self.plan.pass_bytes).map(|(end, bytes)| end + bytes.max(1));
+        }
+        if self.waiting() == 0 {
+            return None;
+        }
+        if pass_ends || exhausted {
+            return Some(u64::MAX);
+        }
+        let backlog = u64::from(self.plan.backlog?);
+        let is_full = self.writes_waiting > 0 && self.writes_waiting.is_multiple_of(backlog);
+        is_full.then_some(if self.plan.backlog_batch == 0 { backlog } else { u64::from(self.plan.backlog_batch) })
+    }
+
+    fn waiting(&self) -> usize {
+        self.written.as_ref().map_or(0, Written::waiting)
+    }
+
+    /// Whether reads of the load itself are checked: those of workers that write are not, for they may come before the
+    /// writes.
+    pub fn checks_reads(&self) -> bool {
+        !plan::writes(self.worker)
+    }
+
+    /// Compares what was read; an error ends the worker.
+    #[inline]
+    pub fn check(
+        &mut self,
+        filler: &mut Filler,
+        buffers: &Buffers,
+        slot: u32,
+        read: Address,
+        bytes: u32,
+    ) -> Result<(), EngineError> {
+        let step = self.interval_bytes as usize;
+        buffers.with_slot(slot, read.length as usize, |block| {
+            for (number, interval) in block.chunks(step).enumerate() {
+                let (start, length) = (number * step, interval.len() as u32);
+                let place = Address { file: read.file, offset: read.offset + start as u64, length };
+                let there = (bytes as usize).saturating_sub(start).min(interval.len());
+                self.checked += 1;
+                if let Err(fault) = self.check_interval(&interval[..there], place) {
+                    self.note(filler, &interval[..there], place, fault);
+                    if self.plan.fatal {
+                        return Err(self.failure().expect("a difference was just noted"));
+                    }
+                }
+            }
+            Ok(())
+        })
+    }
+
+    fn check_interval(&self, interval: &[u8], place: Address) -> Result<(), Fault> {
+        if self.proof.method() == VerifyMethod::Null {
+            return Ok(());
+        }
+        if interval.len() < place.length as usize {
+            return Err(Fault::Short { bytes: interval.len() });
+        }
+        if !self.proof.fits(interval) {
+            return Ok(());
+        }
+        let sequence = self.written.as_ref().and_then(|written| written.sequence(place.file, place.offset));
+        self.proof.check(interval, place.offset, sequence)
+    }
+
+    fn note(&mut self, filler: &mut Filler, interval: &[u8], place: Address, fault: Fault) {
+        self.differ += 1;
+        self.first.get_or_insert((place, fault));
+        if self.plan.dump && self.differ <= DUMPS_MAX {
+            let expected = self.expected(filler, interval, place);
+            let path = &self.worker.files[place.file as usize].path;
+            self.dumped.push(dump::dump(path, place.offset, interval, expected.as_deref()));
+        }
+    }
+
+    /// What the interval should be, where that is known: from the number of its write, or from its own header.
+    fn expected(&self, filler: &mut Filler, interval: &[u8], place: Address) -> Option<Vec<u8>> {
+        let sequence = self.written.as_ref().and_then(|written| written.sequence(place.file, place.offset));
+        let stamp = match sequence {
+            Some(low) => {
+                let sequence = whole_sequence(low, filler.seeds().newest());
+                Stamp { offset: place.offset, sequence, seed: filler.seeds().of(sequence) }
+            }
+            None if self.proof.has_header() => Stamp { offset: place.offset, ..self.proof.read(interval)? },
+            None => Stamp { offset: place.offset, sequence: 0, seed: 0 },
+        };
+        let mut expected = vec![0; place.length as usize];
+        self.make(filler.material(), &mut expected, stamp);
+        // A header that was made from other content than ours knows better.
+        let is_ours = sequence.is_some() || self.proof.same_header(interval, &expected);
+        is_ours.then_some(expected)
+    }
+
+    fn make(&self, material: &Material, interval: &mut [u8], stamp: Stamp) {
+        match self.proof.pattern() {
+            Some(pattern) => pattern.fill(interval, stamp.offset),
+            None => material.fill(interval, stamp.offset, stamp.seed ^ stamp.offset.rotate_left(32)),
+        }
+        if self.proof.fits(interval) {
+            self.proof.stamp(interval, stamp);
+        }
+    }
+
+    /// The first difference, with how many there were.
+    pub fn failure(&self) -> Option<EngineError> {
+        let (place, fault) = self.first?;
+        let mut more = String::new();
+        if self.differ > 1 {
+            more = format!("; {} of {} intervals differ, this is the first", self.differ, self.checked);
+        }
+        for text in &self.dumped {
+            more += "; ";
+            more += text;
+        }
+        let path = self.worker.files[place.file as usize].path.clone();
+        Some(EngineError::Verification { path, offset: place.offset, length: place.length, fault, more })
+    }
+
+    /// What a reader must know about it.
+    pub fn labels(&self) -> Vec<String> {
+        if self.waiting() > 0 { vec![NOT_ALL_READ_BACK.to_owned()] } else { Vec::new() }
+    }
+}
+
+/// The newest number that is not above `newest` and ends in these low bits.
+fn whole_sequence(low: u32, newest: u64) -> u64 {
+    let range = u64::from(SEQUENCE_MASK) + 1;
+    let candidate = newest - newest % range + u64::from(low);
+    if candidate > newest { candidate.saturating_sub(range) } else { candidate }
+}
+
+/// Whether a kind is read back under another one's name.
+pub(crate) fn adds_reads(worker: &Worker) -> bool {
+    let reads = worker.operations.iter().any(|operation| operation.kind == OperationKind::Read);
+    !reads && plan::writes(worker) && worker.verify.as_ref().is_some_and(|plan| plan.read_back)
+}

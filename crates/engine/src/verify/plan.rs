@@ -1,0 +1,108 @@
+//! Whether verification can be carried out as planned, and what follows from the plan.
+
+use super::proof::header_bytes;
+use crate::error::EngineError;
+use crate::payload::Pattern;
+use crate::plan::{Blocks, Cover, EnginePlan, OperationKind, Verify, VerifyMethod, Worker};
+
+/// Label of a worker whose engine moves no data that could be compared.
+const NOTHING_TO_COMPARE: &str = "verify_nothing_to_compare";
+
+/// Refuses what cannot be, with a text for people.
+pub(crate) fn check(worker: &Worker) -> Result<(), EngineError> {
+    let Some(plan) = &worker.verify else { return Ok(()) };
+    let refuse = |text: String| Err(EngineError::Plan(format!("{}: {text}", worker.job)));
+    let has_pattern = matches!(plan.method, VerifyMethod::Pattern | VerifyMethod::PatternHeader);
+    if has_pattern && plan.pattern.is_empty() {
+        return refuse("verification of a pattern needs one; give the pattern".into());
+    }
+    if !plan.pattern.is_empty() {
+        Pattern::parse(&plan.pattern)?;
+    }
+    let places = places_bytes(worker);
+    let interval = u64::from(interval_bytes(worker, plan));
+    if interval == 0 || !places.is_multiple_of(interval) {
+        return refuse(format!(
+            "a verification interval of {interval} bytes does not divide the blocks, which begin and end at multiples of \
+             {places} bytes"
+        ));
+    }
+    let header = header_bytes(plan.method) as u64;
+    if u64::from(plan.header_offset) + header > interval {
+        return refuse(format!(
+            "a verification header of {header} bytes at {} does not fit into intervals of {interval} bytes; use larger \
+             blocks or intervals, or another method",
+            plan.header_offset
+        ));
+    }
+    if plan.backlog == Some(0) || plan.pass_bytes == Some(0) {
+        return refuse("a verification backlog or pass must be at least 1".into());
+    }
+    if plan.only && writes(worker) && worker.end.bytes.is_none() && worker.end.operations.is_none() {
+        return refuse("to verify only, an amount is needed: a runtime does not say what an earlier run wrote".into());
+    }
+    if plan.only && writes(worker) && !plan.read_back {
+        return refuse("to verify only, and not to read back, leaves nothing to do".into());
+    }
+    if plan.read_back && worker.operations.iter().any(|operation| operation.kind == OperationKind::Trim) {
+        return refuse(
+            "what is trimmed cannot be read back and compared; leave out the trims or the verification".into(),
+        );
+    }
+    let discards = matches!(&worker.engine, EnginePlan::Nfs { mount } if !mount.keep_payload);
+    if discards && plan.method != VerifyMethod::Null {
+        return refuse("verification needs the payload of READs, which this mount discards; keep it".into());
+    }
+    Ok(())
+}
+
+/// What a reader must know from the plan alone.
+pub(crate) fn labels(worker: &Worker) -> Vec<String> {
+    let compares = worker.verify.as_ref().is_none_or(|plan| plan.method == method(worker, plan));
+    if compares { Vec::new() } else { vec![NOTHING_TO_COMPARE.to_owned()] }
+}
+
+/// How blocks are proved: the null engine moves none.
+pub(super) fn method(worker: &Worker, plan: &Verify) -> VerifyMethod {
+    if matches!(worker.engine, EnginePlan::Null {}) { VerifyMethod::Null } else { plan.method }
+}
+
+/// Length of an interval: the plan's, or the largest that fits all blocks.
+pub(super) fn interval_bytes(worker: &Worker, plan: &Verify) -> u32 {
+    if plan.interval_bytes == 0 { places_bytes(worker) as u32 } else { plan.interval_bytes }
+}
+
+/// Whether a block may be written again, or by parts, before it is read back.
+pub(super) fn may_overlap(worker: &Worker) -> bool {
+    let access = &worker.access;
+    access.cover == Cover::Independent || access.gap_bytes != 0 || access.run_length > 1
+}
+
+pub(super) fn writes(worker: &Worker) -> bool {
+    worker.operations.iter().any(|operation| operation.kind == OperationKind::Write)
+}
+
+/// Every block begins and ends at a multiple of this, counted from the start of its region.
+fn places_bytes(worker: &Worker) -> u64 {
+    let writes = writes(worker);
+    let moves = |kind| kind == OperationKind::Write || (kind == OperationKind::Read && !writes);
+    let operations = worker.operations.iter().filter(|operation| moves(operation.kind));
+    let sizes =
+        operations.map(|operation| greatest_common_divisor(step_bytes(&operation.blocks), operation.align_bytes));
+    let places = sizes.fold(0, greatest_common_divisor);
+    let starts = worker.files.iter().map(|file| file.start_bytes);
+    starts.chain([worker.access.gap_bytes.unsigned_abs()]).fold(places, greatest_common_divisor)
+}
+
+/// All sizes are multiples of this.
+fn step_bytes(blocks: &Blocks) -> u64 {
+    match blocks {
+        Blocks::Fixed { bytes } => u64::from(*bytes),
+        Blocks::Range { low, step, .. } => greatest_common_divisor(u64::from(*low), u64::from(*step)),
+        Blocks::Split { parts } => parts.iter().map(|part| u64::from(part.bytes)).fold(0, greatest_common_divisor),
+    }
+}
+
+fn greatest_common_divisor(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { greatest_common_divisor(b, a % b) }
+}

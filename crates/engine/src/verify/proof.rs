@@ -1,0 +1,188 @@
+//! Stamping one interval, and checking it.
+
+use super::digest::{digest, digest_bytes};
+use super::fault::Fault;
+use crate::error::EngineError;
+use crate::payload::Pattern;
+use crate::plan::{Verify, VerifyMethod};
+
+/// Every header begins with it.
+const MAGIC: [u8; 4] = *b"ioCv";
+/// Magic, method, length, checksum of the header, offset, sequence and seed; the content's checksum follows.
+const HEADER_BYTES: usize = 40;
+/// Place of the header's own checksum, which does not cover itself.
+const HEADER_CHECKSUM: std::ops::Range<usize> = 12..16;
+
+/// Bits of a write's number that are remembered.
+pub const SEQUENCE_MASK: u32 = (1 << 29) - 1;
+
+/// Bytes that the header of a method takes in each interval.
+pub fn header_bytes(method: VerifyMethod) -> usize {
+    match method {
+        VerifyMethod::Null | VerifyMethod::Pattern => 0,
+        _ => HEADER_BYTES + digest_bytes(method),
+    }
+}
+
+/// What a header says besides its interval's length.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stamp {
+    /// Where in its file the interval is.
+    pub offset: u64,
+    /// Number of the write.
+    pub sequence: u64,
+    /// What its content was made from.
+    pub seed: u64,
+}
+
+/// How intervals are proved.
+#[derive(Debug)]
+pub struct Proof {
+    method: VerifyMethod,
+    header_start: usize,
+    header_bytes: usize,
+    pattern: Option<Pattern>,
+}
+
+impl Proof {
+    /// As the plan says, but by `method`.
+    pub fn new(plan: &Verify, method: VerifyMethod) -> Result<Self, EngineError> {
+        let pattern = if plan.pattern.is_empty() { None } else { Some(Pattern::parse(&plan.pattern)?) };
+        Ok(Self { method, header_start: plan.header_offset as usize, header_bytes: header_bytes(method), pattern })
+    }
+
+    /// What proves a block.
+    pub fn method(&self) -> VerifyMethod {
+        self.method
+    }
+
+    /// Whether intervals carry a header.
+    pub fn has_header(&self) -> bool {
+        self.header_bytes != 0
+    }
+
+    /// Whether the interval, which may be cut off by the end of a file, has room for the header.
+    #[inline]
+    pub fn fits(&self, interval: &[u8]) -> bool {
+        interval.len() >= self.header_start + self.header_bytes
+    }
+
+    /// Whether two intervals carry the same header.
+    pub fn same_header(&self, a: &[u8], b: &[u8]) -> bool {
+        self.fits(a) && self.fits(b) && self.header(a) == self.header(b)
+    }
+
+    /// The pattern that takes the place of the payload.
+    pub fn pattern(&self) -> Option<&Pattern> {
+        self.pattern.as_ref()
+    }
+
+    /// Puts the header over the content of an interval.
+    #[inline]
+    pub fn stamp(&self, interval: &mut [u8], stamp: Stamp) {
+        if self.header_bytes == 0 {
+            return;
+        }
+        let content = digest(self.method, self.content(interval));
+        let length = interval.len() as u32;
+        let header = &mut interval[self.header_start..self.header_start + self.header_bytes];
+        header[0..4].copy_from_slice(&MAGIC);
+        header[4..8].copy_from_slice(&number(self.method).to_le_bytes());
+        header[8..12].copy_from_slice(&length.to_le_bytes());
+        header[16..24].copy_from_slice(&stamp.offset.to_le_bytes());
+        header[24..32].copy_from_slice(&stamp.sequence.to_le_bytes());
+        header[32..40].copy_from_slice(&stamp.seed.to_le_bytes());
+        header[HEADER_BYTES..].copy_from_slice(&content[..digest_bytes(self.method)]);
+        let checksum = header_checksum(header);
+        header[HEADER_CHECKSUM].copy_from_slice(&checksum.to_le_bytes());
+    }
+
+    /// Compares an interval that was read from `offset`; `sequence` has the low bits of the newest write's number,
+    /// where they are known.
+    #[inline]
+    pub fn check(&self, interval: &[u8], offset: u64, sequence: Option<u32>) -> Result<(), Fault> {
+        if self.header_bytes != 0 {
+            self.check_header(interval, offset, sequence)?;
+        }
+        match (self.method, &self.pattern) {
+            (VerifyMethod::Pattern | VerifyMethod::PatternHeader, Some(pattern)) => {
+                self.check_pattern(pattern, interval, offset)
+            }
+            _ => self.check_content(interval),
+        }
+    }
+
+    /// What the header says, if it is whole.
+    pub fn read(&self, interval: &[u8]) -> Option<Stamp> {
+        let header = interval.get(self.header_start..self.header_start + self.header_bytes)?;
+        let whole = self.header_bytes != 0 && header[0..4] == MAGIC && header_checksum(header) == word(header, 12);
+        whole.then(|| Stamp { offset: long(header, 16), sequence: long(header, 24), seed: long(header, 32) })
+    }
+
+    fn check_header(&self, interval: &[u8], offset: u64, sequence: Option<u32>) -> Result<(), Fault> {
+        let header = self.header(interval);
+        let checks = [
+            (header[0..4] != MAGIC)
+                .then(|| Fault::Magic { got: [header[0], header[1], header[2], header[3]], wanted: MAGIC }),
+            unequal(header_checksum(header), word(header, 12)).map(|(got, wanted)| Fault::Header { got, wanted }),
+            unequal(word(header, 4), number(self.method)).map(|(got, wanted)| Fault::Method { got, wanted }),
+            unequal(word(header, 8), interval.len() as u32).map(|(got, wanted)| Fault::Length { got, wanted }),
+            unequal(long(header, 16), offset).map(|(got, wanted)| Fault::Offset { got, wanted }),
+            sequence
+                .filter(|&newest| long(header, 24) as u32 & SEQUENCE_MASK != newest)
+                .map(|wanted| Fault::Sequence { got: long(header, 24), wanted }),
+        ];
+        checks.into_iter().flatten().next().map_or(Ok(()), Err)
+    }
+
+    fn check_content(&self, interval: &[u8]) -> Result<(), Fault> {
+        let length = digest_bytes(self.method);
+        if length == 0 {
+            return Ok(());
+        }
+        let got = digest(self.method, self.content(interval));
+        let mut wanted = [0; super::digest::DIGEST_BYTES_MAX];
+        wanted[..length].copy_from_slice(&self.header(interval)[HEADER_BYTES..]);
+        if got == wanted { Ok(()) } else { Err(Fault::Checksum { method: self.method, length, got, wanted }) }
+    }
+
+    fn check_pattern(&self, pattern: &Pattern, interval: &[u8], offset: u64) -> Result<(), Fault> {
+        let before = pattern.difference(&interval[..self.header_start], 0, offset);
+        let after = || pattern.difference(interval, self.header_start + self.header_bytes, offset);
+        match before.or_else(after) {
+            None => Ok(()),
+            Some((place, wanted)) => Err(Fault::Pattern { place, got: interval[place], wanted }),
+        }
+    }
+
+    fn header<'a>(&self, interval: &'a [u8]) -> &'a [u8] {
+        &interval[self.header_start..self.header_start + self.header_bytes]
+    }
+
+    /// What is before and after the header.
+    fn content<'a>(&self, interval: &'a [u8]) -> [&'a [u8]; 2] {
+        [&interval[..self.header_start], &interval[self.header_start + self.header_bytes..]]
+    }
+}
+
+/// How a method is written in a header: by its place in the contract, which never changes for a method.
+fn number(method: VerifyMethod) -> u32 {
+    method as u32
+}
+
+fn header_checksum(header: &[u8]) -> u32 {
+    let before = crc32c::crc32c(&header[..HEADER_CHECKSUM.start]);
+    crc32c::crc32c_append(before, &header[HEADER_CHECKSUM.end..])
+}
+
+fn word(header: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]])
+}
+
+fn long(header: &[u8], at: usize) -> u64 {
+    u64::from(word(header, at)) | u64::from(word(header, at + 4)) << 32
+}
+
+fn unequal<T: PartialEq>(got: T, wanted: T) -> Option<(T, T)> {
+    (got != wanted).then_some((got, wanted))
+}

@@ -1,0 +1,415 @@
+use super::*;
+use crate::plan::tests::{file, operation, worker};
+use crate::plan::{Access, Blocks, Content, Cover, End, EnginePlan, NfsMount, Payload, Renew};
+
+const BLOCK: u32 = 4096;
+
+pub(super) const METHODS: [VerifyMethod; 18] = [
+    VerifyMethod::Header,
+    VerifyMethod::Null,
+    VerifyMethod::Pattern,
+    VerifyMethod::PatternHeader,
+    VerifyMethod::Crc7,
+    VerifyMethod::Crc16,
+    VerifyMethod::Crc32,
+    VerifyMethod::Crc32c,
+    VerifyMethod::Crc64,
+    VerifyMethod::Xxhash,
+    VerifyMethod::Md5,
+    VerifyMethod::Sha1,
+    VerifyMethod::Sha256,
+    VerifyMethod::Sha512,
+    VerifyMethod::Sha3224,
+    VerifyMethod::Sha3256,
+    VerifyMethod::Sha3384,
+    VerifyMethod::Sha3512,
+];
+
+fn by(method: VerifyMethod) -> Verify {
+    let pattern =
+        if matches!(method, VerifyMethod::Pattern | VerifyMethod::PatternHeader) { "ffoooooooooooooooo" } else { "" };
+    Verify {
+        method,
+        interval_bytes: 0,
+        header_offset: 0,
+        pattern: pattern.into(),
+        read_back: true,
+        pass_bytes: None,
+        backlog: None,
+        backlog_batch: 0,
+        only: false,
+        fatal: false,
+        dump: false,
+    }
+}
+
+/// Writes 4 KiB blocks of a file of 64 KiB.
+fn writer(plan: Verify) -> Worker {
+    let engine = EnginePlan::Sync { open: crate::engines::testing::open(false) };
+    Worker {
+        engine,
+        files: vec![file("data", 65536)],
+        operations: vec![operation(OperationKind::Write, BLOCK)],
+        payload: Payload { content: Content::Random {}, renew: Renew::Keep, ..worker().payload },
+        verify: Some(plan),
+        ..worker()
+    }
+}
+
+fn reader(plan: Verify) -> Worker {
+    Worker { operations: vec![operation(OperationKind::Read, BLOCK)], ..writer(plan) }
+}
+
+fn at(offset: u64) -> Address {
+    Address { file: 0, offset, length: BLOCK }
+}
+
+/// A worker's verifier, with what the loop has besides: one slot.
+struct Bench<'a> {
+    verifier: Verifier<'a>,
+    filler: Filler,
+    buffers: std::sync::Arc<Buffers>,
+}
+
+impl<'a> Bench<'a> {
+    fn new(worker: &'a Worker) -> Self {
+        let buffers = Buffers::new(1, BLOCK as usize);
+        let filler = Filler::new(worker, &buffers).unwrap();
+        Self { verifier: Verifier::new(worker, 1).unwrap().unwrap(), filler, buffers }
+    }
+
+    fn write(&mut self, address: Address) -> Vec<u8> {
+        self.verifier.stamp(&mut self.filler, &self.buffers, 0, address);
+        self.verifier.wrote(0, address);
+        self.buffers.with_slot(0, address.length as usize, |bytes| bytes.to_vec())
+    }
+
+    fn read(&mut self, address: Address, content: &[u8]) -> Result<(), EngineError> {
+        self.buffers.with_slot(0, content.len(), |bytes| bytes.copy_from_slice(content));
+        self.verifier.check(&mut self.filler, &self.buffers, 0, address, content.len() as u32)
+    }
+
+    fn failure(&self) -> String {
+        self.verifier.failure().map_or_else(String::new, |error| error.to_string())
+    }
+}
+
+#[test]
+fn what_was_written_is_right_by_every_method() {
+    for method in METHODS {
+        for (interval_bytes, header_offset) in [(0, 0), (512, 0), (1024, 100), (4096, 3968)] {
+            let plan = writer(Verify { interval_bytes, header_offset, ..by(method) });
+            assert!(check(&plan).is_ok(), "{method:?}");
+            let mut bench = Bench::new(&plan);
+            let content = bench.write(at(8192));
+            bench.read(at(8192), &content).unwrap();
+            assert_eq!(bench.failure(), "", "{method:?} {interval_bytes} {header_offset}");
+        }
+    }
+}
+
+#[test]
+fn a_byte_that_changes_anywhere_is_found_by_every_method_that_looks_there() {
+    for method in METHODS {
+        let plan = writer(Verify { interval_bytes: 512, header_offset: 64, ..by(method) });
+        let mut bench = Bench::new(&plan);
+        let content = bench.write(at(0));
+        for place in (0..BLOCK as usize).step_by(61) {
+            let mut wrong = content.clone();
+            wrong[place] ^= 0x10;
+            let mut bench = Bench::new(&plan);
+            bench.write(at(0));
+            bench.read(at(0), &wrong).unwrap();
+            let in_header = (64..104).contains(&(place % 512));
+            let found = match method {
+                VerifyMethod::Null => false,
+                VerifyMethod::Header => in_header,
+                _ => true,
+            };
+            assert_eq!(!bench.failure().is_empty(), found, "{method:?} {place}");
+            let interval = format!("512 bytes at offset {} of data", place / 512 * 512);
+            assert!(!found || bench.failure().contains(&interval), "{}", bench.failure());
+        }
+    }
+}
+
+#[test]
+fn a_difference_is_told_with_what_it_is() {
+    let plan = writer(by(VerifyMethod::Crc32c));
+    let mut bench = Bench::new(&plan);
+    let first = bench.write(at(0));
+    let second = bench.write(at(4096));
+    let newest = bench.write(at(0));
+    let mut damaged = newest.clone();
+    damaged[26] ^= 1;
+    let mut changed = newest.clone();
+    changed[4095] ^= 1;
+    for (content, expected) in [
+        (vec![0; 4096], "it has no header: magic 00000000 instead of 696f4376; was it written with verification?"),
+        (second, "it holds what belongs to offset 4096 instead of 0"),
+        (first, "it holds write number 1 instead of the newest, 3"),
+        (damaged, "its header is damaged: checksum "),
+        (changed, "Crc32c of its content is "),
+        (newest[..100].to_vec(), "the file ends after 100 bytes of it"),
+    ] {
+        let plan = writer(by(VerifyMethod::Crc32c));
+        let mut bench = Bench::new(&plan);
+        for offset in [0, 4096, 0] {
+            bench.write(at(offset));
+        }
+        bench.read(at(0), &content).unwrap();
+        let text = format!("verification of 4096 bytes at offset 0 of data failed: {expected}");
+        assert!(bench.failure().starts_with(&text), "{}", bench.failure());
+    }
+}
+
+#[test]
+fn another_method_or_length_is_told() {
+    let crc = writer(by(VerifyMethod::Crc32c));
+    let content = Bench::new(&crc).write(at(0));
+    let sha = reader(by(VerifyMethod::Sha1));
+    let mut bench = Bench::new(&sha);
+    bench.read(at(0), &content).unwrap();
+    assert!(bench.failure().contains("it has no header") || bench.failure().contains("header is damaged"));
+    let halves = reader(Verify { interval_bytes: 2048, ..by(VerifyMethod::Crc32c) });
+    let mut bench = Bench::new(&halves);
+    bench.read(at(0), &content).unwrap();
+    assert!(bench.failure().contains("it was written as 4096 bytes instead of 2048"), "{}", bench.failure());
+}
+
+#[test]
+fn a_reader_checks_what_any_write_left() {
+    let plan = writer(by(VerifyMethod::Md5));
+    let mut bench = Bench::new(&plan);
+    bench.write(at(0));
+    let content = bench.write(at(4096));
+    let plan = reader(by(VerifyMethod::Md5));
+    let mut bench = Bench::new(&plan);
+    assert!(bench.verifier.checks_reads());
+    bench.read(at(4096), &content).unwrap();
+    assert_eq!(bench.failure(), "");
+    bench.read(at(8192), &content).unwrap();
+    assert!(bench.failure().ends_with("it holds what belongs to offset 4096 instead of 8192"));
+}
+
+#[test]
+fn differences_are_counted_or_end_the_worker() {
+    let plan = writer(by(VerifyMethod::Crc32));
+    let mut bench = Bench::new(&plan);
+    for offset in [0, 4096, 8192] {
+        let content = bench.write(at(offset));
+        let content = if offset == 0 { content } else { vec![7; 4096] };
+        bench.read(at(offset), &content).unwrap();
+    }
+    assert!(bench.failure().contains("at offset 4096 of data failed"));
+    assert!(bench.failure().ends_with("; 2 of 3 intervals differ, this is the first"), "{}", bench.failure());
+
+    let plan = writer(Verify { fatal: true, ..by(VerifyMethod::Crc32) });
+    let mut bench = Bench::new(&plan);
+    bench.write(at(0));
+    assert!(bench.read(at(0), &[7; 4096]).is_err());
+}
+
+#[test]
+fn what_should_be_is_known_from_the_write_or_from_the_header() {
+    let plan = writer(by(VerifyMethod::Crc32c));
+    let mut bench = Bench::new(&plan);
+    let content = bench.write(at(4096));
+    let place = at(4096);
+    assert_eq!(bench.verifier.expected(&mut bench.filler, &[0; 4096], place), Some(content.clone()));
+
+    let reading = reader(by(VerifyMethod::Crc32c));
+    let mut bench = Bench::new(&reading);
+    let mut changed = content.clone();
+    changed[2000] ^= 1;
+    assert_eq!(bench.verifier.expected(&mut bench.filler, &changed, place), Some(content));
+    changed[0] ^= 1;
+    assert_eq!(bench.verifier.expected(&mut bench.filler, &changed, place), None, "its header is damaged");
+}
+
+#[test]
+fn what_should_be_is_not_guessed_from_another_payload() {
+    let plan = writer(by(VerifyMethod::Crc32c));
+    let mut content = Bench::new(&plan).write(at(0));
+    content[2000] ^= 1;
+    let zeros = Payload { content: Content::Zero {}, ..plan.payload.clone() };
+    let other = Worker { payload: zeros, ..reader(by(VerifyMethod::Crc32c)) };
+    let mut bench = Bench::new(&other);
+    assert_eq!(bench.verifier.expected(&mut bench.filler, &content, at(0)), None);
+}
+
+fn turns(verifier: &mut Verifier, issued: u64, exhausted: bool) -> Vec<u64> {
+    let mut offsets = Vec::new();
+    loop {
+        match verifier.turn(issued, exhausted, 0) {
+            Turn::Load => return offsets,
+            Turn::Settle => {}
+            Turn::ReadBack(address) => offsets.push(address.offset),
+            Turn::Drain => panic!("nothing is in flight"),
+        }
+    }
+}
+
+#[test]
+fn what_was_written_is_read_back_in_that_order_when_all_is_written() {
+    let plan = writer(by(VerifyMethod::Crc32c));
+    let mut bench = Bench::new(&plan);
+    for offset in [8192, 0, 4096] {
+        bench.write(at(offset));
+        assert_eq!(turns(&mut bench.verifier, 4096, false), [0; 0]);
+    }
+    assert_eq!(bench.verifier.labels(), [NOT_ALL_READ_BACK]);
+    assert_eq!(turns(&mut bench.verifier, 3 * 4096, true), [8192, 0, 4096]);
+    assert_eq!(turns(&mut bench.verifier, 3 * 4096, true), [0; 0]);
+    assert_eq!(bench.verifier.labels(), [""; 0]);
+}
+
+#[test]
+fn blocks_that_may_come_again_are_read_back_in_the_order_of_their_places_once() {
+    let access = Access { cover: Cover::Independent, ..worker().access };
+    let plan = Worker { access, ..writer(by(VerifyMethod::Crc32c)) };
+    let mut bench = Bench::new(&plan);
+    for offset in [8192, 0, 4096, 8192] {
+        bench.write(at(offset));
+    }
+    assert_eq!(turns(&mut bench.verifier, 4 * 4096, true), [0, 4096, 8192]);
+}
+
+#[test]
+fn nothing_is_read_back_before_all_writes_are_done() {
+    let plan = writer(by(VerifyMethod::Crc32c));
+    let mut bench = Bench::new(&plan);
+    bench.write(at(0));
+    assert_eq!(bench.verifier.turn(4096, true, 1), Turn::Drain);
+    assert_eq!(bench.verifier.turn(4096, true, 0), Turn::Settle);
+    assert_eq!(bench.verifier.turn(4096, true, 0), Turn::ReadBack(at(0)));
+    assert_eq!(bench.verifier.turn(4096, true, 1), Turn::Drain);
+    assert_eq!(bench.verifier.turn(4096, true, 0), Turn::Load);
+}
+
+#[test]
+fn every_pass_is_read_back_by_itself() {
+    let plan = writer(Verify { pass_bytes: Some(8192), ..by(VerifyMethod::Crc32c) });
+    let mut bench = Bench::new(&plan);
+    let mut read_back = Vec::new();
+    for (number, offset) in [0, 4096, 0, 4096, 0].into_iter().enumerate() {
+        bench.write(at(offset));
+        read_back.push(turns(&mut bench.verifier, (number as u64 + 1) * 4096, false));
+    }
+    assert_eq!(read_back, [vec![], vec![0, 4096], vec![], vec![0, 4096], vec![]]);
+    assert_eq!(turns(&mut bench.verifier, 5 * 4096, true), [0]);
+}
+
+#[test]
+fn a_backlog_is_read_back_in_between() {
+    for (batch, expected) in [
+        (0, [vec![], vec![0, 4096], vec![], vec![8192, 12288], vec![]]),
+        (1, [vec![], vec![0], vec![4096], vec![8192], vec![12288]]),
+        (5, [vec![], vec![0, 4096], vec![], vec![8192, 12288], vec![]]),
+    ] {
+        let plan = writer(Verify { backlog: Some(2), backlog_batch: batch, ..by(VerifyMethod::Crc32c) });
+        let mut bench = Bench::new(&plan);
+        let read_back: Vec<Vec<u64>> = (0..5)
+            .map(|block| {
+                bench.write(at(block * 4096));
+                turns(&mut bench.verifier, 0, false)
+            })
+            .collect();
+        assert_eq!(read_back, expected, "batch {batch}");
+        assert_eq!(turns(&mut bench.verifier, 0, true), [16384]);
+    }
+}
+
+#[test]
+fn what_an_earlier_run_wrote_is_read_back_without_writing() {
+    let plan = writer(Verify { only: true, ..by(VerifyMethod::Crc32c) });
+    let content = Bench::new(&writer(by(VerifyMethod::Crc32c))).write(at(4096));
+    let mut bench = Bench::new(&plan);
+    assert!(bench.verifier.only_looks());
+    bench.verifier.found(at(4096));
+    assert_eq!(turns(&mut bench.verifier, 4096, true), [4096]);
+    bench.read(at(4096), &content).unwrap();
+    assert_eq!(bench.failure(), "");
+}
+
+#[test]
+fn only_workers_that_write_and_do_not_read_have_reads_added() {
+    let both = vec![operation(OperationKind::Read, BLOCK), operation(OperationKind::Write, BLOCK)];
+    let mixed = Worker { operations: both, ..writer(by(VerifyMethod::Crc32c)) };
+    let not_back = writer(Verify { read_back: false, ..by(VerifyMethod::Crc32c) });
+    let plans = [writer(by(VerifyMethod::Crc32c)), mixed, reader(by(VerifyMethod::Crc32c)), not_back];
+    assert_eq!(plans.each_ref().map(adds_reads), [true, false, false, false]);
+}
+
+#[test]
+fn a_number_of_a_write_is_known_from_its_low_bits() {
+    let range = u64::from(SEQUENCE_MASK) + 1;
+    for newest in [1, 5, range - 1, range, range + 7, 9 * range + 3] {
+        for sequence in newest.saturating_sub(5)..=newest {
+            assert_eq!(whole_sequence(sequence as u32 & SEQUENCE_MASK, newest), sequence);
+        }
+    }
+}
+
+#[test]
+fn the_null_engine_has_nothing_to_compare_and_says_so() {
+    let plan = Worker { engine: EnginePlan::Null {}, ..writer(by(VerifyMethod::Crc32c)) };
+    assert_eq!((check(&plan).is_ok(), labels(&plan).len()), (true, 1));
+    let mut bench = Bench::new(&plan);
+    bench.write(at(0));
+    bench.read(at(0), &[7; 4096]).unwrap();
+    assert_eq!(bench.failure(), "");
+    assert_eq!(labels(&writer(by(VerifyMethod::Crc32c))), [""; 0]);
+}
+
+#[test]
+fn intervals_are_what_fits_all_blocks() {
+    let sized = |blocks: Blocks, align_bytes: u64| {
+        let operations =
+            vec![crate::plan::OperationPlan { blocks, align_bytes, ..operation(OperationKind::Write, BLOCK) }];
+        let plan = Worker { operations, ..writer(by(VerifyMethod::Crc32c)) };
+        plan::interval_bytes(&plan, plan.verify.as_ref().unwrap())
+    };
+    assert_eq!(sized(Blocks::Fixed { bytes: 65536 }, 0), 65536);
+    assert_eq!(sized(Blocks::Fixed { bytes: 65536 }, 512), 512);
+    assert_eq!(sized(Blocks::Range { low: 4096, high: 65536, step: 4096 }, 0), 4096);
+    let parts = [8192, 12288].map(|bytes| crate::plan::BlockShare { bytes, weight: 1 }).to_vec();
+    assert_eq!(sized(Blocks::Split { parts }, 0), 4096);
+}
+
+#[test]
+fn what_cannot_be_is_refused_with_its_reason() {
+    let crc = || by(VerifyMethod::Crc32c);
+    let mount = NfsMount {
+        host: "h".into(),
+        port: None,
+        mount_port: None,
+        export: "/".into(),
+        version: 3,
+        nconnect: 1,
+        uid: 0,
+        gid: 0,
+        durability: crate::plan::Durability::None,
+        timeout_ns: 1,
+        keep_payload: false,
+    };
+    let trims = vec![operation(OperationKind::Trim, BLOCK), operation(OperationKind::Write, BLOCK)];
+    let amount = End { bytes: Some(1), ..worker().end };
+    for (plan, reason) in [
+        (writer(Verify { pattern: String::new(), ..by(VerifyMethod::Pattern) }), "needs one; give the pattern"),
+        (writer(Verify { pattern: "0".into(), ..crc() }), "'0' is not a pattern"),
+        (writer(Verify { interval_bytes: 3000, ..crc() }), "of 3000 bytes does not divide the blocks"),
+        (writer(Verify { interval_bytes: 8192, ..crc() }), "of 8192 bytes does not divide the blocks"),
+        (writer(Verify { interval_bytes: 64, ..by(VerifyMethod::Sha512) }), "header of 104 bytes at 0 does not fit"),
+        (writer(Verify { header_offset: 4060, ..crc() }), "header of 44 bytes at 4060 does not fit"),
+        (writer(Verify { backlog: Some(0), ..crc() }), "must be at least 1"),
+        (writer(Verify { only: true, ..crc() }), "an amount is needed"),
+        (Worker { end: amount, ..writer(Verify { only: true, read_back: false, ..crc() }) }, "leaves nothing to do"),
+        (Worker { operations: trims, ..writer(crc()) }, "leave out the trims"),
+        (Worker { engine: EnginePlan::Nfs { mount }, ..writer(crc()) }, "which this mount discards"),
+    ] {
+        let text = check(&plan).unwrap_err().to_string();
+        assert!(text.starts_with("job: ") || text.starts_with('\''), "{text}");
+        assert!(text.contains(reason), "{text}");
+    }
+}
