@@ -67,7 +67,7 @@ pub enum EngineError {
         /// How long the interval is.
         length: u32,
         /// What is wrong with it.
-        fault: Fault,
+        fault: Box<Fault>,
         /// How many others differ and what was dumped, with a leading `; `, or empty.
         more: String,
     },

@@ -40,6 +40,21 @@ impl LocalFiles {
         self.devices[request.file as usize]
     }
 
+    /// Has what was written reach the storage and leave the page cache, so that reads come from where it is kept.
+    pub fn settle(&self) -> Result<(), EngineError> {
+        let failed = || EngineError::System { action: "flush what was written", source: io::Error::last_os_error() };
+        for file in &self.files {
+            // SAFETY: system calls without pointers. That pages stay in the cache is no failure.
+            unsafe {
+                if libc::fdatasync(file.as_raw_fd()) != 0 {
+                    return Err(failed());
+                }
+                libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED);
+            }
+        }
+        Ok(())
+    }
+
     /// The descriptors, in the order of the plan.
     pub fn descriptors(&self) -> Vec<RawFd> {
         self.files.iter().map(AsRawFd::as_raw_fd).collect()

@@ -4,6 +4,7 @@ use crate::error::EngineError;
 use crate::log::RECORDS_MAX;
 use crate::payload;
 use crate::plan::{Arrivals, EnginePlan, Layout, OperationKind, Plan, Worker};
+use crate::verify;
 
 /// Version of the plan contract that this build runs.
 pub const PLAN_VERSION: u32 = 2;
@@ -22,6 +23,7 @@ pub fn check(plan: &Plan) -> Result<(), EngineError> {
             return refuse(format!("{}: {what}", worker.job));
         }
         payload::check(worker)?;
+        verify::check(worker)?;
         if let Some(what) = not_carried_out(worker) {
             return refuse(format!("{}: {what} cannot be carried out yet", worker.job));
         }
@@ -105,7 +107,6 @@ fn not_carried_out(worker: &Worker) -> Option<&'static str> {
     [
         (addresses, "these addresses or block sizes"),
         (pacing, "this pacing"),
-        (worker.verify.is_some(), "verification"),
         (kinds, "flushes"),
         (groups, "this order of jobs or their end"),
     ]

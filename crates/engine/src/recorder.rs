@@ -10,12 +10,15 @@ use crate::error::EngineError;
 use crate::log::Log;
 use crate::outcome::{IntervalKind, IntervalOutcome, KindOutcome, LatencyOutcome, LogOutcome};
 use crate::plan::{LogPlan, OperationKind, OperationPlan, Worker};
+use crate::verify;
 
-/// The kinds that a worker's recordings have: those of its mix, then flushes, if it has any.
+/// The kinds that a worker's recordings have: those of its mix, then flushes, if it has any, then reads, if
+/// only verification reads.
 pub fn recorded_kinds(worker: &Worker) -> Vec<OperationKind> {
     let flushes = worker.sync.is_some() || worker.sync_at_end;
     let mix = worker.operations.iter().map(|operation| operation.kind);
-    mix.chain(flushes.then_some(OperationKind::Sync)).collect()
+    let reads = verify::adds_reads(worker);
+    mix.chain(flushes.then_some(OperationKind::Sync)).chain(reads.then_some(OperationKind::Read)).collect()
 }
 
 /// Counts and latencies of one kind of operation.

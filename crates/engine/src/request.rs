@@ -50,6 +50,12 @@ pub trait Engine {
         Ok(())
     }
 
+    /// Called when nothing is in flight and what was written is about to be read back: reads are to come from where it
+    /// is kept, not from a cache on the way.
+    fn settle(&mut self) -> Result<(), EngineError> {
+        Ok(())
+    }
+
     /// What carries out the I/O, in words, for the result.
     fn describe(&self) -> String;
 

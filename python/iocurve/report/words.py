@@ -32,6 +32,8 @@ LABELS = {
     "uring_waits_for_trims": "io_uring has no trim of devices: the worker waited for each",
     "mmap_direct_is_msync": "there is no direct I/O through a mapping: each write was followed by msync instead",
     "trim_punches_holes": "trims of files punched holes: the file system did the work, and reads there find zeros",
+    "verify_nothing_to_compare": "the null engine moves no data: verification compared nothing",
+    "verify_not_all_read_back": "the end came before all that was written was read back and compared",
     "uring_kernel_threads": "kernel threads carried out the I/O: their CPU time is not in the figures",
     "uring_files_not_registered": "io_uring ran without registered files, which costs CPU time",
     "uring_buffers_not_registered": "io_uring ran without registered buffers, which costs CPU time",

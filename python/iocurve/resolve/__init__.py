@@ -137,7 +137,7 @@ class _Resolver:
             steady_state=section.steady_state,
             seed=seed,
             payload=load.payload(section),
-            verify=section.verify,
+            verify=load.verify(section, regions, ending),
             log=load.log(section, ending),
             cpus=load.processors(section, clone),
         )

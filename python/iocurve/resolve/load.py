@@ -193,6 +193,14 @@ def _bytes_to_transfer(section: Section, regions: Sequence[Region], loops: int) 
     return max(loops * min(whole, transfer), transfer) if transfer else loops * whole
 
 
+def verify(section: Section, regions: Sequence[Region], ending: planned.End) -> planned.Verify | None:
+    """Each of several loops is read back by itself."""
+    if section.verify is None or ending.bytes is None:
+        return section.verify
+    loop = _bytes_to_transfer(section, regions, 1)
+    return section.verify.model_copy(update={"pass_bytes": loop if loop < ending.bytes else None})
+
+
 def log(section: Section, ending: planned.End) -> planned.LogPlan | None:
     """Not more records than there can be."""
     if section.log is None:

@@ -167,6 +167,10 @@ impl Engine for AioEngine {
         self.wait(missing.min(self.in_flight.max(1)), deadline, done)
     }
 
+    fn settle(&mut self) -> Result<(), EngineError> {
+        self.files.settle()
+    }
+
     fn describe(&self) -> String {
         "Linux native AIO".to_owned()
     }

@@ -113,6 +113,10 @@ impl Engine for MmapEngine {
         Ok(())
     }
 
+    fn settle(&mut self) -> Result<(), EngineError> {
+        self.files.settle()
+    }
+
     fn describe(&self) -> String {
         match self.mappings.iter().find(|mapping| !mapping.is_whole()) {
             None => "copies from and to mapped files".to_owned(),

@@ -22,6 +22,7 @@ use crate::outcome::{IntervalOutcome, State};
 use crate::plan::{EnginePlan, OperationKind, Worker};
 use crate::recorder::{Recorded, Tally};
 use crate::request::{Buffers, Engine};
+use crate::verify;
 use crate::worker::{Ended, Load, Shared};
 
 pub use aio::AioEngine;
@@ -45,7 +46,7 @@ pub(crate) fn open_and_run(
     let Worker { files, depth, .. } = worker;
     let (memory, clock) = (Arc::clone(buffers), shared.clock.clone());
     let setup = |open| Setup::new(worker, open, buffers, &shared.clock);
-    let mut labels = Vec::new();
+    let mut labels = verify::labels(worker);
     if let EnginePlan::Sync { open } | EnginePlan::Aio { open } | EnginePlan::Uring { open } = &worker.engine {
         check_direct_blocks(open, files, &worker.operations)?;
     }
@@ -89,7 +90,7 @@ impl Runner<'_> {
             (ended.state, ended.error) = (State::Failed, Some(error));
         }
         let (described, reconnects) = (engine.describe(), engine.reconnects());
-        let labels = [std::mem::take(&mut self.labels), engine.labels()].concat();
+        let labels = [std::mem::take(&mut self.labels), engine.labels(), std::mem::take(&mut ended.labels)].concat();
         Ok(Some(Ran { ended, recorded: recorder.finish(), engine: described, reconnects, labels }))
     }
 }

@@ -340,6 +340,10 @@ impl Engine for NfsEngine {
         }
     }
 
+    fn settle(&mut self) -> Result<(), EngineError> {
+        self.finish()
+    }
+
     fn finish(&mut self) -> Result<(), EngineError> {
         let mut done = Vec::new();
         while !self.stopped() {

@@ -57,6 +57,10 @@ impl Engine for SyncEngine {
         Ok(())
     }
 
+    fn settle(&mut self) -> Result<(), EngineError> {
+        self.files.settle()
+    }
+
     fn describe(&self) -> String {
         "pread and pwrite".to_owned()
     }

@@ -97,6 +97,7 @@ pub fn check_mapped_engine<E: Engine>(opener: Opener<E>) {
         trims_read_as_zeros(opener, direct);
     }
     flushes_leave_nothing_dirty(opener);
+    settling_leaves_nothing_dirty(opener);
     writing_a_read_only_file_fails_that_operation_alone(opener);
     zero_does_not_wait(opener);
     a_deadline_ends_the_wait(opener);
@@ -283,6 +284,14 @@ fn flushes_leave_nothing_dirty<E: Engine>(opener: Opener<E>) {
         assert_eq!(bench.finish(1), [Completion { slot: 1, result: 0 }]);
         assert!(matches!(dirty_pages(bench.scratch.path()), Some(0) | None), "{sync:?}");
     }
+}
+
+fn settling_leaves_nothing_dirty<E: Engine>(opener: Opener<E>) {
+    let mut bench = Bench::new(opener, false, true, 4, 1);
+    bench.submit(OperationKind::Write, 0, 1);
+    assert_eq!(bench.finish(1), done(0..1, BLOCK as i64));
+    bench.engine.settle().unwrap();
+    assert!(matches!(dirty_pages(bench.scratch.path()), Some(0) | None));
 }
 
 /// Pages of a file that are dirty or being written; `None` where the kernel does not tell (before Linux 6.5).

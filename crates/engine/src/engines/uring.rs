@@ -215,6 +215,10 @@ impl Engine for UringEngine {
         Ok(())
     }
 
+    fn settle(&mut self) -> Result<(), EngineError> {
+        self.files.settle()
+    }
+
     fn describe(&self) -> String {
         let registered = match (self.registered.files, self.registered.slots_per_buffer) {
             (true, Some(_)) => "registered buffers and files",

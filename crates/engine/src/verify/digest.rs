@@ -44,17 +44,23 @@ pub fn digest(method: VerifyMethod, parts: [&[u8]; 2]) -> [u8; DIGEST_BYTES_MAX]
         VerifyMethod::Header | VerifyMethod::Null | VerifyMethod::Pattern | VerifyMethod::PatternHeader => {}
         VerifyMethod::Crc7 => {
             let mut sum = CRC7.digest();
-            parts.iter().for_each(|part| sum.update(part));
+            for part in parts {
+                sum.update(part);
+            }
             put(&[sum.finalize()]);
         }
         VerifyMethod::Crc16 => {
             let mut sum = CRC16.digest();
-            parts.iter().for_each(|part| sum.update(part));
+            for part in parts {
+                sum.update(part);
+            }
             put(&sum.finalize().to_be_bytes());
         }
         VerifyMethod::Crc32 => {
             let mut sum = crc32fast::Hasher::new();
-            parts.iter().for_each(|part| sum.update(part));
+            for part in parts {
+                sum.update(part);
+            }
             put(&sum.finalize().to_be_bytes());
         }
         VerifyMethod::Crc32c => {
@@ -63,12 +69,16 @@ pub fn digest(method: VerifyMethod, parts: [&[u8]; 2]) -> [u8; DIGEST_BYTES_MAX]
         }
         VerifyMethod::Crc64 => {
             let mut sum = CRC64.digest();
-            parts.iter().for_each(|part| sum.update(part));
+            for part in parts {
+                sum.update(part);
+            }
             put(&sum.finalize().to_be_bytes());
         }
         VerifyMethod::Xxhash => {
             let mut sum = XxHash32::with_seed(0);
-            parts.iter().for_each(|part| sum.write(part));
+            for part in parts {
+                sum.write(part);
+            }
             put(&sum.finish_32().to_be_bytes());
         }
         VerifyMethod::Md5 => put(&hash::<Md5>(parts)),
@@ -85,7 +95,9 @@ pub fn digest(method: VerifyMethod, parts: [&[u8]; 2]) -> [u8; DIGEST_BYTES_MAX]
 
 fn hash<D: Digest>(parts: [&[u8]; 2]) -> sha2::digest::Output<D> {
     let mut hash = D::new();
-    parts.iter().for_each(|part| hash.update(part));
+    for part in parts {
+        hash.update(part);
+    }
     hash.finalize()
 }
 
@@ -95,7 +107,7 @@ mod tests {
     use super::*;
 
     fn hexadecimal(method: VerifyMethod, parts: [&[u8]; 2]) -> String {
-        digest(method, parts)[..digest_bytes(method)].iter().map(|byte| format!("{byte:02x}")).collect()
+        super::super::fault::hexadecimal(&digest(method, parts)[..digest_bytes(method)])
     }
 
     #[test]

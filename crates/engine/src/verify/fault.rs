@@ -2,11 +2,10 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use super::digest::DIGEST_BYTES_MAX;
 use crate::plan::VerifyMethod;
 
 /// How an interval differs from what it should be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault {
     /// The file ended in it.
     Short {
@@ -59,12 +58,10 @@ pub enum Fault {
     Checksum {
         /// How it was proved.
         method: VerifyMethod,
-        /// Bytes that count.
-        length: usize,
-        /// Of what is there.
-        got: [u8; DIGEST_BYTES_MAX],
-        /// As its header says.
-        wanted: [u8; DIGEST_BYTES_MAX],
+        /// Of what is there, in hexadecimal.
+        got: String,
+        /// As its header says, in hexadecimal.
+        wanted: String,
     },
     /// A byte is not the pattern's.
     Pattern {
@@ -82,7 +79,7 @@ impl Display for Fault {
         match self {
             Self::Short { bytes } => write!(text, "the file ends after {bytes} bytes of it"),
             Self::Magic { got, wanted } => {
-                let (got, wanted) = (Hexadecimal(got), Hexadecimal(wanted));
+                let (got, wanted) = (hexadecimal(got), hexadecimal(wanted));
                 write!(text, "it has no header: magic {got} instead of {wanted}; was it written with verification?")
             }
             Self::Header { got, wanted } => {
@@ -98,9 +95,9 @@ impl Display for Fault {
             Self::Sequence { got, wanted } => {
                 write!(text, "it holds write number {got} instead of the newest, {wanted}")
             }
-            Self::Checksum { method, length, got, wanted } => {
-                let (got, wanted) = (Hexadecimal(&got[..*length]), Hexadecimal(&wanted[..*length]));
-                write!(text, "{method:?} of its content is {got} instead of {wanted}")
+            Self::Checksum { method, got, wanted } => {
+                let method = format!("{method:?}").to_lowercase();
+                write!(text, "{method} of its content is {got} instead of {wanted}")
             }
             Self::Pattern { place, got, wanted } => {
                 write!(text, "byte {place} of it is {got:02x} instead of {wanted:02x}")
@@ -109,10 +106,11 @@ impl Display for Fault {
     }
 }
 
-struct Hexadecimal<'a>(&'a [u8]);
-
-impl Display for Hexadecimal<'_> {
-    fn fmt(&self, text: &mut Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(text, "{byte:02x}"))
-    }
+/// Bytes as people write them.
+pub fn hexadecimal(bytes: &[u8]) -> String {
+    bytes
+        .iter()
+        .flat_map(|byte| [byte >> 4, byte & 15])
+        .map(|digit| char::from(b"0123456789abcdef"[digit as usize]))
+        .collect()
 }

@@ -43,6 +43,21 @@ pub enum Turn {
     ReadBack(Address),
 }
 
+/// An operation that has come back.
+#[derive(Debug, Clone, Copy)]
+pub struct CameBack {
+    /// Its buffer.
+    pub slot: u32,
+    /// What it was.
+    pub kind: OperationKind,
+    /// Where.
+    pub address: Address,
+    /// Bytes it moved.
+    pub bytes: u32,
+    /// Whether it was asked for by [`Turn::ReadBack`].
+    pub reads_back: bool,
+}
+
 /// The verification of one worker.
 #[derive(Debug)]
 pub struct Verifier<'a> {
@@ -122,11 +137,19 @@ impl<'a> Verifier<'a> {
         }
     }
 
-    /// A write has come back.
+    /// Takes note of a write, and compares what was read; an error ends the worker.
     #[inline]
-    pub fn wrote(&mut self, slot: u32, address: Address) {
-        if let Some(written) = &mut self.written {
-            written.completed(address, self.in_flight[slot as usize]);
+    pub fn came_back(&mut self, filler: &mut Filler, buffers: &Buffers, back: CameBack) -> Result<(), EngineError> {
+        match (back.kind, &mut self.written) {
+            (OperationKind::Write, Some(written)) => {
+                written.completed(back.address, self.in_flight[back.slot as usize]);
+                Ok(())
+            }
+            // What workers that write read on their own may have been read before it was written.
+            (OperationKind::Read, _) if back.reads_back || !plan::writes(self.worker) => {
+                self.check(filler, buffers, back)
+            }
+            _ => Ok(()),
         }
     }
 
@@ -189,33 +212,18 @@ impl<'a> Verifier<'a> {
         self.written.as_ref().map_or(0, Written::waiting)
     }
 
-    /// Whether reads of the load itself are checked: those of workers that write are not, for they may come before the
-    /// writes.
-    pub fn checks_reads(&self) -> bool {
-        !plan::writes(self.worker)
-    }
-
-    /// Compares what was read; an error ends the worker.
-    #[inline]
-    pub fn check(
-        &mut self,
-        filler: &mut Filler,
-        buffers: &Buffers,
-        slot: u32,
-        read: Address,
-        bytes: u32,
-    ) -> Result<(), EngineError> {
-        let step = self.interval_bytes as usize;
-        buffers.with_slot(slot, read.length as usize, |block| {
+    fn check(&mut self, filler: &mut Filler, buffers: &Buffers, read: CameBack) -> Result<(), EngineError> {
+        let (Address { file, offset, length }, step) = (read.address, self.interval_bytes as usize);
+        buffers.with_slot(read.slot, length as usize, |block| {
             for (number, interval) in block.chunks(step).enumerate() {
-                let (start, length) = (number * step, interval.len() as u32);
-                let place = Address { file: read.file, offset: read.offset + start as u64, length };
-                let there = (bytes as usize).saturating_sub(start).min(interval.len());
+                let start = number * step;
+                let place = Address { file, offset: offset + start as u64, length: interval.len() as u32 };
+                let there = (read.bytes as usize).saturating_sub(start).min(interval.len());
                 self.checked += 1;
                 if let Err(fault) = self.check_interval(&interval[..there], place) {
                     self.note(filler, &interval[..there], place, fault);
                     if self.plan.fatal {
-                        return Err(self.failure().expect("a difference was just noted"));
+                        return self.failure().map_or(Ok(()), Err);
                     }
                 }
             }
@@ -277,7 +285,7 @@ impl<'a> Verifier<'a> {
 
     /// The first difference, with how many there were.
     pub fn failure(&self) -> Option<EngineError> {
-        let (place, fault) = self.first?;
+        let (place, fault) = self.first.clone()?;
         let mut more = String::new();
         if self.differ > 1 {
             more = format!("; {} of {} intervals differ, this is the first", self.differ, self.checked);
@@ -286,7 +294,7 @@ impl<'a> Verifier<'a> {
             more += "; ";
             more += text;
         }
-        let path = self.worker.files[place.file as usize].path.clone();
+        let (path, fault) = (self.worker.files[place.file as usize].path.clone(), Box::new(fault));
         Some(EngineError::Verification { path, offset: place.offset, length: place.length, fault, more })
     }
 

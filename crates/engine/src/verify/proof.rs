@@ -1,7 +1,7 @@
 //! Stamping one interval, and checking it.
 
 use super::digest::{digest, digest_bytes};
-use super::fault::Fault;
+use super::fault::{Fault, hexadecimal};
 use crate::error::EngineError;
 use crate::payload::Pattern;
 use crate::plan::{Verify, VerifyMethod};
@@ -140,10 +140,12 @@ impl Proof {
         if length == 0 {
             return Ok(());
         }
-        let got = digest(self.method, self.content(interval));
-        let mut wanted = [0; super::digest::DIGEST_BYTES_MAX];
-        wanted[..length].copy_from_slice(&self.header(interval)[HEADER_BYTES..]);
-        if got == wanted { Ok(()) } else { Err(Fault::Checksum { method: self.method, length, got, wanted }) }
+        let got = &digest(self.method, self.content(interval))[..length];
+        let wanted = &self.header(interval)[HEADER_BYTES..];
+        if got == wanted {
+            return Ok(());
+        }
+        Err(Fault::Checksum { method: self.method, got: hexadecimal(got), wanted: hexadecimal(wanted) })
     }
 
     fn check_pattern(&self, pattern: &Pattern, interval: &[u8], offset: u64) -> Result<(), Fault> {

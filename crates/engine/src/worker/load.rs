@@ -20,6 +20,7 @@ use crate::payload::Filler;
 use crate::plan::{End, OperationKind, Worker};
 use crate::recorder::{Done, Recorder, Tally, recorded_kinds};
 use crate::request::{Buffers, Completion, Engine, Request};
+use crate::verify::{CameBack, Turn, Verifier};
 
 /// The load of one worker, ready to start: all memory is taken, all addresses are computable.
 pub struct Load<'a> {
@@ -33,6 +34,7 @@ pub struct Load<'a> {
     flushes: Option<Flushes>,
     /// Files that are flushed when all else is done, from this one on.
     closing: Range<u32>,
+    verifier: Option<Verifier<'a>>,
     recorder: Recorder,
     /// By number of the operation in the plan; what is issued besides comes after those.
     kinds: Vec<OperationKind>,
@@ -40,6 +42,8 @@ pub struct Load<'a> {
     free: Vec<u32>,
     issued_operations: u64,
     issued_bytes: u64,
+    /// Whether there are no more places to go to.
+    is_through: bool,
     depth_levels: DepthLevels,
 }
 
@@ -51,6 +55,7 @@ struct InFlight {
     length: u32,
     file: u32,
     operation: u32,
+    reads_back: bool,
 }
 
 impl<'a> Load<'a> {
@@ -66,12 +71,14 @@ impl<'a> Load<'a> {
             hold: Hold::new(plan, depth as usize),
             flushes: Flushes::new(plan),
             closing: 0..if plan.sync_at_end { plan.files.len() as u32 } else { 0 },
+            verifier: Verifier::new(plan, depth)?,
             recorder: Recorder::new(plan).with_log(plan.log)?,
             kinds: recorded_kinds(plan),
             slots: vec![InFlight::default(); depth as usize],
             free: (0..depth).rev().collect(),
             issued_operations: 0,
             issued_bytes: 0,
+            is_through: false,
             depth_levels: DepthLevels::default(),
         })
     }
@@ -94,8 +101,9 @@ impl<'a> Load<'a> {
         let result = self.drive(engine, &mut progress, publish);
         let now = self.shared.clock.now();
         progress.finish(now, &mut self.recorder, publish);
+        let differs = || self.verifier.as_ref().and_then(Verifier::failure);
         let (state, error) = match result {
-            Ok(state) => (state, None),
+            Ok(state) => differs().map_or((state, None), |error| (State::Failed, Some(error))),
             Err(error) => (State::Failed, Some(error)),
         };
         let ended = Ended {
@@ -107,6 +115,7 @@ impl<'a> Load<'a> {
             cpu: progress.cpu(),
             depth_levels: self.depth_levels.named(),
             depth_found: self.hold.as_ref().and_then(Hold::depth_found),
+            labels: self.verifier.as_ref().map_or_else(Vec::new, Verifier::labels),
         };
         (ended, self.recorder)
     }
@@ -228,6 +237,9 @@ impl<'a> Load<'a> {
     /// Submits the next operation, unless there is a reason to wait or to end.
     #[inline]
     fn submit_next<E: Engine>(&mut self, engine: &mut E, now: Nanos) -> Result<Result<(), Wake>, EngineError> {
+        if let Some(submitted) = self.verify_next(engine, now)? {
+            return Ok(submitted);
+        }
         if self.exhausted() {
             return Ok(Err(Wake::Exhausted));
         }
@@ -239,9 +251,52 @@ impl<'a> Load<'a> {
             Ok(next) => next,
             Err(wake) => return Ok(Err(wake)),
         };
-        let Some(address) = self.offsets.next(next.operation) else { return Ok(Err(Wake::Exhausted)) };
+        let Some(address) = self.offsets.next(next.operation) else {
+            self.is_through = true;
+            return self.submit_next(engine, now);
+        };
+        if self.only_looked(next.operation, address) {
+            return Ok(Err(Wake::Now));
+        }
         self.submit(engine, next, address, now)?;
         Ok(Ok(()))
+    }
+
+    /// Reads back what was written, where it is time to; that is neither an operation nor bytes of those that are asked
+    /// for, and never waits for a schedule.
+    #[inline]
+    fn verify_next<E: Engine>(&mut self, engine: &mut E, now: Nanos) -> Result<Option<Result<(), Wake>>, EngineError> {
+        let (exhausted, in_flight) = (self.exhausted(), self.in_flight());
+        loop {
+            let Some(verifier) = &mut self.verifier else { return Ok(None) };
+            match verifier.turn(self.issued_bytes, exhausted, in_flight) {
+                Turn::Load => return Ok(None),
+                Turn::Drain => return Ok(Some(Err(Wake::Never))),
+                Turn::Settle => engine.settle()?,
+                Turn::ReadBack(address) => {
+                    let kind = OperationKind::Read;
+                    let operation = self.kinds.iter().position(|&recorded| recorded == kind).unwrap_or(0);
+                    let slot = self.take_slot(operation, address, now, now);
+                    self.slots[slot as usize].reads_back = true;
+                    let Address { file, offset, length } = address;
+                    engine.submit(Request { slot, kind, file, offset, length })?;
+                    return Ok(Some(Ok(())));
+                }
+            }
+        }
+    }
+
+    /// Whether an operation is only gone through, to know what an earlier run wrote.
+    #[inline]
+    fn only_looked(&mut self, operation: usize, address: Address) -> bool {
+        let Some(verifier) = self.verifier.as_mut().filter(|verifier| verifier.only_looks()) else { return false };
+        if self.kinds[operation] == OperationKind::Write {
+            verifier.found(address);
+        }
+        self.mix.issued(operation, address.length);
+        self.issued_operations += 1;
+        self.issued_bytes += u64::from(address.length);
+        true
     }
 
     #[inline]
@@ -257,7 +312,10 @@ impl<'a> Load<'a> {
         let Address { file, offset, length } = address;
         let kind = self.kinds[operation];
         if kind == OperationKind::Write {
-            self.filler.renew(&self.buffers, slot, offset, length);
+            match &mut self.verifier {
+                None => self.filler.renew(&self.buffers, slot, offset, length),
+                Some(verifier) => verifier.stamp(&mut self.filler, &self.buffers, slot, address),
+            }
             if let Some(flushes) = &mut self.flushes {
                 flushes.written(address);
             }
@@ -290,7 +348,8 @@ impl<'a> Load<'a> {
     fn take_slot(&mut self, operation: usize, address: Address, submitted: Nanos, due: Nanos) -> u32 {
         let slot = self.free.pop().expect("no more is submitted than there are slots");
         let Address { file, offset, length } = address;
-        self.slots[slot as usize] = InFlight { submitted, due, offset, length, file, operation: operation as u32 };
+        let operation = operation as u32;
+        self.slots[slot as usize] = InFlight { submitted, due, offset, length, file, operation, reads_back: false };
         slot
     }
 
@@ -301,8 +360,9 @@ impl<'a> Load<'a> {
 
     #[inline]
     fn complete(&mut self, completion: Completion, at: Nanos, progress: &mut Progress) -> Result<(), EngineError> {
-        let InFlight { submitted, due, offset, length, file, operation } = self.slots[completion.slot as usize];
-        self.free.push(completion.slot);
+        let slot = completion.slot;
+        let InFlight { submitted, due, offset, length, file, operation, reads_back } = self.slots[slot as usize];
+        self.free.push(slot);
         let operation = operation as usize;
         if completion.result < 0 {
             if progress.ended {
@@ -318,14 +378,19 @@ impl<'a> Load<'a> {
                 source: std::io::Error::from_raw_os_error(-completion.result as i32),
             });
         }
+        let bytes = completion.result as u32;
+        if let Some(verifier) = &mut self.verifier {
+            let (kind, address) = (self.kinds[operation], Address { file, offset, length });
+            let back = CameBack { slot, kind, address, bytes, reads_back };
+            verifier.came_back(&mut self.filler, &self.buffers, back)?;
+        }
         if progress.ended {
             progress.drained_operations += 1;
             return Ok(());
         }
-        let bytes = completion.result as u32;
         self.recorder.record(Done { operation, submitted, due, at, asked: length, bytes, offset });
         match &mut self.hold {
-            Some(hold) if operation < self.plan.operations.len() => self.held(at - submitted, at),
+            Some(_) if operation < self.plan.operations.len() && !reads_back => self.held(at - submitted, at),
             _ => Ok(()),
         }
     }
@@ -347,7 +412,8 @@ impl<'a> Load<'a> {
     #[inline]
     fn exhausted(&self) -> bool {
         let End { bytes, operations, .. } = self.plan.end;
-        bytes.is_some_and(|limit| self.issued_bytes >= limit)
+        self.is_through
+            || bytes.is_some_and(|limit| self.issued_bytes >= limit)
             || operations.is_some_and(|limit| self.issued_operations >= limit)
     }
 

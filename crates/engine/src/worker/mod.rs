@@ -72,4 +72,6 @@ pub struct Ended {
     pub depth_levels: BTreeMap<String, u64>,
     /// The depth that a search for what a latency allows has come to.
     pub depth_found: Option<u32>,
+    /// What a reader must know about how it went.
+    pub labels: Vec<String>,
 }

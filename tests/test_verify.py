@@ -1,0 +1,221 @@
+"""What was written is read back and compared, on real files and over NFS."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import typing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.servers import Server
+from iocurve import plan
+from iocurve.outcome import Outcome
+from iocurve.run import local
+from iocurve.units import KIB, MIB, MILLISECOND_NS
+from plans import READ, WRITE, file_plan, local_engine, nfs_engine, plan_of, worker
+
+LOCAL = ("sync", "aio", "uring", "mmap")
+METHODS = typing.get_args(plan.VerifyMethod)
+_PATTERN = "ab" + 16 * "o"
+
+
+def verify(method: str = "crc32c", **changes: Any) -> plan.Verify:
+    """As fio verifies unless told otherwise."""
+    pattern = _PATTERN if "pattern" in method else ""
+    return plan.Verify.model_validate({"method": method, "pattern": pattern, **changes})
+
+
+def engine_of(kind: str) -> plan.EnginePlan:
+    """An engine for files of this machine."""
+    how = plan.FileOpen(direct=False, durability="none", invalidate=False)
+    return plan.MmapEngine(open=how) if kind == "mmap" else local_engine(kind)
+
+
+def writer(path: Path | str, engine: plan.EnginePlan | None = None, **changes: Any) -> plan.Worker:
+    """Writes 4 KiB blocks of a file of 1 MiB by chance, each once, and reads them back."""
+    return worker(
+        engine or engine_of("sync"),
+        "",
+        **{
+            "files": (file_plan(path, layout="fill", keep=True),),
+            "operations": (WRITE,),
+            "payload": plan.Payload(content=plan.RandomContent(), renew="refill"),
+            "verify": verify(),
+            **changes,
+        },
+    )
+
+
+def only(made: plan.Worker) -> plan.Worker:
+    """The same, but nothing is written."""
+    assert made.verify is not None
+    return made.model_copy(update={"verify": made.verify.model_copy(update={"only": True})})
+
+
+def operations(outcome: Outcome) -> dict[str, tuple[int, int]]:
+    """Operations and errors by kind of the only worker."""
+    (one,) = outcome.workers
+    assert one.state == "finished", one.error
+    return {kind: (figures.operations, figures.errors) for kind, figures in one.operations.items()}
+
+
+def error_of(outcome: Outcome) -> str:
+    """Why the only worker failed."""
+    (one,) = outcome.workers
+    assert one.state == "failed"
+    return one.error or ""
+
+
+def change(path: Path, place: int) -> None:
+    """One byte is not what it was."""
+    with path.open("r+b") as file:
+        file.seek(place)
+        was = file.read(1)[0]
+        file.seek(place)
+        file.write(bytes([was ^ 0xFF]))
+
+
+@pytest.mark.parametrize("kind", LOCAL)
+def test_what_is_written_is_read_back_and_right(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "data"
+    outcome = local.run(plan_of(writer(path, engine_of(kind))))
+    assert operations(outcome) == {"write": (256, 0), "read": (256, 0)}
+    assert len({path.read_bytes()[start : start + 4 * KIB] for start in range(0, MIB, 4 * KIB)}) == 256
+    assert sum(part.operations["read"].operations for part in outcome.workers[0].intervals) == 256
+
+
+@pytest.mark.parametrize("kind", LOCAL)
+def test_a_byte_that_was_changed_is_found_where_it_is(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "data"
+    made = writer(path, engine_of(kind))
+    local.run(plan_of(made))
+    assert operations(local.run(plan_of(only(made)))) == {"write": (0, 0), "read": (256, 0)}
+    change(path, 100 * 4 * KIB + 1234)
+    text = error_of(local.run(plan_of(only(made))))
+    assert text.startswith(f"verification of 4096 bytes at offset 409600 of {path} failed: crc32c of its content is ")
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_accepts_what_it_wrote_and_finds_what_it_looks_at(method: str, tmp_path: Path) -> None:
+    path = tmp_path / "data"
+    made = writer(path, verify=verify(method, interval_bytes=1024, header_offset=256))
+    reader = made.model_copy(update={"operations": (READ,)})
+    assert operations(local.run(plan_of(made))) == {"write": (256, 0), "read": (256, 0)}
+    assert operations(local.run(plan_of(reader))) == {"read": (256, 0)}
+    change(path, 5 * KIB + 300)
+    change(path, 9 * KIB + 900)
+    outcome = local.run(plan_of(reader))
+    if method == "null":
+        assert operations(outcome) == {"read": (256, 0)}
+        return
+    text = error_of(outcome)
+    # The reads come by chance: either may be the first. The first change is in a header, where there is one.
+    places = (5 * KIB,) if method == "header" else (5 * KIB, 9 * KIB)
+    assert any(f"verification of 1024 bytes at offset {place} of {path} failed" in text for place in places)
+    assert ("2 of 1024 intervals differ" in text) == (method != "header")
+    assert outcome.workers[0].operations["read"].operations == 256
+
+
+def test_the_first_difference_ends_the_worker_where_that_is_asked_for(tmp_path: Path) -> None:
+    path = tmp_path / "data"
+    sequential = WRITE.model_copy(update={"random_percent": 0})
+    made = writer(path, verify=verify(fatal=True), operations=(sequential,), depth=1)
+    local.run(plan_of(made))
+    change(path, 9 * 4 * KIB + 99)
+    outcome = local.run(plan_of(only(made)))
+    assert "at offset 36864 of" in error_of(outcome)
+    assert outcome.workers[0].operations["read"].operations == 10
+
+
+def test_blocks_that_differ_are_dumped_and_nothing_is_overwritten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, here = tmp_path / "data", tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    made = writer(path, verify=verify(dump=True))
+    local.run(plan_of(made))
+    right = path.read_bytes()[4096:8192]
+    change(path, 5000)
+    text = error_of(local.run(plan_of(only(made))))
+    assert text.endswith("; received data are in data.4096.received, expected data are in data.4096.expected")
+    assert (here / "data.4096.expected").read_bytes() == right
+    assert (here / "data.4096.received").read_bytes() == path.read_bytes()[4096:8192]
+    (here / "data.4096.expected").write_text("mine")
+    assert "data.4096.expected was there and is left as it is" in error_of(local.run(plan_of(only(made))))
+    assert (here / "data.4096.expected").read_text() == "mine"
+
+
+@pytest.mark.parametrize("kind", LOCAL)
+def test_blocks_that_were_written_again_hold_the_newest_write(kind: str, tmp_path: Path) -> None:
+    access = plan.Access(cover="independent", passes="fresh")
+    end = plan.End(runtime_ns=None, bytes=4 * MIB, operations=None)
+    counts = operations(local.run(plan_of(writer(tmp_path / "data", engine_of(kind), access=access, end=end))))
+    assert counts["write"] == (1024, 0)
+    # Each is read once: 1 - 1/e^4 of 256 are expected, 251.
+    assert 240 <= counts["read"][0] <= 256
+
+
+def test_mixed_block_sizes_are_compared_interval_by_interval(tmp_path: Path) -> None:
+    blocks = plan.BlockSplit(
+        parts=(plan.BlockShare(bytes=8 * KIB, weight=1), plan.BlockShare(bytes=12 * KIB, weight=1))
+    )
+    mixed = WRITE.model_copy(update={"blocks": blocks, "random_percent": 0})
+    counts = operations(local.run(plan_of(writer(tmp_path / "data", operations=(mixed,)))))
+    assert counts["read"] == counts["write"]
+
+
+def test_reads_of_a_mix_are_not_compared_but_its_writes_are(tmp_path: Path) -> None:
+    path = tmp_path / "data"
+    path.write_bytes(os.urandom(MIB))
+    counts = operations(local.run(plan_of(writer(path, operations=(READ, WRITE)))))
+    assert counts["read"][0] == 256
+
+
+def test_each_pass_is_read_back(tmp_path: Path) -> None:
+    end = plan.End(runtime_ns=None, bytes=3 * MIB, operations=None)
+    made = writer(tmp_path / "data", end=end, verify=verify(pass_bytes=MIB))
+    assert operations(local.run(plan_of(made))) == {"write": (768, 0), "read": (768, 0)}
+
+
+@pytest.mark.parametrize("kind", LOCAL)
+def test_a_backlog_is_read_back_while_the_load_goes_on(kind: str, tmp_path: Path) -> None:
+    made = writer(tmp_path / "data", engine_of(kind), verify=verify(backlog=10))
+    assert operations(local.run(plan_of(made))) == {"write": (256, 0), "read": (256, 0)}
+
+
+def test_a_runtime_that_ends_before_the_pass_says_that_not_all_was_read_back(tmp_path: Path) -> None:
+    end = plan.End(runtime_ns=50 * MILLISECOND_NS, bytes=None, operations=None)
+    outcome = local.run(plan_of(writer(tmp_path / "data", end=end)))
+    assert operations(outcome)["read"] == (0, 0)
+    assert outcome.workers[0].labels == ("verify_not_all_read_back",)
+
+
+def test_what_no_run_wrote_is_found(tmp_path: Path) -> None:
+    path = tmp_path / "data"
+    path.write_bytes(bytes(MIB))
+    text = error_of(local.run(plan_of(writer(path, operations=(READ,)))))
+    assert "it has no header: magic 00000000" in text
+    assert "256 of 256 intervals differ" in text
+
+
+def test_the_null_engine_says_that_nothing_was_compared() -> None:
+    outcome = local.run(plan_of(writer("nothing", plan.NullEngine())))
+    assert operations(outcome) == {"write": (256, 0), "read": (256, 0)}
+    assert outcome.workers[0].labels == ("verify_nothing_to_compare",)
+
+
+def test_what_is_written_over_nfs_is_read_back(volume: Server) -> None:
+    engine = nfs_engine(volume.url)
+    engine = engine.model_copy(update={"mount": engine.mount.model_copy(update={"keep_payload": True})})
+    made = writer("data", engine)
+    assert operations(local.run(plan_of(made))) == {"write": (256, 0), "read": (256, 0)}
+    other = WRITE.model_copy(update={"blocks": plan.FixedBlocks(bytes=64 * KIB)})
+    local.run(plan_of(made.model_copy(update={"operations": (other,), "end": made.end})))
+    text = error_of(local.run(plan_of(only(made))))
+    assert "of data failed: it was written as 65536 bytes instead of 4096" in text
