@@ -81,7 +81,8 @@ fn run_error(py: Python<'_>, error: &EngineError) -> PyErr {
         | EngineError::Path { .. }
         | EngineError::Nfs { .. }
         | EngineError::Connection(_)
-        | EngineError::Operation { .. } => "TargetError",
+        | EngineError::Operation { .. }
+        | EngineError::Verification { .. } => "TargetError",
     };
     raise(py, name, error.to_string())
 }

@@ -379,16 +379,20 @@ impl<'a> Load<'a> {
             });
         }
         let bytes = completion.result as u32;
-        if let Some(verifier) = &mut self.verifier {
-            let (kind, address) = (self.kinds[operation], Address { file, offset, length });
-            let back = CameBack { slot, kind, address, bytes, reads_back };
-            verifier.came_back(&mut self.filler, &self.buffers, back)?;
-        }
+        let compared = match &mut self.verifier {
+            None => Ok(()),
+            Some(verifier) => {
+                let (kind, address) = (self.kinds[operation], Address { file, offset, length });
+                let back = CameBack { slot, kind, address, bytes, reads_back };
+                verifier.came_back(&mut self.filler, &self.buffers, back)
+            }
+        };
         if progress.ended {
             progress.drained_operations += 1;
-            return Ok(());
+            return compared;
         }
         self.recorder.record(Done { operation, submitted, due, at, asked: length, bytes, offset });
+        compared?;
         match &mut self.hold {
             Some(_) if operation < self.plan.operations.len() && !reads_back => self.held(at - submitted, at),
             _ => Ok(()),
