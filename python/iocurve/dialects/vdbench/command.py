@@ -19,8 +19,7 @@ from iocurve.model import Note
 from iocurve.resolve import Machine, Resolution, ThisMachine, resolve
 
 CHECKED_SECTIONS = 20_000
-"""Runs are looked at before the first one starts until so many of their workers were; of each definition at least one
-run is, as long as ten times that is not passed."""
+"""Runs are looked at before the first one starts until so many of their workers were."""
 
 
 @dataclass(frozen=True)
@@ -121,11 +120,10 @@ def check(prepared: Prepared) -> tuple[list[Note], list[Mistake]]:
     notes: dict[Note, None] = {}
     obstacles: dict[Mistake, None] = {}
     mistakes: dict[Mistake, None] = {}
-    firsts = {id(run) for run in prepared.first_runs()}
     looked_at = 0
-    for number, run in enumerate(prepared.runs):
-        if looked_at > CHECKED_SECTIONS and (id(run) not in firsts or looked_at > 10 * CHECKED_SECTIONS):
-            continue
+    for number, run in enumerate(distinct(prepared.runs)):
+        if looked_at > CHECKED_SECTIONS:
+            break
         try:
             resolved = prepared.resolve(run, is_first=number == 0)
         except PlanError as error:
@@ -134,10 +132,25 @@ def check(prepared: Prepared) -> tuple[list[Note], list[Mistake]]:
             continue
         looked_at += len(resolved.built.pieces)
         notes |= dict.fromkeys((*resolved.built.notes, *resolved.resolution.notes))
-        obstacles |= dict.fromkeys((*resolved.resolution.obstacles, *_missing_directories(resolved)))
+        obstacles |= dict.fromkeys(
+            (*resolved.built.obstacles, *resolved.resolution.obstacles, *_missing_directories(resolved))
+        )
     if mistakes:
         raise PlanError(in_order(mistakes))
     return list(notes), list(obstacles)
+
+
+def distinct(runs: Iterable[Run]) -> Iterator[Run]:
+    """One run of those that differ in nothing but rate, threads and duration: what is wrong with one is with all."""
+    seen = set()
+    for run in runs:
+        settings = [run.rd.get(name) for name in ("wd", "openflags", "distribution", "format")]
+        loops = tuple((name, str(value)) for name, value in run.loops.items() if name != "threads")
+        places = () if "wd" in run.rd.values else (run.rd.name,)
+        shape = (*map(str, settings), loops, run.storage, run.rate.kind, run.curve_percent is None, places)
+        if shape not in seen:
+            seen.add(shape)
+            yield run
 
 
 def in_order(mistakes: Iterable[Mistake]) -> list[Mistake]:
@@ -172,7 +185,7 @@ def _first_mistakes(prepared: Prepared) -> list[Mistake]:
     """What building the first run of each definition finds: names that nothing has, flags, skews."""
     mistakes: list[Mistake] = []
     builder = prepared.builder()
-    for run in prepared.first_runs():
+    for run in distinct(prepared.first_runs()):
         try:
             builder.build(run)
         except PlanError as error:

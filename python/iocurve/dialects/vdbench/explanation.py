@@ -16,6 +16,8 @@ from iocurve.units import SECOND_NS, format_duration
 RUNS_SHOWN = 20
 """Of each run definition; the rest is counted."""
 DEFINITIONS_SHOWN = 100
+DEFINITIONS_IN_FULL = 20
+"""The others are shown without their workloads."""
 
 
 def explain(prepared: Prepared) -> str:
@@ -31,7 +33,7 @@ def explain(prepared: Prepared) -> str:
             lines += ["", f"… and {len(definitions) - number} more run definitions"]
             break
         assert rd
-        lines += ["", *_definition(prepared, list(runs))]
+        lines += ["", *_definition(prepared, list(runs), in_full=number < DEFINITIONS_IN_FULL)]
     lines += ["", f"Time: {format_duration(seconds)}"]
     everything = [*prepared.notes, *notes]
     lines += _section("Beware", (str(note) for note in everything if note.level == "warning"))
@@ -40,14 +42,15 @@ def explain(prepared: Prepared) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _definition(prepared: Prepared, runs: Sequence[Run]) -> Iterator[str]:
+def _definition(prepared: Prepared, runs: Sequence[Run], *, in_full: bool) -> Iterator[str]:
     first = runs[0]
     yield f"rd={first.rd.name}: {_count(len(runs), 'run')}, {_timing(first)}"
     for run in runs[:RUNS_SHOWN]:
         yield f"  {_run_text(run)}"
     if len(runs) > RUNS_SHOWN:
         yield f"  … and {len(runs) - RUNS_SHOWN} more"
-    yield from _workloads(prepared, prepared.resolve(first))
+    if in_full:
+        yield from _workloads(prepared, prepared.resolve(first))
 
 
 def _run_text(run: Run) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -88,6 +89,12 @@ class Built:
     pieces: tuple[Piece, ...]
     """One for each section of the first segment; with a variable rate the others repeat them."""
     notes: tuple[Note, ...]
+    obstacles: tuple[Mistake, ...]
+    """What keeps it from running on this machine."""
+
+
+UNKNOWN_BYTES = 1 << 40
+"""Stands for the size of an SD that is not here, so that its runs can be explained."""
 
 
 class Builder:
@@ -102,6 +109,7 @@ class Builder:
         self._chance = chance
         self._formats = format_first
         self._workloads = {wd.name: wd for wd in found.by_kind["wd"]}
+        self._obstacles: dict[Mistake, None] = {}
 
     def build(self, run: Run, shares: Sequence[float] | None = None, total: float | None = None) -> Built:
         """The job of a run. A curve's point takes its rate from ``total``, split as ``shares``.
@@ -133,7 +141,7 @@ class Builder:
             raise PlanError(list(dict.fromkeys(mistakes)))
         notes += _run_notes(run)
         job = Job(name=run.name, dialect="vdbench", sections=tuple(sections), defaults=DEFAULTS)
-        return Built(job, tuple(pieces), tuple(dict.fromkeys(notes)))
+        return Built(job, tuple(pieces), tuple(dict.fromkeys(notes)), tuple(self._obstacles))
 
     def asked_shares(self, run: Run) -> list[float] | None:
         """Each piece's part of the run's rate where any workload has a skew; None where none has."""
@@ -319,7 +327,14 @@ class Builder:
         if len(piece.storage) > 1:
             fields["file_select"] = "random" if random_percent else "sequential"
         fields |= _target(piece, opened, mistakes)
+        self._check_windows(piece)
         return Section(**fields, positions=_positions(run, workload, storage))
+
+    def _check_windows(self, piece: Piece) -> None:
+        for lun in piece.luns:
+            if lun.startswith("\\\\") or re.match(r"[A-Za-z]:\\", lun):
+                hint = f"name where it is on Linux: --map-lun '{lun}=/dev/…'"
+                self._obstacles[Mistake(f"{lun} is a name of Windows", piece.storage[0].where, hint)] = None
 
     def _places(
         self, run: Run, piece: Piece, seek: Seek, block: int, mistakes: list[Mistake], notes: list[Note]
@@ -345,8 +360,12 @@ class Builder:
         )
 
     def _whole(self, storage: Storage, lun: str) -> int:
-        """Bytes of an SD; 0 where nothing says how large it is."""
-        return storage.size or (0 if lun.startswith("nfs:") else self._bytes_at(lun))
+        """Bytes of an SD; where it is not here, and nothing says how large it is, some size stands for it."""
+        known = storage.size or (0 if lun.startswith("nfs:") else self._bytes_at(lun))
+        if not known:
+            text = f"sd={storage.name}: nothing says how large {lun} is, and it is not here"
+            self._obstacles[Mistake(text, storage.where, "add size=, or name another place: --map-lun")] = None
+        return known or UNKNOWN_BYTES
 
 
 # -- parts -------------------------------------------------------------------------------------------------------------
@@ -453,9 +472,6 @@ def _target(piece: Piece, opened: Opening, mistakes: list[Mistake]) -> dict[str,
     where = piece.storage[0].where
     remote = [lun for lun in luns if lun.startswith("nfs:")]
     if not remote:
-        if any(lun.startswith("\\\\") or "\0" in lun for lun in luns):
-            hint = "name where it is on Linux: --map-lun 'FROM=/dev/…'"
-            mistakes.append(Mistake(f"{luns[0]} is a device of Windows", where, hint))
         return {"direct": opened.direct, "durability": opened.durability}
     parts = [_nfs(lun) for lun in remote]
     urls = {url for url, _ in parts}

@@ -17,8 +17,16 @@ DEFINITIONS = ("hd", "rg", "sd", "fsd", "wd", "fwd", "rd")
 INCLUDES_MAX = 64
 LINES_MAX = 1_000_000
 """Of all files together, lines that are repeated for each host counted once a host."""
-_HOST = re.compile(r"[$!#]host", re.IGNORECASE)
+_HOST = re.compile(r"[$!#]host(?![A-Za-z0-9])", re.IGNORECASE)
 _VARIABLE = re.compile(r"[$!]([A-Za-z_]\w*)")
+_WITHIN = {
+    "sd": ("hd",),
+    "wd": ("sd", "hd"),
+    "rd": ("wd", "sd", "fwd"),
+    "fsd": ("hd",),
+    "fwd": ("fsd", "hd"),
+}
+"""Definitions that others name: they do not begin one where a line goes on."""
 _COMMANDS = ("dataerrors", "startcmd", "endcmd", "timeout")
 """Parameters whose values have variables of their own ($output)."""
 
@@ -136,14 +144,20 @@ class _Reader:
             for parameter in found:
                 self._include(parameter, directory, depth)
             return
-        begins = found[0].keyword.lower() in DEFINITIONS or not self._collected or self._is_general()
-        if begins and not self._goes_on:
+        if self._begins(found[0].keyword.lower()):
             self._close()
         self._collected += found
         self._goes_on = goes_on
 
-    def _is_general(self) -> bool:
-        return self._collected[0].keyword.lower() not in DEFINITIONS
+    def _begins(self, word: str) -> bool:
+        """Whether a line that starts with this keyword begins a statement."""
+        if not self._collected:
+            return True
+        kind = self._collected[0].keyword.lower()
+        if self._goes_on:
+            # People leave commas at the end of a definition.
+            return word in DEFINITIONS and word not in _WITHIN.get(kind, ())
+        return word in DEFINITIONS or kind not in DEFINITIONS
 
     def _include(self, parameter: Parameter, directory: Path, depth: int) -> None:
         name = parameter.values[0]

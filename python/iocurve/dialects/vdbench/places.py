@@ -40,12 +40,8 @@ def places(
     mistakes: list[Mistake],
     notes: list[Note],
 ) -> Places:
-    """``whole`` is the size of the SD, 0 where nothing says it; ``stream`` is a number and how many there are."""
+    """``whole`` is the size of the SD; ``stream`` is a number and how many there are."""
     hits = bool(read_hits or write_hits) and seek.percent > 0
-    if (span or hotband or hits or stream[1] > 1) and not whole:
-        text = "range=, hotband=, streams= and hit percentages need the size of the SD"
-        mistakes.append(Mistake(text, where, "add size="))
-        return Places({})
     # Block 0 of a device holds its label: vdbench never goes there, however large a transfer is.
     start = offset + (block if is_device else 0)
     band = hotband or span
