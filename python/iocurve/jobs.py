@@ -17,7 +17,7 @@ from iocurve.dialects.fio import output as fio_output
 from iocurve.dialects.vdbench import command as vdbench
 from iocurve.dialects.vdbench import explanation as vdbench_explanation
 from iocurve.dialects.vdbench import runner as vdbench_run
-from iocurve.errors import TargetError
+from iocurve.errors import RunError, TargetError
 from iocurve.outcome import Live, Outcome
 from iocurve.resolve import ThisMachine
 from iocurve.result import Point, Result, TargetFacts
@@ -90,7 +90,13 @@ def run_vdbench(arguments: Sequence[str]) -> Result | None:
         results[0] = ended.with_point(point) if prepared.options.report else ended
         return point.outcome
 
-    vdbench_run.Runner(prepared, carry_out, sys.stdout).run(notes)
+    try:
+        vdbench_run.Runner(prepared, carry_out, sys.stdout).run(notes)
+    except (TargetError, RunError) as error:
+        # What earlier runs measured is kept.
+        if not results:
+            raise
+        results[0] = results[0].ended("failed", str(error))
     result = results[0]
     for note in notes:
         result = result.with_note(note.code, str(note), note.level)

@@ -61,10 +61,10 @@ def _run_text(run: Run) -> str:
 
 def _rate(run: Run) -> str:
     if run.rate.kind == "number":
-        return f"{run.rate.per_second:f} I/Os a second in all"
+        return f"{run.rate.per_second:f} operations a second in all"
     if run.rate.kind == "variable":
         parts = ", ".join(f"{rate:f} for {seconds} s" for rate, seconds in run.rate.pattern)
-        return f"I/Os a second in all: {parts}, over and over"
+        return f"operations a second in all: {parts}, over and over"
     return "as fast as possible" + (", for the curve" if run.rate.kind == "curve" else "")
 
 
@@ -101,9 +101,10 @@ def _file_systems(prepared: Prepared) -> Iterator[str]:
         for definition in found.by_kind[kind]:
             yield f"{kind}={definition.name}: {_written(definition)}"
             yield from (f"  {line}" for line in _tree(definition) if kind == "fsd")
-    for run in prepared.runs[: RUNS_SHOWN * 5]:
-        rate = str(run.rate) if run.curve_percent is None else f"{run.curve_percent} % of the maximum"
-        yield f"rd={run.name}: {rate}; {_timing(run)}; {_written(run.rd)}"
+    for _, found_runs in groupby(prepared.runs, key=lambda run: id(run.rd)):
+        runs = list(found_runs)
+        yield f"rd={runs[0].rd.name}: {_count(len(runs), 'run')}, {_timing(runs[0])}; {_written(runs[0].rd)}"
+        yield from (f"  {_run_text(run)}" for run in runs[:RUNS_SHOWN])
     yield from _section("Beware", (str(note) for note in prepared.notes if note.level == "warning"))
     yield from _section("Notes", (str(note) for note in prepared.notes if note.level == "info"))
     yield from _section("Cannot run here as things are", (str(mistake) for mistake in file_system_obstacles(prepared)))

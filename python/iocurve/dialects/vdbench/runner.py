@@ -16,7 +16,7 @@ from iocurve.dialects.vdbench.output import flatfile
 from iocurve.dialects.vdbench.output.folder import Folder, choose
 from iocurve.dialects.vdbench.output.rows import Row, average, clock, header, row, rows
 from iocurve.dialects.vdbench.runs import Run, curve_target
-from iocurve.errors import Interrupted, PlanError, RunError
+from iocurve.errors import Interrupted, IocurveError, PlanError, RunError
 from iocurve.host import ProcessorMeter, Processors
 from iocurve.model import Note
 from iocurve.outcome import Live, Outcome, WorkerOutcome
@@ -83,7 +83,12 @@ class Runner:
         self._folder.parameters(_parameter_lines(self._prepared), _scan_lines(self._prepared))
         for note in notes:
             self._folder.log(begun, f"{note.level}: {note}")
-        finished = self._all()
+        try:
+            finished = self._all()
+        except IocurveError as error:
+            self._folder.error(self._now(), str(error))
+            self._say(f"{clock(self._now())} Vdbench execution failed: {error}")
+            raise
         ended = self._now()
         what = "completed successfully" if finished else "was ended early"
         self._say(f"{clock(ended)} Vdbench execution {what}. Output directory: {path.absolute()}")

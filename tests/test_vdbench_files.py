@@ -1,0 +1,426 @@
+"""Vdbench's parameter files: what people write, what it means, and what is said about mistakes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fio_machine import HeldMachine
+from iocurve.dialects.vdbench.command import Prepared, check, prepare
+from iocurve.dialects.vdbench.keywords import TABLE
+from iocurve.dialects.vdbench.runs import curve_target
+from iocurve.errors import DialectError, PlanError
+from iocurve.model import PerKind, Section
+from iocurve.plan import FixedBlocks
+from iocurve.units import SECOND_NS
+
+MACHINE = HeldMachine(paths={"/dev/sdx": ("block", 1 << 30)}, directories=frozenset({"/d"}))
+SDS = "sd=sd1,lun=/d/a,size=1g\nsd=sd2,lun=/d/b,size=1g\n"
+WD = "wd=wd1,sd=*,xf=4k\n"
+RD = "rd=rd1,wd=wd1,iorate=max,el=10,in=1\n"
+
+
+def read(directory: Path, text: str, *arguments: str) -> Prepared:
+    (directory / "p").write_text(text, encoding="utf-8")
+    return prepare(["-f", str(directory / "p"), *arguments], cwd=Path("/d"), machine=MACHINE)
+
+
+def sections(directory: Path, text: str, *arguments: str, number: int = 0) -> tuple[Section, ...]:
+    prepared = read(directory, text, *arguments)
+    return prepared.resolve(prepared.runs[number]).built.job.sections
+
+
+def refused(directory: Path, text: str, *arguments: str) -> list[str]:
+    """Line, column and text of every mistake."""
+    with pytest.raises(DialectError) as caught:
+        read(directory, text, *arguments)
+    places = [(mistake.where, mistake.text) for mistake in caught.value.mistakes]
+    return [f"{where.line}:{where.column} {text}" if where else text for where, text in places]
+
+
+# -- lines -------------------------------------------------------------------------------------------------------------
+
+
+def test_comments_blanks_and_eof_end_what_counts(tmp_path: Path) -> None:
+    text = f"* a\n/ b\n# c\n{SDS}{WD}rd=rd1,wd=wd1,iorate=max,el=10 elapsed=20\neof and\nnonsense\n"
+    assert read(tmp_path, text).runs[0].timing.elapsed_ns == 10 * SECOND_NS
+
+
+def test_a_comma_continues_a_line_but_not_into_the_next_definition(tmp_path: Path) -> None:
+    text = "sd=sd1,lun=/d/a,size=1g,\nsd=sd2,lun=/d/b, \nsize=1g\nwd=wd1, \nsd=sd*,xf=4k\n" + RD
+    assert [section.paths for section in sections(tmp_path, text)] == [("/d/a",), ("/d/b",)]
+
+
+def test_keywords_are_cut_and_in_mixed_case(tmp_path: Path) -> None:
+    text = f"{SDS}wd=wd1,SD=sd1,Xfer=8K,readp=30\nrd=rd1,wd=wd1,io=MAX,el=2m,in=1\n"
+    (section,) = sections(tmp_path, text)
+    assert (section.blocks, section.read_percent) == (PerKind.same(FixedBlocks(bytes=8192)), 30)
+
+
+def test_quotes_hold_blanks_and_commas_together(tmp_path: Path) -> None:
+    text = f'sd=sd1,lun="/d/a file, with",size=1g\n{WD}rd=rd1,wd=wd1,sd=("sd*"),iorate=max\n'
+    assert sections(tmp_path, text)[0].paths == ("/d/a file, with",)
+
+
+def test_an_include_is_looked_for_beside_the_file_that_names_it(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "first").write_text("include=second\n")
+    (tmp_path / "sub" / "second").write_text(SDS)
+    assert len(sections(tmp_path, f"include=sub/first\n{WD}{RD}")) == 2
+
+
+def test_files_that_include_one_another_end(tmp_path: Path) -> None:
+    assert "files include one another without end" in refused(tmp_path, "include=p\n")[0]
+
+
+def test_variables_come_from_the_command_line(tmp_path: Path) -> None:
+    text = f"sd=sd1,lun=$lun,size=!size\n{WD}{RD}"
+    assert sections(tmp_path, text, "lun=/d/x", "size=2g")[0].paths == ("/d/x",)
+    assert refused(tmp_path, text, "lun=/d/x", "other=1") == [
+        "1:17 '!size' is no number; k, m, g and t stand for 1024, 1024², …",
+        "1:22 variable !size has no value",
+        "1:1 the command line sets other, and no parameter file has $other or !other",
+    ]
+
+
+def test_a_line_is_repeated_for_each_host(tmp_path: Path) -> None:
+    text = f"hd=h1,system=a\nhd=h2,system=b\nsd=sd_$host,host=!host,lun=/d/f#host,size=1g\n{WD}{RD}"
+    found = sections(tmp_path, text)
+    assert [(section.name, section.paths) for section in found] == [
+        ("wd1 sd_h1 h1", ("/d/f0",)),
+        ("wd1 sd_h2 h2", ("/d/f1",)),
+    ]
+
+
+# -- storage -----------------------------------------------------------------------------------------------------------
+
+
+def test_hosts_and_luns_are_pairs_in_either_order(tmp_path: Path) -> None:
+    hosts = "hd=h1,system=a\nhd=h2,system=b\n"
+    for pairs in ("lun=/d/a,host=h1,lun=/d/b,host=h2", "host=h1,lun=/d/a,host=h2,lun=/d/b"):
+        found = sections(tmp_path, f"{hosts}sd=sd1,{pairs},size=1g\n{WD}{RD}")
+        assert [(section.name, section.paths) for section in found] == [
+            ("wd1 sd1 h1", ("/d/a",)),
+            ("wd1 sd1 h2", ("/d/b",)),
+        ]
+
+
+def test_one_sequence_on_a_shared_lun_is_read_by_one_host_only(tmp_path: Path) -> None:
+    text = f"hd=h1\nhd=h2\n{SDS}wd=wd1,sd=*,seekpct=%s\n{RD}"
+    assert len(sections(tmp_path, text % "100")) == 4
+    assert [section.name for section in sections(tmp_path, text % "0")] == ["wd1 sd1 h1", "wd1 sd2 h2"]
+
+
+def test_count_makes_a_sequence_of_sds(tmp_path: Path) -> None:
+    text = f"sd=sd,lun=/d/f%04d,size=1g,count=(1,2)\nsd=x,lun=/d/g,size=1g,count=(0,2)\n{WD}{RD}"
+    assert [section.paths for section in sections(tmp_path, text)] == [
+        ("/d/f0001",),
+        ("/d/f0002",),
+        ("/d/g0",),
+        ("/d/g1",),
+    ]
+
+
+def test_names_are_ranges_wildcards_and_themselves(tmp_path: Path) -> None:
+    sds = "".join(f"sd=sd{number},lun=/d/{number},size=1g\n" for number in range(1, 13)) + "sd=a-1,lun=/d/x,size=1g\n"
+    for names, count in (("(sd1-sd9)", 9), ("sd1*", 4), ("(sd1,sd3-sd4,a-1)", 4), ("a-1", 1), ("*", 13)):
+        assert len(sections(tmp_path, f"{sds}wd=wd1,sd={names},xf=4k\n{RD}")) == count
+
+
+def test_block_0_of_a_device_is_never_touched(tmp_path: Path) -> None:
+    text = f"sd=sd1,lun=/dev/sdx\nwd=wd1,sd=sd1,xf=(4k,50,64k,50)\n{RD}"
+    prepared = read(tmp_path, text)
+    file = prepared.resolve(prepared.runs[0]).resolution.plan.groups[0].workers[0].files[0]
+    assert (file.offset_bytes, file.offset_bytes + file.bytes, file.layout) == (65536, 1 << 30, "existing")
+
+
+def test_no_file_is_made_under_dev(tmp_path: Path) -> None:
+    _, obstacles = check(read(tmp_path, f"sd=sd1,lun=/dev/none,size=1g\n{WD}{RD}"))
+    assert any("/dev/none does not exist" in obstacle.text for obstacle in obstacles)
+
+
+def test_directories_are_not_made(tmp_path: Path) -> None:
+    _, obstacles = check(read(tmp_path, f"sd=sd1,lun=/nowhere/a,size=1g\n{WD}{RD}"))
+    assert [obstacle.text for obstacle in obstacles] == ["directory /nowhere does not exist"]
+
+
+def test_a_lun_may_be_on_an_nfs_server(tmp_path: Path) -> None:
+    (section,) = sections(tmp_path, f"sd=sd1,lun=nfs://h:2049/e/f/data?nconnect=4,size=1g\n{WD}{RD}")
+    assert (section.engine, section.nfs_url, section.paths) == ("nfs", "nfs://h:2049/e/f?nconnect=4", ("data",))
+
+
+def test_hosts_and_luns_are_mapped(tmp_path: Path) -> None:
+    text = f"hd=h1,system=s1\nhd=h2,system=s2\nsd=sd1,lun=/mnt/a\nsd=sd2,lun=/dev/rdsk/c0t0,host=h2\n{WD}{RD}"
+    arguments = ("--map-host", "s*=localhost", "--map-lun=/mnt=/d", "--map-lun", "h2:/dev/rdsk/*=/d/{sd}-{host}")
+    assert [section.paths for section in sections(tmp_path, text, *arguments)] == [("/d/a",), ("/d/sd2-localhost",)]
+    (mistake,) = refused(tmp_path, text, "--map-lun", "/x=/y")
+    assert mistake.endswith("--map-lun /x=… fits nothing in the parameter files")
+
+
+# -- runs --------------------------------------------------------------------------------------------------------------
+
+
+def loops(directory: Path, rd: str) -> list[str]:
+    return [run.loops_text for run in read(directory, f"{SDS}{WD}rd=rd1,wd=wd1,el=10,in=1,{rd}\n").runs]
+
+
+def test_loops_run_in_the_order_in_which_they_are_written(tmp_path: Path) -> None:
+    assert loops(tmp_path, "iorate=max,forthreads=(1,2),forxf=(4k,8k)") == [
+        "threads=1 xfersize=4k",
+        "threads=1 xfersize=8k",
+        "threads=2 xfersize=4k",
+        "threads=2 xfersize=8k",
+    ]
+    assert loops(tmp_path, "xf=(4k-8k,4k),th=(1,2),io=max")[:2] == [
+        "xfersize=4k threads=1",
+        "xfersize=4k threads=2",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("series", "values"),
+    [
+        ("(1-10,3)", [1, 4, 7, 10]),
+        ("(1-64,d)", [1, 2, 4, 8, 16, 32, 64]),
+        ("(64-1,d)", [64, 32, 16, 8, 4, 2, 1]),
+        ("(64,1,d)", [64, 32, 16, 8, 4, 2, 1]),
+        ("(1k,2k)", [1024, 2048]),
+        ("5", [5]),
+    ],
+)
+def test_series_of_numbers(tmp_path: Path, series: str, values: list[int]) -> None:
+    assert loops(tmp_path, f"io=max,th={series}") == [f"threads={value}" for value in values]
+
+
+def test_a_curve_is_a_maximum_and_its_percentages(tmp_path: Path) -> None:
+    runs = read(tmp_path, f"{SDS}{WD}rd=rd1,wd=wd1,io=curve,el=10,in=1\n").runs
+    names = ["rd1", "rd1_(10%)", "rd1_(50%)", "rd1_(70%)", "rd1_(80%)", "rd1_(90%)", "rd1_(100%)"]
+    assert [run.name for run in runs] == names
+    runs = read(tmp_path, f"{SDS}{WD}rd=rd1,wd=wd1,io=curve,curve=(10-120,50),el=10,in=1\n").runs
+    assert [run.curve_percent for run in runs] == [None, 10, 60, 110]
+
+
+@pytest.mark.parametrize(
+    ("most", "percent", "target"),
+    [(1810.95, 1, 20), (1810.95, 5, 90), (1810.95, 10, 190), (1810.95, 55, 1000), (1810.95, 60, 1100), (2, 10, 10)],
+)
+def test_targets_of_a_curve_are_rounded_up(most: float, percent: int, target: int) -> None:
+    assert curve_target(most, percent) == target
+
+
+def test_a_curve_keeps_the_skew_that_was_seen_at_the_maximum(tmp_path: Path) -> None:
+    prepared = read(tmp_path, f"{SDS}{WD}rd=rd1,wd=wd1,io=curve,el=10,in=1\n")
+    resolved = prepared.resolve(prepared.runs[1], [0.75, 0.25], 400)
+    assert [section.rate_total_operations for section in resolved.built.job.sections] == [300, 100]
+
+
+def test_several_rates_are_several_runs(tmp_path: Path) -> None:
+    assert loops(tmp_path, "io=(100-300,100)") == ["iorate=100", "iorate=200", "iorate=300"]
+
+
+def test_a_variable_rate_is_one_run_in_groups_that_repeat(tmp_path: Path) -> None:
+    text = f"{SDS}wd=wd1,sd=sd1\nrd=rd1,wd=wd1,io=(100,4,1000,3),dist=(d,variable),el=10,in=1\n"
+    prepared = read(tmp_path, text)
+    assert len(prepared.runs) == 1
+    groups = prepared.resolve(prepared.runs[0]).resolution.plan.groups
+    ends = [(worker.ramp_ns, worker.end.runtime_ns, worker.rate) for group in groups for worker in group.workers]
+    seconds = [(ramp // SECOND_NS, (runtime or 0) // SECOND_NS, rate and rate.count) for ramp, runtime, rate in ends]
+    assert seconds == [(1, 3, 100), (0, 3, 1000), (0, 3, 100)]
+
+
+def test_the_rate_is_divided_by_skew_and_then_evenly(tmp_path: Path) -> None:
+    text = f"{SDS}wd=wd1,sd=sd1,skew=40\nwd=wd2,sd=*\nrd=rd1,wd=wd*,io=200,el=10,in=1\n"
+    found = sections(tmp_path, text)
+    assert [(section.rate_total_operations, section.arrivals) for section in found] == [
+        (80, "poisson"),
+        (60, "poisson"),
+        (60, "poisson"),
+    ]
+
+
+def test_a_rate_of_a_workload_is_beside_the_others(tmp_path: Path) -> None:
+    text = f"{SDS}wd=wd1,sd=sd1,iorate=30\nwd=wd2,sd=sd2\nrd=rd1,wd=wd*,io=200,dist=d,el=10,in=1\n"
+    found = sections(tmp_path, text)
+    assert [(section.rate_total_operations, section.arrivals) for section in found] == [(30, "even"), (200, "even")]
+
+
+@pytest.mark.parametrize(
+    ("said", "ramp_s", "runtime_s", "interval_s"),
+    [
+        ("el=60,in=5", 5, 55, 5),
+        ("el=60,in=5,warmup=15", 15, 60, 5),
+        ("el=60,in=10,warmup=15", 10, 65, 10),
+        ("el=600", 60, 540, 60),
+        ("el=60,in=5,warmup=0", 5, 55, 5),
+        ("in=1", 1, 29, 1),
+    ],
+)
+def test_the_first_interval_or_the_warm_up_does_not_count(
+    tmp_path: Path, said: str, ramp_s: int, runtime_s: int, interval_s: int
+) -> None:
+    prepared = read(tmp_path, f"{SDS}{WD}rd=rd1,wd=wd1,io=max,{said}\n")
+    plan = prepared.resolve(prepared.runs[0]).resolution.plan
+    worker = plan.groups[0].workers[0]
+    times = worker.ramp_ns, worker.end.runtime_ns, plan.interval_ns
+    assert times == (ramp_s * SECOND_NS, runtime_s * SECOND_NS, interval_s * SECOND_NS)
+
+
+def test_the_command_line_overrides_times(tmp_path: Path) -> None:
+    timing = read(tmp_path, f"{SDS}{WD}{RD}", "-e", "2m", "-i", "2", "-w10").runs[0].timing
+    assert (timing.elapsed_ns, timing.interval_ns, timing.warmup_ns) == (120 * SECOND_NS, 2 * SECOND_NS, 10 * SECOND_NS)
+
+
+def test_sds_of_a_run_take_the_place_of_those_of_the_workload(tmp_path: Path) -> None:
+    rd = "rd=rd1,sd=%s,io=max,el=10,in=1,rdpct=0,xf=8k\n"
+    assert [run.storage for run in read(tmp_path, SDS + rd % "single").runs] == [("sd1",), ("sd2",)]
+    assert [run.storage for run in read(tmp_path, SDS + rd % "range").runs] == [("sd1",), ("sd1", "sd2")]
+    assert [len(run.storage or ()) for run in read(tmp_path, SDS + rd % "setsof2").runs] == [2]
+
+
+def test_defaults_hold_for_what_follows(tmp_path: Path) -> None:
+    text = (
+        "sd=sd0,lun=/d/0,size=1g\nsd=default,threads=3,size=2g\nsd=sd1,lun=/d/a\n"
+        f"{WD}rd=default,io=max,el=10,in=1\nrd=rd1,wd=wd1\n"
+    )
+    assert [section.depth for section in sections(tmp_path, text)] == [8, 3]
+
+
+def test_five_thousand_definitions_are_looked_at_by_their_differences(tmp_path: Path) -> None:
+    lines = "".join(f"rd=rd{number},wd=wd1,io={number + 1},el=10,in=1\n" for number in range(5000))
+    prepared = read(tmp_path, f"{SDS}{WD}{lines}")
+    looked_at: list[str] = []
+
+    class Counted(HeldMachine):
+        def fresh_seed(self) -> int:
+            looked_at.append("")
+            return 1
+
+    object.__setattr__(prepared, "machine", Counted(directories=frozenset({"/d"})))
+    check(prepared)
+    assert len(prepared.runs) == 5000
+    # One plan: its builder's chance, and a seed for each of two workers.
+    assert len(looked_at) == 3
+
+
+# -- workloads ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("said", "random", "percent", "at_end"),
+    [
+        ("", True, 100, "wrap"),
+        ("seekpct=100", True, 100, "wrap"),
+        ("seekpct=random", True, 100, "wrap"),
+        ("seekpct=20", True, 20, "wrap"),
+        ("seekpct=0", False, 0, "wrap"),
+        ("seekpct=seq", False, 0, "wrap"),
+        ("seekpct=.1", False, 0, "wrap"),
+        ("seekpct=eof", False, 0, "stop"),
+        ("seekpct=-1", False, 0, "stop"),
+    ],
+)
+def test_seekpct(tmp_path: Path, said: str, random: bool, percent: int, at_end: str) -> None:
+    (section,) = sections(tmp_path, f"{SDS}wd=wd1,sd=sd1,xf=4k{',' if said else ''}{said}\n{RD}")
+    assert section.random_percent is not None
+    assert (section.random, section.random_percent.read, section.at_end) == (random, percent, at_end)
+
+
+def test_threads_are_those_of_the_sd_divided_among_its_workloads(tmp_path: Path) -> None:
+    text = f"{SDS}wd=wd1,sd=*\nwd=wd2,sd=sd1\nrd=rd1,wd=*,io=max,el=10,in=1,th=5\n"
+    assert [(section.name, section.depth) for section in sections(tmp_path, text)] == [
+        ("wd1 sd1", 3),
+        ("wd1 sd2", 5),
+        ("wd2 sd1", 2),
+    ]
+
+
+def test_concatenated_sds_are_one_with_all_threads(tmp_path: Path) -> None:
+    (section,) = sections(tmp_path, f"concat=yes\n{SDS}wd=wd1,sd=*\nrd=rd1,wd=*,io=max,el=10,in=1,th=50\n")
+    assert (section.paths, section.depth, section.file_select) == (("/d/a", "/d/b"), 50, "random")
+
+
+@pytest.mark.parametrize(
+    ("flags", "direct", "durability", "flushed"),
+    [
+        ("o_direct", True, "none", False),
+        ("(directio,fsync)", True, "none", True),
+        ("o_sync", False, "data_sync", False),
+        ("0x4000", True, "none", False),
+        ("0x101000", False, "file_sync", False),
+    ],
+)
+def test_openflags(tmp_path: Path, flags: str, direct: bool, durability: str, flushed: bool) -> None:
+    (section,) = sections(tmp_path, f"sd=sd1,lun=/d/a,size=1g,openflags={flags}\n{WD}{RD}")
+    assert (section.direct, section.durability, section.sync_at_end) == (direct, durability, flushed)
+
+
+def test_files_are_buffered_unless_openflags_say_otherwise(tmp_path: Path) -> None:
+    (section, _) = sections(tmp_path, f"{SDS}{WD}{RD}")
+    assert (section.direct, section.durability) == (False, "none")
+
+
+# -- mistakes ----------------------------------------------------------------------------------------------------------
+
+
+def test_every_mistake_of_a_file_is_told_with_its_place(tmp_path: Path) -> None:
+    text = (
+        "sd=sd1,lun=/d/a,size=10q,colour=red\nwd=wd1,sd=sd9,xfersize=(4k,10,8k,80)\n"
+        "wd=wd2,sd=sd1,rdpct=101\nrd=rd1,wd=wd1,el=3,in=2\nrd=rd2,wd=wd7,io=fast\n"
+    )
+    assert refused(tmp_path, text) == [
+        "1:17 '10q' is no number; k, m, g and t stand for 1024, 1024², …",
+        "1:26 unknown parameter 'colour' of sd=",
+        "2:15 the percentages of xfersize add up to 90, not 100",
+        "3:15 101 is no percentage from 0 to 100",
+        "4:15 rd=rd1: elapsed=3 is less than two intervals of 2 s",
+        "5:16 'fast' is no number; k, m, g and t stand for 1024, 1024², …; io takes max, curve or numbers",
+        "5:1 rd=rd2: iorate= is missing",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "mistake"),
+    [
+        (f"{SDS}{WD}rd=rd1,wd=wd1,el=10,in=1\n", "4:1 rd=rd1: iorate= is missing"),
+        (f"{SDS}wd=wd1,sd=sdx\n{RD}", "3:8 wd=wd1: there is no sd 'sdx'; did you mean sd2?"),
+        (f"{SDS}{WD}rd=rd1,wd=w9,io=max\n", "4:8 rd=rd1: there is no wd 'w9'"),
+        (f"sd=sd1,lun=/d/a,size=1g\nsd=sd1,lun=/d/b,size=1g\n{WD}{RD}", "2:1 sd=sd1 is defined twice"),
+        (f"{SDS}{WD}rd=rd1,wd=wd1,io=max,sd=(sd1, sd2)\n", "a bracket is not closed"),
+        (f"validate=yes\n{SDS}{WD}{RD}", "1:1 validate= is not supported: data validation is not there yet"),
+        (f"{SDS}{WD}rd=rd1,wd=wd1,ma=3\n", "4:15 'ma' may be maxdata or maxdataread or maxdatawritten"),
+        (f"{SDS}wd=wd1,sd=sd1,skew=50\nwd=wd2,sd=sd2,skew=40\nrd=rd1,wd=*,io=9,el=9,in=1\n", "the skew of all"),
+        (f"{SDS}{WD}rd=rd1,wd=wd1,io=max,th=(1-100000000,1)\n", "a list has at most 100000 values"),
+        (f"{SDS}{WD}rd=rd1,wd=wd1,io=max,th=(1-999,1),xf=(1k-999k,1k)\n", "4:1 more than 100000 runs are too many"),
+    ],
+)
+def test_mistakes(tmp_path: Path, text: str, mistake: str) -> None:
+    assert any(mistake in found for found in refused(tmp_path, text))
+
+
+def test_every_keyword_is_honoured_noted_or_refused(tmp_path: Path) -> None:
+    for kind, keywords in TABLE.items():
+        for keyword in keywords:
+            if keyword.refused and kind not in ("rg",):
+                line = f"{keyword.name}=1\n" if kind == "general" else f"{kind}=x1,{keyword.name}=1\n"
+                assert any(keyword.refused in found for found in refused(tmp_path, line))
+            elif keyword.note:
+                line = f"{keyword.name}=1\n" if kind == "general" else f"{kind}=x1,{keyword.name}=1\n"
+                with pytest.raises(DialectError):
+                    # The file is not complete, but what is noted is no mistake.
+                    read(tmp_path, line)
+                assert not any(keyword.name in found for found in refused(tmp_path, line))
+
+
+def test_file_system_workloads_are_read_and_not_run(tmp_path: Path) -> None:
+    from iocurve.dialects.vdbench.runner import require_runnable
+
+    text = "fsd=fsd1,anchor=/d/x,depth=1,width=1,files=1,size=1k\nfwd=fwd1,fsd=fsd1\nrd=rd1,fwd=fwd1,fwdrate=max\n"
+    with pytest.raises(PlanError, match="1:1: fsd=fsd1: file system workloads need metadata operations"):
+        require_runnable(read(tmp_path, text))
+
+
+@pytest.mark.parametrize("option", ["-v", "-jr", "-tf", "--nonsense", "compare"])
+def test_options_that_cannot_be_honoured_are_refused(tmp_path: Path, option: str) -> None:
+    with pytest.raises(DialectError, match=r"not supported|not there|unknown option"):
+        prepare([option], cwd=tmp_path, machine=MACHINE)

@@ -1,0 +1,51 @@
+"""A parameter file (``name.parm``) with its explanation (``name.txt``) and the plans of its runs (``name.json``).
+
+``IOCURVE_UPDATE_GOLDEN=1`` writes what is there now; read the difference before you commit it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from fio_machine import HeldMachine
+from iocurve.dialects.vdbench.command import Prepared, prepare
+from iocurve.dialects.vdbench.explanation import explain
+
+GOLDEN = Path(__file__).parent / "golden" / "vdbench"
+FILES = sorted(GOLDEN.glob("*.parm"))
+MACHINE = HeldMachine(paths={"/dev/sdx": ("block", 1 << 30)}, directories=frozenset({"/data", str(GOLDEN)}))
+
+
+def prepared(file: Path) -> Prepared:
+    return prepare(["-f", file.name], cwd=GOLDEN, machine=MACHINE)
+
+
+def plans(result: Prepared) -> str:
+    """A curve's points as if 1,000 operations a second had been reached, the same by every section."""
+    made = []
+    for run in result.runs:
+        sections = len(result.resolve(run).built.pieces)
+        shares, total = ([1 / sections] * sections, 10.0 * run.curve_percent) if run.curve_percent else (None, None)
+        plan = result.resolve(run, shares, total).resolution.plan
+        made.append({"loops": run.loops_text, **plan.model_dump(mode="json", exclude_defaults=True)})
+    return json.dumps(made, indent=1) + "\n"
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_a_parameter_file_is_explained(file: Path) -> None:
+    compare(file.with_suffix(".txt"), explain(prepared(file)).replace(str(GOLDEN), "/golden"))
+
+
+@pytest.mark.parametrize("file", [file for file in FILES if file.stem != "files"], ids=lambda file: file.stem)
+def test_a_parameter_file_becomes_plans(file: Path) -> None:
+    compare(file.with_suffix(".json"), plans(prepared(file)))
+
+
+def compare(file: Path, now: str) -> None:
+    if os.environ.get("IOCURVE_UPDATE_GOLDEN"):
+        file.write_text(now, encoding="utf-8")
+    assert now == file.read_text(encoding="utf-8")
