@@ -35,6 +35,20 @@ VALUES = st.one_of(
     st.text(max_size=12),
     st.integers(-3, 2**70).map(str),
 )
+
+
+def words(text: str) -> list[str]:
+    return text.split()
+
+
+PARTS = st.sampled_from(
+    words(
+        "4k 8 0 100 50% -1 1.5 / : , - zipf zoned zoned_abs normal pareto iops bw_slope lat 0x ff %o \" ' ab write "
+        "wait_after randrw random md5 pattern"
+    )
+)
+COMPOUNDS = st.lists(PARTS, min_size=1, max_size=9).map("".join)
+"""Texts that look like bssplit=4k/50:8k, zipf:1.2:0.5, iops:0.3%, "ab"0xff, write:4."""
 NAMES = st.one_of(st.sampled_from(sorted(BY_NAME)), st.sampled_from(sorted(COMMANDS)), st.text(max_size=8))
 LINES = st.one_of(
     st.tuples(NAMES, VALUES).map("=".join),
@@ -86,3 +100,25 @@ def test_any_bytes(content: bytes) -> None:
 @given(st.sampled_from(sorted(BY_NAME)), VALUES)
 def test_any_value_of_each_option(name: str, value: str) -> None:
     attempt(["--name=a", "--size=1m", "--ioengine=null", f"--{name}={value}"], Path("/d"))
+
+
+SAID_TOGETHER = st.lists(st.tuples(st.sampled_from(sorted(BY_NAME)), VALUES | COMPOUNDS), min_size=1, max_size=6)
+
+
+@SETTINGS
+@given(st.sampled_from(["read", "randrw", "write", "randtrimwrite"]), SAID_TOGETHER)
+def test_any_options_together(direction: str, said: list[tuple[str, str]]) -> None:
+    options = [f"--{name}={value}" for name, value in said if name != "name"]
+    attempt(["--name=a", "--size=1m", "--ioengine=null", f"--rw={direction}", "--verify=md5", *options], Path("/d"))
+
+
+WITH_PARTS = words(
+    "bssplit bsrange random_distribution steadystate buffer_pattern verify_pattern sync_file_range rw verify "
+    "file_service_type percentage_random blockalign rate zonemode log_window_value latency_percentile thinktime"
+)
+
+
+@SETTINGS
+@given(st.sampled_from(WITH_PARTS), COMPOUNDS)
+def test_any_value_with_parts(name: str, value: str) -> None:
+    attempt(["--name=a", "--size=1m", "--ioengine=null", "--rw=randrw", "--ss_dur=4", f"--{name}={value}"], Path("/d"))

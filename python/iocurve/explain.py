@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from iocurve.errors import Mistake
 from iocurve.model import Note
-from iocurve.plan import End, FilePlan, NfsEngine, NullEngine, OperationPlan, Plan, Rate, Worker
+from iocurve.plan import FilePlan, NfsEngine, NullEngine, OperationPlan, Plan, Rate, Worker
 from iocurve.resolve import Machine
 from iocurve.units import SECOND_NS, format_bytes, format_count, format_duration
 from iocurve.words import (
@@ -138,7 +138,9 @@ def _file(file: FilePlan, worker: Worker, machine: Machine) -> str:
         return f"{region} of a device of {format_bytes(facts.bytes)}"
     if facts.kind == "missing":
         return f"{region}, will be created" if file.layout != "existing" else f"{region}, is missing"
-    longer = file.offset_bytes + file.bytes > facts.bytes
+    if file.layout.startswith("recreate"):
+        return f"{region}, exists and will be made anew"
+    longer = file.layout not in ("existing", "create") and file.offset_bytes + file.bytes > facts.bytes
     return f"{region}, exists{', will be extended' if longer else ''}"
 
 
@@ -171,7 +173,7 @@ def _total_time(plan: Plan) -> str:
     workers = _workers(plan)
     open_bytes = sum(worker.end.bytes or 0 for worker in workers if _longest_ns(worker) is None)
     known = sum(max(_longest_ns(worker) or 0 for worker in group.workers) for group in plan.groups)
-    is_limit = any(_may_end_early(worker.end) for worker in workers if worker.end.runtime_ns is not None)
+    is_limit = any(_may_end_early(worker) for worker in workers if worker.end.runtime_ns is not None)
     duration = f"{'at most ' if is_limit else ''}{format_duration(known)}" if known else ""
     until = f"until {format_bytes(open_bytes)} are transferred" if open_bytes else ""
     return ", and ".join(part for part in (duration, until) if part) or "until it is stopped"
@@ -207,30 +209,33 @@ def _bytes_per_second(rate: Rate | None, mean_bytes: float) -> float:
     return rate.count * (mean_bytes if rate.unit == "operations" else 1) * SECOND_NS / rate.per_ns
 
 
-def _may_end_early(end: End) -> bool:
-    return end.bytes is not None or end.operations is not None
+def _may_end_early(worker: Worker) -> bool:
+    end = worker.end
+    return end.bytes is not None or end.operations is not None or worker.steady_state is not None
 
 
 def _layout(workers: Sequence[Worker], machine: Machine) -> str:
     """Bytes to write and to reserve; what an NFS volume already has is not known beforehand."""
     needs: dict[tuple[str, bool], tuple[int, bool]] = {}
     for worker, file in _laid_out(workers):
-        key = file.path, isinstance(worker.engine, NfsEngine)
+        is_anew = isinstance(worker.engine, NfsEngine) or file.layout.startswith("recreate")
+        key = file.path, is_anew
         end, is_filled = needs.get(key, (0, False))
-        needs[key] = max(end, file.offset_bytes + file.bytes), is_filled or file.layout in ("fill", "new")
+        needs[key] = max(end, file.offset_bytes + file.bytes), is_filled or file.layout in ("fill", "new", "recreate")
     totals = {True: 0, False: 0}
-    for (path, is_remote), (end, is_filled) in needs.items():
-        totals[is_filled] += max(0, end - (0 if is_remote else machine.look(path).bytes))
+    for (path, is_anew), (end, is_filled) in needs.items():
+        totals[is_filled] += max(0, end - (0 if is_anew else machine.look(path).bytes))
     parts = [f"{format_bytes(totals[True])} to write"] if totals[True] else []
     parts += [f"{format_bytes(totals[False])} to reserve"] if totals[False] else []
-    most = "at most " if any(is_remote for _, is_remote in needs) else ""
+    is_remote = any(isinstance(worker.engine, NfsEngine) for worker, _ in _laid_out(workers))
+    most = "at most " if is_remote else ""
     return most + " and ".join(parts) if parts else "nothing to do"
 
 
 def _laid_out(workers: Iterable[Worker]) -> Iterator[tuple[Worker, FilePlan]]:
     for worker in workers:
         if not isinstance(worker.engine, NullEngine):
-            yield from ((worker, file) for file in worker.files if file.layout != "existing")
+            yield from ((worker, file) for file in worker.files if file.layout not in ("existing", "create"))
 
 
 def _distinct(workers: Iterable[Worker]) -> list[FilePlan]:

@@ -134,7 +134,9 @@ def _distribution_text(distribution: Distribution) -> str:
 def batch_text(batch: Batch) -> str:
     """Empty where operations are handed over and fetched as soon as possible."""
     parts = [f"at most {batch.submit} handed over at once"] if batch.submit else []
-    if batch.complete_min != 1 or batch.complete_max:
+    if batch.complete_min == 0:
+        parts.append("completions looked for, but not waited for")
+    elif batch.complete_min != 1 or batch.complete_max:
         most = f" to {batch.complete_max}" if batch.complete_max else " or more"
         same = batch.complete_min == batch.complete_max
         parts.append(f"{batch.complete_min}{'' if same else most} completions fetched at once")

@@ -1,0 +1,82 @@
+"""What a plan would do is told in words, whichever dialect it came from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fio_machine import HeldMachine
+from iocurve import plan
+from iocurve.explain import explain
+from iocurve.units import KIB, MIB, SECOND_NS
+from plans import READ, WRITE, file_plan, local_engine, plan_of, worker
+
+MACHINE = HeldMachine(paths={"/d/there": ("file", MIB)}, directories=frozenset({"/d"}))
+
+
+def explained(**changes: Any) -> list[str]:
+    text = explain(plan_of(worker(local_engine("uring", direct=True), "/d/new", **changes)), (), (), MACHINE)
+    return [" ".join(line.split()) for line in text.splitlines()]
+
+
+TRIM = READ.model_copy(update={"kind": "trim"})
+SEQUENTIAL = READ.model_copy(update={"random_percent": 0})
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        ({"rate": plan.Rate(unit="operations", count=1, per_ns=2 * SECOND_NS)}, "rate 0.5 operations/s a clone, 0.5/s"),
+        (
+            {"rate": plan.Rate(unit="bytes", count=MIB, per_ns=SECOND_NS, arrivals="poisson")},
+            "rate operations 1 MiB/s a clone, 1 MiB/s in all, at random times (Poisson)",
+        ),
+        ({"operations": (READ, WRITE)}, "job: 50 % 4 KiB random reads and 50 % 4 KiB random writes"),
+        (
+            {"operations": (READ.model_copy(update={"random_percent": 30}),)},
+            "job: 4 KiB reads (30 % random)",
+        ),
+        (
+            {"operations": (TRIM, WRITE), "access": plan.Access(position="identical")},
+            "job: 4 KiB random trims, each followed by a write of the same block",
+        ),
+        (
+            {"operations": (SEQUENTIAL,), "access": plan.Access(gap_bytes=4 * KIB, gap_spread_bytes=4 * KIB)},
+            "places 4 KiB to 8 KiB left out after each operation",
+        ),
+        (
+            {"operations": (SEQUENTIAL,), "access": plan.Access(position="job", at_end="stop")},
+            "places all workers of the job go on from one position; ends at the end of the region",
+        ),
+        (
+            {"operations": (READ, WRITE), "access": plan.Access(position="worker")},
+            "places all kinds go on from one position",
+        ),
+        (
+            {
+                "operations": (WRITE,),
+                "payload": plan.Payload(content=plan.PoolContent(bytes=MIB, path="/p"), renew="keep"),
+            },
+            "writes places of a pool of 1 MiB from /p",
+        ),
+        ({"files": (file_plan("/d/there", layout="recreate"),)}, "/d/there: 1 MiB, exists and will be made anew"),
+        ({"files": (file_plan("/d/there", layout="recreate"),)}, "Layout before the run: 1 MiB to write"),
+        ({"files": (file_plan("/d/new", layout="create"),)}, "Layout before the run: nothing to do"),
+        ({"batch": plan.Batch(complete_min=0)}, "batches completions looked for, but not waited for"),
+        ({"think": plan.Think(pause_ns=1000)}, "pauses 1 µs after every operation completed"),
+        ({"operations": (WRITE,), "sync": plan.SyncPlan(kind="fsync", every=1)}, "flushes fsync after every write"),
+        (
+            {"verify": plan.Verify(method="crc32c", only=True)},
+            "compares crc32c; nothing is written: what an earlier run",
+        ),
+        ({"ends_others": "always"}, "ends when 1 MiB are transferred; then the others of its group end too"),
+    ],
+)
+def test_a_part_of_a_plan_in_words(changes: dict[str, Any], line: str) -> None:
+    assert any(said.startswith(line) for said in explained(**changes)), explained(**changes)
+
+
+def test_a_rate_over_all_kinds_tells_how_long_it_takes() -> None:
+    rate = plan.Rate(unit="operations", count=64, per_ns=SECOND_NS)
+    assert "Time: 4 s" in explained(rate=rate)
