@@ -156,7 +156,7 @@ class FixedBlocks(_Model):
 
 
 class BlockRange(_Model):
-    """Any multiple of ``step`` from ``low`` to ``high``, with equal chance."""
+    """``low``, ``low + step`` and so on up to ``high``, with equal chance."""
 
     kind: Literal["range"] = "range"
     low: Count

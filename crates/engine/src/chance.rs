@@ -25,6 +25,12 @@ impl Rng {
         ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
     }
 
+    /// A number from 0 up to, but not, 1, in steps of 2⁻⁵³.
+    #[inline]
+    pub fn unit(&mut self) -> f64 {
+        (self.next_u64() >> 11) as f64 / (1u64 << 53) as f64
+    }
+
     /// Fills memory.
     pub fn fill(&mut self, bytes: &mut [u8]) {
         let mut words = bytes.chunks_exact_mut(8);

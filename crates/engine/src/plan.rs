@@ -517,7 +517,7 @@ pub enum Blocks {
         /// How many; at least 1.
         bytes: u32,
     },
-    /// Any multiple of `step` from `low` to `high`, with equal chance.
+    /// `low`, `low + step` and so on up to `high`, with equal chance.
     Range {
         /// Smallest; at least 1.
         low: u32,
@@ -651,7 +651,7 @@ pub enum RateUnit {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Access {
-    /// Whether a random block can come again before all have come.
+    /// Whether a random block can come again before all have come; draws that prefer some places always can.
     pub cover: Cover,
     /// Whether the next pass over the region repeats the random sequence of this one.
     pub passes: Passes,
@@ -695,8 +695,8 @@ pub enum Position {
     Identical,
 }
 
-/// A window of `zone_bytes` that moves by `zone_bytes + skip_bytes` when `zone_bytes` have been transferred in it
-/// (fio's `zonemode=strided`).
+/// A window of `range_bytes` that moves by `range_bytes + skip_bytes` when `zone_bytes` have been transferred in it (fio's
+/// `zonemode=strided`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Strided {

@@ -2,6 +2,7 @@
 
 use crate::error::EngineError;
 use crate::log::RECORDS_MAX;
+use crate::offsets;
 use crate::payload;
 use crate::plan::{Arrivals, EnginePlan, Layout, OperationKind, Plan, Worker};
 use crate::verify;
@@ -24,6 +25,7 @@ pub fn check(plan: &Plan) -> Result<(), EngineError> {
         }
         payload::check(worker)?;
         verify::check(worker)?;
+        offsets::check(worker)?;
         if let Some(what) = not_carried_out(worker) {
             return refuse(format!("{}: {what} cannot be carried out yet", worker.job));
         }
@@ -76,22 +78,8 @@ fn kinds(worker: &Worker) -> Option<&'static str> {
 
 /// What the contract has and this build does not carry out yet, so that nothing is silently left out.
 fn not_carried_out(worker: &Worker) -> Option<&'static str> {
-    use crate::plan::{AtEnd, Blocks, Distribution, EndsOthers, Position};
-    let access = &worker.access;
+    use crate::plan::EndsOthers;
     let batch = worker.batch;
-    let addresses = worker.operations.iter().any(|operation| {
-        !matches!(operation.blocks, Blocks::Fixed { .. })
-            || !matches!(operation.distribution, Distribution::Uniform {})
-            || !matches!(operation.random_percent, 0 | 100)
-            || operation.align_bytes != 0
-    }) || access.run_length != 1
-        || access.gap_bytes != 0
-        || access.gap_spread_bytes != 0
-        || access.at_end != AtEnd::Wrap
-        || access.position != Position::Kind
-        || access.strided.is_some()
-        || worker.file_run != 1
-        || worker.files.iter().any(|file| file.start_bytes != 0);
     let pacing = worker.rate.is_some()
         || worker.think.is_some()
         || (batch.submit, batch.complete_min, batch.complete_max, batch.low) != (0, 1, 0, 0)
@@ -104,14 +92,9 @@ fn not_carried_out(worker: &Worker) -> Option<&'static str> {
     let kinds = worker.sync.is_some() || worker.sync_at_end;
     let groups =
         !worker.wait_for.is_empty() || worker.ends_others != EndsOthers::Never || worker.steady_state.is_some();
-    [
-        (addresses, "these addresses or block sizes"),
-        (pacing, "this pacing"),
-        (kinds, "flushes"),
-        (groups, "this order of jobs or their end"),
-    ]
-    .into_iter()
-    .find_map(|(is_used, what)| is_used.then_some(what))
+    [(pacing, "this pacing"), (kinds, "flushes"), (groups, "this order of jobs or their end")]
+        .into_iter()
+        .find_map(|(is_used, what)| is_used.then_some(what))
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use crate::board::Board;
 use crate::cpu::{bind_thread, wake_on_time};
 use crate::engines::{Ran, open_and_run};
 use crate::error::EngineError;
+use crate::offsets::SharedPositions;
 use crate::outcome::{CpuTime, IntervalOutcome, Live, Outcome, State, WorkerOutcome};
 use crate::plan::{EnginePlan, Group, OperationKind, Plan, Worker};
 use crate::plan_check::{PLAN_VERSION, check};
@@ -123,16 +124,18 @@ fn run_group(index: usize, group: &Group, board: &Board) -> Result<Vec<WorkerOut
     board.phase("prepare", index);
     board.start(group.workers.len());
     let gate = Gate::new(group.workers.len());
+    let positions = SharedPositions::of_group(group);
     let results: Vec<Result<Option<WorkerOutcome>, EngineError>> = thread::scope(|scope| {
         let handles: Vec<_> = group
             .workers
             .iter()
+            .zip(positions)
             .enumerate()
-            .map(|(number, worker)| {
+            .map(|(number, (worker, positions))| {
                 let gate = &gate;
                 thread::Builder::new()
                     .name(format!("{}.{}", worker.job, worker.clone))
-                    .spawn_scoped(scope, move || run_worker(index, number, worker, gate, board))
+                    .spawn_scoped(scope, move || run_worker(index, number, worker, positions, gate, board))
                     .map_err(|source| {
                         gate.failed();
                         EngineError::System { action: "start a thread", source }
@@ -155,6 +158,7 @@ fn run_worker(
     group: usize,
     number: usize,
     worker: &Worker,
+    positions: SharedPositions,
     gate: &Gate,
     board: &Board,
 ) -> Result<Option<WorkerOutcome>, EngineError> {
@@ -172,6 +176,7 @@ fn run_worker(
         finish: Arc::default(),
         clock: board.clock.clone(),
         interval_ns: board.interval_ns,
+        positions,
     };
     let names: Vec<&'static str> = recorded_kinds(worker).into_iter().map(OperationKind::name).collect();
     let mut publish = |interval: &IntervalOutcome, tallies: &[Tally]| board.publish(&names, interval, tallies);

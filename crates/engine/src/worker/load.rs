@@ -63,8 +63,8 @@ impl<'a> Load<'a> {
     pub fn new(plan: &'a Worker, depth: u32, buffers: Arc<Buffers>, shared: Shared) -> Result<Self, EngineError> {
         Ok(Self {
             plan,
+            offsets: Offsets::new(plan, &shared.positions)?,
             shared,
-            offsets: Offsets::new(plan)?,
             filler: Filler::new(plan, &buffers)?,
             buffers,
             mix: Mix::new(plan),

@@ -22,6 +22,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use iocurve_meter::{Clock, Nanos};
 
 use crate::error::EngineError;
+use crate::offsets::SharedPositions;
 use crate::outcome::{CpuTime, State};
 
 pub use load::Load;
@@ -40,6 +41,8 @@ pub struct Shared {
     pub clock: Clock,
     /// Length of a reporting interval.
     pub interval_ns: Nanos,
+    /// Sequential positions that it has in common with other workers of its job.
+    pub positions: SharedPositions,
 }
 
 impl Shared {

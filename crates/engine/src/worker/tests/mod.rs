@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
 use super::*;
+use crate::offsets::SharedPositions;
 use crate::outcome::IntervalOutcome;
 use crate::plan::tests::{file, operation, worker};
 use crate::plan::{Access, Arrivals, Cover, End, OperationKind, OperationPlan, Passes, Rate, RateUnit, Worker};
@@ -121,7 +122,13 @@ fn simulate_with(plan: &Worker, service: Nanos, prepare: impl FnOnce(&mut Simula
 }
 
 fn simulate_on(plan: &Worker, service: Service, prepare: impl FnOnce(&mut Simulated, &Shared)) -> Simulation {
-    let shared = Shared { stop: Arc::default(), finish: Arc::default(), clock: Clock::manual(), interval_ns: 100 * MS };
+    let shared = Shared {
+        stop: Arc::default(),
+        finish: Arc::default(),
+        clock: Clock::manual(),
+        interval_ns: 100 * MS,
+        positions: SharedPositions::default(),
+    };
     let mut engine = Simulated::new(&shared.clock, service);
     prepare(&mut engine, &shared);
     let block = plan.operations.iter().map(|operation| operation.blocks.largest()).max().unwrap();

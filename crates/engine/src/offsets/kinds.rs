@@ -1,0 +1,302 @@
+//! What the operations of a worker are like, the same for all its files; what makes no sense is refused here.
+
+use std::collections::BTreeMap;
+
+use super::lengths::Lengths;
+use super::places::{Map, Order, Places, Shape};
+use crate::error::EngineError;
+use crate::plan::{AtEnd, Cover, Distribution, FileSelect, OperationPlan, Passes, Position, Worker};
+
+/// Most memory for maps of visited units, over all files of a worker: 2³³ units, such as 32 TiB in blocks of 4 KiB.
+const MAP_BYTES_MAX: u64 = 1 << 30;
+/// No file is larger.
+const OFFSET_MAX: u64 = i64::MAX as u64;
+
+/// One kind of operation.
+#[derive(Debug)]
+pub(super) struct Kind {
+    pub(super) shape: Shape,
+    pub(super) smallest: u64,
+    pub(super) jump: Jump,
+    pub(super) edge: AtEdge,
+    /// Which of a region's positions it goes on from.
+    pub(super) position: usize,
+    /// Which of a region's places it draws from.
+    pub(super) places: usize,
+    /// Whether sequential operations go on from its random ones.
+    pub(super) leaves_position: bool,
+}
+
+/// Whether an operation goes to a random place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Jump {
+    Never,
+    Always,
+    /// So many per cent do, or those that begin a run.
+    Mixed(u32),
+}
+
+/// What a sequential operation does where there is no room for it any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum AtEdge {
+    /// It goes to a random place, as in fio.
+    Jump,
+    /// It goes to the other end.
+    Wrap,
+    /// It does not come: the file is through.
+    End,
+}
+
+/// How the random places of one kind, or of several that share them, are made for a window.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Recipe {
+    Once { align: u64 },
+    Map { unit: u64 },
+    Drawn { distribution: Distribution, lengths: Lengths, align: u64 },
+}
+
+impl Recipe {
+    pub(super) fn make(&self, window_bytes: u64, passes: Passes, seed: u64) -> Places {
+        match self {
+            Self::Once { align } => Places::Once(Order::new((window_bytes / align).max(1), passes, seed)),
+            Self::Map { unit } => Places::Map(Box::new(Map::new(units(window_bytes, *unit), *unit, passes, seed))),
+            Self::Drawn { distribution, lengths, align } => {
+                Places::drawn(distribution, &Shape { lengths: lengths.clone(), align: *align }, window_bytes, seed)
+            }
+        }
+    }
+}
+
+fn units(window_bytes: u64, unit: u64) -> u64 {
+    (window_bytes / unit).max(1)
+}
+
+/// Whether a file that was gone through waits until all are, as fio's do: so where a pass counts, which is where bytes or
+/// operations end the worker, where the end of the region does, or where files come one after another. Under a time
+/// alone each begins again by itself.
+pub(super) fn ends(worker: &Worker) -> bool {
+    let access = &worker.access;
+    let counts = worker.end.bytes.is_some() || worker.end.operations.is_some();
+    access.at_end == AtEnd::Stop
+        || (access.position != Position::Job && (counts || worker.file_select == FileSelect::Sequential))
+}
+
+/// The kinds of a worker and how their places are made. The error is for people.
+pub(super) fn kinds(worker: &Worker) -> Result<(Vec<Kind>, Vec<Recipe>), EngineError> {
+    let shapes: Vec<Shape> = worker
+        .operations
+        .iter()
+        .map(|operation| {
+            shape(worker, operation)
+                .map_err(|what| EngineError::Plan(format!("{}: {}: {what}", worker.job, operation.kind.name())))
+        })
+        .collect::<Result<_, _>>()?;
+    let mut recipes = Vec::new();
+    let covered = covering(worker, &shapes);
+    let mut kinds = Vec::with_capacity(shapes.len());
+    for (operation, shape) in worker.operations.iter().zip(&shapes) {
+        let recipe = if covers(worker, operation) {
+            covered.clone()
+        } else {
+            let (lengths, align) = (shape.lengths.clone(), shape.align);
+            Some(Recipe::Drawn { distribution: operation.distribution.clone(), lengths, align })
+        };
+        kinds.push(Kind {
+            smallest: shape.lengths.smallest(),
+            shape: shape.clone(),
+            jump: jump(worker, operation),
+            edge: AtEdge::Wrap,
+            position: if worker.access.position == Position::Kind { kinds.len() } else { 0 },
+            places: place_of(recipe, &mut recipes),
+            leaves_position: false,
+        });
+    }
+    set_edges(&mut kinds, ends(worker) && worker.access.strided.is_none());
+    check_regions(worker, &kinds, &recipes)?;
+    Ok((kinds, recipes))
+}
+
+/// The number of a recipe, which is added if it is not there.
+fn place_of(recipe: Option<Recipe>, recipes: &mut Vec<Recipe>) -> usize {
+    let Some(recipe) = recipe else { return 0 };
+    recipes.iter().position(|other| *other == recipe).unwrap_or_else(|| {
+        recipes.push(recipe);
+        recipes.len() - 1
+    })
+}
+
+fn jump(worker: &Worker, operation: &OperationPlan) -> Jump {
+    match operation.random_percent {
+        0 => Jump::Never,
+        100 if worker.access.run_length == 1 => Jump::Always,
+        percent => Jump::Mixed(percent),
+    }
+}
+
+/// What happens at the end of the window depends on who else moves the position.
+fn set_edges(kinds: &mut [Kind], ends: bool) {
+    let mut moved: BTreeMap<usize, (bool, bool)> = BTreeMap::new();
+    for kind in kinds.iter() {
+        let (jumps, walks) = moved.entry(kind.position).or_default();
+        *jumps |= kind.jump != Jump::Never;
+        *walks |= kind.jump != Jump::Always;
+    }
+    for kind in kinds {
+        let (jumps, walks) = moved[&kind.position];
+        kind.leaves_position = jumps && walks;
+        kind.edge = match kind.jump {
+            Jump::Mixed(_) => AtEdge::Jump,
+            Jump::Never if ends && !jumps => AtEdge::End,
+            _ => AtEdge::Wrap,
+        };
+    }
+}
+
+/// Whether a kind visits every place once. Distributions other than the uniform never do, as in fio.
+fn covers(worker: &Worker, operation: &OperationPlan) -> bool {
+    operation.random_percent > 0
+        && worker.access.cover == Cover::Once
+        && operation.distribution == (Distribution::Uniform {})
+}
+
+/// What the covering kinds share: an order of places where no two operations can overlap, or else a map.
+fn covering(worker: &Worker, shapes: &[Shape]) -> Option<Recipe> {
+    let covering: Vec<&Shape> = worker
+        .operations
+        .iter()
+        .zip(shapes)
+        .filter_map(|(operation, shape)| covers(worker, operation).then_some(shape))
+        .collect();
+    let align = covering.first()?.align;
+    if covering.iter().all(|shape| shape.align == align && shape.lengths.largest() <= align) {
+        return Some(Recipe::Once { align });
+    }
+    let unit = covering.iter().fold(0, |unit, shape| greatest_common_divisor(unit, shape.align));
+    Some(Recipe::Map { unit })
+}
+
+fn greatest_common_divisor(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { greatest_common_divisor(b, a % b) }
+}
+
+fn shape(worker: &Worker, operation: &OperationPlan) -> Result<Shape, String> {
+    let lengths = Lengths::new(&operation.blocks)?;
+    let smallest = lengths.smallest();
+    let align = if operation.align_bytes == 0 { smallest } else { operation.align_bytes };
+    if operation.random_percent > 100 {
+        return Err(format!("{} per cent of the operations cannot be random", operation.random_percent));
+    }
+    if covers(worker, operation) && align < smallest {
+        return Err(format!(
+            "blocks of {smallest} bytes at multiples of {align} overlap, so they cannot all be visited once; \
+             let each draw be independent (norandommap)"
+        ));
+    }
+    preference(&operation.distribution)?;
+    Ok(Shape { lengths, align })
+}
+
+fn preference(distribution: &Distribution) -> Result<(), String> {
+    let (what, center) = match *distribution {
+        Distribution::Uniform {} => return Ok(()),
+        Distribution::Zipf { theta, center } if theta > 0.0 && theta.is_finite() && (theta - 1.0).abs() > 0.0 => {
+            ("zipf", center)
+        }
+        Distribution::Zipf { theta, .. } => {
+            return Err(format!("a Zipf distribution needs a theta above 0 that is not 1, and not {theta}"));
+        }
+        Distribution::Pareto { h, center } if h > 0.0 && h < 1.0 => ("pareto", center),
+        Distribution::Pareto { h, .. } => {
+            return Err(format!("a Pareto distribution needs a power between 0 and 1, and not {h}"));
+        }
+        Distribution::Normal { deviation_percent, center } if (0.0..=100.0).contains(&deviation_percent) => {
+            ("normal", center)
+        }
+        Distribution::Normal { deviation_percent, .. } => {
+            return Err(format!(
+                "a normal distribution needs a deviation from 0 to 100 per cent, and not {deviation_percent}"
+            ));
+        }
+        Distribution::Zones { ref zones } => {
+            let sane = zones.iter().all(|zone| zone.access_percent >= 0.0 && zone.access_percent.is_finite());
+            return match zones.iter().any(|zone| zone.access_percent > 0.0) {
+                true if sane => Ok(()),
+                true => Err("a zone's share of the operations is 0 or more per cent".into()),
+                false => Err("no zone has a share of the operations".into()),
+            };
+        }
+    };
+    match center {
+        Some(center) if !(0.0..=1.0).contains(&center) => {
+            Err(format!("the centre of a {what} distribution is between 0 and 1, and not {center}"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn check_regions(worker: &Worker, kinds: &[Kind], recipes: &[Recipe]) -> Result<(), EngineError> {
+    let access = &worker.access;
+    let smallest = kinds.iter().map(|kind| kind.smallest).max().unwrap_or(1);
+    let refuse = |what: String| Err(EngineError::Plan(format!("{}: {what}", worker.job)));
+    if worker.file_run == 0 || access.run_length == 0 {
+        return refuse("a run of 0 operations never begins".into());
+    }
+    if access.gap_spread_bytes > OFFSET_MAX {
+        return refuse(format!("a gap of up to {} bytes is larger than any file", access.gap_spread_bytes));
+    }
+    if let Some(strided) = access.strided {
+        if strided.range_bytes < smallest {
+            return refuse(format!(
+                "a zone of {} bytes is smaller than one block of {smallest}; use a larger zone or a smaller block",
+                strided.range_bytes
+            ));
+        }
+        if strided.zone_bytes == 0 {
+            return refuse("a zone in which 0 bytes are transferred is never used".into());
+        }
+    }
+    let mut map_bytes = 0u64;
+    for file in &worker.files {
+        let refuse = |what: String| Err(EngineError::Plan(format!("{}: {what}", file.path)));
+        if file.bytes < smallest {
+            return refuse(format!(
+                "the region of {} bytes is smaller than one block of {smallest}; use a larger size or a smaller block",
+                file.bytes
+            ));
+        }
+        if file.offset_bytes.saturating_add(file.bytes) > OFFSET_MAX {
+            return refuse(format!("the region ends behind byte {OFFSET_MAX}, where no file goes"));
+        }
+        if file.start_bytes >= file.bytes {
+            return refuse(format!(
+                "operations cannot begin {} bytes into a region of {}; start earlier or use a larger size",
+                file.start_bytes, file.bytes
+            ));
+        }
+        if let Some(what) = recipes.iter().find_map(|recipe| without_place(recipe, file.bytes)) {
+            return refuse(what);
+        }
+        let window = access.strided.map_or(file.bytes, |strided| strided.range_bytes.min(file.bytes));
+        for recipe in recipes {
+            if let Recipe::Map { unit } = recipe {
+                map_bytes = map_bytes.saturating_add(units(window, *unit).div_ceil(8));
+            }
+        }
+    }
+    if map_bytes > MAP_BYTES_MAX {
+        return refuse(format!(
+            "the random map of blocks of these sizes would take {map_bytes} bytes of memory, and {MAP_BYTES_MAX} are \
+             the most; use a larger smallest block, or let each draw be independent (norandommap)"
+        ));
+    }
+    Ok(())
+}
+
+/// Why a distribution has no place in a region.
+fn without_place(recipe: &Recipe, region_bytes: u64) -> Option<String> {
+    let Recipe::Drawn { distribution: Distribution::Zones { zones }, lengths, align } = recipe else { return None };
+    let places = Shape { lengths: lengths.clone(), align: *align }.places(region_bytes);
+    let used = zones.iter().any(|zone| zone.access_percent > 0.0 && zone.offset_bytes / align < places);
+    (!used)
+        .then(|| format!("all zones lie beyond the region of {region_bytes} bytes; use smaller zones or a larger size"))
+}

@@ -1,0 +1,207 @@
+//! One file's region: sequential positions, random places, zones.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::kinds::{AtEdge, Kind, Recipe};
+use super::places::{Places, Spot};
+use crate::chance::Rng;
+use crate::plan::{FilePlan, Passes, Strided};
+
+/// A position behind the end of every region.
+const BEHIND: u64 = u64::MAX;
+
+/// How sequential operations go on, the same for all files of a worker.
+#[derive(Debug)]
+pub(super) struct Walk {
+    pub(super) gap: i64,
+    pub(super) spread: u64,
+    /// Whether a region that was gone through is through until all are; otherwise it begins again by itself.
+    pub(super) ends: bool,
+    /// Whether backwards, too, the end is the end.
+    pub(super) stops: bool,
+    pub(super) strided: Option<Strided>,
+    /// Room that the smallest block of every kind fits into.
+    pub(super) smallest: u64,
+    pub(super) recipes: Vec<Recipe>,
+    pub(super) passes: Passes,
+}
+
+#[derive(Debug)]
+pub(super) struct Region {
+    start: u64,
+    bytes: u64,
+    seed: u64,
+    window: Window,
+    /// Transferred in this window; counted for zones only.
+    given: u64,
+    positions: Vec<u64>,
+    shared: Option<Arc<AtomicU64>>,
+    places: Vec<Places>,
+}
+
+/// The part of a region that operations go to now, from the region's start: all of it, or a zone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Window {
+    from: u64,
+    to: u64,
+}
+
+impl Region {
+    /// `positions` is how many kinds of position there are; with `shared`, workers share the one.
+    pub(super) fn new(
+        file: &FilePlan,
+        walk: &Walk,
+        positions: usize,
+        shared: Option<Arc<AtomicU64>>,
+        seed: u64,
+    ) -> Self {
+        let to = walk.strided.map_or(file.bytes, |strided| strided.range_bytes.min(file.bytes));
+        let mut region = Self {
+            start: file.offset_bytes,
+            bytes: file.bytes,
+            seed,
+            window: Window { from: 0, to },
+            given: 0,
+            positions: vec![file.start_bytes; positions],
+            shared,
+            places: Vec::new(),
+        };
+        region.places = region.make_places(walk);
+        region
+    }
+
+    /// Where it ends, from the file's start.
+    pub(super) fn end(&self) -> u64 {
+        self.start + self.bytes
+    }
+
+    fn make_places(&self, walk: &Walk) -> Vec<Places> {
+        let make = |(number, recipe): (usize, &Recipe)| {
+            let seed = self.seed ^ (number as u64).rotate_right(8) ^ self.window.from;
+            recipe.make(self.window.to - self.window.from, walk.passes, seed)
+        };
+        walk.recipes.iter().enumerate().map(make).collect()
+    }
+
+    /// The next operation, from the file's start; `None` if the region is through.
+    #[inline]
+    pub(super) fn next(&mut self, kind: &Kind, walk: &Walk, jumps: bool, rng: &mut Rng) -> Option<Spot> {
+        if let Some(strided) = walk.strided {
+            self.follow(strided, walk)?;
+        }
+        let spot = if jumps {
+            self.jump(kind, walk, rng)
+        } else {
+            match self.go_on(kind, walk, rng) {
+                None if kind.edge == AtEdge::Jump => self.jump(kind, walk, rng),
+                step => step?,
+            }
+        };
+        self.given += u64::from(spot.length);
+        Some(Spot { offset: self.start + spot.offset, ..spot })
+    }
+
+    #[inline]
+    fn jump(&mut self, kind: &Kind, walk: &Walk, rng: &mut Rng) -> Spot {
+        let Window { from, to } = self.window;
+        let drawn = self.places[kind.places].draw(&kind.shape, to - from, rng);
+        let spot = Spot {
+            offset: from + drawn.offset,
+            through: drawn.through && walk.ends && walk.strided.is_none(),
+            ..drawn
+        };
+        if kind.leaves_position {
+            let next = walk.after(spot.offset, spot.length, rng);
+            let next = u64::try_from(next).unwrap_or(BEHIND);
+            match &self.shared {
+                None => self.positions[kind.position] = next,
+                Some(shared) => shared.store(next, Ordering::Relaxed),
+            }
+        }
+        spot
+    }
+
+    #[inline]
+    fn go_on(&mut self, kind: &Kind, walk: &Walk, rng: &mut Rng) -> Option<Spot> {
+        let Some(shared) = &self.shared else {
+            let (spot, next) = self.window.step(self.positions[kind.position], kind, walk, rng)?;
+            self.positions[kind.position] = next;
+            return Some(spot);
+        };
+        let mut seen = shared.load(Ordering::Relaxed);
+        loop {
+            let (spot, next) = self.window.step(seen, kind, walk, rng)?;
+            match shared.compare_exchange_weak(seen, next, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return Some(spot),
+                Err(now) => seen = now,
+            }
+        }
+    }
+
+    /// Moves to the next zone once this one has had its bytes; `None` behind the last, if the region then is through.
+    fn follow(&mut self, strided: Strided, walk: &Walk) -> Option<()> {
+        if self.given < strided.zone_bytes {
+            return Some(());
+        }
+        let next = self.window.from.saturating_add(strided.range_bytes).saturating_add(strided.skip_bytes);
+        let is_behind = next.saturating_add(walk.smallest) > self.bytes;
+        self.enter(if is_behind { 0 } else { next }, walk);
+        (!is_behind || !walk.ends).then_some(())
+    }
+
+    /// A window begins.
+    fn enter(&mut self, from: u64, walk: &Walk) {
+        let old = self.window;
+        let range = walk.strided.map_or(self.bytes, |strided| strided.range_bytes);
+        self.window = Window { from, to: from.saturating_add(range).min(self.bytes) };
+        self.given = 0;
+        self.positions.fill(from);
+        if self.window.to - from == old.to - old.from {
+            self.places.iter_mut().for_each(Places::begin_again);
+        } else {
+            self.places = self.make_places(walk);
+        }
+    }
+
+    /// A new pass begins, at the region's start.
+    pub(super) fn begin_again(&mut self, walk: &Walk) {
+        self.enter(0, walk);
+    }
+}
+
+impl Window {
+    /// A sequential operation at a position, and the position after it; `None` if there is no room for one any more and
+    /// the window does not begin again by itself.
+    #[inline]
+    fn step(self, position: u64, kind: &Kind, walk: &Walk, rng: &mut Rng) -> Option<(Spot, u64)> {
+        let last = self.to - kind.smallest;
+        let offset = match position {
+            _ if position <= last => position,
+            _ if kind.edge == AtEdge::Wrap => self.from,
+            _ => return None,
+        };
+        let length = kind.shape.lengths.draw(self.to - offset, rng);
+        let next = walk.after(offset, length, rng);
+        let is_before = next < self.from as i64;
+        if !is_before && next as u64 <= last {
+            return Some((Spot { offset, length, through: false }, next as u64));
+        }
+        let turns = kind.edge == AtEdge::Wrap || (is_before && kind.edge == AtEdge::End && !walk.stops);
+        let next = match (turns, is_before) {
+            (true, true) => (self.to as i64).saturating_add(walk.gap).clamp(self.from as i64, last as i64) as u64,
+            (true, false) => self.from,
+            (false, _) => BEHIND,
+        };
+        Some((Spot { offset, length, through: !turns && kind.edge == AtEdge::End }, next))
+    }
+}
+
+impl Walk {
+    /// Where the next sequential operation begins, if that is in the window.
+    #[inline]
+    fn after(&self, offset: u64, length: u32, rng: &mut Rng) -> i64 {
+        let next = (offset as i64 + i64::from(length)).saturating_add(self.gap);
+        if self.spread == 0 { next } else { next.saturating_add(rng.below(self.spread.saturating_add(1)) as i64) }
+    }
+}

@@ -1,0 +1,145 @@
+//! Which file the next operation goes to.
+
+use crate::chance::Rng;
+use crate::plan::{FileSelect, Worker};
+
+/// The files of a worker that are not through in this pass, in their order.
+#[derive(Debug)]
+pub(super) struct Selection {
+    how: FileSelect,
+    run: u32,
+    /// Operations that the current file gets before the next is selected.
+    left: u32,
+    /// Files that are not through, and among them some that are: those are sorted out when they are the majority.
+    files: Vec<u32>,
+    at: usize,
+    through: Vec<bool>,
+    open: usize,
+}
+
+impl Selection {
+    pub(super) fn new(worker: &Worker) -> Self {
+        let mut selection = Self {
+            how: worker.file_select,
+            run: worker.file_run,
+            left: 0,
+            files: Vec::new(),
+            at: 0,
+            through: vec![false; worker.files.len()],
+            open: 0,
+        };
+        selection.begin_again();
+        selection
+    }
+
+    /// All files are open again, beginning with the first.
+    pub(super) fn begin_again(&mut self) {
+        self.open = self.through.len();
+        if self.files.len() < self.open {
+            self.files = (0..self.open as u32).collect();
+        }
+        self.through.fill(false);
+        (self.at, self.left) = (self.files.len() - 1, 0);
+    }
+
+    /// The file of the next operation; there is one that is not through.
+    #[inline]
+    pub(super) fn next(&mut self, rng: &mut Rng) -> usize {
+        if self.through.len() == 1 {
+            return 0;
+        }
+        if self.left == 0 {
+            self.select(rng);
+        }
+        if self.how != FileSelect::Sequential {
+            self.left -= 1;
+        }
+        self.files[self.at] as usize
+    }
+
+    #[inline]
+    fn select(&mut self, rng: &mut Rng) {
+        loop {
+            self.at = match self.how {
+                FileSelect::Random => rng.below(self.files.len() as u64) as usize,
+                _ if self.at + 1 == self.files.len() => 0,
+                _ => self.at + 1,
+            };
+            if self.open == self.files.len() || !self.through[self.files[self.at] as usize] {
+                break;
+            }
+        }
+        self.left = self.run;
+    }
+
+    /// The file is left out until [`Self::begin_again`]. Gives back whether any other is open.
+    pub(super) fn is_through(&mut self, file: usize) -> bool {
+        self.through[file] = true;
+        self.open -= 1;
+        self.left = 0;
+        if self.open * 2 < self.files.len() && self.open > 0 {
+            let through = &self.through;
+            let before = self.files[..=self.at].iter().filter(|&&file| !through[file as usize]).count();
+            self.files.retain(|&file| !through[file as usize]);
+            self.at = before.checked_sub(1).unwrap_or(self.open - 1);
+        }
+        self.open > 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::tests::{file, worker};
+
+    fn selection(file_select: FileSelect, file_run: u32, files: usize) -> Selection {
+        let files = (0..files).map(|_| file("f", 4096)).collect();
+        Selection::new(&Worker { files, file_select, file_run, ..worker() })
+    }
+
+    fn take(selection: &mut Selection, count: usize) -> Vec<usize> {
+        let mut rng = Rng::new(1);
+        (0..count).map(|_| selection.next(&mut rng)).collect()
+    }
+
+    #[test]
+    fn files_take_turns_of_the_run_s_length() {
+        assert_eq!(take(&mut selection(FileSelect::RoundRobin, 1, 3), 5), [0, 1, 2, 0, 1]);
+        assert_eq!(take(&mut selection(FileSelect::RoundRobin, 2, 3), 7), [0, 0, 1, 1, 2, 2, 0]);
+        let random = take(&mut selection(FileSelect::Random, 3, 100), 300);
+        assert!(random.chunks(3).all(|run| run.iter().all(|&file| file == run[0])), "{random:?}");
+    }
+
+    #[test]
+    fn files_that_are_through_are_passed_over_until_all_are() {
+        let mut files = selection(FileSelect::RoundRobin, 1, 5);
+        assert_eq!(take(&mut files, 3), [0, 1, 2]);
+        assert!(files.is_through(2) && files.is_through(0));
+        assert_eq!(take(&mut files, 4), [3, 4, 1, 3]);
+        assert!(files.is_through(3));
+        assert_eq!(take(&mut files, 3), [4, 1, 4]);
+        assert!(files.is_through(1));
+        assert_eq!(take(&mut files, 2), [4, 4]);
+        assert!(!files.is_through(4));
+        files.begin_again();
+        assert_eq!(take(&mut files, 6), [0, 1, 2, 3, 4, 0]);
+    }
+
+    #[test]
+    fn the_next_file_comes_when_the_one_before_is_through() {
+        let mut files = selection(FileSelect::Sequential, 1, 3);
+        for file in 0..3 {
+            assert_eq!(take(&mut files, 4), [file; 4]);
+            assert_eq!(files.is_through(file), file < 2);
+        }
+    }
+
+    #[test]
+    fn only_open_files_are_drawn() {
+        let mut files = selection(FileSelect::Random, 1, 50);
+        for file in 0..49 {
+            assert!(files.is_through(file));
+            assert!(take(&mut files, 100).into_iter().all(|drawn| drawn > file));
+        }
+    }
+}
