@@ -62,6 +62,11 @@ impl TokenBucket {
         at.level.div_euclid(i128::from(SECOND)) as i64
     }
 
+    /// Most tokens that can be saved up.
+    pub fn burst(&self) -> u64 {
+        (self.capacity / i128::from(SECOND)) as u64
+    }
+
     /// Tokens gained a second.
     pub fn rate_per_s(&self) -> u64 {
         self.rate_per_s
@@ -105,7 +110,7 @@ mod tests {
     fn saves_up_no_more_than_the_burst() {
         let mut bucket = TokenBucket::new(10, 2, 0);
         bucket.take(0, 2);
-        assert_eq!(bucket.level(100 * SECOND), 2);
+        assert_eq!((bucket.level(100 * SECOND), bucket.burst()), (2, 2));
         assert_eq!(bucket.take(100 * SECOND, 3), 100_000_000);
     }
 

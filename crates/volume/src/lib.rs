@@ -25,6 +25,6 @@ mod store;
 mod volume;
 mod worker;
 
-pub use qos::{Burst, ConnectionLimits, Distribution, Latency, Limits, Parallelism};
+pub use qos::{Bucket, Burst, ConnectionLimits, Distribution, Latency, Level, Limits, Parallelism};
 pub use stats::{CallStats, ClientStats, ConnectionStats, ExportStats, IoStats, Stats};
 pub use volume::{ExportConfig, StoreConfig, Volume, VolumeConfig, VolumeError};

@@ -14,15 +14,31 @@ mod throttle;
 
 use std::collections::HashMap;
 
+use serde::Serialize;
+
 use iocurve_meter::{Nanos, TokenBucket};
 
 use gate::{Gate, Rates, set_bucket};
 use latency::Latencies;
 
+use crate::worker::SessionId;
+
 pub use fair::Key;
-pub use gate::Request;
+pub use gate::{Level, Request};
 pub use limits::{Burst, ConnectionLimits, Distribution, Latency, Limits, Parallelism};
 pub use throttle::{Throttle, Waiter};
+
+/// A token bucket of an export.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Bucket {
+    /// The limit that it keeps, as in [`Limits`].
+    pub limit: &'static str,
+    /// Number of the connection that it is for; none if it is for all.
+    pub connection: Option<SessionId>,
+    /// How full it is.
+    #[serde(flatten)]
+    pub level: Level,
+}
 
 /// Everything that limits an export.
 #[derive(Debug)]
@@ -111,6 +127,25 @@ impl<T> Qos<T> {
     /// What the export is limited to.
     pub fn limits(&self) -> &Limits {
         &self.limits
+    }
+
+    /// What all token buckets hold, each with the name of its limit; those of connections in the order of their numbers.
+    pub fn buckets(&self, now: Nanos) -> Vec<Bucket> {
+        let now = now.max(self.now);
+        let gates = [
+            (&self.all, ["throughput_bytes_per_s", "iops", "burst_iops"]),
+            (&self.reads, ["throughput_read_bytes_per_s", "iops_read", ""]),
+            (&self.writes, ["throughput_write_bytes_per_s", "iops_write", ""]),
+        ];
+        let shared = gates.into_iter().flat_map(|(gate, names)| names.into_iter().zip(gate.levels(now)));
+        let shared = shared.filter_map(|(limit, level)| Some(Bucket { limit, connection: None, level: level? }));
+        let link = |(path, link): (&[Key; 2], &Option<TokenBucket>)| {
+            let level = Level::of(link.as_ref()?, now);
+            Some(Bucket { limit: "connection.bandwidth_bytes_per_s", connection: Some(path[1] as SessionId), level })
+        };
+        let mut links: Vec<_> = self.links.iter().filter_map(link).collect();
+        links.sort_unstable_by_key(|bucket| bucket.connection);
+        shared.chain(links).collect()
     }
 
     /// Burst credits that are left; `None` without a burst.

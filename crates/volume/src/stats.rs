@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::Serialize;
 
-use crate::qos::Limits;
+use crate::qos::{Bucket, Limits};
 
 /// Most clients whose closed connections are remembered apart from each other.
 const CLIENTS_MAX: usize = 1024;
@@ -151,6 +151,8 @@ pub struct ExportStats {
     pub limits: Limits,
     /// Credits that are left for a burst; none without one.
     pub burst_credits: Option<u64>,
+    /// What the token buckets of its limits hold.
+    pub buckets: Vec<Bucket>,
     /// What was done.
     #[serde(flatten)]
     pub io: IoStats,

@@ -201,8 +201,16 @@ impl Volume {
         let (Export { path, throttle }, budget) = (&self.served.exports[export], self.served.store.budget(export));
         let mut io = IoStats::default();
         self.counters.iter().for_each(|counters| io += counters.exports[export].read());
-        let (path, limits, burst_credits) = (path.clone(), throttle.limits(), throttle.credits(self.clock.now()));
-        ExportStats { path, quota_bytes: budget.quota(), used_bytes: budget.used(), limits, burst_credits, io }
+        let now = self.clock.now();
+        ExportStats {
+            path: path.clone(),
+            quota_bytes: budget.quota(),
+            used_bytes: budget.used(),
+            limits: throttle.limits(),
+            burst_credits: throttle.credits(now),
+            buckets: throttle.buckets(now),
+            io,
+        }
     }
 
     /// Limits an export, by its path, from now on, for what waits, too: only what its limits have let through already, and waits

@@ -1,5 +1,7 @@
 //! A gate lets operations through one after the other, as its rates and servers allow, and shares fairly who is next.
 
+use serde::Serialize;
+
 use iocurve_meter::{Nanos, SECOND, TokenBucket};
 
 use super::fair::{Cost, Fair, Fifo, Key, Queue};
@@ -36,6 +38,24 @@ pub struct Rates {
     pub burst: Option<Burst>,
     /// Servers behind the gate.
     pub parallelism: Option<Parallelism>,
+}
+
+/// How full a token bucket is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Level {
+    /// Bytes or operations that can go through at once; negative if that many are owed by what goes through next.
+    pub level: i64,
+    /// The most that can be saved up.
+    pub capacity: u64,
+    /// How much comes in a second.
+    pub rate_per_s: u64,
+}
+
+impl Level {
+    /// Of a bucket.
+    pub fn of(bucket: &TokenBucket, now: Nanos) -> Self {
+        Self { level: bucket.level(now), capacity: bucket.burst(), rate_per_s: bucket.rate_per_s() }
+    }
 }
 
 /// The gate.
@@ -120,6 +140,11 @@ impl<T> Gate<T> {
         }
         self.rates = rates;
         self.head = head.map(|(_, request)| (self.take(request.bytes, now), request));
+    }
+
+    /// What its buckets hold: of bytes, of operations, and of operations within a burst.
+    pub fn levels(&self, now: Nanos) -> [Option<Level>; 3] {
+        [&self.throughput, &self.iops, &self.peak].map(|bucket| bucket.as_ref().map(|bucket| Level::of(bucket, now)))
     }
 
     /// Credits that are left for a burst.

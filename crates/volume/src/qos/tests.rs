@@ -408,3 +408,40 @@ fn limits_are_read_from_json_and_unknown_words_refused() {
     assert!(serde_json::from_str::<Limits>(r#"{"iop": 5}"#).is_err());
     assert!(serde_json::from_str::<Limits>(r#"{"latency": {"base": 5}}"#).is_err());
 }
+
+#[test]
+fn every_bucket_tells_what_it_holds() {
+    let limits = Limits {
+        throughput_bytes_per_s: Some(64 * MIB),
+        throughput_write_bytes_per_s: Some(640),
+        iops: Some(6400),
+        iops_read: Some(128),
+        burst: Some(Burst { iops: 12_800, credits: 1000 }),
+        connection: ConnectionLimits { bandwidth_bytes_per_s: Some(64 * KIB), requests_in_flight: None },
+        ..Limits::default()
+    };
+    let mut qos = Qos::new(limits, 0);
+    let request = |is_write, bytes| Request { path: [1, 7], is_write, bytes, item: () };
+    qos.admit(0, request(false, 4096), |_, ()| {});
+    qos.admit(0, request(true, 15), |_, ()| {});
+    let bucket = |limit, connection, level, capacity, rate_per_s| Bucket {
+        limit,
+        connection,
+        level: Level { level, capacity, rate_per_s },
+    };
+    // Capacities are what comes in 1/64 s, and of the IOPS the credits beside it.
+    let expected = [
+        bucket("throughput_bytes_per_s", None, (MIB - 4096) as i64, MIB, 64 * MIB),
+        bucket("iops", None, 1099, 1100, 6400),
+        bucket("burst_iops", None, 199, 200, 12_800),
+        bucket("iops_read", None, 1, 2, 128),
+        // The WRITE is next: it has taken its tokens, five more than there are.
+        bucket("throughput_write_bytes_per_s", None, -5, 10, 640),
+        bucket("connection.bandwidth_bytes_per_s", Some(7), 1024 - 4096, 1024, 64 * KIB),
+    ];
+    assert_eq!(qos.buckets(0), expected);
+    assert_eq!(qos.buckets(SECOND)[4], bucket("throughput_write_bytes_per_s", None, 10, 10, 640));
+    assert!(Qos::<()>::new(Limits::default(), 0).buckets(0).is_empty());
+    let text = r#"{"limit":"iops","connection":null,"level":1099,"capacity":1100,"rate_per_s":6400}"#;
+    assert_eq!(serde_json::to_string(&qos.buckets(0)[1]).unwrap(), text);
+}

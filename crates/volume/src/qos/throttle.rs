@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use iocurve_meter::Nanos;
 
-use super::{Key, Limits, Qos, Request};
+use super::{Bucket, Key, Limits, Qos, Request};
 use crate::worker::{Delayed, Operation, SessionId};
 
 /// The limits of an export and all that waits for them.
@@ -172,6 +172,11 @@ impl Throttle {
     /// Burst credits that are left; `None` without a burst.
     pub fn credits(&self, now: Nanos) -> Option<u64> {
         self.lock().qos.credits(now)
+    }
+
+    /// What all token buckets hold.
+    pub fn buckets(&self, now: Nanos) -> Vec<Bucket> {
+        self.lock().qos.buckets(now)
     }
 
     fn publish(&self, limits: &Limits) {
