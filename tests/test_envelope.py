@@ -15,7 +15,7 @@ from iocurve.errors import TargetError
 from iocurve.plan import NfsEngine
 from iocurve.result import RESULT_NAME, Result
 from iocurve.run import local
-from iocurve.units import MIB, MILLISECOND_NS
+from iocurve.units import MIB, MILLISECOND_NS, SECOND_NS
 from plans import nfs_engine, plan_of, worker
 
 TINY = Effort(0, 20 * MILLISECOND_NS, 10 * MILLISECOND_NS, 4 * MIB, (1, 4))
@@ -160,6 +160,7 @@ def test_a_file_that_was_made_is_removed(tmp_path: Path) -> None:
         ("http://host/x", "only nfs:// URLs"),
         ("nfs://host/vol?nconnect=17", "nconnect must be from 1 to 16"),
         ("nfs://host/vol?frob=1", "'frob=1' is not supported"),
+        ("nfs://host/vol?timeo=99", "timeo must be from 100 to 36000"),
         ("nfs:///vol", "not an NFS URL"),
     ],
 )
@@ -174,6 +175,23 @@ def test_a_directory_for_the_report_that_cannot_be_written_is_said_before_the_ru
     with pytest.raises(TargetError, match="--out"):
         measured(tmp_path, envelope(tmp_path / "target"))
     assert not list((tmp_path / "target").iterdir())
+
+
+@pytest.mark.parametrize(
+    ("url", "said_s", "waited_s"),
+    [
+        ("nfs://host/vol", None, 60),
+        ("nfs://host/vol?timeo=150", None, 15),
+        ("nfs://host/vol?timeo=150&retrans=2", None, 45),
+        ("nfs://host/vol?retrans=1", None, 120),
+        ("nfs://host/vol?timeo=150", 7, 7),
+    ],
+)
+def test_a_silent_server_is_waited_for_as_its_url_says(url: str, said_s: int | None, waited_s: int) -> None:
+    subject = Envelope(targets.parse(url), QUICK, None if said_s is None else said_s * SECOND_NS)
+    engine = subject.plan(subject.steps()[0], first=False).groups[0].workers[0].engine
+    assert isinstance(engine, NfsEngine)
+    assert engine.mount.timeout_ns == waited_s * SECOND_NS
 
 
 def test_every_worker_of_an_export_has_its_connections(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ import pytest
 from fio_machine import HeldMachine
 from iocurve import plan
 from iocurve.dialects.fio.draft import DEFAULTS
-from iocurve.errors import PlanError
+from iocurve.errors import PlanError, Where
 from iocurve.model import Dialect, Job, Percent, PerKind, Section, ZoneShare, ZonesSaid
 from iocurve.resolve import Resolution, resolve
 from iocurve.units import KIB, MIB, MILLISECOND_NS, SECOND_NS
@@ -261,3 +261,12 @@ def test_nobody_waits_in_vain() -> None:
 def test_notes_speak_the_words_of_the_dialect(dialect: Dialect, text: str) -> None:
     notes = resolved(Section(name="a"), dialect=dialect).notes
     assert text in [note.text for note in notes]
+
+
+def test_a_timeout_that_is_said_wins_over_that_of_the_url() -> None:
+    said = Section(name="a", engine="nfs", nfs_url="nfs://h/x?timeo=100", nfs_timeout_ns=3 * SECOND_NS)
+    said.positions["nfs_timeout_ns"] = Where("job", 1)
+    for section, seconds in ((said, 3), (Section(name="b", engine="nfs", nfs_url="nfs://h/x?timeo=100"), 10)):
+        engine = resolved(section).plan.groups[0].workers[0].engine
+        assert isinstance(engine, plan.NfsEngine)
+        assert engine.mount.timeout_ns == seconds * SECOND_NS

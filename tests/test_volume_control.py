@@ -127,6 +127,49 @@ def test_a_burst_bucket_is_seen_from_outside() -> None:
     assert "21,513,600" in shown.stdout
 
 
+def test_bucket_levels_are_seen_from_outside(tmp_path: Path) -> None:
+    own = tmp_path / "own.toml"
+    own.write_text(
+        'title = "x"\n[throughput_mib_per_s]\nbase = 64\n[iops_read]\nbase = 6400\n'
+        "[bandwidth_mib_per_s_per_connection]\nvalue = 1\n"
+    )
+    with metrics_of("--profile", str(own)) as (server, url):
+        rested = [
+            {"limit": "throughput_bytes_per_s", "level": MIB, "capacity": MIB, "rate_per_s": 64 * MIB},
+            {"limit": "iops_read", "level": 100, "capacity": 100, "rate_per_s": 6400},
+        ]
+        assert stats(server)["exports"][0]["buckets"] == [bucket | {"connection": None} for bucket in rested]
+        shown = iocurve("volume", "stats", str(server.port), "--once", "--interval", "10ms").stdout
+        rows = [line.split() for line in shown.splitlines()]
+        assert ["/vol", "iops_read", "100", "100", "6,400"] in rows
+        with urllib.request.urlopen(url, timeout=10) as answer:
+            written = answer.read().decode()
+    assert 'iocurve_volume_bucket_level{export="/vol",limit="iops_read"} 100' in written
+    assert 'iocurve_volume_bucket_capacity{export="/vol",limit="throughput_bytes_per_s"} 1.048576e+06' in written
+
+
+def test_a_profile_of_ones_own_is_set_while_the_volume_serves(
+    served: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "own.toml").write_text(
+        'title = "x"\n[throughput_read_mib_per_s]\nbase = 70\n[latency_us]\nvalue = 10\n'
+        '[latency_us.distribution]\nkind = "exponential"\nmean_us = 5\n[parallelism]\nservers = 3\nservice_us = 2\n'
+    )
+    monkeypatch.chdir(tmp_path)
+    done = iocurve("volume", "set", str(served.port), "--profile", "own.toml")
+    assert (done.returncode, done.stdout) == (0, f"/vol: {tmp_path}/own.toml, 1 TiB, reads 70 MiB/s\n"), done.stderr
+    limits = stats(served)["exports"][0]["limits"]
+    assert (limits["throughput_bytes_per_s"], limits["throughput_read_bytes_per_s"]) == (None, 70 * MIB)
+    assert limits["latency"] == {
+        "base_ns": 10_000,
+        "distribution": {"kind": "exponential", "mean_ns": 5000},
+        "seed": 0,
+    }
+    assert limits["parallelism"] == {"servers": 3, "service_ns": 2000}
+    shown = iocurve("profile", "show", "own.toml")
+    assert "an exponential tail" in shown.stdout
+
+
 def wait_for_connection(server: Server) -> list[dict[str, Any]]:
     patience = time.monotonic() + 30
     while not (connections := stats(server)["connections"]):
@@ -227,6 +270,8 @@ HOSTILE = [
     b'{"do":"set","throughput":"0","profile":"unlimited"}',
     b'{"do":"set","latency":"9999999d"}',
     b'{"do":"set","profile":"../../etc/passwd"}',
+    b'{"do":"set","profile":"/none.toml"}',
+    b'{"do":"set","profile":"\\u0000.toml"}',
     b'{"do":"set","export":"/other","quota":"1TiB"}',
     b"[" * 60_000,
     b'{"do":"set","iops":' + b"9" * 5000 + b"}",
@@ -359,7 +404,7 @@ def test_a_file_describes_a_volume(tmp_path: Path) -> None:
     path.write_text('port = 2049\n[[export]]\npath = "/a"\nquota = "2TiB"\n[[export]]\npath = "/b"\niops = 9\n')
     spec = read_spec(path)
     assert (spec.port, [export.path for export in spec.export]) == (2049, ["/a", "/b"])
-    assert spec.export[0].resolved().throughput_bytes_per_s == 256 * MIB
+    assert spec.export[0].limits().throughput_bytes_per_s == 256 * MIB
     path.write_text('[[export]]\npath = "/a"\nqouta = "2TiB"\n')
     with pytest.raises(DialectError, match=r"export\.0\.qouta: Extra inputs are not permitted"):
         read_spec(path)
@@ -367,12 +412,12 @@ def test_a_file_describes_a_volume(tmp_path: Path) -> None:
 
 def test_another_profile_begins_anew() -> None:
     export = parse_export("/a:profile=anf-ultra,quota=1TiB,throughput=64MiB,latency=1ms")
-    assert export.resolved().throughput_bytes_per_s == 64 * MIB
+    assert export.limits().throughput_bytes_per_s == 64 * MIB
     larger = export.changed({"quota": "2TiB"})
     assert (larger.quota_bytes(), larger.throughput) == (2 * TIB, "64MiB")
     other = export.changed({"profile": "anf-premium"})
     assert other == ExportSpec(path="/a", profile="anf-premium", quota="1TiB")
-    assert ExportSpec(throughput="1GiB").resolved().throughput_bytes_per_s == GIB
+    assert ExportSpec(throughput="1GiB").limits().throughput_bytes_per_s == GIB
 
 
 def wait_for_reads(server: Server) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import pytest
 
 from iocurve import profile
 from iocurve.errors import TargetError
 from iocurve.units import GIB, MIB, TIB
+from iocurve.volume_limits import Burst, ConnectionLimits, Exponential, Latency, Limits, Lognormal, Parallelism
 
 
 @pytest.mark.parametrize(
@@ -42,8 +44,8 @@ def test_throughput_follows_from_the_quota(name: str, quota_bytes: int, mib_per_
 )
 def test_azure_files_v1_bursts_on_credits(quota_gib: int, iops: int, burst_iops: int, credits: int) -> None:
     found = profile.resolve("azure-files-v1", quota_gib * GIB)
-    assert (found.iops, found.burst) == (iops, profile.Burst(iops=burst_iops, credits=credits))
-    assert found.latency_ns == 2_000_000
+    assert (found.iops, found.burst) == (iops, Burst(iops=burst_iops, credits=credits))
+    assert found.latency == Latency(base_ns=2_000_000)
 
 
 def test_a_share_at_the_ceiling_has_nothing_to_burst_to() -> None:
@@ -54,7 +56,7 @@ def test_a_share_at_the_ceiling_has_nothing_to_burst_to() -> None:
 def test_azure_files_v2_bursts_from_the_iops_that_are_set() -> None:
     found = profile.resolve("azure-files-v2", 1024 * GIB, iops=5000, throughput_bytes_per_s=300 * MIB)
     assert (found.iops, found.throughput_bytes_per_s) == (5000, 300 * MIB)
-    assert found.burst == profile.Burst(iops=15_000, credits=36_000_000)
+    assert found.burst == Burst(iops=15_000, credits=36_000_000)
 
 
 def test_manual_qos_gives_a_part_of_the_pool() -> None:
@@ -113,6 +115,97 @@ def test_what_lies_beyond_the_bounds_is_refused_with_them(
     assert str(refused.value) == text
 
 
+OWN = """
+title = "A filer of our own"
+[sources.measured]
+page = "our own measurement"
+date = "2026-11"
+[throughput_mib_per_s]
+base = 1_000
+[throughput_read_mib_per_s]
+terms = [{ per_tib = 200 }]
+at_most = 700
+source = "measured"
+[throughput_write_mib_per_s]
+base = 300
+[iops]
+base = 50_000
+[iops_read]
+base = 40_000
+[iops_write]
+base = 9_000
+[burst_iops]
+terms = [{ per_iops = 2 }]
+credits_for_s = 60
+[latency_us]
+value = 250
+source = "measured"
+[latency_us.distribution]
+kind = "lognormal"
+median_us = 80.5
+p99_us = 1_200
+[requests_in_flight_per_connection]
+value = 64
+[bandwidth_mib_per_s_per_connection]
+value = 110
+[parallelism]
+servers = 16
+service_us = 20.25
+source = "measured"
+"""
+
+
+def test_a_profile_of_ones_own_can_limit_everything_that_a_volume_can(tmp_path: Path) -> None:
+    path = tmp_path / "own.toml"
+    path.write_text(OWN)
+    assert profile.resolve(str(path), 2 * TIB) == Limits(
+        throughput_bytes_per_s=1000 * MIB,
+        throughput_read_bytes_per_s=400 * MIB,
+        throughput_write_bytes_per_s=300 * MIB,
+        iops=50_000,
+        iops_read=40_000,
+        iops_write=9_000,
+        burst=Burst(iops=100_000, credits=3_000_000),
+        latency=Latency(base_ns=250_000, distribution=Lognormal(median_ns=80_500, p99_ns=1_200_000)),
+        connection=ConnectionLimits(requests_in_flight=64, bandwidth_bytes_per_s=110 * MIB),
+        parallelism=Parallelism(servers=16, service_ns=20_250),
+    )
+    assert profile.resolve(str(path), 8 * TIB).throughput_read_bytes_per_s == 700 * MIB
+    replaced = profile.resolve(str(path), 2 * TIB, latency_ns=5)
+    assert replaced.latency == Latency(base_ns=5), "all of it is replaced"
+    path.write_text('title = "x"\n[latency_us.distribution]\nkind = "exponential"\nmean_us = 40\n')
+    assert profile.resolve(str(path), TIB) == Limits(latency=Latency(distribution=Exponential(mean_ns=40_000)))
+
+
+def test_a_profile_of_ones_own_is_described(tmp_path: Path) -> None:
+    path = tmp_path / "own.toml"
+    path.write_text(OWN)
+    measured = "our own measurement, 2026-11"
+    assert profile.describe(str(path)) == [
+        ("throughput, MiB/s", "1,000", ""),
+        ("read throughput, MiB/s", "200 × TiB, at most 700", measured),
+        ("write throughput, MiB/s", "300", ""),
+        ("IOPS", "50,000", ""),
+        ("read IOPS", "40,000", ""),
+        ("write IOPS", "9,000", ""),
+        ("burst IOPS", "2 × IOPS", ""),
+        ("burst credits", "(burst − IOPS) × 60", ""),
+        ("latency, µs", "250", measured),
+        ("latency, on top of that", "lognormal, median 80.5 µs, 99 % below 1.2 ms", measured),
+        ("requests in flight per connection", "64", ""),
+        ("bandwidth per connection, MiB/s", "110", ""),
+        ("operations served", "16 at once, 20.2 µs each", measured),
+    ]
+
+
+def test_a_profile_that_is_not_there_is_said(tmp_path: Path) -> None:
+    with pytest.raises(TargetError, match=r"^profile .*/none\.toml: No such file or directory$"):
+        profile.load(str(tmp_path / "none.toml"))
+    (tmp_path / "noise.toml").write_bytes(b"\xff")
+    with pytest.raises(TargetError, match=r"noise\.toml: 'utf-8' codec can't decode"):
+        profile.load(str(tmp_path / "noise.toml"))
+
+
 def test_every_profile_is_whole_and_cites_its_figures() -> None:
     assert len(profile.names()) == 10
     for name in profile.names():
@@ -127,6 +220,15 @@ def test_every_profile_is_whole_and_cites_its_figures() -> None:
         ('title = "x"\nspeed = 3', "t: speed: Extra inputs are not permitted"),
         ('title = "x"\n[iops]\nbase = "many"\nsource = "s"', "t: iops.base: Input should be a valid integer"),
         ("title", "t: Expected '=' after a key"),
+        ('title = "x"\n[iops]\nbase = -1', "t: iops.base: Input should be greater than or equal to 0"),
+        ('title = "x"\n[iops]\nbase = 1\nsource = "s"', r"t: iops: there is no \[sources.s\]"),
+        ('title = "x"\n[burst_iops]\ncredits_for_s = 1', "t: burst_iops: a burst needs iops to go beyond"),
+        (
+            'title = "x"\n[latency_us.distribution]\nkind = "lognormal"\nmedian_us = 9\np99_us = 8',
+            "t: latency_us.distribution.lognormal: p99_us must not be below median_us",
+        ),
+        ('title = "x"\n[latency_us.distribution]\nkind = "normal"', "t: latency_us.distribution: Input tag 'normal'"),
+        ('title = "x"\n[parallelism]\nservers = 0\nservice_us = 1', "t: parallelism.servers: Input should be greater"),
     ],
 )
 def test_a_wrong_profile_says_where(text: str, reason: str) -> None:

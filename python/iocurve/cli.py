@@ -23,6 +23,7 @@ from iocurve.envelope import FULL, QUICK, Envelope, measure
 from iocurve.errors import DialectError, Interrupted, IocurveError, Mistake, TargetError
 from iocurve.result import Result, TargetFacts, iocurve_version
 from iocurve.units import SECOND_NS, format_bytes, parse_bytes, parse_time_ns
+from iocurve.volume_limits import Limits
 
 EXIT_INCOMPLETE = 1
 EXIT_MISTAKE = 2
@@ -97,7 +98,7 @@ def envelope(
     out: Path = Path("iocurve-report"),
     unlimited: bool = False,
     size: str | None = None,
-    timeout: str = "60s",
+    timeout: str | None = None,
     overwrite: bool = False,
     read_only: bool = False,
 ) -> int:
@@ -117,14 +118,15 @@ def envelope(
     size
         Data set, all files together (1GiB; with --quick 256MiB).
     timeout
-        Give up when an NFS server has not answered for so long; until then it is waited for, as a hard mount does.
+        Give up when an NFS server has not answered for so long (60s, or the URL's timeo); until then it is waited for,
+        as a hard mount does.
     overwrite
         Allow writes to a file or device that is already there. What is in it is lost.
     read_only
         Measure reads alone: nothing is written.
     """
     effort = (QUICK if quick else FULL).sized(None if size is None else _bytes("--size", size))
-    timeout_ns = _time_ns("--timeout", timeout)
+    timeout_ns = None if timeout is None else _time_ns("--timeout", timeout)
 
     def planned(text: str) -> Envelope:
         return Envelope(targets.parse(text), effort, timeout_ns, overwrite=overwrite, read_only=read_only)
@@ -166,7 +168,8 @@ def serve_volume(
     Parameters
     ----------
     profile
-        Service level (iocurve profiles); anf-ultra, or unlimited with a --throughput.
+        Service level (iocurve profiles), or a file of your own that ends in .toml; anf-ultra, or unlimited with a
+        --throughput.
     level
         Short for --profile anf-standard, anf-premium or anf-ultra: 16, 64 or 128 MiB/s per TiB of quota.
     quota
@@ -254,7 +257,7 @@ def set_volume(
     export
         Path of the export; not needed if there is one, or if the URL names it.
     profile
-        Service level (iocurve profiles).
+        Service level (iocurve profiles), or a file of your own that ends in .toml; named again, it is read again.
     level
         Short for --profile anf-standard, anf-premium or anf-ultra.
     quota
@@ -268,8 +271,9 @@ def set_volume(
     pool
         Size of the capacity pool that --throughput is taken from.
     """
+    named = _profile_of(profile, level, unlimited=False)
     changes = _given(
-        profile=_profile_of(profile, level, unlimited=False),
+        profile=named and profiles.findable(named),
         quota=quota,
         throughput=throughput,
         iops=iops,
@@ -282,8 +286,7 @@ def set_volume(
         )
     with control.Client(volume) as client:
         done = client.ask({"do": "set"} | _given(export=export or client.export) | changes)["set"]
-    most = done["limits"]["throughput_bytes_per_s"]
-    speed = "no limit" if most is None else f"{format_bytes(most)}/s"
+    speed = Limits.model_validate(done["limits"]).throughput or "no limit"
     print(f"{done['export']}: {done['profile']}, {format_bytes(done['quota_bytes'])}, {speed}")
     return 0
 
@@ -322,7 +325,7 @@ def volume_stats(
 
 @app.command(name="profiles")
 def list_profiles() -> int:
-    """List the service levels that a volume can have."""
+    """List the service levels that a volume can have; --profile takes a file of your own as well."""
     table = Table(box=None, pad_edge=False, show_header=False)
     for name in profiles.names():
         table.add_row(name, profiles.load(name).title)
@@ -341,11 +344,11 @@ def show_profile(name: str, /) -> int:
     Parameters
     ----------
     name
-        One of iocurve profiles.
+        One of iocurve profiles, or a file of your own that ends in .toml.
     """
     print(f"{name}: {profiles.load(name).title}")
     table = Table(box=None, pad_edge=False)
-    for column in ("figure", "value", "page of learn.microsoft.com"):
+    for column in ("figure", "value", "page of learn.microsoft.com" if name in profiles.names() else "source"):
         table.add_column(column, overflow="fold")
     for row in profiles.describe(name):
         table.add_row(*row)

@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from iocurve import _native
 from iocurve.errors import IocurveError, TargetError
-from iocurve.volume import ExportSpec, limits_of, mistakes
+from iocurve.volume import ExportSpec, mistakes
 
 REQUEST_BYTES_MAX = 64 << 10
 NFS_PORT = 2049
@@ -87,7 +87,7 @@ class Control:
         with self._lock:
             # All is worked out before anything changes.
             new = self._named(request.export).changed(changes)
-            quota_bytes, limits = new.quota_bytes(), limits_of(new.resolved())
+            quota_bytes, limits = new.quota_bytes(), new.limits()
             self._served.set_limits(new.path, limits.model_dump_json())
             self._served.set_quota(new.path, quota_bytes)
             self._exports[new.path] = new

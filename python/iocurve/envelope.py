@@ -36,7 +36,7 @@ from iocurve.plan import (
 )
 from iocurve.result import RESULT_NAME, Axis, Point, Result, TargetFacts
 from iocurve.run import local
-from iocurve.target import DEFAULT_TIMEOUT_NS, LocalTarget, NfsTarget, Target
+from iocurve.target import LocalTarget, NfsTarget, Target
 from iocurve.units import GIB, KIB, MIB, MILLISECOND_NS, SECOND_NS, format_bytes
 
 NULL_CEILING_S = 0.2
@@ -127,8 +127,8 @@ class Envelope:
 
     target: Target
     effort: Effort = FULL
-    timeout_ns: int = DEFAULT_TIMEOUT_NS
-    """How long a server may be silent before the run gives up."""
+    timeout_ns: int | None = None
+    """How long a server may be silent before the run gives up; what its URL says, or a minute, if not given."""
     overwrite: bool = False
     """Allow writes to a file or device that is already there."""
     read_only: bool = False

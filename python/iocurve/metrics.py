@@ -99,6 +99,14 @@ def _exports(exports: list[dict[str, Any]]) -> Iterator[Metric]:
     credits = GaugeMetricFamily(
         "iocurve_volume_burst_credits", "Operations that can still be had beyond the baseline", labels=["export"]
     )
+    level = GaugeMetricFamily(
+        "iocurve_volume_bucket_level",
+        "Bytes or operations that a limit's token bucket lets through at once; negative if owed",
+        labels=["export", "limit"],
+    )
+    capacity = GaugeMetricFamily(
+        "iocurve_volume_bucket_capacity", "The most that the token bucket saves up", labels=["export", "limit"]
+    )
     for export in exports:
         quota.add_metric([export["path"]], export["quota_bytes"])
         used.add_metric([export["path"]], export["used_bytes"])
@@ -106,7 +114,12 @@ def _exports(exports: list[dict[str, Any]]) -> Iterator[Metric]:
             limit.add_metric([export["path"]], most)
         if (left := export["burst_credits"]) is not None:
             credits.add_metric([export["path"]], left)
-    yield from (quota, used, limit, credits)
+        for bucket in export["buckets"]:
+            # Connections come and go, and are not told apart here.
+            if bucket["connection"] is None:
+                level.add_metric([export["path"], bucket["limit"]], bucket["level"])
+                capacity.add_metric([export["path"], bucket["limit"]], bucket["capacity"])
+    yield from (quota, used, limit, credits, level, capacity)
 
 
 def _calls(stats: dict[str, Any]) -> Iterator[Metric]:

@@ -11,7 +11,12 @@ NUMBERS = {
     "mountport": (1, 65535),
     "uid": (0, 2**32 - 1),
     "gid": (0, 2**32 - 1),
+    "timeo": (100, 36_000),
+    "retrans": (0, 100),
 }
+DECISECOND_NS = 100_000_000
+TIMEO_DEFAULT = 600
+"""In tenths of a second, where only retrans is said."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +31,9 @@ class NfsUrl:
     nconnect: int | None = None
     uid: int | None = None
     gid: int | None = None
+    timeout_ns: int | None = None
+    """How long a call may be unanswered: ``timeo``, in tenths of a second as libnfs and mount(8) have it, for the call
+    and for each of its ``retrans`` repetitions. TCP repeats what is lost, so calls are sent once."""
 
 
 def parse_nfs_url(text: str) -> NfsUrl:
@@ -53,7 +61,14 @@ def parse_nfs_url(text: str) -> NfsUrl:
         nconnect=said.get("nconnect"),
         uid=said.get("uid"),
         gid=said.get("gid"),
+        timeout_ns=_timeout_ns(said),
     )
+
+
+def _timeout_ns(said: dict[str, int]) -> int | None:
+    if not said.keys() & {"timeo", "retrans"}:
+        return None
+    return said.get("timeo", TIMEO_DEFAULT) * (1 + said.get("retrans", 0)) * DECISECOND_NS
 
 
 def _parameters(text: str, query: str) -> dict[str, int]:

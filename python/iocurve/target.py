@@ -40,8 +40,11 @@ class NfsTarget:
         """Connections that the URL asks for."""
         return self.url.nconnect or 1
 
-    def mount(self, nconnect: int, timeout_ns: int = DEFAULT_TIMEOUT_NS) -> NfsMount:
-        """The mount of a plan; READ payload that nobody looks at may be discarded."""
+    def mount(self, nconnect: int, timeout_ns: int | None = None) -> NfsMount:
+        """The mount of a plan; READ payload that nobody looks at may be discarded.
+
+        Without a timeout it is the URL's, or the default.
+        """
         return NfsMount(
             host=self.url.host,
             port=self.url.port,
@@ -52,7 +55,7 @@ class NfsTarget:
             uid=os.getuid() if self.url.uid is None else self.url.uid,
             gid=os.getgid() if self.url.gid is None else self.url.gid,
             durability="none",
-            timeout_ns=timeout_ns,
+            timeout_ns=next(ns for ns in (timeout_ns, self.url.timeout_ns, DEFAULT_TIMEOUT_NS) if ns is not None),
             keep_payload=False,
         )
 

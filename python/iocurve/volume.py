@@ -21,6 +21,7 @@ from iocurve import profile as profiles
 from iocurve.errors import DialectError, Mistake, TargetError
 from iocurve.result import TargetFacts
 from iocurve.units import format_bytes, parse_bytes, parse_time_ns
+from iocurve.volume_limits import Limits
 
 Level = Literal["standard", "premium", "ultra"]
 """Short for the profile ``anf-`` and the level's name."""
@@ -44,37 +45,6 @@ class DirectoryStore(BaseModel):
 
     kind: Literal["directory"] = "directory"
     path: str
-
-
-class Latency(BaseModel):
-    """Added to each read and write."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    base_ns: int = 0
-
-
-class ConnectionLimits(BaseModel):
-    """What each connection is limited to. None is no limit."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    requests_in_flight: int | None = None
-    """Further requests of the connection wait until one is answered."""
-
-
-class Limits(BaseModel):
-    """How fast an export may be, as the native module takes it. None is no limit."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    throughput_bytes_per_s: int | None = None
-    """Reads and writes together."""
-    iops: int | None = None
-    """Reads and writes together."""
-    burst: profiles.Burst | None = None
-    latency: Latency = Latency()
-    connection: ConnectionLimits = ConnectionLimits()
 
 
 class ExportConfig(BaseModel):
@@ -107,7 +77,7 @@ class ExportSpec(BaseModel):
     path: str = "/vol"
     """What clients mount."""
     profile: str | None = None
-    """A service level (``iocurve profiles``); anf-ultra, or unlimited if a throughput is given."""
+    """A service level (``iocurve profiles``) or a file of one's own; anf-ultra, or unlimited with a throughput."""
     quota: str = DEFAULT_QUOTA
     """Size: ``4TiB``."""
     throughput: str | None = None
@@ -130,7 +100,7 @@ class ExportSpec(BaseModel):
         """The size. Raises ``DialectError``."""
         return quantity("--quota", self.quota, at_least=1)
 
-    def resolved(self) -> profiles.Resolved:
+    def limits(self) -> Limits:
         """What the profile and the settings give. Raises ``DialectError`` or ``TargetError``."""
         return profiles.resolve(
             self.profile_name,
@@ -171,7 +141,7 @@ class VolumeSpec(BaseModel):
                 path=export.path,
                 store=store_of(export.store, in_memory),
                 quota_bytes=export.quota_bytes(),
-                limits=limits_of(export.resolved()),
+                limits=export.limits(),
             )
             for export in self.export
         )
@@ -233,17 +203,6 @@ def _within(option: str, text: str, parse: Callable[[str], int], at_least: int) 
     return value
 
 
-def limits_of(resolved: profiles.Resolved) -> Limits:
-    """What a profile gave, as the native module takes it."""
-    return Limits(
-        throughput_bytes_per_s=resolved.throughput_bytes_per_s,
-        iops=resolved.iops,
-        burst=resolved.burst,
-        latency=Latency(base_ns=resolved.latency_ns),
-        connection=ConnectionLimits(requests_in_flight=resolved.requests_in_flight_per_connection),
-    )
-
-
 def serve(config: VolumeConfig) -> _native.Volume:
     """Starts a volume in threads of this process. Raises ``TargetError``."""
     return _native.Volume(config.model_dump_json())
@@ -261,8 +220,7 @@ def store_of(text: str, sharing: int = 1) -> MemoryStore | DirectoryStore:
 def greeting(spec: VolumeSpec, port: int) -> Iterator[str]:
     """What people want to know of a volume that has started: where its exports are, how fast, and how to mount them."""
     for export in spec.export:
-        most = export.resolved().throughput_bytes_per_s
-        speed = "no limit" if most is None else f"{format_bytes(most)}/s"
+        speed = export.limits().throughput or "no limit"
         level = f"{export.profile_name}, {format_bytes(export.quota_bytes())}"
         yield f"nfs://{spec.address}:{port}{export.path}   {speed} ({level}); store: {export.store}"
         yield f"mount it with: {mount_command(spec.address, port, export.path)}"
@@ -284,7 +242,7 @@ def facts(url: str, *, unlimited: bool) -> TargetFacts:
         address=url,
         service_level="ultra",
         quota_bytes=standard.quota_bytes(),
-        throughput_bytes_per_s=standard.resolved().throughput_bytes_per_s,
+        throughput_bytes_per_s=standard.limits().throughput_bytes_per_s,
         store="memory",
     )
 

@@ -11,6 +11,7 @@ from rich.live import Live
 from rich.table import Table
 
 from iocurve.units import SECOND_NS, format_bytes, format_count, format_duration
+from iocurve.volume_limits import Limits
 
 Stats = dict[str, Any]
 _PARTS = (("exports", "path"), ("clients", "address"), ("connections", "id"))
@@ -30,20 +31,25 @@ def tables(stats: Stats) -> RenderableType:
     """Exports, clients and connections as tables."""
     levels = _table("export", "profile", "used", "quota", "limit", "burst credits")
     exports = _table("export", *_RATES)
+    buckets = _table("bucket of", "limit", "level", "capacity", "a second")
+    peers = {part["id"]: part["peer"] for part in stats["connections"]}
     for part in stats["exports"]:
-        most = part["limits"]["throughput_bytes_per_s"]
-        limit = "none" if most is None else f"{format_bytes(most)}/s"
+        limit = Limits.model_validate(part["limits"]).throughput or "none"
         sizes = (format_bytes(part["used_bytes"]), format_bytes(part["quota_bytes"]), limit)
         credits = "none" if part["burst_credits"] is None else f"{part['burst_credits']:,}"
         levels.add_row(part["path"], part["profile"], *sizes, credits)
         exports.add_row(part["path"], *_cells(part))
+        for bucket in part["buckets"]:
+            of = part["path"] if bucket["connection"] is None else peers.get(bucket["connection"], "gone")
+            amounts = (bucket["level"], bucket["capacity"], bucket["rate_per_s"])
+            buckets.add_row(of, bucket["limit"], *(f"{amount:,}" for amount in amounts))
     clients = _table("client", *_RATES, "open")
     for part in stats["clients"]:
         clients.add_row(part["address"] or "other", *_cells(part), str(part["connections"]))
     connections = _table("connection", *_RATES, "waiting")
     for part in stats["connections"]:
         connections.add_row(part["peer"], *_cells(part), str(part["in_flight"]))
-    return Group(levels, exports, clients, connections)
+    return Group(levels, exports, *([buckets] if buckets.rows else []), clients, connections)
 
 
 def show(look: Callable[[], Stats], pause: Callable[[], None], *, once: bool, as_json: bool) -> None:

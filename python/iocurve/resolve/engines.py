@@ -44,6 +44,8 @@ def planned_engine(section: Section, url: NfsUrl | None, user: tuple[int, int]) 
 def _mount(section: Section, url: NfsUrl, user: tuple[int, int]) -> planned.NfsMount:
     uid, gid = user
     said = section.nconnect if "nconnect" in section.positions or url.nconnect is None else url.nconnect
+    is_said = "nfs_timeout_ns" in section.positions or url.timeout_ns is None
+    timeout_ns = section.nfs_timeout_ns if is_said else url.timeout_ns
     return planned.NfsMount(
         host=url.host,
         port=url.port,
@@ -54,6 +56,6 @@ def _mount(section: Section, url: NfsUrl, user: tuple[int, int]) -> planned.NfsM
         uid=uid if url.uid is None else url.uid,
         gid=gid if url.gid is None else url.gid,
         durability=settled(section.durability),
-        timeout_ns=settled(section.nfs_timeout_ns),
+        timeout_ns=settled(timeout_ns),
         keep_payload=section.verify is not None,
     )
