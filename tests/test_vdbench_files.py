@@ -375,7 +375,6 @@ def test_every_mistake_of_a_file_is_told_with_its_place(tmp_path: Path) -> None:
         "3:15 101 is no percentage from 0 to 100",
         "4:15 rd=rd1: elapsed=3 is less than two intervals of 2 s",
         "5:16 'fast' is no number; k, m, g and t stand for 1024, 1024², …; io takes max, curve or numbers",
-        "5:1 rd=rd2: iorate= is missing",
     ]
 
 

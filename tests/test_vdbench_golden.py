@@ -37,7 +37,9 @@ def plans(result: Prepared) -> str:
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_a_parameter_file_is_explained(file: Path) -> None:
-    compare(file.with_suffix(".txt"), explain(prepared(file)).replace(str(GOLDEN), "/golden"))
+    # What is said about any plan, whatever it was written in, is tested with the other dialect.
+    said = explain(prepared(file)).partition("\nBeware:")[0].partition("\nNotes:")[0]
+    compare(file.with_suffix(".txt"), said.replace(str(GOLDEN), "/golden"))
 
 
 @pytest.mark.parametrize("file", [file for file in FILES if file.stem != "files"], ids=lambda file: file.stem)

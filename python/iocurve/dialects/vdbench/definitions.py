@@ -31,6 +31,9 @@ class Definition:
     written: dict[str, str] = field(default_factory=dict)
     """As a person wrote them, for those that are only explained."""
 
+    wrong: set[str] = field(default_factory=set)
+    """Keywords whose values could not be read; that was told already."""
+
     def get(self, name: str, default: Any = None) -> Any:
         """A value, or what holds without one."""
         return self.values.get(name, default)
@@ -128,7 +131,9 @@ class _Definer:
             keyword = keywords.find(made.kind, parameter.keyword)
             if keyword.refused:
                 raise ValueError(f"{parameter.keyword}= is not supported: {keyword.refused}")
+            made.wrong.add(keyword.name)
             value = keyword.read(parameter)
+            made.wrong.discard(keyword.name)
         except ValueError as error:
             self._mistake(str(error), parameter)
             return

@@ -181,6 +181,8 @@ class _Expander:
     def _asked_rates(self) -> tuple[Rate, ...]:
         field = "fwdrate" if "fwd" in self._rd.values else "iorate"
         rates: tuple[Rate, ...] | None = self._rd.get(field)
+        if rates is None and field in self._rd.wrong:
+            return ()
         if rates is None:
             hint = f"add {field}=max, {field}=curve or a number"
             raise _WrongError(self._rd, f"{field}= is missing", hint=hint)
