@@ -374,7 +374,7 @@ def test_every_mistake_of_a_file_is_told_with_its_place(tmp_path: Path) -> None:
         "2:15 the percentages of xfersize add up to 90, not 100",
         "3:15 101 is no percentage from 0 to 100",
         "4:15 rd=rd1: elapsed=3 is less than two intervals of 2 s",
-        "5:16 'fast' is no number; k, m, g and t stand for 1024, 1024², …; io takes max, curve or numbers",
+        "5:15 'fast' is no number; k, m, g and t stand for 1024, 1024², …; io takes max, curve or numbers",
     ]
 
 
