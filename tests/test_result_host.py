@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from iocurve import host
+from iocurve.result import ProcessorUse
 
 MOUNTINFO = r"""
 22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw,errors=remount-ro
@@ -68,7 +69,8 @@ def test_a_path_is_on_the_nearest_mount(root: Path, path: str, device: str, opti
 def test_the_machine_is_as_busy_as_its_ticks_say(root: Path) -> None:
     """Idle and waiting for I/O are not busy; guest time is in user time already."""
     meter = host.MachineMeter(root)
-    (root / "proc/stat").write_text("cpu  130 0 60 850 60 0 0 0 99 0\n")
+    (root / "proc/stat").write_text("cpu  130 0 60 850 60 0 0 0 99 0\ncpu0 31 1 11 61\n")
     use = meter.use()
     assert use is not None
     assert use.busy_share == 40 / 100
+    assert use.processors == (ProcessorUse(processor=0, user_share=0.3, system_share=0.1),)

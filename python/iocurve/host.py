@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from iocurve.result import HostFacts, MachineUse, MountFacts
+from iocurve.result import HostFacts, MachineUse, MountFacts, ProcessorUse
 
 UNKNOWN = "unknown"
 
@@ -54,17 +54,39 @@ class MachineMeter:
 
     def use(self) -> MachineUse | None:
         """Since the meter was made; None where the system does not tell."""
-        busy, total = (now - then for now, then in zip(self._ticks(), self._start, strict=True))
-        if total <= 0:
+        now = self._ticks()
+        passed = {name: _passed(self._start[name], ticks) for name, ticks in now.items() if name in self._start}
+        user, system, idle = passed.pop("cpu", (0, 0, 0))
+        if user + system + idle <= 0:
             return None
-        return MachineUse(busy_share=busy / total, cpus=os.cpu_count() or 1)
+        processors = [_processor(int(name[3:]), *ticks) for name, ticks in passed.items() if sum(ticks) > 0]
+        return MachineUse(
+            busy_share=(user + system) / (user + system + idle),
+            cpus=os.cpu_count() or 1,
+            processors=tuple(processors),
+        )
 
-    def _ticks(self) -> tuple[int, int]:
-        """Busy and all clock ticks of all processors since the machine started."""
-        line = next((line for line in _text(self._stat).splitlines() if line.startswith("cpu ")), "cpu")
-        # user, nice, system, idle, iowait, irq, softirq, steal; guest time after them is part of user.
-        ticks = [int(word) for word in line.split()[1:9]]
-        return sum(ticks) - sum(ticks[3:5]), sum(ticks)
+    def _ticks(self) -> dict[str, tuple[int, int, int]]:
+        """Clock ticks since the machine started, of all processors (``cpu``) and of each: in user mode, in the kernel,
+        idle."""
+        ticks = {}
+        for line in _text(self._stat).splitlines():
+            if re.match(r"cpu\d*\s", line):
+                name, *words = line.split()
+                # user, nice, system, idle, iowait, irq, softirq, steal; guest time after them is part of user.
+                counts = [int(word) for word in words[:8]] + [0] * 8
+                ticks[name] = (sum(counts[:2]), counts[2] + sum(counts[5:8]), sum(counts[3:5]))
+        return ticks
+
+
+def _passed(then: tuple[int, int, int], now: tuple[int, int, int]) -> tuple[int, int, int]:
+    user, system, idle = (after - before for before, after in zip(then, now, strict=True))
+    return user, system, idle
+
+
+def _processor(number: int, user: int, system: int, idle: int) -> ProcessorUse:
+    total = user + system + idle
+    return ProcessorUse(processor=number, user_share=user / total, system_share=system / total)
 
 
 @dataclass(frozen=True)

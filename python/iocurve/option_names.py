@@ -79,6 +79,7 @@ _VDBENCH = {
     "transfer": "maxdata",
 }
 _DISKSPD = {
+    "engine": "-S",
     "clones": "-t",
     "direct": "-S",
     "paths": "the target",

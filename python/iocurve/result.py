@@ -95,12 +95,24 @@ class LayoutFacts(_Model):
     elapsed_ns: int
 
 
+class ProcessorUse(_Model):
+    """What one processor did while a point ran; the rest of the time it was idle."""
+
+    processor: int
+    user_share: float
+    """Of the time, 0 to 1."""
+    system_share: float
+    """In the kernel, interrupts and what other guests of the host took included."""
+
+
 class MachineUse(_Model):
     """How busy this machine was while a point ran, everything on it counted."""
 
     busy_share: float
     """Of all processors together, 0 to 1."""
     cpus: int
+    processors: tuple[ProcessorUse, ...] = ()
+    """Each by itself, where the system tells."""
 
 
 class Point(_Model):

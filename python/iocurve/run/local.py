@@ -80,7 +80,7 @@ class _Observer:
     def update(self, live: Live) -> bool | None:
         if live.phase == "layout" and live.layout_bytes:
             self.layout = LayoutFacts(bytes=live.layout_bytes, elapsed_ns=live.elapsed_ns)
-        if live.phase in ("layout", "prepare"):
-            # Only what is busy under the load counts.
+        if live.phase in ("layout", "prepare", "ramp"):
+            # Only what is busy under the load that is measured counts.
             self.machine = host.MachineMeter()
         return self._watch(live)

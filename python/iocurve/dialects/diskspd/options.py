@@ -356,7 +356,9 @@ def _result_format(draft: Draft, text: str) -> None:
     elif text == "xml":
         draft.profile_overrides["result_format"] = "xml"
     else:
-        raise ValueError("needs text or xml; with p before it the profile is printed and nothing is run: -Rtext, -Rpxml")
+        raise ValueError(
+            "needs text or xml; with p before it the profile is printed and nothing is run: -Rtext, -Rpxml"
+        )
 
 
 def _verbose(draft: Draft, text: str) -> None:
@@ -450,7 +452,9 @@ OPTIONS: dict[str, Option] = {
     "L": Option(_switch("measure_latency", of_span=True), "print latencies"),
     "n": Option(_switch("affinity_disabled", of_span=True), "leave processors to the scheduler"),
     "N": Option(_flush, "flush memory-mapped files after each write: v, n or i"),
-    "o": Option(_positive("requests", "operations in flight"), "operations in flight per thread and target, 2 by default"),
+    "o": Option(
+        _positive("requests", "operations in flight"), "operations in flight per thread and target, 2 by default"
+    ),
     "O": Option(
         _positive("requests", "operations in flight per thread", of_span=True),
         "operations in flight per thread over all targets, with -F",
@@ -460,7 +464,9 @@ OPTIONS: dict[str, Option] = {
     "r": Option(_random, "random, aligned to a size (-r4K); -rs<percent> random; -rdpct…, -rdabs… distribution"),
     "R": Option(_result_format, "answer as text or xml; -Rpxml prints the profile only", with_profile=True),
     "s": Option(_sequential, "sequential with a stride; -si shares one position between threads"),
-    "S": Option(_caching, "caching: b on, u off, w write-through, h off and write-through, m memory-mapped, r remote only"),
+    "S": Option(
+        _caching, "caching: b on, u off, w write-through, h off and write-through, m memory-mapped, r remote only"
+    ),
     "t": Option(_positive("threads", "threads per target"), "threads per target, 1 by default"),
     "T": Option(_thread_stride, "distance between the threads' starts in a target"),
     "v": Option(_verbose, "more words (-v), wait statistics (-vs, none here)", with_profile=True),

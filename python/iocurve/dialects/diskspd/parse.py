@@ -129,7 +129,9 @@ def _unknown(word: _Word) -> Mistake:
     if letter.swapcase() in OPTIONS:
         return word.mistake(f"there is no flag -{letter}; did you mean -{letter.swapcase()}? Flags are case-sensitive")
     if letter == "-":
-        return word.mistake("flags are single letters with their value behind them, such as -b4K; iocurve diskspd --help")
+        return word.mistake(
+            "flags are single letters with their value behind them, such as -b4K; iocurve diskspd --help"
+        )
     return word.mistake(f"there is no flag -{letter}" if letter else "a flag needs a letter")
 
 

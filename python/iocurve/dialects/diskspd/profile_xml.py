@@ -212,7 +212,9 @@ class _Reader:
         self._buffers(node.child("WriteBufferContent"), target)
         self._throughput(node.child("Throughput"), target)
         self._distribution(node.child("Distribution"), target)
-        target.thread_weights = tuple(map(self._thread_target, self._repeated(node.child("ThreadTargets"), "ThreadTarget")))
+        target.thread_weights = tuple(
+            map(self._thread_target, self._repeated(node.child("ThreadTargets"), "ThreadTarget"))
+        )
         target.said |= {child.name: child.where for child in node.children if child.name in special}
         target.said["target"] = node.where
         self._replace_template(node, target)
@@ -225,7 +227,9 @@ class _Reader:
         if sequential is not None:
             for other in (random, node.child("RandomRatio")):
                 if other is not None:
-                    self._mistake(other, f"<{other.name}> conflicts with the sequential <StrideSize>", "keep one of them")
+                    self._mistake(
+                        other, f"<{other.name}> conflicts with the sequential <StrideSize>", "keep one of them"
+                    )
 
     def _cache(self, node: Node, target: Target) -> None:
         for name in _CACHE_SWITCHES:
@@ -293,7 +297,9 @@ class _Reader:
         if not _TEMPLATE.fullmatch(number):
             self._mistake(place, f"'{target.path}' is no template: it must be *1, *2, …")
         elif self._replacements and int(number) > len(self._replacements):
-            self._mistake(place, f"nothing on the command line replaces {target.path}", "name a target for each template")
+            self._mistake(
+                place, f"nothing on the command line replaces {target.path}", "name a target for each template"
+            )
         elif self._replacements:
             target.path = self._replacements[int(number) - 1]
             self._replaced.add(int(number))

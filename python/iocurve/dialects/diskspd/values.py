@@ -87,7 +87,9 @@ def distribution(text: str, block_bytes: int) -> tuple[DistributionKind, list[Sp
     for pair in text[3:].split(":"):
         percent, slash, part = pair.partition("/")
         if not slash or not _DIGITS.fullmatch(percent) or int(percent[:12]) > 100:
-            raise ValueError(f"'{pair}' must be a percentage of the operations (0 to 100), '/' and a part of the target")
+            raise ValueError(
+                f"'{pair}' must be a percentage of the operations (0 to 100), '/' and a part of the target"
+            )
         length = _part(part, kind, block_bytes)
         spans.append(Span(int(percent), place, length))
         place += length

@@ -1,0 +1,128 @@
+"""What a target of a profile is on this machine: a file, a device or a file of an NFS export, and the region used."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from iocurve.dialects.diskspd.profile import Target, TimeSpan
+from iocurve.dialects.diskspd.rules import Findings
+from iocurve.resolve import Machine
+from iocurve.units import format_bytes
+
+_WINDOWS_DRIVE = re.compile(r"#\d+|[A-Za-z]:|\\\\\.\\.*", re.ASCII)
+_WINDOWS_FILE = re.compile(r"[A-Za-z]:[\\/].*|\\\\.*|.*\\.*", re.ASCII | re.DOTALL)
+_NFS = "nfs://"
+
+
+@dataclass(frozen=True)
+class Found:
+    """A target as it is here."""
+
+    target: Target
+    path: str
+    """As in the job: absolute, or relative to the NFS export."""
+    nfs_url: str | None
+    """Of the export."""
+    bytes: int
+    """Size of the file or device while it is measured."""
+    is_created: bool
+    buffer_path: str | None = None
+    """File that fills the write buffer."""
+
+    @property
+    def region_bytes(self) -> int:
+        """Bytes that are used, from the base offset on."""
+        end = min(self.bytes, self.target.end_bytes or self.bytes)
+        return end - self.target.base_bytes
+
+
+def find(target: Target, span: TimeSpan, machine: Machine, directory: Path, findings: Findings) -> Found | None:
+    """Looks at a target; None where it cannot be used, with a mistake."""
+    where = target.where("path", "target")
+    if _WINDOWS_DRIVE.fullmatch(target.path) or _WINDOWS_FILE.fullmatch(target.path):
+        what = "drive" if _WINDOWS_DRIVE.fullmatch(target.path) else "path"
+        findings.mistake(f"{target.path} is a Windows {what}", where, "name a file, or a device such as /dev/sdb")
+        return None
+    found = _remote(target, findings) if target.path.startswith(_NFS) else _local(target, machine, directory, findings)
+    if found is None or not _starts_inside(found, span, findings):
+        return None
+    _note(found, findings)
+    return replace(found, buffer_path=_buffer_path(target, machine, directory, findings))
+
+
+def _buffer_path(target: Target, machine: Machine, directory: Path, findings: Findings) -> str | None:
+    if not target.buffer_bytes or not target.buffer_path:
+        return None
+    path = str(directory / target.buffer_path)
+    if machine.look(path).kind != "file":
+        text = f"{path} is no file that could fill the write buffer (-Z)"
+        findings.mistake(text, target.where("buffer_path", "WriteBufferContent"))
+    return path
+
+
+def _remote(target: Target, findings: Findings) -> Found | None:
+    where = target.where("path", "target")
+    address, question, options = target.path.partition("?")
+    export, slash, name = address.removeprefix(_NFS).rpartition("/")
+    if not slash or not name or "/" not in export:
+        text = f"{target.path} names no file in an NFS export"
+        findings.mistake(text, where, "write nfs://host/export/file")
+        return None
+    size = target.create_bytes or target.end_bytes
+    if not size:
+        text = f"the size of {target.path} is not known before the run"
+        findings.mistake(text, where, "say it with -c (made anew) or -f (must be there)")
+        return None
+    return Found(target, name, f"{_NFS}{export}{question}{options}", size, bool(target.create_bytes))
+
+
+def _local(target: Target, machine: Machine, directory: Path, findings: Findings) -> Found | None:
+    where = target.where("path", "target")
+    path = str(directory / target.path)
+    facts = machine.look(path)
+    if facts.kind == "block":
+        if target.create_bytes:
+            text = f"{path} is a device: -c makes files only, so all of the device is used"
+            findings.note("no_effect", text, target.where("create_bytes"), "warning")
+        return Found(target, path, None, facts.bytes, is_created=False)
+    if target.create_bytes and facts.kind in ("missing", "file"):
+        return Found(target, path, None, target.create_bytes, is_created=True)
+    if facts.kind == "missing":
+        findings.mistake(f"{path} does not exist", where, "-c creates it, as in -c1G")
+    elif facts.kind == "file" and not facts.bytes:
+        findings.mistake(f"{path} is empty", where, "-c makes it anew with a size, as in -c1G")
+    elif facts.kind == "file":
+        return Found(target, path, None, facts.bytes, is_created=False)
+    else:
+        what = "a directory" if facts.kind == "directory" else "neither a file nor a block device"
+        findings.mistake(f"{path} is {what}", where, "name a file")
+    return None
+
+
+def _starts_inside(found: Found, span: TimeSpan, findings: Findings) -> bool:
+    target = found.target
+    threads = span.threads or target.threads
+    start = (threads - 1) * target.thread_stride_bytes
+    if start + target.block_bytes <= found.region_bytes:
+        return True
+    text = (
+        f"{target.path} is too small: {format_bytes(found.bytes)}, base offset {target.base_bytes}, "
+        f"and its last thread starts {start} bytes behind that with blocks of {target.block_bytes} bytes"
+    )
+    findings.mistake(text, target.where("thread_stride_bytes", "base_bytes", "create_bytes", "path", "target"))
+    return False
+
+
+def _note(found: Found, findings: Findings) -> None:
+    target = found.target
+    if target.end_bytes > found.bytes:
+        text = f"{target.path} has {found.bytes} bytes, less than the end of the region ({target.end_bytes})"
+        findings.note("file_shorter", text, target.where("end_bytes"), "warning")
+    if found.is_created and found.region_bytes + target.base_bytes < found.bytes:
+        text = (
+            f"{target.path} is made as long as it is used, {format_bytes(found.region_bytes + target.base_bytes)}, "
+            f"not {format_bytes(found.bytes)}"
+        )
+        findings.note("file_not_longer", text, target.where("create_bytes"))
