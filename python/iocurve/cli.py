@@ -19,6 +19,7 @@ from iocurve import profile as profiles
 from iocurve import target as targets
 from iocurve import volume as volumes
 from iocurve.console import LiveView, result_table
+from iocurve.dialects.diskspd.options import flag_lines
 from iocurve.envelope import FULL, QUICK, Envelope, measure
 from iocurve.errors import DialectError, Interrupted, IocurveError, Mistake, TargetError
 from iocurve.result import Result, TargetFacts, iocurve_version
@@ -64,6 +65,19 @@ On top of them there are
 A lun may be nfs://host[:port]/export/file?nconnect=8.
 
 What a parameter file would do, and which traps are in it: iocurve explain vdbench ...
+"""
+DISKSPD_HELP = """\
+Usage: iocurve diskspd [flags] target [targets]
+
+Runs DiskSpd's command lines and XML profiles as they are, and answers in its text or XML. A value follows its letter at
+once; flags are case-sensitive and come before the targets. A target is a file, a block device, or nfs://host/export/file.
+
+{flags}
+
+On top of them there is
+  --out=DIR  result.json, report.html and points.csv go there
+
+What a command line would do, and which traps are in it: iocurve explain diskspd ...
 """
 Words = Annotated[str, Parameter(allow_leading_hyphen=True, show=False)]
 
@@ -377,6 +391,16 @@ def vdbench(*arguments: Words) -> int:
     return 0 if result is None else _status(result)
 
 
+@app.command(help_flags=[], version_flags=[])
+def diskspd(*arguments: Words) -> int:
+    """Run DiskSpd command lines and XML profiles as they are."""
+    if not arguments or "-?" in arguments or arguments in (("--help",), ("/?",)):
+        print(DISKSPD_HELP.format(flags="\n".join(flag_lines())), end="")
+        return 0
+    result = jobs.run_diskspd(arguments)
+    return 0 if result is None else _status(result)
+
+
 explain = App(name="explain", help="Print what would run, and the traps in it, without running it.")
 app.command(explain)
 
@@ -392,6 +416,13 @@ def explain_fio(*arguments: Words) -> int:
 def explain_vdbench(*arguments: Words) -> int:
     """Explain vdbench parameter files and command lines."""
     print(jobs.explain_vdbench(arguments), end="")
+    return 0
+
+
+@explain.command(name="diskspd", help_flags=[], version_flags=[])
+def explain_diskspd(*arguments: Words) -> int:
+    """Explain DiskSpd command lines and XML profiles."""
+    print(jobs.explain_diskspd(arguments))
     return 0
 
 

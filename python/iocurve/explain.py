@@ -68,14 +68,15 @@ def explain_job(clones: Sequence[Worker], machine: Machine) -> list[str]:
         f"  in flight  {_count(len(clones), 'clone')} x depth {first.depth} = {in_flight}",
         f"  engine     {_engine(first)}",
         *_rates(clones),
-        *_details(first),
+        *_details(clones),
         *_files(clones, machine),
         f"  ends       {_ending(first, clones)}",
     ]
 
 
-def _details(worker: Worker) -> list[str]:
+def _details(clones: Sequence[Worker]) -> list[str]:
     """What is not the same in most jobs, a line each."""
+    worker = clones[0]
     writes = any(operation.kind == "write" for operation in worker.operations)
     said = {
         "places": places_text(worker),
@@ -87,7 +88,7 @@ def _details(worker: Worker) -> list[str]:
         "searches": latency_target_text(worker.latency_target) if worker.latency_target else "",
         "steady": steady_state_text(worker.steady_state) if worker.steady_state else "",
         "records": log_text(worker.log) if worker.log else "",
-        "processors": ", ".join(map(str, worker.cpus)),
+        "processors": ", ".join(map(str, sorted({cpu for clone in clones for cpu in clone.cpus}))),
         "waits for": " and ".join(worker.wait_for),
     }
     return [f"  {label:<10} {text}" for label, text in said.items() if text]
@@ -132,7 +133,8 @@ def _file(file: FilePlan, worker: Worker, machine: Machine) -> str:
     if isinstance(worker.engine, NullEngine):
         return f"{region}, never touched"
     if isinstance(worker.engine, NfsEngine):
-        return f"{region}, {'must exist' if file.layout == 'existing' else 'made if missing'}"
+        made = "made anew" if file.layout.startswith("recreate") else "made if missing"
+        return f"{region}, {'must exist' if file.layout == 'existing' else made}"
     facts = machine.look(file.path)
     if facts.kind == "block":
         return f"{region} of a device of {format_bytes(facts.bytes)}"

@@ -4,27 +4,24 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
-from iocurve import _native, host
 from iocurve import explain as explaining
-from iocurve import plan as planned
-from iocurve.console import LiveView
+from iocurve.dialects.diskspd import command as diskspd
+from iocurve.dialects.diskspd import output as diskspd_output
 from iocurve.dialects.fio import command as fio
 from iocurve.dialects.fio import logs as fio_logs
 from iocurve.dialects.fio import output as fio_output
+from iocurve.dialects.ready import Ready
 from iocurve.dialects.vdbench import command as vdbench
 from iocurve.dialects.vdbench import explanation as vdbench_explanation
 from iocurve.dialects.vdbench import runner as vdbench_run
 from iocurve.errors import RunError, TargetError
-from iocurve.outcome import Live, Outcome
+from iocurve.outcome import Outcome
+from iocurve.plan import Plan
 from iocurve.resolve import ThisMachine
-from iocurve.result import Point, Result, TargetFacts
-from iocurve.run import local
-from iocurve.units import SECOND_NS
-
-NULL_CEILING_S = 0.1
+from iocurve.result import Result
+from iocurve.run import local, series
 
 
 def explain_fio(arguments: Sequence[str]) -> str:
@@ -44,26 +41,20 @@ def run_fio(arguments: Sequence[str]) -> Result | None:
     Raises ``DialectError``, ``PlanError``, and ``TargetError`` or ``RunError`` when nothing could be measured.
     """
     prepared = fio.prepare(arguments)
-    for note in prepared.notes:
-        print(f"{note.level}: {note}", file=sys.stderr)
+    _tell(prepared)
     if prepared.check_only:
         for line in prepared.command_lines:
             print(line)
         return None
     prepared.require_runnable()
     prepared.make_directories()
-    result = _measured("fio", prepared.plan, prepared.output.eta != "never")
-    for note in prepared.notes:
-        result = result.with_note(note.code, str(note), note.level)
+    result = series.measure("fio", prepared.plan.name, [prepared.plan], show_progress=prepared.output.eta != "never")
+    result = _noted(result, prepared)
     fio_logs.write(prepared, result)
     if unlogged := fio_logs.lost(result):
         result = result.with_note("log_full", f"{unlogged:,} operations found no room in the logs", "warning")
     _answer(fio_output.render(prepared, result), prepared.output.path)
-    if prepared.out:
-        # The charts' library takes half a second to load; who wants none need not wait for it.
-        from iocurve import report
-
-        report.write_all(result, prepared.out)
+    _report(result, prepared)
     return result
 
 
@@ -81,11 +72,11 @@ def run_vdbench(arguments: Sequence[str]) -> Result | None:
         print(f"{note.level}: {note}", file=sys.stderr)
     results: list[Result] = []
 
-    def carry_out(plan: planned.Plan, watch: local.Watch) -> Outcome:
+    def carry_out(plan: Plan, watch: local.Watch) -> Outcome:
         if not results:
-            results.append(_started("vdbench", plan))
-        point = _point("vdbench", plan, watch)
-        ended = results[0].ended(point.outcome.state, _reason(point.outcome))
+            results.append(series.started("vdbench", plan.name, [plan]))
+        point = series.point("vdbench", plan, watch)
+        ended = results[0].ended(point.outcome.state, series.reason(point.outcome))
         # Points of thousands of runs are kept only for who wants them.
         results[0] = ended.with_point(point) if prepared.options.report else ended
         return point.outcome
@@ -107,77 +98,51 @@ def run_vdbench(arguments: Sequence[str]) -> Result | None:
     return result
 
 
-def _measured(kind: str, plan: planned.Plan, show_progress: bool) -> Result:
-    result = _started(kind, plan)
-    view: AbstractContextManager[LiveView | None] = LiveView() if show_progress else nullcontext()
-    with view as live:
-        if live:
-            live.point_started(0, 1, plan.name, _seconds(plan), plan.interval_ns)
-        point = _point(kind, plan, live.update if live else _ignore)
-    return result.with_point(point).ended(point.outcome.state, _reason(point.outcome))
+def explain_diskspd(arguments: Sequence[str]) -> str:
+    """What a DiskSpd command line would run, in words. Raises ``DialectError`` and ``PlanError``."""
+    prepared = diskspd.prepare(arguments)
+    if not prepared.spans:
+        return diskspd_output.profile(prepared.profile)
+    return diskspd_output.explain(prepared, ThisMachine())
 
 
-def _started(kind: str, plan: planned.Plan) -> Result:
-    """A result without points, of this machine and the places of the plan's files."""
-    return Result.start(kind, plan.name, host.collect(), _target_facts(plan), _native.null_ceiling(NULL_CEILING_S))
+def run_diskspd(arguments: Sequence[str]) -> Result | None:
+    """Runs a DiskSpd command line and answers as DiskSpd does; None where only the profile was to be printed.
 
-
-def _point(kind: str, plan: planned.Plan, watch: local.Watch) -> Point:
-    """Carries out one plan."""
-    measured = local.measure(plan, watch)
-    return Point(
-        name=plan.name,
-        family=kind,
-        axes={},
-        plan=plan,
-        outcome=measured.outcome,
-        layout=measured.layout,
-        machine=measured.machine,
-    )
-
-
-def _ignore(_live: Live) -> None:
-    """Nobody watches."""
-
-
-def _reason(outcome: Outcome) -> str | None:
-    if outcome.state == "finished":
+    Raises ``DialectError``, ``PlanError``, and ``TargetError`` or ``RunError`` when nothing could be measured.
+    """
+    prepared = diskspd.prepare(arguments)
+    _tell(prepared)
+    if not prepared.spans:
+        sys.stdout.write(diskspd_output.profile(prepared.profile))
         return None
-    errors = [f"{worker.job}: {worker.error}" for worker in outcome.workers if worker.error]
-    return "; ".join(dict.fromkeys(errors)) or "interrupted"
+    prepared.require_runnable()
+    prepared.make_directories()
+    plans = [span.plan for span in prepared.spans]
+    result = _noted(series.measure("diskspd", plans[0].name, plans, show_progress=True), prepared)
+    sys.stdout.write(diskspd_output.render(prepared, result))
+    _report(result, prepared)
+    return result
 
 
-def _target_facts(plan: planned.Plan) -> TargetFacts:
-    """Where the plan's files are, if that is one place."""
-    workers = [worker for group in plan.groups for worker in group.workers]
-    mounts = {worker.engine.mount for worker in workers if isinstance(worker.engine, planned.NfsEngine)}
-    paths = {
-        str(Path(file.path).absolute().parent)
-        for worker in workers
-        if not isinstance(worker.engine, planned.NfsEngine | planned.NullEngine)
-        for file in worker.files
-    }
-    if len(mounts) + len(paths) > 1:
-        return TargetFacts(kind="several", address=f"{len(mounts) + len(paths)} places")
-    for mount in mounts:
-        return _nfs_facts(mount)
-    for path in paths:
-        return TargetFacts(kind="directory", address=path, mount=host.mount_of(Path(path)))
-    return TargetFacts(kind="null", address="null")
+def _tell(ready: Ready) -> None:
+    """Notes go to stderr, so that stdout keeps to the answer."""
+    for note in ready.notes:
+        print(f"{note.level}: {note}", file=sys.stderr)
 
 
-def _nfs_facts(mount: planned.NfsMount) -> TargetFacts:
-    port = f":{mount.port}" if mount.port else ""
-    return TargetFacts(kind="nfs", address=f"nfs://{mount.host}{port}{mount.export}?nconnect={mount.nconnect}")
+def _noted(result: Result, ready: Ready) -> Result:
+    for note in ready.notes:
+        result = result.with_note(note.code, str(note), note.level)
+    return result
 
 
-def _seconds(plan: planned.Plan) -> float:
-    """Longest worker of each group, one group after another; 0 where the end is an amount."""
-    ends = [
-        [worker.start_delay_ns + worker.ramp_ns + (worker.end.runtime_ns or 0) for worker in group.workers]
-        for group in plan.groups
-    ]
-    return sum(map(max, ends)) / SECOND_NS
+def _report(result: Result, ready: Ready) -> None:
+    if ready.out:
+        # The charts' library takes half a second to load; who wants none need not wait for it.
+        from iocurve import report
+
+        report.write_all(result, ready.out)
 
 
 def _answer(text: str, path: Path | None) -> None:

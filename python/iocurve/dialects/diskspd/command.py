@@ -11,8 +11,8 @@ from iocurve.dialects.diskspd.parse import parse
 from iocurve.dialects.diskspd.profile import Profile, TimeSpan
 from iocurve.dialects.diskspd.remarks import remarks
 from iocurve.dialects.diskspd.rules import Findings, check
+from iocurve.dialects.ready import Ready
 from iocurve.errors import COMMAND_LINE, DialectError, Mistake, PlanError
-from iocurve.model import Note
 from iocurve.plan import Plan
 from iocurve.resolve import Machine, ThisMachine, resolve
 from iocurve.units import MILLISECOND_NS
@@ -29,19 +29,12 @@ class PreparedSpan:
 
 
 @dataclass(frozen=True)
-class Prepared:
+class Prepared(Ready):
     """Everything that a run, an explanation and an answer in DiskSpd's form need."""
 
     profile: Profile
     spans: tuple[PreparedSpan, ...]
     """One after another; none where the profile is only to be printed."""
-    notes: tuple[Note, ...]
-    obstacles: tuple[Mistake, ...]
-    """What keeps the plans from running here as things are."""
-    directories: tuple[str, ...]
-    """To be made before the run, as DiskSpd does for files that it creates."""
-    out: Path | None
-    """Directory for result.json and the report (--out, iocurve's own)."""
 
 
 def prepare(arguments: Sequence[str], *, cwd: Path | None = None, machine: Machine | None = None) -> Prepared:
@@ -58,7 +51,7 @@ def prepare(arguments: Sequence[str], *, cwd: Path | None = None, machine: Machi
         raise DialectError(_in_order(mistakes))
     notes = [*parsed.notes, *findings.notes]
     if profile.profile_only:
-        return Prepared(profile, (), tuple(notes), (), (), parsed.out)
+        return Prepared(tuple(notes), (), (), parsed.out, profile, ())
     built, looked_at = _built(profile, machine, directory)
     notes += [*remarks(profile), *looked_at.notes]
     spans: list[PreparedSpan] = []
@@ -72,12 +65,12 @@ def prepare(arguments: Sequence[str], *, cwd: Path | None = None, machine: Machi
         obstacles += resolution.obstacles
         directories += resolution.directories
     return Prepared(
-        profile=profile,
-        spans=tuple(spans),
         notes=tuple(dict.fromkeys(notes)),
         obstacles=tuple(dict.fromkeys(obstacles)),
         directories=tuple(dict.fromkeys(directories)),
         out=parsed.out,
+        profile=profile,
+        spans=tuple(spans),
     )
 
 
@@ -86,7 +79,7 @@ def _built(profile: Profile, machine: Machine, directory: Path) -> tuple[list[Bu
     findings, built = Findings(), []
     for number, span in enumerate(profile.time_spans, start=1):
         looked_at = Findings()
-        one = build(span, number, machine, directory, looked_at)
+        one = build(span, number if len(profile.time_spans) > 1 else None, machine, directory, looked_at)
         findings.mistakes += looked_at.mistakes
         findings.notes += looked_at.notes
         if one is not None:

@@ -29,7 +29,7 @@ DEFAULTS = Section(
     file_count=1,
     offset=0,
     offset_increment=0,
-    file_select="random",
+    file_select="round_robin",
     create=False,
     overwrite=False,
     unlink=False,
@@ -42,7 +42,6 @@ DEFAULTS = Section(
     blocks=PerKind.same(FixedBlocks(bytes=64 * 1024)),
     cover="independent",
     at_end="wrap",
-    position="worker",
     depth=2,
     runtime_ns=10 * SECOND_NS,
     time_based=True,
@@ -86,8 +85,8 @@ class Built:
     """By thread: a row for each target."""
 
 
-def build(span: TimeSpan, number: int, machine: Machine, directory: Path, findings: Findings) -> Built | None:
-    """Makes the job of the time span ``number`` (from 1); None where ``findings`` tell why it cannot run."""
+def build(span: TimeSpan, number: int | None, machine: Machine, directory: Path, findings: Findings) -> Built | None:
+    """Makes the job of a time span (the ``number``-th of several); None where ``findings`` tell why it cannot run."""
     _check_processors(span, findings)
     found = [find(target, span, machine, directory, findings) for target in span.targets]
     targets = [one for one in found if one is not None]
@@ -100,7 +99,12 @@ def build(span: TimeSpan, number: int, machine: Machine, directory: Path, findin
     for part in parts:
         builder.add(part)
     name = " ".join(dict.fromkeys(target.path for target in span.targets))
-    job = Job(name=f"{name} ({number})", dialect="diskspd", sections=tuple(builder.sections), defaults=DEFAULTS)
+    job = Job(
+        name=name if number is None else f"{name} ({number})",
+        dialect="diskspd",
+        sections=tuple(builder.sections),
+        defaults=DEFAULTS,
+    )
     return Built(job, tuple(tuple(builder.rows.get(thread, ())) for thread in range(_threads(span))))
 
 
@@ -225,6 +229,8 @@ class _Builder:
             "seed": span.seed,
             "cpus": self._cpus(part, slots),
         }
+        if span.shares_requests:
+            fields["file_select"] = "random"
         fields |= (
             _size(part) | _engine(first) | _order(first, part, slots) | _pace(target, slots) | _payload(span, first)
         )
@@ -265,21 +271,16 @@ def _engine(found: Found) -> dict[str, Any]:
 
 def _order(found: Found, part: _Part, slots: int) -> dict[str, Any]:
     target = found.target
+    fields: dict[str, Any] = {}
     if target.random_percent:
-        fields: dict[str, Any] = {
-            "random": True,
-            "random_percent": PerKind.same(target.random_percent),
-            "align_bytes": PerKind.same(target.step_bytes),
-        }
+        fields |= {"random": True, "random_percent": PerKind.same(target.random_percent)}
+        if target.step_bytes != target.block_bytes:
+            fields["align_bytes"] = PerKind.same(target.step_bytes)
         if target.spans:
             fields["distribution"] = PerKind.same(_distribution(found))
-        return (
-            fields if target.random_percent == 100 else fields | {"gap_bytes": target.step_bytes - target.block_bytes}
-        )
-    fields = {
-        "gap_bytes": target.step_bytes - target.block_bytes,
-        "position": "job" if target.interlocked else "worker",
-    }
+    if target.random_percent < 100:
+        fields["gap_bytes"] = target.step_bytes - target.block_bytes
+        fields["position"] = "job" if target.interlocked else "worker" if 0 < target.write_percent < 100 else "kind"
     if target.thread_stride_bytes and slots == 1:
         fields["start_increment_bytes"] = target.thread_stride_bytes
     elif target.thread_stride_bytes:

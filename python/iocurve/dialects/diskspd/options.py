@@ -479,3 +479,8 @@ OPTIONS: dict[str, Option] = {
     "Z": Option(_buffers, "write zeros (-Z), random data (-Zr), or from a buffer (-Z1M or -Z1M,file)"),
 }
 """By their letter; flags are case-sensitive."""
+
+
+def flag_lines() -> list[str]:
+    """A line of help for each flag."""
+    return [f"  -{letter}  {option.meaning}" for letter, option in OPTIONS.items()]

@@ -44,8 +44,9 @@ def _of_span(span: TimeSpan) -> Iterator[_Remark]:
 def _caching(target: Target) -> Iterator[_Remark]:
     where = target.where("cache", "write_through")
     if target.path.startswith("nfs://"):
-        writes = "writes are stable when they complete" if target.write_through else "writes are unstable"
-        yield "caching", f"iocurve's NFS client has no cache; {writes}", where, "info"
+        stable = "stable when they complete" if target.write_through else "unstable: the server may hold them in memory"
+        writes = f"; writes are {stable}" if target.write_percent else ""
+        yield "caching", f"iocurve's NFS client has no cache{writes}", where, "info"
         return
     if target.memory_mapped:
         return

@@ -180,8 +180,5 @@ def _warn(span: TimeSpan, target: Target, findings: Findings) -> None:
     if target.interlocked and not many:
         findings.note("no_effect", "-si has no effect on one thread", target.where("interlocked"), "warning")
     elif many and not target.interlocked and not target.thread_stride_bytes:
-        text = (
-            "all threads go through the target from its start, side by side: what it gets is not sequential, and most "
-            "of it may come from a cache; -si shares one position, -T sets the threads apart"
-        )
-        findings.note("side_by_side", text, target.where("threads") or span.where("threads"), "warning")
+        text = "each thread goes through the target by itself; -si shares one position, -T sets their starts apart"
+        findings.note("side_by_side", text, target.where("threads") or span.where("threads"))

@@ -10,7 +10,8 @@ from typing import Literal
 
 from iocurve.dialects.fio.job import SectionReport, build
 from iocurve.dialects.fio.parse import Parsed, Setting, Surroundings, parse
-from iocurve.errors import DialectError, Mistake, PlanError, TargetError
+from iocurve.dialects.ready import Ready
+from iocurve.errors import DialectError, Mistake
 from iocurve.model import Job, Note
 from iocurve.plan import Plan
 from iocurve.resolve import Machine, ReportGroup, ThisMachine, resolve
@@ -33,16 +34,11 @@ class Output:
 
 
 @dataclass(frozen=True)
-class Prepared:
+class Prepared(Ready):
     """Everything that a run, an explanation and fio-shaped output need."""
 
     job: Job
     plan: Plan
-    notes: tuple[Note, ...]
-    obstacles: tuple[Mistake, ...]
-    """What keeps the plan from running here as things are."""
-    directories: tuple[str, ...]
-    """To be made before the run, as fio does: file names lead into them."""
     output: Output
     sections: tuple[SectionReport, ...]
     report_groups: tuple[ReportGroup, ...]
@@ -50,21 +46,6 @@ class Prepared:
     """fio's --parse-only and --showcmd: nothing is to be run."""
     command_lines: tuple[str, ...]
     """What --showcmd shows."""
-    out: Path | None
-    """Directory for result.json and the report (--out, iocurve's own)."""
-
-    def require_runnable(self) -> None:
-        """Raises ``PlanError`` where something keeps the plan from running here."""
-        if self.obstacles:
-            raise PlanError(self.obstacles)
-
-    def make_directories(self) -> None:
-        """Makes the directories that file names lead into. Raises ``TargetError``."""
-        for directory in self.directories:
-            try:
-                Path(directory).mkdir(mode=0o700, parents=True, exist_ok=True)
-            except OSError as error:
-                raise TargetError(f"directory {directory} cannot be made: {error.strerror}") from None
 
 
 def prepare(

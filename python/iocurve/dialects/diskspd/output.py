@@ -1,0 +1,43 @@
+"""What ``iocurve diskspd`` prints: results and profiles in DiskSpd's form, and explanations in words."""
+
+from __future__ import annotations
+
+from datetime import UTC
+
+from iocurve.dialects.diskspd import system
+from iocurve.dialects.diskspd.command import Prepared
+from iocurve.dialects.diskspd.figures import figures
+from iocurve.dialects.diskspd.profile import Profile
+from iocurve.dialects.diskspd.profile_text import profile_text
+from iocurve.dialects.diskspd.profile_to_xml import profile_xml
+from iocurve.dialects.diskspd.text_output import results_text
+from iocurve.dialects.diskspd.xml_output import results_xml
+from iocurve.explain import explain as explain_plan
+from iocurve.resolve import Machine
+from iocurve.result import Result
+
+
+def render(prepared: Prepared, result: Result) -> str:
+    """The answer, in the form that was asked for."""
+    points = [*result.points, *[None] * (len(prepared.spans) - len(result.points))]
+    measured = [
+        (figures(span, point.outcome if point else None), point.machine if point else None)
+        for span, point in zip(prepared.spans, points, strict=True)
+    ]
+    write = results_xml if prepared.profile.result_format == "xml" else results_text
+    return write(prepared.profile, system.collect(result.host.hostname), result.created.astimezone(UTC), measured)
+
+
+def profile(profile: Profile) -> str:
+    """The profile alone (-Rp)."""
+    return profile_xml(profile) if profile.result_format == "xml" else profile_text(profile)
+
+
+def explain(prepared: Prepared, machine: Machine) -> str:
+    """What would run, time span by time span."""
+    texts = []
+    for number, span in enumerate(prepared.spans, start=1):
+        is_last = number == len(prepared.spans)
+        notes, obstacles = (prepared.notes, prepared.obstacles) if is_last else ((), ())
+        texts.append(explain_plan(span.plan, notes, obstacles, machine))
+    return "\n".join(texts)

@@ -1,0 +1,159 @@
+"""Where DiskSpd refuses a command line, so do we, and say what would be right; all mistakes at once."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import pytest
+
+from fio_machine import HeldMachine
+from iocurve.dialects.diskspd.command import Prepared, prepare
+from iocurve.errors import COMMAND_LINE, DialectError, Mistake, PlanError
+
+MACHINE = HeldMachine(
+    paths={"/d/f": ("file", 1 << 20), "/d/empty": ("file", 0), "/dev/sdx": ("block", 1 << 30)},
+    directories=frozenset({"/d", "/d/folder"}),
+)
+
+
+def attempt(line: str) -> Prepared:
+    return prepare(shlex.split(line), cwd=Path("/d"), machine=MACHINE)
+
+
+def mistakes(line: str) -> list[Mistake]:
+    with pytest.raises((DialectError, PlanError)) as caught:
+        attempt(line)
+    return list(caught.value.mistakes)
+
+
+@pytest.mark.parametrize(
+    ("line", "argument", "part"),
+    [
+        ("-b4K f -d5", 3, "-d5: flags must come before the first target (f)"),
+        ("-b4K f /d5", 3, "/d5: flags must come before the first target (f)"),
+        ("-i10 f", 1, "-i and -j go together"),
+        ("-j10 f", 1, "-i and -j go together"),
+        ("-Su -h f", 2, "-h: conflicts with the caching (-S)"),
+        ("-h -Sw f", 2, "-Sw: conflicts with the write-through"),
+        ("-Sub f", 1, "-Sub: conflicts with the cache mode"),
+        ("-S -Sb f", 2, "-Sb: conflicts with the cache mode"),
+        ("-Sq f", 1, "'q' is none of the letters"),
+        ("-Sd f", 1, "diskspd-for-linux's; DiskSpd's is -Su"),
+        ("-Ss f", 1, "diskspd-for-linux's; DiskSpd's is -Sw"),
+        ("-Zz f", 1, "-Zz is diskspd-for-linux's"),
+        ("-F2 -t2 f", 2, "-F and -t exclude one another"),
+        ("-F2 -O4 -g100 f", 3, "-g cannot be together with -O"),
+        ("-F2 -O4 -i1 -j1 f", 4, "-j cannot be together with -O"),
+        ("-F2 -O4 -p f", 3, "-p cannot be together with -O"),
+        ("-r -si f", 2, "-si: conflicts with random I/O"),
+        ("-si -r f", 2, "-r: conflicts with sequential I/O"),
+        ("-si -T1M -t2 f", 2, "-si and -T exclude one another"),
+        ("-si -p f", 2, "-si and -p exclude one another"),
+        ("-r -T1M -t2 f", 2, "-T conflicts with random I/O"),
+        ("-r -p f", 2, "-p conflicts with random I/O"),
+        ("-T1M f", 1, "-T has no effect on one thread"),
+        ("-s8b -rs20 f", 2, "-rs20: conflicts with -s"),
+        ("-rs20 -s f", 2, "-s: conflicts with -rs: say the alignment with -r"),
+        ("-rs0 f", 1, "1 to 100"),
+        ("-rs20 -rs30 f", 2, "once only"),
+        ("-r -r f", 2, "random I/O (-r) can be said once only"),
+        ("-s -s f", 2, "sequential I/O (-s) can be said once only"),
+        ("-r0 f", 1, "alignment above 0"),
+        ("-rdpct10/50 f", 1, "-rd needs random I/O"),
+        ("-r -rdpct90/90:20/10 f", 2, "get 110 % of the operations"),
+        ("-r -rdpct100/50 f", 2, "only 50 % of the target"),
+        ("-r -rdpct50/100 f", 2, "100 % of the target are taken, with 50 %"),
+        ("-r -rdabs50/1K f", 2, "smaller than a block"),
+        ("-r -rdfoo f", 2, "is no distribution"),
+        ("-x -g100 f", 2, "-g cannot be together with -x"),
+        ("-x -Sm f", 1, "-x cannot be together with memory-mapped"),
+        ("-Sm -Su f", 2, "conflicts with the cache mode"),
+        ("-Nv f", 1, "-N is for memory-mapped I/O"),
+        ("-B1M -f512K f", 2, "must be behind its base"),
+        ("-B1K:1K -f4K f", 2, "the largest offset can be said once only"),
+        ("-B1K -B2K f", 2, "the base offset can be said once only"),
+        ("-b1000 -Sh f", 1, "-b (1000 bytes) is not a multiple of 512"),
+        ("-Z1K -w100 f", 1, "smaller than a block"),
+        ("-n -a0 f", 2, "-n and -a exclude one another"),
+        ("-ag1,0 f", 1, "there is no processor group 1"),
+        ("-a0,,1 f", 1, "neither a processor nor a group"),
+        ("-a9 f", 1, "processor 9 is not there"),
+        ("-w f", 1, "needs the percentage of writes"),
+        ("-w101 f", 1, "0 to 100"),
+        ("-t0 f", 1, "above 0 (threads per target)"),
+        ("-tfour f", 1, "above 0 (threads per target)"),
+        ("-b4X f", 1, "'4X' is not a size"),
+        ("-b0 f", 1, "a block has 1 to"),
+        ("-c99999999999999999999 f", 1, "too large"),
+        ("-g f", 1, "bytes per millisecond"),
+        ("-d0 f", 1, "-d0 measures nothing"),
+        ("-I4 f", 1, "1 (very low), 2 (low) or 3 (normal)"),
+        ("-Rjson f", 1, "needs text or xml"),
+        ("-zx f", 1, "is not a random seed"),
+        ("-eFOO f", 1, "there is no such event"),
+        ("-ysstart f", 1, "named events are Windows'"),
+        ("-yq f", 1, "needs one of -ys"),
+        ("-q f", 1, "there is no flag -q"),
+        ("-D500 -Q f", 2, "there is no flag -Q"),
+        ("--bs=4k f", 1, "flags are single letters"),
+        ("-Xp.xml -b4K", 2, "cannot stand beside an XML profile"),
+        ("-Xp.xml -Xq.xml", 2, "only one XML profile"),
+        ("--out", 1, "needs the name of a directory"),
+        ("#0", 1, "#0 is a Windows drive"),
+        ("-d5 E:", 2, "E: is a Windows drive"),
+        (r"-d5 'C:\io\f.dat'", 2, r"C:\io\f.dat is a Windows path"),
+        ("-d5 missing", 2, "/d/missing does not exist (-c creates it"),
+        ("-d5 empty", 2, "/d/empty is empty"),
+        ("-d5 folder", 2, "/d/folder is a directory"),
+        ("-t3 -T512K -b64K f", 2, "f is too small"),
+        ("-b4K nfs://host/vol/f", 2, "the size of nfs://host/vol/f is not known"),
+        ("-c1M nfs://host/f", 2, "names no file in an NFS export"),
+        ("-c1G -Z1M,nothing f", 2, "/d/nothing is no file that could fill the write buffer"),
+    ],
+)
+def test_what_diskspd_refuses_is_refused_by_name(line: str, argument: int, part: str) -> None:
+    found = mistakes(line)
+    assert any(part in str(mistake) for mistake in found), found
+    mistake = next(mistake for mistake in found if part in str(mistake))
+    assert mistake.where is not None
+    assert (mistake.where.source, mistake.where.line) == (COMMAND_LINE, argument)
+
+
+def test_all_mistakes_come_at_once_in_the_order_of_the_arguments() -> None:
+    assert [mistake.where.line for mistake in mistakes("-t0 -b4X -w200 -q -i5 f") if mistake.where] == [1, 2, 3, 4, 5]
+
+
+def test_without_a_target_there_is_nothing_to_do() -> None:
+    (mistake,) = mistakes("-b4K -d5")
+    assert mistake.text == "there is no target"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "-F2 -t1 f",
+        "-rs100 -r4K f",
+        "-Sbw f",
+        "-Swu f",
+        "-b4k -B4b:8b f",
+        "/b4K /r /d5 /d/f",
+        "-c1M /d/new.dat",
+        "-Zr -w100 f",
+        "-O4 f",
+        "-b4K -c1M nfs://host:2049/vol/f",
+        "-w100 -d5 /dev/sdx",
+    ],
+)
+def test_what_diskspd_takes_is_taken(line: str) -> None:
+    assert attempt(line).spans
+
+
+def test_a_size_in_blocks_counts_blocks_of_b_wherever_that_stands() -> None:
+    plan = attempt("-B2b -b8K f").spans[0].plan
+    assert plan.groups[0].workers[0].files[0].offset_bytes == 16384
+
+
+def test_a_seed_of_no_number_is_another_in_every_run_and_is_told() -> None:
+    prepared = attempt("-z -r f")
+    assert prepared.profile.time_spans[0].seed == MACHINE.seed
