@@ -1,0 +1,82 @@
+"""Distributions on a target of a given size; the cases and figures are those of DiskSpd's own tests."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from iocurve.dialects.diskspd import values
+from iocurve.dialects.diskspd.distribution import aligned_bytes, shares, zones_of
+from iocurve.dialects.diskspd.profile import Target
+
+KIB, GIB = 1 << 10, 1 << 30
+
+
+def zones(text: str, region: int) -> list[tuple[int, int, int]]:
+    target = Target(block_bytes=4 * KIB, random_percent=100)
+    target.set_spans(*values.distribution(text, target.block_bytes))
+    return [(zone.io_percent, zone.start, zone.length) for zone in zones_of(target, region)]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("pct10/10:10/10:0/10", [(10, 0, 8), (10, 8, 12), (80, 28, 72)]),
+        ("pct10/10:10/10:10/1", [(10, 0, 8), (10, 8, 12), (10, 20, 4), (70, 24, 76)]),
+        ("pct10/96:10/3:80/1", [(10, 0, 96), (90, 96, 4)]),
+        ("pct10/5:10/1:80/94", [(20, 0, 4), (80, 4, 96)]),
+        ("pct10/1:10/1", [(20, 0, 4), (80, 4, 96)]),
+        ("pct10/1:10/1:10/1:10/1", [(40, 0, 4), (60, 4, 96)]),
+        ("pct10/1:10/1:10/1:10/1:10/1", [(40, 0, 4), (10, 4, 4), (50, 8, 92)]),
+    ],
+)
+def test_percentages_begin_where_operations_can(text: str, expected: list[tuple[int, int, int]]) -> None:
+    assert zones(text, 100 * KIB) == [(share, start * KIB, length * KIB) for share, start, length in expected]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("abs10/1G:10/1G:0/100G", [(10, 0, 1), (10, 1, 1), (80, 102, 98)]),
+        ("abs10/1G:10/1G:0/100G:80/1T", [(10, 0, 1), (10, 1, 1), (80, 102, 98)]),
+        ("abs10/100G:10/100G", [(10, 0, 100), (10, 100, 100)]),
+        ("abs10/100G:10/200G", [(10, 0, 100), (10, 100, 100)]),
+    ],
+)
+def test_sizes_end_with_the_target(text: str, expected: list[tuple[int, int, int]]) -> None:
+    assert zones(text, 200 * GIB) == [(share, start * GIB, length * GIB) for share, start, length in expected]
+
+
+def test_what_a_small_target_leaves_of_a_distribution_is_scaled_up() -> None:
+    target = Target(block_bytes=4 * KIB, random_percent=100)
+    target.set_spans(*values.distribution("abs10/100G:30/100G", 4 * KIB))
+    assert shares(zones_of(target, 200 * GIB)) == [25, 75]
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 100), st.integers(1, 100)), min_size=1, max_size=8),
+    st.integers(4 * KIB, 2_000 * KIB),
+    st.sampled_from([512, 4 * KIB, 8 * KIB, 5000]),
+)
+def test_all_operations_go_to_zones_inside_the_target(parts: list[tuple[int, int]], region: int, step: int) -> None:
+    percent = place = 0
+    said = []
+    for share, length in parts:
+        share, length = min(share, 100 - percent), min(length, 100 - place)
+        if not length:
+            break
+        percent, place = percent + share, place + length
+        said.append(f"{share}/{length}")
+    if place == 100 and percent < 100:
+        said[-1] = f"{int(said[-1].partition('/')[0]) + 100 - percent}/{said[-1].partition('/')[2]}"
+    target = Target(block_bytes=4 * KIB, alignment_bytes=step, random_percent=100)
+    target.set_spans(*values.distribution("pct" + ":".join(said), 4 * KIB))
+    found = zones_of(target, region)
+    assert sum(zone.io_percent for zone in found) == 100
+    ends = [0]
+    for zone in found:
+        assert zone.start >= ends[-1]
+        assert zone.start % step == 0
+        ends.append(zone.end)
+    assert ends[-1] <= aligned_bytes(target, region)

@@ -1,0 +1,366 @@
+"""Answers in DiskSpd's layout: its own tests' lines, its columns, its XML elements."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from iocurve import jobs
+from iocurve._native import Histogram
+from iocurve.dialects.diskspd import system
+from iocurve.dialects.diskspd.distribution import Zone
+from iocurve.dialects.diskspd.figures import Bucket, Part, SpanFigures, TargetFigures
+from iocurve.dialects.diskspd.job import Row
+from iocurve.dialects.diskspd.profile import Profile, Target, TimeSpan
+from iocurve.dialects.diskspd.profile_text import profile_text
+from iocurve.dialects.diskspd.system import Processor, System
+from iocurve.dialects.diskspd.text_output import results_text
+from iocurve.dialects.diskspd.xml_output import results_xml
+from iocurve.errors import DialectError
+from iocurve.outcome import LatencyOutcome
+from iocurve.result import MachineUse, ProcessorUse
+from iocurve.units import MIB
+
+ONE_PROCESSOR = System("host", (Processor(0, 0, 0, 0),), "performance")
+START = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)
+BUSY = MachineUse(busy_share=0.55, cpus=1, processors=(ProcessorUse(processor=0, user_share=0.3, system_share=0.25),))
+
+
+def latency(*values_ms: float) -> LatencyOutcome:
+    histogram = Histogram()
+    for value in values_ms:
+        histogram.record(round(value * 1e6))
+    mean = sum(values_ms) / len(values_ms) * 1e6
+    deviation = math.sqrt(sum((value * 1e6 - mean) ** 2 for value in values_ms) / len(values_ms))
+    return LatencyOutcome(
+        count=len(values_ms),
+        min_ns=round(min(values_ms) * 1e6),
+        max_ns=round(max(values_ms) * 1e6),
+        mean_ns=mean,
+        stddev_ns=deviation,
+        histogram=histogram.encode(),
+    )
+
+
+def row(path: str = "testfile1.dat", *zones: Zone) -> Row:
+    return Row(path, 10 * MIB, zones, (0,))
+
+
+def buckets(*operations: int) -> tuple[Bucket, ...]:
+    return tuple(Bucket(1.0, count, 1.5, 2.5) for count in operations)
+
+
+def mixed(path: str = "testfile1.dat") -> TargetFigures:
+    """What DiskSpd's own test of its text has."""
+    reads = Part(4 * MIB, 6, (latency(1, 2, 3, 4, 5, 6),), buckets(*[1] * 10))
+    return TargetFigures(row(path), reads, Part(2 * MIB, 10, (), buckets(*[0] * 10)))
+
+
+def text_of(span: TimeSpan, *threads: tuple[TargetFigures, ...], seconds: float = 120.0) -> str:
+    return results_text(Profile([span]), ONE_PROCESSOR, START, [(SpanFigures(seconds, threads), BUSY)])
+
+
+def test_results_have_the_lines_that_diskspd_prints() -> None:
+    text = text_of(TimeSpan(measure_iops_deviation=True), (mixed(),))
+    expected = (
+        "\nCommand Line: \n\nInput parameters:\n\n"
+        "\ttimespan:   1\n\t-------------\n\tduration: 10s\n\twarm up time: 5s\n\tcool down time: 0s\n"
+        "\tgathering IOPS at intervals of 1000ms\n\trandom seed: 0\n\n"
+        "System information:\n\n\tcomputer name: host\n\tstart time: 2026/03/04 05:06:07 UTC\n\n"
+        "\tcpu count:\t\t1\n\tcore count:\t\t1\n\tgroup count:\t\t1\n\tnode count:\t\t1\n\tsocket count:\t\t1\n"
+        "\theterogeneous cores:\tn\n\n\tactive power scheme:\tperformance\n\n"
+        "Results for timespan 1:\n"
+        "*******************************************************************************\n\n"
+        "actual test time:\t120.00s\nthread count:\t\t1\n\n"
+        "CPU |  Usage |  User  | Kernel |  Idle\n"
+        "----------------------------------------\n"
+        "   0|  55.00%|  30.00%|  25.00%|  45.00%\n"
+        "----------------------------------------\n"
+        "avg.|  55.00%|  30.00%|  25.00%|  45.00%\n\n"
+        "Total IO\n"
+        "thread |       bytes     |     I/Os     |    MiB/s   |  I/O per s | IopsStdDev |  file\n"
+        "-------------------------------------------------------------------------------------------\n"
+        "     0 |         6291456 |           16 |       0.05 |       0.13 |       0.00 | testfile1.dat (10MiB)\n"
+        "-------------------------------------------------------------------------------------------\n"
+        "total:           6291456 |           16 |       0.05 |       0.13 |       0.00\n\n"
+        "Read IO\n"
+        "thread |       bytes     |     I/Os     |    MiB/s   |  I/O per s | IopsStdDev |  file\n"
+        "-------------------------------------------------------------------------------------------\n"
+        "     0 |         4194304 |            6 |       0.03 |       0.05 |       0.00 | testfile1.dat (10MiB)\n"
+        "-------------------------------------------------------------------------------------------\n"
+        "total:           4194304 |            6 |       0.03 |       0.05 |       0.00\n\n"
+        "Write IO\n"
+        "thread |       bytes     |     I/Os     |    MiB/s   |  I/O per s | IopsStdDev |  file\n"
+        "-------------------------------------------------------------------------------------------\n"
+        "     0 |         2097152 |           10 |       0.02 |       0.08 |       0.00 | testfile1.dat (10MiB)\n"
+        "-------------------------------------------------------------------------------------------\n"
+        "total:           2097152 |           10 |       0.02 |       0.08 |       0.00\n"
+    )
+    assert text == expected
+
+
+def test_latencies_are_in_ms_and_missing_ones_are_not_available() -> None:
+    lines = text_of(TimeSpan(measure_latency=True), (mixed(),)).splitlines()
+    header = "thread |       bytes     |     I/Os     |    MiB/s   |  I/O per s |  AvgLat  | LatStdDev |  file"
+    assert lines.count(header) == 3
+    assert lines[lines.index(header) + 1] == "-" * 101
+    cells = "         4194304 |            6 |       0.03 |       0.05 |    3.500 |     1.708 | testfile1.dat (10MiB)"
+    assert f"     0 |{cells}" in lines
+    assert "total:           2097152 |           10 |       0.02 |       0.08 |    0.000 |       N/A" in lines
+    chart = lines[lines.index("Total latency distribution:") + 1 :]
+    assert chart[:4] == [
+        "  %-ile |  Read (ms) | Write (ms) | Total (ms)",
+        "----------------------------------------------",
+        "    min |      1.000 |        N/A |      1.000",
+        "   25th |      2.001 |        N/A |      2.001",
+    ]
+    names = "min 25th 50th 75th 90th 95th 99th 3-nines 4-nines 5-nines 6-nines 7-nines 8-nines 9-nines max"
+    assert [line.partition("|")[0].strip() for line in chart[2:]] == names.split()
+    assert chart[-1] == "    max |      6.000 |        N/A |      6.000"
+
+
+def test_scripts_that_cut_the_total_line_find_their_figures() -> None:
+    lines = text_of(TimeSpan(measure_latency=True), (mixed("a"), mixed("b")), (mixed("a"), mixed("b"))).splitlines()
+    total, reads, writes = (line.split("|") for line in lines if line.startswith("total:"))
+    assert [cell.strip() for cell in total[:4]] == ["total:          25165824", "64", "0.20", "0.53"]
+    assert (reads[0].split()[1], writes[0].split()[1]) == (str(16 * MIB), str(8 * MIB))
+    assert [line for line in lines if line.startswith("Latency distribution:")] == [
+        "Latency distribution: a",
+        "Latency distribution: b",
+    ]
+
+
+def test_the_deviation_of_iops_is_that_of_the_intervals() -> None:
+    part = Part(0, 0, (), tuple(Bucket(0.5, count, 0, 0) for count in (10, 20, 30)))
+    assert part.iops_deviation == pytest.approx(math.sqrt((20**2 + 0 + 20**2) / 3))
+
+
+def test_effective_distributions_name_the_threads_that_have_them() -> None:
+    kib = 1 << 10
+    zones = (Zone(10, 0, 8 * kib), Zone(10, 8 * kib, 12 * kib), Zone(80, 28 * kib, 72 * kib))
+    nothing = Part(0, 0, (), ())
+    threads = [
+        (TargetFigures(row(name, *zones), nothing, nothing),)
+        for name in ("testfile.dat", "testfile.dat", "testfile.dat", "testfile2.dat", "testfile.dat")
+    ]
+    text = text_of(TimeSpan(), *threads)
+    assert (
+        "\nEffective IO Distributions\n"
+        "--------------------------\n"
+        "target: testfile.dat [thread: 0 - 2 4]\n"
+        "target: testfile2.dat [thread: 3]\n"
+        "    10% of IO => [     0    -      8KiB)\n"
+        "    10% of IO => [     8KiB -     20KiB)\n"
+        "    80% of IO => [    28KiB -    100KiB)\n\nTotal IO\n"
+    ) in text
+
+
+def test_a_machine_with_sockets_and_threads_has_columns_for_them() -> None:
+    machine = System("host", tuple(Processor(n, n // 2, n // 4, n // 4) for n in range(8)), "")
+    uses = tuple(ProcessorUse(processor=n, user_share=0.5, system_share=0.25) for n in range(8))
+    figures = SpanFigures(1.0, ((mixed(),),))
+    text = results_text(
+        Profile([TimeSpan()]), machine, START, [(figures, MachineUse(busy_share=0.75, cpus=8, processors=uses))]
+    )
+    assert (
+        "Socket | Node | Core | CPU |  Usage |  User  | Kernel |  Idle\n"
+        "---------------------------------------------------------------\n"
+        "      0|     0|     0|    0|  75.00%|  50.00%|  25.00%|  25.00%\n"
+    ) in text
+    assert "                       avg.|  75.00%|" in text
+
+
+def test_a_span_that_never_ran_says_so() -> None:
+    text = text_of(TimeSpan(), seconds=0.0)
+    assert text.endswith("The test was interrupted before the measurements began. No results are displayed.\n")
+    xml = results_xml(Profile([TimeSpan()]), ONE_PROCESSOR, START, [(SpanFigures(0.0, ()), None)])
+    assert "<Error>The test was interrupted" in xml
+
+
+def test_several_time_spans_are_added_up() -> None:
+    figures = SpanFigures(60.0, ((mixed(),),))
+    text = results_text(Profile([TimeSpan(), TimeSpan()]), ONE_PROCESSOR, START, [(figures, BUSY), (figures, BUSY)])
+    assert text.endswith(
+        "write  |         4194304 |           20 |       0.03 |       0.17\n"
+        "read   |         8388608 |           12 |       0.07 |       0.10\n"
+        "-------------------------------------------------------------------------------\n"
+        "total  |        12582912 |           32 |       0.10 |       0.27\n\n"
+        "total test time:\t120.00s\n"
+    )
+
+
+def test_a_profile_has_the_lines_that_diskspd_prints() -> None:
+    text = profile_text(Profile([TimeSpan(targets=[Target()])]))
+    assert text == (
+        "\nCommand Line: \n\nInput parameters:\n\n"
+        "\ttimespan:   1\n\t-------------\n\tduration: 10s\n\twarm up time: 5s\n\tcool down time: 0s\n"
+        "\trandom seed: 0\n\tpath: ''\n\t\tthink time: 0ms\n\t\tburst size: 0\n\t\tusing software cache\n"
+        "\t\tusing hardware write cache, writethrough off\n\t\tperforming read test\n\t\tblock size: 64KiB\n"
+        "\t\tusing sequential I/O (stride: 64KiB)\n\t\tnumber of outstanding I/O operations per thread: 2\n"
+        "\t\tthreads per file: 1\n\t\tusing I/O Completion Ports\n\t\tIO priority: normal\n\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("target", "line"),
+    [
+        (Target(end_bytes=2000 << 10), "max file size: 1.95MiB"),
+        (Target(base_bytes=2 << 20), "base file offset: 2MiB"),
+        (Target(bytes_per_ms=1000), "throughput rate-limited to 1000 B/ms"),
+        (Target(iops=1000), "throughput rate-limited to 1000 IOPS"),
+        (Target(write_percent=30), "performing mix test (read/write ratio: 70/30)"),
+        (Target(buffer_bytes=12341234), "write buffer size: 11.77MiB"),
+        (Target(cache="disabled", write_through=True), "hardware write cache disabled, writethrough on"),
+        (Target(write_through=True), "hardware and software write caches disabled, writethrough on"),
+        (Target(random_percent=50), "using mixed random/sequential I/O (50% random) (alignment/stride: 64KiB)"),
+        (Target(interlocked=True), "using interlocked sequential I/O (stride: 64KiB)"),
+    ],
+)
+def test_targets_are_described_in_diskspds_words(target: Target, line: str) -> None:
+    assert f"\t\t{line}\n" in profile_text(Profile([TimeSpan(targets=[target])]))
+
+
+def test_xml_results_have_diskspds_elements() -> None:
+    span = TimeSpan(measure_latency=True, measure_iops_deviation=True, targets=[Target(path="a&b")])
+    figures = SpanFigures(10.0, ((mixed("a&b"),),))
+    xml = results_xml(Profile([span]), ONE_PROCESSOR, START, [(figures, BUSY)])
+    assert xml.splitlines()[0] == "<Results>"
+    root = ElementTree.fromstring(xml)
+    assert [child.tag for child in root] == ["System", "Profile", "TimeSpan"]
+    measured = root.find("TimeSpan")
+    assert measured is not None
+    assert [child.tag for child in measured] == [
+        *("TestTimeSeconds", "ThreadCount", "RequestCount", "ProcCount", "CpuUtilization", "Latency", "Iops", "Thread")
+    ]
+    assert measured.findtext("CpuUtilization/Average/UsagePercent") == "55.00"
+    assert measured.findtext("Latency/AverageReadMilliseconds") == "3.500"
+    percentiles = [bucket.findtext("Percentile") for bucket in measured.findall("Latency/Bucket")]
+    assert (percentiles[:2], percentiles[-3:]) == (["0", "1"], ["99.999999", "99.9999999", "100"])
+    assert len(percentiles) == 1 + 99 + 7 + 1
+    assert measured.findtext("Latency/Bucket[1]/WriteMilliseconds") is None
+    buckets_of_iops = measured.findall("Iops/Bucket")
+    assert len(buckets_of_iops) == 10
+    assert buckets_of_iops[1].attrib["SampleMillisecond"] == "2000"
+    assert buckets_of_iops[1].attrib["Total"] == "1"
+    target = measured.find("Thread/Target")
+    assert target is not None
+    figures_of_target = {child.tag: child.text for child in target if child.tag != "Iops"}
+    assert figures_of_target == {
+        "Path": "a&b",
+        "BytesCount": str(6 * MIB),
+        "FileSize": str(10 * MIB),
+        "IOCount": "16",
+        "ReadBytes": str(4 * MIB),
+        "ReadCount": "6",
+        "WriteBytes": str(2 * MIB),
+        "WriteCount": "10",
+        "AverageReadLatencyMilliseconds": "3.500",
+        "ReadLatencyStdev": "1.708",
+        "AverageLatencyMilliseconds": "3.500",
+        "LatencyStdev": "1.708",
+    }
+
+
+def test_processors_are_where_linux_says(tmp_path: Path) -> None:
+    files = {"cpu/online": "0-1,3", "node/online": "0-1", "node/node0/cpulist": "0-1", "node/node1/cpulist": "2-3"}
+    for number, (core, socket) in {0: (0, 0), 1: (0, 0), 3: (0, 1)}.items():
+        files[f"cpu/cpu{number}/topology/core_id"] = str(core)
+        files[f"cpu/cpu{number}/topology/physical_package_id"] = str(socket)
+    for name, text in files.items():
+        path = tmp_path / "sys/devices/system" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text + "\n")
+    machine = system.collect("host", tmp_path)
+    assert machine.processors == (Processor(0, 0, 0, 0), Processor(1, 0, 0, 0), Processor(3, 1, 1, 1))
+    assert machine.has_threads
+
+
+# -- real runs ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_command_lines_of_the_documents_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As they are published, but for the sizes and times."""
+    monkeypatch.chdir(tmp_path)
+    for line in (
+        "-c2M -w100 -b8K -F4 -r -o128 -W0 -d1 -Sb testfile.dat",
+        "-c2M -b4K -F4 -r -o128 -W0 -d1 -Sb testfile.dat",
+    ):
+        result = jobs.run_diskspd(line.split())
+        assert result is not None
+        assert result.state == "finished"
+        assert (tmp_path / "testfile.dat").stat().st_size == 2 * MIB
+        out = capsys.readouterr().out
+        assert out.startswith(f"\nCommand Line: diskspd {line}\n")
+        total = next(cells.split("|") for cells in out.splitlines() if cells.startswith("total:"))
+        workers = result.points[0].outcome.workers
+        done = sum(kind.operations for worker in workers for kind in worker.operations.values())
+        assert int(total[1]) == done > 0
+        assert (
+            int(total[0].removeprefix("total:"))
+            == done * result.points[0].plan.groups[0].workers[0].operations[0].blocks.largest
+        )
+
+
+def test_xml_on_stdout_is_nothing_but_xml(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    line = "-c1M -w50 -b4K -r -o4 -W0 -d1 -L -D250 -Rxml -t2 --out=report a.dat b.dat"
+    result = jobs.run_diskspd(line.split())
+    assert result is not None
+    root = ElementTree.fromstring(capsys.readouterr().out)
+    counts = [int(element.text or "") for element in root.findall("TimeSpan/Thread/Target/IOCount")]
+    assert len(counts) == 4
+    assert sum(counts) == sum(
+        kind.operations for worker in result.points[0].outcome.workers for kind in worker.operations.values()
+    )
+    assert len(root.findall("TimeSpan/Iops/Bucket")) == 4
+    assert (tmp_path / "report" / "result.json").exists()
+
+
+def test_a_profile_is_printed_and_nothing_is_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert jobs.run_diskspd(["-c1M", "-w50", "-Rpxml", "a.dat"]) is None
+    assert capsys.readouterr().out.startswith("<Profile>\n  <Progress>0</Progress>\n  <ResultFormat>xml</ResultFormat>")
+    assert jobs.run_diskspd(["-c1M", "-w50", "-Rp", "a.dat"]) is None
+    assert capsys.readouterr().out.startswith("\nCommand Line: diskspd -c1M")
+    assert not (tmp_path / "a.dat").exists()
+
+
+def test_time_spans_run_one_after_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    target = "<Target><Path>*1</Path><FileSize>1048576</FileSize><WriteRatio>100</WriteRatio></Target>"
+    span = f"<TimeSpan><Duration>1</Duration><Warmup>0</Warmup><Targets>{target}</Targets></TimeSpan>"
+    Path("p.xml").write_text(f"<Profile><TimeSpans>{span}{span}</TimeSpans></Profile>")
+    result = jobs.run_diskspd(["-Xp.xml", "a.dat"])
+    assert result is not None
+    assert [point.name for point in result.points] == ["a.dat (1)", "a.dat (2)"]
+    out = capsys.readouterr().out
+    assert out.count("Results for timespan") == 2
+    assert "total test time:\t2.00s" in out
+
+
+def test_a_file_that_is_there_stays_as_long_as_it_is_without_c(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a.dat").write_bytes(bytes(1 << 20))
+    jobs.run_diskspd(["-w100", "-f512K", "-b64K", "-W0", "-d1", "a.dat"])
+    content = Path("a.dat").read_bytes()
+    assert content[: 512 << 10] == bytes(range(256)) * 2048
+    assert content[512 << 10 :] == bytes(512 << 10)
+
+
+def test_mistakes_reach_the_caller_before_anything_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(DialectError):
+        jobs.run_diskspd(["-c1M", "-t0", "a.dat"])
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,136 @@
+"""XML profiles: read as DiskSpd reads them, written so that they are the same when they are read again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fio_machine import HeldMachine
+from iocurve.dialects.diskspd.command import prepare
+from iocurve.dialects.diskspd.parse import parse
+from iocurve.dialects.diskspd.profile import Profile
+from iocurve.dialects.diskspd.profile_to_xml import profile_xml
+from iocurve.dialects.diskspd.profile_xml import read_profile
+from iocurve.errors import DialectError
+
+
+def written(tmp_path: Path, body: str) -> Path:
+    path = tmp_path / "p.xml"
+    path.write_text(body, encoding="utf-8")
+    return path
+
+
+def spans(target: str, span: str = "") -> str:
+    inside = f"<TimeSpan>{span}<Targets><Target>{target}</Target></Targets></TimeSpan>"
+    return f"<Profile><TimeSpans>{inside}</TimeSpans></Profile>"
+
+
+def from_command_line(line: str) -> Profile:
+    parsed = parse(line.split(), Path("/d"), lambda: 7)
+    assert not parsed.mistakes
+    return parsed.profile
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "f",
+        "-c200G -w100 -b8K -F4 -r -o128 -W30 -d30 -Sh testfile.dat",
+        "-rs30 -r8K -w25 -z5 -L -D250 -C3 -n a b",
+        "-si -t4 -T1M -Sr -frst -l -I2 -x f",
+        "-p -o3 -i10 -j20 -B1M:4M f",
+        "-r -rdpct90/10:0/10:5/20 -g100i f",
+        "-r -rdabs90/512K:5/1M -g5000 -Z1M,some.bin f",
+        "-Sm -Nn -Zr -w50 f",
+        "-Z -a0,1 -ag0,3 -v -vs -:3 -P100 -ePROCESS -Rxml f",
+    ],
+)
+def test_a_profile_that_is_written_is_the_same_when_it_is_read(tmp_path: Path, line: str) -> None:
+    profile = from_command_line(line)
+    text = profile_xml(profile)
+    reading = read_profile(written(tmp_path, text), [])
+    assert reading.mistakes == []
+    assert profile_xml(reading.profile) == text
+    for before, after in zip(profile.time_spans, reading.profile.time_spans, strict=True):
+        assert (before.random_write_data, before.affinity) == (after.random_write_data, after.affinity)
+
+
+def test_a_profile_reads_back_field_by_field(tmp_path: Path) -> None:
+    profile = from_command_line("-rs30 -r8K -w25 -z5 -L -D250 -c1G -Suw -g100i -o7 -t3 -b4K f")
+    reading = read_profile(written(tmp_path, profile_xml(profile)), [])
+    assert reading.profile.time_spans == profile.time_spans
+
+
+@pytest.mark.parametrize(
+    ("body", "place", "text"),
+    [
+        ("<Profile>", "1:10", "this is not XML"),
+        ("<Results/>", "1:1", "its root is <Results>"),
+        ("<!DOCTYPE x><Profile/>", "1:12", "no document type"),
+        ("<Profile/>", "1:1", "<Profile> needs a <TimeSpans>"),
+        ("<Profile>\n<TimeSpans/></Profile>", "2:1", "<TimeSpans> needs a <TimeSpan>"),
+        (spans("<BlockSize>4096</BlockSize>"), "1:40", "<Target> needs a <Path>"),
+        (spans("<Path>f</Path>\n<BlockSise>1</BlockSise>"), "2:1", "Did you mean <BlockSize>?"),
+        (spans("<Path>f</Path>\n<Path>g</Path>"), "2:1", "a second time"),
+        (spans("<Path>f</Path>\n<BlockSize>4K</BlockSize>"), "2:1", "'4K' is not a whole number"),
+        (spans("<Path>f</Path>\n<WriteRatio>101</WriteRatio>"), "2:1", "from 0 to 100"),
+        (spans("<Path>f</Path>\n<RandomRatio>100</RandomRatio>"), "2:1", "from 1 to 99"),
+        (spans("<Path>f</Path>\n<SequentialScan>yes</SequentialScan>"), "2:1", "neither true nor false"),
+        (spans("<Path>f</Path><StrideSize>1</StrideSize>\n<Random>1</Random>"), "2:1", "conflicts with the sequential"),
+        (spans('<Path>f</Path>\n<Throughput unit="MB">1</Throughput>'), "2:1", "no unit 'MB'"),
+        (spans("<Path>*x</Path>"), "1:48", "is no template"),
+        (spans("<Path>*2</Path>"), "1:48", "nothing on the command line replaces *2"),
+        (spans("<Path>f</Path>"), "1:1", "has no target *1"),
+    ],
+)
+def test_mistakes_in_a_profile_have_their_places(tmp_path: Path, body: str, place: str, text: str) -> None:
+    path = written(tmp_path, body)
+    found = [str(mistake) for mistake in read_profile(path, ["one.dat"]).mistakes]
+    assert any(text in mistake and mistake.startswith(f"{path}:{place}:") for mistake in found), found
+
+
+def test_rules_hold_for_profiles_too(tmp_path: Path) -> None:
+    path = written(tmp_path, spans("<Path>*1</Path><ThreadStride>65536</ThreadStride>"))
+    machine = HeldMachine(paths={"/d/f": ("file", 1 << 20)}, directories=frozenset({"/d"}))
+    with pytest.raises(DialectError, match="-T has no effect on one thread"):
+        prepare([f"-X{path}", "f"], cwd=Path("/d"), machine=machine)
+    with pytest.raises(DialectError, match="nothing replaces the template target"):
+        prepare([f"-X{path}"], cwd=Path("/d"), machine=machine)
+
+
+def test_the_command_line_overrides_durations_seed_and_format(tmp_path: Path) -> None:
+    path = written(tmp_path, spans("<Path>f</Path>", "<Duration>3</Duration><RandSeed>4</RandSeed>"))
+    parsed = parse([f"-X{path}", "-d7", "-W0", "-C2", "-z9", "-Rxml"], tmp_path, lambda: 7)
+    (span,) = parsed.profile.time_spans
+    assert (span.duration_s, span.warmup_s, span.cooldown_s, span.seed) == (7, 0, 2, 9)
+    assert parsed.profile.result_format == "xml"
+
+
+def test_one_is_not_true_to_diskspd(tmp_path: Path) -> None:
+    path = written(tmp_path, spans("<Path>f</Path><WriteThrough>1</WriteThrough>"))
+    reading = read_profile(path, [])
+    assert not reading.profile.time_spans[0].targets[0].write_through
+    assert [note.code for note in reading.notes] == ["boolean_digit"]
+
+
+def test_a_printed_profile_keeps_what_makes_trouble_in_xml(tmp_path: Path) -> None:
+    profile = from_command_line("f")
+    profile.time_spans[0].targets[0].path = 'a<b>&"c'
+    reading = read_profile(written(tmp_path, profile_xml(profile)), [])
+    assert reading.profile.time_spans[0].targets[0].path == 'a<b>&"c'
+
+
+@settings(deadline=None)
+@given(st.binary(max_size=200) | st.text(max_size=200).map(str.encode))
+def test_no_file_breaks_the_reader(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
+    path = tmp_path_factory.mktemp("xml") / "p.xml"
+    path.write_bytes(content)
+    assert read_profile(path, []).mistakes
+
+
+def test_a_profile_that_is_missing_is_told(tmp_path: Path) -> None:
+    (mistake,) = read_profile(tmp_path / "none.xml", []).mistakes
+    assert "cannot be read: No such file" in mistake.text
