@@ -51,7 +51,7 @@ def row(path: str = "testfile1.dat", *zones: Zone) -> Row:
 
 
 def buckets(*operations: int) -> tuple[Bucket, ...]:
-    return tuple(Bucket(1.0, count, 1.5, 2.5) for count in operations)
+    return tuple(Bucket(1.0, count, 1.5, 0.5, 2.5) for count in operations)
 
 
 def mixed(path: str = "testfile1.dat") -> TargetFigures:
@@ -135,7 +135,7 @@ def test_scripts_that_cut_the_total_line_find_their_figures() -> None:
 
 
 def test_the_deviation_of_iops_is_that_of_the_intervals() -> None:
-    part = Part(0, 0, (), tuple(Bucket(0.5, count, 0, 0) for count in (10, 20, 30)))
+    part = Part(0, 0, (), tuple(Bucket(0.5, count) for count in (10, 20, 30)))
     assert part.iops_deviation == pytest.approx(math.sqrt((20**2 + 0 + 20**2) / 3))
 
 

@@ -8,11 +8,9 @@ from dataclasses import dataclass
 
 from iocurve.dialects.diskspd.command import PreparedSpan
 from iocurve.dialects.diskspd.job import Row
-from iocurve.outcome import IntervalKind, IntervalOutcome, LatencyOutcome, Outcome, WorkerOutcome
+from iocurve.outcome import IntervalOutcome, LatencyOutcome, Outcome, WorkerOutcome
 from iocurve.summary import Latency, merge_latencies
 from iocurve.units import MILLISECOND_NS, SECOND_NS
-
-_NOTHING = IntervalKind(operations=0, bytes=0, errors=0, mean_ns=0.0, p50_ns=0, p99_ns=0, max_ns=0)
 
 
 @dataclass(frozen=True)
@@ -20,9 +18,10 @@ class Bucket:
     """Operations of one interval."""
 
     seconds: float
-    operations: int
-    mean_ms: float
-    max_ms: float
+    operations: int = 0
+    mean_ms: float = 0.0
+    deviation_ms: float = 0.0
+    max_ms: float = 0.0
 
     @property
     def iops(self) -> float:
@@ -145,9 +144,12 @@ def _is_measured(interval: IntervalOutcome) -> bool:
 
 
 def _bucket(interval: IntervalOutcome, kind: str) -> Bucket:
-    did = interval.operations.get(kind, _NOTHING)
     seconds = (interval.end_ns - interval.start_ns) / SECOND_NS
-    return Bucket(seconds, did.operations, did.mean_ns / MILLISECOND_NS, did.max_ns / MILLISECOND_NS)
+    did = interval.operations.get(kind)
+    if did is None:
+        return Bucket(seconds)
+    mean, deviation, largest = (value / MILLISECOND_NS for value in (did.mean_ns, did.stddev_ns, did.max_ns))
+    return Bucket(seconds, did.operations, mean, deviation, largest)
 
 
 def _merged_buckets(series: Iterable[tuple[Bucket, ...]]) -> tuple[Bucket, ...]:
@@ -162,10 +164,12 @@ def _merged_buckets(series: Iterable[tuple[Bucket, ...]]) -> tuple[Bucket, ...]:
 
 def _merged_bucket(buckets: Sequence[Bucket]) -> Bucket:
     operations = sum(bucket.operations for bucket in buckets)
-    total_ms = math.fsum(bucket.operations * bucket.mean_ms for bucket in buckets)
+    mean = math.fsum(bucket.operations * bucket.mean_ms for bucket in buckets) / (operations or 1)
+    squares = (bucket.operations * (bucket.deviation_ms**2 + (bucket.mean_ms - mean) ** 2) for bucket in buckets)
     return Bucket(
         seconds=max(bucket.seconds for bucket in buckets),
         operations=operations,
-        mean_ms=total_ms / operations if operations else 0.0,
+        mean_ms=mean,
+        deviation_ms=math.sqrt(math.fsum(squares) / (operations or 1)),
         max_ms=max(bucket.max_ms for bucket in buckets),
     )

@@ -159,8 +159,10 @@ def _add_iops(xml: XmlLines, span: TimeSpan, reads: Part, writes: Part) -> None:
                 Total=f"{read.iops + write.iops:.0f}",
                 ReadMaxLatencyMilliseconds=f"{read.max_ms:.3f}",
                 ReadAvgLatencyMilliseconds=f"{read.mean_ms:.3f}",
+                ReadLatencyStdDev=f"{read.deviation_ms:.3f}",
                 WriteMaxLatencyMilliseconds=f"{write.max_ms:.3f}",
                 WriteAvgLatencyMilliseconds=f"{write.mean_ms:.3f}",
+                WriteLatencyStdDev=f"{write.deviation_ms:.3f}",
             )
 
 
