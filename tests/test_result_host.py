@@ -25,7 +25,7 @@ def root(tmp_path: Path) -> Path:
         "proc/meminfo": "MemTotal:       16384 kB\nMemFree:        1 kB\n",
         "proc/sys/kernel/osrelease": "6.1.0-test\n",
         "proc/sys/net/ipv4/tcp_congestion_control": "cubic\n",
-        "proc/stat": "cpu  100 0 50 800 50 0 0 0 70 0\ncpu0 1 1 1 1\n",
+        "proc/stat": "cpu  100 0 50 800 50 0 0 0 70 0\ncpu0 1 0 1 1 0 0 0 0\n",
         "proc/self/mountinfo": MOUNTINFO.strip() + "\n",
         "etc/os-release": 'NAME="Debian"\nPRETTY_NAME="Debian GNU/Linux 12 (bookworm)"\n',
     }
@@ -69,7 +69,7 @@ def test_a_path_is_on_the_nearest_mount(root: Path, path: str, device: str, opti
 def test_the_machine_is_as_busy_as_its_ticks_say(root: Path) -> None:
     """Idle and waiting for I/O are not busy; guest time is in user time already."""
     meter = host.MachineMeter(root)
-    (root / "proc/stat").write_text("cpu  130 0 60 850 60 0 0 0 99 0\ncpu0 31 1 11 61\n")
+    (root / "proc/stat").write_text("cpu  130 0 60 850 60 0 0 0 99 0\ncpu0 31 0 11 61 0 0 0 0\n")
     use = meter.use()
     assert use is not None
     assert use.busy_share == 40 / 100

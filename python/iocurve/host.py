@@ -50,43 +50,21 @@ class MachineMeter:
 
     def __init__(self, root: Path = Path("/")) -> None:
         self._stat = root / "proc/stat"
-        self._start = self._ticks()
+        self._start = _ticks(self._stat)
 
     def use(self) -> MachineUse | None:
         """Since the meter was made; None where the system does not tell."""
-        now = self._ticks()
-        passed = {name: _passed(self._start[name], ticks) for name, ticks in now.items() if name in self._start}
-        user, system, idle = passed.pop("cpu", (0, 0, 0))
-        if user + system + idle <= 0:
+        now = _ticks(self._stat)
+        shares = {name: _shares(self._start[name], ticks) for name, ticks in now.items() if name in self._start}
+        whole = shares.pop(_ALL, None)
+        if whole is None:
             return None
-        processors = [_processor(int(name[3:]), *ticks) for name, ticks in passed.items() if sum(ticks) > 0]
-        return MachineUse(
-            busy_share=(user + system) / (user + system + idle),
-            cpus=os.cpu_count() or 1,
-            processors=tuple(processors),
-        )
-
-    def _ticks(self) -> dict[str, tuple[int, int, int]]:
-        """Clock ticks since the machine started, of all processors (``cpu``) and of each: in user mode, in the kernel,
-        idle."""
-        ticks = {}
-        for line in _text(self._stat).splitlines():
-            if re.match(r"cpu\d*\s", line):
-                name, *words = line.split()
-                # user, nice, system, idle, iowait, irq, softirq, steal; guest time after them is part of user.
-                counts = [int(word) for word in words[:8]] + [0] * 8
-                ticks[name] = (sum(counts[:2]), counts[2] + sum(counts[5:8]), sum(counts[3:5]))
-        return ticks
-
-
-def _passed(then: tuple[int, int, int], now: tuple[int, int, int]) -> tuple[int, int, int]:
-    user, system, idle = (after - before for before, after in zip(then, now, strict=True))
-    return user, system, idle
-
-
-def _processor(number: int, user: int, system: int, idle: int) -> ProcessorUse:
-    total = user + system + idle
-    return ProcessorUse(processor=number, user_share=user / total, system_share=system / total)
+        processors = [
+            ProcessorUse(processor=int(name[3:]), user_share=share.user / 100, system_share=share.system / 100)
+            for name, share in shares.items()
+            if share is not None
+        ]
+        return MachineUse(busy_share=whole.used / 100, cpus=os.cpu_count() or 1, processors=tuple(processors))
 
 
 @dataclass(frozen=True)
@@ -117,24 +95,35 @@ class ProcessorMeter:
 
     def __init__(self, root: Path = Path("/")) -> None:
         self._stat = root / "proc/stat"
-        self._before = self._ticks()
+        self._before = _ticks(self._stat)
 
     def look(self) -> Processors | None:
         """Since the last look, or since the meter was made; None where the system does not tell."""
-        now = self._ticks()
-        passed = [late - early for late, early in zip(now, self._before, strict=True)]
-        self._before = now
-        total = sum(passed)
-        if total <= 0:
-            return None
-        user, nice, system, idle, wait, irq, softirq, steal = (100 * ticks / total for ticks in passed)
-        return Processors(user + nice, system + irq + softirq + steal, wait, idle)
+        before, self._before = self._before, _ticks(self._stat)
+        return _shares(before[_ALL], self._before[_ALL]) if _ALL in before and _ALL in self._before else None
 
-    def _ticks(self) -> list[int]:
-        line = next((line for line in _text(self._stat).splitlines() if line.startswith("cpu ")), "cpu")
-        # user, nice, system, idle, iowait, irq, softirq, steal; guest time after them is part of user.
-        words = line.split()[1:9]
-        return [int(word) for word in words] if len(words) == 8 else [0] * 8
+
+_ALL = "cpu"
+"""What the system calls all processors together; one is ``cpu0``."""
+
+
+def _ticks(stat: Path) -> dict[str, list[int]]:
+    """Clock ticks since the machine started: user, nice, system, idle, iowait, irq, softirq, steal.
+
+    Guest time after them is part of user.
+    """
+    lines = (line.split() for line in _text(stat).splitlines() if re.match(r"cpu\d*\s", line))
+    return {name: [int(word) for word in words[:8]] for name, *words in lines if len(words) >= 8}
+
+
+def _shares(then: Sequence[int], now: Sequence[int]) -> Processors | None:
+    """What a processor did in between; None if no time has passed."""
+    passed = [late - early for late, early in zip(now, then, strict=True)]
+    total = sum(passed)
+    if total <= 0:
+        return None
+    user, nice, system, idle, wait, irq, softirq, steal = (100 * ticks / total for ticks in passed)
+    return Processors(user + nice, system + irq + softirq + steal, wait, idle)
 
 
 def _cpu_model(root: Path) -> str:
