@@ -79,6 +79,32 @@ class IntervalOutcome(_Model):
     """By kind: only kinds that completed something or failed."""
 
 
+class SteadySample(_Model):
+    """All workers of a report group in one period."""
+
+    end_ns: int
+    """Of the period, since the group's start."""
+    iops: float
+    bytes_per_s: float
+    latency_ns: float
+    """Mean service latency."""
+
+
+class SteadyOutcome(_Model):
+    """What came of waiting for a steady state."""
+
+    attained_ns: int | None
+    """When the figures had come to hold steady, since the group's start; None if they never did."""
+    criterion: float
+    """What was compared with the limit: the deviation or the slope, in per cent of the mean if the limit is."""
+    deviation: float
+    """Largest from the mean of the samples, in the figure's unit."""
+    slope: float
+    """Of the least-squares line, in the figure's unit per sample."""
+    samples: tuple[SteadySample, ...]
+    """The newest, at most as many as are judged."""
+
+
 @dataclass(frozen=True)
 class LogRecords:
     """A log as lists: entry k of each is record k. Times since the group's start."""
@@ -169,6 +195,8 @@ class WorkerOutcome(_Model):
     labels: tuple[str, ...]
     """What a reader must know about the figures."""
     intervals: tuple[IntervalOutcome, ...]
+    steady_state: SteadyOutcome | None
+    """Of its whole report group; None where the plan has none."""
     log: LogOutcome | None
     """Operations of the measured window, where the plan has them logged."""
 

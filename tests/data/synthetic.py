@@ -188,6 +188,7 @@ def worker_outcome(
         reconnects=0,
         labels=labels,
         intervals=tuple(intervals),
+        steady_state=None,
         log=None,
     )
 

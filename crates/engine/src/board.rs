@@ -123,6 +123,10 @@ impl Board {
         state.open = state.open.split_off(&(interval.index + 1));
     }
 
+    pub(crate) fn worker_started(&self) {
+        self.lock().running += 1;
+    }
+
     pub(crate) fn worker_ended(&self) {
         self.lock().running -= 1;
     }

@@ -4,6 +4,7 @@
 //! thread with its own engine and memory; nothing is shared on the hot path and nothing is allocated per operation.
 
 mod board;
+mod ceiling;
 pub mod chance;
 pub mod cpu;
 pub mod engines;
@@ -12,6 +13,7 @@ pub mod files;
 pub mod layout;
 pub mod log;
 pub mod offsets;
+mod order;
 pub mod outcome;
 pub mod payload;
 pub mod plan;
@@ -19,10 +21,12 @@ pub mod plan_check;
 pub mod recorder;
 pub mod request;
 pub mod run;
+mod steady;
 pub mod targets;
 pub mod verify;
 pub mod worker;
 
+pub use ceiling::null_ceiling;
 pub use error::EngineError;
 pub use request::{Buffers, Completion, Engine, Request};
-pub use run::{Run, null_ceiling};
+pub use run::Run;

@@ -66,6 +66,8 @@ pub struct WorkerOutcome {
     pub labels: Vec<String>,
     /// One per interval, ramp included.
     pub intervals: Vec<IntervalOutcome>,
+    /// What came of waiting for a steady state, of its whole report group; `null` where the plan has none.
+    pub steady_state: Option<SteadyOutcome>,
     /// Operations of the measured window, where the plan has them logged.
     pub log: Option<LogOutcome>,
 }
@@ -149,6 +151,34 @@ pub struct IntervalKind {
     pub p99_ns: Nanos,
     /// Largest service latency, exact.
     pub max_ns: Nanos,
+}
+
+/// What came of waiting for a steady state.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SteadyOutcome {
+    /// When the figures had come to hold steady, since the group's start; `null` if they never did.
+    pub attained_ns: Option<Nanos>,
+    /// What was compared with the limit: the deviation or the slope, in per cent of the mean if the limit is.
+    pub criterion: f64,
+    /// Largest deviation from the mean of the samples, in the figure's unit.
+    pub deviation: f64,
+    /// Slope of the least-squares line, in the figure's unit per sample.
+    pub slope: f64,
+    /// The newest samples, at most as many as are judged.
+    pub samples: Vec<SteadySample>,
+}
+
+/// All workers of a report group in one period.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct SteadySample {
+    /// End of the period, since the group's start.
+    pub end_ns: Nanos,
+    /// Operations per second.
+    pub iops: f64,
+    /// Bytes per second.
+    pub bytes_per_s: f64,
+    /// Mean service latency.
+    pub latency_ns: f64,
 }
 
 /// A log of operations: one record for each, or one for each kind in each window. All columns have one entry per

@@ -1,10 +1,14 @@
 //! Refuses plans that cannot be carried out, before anything is touched.
 
+use std::collections::{BTreeMap, BTreeSet};
+
+use iocurve_meter::Nanos;
+
 use crate::error::EngineError;
 use crate::log::RECORDS_MAX;
 use crate::offsets;
 use crate::payload;
-use crate::plan::{Arrivals, EnginePlan, Layout, OperationKind, Plan, Worker};
+use crate::plan::{Arrivals, EnginePlan, Group, Layout, OperationKind, Plan, Worker};
 use crate::verify;
 
 /// Version of the plan contract that this build runs.
@@ -18,6 +22,11 @@ pub fn check(plan: &Plan) -> Result<(), EngineError> {
     }
     if plan.interval_ns < 1_000_000 {
         return refuse("interval_ns is below a millisecond".into());
+    }
+    if let Some(what) =
+        plan.groups.iter().find_map(|group| order(group).or_else(|| steady_state(group, plan.interval_ns)))
+    {
+        return refuse(what);
     }
     for worker in plan.groups.iter().flat_map(|group| &group.workers) {
         if let Some(what) = load(worker).or_else(|| kinds(worker)).map(str::to_owned).or_else(|| log(worker)) {
@@ -43,6 +52,55 @@ fn load(worker: &Worker) -> Option<&'static str> {
     }
     let mut rates = worker.operations.iter().filter_map(|operation| operation.rate);
     rates.any(|rate| rate.count == 0).then_some("a rate of 0 would never issue anything")
+}
+
+/// What is wrong with who waits for whom in a group.
+fn order(group: &Group) -> Option<String> {
+    let mut waits: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for worker in &group.workers {
+        waits.entry(&worker.job).or_default().extend(worker.wait_for.iter().map(String::as_str));
+    }
+    for (job, others) in &waits {
+        if let Some(unknown) = others.iter().find(|other| !waits.contains_key(**other)) {
+            return Some(format!("{job}: waits for {unknown}, which is no job of the same group; check the name"));
+        }
+    }
+    // Whoever waits for nobody goes, then those who waited only for them, and so on; who is left waits in a circle.
+    while let Some(free) = waits.iter().find(|(_, others)| others.is_empty()).map(|(job, _)| *job) {
+        waits.remove(free);
+        waits.values_mut().for_each(|others| others.retain(|other| *other != free));
+    }
+    let circle: Vec<&str> = waits.into_keys().collect();
+    (!circle.is_empty()).then(|| format!("{}: wait for each other, so that none would ever start", circle.join(", ")))
+}
+
+/// What is wrong with the steady states of a group.
+fn steady_state(group: &Group, interval_ns: Nanos) -> Option<String> {
+    for worker in &group.workers {
+        let wrong = |what: String| Some(format!("{}: {what}", worker.job));
+        let differs =
+            |other: &Worker| other.report_group == worker.report_group && other.steady_state != worker.steady_state;
+        if let Some(other) = group.workers.iter().find(|other| differs(other)) {
+            return wrong(format!("is reported with {}, but waits for another steady state", other.job));
+        }
+        let Some(steady) = worker.steady_state else { continue };
+        if steady.check_ns == 0 || !steady.check_ns.is_multiple_of(interval_ns) {
+            return wrong(format!(
+                "samples of a steady state every {} ns are not whole intervals of {interval_ns} ns",
+                steady.check_ns
+            ));
+        }
+        if steady.duration_ns < 2 * steady.check_ns || !steady.duration_ns.is_multiple_of(steady.check_ns) {
+            return wrong(format!(
+                "a steady state over {} ns is not made of two or more samples of {} ns",
+                steady.duration_ns, steady.check_ns
+            ));
+        }
+        if !steady.limit.is_finite() || steady.limit < 0.0 {
+            return wrong(format!("a limit of {} for a steady state is never met", steady.limit));
+        }
+    }
+    None
 }
 
 /// What is wrong with its log.
@@ -78,7 +136,6 @@ fn kinds(worker: &Worker) -> Option<&'static str> {
 
 /// What the contract has and this build does not carry out yet, so that nothing is silently left out.
 fn not_carried_out(worker: &Worker) -> Option<&'static str> {
-    use crate::plan::EndsOthers;
     let batch = worker.batch;
     let pacing = worker.rate.is_some()
         || worker.think.is_some()
@@ -90,18 +147,14 @@ fn not_carried_out(worker: &Worker) -> Option<&'static str> {
             .filter_map(|operation| operation.rate)
             .any(|rate| rate.arrivals == Arrivals::Poisson);
     let kinds = worker.sync.is_some() || worker.sync_at_end;
-    let groups =
-        !worker.wait_for.is_empty() || worker.ends_others != EndsOthers::Never || worker.steady_state.is_some();
-    [(pacing, "this pacing"), (kinds, "flushes"), (groups, "this order of jobs or their end")]
-        .into_iter()
-        .find_map(|(is_used, what)| is_used.then_some(what))
+    [(pacing, "this pacing"), (kinds, "flushes")].into_iter().find_map(|(is_used, what)| is_used.then_some(what))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::plan::tests::{operation, worker};
-    use crate::plan::{Durability, Group, LogPlan, NfsMount, SyncKind, SyncPlan};
+    use crate::plan::{Durability, LogPlan, NfsMount, SteadyCriterion, SteadyFigure, SteadyState, SyncKind, SyncPlan};
 
     fn refusal(workers: Vec<Worker>) -> String {
         let plan = Plan {
@@ -177,5 +230,51 @@ mod tests {
         assert_eq!(text(None, false, RECORDS_MAX + 1), most);
         assert_eq!(text(Some(0), false, 1), "job: a log's windows must have a length; null keeps each operation");
         assert_eq!(text(None, true, 1), "job: a log of each operation has no histograms; say windows");
+    }
+
+    fn waiting(job: &str, wait_for: &[&str]) -> Worker {
+        Worker { job: job.into(), wait_for: wait_for.iter().map(|&name| name.into()).collect(), ..worker() }
+    }
+
+    #[test]
+    fn who_waits_for_nobody_there_or_in_a_circle_is_refused() {
+        let (a, b) = (waiting("a", &[]), waiting("b", &["a"]));
+        assert_eq!(refusal(vec![waiting("c", &["a", "b"]), b.clone(), a.clone()]), "");
+        assert_eq!(
+            refusal(vec![a, b, waiting("c", &["x"])]),
+            "c: waits for x, which is no job of the same group; check the name"
+        );
+        let circle = vec![waiting("a", &["b"]), waiting("b", &["c"]), waiting("c", &["a"]), waiting("d", &[])];
+        assert_eq!(refusal(circle), "a, b, c: wait for each other, so that none would ever start");
+        assert_eq!(refusal(vec![waiting("a", &["a"])]), "a: wait for each other, so that none would ever start");
+    }
+
+    #[test]
+    fn steady_states_that_could_not_be_judged_are_refused() {
+        const S: Nanos = 1_000_000_000;
+        let good = SteadyState {
+            figure: SteadyFigure::Iops,
+            criterion: SteadyCriterion::Slope,
+            limit: 1.0,
+            limit_is_percent: true,
+            duration_ns: 4 * S,
+            ramp_ns: 0,
+            check_ns: 2 * S,
+        };
+        let text = |steady| refusal(vec![Worker { steady_state: Some(steady), ..worker() }]);
+        assert_eq!(text(good), "");
+        assert_eq!(
+            text(SteadyState { check_ns: S / 2, ..good }),
+            "job: samples of a steady state every 500000000 ns are not whole intervals of 1000000000 ns"
+        );
+        assert_eq!(
+            text(SteadyState { duration_ns: 2 * S, ..good }),
+            "job: a steady state over 2000000000 ns is not made of two or more samples of 2000000000 ns"
+        );
+        assert_eq!(text(SteadyState { limit: -1.0, ..good }), "job: a limit of -1 for a steady state is never met");
+        assert_eq!(
+            refusal(vec![worker(), Worker { job: "other".into(), steady_state: Some(good), ..worker() }]),
+            "job: is reported with other, but waits for another steady state"
+        );
     }
 }

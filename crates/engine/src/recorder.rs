@@ -224,3 +224,16 @@ pub struct Recorded {
     /// The log, if one was asked for.
     pub log: Option<LogOutcome>,
 }
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// So many operations of one size and latency.
+    pub(crate) fn tally_of(operations: u64, bytes: u64, latency: Nanos) -> Tally {
+        let mut tally = Tally::new(false);
+        (tally.operations, tally.bytes) = (operations, operations * bytes);
+        (0..operations).for_each(|_| tally.service.record(latency));
+        tally
+    }
+}

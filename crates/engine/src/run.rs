@@ -2,27 +2,23 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
-
-use iocurve_meter::{Clock, Nanos};
 
 use crate::board::Board;
 use crate::cpu::{bind_thread, wake_on_time};
 use crate::engines::{Ran, open_and_run};
 use crate::error::EngineError;
 use crate::offsets::SharedPositions;
+use crate::order::Order;
 use crate::outcome::{CpuTime, IntervalOutcome, Live, Outcome, State, WorkerOutcome};
-use crate::plan::{EnginePlan, Group, OperationKind, Plan, Worker};
-use crate::plan_check::{PLAN_VERSION, check};
+use crate::plan::{Group, OperationKind, Plan, Worker};
+use crate::plan_check::check;
 use crate::recorder::{Tally, recorded_kinds};
 use crate::request::Buffers;
 use crate::targets::Targets;
-use crate::worker::Shared;
-
-/// Time between "all are ready" and the common start, so that every thread is waiting when it comes.
-const LEAD: Nanos = 2_000_000;
+use crate::worker::{Shared, Start};
 
 /// A run that is under way in threads of its own.
 #[derive(Debug)]
@@ -70,21 +66,6 @@ impl Run {
     }
 }
 
-/// Operations per second that the loop itself can do on one core, measured with the null engine.
-///
-/// The ceiling for any figure of this machine: 4 KiB random reads at depth 32, every latency recorded.
-pub fn null_ceiling(duration: Duration) -> Result<f64, EngineError> {
-    let plan = ceiling_plan(duration);
-    let run = Run::start(plan)?;
-    let outcome = loop {
-        if let Some(outcome) = run.wait(Duration::from_secs(1)) {
-            break outcome?;
-        }
-    };
-    let operations: u64 = outcome.workers[0].operations.values().map(|kind| kind.operations).sum();
-    Ok(operations as f64 / duration.as_secs_f64())
-}
-
 fn supervise(plan: &Plan, board: &Board) -> Result<Outcome, EngineError> {
     let result = lay_out_and_run(plan, board);
     board.over();
@@ -122,9 +103,9 @@ fn lay_out_and_run(plan: &Plan, board: &Board) -> Result<Outcome, EngineError> {
 /// Runs one group; an error means that it could not be prepared and nothing of it ran.
 fn run_group(index: usize, group: &Group, board: &Board) -> Result<Vec<WorkerOutcome>, EngineError> {
     board.phase("prepare", index);
-    board.start(group.workers.len());
-    let gate = Gate::new(group.workers.len());
     let positions = SharedPositions::of_group(group);
+    let order = Order::new(group);
+    board.start(group.workers.iter().filter(|worker| worker.wait_for.is_empty()).count());
     let results: Vec<Result<Option<WorkerOutcome>, EngineError>> = thread::scope(|scope| {
         let handles: Vec<_> = group
             .workers
@@ -132,12 +113,12 @@ fn run_group(index: usize, group: &Group, board: &Board) -> Result<Vec<WorkerOut
             .zip(positions)
             .enumerate()
             .map(|(number, (worker, positions))| {
-                let gate = &gate;
+                let place = Place { group: index, number, worker, positions, order: &order, board };
                 thread::Builder::new()
                     .name(format!("{}.{}", worker.job, worker.clone))
-                    .spawn_scoped(scope, move || run_worker(index, number, worker, positions, gate, board))
+                    .spawn_scoped(scope, move || run_worker(&place))
                     .map_err(|source| {
-                        gate.failed();
+                        order.failed();
                         EngineError::System { action: "start a thread", source }
                     })
             })
@@ -151,19 +132,51 @@ fn run_group(index: usize, group: &Group, board: &Board) -> Result<Vec<WorkerOut
             .collect()
     });
     // If one could not be prepared, its error speaks for the group, and the others are `None`.
-    results.into_iter().filter_map(Result::transpose).collect()
+    let outcomes: Result<Vec<WorkerOutcome>, _> = results.into_iter().filter_map(Result::transpose).collect();
+    let steady = |outcome: WorkerOutcome| WorkerOutcome { steady_state: order.steady(outcome.report_group), ..outcome };
+    Ok(outcomes?.into_iter().map(steady).collect())
 }
 
-fn run_worker(
+/// A worker in its run.
+#[derive(Debug)]
+struct Place<'a> {
     group: usize,
     number: usize,
-    worker: &Worker,
+    worker: &'a Worker,
     positions: SharedPositions,
-    gate: &Gate,
-    board: &Board,
-) -> Result<Option<WorkerOutcome>, EngineError> {
-    let _ended = OnDrop(|| board.worker_ended());
-    let at_gate = PassOrFail(gate);
+    order: &'a Order<'a>,
+    board: &'a Board,
+}
+
+/// `None` if another worker could not be prepared, so that this one has not run either.
+fn run_worker(place: &Place<'_>) -> Result<Option<WorkerOutcome>, EngineError> {
+    let Place { group, number, worker, order, board, .. } = *place;
+    let mut leaving = Leaving { place, runs: worker.wait_for.is_empty(), how: State::Failed };
+    if worker.wait_for.is_empty() {
+        let start = || order.prepared(&board.clock).map(Start::with_group);
+        let ran = prepare_and_run(place, &mut { start })?;
+        leaving.how = ran.as_ref().map_or(State::Failed, |ran| ran.ended.state);
+        return Ok(ran.map(|ran| outcome(group, number, worker, ran)));
+    }
+    let Some(group_start) = order.others_start() else { return Ok(None) };
+    if let Some(told) = order.wait_for_turn(number, &board.stop) {
+        leaving.how = told;
+        return Ok(Some(not_started(group, number, worker, told, None)));
+    }
+    board.worker_started();
+    leaving.runs = true;
+    let start = || Some(Start { group: group_start, own: board.clock.now() });
+    // Others have run: an error is this worker's alone.
+    let outcome = match prepare_and_run(place, &mut { start }) {
+        Ok(ran) => ran.map(|ran| outcome(group, number, worker, ran)),
+        Err(error) => Some(not_started(group, number, worker, State::Failed, Some(&error))),
+    };
+    leaving.how = outcome.as_ref().map_or(State::Failed, |outcome| outcome.state);
+    Ok(outcome)
+}
+
+fn prepare_and_run(place: &Place<'_>, start: &mut dyn FnMut() -> Option<Start>) -> Result<Option<Ran>, EngineError> {
+    let Place { number, worker, order, board, .. } = *place;
     wake_on_time();
     if !worker.cpus.is_empty() {
         bind_thread(&worker.cpus)
@@ -173,19 +186,37 @@ fn run_worker(
     let buffers = Buffers::new(worker.depth as usize, block as usize);
     let shared = Shared {
         stop: Arc::clone(&board.stop),
-        finish: Arc::default(),
+        finish: order.finish_flag(number),
         clock: board.clock.clone(),
         interval_ns: board.interval_ns,
-        positions,
+        positions: place.positions.clone(),
     };
     let names: Vec<&'static str> = recorded_kinds(worker).into_iter().map(OperationKind::name).collect();
-    let mut publish = |interval: &IntervalOutcome, tallies: &[Tally]| board.publish(&names, interval, tallies);
-    let mut wait_for_start = || {
-        at_gate.0.pass(&board.clock);
-        at_gate.0.start()
+    let mut publish = |interval: &IntervalOutcome, tallies: &[Tally]| {
+        board.publish(&names, interval, tallies);
+        order.interval_closed(number, interval, tallies);
     };
-    let ran = open_and_run(worker, &buffers, &shared, &mut wait_for_start, &mut publish)?;
-    Ok(ran.map(|ran| outcome(group, number, worker, ran)))
+    open_and_run(worker, &buffers, &shared, start, &mut publish)
+}
+
+/// Tells the others that a worker has left, however it does: by its end, an error or a panic.
+struct Leaving<'a> {
+    place: &'a Place<'a>,
+    /// Whether it is among those that run.
+    runs: bool,
+    how: State,
+}
+
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        let Place { number, order, board, .. } = *self.place;
+        if self.runs {
+            board.worker_ended();
+            // Who leaves before the start must not leave the others waiting.
+            order.failed();
+        }
+        order.ended(number, self.how);
+    }
 }
 
 fn outcome(group: usize, number: usize, worker: &Worker, ran: Ran) -> WorkerOutcome {
@@ -209,6 +240,7 @@ fn outcome(group: usize, number: usize, worker: &Worker, ran: Ran) -> WorkerOutc
         reconnects,
         labels,
         intervals: recorded.intervals,
+        steady_state: None,
         log: recorded.log,
     }
 }
@@ -217,15 +249,26 @@ fn outcome(group: usize, number: usize, worker: &Worker, ran: Ran) -> WorkerOutc
 fn never_started(plan: &Plan, started: usize, error: &EngineError) -> WorkerOutcome {
     let all = plan.groups.iter().enumerate().flat_map(|(index, group)| group.workers.iter().map(move |w| (index, w)));
     let (group, worker) = all.clone().nth(started).expect("the group that failed has workers");
+    not_started(group, 0, worker, State::Failed, Some(error))
+}
+
+/// The record of a worker that measured nothing.
+fn not_started(
+    group: usize,
+    number: usize,
+    worker: &Worker,
+    state: State,
+    error: Option<&EngineError>,
+) -> WorkerOutcome {
     WorkerOutcome {
         group: group as u32,
-        worker: 0,
+        worker: number as u32,
         job: worker.job.clone(),
         clone: worker.clone,
         report_group: worker.report_group,
         engine: "not started".into(),
-        state: State::Failed,
-        error: Some(error.to_string()),
+        state,
+        error: error.map(ToString::to_string),
         window_start_ns: 0,
         window_end_ns: 0,
         drained_ns: 0,
@@ -236,145 +279,10 @@ fn never_started(plan: &Plan, started: usize, error: &EngineError) -> WorkerOutc
         reconnects: 0,
         labels: Vec::new(),
         intervals: Vec::new(),
-        log: None,
-    }
-}
-
-/// All workers of a group wait here until all are prepared, then start at one instant. One that fails lets none start.
-#[derive(Debug)]
-struct Gate {
-    state: Mutex<GateState>,
-    changed: Condvar,
-}
-
-#[derive(Debug)]
-struct GateState {
-    missing: usize,
-    start: Option<Nanos>,
-    failed: bool,
-}
-
-impl Gate {
-    fn new(workers: usize) -> Self {
-        let state = GateState { missing: workers, start: None, failed: false };
-        Self { state: Mutex::new(state), changed: Condvar::new() }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, GateState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// This worker is prepared; returns when all are or one has failed.
-    fn pass(&self, clock: &Clock) {
-        let mut state = self.lock();
-        state.missing -= 1;
-        if state.missing == 0 && !state.failed {
-            state.start = Some(clock.now() + LEAD);
-        }
-        self.changed.notify_all();
-        let _open = self
-            .changed
-            .wait_while(state, |state| state.start.is_none() && !state.failed)
-            .unwrap_or_else(PoisonError::into_inner);
-    }
-
-    /// The common start; `None` if the group does not start.
-    fn start(&self) -> Option<Nanos> {
-        let state = self.lock();
-        if state.failed { None } else { state.start }
-    }
-
-    fn failed(&self) {
-        let mut state = self.lock();
-        if state.start.is_none() {
-            state.failed = true;
-        }
-        self.changed.notify_all();
-    }
-}
-
-/// A worker that leaves before the start, by an error or a panic, must not leave the others waiting.
-struct PassOrFail<'a>(&'a Gate);
-
-impl Drop for PassOrFail<'_> {
-    fn drop(&mut self) {
-        self.0.failed();
-    }
-}
-
-struct OnDrop<F: FnMut()>(F);
-
-impl<F: FnMut()> Drop for OnDrop<F> {
-    fn drop(&mut self) {
-        (self.0)();
-    }
-}
-
-fn ceiling_plan(duration: Duration) -> Plan {
-    use crate::plan::{
-        Access, AtEnd, Batch, Blocks, Content, Cover, Distribution, End, EndsOthers, FilePlan, FileSelect, Layout,
-        OperationKind, OperationPlan, Passes, Payload, Position, Renew,
-    };
-    let runtime_ns = duration.as_nanos() as Nanos;
-    let worker = Worker {
-        job: "null ceiling".into(),
-        clone: 0,
-        report_group: 0,
-        engine: EnginePlan::Null {},
-        files: vec![FilePlan {
-            path: "null".into(),
-            offset_bytes: 0,
-            bytes: 1 << 30,
-            start_bytes: 0,
-            layout: Layout::Existing,
-            keep: true,
-        }],
-        file_select: FileSelect::RoundRobin,
-        file_run: 1,
-        operations: vec![OperationPlan {
-            kind: OperationKind::Read,
-            share: 1,
-            blocks: Blocks::Fixed { bytes: 4096 },
-            align_bytes: 0,
-            random_percent: 100,
-            distribution: Distribution::Uniform {},
-            rate: None,
-        }],
-        access: Access {
-            cover: Cover::Once,
-            passes: Passes::Fresh,
-            run_length: 1,
-            gap_bytes: 0,
-            gap_spread_bytes: 0,
-            at_end: AtEnd::Wrap,
-            position: Position::Kind,
-            strided: None,
-        },
-        depth: 32,
-        batch: Batch { submit: 0, complete_min: 1, complete_max: 0, low: 0 },
-        rate: None,
-        think: None,
-        sync: None,
-        sync_at_end: false,
-        wait_for: Vec::new(),
-        start_delay_ns: 0,
-        ramp_ns: runtime_ns / 10,
-        end: End { runtime_ns: Some(runtime_ns), bytes: None, operations: None },
-        ends_others: EndsOthers::Never,
-        latency_target: None,
         steady_state: None,
-        seed: 1,
-        payload: Payload {
-            content: Content::Zero {},
-            renew: Renew::Keep,
-            compress_percent: 0,
-            compress_chunk_bytes: 0,
-            dedupe_percent: 0,
-        },
-        verify: None,
         log: None,
-        cpus: Vec::new(),
-    };
-    let group = Group { workers: vec![worker] };
-    Plan { version: PLAN_VERSION, name: "null ceiling".into(), interval_ns: 1_000_000_000, groups: vec![group] }
+    }
 }
+
+#[cfg(test)]
+mod tests;

@@ -13,8 +13,6 @@ mod uring;
 
 use std::sync::Arc;
 
-use iocurve_meter::Nanos;
-
 use self::nfs::NfsEngine;
 use crate::error::EngineError;
 use crate::files::{check_direct_blocks, has_hole, is_regular_file};
@@ -23,7 +21,7 @@ use crate::plan::{EnginePlan, OperationKind, Worker};
 use crate::recorder::{Recorded, Tally};
 use crate::request::{Buffers, Engine};
 use crate::verify;
-use crate::worker::{Ended, Load, Shared};
+use crate::worker::{Ended, Load, Shared, Start};
 
 pub use aio::AioEngine;
 pub use local::Setup;
@@ -34,13 +32,13 @@ pub use uring::UringEngine;
 
 /// Opens a worker's engine, waits for the group's start and runs the worker to its end.
 ///
-/// `wait_for_start` returns the instant at which all workers start, or `None` if another one could not be prepared;
+/// `wait_for_start` returns the instant at which the worker starts, or `None` if another one could not be prepared;
 /// this one then has not run either.
 pub(crate) fn open_and_run(
     worker: &Worker,
     buffers: &Arc<Buffers>,
     shared: &Shared,
-    wait_for_start: &mut dyn FnMut() -> Option<Nanos>,
+    wait_for_start: &mut dyn FnMut() -> Option<Start>,
     publish: &mut dyn FnMut(&IntervalOutcome, &[Tally]),
 ) -> Result<Option<Ran>, EngineError> {
     let Worker { files, depth, .. } = worker;
@@ -73,7 +71,7 @@ struct Runner<'a> {
     shared: &'a Shared,
     /// What is known before the engine is opened.
     labels: Vec<String>,
-    wait_for_start: &'a mut dyn FnMut() -> Option<Nanos>,
+    wait_for_start: &'a mut dyn FnMut() -> Option<Start>,
     publish: &'a mut dyn FnMut(&IntervalOutcome, &[Tally]),
 }
 

@@ -12,7 +12,7 @@ use super::mix::{Mix, Next};
 use super::progress::{DRAIN, DRAIN_WHEN_STOPPED, Progress};
 use super::search::Verdict;
 use super::wake::Wake;
-use super::{Ended, LOOK_AROUND, Shared};
+use super::{Ended, LOOK_AROUND, Shared, Start};
 use crate::error::EngineError;
 use crate::offsets::{Address, Offsets};
 use crate::outcome::{IntervalOutcome, State};
@@ -83,15 +83,15 @@ impl<'a> Load<'a> {
         })
     }
 
-    /// Runs to the end. `group_start` is the instant that all workers of the group count from; `publish` sees every
-    /// closed interval.
+    /// Runs to the end. `publish` sees every closed interval.
     pub fn run<E: Engine>(
         mut self,
         engine: &mut E,
-        group_start: Nanos,
+        start: Start,
         publish: &mut dyn FnMut(&IntervalOutcome, &[Tally]),
     ) -> (Ended, Recorder) {
-        let mut progress = Progress::new(self.plan, group_start, self.shared.interval_ns);
+        let group_start = start.group;
+        let mut progress = Progress::new(self.plan, start, self.shared.interval_ns);
         self.recorder.begin(group_start, progress.window_start);
         self.wait_until(progress.start);
         self.mix.start(progress.start, self.plan);

@@ -56,6 +56,22 @@ impl Shared {
     }
 }
 
+/// When a worker starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Start {
+    /// The instant that all workers of the group count from.
+    pub group: Nanos,
+    /// When this one's turn came: the same, or later if it waited for others.
+    pub own: Nanos,
+}
+
+impl Start {
+    /// Together with the group.
+    pub fn with_group(at: Nanos) -> Self {
+        Self { group: at, own: at }
+    }
+}
+
 /// How the loop ended.
 #[derive(Debug)]
 pub struct Ended {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use iocurve_meter::Nanos;
 
+use super::Start;
 use crate::cpu::thread_cpu_time;
 use crate::outcome::{CpuTime, IntervalOutcome};
 use crate::plan::Worker;
@@ -34,8 +35,9 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    pub(super) fn new(plan: &Worker, group_start: Nanos, interval_ns: Nanos) -> Self {
-        let start = group_start.saturating_add(plan.start_delay_ns);
+    pub(super) fn new(plan: &Worker, start: Start, interval_ns: Nanos) -> Self {
+        let Start { group: group_start, own } = start;
+        let start = own.saturating_add(plan.start_delay_ns);
         let window_start = start.saturating_add(plan.ramp_ns);
         let issue_end = plan.end.runtime_ns.map_or(Nanos::MAX, |runtime| window_start.saturating_add(runtime));
         Self {

@@ -134,7 +134,7 @@ fn simulate_on(plan: &Worker, service: Service, prepare: impl FnOnce(&mut Simula
     let block = plan.operations.iter().map(|operation| operation.blocks.largest()).max().unwrap();
     let buffers = Buffers::new(plan.depth as usize, block as usize);
     let load = Load::new(plan, plan.depth, buffers, shared).unwrap();
-    let (ended, recorder) = load.run(&mut engine, START, &mut |_, _| {});
+    let (ended, recorder) = load.run(&mut engine, Start::with_group(START), &mut |_, _| {});
     let Recorded { operations: kinds, intervals, .. } = recorder.finish();
     let times = engine.times.iter().map(|time| time - START).collect();
     Simulation { ended, kinds, intervals, requests: engine.requests, times, batches: engine.batches }

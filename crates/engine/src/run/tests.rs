@@ -1,0 +1,121 @@
+use iocurve_meter::Nanos;
+
+use super::*;
+use crate::engines::testing::Scratch;
+use crate::plan::tests::{operation, worker};
+use crate::plan::{
+    Durability, End, EndsOthers, EnginePlan, FileOpen, OperationKind, SteadyCriterion, SteadyFigure, SteadyState,
+};
+use crate::plan_check::PLAN_VERSION;
+
+const MS: Nanos = 1_000_000;
+
+/// Reads so many blocks from nowhere; without a number it does so until it is told to end.
+fn reader(job: &str, operations: Option<u64>) -> Worker {
+    Worker { job: job.into(), end: End { runtime_ns: None, bytes: None, operations }, ..worker() }
+}
+
+fn waiting(worker: Worker, wait_for: &[&str]) -> Worker {
+    Worker { wait_for: wait_for.iter().map(|&job| job.into()).collect(), ..worker }
+}
+
+fn start(workers: Vec<Worker>) -> Run {
+    let group = Group { workers };
+    Run::start(Plan { version: PLAN_VERSION, name: "t".into(), interval_ns: 100 * MS, groups: vec![group] }).unwrap()
+}
+
+fn outcome_of(run: &Run) -> Outcome {
+    run.wait(Duration::from_secs(60)).expect("it ends").unwrap()
+}
+
+fn operations(worker: &WorkerOutcome) -> u64 {
+    worker.operations["read"].operations
+}
+
+#[test]
+fn who_waits_starts_when_all_workers_of_a_job_have_ended() {
+    let clones = [reader("first", Some(10)), Worker { clone: 1, ..reader("first", Some(20_000)) }];
+    let second = Worker { start_delay_ns: 3 * MS, ..waiting(reader("second", Some(20)), &["first"]) };
+    let third = waiting(reader("third", Some(30)), &["second", "first"]);
+    let workers = [clones.to_vec(), vec![second, third]].concat();
+    let outcome = outcome_of(&start(workers));
+    assert_eq!(outcome.state, State::Finished);
+    let [a, b, second, third] = outcome.workers.as_slice() else { panic!("{} workers", outcome.workers.len()) };
+    assert_eq!([a, b, second, third].map(operations), [10, 20_000, 20, 30]);
+    assert!(second.window_start_ns >= a.drained_ns.max(b.drained_ns) + 3 * MS);
+    assert!(third.window_start_ns >= second.drained_ns);
+    assert_eq!(second.intervals[0].index, second.window_start_ns / (100 * MS));
+}
+
+#[test]
+fn who_ends_others_ends_them_as_finished_and_those_who_wait_do_not_start() {
+    let first = Worker { ends_others: EndsOthers::Always, ..reader("first", Some(10)) };
+    let workers = vec![first, reader("endless", None), waiting(reader("late", Some(10)), &["endless"])];
+    let outcome = outcome_of(&start(workers));
+    assert_eq!(outcome.state, State::Finished);
+    assert_eq!(operations(&outcome.workers[0]), 10);
+    let late = &outcome.workers[2];
+    assert_eq!(outcome.workers[1].state, State::Finished);
+    // It may have had its turn in the instant between the ends of the two others.
+    assert!(late.engine == "not started" || late.operations["read"].operations <= 10);
+}
+
+#[test]
+fn who_cannot_start_after_others_have_run_fails_alone_or_ends_the_others() {
+    let scratch = Scratch::with_file("odd", 4096);
+    let open = FileOpen { direct: true, durability: Durability::None, invalidate: false };
+    let odd = Worker {
+        engine: EnginePlan::Sync { open },
+        files: vec![scratch.plan(4096)],
+        operations: vec![operation(OperationKind::Read, 1001)],
+        ends_others: EndsOthers::OnError,
+        ..waiting(reader("odd", Some(1)), &["first"])
+    };
+    let outcome = outcome_of(&start(vec![reader("first", Some(10)), odd, reader("endless", None)]));
+    assert_eq!(outcome.state, State::Failed);
+    let states: Vec<State> = outcome.workers.iter().map(|worker| worker.state).collect();
+    assert_eq!(states, [State::Finished, State::Failed, State::Finished]);
+    assert_eq!(operations(&outcome.workers[0]), 10);
+    assert!(outcome.workers[1].error.as_ref().unwrap().contains("direct I/O"));
+}
+
+#[test]
+fn a_success_does_not_end_those_who_are_ended_by_an_error() {
+    let first = Worker { ends_others: EndsOthers::OnError, ..reader("first", Some(10)) };
+    let outcome = outcome_of(&start(vec![first, reader("second", Some(30_000))]));
+    assert_eq!(operations(&outcome.workers[1]), 30_000);
+}
+
+#[test]
+fn a_stop_reaches_who_waits() {
+    let run = start(vec![reader("endless", None), waiting(reader("late", Some(10)), &["endless"])]);
+    run.stop();
+    let outcome = outcome_of(&run);
+    let seen: Vec<_> = outcome.workers.iter().map(|worker| (worker.state, worker.error.clone())).collect();
+    assert_eq!(seen, [(State::Interrupted, None), (State::Interrupted, None)]);
+}
+
+#[test]
+fn figures_that_hold_steady_end_their_report_group() {
+    let steady = SteadyState {
+        figure: SteadyFigure::Iops,
+        criterion: SteadyCriterion::Deviation,
+        limit: 1e18,
+        limit_is_percent: false,
+        duration_ns: 400 * MS,
+        ramp_ns: 0,
+        check_ns: 200 * MS,
+    };
+    let member = Worker { report_group: 7, steady_state: Some(steady), ..reader("member", None) };
+    let other = Worker { ends_others: EndsOthers::Never, ..reader("other", Some(10)) };
+    let outcome = outcome_of(&start(vec![member.clone(), member, other]));
+    assert_eq!(outcome.state, State::Finished);
+    let found = outcome.workers[0].steady_state.clone().unwrap();
+    assert_eq!(outcome.workers[1].steady_state, Some(found.clone()));
+    assert_eq!(outcome.workers[2].steady_state, None);
+    let attained = found.attained_ns.unwrap();
+    let ends: Vec<Nanos> = found.samples.iter().map(|sample| sample.end_ns).collect();
+    assert_eq!((ends.len(), ends[1]), (2, attained));
+    assert!(outcome.workers.iter().take(2).all(|worker| worker.window_end_ns >= attained));
+    assert!(found.samples.iter().all(|sample| sample.iops > 0.0));
+}
