@@ -86,6 +86,20 @@ impl Log {
         (self.group_start, self.window_start) = (group_start, window_start);
     }
 
+    /// Forgets what was kept: the window begins now.
+    pub fn restart(&mut self, now: Nanos) {
+        (self.window_start, self.lost) = (now, 0);
+        match &mut self.body {
+            Body::Every { records, .. } => records.clear(),
+            Body::Windows { records, open, number, histograms, .. } => {
+                records.clear();
+                histograms.clear();
+                open.iter_mut().for_each(Sums::clear);
+                *number = 0;
+            }
+        }
+    }
+
     /// Keeps an operation.
     #[inline]
     pub fn record(&mut self, done: &Done) {
@@ -143,10 +157,7 @@ impl Log {
                 records.push(Window { start, kind: kind as u8, operations, bytes, mean, max });
                 histograms.extend(sums.histogram.as_ref().map(|histogram| STANDARD.encode(histogram.encode())));
             }
-            (sums.operations, sums.bytes, sums.total, sums.max) = (0, 0, 0, 0);
-            if let Some(histogram) = &mut sums.histogram {
-                histogram.clear();
-            }
+            sums.clear();
         }
         *number = next;
     }
@@ -185,6 +196,15 @@ impl Log {
             }
         }
         log
+    }
+}
+
+impl Sums {
+    fn clear(&mut self) {
+        (self.operations, self.bytes, self.total, self.max) = (0, 0, 0, 0);
+        if let Some(histogram) = &mut self.histogram {
+            histogram.clear();
+        }
     }
 }
 
@@ -273,6 +293,21 @@ mod tests {
         let buckets =
             |number: usize| Latencies::decode(&STANDARD.decode(&log.histograms[number]).unwrap()).unwrap().buckets();
         assert_eq!((0..3).map(buckets).collect::<Vec<_>>(), [vec![(10, 1), (99, 1)], vec![(50, 1)], vec![(300, 1)]]);
+    }
+
+    #[test]
+    fn a_window_that_begins_anew_forgets_what_was_kept() {
+        for (window_ns, expected) in [(None, vec![700]), (Some(100), vec![650])] {
+            let mut log = Log::new(LogPlan { window_ns, histograms: false, records: 1 }, 1, false).unwrap();
+            log.begin(400, 1000);
+            for at in [1010, 1020, 1049] {
+                log.record(&done(0, 1000, at, 1));
+            }
+            log.restart(1050);
+            log.record(&done(0, 1000, 1100, 1));
+            let log = log.finish(&["read"]);
+            assert_eq!((log.lost, numbers(&log.at_ns)), (0, expected));
+        }
     }
 
     #[test]

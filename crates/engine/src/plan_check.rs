@@ -68,7 +68,9 @@ fn order(group: &Group) -> Option<String> {
     // Whoever waits for nobody goes, then those who waited only for them, and so on; who is left waits in a circle.
     while let Some(free) = waits.iter().find(|(_, others)| others.is_empty()).map(|(job, _)| *job) {
         waits.remove(free);
-        waits.values_mut().for_each(|others| others.retain(|other| *other != free));
+        for others in waits.values_mut() {
+            others.remove(free);
+        }
     }
     let circle: Vec<&str> = waits.into_keys().collect();
     (!circle.is_empty()).then(|| format!("{}: wait for each other, so that none would ever start", circle.join(", ")))

@@ -198,9 +198,12 @@ impl Recorder {
     }
 
     /// What was recorded so far does not count any more: as if it had been part of the ramp.
-    pub fn forget(&mut self) {
+    pub fn forget(&mut self, now: Nanos) {
         self.window.iter_mut().for_each(Tally::clear);
         self.intervals.iter_mut().for_each(|interval| interval.ramp = true);
+        if let Some(log) = &mut self.log {
+            log.restart(now);
+        }
     }
 
     /// Everything that was measured.

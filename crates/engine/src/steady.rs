@@ -209,7 +209,7 @@ mod tests {
         absolute.limit_is_percent = false;
         let mut steadiness = Steadiness::new(absolute, 1);
         assert_eq!(run(&mut steadiness, 0, &[10, 20, 30, 40, 20]), [4]);
-        assert_eq!(steadiness.outcome().criterion, 1.0);
+        assert_eq!((steadiness.outcome().criterion, steadiness.outcome().slope), (1.0, 1.0));
         // Downwards is a slope, too.
         let mut steadiness = Steadiness::new(absolute, 1);
         assert_eq!(run(&mut steadiness, 0, &[40, 30, 20, 10]), [0; 0]);
@@ -222,7 +222,8 @@ mod tests {
         // Apart they differ, together they do not; the second is a second late.
         assert_eq!(run(&mut steadiness, 0, &[10, 90]), [0; 0]);
         assert_eq!(run(&mut steadiness, 0, &[90, 10]), [1]);
-        assert_eq!(steadiness.outcome().samples[0].iops, 100.0);
+        let sample = SteadySample { end_ns: S, iops: 100.0, bytes_per_s: 1000.0, latency_ns: 5.0 };
+        assert_eq!(steadiness.outcome().samples[0], sample);
     }
 
     #[test]

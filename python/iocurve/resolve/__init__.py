@@ -10,6 +10,7 @@ cannot be; ``engines``, ``files`` and ``load`` make the parts of a worker, ``gro
 from __future__ import annotations
 
 import hashlib
+import math
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -78,7 +79,10 @@ class _Resolver:
         numbered = [
             [worker.model_copy(update={"report_group": next(numbers)}) for worker in clones] for clones in workers
         ]
-        plan = planned.Plan(name=self.job.name, interval_ns=SECOND_NS, groups=start_groups(sections, numbered))
+        # Samples of a steady state are whole intervals.
+        checks_ns = [section.steady_state.check_ns for section in sections if section.steady_state]
+        interval_ns = math.gcd(SECOND_NS, *checks_ns)
+        plan = planned.Plan(name=self.job.name, interval_ns=interval_ns, groups=start_groups(sections, numbered))
         return Resolution(
             plan=plan,
             notes=tuple(dict.fromkeys(self.findings.notes)),

@@ -126,7 +126,7 @@ impl Progress {
         if now > self.opened {
             self.close(now, recorder, publish);
         }
-        recorder.forget();
+        recorder.forget(now);
         self.window_start = now;
         self.cpu_start = thread_cpu_time();
     }
