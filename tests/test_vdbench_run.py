@@ -1,0 +1,269 @@
+"""Vdbench runs and what they leave behind: lines on stdout, the folder, curves, early ends."""
+
+from __future__ import annotations
+
+import io
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from bench.servers import Server
+from data.synthetic import interval, kind, worker_outcome
+from fio_machine import HeldMachine
+from iocurve.dialects.vdbench.command import prepare
+from iocurve.dialects.vdbench.output.folder import MARK, choose
+from iocurve.dialects.vdbench.output.rows import average, header, rows
+from iocurve.dialects.vdbench.runner import Runner
+from iocurve.host import Processors
+from iocurve.outcome import Live, Outcome, State
+from iocurve.plan import Plan
+from iocurve.result import Result
+from iocurve.units import SECOND_NS
+
+IOCURVE = (sys.executable, "-m", "iocurve")
+MACHINE = HeldMachine(paths={}, directories=frozenset({"/d"}))
+NOON = datetime(2016, 12, 2, 10, 12, 43, 103_000, UTC)
+FILE = "sd=sd1,lun=/d/a,size=1g\nsd=sd2,lun=/d/b,size=1g\nwd=wd1,sd=*,xf=4k,rdpct=75\n"
+
+
+class Engine:
+    """Hands out what a plan's workers would have measured: so many reads and writes a second each."""
+
+    def __init__(self, reads: int, writes: int, state: State = "finished") -> None:
+        self.reads, self.writes, self.state = reads, writes, state
+        self.plans: list[Plan] = []
+
+    def carry_out(self, plan: Plan, _watch: Callable[[Live], bool]) -> Outcome:
+        self.plans.append(plan)
+        workers = []
+        for number, worker in enumerate(plan.groups[0].workers):
+            seconds = (worker.ramp_ns + (worker.end.runtime_ns or 0)) // SECOND_NS
+            each = {"read": self.reads, "write": self.writes}
+            intervals = [
+                interval(index, index * SECOND_NS, (index + 1) * SECOND_NS, each, 4096) for index in range(seconds)
+            ]
+            values = {name: kind({450_000: count * seconds}, 4096) for name, count in each.items()}
+            workers.append(worker_outcome(values, number=number, intervals=intervals, state=self.state))
+        return Outcome(state=self.state, workers=tuple(workers))
+
+
+def printed(directory: Path, rd: str, engine: Engine, *arguments: str) -> str:
+    (directory / "p").write_text(FILE + rd, encoding="utf-8")
+    command = ["-f", str(directory / "p"), "-o", str(directory / "output"), *arguments]
+    out = io.StringIO()
+    prepared = prepare(command, cwd=Path("/d"), machine=MACHINE)
+    Runner(prepared, engine.carry_out, out, lambda: NOON, lambda _: None).run(())
+    return out.getvalue()
+
+
+def test_an_interval_is_a_line_in_vdbenchs_columns() -> None:
+    workers = [
+        worker_outcome({}, intervals=[interval(0, 0, SECOND_NS, {"read": 1500, "write": 500}, 65536)]),
+        worker_outcome({}, intervals=[interval(0, 0, SECOND_NS, {"read": 500}, 65536)], number=1),
+    ]
+    (only,) = rows(workers, SECOND_NS, [Processors(3.9, 3.0, 1.0, 92.1)])
+    upper, lower = header(NOON)
+    assert upper == (
+        "Dec 02, 2016  interval        i/o   MB/sec   bytes   read     resp     read    write     resp"
+        "     resp queue  cpu%  cpu%"
+    )
+    assert lower == (
+        "                             rate  1024**2     i/o    pct     time     resp     resp      max"
+        "   stddev depth sys+u   sys"
+    )
+    assert only.line(NOON) == (
+        "10:12:43.103         1    2500.00   156.25   65536  80.00    0.450    0.450    0.450    2.800"
+        "    0.120   1.1   6.9   3.0"
+    )
+
+
+def test_the_average_leaves_the_first_intervals_out() -> None:
+    counts = (9000, 100, 300)
+    intervals = [
+        interval(number, number * SECOND_NS, (number + 1) * SECOND_NS, {"read": count}, 4096)
+        for number, count in enumerate(counts)
+    ]
+    total = average(rows([worker_outcome({}, intervals=intervals)], SECOND_NS), 1)
+    assert total is not None
+    assert (total.label, total.rate, total.both.operations) == ("avg_2-3", 200, 400)
+    assert average(rows([worker_outcome({}, intervals=intervals)], SECOND_NS), 3) is None
+
+
+def test_a_curve_takes_its_rates_and_its_skew_from_the_maximum(tmp_path: Path) -> None:
+    engine = Engine(reads=600, writes=200)
+    text = printed(tmp_path, "rd=rd1,wd=wd1,io=curve,curve=(10,55,100),el=4,in=1,warmup=2\n", engine)
+    starts = [line.partition(" Starting ")[2] for line in text.splitlines() if "Starting" in line]
+    assert starts == [
+        "RD=rd1; I/O rate: Uncontrolled curve; elapsed=4 warmup=2; For loops: None",
+        "RD=rd1_(10%); I/O rate: 160; elapsed=4 warmup=2; For loops: None",
+        "RD=rd1_(55%); I/O rate: 880; elapsed=4 warmup=2; For loops: None",
+        "RD=rd1_(100%); I/O rate: 1600; elapsed=4 warmup=2; For loops: None",
+    ]
+    rates = [[worker.rate and worker.rate.count for worker in plan.groups[0].workers] for plan in engine.plans]
+    assert rates == [[None, None], [80, 80], [440, 440], [800, 800]]
+
+
+def test_stopcurve_leaves_the_other_points_out(tmp_path: Path) -> None:
+    engine = Engine(reads=600, writes=200)
+    printed(tmp_path, "rd=rd1,wd=wd1,io=curve,stopcurve=.45,el=4,in=1\nrd=rd2,wd=wd1,io=9,el=4,in=1\n", engine)
+    assert [plan.name for plan in engine.plans] == ["rd1", "rd1_(10%)", "rd2"]
+
+
+def test_all_runs_are_repeated(tmp_path: Path) -> None:
+    engine = Engine(reads=1, writes=1)
+    printed(tmp_path, "rd=rd1,wd=wd1,io=max,el=4,in=1\n", engine, "-l", "3")
+    assert len(engine.plans) == 3
+
+
+def test_the_folder_has_the_files_that_scripts_look_for(tmp_path: Path) -> None:
+    printed(tmp_path, "rd=rd1,wd=wd1,io=max,forth=(1,2),el=4,in=1\n", Engine(reads=300, writes=100))
+    output = tmp_path / "output"
+    assert sorted(path.name for path in output.iterdir() if path.name != MARK) == [
+        *("errorlog.html", "flatfile.html", "histogram.html", "localhost.html", "logfile.html", "parmfile.html"),
+        *("parmscan.html", "sd1.html", "sd2.html", "skew.html", "status.html", "summary.html", "totals.html"),
+    ]
+    summary = (output / "summary.html").read_text().splitlines()
+    assert summary[0] == "<pre>"
+    averages = [line.split() for line in summary if "avg" in line]
+    assert [words[1:7] for words in averages] == [["avg_2-4", "800.00", "3.12", "4096", "75.00", "0.450"]] * 2
+    starts = [line for line in summary if "Starting RD=" in line]
+    assert starts[1].endswith("Starting RD=rd1; I/O rate: Uncontrolled MAX; elapsed=4; For loops: threads=2</b></i>")
+    assert [line.split()[1] for line in (output / "totals.html").read_text().splitlines() if "avg" in line] == [
+        "avg_2-4",
+        "avg_2-4",
+    ]
+
+
+def test_the_flat_file_has_a_column_for_each_name(tmp_path: Path) -> None:
+    printed(tmp_path, "rd=rd1,wd=wd1,io=(800),el=4,in=1\n", Engine(reads=300, writes=100))
+    lines = (tmp_path / "output" / "flatfile.html").read_text().splitlines()
+    names, *data = [line.split() for line in lines if line[0] not in "*<"]
+    records = [dict(zip(names, words, strict=True)) for words in data]
+    assert [record["Interval"] for record in records] == ["1", "2", "3", "4", "avg_2-4"]
+    wanted = {"Run": "rd1", "reqrate": "800.0000", "rate": "800.0000", "read%": "75.0000", "xfersize": "4096"}
+    assert wanted.items() <= records[-1].items()
+    assert {"threads": "8.0000", "rdpct": "75.0000", "seekpct": "100.0000", "lunsize": "2.0000"}.items() <= records[
+        0
+    ].items()
+
+
+def test_the_histogram_counts_every_operation(tmp_path: Path) -> None:
+    printed(tmp_path, "rd=rd1,wd=wd1,io=max,el=4,in=1\n", Engine(reads=300, writes=100))
+    lines = (tmp_path / "output" / "histogram.html").read_text().splitlines()
+    assert "    0.400 <       0.600        3,200 100.0000 100.0000  " + "+" * 50 in lines
+
+
+def test_a_run_that_is_cut_short_keeps_its_intervals_and_ends_the_others(tmp_path: Path) -> None:
+    engine = Engine(reads=300, writes=100, state="interrupted")
+    text = printed(tmp_path, "rd=rd1,wd=wd1,io=max,el=4,in=1\nrd=rd2,wd=wd1,io=max,el=4,in=1\n", engine)
+    assert len(engine.plans) == 1
+    assert "avg_2-4" in text
+    assert "was ended early" in text.splitlines()[-1]
+
+
+def test_a_folder_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "output").mkdir()
+    (tmp_path / "output" / "summary.html").write_text("theirs")
+    printed(tmp_path, "rd=rd1,wd=wd1,io=max,el=4,in=1\n", Engine(reads=1, writes=1))
+    assert (tmp_path / "output" / "summary.html").read_text() == "theirs"
+    assert (tmp_path / "output001" / "summary.html").is_file()
+
+
+def test_our_own_folder_is_used_again_and_what_is_not_ours_in_it_stays(tmp_path: Path) -> None:
+    for _ in range(2):
+        printed(tmp_path, "rd=rd1,wd=wd1,io=max,el=4,in=1\n", Engine(reads=1, writes=1))
+        (tmp_path / "output" / "mine.html").write_text("mine")
+    assert not (tmp_path / "output001").exists()
+    assert (tmp_path / "output" / "mine.html").read_text() == "mine"
+    assert (tmp_path / "output" / "totals.html").read_text().count("avg_2-4") == 1
+
+
+def test_folders_count_on(tmp_path: Path) -> None:
+    assert choose("out+", tmp_path, NOON) == tmp_path / "out"
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / MARK).touch()
+    assert choose("out", tmp_path, NOON) == tmp_path / "out"
+    assert choose("out+", tmp_path, NOON) == tmp_path / "out001"
+    assert choose("out.tod", tmp_path, NOON) == tmp_path / "out.161202.101243"
+
+
+def test_names_lead_nowhere(tmp_path: Path) -> None:
+    global_file = "sd=../../x,lun=/d/a,size=1g\nsd=summary,lun=/d/b,size=1g\nwd=wd1,sd=*\n"
+    (tmp_path / "p").write_text(global_file + "rd=<b>,wd=wd1,io=max,el=4,in=1\n", encoding="utf-8")
+    prepared = prepare(
+        ["-f", str(tmp_path / "p"), "-o", str(tmp_path / "a" / "output")], cwd=Path("/d"), machine=MACHINE
+    )
+    Runner(prepared, Engine(1, 1).carry_out, io.StringIO(), lambda: NOON).run(())
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "p"]
+    assert {"_.._x.html", "sd_summary.html"} <= {path.name for path in (tmp_path / "a" / "output").iterdir()}
+    assert "<b>;" not in (tmp_path / "a" / "output" / "summary.html").read_text()
+
+
+# -- with the engine ---------------------------------------------------------------------------------------------------
+
+
+def iocurve(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [*IOCURVE, "vdbench", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=100, cwd=directory, check=False)
+
+
+def test_a_file_is_made_and_read(tmp_path: Path) -> None:
+    (tmp_path / "p").write_text("sd=sd1,lun=data,size=4m\nwd=wd1,sd=sd1,xf=8k\nrd=rd1,wd=wd1,io=max,el=2,in=1\n")
+    ran = iocurve(tmp_path, "-f", "p", "--report", "report")
+    assert ran.returncode == 0, ran.stderr
+    assert (tmp_path / "data").stat().st_size == 4 << 20
+    averages = [
+        line.split() for line in (tmp_path / "output" / "summary.html").read_text().splitlines() if "avg" in line
+    ]
+    assert [(words[1], words[4], words[5]) for words in averages] == [("avg_2-2", "8192", "100.00")]
+    assert float(averages[0][2]) > 0
+    result = Result.read(tmp_path / "report" / "result.json")
+    assert [point.name for point in result.points] == ["rd1"]
+
+
+def test_a_file_on_the_embedded_volume_is_made_and_written(tmp_path: Path, volume: Server) -> None:
+    (tmp_path / "p").write_text(
+        f"sd=sd1,lun={volume.url.replace('?', '/data?')},size=4m\n"
+        "wd=wd1,sd=sd1,xf=64k,seekpct=0,rdpct=0\nrd=rd1,wd=wd1,io=max,el=2,in=1,th=2\n"
+    )
+    ran = iocurve(tmp_path, "-f", "p")
+    assert ran.returncode == 0, ran.stderr
+    (total,) = [line.split() for line in ran.stdout.splitlines() if "avg" in line]
+    assert (total[1], total[4], total[5]) == ("avg_2-2", "65536", "0.00")
+
+
+def test_ctrl_c_keeps_what_was_measured(tmp_path: Path) -> None:
+    (tmp_path / "p").write_text("sd=sd1,lun=data,size=4m\nwd=wd1,sd=sd1\nrd=rd1,wd=wd1,io=max,el=60,in=1\n")
+    command = [*IOCURVE, "vdbench", "-f", "p"]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if line.split()[1:2] == ["2"]:
+                break
+        process.send_signal(signal.SIGINT)
+        rest, errors = process.communicate(timeout=60)
+    assert process.returncode == 130, errors
+    assert "avg_2-" in rest
+    assert "avg_2-" in (tmp_path / "output" / "summary.html").read_text()
+
+
+def test_enough_data_ends_a_run(tmp_path: Path) -> None:
+    (tmp_path / "p").write_text("sd=sd1,lun=data,size=4m\nwd=wd1,sd=sd1\nrd=rd1,wd=wd1,io=max,el=60,in=1,maxdata=1m\n")
+    ran = iocurve(tmp_path, "-f", "p")
+    assert ran.returncode == 0, ran.stderr
+    assert "Vdbench execution completed successfully" in ran.stdout
+    (total,) = [line.split()[1] for line in ran.stdout.splitlines() if "avg" in line]
+    assert int(total.partition("-")[2]) < 60
+
+
+@pytest.mark.parametrize("arguments", [("-s", "-f", "p"), ("-f", "p", "-s")])
+def test_a_simulation_leaves_nothing_behind(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    (tmp_path / "p").write_text("sd=sd1,lun=data,size=4m\nwd=wd1,sd=sd1\nrd=rd1,wd=wd1,io=(1,2),el=60,in=1\n")
+    ran = iocurve(tmp_path, *arguments)
+    assert ran.stdout.splitlines()[-1] == "2 runs, 120 seconds"
+    assert [path.name for path in tmp_path.iterdir()] == ["p"]
