@@ -59,6 +59,7 @@ def split(*shares: tuple[int, int]) -> plan.BlockSplit:
         ("--rw=randread --blockalign=512", "operations.0.align_bytes", 512),
         ("--rw=randread --blockalign=512", "access.cover", "independent"),
         ("--rw=randread --ba=4k", "access.cover", "once"),
+        ("--rw=randwrite --ba=,512", "operations.0.align_bytes", 512),
         ("--rw=read --ba=512", "operations.0.align_bytes", 0),
         ("--rw=randrw --percentage_random=70,30", "operations.1.random_percent", 30),
         ("--rw=read --percentage_random=70", "operations.0.random_percent", 0),

@@ -38,6 +38,7 @@ DEFAULTS = Section(
     read_percent=50,
     random_percent=PerKind.same(100),
     blocks=PerKind.same(FixedBlocks(bytes=4096)),
+    align_bytes=PerKind.same(0),
     cover="once",
     rate_operations=PerKind[int | None].same(None),
     rate_bytes=PerKind[int | None].same(None),

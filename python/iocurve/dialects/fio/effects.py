@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from iocurve.dialects.fio import patterns, splits, values
 from iocurve.dialects.fio.draft import Draft, Effect, RefusedError
 from iocurve.dialects.fio.values import Context, Reader
@@ -144,7 +142,7 @@ def set_buffered(draft: Draft, text: str, context: Context) -> None:
 def set_durability(draft: Draft, text: str, context: Context) -> None:
     """Values of sync: O_SYNC and O_DSYNC."""
     meanings = {"none": "none", "0": "none", "sync": "file_sync", "1": "file_sync", "dsync": "data_sync"}
-    draft.fields["durability"] = meanings[values.word(*meanings)(text, context)]
+    draft.fields["durability"] = values.meaning(meanings)(text, context)
 
 
 def set_file_select(draft: Draft, text: str, context: Context) -> None:
@@ -153,6 +151,7 @@ def set_file_select(draft: Draft, text: str, context: Context) -> None:
         text, context
     ).partition(":")
     meanings = {"roundrobin": "round_robin", "sequential": "sequential", "random": "random"}
+    order = order.strip()
     if order not in meanings:
         raise RefusedError(
             f"file_service_type={text.strip()} is not supported yet: roundrobin, sequential and random are"
@@ -203,7 +202,7 @@ _DIRECTIONS = {
 def set_direction(draft: Draft, text: str, context: Context) -> None:
     """A value of rw: ``randread``, ``randread:8`` (every eighth place by chance), ``read:4k`` (4k left out)."""
     direction, _, step = values.word(*_DIRECTIONS)(text, context).partition(":")
-    reads, writes, trims, is_random = _DIRECTIONS[direction]
+    reads, writes, trims, is_random = _DIRECTIONS[direction.strip()]
     draft.fields |= {"reads": reads, "writes": writes, "trims": trims, "random": is_random}
     draft.fields |= {"run_length": 1, "gap_bytes": 0, "position": "identical" if writes and trims else "kind"}
     if step and is_random:
@@ -257,13 +256,13 @@ def set_distribution(draft: Draft, text: str, context: Context) -> None:
 def set_think_counts(draft: Draft, text: str, context: Context) -> None:
     """thinktime_blocks_type."""
     meanings = {"complete": "completed", "issue": "issued"}
-    draft.fields["think_counts"] = meanings[values.word(*meanings)(text, context)]
+    draft.fields["think_counts"] = values.meaning(meanings)(text, context)
 
 
 def set_arrivals(draft: Draft, text: str, context: Context) -> None:
     """rate_process."""
     meanings = {"linear": "even", "poisson": "poisson"}
-    draft.fields["arrivals"] = meanings[values.word(*meanings)(text, context)]
+    draft.fields["arrivals"] = values.meaning(meanings)(text, context)
 
 
 def set_range_sync(draft: Draft, text: str, context: Context) -> None:
@@ -276,7 +275,7 @@ def set_range_sync(draft: Draft, text: str, context: Context) -> None:
 
 def set_zone_mode(draft: Draft, text: str, context: Context) -> None:
     """zonemode; zoned devices are not taken as such."""
-    mode = draft.parts["zonemode"] = values.word("none", "strided", "zbd")(text, context)
+    mode = draft.parts["zonemode"] = values.meaning({mode: mode for mode in ("none", "strided", "zbd")})(text, context)
     if mode == "zbd":
         raise RefusedError("zonemode=zbd is not supported: iocurve does not manage the zones of zoned devices")
 
@@ -338,7 +337,7 @@ _METHODS = {
 
 def set_verify(draft: Draft, text: str, context: Context) -> None:
     """The method; 0 is none."""
-    draft.parts["verify"] = _METHODS[values.word(*_METHODS)(text, context)]
+    draft.parts["verify"] = values.meaning(_METHODS)(text, context)
 
 
 # -- reporting ---------------------------------------------------------------------------------------------------------
@@ -356,13 +355,13 @@ def asks_for_log(kind: str) -> Effect:
 def set_window_value(draft: Draft, text: str, context: Context) -> None:
     """log_window_value."""
     meanings = {"avg": "avg", "0": "avg", "max": "max", "1": "max", "both": "both"}
-    draft.logs["window_value"] = meanings[values.word(*meanings)(text, context)]
+    draft.logs["window_value"] = values.meaning(meanings)(text, context)
 
 
 def set_mixed(draft: Draft, text: str, context: Context) -> None:
     """unified_rw_reporting."""
     meanings = {"none": "none", "0": "none", "mixed": "mixed", "1": "mixed", "both": "both", "2": "both"}
-    draft.reporting["mixed"] = meanings[values.word(*meanings)(text, context)]
+    draft.reporting["mixed"] = values.meaning(meanings)(text, context)
 
 
 def set_steady_state(draft: Draft, text: str, context: Context) -> None:
@@ -372,13 +371,4 @@ def set_steady_state(draft: Draft, text: str, context: Context) -> None:
 
 def set_kb_base(_draft: Draft, text: str, context: Context) -> None:
     """What sizes mean from here on."""
-    context.kb_base = int(values.word("1000", "1024")(text, context))
-
-
-def whether(name: str) -> Any:
-    """Reads one word as true, the others as false."""
-
-    def read(text: str, context: Context) -> bool:
-        return bool(values.word("shared", "split")(text, context) == name)
-
-    return read
+    context.kb_base = values.meaning({"1000": 1000, "1024": 1024})(text, context)

@@ -28,6 +28,7 @@ def distribution(text: str, context: Context) -> PerKind[Preference]:
     word, _, rest = values.word("random", "zipf", "pareto", "normal", "zoned", "zoned_abs", "sequence")(
         text, context
     ).partition(":")
+    word = word.strip()
     if word == "sequence":
         raise RefusedError("random_distribution=sequence is not supported yet")
     if word.startswith("zoned"):
@@ -42,7 +43,7 @@ def criterion(text: str, context: Context) -> tuple[str, str, float, bool]:
     word, colon, limit = values.word(*words)(text, context).partition(":")
     if not colon:
         raise ValueError(f"{context.option}={text} has no limit; write {context.option}={word}:0.3%")
-    figure, _, slope = word.partition("_")
+    figure, _, slope = word.strip().partition("_")
     name = {"iops": "iops", "bw": "bandwidth", "lat": "latency"}[figure]
     kind = "slope" if slope else "deviation"
     if limit.rstrip().endswith("%"):

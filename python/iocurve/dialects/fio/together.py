@@ -75,11 +75,11 @@ def _map(draft: Draft) -> None:
     said = distribution and any(not isinstance(getattr(distribution, kind), Uniform) for kind in KINDS)
     if said and draft.value("random"):
         draft.fields["cover"] = "independent"
-    align: PerKind[int] | None = draft.fields.get("align_bytes")
+    align: PerKind[int] = draft.value("align_bytes")
     blocks = draft.fields["blocks"]
-    if align is None or not draft.value("random") or draft.value("cover") == "independent":
+    if not draft.value("random") or draft.value("cover") == "independent":
         return
-    if any(getattr(align, kind) != getattr(blocks, kind).smallest for kind in KINDS):
+    if any(getattr(align, kind) not in (0, getattr(blocks, kind).smallest) for kind in KINDS):
         draft.fields["cover"] = "independent"
         text = "blockalign other than the block size switches the random map off, as norandommap does"
         draft.note("blockalign", "map_off", text, "warning")

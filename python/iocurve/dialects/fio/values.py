@@ -7,7 +7,7 @@ Where fio reads only the beginning of a value, so does this, and says so in a no
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -170,10 +170,21 @@ def word(*allowed: str) -> Reader:
     """One of some words; what follows a colon belongs to the reader of the option."""
 
     def read(text: str, context: Context) -> str:
-        chosen = re.split("[:,]", text, maxsplit=1)[0].strip()
+        chosen = text.partition(":")[0].strip()
         if chosen not in allowed:
             raise ValueError(f"{context.option} takes {either(allowed)}, not '{text}'")
         return text.strip()
+
+    return read
+
+
+def meaning(meanings: Mapping[str, Any]) -> Reader:
+    """One of some words, as what it means."""
+
+    def read(text: str, context: Context) -> Any:
+        if text.strip() not in meanings:
+            raise ValueError(f"{context.option} takes {either(meanings)}, not '{text}'")
+        return meanings[text.strip()]
 
     return read
 
