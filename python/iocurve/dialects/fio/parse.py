@@ -90,9 +90,13 @@ def parse(arguments: Iterable[str], surroundings: Surroundings) -> Parsed:
     parsed = Parsed()
     files, global_settings = _parse_command_line(list(arguments), parsed)
     wanted = [command.value for command in parsed.commands if command.name == "section"]
+    before = global_settings
     for number, (name, where) in enumerate(files):
-        reader = _FileReader(parsed, surroundings, wanted, global_settings)
-        global_settings = reader.read(name, where, follows=number > 0)
+        if number and before:
+            text = f"fio takes no globals over into '{name}': those before it hold for the first job file alone"
+            parsed.notes.append(Note("globals_dropped", text, where, "warning"))
+        reader = _FileReader(parsed, surroundings, wanted, [] if number else global_settings)
+        before = reader.read(name, where, follows=number > 0)
     if not files and not parsed.sections and global_settings and not _only_reports(parsed.commands):
         first = global_settings[0].where
         parsed.sections.append(RawSection("fio", first, (), tuple(global_settings), implicit=True))
@@ -202,7 +206,7 @@ class _FileReader:
         self._includes = 0
 
     def read(self, name: str, where: Where, follows: bool) -> list[Setting]:
-        """Returns the global settings in force at its end: the next file inherits them."""
+        """Returns the global settings in force at its end."""
         self._begins_file = follows
         self._shown = ["fio", *map(_as_argument, self._globals)]
         for place, line in self._lines(name, where, ()):
