@@ -26,6 +26,7 @@ from iocurve import control, volume_view
 from iocurve.errors import DialectError, TargetError
 from iocurve.units import GIB, MIB, TIB
 from iocurve.volume import ExportSpec, parse_export, read_spec
+from iocurve.volume_limits import Latency, Limits
 
 
 def iocurve(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -405,6 +406,13 @@ def test_a_file_describes_a_volume(tmp_path: Path) -> None:
     spec = read_spec(path)
     assert (spec.port, [export.path for export in spec.export]) == (2049, ["/a", "/b"])
     assert spec.export[0].limits().throughput_bytes_per_s == 256 * MIB
+    own = tmp_path / "own.toml"
+    own.write_text('title = "x"\n[iops_write]\nbase = 70\n')
+    path.write_text(f'[[export]]\nprofile = "{own}"\n')
+    assert read_spec(path).config().exports[0].limits == Limits(iops_write=70)
+    assert parse_export(f"/a:profile={own},latency=1us").limits() == Limits(
+        iops_write=70, latency=Latency(base_ns=1000)
+    )
     path.write_text('[[export]]\npath = "/a"\nqouta = "2TiB"\n')
     with pytest.raises(DialectError, match=r"export\.0\.qouta: Extra inputs are not permitted"):
         read_spec(path)
