@@ -202,6 +202,10 @@ ONE_MISTAKE = [
     ("--size=1m --buffer_pattern='none'", "buffer_pattern: 'none' cannot be read: No such file or directory"),
     ("--size=1m --allow_mounted_write=1", "iocurve never writes to a device that is mounted"),
     ("--size=1m --client=h", "--client is not supported yet (give the jobs to each machine by itself)"),
+    (
+        "--size=1m --bandwidth-log",
+        "--bandwidth-log is not supported (write_bw_log= in a job writes one for each clone)",
+    ),
     ("--size=1m --latency-log=x", "--latency-log is not supported (fio itself refuses it; write_lat_log= in a job"),
     ("--size=1m --terse-version=1", "there is no terse version '1'; there are 2, 3, 4 and 5"),
     ("--size=1m --parse-only=1", "--parse-only takes no value (write --parse-only)"),
@@ -223,7 +227,6 @@ def test_one_mistake(arguments: str, expected: str) -> None:
         (["--filename=folder"], "/d/folder is a directory (name a file with filename)"),
         (["--filename=/dev/null"], "/dev/null is neither a file nor a block device (name a file with filename)"),
         (["--directory=/mnt/none"], "directory /mnt/none does not exist (make it: mkdir -p /mnt/none)"),
-        (["--write_bw_log"], "write_bw_log and the like: log files are not written yet (explain shows the rest)"),
         (["--verify=md5", "--verify_only"], "/d/a.0.0 does not exist: nothing was written that could be verified"),
         (["--allow_file_create=0"], "/d/a.0.0 does not exist, and allow_file_create=0 forbids to make it"),
     ],

@@ -29,8 +29,6 @@ class Output:
     terse_version: Literal[2, 3, 4, 5] = 3
     eta: Literal["auto", "always", "never"] = "auto"
     """Whether progress is shown."""
-    bandwidth_log: str | None = None
-    """What the names of fio's log of all jobs together begin with (--bandwidth-log)."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +78,7 @@ def prepare(
         job=built.job,
         plan=resolution.plan,
         notes=notes,
-        obstacles=(*resolution.obstacles, *_not_written(built.job, settings.output)),
+        obstacles=resolution.obstacles,
         directories=resolution.directories,
         output=settings.output,
         sections=built.reports,
@@ -170,9 +168,6 @@ class _Settings:
     def set_shows_commands(self, _value: str) -> None:
         self.shows_commands = True
 
-    def set_bandwidth_log(self, value: str) -> None:
-        self.output = replace(self.output, bandwidth_log=value or "agg")
-
     def set_read_only(self, _value: str) -> None:
         self.read_only = True
 
@@ -200,7 +195,6 @@ _HANDLERS: dict[str, Callable[[_Settings, str], None]] = {
     "append-terse": _Settings.append_terse,
     "terse-version": _Settings.set_terse_version,
     "eta": _Settings.set_eta,
-    "bandwidth-log": _Settings.set_bandwidth_log,
     "showcmd": _Settings.set_shows_commands,
     "parse-only": _Settings.set_check_only,
     "readonly": _Settings.set_read_only,
@@ -223,6 +217,7 @@ _INSTEAD = {
     "enghelp": "fio's manual describes its engines",
     "help": "iocurve fio --help",
     "version": "iocurve --version",
+    "bandwidth-log": "write_bw_log= in a job writes one for each clone",
     "latency-log": "fio itself refuses it; write_lat_log= in a job writes one",
     "client": "give the jobs to each machine by itself",
     "server": "give the jobs to each machine by itself",
@@ -260,13 +255,6 @@ def _writers(job: Job) -> list[Mistake]:
         for section in job.sections
         if section.writes or section.trims
     ]
-
-
-def _not_written(job: Job, output: Output) -> list[Mistake]:
-    """Whoever writes fio's log files takes this out."""
-    text, hint = "write_bw_log and the like: log files are not written yet", "explain shows the rest"
-    logs = [Mistake(text, section.where("log"), hint) for section in job.sections if section.log]
-    return [*logs, Mistake("--bandwidth-log: it is not written yet")] if output.bandwidth_log else logs
 
 
 def _in_order(mistakes: Sequence[Mistake]) -> list[Mistake]:
