@@ -79,6 +79,10 @@ On top of them there is
 
 What a command line would do, and which traps are in it: iocurve explain diskspd ...
 """
+CONVERT_HELP = """\
+Usage: iocurve convert [-o FILE] fio|vdbench|diskspd [the tool's own options]
+
+Writes the job as a TOML file that iocurve run takes; the plan stays the same. Without -o it goes to stdout."""
 Words = Annotated[str, Parameter(allow_leading_hyphen=True, show=False)]
 
 
@@ -401,8 +405,60 @@ def diskspd(*arguments: Words) -> int:
     return 0 if result is None else _status(result)
 
 
+@app.command
+def run(job: Path, /, *, out: Path | None = None) -> int:
+    """Run a job file (TOML).
+
+    Parameters
+    ----------
+    job
+        The file; docs/jobs.md describes it.
+    out
+        Directory for report.html, result.json and points.csv.
+    """
+    result = jobs.run_job(job, out)
+    Console().print(result_table(result))
+    return _status(result)
+
+
+@app.command(help_flags=[], version_flags=[])
+def convert(*arguments: Words) -> int:
+    """Write a fio, vdbench or DiskSpd job as a job file (TOML)."""
+    words = list(arguments)
+    path = None
+    if words[:1] == ["-o"] and len(words) > 1:
+        path, words = Path(words[1]), words[2:]
+    if not words or words[0] not in jobs.CONVERTERS:
+        print(CONVERT_HELP)
+        return 0 if words in ([], ["--help"], ["-h"]) else EXIT_MISTAKE
+    jobs.convert(words[0], words[1:], path)
+    return 0
+
+
+@app.command
+def schema() -> int:
+    """Print the JSON schema of job files, for editors."""
+    from iocurve.dialects.native.schema import schema_text
+
+    print(schema_text(), end="")
+    return 0
+
+
 explain = App(name="explain", help="Print what would run, and the traps in it, without running it.")
 app.command(explain)
+
+
+@explain.default
+def explain_job(job: Path, /) -> int:
+    """Explain a job file (TOML).
+
+    Parameters
+    ----------
+    job
+        The file; docs/jobs.md describes it.
+    """
+    print(jobs.explain_job(job), end="")
+    return 0
 
 
 @explain.command(name="fio", help_flags=[], version_flags=[])

@@ -12,6 +12,7 @@ from iocurve.dialects.diskspd import output as diskspd_output
 from iocurve.dialects.fio import command as fio
 from iocurve.dialects.fio import logs as fio_logs
 from iocurve.dialects.fio import output as fio_output
+from iocurve.dialects.native import command as native
 from iocurve.dialects.ready import Ready
 from iocurve.dialects.vdbench import command as vdbench
 from iocurve.dialects.vdbench import explanation as vdbench_explanation
@@ -123,6 +124,50 @@ def run_diskspd(arguments: Sequence[str]) -> Result | None:
     sys.stdout.write(diskspd_output.render(prepared, result))
     _report(result, prepared)
     return result
+
+
+def explain_job(path: Path) -> str:
+    """What a job file would run, in words. Raises ``DialectError`` and ``PlanError``."""
+    prepared = native.prepare(path)
+    texts = []
+    for number, plan in enumerate(prepared.plans, start=1):
+        is_last = number == len(prepared.plans)
+        notes, obstacles = (prepared.notes, prepared.obstacles) if is_last else ((), ())
+        texts.append(explaining.explain(plan, notes, obstacles, ThisMachine()))
+    return "\n".join(texts)
+
+
+def run_job(path: Path, out: Path | None) -> Result:
+    """Runs a job file. Raises ``DialectError``, ``PlanError``, and ``TargetError`` or ``RunError``."""
+    prepared = native.prepare(path, out)
+    _tell(prepared)
+    prepared.require_runnable()
+    prepared.make_directories()
+    result = _noted(series.measure("run", prepared.name, prepared.plans, show_progress=True), prepared)
+    _report(result, prepared)
+    return result
+
+
+CONVERTERS = {"fio": native.convert_fio, "vdbench": native.convert_vdbench, "diskspd": native.convert_diskspd}
+"""By the dialect that a job file is made of."""
+
+
+def convert(dialect: str, arguments: Sequence[str], path: Path | None) -> None:
+    """Writes a job file of another tool's words, to ``path`` or to stdout; a file that is there stays as it is.
+
+    Raises ``DialectError``, ``PlanError``, and ``TargetError`` where the file cannot be written.
+    """
+    text = CONVERTERS[dialect](arguments)
+    if path is None:
+        sys.stdout.write(text)
+        return
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise TargetError(f"{path} is there already; remove it, or choose another name") from None
+    except OSError as error:
+        raise TargetError(f"{path} cannot be written: {error.strerror}") from None
 
 
 def _tell(ready: Ready) -> None:

@@ -108,8 +108,14 @@ _DISKSPD = {
     "payload_pool_bytes": "-Z",
     "cpus": "-a",
 }
-_IOCURVE: dict[str, str] = {}
-"""Our own jobs call a field as it is called here."""
+_IOCURVE = {
+    "file_bytes": "file_size",
+    "think_every_ns": "think_every_time",
+    "rate_bytes": "rate_bytes",
+    "rate_total_bytes": "rate_total_bytes",
+    "payload_pool_bytes": "payload_pool_size",
+}
+"""Our own jobs call a field as it is called here, without the unit: values carry it."""
 
 _NAMES: Mapping[Dialect, Mapping[str, str]] = {
     "fio": _FIO,
@@ -130,8 +136,13 @@ _CLONES: Mapping[Dialect, str] = {"fio": "clone", "vdbench": "worker", "diskspd"
 
 def option(dialect: Dialect, field: str, value: object = None) -> str:
     """A field of a section as the dialect names it: ``iodepth``, ``-o``; with a value ``iodepth=4``, ``-o4``."""
-    name = _NAMES[dialect].get(field, field)
+    name = own_key(field) if dialect == "iocurve" else _NAMES[dialect].get(field, field)
     return name if value is None else f"{name}{_JOINTS[dialect]}{value}"
+
+
+def own_key(field: str) -> str:
+    """A field of a section in our own job files: ``runtime`` for ``runtime_ns``."""
+    return _IOCURVE.get(field) or field.removesuffix("_ns").removesuffix("_bytes")
 
 
 def asks_for(dialect: Dialect, what: str) -> str:

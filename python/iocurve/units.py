@@ -27,7 +27,7 @@ _TIMES_NS = {
     "h": 3600 * SECOND_NS,
     "d": 86_400 * SECOND_NS,
 }
-_QUANTITY = re.compile(r"\s*(\d{1,15}(?:\.\d{1,9})?)\s*([a-zµ]*)\s*\Z", re.ASCII | re.IGNORECASE)
+_QUANTITY = re.compile(r"\s*(\d{1,19}(?:\.\d{1,9})?)\s*([a-zµ]*)\s*\Z", re.ASCII | re.IGNORECASE)
 
 
 def parse_bytes(text: str) -> int:

@@ -13,6 +13,7 @@ from iocurve.dialects.diskspd.remarks import remarks
 from iocurve.dialects.diskspd.rules import Findings, check
 from iocurve.dialects.ready import Ready
 from iocurve.errors import COMMAND_LINE, DialectError, Mistake, PlanError
+from iocurve.model import Job
 from iocurve.plan import Plan
 from iocurve.resolve import Machine, ThisMachine, resolve
 from iocurve.units import MILLISECOND_NS
@@ -23,6 +24,7 @@ class PreparedSpan:
     """A time span that can be run."""
 
     span: TimeSpan
+    job: Job
     plan: Plan
     threads: tuple[tuple[Row, ...], ...]
     """By thread of DiskSpd's: which workers of the plan it is."""
@@ -60,7 +62,7 @@ def prepare(arguments: Sequence[str], *, cwd: Path | None = None, machine: Machi
     for span, one in zip(profile.time_spans, built, strict=True):
         resolution = resolve(one.job, machine, directory)
         plan = resolution.plan.model_copy(update={"interval_ns": span.bucket_ms * MILLISECOND_NS})
-        spans.append(PreparedSpan(span, plan, one.threads))
+        spans.append(PreparedSpan(span, one.job, plan, one.threads))
         notes += resolution.notes
         obstacles += resolution.obstacles
         directories += resolution.directories

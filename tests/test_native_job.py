@@ -1,0 +1,295 @@
+"""Our own job files: read with their mistakes, written from any dialect so that the plan stays what it was."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import tomllib
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fio_machine import HeldMachine
+from iocurve.cli import main
+from iocurve.dialects.diskspd import command as diskspd
+from iocurve.dialects.fio import command as fio
+from iocurve.dialects.native import command
+from iocurve.dialects.native.document import DEFAULTS, Run, table_of
+from iocurve.dialects.native.keys import FIELDS, KINDS
+from iocurve.dialects.native.read import read
+from iocurve.dialects.native.schema import schema
+from iocurve.dialects.native.write import write
+from iocurve.dialects.vdbench import command as vdbench
+from iocurve.errors import DialectError, PlanError
+from iocurve.model import Section
+from iocurve.option_names import own_key
+from iocurve.resolve import resolve
+from iocurve.result import Result
+
+ROOT = Path(__file__).parent
+FIO, DISKSPD, VDBENCH = (ROOT / "golden" / name for name in ("fio", "diskspd", "vdbench"))
+MACHINE = HeldMachine(
+    paths={
+        "/dev/sdx": ("block", 1 << 30),
+        str(FIO / "existing"): ("file", 3 << 20),
+        str(DISKSPD / "old.dat"): ("file", 4 << 20),
+    },
+    directories=frozenset({"/mnt/nocache", "/mnt/readcache", str(FIO), str(DISKSPD)}),
+)
+JOB = """\
+name = "mine"
+interval = "500ms"
+
+[defaults]
+size = "64MiB"
+direct = false
+
+[[job]]
+name = "readers"
+runtime = "30s"
+depth = 32
+clones = 2
+blocks = { read = "4k", write = "8k", trim = "4k" }
+writes = true
+read_percent = 70
+
+[[job]]
+name = "writers"
+barrier = true
+writes = true
+reads = false
+blocks = "1MiB"
+start_delay = ["1s", "1s"]
+"""
+
+
+def written(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "job.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def same_plans(tmp_path: Path, runs: list[Run], directory: Path) -> None:
+    """What is written and read again makes the same plans, and is written the same."""
+    text = write(runs, "test")
+    again = read(written(tmp_path, text))
+    assert write(again, "test").partition("\n")[2] == write([*again], "x").partition("\n")[2]
+    for before, after in zip(runs, again, strict=True):
+        expected, found = resolve(before.job, MACHINE, directory), resolve(after.job, MACHINE, directory)
+        assert found.plan == expected.plan
+        assert found.obstacles == expected.obstacles or len(found.obstacles) == len(expected.obstacles)
+        assert before.interval_ns == after.interval_ns
+
+
+@pytest.mark.parametrize("args", sorted(FIO.glob("*.args")), ids=lambda path: path.stem)
+def test_a_fio_job_stays_the_same_as_a_job_file(args: Path, tmp_path: Path) -> None:
+    words = shlex.split(args.read_text(encoding="utf-8"))
+    prepared = fio.prepare(words, cwd=FIO, environment={"BLOCK": "64k"}, machine=MACHINE)
+    same_plans(tmp_path, [Run(prepared.job, prepared.plan.interval_ns)], FIO)
+
+
+@pytest.mark.parametrize("args", sorted(DISKSPD.glob("*.args")), ids=lambda path: path.stem)
+def test_a_diskspd_job_stays_the_same_as_a_job_file(args: Path, tmp_path: Path) -> None:
+    prepared = diskspd.prepare(shlex.split(args.read_text(encoding="utf-8")), cwd=DISKSPD, machine=MACHINE)
+    same_plans(tmp_path, [Run(span.job, span.plan.interval_ns) for span in prepared.spans], DISKSPD)
+
+
+VDBENCH_FILE = """\
+sd=default,size=64m
+sd=sd1,lun=a.dat
+sd=sd2,lun=b.dat,openflags=o_direct
+wd=wd1,sd=sd*,rdpct=70,xfersize=(4k,50,8k,50),seekpct=random
+rd=default,elapsed=4,warmup=2,interval=1
+rd=rd1,wd=wd1,iorate=(100,200),forthreads=(1,4)
+"""
+
+
+def test_a_vdbench_file_stays_the_same_as_a_job_file(tmp_path: Path) -> None:
+    path = tmp_path / "parm"
+    path.write_text(VDBENCH_FILE)
+    machine = HeldMachine(directories=frozenset({str(tmp_path)}))
+    prepared = vdbench.prepare(["-f", str(path)], cwd=tmp_path, machine=machine)
+    text = command.convert_vdbench(["-f", str(path)], cwd=tmp_path, machine=machine)
+    runs = read(written(tmp_path, text))
+    assert [run.job.name for run in runs] == [run.name for run in prepared.runs]
+    for number, (run, original) in enumerate(zip(runs, prepared.runs, strict=True)):
+        expected = prepared.resolve(original, is_first=number == 0).resolution.plan
+        found = resolve(run.job, machine, tmp_path).plan.model_copy(update={"interval_ns": run.interval_ns})
+        assert _without_seeds(found.model_dump()) == _without_seeds(expected.model_dump())
+
+
+def _without_seeds(plan: object) -> object:
+    """vdbench draws others each time a run is planned."""
+    if isinstance(plan, dict):
+        return {key: _without_seeds(value) for key, value in plan.items() if key != "seed"}
+    return [_without_seeds(one) for one in plan] if isinstance(plan, list | tuple) else plan
+
+
+def test_a_curve_of_vdbench_needs_its_own_runner(tmp_path: Path) -> None:
+    path = tmp_path / "parm"
+    path.write_text("sd=sd1,lun=a.dat,size=64m\nwd=wd1,sd=sd1\nrd=rd1,wd=wd1,iorate=curve,elapsed=2,interval=1\n")
+    machine = HeldMachine(directories=frozenset({str(tmp_path)}))
+    with pytest.raises(PlanError, match="go by what its first run measures"):
+        command.convert_vdbench(["-f", str(path)], cwd=tmp_path, machine=machine)
+
+
+def test_a_job_file_becomes_a_plan(tmp_path: Path) -> None:
+    prepared = command.prepare(
+        written(tmp_path, JOB), cwd=Path("/d"), machine=HeldMachine(directories=frozenset({"/d"}))
+    )
+    (plan,) = prepared.plans
+    assert (plan.name, plan.interval_ns, len(plan.groups)) == ("mine", 500_000_000, 2)
+    reader, writer = plan.groups[0].workers[1], plan.groups[1].workers[0]
+    assert [(one.kind, one.share, one.blocks.largest) for one in reader.operations] == [
+        ("read", 70, 4096),
+        ("write", 30, 8192),
+    ]
+    assert (reader.depth, reader.end.runtime_ns, reader.files[0].bytes) == (32, 30_000_000_000, 64 << 20)
+    assert (writer.start_delay_ns, writer.files[0].path) == (1_000_000_000, "/d/writers.0.0")
+
+
+@pytest.mark.parametrize(
+    ("line", "at", "text"),
+    [
+        ("[[jobs]]", 1, "Did you mean job?"),
+        ("name = 3\n[[job]]", 1, "this is not a name"),
+        ("interval = 0.0001\n[[job]]", 1, "1ms is the shortest"),
+        ("[[job]]\ndepht = 3", 2, "Did you mean depth?"),
+        ("[[job]]\ndepth = 3.5", 2, "depth: 3.5 is not a whole number"),
+        ("[[job]]\nsize = '4x'", 2, "size: '4x' is not a size"),
+        ("[[job]]\nsize = '101%'", 2, "is not a percentage"),
+        ("[[job]]\nruntime = '3 weeks'", 2, "is not a time"),
+        ("[[job]]\nengine = 'libaio'", 2, "engine: 'libaio' is none of null, sync, aio"),
+        ("[[job]]\ndirect = 1", 2, "direct: 1 is not true or false"),
+        ("[[job]]\nfile_size = ['2k', '1k']", 2, "the first value is above the second"),
+        ("[[job]]\nrandom_percent = { read = 3 }", 2, "says nothing of write and trim"),
+        ("[[job]]\nblocks = { kind = 'fixed' }", 2, "bytes"),
+        ("[[job]]\nsize = 1979-05-27", 2, "is not a size"),
+        ("[[job]]\n\n[job.verify]\nmethod = 'nosuch'", 3, "verify:"),
+        ("[[job]]\nname = 'a'\n[[job]]\nclones = 'b'", 4, "clones: 'b'"),
+        ("[[run]]\n[[run.job]]\nx = 1", 3, "there is no key 'x' here"),
+        ("x = y", 1, "this is not TOML"),
+        ("", 1, "begin one with [[job]]"),
+    ],
+)
+def test_mistakes_have_their_lines(tmp_path: Path, line: str, at: int, text: str) -> None:
+    path = written(tmp_path, line)
+    with pytest.raises(DialectError) as caught:
+        read(path)
+    found = [str(mistake) for mistake in caught.value.mistakes]
+    assert any(text in mistake and mistake.startswith(f"{path}:{at}:") for mistake in found), found
+
+
+def test_all_mistakes_come_at_once(tmp_path: Path) -> None:
+    with pytest.raises(DialectError) as caught:
+        read(written(tmp_path, "[[job]]\ndepth = 'a'\nsize = 'b'\n[[job]]\nx = 1\n"))
+    assert [mistake.where.line for mistake in caught.value.mistakes if mistake.where] == [2, 3, 5]
+
+
+def test_the_defaults_are_written_and_read_as_they_are() -> None:
+    table = table_of(DEFAULTS)
+    fields = {name: KINDS[name].read(table[own_key(name)]) for name in FIELDS if own_key(name) in table}
+    assert Section(**fields) == DEFAULTS
+
+
+@settings(deadline=None)
+@given(st.integers(0, 2**50), st.integers(0, 2**60), st.integers(-(2**40), 2**40))
+def test_sizes_and_times_are_exact(size: int, time: int, gap: int) -> None:
+    for name, value in (("size", size), ("runtime_ns", time), ("gap_bytes", gap)):
+        assert KINDS[name].read(KINDS[name].write(value)) == value
+
+
+VALUES = st.sampled_from(
+    [
+        "1",
+        "-1",
+        "'x'",
+        "[]",
+        "{}",
+        "[1, 2]",
+        "true",
+        "nan",
+        "inf",
+        "1e400",
+        "'1e9g'",
+        "9" * 99,
+        '"\\u0000"',
+        "['']",
+        "0",
+    ]
+)
+LINES = st.tuples(st.sampled_from(sorted(map(own_key, FIELDS))), VALUES).map(" = ".join)
+
+
+@settings(deadline=None, max_examples=200)
+@given(
+    st.text(max_size=80)
+    | st.lists(LINES, max_size=4).map(lambda lines: "\n".join(["[defaults]", "size = '1m'", "[[job]]", *lines]))
+)
+def test_no_text_breaks_the_reader(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
+    path = tmp_path_factory.mktemp("job") / "job.toml"
+    path.write_text(text, encoding="utf-8", errors="replace")
+    try:
+        runs = read(path)
+        resolve(runs[0].job, MACHINE, Path("/d"))
+    except (DialectError, PlanError):
+        pass
+
+
+def test_the_schema_in_docs_is_current() -> None:
+    kept = ROOT.parent / "docs" / "job.schema.json"
+    assert json.loads(kept.read_text(encoding="utf-8")) == schema()
+
+
+def test_a_job_file_is_toml_that_names_its_origin(tmp_path: Path) -> None:
+    (tmp_path / "f").write_bytes(bytes(1 << 20))
+    text = command.convert_diskspd(["-r", "-b4K", "-d5", "f"], cwd=tmp_path)
+    assert text.startswith("# diskspd -r -b4K -d5 f\n")
+    document = tomllib.loads(text)
+    assert document["job"][0]["blocks"] == "4KiB"
+    assert document["job"][0]["runtime"] == "5s"
+
+
+# -- the commands ------------------------------------------------------------------------------------------------------
+
+
+def test_a_job_file_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    job = "[[job]]\nname = 'a'\nsize = '1MiB'\nwrites = true\nreads = false\ndirect = false\ntime_based = false\n"
+    path = written(tmp_path, job)
+    with pytest.raises(SystemExit) as ended:
+        main(["run", str(path), "--out", "report"])
+    assert ended.value.code == 0
+    result = Result.read(tmp_path / "report" / "result.json")
+    (worker,) = result.points[0].outcome.workers
+    assert worker.operations["write"].operations == 256
+    assert (tmp_path / "a.0.0").stat().st_size == 1 << 20
+    assert "job" in capsys.readouterr().out
+
+
+def test_what_convert_writes_explain_takes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = ["fio", "--name=a", "--rw=randread", "--size=1m", "--bs=8k"]
+    with pytest.raises(SystemExit) as ended:
+        main(["convert", "-o", "a.toml", *words])
+    assert ended.value.code == 0
+    with pytest.raises(SystemExit):
+        main(["explain", "a.toml"])
+    assert "8 KiB random reads" in capsys.readouterr().out
+    before = Path("a.toml").read_text(encoding="utf-8")
+    with pytest.raises(SystemExit) as ended:
+        main(["convert", "-o", "a.toml", *words])
+    assert ended.value.code == 1
+    assert Path("a.toml").read_text(encoding="utf-8") == before
+    assert "a.toml is there already" in capsys.readouterr().err
+
+
+def test_the_schema_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["schema"])
+    assert ended.value.code == 0
+    assert json.loads(capsys.readouterr().out) == schema()
