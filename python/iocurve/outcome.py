@@ -46,11 +46,14 @@ class KindOutcome(_Model):
 
 
 class CpuTime(_Model):
-    """CPU time and context switches of a thread."""
+    """CPU time, context switches and page faults of a thread."""
 
     user_ns: int
     system_ns: int
     context_switches: int
+    major_faults: int = 0
+    """That waited for I/O."""
+    minor_faults: int = 0
 
 
 class IntervalKind(_Model):

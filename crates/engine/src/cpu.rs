@@ -2,7 +2,7 @@
 
 use crate::outcome::CpuTime;
 
-/// CPU time and context switches of the calling thread so far.
+/// CPU time, context switches and page faults of the calling thread so far.
 pub fn thread_cpu_time() -> CpuTime {
     // SAFETY: an all-zero rusage is valid, and the call only writes to it.
     let usage = unsafe {
@@ -15,6 +15,8 @@ pub fn thread_cpu_time() -> CpuTime {
         user_ns: nanos(usage.ru_utime),
         system_ns: nanos(usage.ru_stime),
         context_switches: (usage.ru_nvcsw + usage.ru_nivcsw) as u64,
+        major_faults: usage.ru_majflt as u64,
+        minor_faults: usage.ru_minflt as u64,
     }
 }
 
@@ -35,4 +37,27 @@ pub fn bind_thread(cpus: &[u32]) -> std::io::Result<()> {
 pub fn wake_on_time() {
     // SAFETY: changes one number of the calling thread.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_that_is_touched_first_is_a_minor_fault_a_page() {
+        let before = thread_cpu_time();
+        let bytes = 64 * 65_536;
+        // SAFETY: a fresh mapping of that many bytes, touched page by page and removed.
+        unsafe {
+            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+            let memory = libc::mmap(std::ptr::null_mut(), bytes, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0);
+            assert_ne!(memory, libc::MAP_FAILED);
+            libc::madvise(memory, bytes, libc::MADV_NOHUGEPAGE);
+            for place in (0..bytes).step_by(65_536) {
+                memory.cast::<u8>().add(place).write_volatile(1);
+            }
+            libc::munmap(memory, bytes);
+        }
+        assert!(thread_cpu_time().minor_faults >= before.minor_faults + 64);
+    }
 }

@@ -72,7 +72,7 @@ pub struct WorkerOutcome {
     pub log: Option<LogOutcome>,
 }
 
-/// CPU time and switches of a thread.
+/// CPU time, switches and page faults of a thread.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub struct CpuTime {
     /// In user mode.
@@ -81,6 +81,10 @@ pub struct CpuTime {
     pub system_ns: Nanos,
     /// Voluntary and involuntary context switches.
     pub context_switches: u64,
+    /// Page faults that waited for I/O.
+    pub major_faults: u64,
+    /// Page faults that did not.
+    pub minor_faults: u64,
 }
 
 /// One kind of operation in the measured window.

@@ -89,6 +89,11 @@ fn a_success_does_not_end_those_who_are_ended_by_an_error() {
 #[test]
 fn a_stop_reaches_who_waits() {
     let run = start(vec![reader("endless", None), waiting(reader("late", Some(10)), &["endless"])]);
+    // Both are there once the first has closed an interval.
+    let patience = std::time::Instant::now() + Duration::from_secs(60);
+    while run.live().intervals == 0 && std::time::Instant::now() < patience {
+        thread::sleep(Duration::from_millis(1));
+    }
     run.stop();
     let outcome = outcome_of(&run);
     let seen: Vec<_> = outcome.workers.iter().map(|worker| (worker.state, worker.error.clone())).collect();

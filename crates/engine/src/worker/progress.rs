@@ -162,6 +162,8 @@ impl Progress {
             user_ns: end.user_ns - self.cpu_start.user_ns,
             system_ns: end.system_ns - self.cpu_start.system_ns,
             context_switches: end.context_switches - self.cpu_start.context_switches,
+            major_faults: end.major_faults - self.cpu_start.major_faults,
+            minor_faults: end.minor_faults - self.cpu_start.minor_faults,
         }
     }
 }
