@@ -16,6 +16,7 @@ from iocurve.run import local
 from iocurve.units import KIB, MIB, MILLISECOND_NS, SECOND_NS
 from plans import READ, WRITE, file_plan, local_engine, null_plan, plan_of, worker
 
+ENDS = ("runtime_ns", "bytes", "operations")
 LOCAL = ("sync", "aio", "uring", "mmap")
 
 
@@ -101,6 +102,38 @@ def test_a_log_of_windows_adds_up_to_the_whole(tmp_path: Path) -> None:
     assert (sum(records.operations), sum(records.bytes)) == (256, MIB)
     assert max(records.service_ns_max) == read.service.max_ns
     assert [_native.Histogram.decode(each).count for each in records.histograms] == records.operations
+
+
+def test_who_waits_starts_after_the_others_and_reads_what_they_wrote(tmp_path: Path) -> None:
+    # Nothing is there before: the reader's file must be long enough only when its turn has come.
+    file = file_plan(tmp_path / "data", layout="create", keep=True)
+    writer = worker(local_engine("sync"), "", files=(file,), operations=(WRITE,), job="writer")
+    reader = worker(local_engine("mmap"), "", files=(file_plan(tmp_path / "data", layout="existing", keep=True),))
+    outcome = local.run(plan_of(writer, reader.model_copy(update={"job": "reader", "wait_for": ("writer",)})))
+    first, second = outcome.workers
+    assert outcome.state == "finished"
+    assert second.operations["read"].bytes == MIB
+    assert second.window_start_ns >= first.drained_ns
+
+
+def test_figures_that_hold_steady_end_the_run() -> None:
+    steady = plan.SteadyState(
+        figure="bandwidth",
+        criterion="slope",
+        limit=1e30,
+        limit_is_percent=False,
+        duration_ns=300 * MILLISECOND_NS,
+        ramp_ns=100 * MILLISECOND_NS,
+        check_ns=100 * MILLISECOND_NS,
+    )
+    endless = worker(plan.NullEngine(), "nothing", steady_state=steady, end=plan.End(**dict.fromkeys(ENDS)))
+    outcome = local.run(plan_of(endless))
+    (only,) = outcome.workers
+    assert only.steady_state is not None
+    ends = [sample.end_ns // MILLISECOND_NS for sample in only.steady_state.samples]
+    assert ends == [200, 300, 400]
+    assert only.steady_state.attained_ns == 400 * MILLISECOND_NS
+    assert outcome.state == "finished"
 
 
 def test_direct_io_reaches_a_real_disk(tmp_path: Path) -> None:

@@ -74,6 +74,10 @@ fn targets(files: &[&FilePlan]) -> Vec<Target> {
             None => targets.push(Target { path, identity, end, layout: file.layout }),
         }
     }
+    for target in targets.iter_mut().filter(|target| target.layout == Layout::Create) {
+        // Another use that needs a length has it written by this one, before its turn.
+        target.end = 0;
+    }
     targets
 }
 

@@ -259,4 +259,10 @@ fn a_use_that_takes_any_length_does_not_make_the_file_longer() {
     let files = [plan(scratch.path(), 0, 9000, Layout::Create), plan(scratch.path(), 0, 100, Layout::Fill)];
     assert_eq!((total(&files), run(&files).unwrap().len()), (100, 1));
     assert_eq!(fs::metadata(scratch.path()).unwrap().len(), 100);
+    // Who finds what another writes needs nothing before the run.
+    let scratch = Scratch::new("written-by-another");
+    let files =
+        [plan(scratch.path(), 0, 9000, Layout::Create), plan(&scratch.other("./file"), 0, 100, Layout::Existing)];
+    assert_eq!((total(&files), run(&files).unwrap().len()), (0, 1));
+    assert_eq!(fs::metadata(scratch.path()).unwrap().len(), 0);
 }
