@@ -79,6 +79,8 @@ CASES = {
     "trims alone": job(f"[a]\n{NULL}size=64k\nrw=trim\nbs=4k,4k,16k\n"),
     "runs at random places": job(f"[a]\n{NULL}size=64k\nrw=randread:4\n"),
     "steps": job(f"[a]\n{NULL}size=64k\nrw=read:4k\n"),
+    "steps that lead to the end": job(f"[a]\n{NULL}size=1m\nrw=read:1k\n"),
+    "steps to the end, twice": job(f"[a]\n{NULL}size=1m\nrw=write:1k\nloops=2\n"),
     "backwards": job(f"[a]\n{NULL}size=64k\nrw=write:-8k\n"),
     "distributions": job(f"[a]\n{NULL}size=64k\nrw=randread\nrandom_distribution=zipf:1.2\n"),
     "a share of random places": job(f"[a]\n{NULL}size=64k\nrw=randread\npercentage_random=50\n"),

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from iocurve import plan as planned
 from iocurve.model import Percent, PerKind, Preference, Section, ZonesSaid, settled
-from iocurve.resolve.blocks import kinds, smallest_block
+from iocurve.resolve.blocks import kinds, largest_block, smallest_block
 from iocurve.resolve.files import Region
 from iocurve.units import SECOND_NS
 
@@ -183,7 +183,7 @@ def end(section: Section, regions: Sequence[Region]) -> planned.End:
 def _bytes_to_transfer(section: Section, regions: Sequence[Region], loops: int) -> int:
     """A pass over the whole blocks of all regions per loop; an amount to transfer ends a pass early or adds to it."""
     block = smallest_block(section)
-    whole = sum(region.bytes - region.bytes % block for region in regions)
+    whole = sum(_pass_bytes(section, region.bytes, block) for region in regions)
     if isinstance(section.transfer, Percent):
         whole, transfer = whole * (section.transfer.percent or 100) // 100, 0
     else:
@@ -211,6 +211,14 @@ def log(section: Section, ending: planned.End) -> planned.LogPlan | None:
     elif window is None and ending.bytes:
         most = ending.bytes // smallest_block(section) + 1
     return section.log.model_copy(update={"records": min(most, section.log.records)})
+
+
+def _pass_bytes(section: Section, region_bytes: int, block: int) -> int:
+    """What one pass transfers: with steps that lead exactly to the end of the region, fio ends there; others wrap."""
+    gap = 0 if section.random else section.gap_bytes or 0
+    if gap > 0 and largest_block(section) == block and (region_bytes - block) % (block + gap) == 0:
+        return ((region_bytes - block) // (block + gap) + 1) * block
+    return region_bytes - region_bytes % block
 
 
 # -- payload -----------------------------------------------------------------------------------------------------------
