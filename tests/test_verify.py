@@ -165,9 +165,10 @@ def test_reads_of_a_mix_are_not_compared_but_its_writes_are(tmp_path: Path) -> N
     assert counts["read"][0] == 256
 
 
-def test_each_pass_is_read_back(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", LOCAL)
+def test_each_pass_is_read_back(kind: str, tmp_path: Path) -> None:
     end = plan.End(runtime_ns=None, bytes=3 * MIB, operations=None)
-    made = writer(tmp_path / "data", end=end, verify=verify(pass_bytes=MIB))
+    made = writer(tmp_path / "data", engine_of(kind), end=end, verify=verify(pass_bytes=MIB))
     assert operations(local.run(plan_of(made))) == {"write": (768, 0), "read": (768, 0)}
 
 

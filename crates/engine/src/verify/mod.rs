@@ -185,6 +185,9 @@ impl<'a> Verifier<'a> {
             return Turn::Drain;
         }
         self.stage = Stage::ReadBack(most);
+        if self.pass_ends(issued_bytes) {
+            self.pass_end = self.pass_end.zip(self.plan.pass_bytes).map(|(end, bytes)| end.saturating_add(bytes));
+        }
         if let (Some(written), true) = (&mut self.written, plan::may_overlap(self.worker)) {
             written.sort();
         }
@@ -192,20 +195,20 @@ impl<'a> Verifier<'a> {
     }
 
     /// How many operations are to be read back now.
-    fn due(&mut self, issued_bytes: u64, exhausted: bool) -> Option<u64> {
-        let pass_ends = self.pass_end.is_some_and(|end| issued_bytes >= end);
-        if pass_ends {
-            self.pass_end = self.pass_end.zip(self.plan.pass_bytes).map(|(end, bytes)| end + bytes.max(1));
-        }
+    fn due(&self, issued_bytes: u64, exhausted: bool) -> Option<u64> {
         if self.waiting() == 0 {
             return None;
         }
-        if pass_ends || exhausted {
+        if exhausted || self.pass_ends(issued_bytes) {
             return Some(u64::MAX);
         }
         let backlog = u64::from(self.plan.backlog?);
         let is_full = self.writes_waiting > 0 && self.writes_waiting.is_multiple_of(backlog);
         is_full.then_some(if self.plan.backlog_batch == 0 { backlog } else { u64::from(self.plan.backlog_batch) })
+    }
+
+    fn pass_ends(&self, issued_bytes: u64) -> bool {
+        self.pass_end.is_some_and(|end| issued_bytes >= end)
     }
 
     fn waiting(&self) -> usize {

@@ -295,6 +295,11 @@ fn nothing_is_read_back_before_all_writes_are_done() {
 fn every_pass_is_read_back_by_itself() {
     let plan = writer(Verify { pass_bytes: Some(8192), ..by(VerifyMethod::Crc32c) });
     let mut bench = Bench::new(&plan);
+    bench.write(at(0));
+    assert_eq!(bench.verifier.turn(8192, false, 1), Turn::Drain);
+    assert_eq!(bench.verifier.turn(8192, false, 0), Turn::Settle, "its last writes had to come back first");
+
+    let mut bench = Bench::new(&plan);
     let mut read_back = Vec::new();
     for (number, offset) in [0, 4096, 0, 4096, 0].into_iter().enumerate() {
         bench.write(at(offset));
