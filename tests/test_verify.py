@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
+import subprocess
 import typing
 from pathlib import Path
 from typing import Any
@@ -11,6 +14,7 @@ import pytest
 
 from bench.servers import Server
 from iocurve import plan
+from iocurve.dialects.fio.command import prepare
 from iocurve.outcome import Outcome
 from iocurve.run import local
 from iocurve.units import KIB, MIB, MILLISECOND_NS
@@ -215,3 +219,53 @@ def test_what_is_written_over_nfs_is_read_back(volume: Server) -> None:
     local.run(plan_of(first))
     text = error_of(local.run(plan_of(only(made))))
     assert text.startswith("verification of 4096 bytes at offset 0 of data failed: it has no header: magic 00000000")
+
+
+FIO_JOBS = {
+    "random": "--rw=randwrite --verify=crc32c",
+    "sequential": "--rw=write --verify=md5 --ioengine=libaio --iodepth=8",
+    "mix": "--rw=randrw --verify=sha256",
+    "loops": "--rw=randwrite --loops=2 --verify=xxhash",
+    "backlog": "--rw=randwrite --verify=crc64 --verify_backlog=16",
+    "part of a backlog": "--rw=randwrite --verify=crc64 --verify_backlog=16 --verify_backlog_batch=8",
+    "intervals": "--rw=randwrite --bs=16k --verify=crc16 --verify_interval=4k",
+    "pattern": "--rw=write --verify=pattern --verify_pattern=0xdeadbeef%o",
+    "not read back": "--rw=write --verify=crc32c --do_verify=0",
+    "nothing to compare": "--rw=write --verify=crc32c --ioengine=null",
+}
+
+
+@pytest.mark.skipif(shutil.which("fio") is None, reason="needs Debian's fio")
+@pytest.mark.parametrize("job", FIO_JOBS.values(), ids=FIO_JOBS.keys())
+def test_as_many_reads_and_writes_as_fio(job: str, tmp_path: Path) -> None:
+    arguments = ["--name=a", "--filename=data", "--size=1m", *job.split()]
+    outcome = local.run(prepare(arguments, cwd=tmp_path, environment={}).plan)
+    ours = operations(outcome)
+    # In a mix it is chance that says how many of the blocks are written: all others are read.
+    if "randrw" in job:
+        assert ours["read"] == (256, 0)
+        return
+    theirs = fio(arguments, tmp_path)
+    assert {kind: ours.get(kind, (0, 0))[0] for kind in theirs} == theirs
+
+
+@pytest.mark.skipif(shutil.which("fio") is None, reason="needs Debian's fio")
+def test_a_pattern_is_the_same_for_fio_and_for_us(tmp_path: Path) -> None:
+    def arguments(rw: str) -> list[str]:
+        return ["--name=a", "--filename=data", "--size=1m", f"--rw={rw}", *FIO_JOBS["pattern"].split()[1:]]
+
+    assert fio(arguments("write"), tmp_path) == {"read": 256, "write": 256}
+    reader = prepare(arguments("read"), cwd=tmp_path, environment={}).plan
+    assert operations(local.run(reader)) == {"read": (256, 0)}
+    (tmp_path / "data").unlink()
+    local.run(prepare(arguments("write"), cwd=tmp_path, environment={}).plan)
+    assert fio(arguments("read"), tmp_path) == {"read": 256, "write": 0}
+
+
+def fio(arguments: list[str], directory: Path) -> dict[str, int]:
+    """Operations by kind as fio counts them."""
+    command = ["fio", *arguments, "--output-format=json"]
+    ran = subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=60, check=True)
+    (job,) = json.loads(ran.stdout)["jobs"]
+    assert job["error"] == 0
+    return {kind: job[kind]["total_ios"] for kind in ("read", "write")}

@@ -237,7 +237,9 @@ impl<'a> Load<'a> {
     /// Submits the next operation, unless there is a reason to wait or to end.
     #[inline]
     fn submit_next<E: Engine>(&mut self, engine: &mut E, now: Nanos) -> Result<Result<(), Wake>, EngineError> {
-        if let Some(submitted) = self.verify_next(engine, now)? {
+        if self.verifier.is_some()
+            && let Some(submitted) = self.verify_next(engine, now)?
+        {
             return Ok(submitted);
         }
         if self.exhausted() {
@@ -264,7 +266,6 @@ impl<'a> Load<'a> {
 
     /// Reads back what was written, where it is time to; that is neither an operation nor bytes of those that are asked
     /// for, and never waits for a schedule.
-    #[inline]
     fn verify_next<E: Engine>(&mut self, engine: &mut E, now: Nanos) -> Result<Option<Result<(), Wake>>, EngineError> {
         let (exhausted, in_flight) = (self.exhausted(), self.in_flight());
         loop {
