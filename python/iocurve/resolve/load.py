@@ -59,7 +59,9 @@ def _zones(said: ZonesSaid, region_bytes: int) -> planned.Zones:
 
 def access(section: Section) -> planned.Access:
     """Where the next operation goes."""
+    # fio seeds its chance anew for each loop, but not where a time has passes follow one another.
     repeats = section.random and section.repeatable and section.seed is None
+    repeats = repeats and not (section.time_based and section.runtime_ns)
     return planned.Access(
         cover=settled(section.cover) if section.random else "once",
         passes="same" if repeats or not section.random else "fresh",

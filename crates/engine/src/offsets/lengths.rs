@@ -67,8 +67,15 @@ impl Lengths {
     }
 
     /// A size that fits into `room`, which is at least the smallest: as if drawn until one fits, as fio does.
-    #[inline]
+    #[inline(always)]
     pub(super) fn draw(&self, room: u64, rng: &mut Rng) -> u32 {
+        match self {
+            Self::Fixed(bytes) => *bytes,
+            Self::Range { .. } | Self::Split(_) => self.draw_one_of_many(room, rng),
+        }
+    }
+
+    fn draw_one_of_many(&self, room: u64, rng: &mut Rng) -> u32 {
         match self {
             Self::Fixed(bytes) => *bytes,
             Self::Range { low, step, count } => {

@@ -18,6 +18,8 @@
 //!   itself.
 //! - **Zones** move per file; in a zone operations go round until its bytes are transferred.
 
+#![allow(clippy::inline_always, reason = "a call that is not inlined costs as much as the address")]
+
 mod bitmap;
 mod kinds;
 mod lengths;
@@ -160,7 +162,7 @@ impl Offsets {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn next_place(&mut self, operation: usize) -> Option<Address> {
         let jumps = match self.kinds[operation].jump {
             Jump::Never => false,
@@ -170,6 +172,7 @@ impl Offsets {
         self.place(operation, jumps)
     }
 
+    #[inline(never)]
     fn next_for_all(&mut self, operation: usize) -> Option<Address> {
         let address = match self.kept {
             Kept::ForAll(Some(address)) => address,
@@ -180,6 +183,7 @@ impl Offsets {
         Some(address)
     }
 
+    #[inline(never)]
     fn next_for_each(&mut self, operation: usize) -> Option<Address> {
         if self.is_over {
             return None;
@@ -227,7 +231,7 @@ impl Offsets {
         percent == 100 || self.rng.below(100) < u64::from(percent)
     }
 
-    #[inline]
+    #[inline(always)]
     fn place(&mut self, operation: usize, jumps: bool) -> Option<Address> {
         while !self.is_over {
             let file = self.selection.next(&mut self.rng);

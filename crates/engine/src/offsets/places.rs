@@ -56,7 +56,7 @@ impl Places {
     }
 
     /// The next operation in a window of `window_bytes`.
-    #[inline]
+    #[inline(always)]
     pub(super) fn draw(&mut self, shape: &Shape, window_bytes: u64, rng: &mut Rng) -> Spot {
         let (place, through) = match self {
             Self::Once(order) => order.next(),
@@ -109,6 +109,7 @@ impl Order {
         }
     }
 
+    #[cold]
     fn begin(&mut self) {
         self.index = 0;
         if let Some(seed) = self.pass.next() {
@@ -152,6 +153,7 @@ impl Map {
         Self { visited: Bitmap::new(units), unit, rng: Rng::new(seed), pass: Pass { seed, number: 0, passes } }
     }
 
+    #[inline(never)]
     fn draw(&mut self, shape: &Shape, window_bytes: u64) -> Spot {
         // Cleared only now: the pass may have been the last.
         if self.visited.free() == 0 {

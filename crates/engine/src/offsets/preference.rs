@@ -46,7 +46,7 @@ impl Preference {
     }
 
     /// A number below the number of places.
-    #[inline]
+    #[inline(never)]
     pub(super) fn draw(&self, rng: &mut Rng) -> u64 {
         match self {
             Self::Zipf(zipf, spread) => spread.place(zipf.draw(rng) - 1),

@@ -85,16 +85,16 @@ impl Region {
     }
 
     /// The next operation, from the file's start; `None` if the region is through.
-    #[inline]
+    #[inline(always)]
     pub(super) fn next(&mut self, kind: &Kind, walk: &Walk, jumps: bool, rng: &mut Rng) -> Option<Spot> {
-        if let Some(strided) = walk.strided {
-            self.follow(strided, walk)?;
+        if let Some(strided) = &walk.strided {
+            self.follow(*strided, walk)?;
         }
         let spot = if jumps {
             self.jump(kind, walk, rng)
         } else {
             match self.go_on(kind, walk, rng) {
-                None if kind.edge == AtEdge::Jump => self.jump(kind, walk, rng),
+                None if kind.edge == AtEdge::Jump => self.jump_from_edge(kind, walk, rng),
                 step => step?,
             }
         };
@@ -102,7 +102,13 @@ impl Region {
         Some(Spot { offset: self.start + spot.offset, ..spot })
     }
 
-    #[inline]
+    /// A sequential operation that has no room.
+    #[inline(never)]
+    fn jump_from_edge(&mut self, kind: &Kind, walk: &Walk, rng: &mut Rng) -> Spot {
+        self.jump(kind, walk, rng)
+    }
+
+    #[inline(always)]
     fn jump(&mut self, kind: &Kind, walk: &Walk, rng: &mut Rng) -> Spot {
         let Window { from, to } = self.window;
         let drawn = self.places[kind.places].draw(&kind.shape, to - from, rng);
@@ -112,23 +118,31 @@ impl Region {
             ..drawn
         };
         if kind.leaves_position {
-            let next = walk.after(spot.offset, spot.length, rng);
-            let next = u64::try_from(next).unwrap_or(BEHIND);
-            match &self.shared {
-                None => self.positions[kind.position] = next,
-                Some(shared) => shared.store(next, Ordering::Relaxed),
-            }
+            self.leave_position(spot, kind, walk, rng);
         }
         spot
     }
 
-    #[inline]
+    #[inline(never)]
+    fn leave_position(&mut self, spot: Spot, kind: &Kind, walk: &Walk, rng: &mut Rng) {
+        let next = u64::try_from(walk.after(spot.offset, spot.length, rng)).unwrap_or(BEHIND);
+        match &self.shared {
+            None => self.positions[kind.position] = next,
+            Some(shared) => shared.store(next, Ordering::Relaxed),
+        }
+    }
+
+    #[inline(always)]
     fn go_on(&mut self, kind: &Kind, walk: &Walk, rng: &mut Rng) -> Option<Spot> {
         let Some(shared) = &self.shared else {
             let (spot, next) = self.window.step(self.positions[kind.position], kind, walk, rng)?;
             self.positions[kind.position] = next;
             return Some(spot);
         };
+        self.go_on_shared(shared, kind, walk, rng)
+    }
+
+    fn go_on_shared(&self, shared: &AtomicU64, kind: &Kind, walk: &Walk, rng: &mut Rng) -> Option<Spot> {
         let mut seen = shared.load(Ordering::Relaxed);
         loop {
             let (spot, next) = self.window.step(seen, kind, walk, rng)?;
@@ -140,6 +154,7 @@ impl Region {
     }
 
     /// Moves to the next zone once this one has had its bytes; `None` behind the last, if the region then is through.
+    #[inline(never)]
     fn follow(&mut self, strided: Strided, walk: &Walk) -> Option<()> {
         if self.given < strided.zone_bytes {
             return Some(());

@@ -6,6 +6,7 @@ use crate::plan::{FileSelect, Worker};
 /// The files of a worker that are not through in this pass, in their order.
 #[derive(Debug)]
 pub(super) struct Selection {
+    is_alone: bool,
     how: FileSelect,
     run: u32,
     /// Operations that the current file gets before the next is selected.
@@ -20,6 +21,7 @@ pub(super) struct Selection {
 impl Selection {
     pub(super) fn new(worker: &Worker) -> Self {
         let mut selection = Self {
+            is_alone: worker.files.len() == 1,
             how: worker.file_select,
             run: worker.file_run,
             left: 0,
@@ -43,11 +45,13 @@ impl Selection {
     }
 
     /// The file of the next operation; there is one that is not through.
-    #[inline]
+    #[inline(always)]
     pub(super) fn next(&mut self, rng: &mut Rng) -> usize {
-        if self.through.len() == 1 {
-            return 0;
-        }
+        if self.is_alone { 0 } else { self.next_of_many(rng) }
+    }
+
+    #[inline]
+    fn next_of_many(&mut self, rng: &mut Rng) -> usize {
         if self.left == 0 {
             self.select(rng);
         }
