@@ -158,6 +158,12 @@ def test_hosts_and_luns_are_mapped(tmp_path: Path) -> None:
     assert mistake.endswith("--map-lun /x=… fits nothing in the parameter files")
 
 
+def test_every_size_can_be_replaced(tmp_path: Path) -> None:
+    assert [section.file_bytes for section in sections(tmp_path, f"{SDS}{WD}{RD}", "--size", "64m")] == [
+        (64 << 20, 64 << 20)
+    ] * 2
+
+
 # -- runs --------------------------------------------------------------------------------------------------------------
 
 

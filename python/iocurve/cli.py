@@ -61,6 +61,7 @@ Runs vdbench's parameter files as they are; vdbench's guide describes them. Of i
 On top of them there are
   --map-host FROM=TO  play host FROM (a label, a system, or a pattern) as TO; hosts with one name become one
   --map-lun FROM=TO   use TO instead of the LUN, directory or pattern FROM; {sd} and {host} are filled in
+  --size SIZE         instead of every size=, to try a file out
   --report DIR        result.json, report.html and points.csv go there
 A lun may be nfs://host[:port]/export/file?nconnect=8.
 

@@ -50,6 +50,8 @@ class Options:
     """Name of the run definition to begin with (-r)."""
     host_maps: list[Mapping] = field(default_factory=list)
     lun_maps: list[Mapping] = field(default_factory=list)
+    size: int | None = None
+    """Of every SD, instead of what is written."""
     report: Path | None = None
     notes: list[Note] = field(default_factory=list)
     mistakes: list[Mistake] = field(default_factory=list)
@@ -90,7 +92,12 @@ class _Parser:
 
     def _long(self, word: str) -> None:
         name, equals, value = word.partition("=")
-        handlers = {"--map-host": self._map_host, "--map-lun": self._map_lun, "--report": self._set_report}
+        handlers = {
+            "--map-host": self._map_host,
+            "--map-lun": self._map_lun,
+            "--report": self._set_report,
+            "--size": self._set_size,
+        }
         if name not in handlers:
             self._mistake(f"unknown option '{word[:40]}'", "iocurve vdbench --help lists them")
         else:
@@ -108,6 +115,12 @@ class _Parser:
             self._mistake(f"{option} takes FROM=TO", f"such as {option} {_MAP_EXAMPLES[option]}")
             return
         maps.append(Mapping(origin, goal, Where(COMMAND_LINE, self._position, option=option)))
+
+    def _set_size(self, value: str) -> None:
+        try:
+            self._options.size = values.whole(value, 512)
+        except ValueError as error:
+            self._mistake(f"--size: {error}")
 
     def _set_report(self, value: str) -> None:
         if value:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
-from itertools import count
+from itertools import accumulate, count
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -20,7 +20,7 @@ from iocurve.errors import Interrupted, IocurveError, PlanError, RunError
 from iocurve.host import ProcessorMeter, Processors
 from iocurve.model import Note
 from iocurve.outcome import Live, Outcome, WorkerOutcome
-from iocurve.plan import Plan
+from iocurve.plan import Group, Plan
 from iocurve.units import GIB, MILLISECOND_NS, SECOND_NS, format_bytes
 
 CarryOut = Callable[[Plan, Callable[[Live], bool]], Outcome]
@@ -125,9 +125,9 @@ class Runner:
         begun = self._now()
         self._say(f"{clock(begun)} {text}", "", *header(begun))
         self._folder.run_started(begun, text, run.name)
-        live = _LiveRows(run, self._prepared, lambda line: self._say(line), self._now)
+        live = _LiveRows(run, resolved.resolution.plan, self._prepared, lambda line: self._say(line), self._now)
         outcome = self._carry_out(resolved.resolution.plan, live.update)
-        self._report(resolved, text, begun, outcome, live.processors, rate)
+        self._report(resolved, text, begun, outcome, live, rate)
         return outcome.state == "finished"
 
     def _report(
@@ -136,13 +136,15 @@ class Runner:
         text: str,
         begun: datetime,
         outcome: Outcome,
-        processors: Sequence[Processors | None],
+        live: _LiveRows,
         rate: float | None,
     ) -> None:
         run, ended = resolved.run, self._now()
-        made = rows(outcome.workers, run.timing.interval_ns, processors)
+        made = rows(outcome.workers, run.timing.interval_ns, live.processors)
         total = average(made, run.timing.skipped)
         times = _times(made, ended)
+        # The last interval of a group may pass between two looks.
+        self._say(*(one.line(moment) for one, moment in zip(made, times, strict=True) if one.label not in live.shown))
         settings = self._settings(resolved, rate)
         self._folder.rows("summary", times, made)
         for moment, one in zip(times, made, strict=True):
@@ -158,7 +160,7 @@ class Runner:
             self._say(line, "")
             self._folder.summary([line])
         self._folder.histogram(outcome.workers)
-        self._parts(resolved, text, begun, ended, outcome, processors)
+        self._parts(resolved, text, begun, ended, outcome, live.processors)
         self._errors(ended, run, outcome)
         self._folder.status(ended, "Workload done", run.name)
         if run.rate.kind == "curve":
@@ -244,7 +246,9 @@ class Runner:
 class _LiveRows:
     """Prints each interval when it has passed, and says when enough data was moved."""
 
-    def __init__(self, run: Run, prepared: Prepared, say: Callable[[str], None], now: Callable[[], datetime]) -> None:
+    def __init__(
+        self, run: Run, plan: Plan, prepared: Prepared, say: Callable[[str], None], now: Callable[[], datetime]
+    ) -> None:
         self._run = run
         self._say = say
         self._now = now
@@ -255,6 +259,9 @@ class _LiveRows:
         self._moved = {"read": 0, "write": 0}
         self._limits = _data_limits(run, prepared)
         self.processors: list[Processors | None] = []
+        self.shown: set[str] = set()
+        """Labels of the intervals that were printed."""
+        self._before = list(accumulate((_intervals(group, plan.interval_ns) for group in plan.groups), initial=0))
 
     def update(self, live: Live) -> bool:
         """Whether it is enough."""
@@ -266,12 +273,13 @@ class _LiveRows:
             self._meter = ProcessorMeter()
         if live.intervals == 0 or (live.group, live.intervals) == self._seen:
             return False
-        self._number += live.intervals - (self._seen[1] if live.group == self._seen[0] else 0)
+        self._number = self._before[live.group] + live.intervals
         self._seen = live.group, live.intervals
         self.processors += [None] * (self._number - 1 - len(self.processors)) + [self._meter.look()]
         kinds = {kind: [part] for kind, part in live.operations.items()}
         seconds = self._run.timing.interval_ns / SECOND_NS
         self._say(row(str(self._number), seconds, kinds, self.processors[-1]).line(self._now()))
+        self.shown.add(str(self._number))
         return self._is_enough(live)
 
     def _is_enough(self, live: Live) -> bool:
@@ -281,6 +289,11 @@ class _LiveRows:
             self._moved[kind] += live.operations[kind].bytes if kind in live.operations else 0
         moved = {**self._moved, "both": sum(self._moved.values())}
         return any(moved[kind] >= limit for kind, limit in self._limits.items())
+
+
+def _intervals(group: Group, interval_ns: int) -> int:
+    """How many a group has."""
+    return -(-max(worker.ramp_ns + (worker.end.runtime_ns or 0) for worker in group.workers) // interval_ns)
 
 
 def _data_limits(run: Run, prepared: Prepared) -> dict[str, int]:

@@ -56,13 +56,18 @@ class World:
     notes: tuple[Note, ...]
 
 
-def make_world(found: Definitions, host_maps: Sequence[Mapping], lun_maps: Sequence[Mapping]) -> World:
-    """Hosts and storage of a parameter file, with what the command line says to be elsewhere."""
-    return _Maker(found, host_maps, lun_maps).make()
+def make_world(
+    found: Definitions, host_maps: Sequence[Mapping], lun_maps: Sequence[Mapping], size: int | None = None
+) -> World:
+    """Hosts and storage of a parameter file, with what the command line says to be elsewhere or of another size."""
+    return _Maker(found, host_maps, lun_maps, size).make()
 
 
 class _Maker:
-    def __init__(self, found: Definitions, host_maps: Sequence[Mapping], lun_maps: Sequence[Mapping]) -> None:
+    def __init__(
+        self, found: Definitions, host_maps: Sequence[Mapping], lun_maps: Sequence[Mapping], size: int | None
+    ) -> None:
+        self._size = size
         self._found = found
         self._labels = found.hosts or [LOCALHOST]
         self._host_maps = host_maps
@@ -122,7 +127,7 @@ class _Maker:
         self._storage[name] = Storage(
             name=name,
             luns=self._luns(sd, name, pairs),
-            size=sd.get("size"),
+            size=self._size or sd.get("size"),
             threads=sd.get("threads", THREADS),
             openflags=sd.get("openflags"),
             align=sd.get("align", 0),
