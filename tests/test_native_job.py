@@ -75,11 +75,11 @@ def same_plans(tmp_path: Path, runs: list[Run], directory: Path) -> None:
     """What is written and read again makes the same plans, and is written the same."""
     text = write(runs, "test")
     again = read(written(tmp_path, text))
-    assert write(again, "test").partition("\n")[2] == write([*again], "x").partition("\n")[2]
+    assert write(again, "test") == text
     for before, after in zip(runs, again, strict=True):
         expected, found = resolve(before.job, MACHINE, directory), resolve(after.job, MACHINE, directory)
         assert found.plan == expected.plan
-        assert found.obstacles == expected.obstacles or len(found.obstacles) == len(expected.obstacles)
+        assert len(found.obstacles) == len(expected.obstacles)
         assert before.interval_ns == after.interval_ns
 
 

@@ -232,7 +232,11 @@ class _Builder:
         if span.shares_requests:
             fields["file_select"] = "random"
         fields |= (
-            _size(part) | _engine(first) | _order(first, part, slots) | _pace(target, slots) | _payload(span, first)
+            _size(part)
+            | _engine(first)
+            | _order(first, part, slots)
+            | _pace(target, _users(span, target), slots)
+            | _payload(span, first)
         )
         return Section(**fields, positions=_positions(span, target))
 
@@ -307,16 +311,22 @@ def _distribution(found: Found) -> ZonesSaid:
     return ZonesSaid(zones=tuple(said))
 
 
-def _pace(target: Target, slots: int) -> dict[str, Any]:
+def _users(span: TimeSpan, target: Target) -> int:
+    """Threads that use a target."""
+    return len(target.thread_weights) or span.threads or target.threads
+
+
+def _pace(target: Target, threads: int, slots: int) -> dict[str, Any]:
     fields: dict[str, Any] = {}
     if target.iops:
         fields["rate_total_operations"] = target.iops / slots
     elif target.bytes_per_ms:
         fields["rate_total_bytes"] = max(1, target.bytes_per_ms * 1000 // slots)
-    if target.burst and target.think_ms:
+    elif target.burst and target.think_ms:
+        # A burst is that of all threads together.
         fields |= {
             "think_ns": target.think_ms * MILLISECOND_NS,
-            "think_every": max(1, target.burst // slots),
+            "think_every": max(1, target.burst // threads // slots),
             "think_counts": "issued",
         }
     return fields

@@ -93,6 +93,9 @@ def _load(span: TimeSpan, target: Target) -> Iterator[_Remark]:
     if target.parallel:
         text = f"-p: each of the {target.requests} operations in flight of a thread runs as a worker of its own"
         yield "parallel", text, target.where("parallel"), "info"
-    if target.parallel and target.burst:
-        text = f"-p with -i: each of them pauses after {max(1, target.burst // target.requests)} operations of its own"
-        yield "parallel", text, target.where("burst"), "info"
+    if target.burst and target.is_paced:
+        text = "-i and -j have no effect with -g: DiskSpd passes over them"
+        yield "no_effect", text, target.where("burst", "think_ms"), "warning"
+    elif target.burst and max(span.threads, target.threads) > 1:
+        text = f"-i{target.burst} counts the operations of all threads: each pauses after its part of them"
+        yield "burst_of_all", text, target.where("burst"), "info"
