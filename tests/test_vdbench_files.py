@@ -366,6 +366,15 @@ def test_files_are_buffered_unless_openflags_say_otherwise(tmp_path: Path) -> No
     assert (section.direct, section.durability) == (False, "none")
 
 
+def test_what_differs_from_vdbench_is_said(tmp_path: Path) -> None:
+    text = (
+        "formatsds=yes\nsd=sd1,lun=/dev/sdx\nwd=wd1,sd=sd1,seekpct=eof\nwd=wd2,sd=sd1,seekpct=.5\nrd=rd1,wd=*,io=max\n"
+    )
+    notes, _ = check(read(tmp_path, text))
+    codes = {note.code for note in notes if note.level == "warning"}
+    assert {"no_format", "eof_beside_others", "seekpct_rounded"} <= codes
+
+
 # -- mistakes ----------------------------------------------------------------------------------------------------------
 
 

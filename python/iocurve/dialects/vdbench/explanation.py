@@ -10,8 +10,7 @@ from iocurve.dialects.vdbench.definitions import Definition
 from iocurve.dialects.vdbench.runs import Run
 from iocurve.errors import Mistake
 from iocurve.explain import explain_job
-from iocurve.model import Note
-from iocurve.units import SECOND_NS, format_duration
+from iocurve.units import format_duration
 
 RUNS_SHOWN = 20
 """Of each run definition; the rest is counted."""
@@ -141,13 +140,3 @@ def _section(title: str, items: Iterable[str]) -> list[str]:
 
 def _count(number: int, what: str) -> str:
     return f"{number:,} {what}{'' if number == 1 else 's'}"
-
-
-def note_lines(notes: Iterable[Note]) -> Iterator[str]:
-    """As they are shown on stderr."""
-    return (f"{note.level}: {note}" for note in dict.fromkeys(notes))
-
-
-def seconds(length_ns: int) -> str:
-    """``60``, ``1.5``."""
-    return f"{length_ns / SECOND_NS:g}"

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from random import Random
 from typing import Any
-from urllib.parse import urlsplit
 
-from iocurve.dialects.vdbench import values
+from iocurve.dialects.vdbench import luns, values
 from iocurve.dialects.vdbench.definitions import Definition, Definitions
-from iocurve.dialects.vdbench.openflags import Opening, opening
+from iocurve.dialects.vdbench.openflags import opening
 from iocurve.dialects.vdbench.places import Places, places
 from iocurve.dialects.vdbench.runs import Run
 from iocurve.dialects.vdbench.values import Rate, Seek
@@ -140,6 +138,9 @@ class Builder:
         if mistakes:
             raise PlanError(list(dict.fromkeys(mistakes)))
         notes += _run_notes(run)
+        if len({section.at_end for section in sections}) > 1:
+            text = "vdbench ends a run at the end of file (seekpct=eof); here the other workloads run until elapsed="
+            notes.append(Note("eof_beside_others", text, run.rd.where, "warning"))
         job = Job(name=run.name, dialect="vdbench", sections=tuple(sections), defaults=DEFAULTS)
         return Built(job, tuple(pieces), tuple(dict.fromkeys(notes)), tuple(self._obstacles))
 
@@ -313,7 +314,7 @@ class Builder:
             "at_end": seek.at_end,
             # With one kind of operation it is all the same.
             "position": "worker" if 0 < percent < 100 else "kind",
-            "create": not _is_device(piece.luns[0]) and self._found.general.get("formatsds", True),
+            "create": not luns.is_device(piece.luns[0]) and self._found.general.get("formatsds", True),
             "sync_at_end": opened.flushed,
             **_payload(self._found.general, run, storage),
             **used.fields,
@@ -322,19 +323,16 @@ class Builder:
         if align:
             fields["align_bytes"] = PerKind.same(align)
         fields |= _stride(workload, random_percent, mistakes)
-        if self._formats and not _is_device(piece.luns[0]):
+        if self._formats and luns.is_device(piece.luns[0]):
+            text = f"formatsds=yes does not write devices: {piece.luns[0]} stays as it is"
+            notes.append(Note("no_format", text, self._found.general.place("formatsds"), "warning"))
+        elif self._formats:
             fields["recreate"] = True
         if len(piece.storage) > 1:
             fields["file_select"] = "random" if random_percent else "sequential"
-        fields |= _target(piece, opened, mistakes)
-        self._check_windows(piece)
+        fields |= luns.target(piece.luns, opened, storage.where, mistakes)
+        self._obstacles |= dict.fromkeys(luns.windows_names(piece.luns, storage.where))
         return Section(**fields, positions=_positions(run, workload, storage))
-
-    def _check_windows(self, piece: Piece) -> None:
-        for lun in piece.luns:
-            if lun.startswith("\\\\") or re.match(r"[A-Za-z]:\\", lun):
-                hint = f"name where it is on Linux: --map-lun '{lun}=/dev/…'"
-                self._obstacles[Mistake(f"{lun} is a name of Windows", piece.storage[0].where, hint)] = None
 
     def _places(
         self, run: Run, piece: Piece, seek: Seek, block: int, mistakes: list[Mistake], notes: list[Note]
@@ -343,7 +341,7 @@ class Builder:
         hits = {name: run.loops.get(name, workload.get(name, Decimal(0))) for name in ("rhpct", "whpct")}
         return places(
             whole=self._whole(storage, piece.luns[0]),
-            is_device=_is_device(piece.luns[0]),
+            is_device=luns.is_device(piece.luns[0]),
             block=block,
             offset=storage.offset,
             span=workload.get("range") or storage.range,
@@ -465,37 +463,6 @@ def _payload(general: Definition, run: Run, storage: Storage) -> dict[str, Any]:
     if dedup > 1:
         fields["payload_dedupe_percent"] = round(100 * (1 - 1 / dedup))
     return fields
-
-
-def _target(piece: Piece, opened: Opening, mistakes: list[Mistake]) -> dict[str, Any]:
-    luns = piece.luns
-    where = piece.storage[0].where
-    remote = [lun for lun in luns if lun.startswith("nfs:")]
-    if not remote:
-        return {"direct": opened.direct, "durability": opened.durability}
-    parts = [_nfs(lun) for lun in remote]
-    urls = {url for url, _ in parts}
-    if len(remote) < len(luns) or len(urls) > 1:
-        mistakes.append(Mistake("SDs on several servers or exports cannot be concatenated", where))
-    if any(not name for _, name in parts):
-        mistakes.append(Mistake(f"{remote[0]} names no file", where, "write nfs://host/export/file"))
-    names = tuple(name for _, name in parts)
-    return {"engine": "nfs", "nfs_url": urls.pop(), "paths": names, "durability": opened.durability}
-
-
-def _nfs(lun: str) -> tuple[str, str]:
-    """URL of the directory that the file is in, which is what is mounted, and the file's name."""
-    try:
-        parts = urlsplit(lun)
-    except ValueError:
-        return lun, ""
-    directory, _, name = parts.path.rpartition("/")
-    return parts._replace(path=directory or "/").geturl(), name
-
-
-def _is_device(lun: str) -> bool:
-    """As vdbench sees it: by name."""
-    return lun.startswith(("/dev/", "\\"))
 
 
 def _name(piece: Piece, world: World) -> str:

@@ -1,0 +1,49 @@
+"""LUNs: local files, devices, and files on NFS servers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+from urllib.parse import urlsplit
+
+from iocurve.dialects.vdbench.openflags import Opening
+from iocurve.errors import Mistake, Where
+
+
+def target(names: Sequence[str], opened: Opening, where: Where, mistakes: list[Mistake]) -> dict[str, Any]:
+    """Fields of a section that say how and where its LUNs are opened."""
+    remote = [name for name in names if name.startswith("nfs:")]
+    if not remote:
+        return {"direct": opened.direct, "durability": opened.durability}
+    parts = [_nfs(name) for name in remote]
+    urls = {url for url, _ in parts}
+    if len(remote) < len(names) or len(urls) > 1:
+        mistakes.append(Mistake("SDs on several servers or exports cannot be concatenated", where))
+    if any(not file for _, file in parts):
+        mistakes.append(Mistake(f"{remote[0]} names no file", where, "write nfs://host/export/file"))
+    files = tuple(file for _, file in parts)
+    return {"engine": "nfs", "nfs_url": urls.pop(), "paths": files, "durability": opened.durability}
+
+
+def is_device(name: str) -> bool:
+    """As vdbench sees it: by name."""
+    return name.startswith(("/dev/", "\\"))
+
+
+def windows_names(names: Sequence[str], where: Where) -> Iterator[Mistake]:
+    """What keeps Windows' devices and files from being used here."""
+    for name in names:
+        if name.startswith("\\\\") or re.match(r"[A-Za-z]:\\", name):
+            hint = f"name where it is on Linux: --map-lun '{name}=/dev/…'"
+            yield Mistake(f"{name} is a name of Windows", where, hint)
+
+
+def _nfs(name: str) -> tuple[str, str]:
+    """URL of the directory that the file is in, which is what is mounted, and the file's name."""
+    try:
+        parts = urlsplit(name)
+    except ValueError:
+        return name, ""
+    directory, _, file = parts.path.rpartition("/")
+    return parts._replace(path=directory or "/").geturl(), file
