@@ -402,6 +402,8 @@ def test_every_mistake_of_a_file_is_told_with_its_place(tmp_path: Path) -> None:
         (f"sd=sd1,lun=/d/a,size=1g\nsd=sd1,lun=/d/b,size=1g\n{WD}{RD}", "2:1 sd=sd1 is defined twice"),
         (f"{SDS}{WD}rd=rd1,wd=wd1,io=max,sd=(sd1, sd2)\n", "a bracket is not closed"),
         (f"validate=yes\n{SDS}{WD}{RD}", "1:1 validate= is not supported: data validation is not there yet"),
+        (SDS, "there is nothing to run"),
+        ("rd=rd1,sd=single,io=max\n", "there is nothing to run"),
         (f"{SDS}{WD}rd=rd1,wd=wd1,ma=3\n", "4:15 'ma' may be maxdata or maxdataread or maxdatawritten"),
         (f"{SDS}wd=wd1,sd=sd1,skew=50\nwd=wd2,sd=sd2,skew=40\nrd=rd1,wd=*,io=9,el=9,in=1\n", "the skew of all"),
         (f"{SDS}{WD}rd=rd1,wd=wd1,io=max,th=(1-100000000,1)\n", "a list has at most 100000 values"),

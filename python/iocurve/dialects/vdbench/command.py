@@ -101,7 +101,7 @@ def prepare(arguments: Sequence[str], *, cwd: Path | None = None, machine: Machi
     world = make_world(found, said.host_maps, said.lun_maps, said.size)
     runs = expand(found, list(world.storage), said.overrides, Random(machine.fresh_seed()))
     mistakes += [*world.mistakes, *runs.mistakes]
-    mistakes += _loop_mistakes(found) + _nothing_to_run(found, mistakes) + _cannot_begin(said, found)
+    mistakes += _loop_mistakes(found) + _nothing_to_run(runs.runs, mistakes) + _cannot_begin(said, found)
     notes = (*said.notes, *found.notes, *world.notes)
     begun = _from(said.begin_at, runs.runs)
     prepared = Prepared(said, text, found, world, tuple(begun), notes, machine, directory)
@@ -203,10 +203,10 @@ def _loop_mistakes(found: Definitions) -> list[Mistake]:
     return []
 
 
-def _nothing_to_run(found: Definitions, mistakes: Sequence[Mistake]) -> list[Mistake]:
-    if found.by_kind["rd"] or mistakes:
+def _nothing_to_run(runs: Sequence[Run], mistakes: Sequence[Mistake]) -> list[Mistake]:
+    if runs or mistakes:
         return []
-    return [Mistake("there is no run definition", None, "add rd=rd1,wd=…,iorate=max,elapsed=60")]
+    return [Mistake("there is nothing to run", None, "add rd=rd1,wd=…,iorate=max,elapsed=60")]
 
 
 def _cannot_begin(said: Options, found: Definitions) -> list[Mistake]:
