@@ -121,7 +121,7 @@ def split(*shares: tuple[int, int]) -> plan.BlockSplit:
             "think",
             plan.Think(pause_ns=5_000_000, spin_ns=5_000_000, counts="issued", every_ns=2 * SECOND_NS),
         ),
-        ("--thinktime=5 --rate_ignore_thinktime=1", "think.keeps_schedule", True),
+        ("--thinktime=5 --rate_ignore_thinktime=1", "think.moves_schedule", True),
         ("--rw=write --fsync=16", "sync", plan.SyncPlan(kind="fsync", every=16)),
         ("--rw=write --fdatasync=16", "sync", plan.SyncPlan(kind="fdatasync", every=16)),
         ("--rw=write --sync_file_range=write,wait_after:8", "sync", plan.SyncPlan(kind="sync_file_range", every=8)),

@@ -118,7 +118,8 @@ think = st.builds(
     every=count,
     counts=st.sampled_from(["completed", "issued"]),
     every_ns=st.none() | u64,
-    keeps_schedule=st.booleans(),
+    drains=st.booleans(),
+    moves_schedule=st.booleans(),
 )
 sync = st.builds(plan.SyncPlan, kind=st.sampled_from(["fsync", "fdatasync", "sync_file_range"]), every=count)
 latency_target = st.builds(

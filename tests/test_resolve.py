@@ -61,9 +61,9 @@ def mistakes(*sections: Section, dialect: Dialect = "iocurve") -> list[str]:
             plan.Think(pause_ns=1000, spin_ns=1000, every=3, counts="issued"),
         ),
         (
-            {"think_ns": 1000, "think_every_ns": 500, "think_keeps_schedule": True},
+            {"think_ns": 1000, "think_every_ns": 500, "think_moves_schedule": True},
             "think",
-            plan.Think(pause_ns=1000, every_ns=500, keeps_schedule=True),
+            plan.Think(pause_ns=1000, every=0, every_ns=500, moves_schedule=True),
         ),
         ({"think_ns": 0, "think_every": 3}, "think", None),
         ({"reads": False, "writes": True, "sync_every": 32}, "sync", plan.SyncPlan(kind="fsync", every=32)),

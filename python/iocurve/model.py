@@ -166,8 +166,11 @@ class Section(_Model):
     """Operations between pauses."""
     think_counts: Literal["completed", "issued"] | None = None
     think_every_ns: int | None = None
-    """Length of the load between pauses, instead of a number of operations; 0 is by number."""
-    think_keeps_schedule: bool | None = None
+    """Length of the load between pauses, if so many operations do not come first; 0 is by number alone."""
+    think_drains: bool | None = None
+    """Whether what is in flight comes back before a pause begins; it does unless this says otherwise."""
+    think_moves_schedule: bool | None = None
+    """Whether due times are moved by a pause; otherwise what was missed is caught up with."""
     sync_every: int | None = None
     """Writes between two flushes; 0 is no flush."""
     sync_kind: Literal["fsync", "fdatasync", "sync_file_range"] | None = None

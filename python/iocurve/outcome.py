@@ -194,6 +194,8 @@ class WorkerOutcome(_Model):
     """Of the worker's thread in its window."""
     depth_levels: dict[str, int]
     """Operations in flight just after a submission: how often at most 1, 2, 4, ..."""
+    latency_depth: int | None
+    """The depth that a search for what a latency allows has come to; None where none was searched for."""
     reconnects: int
     labels: tuple[str, ...]
     """What a reader must know about the figures."""

@@ -390,14 +390,16 @@ class Think(_Model):
     pause_ns: Nanos
     spin_ns: Nanos = 0
     """Part of the pause in which the processor is kept busy."""
-    every: Count = 1
-    """Operations between pauses."""
+    every: U32 = 1
+    """Operations between pauses; 0, with every_ns alone, is any number."""
     counts: Literal["completed", "issued"] = "completed"
     """Which operations count towards a pause."""
     every_ns: Nanos | None = None
-    """Length of the load between pauses, instead of a number of operations (fio's thinktime_iotime)."""
-    keeps_schedule: bool = False
-    """Whether due times go on during a pause (fio's rate_ignore_thinktime)."""
+    """Length of the load between pauses, if so many operations do not come first (fio's thinktime_iotime)."""
+    drains: bool = True
+    """Whether what is in flight comes back before a pause begins (fio); otherwise it begins at once (DiskSpd)."""
+    moves_schedule: bool = False
+    """Whether due times are moved by a pause (fio's rate_ignore_thinktime); otherwise what was missed is caught up with."""
 
 
 class SyncPlan(_Model):

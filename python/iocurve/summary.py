@@ -72,7 +72,7 @@ class Totals:
 
 @dataclass(frozen=True)
 class Summary(Totals):
-    """Some workers as one; as ``Totals``, all kinds together."""
+    """Some workers as one; as ``Totals``, all kinds together but flushes, which move no data."""
 
     name: str
     workers: int
@@ -117,7 +117,7 @@ def summarise(name: str, plan: planned.Plan, workers: Sequence[WorkerOutcome]) -
     names = sorted({kind for worker in workers for kind in worker.operations})
     plans = [plan.groups[worker.group].workers[worker.worker] for worker in workers]
     return Summary(
-        **vars(_totals(names, phases)),
+        **vars(_totals([kind for kind in names if kind != "sync"], phases)),
         name=name,
         workers=len(workers),
         state=_worst(worker.state for worker in workers),
@@ -127,7 +127,7 @@ def summarise(name: str, plan: planned.Plan, workers: Sequence[WorkerOutcome]) -
         skew_ns=sum(phase.skew_ns for phase in phases),
         staggered=any(phase.staggered for phase in phases),
         depth_requested=_depth_requested(plan, phases),
-        paced=any(operation.rate for worker in plans for operation in worker.operations),
+        paced=any(worker.rate or any(operation.rate for operation in worker.operations) for worker in plans),
         cpu_user_ns=sum(worker.cpu.user_ns for worker in workers),
         cpu_system_ns=sum(worker.cpu.system_ns for worker in workers),
         cpu_share_max=max((worker.cpu_share for worker in workers), default=0.0),

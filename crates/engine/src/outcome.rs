@@ -60,6 +60,8 @@ pub struct WorkerOutcome {
     pub cpu: CpuTime,
     /// Operations in flight just after a submission: how often 1, 2 or more, 4 or more, … (the key is the lower bound, as in fio; `>=64` last).
     pub depth_levels: BTreeMap<String, u64>,
+    /// The depth that a search for what a latency allows has come to; `null` where none was searched for.
+    pub latency_depth: Option<u32>,
     /// Connections that were made anew (NFS).
     pub reconnects: u64,
     /// What a reader must know about the figures (`payload_discarded`, …).

@@ -120,15 +120,17 @@ pub struct Think {
     pub pause_ns: Nanos,
     /// Part of the pause in which the processor is kept busy.
     pub spin_ns: Nanos,
-    /// Operations between pauses; at least 1.
+    /// Operations between pauses; 0, with `every_ns` alone, is any number.
     pub every: u32,
     /// Whether operations are counted when handed over or when done.
     pub counts: ThinkCounts,
-    /// Length of the load between pauses, instead of a number of operations (fio's `thinktime_iotime`).
+    /// Length of the load between pauses, if so many operations do not come first (fio's `thinktime_iotime`).
     #[serde(deserialize_with = "Option::deserialize")]
     pub every_ns: Option<Nanos>,
-    /// Whether due times go on during a pause (fio's `rate_ignore_thinktime`); otherwise the schedule is moved by it.
-    pub keeps_schedule: bool,
+    /// Whether what is in flight comes back before a pause begins (fio); otherwise it begins at once (`DiskSpd`).
+    pub drains: bool,
+    /// Whether due times are moved by a pause (fio's `rate_ignore_thinktime`); otherwise what was missed is caught up with.
+    pub moves_schedule: bool,
 }
 
 /// Which operations count towards a pause.

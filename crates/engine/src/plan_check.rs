@@ -8,7 +8,7 @@ use crate::error::EngineError;
 use crate::log::RECORDS_MAX;
 use crate::offsets;
 use crate::payload;
-use crate::plan::{Arrivals, EnginePlan, Group, Layout, OperationKind, Plan, Worker};
+use crate::plan::{EnginePlan, Group, LatencyTarget, Layout, OperationKind, Plan, Position, Worker};
 use crate::verify;
 
 /// Version of the plan contract that this build runs.
@@ -29,15 +29,14 @@ pub fn check(plan: &Plan) -> Result<(), EngineError> {
         return refuse(what);
     }
     for worker in plan.groups.iter().flat_map(|group| &group.workers) {
-        if let Some(what) = load(worker).or_else(|| kinds(worker)).map(str::to_owned).or_else(|| log(worker)) {
+        if let Some(what) =
+            load(worker).or_else(|| pacing(worker)).or_else(|| kinds(worker)).map(str::to_owned).or_else(|| log(worker))
+        {
             return refuse(format!("{}: {what}", worker.job));
         }
         payload::check(worker)?;
         verify::check(worker)?;
         offsets::check(worker)?;
-        if let Some(what) = not_carried_out(worker) {
-            return refuse(format!("{}: {what} cannot be carried out yet", worker.job));
-        }
     }
     Ok(())
 }
@@ -47,11 +46,35 @@ fn load(worker: &Worker) -> Option<&'static str> {
     if worker.depth == 0 || worker.files.is_empty() || worker.operations.is_empty() {
         return Some("depth, files and operations must not be empty");
     }
-    if worker.operations.iter().all(|operation| operation.share == 0 && operation.rate.is_none()) {
-        return Some("all shares of the mix are 0");
+    let nothing = worker.operations.iter().all(|operation| operation.share == 0 && operation.rate.is_none());
+    nothing.then_some("all shares of the mix are 0")
+}
+
+/// What is wrong with its times.
+fn pacing(worker: &Worker) -> Option<&'static str> {
+    let mut rates = worker.operations.iter().filter_map(|operation| operation.rate).chain(worker.rate);
+    if rates.any(|rate| rate.count == 0 || rate.per_ns == 0) {
+        return Some("a rate must be above 0, over a time above 0");
     }
-    let mut rates = worker.operations.iter().filter_map(|operation| operation.rate);
-    rates.any(|rate| rate.count == 0).then_some("a rate of 0 would never issue anything")
+    let each_is_paced = worker.operations.iter().any(|operation| operation.rate.is_some());
+    if each_is_paced && worker.rate.is_some() {
+        return Some("a rate for all kinds together and one for a kind exclude each other; leave one out");
+    }
+    if each_is_paced && worker.access.position == Position::Identical && worker.access.run_length == 1 {
+        return Some("kinds at one place take turns, so no kind can have a rate of its own; give one for all");
+    }
+    if worker.think.is_some_and(|think| think.every == 0 && think.every_ns.is_none()) {
+        return Some("a pause after every 0 operations would never end; say how many, or how long the load is");
+    }
+    if worker.think.is_some_and(|think| think.spin_ns > think.pause_ns) {
+        return Some("the busy part of a pause is longer than the pause");
+    }
+    let LatencyTarget { target_ns, window_ns, percentile, .. } = worker.latency_target?;
+    if target_ns == 0 || window_ns == 0 {
+        return Some("a latency target and the time that each depth is tried for must be above 0");
+    }
+    let is_possible = percentile > 0.0 && percentile <= 100.0;
+    (!is_possible).then_some("the share of operations within a latency target must be above 0 and at most 100 per cent")
 }
 
 /// What is wrong with who waits for whom in a group.
@@ -136,27 +159,14 @@ fn kinds(worker: &Worker) -> Option<&'static str> {
     worker.sync.is_some_and(|sync| sync.every == 0).then_some("a flush after every 0 writes would never come")
 }
 
-/// What the contract has and this build does not carry out yet, so that nothing is silently left out.
-fn not_carried_out(worker: &Worker) -> Option<&'static str> {
-    let batch = worker.batch;
-    let pacing = worker.rate.is_some()
-        || worker.think.is_some()
-        || (batch.submit, batch.complete_min, batch.complete_max, batch.low) != (0, 1, 0, 0)
-        || worker.latency_target.is_some()
-        || worker
-            .operations
-            .iter()
-            .filter_map(|operation| operation.rate)
-            .any(|rate| rate.arrivals == Arrivals::Poisson);
-    let kinds = worker.sync.is_some() || worker.sync_at_end;
-    [(pacing, "this pacing"), (kinds, "flushes")].into_iter().find_map(|(is_used, what)| is_used.then_some(what))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::plan::tests::{operation, worker};
-    use crate::plan::{Durability, LogPlan, NfsMount, SteadyCriterion, SteadyFigure, SteadyState, SyncKind, SyncPlan};
+    use crate::plan::{
+        Arrivals, Durability, LogPlan, NfsMount, OperationPlan, Rate, RateUnit, SteadyCriterion, SteadyFigure,
+        SteadyState, SyncKind, SyncPlan, Think, ThinkCounts,
+    };
 
     fn refusal(workers: Vec<Worker>) -> String {
         let plan = Plan {
@@ -202,6 +212,48 @@ mod tests {
         let mut none = worker();
         none.operations[0].share = 0;
         assert_eq!(refusal(vec![none]), "job: all shares of the mix are 0");
+    }
+
+    #[test]
+    fn times_that_cannot_be_kept_are_refused() {
+        let rate = Rate { unit: RateUnit::Operations, count: 1, per_ns: 1, arrivals: Arrivals::Poisson };
+        let paced = |rate| vec![OperationPlan { rate: Some(rate), ..operation(OperationKind::Read, 4096) }];
+        let text = |worker: Worker| refusal(vec![worker]);
+        assert_eq!(text(Worker { rate: Some(rate), ..worker() }), "");
+        let nothing = "job: a rate must be above 0, over a time above 0";
+        assert_eq!(text(Worker { rate: Some(Rate { per_ns: 0, ..rate }), ..worker() }), nothing);
+        assert_eq!(text(Worker { operations: paced(Rate { count: 0, ..rate }), ..worker() }), nothing);
+        assert_eq!(
+            text(Worker { rate: Some(rate), operations: paced(rate), ..worker() }),
+            "job: a rate for all kinds together and one for a kind exclude each other; leave one out"
+        );
+
+        let think = Think {
+            pause_ns: 2,
+            spin_ns: 2,
+            every: 0,
+            counts: ThinkCounts::Issued,
+            every_ns: Some(1),
+            drains: true,
+            moves_schedule: false,
+        };
+        let thinking = |think| text(Worker { think: Some(think), ..worker() });
+        assert_eq!(thinking(think), "");
+        assert_eq!(thinking(Think { spin_ns: 3, ..think }), "job: the busy part of a pause is longer than the pause");
+        assert_eq!(
+            thinking(Think { every_ns: None, ..think }),
+            "job: a pause after every 0 operations would never end; say how many, or how long the load is"
+        );
+
+        let target = LatencyTarget { target_ns: 1, window_ns: 1, percentile: 100.0, run_on: false };
+        let searching = |target| text(Worker { latency_target: Some(target), ..worker() });
+        assert_eq!(searching(target), "");
+        let times = "job: a latency target and the time that each depth is tried for must be above 0";
+        assert_eq!(searching(LatencyTarget { window_ns: 0, ..target }), times);
+        let share = "job: the share of operations within a latency target must be above 0 and at most 100 per cent";
+        for percentile in [0.0, 100.1, f64::NAN] {
+            assert_eq!(searching(LatencyTarget { percentile, ..target }), share);
+        }
     }
 
     #[test]

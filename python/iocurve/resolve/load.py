@@ -134,10 +134,11 @@ def think(section: Section) -> planned.Think | None:
     return planned.Think(
         pause_ns=section.think_ns,
         spin_ns=min(section.think_spin_ns or 0, section.think_ns),
-        every=section.think_every or 1,
+        every=section.think_every or (0 if section.think_every_ns else 1),
         counts=section.think_counts or "completed",
         every_ns=section.think_every_ns or None,
-        keeps_schedule=section.think_keeps_schedule or False,
+        drains=section.think_drains is not False,
+        moves_schedule=section.think_moves_schedule or False,
     )
 
 

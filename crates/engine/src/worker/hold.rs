@@ -151,7 +151,7 @@ impl Hold {
             && think.is_due(now)
         {
             think.call();
-            (self.until, self.then) = (Some(0), Then::Pause);
+            (self.until, self.then) = (think.drains().then_some(0), Then::Pause);
         } else if let Some(search) = &mut self.search {
             let verdict = search.judge(now);
             self.follow(verdict);

@@ -129,7 +129,7 @@ impl Choice {
         if kinds == 1 {
             return Self::Only;
         }
-        if worker.access.position == Position::Identical {
+        if worker.access.position == Position::Identical && worker.access.run_length == 1 {
             return Self::Turns { next: 0, kinds };
         }
         let mut total = 0;

@@ -16,11 +16,13 @@ pub(super) struct Thinking {
     last_end: Nanos,
     /// Whether anything was issued since: without that, no pause follows another.
     fresh: bool,
+    /// Whether what came back before the last pause was already enough for the next.
+    is_overdue: bool,
 }
 
 impl Thinking {
     pub(super) fn new(plan: Think) -> Self {
-        Self { plan, count: 0, last_count: 0, last_end: 0, fresh: false }
+        Self { plan, count: 0, last_count: 0, last_end: 0, fresh: false, is_overdue: false }
     }
 
     /// The load begins.
@@ -39,15 +41,25 @@ impl Thinking {
 
     /// Whether it is time for a pause.
     pub(super) fn is_due(&self, now: Nanos) -> bool {
-        let Think { every, every_ns, .. } = self.plan;
-        let by_count = every > 0 && self.count >= self.last_count + u64::from(every);
-        let by_time = every_ns.is_some_and(|load| now >= self.last_end.saturating_add(load));
-        self.fresh && (by_count || by_time)
+        let by_time = self.plan.every_ns.is_some_and(|load| now >= self.last_end.saturating_add(load));
+        self.fresh && (self.is_full() || by_time)
     }
 
-    /// A pause is called for. What still completes before it begins counts towards the one after it.
+    fn is_full(&self) -> bool {
+        self.plan.every > 0 && self.count >= self.last_count + u64::from(self.plan.every)
+    }
+
+    /// A pause is called for, by the operation that made the number full. What completes besides counts towards the
+    /// pause after it.
     pub(super) fn call(&mut self) {
-        (self.last_count, self.fresh) = (self.count, false);
+        let by_count = self.is_full() && !self.is_overdue;
+        self.last_count = if by_count { self.last_count + u64::from(self.plan.every) } else { self.count };
+        self.fresh = false;
+    }
+
+    /// Whether what is in flight comes back first.
+    pub(super) fn drains(&self) -> bool {
+        self.plan.drains
     }
 
     /// The pause that begins now is busy until the first instant and over at the second.
@@ -57,7 +69,7 @@ impl Thinking {
 
     /// The pause that began at `begun` is over. How much later everything is due because of it.
     pub(super) fn end(&mut self, begun: Nanos, now: Nanos) -> Nanos {
-        self.last_end = now;
-        if self.plan.keeps_schedule { 0 } else { now - begun }
+        (self.last_end, self.is_overdue) = (now, self.is_full());
+        if self.plan.moves_schedule { now - begun } else { 0 }
     }
 }

@@ -132,7 +132,7 @@ OPTIONS: tuple[Option, ...] = (
     Option("rate", effects.sets_per_kind("rate_bytes", 0, 2**63), ("rate_bytes",)),
     Option("rate_iops", effects.sets_per_kind("rate_operations", 0), ("rate_operations",)),
     Option("rate_process", effects.set_arrivals, ("arrivals",)),
-    _honoured("rate_ignore_thinktime", _BOOL, "think_keeps_schedule"),
+    _honoured("rate_ignore_thinktime", _BOOL, "think_moves_schedule"),
     _honoured("randrepeat", _BOOL, "repeatable"),
     Option("randseed", effects.set_seed, ("seed",)),
     Option("allrandrepeat", effects.set_all_repeatable, ("repeatable",)),

@@ -11,7 +11,8 @@ fn think() -> Think {
         every: 3,
         counts: ThinkCounts::Completed,
         every_ns: None,
-        keeps_schedule: true,
+        drains: true,
+        moves_schedule: false,
     }
 }
 
@@ -49,12 +50,20 @@ fn what_is_in_flight_comes_back_before_a_pause() {
 
 #[test]
 fn what_comes_back_before_a_pause_counts_towards_the_next() {
-    // Slot by slot, one to four milliseconds: at 1 ms one is done and a pause is called for, at 4 ms all are back.
-    let plan = Worker { depth: 4, ..thinking(Think { every: 1, ..think() }) };
+    let plan = Worker { depth: 4, end: for_ms(40), ..thinking(Think { every: 1, ..think() }) };
+    // All four at once: the first calls for a pause, and the others are enough for one after every operation from here on.
+    assert_eq!(simulate(&plan, MS).times_ms(), [0., 0., 0., 0., 11., 22., 33.]);
+    // Slot by slot, one to four milliseconds: the pause begins when the last is back.
     let ran = simulate_on(&plan, Box::new(|request, _| u64::from(request.slot + 1) * MS), |_, _| {});
-    // Three more were done meanwhile, so that one is enough from here on.
     assert_eq!(ran.times_ms()[..5], [0., 0., 0., 0., 14.]);
-    assert!(ran.times_ms()[5] >= 25., "{:?}", ran.times_ms());
+}
+
+#[test]
+fn a_pause_can_begin_while_operations_are_in_flight() {
+    let plan = Think { every: 2, counts: ThinkCounts::Issued, drains: false, ..think() };
+    let ran = simulate(&Worker { depth: 3, ..thinking(plan) }, 25 * MS);
+    // Of the third pair only one has a place until the first are done.
+    assert_eq!(ran.times_ms(), [0., 0., 10., 25.]);
 }
 
 #[test]
@@ -71,14 +80,14 @@ fn due_times_go_on_or_are_moved_by_a_pause() {
     let rate = Rate { unit: RateUnit::Operations, count: 1000, per_ns: 1000 * MS, arrivals: Arrivals::Even };
     let operations = vec![OperationPlan { rate: Some(rate), ..operation(OperationKind::Read, 4096) }];
     let plan =
-        |keeps_schedule| Worker { operations: operations.clone(), ..thinking(Think { keeps_schedule, ..think() }) };
+        |moves_schedule| Worker { operations: operations.clone(), ..thinking(Think { moves_schedule, ..think() }) };
 
     // Done after 0.1 ms each, so that the first pause is from 2.1 to 12.1 ms.
-    let moved = simulate(&plan(false), MS / 10);
+    let moved = simulate(&plan(true), MS / 10);
     assert_eq!(moved.times_ms(), [0., 1., 2., 13., 14., 15., 26., 27., 28.]);
     assert_eq!(moved.kinds["read"].response.as_ref().unwrap().max_ns, MS / 10);
 
-    let kept = simulate(&plan(true), MS / 10);
+    let kept = simulate(&plan(false), MS / 10);
     assert_eq!(kept.times_ms(), [0., 1., 2., 12.1, 12.2, 12.3, 22.4, 22.5, 22.6]);
     // The first after the second pause was due at 6 ms.
     assert_eq!(kept.kinds["read"].response.as_ref().unwrap().max_ns, (22_400_000 - 6 * MS) + MS / 10);
