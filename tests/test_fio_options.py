@@ -119,7 +119,7 @@ def split(*shares: tuple[int, int]) -> plan.BlockSplit:
         (
             "--thinktime=5ms --thinktime_spin=9ms --thinktime_blocks_type=issue --thinktime_iotime=2",
             "think",
-            plan.Think(pause_ns=5_000_000, spin_ns=5_000_000, counts="issued", every_ns=2 * SECOND_NS),
+            plan.Think(pause_ns=5_000_000, spin_ns=5_000_000, counts="issued", every=0, every_ns=2 * SECOND_NS),
         ),
         ("--thinktime=5 --rate_ignore_thinktime=1", "think.moves_schedule", True),
         ("--rw=write --fsync=16", "sync", plan.SyncPlan(kind="fsync", every=16)),

@@ -399,7 +399,8 @@ class Think(_Model):
     drains: bool = True
     """Whether what is in flight comes back before a pause begins (fio); otherwise it begins at once (DiskSpd)."""
     moves_schedule: bool = False
-    """Whether due times are moved by a pause (fio's rate_ignore_thinktime); otherwise what was missed is caught up with."""
+    """Whether due times are moved by a pause (fio's rate_ignore_thinktime); otherwise what was missed is caught up
+    with."""
 
 
 class SyncPlan(_Model):

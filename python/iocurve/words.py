@@ -147,14 +147,14 @@ def batch_text(batch: Batch) -> str:
 
 def think_text(think: Think) -> str:
     """``50 µs after every 4 completed operations``."""
-    if think.every_ns:
-        when = f"after every {format_duration(think.every_ns)} of load"
-    else:
-        what = "operation" if think.every == 1 else f"{think.every} operations"
-        when = f"after every {what} {think.counts}"
+    after = [f"{format_duration(think.every_ns)} of load"] if think.every_ns else []
+    if think.every:
+        after.append(f"{'operation' if think.every == 1 else f'{think.every} operations'} {think.counts}")
+    when = f"after every {' or '.join(after)}"
     spin = f", {format_latency(think.spin_ns)} of it with a busy processor" if think.spin_ns else ""
-    schedule = "; due times go on meanwhile" if think.keeps_schedule else ""
-    return f"{format_latency(think.pause_ns)} {when}{spin}{schedule}"
+    drains = "" if think.drains else ", not waiting for what is in flight"
+    schedule = "; due times are moved by it" if think.moves_schedule else ""
+    return f"{format_latency(think.pause_ns)} {when}{spin}{drains}{schedule}"
 
 
 def flush_text(worker: Worker) -> str:

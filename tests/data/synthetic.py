@@ -185,6 +185,7 @@ def worker_outcome(
         operations=dict(operations),
         cpu=cpu or CpuTime(user_ns=0, system_ns=0, context_switches=0),
         depth_levels={},
+        latency_depth=None,
         reconnects=0,
         labels=labels,
         intervals=tuple(intervals),
