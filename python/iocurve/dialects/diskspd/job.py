@@ -328,6 +328,7 @@ def _pace(target: Target, threads: int, slots: int) -> dict[str, Any]:
             "think_ns": target.think_ms * MILLISECOND_NS,
             "think_every": max(1, target.burst // threads // slots),
             "think_counts": "issued",
+            "think_drains": False,
         }
     return fields
 
