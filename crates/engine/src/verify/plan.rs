@@ -91,7 +91,14 @@ fn places_bytes(worker: &Worker) -> u64 {
         operations.map(|operation| greatest_common_divisor(step_bytes(&operation.blocks), operation.align_bytes));
     let places = sizes.fold(0, greatest_common_divisor);
     let starts = worker.files.iter().map(|file| file.start_bytes);
-    starts.chain([worker.access.gap_bytes.unsigned_abs()]).fold(places, greatest_common_divisor)
+    // Going backwards, a pass begins at the end of the region.
+    let ends = worker.files.iter().filter(|_| worker.access.gap_bytes < 0).map(|file| file.bytes);
+    let zones = worker.access.strided.iter().flat_map(|zone| [zone.range_bytes, zone.zone_bytes, zone.skip_bytes]);
+    starts
+        .chain(ends)
+        .chain(zones)
+        .chain([worker.access.gap_bytes.unsigned_abs()])
+        .fold(places, greatest_common_divisor)
 }
 
 /// All sizes are multiples of this.

@@ -1,6 +1,9 @@
 use super::*;
+use crate::offsets::{Offsets, SharedPositions};
 use crate::plan::tests::{file, operation, worker};
-use crate::plan::{Access, Blocks, Content, Cover, End, EnginePlan, NfsMount, Payload, Renew};
+use crate::plan::{
+    Access, BlockShare, Blocks, Content, Cover, End, EnginePlan, FilePlan, NfsMount, OperationPlan, Payload, Renew,
+};
 
 const BLOCK: u32 = 4096;
 
@@ -374,15 +377,14 @@ fn the_null_engine_has_nothing_to_compare_and_says_so() {
 #[test]
 fn intervals_are_what_fits_all_blocks() {
     let sized = |blocks: Blocks, align_bytes: u64| {
-        let operations =
-            vec![crate::plan::OperationPlan { blocks, align_bytes, ..operation(OperationKind::Write, BLOCK) }];
+        let operations = vec![OperationPlan { blocks, align_bytes, ..operation(OperationKind::Write, BLOCK) }];
         let plan = Worker { operations, ..writer(by(VerifyMethod::Crc32c)) };
         plan::interval_bytes(&plan, plan.verify.as_ref().unwrap())
     };
     assert_eq!(sized(Blocks::Fixed { bytes: 65536 }, 0), 65536);
     assert_eq!(sized(Blocks::Fixed { bytes: 65536 }, 512), 512);
     assert_eq!(sized(Blocks::Range { low: 4096, high: 65536, step: 4096 }, 0), 4096);
-    let parts = [8192, 12288].map(|bytes| crate::plan::BlockShare { bytes, weight: 1 }).to_vec();
+    let parts = [8192, 12288].map(|bytes| BlockShare { bytes, weight: 1 }).to_vec();
     assert_eq!(sized(Blocks::Split { parts }, 0), 4096);
 }
 
@@ -431,4 +433,43 @@ fn what_a_worker_reads_that_also_writes_is_only_compared_when_read_back() {
     bench.reads_back = false;
     bench.read(at(0), &[7; 4096]).unwrap();
     assert_eq!(bench.failure(), "");
+}
+
+#[test]
+fn blocks_begin_where_intervals_do_however_places_are_chosen() {
+    let range = Blocks::Range { low: 4096, high: 20480, step: 4096 };
+    let parts = [8192, 12288].map(|bytes| BlockShare { bytes, weight: 1 }).to_vec();
+    let fixed = || Blocks::Fixed { bytes: 8192 };
+    let access = worker().access;
+    let independent = Access { cover: Cover::Independent, ..access };
+    for (blocks, align_bytes, random_percent, access) in [
+        (range.clone(), 0, 0, access),
+        (range.clone(), 0, 100, access),
+        (range, 0, 50, independent),
+        (Blocks::Split { parts: parts.clone() }, 0, 100, access),
+        (Blocks::Split { parts }, 2048, 100, independent),
+        (fixed(), 512, 100, independent),
+        (fixed(), 0, 100, Access { run_length: 4, ..access }),
+        (fixed(), 0, 0, Access { gap_bytes: 1024, ..access }),
+        (fixed(), 0, 0, Access { gap_bytes: -16384, ..access }),
+    ] {
+        let of_kind = operation(OperationKind::Write, 8192);
+        let operations = vec![OperationPlan { blocks, align_bytes, random_percent, ..of_kind }];
+        let bytes = if access.gap_bytes < 0 { 1_000_448 } else { 1_000_000 };
+        let region = FilePlan { offset_bytes: 12345 * 512, ..file("data", bytes) };
+        let plan = Worker { operations, access, files: vec![region], ..writer(by(VerifyMethod::Header)) };
+        check(&plan).unwrap();
+        let mut offsets = Offsets::new(&plan, &SharedPositions::default()).unwrap();
+        let mut written = Written::new(&plan.files, plan::interval_bytes(&plan, &by(VerifyMethod::Header))).unwrap();
+        let interval = u64::from(plan::interval_bytes(&plan, &by(VerifyMethod::Header)));
+        for number in 1..2000 {
+            let address = offsets.next(0).unwrap();
+            assert!((address.offset - 12345 * 512).is_multiple_of(interval), "{address:?} {:?}", plan.access);
+            written.submitted(address, number);
+            written.completed(address, number);
+        }
+        while let Some(address) = written.take(20480) {
+            assert!(address.offset + u64::from(address.length) <= 12345 * 512 + bytes);
+        }
+    }
 }
