@@ -15,7 +15,7 @@ from fio_machine import HeldMachine
 from iocurve.dialects.fio.command import Prepared, prepare
 from iocurve.dialects.fio.normal_output import scaled
 from iocurve.dialects.fio.output import render, render_json
-from iocurve.outcome import CpuTime, WorkerOutcome
+from iocurve.outcome import CpuTime, SteadyOutcome, SteadySample, WorkerOutcome
 from iocurve.result import Point, Result
 
 SECOND = 1_000_000_000
@@ -264,3 +264,32 @@ def types(document: dict[str, Any]) -> dict[str, str]:
     """Of what scripts read: whole numbers stay whole."""
     read = document["jobs"][0]["read"]
     return {name: type(value).__name__ for name, value in read.items()}
+
+
+STEADY = SteadyOutcome(
+    attained_ns=3 * SECOND,
+    criterion=0.125,
+    deviation=2.0,
+    slope=0.5,
+    samples=(
+        SteadySample(end_ns=2 * SECOND, iops=400.0, bytes_per_s=1_638_400.0, latency_ns=5e6),
+        SteadySample(end_ns=3 * SECOND, iops=404.0, bytes_per_s=1_654_784.0, latency_ns=4e6),
+    ),
+)
+
+
+def test_a_steady_state_is_told_as_fio_tells_it() -> None:
+    prepared = fio("--name=a --size=1m --ss=iops_slope:0.3% --ss_dur=2 --time_based --runtime=9")
+    result = measured(prepared, clone(0).model_copy(update={"steady_state": STEADY}))
+    [job] = json.loads(render_json(prepared, result))["jobs"]
+    assert job["steadystate"] == {
+        "ss": "iops_slope:0.300000%",
+        "duration": 2,
+        "attained": 1,
+        "criterion": "0.125000%",
+        "max_deviation": 2.0,
+        "slope": 0.5,
+        "data": {"bw_mean": 1646592, "iops_mean": 402, "iops": [400, 404], "bw": [1638400, 1654784]},
+    }
+    line = "  steadystate  : attained=yes, bw=1608KiB/s (1647kB/s), iops=402, iops slope=0.125%"
+    assert line in render(prepared, result).splitlines()

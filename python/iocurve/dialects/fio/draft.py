@@ -108,6 +108,7 @@ class Reporting:
     logs: Logs = Logs()
     steady_state: str | None = None
     """fio's criterion, as in its JSON: ``iops_slope:0.300000%``."""
+    steady_state_duration_s: int = 0
 
 
 @dataclass

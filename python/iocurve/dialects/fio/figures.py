@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from iocurve.dialects.fio.command import Prepared
 from iocurve.dialects.fio.job import SectionReport
-from iocurve.outcome import IntervalOutcome, WorkerOutcome
+from iocurve.outcome import IntervalOutcome, SteadyOutcome, WorkerOutcome
 from iocurve.plan import OperationKind, Plan
 from iocurve.result import Result
 from iocurve.summary import Latency, merge_latencies
@@ -114,6 +114,18 @@ class JobFigures:
     def context_switches(self) -> int:
         """Of all its workers."""
         return sum(worker.cpu.context_switches for worker in self.workers)
+
+    @property
+    def page_faults(self) -> tuple[int, int]:
+        """Major and minor ones of all its workers."""
+        return sum(worker.cpu.major_faults for worker in self.workers), sum(
+            worker.cpu.minor_faults for worker in self.workers
+        )
+
+    @property
+    def steady_state(self) -> SteadyOutcome | None:
+        """Of its group; None where none was asked for."""
+        return next((worker.steady_state for worker in self.workers if worker.steady_state), None)
 
     def depth_percent(self) -> dict[str, float]:
         """How often so many operations were in flight just after a submission."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterator, Sequence
 from itertools import groupby, islice
 
@@ -82,9 +83,10 @@ def _job(job: JobFigures, result: Result) -> list[str]:
     if job.syncs.count:
         lines += ["  fsync/fdatasync/sync_file_range:", _latency_line("sync", job.syncs)]
         lines += _percentiles("sync", job.syncs, job.report.reporting.percentiles)
+    major, minor = job.page_faults
     lines.append(
         f"  cpu          : usr={job.cpu_percent('user_ns'):.2f}%, sys={job.cpu_percent('system_ns'):.2f}%, "
-        f"ctx={job.context_switches}, majf=0, minf=0"
+        f"ctx={job.context_switches}, majf={major}, minf={minor}"
     )
     depths = ", ".join(f"{depth}={share:.1f}%" for depth, share in job.depth_percent().items())
     totals = ",".join(str(job.directions[kind].operations) for kind in KIND_NAMES)
@@ -94,6 +96,21 @@ def _job(job: JobFigures, result: Result) -> list[str]:
         f"  IO depths    : {depths}",
         f"     issued rwts: total={totals},{job.syncs.count} short={shorts},0 dropped=0,0,0,0",
         f"     latency   : target=0, window=0, percentile=100.00%, depth={job.report.depth}",
+        *_steady_state(job),
+    ]
+
+
+def _steady_state(job: JobFigures) -> list[str]:
+    steady, asked = job.steady_state, job.report.reporting.steady_state
+    if steady is None or asked is None:
+        return []
+    figure, _, criterion = asked.partition(":")[0].partition("_")
+    bandwidth = statistics.fmean(sample.bytes_per_s for sample in steady.samples) if steady.samples else 0.0
+    iops = statistics.fmean(sample.iops for sample in steady.samples) if steady.samples else 0.0
+    shown = f"{steady.criterion:.3f}{'%' if asked.endswith('%') else ''}"
+    return [
+        f"  steadystate  : attained={'yes' if steady.attained_ns is not None else 'no'}, bw={_bandwidth(bandwidth)}, "
+        f"iops={scaled(iops, 1000)}, {figure} {criterion or 'mean dev'}={shown}"
     ]
 
 

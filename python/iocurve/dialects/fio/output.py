@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import statistics
 from typing import Any
 
 from iocurve.dialects.fio import bins, normal_output, terse_output
@@ -37,7 +38,7 @@ def render_json(prepared: Prepared, result: Result, *, with_bins: bool = False) 
             "version": result.iocurve,
             "state": result.state,
             "note": "measured by iocurve in the form of fio 3.33; what fio has and iocurve does not measure is 0: "
-            "slat_ns, majf, minf, iodepth_submit, iodepth_complete, disk_util",
+            "slat_ns, iodepth_submit, iodepth_complete, disk_util",
             "notes": [str(note) for note in prepared.notes],
         },
         "timestamp": int(moment),
@@ -71,8 +72,8 @@ def _job(job: JobFigures, with_bins: bool) -> dict[str, Any]:
         "usr_cpu": _decimal(job.cpu_percent("user_ns")),
         "sys_cpu": _decimal(job.cpu_percent("system_ns")),
         "ctx": job.context_switches,
-        "majf": 0,
-        "minf": 0,
+        "majf": job.page_faults[0],
+        "minf": job.page_faults[1],
         "iodepth_level": {depth: _decimal(share) for depth, share in job.depth_percent().items()},
         "iodepth_submit": dict.fromkeys(_BATCHES, 0.0),
         "iodepth_complete": dict.fromkeys(_BATCHES, 0.0),
@@ -85,7 +86,36 @@ def _job(job: JobFigures, with_bins: bool) -> dict[str, Any]:
         "latency_percentile": 100.0,
         "latency_window": 0,
         **described,
+        **_steady_state(job),
         "iocurve": _ours(job),
+    }
+
+
+def _steady_state(job: JobFigures) -> dict[str, Any]:
+    steady, asked = job.steady_state, job.report.reporting.steady_state
+    if steady is None or asked is None:
+        return {}
+    iops = [round(sample.iops) for sample in steady.samples]
+    bandwidth = [round(sample.bytes_per_s) for sample in steady.samples]
+    latency = [round(sample.latency_ns) for sample in steady.samples]
+    data: dict[str, Any] = {
+        "bw_mean": round(statistics.fmean(bandwidth)) if bandwidth else 0,
+        "iops_mean": round(statistics.fmean(iops)) if iops else 0,
+        "iops": iops,
+        "bw": bandwidth,
+    }
+    if asked.startswith("lat"):
+        data |= {"lat_mean": round(statistics.fmean(latency)) if latency else 0, "lat": latency}
+    return {
+        "steadystate": {
+            "ss": asked,
+            "duration": job.report.reporting.steady_state_duration_s,
+            "attained": int(steady.attained_ns is not None),
+            "criterion": f"{steady.criterion:f}{'%' if asked.endswith('%') else ''}",
+            "max_deviation": _decimal(steady.deviation),
+            "slope": _decimal(steady.slope),
+            "data": data,
+        }
     }
 
 

@@ -28,7 +28,7 @@ def _fields(job: JobFigures, version: int) -> Iterator[str]:
     for kind in ("read", "write") if version == 3 else ("read", "write", "trim"):
         yield from _direction(job.directions[kind], job.report.reporting, version)
     yield from (f"{job.cpu_percent(mode):.6f}%" for mode in ("user_ns", "system_ns"))
-    yield from (str(job.context_switches), "0", "0")
+    yield from map(str, (job.context_switches, *job.page_faults))
     yield from (f"{share:.1f}%" for share in job.depth_percent().values())
     yield from _latency_ranges(job)
     if job.report.description:

@@ -262,6 +262,7 @@ def _steady_state(draft: Draft) -> None:
         check_ns=check,
     )
     word = {"iops": "iops", "bandwidth": "bw", "latency": "lat"}[figure] + ("_slope" if criterion == "slope" else "")
+    draft.reporting["steady_state_duration_s"] = duration // SECOND_NS
     draft.reporting["steady_state"] = f"{word}:{limit:f}{'%' if is_percent else ''}"
 
 
