@@ -1,0 +1,283 @@
+"""The same small jobs, run by fio and by iocurve: operations, bytes, addresses and files are the same.
+
+``docs/equivalence.md`` is the table of what is compared; IOCURVE_UPDATE_GOLDEN=1 writes it anew.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from iocurve.dialects.fio.command import prepare
+from iocurve.outcome import WorkerOutcome
+from iocurve.plan import LogPlan, Plan, Worker
+from iocurve.run import local
+
+pytestmark = pytest.mark.skipif(shutil.which("fio") is None, reason="needs Debian's fio")
+
+TABLE = Path(__file__).parents[2] / "docs/equivalence.md"
+UPDATES = bool(os.environ.get("IOCURVE_UPDATE_GOLDEN"))
+ROWS: list[str] = []
+HEAD = (
+    "# The same jobs in fio and in iocurve",
+    "",
+    "Each job below was run by Debian's fio 3.33 and by iocurve in a folder of its own, every operation logged.",
+    "Operations, bytes, flushes and the files there afterwards (with their sizes in bytes) are the same in both;",
+    "addresses are compared as the column says. `tests/peers/test_fio_equivalence.py` runs them again with every",
+    "`make test`; with `IOCURVE_UPDATE_GOLDEN=1` it writes this table. Speed is no part of it.",
+    "",
+    "| job | options | operations | bytes | addresses | files made |",
+    "| --- | --- | --- | --- | --- | --- |",
+)
+KINDS = ("read", "write", "trim")
+Addresses = Literal["order", "set", "cover", "chance"]
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One operation of a log."""
+
+    kind: str
+    offset: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a job did."""
+
+    workers: tuple[tuple[Operation, ...], ...]
+    operations: int
+    bytes: int
+    syncs: int
+    files: dict[str, int]
+    """Size by name."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A job, and how far chance leaves its addresses open."""
+
+    name: str
+    options: str
+    addresses: Addresses
+    """order: the same one after another. set: the same, in another order. cover: the same bytes, in blocks of other
+    sizes. chance: as many, inside the same region, at multiples of the same alignment."""
+    unit: int = 4096
+    """Alignment and smallest block."""
+
+
+def case(name: str, options: str, addresses: Addresses, unit: int = 4096) -> Case:
+    return Case(name, f"--name=a {options}", addresses, unit)
+
+
+CASES = (
+    # Order and size
+    case("sequential reads", "--rw=read --size=256k", "order"),
+    case("sequential writes", "--rw=write --size=256k", "order"),
+    case("random reads", "--rw=randread --size=256k", "set"),
+    case("random writes", "--rw=randwrite --size=256k", "set"),
+    case("a size that is no multiple of the block", "--rw=read --size=1000k --bs=64k", "order"),
+    case("random, the same", "--rw=randread --size=1000k --bs=64k", "set", 65536),
+    case("sequential mix", "--rw=rw --size=256k --rwmixread=70", "chance"),
+    case("random mix", "--rw=randrw --size=256k --rwmixread=30", "set"),
+    case("other blocks for writes", "--rw=write --size=128k --bs=4k,8k", "order", 8192),
+    case("gaps", "--rw=read:4k --size=256k", "order"),
+    case("backwards", "--rw=read:-8k --size=256k", "order"),
+    case("runs of eight", "--rw=randread:8 --size=256k", "chance"),
+    case("independent draws", "--rw=randread --size=256k --norandommap", "chance"),
+    case("half random", "--rw=randread --size=256k --percentage_random=50", "chance"),
+    case("all sequential", "--rw=randread --size=256k --percentage_random=0", "order"),
+    case("Zipf", "--rw=randread --size=1m --random_distribution=zipf:1.2", "chance"),
+    case("Pareto", "--rw=randread --size=1m --random_distribution=pareto:0.2", "chance"),
+    case("normal", "--rw=randread --size=1m --random_distribution=normal:20", "chance"),
+    case("zones", "--rw=randread --size=1m --random_distribution=zoned:90/10:10/90", "chance"),
+    case("coarser alignment", "--rw=randread --size=256k --blockalign=16k", "chance", 4096),
+    case("a range of blocks, sequential", "--rw=read --size=256k --bsrange=4k-16k", "cover"),
+    case("a range of blocks, random", "--rw=randwrite --size=256k --bsrange=4k-16k", "cover"),
+    case("a mix of blocks, sequential", "--rw=write --size=256k --bssplit=4k/50:16k/50", "cover"),
+    case("a mix of blocks, random", "--rw=randread --size=256k --bssplit=4k/10:64k/50:32k/40", "cover"),
+    case(
+        "strided zones",
+        "--rw=read --size=1m --zonemode=strided --zonesize=64k --zonerange=128k --zoneskip=64k",
+        "order",
+    ),
+    case("identical places", "--rw=rw --size=128k --rw_sequencer=identical", "chance"),
+    # How much
+    case("more than a pass", "--rw=read --size=256k --io_size=640k", "order"),
+    case("less than a pass", "--rw=read --size=256k --io_size=100k --loops=3", "order"),
+    case("loops", "--rw=randread --size=256k --loops=3", "set"),
+    case("counted", "--rw=read --size=256k --number_ios=10 --loops=3", "order"),
+    case("an offset", "--rw=write --size=64k --offset=128k", "order"),
+    case("an offset for each clone", "--rw=write --size=64k --offset_increment=128k --numjobs=2 --filename=x", "order"),
+    case("a share of a file", "--rw=read --filename=there --size=50%", "order"),
+    # Files
+    case("clones", "--rw=write --size=64k --numjobs=3", "order"),
+    case("several files in turn", "--rw=read --size=128k --nrfiles=4", "order"),
+    case("one file after another", "--rw=read --size=128k --nrfiles=4 --file_service_type=sequential", "order"),
+    case("runs in each file", "--rw=read --size=128k --nrfiles=2 --file_service_type=roundrobin:4", "order"),
+    case("files by chance", "--rw=write --size=128k --nrfiles=4 --file_service_type=random", "chance"),
+    case("file size", "--rw=write --filesize=64k --nrfiles=3", "order"),
+    case("own names", "--rw=write --size=64k --nrfiles=2 --filename_format=$jobname-$jobnum-$filenum.dat", "order"),
+    case("several names", "--rw=write --size=64k --filename=x:y", "order"),
+    case("made on opening", "--rw=write --size=64k --create_on_open=1", "order"),
+    case("removed at the end", "--rw=write --size=64k --unlink=1", "order"),
+    # In flight and in time
+    case("native AIO", "--rw=randread --size=1m --ioengine=libaio --iodepth=8", "set"),
+    case(
+        "AIO in batches",
+        "--rw=randwrite --size=1m --ioengine=libaio --iodepth=8 --iodepth_batch=4 --iodepth_low=2",
+        "set",
+    ),
+    case("mapped files", "--rw=randwrite --size=256k --ioengine=mmap", "set"),
+    case("a rate", "--rw=randread --size=64k --rate_iops=400", "set"),
+    case("Poisson arrivals", "--rw=randread --size=64k --rate_iops=400 --rate_process=poisson", "set"),
+    case("think time", "--rw=read --size=64k --thinktime=1000 --thinktime_blocks=4", "order"),
+    case("flushes", "--rw=write --size=100k --fsync=4", "order"),
+    case("flushes of a mix", "--rw=randrw --size=100k --fsync=1 --rwmixread=0", "set"),
+    # Data
+    case("written and verified", "--rw=randwrite --size=256k --verify=crc32c", "set"),
+    case("verified in headers of 1 KiB", "--rw=write --size=256k --verify=md5 --verify_interval=1k", "order"),
+    case("verified soon", "--rw=write --size=256k --verify=crc32c --verify_backlog=16", "set"),
+    case("a pattern", "--rw=write --size=64k --verify=pattern --verify_pattern=0xdeadbeef --do_verify=1", "order"),
+    case("compressible", "--rw=write --size=256k --buffer_compress_percentage=50 --refill_buffers", "order"),
+)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_iocurve_does_what_fio_does(case: Case, tmp_path: Path) -> None:
+    ours, theirs = by_iocurve(case, tmp_path / "ours"), by_fio(case, tmp_path / "theirs")
+    assert ours.files == theirs.files
+    assert ours.bytes == theirs.bytes
+    assert ours.syncs == theirs.syncs
+    if case.addresses != "cover":
+        assert ours.operations == theirs.operations
+    assert len(ours.workers) == len(theirs.workers)
+    for mine, fios in zip(ours.workers, theirs.workers, strict=True):
+        assert ADDRESSES[case.addresses](mine, case) == ADDRESSES[case.addresses](fios, case)
+    if UPDATES:
+        ROWS.append(row(case, ours))
+    else:
+        assert row(case, ours) in TABLE.read_text(encoding="utf-8").splitlines()
+
+
+def test_the_table_has_every_job() -> None:
+    if UPDATES:
+        TABLE.write_text("\n".join([*HEAD, *ROWS]) + "\n", encoding="utf-8")
+    assert len(TABLE.read_text(encoding="utf-8").splitlines()) == len(HEAD) + len(CASES)
+
+
+def row(case: Case, done: Done) -> str:
+    operations = "by chance" if case.addresses == "cover" else f"{done.operations:,}"
+    created = ", ".join(f"{name} ({size:,})" for name, size in sorted(done.files.items()) if name != "there") or "none"
+    flushes = f", {done.syncs} flushes" if done.syncs else ""
+    cells = (case.name, f"`{case.options}`", operations + flushes, f"{done.bytes:,}", WORDS[case.addresses], created)
+    return f"| {' | '.join(cells)} |"
+
+
+def by_order(operations: Iterable[Operation], _case: Case) -> list[Operation]:
+    return list(operations)
+
+
+def by_set(operations: Iterable[Operation], _case: Case) -> list[tuple[int, int]]:
+    """Without the kind: which of a mix goes where is chance."""
+    return sorted((operation.offset, operation.bytes) for operation in operations)
+
+
+def by_cover(operations: Iterable[Operation], case: Case) -> list[tuple[str, int]]:
+    """Each unit that was touched, as often as it was."""
+    return sorted(
+        (operation.kind, place)
+        for operation in operations
+        for place in range(operation.offset, operation.offset + operation.bytes, case.unit)
+    )
+
+
+def by_chance(operations: Iterable[Operation], case: Case) -> tuple[int, bool]:
+    done = list(operations)
+    return len(done), all(operation.offset % case.unit == 0 for operation in done)
+
+
+ADDRESSES = {"order": by_order, "set": by_set, "cover": by_cover, "chance": by_chance}
+WORDS = {
+    "order": "the same, in the same order",
+    "set": "the same, in another order",
+    "cover": "the same bytes, in blocks of other sizes",
+    "chance": "as many, equally aligned",
+}
+
+
+def prepared_folder(folder: Path) -> Path:
+    folder.mkdir()
+    (folder / "there").write_bytes(bytes(256 << 10))
+    return folder
+
+
+def by_iocurve(case: Case, folder: Path) -> Done:
+    prepared = prepare(case.options.split(), cwd=prepared_folder(folder), environment={})
+    prepared.require_runnable()
+    outcome = local.run(logged(prepared.plan))
+    kinds = [kind for worker in outcome.workers for name, kind in worker.operations.items() if name in KINDS]
+    return Done(
+        workers=tuple(tuple(operations_of(worker)) for worker in outcome.workers),
+        operations=sum(kind.operations for kind in kinds),
+        bytes=sum(kind.bytes for kind in kinds),
+        syncs=sum(worker.operations["sync"].operations for worker in outcome.workers if "sync" in worker.operations),
+        files=sizes(folder),
+    )
+
+
+def logged(plan: Plan) -> Plan:
+    """With a record of every operation."""
+    log = LogPlan(window_ns=None, histograms=False, records=1 << 20)
+
+    def with_log(worker: Worker) -> Worker:
+        return worker.model_copy(update={"log": log})
+
+    groups = [group.model_copy(update={"workers": tuple(map(with_log, group.workers))}) for group in plan.groups]
+    return plan.model_copy(update={"groups": tuple(groups)})
+
+
+def operations_of(worker: WorkerOutcome) -> Iterator[Operation]:
+    assert worker.log is not None
+    assert worker.log.lost == 0
+    log = worker.log.unpack()
+    yield from (Operation(*each) for each in zip(log.kind, log.offset, log.bytes, strict=True) if each[0] in KINDS)
+
+
+def by_fio(case: Case, folder: Path) -> Done:
+    prepared_folder(folder)
+    logs = folder.with_name("logs")
+    logs.mkdir()
+    command = ["fio", *case.options.split(), "--output-format=json", f"--write_lat_log={logs}/l", "--log_offset=1"]
+    command += [f"--aux-path={logs}"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=30)
+    assert done.returncode == 0, done.stderr
+    jobs = json.loads(done.stdout[done.stdout.index("{") :])["jobs"]
+    return Done(
+        workers=tuple(tuple(fio_log(logs / f"l_lat.{number + 1}.log")) for number in range(len(jobs))),
+        operations=sum(job[kind]["total_ios"] for job in jobs for kind in KINDS),
+        bytes=sum(job[kind]["io_bytes"] for job in jobs for kind in KINDS),
+        syncs=sum(job["sync"]["total_ios"] for job in jobs),
+        files=sizes(folder),
+    )
+
+
+def fio_log(path: Path) -> Iterator[Operation]:
+    """Lines of: milliseconds, nanoseconds, direction, block size, offset, priority."""
+    for line in path.read_text().splitlines():
+        _, _, direction, size, offset, *_ = line.split(",")
+        yield Operation(KINDS[int(direction)], int(offset), int(size))
+
+
+def sizes(folder: Path) -> dict[str, int]:
+    found = (path for path in folder.rglob("*") if path.is_file() and not path.name.endswith("verify.state"))
+    return {str(path.relative_to(folder)): path.stat().st_size for path in found}
