@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from bench.servers import Server, volume
+from iocurve import control
 from iocurve.result import Result
 
 IOCURVE = (sys.executable, "-m", "iocurve")
@@ -30,6 +31,17 @@ def wait_for(path: Path) -> None:
     deadline = time.monotonic() + 30
     while not path.exists() and time.monotonic() < deadline:
         time.sleep(0.05)
+
+
+def wait_for_reads(port: int) -> None:
+    """Until a volume has answered some."""
+    deadline = time.monotonic() + 30
+    with control.Client(str(port)) as client:
+        while time.monotonic() < deadline:
+            if sum(export["reads"] for export in client.ask({"do": "stats"})["stats"]["exports"]) > 1000:
+                return
+            time.sleep(0.05)
+    raise AssertionError("nothing is read")
 
 
 def free_port() -> int:
@@ -196,8 +208,7 @@ def test_a_server_that_comes_back_is_waited_for(tmp_path: Path) -> None:
     with subprocess.Popen(
         [*IOCURVE, "fio", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
-        wait_for(tmp_path / "store/t.0.0")
-        time.sleep(1)
+        wait_for_reads(port)
         server.kill()
         server.wait()
         time.sleep(0.5)
@@ -217,7 +228,9 @@ def test_a_server_that_stays_away_is_given_up_in_time(tmp_path: Path) -> None:
         with subprocess.Popen(
             [*IOCURVE, "fio", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         ) as process:
-            time.sleep(3)
+            wait_for_reads(server.port)
+            # Two intervals, so that something is measured.
+            time.sleep(2)
             os.kill(server.pid, signal.SIGKILL)
             _, stderr = process.communicate(timeout=40)
     assert process.returncode == 1, stderr

@@ -259,7 +259,7 @@ def by_fio(case: Case, folder: Path) -> Done:
     logs.mkdir()
     command = ["fio", *case.options.split(), "--output-format=json", f"--write_lat_log={logs}/l", "--log_offset=1"]
     command += [f"--aux-path={logs}"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=30)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=100)
     assert done.returncode == 0, done.stderr
     jobs = json.loads(done.stdout[done.stdout.index("{") :])["jobs"]
     return Done(
