@@ -158,6 +158,7 @@ ONE_MISTAKE = [
     ("--name=a --section=b", "there is no section [b]"),
     ("--name=a --section=global", "--section needs the name of a job; global holds for all of them anyway"),
     ("--name=a", "a: nothing says how large /d/a.0.0 should be (add a size, such as size=1g)"),
+    ("--name=a --filename=/dev/none", "a: there is no device /dev/none"),
     ("--name=a --size=1k", "a: size (1024 bytes) is smaller than one block (4096 bytes)"),
     (
         "--name=a --size=8k --nrfiles=4",
@@ -224,6 +225,10 @@ def test_one_mistake(arguments: str, expected: str) -> None:
     ("arguments", "expected"),
     [
         (["--filename=/dev/sdx", "--rw=write"], "/dev/sdx is mounted and would be overwritten (unmount it first)"),
+        (
+            ["--filename=/dev/none"],
+            "there is no device /dev/none, and a file of that name would be in memory",
+        ),
         (["--filename=folder"], "/d/folder is a directory (name a file with filename)"),
         (["--filename=/dev/null"], "/dev/null is neither a file nor a block device (name a file with filename)"),
         (["--directory=/mnt/none"], "directory /mnt/none does not exist (make it: mkdir -p /mnt/none)"),

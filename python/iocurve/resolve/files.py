@@ -45,8 +45,7 @@ class Files:
         regions = [Region(path, self._look(section, path)) for path in paths]
         known = sum(region.facts.bytes for region in regions)
         if not known and not section.file_bytes and (isinstance(section.size, Percent) or not section.size):
-            text = f"nothing says how large {named(paths)} should be"
-            self.findings.mistake(section, text, ("size",), f"add a size, such as {asks_for(self.job.dialect, 'size')}")
+            self._sizeless(section, paths)
             return None
         block = smallest_block(section)
         shares = _shares(section, len(regions), block)
@@ -68,6 +67,13 @@ class Files:
             layout=_layout(section, region),
             keep=not section.unlink,
         )
+
+    def _sizeless(self, section: Section, paths: Sequence[str]) -> None:
+        if section.engine not in ("nfs", "null") and any(map(_is_device_name, paths)):
+            self.findings.mistake(section, f"there is no device {named(paths)}", ("paths",))
+            return
+        hint = f"add a size, such as {asks_for(self.job.dialect, 'size')}"
+        self.findings.mistake(section, f"nothing says how large {named(paths)} should be", ("size",), hint)
 
     def _check_region(self, section: Section, region: Region) -> bool:
         block = largest_block(section)
@@ -144,6 +150,8 @@ class Files:
         if facts.kind in ("directory", "other"):
             what = "a directory" if facts.kind == "directory" else "neither a file nor a block device"
             self._obstacle(section, f"{path} is {what}", f"name a file with {self.findings.option('paths')}")
+        elif facts.kind == "missing" and _is_device_name(path):
+            self._obstacle(section, f"there is no device {path}, and a file of that name would be in memory")
         elif facts.kind == "missing" and self.machine.look(base).kind != "directory":
             self._obstacle(section, f"directory {base} does not exist", f"make it: mkdir -p {base}")
         elif facts.kind == "missing" and section.verify is not None and section.verify.only:
@@ -160,6 +168,10 @@ class Files:
     def _obstacle(self, section: Section, text: str, hint: str | None = None) -> None:
         where = section.where("paths", "directories", "name")
         self.findings.obstacles.append(Mistake(text, where, hint))
+
+
+def _is_device_name(path: str) -> bool:
+    return path.startswith("/dev/") and not path.startswith("/dev/shm/")
 
 
 # -- sizes -------------------------------------------------------------------------------------------------------------
