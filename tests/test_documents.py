@@ -1,0 +1,132 @@
+"""The commands that the five source documents quote, run for real: as they are written, but small and short."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+FIO = Path(__file__).parent / "golden" / "fio"
+DISKSPD = Path(__file__).parent / "golden" / "diskspd"
+
+DOCUMENT_C = sorted(FIO.glob("document-c-*.args"))
+DOCUMENT_E_JOBS = ("fiowrite", "fioread", "fioreadwrite")
+DOCUMENT_E_DISKSPD = ("seed-writes", "seed-reads")
+# Document B's script writes these for 24 hosts and 6 volumes.
+DOCUMENT_B = {
+    "FillWrite": [
+        "wd=FillWrite,sd=sd*,rdpct=0,seekpct=eof,xfersize=64k",
+        'rd=Initialize-LUNs-Full,wd=FillWrite,sd=("sd*"),iorate=max,interval=1,forthreads=1,elapsed=259200',
+    ],
+    "SeqRead": [
+        "wd=SeqRead,sd=sd*,rdpct=100,seekpct=0,xfersize=64k",
+        'rd=SeqRead-4,wd=SeqRead,sd=("sd*"),threads=20',
+    ],
+    "SeqWrite": [
+        "wd=SeqWrite,sd=sd*,rdpct=0,seekpct=0,xfersize=64k",
+        'rd=SeqWrite-26,wd=SeqWrite,sd=("sd*"),threads=26',
+        'rd=SeqWrite-32,wd=SeqWrite,sd=("sd*"),threads=32',
+        'rd=SeqWrite-40,wd=SeqWrite,sd=("sd*"),threads=40',
+    ],
+    "RndRead": [
+        "wd=RndRead,sd=sd*,rdpct=100,seekpct=100,xfersize=8k",
+        'rd=RndRead,wd=RndRead,sd=("sd*"),threads=25',
+    ],
+    "RndWrite": [
+        "wd=RndWrite,sd=sd*,rdpct=0,seekpct=100,xfersize=8k",
+        'rd=RndWrite,wd=RndWrite,sd=("sd*"),threads=20',
+    ],
+    "SeqMix": [
+        "wd=SeqMix,sd=sd*,rdpct=50,seekpct=0,xfersize=64k",
+        'rd=SeqMix-6,wd=SeqMix,sd=("sd*"),threads=6',
+        'rd=SeqMix-7,wd=SeqMix,sd=("sd*"),threads=7',
+    ],
+    "RndMix": [
+        "wd=RndMix,sd=sd*,rdpct=50,seekpct=100,xfersize=8k",
+        'rd=RndMix,wd=RndMix,sd=("sd*"),threads=25',
+    ],
+}
+HOSTS, VOLUMES = 2, 2
+
+
+def iocurve(folder: Path, *arguments: str) -> str:
+    command = [sys.executable, "-m", "iocurve", *arguments]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=100, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("command", DOCUMENT_C, ids=lambda path: path.stem)
+def test_a_command_line_of_document_c(command: Path, tmp_path: Path) -> None:
+    arguments = shlex.split(command.read_text(encoding="utf-8"))
+    short = ("--filesize=4m", "--runtime=1", "--ramp_time=0", "--output-format=json", "--eta=never")
+    [job] = json.loads(iocurve(tmp_path, "fio", *arguments, *short))["jobs"]
+    kind = "read" if "--rw=randread" in arguments else "write"
+    assert job[kind]["total_ios"] > 0
+    assert job[kind]["runtime"] == 1000
+    assert len(list(tmp_path.iterdir())) == 4
+
+
+@pytest.mark.parametrize("name", DOCUMENT_E_JOBS)
+def test_a_job_file_of_document_e(name: str, tmp_path: Path) -> None:
+    text = (FIO / f"{name}.ini").read_text(encoding="utf-8").replace("size=30g", "size=4m")
+    for place in ("nocache", "readcache"):
+        (tmp_path / place).mkdir()
+    (tmp_path / f"{name}.ini").write_text(text.replace("directory=/mnt/", f"directory={tmp_path}/"), encoding="utf-8")
+    document = json.loads(
+        iocurve(tmp_path, "fio", "--runtime", "30", "--output-format=json", "--eta=never", f"{name}.ini")
+    )
+    assert all(job["error"] == 0 for job in document["jobs"])
+    jobs = text.count("numjobs=4") * 4 * text.count("directory=")
+    assert sum(job["read"]["io_bytes"] + job["write"]["io_bytes"] for job in document["jobs"]) == jobs * (4 << 20)
+
+
+@pytest.mark.parametrize("name", DOCUMENT_E_DISKSPD)
+def test_a_diskspd_line_of_document_e(name: str, tmp_path: Path) -> None:
+    line = (DISKSPD / f"{name}.args").read_text(encoding="utf-8")
+    short = {"-c200G": "-c8M", "-W30": "-W0", "-W7200": "-W0", "-d30": "-d1"}
+    output = iocurve(tmp_path, "diskspd", *(short.get(word, word) for word in shlex.split(line)))
+    totals = [line for line in output.splitlines() if line.startswith("total:")]
+    assert len(totals) == 3
+    assert int(totals[0].split("|")[1]) > 0
+    assert (tmp_path / "testfile.dat").stat().st_size == 8 << 20
+
+
+@pytest.mark.parametrize("pattern", DOCUMENT_B)
+def test_a_parameter_file_of_document_b(pattern: str, tmp_path: Path) -> None:
+    hosts = [f"hd=vm{vm},system=vdbench-vnet1-{vm},user=root" for vm in range(1, HOSTS + 1)]
+    luns = [
+        f"sd=sd-{vm}-{volume},host=vm{vm},lun=/mnt/vdb{volume}/file-{vm}-{volume},openflags=o_direct"
+        for vm in range(1, HOSTS + 1)
+        for volume in range(1, VOLUMES + 1)
+    ]
+    work, *runs = DOCUMENT_B[pattern]
+    defaults = [] if pattern == "FillWrite" else ["rd=default,warmup=60,elapsed=600,iorate=max"]
+    files = {
+        "vnet1-hosts-nfs": ["hd=default,jvms=1,shell=ssh", *hosts],
+        "vnet1-luns-nfs": ["sd=default,size=693g", *luns],
+        f"vnet1-{pattern}-workload": [
+            "include=vnet1-hosts-nfs",
+            "include=vnet1-luns-nfs",
+            work,
+            "* Run Defaults",
+            *defaults,
+            "* Run Definitions",
+            *runs,
+        ],
+    }
+    for name, lines in files.items():
+        (tmp_path / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (tmp_path / "data").mkdir()
+    size = "64m" if pattern == "FillWrite" else "2m"
+    place = (f"--map-lun=/mnt/vdb*={tmp_path}/data/{{sd}}", "--size", size)
+    output = iocurve(
+        tmp_path, "vdbench", "-f", f"vnet1-{pattern}-workload", *place, "-e", "2", "-i", "1", "-w", "0", "-o", "out"
+    )
+    assert output.count("Starting RD=") == len(runs)
+    assert (tmp_path / "out/summary.html").read_text(encoding="utf-8").count("avg_") >= len(runs) - 1
+    assert len(list((tmp_path / "data").iterdir())) == HOSTS * VOLUMES
