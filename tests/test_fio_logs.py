@@ -123,7 +123,9 @@ def test_names_and_columns_are_those_of_fio(tmp_path: Path) -> None:
     options = (
         "--write_bw_log=x --write_iops_log=x --write_lat_log=x --write_hist_log=x --log_hist_msec=1 --log_offset=1"
     )
-    subprocess.run(["fio", "--name=a", "--size=1m", *options.split()], cwd=tmp_path, check=True, capture_output=True)
+    # Long enough for a histogram.
+    command = ["fio", "--name=a", "--size=1m", "--thinktime=1000", "--thinktime_blocks=8", *options.split()]
+    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
     theirs = {path.name: path.read_text().splitlines() for path in tmp_path.glob("*.log")}
     ours = written(options, worker(log_of(EACH[:1])))
     assert set(theirs) - set(ours) == {"x_slat.1.log"}

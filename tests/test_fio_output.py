@@ -293,3 +293,17 @@ def test_a_steady_state_is_told_as_fio_tells_it() -> None:
     }
     line = "  steadystate  : attained=yes, bw=1608KiB/s (1647kB/s), iops=402, iops slope=0.125%"
     assert line in render(prepared, result).splitlines()
+
+
+def test_writing_and_reading_back_have_times_of_their_own() -> None:
+    """As in fio: one second of two was for writing, the other for what was read back."""
+    prepared = fio("--name=a --size=1m --rw=write --verify=crc32c")
+    worker = clone(0).model_copy(update={"read_back_ns": SECOND})
+    [job] = json.loads(render_json(prepared, measured(prepared, worker)))["jobs"]
+    assert {kind: (job[kind]["runtime"], job[kind]["iops"]) for kind in ("read", "write")} == {
+        "read": (1000, 800.0),
+        "write": (1000, 200.0),
+    }
+    mixed = fio("--name=a --size=1m --rw=randrw --verify=crc32c")
+    [job] = json.loads(render_json(mixed, measured(mixed, worker)))["jobs"]
+    assert (job["read"]["runtime"], job["write"]["runtime"]) == (2000, 1000)

@@ -269,3 +269,12 @@ def fio(arguments: list[str], directory: Path) -> dict[str, int]:
     (job,) = json.loads(ran.stdout)["jobs"]
     assert job["error"] == 0
     return {kind: job[kind]["total_ios"] for kind in ("read", "write")}
+
+
+def test_the_time_of_reading_back_is_told_apart(tmp_path: Path) -> None:
+    """The window is that of both; a job that only writes has none of it."""
+    command = "--name=a --rw=write --size=4m --bs=64k"
+    for options, reads_back in (("--verify=crc32c", True), ("", False)):
+        prepared = prepare(f"{command} {options}".split(), cwd=tmp_path, environment={})
+        [done] = local.run(prepared.plan).workers
+        assert (0 < done.read_back_ns < done.window_ns) == reads_back

@@ -196,6 +196,8 @@ class WorkerOutcome(_Model):
     """Operations in flight just after a submission: how often at most 1, 2, 4, ..."""
     latency_depth: int | None
     """The depth that a search for what a latency allows has come to; None where none was searched for."""
+    read_back_ns: int
+    """Part of the window in which what had been written was read back, and nothing else was done."""
     reconnects: int
     labels: tuple[str, ...]
     """What a reader must know about the figures."""

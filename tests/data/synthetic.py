@@ -186,6 +186,7 @@ def worker_outcome(
         cpu=cpu or CpuTime(user_ns=0, system_ns=0, context_switches=0),
         depth_levels={},
         latency_depth=None,
+        read_back_ns=0,
         reconnects=0,
         labels=labels,
         intervals=tuple(intervals),

@@ -62,6 +62,8 @@ pub struct WorkerOutcome {
     pub depth_levels: BTreeMap<String, u64>,
     /// The depth that a search for what a latency allows has come to; `null` where none was searched for.
     pub latency_depth: Option<u32>,
+    /// Part of the window in which what was written was read back, and nothing else was done.
+    pub read_back_ns: Nanos,
     /// Connections that were made anew (NFS).
     pub reconnects: u64,
     /// What a reader must know about the figures (`payload_discarded`, …).

@@ -38,7 +38,10 @@ pub enum Turn {
     /// Nothing more until all that is in flight has come back.
     Drain,
     /// Nothing is in flight: have what was written leave the caches, and ask again.
-    Settle,
+    Settle {
+        /// Whether it is a whole pass, not a part of a backlog.
+        is_pass: bool,
+    },
     /// This is to be read back.
     ReadBack(Address),
 }
@@ -191,7 +194,7 @@ impl<'a> Verifier<'a> {
         if let (Some(written), true) = (&mut self.written, plan::may_overlap(self.worker)) {
             written.sort();
         }
-        Turn::Settle
+        Turn::Settle { is_pass: most == u64::MAX }
     }
 
     /// How many operations are to be read back now.

@@ -250,7 +250,7 @@ fn turns(verifier: &mut Verifier, issued: u64, exhausted: bool) -> Vec<u64> {
     loop {
         match verifier.turn(issued, exhausted, 0) {
             Turn::Load => return offsets,
-            Turn::Settle => {}
+            Turn::Settle { .. } => {}
             Turn::ReadBack(address) => offsets.push(address.offset),
             Turn::Drain => panic!("nothing is in flight"),
         }
@@ -288,7 +288,7 @@ fn nothing_is_read_back_before_all_writes_are_done() {
     let mut bench = Bench::new(&plan);
     bench.write(at(0));
     assert_eq!(bench.verifier.turn(4096, true, 1), Turn::Drain);
-    assert_eq!(bench.verifier.turn(4096, true, 0), Turn::Settle);
+    assert_eq!(bench.verifier.turn(4096, true, 0), Turn::Settle { is_pass: true });
     assert_eq!(bench.verifier.turn(4096, true, 0), Turn::ReadBack(at(0)));
     assert_eq!(bench.verifier.turn(4096, true, 1), Turn::Drain);
     assert_eq!(bench.verifier.turn(4096, true, 0), Turn::Load);
@@ -300,7 +300,11 @@ fn every_pass_is_read_back_by_itself() {
     let mut bench = Bench::new(&plan);
     bench.write(at(0));
     assert_eq!(bench.verifier.turn(8192, false, 1), Turn::Drain);
-    assert_eq!(bench.verifier.turn(8192, false, 0), Turn::Settle, "its last writes had to come back first");
+    assert_eq!(
+        bench.verifier.turn(8192, false, 0),
+        Turn::Settle { is_pass: true },
+        "its last writes had to come back first"
+    );
 
     let mut bench = Bench::new(&plan);
     let mut read_back = Vec::new();

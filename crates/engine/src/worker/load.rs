@@ -10,6 +10,7 @@ use super::flush::{self, Flushes};
 use super::hold::Hold;
 use super::mix::{Mix, Next};
 use super::progress::{DRAIN, DRAIN_WHEN_STOPPED, Progress};
+use super::read_back::ReadBack;
 use super::search::Verdict;
 use super::wake::Wake;
 use super::{Ended, LOOK_AROUND, Shared, Start};
@@ -35,6 +36,7 @@ pub struct Load<'a> {
     /// Files that are flushed when all else is done, from this one on.
     closing: Range<u32>,
     verifier: Option<Verifier<'a>>,
+    read_back: ReadBack,
     recorder: Recorder,
     /// By number of the operation in the plan; what is issued besides comes after those.
     kinds: Vec<OperationKind>,
@@ -72,6 +74,7 @@ impl<'a> Load<'a> {
             flushes: Flushes::new(plan),
             closing: 0..if plan.sync_at_end { plan.files.len() as u32 } else { 0 },
             verifier: Verifier::new(plan, depth)?,
+            read_back: ReadBack::default(),
             recorder: Recorder::new(plan).with_log(plan.log)?,
             kinds: recorded_kinds(plan),
             slots: vec![InFlight::default(); depth as usize],
@@ -95,12 +98,14 @@ impl<'a> Load<'a> {
         self.recorder.begin(group_start, progress.window_start);
         self.wait_until(progress.start);
         self.mix.start(progress.start, self.plan);
+        self.read_back.counts_from(progress.window_start);
         if let Some(hold) = &mut self.hold {
             hold.start(progress.start, progress.window_start);
         }
         let result = self.drive(engine, &mut progress, publish);
         let now = self.shared.clock.now();
         progress.finish(now, &mut self.recorder, publish);
+        let read_back = self.read_back.ends(progress.window_end);
         let differs = || self.verifier.as_ref().and_then(Verifier::failure);
         let (state, error) = match result {
             Ok(state) => differs().map_or((state, None), |error| (State::Failed, Some(error))),
@@ -114,6 +119,7 @@ impl<'a> Load<'a> {
             drained_operations: progress.drained_operations,
             cpu: progress.cpu(),
             depth_levels: self.depth_levels.named(),
+            read_back,
             depth_found: self.hold.as_ref().and_then(Hold::depth_found),
             labels: self.verifier.as_ref().map_or_else(Vec::new, Verifier::labels),
         };
@@ -271,9 +277,17 @@ impl<'a> Load<'a> {
         loop {
             let Some(verifier) = &mut self.verifier else { return Ok(None) };
             match verifier.turn(self.issued_bytes, exhausted, in_flight) {
-                Turn::Load => return Ok(None),
+                Turn::Load => {
+                    self.read_back.ends(now);
+                    return Ok(None);
+                }
                 Turn::Drain => return Ok(Some(Err(Wake::Never))),
-                Turn::Settle => engine.settle()?,
+                Turn::Settle { is_pass } => {
+                    if is_pass {
+                        self.read_back.begins(now);
+                    }
+                    engine.settle()?;
+                }
                 Turn::ReadBack(address) => {
                     let kind = OperationKind::Read;
                     let operation = self.kinds.iter().position(|&recorded| recorded == kind).unwrap_or(0);

@@ -8,6 +8,7 @@ mod hold;
 mod load;
 mod mix;
 mod progress;
+mod read_back;
 mod schedule;
 mod search;
 #[cfg(test)]
@@ -91,6 +92,8 @@ pub struct Ended {
     pub depth_levels: BTreeMap<String, u64>,
     /// The depth that a search for what a latency allows has come to.
     pub depth_found: Option<u32>,
+    /// Part of the window in which what was written was read back, and nothing else was done.
+    pub read_back: Nanos,
     /// What a reader must know about how it went.
     pub labels: Vec<String>,
 }

@@ -191,13 +191,21 @@ def _direction(kind: str, workers: Sequence[WorkerOutcome], plan: Plan, group_ba
         operations=sum(part.operations for part in parts),
         bytes=sum(part.bytes for part in parts),
         short=sum(part.short for part in parts),
-        runtime_ns=max((worker.window_ns for worker in workers if kind in worker.operations), default=0),
+        runtime_ns=max((_active_ns(worker, kind, plan) for worker in workers if kind in worker.operations), default=0),
         latency=merge_latencies(part.service for part in parts),
         response=merge_latencies(responses) if responses else None,
         bandwidth=bandwidth,
         iops_samples=_samples(workers, kind, "operations", plan.interval_ns),
         share_of_group=100.0 * bandwidth.mean / group_bandwidth if group_bandwidth else 0.0,
     )
+
+
+def _active_ns(worker: WorkerOutcome, kind: str, plan: Plan) -> int:
+    """fio times the load and what is read back after it apart."""
+    planned = plan.groups[worker.group].workers[worker.worker].operations
+    if kind != "read":
+        return worker.window_ns - worker.read_back_ns
+    return worker.window_ns if any(each.kind == "read" for each in planned) else worker.read_back_ns or worker.window_ns
 
 
 def _samples(workers: Sequence[WorkerOutcome], kind: str, quantity: str, interval_ns: int) -> Samples:
