@@ -109,3 +109,23 @@ def test_syncs_are_reported_on_their_own() -> None:
     text = render(prepared, measured(prepared, worker))
     assert "  fsync/fdatasync/sync_file_range:\n    sync (nsec): min=200k, max=200k" in text
     assert "issued rwts: total=0,200,0,63 short=0,0,0,0 dropped=0,0,0,0" in text
+
+
+def test_all_directions_as_one() -> None:
+    prepared = fio(f"{GROUPED} --unified_rw_reporting=1 --output-format=json,normal")
+    result = measured(prepared, clone(0), clone(1))
+    [job] = json.loads(render_json(prepared, result))["jobs"]
+    assert not {"read", "write", "trim"} & set(job)
+    assert (job["mixed"]["total_ios"], job["mixed"]["iops"], job["mixed"]["bw_mean"]) == (2000, 1000.0, 4000.0)
+    text = render(prepared, result)
+    assert "  mixed: IOPS=1000, BW=4000KiB/s (4096kB/s)(8000KiB/2000msec)" in text
+    assert "  MIXED: bw=4000KiB/s" in text
+    assert "READ: bw=" not in text
+    assert len(terse(prepared)) == len(terse(fio(GROUPED))) - 41
+
+
+def test_all_directions_as_one_and_apart() -> None:
+    prepared = fio(f"{GROUPED} --unified_rw_reporting=both")
+    [job] = json.loads(render_json(prepared, measured(prepared, clone(0), clone(1))))["jobs"]
+    totals = {kind: job[kind]["total_ios"] for kind in ("read", "write", "trim", "mixed")}
+    assert totals == {"read": 1600, "write": 400, "trim": 0, "mixed": 2000}

@@ -21,6 +21,8 @@ EIO = 5
 """What fio calls an error that has no number of its own."""
 
 KIND_NAMES: tuple[OperationKind, ...] = ("read", "write", "trim")
+MIXED = "mixed"
+"""All of them as one (``unified_rw_reporting``)."""
 DEPTHS = ("1", "2", "4", "8", "16", "32", ">=64")
 
 _STEPS = (2, 4, 10, 20, 50, 100, 250, 500, 750, 1000)
@@ -91,6 +93,12 @@ class JobFigures:
     """Of flushes, which are no I/O of their own in fio's forms."""
 
     @property
+    def shown(self) -> tuple[str, ...]:
+        """The directions that are to be told."""
+        asked = self.report.reporting.mixed
+        return (MIXED,) if asked == "mixed" else (*KIND_NAMES, MIXED) if asked == "both" else KIND_NAMES
+
+    @property
     def failed(self) -> bool:
         """Whether a worker ended with an error."""
         return any(worker.state == "failed" for worker in self.workers)
@@ -137,8 +145,8 @@ class JobFigures:
         """Share of all operations in fio's latency ranges; a range goes from the one before it to its name."""
         shares = {scale: {name: 0.0 for _, name in bounds} for scale, bounds in LATENCY_BUCKETS.items()}
         bounds = [(bound, scale, name) for scale, names in LATENCY_BUCKETS.items() for bound, name in names]
-        histograms = [each.latency.histogram for each in self.directions.values() if each.latency.histogram]
-        counts = [bucket for histogram in histograms for bucket in histogram.buckets()]
+        histogram = self.directions[MIXED].latency.histogram
+        counts = histogram.buckets() if histogram else []
         total = sum(count for _, count in counts)
         for lowest, count in counts:
             scale, name = next((scale, name) for bound, scale, name in bounds if lowest < bound)
@@ -169,7 +177,7 @@ def _bandwidth_of_groups(
     for _, number, members in entries:
         group = totals.setdefault(number, dict.fromkeys(KIND_NAMES, 0.0))
         for kind in KIND_NAMES:
-            group[kind] += _samples(members, kind, "bytes", plan.interval_ns).mean / 1024
+            group[kind] += _samples(members, (kind,), "bytes", plan.interval_ns).mean / 1024
     return totals
 
 
@@ -180,22 +188,24 @@ def _syncs(workers: Sequence[WorkerOutcome]) -> Latency:
 def _directions(
     workers: Sequence[WorkerOutcome], plan: Plan, group_bandwidth: Mapping[str, float]
 ) -> dict[str, Direction]:
-    return {kind: _direction(kind, workers, plan, group_bandwidth[kind]) for kind in KIND_NAMES}
+    apart = {kind: _direction((kind,), workers, plan, group_bandwidth[kind]) for kind in KIND_NAMES}
+    return apart | {MIXED: _direction(KIND_NAMES, workers, plan, sum(group_bandwidth.values()))}
 
 
-def _direction(kind: str, workers: Sequence[WorkerOutcome], plan: Plan, group_bandwidth: float) -> Direction:
-    parts = [worker.operations[kind] for worker in workers if kind in worker.operations]
+def _direction(kinds: Sequence[str], workers: Sequence[WorkerOutcome], plan: Plan, group_bandwidth: float) -> Direction:
+    used = [(worker, kind) for worker in workers for kind in kinds if kind in worker.operations]
+    parts = [worker.operations[kind] for worker, kind in used]
     responses = [part.response for part in parts if part.response is not None]
-    bandwidth = _scaled(_samples(workers, kind, "bytes", plan.interval_ns), 1 / 1024)
+    bandwidth = _scaled(_samples(workers, kinds, "bytes", plan.interval_ns), 1 / 1024)
     return Direction(
         operations=sum(part.operations for part in parts),
         bytes=sum(part.bytes for part in parts),
         short=sum(part.short for part in parts),
-        runtime_ns=max((_active_ns(worker, kind, plan) for worker in workers if kind in worker.operations), default=0),
+        runtime_ns=max((_active_ns(worker, kind, plan) for worker, kind in used), default=0),
         latency=merge_latencies(part.service for part in parts),
         response=merge_latencies(responses) if responses else None,
         bandwidth=bandwidth,
-        iops_samples=_samples(workers, kind, "operations", plan.interval_ns),
+        iops_samples=_samples(workers, kinds, "operations", plan.interval_ns),
         share_of_group=100.0 * bandwidth.mean / group_bandwidth if group_bandwidth else 0.0,
     )
 
@@ -208,20 +218,22 @@ def _active_ns(worker: WorkerOutcome, kind: str, plan: Plan) -> int:
     return worker.window_ns if any(each.kind == "read" for each in planned) else worker.read_back_ns or worker.window_ns
 
 
-def _samples(workers: Sequence[WorkerOutcome], kind: str, quantity: str, interval_ns: int) -> Samples:
+def _samples(workers: Sequence[WorkerOutcome], kinds: Sequence[str], quantity: str, interval_ns: int) -> Samples:
     """Per second, in each interval of each worker; clones add up as they do in fio."""
     total = Samples()
     for worker in workers:
-        if kind in worker.operations:
-            total = _added(total, _worker_samples(worker.intervals, kind, quantity, interval_ns))
+        if any(kind in worker.operations for kind in kinds):
+            total = _added(total, _worker_samples(worker.intervals, kinds, quantity, interval_ns))
     return total
 
 
-def _worker_samples(intervals: Sequence[IntervalOutcome], kind: str, quantity: str, interval_ns: int) -> Samples:
+def _worker_samples(
+    intervals: Sequence[IntervalOutcome], kinds: Sequence[str], quantity: str, interval_ns: int
+) -> Samples:
     counted = [interval for interval in intervals if not interval.ramp and interval.end_ns > interval.start_ns]
     # The last interval is cut short by the end; one that is too short says little.
     whole = [interval for interval in counted if interval.end_ns - interval.start_ns >= interval_ns // 2] or counted
-    values = [_per_second(interval, kind, quantity) for interval in whole]
+    values = [math.fsum(_per_second(interval, kind, quantity) for kind in kinds) for interval in whole]
     if not values:
         return Samples()
     mean = math.fsum(values) / len(values)

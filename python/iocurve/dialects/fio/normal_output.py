@@ -75,7 +75,7 @@ def _job(job: JobFigures, result: Result) -> list[str]:
     lines += [f"  error        : {error}" for error in dict.fromkeys(worker.error for worker in job.workers) if error]
     if job.report.description:
         lines.append(f"  Description  : [{job.report.description}]")
-    for kind in KIND_NAMES:
+    for kind in job.shown:
         if job.directions[kind].operations:
             lines += _direction(kind, job.directions[kind], job)
     for scale, shares in job.latency_percent().items():
@@ -172,8 +172,8 @@ def _shares(label: str, shares: dict[str, float]) -> list[str]:
 
 def _status(jobs: Sequence[JobFigures]) -> list[str]:
     lines = []
-    for kind in KIND_NAMES:
-        parts = [job.directions[kind] for job in jobs if job.directions[kind].operations]
+    for kind in dict.fromkeys(kind for job in jobs for kind in job.shown):
+        parts = [job.directions[kind] for job in jobs if kind in job.shown and job.directions[kind].operations]
         if not parts:
             continue
         times = [part.runtime_ms for part in parts]

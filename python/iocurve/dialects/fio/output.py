@@ -63,7 +63,7 @@ def _job(job: JobFigures, with_bins: bool) -> dict[str, Any]:
         "elapsed": job.elapsed_s,
         # Readers rely on these two, said or not.
         "job options": {"rw": job.report.direction, "iodepth": str(job.report.depth)} | options,
-        **{kind: _direction(direction, job.report.reporting, with_bins) for kind, direction in job.directions.items()},
+        **{kind: _direction(job.directions[kind], job.report.reporting, with_bins) for kind in job.shown},
         "sync": {
             "total_ios": job.syncs.count,
             "lat_ns": _latency(job.syncs, job.report.reporting.percentiles, with_bins),
@@ -167,7 +167,7 @@ def _latency(latency: Latency, percentiles: tuple[float, ...] = (), with_bins: b
 
 def _ours(job: JobFigures) -> dict[str, Any]:
     """What fio has no place for."""
-    responses = {kind: direction.response for kind, direction in job.directions.items() if direction.response}
+    responses = {kind: direction for kind in job.shown if (direction := job.directions[kind].response)}
     return {
         "engine": " and ".join(dict.fromkeys(worker.engine for worker in job.workers)),
         "workers": len(job.workers),

@@ -25,7 +25,8 @@ def _fields(job: JobFigures, version: int) -> Iterator[str]:
     if version > 2:
         yield FIO_VERSION
     yield from (job.report.name, str(job.group), str(EIO if job.failed else 0))
-    for kind in ("read", "write") if version == 3 else ("read", "write", "trim"):
+    kinds = ("read", "write") if version == 3 else ("read", "write", "trim")
+    for kind in kinds if job.report.reporting.mixed == "none" else job.shown:
         yield from _direction(job.directions[kind], job.report.reporting, version)
     yield from (f"{job.cpu_percent(mode):.6f}%" for mode in ("user_ns", "system_ns"))
     yield from map(str, (job.context_switches, *job.page_faults))
