@@ -307,3 +307,18 @@ def test_writing_and_reading_back_have_times_of_their_own() -> None:
     mixed = fio("--name=a --size=1m --rw=randrw --verify=crc32c")
     [job] = json.loads(render_json(mixed, measured(mixed, worker)))["jobs"]
     assert (job["read"]["runtime"], job["write"]["runtime"]) == (2000, 1000)
+
+
+def test_a_depth_that_was_found_is_told_with_its_latency() -> None:
+    options = "--latency_target=500us --latency_window=100ms --latency_percentile=90 --iodepth=8"
+    prepared = fio(f"--name=a --size=1m {options}")
+    result = measured(prepared, clone(0).model_copy(update={"latency_depth": 3}))
+    [job] = json.loads(render_json(prepared, result))["jobs"]
+    assert {name: job[f"latency_{name}"] for name in ("target", "window", "percentile", "depth")} == {
+        "target": 500_000,
+        "window": 100_000,
+        "percentile": 90.0,
+        "depth": 3,
+    }
+    line = "     latency   : target=500000, window=100000, percentile=90.00%, depth=3"
+    assert line in render(prepared, result).splitlines()

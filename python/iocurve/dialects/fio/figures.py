@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from iocurve.dialects.fio.command import Prepared
 from iocurve.dialects.fio.job import SectionReport
 from iocurve.outcome import IntervalOutcome, SteadyOutcome, WorkerOutcome
-from iocurve.plan import OperationKind, Plan
+from iocurve.plan import LatencyTarget, OperationKind, Plan, Worker
 from iocurve.result import Result
 from iocurve.summary import Latency, merge_latencies
 from iocurve.units import SECOND_NS
@@ -91,6 +91,8 @@ class JobFigures:
     directions: Mapping[str, Direction]
     syncs: Latency
     """Of flushes, which are no I/O of their own in fio's forms."""
+    target: LatencyTarget | None
+    """The latency that a depth was searched for, if one was."""
 
     @property
     def shown(self) -> tuple[str, ...]:
@@ -122,6 +124,11 @@ class JobFigures:
     def context_switches(self) -> int:
         """Of all its workers."""
         return sum(worker.cpu.context_switches for worker in self.workers)
+
+    @property
+    def depth(self) -> int:
+        """As asked for, or as found for a latency."""
+        return next((worker.latency_depth for worker in self.workers if worker.latency_depth), self.report.depth)
 
     @property
     def page_faults(self) -> tuple[int, int]:
@@ -164,7 +171,14 @@ def figures(prepared: Prepared, result: Result) -> list[JobFigures]:
             entries.append((prepared.sections[group.section], group.number, members))
     totals = _bandwidth_of_groups(entries, prepared.plan)
     return [
-        JobFigures(report, number, members, _directions(members, prepared.plan, totals[number]), _syncs(members))
+        JobFigures(
+            report=report,
+            group=number,
+            workers=members,
+            directions=_directions(members, prepared.plan, totals[number]),
+            syncs=_syncs(members),
+            target=_planned(members[0], prepared.plan).latency_target,
+        )
         for report, number, members in entries
     ]
 
@@ -210,9 +224,13 @@ def _direction(kinds: Sequence[str], workers: Sequence[WorkerOutcome], plan: Pla
     )
 
 
+def _planned(worker: WorkerOutcome, plan: Plan) -> Worker:
+    return plan.groups[worker.group].workers[worker.worker]
+
+
 def _active_ns(worker: WorkerOutcome, kind: str, plan: Plan) -> int:
     """fio times the load and what is read back after it apart."""
-    planned = plan.groups[worker.group].workers[worker.worker].operations
+    planned = _planned(worker, plan).operations
     if kind != "read":
         return worker.window_ns - worker.read_back_ns
     return worker.window_ns if any(each.kind == "read" for each in planned) else worker.read_back_ns or worker.window_ns

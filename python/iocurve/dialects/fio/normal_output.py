@@ -95,9 +95,16 @@ def _job(job: JobFigures, result: Result) -> list[str]:
         *lines,
         f"  IO depths    : {depths}",
         f"     issued rwts: total={totals},{job.syncs.count} short={shorts},0 dropped=0,0,0,0",
-        f"     latency   : target=0, window=0, percentile=100.00%, depth={job.report.depth}",
+        f"     latency   : {_latency_target(job)}, depth={job.depth}",
         *_steady_state(job),
     ]
+
+
+def _latency_target(job: JobFigures) -> str:
+    if job.target is None:
+        return "target=0, window=0, percentile=100.00%"
+    window_us, percentile = job.target.window_ns // 1000, job.target.percentile
+    return f"target={job.target.target_ns}, window={window_us}, percentile={percentile:.2f}%"
 
 
 def _steady_state(job: JobFigures) -> list[str]:

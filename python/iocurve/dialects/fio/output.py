@@ -81,10 +81,11 @@ def _job(job: JobFigures, with_bins: bool) -> dict[str, Any]:
             scale: {name: _decimal(share) for name, share in shares.items()}
             for scale, shares in job.latency_percent().items()
         },
-        "latency_depth": job.report.depth,
-        "latency_target": 0,
-        "latency_percentile": 100.0,
-        "latency_window": 0,
+        "latency_depth": job.depth,
+        # fio counts the one in nanoseconds, the other in microseconds.
+        "latency_target": job.target.target_ns if job.target else 0,
+        "latency_percentile": job.target.percentile if job.target else 100.0,
+        "latency_window": job.target.window_ns // 1000 if job.target else 0,
         **described,
         **_steady_state(job),
         "iocurve": _ours(job),
