@@ -80,12 +80,19 @@ def _document(side: Side, rounds: Sequence[Round], duration: Duration) -> dict[s
     columns = {figure: [record[figure] for record in records if record[figure] is not None] for figure in FIGURES}
     return {
         "name": side.name,
-        "command": shlex.join(side.command_for(duration.long_seconds)),
+        "command": shlex.join(map(_anywhere, side.command_for(duration.long_seconds))),
         "median": {figure: statistics.median(values) for figure, values in columns.items() if values},
         "min": {figure: min(values) for figure, values in columns.items() if values},
         "max": {figure: max(values) for figure, values in columns.items() if values},
         "rounds": records,
     }
+
+
+def _anywhere(word: str) -> str:
+    """A word of a command line without the place where this checkout and its programs happen to be."""
+    if Path(word).is_absolute() and os.access(word, os.X_OK):
+        return Path(word).name
+    return word.replace(f"{Path.cwd()}/", "")
 
 
 def _ratios(of: dict[str, float], to: dict[str, float]) -> dict[str, float]:
