@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from iocurve.dialects.defaults import COMMON
 from iocurve.dialects.diskspd.distribution import Zone, shares, zones_of
 from iocurve.dialects.diskspd.profile import Target, TimeSpan
 from iocurve.dialects.diskspd.rules import Findings
@@ -18,27 +19,11 @@ from iocurve.resolve import Machine
 from iocurve.units import MILLISECOND_NS, SECOND_NS
 
 DEFAULTS = Section(
-    clones=1,
     engine="uring",
-    nconnect=1,
-    nfs_timeout_ns=60 * SECOND_NS,
-    direct=False,
-    durability="none",
-    invalidate=False,
     file_name_pattern="{job}",
-    file_count=1,
-    offset=0,
-    offset_increment=0,
-    file_select="round_robin",
     create=False,
-    overwrite=False,
-    unlink=False,
-    reads=True,
-    writes=False,
-    trims=False,
     random=False,
     read_percent=100,
-    random_percent=PerKind.same(100),
     blocks=PerKind.same(FixedBlocks(bytes=64 * 1024)),
     cover="independent",
     at_end="wrap",
@@ -46,17 +31,9 @@ DEFAULTS = Section(
     runtime_ns=10 * SECOND_NS,
     time_based=True,
     ramp_ns=5 * SECOND_NS,
-    start_delay_ns=(0, 0),
-    loops=1,
-    repeatable=True,
-    payload_zero=False,
-    payload_refill=False,
     payload_scramble=False,
     cpus_split=True,
-    barrier=False,
-    new_report_group=False,
-    report_as_group=False,
-)
+).over(COMMON)
 """What DiskSpd does where nothing is said."""
 
 PATTERN = bytes(range(256)).hex()

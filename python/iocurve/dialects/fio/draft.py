@@ -6,56 +6,27 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from iocurve.dialects.defaults import COMMON
 from iocurve.dialects.fio.values import Context
 from iocurve.errors import Mistake, Where
 from iocurve.model import Level, Note, PerKind, Section
-from iocurve.plan import FixedBlocks
-from iocurve.units import SECOND_NS
 
 FIO_PERCENTILES = (1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.95, 99.99)
 
 DEFAULTS = Section(
-    clones=1,
     engine="sync",
     engine_asked="psync",
-    nconnect=1,
-    nfs_timeout_ns=60 * SECOND_NS,
-    direct=False,
-    durability="none",
-    invalidate=True,
     file_name_pattern="{job}.{clone}.{file}",
-    file_count=1,
-    offset=0,
-    offset_increment=0,
-    file_select="round_robin",
-    create=True,
-    overwrite=False,
-    unlink=False,
-    reads=True,
-    writes=False,
-    trims=False,
+    invalidate=True,
     random=False,
     read_percent=50,
-    random_percent=PerKind.same(100),
-    blocks=PerKind.same(FixedBlocks(bytes=4096)),
     align_bytes=PerKind.same(0),
     cover="once",
     rate_operations=PerKind[int | None].same(None),
     rate_bytes=PerKind[int | None].same(None),
     depth=1,
     time_based=False,
-    ramp_ns=0,
-    start_delay_ns=(0, 0),
-    loops=1,
-    repeatable=True,
-    payload_zero=False,
-    payload_refill=False,
-    payload_scramble=True,
-    cpus_split=False,
-    barrier=False,
-    new_report_group=False,
-    report_as_group=False,
-)
+).over(COMMON)
 """What fio does where nothing is said."""
 
 

@@ -5,50 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from iocurve.dialects.defaults import COMMON
 from iocurve.dialects.native.keys import FIELDS, KINDS
-from iocurve.model import Job, PerKind, Section
+from iocurve.model import Job, Section
 from iocurve.option_names import own_key
-from iocurve.plan import FixedBlocks
-from iocurve.units import SECOND_NS
 
 DEFAULTS = Section(
-    clones=1,
     engine="uring",
-    nconnect=1,
-    nfs_timeout_ns=60 * SECOND_NS,
     direct=True,
-    durability="none",
-    invalidate=False,
     file_name_pattern="{job}.{clone}.{file}",
-    file_count=1,
-    offset=0,
-    offset_increment=0,
-    file_select="round_robin",
-    create=True,
-    overwrite=False,
-    unlink=False,
-    reads=True,
-    writes=False,
-    trims=False,
     random=True,
     read_percent=50.0,
-    random_percent=PerKind.same(100),
-    blocks=PerKind.same(FixedBlocks(bytes=4096)),
     cover="once",
     depth=1,
     time_based=True,
-    ramp_ns=0,
-    start_delay_ns=(0, 0),
-    loops=1,
-    repeatable=True,
-    payload_zero=False,
-    payload_refill=False,
-    payload_scramble=True,
-    cpus_split=False,
-    barrier=False,
-    new_report_group=False,
-    report_as_group=False,
-)
+).over(COMMON)
 """What a job is where nothing is said."""
 
 

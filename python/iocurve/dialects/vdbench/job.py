@@ -9,6 +9,7 @@ from decimal import Decimal
 from random import Random
 from typing import Any
 
+from iocurve.dialects.defaults import COMMON
 from iocurve.dialects.vdbench import luns, values
 from iocurve.dialects.vdbench.definitions import Definition, Definitions
 from iocurve.dialects.vdbench.openflags import opening
@@ -23,43 +24,16 @@ from iocurve.units import SECOND_NS
 
 MAX_SECTIONS = 4096
 DEFAULTS = Section(
-    clones=1,
     engine="uring",
-    nconnect=1,
-    nfs_timeout_ns=60 * SECOND_NS,
-    direct=False,
-    durability="none",
-    invalidate=False,
-    file_count=1,
-    offset=0,
-    offset_increment=0,
-    file_select="round_robin",
-    create=True,
     overwrite=True,
-    unlink=False,
-    reads=True,
-    writes=False,
-    trims=False,
     random=True,
-    random_percent=PerKind.same(100),
     read_percent=100,
-    blocks=PerKind.same(FixedBlocks(bytes=4096)),
     cover="independent",
     position="worker",
     depth=8,
     time_based=True,
-    ramp_ns=0,
-    start_delay_ns=(0, 0),
-    loops=1,
     repeatable=False,
-    payload_zero=False,
-    payload_refill=False,
-    payload_scramble=True,
-    cpus_split=False,
-    barrier=False,
-    new_report_group=False,
-    report_as_group=False,
-)
+).over(COMMON)
 """What vdbench does where nothing is said."""
 
 
