@@ -1,0 +1,70 @@
+//! Plans that ask for nothing special: what others are made of, by what they change.
+
+use super::{
+    Access, AtEnd, Batch, Blocks, Content, Cover, Distribution, End, EndsOthers, EnginePlan, FilePlan, FileSelect,
+    Layout, OperationKind, OperationPlan, Passes, Payload, Position, Renew, Worker,
+};
+
+pub(crate) fn file(path: &str, bytes: u64) -> FilePlan {
+    FilePlan { path: path.into(), offset_bytes: 0, bytes, start_bytes: 0, layout: Layout::Existing, keep: true }
+}
+
+pub(crate) fn operation(kind: OperationKind, block_bytes: u32) -> OperationPlan {
+    OperationPlan {
+        kind,
+        share: 1,
+        blocks: Blocks::Fixed { bytes: block_bytes },
+        align_bytes: 0,
+        random_percent: 0,
+        distribution: Distribution::Uniform {},
+        rate: None,
+    }
+}
+
+/// A worker that reads 4 KiB blocks of 1 MiB sequentially, with an engine that does nothing.
+pub(crate) fn worker() -> Worker {
+    Worker {
+        job: "job".into(),
+        clone: 0,
+        report_group: 0,
+        engine: EnginePlan::Null {},
+        files: vec![file("f", 1 << 20)],
+        file_select: FileSelect::RoundRobin,
+        file_run: 1,
+        operations: vec![operation(OperationKind::Read, 4096)],
+        access: Access {
+            cover: Cover::Once,
+            passes: Passes::Same,
+            run_length: 1,
+            gap_bytes: 0,
+            gap_spread_bytes: 0,
+            at_end: AtEnd::Wrap,
+            position: Position::Kind,
+            strided: None,
+        },
+        depth: 1,
+        batch: Batch { submit: 0, complete_min: 1, complete_max: 0, low: 0 },
+        rate: None,
+        think: None,
+        sync: None,
+        sync_at_end: false,
+        wait_for: Vec::new(),
+        start_delay_ns: 0,
+        ramp_ns: 0,
+        end: End { runtime_ns: None, bytes: None, operations: None },
+        ends_others: EndsOthers::Never,
+        latency_target: None,
+        steady_state: None,
+        seed: 1,
+        payload: Payload {
+            content: Content::Zero {},
+            renew: Renew::Keep,
+            compress_percent: 0,
+            compress_chunk_bytes: 0,
+            dedupe_percent: 0,
+        },
+        verify: None,
+        log: None,
+        cpus: Vec::new(),
+    }
+}
