@@ -173,6 +173,7 @@ worker = st.builds(
     start_delay_ns=u64,
     ramp_ns=u64,
     end=st.builds(plan.End, runtime_ns=st.none() | u64, bytes=st.none() | u64, operations=st.none() | u64),
+    cooldown_ns=u64,
     ends_others=st.sampled_from(["never", "always", "on_error"]),
     latency_target=st.none() | latency_target,
     steady_state=st.none() | steady_state,

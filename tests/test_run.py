@@ -12,6 +12,7 @@ import pytest
 from iocurve import _native, plan
 from iocurve.errors import RunError, TargetError
 from iocurve.outcome import Live, Outcome
+from iocurve.result import MachineUse
 from iocurve.run import local
 from iocurve.units import KIB, MIB, MILLISECOND_NS, SECOND_NS
 from plans import READ, WRITE, file_plan, local_engine, null_plan, plan_of, worker
@@ -114,6 +115,33 @@ def test_who_waits_starts_after_the_others_and_reads_what_they_wrote(tmp_path: P
     assert outcome.state == "finished"
     assert second.operations["read"].bytes == MIB
     assert second.window_start_ns >= first.drained_ns
+
+
+def test_a_cool_down_is_load_that_nobody_measures(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[str] = []
+    monkeypatch.setattr("iocurve.host.MachineMeter", lambda: Meter(looks))
+    end = plan.End(runtime_ns=200 * MILLISECOND_NS, bytes=None, operations=None)
+    rate = plan.Rate(unit="operations", count=1000, per_ns=SECOND_NS)
+    cooled = worker(plan.NullEngine(), "nothing", rate=rate, end=end, cooldown_ns=300 * MILLISECOND_NS)
+    measured = local.measure(plan_of(cooled), lambda live: looks.append(live.phase))
+    (only,) = measured.outcome.workers
+    assert (only.window_end_ns, only.operations["read"].operations) == (200 * MILLISECOND_NS, 200)
+    assert (only.drained_ns // MILLISECOND_NS >= 500, only.drained_operations) == (True, 300)
+    assert only.intervals[-1].end_ns == 200 * MILLISECOND_NS
+    # The processors are looked at when the measured time is over, not after the cool-down.
+    assert looks.count("use") == 1
+    assert looks[-1] != "use"
+
+
+class Meter:
+    """Of the machine: tells when it is asked."""
+
+    def __init__(self, looks: list[str]) -> None:
+        self._looks = looks
+
+    def use(self) -> MachineUse:
+        self._looks.append("use")
+        return MachineUse(busy_share=0.0, cpus=1)
 
 
 def test_figures_that_hold_steady_end_the_run() -> None:

@@ -162,12 +162,13 @@ def _ending(worker: Worker, clones: Sequence[Worker]) -> str:
     if worker.ramp_ns:
         before.append(f"{format_duration(worker.ramp_ns)} of ramp that do not count")
     first = ", whichever comes first" if len(parts) > 1 else ""
+    cooling = [f"then {format_duration(worker.cooldown_ns)} of load that do not count"] if worker.cooldown_ns else []
     after = {
         "never": [],
         "always": ["then the others of its group end too"],
         "on_error": ["an error of it ends the others of its group"],
     }[worker.ends_others]
-    return "; ".join([*before, ending + first, *after])
+    return "; ".join([*before, ending + first, *cooling, *after])
 
 
 def _total_time(plan: Plan) -> str:
@@ -183,7 +184,12 @@ def _total_time(plan: Plan) -> str:
 
 def _longest_ns(worker: Worker) -> int | None:
     """What a worker takes at most; None where that depends on the volume."""
-    ends = [end for end in (worker.end.runtime_ns, _paced_ns(worker)) if end is not None]
+    runtime_ns = worker.end.runtime_ns
+    ends = [
+        end
+        for end in (None if runtime_ns is None else runtime_ns + worker.cooldown_ns, _paced_ns(worker))
+        if end is not None
+    ]
     return worker.start_delay_ns + worker.ramp_ns + min(ends) if ends else None
 
 

@@ -180,6 +180,8 @@ class Section(_Model):
     time_based: bool | None = None
     """Whether the load is repeated until the runtime has passed."""
     ramp_ns: int | None = None
+    cooldown_ns: int | None = None
+    """Load after the runtime that is not counted."""
     start_delay_ns: tuple[int, int] | None = None
     """Drawn between the two."""
     transfer: Amount | None = None

@@ -102,6 +102,7 @@ _DISKSPD = {
     "think_ns": "-j",
     "runtime_ns": "-d",
     "ramp_ns": "-W",
+    "cooldown_ns": "-C",
     "seed": "-z",
     "repeatable": "-z",
     "payload_zero": "-Z",

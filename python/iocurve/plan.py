@@ -527,6 +527,8 @@ class Worker(_Model):
     ramp_ns: Nanos
     """Load that runs but is not counted, before the measured window."""
     end: End
+    cooldown_ns: Nanos = 0
+    """Load that goes on after the window that ``end.runtime_ns`` ends, and is not counted (DiskSpd's -C)."""
     ends_others: Literal["never", "always", "on_error"] = "never"
     """What happens to the others of its group when this worker has ended (fio's exitall, exitall_on_error)."""
     latency_target: LatencyTarget | None = None

@@ -77,6 +77,8 @@ pub struct Worker {
     pub ramp_ns: Nanos,
     /// What ends the worker.
     pub end: End,
+    /// Load that goes on after the window that `end.runtime_ns` ends, and is not counted (DiskSpd's `-C`).
+    pub cooldown_ns: Nanos,
     /// What happens to the others when this worker has ended.
     pub ends_others: EndsOthers,
     /// The depth that a latency allows is searched for, instead of running at `depth`.

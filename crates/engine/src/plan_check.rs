@@ -69,6 +69,9 @@ fn pacing(worker: &Worker) -> Option<&'static str> {
     if worker.think.is_some_and(|think| think.spin_ns > think.pause_ns) {
         return Some("the busy part of a pause is longer than the pause");
     }
+    if worker.cooldown_ns > 0 && worker.end.runtime_ns.is_none() {
+        return Some("a cool-down follows a window that a runtime ends; say how long it is");
+    }
     let LatencyTarget { target_ns, window_ns, percentile, .. } = worker.latency_target?;
     if target_ns == 0 || window_ns == 0 {
         return Some("a latency target and the time that each depth is tried for must be above 0");
@@ -164,7 +167,7 @@ mod tests {
     use super::*;
     use crate::plan::tests::{operation, worker};
     use crate::plan::{
-        Arrivals, Durability, LogPlan, NfsMount, OperationPlan, Rate, RateUnit, SteadyCriterion, SteadyFigure,
+        Arrivals, Durability, End, LogPlan, NfsMount, OperationPlan, Rate, RateUnit, SteadyCriterion, SteadyFigure,
         SteadyState, SyncKind, SyncPlan, Think, ThinkCounts,
     };
 
@@ -244,6 +247,11 @@ mod tests {
             thinking(Think { every_ns: None, ..think }),
             "job: a pause after every 0 operations would never end; say how many, or how long the load is"
         );
+
+        let runtime = |runtime_ns| End { runtime_ns, ..worker().end };
+        let cooling = |runtime_ns| text(Worker { end: runtime(runtime_ns), cooldown_ns: 1, ..worker() });
+        assert_eq!(cooling(Some(1)), "");
+        assert_eq!(cooling(None), "job: a cool-down follows a window that a runtime ends; say how long it is");
 
         let target = LatencyTarget { target_ns: 1, window_ns: 1, percentile: 100.0, run_on: false };
         let searching = |target| text(Worker { latency_target: Some(target), ..worker() });

@@ -26,6 +26,7 @@ COMMON = Section(
     random_percent=PerKind.same(100),
     blocks=PerKind.same(FixedBlocks(bytes=4096)),
     ramp_ns=0,
+    cooldown_ns=0,
     start_delay_ns=(0, 0),
     loops=1,
     repeatable=True,

@@ -351,6 +351,7 @@ def _load(result: Result) -> dict[str, str]:
         "Order": _distinct(_order(worker) for worker in workers),
         "Measured time": _distinct(_runtime(worker) for worker in workers),
         "Ramp": _distinct(format_duration(worker.ramp_ns) for worker in workers if worker.ramp_ns) or "none",
+        "Cool-down": _distinct(format_duration(worker.cooldown_ns) for worker in workers if worker.cooldown_ns),
         "Written data": _distinct(f"{worker.payload.content}, {worker.payload.renew}" for worker in workers),
         "Seeds": _seeds(workers),
     }

@@ -136,6 +136,7 @@ class _Resolver:
             start_delay_ns=chance.randint(low, high),
             ramp_ns=settled(section.ramp_ns),
             end=ending,
+            cooldown_ns=settled(section.cooldown_ns),
             ends_others=section.ends_others or "never",
             latency_target=load.latency_target(section),
             steady_state=section.steady_state,

@@ -65,6 +65,9 @@ def section(section: Section, machine: Machine, findings: Findings) -> None:
     if section.zone_skip_bytes and not section.zone_bytes:
         text = f"{findings.option('zone_skip_bytes')} needs {findings.option('zone_bytes')}"
         findings.mistake(section, text, ("zone_skip_bytes",))
+    if section.cooldown_ns and not section.runtime_ns:
+        text = f"{findings.option('cooldown_ns')} needs {findings.option('runtime_ns')}"
+        findings.mistake(section, text, ("cooldown_ns",))
     unknown = sorted(set(section.cpus or ()) - machine.cpus())
     if unknown:
         text = f"processor {unknown[0]} is not there, or not for this process"

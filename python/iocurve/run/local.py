@@ -66,21 +66,38 @@ class Measured:
 
 def measure(plan: Plan, watch: Watch = lambda _: None) -> Measured:
     """As ``run``, watching the layout and the machine as well."""
-    observer = _Observer(watch)
+    observer = _Observer(plan, watch)
     outcome = run(plan, observer.update)
-    return Measured(outcome, observer.layout, observer.machine.use())
+    return Measured(outcome, observer.layout, observer.machine())
 
 
 class _Observer:
-    def __init__(self, watch: Watch) -> None:
+    def __init__(self, plan: Plan, watch: Watch) -> None:
         self._watch = watch
+        self._window_end = _cooled_down(plan)
+        self._meter = host.MachineMeter()
+        self._use: MachineUse | None = None
         self.layout: LayoutFacts | None = None
-        self.machine = host.MachineMeter()
+
+    def machine(self) -> MachineUse | None:
+        """Under the load that is measured: until now, or until the cool-down began."""
+        return self._use or self._meter.use()
 
     def update(self, live: Live) -> bool | None:
         if live.phase == "layout" and live.layout_bytes:
             self.layout = LayoutFacts(bytes=live.layout_bytes, elapsed_ns=live.elapsed_ns)
         if live.phase in ("layout", "prepare", "ramp"):
             # Only what is busy under the load that is measured counts.
-            self.machine = host.MachineMeter()
+            self._meter, self._use = host.MachineMeter(), None
+        elif (live.group, live.elapsed_ns) == self._window_end and self._use is None:
+            self._use = self._meter.use()
         return self._watch(live)
+
+
+def _cooled_down(plan: Plan) -> tuple[int, int] | None:
+    """Number of the last group and when its measured window ends, if load follows it."""
+    last = len(plan.groups) - 1
+    workers = plan.groups[last].workers
+    if not any(worker.cooldown_ns for worker in workers):
+        return None
+    return last, max(worker.start_delay_ns + worker.ramp_ns + (worker.end.runtime_ns or 0) for worker in workers)

@@ -102,7 +102,10 @@ def _nfs_facts(mount: planned.NfsMount) -> TargetFacts:
 def _seconds(plan: planned.Plan) -> float:
     """Longest worker of each group, one group after another; 0 where the end is an amount."""
     ends = [
-        [worker.start_delay_ns + worker.ramp_ns + (worker.end.runtime_ns or 0) for worker in group.workers]
+        [
+            worker.start_delay_ns + worker.ramp_ns + (worker.end.runtime_ns or 0) + worker.cooldown_ns
+            for worker in group.workers
+        ]
         for group in plan.groups
     ]
     return sum(map(max, ends)) / SECOND_NS

@@ -52,6 +52,7 @@ pub(crate) fn worker() -> Worker {
         start_delay_ns: 0,
         ramp_ns: 0,
         end: End { runtime_ns: None, bytes: None, operations: None },
+        cooldown_ns: 0,
         ends_others: EndsOthers::Never,
         latency_target: None,
         steady_state: None,

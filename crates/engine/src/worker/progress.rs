@@ -39,16 +39,17 @@ impl Progress {
         let Start { group: group_start, own } = start;
         let start = own.saturating_add(plan.start_delay_ns);
         let window_start = start.saturating_add(plan.ramp_ns);
-        let issue_end = plan.end.runtime_ns.map_or(Nanos::MAX, |runtime| window_start.saturating_add(runtime));
+        let window_end = plan.end.runtime_ns.map_or(Nanos::MAX, |runtime| window_start.saturating_add(runtime));
+        let flushes_at_end = plan.sync_at_end && plan.cooldown_ns == 0;
         Self {
             group_start,
             start,
             interval_ns,
             opened: start,
-            issue_end,
-            flushes_at_end: plan.sync_at_end,
+            issue_end: window_end.saturating_add(plan.cooldown_ns),
+            flushes_at_end,
             window_start,
-            window_end: if plan.sync_at_end { Nanos::MAX } else { issue_end },
+            window_end: if flushes_at_end { Nanos::MAX } else { window_end },
             give_up: Nanos::MAX,
             ended: false,
             drained_operations: 0,
@@ -106,7 +107,7 @@ impl Progress {
         self.opened = end;
     }
 
-    /// Nothing is issued after `end`. The window ends there, too, unless flushes are part of it.
+    /// Nothing is issued after `end`. The window ends there, too, unless it has before or flushes are part of it.
     pub(super) fn end_issuing(&mut self, end: Nanos) {
         if self.flushes_at_end {
             self.give_up = end.saturating_add(DRAIN);
@@ -133,13 +134,13 @@ impl Progress {
 
     /// No operation counts after `end`; what is in flight gets `grace` to come back.
     pub(super) fn end_window(&mut self, end: Nanos, grace: Nanos) {
+        self.give_up = end.saturating_add(grace);
         if self.ended {
             return;
         }
         self.ended = true;
         // A stop before the window leaves it empty.
         self.window_end = self.window_end.min(end).max(self.window_start);
-        self.give_up = end.saturating_add(grace);
         self.cpu_end = Some(thread_cpu_time());
     }
 

@@ -203,6 +203,7 @@ class _Builder:
             "read_percent": 100 - target.write_percent,
             "runtime_ns": span.duration_s * SECOND_NS,
             "ramp_ns": span.warmup_s * SECOND_NS,
+            "cooldown_ns": span.cooldown_s * SECOND_NS,
             "seed": span.seed,
             "cpus": self._cpus(part, slots),
         }
@@ -340,6 +341,7 @@ _FIELDS = {
     "buffer_bytes": "payload_pool_bytes",
     "duration_s": "runtime_ns",
     "warmup_s": "ramp_ns",
+    "cooldown_s": "cooldown_ns",
     "seed": "seed",
     "affinity": "cpus",
 }

@@ -437,7 +437,7 @@ OPTIONS: dict[str, Option] = {
     "b": Option(_block, "size of an operation, 64K by default"),
     "B": Option(_base, "offset of the region used, and its length: -B1G or -B1G:4G"),
     "c": Option(_create, "make the file anew with this size; what is in it is lost"),
-    "C": Option(_seconds("cooldown_s", 0), "seconds of load after the measured time (not run)", with_profile=True),
+    "C": Option(_seconds("cooldown_s", 0), "seconds of load after the measured time, 0 by default", with_profile=True),
     "d": Option(_seconds("duration_s", 10), "seconds to measure, 10 by default", with_profile=True),
     "D": Option(_deviation, "deviation of IOPS over intervals of so many ms, 1000 by default"),
     "e": Option(_etw, "event tracing (Windows only)"),

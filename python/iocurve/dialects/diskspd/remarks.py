@@ -30,9 +30,6 @@ def _all(profile: Profile) -> Iterator[_Remark]:
 
 
 def _of_span(span: TimeSpan) -> Iterator[_Remark]:
-    if span.cooldown_s:
-        text = f"-C{span.cooldown_s}: the load ends with the measured time; no cool-down is run"
-        yield "no_cooldown", text, span.where("cooldown_s"), "info"
     if span.completion_routines:
         text = "-x has no effect: completion routines are Windows'; operations complete through io_uring"
         yield "no_effect", text, span.where("completion_routines"), "info"

@@ -170,6 +170,34 @@ fn intervals_are_numbered_from_the_start_of_the_group() {
 }
 
 #[test]
+fn the_load_goes_on_after_the_window_and_is_not_counted() {
+    let plan = Worker { depth: 8, ramp_ns: 100 * MS, end: for_ms(200), cooldown_ns: 50 * MS, ..worker() };
+    let ran = simulate(&plan, MS);
+    assert_eq!(ran.kinds["read"].operations, 8 * 200);
+    // What comes back at the very end of the window is no part of it.
+    assert_eq!((ran.requests.len(), ran.ended.drained_operations), (8 * 350, 8 * 51));
+    assert_eq!((ran.ended.window, ran.ended.drained), ((100 * MS, 300 * MS), 350 * MS));
+    let seen: Vec<_> = ran.intervals.iter().map(|i| (i.ramp, i.start_ns / MS, i.end_ns / MS)).collect();
+    assert_eq!(seen, [(true, 0, 100), (false, 100, 200), (false, 200, 300)]);
+}
+
+#[test]
+fn a_cool_down_may_be_longer_than_what_is_in_flight_gets_to_come_back() {
+    let plan = Worker { end: for_ms(1_000), cooldown_ns: 60_000 * MS, ..worker() };
+    let ran = simulate(&plan, MS);
+    assert_eq!((ran.ended.state, ran.requests.len()), (State::Finished, 61_000));
+    assert_eq!((ran.ended.window, ran.ended.drained), ((0, 1_000 * MS), 61_000 * MS));
+}
+
+#[test]
+fn a_stop_in_the_cool_down_ends_the_load_and_leaves_the_window() {
+    let plan = Worker { end: for_ms(100), cooldown_ns: 10_000 * MS, ..worker() };
+    let ran = simulate_with(&plan, MS, |engine, shared| engine.end_at = Some((150, Arc::clone(&shared.stop))));
+    assert_eq!((ran.ended.state, ran.requests.len()), (State::Interrupted, 150));
+    assert_eq!((ran.ended.window, ran.ended.drained), ((0, 100 * MS), 150 * MS));
+}
+
+#[test]
 fn ends_after_bytes_and_counts_every_one() {
     let plan = Worker { depth: 3, end: End { bytes: Some(10 * 4096), ..for_ms(1_000_000) }, ..worker() };
     let ran = simulate(&plan, MS);
