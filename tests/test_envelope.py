@@ -15,6 +15,7 @@ from iocurve.errors import TargetError
 from iocurve.plan import NfsEngine
 from iocurve.result import RESULT_NAME, Result
 from iocurve.run import local
+from iocurve.target import LocalTarget, NfsTarget
 from iocurve.units import MIB, MILLISECOND_NS, SECOND_NS
 from plans import nfs_engine, plan_of, worker
 
@@ -22,7 +23,9 @@ TINY = Effort(0, 20 * MILLISECOND_NS, 10 * MILLISECOND_NS, 4 * MIB, (1, 4))
 
 
 def envelope(target: str | Path, *, overwrite: bool = False, read_only: bool = False) -> Envelope:
-    return Envelope(targets.parse(str(target)), TINY, overwrite=overwrite, read_only=read_only)
+    text = str(target)
+    place = NfsTarget.of(text) if text.startswith("nfs://") else LocalTarget.of(text)
+    return Envelope(place, TINY, overwrite=overwrite, read_only=read_only)
 
 
 def measured(tmp_path: Path, subject: Envelope) -> Result:
@@ -35,7 +38,7 @@ def test_an_export_is_measured_in_mixes_and_in_depth_with_one_and_several_connec
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
-    steps = Envelope(targets.parse("nfs://host/vol"), QUICK).steps()
+    steps = Envelope(NfsTarget.of("nfs://host/vol"), QUICK).steps()
     assert [step.name for step in steps] == [
         *(f"4 KiB random {reads}:{100 - reads}" for reads in (100, 75, 50, 25, 0)),
         *(f"64 KiB sequential {reads}:{100 - reads}" for reads in (100, 75, 50, 25, 0)),
@@ -45,13 +48,13 @@ def test_an_export_is_measured_in_mixes_and_in_depth_with_one_and_several_connec
 
 
 def test_the_url_says_how_many_connections_are_compared() -> None:
-    steps = Envelope(targets.parse("nfs://host/vol?nconnect=4"), QUICK).steps()
+    steps = Envelope(NfsTarget.of("nfs://host/vol?nconnect=4"), QUICK).steps()
     assert {step.nconnect for step in steps if step.family == "depth"} == {1, 4}
 
 
 def test_the_expected_length_is_what_was_promised() -> None:
     """Full under 90 s, quick under 20 s, on an export, which has the most points; a second each way for the rest."""
-    target = targets.parse("nfs://host/vol")
+    target = NfsTarget.of("nfs://host/vol")
     for effort, limit_s in ((FULL, 80), (QUICK, 15)):
         assert len(Envelope(target, effort).steps()) * effort.point_s < limit_s
 
@@ -188,7 +191,7 @@ def test_a_directory_for_the_report_that_cannot_be_written_is_said_before_the_ru
     ],
 )
 def test_a_silent_server_is_waited_for_as_its_url_says(url: str, said_s: int | None, waited_s: int) -> None:
-    subject = Envelope(targets.parse(url), QUICK, None if said_s is None else said_s * SECOND_NS)
+    subject = Envelope(NfsTarget.of(url), QUICK, None if said_s is None else said_s * SECOND_NS)
     engine = subject.plan(subject.steps()[0], first=False).groups[0].workers[0].engine
     assert isinstance(engine, NfsEngine)
     assert engine.mount.timeout_ns == waited_s * SECOND_NS
@@ -196,7 +199,7 @@ def test_a_silent_server_is_waited_for_as_its_url_says(url: str, said_s: int | N
 
 def test_every_worker_of_an_export_has_its_connections(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
-    subject = Envelope(targets.parse("nfs://host/vol?nconnect=4"), QUICK)
+    subject = Envelope(NfsTarget.of("nfs://host/vol?nconnect=4"), QUICK)
     plans = [subject.plan(step, first=False) for step in subject.steps()]
     engines = [[w.engine for w in plan.groups[0].workers if isinstance(w.engine, NfsEngine)] for plan in plans]
     assert [sum(engine.mount.nconnect for engine in workers) for workers in engines] == [8] * 10 + [1] * 3 + [4] * 3

@@ -14,7 +14,7 @@ from cyclopts import App, Parameter
 from rich.console import Console
 from rich.table import Table
 
-from iocurve import control, jobs, volume_view
+from iocurve import control, jobs, place, volume_view
 from iocurve import profile as profiles
 from iocurve import target as targets
 from iocurve import volume as volumes
@@ -147,14 +147,10 @@ def envelope(
     effort = (QUICK if quick else FULL).sized(None if size is None else _bytes("--size", size))
     timeout_ns = None if timeout is None else _time_ns("--timeout", timeout)
 
-    def planned(text: str) -> Envelope:
-        return Envelope(targets.parse(text), effort, timeout_ns, overwrite=overwrite, read_only=read_only)
-
-    if target is not None:
-        named = planned(target)
-        return _measured(named, targets.facts_of(named.target), out)
-    with volumes.served(["--unlimited"] if unlimited else []) as url:
-        return _measured(planned(url), volumes.facts(url, unlimited=unlimited), out)
+    named = targets.parse(target or ("volume:unlimited" if unlimited else "volume:anf-ultra?quota=4TiB"))
+    with place.opened(named) as found:
+        planned = Envelope(found.target, effort, timeout_ns, overwrite=overwrite, read_only=read_only)
+        return _measured(planned, found.facts, out)
 
 
 volume = App(

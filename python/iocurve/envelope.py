@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from iocurve import _native, host
+from iocurve import _native, host, place
 from iocurve.console import LiveView
 from iocurve.errors import TargetError
 from iocurve.limits import volume_description
@@ -36,8 +36,8 @@ from iocurve.plan import (
 )
 from iocurve.result import RESULT_NAME, Axis, Point, Result, TargetFacts
 from iocurve.run import local
-from iocurve.target import LocalTarget, NfsTarget, Target
-from iocurve.units import GIB, KIB, MIB, MILLISECOND_NS, SECOND_NS, format_bytes
+from iocurve.target import LocalTarget, NfsTarget
+from iocurve.units import GIB, KIB, MIB, MILLISECOND_NS, SECOND_NS
 
 NULL_CEILING_S = 0.2
 READ_PERCENTS = (100, 75, 50, 25, 0)
@@ -125,7 +125,7 @@ def _make(directory: Path) -> None:
 class Envelope:
     """The envelope of one target: what to measure, decided before anything runs."""
 
-    target: Target
+    target: NfsTarget | LocalTarget
     effort: Effort = FULL
     timeout_ns: int | None = None
     """How long a server may be silent before the run gives up; what its URL says, or a minute, if not given."""
@@ -174,19 +174,7 @@ class Envelope:
 
     def check(self) -> None:
         """Nothing is written to what was there before unless the user said so. Raises ``TargetError``."""
-        if not isinstance(self.target, LocalTarget) or self.target.kind == "directory":
-            return
-        path = self.target.path
-        there = path.exists()
-        if there and not (self.overwrite or self.read_only):
-            raise TargetError(
-                f"{path} is already there and writes would destroy what is in it; "
-                "--read-only measures reads alone, --overwrite allows the writes, or name a directory"
-            )
-        if not there and self.read_only:
-            raise TargetError(f"{path}: there is nothing to read; name a file that is there")
-        if there and self.target.bytes < MIB:
-            raise TargetError(f"{path}: {format_bytes(self.target.bytes)} is too small; 1 MiB is the least")
+        place.check_overwrites(self.target, overwrite=self.overwrite, writes=not self.read_only)
 
     def _reason(self, result: Result, index: int, count: int) -> str:
         errors = [worker.error for worker in result.points[-1].outcome.workers if worker.error]

@@ -20,6 +20,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, ValidationError
 from iocurve.errors import ResultError
 from iocurve.outcome import Outcome, State, WorkerOutcome
 from iocurve.plan import Plan
+from iocurve.reference import Reference
 from iocurve.summary import Latency, SeriesInterval, Summary, Totals, series, summarise
 from iocurve.units import SECOND_NS
 
@@ -115,6 +116,58 @@ class MachineUse(_Model):
     """Each by itself, where the system tells."""
 
 
+CachePolicy = Literal["cached", "uncached", "warmed"]
+"""What is done so that caches play a part, or none: the same offsets again; fresh offsets, and something else read in
+between; the cache filled first, until latency has levelled off."""
+
+
+class Interval(_Model):
+    """A figure with the bounds between which it lies with a confidence of 95 %."""
+
+    value: float
+    low: float
+    high: float
+
+
+class CacheFacts(_Model):
+    """What was done about caches before a point, and whether its figures look cached, whatever was asked."""
+
+    policy: CachePolicy
+    preparation: str = ""
+    """What was done before, in words."""
+    repeated_iops: Interval | None = None
+    """The point's offsets once more."""
+    fresh_iops: Interval | None = None
+    """The same load at offsets that were not used before."""
+    gain: Interval | None = None
+    """Repeated to fresh, less one: 0.17 is 17 % more. None where it was not compared."""
+    verdict: Literal["cached", "uncached", "unclear", "not_checked"] = "not_checked"
+
+
+class FamilyFacts(_Model):
+    """What a scenario says of a family of points."""
+
+    name: str
+    title: str
+    cache: CachePolicy
+
+
+class ScenarioFacts(_Model):
+    """The scenario that was carried out, and in which form."""
+
+    name: str
+    title: str
+    why: str
+    form: Literal["full", "short", "scaled"]
+    shortened: tuple[str, ...] = ()
+    """What was made smaller or left out against the full form: ``data set 256 MiB instead of 1 TiB``."""
+    targets: dict[str, TargetFacts]
+    """By the scenario's names for them."""
+    families: tuple[FamilyFacts, ...]
+    tag: str
+    """Part of the names of its files."""
+
+
 class Point(_Model):
     """One measurement: a plan and what came of it."""
 
@@ -127,6 +180,7 @@ class Point(_Model):
     outcome: Outcome
     layout: LayoutFacts | None = None
     machine: MachineUse | None = None
+    cache: CacheFacts | None = None
 
     def summary(self) -> Summary:
         """All workers as one."""
@@ -167,6 +221,9 @@ class Result(_Model):
     """What one worker's loop does on this machine without I/O: no figure of one worker can be above it."""
     notes: tuple[Note, ...]
     points: tuple[Point, ...]
+    scenario: ScenarioFacts | None = None
+    references: tuple[Reference, ...] = ()
+    """Published figures to be set beside the points; a copy, as they were when this was measured."""
 
     @classmethod
     def start(cls, kind: str, name: str, host: HostFacts, target: TargetFacts, null_ceiling: float | None) -> Result:

@@ -1,19 +1,28 @@
-"""What is to be measured, as people name it: a directory, a file, a device, or ``nfs://host[:port]/export?nconnect=8``."""
+"""What is to be measured, as people name it.
+
+A directory, a file, a device, ``nfs://host[:port]/export?nconnect=8``, or an embedded volume that is started for the
+measurement: ``volume:anf-ultra?quota=4TiB&latency=500us``.
+"""
 
 from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
+from urllib.parse import parse_qsl
 
 from iocurve import host
-from iocurve.errors import TargetError
+from iocurve.errors import DialectError, TargetError
 from iocurve.nfs_url import NfsUrl, parse_nfs_url
 from iocurve.plan import NfsMount
 from iocurve.result import TargetFacts
 from iocurve.units import SECOND_NS
+from iocurve.volume import ExportSpec, served, spec_of
+from iocurve.volume import facts as volume_facts
 
 DEFAULT_TIMEOUT_NS = 60 * SECOND_NS
 """How long a server may be silent before a run gives up."""
@@ -99,13 +108,42 @@ def _device_bytes(path: Path) -> int:
         raise TargetError(f"{path}: {error.strerror}; run as a user who may read the device") from None
 
 
-Target = NfsTarget | LocalTarget
+@dataclass(frozen=True)
+class VolumeTarget:
+    """An embedded volume that is there for the measurement only."""
+
+    text: str
+    export: ExportSpec
+
+    @classmethod
+    def of(cls, text: str) -> VolumeTarget:
+        """Reads ``volume:PROFILE?quota=4TiB&latency=500us``. Raises ``TargetError``."""
+        profile, _, query = text.removeprefix("volume:").partition("?")
+        said: dict[str, str | int] = dict(parse_qsl(query, keep_blank_values=True))
+        try:
+            export = spec_of(said | ({"profile": profile} if profile else {}))
+            export.limits()
+        except DialectError as error:
+            raise TargetError(f"{text}: {'; '.join(mistake.text.lstrip('-') for mistake in error.mistakes)}") from None
+        return cls(text, export)
+
+    @contextmanager
+    def opened(self) -> Iterator[NfsTarget]:
+        """The volume while it serves. Raises ``TargetError`` if it does not come up."""
+        said = {name: str(value) for name, value in self.export.model_dump(exclude={"path"}, exclude_none=True).items()}
+        with served([word for name, value in said.items() for word in (f"--{name}", value)]) as url:
+            yield NfsTarget.of(url)
+
+
+Target = NfsTarget | LocalTarget | VolumeTarget
 
 
 def parse(text: str) -> Target:
     """What a person means by a target. Raises ``TargetError``."""
     if text.startswith("nfs://"):
         return NfsTarget.of(text)
+    if text.startswith("volume:"):
+        return VolumeTarget.of(text)
     if "://" in text:
         raise TargetError(f"{text}: only nfs:// URLs, directories, files and block devices can be measured")
     return LocalTarget.of(text)
@@ -115,4 +153,6 @@ def facts_of(target: Target) -> TargetFacts:
     """What is known about a target before it is measured."""
     if isinstance(target, NfsTarget):
         return TargetFacts(kind="nfs", address=target.text)
+    if isinstance(target, VolumeTarget):
+        return volume_facts(target.text, target.export)
     return TargetFacts(kind=target.kind, address=str(target.path.resolve()), mount=host.mount_of(target.path))

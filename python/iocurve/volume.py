@@ -232,18 +232,19 @@ def mount_command(host: str, port: int, export: str) -> str:
     return f"sudo mount -t nfs -o {options} {host}:{export} /mnt"
 
 
-def facts(url: str, *, unlimited: bool) -> TargetFacts:
-    """Facts of the volume that an envelope starts by itself."""
-    if unlimited:
-        return TargetFacts(kind="embedded_volume", address=url, store="memory")
-    standard = ExportSpec()
+def facts(address: str, spec: ExportSpec) -> TargetFacts:
+    """Facts of an embedded volume with one export."""
+    limits = spec.limits()
+    is_limited = spec.profile_name != profiles.UNLIMITED
     return TargetFacts(
         kind="embedded_volume",
-        address=url,
-        service_level="ultra",
-        quota_bytes=standard.quota_bytes(),
-        throughput_bytes_per_s=standard.limits().throughput_bytes_per_s,
-        store="memory",
+        address=address,
+        service_level=spec.profile_name.removeprefix("anf-") if is_limited else None,
+        quota_bytes=spec.quota_bytes() if is_limited else None,
+        throughput_bytes_per_s=limits.throughput_bytes_per_s,
+        iops=limits.iops,
+        latency_ns=limits.latency.base_ns or None,
+        store=spec.store,
     )
 
 
