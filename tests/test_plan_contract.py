@@ -49,6 +49,24 @@ file = st.builds(
     layout=st.sampled_from(["existing", "fill", "reserve", "new", "create", "recreate", "recreate_reserve"]),
     keep=st.booleans(),
 )
+per_s = st.integers(1, 2**64 - 1)
+io_limits = st.builds(
+    plan.IoLimits,
+    iops=per_s,
+    bytes_per_s=per_s,
+    burst=st.none() | st.builds(plan.IoBurst, iops=per_s, bytes_per_s=per_s, duration_ns=u64),
+)
+disk = st.builds(
+    plan.DiskPlan,
+    name=text,
+    state_path=text,
+    limits=io_limits,
+    io_bytes=st.integers(1, 2**32 - 1),
+    cache=st.sampled_from(["none", "read_only", "read_write"]),
+    latency_ns=u64,
+    vm=st.none()
+    | st.builds(plan.VmPlan, name=text, uncached=st.none() | io_limits, cached=st.none() | io_limits, cache_bytes=u64),
+)
 rate = st.builds(
     plan.Rate,
     unit=st.sampled_from(["operations", "bytes"]),
@@ -158,6 +176,7 @@ worker = st.builds(
     clone=u32,
     report_group=u32,
     engine=engine,
+    disk=st.none() | disk,
     files=st.lists(file, min_size=1, max_size=3).map(tuple),
     file_select=st.sampled_from(["round_robin", "random", "sequential"]),
     file_run=count,

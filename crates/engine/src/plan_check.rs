@@ -1,5 +1,7 @@
 //! Refuses plans that cannot be carried out, before anything is touched.
 
+mod disks;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use iocurve_meter::Nanos;
@@ -28,6 +30,7 @@ pub fn check(plan: &Plan) -> Result<(), EngineError> {
     {
         return refuse(what);
     }
+    disks::check(plan)?;
     for worker in plan.groups.iter().flat_map(|group| &group.workers) {
         if let Some(what) =
             load(worker).or_else(|| pacing(worker)).or_else(|| kinds(worker)).map(str::to_owned).or_else(|| log(worker))
