@@ -68,14 +68,14 @@ def load_text(worker: Worker) -> str:
     return " and ".join(parts)
 
 
-def rate_text(rate: Rate, what: str, clones: int) -> str:
-    """``100 reads/s a clone, 400/s in all``."""
+def rate_text(rate: Rate, what: str, clones: int, called: str) -> str:
+    """``100 reads/s a clone, 400/s in all``; ``called`` is what one of them is called."""
     seconds = rate.per_ns / 1e9
     each, total = rate.count / seconds, clones * rate.count / seconds
     arrivals = ", at random times (Poisson)" if rate.arrivals == "poisson" else ""
     if rate.unit == "operations":
-        return f"{each:,.12g} {what}/s a clone, {total:,.12g}/s in all{arrivals}"
-    return f"{what} {format_bytes(int(each))}/s a clone, {format_bytes(int(total))}/s in all{arrivals}"
+        return f"{each:,.12g} {what}/s a {called}, {total:,.12g}/s in all{arrivals}"
+    return f"{what} {format_bytes(int(each))}/s a {called}, {format_bytes(int(total))}/s in all{arrivals}"
 
 
 def places_text(worker: Worker) -> str:
