@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use iocurve_meter::Nanos;
 
-use super::depth::DepthLevels;
 use super::flush::{self, Flushes};
 use super::hold::Hold;
 use super::mix::{Mix, Next};
@@ -46,7 +45,6 @@ pub struct Load<'a> {
     issued_bytes: u64,
     /// Whether there are no more places to go to.
     is_through: bool,
-    depth_levels: DepthLevels,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -82,7 +80,6 @@ impl<'a> Load<'a> {
             issued_operations: 0,
             issued_bytes: 0,
             is_through: false,
-            depth_levels: DepthLevels::default(),
         })
     }
 
@@ -118,7 +115,6 @@ impl<'a> Load<'a> {
             drained: now.saturating_sub(group_start),
             drained_operations: progress.drained_operations,
             cpu: progress.cpu(),
-            depth_levels: self.depth_levels.named(),
             read_back,
             depth_found: self.hold.as_ref().and_then(Hold::depth_found),
             labels: self.verifier.as_ref().map_or_else(Vec::new, Verifier::labels),
@@ -188,7 +184,11 @@ impl<'a> Load<'a> {
             last = self.shared.clock.now();
             progress.advance(last, &mut self.recorder, publish);
             let most = self.hold.as_ref().map_or(usize::MAX, Hold::most);
-            for completion in done.drain(..done.len().min(most)) {
+            let taken = done.len().min(most);
+            if !progress.ended && (taken > 0 || wanted == 0) {
+                self.recorder.levels.completed(taken);
+            }
+            for completion in done.drain(..taken) {
                 let result = self.complete(completion, last, progress);
                 if let Err(error) = result
                     && failure.is_none()
@@ -214,7 +214,7 @@ impl<'a> Load<'a> {
             Err(wake) => (0, wake),
         };
         if submitted > 0 {
-            self.depth_levels.record(submitted, in_flight + submitted);
+            self.recorder.levels.submitted(submitted, E::HAND_OVER_AT, in_flight + submitted);
         }
         Ok(wake)
     }
