@@ -112,7 +112,7 @@ access = st.builds(
     gap_bytes=st.integers(-(2**63), 2**63 - 1),
     gap_spread_bytes=u64,
     at_end=st.sampled_from(["wrap", "stop"]),
-    position=st.sampled_from(["kind", "worker", "job", "identical"]),
+    position=st.sampled_from(["kind", "worker", "job", "identical", "repeated"]),
     strided=st.none() | st.builds(plan.Strided, range_bytes=u64, zone_bytes=u64, skip_bytes=u64),
 )
 content = st.one_of(

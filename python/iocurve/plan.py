@@ -360,9 +360,10 @@ class Access(_Model):
     """Further bytes to leave out, drawn up to this (vdbench's stride)."""
     at_end: Literal["wrap", "stop"] = "wrap"
     """What follows the end of the region in sequential order: its start, or the worker's end."""
-    position: Literal["kind", "worker", "job", "identical"] = "kind"
+    position: Literal["kind", "worker", "job", "identical", "repeated"] = "kind"
     """Who shares a sequential position: nobody; all kinds of a worker; all workers of a job (DiskSpd's -si);
-    all kinds, and only the last of them moves it on (fio's trimwrite, rw_sequencer=identical)."""
+    all kinds in turn, and only the last of them moves it on (fio's trimwrite); nobody, and a kind stays where it is for
+    the rest of a run (fio's rw_sequencer=identical)."""
     strided: Strided | None = None
 
 

@@ -86,13 +86,15 @@ def places_text(worker: Worker) -> str:
     aligned = {operation.align_bytes for operation in random if operation.align_bytes}
     parts += [f"at multiples of {format_bytes(size)}" for size in sorted(aligned)]
     if access.run_length > 1:
-        parts.append(f"{access.run_length} in a row at each place drawn")
+        where = "the same place" if access.position == "repeated" else "each place drawn"
+        parts.append(f"{access.run_length} in a row at {where}")
     parts += _steps(access)
     parts += {
         "kind": [],
         "worker": ["all kinds go on from one position"] if len(worker.operations) > 1 else [],
         "job": ["all workers of the job go on from one position"],
         "identical": [],
+        "repeated": [],
     }[access.position]
     if access.strided:
         zone = access.strided

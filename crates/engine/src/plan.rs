@@ -775,9 +775,17 @@ pub enum Position {
     Worker,
     /// All workers of a job share one per file (DiskSpd's `-si`).
     Job,
-    /// All kinds share one that only the last of them moves on: a place is trimmed, then written (fio's `trimwrite`),
-    /// or read and written (`rw_sequencer=identical`).
+    /// All kinds take turns at one that only the last of them moves on: a place is trimmed, then written (fio's `trimwrite`).
     Identical,
+    /// Each kind has its own, and stays where it is for the rest of a run (fio's `rw_sequencer=identical`).
+    Repeated,
+}
+
+impl Position {
+    /// Whether each kind of operation of a worker has one.
+    pub(crate) fn is_of_kind(self) -> bool {
+        matches!(self, Self::Kind | Self::Repeated)
+    }
 }
 
 /// A window of `range_bytes` that moves by `range_bytes + skip_bytes` when `zone_bytes` have been transferred in it (fio's

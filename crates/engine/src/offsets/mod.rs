@@ -95,7 +95,7 @@ pub struct Offsets {
     is_over: bool,
 }
 
-/// What operations come back to (`position: identical`).
+/// What operations come back to.
 #[derive(Debug)]
 enum Kept {
     Nothing,
@@ -120,7 +120,7 @@ impl Offsets {
             recipes,
             passes: access.passes,
         };
-        let positions = if access.position == Position::Kind { kinds.len() } else { 1 };
+        let positions = if access.position.is_of_kind() { kinds.len() } else { 1 };
         let regions = worker
             .files
             .iter()
@@ -130,9 +130,9 @@ impl Offsets {
                 Region::new(file, &walk, positions, shared.0.get(index).cloned(), seed)
             })
             .collect();
-        let kept = match (access.position, access.run_length) {
-            (Position::Identical, 1) => Kept::ForAll(None),
-            (Position::Identical, _) => {
+        let kept = match access.position {
+            Position::Identical => Kept::ForAll(None),
+            Position::Repeated => {
                 let starts = worker.files.iter().flat_map(|file| vec![file.offset_bytes; kinds.len()]);
                 Kept::ForEach(starts.collect())
             }

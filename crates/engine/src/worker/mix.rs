@@ -15,12 +15,13 @@ pub(super) struct Next {
     pub(super) due: Option<Nanos>,
 }
 
-/// Which kind comes next: as chosen, as soon as possible or by one schedule; or each kind by its own.
+/// Which kind comes next: as chosen, as soon as possible or by one schedule; or each kind by its own, in turns or not.
 #[derive(Debug)]
 pub(super) enum Mix {
     Unpaced(Choice),
     Paced(Choice, Schedule),
     EachPaced(Vec<Option<Schedule>>),
+    TurnsPaced { next: usize, schedules: Vec<Option<Schedule>> },
 }
 
 /// How a kind is chosen.
@@ -43,12 +44,14 @@ impl Mix {
     pub(super) fn new(worker: &Worker) -> Self {
         let seed = |number: u64| Rng::new(worker.seed ^ 0x6475_6500 ^ (number << 32)).next_u64();
         if worker.operations.iter().any(|operation| operation.rate.is_some()) {
-            let schedules = (1..).zip(&worker.operations);
-            return Self::EachPaced(
-                schedules
-                    .map(|(number, operation)| operation.rate.map(|rate| Schedule::new(rate, seed(number))))
-                    .collect(),
-            );
+            let schedules = (1..)
+                .zip(&worker.operations)
+                .map(|(number, operation)| operation.rate.map(|rate| Schedule::new(rate, seed(number))))
+                .collect();
+            return match worker.access.position {
+                Position::Identical => Self::TurnsPaced { next: 0, schedules },
+                _ => Self::EachPaced(schedules),
+            };
         }
         let choice = Choice::new(worker);
         match worker.rate {
@@ -63,7 +66,7 @@ impl Mix {
         match self {
             Self::Unpaced(_) => {}
             Self::Paced(_, schedule) => schedule.start(now, smallest.min().unwrap_or(1)),
-            Self::EachPaced(schedules) => {
+            Self::EachPaced(schedules) | Self::TurnsPaced { schedules, .. } => {
                 for schedule in schedules {
                     let bytes = smallest.next().unwrap_or(1);
                     if let Some(schedule) = schedule {
@@ -82,6 +85,10 @@ impl Mix {
             Self::Paced(_, schedule) if schedule.due() > now => Err(Wake::At(schedule.due())),
             Self::Paced(choice, schedule) => Ok(Next { operation: choice.next(), due: Some(schedule.due()) }),
             Self::EachPaced(schedules) => earliest(schedules, now),
+            Self::TurnsPaced { next, schedules } => match schedules[*next].as_ref().map(Schedule::due) {
+                Some(due) if due > now => Err(Wake::At(due)),
+                due => Ok(Next { operation: *next, due }),
+            },
         }
     }
 
@@ -96,6 +103,12 @@ impl Mix {
                     schedule.advance(bytes);
                 }
             }
+            Self::TurnsPaced { next, schedules } => {
+                if let Some(schedule) = &mut schedules[operation] {
+                    schedule.advance(bytes);
+                }
+                *next = (operation + 1) % schedules.len();
+            }
         }
     }
 
@@ -104,7 +117,9 @@ impl Mix {
         match self {
             Self::Unpaced(_) => {}
             Self::Paced(_, schedule) => schedule.postpone(by),
-            Self::EachPaced(schedules) => schedules.iter_mut().flatten().for_each(|schedule| schedule.postpone(by)),
+            Self::EachPaced(schedules) | Self::TurnsPaced { schedules, .. } => {
+                schedules.iter_mut().flatten().for_each(|schedule| schedule.postpone(by))
+            }
         }
     }
 }
@@ -129,7 +144,7 @@ impl Choice {
         if kinds == 1 {
             return Self::Only;
         }
-        if worker.access.position == Position::Identical && worker.access.run_length == 1 {
+        if worker.access.position == Position::Identical {
             return Self::Turns { next: 0, kinds };
         }
         let mut total = 0;
