@@ -153,7 +153,7 @@ def _file(draft: Draft, text: str) -> None:
         return
     hints = {"r": "random_hint", "s": "sequential_hint", "t": "temporary_hint"}
     if not text or set(text) - set(hints):
-        raise ValueError("needs a size (-f10G), or hints of the letters r, s, t (-frs)")
+        raise ValueError("needs a size (-f10G), or hints of the letters r, s, t (-frs); files stand behind all flags")
     for letter in text:
         draft.set_target(hints[letter], True)
 
@@ -245,7 +245,7 @@ def _buffers(draft: Draft, text: str) -> None:
     elif text == "r":
         draft.set_span("random_write_data", True)
     elif text in ("z", "s", "rs"):
-        raise ValueError(f"-Z{text} is diskspd-for-linux's; DiskSpd's are -Z (zeros), -Zr (random), -Z<size>[,file]")
+        raise ValueError(f"'{text}' is diskspd-for-linux's; DiskSpd's are -Z (zeros), -Zr (random), -Z<size>[,file]")
     else:
         length, path = values.buffer_source(text, draft.target.block_bytes)
         draft.set_target("buffer_bytes", length)
@@ -263,7 +263,7 @@ def _caching(draft: Draft, text: str) -> None:
 def _not_caching(letter: str) -> None:
     theirs = {"d": "-Su", "s": "-Sw"}
     if letter in theirs:
-        raise ValueError(f"-S{letter} is diskspd-for-linux's; DiskSpd's is {theirs[letter]}")
+        raise ValueError(f"'{letter}' is diskspd-for-linux's; DiskSpd's is {theirs[letter]}")
     raise ValueError(f"'{letter}' is none of the letters that -S takes: b, h, m, r, u, w")
 
 
