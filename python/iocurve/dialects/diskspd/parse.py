@@ -211,6 +211,7 @@ def _override(span: TimeSpan, draft: Draft) -> None:
 def _take(draft: Draft, parsed: Parsed) -> None:
     for name, value in draft.profile_overrides.items():
         setattr(draft.profile, name, value)
+    draft.profile.said |= draft.profile_said
     draft.profile.command_line = parsed.profile.command_line
     parsed.profile = draft.profile
 
