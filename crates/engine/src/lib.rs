@@ -11,7 +11,6 @@ pub mod engines;
 pub mod error;
 pub mod files;
 pub mod layout;
-mod levels;
 pub mod log;
 pub mod offsets;
 mod order;

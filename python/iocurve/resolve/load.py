@@ -229,14 +229,13 @@ def _pass_bytes(section: Section, region_bytes: int, block: int) -> int:
 
 def payload(section: Section) -> planned.Payload:
     """What is written."""
-    content = _content(section)
-    scrambles = (
-        isinstance(content, planned.RandomContent) if section.payload_scramble is None else section.payload_scramble
-    )
+    if section.payload_zero:
+        return planned.Payload(content=planned.ZeroContent(), renew="keep")
+    renew = "refill" if section.payload_refill else "scramble" if section.payload_scramble else "keep"
     return planned.Payload.model_validate(
         {
-            "content": content,
-            "renew": "refill" if section.payload_refill else "scramble" if scrambles else "keep",
+            "content": _content(section),
+            "renew": renew,
             "compress_percent": section.payload_compress_percent or 0,
             "compress_chunk_bytes": section.payload_compress_chunk_bytes or 0,
             "dedupe_percent": section.payload_dedupe_percent or 0,
@@ -245,10 +244,8 @@ def payload(section: Section) -> planned.Payload:
 
 
 def _content(section: Section) -> planned.Content:
-    """As in fio, a share to compress is filled up with a pattern or zeros, and what is only deduplicated is random."""
-    compresses, dedupes = section.payload_compress_percent, section.payload_dedupe_percent
-    if section.payload_pattern and (compresses or not dedupes):
+    if section.payload_pattern:
         return planned.PatternContent(bytes=section.payload_pattern)
     if section.payload_pool_bytes:
         return planned.PoolContent(bytes=section.payload_pool_bytes, path=section.payload_pool_path)
-    return planned.ZeroContent() if section.payload_zero and not (compresses or dedupes) else planned.RandomContent()
+    return planned.RandomContent()
