@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iocurve.dialects.diskspd import values
-from iocurve.dialects.diskspd.distribution import aligned_bytes, shares, zones_of
+from iocurve.dialects.diskspd.distribution import Zone, aligned_bytes, shares, zones_of
 from iocurve.dialects.diskspd.profile import Target
 
 KIB, GIB = 1 << 10, 1 << 30
@@ -52,6 +52,13 @@ def test_what_a_small_target_leaves_of_a_distribution_is_scaled_up() -> None:
     target = Target(block_bytes=4 * KIB, random_percent=100)
     target.set_spans(*values.distribution("abs10/100G:30/100G", 4 * KIB))
     assert shares(zones_of(target, 200 * GIB)) == [25, 75]
+
+
+def test_parts_too_small_for_an_offset_keep_their_operations() -> None:
+    # 1 % of eight sectors holds no offset: three such parts in a row, without operations in the first.
+    target = Target(block_bytes=4 * KIB, alignment_bytes=512, random_percent=100)
+    target.set_spans(*values.distribution("pct0/1:1/1:1/1", 4 * KIB))
+    assert zones_of(target, 4 * KIB) == [Zone(100, 0, 512)]
 
 
 @given(

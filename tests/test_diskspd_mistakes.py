@@ -41,10 +41,13 @@ def mistakes(line: str) -> list[Mistake]:
         ("-Sq f", 1, "'q' is none of the letters"),
         ("-Sd f", 1, "diskspd-for-linux's; DiskSpd's is -Su"),
         ("-Ss f", 1, "diskspd-for-linux's; DiskSpd's is -Sw"),
-        ("-Zz f", 1, "-Zz is diskspd-for-linux's"),
+        ("-Zz f", 1, "'z' is diskspd-for-linux's"),
         ("-F2 -t2 f", 2, "-F and -t exclude one another"),
         ("-F2 -O4 -g100 f", 3, "-g cannot be together with -O"),
         ("-F2 -O4 -i1 -j1 f", 4, "-j cannot be together with -O"),
+        ("-F2 -O4 -f2M f /dev/sdx", 5, "parts of targets of different sizes"),
+        ("-F2 -O4 -r -rdpct90/10 f /dev/sdx", 6, "parts of targets of different sizes"),
+        ("-F2 -O4 -c1M new /dev/sdx", 5, "parts of targets of different sizes"),
         ("-F2 -O4 -p f", 3, "-p cannot be together with -O"),
         ("-r -si f", 2, "-si: conflicts with random I/O"),
         ("-si -r f", 2, "-r: conflicts with sequential I/O"),
@@ -99,6 +102,9 @@ def mistakes(line: str) -> list[Mistake]:
         ("--bs=4k f", 1, "flags are single letters"),
         ("-Xp.xml -b4K", 2, "cannot stand beside an XML profile"),
         ("-Xp.xml -Xq.xml", 2, "only one XML profile"),
+        ("-f/d/f", 1, "files stand behind all flags"),
+        ("–b4K f", 1, "this begins with '–', a dash; flags begin with '-'"),
+        ("-b 4K f", 1, "the value follows at once, without a space: -b4K"),
         ("--out", 1, "needs the name of a directory"),
         ("#0", 1, "#0 is a Windows drive"),
         ("-d5 E:", 2, "E: is a Windows drive"),
@@ -122,6 +128,11 @@ def test_what_diskspd_refuses_is_refused_by_name(line: str, argument: int, part:
 
 def test_all_mistakes_come_at_once_in_the_order_of_the_arguments() -> None:
     assert [mistake.where.line for mistake in mistakes("-t0 -b4X -w200 -q -i5 f") if mistake.where] == [1, 2, 3, 4, 5]
+
+
+def test_values_behind_a_space_are_the_only_mistakes_of_their_line() -> None:
+    # As many write it who know other tools.
+    assert [mistake.where.line for mistake in mistakes("-c 1G -b 4K -t 2 -w 30 -L f") if mistake.where] == [1, 3, 5, 7]
 
 
 def test_without_a_target_there_is_nothing_to_do() -> None:

@@ -15,6 +15,7 @@ from iocurve.dialects.diskspd.profile import Profile
 from iocurve.dialects.diskspd.profile_to_xml import profile_xml
 from iocurve.dialects.diskspd.profile_xml import read_profile
 from iocurve.errors import DialectError
+from iocurve.resolve.machine import PathKind
 
 
 def written(tmp_path: Path, body: str) -> Path:
@@ -134,3 +135,95 @@ def test_no_file_breaks_the_reader(tmp_path_factory: pytest.TempPathFactory, con
 def test_a_profile_that_is_missing_is_told(tmp_path: Path) -> None:
     (mistake,) = read_profile(tmp_path / "none.xml", []).mistakes
     assert "cannot be read: No such file" in mistake.text
+
+
+EVERY_ELEMENT = """<Profile>
+  <Progress>9</Progress> <ExperimentFlags>1</ExperimentFlags> <ResultFormat>xml</ResultFormat>
+  <Verbose>true</Verbose> <VerboseStats>true</VerboseStats> <PrecreateFiles>UseMaxSize</PrecreateFiles>
+  <ETW>
+    <Process>true</Process> <Thread>false</Thread> <ImageLoad>false</ImageLoad> <DiskIO>true</DiskIO>
+    <MemoryPageFaults>false</MemoryPageFaults> <MemoryHardFaults>false</MemoryHardFaults> <Network>false</Network>
+    <Registry>false</Registry> <UsePagedMemory>false</UsePagedMemory> <UsePerfTimer>false</UsePerfTimer>
+    <UseSystemTimer>false</UseSystemTimer> <UseCyclesCounter>false</UseCyclesCounter>
+  </ETW>
+  <TimeSpans>
+    <TimeSpan>
+      <CompletionRoutines>false</CompletionRoutines> <MeasureLatency>true</MeasureLatency>
+      <CalculateIopsStdDev>true</CalculateIopsStdDev> <IoBucketDuration>250</IoBucketDuration>
+      <DisableAffinity>false</DisableAffinity> <GroupAffinity>true</GroupAffinity>
+      <Affinity> <AffinityAssignment>0</AffinityAssignment> <AffinityAssignment>1</AffinityAssignment> </Affinity>
+      <Duration>3</Duration> <Warmup>2</Warmup> <Cooldown>1</Cooldown> <RandSeed>4</RandSeed>
+      <RandomWriteData>true</RandomWriteData> <ThreadCount>0</ThreadCount> <RequestCount>0</RequestCount>
+      <Targets>
+        <Target>
+          <Path>f</Path> <BlockSize>8192</BlockSize> <BaseFileOffset>8192</BaseFileOffset>
+          <MaxFileSize>524288</MaxFileSize> <FileSize>1048576</FileSize>
+          <SequentialScan>true</SequentialScan> <RandomAccess>true</RandomAccess> <TemporaryFile>true</TemporaryFile>
+          <UseLargePages>true</UseLargePages> <DisableAllCache>true</DisableAllCache>
+          <DisableOSCache>true</DisableOSCache> <DisableLocalCache>false</DisableLocalCache>
+          <WriteThrough>true</WriteThrough> <MemoryMappedIo>false</MemoryMappedIo>
+          <WriteBufferContent>
+            <Pattern>random</Pattern>
+            <RandomDataSource> <SizeInBytes>65536</SizeInBytes> <FilePath>source</FilePath> </RandomDataSource>
+          </WriteBufferContent>
+          <ParallelAsyncIO>false</ParallelAsyncIO> <BurstSize>8</BurstSize> <ThinkTime>5</ThinkTime>
+          <Random>4096</Random> <RandomRatio>40</RandomRatio>
+          <Distribution> <Percent> <Range IO="80">20</Range> <Range IO="20">80</Range> </Percent> </Distribution>
+          <ThreadStride>0</ThreadStride> <RequestCount>3</RequestCount> <WriteRatio>70</WriteRatio>
+          <Throughput unit="BPMS">0</Throughput> <ThreadsPerFile>2</ThreadsPerFile> <IOPriority>1</IOPriority>
+          <Weight>7</Weight>
+        </Target>
+        <Target>
+          <Path>g</Path> <StrideSize>16384</StrideSize> <InterlockedSequential>true</InterlockedSequential>
+          <ThreadsPerFile>2</ThreadsPerFile> <MemoryMappedIo>true</MemoryMappedIo> <FlushType>ViewOfFile</FlushType>
+          <IOPriority>0</IOPriority> <Throughput unit="IOPS">0</Throughput> <WriteRatio>100</WriteRatio>
+        </Target>
+      </Targets>
+    </TimeSpan>
+  </TimeSpans>
+</Profile>
+"""
+
+
+def test_every_element_of_the_schema_is_honoured_or_its_lack_of_effect_is_told(tmp_path: Path) -> None:
+    path = written(tmp_path, EVERY_ELEMENT)
+    file: tuple[PathKind, int] = ("file", 1 << 20)
+    files = {f"{tmp_path}/{name}": file for name in ("f", "g", "source")}
+    machine = HeldMachine(paths=files, directories=frozenset({str(tmp_path)}))
+    prepared = prepare([f"-X{path}"], cwd=tmp_path, machine=machine)
+    (span,) = prepared.profile.time_spans
+    assert (span.duration_s, span.warmup_s, span.cooldown_s, span.seed, span.bucket_ms) == (3, 2, 1, 4, 250)
+    assert (span.measure_latency, span.measure_iops_deviation, span.random_write_data) == (True, True, True)
+    assert (span.affinity, span.affinity_disabled) == (((0, 0), (0, 1)), False)
+    first, second = span.targets
+    assert (first.block_bytes, first.base_bytes, first.end_bytes, first.create_bytes) == (8192, 8192, 524288, 1048576)
+    assert (first.cache, first.write_through, first.buffer_bytes) == ("disabled", True, 65536)
+    assert (first.buffer_path, first.burst, first.think_ms, first.alignment_bytes) == ("source", 8, 5, 4096)
+    assert (first.random_percent, [(part.io_percent, part.length) for part in first.spans]) == (
+        40,
+        [(80, 20), (20, 80)],
+    )
+    assert (first.requests, first.write_percent, first.threads) == (3, 70, 2)
+    assert (second.alignment_bytes, second.interlocked, second.memory_mapped) == (16384, True, True)
+    assert (second.flush, second.io_priority) == ("ViewOfFile", 3)
+    without_effect = [note.text for note in prepared.notes if note.code in ("no_effect", "windows_only", "progress")]
+    assert without_effect == [
+        "event tracing (ETW) is Windows': nothing is traced",
+        "<GroupAffinity> has no effect, as in DiskSpd: Linux has all processors in one group",
+        "-P9: progress is shown on stderr every second, not as a dot for so many operations",
+        "-vs has no effect: wait statistics are those of Windows' completion ports",
+        "-:1 has no effect: rates are exact without DiskSpd's experiments",
+        "access hints (-frst) have no effect: the page cache is left as it is",
+        "-l has no effect: buffers are in pages of the usual size",
+        "-I1 has no effect: all operations have the usual priority",
+        "<Weight> has no effect without a <ThreadCount> and a <RequestCount> of the time span",
+    ]
+    assert all(note.where is not None for note in prepared.notes if note.text in without_effect)
+
+
+def test_what_later_versions_of_the_schema_have_is_refused_by_name(tmp_path: Path) -> None:
+    path = written(tmp_path, spans("<Path>f</Path>", "<IoRing/>\n<BufferSeparation>None</BufferSeparation>"))
+    assert [mistake.text for mistake in read_profile(path, []).mistakes] == [
+        "there is no element <IoRing> here",
+        "there is no element <BufferSeparation> here",
+    ]

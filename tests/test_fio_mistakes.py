@@ -187,7 +187,10 @@ ONE_MISTAKE = [
     ("--size=1m --zonemode=strided", "zonemode=strided needs zonesize (add zonesize=1m, for instance)"),
     ("--size=1m --zonesize=64k", "zonesize needs a zonemode (add zonemode=strided)"),
     ("--size=1m --fsync=2 --fdatasync=3", "fsync and fdatasync in one job are not supported yet (keep one)"),
-    ("--size=1m --rw=randread:2 --rw_sequencer=identical", "rw_sequencer=identical is not supported yet with rw=…:N"),
+    (
+        "--size=1m --rw=randtrimwrite:2 --rw_sequencer=identical",
+        "rw_sequencer=identical is not supported yet with rw=randtrimwrite:N",
+    ),
     ("--size=1m --verify=pattern", "verify=pattern needs verify_pattern (add verify_pattern=0xdeadbeef, for instance)"),
     ("--size=1m --verify=md5 --verify_offset=4090", "verify_offset leads the header out of the block"),
     ("--size=1m --ss=iops", "ss=iops has no limit; write ss=iops:0.3%"),

@@ -49,7 +49,8 @@ def clone(number: int, *, report_group: int = 0, **more: Any) -> WorkerOutcome:
         engine="Linux native AIO",
         **more,
     )
-    return worker.model_copy(update={"depth_levels": {"1": 100, "8": 300}})
+    levels = {"submit_levels": {"4": 100, "8": 300}, "complete_levels": {"0": 50, "8": 350}}
+    return worker.model_copy(update={"depth_levels": {"1": 100, "8": 300}} | levels)
 
 
 GROUPED = (
@@ -141,6 +142,9 @@ def test_processor_and_depth() -> None:
     job = grouped_json()["jobs"][0]
     assert (job["usr_cpu"], job["sys_cpu"], job["ctx"], job["job_runtime"]) == (25.0, 50.0, 22, 4000)
     assert job["iodepth_level"] == {"1": 25.0, "2": 0.0, "4": 0.0, "8": 75.0, "16": 0.0, "32": 0.0, ">=64": 0.0}
+    assert list(job["iodepth_submit"]) == ["0", "4", "8", "16", "32", "64", ">=64"]
+    assert {name: share for name, share in job["iodepth_submit"].items() if share} == {"4": 25.0, "8": 75.0}
+    assert {name: share for name, share in job["iodepth_complete"].items() if share} == {"0": 12.5, "8": 87.5}
     assert job["desc"] == "mixed"
 
 
@@ -168,6 +172,20 @@ def test_response_under_a_rate_and_errors_are_ours() -> None:
     assert job["iocurve"]["labels"] == ["payload_discarded"]
     assert job["iocurve"]["response_ns"]["read"]["max"] == 5_000
     assert job["read"]["lat_ns"]["max"] == 1_000
+
+
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [(84, "err=84 (error=Invalid or incomplete multibyte or wide character): "), (5, "err= 5 (error=Input/output")],
+)
+def test_the_first_error_is_told_by_its_number(number: int, words: str) -> None:
+    prepared = fio("--name=a --size=1m --numjobs=3 --group_reporting --output-format=normal,terse,json")
+    failed = [clone(1, state="failed", error="differs"), clone(2, state="failed", error="later")]
+    numbered = [worker.model_copy(update={"errno": code}) for worker, code in zip(failed, (number, 28), strict=True)]
+    text = render(prepared, measured(prepared, clone(0), *numbered))
+    assert f"a: (groupid=0, jobs=3): {words}" in text
+    assert f"\n3;fio-3.33;a;0;{number};" in text
+    assert json.loads(text[text.index("\n{") :])["jobs"][0]["error"] == number
 
 
 def test_nothing_measured_is_zeros_not_a_crash() -> None:
@@ -210,6 +228,8 @@ Starting 2 threads
   lat (msec)   : 4=9.90%, >=2000=0.10%
   cpu          : usr=25.00%, sys=50.00%, ctx=22, majf=0, minf=0
   IO depths    : 1=25.0%, 2=0.0%, 4=0.0%, 8=75.0%, 16=0.0%, 32=0.0%, >=64=0.0%
+     submit    : 0=0.0%, 4=25.0%, 8=75.0%, 16=0.0%, 32=0.0%, 64=0.0%, >=64=0.0%
+     complete  : 0=12.5%, 4=0.0%, 8=87.5%, 16=0.0%, 32=0.0%, 64=0.0%, >=64=0.0%
      issued rwts: total=1600,400,0,0 short=0,0,0,0 dropped=0,0,0,0
      latency   : target=0, window=0, percentile=100.00%, depth=8
 

@@ -49,6 +49,24 @@ file = st.builds(
     layout=st.sampled_from(["existing", "fill", "reserve", "new", "create", "recreate", "recreate_reserve"]),
     keep=st.booleans(),
 )
+per_s = st.integers(1, 2**64 - 1)
+io_limits = st.builds(
+    plan.IoLimits,
+    iops=per_s,
+    bytes_per_s=per_s,
+    burst=st.none() | st.builds(plan.IoBurst, iops=per_s, bytes_per_s=per_s, duration_ns=u64),
+)
+disk = st.builds(
+    plan.DiskPlan,
+    name=text,
+    state_path=text,
+    limits=io_limits,
+    io_bytes=st.integers(1, 2**32 - 1),
+    cache=st.sampled_from(["none", "read_only", "read_write"]),
+    latency_ns=u64,
+    vm=st.none()
+    | st.builds(plan.VmPlan, name=text, uncached=st.none() | io_limits, cached=st.none() | io_limits, cache_bytes=u64),
+)
 rate = st.builds(
     plan.Rate,
     unit=st.sampled_from(["operations", "bytes"]),
@@ -94,7 +112,7 @@ access = st.builds(
     gap_bytes=st.integers(-(2**63), 2**63 - 1),
     gap_spread_bytes=u64,
     at_end=st.sampled_from(["wrap", "stop"]),
-    position=st.sampled_from(["kind", "worker", "job", "identical"]),
+    position=st.sampled_from(["kind", "worker", "job", "identical", "repeated"]),
     strided=st.none() | st.builds(plan.Strided, range_bytes=u64, zone_bytes=u64, skip_bytes=u64),
 )
 content = st.one_of(
@@ -158,6 +176,7 @@ worker = st.builds(
     clone=u32,
     report_group=u32,
     engine=engine,
+    disk=st.none() | disk,
     files=st.lists(file, min_size=1, max_size=3).map(tuple),
     file_select=st.sampled_from(["round_robin", "random", "sequential"]),
     file_run=count,

@@ -98,12 +98,12 @@ def mistakes(*sections: Section, dialect: Dialect = "iocurve") -> list[str]:
             plan.Access(strided=plan.Strided(range_bytes=64 * KIB, zone_bytes=64 * KIB, skip_bytes=192 * KIB)),
         ),
         (
-            {"payload_pattern": "ab", "payload_scramble": False},
+            {"payload_pattern": "ab"},
             "payload",
             plan.Payload(content=plan.PatternContent(bytes="ab"), renew="keep"),
         ),
         (
-            {"payload_pool_bytes": MIB, "payload_pool_path": "/p", "payload_scramble": False},
+            {"payload_pool_bytes": MIB, "payload_pool_path": "/p"},
             "payload",
             plan.Payload(content=plan.PoolContent(bytes=MIB, path="/p"), renew="keep"),
         ),

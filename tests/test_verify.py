@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -97,7 +98,9 @@ def test_a_byte_that_was_changed_is_found_where_it_is(kind: str, tmp_path: Path)
     local.run(plan_of(made))
     assert operations(local.run(plan_of(only(made)))) == {"write": (0, 0), "read": (256, 0)}
     change(path, 100 * 4 * KIB + 1234)
-    text = error_of(local.run(plan_of(only(made))))
+    outcome = local.run(plan_of(only(made)))
+    assert outcome.workers[0].errno == errno.EILSEQ
+    text = error_of(outcome)
     assert text.startswith(f"verification of 4096 bytes at offset 409600 of {path} failed: crc32c of its content is ")
 
 

@@ -23,6 +23,8 @@ from iocurve.dialects.diskspd.options import flag_lines
 from iocurve.envelope import FULL, QUICK, Envelope, measure
 from iocurve.errors import DialectError, Interrupted, IocurveError, Mistake, TargetError
 from iocurve.result import Result, TargetFacts, iocurve_version
+from iocurve.scenario import command as scenarios
+from iocurve.scenario import document as documents
 from iocurve.units import SECOND_NS, format_bytes, parse_bytes, parse_time_ns
 from iocurve.volume_limits import Limits
 
@@ -403,19 +405,93 @@ def diskspd(*arguments: Words) -> int:
 
 
 @app.command
-def run(job: Path, /, *, out: Path | None = None) -> int:
-    """Run a job file (TOML).
+def run(
+    job: str,
+    /,
+    *,
+    target: Annotated[tuple[str, ...], Parameter(negative="", show_default=False)] = (),
+    short: Annotated[bool, Parameter(negative="")] = False,
+    full: Annotated[bool, Parameter(negative="")] = False,
+    scale: str | None = None,
+    points: Annotated[tuple[str, ...], Parameter(negative="", show_default=False)] = (),
+    out: Path | None = None,
+    resume: Annotated[bool, Parameter(negative="")] = False,
+    overwrite: Annotated[bool, Parameter(negative="")] = False,
+    keep_data: Annotated[bool, Parameter(negative="")] = False,
+) -> int:
+    """Run a scenario (iocurve scenarios), or a job file (TOML).
 
     Parameters
     ----------
     job
-        The file; docs/jobs.md describes it.
+        A scenario's name, or a file: a scenario of your own (docs/scenarios.md) or a job file (docs/jobs.md).
+    target
+        Of a scenario: a directory, a file, a device, nfs://host/export, volume:PROFILE?quota=4TiB or disk:NAME; with
+        several targets NAME=TARGET for each. Without one the embedded target plays, in the short form.
+    short
+        The scenario's short form: the same shape, smaller and shorter; the result says what was shortened.
+    full
+        The full form on the embedded target, too.
+    scale
+        Data and times cut to a part: 1/100.
+    points
+        Only these: families (random-4k*) and values of axes (read_percent=100,0).
     out
-        Directory for report.html, result.json and points.csv.
+        Directory for report.html, result.json and points.csv (of a scenario: iocurve-report).
+    resume
+        Go on with the scenario in --out: points that are finished are not measured again.
+    overwrite
+        Allow writes to a file or device that is already there. What is in it is lost.
+    keep_data
+        Leave the scenario's data files where they are, for --resume.
     """
-    result = jobs.run_job(job, out)
+    path = Path(job)
+    if path.suffix == ".toml" and not documents.is_scenario(path):
+        result = jobs.run_job(path, out)
+        Console().print(result_table(result))
+        return _status(result)
+    asked = scenarios.requested(
+        documents.load(job),
+        target,
+        short=short,
+        full=full,
+        scale=scale,
+        points=points,
+        overwrite=overwrite,
+        keep_data=keep_data,
+    )
+    directory = out or Path("iocurve-report")
+    result = scenarios.run(asked, directory, resume=resume)
     Console().print(result_table(result))
+    print(f"\nreport: {directory / 'report.html'}")
     return _status(result)
+
+
+@app.command(name="scenarios")
+def list_scenarios() -> int:
+    """List the scenarios: published methodologies, ready to run."""
+    table = Table(box=None, pad_edge=False, show_header=False)
+    for name in documents.names():
+        table.add_row(name, documents.load(name).title)
+    Console().print(table)
+    return 0
+
+
+scenario_app = App(name="scenario", help="Look at a scenario.")
+app.command(scenario_app)
+
+
+@scenario_app.command(name="show")
+def show_scenario(name: str, /) -> int:
+    """Print why a scenario is, what it measures, and how long it takes.
+
+    Parameters
+    ----------
+    name
+        One of iocurve scenarios, or a file that ends in .toml.
+    """
+    print(scenarios.shown(documents.load(name)))
+    return 0
 
 
 @app.command(help_flags=[], version_flags=[])

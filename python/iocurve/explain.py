@@ -27,14 +27,25 @@ FILES_SHOWN = 6
 """Of each job; the rest is counted."""
 
 
-def explain(plan: Plan, notes: Sequence[Note], obstacles: Sequence[Mistake], machine: Machine) -> str:
-    """Plain text for people, a sentence or list a line."""
-    lines = [_headline(plan)]
+def explain(
+    plan: Plan,
+    notes: Sequence[Note],
+    obstacles: Sequence[Mistake],
+    machine: Machine,
+    *,
+    called: str = "clone",
+    parts: str | None = None,
+) -> str:
+    """Plain text for people, a sentence or list a line.
+
+    ``called`` is what one of a job's workers is called, ``parts`` says what runs where those are not jobs and workers.
+    """
+    lines = [_headline(plan, parts)]
     for number, group in enumerate(plan.groups):
         if len(plan.groups) > 1:
             lines += ["", f"Group {number + 1} of {len(plan.groups)}" + (", after the one before it" if number else "")]
         for clones in _jobs(group.workers):
-            lines += ["", *explain_job(clones, machine)]
+            lines += ["", *explain_job(clones, machine, called)]
     lines += ["", f"Time: {_total_time(plan)}", f"Layout before the run: {_layout(_workers(plan), machine)}"]
     lines += _section("Beware", (str(note) for note in notes if note.level == "warning"))
     lines += _section("Notes", (str(note) for note in notes if note.level == "info"))
@@ -42,11 +53,11 @@ def explain(plan: Plan, notes: Sequence[Note], obstacles: Sequence[Mistake], mac
     return "\n".join(lines) + "\n"
 
 
-def _headline(plan: Plan) -> str:
-    workers = _workers(plan)
+def _headline(plan: Plan, parts: str | None) -> str:
     in_flight = max(sum(worker.depth for worker in group.workers) for group in plan.groups)
     jobs = sum(len(_jobs(group.workers)) for group in plan.groups)
-    return f"{plan.name}: {_count(jobs, 'job')}, {_count(len(workers), 'worker')}, at most {in_flight} in flight"
+    parts = parts or f"{_count(jobs, 'job')}, {_count(len(_workers(plan)), 'worker')}"
+    return f"{plan.name}: {parts}, at most {in_flight} in flight"
 
 
 def _jobs(workers: Iterable[Worker]) -> list[list[Worker]]:
@@ -59,18 +70,18 @@ def _jobs(workers: Iterable[Worker]) -> list[list[Worker]]:
     return jobs
 
 
-def explain_job(clones: Sequence[Worker], machine: Machine) -> list[str]:
-    """The clones of one job: load, engine, rates, files, end."""
+def explain_job(clones: Sequence[Worker], machine: Machine, called: str) -> list[str]:
+    """The clones of one job: load, engine, rates, files, end; ``called`` is what one of them is called."""
     first = clones[0]
     in_flight = len(clones) * first.depth
     return [
         f"{first.job}: {load_text(first)}",
-        f"  in flight  {_count(len(clones), 'clone')} x depth {first.depth} = {in_flight}",
+        f"  in flight  {_count(len(clones), called)} x depth {first.depth} = {in_flight}",
         f"  engine     {_engine(first)}",
-        *_rates(clones),
+        *_rates(clones, called),
         *_details(clones),
         *_files(clones, machine),
-        f"  ends       {_ending(first, clones)}",
+        f"  ends       {_ending(first, '' if len(clones) == 1 else f' a {called}')}",
     ]
 
 
@@ -109,12 +120,10 @@ def _engine(worker: Worker) -> str:
     return f"{names[worker.engine.kind]}, {caching}{durable}"
 
 
-def _rates(clones: Sequence[Worker]) -> list[str]:
+def _rates(clones: Sequence[Worker], called: str) -> list[str]:
     first = clones[0]
-    texts = [
-        rate_text(operation.rate, f"{operation.kind}s", len(clones)) for operation in first.operations if operation.rate
-    ]
-    texts += [rate_text(first.rate, "operations", len(clones))] if first.rate else []
+    rates = [(operation.rate, f"{operation.kind}s") for operation in first.operations]
+    texts = [rate_text(rate, what, len(clones), called) for rate, what in [*rates, (first.rate, "operations")] if rate]
     return [f"  rate       {text}" for text in texts]
 
 
@@ -146,12 +155,11 @@ def _file(file: FilePlan, worker: Worker, machine: Machine) -> str:
     return f"{region}, exists{', will be extended' if longer else ''}"
 
 
-def _ending(worker: Worker, clones: Sequence[Worker]) -> str:
+def _ending(worker: Worker, each: str) -> str:
     parts = []
     if worker.end.runtime_ns is not None:
         parts.append(f"after {format_duration(worker.end.runtime_ns)}")
     if worker.end.bytes is not None:
-        each = "" if len(clones) == 1 else " a clone"
         parts.append(f"when {format_bytes(worker.end.bytes)}{each} are transferred")
     if worker.end.operations is not None:
         parts.append(f"after {worker.end.operations:,} operations")

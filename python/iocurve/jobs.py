@@ -18,6 +18,7 @@ from iocurve.dialects.vdbench import command as vdbench
 from iocurve.dialects.vdbench import explanation as vdbench_explanation
 from iocurve.dialects.vdbench import runner as vdbench_run
 from iocurve.errors import RunError, TargetError
+from iocurve.option_names import clone_word
 from iocurve.outcome import Outcome
 from iocurve.plan import Plan
 from iocurve.resolve import ThisMachine
@@ -133,7 +134,7 @@ def explain_job(path: Path) -> str:
     for number, plan in enumerate(prepared.plans, start=1):
         is_last = number == len(prepared.plans)
         notes, obstacles = (prepared.notes, prepared.obstacles) if is_last else ((), ())
-        texts.append(explaining.explain(plan, notes, obstacles, ThisMachine()))
+        texts.append(explaining.explain(plan, notes, obstacles, ThisMachine(), called=clone_word("iocurve")))
     return "\n".join(texts)
 
 

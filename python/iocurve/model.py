@@ -138,7 +138,7 @@ class Section(_Model):
     start_increment_bytes: int | None = None
     """Added to that per clone (DiskSpd's -T)."""
     at_end: Literal["wrap", "stop"] | None = None
-    position: Literal["kind", "worker", "job", "identical"] | None = None
+    position: Literal["kind", "worker", "job", "identical", "repeated"] | None = None
     """Who shares a sequential position."""
     zone_bytes: int | None = None
     """Bytes to transfer in a strided zone before the next."""
@@ -206,6 +206,7 @@ class Section(_Model):
     payload_zero: bool | None = None
     payload_refill: bool | None = None
     payload_scramble: bool | None = None
+    """Unsaid: random content is scrambled."""
     payload_pattern: str | None = None
     """In hexadecimal, as in ``plan.PatternContent``."""
     payload_pool_bytes: int | None = None

@@ -182,6 +182,8 @@ class WorkerOutcome(_Model):
     """What carried out the I/O, in words."""
     state: State
     error: str | None
+    errno: int | None = None
+    """Of the error; EIO where it has no number of its own."""
     window_start_ns: int
     """The measured window, after the ramp."""
     window_end_ns: int
@@ -193,7 +195,11 @@ class WorkerOutcome(_Model):
     cpu: CpuTime
     """Of the worker's thread in its window."""
     depth_levels: dict[str, int]
-    """Operations in flight just after a submission: how often at most 1, 2, 4, ..."""
+    """Operations by how many were in flight just after they were handed over: 1, 2 or more, 4 or more, ..."""
+    submit_levels: dict[str, int] = {}
+    """Times that operations were handed over, by how many at once: up to 4, 8, ..."""
+    complete_levels: dict[str, int] = {}
+    """Times that completions were fetched, likewise; ``0`` is looks that found none."""
     latency_depth: int | None
     """The depth that a search for what a latency allows has come to; None where none was searched for."""
     read_back_ns: int

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from iocurve import target as targets
 from iocurve.errors import TargetError
@@ -27,6 +28,10 @@ class Place:
     """The file or device that is loaded; None where files of our own are made."""
     bytes: int | None = None
     """Size of what is there already; None where it is made."""
+
+
+ANYWHERE = Place(LocalTarget(Path(), "directory", 0), TargetFacts(kind="directory", address=""), Section())
+"""For points that are only to be counted and shown."""
 
 
 @contextmanager

@@ -14,12 +14,14 @@ U16 = Annotated[int, Field(ge=0, lt=2**16)]
 U32 = Annotated[int, Field(ge=0, lt=2**32)]
 U64 = Annotated[int, Field(ge=0, lt=2**64)]
 Count = Annotated[int, Field(ge=1, lt=2**32)]
+Rated = Annotated[int, Field(ge=1, lt=2**64)]
 Nanos = U64
 
 Durability = Literal["none", "data_sync", "file_sync"]
 Percentage = Annotated[int, Field(ge=0, le=100)]
 Layout = Literal["existing", "fill", "reserve", "new", "create", "recreate", "recreate_reserve"]
 FileSelect = Literal["round_robin", "random", "sequential"]
+HostCache = Literal["none", "read_only", "read_write"]
 OperationKind = Literal["read", "write", "trim", "sync"]
 
 
@@ -103,6 +105,57 @@ class MmapEngine(_Model):
 EnginePlan = Annotated[
     NullEngine | SyncEngine | AioEngine | UringEngine | MmapEngine | NfsEngine, Field(discriminator="kind")
 ]
+
+
+class IoBurst(_Model):
+    """Limits that hold while credits last: each operation and byte above the limits costs one, each below gains one."""
+
+    iops: Rated
+    bytes_per_s: Rated
+    duration_ns: Nanos
+    """How long the credits last at the full burst, if none are gone yet."""
+
+
+class IoLimits(_Model):
+    """Operations and bytes per second, reads and writes together."""
+
+    iops: Rated
+    bytes_per_s: Rated
+    burst: IoBurst | None = None
+
+
+class VmPlan(_Model):
+    """A virtual machine, whose limits all disks with the same name of it share."""
+
+    name: str
+    uncached: IoLimits | None
+    """Of what goes to disks."""
+    cached: IoLimits | None
+    """Of what goes to disks with a host cache, whether it is in the cache or not."""
+    cache_bytes: U64
+    """Size of the cache of all its disks."""
+
+
+class DiskPlan(_Model):
+    """A disk of a cloud, emulated over local files: each operation is done at once and handed back when the disk and
+    its virtual machine would have had it done."""
+
+    name: str
+    """What people call it."""
+    state_path: str
+    """File that keeps what the cache holds and the burst credits from run to run. Workers that name the same one share
+    the disk; while a run uses it, no other can use one in the same directory."""
+    limits: IoLimits
+    """Of the disk itself, or of several striped ones together."""
+    io_bytes: Count
+    """The largest operation that counts as one; a larger one counts as several."""
+    cache: HostCache
+    """What its virtual machine's host keeps of it: nothing; what was read or written, with writes done once the disk
+    has them (read_only) or once the cache has them (read_write)."""
+    latency_ns: Nanos = 0
+    """Added to each operation that goes to the disk."""
+    vm: VmPlan | None = None
+    """What it is attached to; None sets no further limits."""
 
 
 class FilePlan(_Model):
@@ -307,9 +360,10 @@ class Access(_Model):
     """Further bytes to leave out, drawn up to this (vdbench's stride)."""
     at_end: Literal["wrap", "stop"] = "wrap"
     """What follows the end of the region in sequential order: its start, or the worker's end."""
-    position: Literal["kind", "worker", "job", "identical"] = "kind"
+    position: Literal["kind", "worker", "job", "identical", "repeated"] = "kind"
     """Who shares a sequential position: nobody; all kinds of a worker; all workers of a job (DiskSpd's -si);
-    all kinds, and only the last of them moves it on (fio's trimwrite, rw_sequencer=identical)."""
+    all kinds in turn, and only the last of them moves it on (fio's trimwrite); nobody, and a kind stays where it is for
+    the rest of a run (fio's rw_sequencer=identical)."""
     strided: Strided | None = None
 
 
@@ -506,6 +560,8 @@ class Worker(_Model):
     report_group: U32
     """Workers with the same number are reported as one (fio's group_reporting)."""
     engine: EnginePlan
+    disk: DiskPlan | None = None
+    """The emulated disk that the files lie on; None is the place itself."""
     files: Annotated[tuple[FilePlan, ...], Field(min_length=1)]
     file_select: FileSelect
     file_run: Count = 1

@@ -182,7 +182,7 @@ def _payload_repeats(seen: _Seen) -> Note | None:
     section = seen.section
     if not section.writes or section.payload_refill or section.engine == "null":
         return None
-    if section.payload_zero:
+    if isinstance(seen.workers[0].payload.content, planned.ZeroContent):
         text = "zeros are written: volumes that compress or skip zeros will look fast"
         return seen.note("payload_zero", text, "payload_zero", level="warning")
     how = f" ({seen.option('payload_refill', 0)})" if seen.dialect == "fio" else ""

@@ -68,14 +68,14 @@ def load_text(worker: Worker) -> str:
     return " and ".join(parts)
 
 
-def rate_text(rate: Rate, what: str, clones: int) -> str:
-    """``100 reads/s a clone, 400/s in all``."""
+def rate_text(rate: Rate, what: str, clones: int, called: str) -> str:
+    """``100 reads/s a clone, 400/s in all``; ``called`` is what one of them is called."""
     seconds = rate.per_ns / 1e9
     each, total = rate.count / seconds, clones * rate.count / seconds
     arrivals = ", at random times (Poisson)" if rate.arrivals == "poisson" else ""
     if rate.unit == "operations":
-        return f"{each:,.12g} {what}/s a clone, {total:,.12g}/s in all{arrivals}"
-    return f"{what} {format_bytes(int(each))}/s a clone, {format_bytes(int(total))}/s in all{arrivals}"
+        return f"{each:,.12g} {what}/s a {called}, {total:,.12g}/s in all{arrivals}"
+    return f"{what} {format_bytes(int(each))}/s a {called}, {format_bytes(int(total))}/s in all{arrivals}"
 
 
 def places_text(worker: Worker) -> str:
@@ -86,13 +86,15 @@ def places_text(worker: Worker) -> str:
     aligned = {operation.align_bytes for operation in random if operation.align_bytes}
     parts += [f"at multiples of {format_bytes(size)}" for size in sorted(aligned)]
     if access.run_length > 1:
-        parts.append(f"{access.run_length} in a row at each place drawn")
+        where = "the same place" if access.position == "repeated" else "each place drawn"
+        parts.append(f"{access.run_length} in a row at {where}")
     parts += _steps(access)
     parts += {
         "kind": [],
         "worker": ["all kinds go on from one position"] if len(worker.operations) > 1 else [],
         "job": ["all workers of the job go on from one position"],
         "identical": [],
+        "repeated": [],
     }[access.position]
     if access.strided:
         zone = access.strided

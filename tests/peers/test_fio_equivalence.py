@@ -111,6 +111,13 @@ CASES = (
         "order",
     ),
     case("identical places", "--rw=rw --size=128k --rw_sequencer=identical", "chance"),
+    case("runs at one place", "--rw=randread:4 --size=256k --rw_sequencer=identical", "chance"),
+    case(
+        "runs at one place in each file", "--rw=randwrite:2 --size=128k --rw_sequencer=identical --nrfiles=2", "chance"
+    ),
+    case("trims and writes in turn", "--rw=trimwrite --size=64k --ioengine=null", "order"),
+    case("runs of trims and writes", "--rw=randtrimwrite:4 --size=64k --ioengine=null", "chance"),
+    case("paced trims and writes", "--rw=trimwrite --size=64k --ioengine=null --rate_iops=,1000,50", "order"),
     # How much
     case("more than a pass", "--rw=read --size=256k --io_size=640k", "order"),
     case("less than a pass", "--rw=read --size=256k --io_size=100k --loops=3", "order"),
@@ -148,6 +155,11 @@ CASES = (
     case("verified in headers of 1 KiB", "--rw=write --size=256k --verify=md5 --verify_interval=1k", "order"),
     case("verified soon", "--rw=write --size=256k --verify=crc32c --verify_backlog=16", "set"),
     case("a pattern", "--rw=write --size=64k --verify=pattern --verify_pattern=0xdeadbeef --do_verify=1", "order"),
+    case(
+        "zeros and a share to compress",
+        "--rw=write --size=256k --zero_buffers --buffer_compress_percentage=50",
+        "order",
+    ),
     case("compressible", "--rw=write --size=256k --buffer_compress_percentage=50 --refill_buffers", "order"),
 )
 

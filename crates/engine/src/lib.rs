@@ -11,6 +11,7 @@ pub mod engines;
 pub mod error;
 pub mod files;
 pub mod layout;
+mod levels;
 pub mod log;
 pub mod offsets;
 mod order;

@@ -46,6 +46,8 @@ pub struct WorkerOutcome {
     pub state: State,
     /// Why, where it failed.
     pub error: Option<String>,
+    /// Its `errno`; EIO where it has no number of its own.
+    pub errno: Option<i32>,
     /// Measured window, since the group's start.
     pub window_start_ns: Nanos,
     /// Measured window, since the group's start.
@@ -60,6 +62,11 @@ pub struct WorkerOutcome {
     pub cpu: CpuTime,
     /// Operations in flight just after a submission: how often 1, 2 or more, 4 or more, … (the key is the lower bound, as in fio; `>=64` last).
     pub depth_levels: BTreeMap<String, u64>,
+    /// Times that operations were handed over, by how many at once: up to 4, 8, 16, 32, 64 (the key is the upper bound, as
+    /// in fio; `>=64` last).
+    pub submit_levels: BTreeMap<String, u64>,
+    /// Times that completions were fetched, likewise; `0` is looks that found none.
+    pub complete_levels: BTreeMap<String, u64>,
     /// The depth that a search for what a latency allows has come to; `null` where none was searched for.
     pub latency_depth: Option<u32>,
     /// Part of the window in which what was written was read back, and nothing else was done.

@@ -44,6 +44,9 @@ pub struct Worker {
     pub report_group: u32,
     /// How I/O is carried out.
     pub engine: EnginePlan,
+    /// The emulated disk that the files lie on; `null` is the place itself.
+    #[serde(deserialize_with = "Option::deserialize")]
+    pub disk: Option<DiskPlan>,
     /// What I/O goes to; at least one.
     pub files: Vec<FilePlan>,
     /// Which file the next operation goes to.
@@ -432,6 +435,82 @@ pub struct FilePlan {
     pub keep: bool,
 }
 
+/// A disk of a cloud, emulated over local files: each operation is done at once and handed back when the disk and its
+/// virtual machine would have had it done.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DiskPlan {
+    /// What people call it.
+    pub name: String,
+    /// File that keeps what the cache holds and the burst credits from run to run. Workers that name the same one share the
+    /// disk; while a run uses it, no other can use one in the same directory.
+    pub state_path: String,
+    /// Of the disk itself, or of several striped ones together.
+    pub limits: IoLimits,
+    /// The largest operation that counts as one; a larger one counts as several.
+    pub io_bytes: u32,
+    /// What its virtual machine's host keeps of it.
+    pub cache: HostCache,
+    /// Added to each operation that goes to the disk.
+    pub latency_ns: Nanos,
+    /// What it is attached to; `null` sets no further limits.
+    #[serde(deserialize_with = "Option::deserialize")]
+    pub vm: Option<VmPlan>,
+}
+
+/// What a host keeps of a disk near its virtual machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HostCache {
+    /// Nothing.
+    None,
+    /// What was read or written; writes are done once the disk has them.
+    ReadOnly,
+    /// What was read or written; writes are done once the cache has them, and go to the disk later.
+    ReadWrite,
+}
+
+/// A virtual machine, whose limits all disks with the same name of it share.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct VmPlan {
+    /// Its name.
+    pub name: String,
+    /// Of what goes to disks.
+    #[serde(deserialize_with = "Option::deserialize")]
+    pub uncached: Option<IoLimits>,
+    /// Of what goes to disks with a host cache, whether it is in the cache or not.
+    #[serde(deserialize_with = "Option::deserialize")]
+    pub cached: Option<IoLimits>,
+    /// Size of the cache of all its disks.
+    pub cache_bytes: u64,
+}
+
+/// Operations and bytes per second, reads and writes together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct IoLimits {
+    /// Operations per second; at least 1.
+    pub iops: u64,
+    /// Bytes per second; at least 1.
+    pub bytes_per_s: u64,
+    /// What can be had beyond that for a time.
+    #[serde(deserialize_with = "Option::deserialize")]
+    pub burst: Option<IoBurst>,
+}
+
+/// Limits that hold while credits last: each operation and byte above the limits costs one, each below gains one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct IoBurst {
+    /// Operations per second; at least the limit.
+    pub iops: u64,
+    /// Bytes per second; at least the limit.
+    pub bytes_per_s: u64,
+    /// How long the credits last at the full burst, if none are gone yet.
+    pub duration_ns: Nanos,
+}
+
 /// What is done to a file before the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -696,9 +775,17 @@ pub enum Position {
     Worker,
     /// All workers of a job share one per file (DiskSpd's `-si`).
     Job,
-    /// All kinds share one that only the last of them moves on: a place is trimmed, then written (fio's `trimwrite`),
-    /// or read and written (`rw_sequencer=identical`).
+    /// All kinds take turns at one that only the last of them moves on: a place is trimmed, then written (fio's `trimwrite`).
     Identical,
+    /// Each kind has its own, and stays where it is for the rest of a run (fio's `rw_sequencer=identical`).
+    Repeated,
+}
+
+impl Position {
+    /// Whether each kind of operation of a worker has one.
+    pub(crate) fn is_of_kind(self) -> bool {
+        matches!(self, Self::Kind | Self::Repeated)
+    }
 }
 
 /// A window of `range_bytes` that moves by `range_bytes + skip_bytes` when `zone_bytes` have been transferred in it (fio's
@@ -805,6 +892,19 @@ pub(crate) mod tests {
     use super::*;
 
     pub(crate) use super::plain::{file, operation, worker};
+
+    /// A disk of 1000 IOPS and 1 MB/s by itself, without a cache.
+    pub(crate) fn disk() -> DiskPlan {
+        DiskPlan {
+            name: "disk".into(),
+            state_path: "state".into(),
+            limits: IoLimits { iops: 1000, bytes_per_s: 1_000_000, burst: None },
+            io_bytes: 256 << 10,
+            cache: HostCache::None,
+            latency_ns: 0,
+            vm: None,
+        }
+    }
 
     #[test]
     fn unknown_fields_are_refused() {

@@ -1,5 +1,7 @@
 //! Refuses plans that cannot be carried out, before anything is touched.
 
+mod disks;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use iocurve_meter::Nanos;
@@ -8,7 +10,7 @@ use crate::error::EngineError;
 use crate::log::RECORDS_MAX;
 use crate::offsets;
 use crate::payload;
-use crate::plan::{EnginePlan, Group, LatencyTarget, Layout, OperationKind, Plan, Position, Worker};
+use crate::plan::{EnginePlan, Group, LatencyTarget, Layout, OperationKind, Plan, Worker};
 use crate::verify;
 
 /// Version of the plan contract that this build runs.
@@ -28,6 +30,7 @@ pub fn check(plan: &Plan) -> Result<(), EngineError> {
     {
         return refuse(what);
     }
+    disks::check(plan)?;
     for worker in plan.groups.iter().flat_map(|group| &group.workers) {
         if let Some(what) =
             load(worker).or_else(|| pacing(worker)).or_else(|| kinds(worker)).map(str::to_owned).or_else(|| log(worker))
@@ -59,9 +62,6 @@ fn pacing(worker: &Worker) -> Option<&'static str> {
     let each_is_paced = worker.operations.iter().any(|operation| operation.rate.is_some());
     if each_is_paced && worker.rate.is_some() {
         return Some("a rate for all kinds together and one for a kind exclude each other; leave one out");
-    }
-    if each_is_paced && worker.access.position == Position::Identical && worker.access.run_length == 1 {
-        return Some("kinds at one place take turns, so no kind can have a rate of its own; give one for all");
     }
     if worker.think.is_some_and(|think| think.every == 0 && think.every_ns.is_none()) {
         return Some("a pause after every 0 operations would never end; say how many, or how long the load is");

@@ -7,6 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use iocurve_meter::{Latencies, Nanos};
 
 use crate::error::EngineError;
+use crate::levels::Levels;
 use crate::log::Log;
 use crate::outcome::{IntervalKind, IntervalOutcome, KindOutcome, LatencyOutcome, LogOutcome};
 use crate::plan::{LogPlan, OperationKind, OperationPlan, Worker};
@@ -132,6 +133,8 @@ pub struct Recorder {
     window: Vec<Tally>,
     intervals: Vec<IntervalOutcome>,
     log: Option<Log>,
+    /// Of the window; the ramp is forgotten as its intervals close.
+    pub levels: Levels,
 }
 
 impl Recorder {
@@ -141,7 +144,14 @@ impl Recorder {
         let mut tallies: Vec<Tally> = worker.operations.iter().map(|one| Tally::new(is_paced(one))).collect();
         let names: Vec<_> = recorded_kinds(worker).into_iter().map(OperationKind::name).collect();
         tallies.resize_with(names.len(), || Tally::new(false));
-        Self { names, interval: tallies.clone(), window: tallies, intervals: Vec::new(), log: None }
+        Self {
+            names,
+            interval: tallies.clone(),
+            window: tallies,
+            intervals: Vec::new(),
+            log: None,
+            levels: Levels::default(),
+        }
     }
 
     /// The same, with a log where the plan has one.
@@ -159,8 +169,7 @@ impl Recorder {
     }
 
     /// Records an operation that succeeded.
-    #[expect(clippy::inline_always, reason = "a call that is not inlined costs as much as the counting")]
-    #[inline(always)]
+    #[inline]
     pub fn record(&mut self, done: Done) {
         let tally = &mut self.interval[done.operation];
         tally.operations += 1;
@@ -189,6 +198,9 @@ impl Recorder {
             }
         }
         publish(&record, &self.interval);
+        if record.ramp {
+            self.levels.clear();
+        }
         for (total, tally) in self.window.iter_mut().zip(&mut self.interval) {
             if !record.ramp {
                 total.add(tally);
@@ -201,6 +213,7 @@ impl Recorder {
     /// What was recorded so far does not count any more: as if it had been part of the ramp.
     pub fn forget(&mut self, now: Nanos) {
         self.window.iter_mut().for_each(Tally::clear);
+        self.levels.clear();
         self.intervals.iter_mut().for_each(|interval| interval.ramp = true);
         if let Some(log) = &mut self.log {
             log.restart(now);
@@ -214,6 +227,7 @@ impl Recorder {
             operations: kinds.collect(),
             intervals: self.intervals,
             log: self.log.map(|log| log.finish(&self.names)),
+            levels: self.levels,
         }
     }
 }
@@ -227,6 +241,8 @@ pub struct Recorded {
     pub intervals: Vec<IntervalOutcome>,
     /// The log, if one was asked for.
     pub log: Option<LogOutcome>,
+    /// How many operations were in flight, handed over and fetched at once.
+    pub levels: Levels,
 }
 
 #[cfg(test)]

@@ -37,6 +37,9 @@ pub trait Engine {
     /// Whether `submit` does the whole operation before it returns; the loop then stamps each one by itself.
     const SYNCHRONOUS: bool = false;
 
+    /// Requests that `submit` hands over at once; the rest goes with the next reap.
+    const HAND_OVER_AT: usize = usize::MAX;
+
     /// Hands over one request. It may finish now or later; `reap` reports it either way.
     /// An error ends the worker; an operation that fails is a `Completion` with a negative result.
     fn submit(&mut self, request: Request) -> Result<(), EngineError>;

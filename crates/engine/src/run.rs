@@ -221,6 +221,7 @@ impl Drop for Leaving<'_> {
 
 fn outcome(group: usize, number: usize, worker: &Worker, ran: Ran) -> WorkerOutcome {
     let Ran { ended, recorded, engine, reconnects, labels } = ran;
+    let [depth_levels, submit_levels, complete_levels] = recorded.levels.named();
     WorkerOutcome {
         group: group as u32,
         worker: number as u32,
@@ -229,6 +230,7 @@ fn outcome(group: usize, number: usize, worker: &Worker, ran: Ran) -> WorkerOutc
         report_group: worker.report_group,
         engine,
         state: ended.state,
+        errno: ended.error.as_ref().map(EngineError::errno),
         error: ended.error.map(|error| error.to_string()),
         window_start_ns: ended.window.0,
         window_end_ns: ended.window.1,
@@ -236,7 +238,9 @@ fn outcome(group: usize, number: usize, worker: &Worker, ran: Ran) -> WorkerOutc
         drained_operations: ended.drained_operations,
         operations: recorded.operations,
         cpu: ended.cpu,
-        depth_levels: ended.depth_levels,
+        depth_levels,
+        submit_levels,
+        complete_levels,
         latency_depth: ended.depth_found,
         read_back_ns: ended.read_back,
         reconnects,
@@ -271,6 +275,7 @@ fn not_started(
         engine: "not started".into(),
         state,
         error: error.map(ToString::to_string),
+        errno: error.map(EngineError::errno),
         window_start_ns: 0,
         window_end_ns: 0,
         drained_ns: 0,
@@ -278,6 +283,8 @@ fn not_started(
         operations: BTreeMap::new(),
         cpu: CpuTime::default(),
         depth_levels: BTreeMap::new(),
+        submit_levels: BTreeMap::new(),
+        complete_levels: BTreeMap::new(),
         latency_depth: None,
         read_back_ns: 0,
         reconnects: 0,

@@ -32,7 +32,6 @@ COMMON = Section(
     repeatable=True,
     payload_zero=False,
     payload_refill=False,
-    payload_scramble=True,
     cpus_split=False,
     barrier=False,
     new_report_group=False,

@@ -229,13 +229,14 @@ def _pass_bytes(section: Section, region_bytes: int, block: int) -> int:
 
 def payload(section: Section) -> planned.Payload:
     """What is written."""
-    if section.payload_zero:
-        return planned.Payload(content=planned.ZeroContent(), renew="keep")
-    renew = "refill" if section.payload_refill else "scramble" if section.payload_scramble else "keep"
+    content = _content(section)
+    scrambles = (
+        isinstance(content, planned.RandomContent) if section.payload_scramble is None else section.payload_scramble
+    )
     return planned.Payload.model_validate(
         {
-            "content": _content(section),
-            "renew": renew,
+            "content": content,
+            "renew": "refill" if section.payload_refill else "scramble" if scrambles else "keep",
             "compress_percent": section.payload_compress_percent or 0,
             "compress_chunk_bytes": section.payload_compress_chunk_bytes or 0,
             "dedupe_percent": section.payload_dedupe_percent or 0,
@@ -244,8 +245,10 @@ def payload(section: Section) -> planned.Payload:
 
 
 def _content(section: Section) -> planned.Content:
-    if section.payload_pattern:
+    """As in fio, a share to compress is filled up with a pattern or zeros, and what is only deduplicated is random."""
+    compresses, dedupes = section.payload_compress_percent, section.payload_dedupe_percent
+    if section.payload_pattern and (compresses or not dedupes):
         return planned.PatternContent(bytes=section.payload_pattern)
     if section.payload_pool_bytes:
         return planned.PoolContent(bytes=section.payload_pool_bytes, path=section.payload_pool_path)
-    return planned.RandomContent()
+    return planned.ZeroContent() if section.payload_zero and not (compresses or dedupes) else planned.RandomContent()

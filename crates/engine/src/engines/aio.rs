@@ -10,11 +10,11 @@ use iocurve_meter::{Clock, Nanos, SECOND};
 
 use super::local::{self, Setup};
 use crate::error::EngineError;
-use crate::files::{HAND_OVER_AT, LocalFiles};
+use crate::files::{self, LocalFiles};
 use crate::plan::{OperationKind, SyncKind};
 use crate::request::{Buffers, Completion, Engine, Request};
 
-/// Hands over a few requests at a time; see [`HAND_OVER_AT`].
+/// Hands over a few requests at a time; see [`files::HAND_OVER_AT`].
 #[derive(Debug)]
 pub struct AioEngine {
     context: Context,
@@ -121,6 +121,8 @@ impl AioEngine {
 }
 
 impl Engine for AioEngine {
+    const HAND_OVER_AT: usize = files::HAND_OVER_AT;
+
     fn submit(&mut self, request: Request) -> Result<(), EngineError> {
         let (descriptor, memory) = self.files.target(&request, &self.buffers)?;
         let transfer = |opcode| Control {
@@ -143,7 +145,7 @@ impl Engine for AioEngine {
         let control = &mut self.controls[request.slot as usize];
         *control = Control { data: u64::from(request.slot), descriptor: descriptor as u32, ..call };
         self.queued.push(ptr::from_mut(control));
-        if self.queued.len() < HAND_OVER_AT {
+        if self.queued.len() < Self::HAND_OVER_AT {
             return Ok(());
         }
         let mut early = std::mem::take(&mut self.early);

@@ -11,11 +11,11 @@ use iocurve_meter::{Clock, Nanos};
 
 use super::local::{self, PUNCH, Setup, WHOLE_SYNC};
 use crate::error::EngineError;
-use crate::files::{HAND_OVER_AT, LocalFiles};
+use crate::files::{self, LocalFiles};
 use crate::plan::{OperationKind, SyncKind};
 use crate::request::{Buffers, Completion, Engine, Request};
 
-/// Hands over a few requests at a time; see [`HAND_OVER_AT`].
+/// Hands over a few requests at a time; see [`files::HAND_OVER_AT`].
 ///
 /// Must be used on the thread that opened it: the ring is set up for a single issuer.
 pub struct UringEngine {
@@ -187,6 +187,8 @@ impl UringEngine {
 }
 
 impl Engine for UringEngine {
+    const HAND_OVER_AT: usize = files::HAND_OVER_AT;
+
     #[inline]
     fn submit(&mut self, request: Request) -> Result<(), EngineError> {
         if request.kind == OperationKind::Trim && self.files.is_device(&request) {
@@ -198,7 +200,7 @@ impl Engine for UringEngine {
             self.hand_over_early()?;
         }
         self.queued += 1;
-        if self.queued >= HAND_OVER_AT { self.hand_over_early() } else { Ok(()) }
+        if self.queued >= Self::HAND_OVER_AT { self.hand_over_early() } else { Ok(()) }
     }
 
     fn reap(&mut self, min: usize, deadline: Nanos, done: &mut Vec<Completion>) -> Result<(), EngineError> {

@@ -106,7 +106,7 @@ pub(super) fn kinds(worker: &Worker) -> Result<(Vec<Kind>, Vec<Recipe>), EngineE
             shape: shape.clone(),
             jump: jump(worker, operation),
             edge: AtEdge::Wrap,
-            position: if worker.access.position == Position::Kind { kinds.len() } else { 0 },
+            position: if worker.access.position.is_of_kind() { kinds.len() } else { 0 },
             places: place_of(recipe, &mut recipes),
             leaves_position: false,
         });

@@ -79,7 +79,7 @@ impl Places {
 }
 
 /// Every place once per pass, by a bijection: no memory, however large the region.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(super) struct Order {
     permutation: Permutation,
     index: u64,
@@ -92,16 +92,15 @@ impl Order {
         Self { permutation: Permutation::new(places, seed), index: 0, places, pass: Pass { seed, number: 0, passes } }
     }
 
-    /// The next place, and whether it is the last of the pass; after that, the next pass begins.
-    #[inline(always)]
-    pub(super) fn next(&mut self) -> (u64, bool) {
+    #[inline]
+    fn next(&mut self) -> (u64, bool) {
         let place = self.permutation.at(self.index);
         self.index += 1;
-        if self.index < self.places {
-            return (place, false);
+        let through = self.index == self.places;
+        if through {
+            self.begin();
         }
-        self.begin();
-        (place, true)
+        (place, through)
     }
 
     fn begin_again(&mut self) {
@@ -120,7 +119,7 @@ impl Order {
 }
 
 /// Which pass over a region this is.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 struct Pass {
     seed: u64,
     number: u64,

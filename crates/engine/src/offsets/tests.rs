@@ -243,18 +243,6 @@ mod random {
     }
 
     #[test]
-    fn a_kind_goes_to_the_same_places_alone_and_among_others() {
-        for access in [ONCE_SAME, ONCE_FRESH] {
-            let alone = Worker { end: by_bytes(5 << 20), ..random(&[1 << 20], access) };
-            let besides = [operation(OperationKind::Write, 4096)];
-            let among = Worker { operations: [&alone.operations[..], &besides].concat(), ..alone.clone() };
-            assert!(matches!(offsets(&alone).course, Course::Scattered(_)));
-            assert!(matches!(offsets(&among).course, Course::Own));
-            assert_eq!(places(&alone, 1000), places(&among, 1000));
-        }
-    }
-
-    #[test]
     fn passes_repeat_or_do_not() {
         let mixed =
             |access| Worker { operations: reads(100, split(&[(4 * K, 1), (8 * K, 1)])), ..random(&[1 << 20], access) };
@@ -415,9 +403,19 @@ mod identical {
     }
 
     #[test]
+    fn what_all_kinds_visit_goes_on_for_a_run() {
+        let access = Access { position: Position::Identical, run_length: 2, ..ONCE_FRESH };
+        let mut all = offsets(&Worker { operations: both(100), ..random(&[1 << 20], access) });
+        let seen: Vec<u64> = (0..8).map(|i| place(&mut all, i % 2).1).collect();
+        assert!(seen.chunks(2).all(|pair| pair[0] == pair[1]), "{seen:?}");
+        let distances: Vec<u64> = seen.chunks(4).map(|run| run[2].abs_diff(run[0])).collect();
+        assert_eq!(distances, [distances[0]; 2]);
+    }
+
+    #[test]
     fn each_kind_stays_at_its_place_for_a_run() {
         // As fio does with rw=randrw:4 and rw_sequencer=identical, down to the 0 where a kind had no place yet.
-        let access = Access { position: Position::Identical, run_length: 4, ..ONCE_FRESH };
+        let access = Access { position: Position::Repeated, run_length: 4, ..ONCE_FRESH };
         let mut all = offsets(&Worker { operations: both(100), ..random(&[1 << 20], access) });
         let seen: Vec<u64> = [0, 0, 1, 1, 0, 1, 0, 1].into_iter().map(|kind| place(&mut all, kind).1).collect();
         assert_eq!((seen[1], seen[2], seen[3]), (seen[0], 0, 0));
@@ -704,7 +702,8 @@ mod any_plan {
             gap_bytes: [0, 0, 0, 4096, -4096, -100_000, i64::MAX, i64::MIN][pick(8)],
             gap_spread_bytes: [0, 0, 0, 10_000, i64::MAX as u64][pick(5)],
             at_end: [AtEnd::Wrap, AtEnd::Wrap, AtEnd::Stop][pick(3)],
-            position: [Position::Kind, Position::Worker, Position::Job, Position::Identical][pick(4)],
+            position: [Position::Kind, Position::Worker, Position::Job, Position::Identical, Position::Repeated]
+                [pick(5)],
             strided: [None, None, Some(Strided { range_bytes, zone_bytes, skip_bytes })][pick(3)],
         };
         Worker {

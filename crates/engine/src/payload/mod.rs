@@ -226,17 +226,22 @@ impl Filler {
 fn before_each(worker: &Worker, material: &Material) -> BeforeEach {
     let Payload { renew, compress_percent, dedupe_percent, .. } = worker.payload;
     let reads = worker.operations.iter().any(|operation| operation.kind == OperationKind::Read);
-    match &material.source {
+    let varies = compress_percent != 0 || dedupe_percent != 0;
+    let (is_random, is_fixed) = match &material.source {
+        Source::Random => (true, false),
+        Source::Zero => (false, true),
+        Source::Pattern(pattern) => (varies, pattern.is_fixed()),
+        Source::Pool(_) => (false, false),
+    };
+    match renew {
         // A read leaves its own bytes in the buffer.
-        Source::Zero if !reads => BeforeEach::Nothing,
-        Source::Pattern(pattern) if !reads && pattern.is_fixed() && compress_percent == 0 => BeforeEach::Nothing,
-        Source::Zero | Source::Pattern(_) | Source::Pool(_) => BeforeEach::Fill,
-        Source::Random if compress_percent != 0 || dedupe_percent != 0 => BeforeEach::Fill,
-        Source::Random => match renew {
-            Renew::Keep => BeforeEach::Nothing,
-            Renew::Scramble => BeforeEach::Scramble,
-            Renew::Refill => BeforeEach::Fill,
-        },
+        _ if !is_random && (reads || !is_fixed) => BeforeEach::Fill,
+        Renew::Keep => BeforeEach::Nothing,
+        // What is scrambled repeats nothing.
+        Renew::Scramble if varies => BeforeEach::Fill,
+        Renew::Scramble => BeforeEach::Scramble,
+        Renew::Refill if is_random => BeforeEach::Fill,
+        Renew::Refill => BeforeEach::Nothing,
     }
 }
 

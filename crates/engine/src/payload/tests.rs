@@ -61,6 +61,26 @@ fn zeros_stay_zeros() {
 }
 
 #[test]
+fn zeros_and_patterns_can_be_scrambled() {
+    for content in [Content::Zero {}, Content::Pattern { bytes: "5a".into() }] {
+        assert_eq!(sectors_that_differ(&two_writes(content.clone(), Renew::Scramble)), 8);
+        assert_eq!(sectors_that_differ(&two_writes(content, Renew::Keep)), 0);
+    }
+}
+
+#[test]
+fn what_is_kept_is_neither_compressed_nor_deduplicated_anew() {
+    for (compress_percent, dedupe_percent) in [(50, 0), (0, 20)] {
+        let shares = |renew| Payload { compress_percent, dedupe_percent, ..payload(Content::Random {}, renew) };
+        let distinct =
+            |renew| written(&writer(shares(renew)), 8).into_iter().collect::<std::collections::BTreeSet<_>>();
+        assert_eq!(distinct(Renew::Keep).len(), 1);
+        assert!(distinct(Renew::Refill).len() > 1);
+        assert_eq!(distinct(Renew::Scramble), distinct(Renew::Refill));
+    }
+}
+
+#[test]
 fn zeros_and_patterns_do_not_become_what_was_read_into_the_buffer() {
     for (content, expected) in [(Content::Zero {}, 0), (Content::Pattern { bytes: "5a".into() }, 0x5a)] {
         let operations = vec![operation(OperationKind::Read, 4096), operation(OperationKind::Write, 4096)];

@@ -28,6 +28,7 @@ pub(crate) fn worker() -> Worker {
         clone: 0,
         report_group: 0,
         engine: EnginePlan::Null {},
+        disk: None,
         files: vec![file("f", 1 << 20)],
         file_select: FileSelect::RoundRobin,
         file_run: 1,

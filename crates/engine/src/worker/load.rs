@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use iocurve_meter::Nanos;
 
-use super::depth::DepthLevels;
 use super::flush::{self, Flushes};
 use super::hold::Hold;
 use super::mix::{Mix, Next};
@@ -18,7 +17,7 @@ use crate::error::EngineError;
 use crate::offsets::{Address, Offsets};
 use crate::outcome::{IntervalOutcome, State};
 use crate::payload::Filler;
-use crate::plan::{OperationKind, Worker};
+use crate::plan::{End, OperationKind, Worker};
 use crate::recorder::{Done, Recorder, Tally, recorded_kinds};
 use crate::request::{Buffers, Completion, Engine, Request};
 use crate::verify::{CameBack, Turn, Verifier};
@@ -44,10 +43,8 @@ pub struct Load<'a> {
     free: Vec<u32>,
     issued_operations: u64,
     issued_bytes: u64,
-    /// How many are issued at most; none any more once there is no place left to go to.
-    most_operations: u64,
-    most_bytes: u64,
-    depth_levels: DepthLevels,
+    /// Whether there are no more places to go to.
+    is_through: bool,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -82,9 +79,7 @@ impl<'a> Load<'a> {
             free: (0..depth).rev().collect(),
             issued_operations: 0,
             issued_bytes: 0,
-            most_operations: plan.end.operations.unwrap_or(u64::MAX),
-            most_bytes: plan.end.bytes.unwrap_or(u64::MAX),
-            depth_levels: DepthLevels::default(),
+            is_through: false,
         })
     }
 
@@ -120,7 +115,6 @@ impl<'a> Load<'a> {
             drained: now.saturating_sub(group_start),
             drained_operations: progress.drained_operations,
             cpu: progress.cpu(),
-            depth_levels: self.depth_levels.named(),
             read_back,
             depth_found: self.hold.as_ref().and_then(Hold::depth_found),
             labels: self.verifier.as_ref().map_or_else(Vec::new, Verifier::labels),
@@ -190,7 +184,11 @@ impl<'a> Load<'a> {
             last = self.shared.clock.now();
             progress.advance(last, &mut self.recorder, publish);
             let most = self.hold.as_ref().map_or(usize::MAX, Hold::most);
-            for completion in done.drain(..done.len().min(most)) {
+            let taken = done.len().min(most);
+            if !progress.ended && (taken > 0 || wanted == 0) {
+                self.recorder.levels.completed(taken);
+            }
+            for completion in done.drain(..taken) {
                 let result = self.complete(completion, last, progress);
                 if let Err(error) = result
                     && failure.is_none()
@@ -216,7 +214,7 @@ impl<'a> Load<'a> {
             Err(wake) => (0, wake),
         };
         if submitted > 0 {
-            self.depth_levels.record(submitted, in_flight + submitted);
+            self.recorder.levels.submitted(submitted, E::HAND_OVER_AT, in_flight + submitted);
         }
         Ok(wake)
     }
@@ -261,25 +259,19 @@ impl<'a> Load<'a> {
             Ok(next) => next,
             Err(wake) => return Ok(Err(wake)),
         };
-        let Some(address) = self.offsets.next(next.operation) else { return self.submit_last(engine, now) };
-        if self.verifier.as_ref().is_some_and(Verifier::only_looks) {
-            self.look(next.operation, address);
+        let Some(address) = self.offsets.next(next.operation) else {
+            self.is_through = true;
+            return self.submit_next(engine, now);
+        };
+        if self.only_looked(next.operation, address) {
             return Ok(Err(Wake::Now));
         }
         self.submit(engine, next, address, now)?;
         Ok(Ok(()))
     }
 
-    /// There is no place left to go to: what is still to come is not of the load.
-    #[cold]
-    fn submit_last<E: Engine>(&mut self, engine: &mut E, now: Nanos) -> Result<Result<(), Wake>, EngineError> {
-        self.most_operations = 0;
-        self.submit_next(engine, now)
-    }
-
     /// Reads back what was written, where it is time to; that is neither an operation nor bytes of those that are asked
     /// for, and never waits for a schedule.
-    #[inline(never)]
     fn verify_next<E: Engine>(&mut self, engine: &mut E, now: Nanos) -> Result<Option<Result<(), Wake>>, EngineError> {
         let (exhausted, in_flight) = (self.exhausted(), self.in_flight());
         loop {
@@ -309,15 +301,17 @@ impl<'a> Load<'a> {
         }
     }
 
-    /// Goes through an operation without carrying it out, to know what an earlier run wrote.
-    #[inline(never)]
-    fn look(&mut self, operation: usize, address: Address) {
-        if let Some(verifier) = &mut self.verifier
-            && self.kinds[operation] == OperationKind::Write
-        {
+    /// Whether an operation is only gone through, to know what an earlier run wrote.
+    #[inline]
+    fn only_looked(&mut self, operation: usize, address: Address) -> bool {
+        let Some(verifier) = self.verifier.as_mut().filter(|verifier| verifier.only_looks()) else { return false };
+        if self.kinds[operation] == OperationKind::Write {
             verifier.found(address);
         }
-        self.count_issued(operation, address.length);
+        self.mix.issued(operation, address.length);
+        self.issued_operations += 1;
+        self.issued_bytes += u64::from(address.length);
+        true
     }
 
     #[inline]
@@ -329,39 +323,28 @@ impl<'a> Load<'a> {
         now: Nanos,
     ) -> Result<(), EngineError> {
         let Next { operation, due } = next;
-        let slot = self.take_slot(operation, address, now, due);
+        let slot = self.take_slot(operation, address, now, due.unwrap_or(now));
         let Address { file, offset, length } = address;
         let kind = self.kinds[operation];
         if kind == OperationKind::Write {
-            self.prepare_write(slot, address);
+            match &mut self.verifier {
+                None => self.filler.renew(&self.buffers, slot, offset, length),
+                Some(verifier) => verifier.stamp(&mut self.filler, &self.buffers, slot, address),
+            }
+            if let Some(flushes) = &mut self.flushes {
+                flushes.written(address);
+            }
         }
-        self.count_issued(operation, length);
+        self.mix.issued(operation, length);
+        self.issued_operations += 1;
+        self.issued_bytes += u64::from(length);
         if let Some(hold) = &mut self.hold {
             hold.issued();
         }
         engine.submit(Request { slot, kind, file, offset, length })
     }
 
-    #[inline]
-    fn count_issued(&mut self, operation: usize, length: u32) {
-        self.mix.issued(operation, length);
-        self.issued_operations += 1;
-        self.issued_bytes += u64::from(length);
-    }
-
-    #[inline(never)]
-    fn prepare_write(&mut self, slot: u32, address: Address) {
-        match &mut self.verifier {
-            None => self.filler.renew(&self.buffers, slot, address.offset, address.length),
-            Some(verifier) => verifier.stamp(&mut self.filler, &self.buffers, slot, address),
-        }
-        if let Some(flushes) = &mut self.flushes {
-            flushes.written(address);
-        }
-    }
-
     /// A flush is neither an operation nor bytes of those that are asked for, and never waits for a schedule.
-    #[inline(never)]
     fn flush<E: Engine>(&mut self, engine: &mut E, range: Address, now: Nanos) -> Result<(), EngineError> {
         let operation = self.plan.operations.len();
         let slot = self.take_slot(operation, Address { length: 0, ..range }, now, now);
@@ -390,67 +373,50 @@ impl<'a> Load<'a> {
         self.slots.len() - self.free.len()
     }
 
-    #[inline(always)]
+    #[inline]
     fn complete(&mut self, completion: Completion, at: Nanos, progress: &mut Progress) -> Result<(), EngineError> {
-        let Completion { slot, result } = completion;
-        let done = self.slots[slot as usize];
+        let slot = completion.slot;
+        let InFlight { submitted, due, offset, length, file, operation, reads_back } = self.slots[slot as usize];
         self.free.push(slot);
-        let counts = !progress.ended;
-        progress.drained_operations += u64::from(progress.ended);
-        if result < 0 {
-            return Err(self.failed(&done, result, counts));
-        }
-        let bytes = result as u32;
-        if counts {
-            let InFlight { submitted, due, offset, length, operation, .. } = done;
-            self.recorder.record(Done {
-                operation: operation as usize,
-                submitted,
-                due,
-                at,
-                asked: length,
-                bytes,
+        let operation = operation as usize;
+        if completion.result < 0 {
+            if progress.ended {
+                progress.drained_operations += 1;
+            } else {
+                self.recorder.record_error(operation);
+            }
+            return Err(EngineError::Operation {
+                kind: self.kinds[operation].name(),
+                length,
                 offset,
+                path: self.plan.files[file as usize].path.clone(),
+                source: std::io::Error::from_raw_os_error(-completion.result as i32),
             });
         }
-        if self.verifier.is_some() {
-            self.compare(slot, &done, bytes)?;
+        let bytes = completion.result as u32;
+        let compared = match &mut self.verifier {
+            None => Ok(()),
+            Some(verifier) => {
+                let (kind, address) = (self.kinds[operation], Address { file, offset, length });
+                let back = CameBack { slot, kind, address, bytes, reads_back };
+                verifier.came_back(&mut self.filler, &self.buffers, back)
+            }
+        };
+        if progress.ended {
+            progress.drained_operations += 1;
+            return compared;
         }
-        if self.hold.is_some() && counts { self.held(&done, at) } else { Ok(()) }
+        self.recorder.record(Done { operation, submitted, due, at, asked: length, bytes, offset });
+        compared?;
+        match &mut self.hold {
+            Some(_) if operation < self.plan.operations.len() && !reads_back => self.held(at - submitted, at),
+            _ => Ok(()),
+        }
     }
 
-    #[cold]
-    fn failed(&mut self, done: &InFlight, result: i64, counts: bool) -> EngineError {
-        let operation = done.operation as usize;
-        if counts {
-            self.recorder.record_error(operation);
-        }
-        EngineError::Operation {
-            kind: self.kinds[operation].name(),
-            length: done.length,
-            offset: done.offset,
-            path: self.plan.files[done.file as usize].path.clone(),
-            source: std::io::Error::from_raw_os_error(-result as i32),
-        }
-    }
-
-    /// Compares what came back with what was written there.
-    #[inline(never)]
-    fn compare(&mut self, slot: u32, done: &InFlight, bytes: u32) -> Result<(), EngineError> {
-        let Some(verifier) = &mut self.verifier else { return Ok(()) };
-        let &InFlight { offset, length, file, operation, reads_back, .. } = done;
-        let (kind, address) = (self.kinds[operation as usize], Address { file, offset, length });
-        verifier.came_back(&mut self.filler, &self.buffers, CameBack { slot, kind, address, bytes, reads_back })
-    }
-
-    /// Tells what keeps operations back that one is done, if it is one of those.
-    #[inline(never)]
-    fn held(&mut self, done: &InFlight, at: Nanos) -> Result<(), EngineError> {
+    /// Tells what keeps operations back that one is done.
+    fn held(&mut self, service: Nanos, at: Nanos) -> Result<(), EngineError> {
         let Some(hold) = &mut self.hold else { return Ok(()) };
-        if done.operation as usize >= self.plan.operations.len() || done.reads_back {
-            return Ok(());
-        }
-        let service = at - done.submitted;
         if hold.completed(service, at) != Verdict::Hopeless {
             return Ok(());
         }
@@ -464,7 +430,10 @@ impl<'a> Load<'a> {
     /// Whether all bytes and operations that the plan asks for have been issued.
     #[inline]
     fn exhausted(&self) -> bool {
-        self.issued_operations >= self.most_operations || self.issued_bytes >= self.most_bytes
+        let End { bytes, operations, .. } = self.plan.end;
+        self.is_through
+            || bytes.is_some_and(|limit| self.issued_bytes >= limit)
+            || operations.is_some_and(|limit| self.issued_operations >= limit)
     }
 
     fn not_drained(&self, state: State) -> Result<State, EngineError> {

@@ -11,16 +11,17 @@ use crate::plan::{Position, Worker};
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Next {
     pub(super) operation: usize,
-    /// When it was due: in a closed loop, now.
-    pub(super) due: Nanos,
+    /// When it was due; `None` in a closed loop.
+    pub(super) due: Option<Nanos>,
 }
 
-/// Which kind comes next: as chosen, as soon as possible or by one schedule; or each kind by its own.
+/// Which kind comes next: as chosen, as soon as possible or by one schedule; or each kind by its own, in turns or not.
 #[derive(Debug)]
 pub(super) enum Mix {
     Unpaced(Choice),
     Paced(Choice, Schedule),
     EachPaced(Vec<Option<Schedule>>),
+    TurnsPaced { next: usize, schedules: Vec<Option<Schedule>> },
 }
 
 /// How a kind is chosen.
@@ -43,12 +44,14 @@ impl Mix {
     pub(super) fn new(worker: &Worker) -> Self {
         let seed = |number: u64| Rng::new(worker.seed ^ 0x6475_6500 ^ (number << 32)).next_u64();
         if worker.operations.iter().any(|operation| operation.rate.is_some()) {
-            let schedules = (1..).zip(&worker.operations);
-            return Self::EachPaced(
-                schedules
-                    .map(|(number, operation)| operation.rate.map(|rate| Schedule::new(rate, seed(number))))
-                    .collect(),
-            );
+            let schedules = (1..)
+                .zip(&worker.operations)
+                .map(|(number, operation)| operation.rate.map(|rate| Schedule::new(rate, seed(number))))
+                .collect();
+            return match worker.access.position {
+                Position::Identical => Self::TurnsPaced { next: 0, schedules },
+                _ => Self::EachPaced(schedules),
+            };
         }
         let choice = Choice::new(worker);
         match worker.rate {
@@ -63,7 +66,7 @@ impl Mix {
         match self {
             Self::Unpaced(_) => {}
             Self::Paced(_, schedule) => schedule.start(now, smallest.min().unwrap_or(1)),
-            Self::EachPaced(schedules) => {
+            Self::EachPaced(schedules) | Self::TurnsPaced { schedules, .. } => {
                 for schedule in schedules {
                     let bytes = smallest.next().unwrap_or(1);
                     if let Some(schedule) = schedule {
@@ -75,13 +78,17 @@ impl Mix {
     }
 
     /// The next operation, if one is due.
-    #[inline(always)]
+    #[inline]
     pub(super) fn next(&mut self, now: Nanos) -> Result<Next, Wake> {
         match self {
-            Self::Unpaced(choice) => Ok(Next { operation: choice.next(), due: now }),
+            Self::Unpaced(choice) => Ok(Next { operation: choice.next(), due: None }),
             Self::Paced(_, schedule) if schedule.due() > now => Err(Wake::At(schedule.due())),
-            Self::Paced(choice, schedule) => Ok(Next { operation: choice.next(), due: schedule.due() }),
+            Self::Paced(choice, schedule) => Ok(Next { operation: choice.next(), due: Some(schedule.due()) }),
             Self::EachPaced(schedules) => earliest(schedules, now),
+            Self::TurnsPaced { next, schedules } => match schedules[*next].as_ref().map(Schedule::due) {
+                Some(due) if due > now => Err(Wake::At(due)),
+                due => Ok(Next { operation: *next, due }),
+            },
         }
     }
 
@@ -96,6 +103,12 @@ impl Mix {
                     schedule.advance(bytes);
                 }
             }
+            Self::TurnsPaced { next, schedules } => {
+                if let Some(schedule) = &mut schedules[operation] {
+                    schedule.advance(bytes);
+                }
+                *next = (operation + 1) % schedules.len();
+            }
         }
     }
 
@@ -104,13 +117,14 @@ impl Mix {
         match self {
             Self::Unpaced(_) => {}
             Self::Paced(_, schedule) => schedule.postpone(by),
-            Self::EachPaced(schedules) => schedules.iter_mut().flatten().for_each(|schedule| schedule.postpone(by)),
+            Self::EachPaced(schedules) | Self::TurnsPaced { schedules, .. } => {
+                schedules.iter_mut().flatten().for_each(|schedule| schedule.postpone(by))
+            }
         }
     }
 }
 
 /// The kind whose next operation was due first. A kind without a rate is always due now, after those that are late.
-#[inline(never)]
 fn earliest(schedules: &[Option<Schedule>], now: Nanos) -> Result<Next, Wake> {
     let (operation, due) = schedules
         .iter()
@@ -121,7 +135,7 @@ fn earliest(schedules: &[Option<Schedule>], now: Nanos) -> Result<Next, Wake> {
     if due > now {
         return Err(Wake::At(due));
     }
-    Ok(Next { operation, due })
+    Ok(Next { operation, due: schedules[operation].is_some().then_some(due) })
 }
 
 impl Choice {
@@ -130,7 +144,7 @@ impl Choice {
         if kinds == 1 {
             return Self::Only;
         }
-        if worker.access.position == Position::Identical && worker.access.run_length == 1 {
+        if worker.access.position == Position::Identical {
             return Self::Turns { next: 0, kinds };
         }
         let mut total = 0;
@@ -149,7 +163,10 @@ impl Choice {
     fn next(&mut self) -> usize {
         match self {
             Self::Only => 0,
-            Self::Shares { upto, total, rng } => by_share(upto, *total, rng),
+            Self::Shares { upto, total, rng } => {
+                let drawn = rng.below(*total);
+                upto.iter().position(|&limit| drawn < limit).unwrap_or(0)
+            }
             Self::Turns { next, kinds } => {
                 let operation = *next;
                 *next = (operation + 1) % *kinds;
@@ -157,10 +174,4 @@ impl Choice {
             }
         }
     }
-}
-
-#[inline(never)]
-fn by_share(upto: &[u64], total: u64, rng: &mut Rng) -> usize {
-    let drawn = rng.below(total);
-    upto.iter().position(|&limit| drawn < limit).unwrap_or(0)
 }

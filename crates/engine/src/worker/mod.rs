@@ -2,9 +2,6 @@
 //!
 //! The loop owns time, pacing and accounting; the engine moves bytes.
 
-#![allow(clippy::inline_always, reason = "a call that is not inlined costs as much as what it does")]
-
-mod depth;
 mod flush;
 mod hold;
 mod load;
@@ -18,7 +15,6 @@ mod tests;
 mod think;
 mod wake;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -90,8 +86,6 @@ pub struct Ended {
     pub drained_operations: u64,
     /// CPU time in the window.
     pub cpu: CpuTime,
-    /// Operations in flight after a submission, by power of two.
-    pub depth_levels: BTreeMap<String, u64>,
     /// The depth that a search for what a latency allows has come to.
     pub depth_found: Option<u32>,
     /// Part of the window in which what was written was read back, and nothing else was done.

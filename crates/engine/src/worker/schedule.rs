@@ -35,7 +35,6 @@ impl Schedule {
     }
 
     /// An operation of that many bytes was issued.
-    #[inline(never)]
     pub(super) fn advance(&mut self, bytes: u32) {
         let units = match self.rate.unit {
             RateUnit::Operations => 1,

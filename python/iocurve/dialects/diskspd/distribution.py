@@ -80,14 +80,14 @@ class _Percentages:
                 if zones and zones[-1].start == end:
                     zones[-1].io_percent += span.io_percent
                 else:
-                    carry = span.io_percent
+                    carry += span.io_percent
                 continue
             start -= start % self.step
             if start < end and zones and zones[-1].start == start:
                 start += self.step
                 zones[-1].length += self.step
                 if start == self.whole:
-                    carry = span.io_percent
+                    carry += span.io_percent
                     continue
                 if start == end:
                     zones[-1].io_percent += span.io_percent

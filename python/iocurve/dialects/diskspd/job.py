@@ -142,9 +142,20 @@ def _check_pool(chosen: Sequence[Found], threads: Sequence[int], findings: Findi
     if any(_load(found.target) != _load(first.target) for found in chosen):
         text = "with -O (<RequestCount> of a time span) targets with different loads cannot be run yet"
         findings.mistake(text, where, "give each target its own <RequestCount> instead")
-    if len({(found.nfs_url, found.region_bytes, found.is_created) for found in chosen}) > 1:
-        text = "with -O targets of different sizes or kinds cannot be run yet"
+    kinds = {(found.nfs_url, found.is_created) for found in chosen}
+    if len(kinds) > 1 or not (_are_alike(chosen) or all(map(_is_used_whole, chosen))):
+        text = "with -O parts of targets of different sizes or kinds cannot be run yet"
         findings.mistake(text, where, "make them alike with -c or -f, or say the operations in flight with -o")
+
+
+def _are_alike(chosen: Sequence[Found]) -> bool:
+    return len({found.region_bytes for found in chosen}) == 1
+
+
+def _is_used_whole(found: Found) -> bool:
+    """From the base offset to its end, wherever that is."""
+    is_to_its_end = found.region_bytes == found.bytes - found.target.base_bytes
+    return is_to_its_end and not found.is_created and not found.nfs_url and not found.target.spans
 
 
 def _weight(target: Target, thread: int) -> int:
@@ -231,7 +242,7 @@ def _size(part: _Part) -> dict[str, Any]:
     if first.is_created:
         end = first.target.base_bytes + first.region_bytes
         return {"create": True, "recreate": True, "file_bytes": (end, end)}
-    return {"size": first.region_bytes * len(part.targets)}
+    return {"size": first.region_bytes * len(part.targets)} if _are_alike(part.targets) else {}
 
 
 def _engine(found: Found) -> dict[str, Any]:

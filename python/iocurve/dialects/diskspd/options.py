@@ -29,6 +29,8 @@ class Draft:
     """Fields of time spans that the command line says, for an XML profile beside it."""
     profile_overrides: dict[str, Any] = field(default_factory=dict)
     """The same for fields of the profile."""
+    profile_said: dict[str, Where] = field(default_factory=dict)
+    """Where they were said."""
     cache: CacheMode | None = None
     write_through: bool = False
     where: Where | None = None
@@ -47,6 +49,11 @@ class Draft:
         """A field of the time span, with its place."""
         setattr(self.span, name, value)
         self._say(self.span.said, name)
+
+    def set_profile(self, name: str, value: object) -> None:
+        """A field of the profile, with its place."""
+        self.profile_overrides[name] = value
+        self._say(self.profile_said, name)
 
     def override(self, name: str, value: object) -> None:
         """A field that may also be said beside an XML profile."""
@@ -153,7 +160,7 @@ def _file(draft: Draft, text: str) -> None:
         return
     hints = {"r": "random_hint", "s": "sequential_hint", "t": "temporary_hint"}
     if not text or set(text) - set(hints):
-        raise ValueError("needs a size (-f10G), or hints of the letters r, s, t (-frs)")
+        raise ValueError("needs a size (-f10G), or hints of the letters r, s, t (-frs); files stand behind all flags")
     for letter in text:
         draft.set_target(hints[letter], True)
 
@@ -245,7 +252,7 @@ def _buffers(draft: Draft, text: str) -> None:
     elif text == "r":
         draft.set_span("random_write_data", True)
     elif text in ("z", "s", "rs"):
-        raise ValueError(f"-Z{text} is diskspd-for-linux's; DiskSpd's are -Z (zeros), -Zr (random), -Z<size>[,file]")
+        raise ValueError(f"'{text}' is diskspd-for-linux's; DiskSpd's are -Z (zeros), -Zr (random), -Z<size>[,file]")
     else:
         length, path = values.buffer_source(text, draft.target.block_bytes)
         draft.set_target("buffer_bytes", length)
@@ -263,7 +270,7 @@ def _caching(draft: Draft, text: str) -> None:
 def _not_caching(letter: str) -> None:
     theirs = {"d": "-Su", "s": "-Sw"}
     if letter in theirs:
-        raise ValueError(f"-S{letter} is diskspd-for-linux's; DiskSpd's is {theirs[letter]}")
+        raise ValueError(f"'{letter}' is diskspd-for-linux's; DiskSpd's is {theirs[letter]}")
     raise ValueError(f"'{letter}' is none of the letters that -S takes: b, h, m, r, u, w")
 
 
@@ -347,14 +354,14 @@ def _seed(draft: Draft, text: str) -> None:
 
 def _result_format(draft: Draft, text: str) -> None:
     if text.startswith("p"):
-        draft.profile_overrides["profile_only"] = True
+        draft.set_profile("profile_only", True)
         text = text[1:]
         if not text:
             return
     if text == "text":
-        draft.profile_overrides["result_format"] = "text"
+        draft.set_profile("result_format", "text")
     elif text == "xml":
-        draft.profile_overrides["result_format"] = "xml"
+        draft.set_profile("result_format", "xml")
     else:
         raise ValueError(
             "needs text or xml; with p before it the profile is printed and nothing is run: -Rtext, -Rpxml"
@@ -364,15 +371,12 @@ def _result_format(draft: Draft, text: str) -> None:
 def _verbose(draft: Draft, text: str) -> None:
     if text not in ("", "s"):
         raise ValueError("takes nothing or s")
-    draft.profile_overrides["verbose_stats" if text else "verbose"] = True
-    if text:
-        draft.note("no_effect", "wait statistics are those of Windows' completion ports; there are none here")
+    draft.set_profile("verbose_stats" if text else "verbose", True)
 
 
 def _progress(draft: Draft, text: str) -> None:
     value = _number(draft, text) if text else 0
-    draft.profile.progress = value if value > 0 else 65536
-    draft.note("progress", "progress is shown on stderr every second, instead of a dot for so many operations")
+    draft.set_profile("progress", value if value > 0 else 65536)
 
 
 def _priority(draft: Draft, text: str) -> None:
@@ -383,8 +387,7 @@ def _priority(draft: Draft, text: str) -> None:
 
 
 def _experiment(draft: Draft, text: str) -> None:
-    draft.profile_overrides["experiment_flags"] = _number(draft, text) % (values.U32_MAX + 1)
-    draft.note("no_effect", "experimental behaviours of DiskSpd have no effect: rates here are exact without them")
+    draft.set_profile("experiment_flags", _number(draft, text) % (values.U32_MAX + 1))
 
 
 ETW_EVENTS = {

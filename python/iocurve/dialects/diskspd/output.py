@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC
 
 from iocurve.dialects.diskspd import system
-from iocurve.dialects.diskspd.command import Prepared
+from iocurve.dialects.diskspd.command import Prepared, PreparedSpan
 from iocurve.dialects.diskspd.figures import figures
 from iocurve.dialects.diskspd.profile import Profile
 from iocurve.dialects.diskspd.profile_text import profile_text
@@ -13,6 +13,7 @@ from iocurve.dialects.diskspd.profile_to_xml import profile_xml
 from iocurve.dialects.diskspd.text_output import results_text
 from iocurve.dialects.diskspd.xml_output import results_xml
 from iocurve.explain import explain as explain_plan
+from iocurve.option_names import clone_word
 from iocurve.resolve import Machine
 from iocurve.result import Result
 
@@ -39,5 +40,13 @@ def explain(prepared: Prepared, machine: Machine) -> str:
     for number, span in enumerate(prepared.spans, start=1):
         is_last = number == len(prepared.spans)
         notes, obstacles = (prepared.notes, prepared.obstacles) if is_last else ((), ())
-        texts.append(explain_plan(span.plan, notes, obstacles, machine))
+        called, parts = _words(span)
+        texts.append(explain_plan(span.plan, notes, obstacles, machine, called=called, parts=parts))
     return "\n".join(texts)
+
+
+def _words(prepared: PreparedSpan) -> tuple[str, str]:
+    """What a worker is called, and what runs: with -p a thread is several workers."""
+    targets, threads = len(prepared.span.targets), len(prepared.threads)
+    parts = f"{targets} target{'' if targets == 1 else 's'}, {threads} thread{'' if threads == 1 else 's'}"
+    return "worker" if any(target.parallel for target in prepared.span.targets) else clone_word("diskspd"), parts

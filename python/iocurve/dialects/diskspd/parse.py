@@ -21,6 +21,12 @@ _WELL_FORMED = re.compile(
 )
 """Flags without a mistake: what begins with a slash and is none of them is a path."""
 
+_DASHES = tuple("\u2010\u2011\u2012\u2013\u2014\u2212")
+"""What word processors make of a hyphen."""
+
+_NEVER_BARE = tuple("bBcFfgiIjotTw")
+"""Flags that mean nothing without a value."""
+
 
 @dataclass
 class Parsed:
@@ -47,6 +53,19 @@ class _Word:
             letter = self.text[1:2]
             return letter in OPTIONS and _WELL_FORMED.fullmatch(self.text[1:]) is not None
         return self.text.startswith("-")
+
+    @property
+    def has_dash(self) -> bool:
+        """Is a flag but for a dash in place of the hyphen."""
+        return self.text[:1] in _DASHES and _WELL_FORMED.fullmatch(self.text[1:]) is not None
+
+    def lacks(self, value: _Word) -> bool:
+        """Whether the next word was meant to be the value of this flag."""
+        return (
+            self.text[1:] in _NEVER_BARE
+            and value.text[:1].isdigit()
+            and _WELL_FORMED.fullmatch(self.text[1:] + value.text) is not None
+        )
 
     def mistake(self, text: str) -> Mistake:
         return Mistake(f"{_shown(self.text)}: {text}", self.where)
@@ -90,7 +109,13 @@ def _split(words: Sequence[_Word], parsed: Parsed) -> tuple[list[_Word], list[_W
     flags: list[_Word] = []
     targets: list[_Word] = []
     for word in words:
-        if not word.is_flag:
+        if word.has_dash:
+            text = f"this begins with '{word.text[0]}', a dash; flags begin with '-' (write ./ before such a file)"
+            parsed.mistakes.append(word.mistake(text))
+        elif flags and not targets and flags[-1].lacks(word):
+            flag = flags.pop()
+            parsed.mistakes.append(flag.mistake(f"the value follows at once, without a space: {flag.text}{word.text}"))
+        elif not word.is_flag:
             targets.append(word)
         elif targets:
             text = f"flags must come before the first target ({_shown(targets[0].text)})"
@@ -186,6 +211,7 @@ def _override(span: TimeSpan, draft: Draft) -> None:
 def _take(draft: Draft, parsed: Parsed) -> None:
     for name, value in draft.profile_overrides.items():
         setattr(draft.profile, name, value)
+    draft.profile.said |= draft.profile_said
     draft.profile.command_line = parsed.profile.command_line
     parsed.profile = draft.profile
 

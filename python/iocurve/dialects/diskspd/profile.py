@@ -149,3 +149,4 @@ class Profile:
     etw: dict[str, bool] = field(default_factory=dict)
     """Kernel events to trace, by their XML names; empty: none."""
     command_line: str = field(default="", compare=False)
+    said: dict[str, Where] = field(default_factory=dict, compare=False)

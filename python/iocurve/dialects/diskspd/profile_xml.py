@@ -83,6 +83,11 @@ def _number(text: str, largest: int, smallest: int = 0) -> int:
     return int(word)
 
 
+def _priority(_reader: _Reader, node: Node) -> int:
+    """0 is what the schema calls not set."""
+    return _number(node.text, 3) or 3
+
+
 _U32, _U64 = _integer(U32_MAX), _integer(U64_MAX)
 
 _PROFILE: dict[str, tuple[str, Convert]] = {
@@ -134,7 +139,7 @@ _TARGET: dict[str, tuple[str, Convert]] = {
     "WriteRatio": ("write_percent", _integer(100)),
     "ParallelAsyncIO": ("parallel", _boolean),
     "ThreadStride": ("thread_stride_bytes", _U64),
-    "IOPriority": ("io_priority", _integer(3, 1)),
+    "IOPriority": ("io_priority", _priority),
     "Weight": ("weight", _U32),
 }
 _CACHE_SWITCHES = ("DisableOSCache", "DisableAllCache", "DisableLocalCache")
@@ -179,10 +184,16 @@ class _Reader:
         span = TimeSpan()
         self._check_children(node, {*_TIME_SPAN, "Targets", "GroupAffinity", "Affinity"}, ("Targets",))
         self._fields(node, _TIME_SPAN, span)
+        self._group_affinity(node.child("GroupAffinity"))
         self._affinity(node.child("Affinity"), span)
         span.targets = [self._target(child) for child in self._repeated(node.child("Targets"), "Target")]
         span.said["time_span"] = node.where
         return span
+
+    def _group_affinity(self, node: Node | None) -> None:
+        if node is not None and self._convert(_boolean, node) is not None:
+            text = "<GroupAffinity> has no effect, as in DiskSpd: Linux has all processors in one group"
+            self.reading.notes.append(Note("no_effect", text, node.where))
 
     def _affinity(self, node: Node | None, span: TimeSpan) -> None:
         if node is None:
@@ -314,8 +325,7 @@ class _Reader:
             value = self._convert(convert, child)
             if value is not None:
                 setattr(to, name, value)
-                if not isinstance(to, Profile):
-                    to.said[name] = child.where
+                to.said[name] = child.where
 
     def _convert(self, convert: Convert, node: Node) -> Any:
         """The value of an element, or None with a mistake."""

@@ -19,14 +19,31 @@ _Remark = tuple[str, str, Where | None, Level]
 
 
 def _all(profile: Profile) -> Iterator[_Remark]:
+    yield from _of_profile(profile)
     for span in profile.time_spans:
         yield from _of_span(span)
         for target in span.targets:
             yield from _caching(target)
             yield from _without_effect(target)
+            if target.weight != 1 and not span.shares_requests:
+                text = "<Weight> has no effect without a <ThreadCount> and a <RequestCount> of the time span"
+                yield "no_effect", text, target.where("weight"), "warning"
             yield from _load(span, target)
+
+
+def _of_profile(profile: Profile) -> Iterator[_Remark]:
+    if profile.progress:
+        text = f"-P{profile.progress}: progress is shown on stderr every second, not as a dot for so many operations"
+        yield "progress", text, profile.said.get("progress"), "info"
+    if profile.verbose_stats:
+        text = "-vs has no effect: wait statistics are those of Windows' completion ports"
+        yield "no_effect", text, profile.said.get("verbose_stats"), "info"
+    if profile.experiment_flags:
+        text = f"-:{profile.experiment_flags} has no effect: rates are exact without DiskSpd's experiments"
+        yield "no_effect", text, profile.said.get("experiment_flags"), "info"
     if profile.precreate_files and len(profile.time_spans) > 1:
-        yield "precreate", "<PrecreateFiles>: each time span makes its files right before it runs", None, "info"
+        text = "<PrecreateFiles>: each time span makes its files right before it runs"
+        yield "precreate", text, profile.said.get("precreate_files"), "info"
 
 
 def _of_span(span: TimeSpan) -> Iterator[_Remark]:

@@ -31,6 +31,12 @@ class XmlLines:
         """An element with a text; booleans are written as XML has them."""
         self._line(f"<{name}{_attributes(attributes)}>{escape(_clean(value))}</{name}>")
 
+    def values(self, **values: object) -> None:
+        """An element for each, in this order; None is left out."""
+        for name, value in values.items():
+            if value is not None:
+                self.value(name, value)
+
     def empty(self, name: str, **attributes: object) -> None:
         """An element with attributes only."""
         self._line(f"<{name}{_attributes(attributes)}/>")

@@ -78,10 +78,12 @@ def _mask(numbers: Sequence[int]) -> str:
 def _add_time_span(
     xml: XmlLines, span: TimeSpan, figures: SpanFigures, machine: MachineUse | None, system: System
 ) -> None:
-    xml.value("TestTimeSeconds", f"{figures.seconds:.2f}")
-    xml.value("ThreadCount", len(figures.threads))
-    xml.value("RequestCount", span.requests)
-    xml.value("ProcCount", len(system.processors))
+    xml.values(
+        TestTimeSeconds=f"{figures.seconds:.2f}",
+        ThreadCount=len(figures.threads),
+        RequestCount=span.requests,
+        ProcCount=len(system.processors),
+    )
     _add_processors(xml, machine, system)
     if span.measure_latency:
         _add_latencies(xml, figures)
@@ -96,12 +98,14 @@ def _add_processors(xml: XmlLines, machine: MachineUse | None, system: System) -
         for use in uses:
             place = places.get(use.processor)
             with xml.element("CPU"):
-                xml.value("Socket", place.socket if place else 0)
-                xml.value("Node", place.node if place else 0)
-                xml.value("Group", 0)
-                xml.value("Core", place.core if place else 0)
-                xml.value("EfficiencyClass", 0)
-                xml.value("Id", use.processor)
+                xml.values(
+                    Socket=place.socket if place else 0,
+                    Node=place.node if place else 0,
+                    Group=0,
+                    Core=place.core if place else 0,
+                    EfficiencyClass=0,
+                    Id=use.processor,
+                )
                 _add_shares(xml, use.user_share, use.system_share)
         count = len(uses) or 1
         with xml.element("Average"):
@@ -109,10 +113,12 @@ def _add_processors(xml: XmlLines, machine: MachineUse | None, system: System) -
 
 
 def _add_shares(xml: XmlLines, user: float, system: float) -> None:
-    xml.value("UsagePercent", f"{100 * (user + system):.2f}")
-    xml.value("UserPercent", f"{100 * user:.2f}")
-    xml.value("KernelPercent", f"{100 * system:.2f}")
-    xml.value("IdlePercent", f"{100 * (1 - user - system):.2f}")
+    xml.values(
+        UsagePercent=f"{100 * (user + system):.2f}",
+        UserPercent=f"{100 * user:.2f}",
+        KernelPercent=f"{100 * system:.2f}",
+        IdlePercent=f"{100 * (1 - user - system):.2f}",
+    )
 
 
 def _add_latencies(xml: XmlLines, figures: SpanFigures) -> None:
@@ -147,9 +153,11 @@ def _buckets(latency: Latency) -> int:
 
 def _add_iops(xml: XmlLines, span: TimeSpan, reads: Part, writes: Part) -> None:
     with xml.element("Iops"):
-        xml.value("ReadIopsStdDev", f"{reads.iops_deviation:.3f}")
-        xml.value("WriteIopsStdDev", f"{writes.iops_deviation:.3f}")
-        xml.value("IopsStdDev", f"{merged([reads, writes]).iops_deviation:.3f}")
+        xml.values(
+            ReadIopsStdDev=f"{reads.iops_deviation:.3f}",
+            WriteIopsStdDev=f"{writes.iops_deviation:.3f}",
+            IopsStdDev=f"{merged([reads, writes]).iops_deviation:.3f}",
+        )
         for number, (read, write) in enumerate(zip(reads.buckets, writes.buckets, strict=True), start=1):
             xml.empty(
                 "Bucket",
@@ -181,14 +189,16 @@ def _add_threads(xml: XmlLines, span: TimeSpan, figures: SpanFigures) -> None:
 
 def _add_target(xml: XmlLines, target: TargetFigures) -> None:
     total = target.total
-    xml.value("Path", target.row.path)
-    xml.value("BytesCount", total.bytes)
-    xml.value("FileSize", target.row.bytes)
-    xml.value("IOCount", total.operations)
-    xml.value("ReadBytes", target.reads.bytes)
-    xml.value("ReadCount", target.reads.operations)
-    xml.value("WriteBytes", target.writes.bytes)
-    xml.value("WriteCount", target.writes.operations)
+    xml.values(
+        Path=target.row.path,
+        BytesCount=total.bytes,
+        FileSize=target.row.bytes,
+        IOCount=total.operations,
+        ReadBytes=target.reads.bytes,
+        ReadCount=target.reads.operations,
+        WriteBytes=target.writes.bytes,
+        WriteCount=target.writes.operations,
+    )
     if not target.row.zones:
         return
     with xml.element("Distribution"), xml.element("Absolute"):

@@ -96,6 +96,8 @@ class Draft:
     """Where each option was said last."""
     positions: dict[str, Where] = field(default_factory=dict)
     """Where each field was said last."""
+    depth_asked: int = 1
+    """iodepth as said, where fio runs with less."""
     engine_refused: bool = False
     """Whether its engine cannot run here; that is said once, and not for each of the engine's own options."""
     notes: list[Note] = field(default_factory=list)

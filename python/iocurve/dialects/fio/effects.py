@@ -300,9 +300,16 @@ def set_all_repeatable(draft: Draft, text: str, context: Context) -> None:
 
 
 def set_pattern(draft: Draft, text: str, context: Context) -> None:
-    """buffer_pattern, which takes back what was said before about zeros and scrambling."""
+    """buffer_pattern, which takes back what was said before about zeros, scrambling and refilling."""
     pattern = patterns.pattern(text, context, with_offsets=False)
     draft.fields |= {"payload_pattern": pattern, "payload_zero": False, "payload_scramble": False}
+    if not draft.fields.get("payload_compress_percent") and not draft.value("reads"):
+        draft.fields["payload_refill"] = False
+
+
+def set_dedupe(draft: Draft, text: str, context: Context) -> None:
+    """dedupe_percentage, which refills buffers unless a later option does not."""
+    draft.fields |= {"payload_dedupe_percent": values.integer(0, 100)(text, context), "payload_refill": True}
 
 
 def set_verify_pattern(draft: Draft, text: str, context: Context) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,13 +18,13 @@ from iocurve.units import SECOND_NS
 FIO_VERSION = "fio-3.33"
 """Whose form this is. Readers take the units from the number behind ``fio-``, so it has to be there."""
 
-EIO = 5
-"""What fio calls an error that has no number of its own."""
-
 KIND_NAMES: tuple[OperationKind, ...] = ("read", "write", "trim")
 MIXED = "mixed"
 """All of them as one (``unified_rw_reporting``)."""
 DEPTHS = ("1", "2", "4", "8", "16", "32", ">=64")
+"""Lower bounds."""
+BATCHES = ("0", "4", "8", "16", "32", "64", ">=64")
+"""Upper bounds."""
 
 _STEPS = (2, 4, 10, 20, 50, 100, 250, 500, 750, 1000)
 LATENCY_BUCKETS = {
@@ -81,6 +82,22 @@ class Direction:
 
 
 @dataclass(frozen=True)
+class SteadyMeans:
+    """Of the samples that a steady state was judged by; all 0 where there are none."""
+
+    iops: float
+    bytes_per_s: float
+    latency_ns: float
+
+    @classmethod
+    def of(cls, steady: SteadyOutcome) -> SteadyMeans:
+        """Means of an outcome's samples."""
+        count = len(steady.samples) or 1
+        names = ("iops", "bytes_per_s", "latency_ns")
+        return cls(**{name: math.fsum(getattr(each, name) for each in steady.samples) / count for name in names})
+
+
+@dataclass(frozen=True)
 class JobFigures:
     """One entry of fio's output: a clone, or a whole group with group_reporting."""
 
@@ -101,9 +118,9 @@ class JobFigures:
         return (MIXED,) if asked == "mixed" else (*KIND_NAMES, MIXED) if asked == "both" else KIND_NAMES
 
     @property
-    def failed(self) -> bool:
-        """Whether a worker ended with an error."""
-        return any(worker.state == "failed" for worker in self.workers)
+    def error(self) -> int:
+        """Number of the first error that ended a worker; 0 if none did."""
+        return next((worker.errno or errno.EIO for worker in self.workers if worker.state == "failed"), 0)
 
     @property
     def runtime_ns(self) -> int:
@@ -143,10 +160,16 @@ class JobFigures:
         return next((worker.steady_state for worker in self.workers if worker.steady_state), None)
 
     def depth_percent(self) -> dict[str, float]:
-        """How often so many operations were in flight just after a submission."""
-        counts = {depth: sum(worker.depth_levels.get(depth, 0) for worker in self.workers) for depth in DEPTHS}
-        total = sum(counts.values())
-        return {depth: 100.0 * count / total if total else 0.0 for depth, count in counts.items()}
+        """Shares of the operations by how many were in flight just after they were handed over."""
+        return _percent(DEPTHS, [worker.depth_levels for worker in self.workers])
+
+    def submit_percent(self) -> dict[str, float]:
+        """Shares of the times that operations were handed over, by how many at once."""
+        return _percent(BATCHES, [worker.submit_levels for worker in self.workers])
+
+    def complete_percent(self) -> dict[str, float]:
+        """Shares of the times that completions were fetched, by how many at once."""
+        return _percent(BATCHES, [worker.complete_levels for worker in self.workers])
 
     def latency_percent(self) -> dict[str, dict[str, float]]:
         """Share of all operations in fio's latency ranges; a range goes from the one before it to its name."""
@@ -193,6 +216,12 @@ def _bandwidth_of_groups(
         for kind in KIND_NAMES:
             group[kind] += _samples(members, (kind,), "bytes", plan.interval_ns).mean / 1024
     return totals
+
+
+def _percent(levels: Sequence[str], parts: Sequence[Mapping[str, int]]) -> dict[str, float]:
+    counts = {level: sum(part.get(level, 0) for part in parts) for level in levels}
+    total = sum(counts.values())
+    return {level: 100.0 * count / total if total else 0.0 for level, count in counts.items()}
 
 
 def _syncs(workers: Sequence[WorkerOutcome]) -> Latency:

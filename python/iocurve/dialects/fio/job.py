@@ -142,7 +142,7 @@ def _report(raw: RawSection, draft: Draft) -> SectionReport:
         description=draft.fields.get("description"),
         options=_as_written(raw.settings),
         global_options=_as_written(raw.global_settings),
-        depth=int(draft.value("depth")),
+        depth=draft.depth_asked,
         direction=_direction(draft),
         reporting=Reporting(**draft.reporting),
     )

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Iterator, Sequence
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby, islice
 
 from iocurve.dialects.fio.command import Prepared
-from iocurve.dialects.fio.figures import KIND_NAMES, Direction, JobFigures, Samples, figures
+from iocurve.dialects.fio.figures import KIND_NAMES, Direction, JobFigures, Samples, SteadyMeans, figures
 from iocurve.dialects.fio.job import SectionReport
 from iocurve.model import Section, settled
 from iocurve.result import Result
@@ -69,9 +69,8 @@ def _header(said: Section, section: SectionReport, group: int) -> str:
 
 def _job(job: JobFigures, result: Result) -> list[str]:
     moment = result.created.astimezone().strftime("%a %b %e %H:%M:%S %Y")
-    lines = [
-        f"{job.report.name}: (groupid={job.group}, jobs={len(job.workers)}): err= {5 if job.failed else 0}: {moment}"
-    ]
+    number = f"err={job.error:2}" + (f" (error={os.strerror(job.error)})" if job.error else "")
+    lines = [f"{job.report.name}: (groupid={job.group}, jobs={len(job.workers)}): {number}: {moment}"]
     lines += [f"  error        : {error}" for error in dict.fromkeys(worker.error for worker in job.workers) if error]
     if job.report.description:
         lines.append(f"  Description  : [{job.report.description}]")
@@ -88,16 +87,21 @@ def _job(job: JobFigures, result: Result) -> list[str]:
         f"  cpu          : usr={job.cpu_percent('user_ns'):.2f}%, sys={job.cpu_percent('system_ns'):.2f}%, "
         f"ctx={job.context_switches}, majf={major}, minf={minor}"
     )
-    depths = ", ".join(f"{depth}={share:.1f}%" for depth, share in job.depth_percent().items())
     totals = ",".join(str(job.directions[kind].operations) for kind in KIND_NAMES)
     shorts = ",".join(str(job.directions[kind].short) for kind in KIND_NAMES)
     return [
         *lines,
-        f"  IO depths    : {depths}",
+        f"  IO depths    : {_levels(job.depth_percent())}",
+        f"     submit    : {_levels(job.submit_percent())}",
+        f"     complete  : {_levels(job.complete_percent())}",
         f"     issued rwts: total={totals},{job.syncs.count} short={shorts},0 dropped=0,0,0,0",
         f"     latency   : {_latency_target(job)}, depth={job.depth}",
         *_steady_state(job),
     ]
+
+
+def _levels(shares: Mapping[str, float]) -> str:
+    return ", ".join(f"{level}={share:.1f}%" for level, share in shares.items())
 
 
 def _latency_target(job: JobFigures) -> str:
@@ -112,12 +116,12 @@ def _steady_state(job: JobFigures) -> list[str]:
     if steady is None or asked is None:
         return []
     figure, _, criterion = asked.partition(":")[0].partition("_")
-    bandwidth = statistics.fmean(sample.bytes_per_s for sample in steady.samples) if steady.samples else 0.0
-    iops = statistics.fmean(sample.iops for sample in steady.samples) if steady.samples else 0.0
+    means = SteadyMeans.of(steady)
+    attained = "no" if steady.attained_ns is None else "yes"
     shown = f"{steady.criterion:.3f}{'%' if asked.endswith('%') else ''}"
     return [
-        f"  steadystate  : attained={'yes' if steady.attained_ns is not None else 'no'}, bw={_bandwidth(bandwidth)}, "
-        f"iops={scaled(iops, 1000)}, {figure} {criterion or 'mean dev'}={shown}"
+        f"  steadystate  : attained={attained}, bw={_bandwidth(means.bytes_per_s)}, "
+        f"iops={scaled(means.iops, 1000)}, {figure} {criterion or 'mean dev'}={shown}"
     ]
 
 

@@ -194,7 +194,7 @@ OPTIONS: tuple[Option, ...] = (
     Option("buffer_pattern", effects.set_pattern, ("payload_pattern",)),
     _honoured("buffer_compress_percentage", _PERCENT, "payload_compress_percent"),
     _honoured("buffer_compress_chunk", values.integer(1, 2**32 - 1), "payload_compress_chunk_bytes"),
-    _honoured("dedupe_percentage", _PERCENT, "payload_dedupe_percent"),
+    Option("dedupe_percentage", effects.set_dedupe, ("payload_dedupe_percent",)),
     _no("dedupe_mode", same=("repeat",)),
     _no("dedupe_global", same=("0",)),
     _note("dedupe_working_set_percentage", "it belongs to dedupe_mode=working_set"),

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-import statistics
+from collections.abc import Mapping
 from typing import Any
 
 from iocurve.dialects.fio import bins, normal_output, terse_output
 from iocurve.dialects.fio.command import Format, Prepared
 from iocurve.dialects.fio.draft import Reporting
-from iocurve.dialects.fio.figures import EIO, FIO_VERSION, Direction, JobFigures, figures
+from iocurve.dialects.fio.figures import FIO_VERSION, Direction, JobFigures, SteadyMeans, figures
 from iocurve.result import Result
 from iocurve.summary import Latency
-
-_BATCHES = ("0", "4", "8", "16", "32", "64", ">=64")
 
 
 def render(prepared: Prepared, result: Result) -> str:
@@ -38,7 +36,7 @@ def render_json(prepared: Prepared, result: Result, *, with_bins: bool = False) 
             "version": result.iocurve,
             "state": result.state,
             "note": "measured by iocurve in the form of fio 3.33; what fio has and iocurve does not measure is 0: "
-            "slat_ns, iodepth_submit, iodepth_complete, disk_util",
+            "slat_ns, disk_util",
             "notes": [str(note) for note in prepared.notes],
         },
         "timestamp": int(moment),
@@ -58,7 +56,7 @@ def _job(job: JobFigures, with_bins: bool) -> dict[str, Any]:
     return {
         "jobname": job.report.name,
         "groupid": job.group,
-        "error": EIO if job.failed else 0,
+        "error": job.error,
         "eta": 0,
         "elapsed": job.elapsed_s,
         # Readers rely on these two, said or not.
@@ -74,13 +72,10 @@ def _job(job: JobFigures, with_bins: bool) -> dict[str, Any]:
         "ctx": job.context_switches,
         "majf": job.page_faults[0],
         "minf": job.page_faults[1],
-        "iodepth_level": {depth: _decimal(share) for depth, share in job.depth_percent().items()},
-        "iodepth_submit": dict.fromkeys(_BATCHES, 0.0),
-        "iodepth_complete": dict.fromkeys(_BATCHES, 0.0),
-        **{
-            scale: {name: _decimal(share) for name, share in shares.items()}
-            for scale, shares in job.latency_percent().items()
-        },
+        "iodepth_level": _decimals(job.depth_percent()),
+        "iodepth_submit": _decimals(job.submit_percent()),
+        "iodepth_complete": _decimals(job.complete_percent()),
+        **{scale: _decimals(shares) for scale, shares in job.latency_percent().items()},
         "latency_depth": job.depth,
         # fio counts the one in nanoseconds, the other in microseconds.
         "latency_target": job.target.target_ns if job.target else 0,
@@ -96,17 +91,16 @@ def _steady_state(job: JobFigures) -> dict[str, Any]:
     steady, asked = job.steady_state, job.report.reporting.steady_state
     if steady is None or asked is None:
         return {}
-    iops = [round(sample.iops) for sample in steady.samples]
-    bandwidth = [round(sample.bytes_per_s) for sample in steady.samples]
-    latency = [round(sample.latency_ns) for sample in steady.samples]
+    means = SteadyMeans.of(steady)
     data: dict[str, Any] = {
-        "bw_mean": round(statistics.fmean(bandwidth)) if bandwidth else 0,
-        "iops_mean": round(statistics.fmean(iops)) if iops else 0,
-        "iops": iops,
-        "bw": bandwidth,
+        "bw_mean": round(means.bytes_per_s),
+        "iops_mean": round(means.iops),
+        "iops": [round(sample.iops) for sample in steady.samples],
+        "bw": [round(sample.bytes_per_s) for sample in steady.samples],
     }
     if asked.startswith("lat"):
-        data |= {"lat_mean": round(statistics.fmean(latency)) if latency else 0, "lat": latency}
+        latency = [round(sample.latency_ns) for sample in steady.samples]
+        data |= {"lat_mean": round(means.latency_ns), "lat": latency}
     return {
         "steadystate": {
             "ss": asked,
@@ -178,6 +172,10 @@ def _ours(job: JobFigures) -> dict[str, Any]:
             kind: _latency(response, job.report.reporting.percentiles) for kind, response in responses.items()
         },
     }
+
+
+def _decimals(shares: Mapping[str, float]) -> dict[str, float]:
+    return {name: _decimal(share) for name, share in shares.items()}
 
 
 def _decimal(value: float) -> float:

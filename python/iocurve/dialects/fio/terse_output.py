@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from iocurve.dialects.fio.command import Prepared
 from iocurve.dialects.fio.draft import Reporting
-from iocurve.dialects.fio.figures import EIO, FIO_VERSION, Direction, JobFigures, Samples, figures
+from iocurve.dialects.fio.figures import FIO_VERSION, Direction, JobFigures, Samples, figures
 from iocurve.result import Result
 from iocurve.summary import Latency
 
@@ -24,7 +24,7 @@ def _fields(job: JobFigures, version: int) -> Iterator[str]:
     yield str(version)
     if version > 2:
         yield FIO_VERSION
-    yield from (job.report.name, str(job.group), str(EIO if job.failed else 0))
+    yield from (job.report.name, str(job.group), str(job.error))
     kinds = ("read", "write") if version == 3 else ("read", "write", "trim")
     for kind in kinds if job.report.reporting.mixed == "none" else job.shown:
         yield from _direction(job.directions[kind], job.report.reporting, version)

@@ -21,6 +21,7 @@ MAX_LOG_RECORDS = 4_000_000
 def combine(draft: Draft) -> None:
     """Completes a draft whose options were all read."""
     _blocks(draft)
+    _runs(draft)
     _map(draft)
     _depth(draft)
     _flushes(draft)
@@ -85,14 +86,45 @@ def _map(draft: Draft) -> None:
         draft.note("blockalign", "map_off", text, "warning")
 
 
+def _runs(draft: Draft) -> None:
+    """How rw=…:N goes on from a random place; fio counts the write that follows a trim, too."""
+    length = int(draft.fields.get("run_length", 1))
+    repeats = draft.parts.get("rw_sequencer") == "identical" and length > 1
+    if draft.value("trims") and draft.value("writes"):
+        draft.fields["run_length"] = length if length % 2 else length // 2
+        if repeats:
+            draft.mistake("rw_sequencer", "rw_sequencer=identical is not supported yet with rw=randtrimwrite:N")
+        _pace_pairs(draft)
+    elif repeats:
+        draft.fields["position"] = "repeated"
+
+
+def _pace_pairs(draft: Draft) -> None:
+    """A write follows its trim at once, and the writes' rate says when both come."""
+    for option, field in (("rate_iops", "rate_operations"), ("rate", "rate_bytes")):
+        rates: PerKind[int | None] = draft.value(field)
+        if rates.write or rates.trim:
+            draft.fields[field] = PerKind[int | None](read=None, write=None, trim=rates.write)
+            text = f"{option} of the writes is the rate of the pairs of a trim and a write, as in fio"
+            draft.note(option, "rate_of_pairs", text)
+
+
 def _depth(draft: Draft) -> None:
     """Limits that fio keeps within one another."""
-    depth = int(draft.value("depth"))
+    depth = draft.depth_asked = int(draft.value("depth"))
     if draft.fields.get("depth_low", 0) >= depth:
         draft.fields["depth_low"] = 0
     if draft.fields.get("batch_submit", 0) >= depth:
         draft.fields["batch_submit"] = 0
     least = draft.fields.get("batch_complete_min", 1)
+    if least == 0 and draft.fields.get("batch_complete_max"):
+        draft.fields["batch_complete_min"] = least = 1
+    elif least == 0 and depth > 1:
+        draft.fields |= {"depth": 1, "batch_complete_min": 1}
+        text = (
+            f"with iodepth_batch_complete_min=0 each operation is waited for, as in fio: iodepth={depth} has no effect"
+        )
+        draft.note("iodepth_batch_complete_min", "depth_capped", text, "warning")
     if least > depth:
         draft.fields["batch_complete_min"] = least = depth
         text = f"no more than iodepth={depth} operations can be waited for"
@@ -100,8 +132,6 @@ def _depth(draft: Draft) -> None:
     most = draft.fields.get("batch_complete_max")
     if most is not None or least > 1:
         draft.fields["batch_complete_max"] = max(most or 0, least)
-    if draft.parts.get("rw_sequencer") == "identical" and draft.fields.get("run_length", 1) > 1:
-        draft.mistake("rw_sequencer", "rw_sequencer=identical is not supported yet with rw=…:N")
     for name in ("thinktime_spin", "thinktime_blocks", "thinktime_blocks_type", "thinktime_iotime"):
         if name in draft.places and not draft.fields.get("think_ns"):
             draft.note(name, "no_effect", f"{name} has no effect without thinktime")
@@ -153,17 +183,29 @@ def _payload(draft: Draft) -> None:
     said_refill = "refill_buffers" in draft.places
     compress = draft.fields.get("payload_compress_percent", 0)
     if compress == 100:
-        draft.fields |= {"payload_zero": True, "payload_compress_percent": 0}
+        draft.fields |= {"payload_zero": True, "payload_compress_percent": 0, "payload_scramble": False}
     elif compress and not said_refill:
         draft.fields["payload_refill"] = True
+    if compress or draft.fields.get("payload_dedupe_percent"):
+        draft.fields["payload_scramble"] = False
     if compress:
         draft.fields.setdefault("payload_compress_chunk_bytes", 512)
     elif "buffer_compress_chunk" in draft.places:
         text = "buffer_compress_chunk has no effect without buffer_compress_percentage"
         draft.note("buffer_compress_chunk", "no_effect", text)
-    if draft.fields.get("payload_dedupe_percent"):
-        draft.fields["payload_refill"] = True
-    if _method(draft) and not said_refill:
+    if _method(draft):
+        _proved_payload(draft, refills=not said_refill)
+
+
+def _proved_payload(draft: Draft, *, refills: bool) -> None:
+    """Blocks that are verified are random, as far as they are not to be compressed."""
+    unheeded = {"payload_zero": "zero_buffers", "payload_dedupe_percent": "dedupe_percentage"}
+    if not draft.fields.get("payload_compress_percent"):
+        unheeded["payload_pattern"] = "buffer_pattern"
+    for field, option in unheeded.items():
+        if draft.fields.pop(field, None) and option in draft.places:
+            draft.note(option, "no_effect", f"{option} has no effect with verify, as in fio", "warning")
+    if refills:
         draft.fields["payload_refill"] = True
 
 

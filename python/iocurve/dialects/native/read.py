@@ -25,6 +25,14 @@ _ERROR_PLACE = re.compile(r"(.*) \(at line (\d+), column (\d+)\)")
 
 def read(path: Path) -> list[Run]:
     """The runs of a file. Raises ``DialectError`` with every mistake."""
+    reader, document = begin(path)
+    runs = reader.runs(document)
+    reader.require_faultless()
+    return runs
+
+
+def begin(path: Path) -> tuple[Reader, dict[str, Any]]:
+    """A TOML file, and who reads it and collects its mistakes. Raises ``DialectError`` where it is no TOML."""
     text = _text(path)
     try:
         document = tomllib.loads(text)
@@ -32,11 +40,7 @@ def read(path: Path) -> list[Run]:
         raise DialectError([_not_toml(path, str(error))]) from None
     except RecursionError:
         raise DialectError([Mistake(f"{path} is nested too deeply for a job file")]) from None
-    reader = _Reader(path, _places(text))
-    runs = reader.runs(document)
-    if reader.mistakes:
-        raise DialectError(sorted(reader.mistakes, key=lambda mistake: mistake.where.line if mistake.where else 0))
-    return runs
+    return Reader(path, _places(text)), document
 
 
 def _text(path: Path) -> str:
@@ -56,14 +60,15 @@ def _not_toml(path: Path, text: str) -> Mistake:
     return Mistake(f"this is not TOML: {found[1]}", Where(str(path), int(found[2]), int(found[3])))
 
 
-_Path = tuple[str | int, ...]
+Place = tuple[str | int, ...]
+"""Where in a document: keys, and numbers of tables in arrays."""
 
 
-def _places(text: str) -> dict[_Path, int]:
+def _places(text: str) -> dict[Place, int]:
     """The line of each table and key. Tables of arrays are counted, as in ``("job", 0, "depth")``."""
-    places: dict[_Path, int] = {}
-    counts: dict[_Path, int] = {}
-    table: _Path = ()
+    places: dict[Place, int] = {}
+    counts: dict[Place, int] = {}
+    table: Place = ()
     for number, line in enumerate(text.splitlines(), start=1):
         if header := _HEADER.match(line):
             table = ()
@@ -81,78 +86,89 @@ def _places(text: str) -> dict[_Path, int]:
 
 
 @dataclass
-class _Reader:
+class Reader:
+    """Reads the parts of one file; what is wrong in them is collected with its line."""
+
     path: Path
-    places: dict[_Path, int]
+    places: dict[Place, int]
     mistakes: list[Mistake] = field(default_factory=list)
+
+    def require_faultless(self) -> None:
+        """Raises ``DialectError`` with every mistake until now, in the order of the lines."""
+        if self.mistakes:
+            raise DialectError(sorted(self.mistakes, key=lambda mistake: mistake.where.line if mistake.where else 0))
 
     def runs(self, document: dict[str, Any]) -> list[Run]:
         """Those of ``[[run]]``, or the file as one."""
         if "run" not in document:
             return [self._run(document, (), self.path.stem)]
-        self._check_keys(document, ("run",), ())
+        self.check_keys(document, ("run",), ())
         return [
             self._run(run, ("run", number), f"{self.path.stem}-{number + 1}")
-            for number, run in enumerate(self._tables(document, (), "run"))
+            for number, run in enumerate(self.tables(document, (), "run"))
         ]
 
-    def _run(self, table: dict[str, Any], place: _Path, name: str) -> Run:
-        self._check_keys(table, RUN_KEYS, place)
+    def _run(self, table: dict[str, Any], place: Place, name: str) -> Run:
+        self.check_keys(table, RUN_KEYS, place)
         said = table.get("name", name)
         if not isinstance(said, str) or not said:
-            self._mistake((*place, "name"), "name: this is not a name")
+            self.mistake((*place, "name"), "name: this is not a name")
             said = name
         interval = SECOND_NS
         try:
             interval = Time().read(table.get("interval", 1))
         except ValueError as error:
-            self._mistake((*place, "interval"), f"interval: {error}")
+            self.mistake((*place, "interval"), f"interval: {error}")
         if interval < MILLISECOND_NS:
-            self._mistake((*place, "interval"), "interval: 1ms is the shortest")
+            self.mistake((*place, "interval"), "interval: 1ms is the shortest")
         defaults = table.get("defaults", {})
         if not isinstance(defaults, dict):
-            self._mistake((*place, "defaults"), "defaults is a table: [defaults]")
+            self.mistake((*place, "defaults"), "defaults is a table: [defaults]")
             defaults = {}
-        jobs = self._tables(table, place, "job")
+        jobs = self.tables(table, place, "job")
         if not jobs:
-            self._mistake(place, "there is no job: begin one with [[job]]")
-        sections = tuple(self._section(job, (*place, "job", number)) for number, job in enumerate(jobs))
-        common = self._section(defaults, (*place, "defaults")).over(DEFAULTS)
+            self.mistake(place, "there is no job: begin one with [[job]]")
+        sections = tuple(self.section(job, (*place, "job", number)) for number, job in enumerate(jobs))
+        common = self.section(defaults, (*place, "defaults")).over(DEFAULTS)
         return Run(Job(name=said, dialect="iocurve", sections=sections, defaults=common), interval)
 
-    def _section(self, table: dict[str, Any], place: _Path) -> Section:
-        self._check_keys(table, FIELD_OF, place)
+    def section(self, table: dict[str, Any], place: Place) -> Section:
+        """A table of a job's keys."""
+        self.check_keys(table, FIELD_OF, place)
         fields, positions = {}, {}
         for key, value in table.items():
             name = FIELD_OF.get(key)
             if name is None:
                 continue
-            positions[name] = self._where((*place, key))
+            positions[name] = self.where((*place, key))
             try:
                 fields[name] = KINDS[name].read(_text_only(value))
             except (ValueError, OverflowError) as error:
-                self._mistake((*place, key), f"{key}: {error}")
+                self.mistake((*place, key), f"{key}: {error}")
         return Section(**fields, positions=positions)
 
-    def _tables(self, table: dict[str, Any], place: _Path, key: str) -> list[dict[str, Any]]:
+    def tables(self, table: dict[str, Any], place: Place, key: str) -> list[dict[str, Any]]:
+        """The tables of ``[[key]]``."""
         value = table.get(key, [])
         if isinstance(value, list) and all(isinstance(one, dict) for one in value):
             return value
-        self._mistake((*place, key), f"{key} is a list of tables: [[{key}]]")
+        self.mistake((*place, key), f"{key} is a list of tables: [[{key}]]")
         return []
 
-    def _check_keys(self, table: dict[str, Any], known: Iterable[str], place: _Path) -> None:
+    def check_keys(self, table: dict[str, Any], known: Iterable[str], place: Place) -> None:
+        """Keys that are not known are mistakes."""
         known = list(known)
         for key in table:
             if key not in known:
                 close = difflib.get_close_matches(key, known, n=1, cutoff=0.6)
                 hint = f"Did you mean {close[0]}?" if close else None
-                self._mistake((*place, key), f"there is no key '{key}' here", hint)
+                self.mistake((*place, key), f"there is no key '{key}' here", hint)
 
-    def _mistake(self, place: _Path, text: str, hint: str | None = None) -> None:
-        self.mistakes.append(Mistake(text, self._where(place), hint))
+    def mistake(self, place: Place, text: str, hint: str | None = None) -> None:
+        """Something is wrong there."""
+        self.mistakes.append(Mistake(text, self.where(place), hint))
 
-    def _where(self, place: _Path) -> Where:
+    def where(self, place: Place) -> Where:
         """The line of a key, or of what it stands in."""
         while place and place not in self.places:
             place = place[:-1]

@@ -10,6 +10,7 @@ from iocurve.dialects.vdbench.definitions import Definition
 from iocurve.dialects.vdbench.runs import Run
 from iocurve.errors import Mistake
 from iocurve.explain import explain_job
+from iocurve.option_names import clone_word
 from iocurve.units import format_duration
 
 RUNS_SHOWN = 20
@@ -87,7 +88,7 @@ def _workloads(prepared: Prepared, resolved: Resolved) -> Iterator[str]:
         luns = {lun for piece, _ in alike for lun in piece.luns}
         what = f"{_count(len(alike), 'worker')} on {_count(len(luns), 'lun')}, at most {in_flight} in flight"
         yield f"  wd={name}: {what}; the first:"
-        yield from (f"    {line}" for line in explain_job([alike[0][1]], prepared.machine))
+        yield from (f"    {line}" for line in explain_job([alike[0][1]], prepared.machine, clone_word("vdbench")))
 
 
 def _file_systems(prepared: Prepared) -> Iterator[str]:

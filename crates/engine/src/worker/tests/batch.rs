@@ -9,6 +9,10 @@ fn batched(batch: impl FnOnce(&mut Batch)) -> Worker {
     plan
 }
 
+fn levels<const COUNT: usize>(counts: [(&str, u64); COUNT]) -> BTreeMap<String, u64> {
+    counts.into_iter().map(|(level, count)| (level.to_owned(), count)).collect()
+}
+
 /// The operation in slot k takes k + 1 milliseconds.
 fn staggered(plan: &Worker) -> Simulation {
     simulate_on(plan, Box::new(|request, _| u64::from(request.slot + 1) * MS), |_, _| {})
@@ -19,7 +23,17 @@ fn so_many_are_handed_over_at_once() {
     let ran = simulate(&batched(|batch| batch.submit = 3), 10 * MS);
     assert_eq!(ran.batches, [3, 3, 2, 3, 3, 2]);
     assert_eq!(ran.times_ms(), [vec![0.; 8], vec![10.; 8]].concat());
-    assert_eq!(simulate(&batched(|_| {}), 10 * MS).batches, [8, 8]);
+    assert_eq!(ran.submits, levels([("4", 6)]));
+    let plain = simulate(&batched(|_| {}), 10 * MS);
+    assert_eq!((plain.batches, plain.submits, plain.completes), (vec![8, 8], levels([("8", 2)]), levels([("8", 1)])));
+}
+
+#[test]
+fn batches_of_the_ramp_do_not_count() {
+    let ran = simulate(&Worker { ramp_ns: 15 * MS, depth: 5, ..batched(|_| {}) }, 10 * MS);
+    // Handed over at 0, 10, 20 and 30; what comes back at 10 is part of the ramp, too.
+    assert_eq!((ran.depths, ran.submits), (levels([("4", 10)]), levels([("8", 2)])));
+    assert_eq!(ran.completes, levels([("8", 2)]));
 }
 
 #[test]
@@ -54,4 +68,6 @@ fn completions_can_be_looked_for_without_waiting() {
     let ran = simulate_with(&plan, MS, |engine, _| engine.look = MS / 4);
     // Four looks find the operations that take a millisecond.
     assert_eq!(ran.times_ms()[..24], [vec![0.; 8], vec![1.; 8], vec![2.; 8]].concat());
+    // 20 ms: each time three of four looks find nothing; the last look comes at the end.
+    assert_eq!(ran.completes, levels([("0", 20 * 3), ("8", 19)]));
 }

@@ -49,7 +49,7 @@ fn a_flush_takes_a_place_in_flight_and_never_waits_for_a_schedule() {
     assert_eq!(kinds(&ran), "wwswwsw");
     assert_eq!(ran.times_ms(), [0., 10., 10., 20., 30., 30., 40.]);
     assert!(ran.kinds["write"].response.is_some() && ran.kinds["sync"].response.is_none());
-    assert_eq!(ran.ended.depth_levels, BTreeMap::from([("1".into(), 3), ("2".into(), 4)]));
+    assert_eq!(ran.depths, BTreeMap::from([("1".into(), 3), ("2".into(), 4)]));
 }
 
 #[test]

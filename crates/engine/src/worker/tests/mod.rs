@@ -102,6 +102,9 @@ struct Simulation {
     /// When each was handed over, since the group's start.
     times: Vec<Nanos>,
     batches: Vec<usize>,
+    depths: BTreeMap<String, u64>,
+    submits: BTreeMap<String, u64>,
+    completes: BTreeMap<String, u64>,
 }
 
 impl Simulation {
@@ -135,9 +138,20 @@ fn simulate_on(plan: &Worker, service: Service, prepare: impl FnOnce(&mut Simula
     let buffers = Buffers::new(plan.depth as usize, block as usize);
     let load = Load::new(plan, plan.depth, buffers, shared).unwrap();
     let (ended, recorder) = load.run(&mut engine, Start::with_group(START), &mut |_, _| {});
-    let Recorded { operations: kinds, intervals, .. } = recorder.finish();
+    let Recorded { operations: kinds, intervals, levels, .. } = recorder.finish();
+    let [depths, submits, completes] = levels.named();
     let times = engine.times.iter().map(|time| time - START).collect();
-    Simulation { ended, kinds, intervals, requests: engine.requests, times, batches: engine.batches }
+    Simulation {
+        ended,
+        kinds,
+        intervals,
+        requests: engine.requests,
+        times,
+        batches: engine.batches,
+        depths,
+        submits,
+        completes,
+    }
 }
 
 fn for_ms(runtime: u64) -> End {
@@ -154,7 +168,7 @@ fn a_closed_loop_keeps_its_depth_in_flight() {
     assert_eq!((read.service.min_ns, read.service.max_ns), (MS, MS));
     assert_eq!(ran.ended.window, (0, 1000 * MS));
     assert_eq!(ran.ended.drained_operations, 8);
-    assert_eq!(ran.ended.depth_levels, BTreeMap::from([("8".into(), 1000 * 8)]));
+    assert_eq!(ran.depths, BTreeMap::from([("8".into(), 1000 * 8)]));
     assert!(read.response.is_none());
 }
 

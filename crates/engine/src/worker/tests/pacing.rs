@@ -110,3 +110,17 @@ fn kinds_at_one_place_take_turns() {
     let kinds: Vec<OperationKind> = ran.requests.iter().map(|request| request.kind).collect();
     assert_eq!(kinds, [OperationKind::Trim, OperationKind::Write].repeat(3));
 }
+
+#[test]
+fn a_rate_of_the_first_kind_paces_what_takes_turns() {
+    let rate = Rate { unit: RateUnit::Operations, count: 100, per_ns: 1000 * MS, arrivals: Arrivals::Even };
+    let trim = OperationPlan { rate: Some(rate), ..operation(OperationKind::Trim, 4096) };
+    let operations = vec![trim, operation(OperationKind::Write, 4096)];
+    let access = Access { position: Position::Identical, ..worker().access };
+    let end = End { runtime_ns: None, bytes: None, operations: Some(6) };
+    let ran = simulate(&Worker { depth: 4, operations, access, end, ..worker() }, MS);
+    let kinds: Vec<OperationKind> = ran.requests.iter().map(|request| request.kind).collect();
+    assert_eq!(kinds, [OperationKind::Trim, OperationKind::Write].repeat(3));
+    let since_start: Vec<Nanos> = ran.times.iter().map(|at| at - ran.times[0]).collect();
+    assert_eq!(since_start, [0, 0, 10 * MS, 10 * MS, 20 * MS, 20 * MS]);
+}

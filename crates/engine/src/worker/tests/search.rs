@@ -30,7 +30,7 @@ fn the_depth_is_doubled_until_it_is_too_much_then_halved_in_between() {
     let counted: u64 =
         ran.intervals.iter().filter(|interval| !interval.ramp).map(|i| i.operations["read"].operations).sum();
     assert_eq!(counted, read.operations);
-    assert!(ran.ended.depth_levels.contains_key("8") && !ran.ended.depth_levels.contains_key("16"));
+    assert!(ran.depths.keys().eq(["4"]));
 }
 
 #[test]

@@ -41,7 +41,7 @@ fn what_is_in_flight_comes_back_before_a_pause() {
     let issued = Think { every: 2, counts: ThinkCounts::Issued, ..think() };
     let ran = simulate(&Worker { depth: 4, ..thinking(issued) }, MS);
     assert_eq!(ran.times_ms(), [0., 0., 11., 11., 22., 22.]);
-    assert_eq!(ran.ended.depth_levels, BTreeMap::from([("2".into(), 6)]));
+    assert_eq!(ran.depths, BTreeMap::from([("2".into(), 6)]));
 
     // Those that are done count: the depth is filled before the first is.
     let ran = simulate(&Worker { depth: 4, ..thinking(Think { every: 4, ..think() }) }, MS);

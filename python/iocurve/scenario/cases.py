@@ -1,0 +1,210 @@
+"""All points of a scenario, decided before anything runs: what each measures, on which files, as a job."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from iocurve.dialects.native.document import DEFAULTS
+from iocurve.errors import COMMAND_LINE, Mistake, PlanError, Where
+from iocurve.model import Job, PerKind, Section, settled
+from iocurve.place import Place
+from iocurve.plan import FixedBlocks
+from iocurve.result import Axis
+from iocurve.scenario.document import Family, FamilyJob, Form, Scenario
+from iocurve.units import MIB, format_bytes
+
+UNRELATED_BLOCK_BYTES = MIB
+MULTIPLE_BYTES = MIB
+"""Sizes of files are multiples of this, the largest block that a scenario uses."""
+
+
+@dataclass(frozen=True)
+class Files:
+    """A data set on one place: equal files of ours, or parts of a file or device that was named."""
+
+    place: Place
+    stem: str
+    count: int
+    file_bytes: int
+
+    def section(self, numbers: Sequence[int]) -> Section:
+        """Fields of a worker that uses these files."""
+        there = self.place.section.model_copy(update={"size": len(numbers) * self.file_bytes})
+        if self.place.path is None:
+            return there.model_copy(update={"paths": tuple(f"{self.stem}.{number}" for number in numbers)})
+        # A part that lies in one piece.
+        start = numbers[0] * self.file_bytes
+        return there.model_copy(update={"paths": (self.place.path,), "offset": start})
+
+
+@dataclass(frozen=True)
+class Case:
+    """A point before it is measured."""
+
+    family: Family
+    name: str
+    axes: dict[str, Axis]
+    job: Job
+    on: tuple[str, ...]
+    """Names of the targets that it loads."""
+
+
+@dataclass(frozen=True)
+class Cases:
+    """The points of a scenario on given places."""
+
+    scenario: Scenario
+    form: Form
+    places: Mapping[str, Place]
+    tag: str
+
+    def all(self) -> list[Case]:
+        """In the order in which they are measured. Raises ``PlanError`` where a point cannot be."""
+        return [case for family in self.scenario.families for case in self._family(family)]
+
+    def unrelated(self, target: str) -> Job:
+        """Reads another data set once, so that caches forget the first."""
+        files = self._files(target, self.form.unrelated_bytes, "unrelated")
+        load = Section(
+            name="unrelated",
+            random=False,
+            blocks=PerKind.same(FixedBlocks(bytes=UNRELATED_BLOCK_BYTES)),
+            depth=8,
+            time_based=False,
+        )
+        return self._job("unrelated data", [load.over(files.section(range(files.count)))])
+
+    def whole(self, target: str) -> Job:
+        """Reads the data set once from its start to its end."""
+        files = self._files(target, self.form.size_bytes, "data")
+        blocks = PerKind.same(FixedBlocks(bytes=UNRELATED_BLOCK_BYTES))
+        load = Section(name="fill", random=False, blocks=blocks, depth=8, time_based=False, reads=True)
+        return self._job("fill caches", [load.over(files.section(range(files.count)))])
+
+    def _family(self, family: Family) -> Iterable[Case]:
+        axes = family.axes | self.form.axes.get(family.name, {})
+        for values in itertools.product(*axes.values()):
+            yield self._case(family, dict(zip(axes, values, strict=True)))
+
+    def _case(self, family: Family, axes: dict[str, Axis]) -> Case:
+        clients = int(axes.get("clients", family.clients))
+        jobs = [_at(job, axes) for job in family.jobs]
+        workers = sum(clients * (job.load.clones or 1) for job in jobs)
+        sections = [section for job in jobs for section in self._sections(family, job, clients, workers, axes)]
+        name = " ".join([family.name, *(_axis_text(axis, value) for axis, value in axes.items())])
+        described = _described(sections, clients) if len(jobs) == 1 else {}
+        return Case(family, name, described | axes, self._job(name, sections), tuple({job.on: None for job in jobs}))
+
+    def _sections(
+        self, family: Family, job: FamilyJob, clients: int, workers: int, axes: dict[str, Axis]
+    ) -> Iterable[Section]:
+        files = self._files(job.on, self.form.size_bytes, "data")
+        own = clients * (job.load.clones or 1)
+        cpus = sorted(os.sched_getaffinity(0))
+        depth = int(axes.get("depth", 0))
+        if depth % workers:
+            raise PlanError([Mistake(f"{family.name}: a depth of {depth} cannot be shared by {workers} workers")])
+        for worker in range(own):
+            fields = Section(
+                name=job.name,
+                clones=1,
+                depth=depth // workers if depth else None,
+                ramp_ns=self.form.ramp_ns if family.ramp_ns is None else family.ramp_ns,
+                runtime_ns=self.form.runtime_ns if family.runtime_ns is None else family.runtime_ns,
+                overwrite=True,
+                repeatable=family.cache == "cached",
+                report_as_group=True,
+                # Both ends of a connection on one core win over ends on different cores.
+                cpus=(cpus[worker % len(cpus)],) if files.place.section.engine == "nfs" else None,
+            )
+            said = job.load.model_copy(update={"clones": None})
+            yield _with_positions(fields.over(said).over(files.section(_share(files, worker, own))))
+
+    def _files(self, target: str, size_bytes: int, what: str) -> Files:
+        place = self.places[target]
+        count = self.scenario.files
+        room = size_bytes if place.bytes is None else min(size_bytes, place.bytes)
+        each = room // count // MULTIPLE_BYTES * MULTIPLE_BYTES
+        if not each:
+            text = f"a data set of {format_bytes(room)} is too small: {count} files, each at least 1 MiB"
+            raise PlanError([Mistake(text)])
+        return Files(place, f"iocurve-{self.scenario.name}-{self.tag}-{what}", count, each)
+
+    def _job(self, name: str, sections: Sequence[Section]) -> Job:
+        return Job(name=name, dialect="iocurve", sections=tuple(sections), defaults=DEFAULTS)
+
+
+def scaled(full: Form, factor: float, at_least_bytes: int) -> Form:
+    """A form with data and times cut to a part; a point is never shorter than a second."""
+    size = max(at_least_bytes, int(full.size_bytes * factor))
+    return replace(
+        full,
+        size_bytes=size,
+        unrelated_bytes=max(2 * size, int(full.unrelated_bytes * factor)),
+        ramp_ns=int(full.ramp_ns * factor),
+        runtime_ns=max(10**9, int(full.runtime_ns * factor)),
+        interval_ns=min(full.interval_ns, max(10**8, int(full.runtime_ns * factor) // 10)),
+    )
+
+
+def _at(job: FamilyJob, axes: dict[str, Axis]) -> FamilyJob:
+    """The job at one place on the axes."""
+    fields: dict[str, object] = {}
+    if "read_percent" in axes:
+        percent = float(axes["read_percent"])
+        fields |= {"reads": percent > 0, "writes": percent < 100, "read_percent": percent}
+    if "kind" in axes:
+        fields |= {"reads": axes["kind"] == "read", "writes": axes["kind"] == "write"}
+    if "order" in axes:
+        fields["random"] = axes["order"] == "random"
+    if "block_bytes" in axes:
+        fields["blocks"] = PerKind.same(FixedBlocks(bytes=int(axes["block_bytes"])))
+    if "nconnect" in axes:
+        fields["nconnect"] = int(axes["nconnect"])
+    return FamilyJob(job.name, str(axes.get("target", job.on)), job.load.model_copy(update=fields))
+
+
+def _with_positions(section: Section) -> Section:
+    """Connections that a scenario asks for win over those of a URL."""
+    if section.nconnect is None:
+        return section
+    return section.model_copy(update={"positions": {"nconnect": Where(COMMAND_LINE, 1)}})
+
+
+def _share(files: Files, worker: int, workers: int) -> list[int]:
+    """Files of one worker: all are used, none by two unless there are more workers than files."""
+    if files.count <= workers:
+        return [worker % files.count]
+    if files.place.path is not None:
+        return list(range(worker * files.count // workers, (worker + 1) * files.count // workers))
+    return list(range(worker, files.count, workers))
+
+
+def _described(sections: Sequence[Section], clients: int) -> dict[str, Axis]:
+    """Axes that a reader wants beside a figure, whether they vary or not."""
+    first = sections[0].over(DEFAULTS)
+    blocks = settled(first.blocks)
+    axes: dict[str, Axis] = {"order": "random" if first.random else "sequential"}
+    size = blocks.read if first.reads else blocks.write
+    if isinstance(size, FixedBlocks):
+        axes["block_bytes"] = size.bytes
+    percent = settled(first.read_percent) if first.writes and first.reads else 100.0 * bool(first.reads)
+    axes["read_percent"] = int(percent) if percent == math.floor(percent) else percent
+    axes["depth"] = sum(settled(section.over(DEFAULTS).depth) for section in sections)
+    if first.engine == "nfs":
+        axes["nconnect"] = settled(first.nconnect)
+    if clients > 1:
+        axes["clients"] = clients
+    return axes
+
+
+def _axis_text(axis: str, value: Axis) -> str:
+    if axis == "read_percent":
+        return f"{value:g}:{100 - float(value):g}"
+    if axis == "block_bytes":
+        return format_bytes(int(value))
+    return str(value) if axis in ("kind", "order", "target") else f"{axis} {value}"

@@ -1,0 +1,266 @@
+"""A scenario as it is written: TOML whose loads have the keys of a job file. ``docs/scenarios.md`` describes it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from importlib import resources
+from pathlib import Path
+from typing import Any, get_args
+
+from iocurve import reference
+from iocurve.dialects.native.keys import FIELD_OF
+from iocurve.dialects.native.kinds import TEXT, Kind, Several, Size, Time, Word, whole
+from iocurve.dialects.native.read import Place, Reader, begin
+from iocurve.errors import DialectError, Mistake
+from iocurve.model import Section
+from iocurve.result import Axis, CachePolicy
+from iocurve.units import MILLISECOND_NS, SECOND_NS
+
+AXES: dict[str, Kind] = {
+    "read_percent": whole(0, 100),
+    "depth": whole(1, 2**20),
+    "nconnect": whole(1, 16),
+    "blocks": Size(),
+    "clients": whole(1, 4096),
+    "order": Word(("random", "sequential")),
+    "kind": Word(("read", "write")),
+    "target": TEXT,
+}
+"""What points of a family may differ in, with what each takes."""
+AXIS_NAMES = {"blocks": "block_bytes"}
+"""Names of axes in results, where they are not the keys."""
+FOLDER = "scenarios"
+
+
+@dataclass(frozen=True)
+class TargetNeed:
+    """A target that a scenario asks for."""
+
+    name: str
+    about: str
+    """What a person is to name."""
+    standard: str
+    """The embedded target that plays it where none is named."""
+
+
+@dataclass(frozen=True)
+class FamilyJob:
+    """One load of a family's points; several run together."""
+
+    name: str
+    on: str
+    """Name of its target."""
+    load: Section
+
+
+@dataclass(frozen=True)
+class Family:
+    """Points that differ in their axes only."""
+
+    name: str
+    title: str
+    cache: CachePolicy
+    clients: int
+    axes: dict[str, tuple[Axis, ...]]
+    """In the order in which they nest: the last one changes fastest."""
+    jobs: tuple[FamilyJob, ...]
+    ramp_ns: int | None = None
+    runtime_ns: int | None = None
+
+
+@dataclass(frozen=True)
+class Form:
+    """How long and how large."""
+
+    size_bytes: int
+    """Data set, all files of a target together."""
+    unrelated_bytes: int
+    """Another data set, which is read to make caches forget."""
+    ramp_ns: int
+    runtime_ns: int
+    interval_ns: int
+    axes: dict[str, dict[str, tuple[Axis, ...]]] = field(default_factory=dict)
+    """By family: axes with other values than in full."""
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A methodology."""
+
+    name: str
+    title: str
+    why: str
+    targets: tuple[TargetNeed, ...]
+    """The first is the one that loads go to which name none."""
+    files: int
+    """Files of a data set."""
+    full: Form
+    short: Form
+    families: tuple[Family, ...]
+    references: tuple[str, ...]
+
+
+def names() -> list[str]:
+    """All scenarios that come along."""
+    folder = resources.files("iocurve") / FOLDER
+    return sorted(path.name.removesuffix(".toml") for path in folder.iterdir() if path.name.endswith(".toml"))
+
+
+def load(name: str) -> Scenario:
+    """One of ``names()``, or a file that ends in .toml. Raises ``DialectError`` with every mistake."""
+    if name.endswith(".toml"):
+        return _read(Path(name))
+    if name not in names():
+        raise DialectError([Mistake(f"there is no scenario '{name}'; these are: {', '.join(names())}")])
+    with resources.as_file(resources.files("iocurve") / FOLDER / f"{name}.toml") as path:
+        return _read(path)
+
+
+def is_scenario(path: Path) -> bool:
+    """Whether a TOML file is a scenario and not a job. Raises ``DialectError`` where it is no TOML."""
+    return "family" in begin(path)[1]
+
+
+_KEYS = ("title", "why", "reference", "target", "data", "timing", "load", "clients", "cache", "family", "short")
+_FAMILY_KEYS = ("name", "title", "cache", "clients", "axes", "ramp", "runtime", "load", "job", "short")
+_POLICY = Word(get_args(CachePolicy))
+
+
+def _read(path: Path) -> Scenario:
+    reader, document = begin(path)
+    scenario = _Scenario(reader, document).read(path.stem)
+    reader.require_faultless()
+    return scenario
+
+
+@dataclass
+class _Scenario:
+    reader: Reader
+    document: dict[str, Any]
+    common: Section = field(init=False)
+    """Load of all families."""
+
+    def read(self, name: str) -> Scenario:
+        document = self.document
+        self.reader.check_keys(document, _KEYS, ())
+        targets = self._targets()
+        self.common = self.reader.section(self._table(document, (), "load"), ("load",))
+        families = [self._family(table, number, targets) for number, table in enumerate(self._families())]
+        full = self._form(document, (), None)
+        short_table = self._table(document, (), "short")
+        self.reader.check_keys(short_table, ("data", "timing"), ("short",))
+        short = self._form(short_table, ("short",), full)
+        for number, table in enumerate(self._families()):
+            shortened = self._table(table, ("family", number), "short")
+            self.reader.check_keys(shortened, ("axes",), ("family", number, "short"))
+            short.axes[families[number].name] = self._axes(shortened, ("family", number, "short"), targets)
+        return Scenario(
+            name=name,
+            title=self._value(document, (), "title", TEXT, name),
+            why=self._value(document, (), "why", TEXT, ""),
+            targets=targets,
+            files=self._value(self._table(document, (), "data"), ("data",), "files", whole(1, 4096), 1),
+            full=full,
+            short=short,
+            families=tuple(families),
+            references=self._references(),
+        )
+
+    def _families(self) -> list[dict[str, Any]]:
+        return self.reader.tables(self.document, (), "family")
+
+    def _targets(self) -> tuple[TargetNeed, ...]:
+        tables = self.reader.tables(self.document, (), "target")
+        found = []
+        for number, table in enumerate(tables):
+            place: Place = ("target", number)
+            self.reader.check_keys(table, ("name", "about", "standard"), place)
+            texts = [self._value(table, place, key, TEXT, "") for key in ("name", "about", "standard")]
+            found.append(TargetNeed(*texts))
+        if not found:
+            self.reader.mistake((), "there is no target: begin one with [[target]]")
+        return tuple(found) or (TargetNeed("volume", "", "volume:"),)
+
+    def _family(self, table: dict[str, Any], number: int, targets: tuple[TargetNeed, ...]) -> Family:
+        place: Place = ("family", number)
+        self.reader.check_keys(table, _FAMILY_KEYS, place)
+        name = self._value(table, place, "name", TEXT, f"family-{number + 1}")
+        own = self.reader.section(self._table(table, place, "load"), (*place, "load")).over(self.common)
+        return Family(
+            name=name,
+            title=self._value(table, place, "title", TEXT, name),
+            cache=self._value(table, place, "cache", _POLICY, self.document.get("cache", "uncached")),
+            clients=self._value(table, place, "clients", whole(1, 4096), self.document.get("clients", 1)),
+            axes=self._axes(table, place, targets),
+            jobs=self._jobs(table, place, own, targets),
+            ramp_ns=self._value(table, place, "ramp", Time(), None),
+            runtime_ns=self._value(table, place, "runtime", Time(), None),
+        )
+
+    def _jobs(
+        self, table: dict[str, Any], place: Place, load: Section, targets: tuple[TargetNeed, ...]
+    ) -> tuple[FamilyJob, ...]:
+        known = [target.name for target in targets]
+        jobs = []
+        for number, job in enumerate(self.reader.tables(table, place, "job") or [{}]):
+            where: Place = (*place, "job", number)
+            self.reader.check_keys(job, ("name", "on", *FIELD_OF), where)
+            on = self._value(job, where, "on", Word(tuple(known)), known[0])
+            name = self._value(job, where, "name", TEXT, "load")
+            own = {key: value for key, value in job.items() if key not in ("name", "on")}
+            jobs.append(FamilyJob(name, on, self.reader.section(own, where).over(load)))
+        return tuple(jobs)
+
+    def _axes(
+        self, table: dict[str, Any], place: Place, targets: tuple[TargetNeed, ...]
+    ) -> dict[str, tuple[Axis, ...]]:
+        said = self._table(table, place, "axes")
+        self.reader.check_keys(said, AXES, (*place, "axes"))
+        known = [target.name for target in targets]
+        axes: dict[str, tuple[Axis, ...]] = {}
+        for key in said:
+            if key in AXES:
+                kind = Word(tuple(known)) if key == "target" else AXES[key]
+                axes[AXIS_NAMES.get(key, key)] = self._value(said, (*place, "axes"), key, Several(kind), ())
+        return axes
+
+    def _form(self, table: dict[str, Any], place: Place, full: Form | None) -> Form:
+        data, timing = self._table(table, place, "data"), self._table(table, place, "timing")
+        self.reader.check_keys(data, ("size", "unrelated", *(() if full else ("files",))), (*place, "data"))
+        self.reader.check_keys(timing, ("ramp", "runtime", "interval"), (*place, "timing"))
+        size = self._value(data, (*place, "data"), "size", Size(), full.size_bytes if full else 2**30)
+        return Form(
+            size_bytes=size,
+            unrelated_bytes=self._value(data, (*place, "data"), "unrelated", Size(), 2 * size),
+            ramp_ns=self._value(timing, (*place, "timing"), "ramp", Time(), full.ramp_ns if full else 0),
+            runtime_ns=self._value(
+                timing, (*place, "timing"), "runtime", Time(), full.runtime_ns if full else 60 * SECOND_NS
+            ),
+            interval_ns=max(
+                MILLISECOND_NS,
+                self._value(timing, (*place, "timing"), "interval", Time(), full.interval_ns if full else SECOND_NS),
+            ),
+        )
+
+    def _references(self) -> tuple[str, ...]:
+        said = self._value(self.document, (), "reference", Several(TEXT), ())
+        for name in said:
+            if name not in reference.names():
+                self.reader.mistake(("reference",), f"there is no reference '{name}'")
+        return tuple(said)
+
+    def _table(self, table: dict[str, Any], place: Place, key: str) -> dict[str, Any]:
+        value = table.get(key, {})
+        if isinstance(value, dict):
+            return value
+        self.reader.mistake((*place, key), f"{key} is a table: [{key}]")
+        return {}
+
+    def _value(self, table: dict[str, Any], place: Place, key: str, kind: Kind, otherwise: Any) -> Any:
+        if key not in table:
+            return otherwise
+        try:
+            return kind.read(table[key])
+        except (ValueError, OverflowError) as error:
+            self.reader.mistake((*place, key), f"{key}: {error}")
+            return otherwise

@@ -1,0 +1,211 @@
+"""Scenarios: what is read, which points it makes, and that they are measured, kept and gone on with."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from iocurve import target as targets
+from iocurve.console import LiveView
+from iocurve.errors import DialectError, PlanError, TargetError
+from iocurve.place import ANYWHERE
+from iocurve.result import RESULT_NAME, Result
+from iocurve.scenario import command, runner
+from iocurve.scenario.cases import Case, Cases, scaled
+from iocurve.scenario.document import Scenario, load, names
+from iocurve.scenario.runner import Request
+
+TINY = """
+title = "Tiny"
+why = "To see that it runs."
+clients = 2
+
+[[target]]
+name = "volume"
+about = "a directory"
+standard = "volume:unlimited"
+
+[data]
+size = "4MiB"
+unrelated = "8MiB"
+files = 4
+
+[timing]
+runtime = "40ms"
+interval = "10ms"
+
+[load]
+clones = 2
+depth = 2
+
+[[family]]
+name = "mix"
+title = "4 KiB random"
+cache = "uncached"
+axes = { read_percent = [100, 0], blocks = ["4KiB", "8KiB"] }
+short = { axes = { blocks = ["4KiB"] } }
+
+[[family]]
+name = "again"
+title = "the same again"
+cache = "cached"
+axes = { depth = [4, 8] }
+
+[short.timing]
+runtime = "20ms"
+"""
+
+
+def tiny(tmp_path: Path, text: str = TINY) -> Scenario:
+    path = tmp_path / "tiny.toml"
+    path.write_text(text)
+    return load(str(path))
+
+
+def cases_of(scenario: Scenario) -> list[Case]:
+    return Cases(scenario, scenario.full, {need.name: ANYWHERE for need in scenario.targets}, "tag").all()
+
+
+def request(scenario: Scenario, directory: Path) -> Request:
+    directory.mkdir(exist_ok=True)
+    return Request(scenario, scenario.full, "full", {"volume": targets.parse(str(directory))})
+
+
+def carried_out(asked: Request, keep: runner.Keep = lambda _: None, earlier: Result | None = None) -> Result:
+    return runner.carry_out(asked, LiveView(Console(quiet=True)), keep, earlier)
+
+
+@pytest.mark.parametrize("name", names())
+def test_every_scenario_that_comes_along_has_points_in_both_forms(name: str) -> None:
+    scenario = load(name)
+    assert scenario.why
+    assert cases_of(scenario)
+    text = command.shown(scenario)
+    assert all(family.name in text for family in scenario.families)
+
+
+def test_axes_nest_in_the_order_in_which_they_are_written(tmp_path: Path) -> None:
+    assert [case.name for case in cases_of(tiny(tmp_path))] == [
+        "mix 100:0 4 KiB",
+        "mix 100:0 8 KiB",
+        "mix 0:100 4 KiB",
+        "mix 0:100 8 KiB",
+        "again depth 4",
+        "again depth 8",
+    ]
+
+
+def test_each_client_has_its_workers_and_each_worker_files_of_its_own(tmp_path: Path) -> None:
+    sections = cases_of(tiny(tmp_path))[0].job.sections
+    assert [section.paths for section in sections] == [(f"iocurve-tiny-tag-data.{n}",) for n in range(4)]
+    assert [section.size for section in sections] == [1 << 20] * 4
+
+
+def test_the_depth_of_an_axis_is_that_of_all_workers_together(tmp_path: Path) -> None:
+    deep = cases_of(tiny(tmp_path))[-1]
+    assert deep.axes["depth"] == 8
+    assert [section.depth for section in deep.job.sections] == [2] * 4
+
+
+def test_a_depth_that_workers_cannot_share_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(PlanError, match="again: a depth of 6 cannot be shared by 4 workers"):
+        cases_of(tiny(tmp_path, TINY.replace("[4, 8]", "[6]")))
+
+
+def test_only_what_is_to_be_cached_has_the_same_offsets_again(tmp_path: Path) -> None:
+    repeatable = {case.family.name: {s.repeatable for s in case.job.sections} for case in cases_of(tiny(tmp_path))}
+    assert repeatable == {"mix": {False}, "again": {True}}
+
+
+def test_all_mistakes_of_a_scenario_come_at_once_with_their_lines(tmp_path: Path) -> None:
+    text = TINY.replace('cache = "cached"', 'cache = "warm"').replace("depth = 2", "dept = 2")
+    with pytest.raises(DialectError) as refused:
+        tiny(tmp_path, text)
+    assert [str(mistake).split("tiny.toml:")[1] for mistake in refused.value.mistakes] == [
+        "22:1: there is no key 'dept' here (Did you mean depth?)",
+        "34:1: cache: 'warm' is none of cached, uncached, warmed",
+    ]
+
+
+def test_a_scale_cuts_data_and_times_but_no_point_below_a_second() -> None:
+    full = load("anf-regular-iops").full
+    form = scaled(full, 0.01, 0)
+    assert (form.size_bytes, form.runtime_ns, form.ramp_ns) == (
+        full.size_bytes // 100,
+        full.runtime_ns // 100,
+        full.ramp_ns // 100,
+    )
+    assert scaled(full, 1e-6, 1 << 20).runtime_ns == 10**9
+
+
+def test_what_was_shortened_is_said(tmp_path: Path) -> None:
+    scenario = tiny(tmp_path)
+    asked = replace(request(scenario, tmp_path / "data"), form=scenario.short, form_name="short")
+    assert runner.shortened(asked, 2) == (
+        "each point 20 ms instead of 40 ms",
+        "mix: block_bytes 4096 only",
+        "2 points left out (--points)",
+    )
+
+
+def test_points_are_measured_and_the_directory_is_left_as_it_was(tmp_path: Path) -> None:
+    directory = tmp_path / "data"
+    result = carried_out(request(tiny(tmp_path), directory))
+    assert result.state == "finished"
+    assert [point.name for point in result.points] == [case.name for case in cases_of(tiny(tmp_path))]
+    assert all(point.summary().operations for point in result.points)
+    assert [point.cache.policy for point in result.points if point.cache] == ["uncached"] * 4 + ["cached"] * 2
+    assert list(directory.iterdir()) == []
+
+
+def test_a_run_goes_on_where_it_was_interrupted(tmp_path: Path) -> None:
+    asked = request(tiny(tmp_path), tmp_path / "data")
+    first = carried_out(replace(asked, is_wanted=lambda case: case.family.name == "mix"))
+    whole = carried_out(asked, earlier=first)
+    assert whole.points[:4] == first.points
+    assert [point.family for point in whole.points[4:]] == ["again", "again"]
+
+
+def test_each_point_is_kept_as_soon_as_it_is_measured(tmp_path: Path) -> None:
+    kept: list[int] = []
+    carried_out(request(tiny(tmp_path), tmp_path / "data"), lambda result: kept.append(len(result.points)))
+    assert kept == [1, 2, 3, 4, 5, 6, 6]
+
+
+def test_a_file_that_is_there_is_not_overwritten_unless_said(tmp_path: Path) -> None:
+    path = tmp_path / "precious"
+    path.write_bytes(b"x" * (8 << 20))
+    asked = replace(request(tiny(tmp_path), tmp_path / "data"), targets={"volume": targets.parse(str(path))})
+    with pytest.raises(TargetError, match="--overwrite allows the writes"):
+        carried_out(asked)
+    assert path.read_bytes() == b"x" * (8 << 20)
+    assert carried_out(replace(asked, overwrite=True)).state == "finished"
+    assert path.stat().st_size == 8 << 20
+
+
+def test_the_command_resumes_only_what_is_the_same(tmp_path: Path) -> None:
+    asked = request(tiny(tmp_path), tmp_path / "data")
+    out = tmp_path / "out"
+    command.run(asked, out, resume=False)
+    assert len(Result.read(out / RESULT_NAME).points) == 6
+    with pytest.raises(TargetError, match="of another scenario, form or target"):
+        command.run(replace(asked, form_name="short"), out, resume=True)
+
+
+def test_points_are_chosen_by_family_and_axis(tmp_path: Path) -> None:
+    scenario = tiny(tmp_path)
+    asked = command.requested(
+        scenario,
+        [str(tmp_path)],
+        short=False,
+        full=False,
+        scale=None,
+        points=["mi*", "read_percent=0"],
+        overwrite=False,
+        keep_data=False,
+    )
+    chosen = [case.name for case in cases_of(scenario) if asked.is_wanted(case)]
+    assert chosen == ["mix 0:100 4 KiB", "mix 0:100 8 KiB"]
