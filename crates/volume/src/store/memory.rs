@@ -9,6 +9,7 @@
 mod arena;
 mod content;
 mod node;
+mod regions;
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -27,9 +28,10 @@ use super::{
 };
 use crate::access::without_privileges;
 use crate::batch::{BULK_PIECE_BYTES, Batch};
-use arena::{Arena, ChunkId};
+use arena::Arena;
 use content::{Content, spans};
 use node::{Body, Directory, Node, Slot, Slots};
+use regions::ChunkId;
 
 pub use arena::{CHUNK_BYTES, OwnedChunk};
 pub use content::Budget;
@@ -239,12 +241,12 @@ impl MemoryStore {
     }
 
     /// Makes chunks where a transfer has none.
-    fn fill_holes(&self, content: &mut Content, offset: u64, length: usize) -> Result<(), nfsstat3> {
+    fn fill_holes(&self, index: u32, content: &mut Content, offset: u64, length: usize) -> Result<(), nfsstat3> {
         let missing = content.missing(offset, length) as usize;
         let cost =
             (missing * CHUNK_BYTES) as u64 + content.table_bytes(offset + length as u64) - content.table_bytes(0);
         self.budget.take(cost)?;
-        let Some(mut chunks) = self.arena.take(missing) else {
+        let Some(mut chunks) = self.arena.take(index, missing) else {
             self.budget.give_back(cost);
             return Err(nfsstat3::NFS3ERR_NOSPC);
         };
@@ -506,7 +508,7 @@ impl Store for MemoryStore {
         let mut held = slot.write();
         let node = held.expect_mut(generation)?;
         let before = node.wcc();
-        self.fill_holes(node.content_mut()?, offset, data.len())?;
+        self.fill_holes(index, node.content_mut()?, offset, data.len())?;
         self.copy_in(node.content()?, offset, data);
         node.size = node.size.max(end);
         node.mode = without_privileges(node.mode);
@@ -516,9 +518,11 @@ impl Store for MemoryStore {
 
     fn land(&self, by: &Caller, file: &[u8], offset: u64, length: u32) -> Result<Landing, nfsstat3> {
         check_end(offset, u64::from(length))?;
-        self.view(file, |_, node| node.content().and_then(|_| node.permissions().check_write(by)))?;
+        let index = self.view(file, |index, node| {
+            node.content().and_then(|_| node.permissions().check_write(by)).map(|()| index)
+        })?;
         let whole = spans(offset, length as usize).filter(|span| span.length == CHUNK_BYTES).count();
-        let mut chunks = self.arena.take(whole).ok_or(nfsstat3::NFS3ERR_NOSPC)?;
+        let mut chunks = self.arena.take(index, whole).ok_or(nfsstat3::NFS3ERR_NOSPC)?;
         let pieces = spans(offset, length as usize).map(|span| match span.length {
             CHUNK_BYTES => Piece::Chunk(chunks.pop().expect("as many as there are whole spans")),
             length => Piece::Bytes(vec![0; length]),
@@ -532,7 +536,7 @@ impl Store for MemoryStore {
         let mut held = slot.write();
         let node = held.expect_mut(generation)?;
         let before = node.wcc();
-        let replaced = self.put(node.content_mut()?, landing)?;
+        let replaced = self.put(index, node.content_mut()?, landing)?;
         node.size = node.size.max(end);
         node.mode = without_privileges(node.mode);
         node.touch();
@@ -670,7 +674,7 @@ impl Store for MemoryStore {
 
 impl MemoryStore {
     /// Puts landed pieces into a file and returns the chunks they replace.
-    fn put(&self, content: &mut Content, landing: Landing) -> Result<Vec<ChunkId>, nfsstat3> {
+    fn put(&self, index: u32, content: &mut Content, landing: Landing) -> Result<Vec<ChunkId>, nfsstat3> {
         let (offset, length) = (landing.offset, landing.length());
         let missing = content.missing(offset, length);
         let table = content.table_bytes(offset + length as u64) - content.table_bytes(0);
@@ -678,7 +682,7 @@ impl MemoryStore {
         self.budget.take(cost)?;
         let is_edge_hole = |span: &content::Span| span.length < CHUNK_BYTES && content.get(span.number) == 0;
         let holes = spans(offset, length).filter(is_edge_hole).count();
-        let Some(mut edges) = self.arena.take(holes) else {
+        let Some(mut edges) = self.arena.take(index, holes) else {
             self.budget.give_back(cost);
             return Err(nfsstat3::NFS3ERR_NOSPC);
         };

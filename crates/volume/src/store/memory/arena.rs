@@ -4,25 +4,15 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::regions::{ChunkId, REGION_CHUNKS, Regions};
+
 /// Bytes of a chunk: the grain in which files are sparse.
 pub const CHUNK_BYTES: usize = 16 << 10;
 
-/// Chunks of a region: as many as there are bits in a `u128`, which together are one huge page. Memory is given back by the region,
-/// since a huge page that has lost a part never becomes one again, and READs of 4 KiB from small pages ran about a tenth slower.
-const REGION_CHUNKS: usize = 128;
-
 const REGION_BYTES: usize = REGION_CHUNKS * CHUNK_BYTES;
-
-/// Regions without data that keep their memory, to be used again without a page fault: 64 MiB.
-const WARM_REGIONS: usize = 32;
-
-const ALL: u128 = u128::MAX;
 
 /// Words of 64 bits for the chunks of a region.
 const REFERRED_WORDS: usize = REGION_CHUNKS / 64;
-
-/// Number of a chunk; 0 is none.
-pub type ChunkId = u32;
 
 /// All chunks of a store.
 #[derive(Debug)]
@@ -30,36 +20,15 @@ pub struct Arena {
     mapping: *mut u8,
     /// Start of the first region, on a boundary of huge pages.
     base: *mut u8,
-    regions: usize,
+    most_regions: usize,
     /// A bit for each chunk whose pages a client may still see.
     referred: Box<[AtomicU64]>,
-    free: Mutex<Free>,
+    regions: Mutex<Regions>,
 }
 
 // SAFETY: `base` is a mapping that lives as long as the arena; who may touch which chunk is decided by ownership of its number.
 unsafe impl Send for Arena {}
 unsafe impl Sync for Arena {}
-
-#[derive(Debug)]
-struct Free {
-    /// Regions that were ever used.
-    regions: Vec<Region>,
-    /// Regions that may have free chunks, each once; the next chunk comes from the last one.
-    listed: Vec<u32>,
-    /// Free chunks in all regions.
-    chunks: usize,
-    /// Regions that are all free and have memory.
-    warm: usize,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Region {
-    /// A bit for each chunk that is free.
-    free: u128,
-    /// A bit for each chunk that was used since the region was all zeros.
-    used: u128,
-    is_listed: bool,
-}
 
 /// A chunk that is in no file. It goes back to the arena when dropped; nobody else may hold a pointer into it.
 #[derive(Debug)]
@@ -72,8 +41,8 @@ pub struct OwnedChunk {
 impl Arena {
     /// Reserves address space for at least `bytes` of data; memory is taken when it is touched.
     pub fn new(bytes: u64) -> io::Result<Arc<Self>> {
-        let regions = (bytes / REGION_BYTES as u64 + 1).min(u64::from(u32::MAX) / REGION_CHUNKS as u64) as usize;
-        let length = Self::mapping_bytes(regions);
+        let most_regions = (bytes / REGION_BYTES as u64 + 1).min(u64::from(u32::MAX) / REGION_CHUNKS as u64) as usize;
+        let length = Self::mapping_bytes(most_regions);
         let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
         // SAFETY: a fresh mapping that nothing else knows of.
         let mapping =
@@ -86,11 +55,8 @@ impl Arena {
         unsafe { libc::madvise(mapping, length, libc::MADV_HUGEPAGE) };
         let mapping: *mut u8 = mapping.cast();
         let base = mapping.wrapping_add(mapping.align_offset(REGION_BYTES));
-        // Chunk 0 is none, so it is never free.
-        let first = Region { free: ALL - 1, used: 0, is_listed: true };
-        let free = Free { regions: vec![first], listed: vec![0], chunks: REGION_CHUNKS - 1, warm: 0 };
-        let referred = (0..regions * REFERRED_WORDS).map(|_| AtomicU64::new(0)).collect();
-        Ok(Arc::new(Self { mapping, base, regions, referred, free: Mutex::new(free) }))
+        let referred = (0..most_regions * REFERRED_WORDS).map(|_| AtomicU64::new(0)).collect();
+        Ok(Arc::new(Self { mapping, base, most_regions, referred, regions: Mutex::new(Regions::new(most_regions)) }))
     }
 
     /// One region more than are used, so that the first one can begin on its boundary.
@@ -98,16 +64,19 @@ impl Arena {
         (regions + 1) * REGION_BYTES
     }
 
-    /// Takes `count` chunks, or none if there are not as many; the last ones follow each other in memory, from the end on.
-    pub fn take(self: &Arc<Self>, count: usize) -> Option<Vec<OwnedChunk>> {
-        let mut free = self.free();
-        let unused = (self.regions - free.regions.len()) * REGION_CHUNKS;
-        if free.chunks + unused < count {
+    /// Takes `count` chunks for a file, or none if there are not as many. Those that are taken for one file follow each other in memory
+    /// as far as that can be, here from the end on.
+    pub fn take(self: &Arc<Self>, file: u32, count: usize) -> Option<Vec<OwnedChunk>> {
+        let mut regions = self.regions();
+        if regions.available() < count {
             return None;
         }
         let chunk = |(id, clean)| OwnedChunk { arena: Arc::clone(self), id, clean };
-        let mut taken: Vec<_> = (0..count).map(|_| chunk(free.pop(|region| self.renew_referred(region)))).collect();
-        drop(free);
+        let mut taken: Vec<_> = (0..count).map(|_| chunk(regions.pop(file))).collect();
+        for chunk in taken.iter().filter(|chunk| self.is_referred(chunk.id as usize)) {
+            regions.split(chunk.id);
+        }
+        drop(regions);
         self.part(&mut taken);
         taken.reverse();
         Some(taken)
@@ -116,7 +85,7 @@ impl Arena {
     /// Notes that a client may see these bytes as long as it likes. What is not the arena's is ignored.
     pub fn refer(&self, data: *const u8, length: usize) {
         let offset = data.addr().wrapping_sub(self.base.addr());
-        if offset >= self.regions * REGION_BYTES || length == 0 {
+        if offset >= self.most_regions * REGION_BYTES || length == 0 {
             return;
         }
         for chunk in offset / CHUNK_BYTES..=(offset + length - 1) / CHUNK_BYTES {
@@ -148,14 +117,9 @@ impl Arena {
         }
     }
 
-    /// Renews a region that is all free, as a whole, if any of it may still be seen. Says whether it is all zeros now.
-    fn renew_referred(&self, region: usize) -> bool {
-        let words = &self.referred[region * REFERRED_WORDS..][..REFERRED_WORDS];
-        let any = words.iter().any(|word| word.load(Relaxed) != 0);
-        if any {
-            self.renew_region(region);
-        }
-        any
+    /// Whether a client may see any of a region.
+    fn is_seen(&self, region: usize) -> bool {
+        self.referred[region * REFERRED_WORDS..][..REFERRED_WORDS].iter().any(|word| word.load(Relaxed) != 0)
     }
 
     fn renew_region(&self, region: usize) {
@@ -180,98 +144,33 @@ impl Arena {
     /// Start of a chunk's bytes.
     #[inline]
     pub fn data(&self, id: ChunkId) -> *mut u8 {
-        debug_assert!(id != 0 && (id as usize) < self.regions * REGION_CHUNKS);
+        debug_assert!(id != 0 && (id as usize) < self.most_regions * REGION_CHUNKS);
         // SAFETY: inside the mapping.
         unsafe { self.base.add(id as usize * CHUNK_BYTES) }
     }
 
     /// Takes back chunks that nobody holds a pointer into.
     pub fn give_back(&self, ids: &[ChunkId]) {
-        let mut free = self.free();
-        let cooling: Vec<usize> = ids.iter().filter_map(|id| free.push(*id)).collect();
-        drop(free);
+        let mut regions = self.regions();
+        let cooling: Vec<usize> =
+            ids.iter().filter_map(|id| regions.push(*id, |region| self.is_seen(region))).collect();
+        drop(regions);
         for region in cooling {
             // All its chunks are in no file and, for now, in no list.
             self.renew_region(region);
-            self.free().cooled(region);
+            self.regions().cooled(region);
         }
     }
 
-    fn free(&self) -> MutexGuard<'_, Free> {
-        self.free.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Free {
-    /// Takes a free chunk, of which there must be one, and says whether it is all zeros. `renew` is asked about a region that was used
-    /// before and is all free, and says whether it has made it all zeros.
-    fn pop(&mut self, renew: impl Fn(usize) -> bool) -> (ChunkId, bool) {
-        loop {
-            let Some(number) = self.listed.last().copied() else {
-                self.regions.push(Region { free: 0, used: 0, is_listed: false });
-                self.cooled(self.regions.len() - 1);
-                continue;
-            };
-            let region = &mut self.regions[number as usize];
-            if region.free == 0 {
-                region.is_listed = false;
-                self.listed.pop();
-                continue;
-            }
-            if region.free == ALL && region.used != 0 {
-                self.warm -= 1;
-                if renew(number as usize) {
-                    region.used = 0;
-                }
-            }
-            self.chunks -= 1;
-            let index = region.free.trailing_zeros();
-            let bit = 1 << index;
-            let clean = region.used & bit == 0;
-            region.free &= !bit;
-            region.used |= bit;
-            return (number * REGION_CHUNKS as u32 + index, clean);
-        }
-    }
-
-    /// Takes back a chunk. If its region should lose its memory, it is taken out of use and returned.
-    fn push(&mut self, id: ChunkId) -> Option<usize> {
-        let number = id as usize / REGION_CHUNKS;
-        let region = &mut self.regions[number];
-        region.free |= 1 << (id as usize % REGION_CHUNKS);
-        self.chunks += 1;
-        if !region.is_listed {
-            region.is_listed = true;
-            self.listed.push(number as u32);
-        }
-        if region.free != ALL {
-            return None;
-        }
-        if self.warm < WARM_REGIONS {
-            self.warm += 1;
-            return None;
-        }
-        region.free = 0;
-        self.chunks -= REGION_CHUNKS;
-        Some(number)
-    }
-
-    /// Puts a region of zeros into use.
-    fn cooled(&mut self, number: usize) {
-        let region = &mut self.regions[number];
-        *region = Region { free: ALL, used: 0, is_listed: region.is_listed };
-        self.chunks += REGION_CHUNKS;
-        if !region.is_listed {
-            region.is_listed = true;
-            self.listed.push(number as u32);
-        }
+    fn regions(&self) -> MutexGuard<'_, Regions> {
+        self.regions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Drop for Arena {
     fn drop(&mut self) {
         // SAFETY: mapped in `new` with this length; chunks keep the arena alive.
-        unsafe { libc::munmap(self.mapping.cast(), Self::mapping_bytes(self.regions)) };
+        unsafe { libc::munmap(self.mapping.cast(), Self::mapping_bytes(self.most_regions)) };
     }
 }
 
@@ -308,22 +207,23 @@ impl Drop for OwnedChunk {
 
 #[cfg(test)]
 mod tests {
+    use super::super::regions::WARM_REGIONS;
     use super::*;
 
     #[test]
     fn chunks_come_back() {
         let arena = Arena::new(1).unwrap();
-        let all = arena.take(REGION_CHUNKS - 1).unwrap();
-        assert!(arena.take(1).is_none());
+        let all = arena.take(0, REGION_CHUNKS - 1).unwrap();
+        assert!(arena.take(0, 1).is_none());
         drop(all);
-        assert!(arena.take(REGION_CHUNKS).is_none());
-        assert_eq!(arena.take(REGION_CHUNKS - 1).unwrap().len(), REGION_CHUNKS - 1);
+        assert!(arena.take(0, REGION_CHUNKS).is_none());
+        assert_eq!(arena.take(0, REGION_CHUNKS - 1).unwrap().len(), REGION_CHUNKS - 1);
     }
 
     #[test]
     fn neighbours_are_taken_together() {
         let arena = Arena::new(1).unwrap();
-        let mut taken = arena.take(3).unwrap();
+        let mut taken = arena.take(0, 3).unwrap();
         let first = taken.pop().unwrap().into_id();
         assert_eq!([taken.pop().unwrap().into_id(), taken.pop().unwrap().into_id()], [first + 1, first + 2]);
     }
@@ -331,12 +231,12 @@ mod tests {
     #[test]
     fn used_chunks_are_zeroed_again() {
         let arena = Arena::new(1).unwrap();
-        let chunk = arena.take(1).unwrap().pop().unwrap();
+        let chunk = arena.take(0, 1).unwrap().pop().unwrap();
         let id = chunk.id;
         // SAFETY: the chunk is ours.
         unsafe { chunk.data().write(7) };
         drop(chunk);
-        let mut chunk = arena.take(1).unwrap().pop().unwrap();
+        let mut chunk = arena.take(0, 1).unwrap().pop().unwrap();
         assert_eq!((chunk.id, chunk.clean), (id, false));
         chunk.zero();
         // SAFETY: the chunk is ours.
@@ -345,7 +245,7 @@ mod tests {
 
     /// Taken and given back again, with a byte in it.
     fn used(arena: &Arc<Arena>, count: usize) -> Vec<ChunkId> {
-        let ids: Vec<_> = arena.take(count).unwrap().into_iter().map(OwnedChunk::into_id).collect();
+        let ids: Vec<_> = arena.take(0, count).unwrap().into_iter().map(OwnedChunk::into_id).collect();
         // SAFETY: the chunks are ours.
         ids.iter().for_each(|id| unsafe { arena.data(*id).write(7) });
         ids
@@ -362,7 +262,7 @@ mod tests {
         arena.refer(std::ptr::null(), 1);
         arena.refer(arena.data(1).wrapping_sub(1 << 40), 1);
         arena.give_back(&ids);
-        let again = arena.take(4).unwrap();
+        let again = arena.take(0, 4).unwrap();
         // SAFETY: the chunks are ours.
         let bytes: Vec<_> = again.iter().map(|chunk| (chunk.id, chunk.clean, unsafe { chunk.data().read() })).collect();
         assert_eq!(
@@ -377,15 +277,13 @@ mod tests {
     #[test]
     fn a_region_of_which_a_part_may_be_seen_is_renewed_as_a_whole() {
         let arena = Arena::new(REGION_BYTES as u64).unwrap();
-        let first = used(&arena, REGION_CHUNKS - 1);
         let ids = used(&arena, REGION_CHUNKS);
         arena.refer(arena.data(ids[5]), 1);
         arena.give_back(&ids);
-        let again = arena.take(1).unwrap().pop().unwrap();
+        let again = arena.take(0, 1).unwrap().pop().unwrap();
         assert!(again.clean && ids.contains(&again.id));
         // SAFETY: still mapped, and in no file.
         assert_eq!(ids.iter().filter(|id| unsafe { arena.data(**id).read() } != 0).count(), 0);
-        drop(first);
     }
 
     #[test]
@@ -393,7 +291,7 @@ mod tests {
         let regions = WARM_REGIONS + 3;
         let arena = Arena::new((regions * REGION_BYTES) as u64).unwrap();
         let take_all = || -> Vec<ChunkId> {
-            let all = arena.take(regions * REGION_CHUNKS - 1).unwrap();
+            let all = arena.take(0, regions * REGION_CHUNKS).unwrap();
             all.into_iter().map(OwnedChunk::into_id).collect()
         };
         let ids = take_all();
@@ -404,8 +302,7 @@ mod tests {
         arena.give_back(&ids);
         // SAFETY: still mapped; memory that was given back reads as zeros.
         let zeros = ids.iter().filter(|id| unsafe { arena.data(**id).read() } == 0).count();
-        // The first region has a chunk that is never free, so it stays.
-        assert_eq!(zeros, (regions - 1 - WARM_REGIONS) * REGION_CHUNKS);
+        assert_eq!(zeros, (regions - WARM_REGIONS) * REGION_CHUNKS);
         let again = take_all();
         assert_eq!(again.len(), ids.len());
     }
