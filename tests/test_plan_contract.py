@@ -169,6 +169,14 @@ verify = st.builds(
     only=st.booleans(),
     fatal=st.booleans(),
     dump=st.booleans(),
+    map=st.none()
+    | st.builds(
+        plan.VerifyMap,
+        paths=st.lists(text, max_size=3).map(tuple),
+        before_write=st.booleans(),
+        after_write=st.booleans(),
+        take_over=st.booleans(),
+    ),
 )
 worker = st.builds(
     plan.Worker,

@@ -401,7 +401,7 @@ def test_every_mistake_of_a_file_is_told_with_its_place(tmp_path: Path) -> None:
         (f"{SDS}{WD}rd=rd1,wd=w9,io=max\n", "4:8 rd=rd1: there is no wd 'w9'"),
         (f"sd=sd1,lun=/d/a,size=1g\nsd=sd1,lun=/d/b,size=1g\n{WD}{RD}", "2:1 sd=sd1 is defined twice"),
         (f"{SDS}{WD}rd=rd1,wd=wd1,io=max,sd=(sd1, sd2)\n", "a bracket is not closed"),
-        (f"validate=yes\n{SDS}{WD}{RD}", "1:1 validate= is not supported: data validation is not there yet"),
+        (f"showlba=yes\n{SDS}{WD}{RD}", "1:1 showlba= is not supported: there is no trace of addresses"),
         (SDS, "there is nothing to run"),
         ("rd=rd1,sd=single,io=max\n", "there is nothing to run"),
         (f"{SDS}{WD}rd=rd1,wd=wd1,ma=3\n", "4:15 'ma' may be maxdata or maxdataread or maxdatawritten"),
@@ -436,7 +436,7 @@ def test_file_system_workloads_are_read_and_not_run(tmp_path: Path) -> None:
         require_runnable(read(tmp_path, text))
 
 
-@pytest.mark.parametrize("option", ["-v", "-jr", "-tf", "--nonsense", "compare"])
+@pytest.mark.parametrize("option", ["-vc", "-jri", "-tf", "--nonsense", "compare"])
 def test_options_that_cannot_be_honoured_are_refused(tmp_path: Path, option: str) -> None:
     with pytest.raises(DialectError, match=r"not supported|not there|unknown option"):
         prepare([option], cwd=tmp_path, machine=MACHINE)

@@ -16,6 +16,7 @@ from bench.servers import Server
 from data.synthetic import interval, kind, worker_outcome
 from fio_machine import HeldMachine
 from iocurve.dialects.vdbench.command import prepare
+from iocurve.dialects.vdbench.options import Loop
 from iocurve.dialects.vdbench.output.folder import MARK, choose
 from iocurve.dialects.vdbench.output.rows import average, header, rows
 from iocurve.dialects.vdbench.runner import Runner
@@ -52,8 +53,8 @@ class Engine:
         return Outcome(state=self.state, workers=tuple(workers))
 
 
-def printed(directory: Path, rd: str, engine: Engine, *arguments: str) -> str:
-    (directory / "p").write_text(FILE + rd, encoding="utf-8")
+def printed(directory: Path, rd: str, engine: Engine, *arguments: str, text: str = FILE) -> str:
+    (directory / "p").write_text(text + rd, encoding="utf-8")
     command = ["-f", str(directory / "p"), "-o", str(directory / "output"), *arguments]
     out = io.StringIO()
     prepared = prepare(command, cwd=Path("/d"), machine=MACHINE)
@@ -116,8 +117,18 @@ def test_stopcurve_leaves_the_other_points_out(tmp_path: Path) -> None:
 
 def test_all_runs_are_repeated(tmp_path: Path) -> None:
     engine = Engine(reads=1, writes=1)
-    printed(tmp_path, "rd=rd1,wd=wd1,io=max,el=4,in=1\n", engine, "-l", "3")
+    text = f"loop=3\n{FILE}rd=rd1,wd=wd1,io=max,el=4,in=1\n"
+    printed(tmp_path, "", engine, text=text)
     assert len(engine.plans) == 3
+
+
+def test_a_number_after_l_is_seconds(tmp_path: Path) -> None:
+    (tmp_path / "p").write_text(f"{FILE}rd=rd1,wd=wd1,io=max,el=4,in=1\n", encoding="utf-8")
+    said = {
+        option: prepare(["-f", str(tmp_path / "p"), option], cwd=Path("/d"), machine=MACHINE).loop
+        for option in ("-l9", "-l2m", "-l")
+    }
+    assert said == {"-l9": Loop(None, 9), "-l2m": Loop(None, 120), "-l": Loop(None, None)}
 
 
 def test_the_folder_has_the_files_that_scripts_look_for(tmp_path: Path) -> None:

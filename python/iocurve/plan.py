@@ -512,6 +512,20 @@ VerifyMethod = Literal[
 ]
 
 
+class VerifyMap(_Model):
+    """What was written is remembered in files. One operation at a time is at a place; others wait for it."""
+
+    paths: tuple[str, ...]
+    """One for each of the worker's files; made where it is missing."""
+    before_write: bool
+    """Whether a place is read and compared before it is written again."""
+    after_write: bool
+    """Whether a place is read and compared as soon as it was written."""
+    take_over: bool
+    """Whether the run that wrote the files may have ended in the middle: of a write that was under way, the one before
+    is right, too."""
+
+
 class Verify(_Model):
     """How what is read is compared with what was written: blocks carry a header with magic, length, offset, seed and
     checksum, or hold a pattern."""
@@ -538,6 +552,9 @@ class Verify(_Model):
     dump: bool = False
     """Whether blocks that differ, and what they should be, are written into the current directory, as fio names them
     (NAME.OFFSET.received, NAME.OFFSET.expected)."""
+    map: VerifyMap | None = None
+    """What was written is remembered in files that other workers and later runs go on with, and every read is compared
+    with it (vdbench's data validation); None compares by what this worker alone knows."""
 
 
 class LogPlan(_Model):

@@ -200,7 +200,13 @@ def verify_text(verify: Verify, writes: bool) -> str:
     every = f" every {format_bytes(verify.interval_bytes)}" if verify.interval_bytes else ""
     at = f" at byte {verify.header_offset}" if verify.header_offset else ""
     parts = [f"{verify.method}{pattern}{every}{at}"]
-    if verify.only:
+    if verify.map:
+        parts.append("every read of what was written is compared, by this run or one before")
+        around = [
+            name for name, is_so in (("before", verify.map.before_write), ("after", verify.map.after_write)) if is_so
+        ]
+        parts += [f"blocks are read {' and '.join(around)} they are written"] if around and writes else []
+    elif verify.only:
         parts.append("nothing is written: what an earlier run wrote is read")
     elif writes and verify.backlog:
         batch = f" {verify.backlog_batch} at a time" if verify.backlog_batch else ""

@@ -273,6 +273,25 @@ pub struct Verify {
     /// Whether blocks that differ, and what they should be, are written into the current directory, as fio names them
     /// (`NAME.OFFSET.received`, `NAME.OFFSET.expected`).
     pub dump: bool,
+    /// What was written is remembered in files that other workers and later runs go on with, and every read is compared
+    /// with it (vdbench's data validation); `null` compares by what this worker alone knows.
+    #[serde(deserialize_with = "Option::deserialize")]
+    pub map: Option<VerifyMap>,
+}
+
+/// What was written is remembered in files. One operation at a time is at a place; others wait for it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct VerifyMap {
+    /// One for each of the worker's files; made where it is missing.
+    pub paths: Vec<String>,
+    /// Whether a place is read and compared before it is written again.
+    pub before_write: bool,
+    /// Whether a place is read and compared as soon as it was written.
+    pub after_write: bool,
+    /// Whether the run that wrote the files may have ended in the middle: of a write that was under way, the one before
+    /// is right, too.
+    pub take_over: bool,
 }
 
 /// What proves a block.

@@ -198,7 +198,7 @@ def _bytes_to_transfer(section: Section, regions: Sequence[Region], loops: int) 
 
 def verify(section: Section, regions: Sequence[Region], ending: planned.End) -> planned.Verify | None:
     """Each of several loops is read back by itself."""
-    if section.verify is None or ending.bytes is None:
+    if section.verify is None or section.verify.map or ending.bytes is None:
         return section.verify
     loop = _bytes_to_transfer(section, regions, 1)
     return section.verify.model_copy(update={"pass_bytes": loop if loop < ending.bytes else None})

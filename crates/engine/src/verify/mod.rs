@@ -7,6 +7,7 @@
 mod digest;
 mod dump;
 mod fault;
+mod map;
 mod plan;
 mod proof;
 #[cfg(test)]
@@ -16,10 +17,11 @@ mod written;
 use crate::error::EngineError;
 use crate::offsets::Address;
 use crate::payload::{Filler, Material};
-use crate::plan::{OperationKind, Verify, VerifyMethod, Worker};
+use crate::plan::{FilePlan, OperationKind, Verify, VerifyMap, VerifyMethod, Worker};
 use crate::request::Buffers;
 
 pub use fault::Fault;
+use map::Map;
 pub(crate) use plan::{check, labels};
 use proof::{Proof, SEQUENCE_MASK, Stamp};
 use written::Written;
@@ -71,6 +73,8 @@ pub struct Verifier<'a> {
     largest: u32,
     /// `None` if nothing is read back.
     written: Option<Written>,
+    /// By file; empty if what was written is not remembered in files.
+    maps: Vec<Map>,
     /// Number of the write in each slot.
     in_flight: Vec<u64>,
     stage: Stage,
@@ -106,6 +110,7 @@ impl<'a> Verifier<'a> {
             interval_bytes,
             largest: sizes.max().unwrap_or(0),
             written,
+            maps: maps(worker, plan, interval_bytes)?,
             in_flight: vec![0; depth as usize],
             stage: Stage::Load,
             writes_waiting: 0,
@@ -126,16 +131,21 @@ impl<'a> Verifier<'a> {
     #[inline]
     pub fn stamp(&mut self, filler: &mut Filler, buffers: &Buffers, slot: u32, address: Address) {
         let seed = filler.seeds().draw();
-        let sequence = filler.seeds().newest();
+        let newest = filler.seeds().newest();
+        let map = self.maps.get(address.file as usize);
         let (material, step) = (filler.material(), self.interval_bytes as usize);
         buffers.with_slot(slot, address.length as usize, |block| {
             for (interval, offset) in block.chunks_mut(step).zip((address.offset..).step_by(step)) {
+                let sequence = map.map_or(newest, |map| map::following(map.known(offset).newest).into());
                 self.make(material, interval, Stamp { offset, sequence, seed });
             }
         });
+        if let Some(map) = map {
+            map.writing(address.offset, address.length);
+        }
         if let Some(written) = &mut self.written {
-            written.submitted(address, sequence);
-            self.in_flight[slot as usize] = sequence;
+            written.submitted(address, newest);
+            self.in_flight[slot as usize] = newest;
             self.writes_waiting += 1;
         }
     }
@@ -143,6 +153,20 @@ impl<'a> Verifier<'a> {
     /// Takes note of a write, and compares what was read; an error ends the worker.
     #[inline]
     pub fn came_back(&mut self, filler: &mut Filler, buffers: &Buffers, back: CameBack) -> Result<(), EngineError> {
+        if let Some(map) = self.maps.get(back.address.file as usize) {
+            let Address { offset, length, .. } = back.address;
+            return match back.kind {
+                OperationKind::Write if back.bytes == length => {
+                    map.written(offset, length);
+                    Ok(())
+                }
+                OperationKind::Write => {
+                    map.forget(offset, length);
+                    Ok(())
+                }
+                _ => self.check(filler, buffers, back),
+            };
+        }
         match (back.kind, &mut self.written) {
             (OperationKind::Write, Some(written)) => {
                 written.completed(back.address, self.in_flight[back.slot as usize]);
@@ -154,6 +178,41 @@ impl<'a> Verifier<'a> {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Takes a place for itself, if nobody is there.
+    pub fn hold(&self, address: Address) -> bool {
+        let Some(map) = self.maps.get(address.file as usize) else { return true };
+        if self.plan.map.as_ref().is_some_and(|plan| plan.take_over) {
+            map.take_over(address.offset, address.length);
+            return true;
+        }
+        map.hold(address.offset, address.length)
+    }
+
+    /// Others may go there; `failed` is a write of which nobody knows what it left.
+    pub fn release(&self, address: Address, failed: bool) {
+        let Some(map) = self.maps.get(address.file as usize) else { return };
+        if failed {
+            map.forget(address.offset, address.length);
+        }
+        map.release(address.offset, address.length);
+    }
+
+    /// Whether places are held while operations are there.
+    pub fn holds(&self) -> bool {
+        !self.maps.is_empty()
+    }
+
+    /// Whether a place is to be read and compared before it is written.
+    pub fn reads_before(&self, address: Address) -> bool {
+        self.plan.map.as_ref().is_some_and(|plan| plan.before_write)
+            && self.maps[address.file as usize].knows(address.offset, address.length)
+    }
+
+    /// Whether a place is to be read and compared after it was written.
+    pub fn reads_after(&self) -> bool {
+        self.plan.map.as_ref().is_some_and(|plan| plan.after_write)
     }
 
     /// What an earlier run wrote here is to be read back.
@@ -247,8 +306,26 @@ impl<'a> Verifier<'a> {
         if !self.proof.fits(interval) {
             return Ok(());
         }
+        if let Some(map) = self.maps.get(place.file as usize) {
+            return self.check_known(interval, place.offset, map);
+        }
         let sequence = self.written.as_ref().and_then(|written| written.sequence(place.file, place.offset));
         self.proof.check(interval, place.offset, sequence)
+    }
+
+    /// By what was remembered; where nothing was, anything is right.
+    fn check_known(&self, interval: &[u8], offset: u64, map: &Map) -> Result<(), Fault> {
+        let known = map.known(offset);
+        let possible =
+            [known.is_open.then(|| map::following(known.newest)), (known.newest != 0).then_some(known.newest)];
+        let right = |number: &u32| self.proof.check(interval, offset, Some(*number)).is_ok();
+        match possible.into_iter().flatten().find(right) {
+            Some(number) if known.is_open => map.settle(offset, number),
+            None if known.newest != 0 => return self.proof.check(interval, offset, Some(known.newest)),
+            None if known.is_open => map.forget(offset, 1),
+            _ => {}
+        }
+        Ok(())
     }
 
     fn note(&mut self, filler: &mut Filler, interval: &[u8], place: Address, fault: Fault) {
@@ -317,8 +394,17 @@ fn whole_sequence(low: u32, newest: u64) -> u64 {
     if candidate > newest { candidate.saturating_sub(range) } else { candidate }
 }
 
+/// What was written to each file, as far as it is remembered in files.
+fn maps(worker: &Worker, plan: &Verify, interval_bytes: u32) -> Result<Vec<Map>, EngineError> {
+    let Some(map) = &plan.map else { return Ok(Vec::new()) };
+    let open = |(path, file): (&String, &FilePlan)| Map::open(path, interval_bytes, file.offset_bytes + file.bytes);
+    map.paths.iter().zip(&worker.files).map(open).collect()
+}
+
 /// Whether a kind is read back under another one's name.
 pub(crate) fn adds_reads(worker: &Worker) -> bool {
     let reads = worker.operations.iter().any(|operation| operation.kind == OperationKind::Read);
-    !reads && plan::writes(worker) && worker.verify.as_ref().is_some_and(|plan| plan.read_back)
+    let around = |plan: &VerifyMap| plan.before_write || plan.after_write;
+    let adds = |plan: &Verify| plan.read_back || plan.map.as_ref().is_some_and(around);
+    !reads && plan::writes(worker) && worker.verify.as_ref().is_some_and(adds)
 }

@@ -3,7 +3,7 @@
 use super::proof::header_bytes;
 use crate::error::EngineError;
 use crate::payload::Pattern;
-use crate::plan::{Blocks, Cover, EnginePlan, OperationKind, Verify, VerifyMethod, Worker};
+use crate::plan::{Blocks, Cover, EnginePlan, OperationKind, Verify, VerifyMap, VerifyMethod, Worker};
 
 /// Label of a worker whose engine moves no data that could be compared.
 const NOTHING_TO_COMPARE: &str = "verify_nothing_to_compare";
@@ -49,11 +49,35 @@ pub(crate) fn check(worker: &Worker) -> Result<(), EngineError> {
             "what is trimmed cannot be read back and compared; leave out the trims or the verification".into(),
         );
     }
+    if let Some(what) = plan.map.as_ref().and_then(|map| map_fault(worker, plan, map)) {
+        return refuse(what.into());
+    }
     let discards = matches!(&worker.engine, EnginePlan::Nfs { mount } if !mount.keep_payload);
     if discards && plan.method != VerifyMethod::Null {
         return refuse("verification needs the payload of READs, which this mount discards; keep it".into());
     }
     Ok(())
+}
+
+/// Why what was written cannot be remembered in files.
+fn map_fault(worker: &Worker, plan: &Verify, map: &VerifyMap) -> Option<&'static str> {
+    let interval = u64::from(plan.interval_bytes);
+    if map.paths.len() != worker.files.len() {
+        return Some("each file needs a file of its own that remembers what was written");
+    }
+    if interval == 0 || worker.files.iter().any(|file| !file.offset_bytes.is_multiple_of(interval)) {
+        return Some(
+            "regions must begin at a multiple of the verification interval, which others must know, too; give it",
+        );
+    }
+    if matches!(plan.method, VerifyMethod::Null | VerifyMethod::Pattern) {
+        return Some("what others wrote is known by its header; use a method with one");
+    }
+    if plan.read_back || plan.only || plan.backlog.is_some() {
+        return Some("what is remembered in files is compared whenever it is read, and not read back besides");
+    }
+    let trims = worker.operations.iter().any(|operation| operation.kind == OperationKind::Trim);
+    trims.then_some("what is trimmed cannot be remembered; leave out the trims or the verification")
 }
 
 /// What a reader must know from the plan alone.
@@ -85,7 +109,8 @@ pub(super) fn writes(worker: &Worker) -> bool {
 /// Every block begins and ends at a multiple of this, counted from the start of its region.
 fn places_bytes(worker: &Worker) -> u64 {
     let writes = writes(worker);
-    let moves = |kind| kind == OperationKind::Write || (kind == OperationKind::Read && !writes);
+    let compares = !writes || worker.verify.as_ref().is_some_and(|plan| plan.map.is_some());
+    let moves = |kind| kind == OperationKind::Write || (kind == OperationKind::Read && compares);
     let operations = worker.operations.iter().filter(|operation| moves(operation.kind));
     let sizes =
         operations.map(|operation| greatest_common_divisor(step_bytes(&operation.blocks), operation.align_bytes));

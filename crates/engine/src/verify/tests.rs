@@ -43,6 +43,7 @@ fn by(method: VerifyMethod) -> Verify {
         only: false,
         fatal: false,
         dump: false,
+        map: None,
     }
 }
 

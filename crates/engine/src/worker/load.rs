@@ -11,6 +11,7 @@ use super::mix::{Mix, Next};
 use super::progress::{DRAIN, DRAIN_WHEN_STOPPED, Progress};
 use super::read_back::ReadBack;
 use super::search::Verdict;
+use super::visit::{LOOK_AGAIN, Step, Visits};
 use super::wake::Wake;
 use super::{Ended, LOOK_AROUND, Shared, Start};
 use crate::error::EngineError;
@@ -36,6 +37,7 @@ pub struct Load<'a> {
     closing: Range<u32>,
     verifier: Option<Verifier<'a>>,
     read_back: ReadBack,
+    visits: Visits,
     recorder: Recorder,
     /// By number of the operation in the plan; what is issued besides comes after those.
     kinds: Vec<OperationKind>,
@@ -73,6 +75,7 @@ impl<'a> Load<'a> {
             closing: 0..if plan.sync_at_end { plan.files.len() as u32 } else { 0 },
             verifier: Verifier::new(plan, depth)?,
             read_back: ReadBack::default(),
+            visits: Visits::new(depth),
             recorder: Recorder::new(plan).with_log(plan.log)?,
             kinds: recorded_kinds(plan),
             slots: vec![InFlight::default(); depth as usize],
@@ -100,6 +103,7 @@ impl<'a> Load<'a> {
             hold.start(progress.start, progress.window_start);
         }
         let result = self.drive(engine, &mut progress, publish);
+        self.leave_places();
         let now = self.shared.clock.now();
         progress.finish(now, &mut self.recorder, publish);
         let read_back = self.read_back.ends(progress.window_end);
@@ -243,10 +247,13 @@ impl<'a> Load<'a> {
     /// Submits the next operation, unless there is a reason to wait or to end.
     #[inline]
     fn submit_next<E: Engine>(&mut self, engine: &mut E, now: Nanos) -> Result<Result<(), Wake>, EngineError> {
-        if self.verifier.is_some()
-            && let Some(submitted) = self.verify_next(engine, now)?
-        {
-            return Ok(submitted);
+        if self.verifier.is_some() {
+            if let Some(submitted) = self.visit_next(engine, now)? {
+                return Ok(submitted);
+            }
+            if let Some(submitted) = self.verify_next(engine, now)? {
+                return Ok(submitted);
+            }
         }
         if self.exhausted() {
             return Ok(Err(Wake::Exhausted));
@@ -266,8 +273,85 @@ impl<'a> Load<'a> {
         if self.only_looked(next.operation, address) {
             return Ok(Err(Wake::Now));
         }
+        self.count(next.operation, address.length);
+        if self.verifier.as_ref().is_some_and(Verifier::holds) {
+            return self.visit(engine, next, address, now);
+        }
         self.submit(engine, next, address, now)?;
         Ok(Ok(()))
+    }
+
+    /// Goes on at places that are held, or with the operation that waits for its place.
+    fn visit_next<E: Engine>(&mut self, engine: &mut E, now: Nanos) -> Result<Option<Result<(), Wake>>, EngineError> {
+        match self.visits.take_step() {
+            Some(Step::Operation(next, address)) => self.submit(engine, next, address, now)?,
+            Some(Step::Check(address)) => {
+                self.compare(engine, address, now)?;
+            }
+            None => {
+                let Some((next, address)) = self.visits.take_waiting() else { return Ok(None) };
+                return self.visit(engine, next, address, now).map(Some);
+            }
+        }
+        Ok(Some(Ok(())))
+    }
+
+    /// Takes the place of an operation, or lets it wait for that.
+    fn visit<E: Engine>(
+        &mut self,
+        engine: &mut E,
+        next: Next,
+        address: Address,
+        now: Nanos,
+    ) -> Result<Result<(), Wake>, EngineError> {
+        let Some(verifier) = &self.verifier else { return Ok(Ok(())) };
+        if !verifier.hold(address) {
+            self.visits.wait(next, address);
+            return Ok(Err(Wake::At(now + LOOK_AGAIN)));
+        }
+        if self.kinds[next.operation] == OperationKind::Write && verifier.reads_before(address) {
+            let slot = self.compare(engine, address, now)?;
+            self.visits.comes_before(slot, next);
+        } else {
+            self.submit(engine, next, address, now)?;
+        }
+        Ok(Ok(()))
+    }
+
+    /// An operation has come back from a place that was held for it.
+    fn visited(&mut self, slot: u32, kind: OperationKind, address: Address, failed: bool) {
+        let Some(verifier) = &self.verifier else { return };
+        if !verifier.holds() || kind == OperationKind::Sync {
+            return;
+        }
+        let following = self.visits.take_following(slot);
+        match following {
+            Some(next) if !failed => self.visits.go_on(Step::Operation(next, address)),
+            None if !failed && kind == OperationKind::Write && verifier.reads_after() => {
+                self.visits.go_on(Step::Check(address));
+            }
+            _ => verifier.release(address, failed && kind == OperationKind::Write),
+        }
+    }
+
+    /// What was still to be done at places that are held is not done.
+    fn leave_places(&mut self) {
+        while let Some(Step::Operation(_, address) | Step::Check(address)) = self.visits.take_step() {
+            if let Some(verifier) = &self.verifier {
+                verifier.release(address, false);
+            }
+        }
+    }
+
+    /// Reads what is to be compared, beside the operations that are asked for.
+    fn compare<E: Engine>(&mut self, engine: &mut E, address: Address, now: Nanos) -> Result<u32, EngineError> {
+        let kind = OperationKind::Read;
+        let operation = self.kinds.iter().position(|&recorded| recorded == kind).unwrap_or(0);
+        let slot = self.take_slot(operation, address, now, now);
+        self.slots[slot as usize].reads_back = true;
+        let Address { file, offset, length } = address;
+        engine.submit(Request { slot, kind, file, offset, length })?;
+        Ok(slot)
     }
 
     /// Reads back what was written, where it is time to; that is neither an operation nor bytes of those that are asked
@@ -289,12 +373,7 @@ impl<'a> Load<'a> {
                     engine.settle()?;
                 }
                 Turn::ReadBack(address) => {
-                    let kind = OperationKind::Read;
-                    let operation = self.kinds.iter().position(|&recorded| recorded == kind).unwrap_or(0);
-                    let slot = self.take_slot(operation, address, now, now);
-                    self.slots[slot as usize].reads_back = true;
-                    let Address { file, offset, length } = address;
-                    engine.submit(Request { slot, kind, file, offset, length })?;
+                    self.compare(engine, address, now)?;
                     return Ok(Some(Ok(())));
                 }
             }
@@ -308,10 +387,16 @@ impl<'a> Load<'a> {
         if self.kinds[operation] == OperationKind::Write {
             verifier.found(address);
         }
-        self.mix.issued(operation, address.length);
-        self.issued_operations += 1;
-        self.issued_bytes += u64::from(address.length);
+        self.count(operation, address.length);
         true
+    }
+
+    /// One of the operations that are asked for.
+    #[inline]
+    fn count(&mut self, operation: usize, length: u32) {
+        self.mix.issued(operation, length);
+        self.issued_operations += 1;
+        self.issued_bytes += u64::from(length);
     }
 
     #[inline]
@@ -335,9 +420,6 @@ impl<'a> Load<'a> {
                 flushes.written(address);
             }
         }
-        self.mix.issued(operation, length);
-        self.issued_operations += 1;
-        self.issued_bytes += u64::from(length);
         if let Some(hold) = &mut self.hold {
             hold.issued();
         }
@@ -379,14 +461,16 @@ impl<'a> Load<'a> {
         let InFlight { submitted, due, offset, length, file, operation, reads_back } = self.slots[slot as usize];
         self.free.push(slot);
         let operation = operation as usize;
+        let (kind, address) = (self.kinds[operation], Address { file, offset, length });
         if completion.result < 0 {
+            self.visited(slot, kind, address, true);
             if progress.ended {
                 progress.drained_operations += 1;
             } else {
                 self.recorder.record_error(operation);
             }
             return Err(EngineError::Operation {
-                kind: self.kinds[operation].name(),
+                kind: kind.name(),
                 length,
                 offset,
                 path: self.plan.files[file as usize].path.clone(),
@@ -397,9 +481,10 @@ impl<'a> Load<'a> {
         let compared = match &mut self.verifier {
             None => Ok(()),
             Some(verifier) => {
-                let (kind, address) = (self.kinds[operation], Address { file, offset, length });
                 let back = CameBack { slot, kind, address, bytes, reads_back };
-                verifier.came_back(&mut self.filler, &self.buffers, back)
+                let compared = verifier.came_back(&mut self.filler, &self.buffers, back);
+                self.visited(slot, kind, address, false);
+                compared
             }
         };
         if progress.ended {

@@ -13,6 +13,7 @@ mod search;
 #[cfg(test)]
 mod tests;
 mod think;
+mod visit;
 mod wake;
 
 use std::sync::Arc;

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 
@@ -13,6 +13,8 @@ from iocurve.dialects.vdbench.job import Builder, Built
 from iocurve.dialects.vdbench.lines import Text
 from iocurve.dialects.vdbench.options import Loop, Options
 from iocurve.dialects.vdbench.runs import Run, expand
+from iocurve.dialects.vdbench.validation import Asked, Reader, Validation, validation
+from iocurve.dialects.vdbench.validation import mistakes as validation_mistakes
 from iocurve.dialects.vdbench.world import World, make_world
 from iocurve.errors import DialectError, Mistake, PlanError
 from iocurve.model import Note
@@ -44,6 +46,8 @@ class Prepared:
     """About the whole file; those of single runs come with them."""
     machine: Machine
     directory: Path
+    validation: Validation | None
+    """How what is written is compared, if it is."""
 
     @property
     def loop(self) -> Loop:
@@ -63,6 +67,16 @@ class Prepared:
         plan = resolution.plan.model_copy(update={"interval_ns": run.timing.interval_ns})
         return Resolved(run, built, Resolution(**{**vars(resolution), "plan": plan}))
 
+    def recovery(self) -> Resolution | None:
+        """What verifies a journal; None where there is none. Raises ``PlanError``."""
+        job = self.builder().recovery()
+        if not job.sections:
+            return None
+        resolution = resolve(job, self.machine, self.directory)
+        if resolution.obstacles:
+            raise PlanError(resolution.obstacles)
+        return resolution
+
     def asked_shares(self, run: Run) -> list[float] | None:
         """Each section's part of a run's rate where any workload has a skew."""
         return self.builder().asked_shares(run)
@@ -70,7 +84,8 @@ class Prepared:
     def builder(self, *, is_first: bool = False) -> Builder:
         """Makes the jobs of runs; the first one formats SDs where that is asked for."""
         formats = is_first and bool(self.found.general.get("formatsds"))
-        return Builder(self.found, self.world, self._bytes_at, Random(self.machine.fresh_seed()), formats)
+        chance = Random(self.machine.fresh_seed())
+        return Builder(self.found, self.world, self._bytes_at, chance, formats, self.validation)
 
     def _bytes_at(self, path: str) -> int:
         return self.machine.look(str(self.directory / path)).bytes
@@ -102,9 +117,12 @@ def prepare(arguments: Sequence[str], *, cwd: Path | None = None, machine: Machi
     runs = expand(found, list(world.storage), said.overrides, Random(machine.fresh_seed()))
     mistakes += [*world.mistakes, *runs.mistakes]
     mistakes += _loop_mistakes(found) + _nothing_to_run(runs.runs, mistakes) + _cannot_begin(said, found)
-    notes = (*said.notes, *found.notes, *world.notes)
+    asked = _asked_validation(said, found, mistakes)
+    mistakes += validation_mistakes(found, world, asked)
+    notes = (*said.notes, *found.notes, *world.notes, *asked.notes)
     begun = _from(said.begin_at, runs.runs)
-    prepared = Prepared(said, text, found, world, tuple(begun), notes, machine, directory)
+    validated = validation(found, world, runs.runs, asked, directory)
+    prepared = Prepared(said, text, found, world, tuple(begun), notes, machine, directory, validated)
     if not found.is_file_system:
         mistakes += _first_mistakes(prepared)
     if mistakes:
@@ -191,6 +209,22 @@ def _first_mistakes(prepared: Prepared) -> list[Mistake]:
         except PlanError as error:
             mistakes += error.mistakes
     return mistakes
+
+
+def _asked_validation(said: Options, found: Definitions, mistakes: list[Mistake]) -> Asked:
+    """What the command line and the general parameters say together."""
+    reader = Reader(said.validation)
+    for keyword in ("validate", "journal"):
+        try:
+            reader.words(keyword, found.general.get(keyword, ()), found.general.place(keyword))
+        except ValueError as error:
+            mistakes.append(Mistake(f"{keyword}: {error}", found.general.place(keyword)))
+    if reader.asked.recover and (said.loop or found.general.get("loop")):
+        where = found.general.place("journal", "loop")
+        mistakes.append(Mistake("a journal is recovered once: leave out -l and loop=", where if where.source else None))
+    if reader.asked.recover_only and not reader.asked.recover:
+        reader.asked = replace(reader.asked, recover=True)
+    return reader.asked
 
 
 def _loop_mistakes(found: Definitions) -> list[Mistake]:

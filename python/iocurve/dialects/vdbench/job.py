@@ -15,6 +15,7 @@ from iocurve.dialects.vdbench.definitions import Definition, Definitions
 from iocurve.dialects.vdbench.openflags import opening
 from iocurve.dialects.vdbench.places import Places, places
 from iocurve.dialects.vdbench.runs import Run
+from iocurve.dialects.vdbench.validation import Validation
 from iocurve.dialects.vdbench.values import Rate, Seek
 from iocurve.dialects.vdbench.world import Storage, World
 from iocurve.errors import Mistake, PlanError, Where
@@ -73,13 +74,20 @@ class Builder:
     """Makes the jobs of a parameter file's runs."""
 
     def __init__(
-        self, found: Definitions, world: World, bytes_at: Callable[[str], int], chance: Random, format_first: bool
+        self,
+        found: Definitions,
+        world: World,
+        bytes_at: Callable[[str], int],
+        chance: Random,
+        format_first: bool,
+        validation: Validation | None,
     ) -> None:
         self._found = found
         self._world = world
         self._bytes_at = bytes_at
         self._chance = chance
         self._formats = format_first
+        self._validation = validation
         self._workloads = {wd.name: wd for wd in found.by_kind["wd"]}
         self._obstacles: dict[Mistake, None] = {}
 
@@ -117,6 +125,37 @@ class Builder:
             notes.append(Note("eof_beside_others", text, run.rd.where, "warning"))
         job = Job(name=run.name, dialect="vdbench", sections=tuple(sections), defaults=DEFAULTS)
         return Built(job, tuple(pieces), tuple(dict.fromkeys(notes)), tuple(self._obstacles))
+
+    def recovery(self) -> Job:
+        """Reads everything that a journal knows, and compares it."""
+        assert self._validation
+        mistakes: list[Mistake] = []
+        sections = []
+        for storage, lun, path in self._validation.maps(self._world):
+            if not path.is_file():
+                continue
+            opened = opening(storage.openflags or (), storage.where, mistakes, [])
+            whole = self._whole(storage, lun)
+            section = Section(
+                name=f"journal_recovery {storage.name}",
+                paths=(lun,),
+                offset=0,
+                file_bytes=(whole, whole),
+                depth=storage.threads,
+                blocks=PerKind.same(FixedBlocks(bytes=self._validation.read_bytes(whole))),
+                reads=True,
+                random=False,
+                at_end="stop",
+                create=False,
+                ramp_ns=0,
+                time_based=False,
+                verify=self._validation.verify((storage,), (lun,), take_over=True),
+                positions=dict.fromkeys(("paths", "file_bytes"), storage.where),
+            )
+            sections.append(section.model_copy(update=luns.target((lun,), opened, storage.where, mistakes)))
+        if mistakes:
+            raise PlanError(mistakes)
+        return Job(name="journal_recovery", dialect="vdbench", sections=tuple(sections), defaults=DEFAULTS)
 
     def asked_shares(self, run: Run) -> list[float] | None:
         """Each piece's part of the run's rate where any workload has a skew; None where none has."""
@@ -304,6 +343,8 @@ class Builder:
             fields["recreate"] = True
         if len(piece.storage) > 1:
             fields["file_select"] = "random" if random_percent else "sequential"
+        if self._validation:
+            fields["verify"] = self._validation.verify(piece.storage, piece.luns)
         fields |= luns.target(piece.luns, opened, storage.where, mistakes)
         self._obstacles |= dict.fromkeys(luns.windows_names(piece.luns, storage.where))
         return Section(**fields, positions=_positions(run, workload, storage))

@@ -51,7 +51,6 @@ def _loop(name: str, read: Reader, *aliases: str) -> Keyword:
 _JAVA = "there is no Java here"
 _ONE_MACHINE = "hosts run as workers on this machine"
 _COMMAND = "commands are not run"
-_VALIDATION = "data validation is not there yet"
 _REPLAY = "replay of traces is not there"
 _DEDUP_SETS = "duplicates are drawn, they do not come in sets"
 _NO_RESET = "resets of buses and LUNs are Solaris only"
@@ -61,7 +60,9 @@ _GENERAL = [
     _on("compratio", values.ratio, "compression"),
     _on("dedupratio", values.ratio),
     _on("formatsds", values.yes_or_no),
+    _on("journal", values.words),
     _on("loop", values.text),
+    _on("validate", values.words),
     *_noted("nothing is aborted for a skew that was not reached", "abortfailedskew", level="warning"),
     *_noted("there are no auxiliary reports", "auxreport"),
     *_noted("what is compressible is decided by chance", "compressionseed"),
@@ -81,7 +82,6 @@ _GENERAL = [
     *_noted("every report is written", "report", "reportruntotals"),
     *_noted("nothing is sent to Swat", "swat"),
     *_noted("file names are taken as written", "unix2windows"),
-    *_refused(_VALIDATION, "journal", "validate"),
     *_refused("patterns from files are not there yet", "pattern", "patternbuffer"),
     *_refused("there is no trace of addresses", "showlba"),
 ]
@@ -105,9 +105,9 @@ _SD = [
     _on("range", values.band),
     _on("hitarea", values.size_or_zero),
     _on("dedupratio", values.ratio),
+    _on("journal", values.text),
     *_noted(_DEDUP_SETS, "dedupsets", "deduphotsets", "dedupflipflop", level="warning"),
     *_noted("a duplicate is a whole transfer", "dedupunit"),
-    *_noted("journals belong to data validation", "journal"),
     *_noted("statistics of Solaris", "instance", "kstat"),
     *_noted(_NO_RESET, "resetbus", "resetlun", level="warning"),
     *_refused(_REPLAY, "replay"),

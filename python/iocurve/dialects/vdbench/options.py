@@ -10,9 +10,11 @@ from pathlib import Path
 
 from iocurve.dialects.vdbench import values
 from iocurve.dialects.vdbench.runs import Overrides
+from iocurve.dialects.vdbench.validation import Asked, Reader
 from iocurve.dialects.vdbench.world import Mapping
 from iocurve.errors import COMMAND_LINE, Mistake, Where
 from iocurve.model import Note
+from iocurve.units import SECOND_NS
 
 SAMPLE = """\
 sd=sd1,lun={lun},size=40m
@@ -46,6 +48,7 @@ class Options:
     overrides: Overrides = field(default_factory=Overrides)
     simulate: bool = False
     loop: Loop | None = None
+    validation: Asked = field(default_factory=Asked)
     begin_at: str | None = None
     """Name of the run definition to begin with (-r)."""
     host_maps: list[Mapping] = field(default_factory=list)
@@ -133,6 +136,8 @@ class _Parser:
         elif word == "-t":
             lun = Path(tempfile.gettempdir()) / "quick_vdbench_test"
             self._options.text = SAMPLE.format(lun=lun)
+        elif letter in "vj":
+            self._validation(letter, value)
         elif letter in _REFUSED:
             self._mistake(f"{word[:40]} is not supported: {_REFUSED[letter]}")
         elif letter in _NOTED:
@@ -174,6 +179,14 @@ class _Parser:
     def _warmup(self, value: str) -> None:
         self._options.overrides.warmup_ns = values.duration_ns(value or self._next("-w"))
 
+    def _validation(self, letter: str, value: str) -> None:
+        reader = Reader(self._options.validation)
+        try:
+            reader.option(letter, value, Where(COMMAND_LINE, self._position))
+        except ValueError as error:
+            self._mistake(f"-{letter}: {error}")
+        self._options.validation = reader.asked
+
     def _simulate(self, _value: str) -> None:
         self._options.simulate = True
 
@@ -184,7 +197,8 @@ class _Parser:
         following = self._arguments[self._position] if self._position < len(self._arguments) else ""
         if not value and re.fullmatch(r"\d+[smh]?", following):
             value = self._next("-l")
-        self._options.loop = loop(value) if value else Loop(times=None)
+        # Unlike loop=, a bare number is seconds.
+        self._options.loop = Loop(times=None, seconds=values.duration_ns(value) / SECOND_NS if value else None)
 
     def _next(self, option: str) -> str:
         if self._position >= len(self._arguments):
@@ -198,10 +212,10 @@ class _Parser:
 
 
 def loop(word: str) -> Loop:
-    """``3`` times, ``24h`` of time."""
+    """``loop=``: ``3`` times, ``24h`` of time."""
     if word.isdecimal():
         return Loop(times=values.whole(word, 1, 1_000_000))
-    return Loop(times=None, seconds=values.duration_ns(word) / 1e9)
+    return Loop(times=None, seconds=values.duration_ns(word) / SECOND_NS)
 
 
 _HANDLERS: dict[str, Callable[[_Parser, str], None]] = {
@@ -223,8 +237,6 @@ _NOTED = {
 }
 _WITH_VALUE = ("m", "p")
 _REFUSED = {
-    "v": "data validation is not there yet",
-    "j": "journals belong to data validation, which is not there yet",
     "d": "there are no debug settings",
 }
 _MAP_EXAMPLES = {"--map-host": "vm1=localhost", "--map-lun": "/dev/rdsk/c0=/data/c0"}

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import accumulate, count
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, TextIO
 
 from iocurve.dialects.vdbench.command import Prepared, Resolved, check
@@ -84,7 +87,8 @@ class Runner:
         for note in notes:
             self._folder.log(begun, f"{note.level}: {note}")
         try:
-            finished = self._all()
+            with self._maps():
+                finished = self._recovered() and self._all()
         except IocurveError as error:
             self._folder.error(self._now(), str(error))
             self._say(f"{clock(self._now())} Vdbench execution failed: {error}")
@@ -93,6 +97,42 @@ class Runner:
         what = "completed successfully" if finished else "was ended early"
         self._say(f"{clock(ended)} Vdbench execution {what}. Output directory: {path.absolute()}")
         return path
+
+    @contextmanager
+    def _maps(self) -> Iterator[None]:
+        """What data validation remembers lasts as long as the runs, or stays as a journal."""
+        validation = self._prepared.validation
+        if validation is None:
+            yield
+        elif validation.asked.journal:
+            if not validation.asked.recover:
+                validation.begin(self._prepared.world)
+            yield
+        else:
+            with TemporaryDirectory(prefix="iocurve-vdbench-") as directory:
+                kept = replace(validation, directory=Path(directory))
+                self._prepared = replace(self._prepared, validation=kept)
+                yield
+
+    def _recovered(self) -> bool:
+        """Verifies what a journal knows, where that is asked for; whether runs follow."""
+        validation = self._prepared.validation
+        if validation is None or not validation.asked.recover:
+            return True
+        resolution = self._prepared.recovery()
+        if resolution is None:
+            raise RunError("there is no journal to recover: write one with -j first, in this directory")
+        begun = self._now()
+        self._say(f"{clock(begun)} Starting RD=journal_recovery: what the journal knows is read and compared")
+        outcome = self._carry_out(resolution.plan, lambda _: False)
+        for worker in outcome.workers:
+            if worker.error:
+                self._folder.error(self._now(), f"journal_recovery: {worker.error}")
+        if outcome.state != "finished":
+            return False
+        read = sum(kind.bytes for worker in outcome.workers for kind in worker.operations.values())
+        self._say(f"{clock(self._now())} Journal recovery: {format_bytes(read)} were read, nothing differs", "")
+        return not validation.asked.recover_only
 
     def _all(self) -> bool:
         """Whether all runs were carried out to their end."""

@@ -42,6 +42,8 @@ class Storage:
     range: Band | None
     hitarea: int
     dedup_ratio: Decimal
+    journal: str | None
+    """Directory of its journal."""
     where: Where
 
 
@@ -135,6 +137,7 @@ class _Maker:
             range=sd.get("range"),
             hitarea=sd.get("hitarea", HITAREA),
             dedup_ratio=sd.get("dedupratio", Decimal(1)),
+            journal=sd.get("journal"),
             where=sd.where,
         )
 

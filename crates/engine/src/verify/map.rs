@@ -1,0 +1,284 @@
+//! What was written to a file, remembered in a file of its own: workers of the same file share it, and later runs go on
+//! with it.
+//!
+//! One word for each interval of the file: how often it was written, 0 if nobody knows what is there, and whether
+//! somebody is at it. The words are mapped into memory, so they outlive the process however it ends.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::fd::AsRawFd;
+use std::path::Path;
+use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::proof::SEQUENCE_MASK;
+use crate::error::EngineError;
+
+/// Somebody is at the interval, so that nobody else may be.
+const HELD: u32 = 1 << 31;
+/// A write to it is under way: it may have come to be or not.
+const WRITING: u32 = 1 << 30;
+
+const MAGIC: [u8; 8] = *b"ioCmap1\n";
+/// Magic and length of an interval; the rest is zeros.
+const HEADER_BYTES: usize = 64;
+/// Memory that may be used, for each file.
+const MAP_BYTES_MAX: u64 = 1 << 30;
+
+/// What is known of an interval.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Known {
+    /// Number of the newest write; 0 if nobody knows what is there.
+    pub newest: u32,
+    /// Whether a run ended while the write after that one was under way.
+    pub is_open: bool,
+}
+
+/// The words of one file.
+#[derive(Debug)]
+pub struct Map {
+    interval_bytes: u64,
+    words: u64,
+    /// The whole file, header included.
+    start: NonNull<u8>,
+}
+
+// SAFETY: the mapping belongs to this value alone; all words are atomic.
+unsafe impl Send for Map {}
+
+impl Map {
+    /// Opens the map of a file of so many bytes, and makes it where it is missing.
+    pub fn open(path: &str, interval_bytes: u32, file_bytes: u64) -> Result<Self, EngineError> {
+        let words = file_bytes.div_ceil(u64::from(interval_bytes));
+        let bytes = words.saturating_mul(4).saturating_add(HEADER_BYTES as u64);
+        if bytes > MAP_BYTES_MAX {
+            return Err(EngineError::Plan(format!(
+                "to remember what was written to {words} intervals of {interval_bytes} bytes takes {bytes} bytes, and \
+                 {MAP_BYTES_MAX} are allowed for each file; use larger blocks or a smaller file"
+            )));
+        }
+        let wrong =
+            |source: io::Error| EngineError::Target(format!("{path}, which remembers what was written: {source}"));
+        let mut file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(Path::new(path))
+            .map_err(wrong)?;
+        begin(&mut file, interval_bytes, bytes).map_err(wrong)?;
+        let start = map(&file, bytes as usize).map_err(wrong)?;
+        Ok(Self { interval_bytes: u64::from(interval_bytes), words, start })
+    }
+
+    /// Takes the intervals of a place, if nobody is at one of them.
+    pub fn hold(&self, offset: u64, length: u32) -> bool {
+        let (first, end) = self.range(offset, length);
+        for number in first..end {
+            if self.word(number).fetch_or(HELD, Ordering::AcqRel) & HELD != 0 {
+                (first..number).for_each(|taken| self.change(taken, !HELD));
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Takes them over from a run that did not come to its end.
+    pub fn take_over(&self, offset: u64, length: u32) {
+        let (first, end) = self.range(offset, length);
+        (first..end).for_each(|number| {
+            self.word(number).fetch_or(HELD, Ordering::AcqRel);
+        });
+    }
+
+    /// A write to the place, which is held, is about to be handed over.
+    pub fn writing(&self, offset: u64, length: u32) {
+        let (first, end) = self.range(offset, length);
+        (first..end).for_each(|number| {
+            self.word(number).fetch_or(WRITING, Ordering::AcqRel);
+        });
+    }
+
+    /// The write has come back.
+    pub fn written(&self, offset: u64, length: u32) {
+        let (first, end) = self.range(offset, length);
+        for number in first..end {
+            let next = following(self.word(number).load(Ordering::Acquire) & SEQUENCE_MASK);
+            self.word(number).store(next | HELD, Ordering::Release);
+        }
+    }
+
+    /// Nobody knows any more what is there.
+    pub fn forget(&self, offset: u64, length: u32) {
+        let (first, end) = self.range(offset, length);
+        (first..end).for_each(|number| self.word(number).store(HELD, Ordering::Release));
+    }
+
+    /// The interval at `offset`, which was open, holds the write of this number.
+    pub fn settle(&self, offset: u64, newest: u32) {
+        self.word(offset / self.interval_bytes).store(newest | HELD, Ordering::Release);
+    }
+
+    /// Others may go there.
+    pub fn release(&self, offset: u64, length: u32) {
+        let (first, end) = self.range(offset, length);
+        (first..end).for_each(|number| self.change(number, !HELD));
+    }
+
+    /// What is known of the interval at `offset`.
+    pub fn known(&self, offset: u64) -> Known {
+        let word = self.word(offset / self.interval_bytes).load(Ordering::Acquire);
+        Known { newest: word & SEQUENCE_MASK, is_open: word & WRITING != 0 }
+    }
+
+    /// Whether anything is known of a place.
+    pub fn knows(&self, offset: u64, length: u32) -> bool {
+        let (first, end) = self.range(offset, length);
+        (first..end).any(|number| self.word(number).load(Ordering::Acquire) & SEQUENCE_MASK != 0)
+    }
+
+    fn range(&self, offset: u64, length: u32) -> (u64, u64) {
+        let end = (offset + u64::from(length)).div_ceil(self.interval_bytes);
+        (offset / self.interval_bytes, end.min(self.words))
+    }
+
+    fn change(&self, number: u64, mask: u32) {
+        self.word(number).fetch_and(mask, Ordering::AcqRel);
+    }
+
+    fn word(&self, number: u64) -> &AtomicU32 {
+        assert!(number < self.words, "an interval beyond the end of its file");
+        // SAFETY: the mapping, which begins at a page, has a header and so many words as long as this value lives.
+        unsafe { self.start.cast::<AtomicU32>().add(HEADER_BYTES / 4 + number as usize).as_ref() }
+    }
+
+    fn bytes(&self) -> usize {
+        HEADER_BYTES + 4 * self.words as usize
+    }
+}
+
+impl Drop for Map {
+    fn drop(&mut self) {
+        // SAFETY: it was mapped with this length, and nothing refers to it any more.
+        unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes()) };
+    }
+}
+
+/// Number of the write after this one: never 0.
+pub fn following(newest: u32) -> u32 {
+    if newest == SEQUENCE_MASK { 1 } else { newest + 1 }
+}
+
+/// The header is there, and room for all words; what others do at the same time is the same.
+fn begin(file: &mut File, interval_bytes: u32, bytes: u64) -> io::Result<()> {
+    let mut wanted = [0; HEADER_BYTES];
+    wanted[..8].copy_from_slice(&MAGIC);
+    wanted[8..12].copy_from_slice(&interval_bytes.to_le_bytes());
+    let mut found = Vec::with_capacity(HEADER_BYTES);
+    Read::by_ref(file).take(HEADER_BYTES as u64).read_to_end(&mut found)?;
+    if found.is_empty() || found.iter().all(|byte| *byte == 0) {
+        file.seek(SeekFrom::Start(0))?;
+        file.write_all(&wanted)?;
+    } else if !found.starts_with(&MAGIC) {
+        return Err(io::Error::other("is another file; name another place"));
+    } else if found != wanted {
+        return Err(io::Error::other(format!("was made for other block sizes than {interval_bytes} bytes")));
+    }
+    // A word that has no room on the disk would end the process when it is touched.
+    // SAFETY: the descriptor is open.
+    match unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, bytes as libc::off_t) } {
+        0 => Ok(()),
+        errno => Err(io::Error::from_raw_os_error(errno)),
+    }
+}
+
+fn map(file: &File, bytes: usize) -> io::Result<NonNull<u8>> {
+    let access = libc::PROT_READ | libc::PROT_WRITE;
+    // SAFETY: a new mapping of an open file.
+    let start = unsafe { libc::mmap(ptr::null_mut(), bytes, access, libc::MAP_SHARED, file.as_raw_fd(), 0) };
+    match NonNull::new(start.cast::<u8>()) {
+        Some(mapped) if start != libc::MAP_FAILED => Ok(mapped),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engines::testing::Scratch;
+
+    fn open(scratch: &Scratch) -> Map {
+        Map::open(scratch.path(), 4096, 65536).unwrap()
+    }
+
+    fn write(map: &Map, offset: u64) {
+        assert!(map.hold(offset, 4096));
+        map.writing(offset, 4096);
+        map.written(offset, 4096);
+        map.release(offset, 4096);
+    }
+
+    #[test]
+    fn a_later_run_knows_what_was_written_how_often() {
+        let scratch = Scratch::new("map");
+        let map = open(&scratch);
+        write(&map, 8192);
+        write(&map, 8192);
+        drop(map);
+        let map = open(&scratch);
+        assert_eq!(map.known(8192), Known { newest: 2, is_open: false });
+        assert_eq!(map.known(4096), Known { newest: 0, is_open: false });
+        assert!(map.knows(4096, 8192) && !map.knows(0, 8192));
+    }
+
+    #[test]
+    fn one_at_a_time_is_at_a_place() {
+        let scratch = Scratch::new("map");
+        let (one, other) = (open(&scratch), open(&scratch));
+        assert!(one.hold(4096, 8192));
+        assert!(!other.hold(0, 16384), "a part of it is held");
+        assert!(other.hold(0, 4096), "what was free is free again");
+        one.release(4096, 8192);
+        assert!(other.hold(4096, 8192));
+    }
+
+    #[test]
+    fn a_write_that_was_under_way_is_open() {
+        let scratch = Scratch::new("map");
+        let map = open(&scratch);
+        write(&map, 0);
+        assert!(map.hold(0, 4096));
+        map.writing(0, 4096);
+        drop(map);
+        let map = open(&scratch);
+        assert_eq!(map.known(0), Known { newest: 1, is_open: true });
+        assert!(!map.hold(0, 4096));
+        map.take_over(0, 4096);
+        map.settle(0, 2);
+        map.release(0, 4096);
+        assert_eq!(map.known(0), Known { newest: 2, is_open: false });
+    }
+
+    #[test]
+    fn what_is_no_map_of_these_blocks_is_left_alone() {
+        let scratch = Scratch::new("map");
+        std::fs::write(scratch.path(), "somebody's letters").unwrap();
+        let text = Map::open(scratch.path(), 4096, 65536).unwrap_err().to_string();
+        assert!(text.ends_with("which remembers what was written: is another file; name another place"), "{text}");
+        assert_eq!(std::fs::read_to_string(scratch.path()).unwrap(), "somebody's letters");
+        Map::open(&scratch.other("map2"), 512, 65536).unwrap();
+        let text = Map::open(&scratch.other("map2"), 4096, 65536).unwrap_err().to_string();
+        assert!(text.ends_with("was made for other block sizes than 4096 bytes"), "{text}");
+    }
+
+    #[test]
+    fn too_many_intervals_are_refused() {
+        let text = Map::open("nowhere", 512, 1 << 40).unwrap_err().to_string();
+        assert!(text.contains("takes 8589934656 bytes"), "{text}");
+    }
+
+    #[test]
+    fn numbers_begin_again_at_one() {
+        assert_eq!([following(0), following(SEQUENCE_MASK)], [1, 1]);
+    }
+}

@@ -1,0 +1,195 @@
+"""Data validation and journals of vdbench: what is asked for, and what is found on real files."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fio_machine import HeldMachine
+from iocurve.dialects.vdbench.command import Prepared, prepare
+from iocurve.errors import DialectError
+from iocurve.plan import Verify, VerifyMap
+
+MACHINE = HeldMachine(paths={}, directories=frozenset({"/d"}))
+SD = "sd=sd1,lun=/d/a,size=1g\n"
+REST = "wd=wd1,sd=sd1,xf=8k,rdpct=0\nrd=rd1,wd=wd1,io=max,el=4,in=1\n"
+
+
+def prepared(directory: Path, text: str, *options: str) -> Prepared:
+    (directory / "p").write_text(text, encoding="utf-8")
+    return prepare(["-f", str(directory / "p"), *options], cwd=Path("/d"), machine=MACHINE)
+
+
+def planned(made: Prepared) -> list[Verify | None]:
+    return [worker.verify for worker in made.resolve(made.runs[0]).resolution.plan.groups[0].workers]
+
+
+def around(made: Prepared) -> tuple[bool, bool] | None:
+    (verify,) = planned(made)
+    return (verify.map.before_write, verify.map.after_write) if verify and verify.map else None
+
+
+@pytest.mark.parametrize(
+    ("general", "option", "expected"),
+    [
+        ("", (), None),
+        ("", ("-v",), (True, False)),
+        ("", ("-vr",), (True, True)),
+        ("", ("-vw",), (False, False)),
+        ("", ("-vrwt",), (False, True)),
+        ("", ("-j",), (True, False)),
+        ("", ("-jmn2",), (True, True)),
+        ("validate=yes\n", (), (True, False)),
+        ("validate=(read_after_write,no_preread)\n", (), (False, True)),
+        ("validate=no\n", (), None),
+        ("journal=(yes,noflush)\n", (), (True, False)),
+    ],
+)
+def test_what_is_read_around_a_write(
+    tmp_path: Path, general: str, option: tuple[str, ...], expected: tuple[bool, bool] | None
+) -> None:
+    assert around(prepared(tmp_path, general + SD + REST, *option)) == expected
+
+
+def test_a_block_is_what_divides_all_transfers_and_each_sd_has_a_map(tmp_path: Path) -> None:
+    text = (
+        "sd=sd1,lun=/d/a,size=1g\nsd=sd2,lun=/d/b,size=1g,journal=/j\nwd=wd1,sd=*,xf=(4k,50,12k,50)\n"
+        "rd=rd1,wd=wd1,io=max,el=4,in=1,forx=(8k,64k)\n"
+    )
+    made = prepared(tmp_path, text, "-j")
+    verifies = [verify for verify in planned(made) if verify]
+    assert [verify.interval_bytes for verify in verifies] == [4096, 4096]
+    paths = [verify.map.paths for verify in verifies if verify.map]
+    assert paths == [("/d/sd1.iocurve-map",), ("/j/sd2.iocurve-map",)]
+
+
+@pytest.mark.parametrize(
+    ("text", "option", "mistake"),
+    [
+        (SD + REST, "-vc", "-vc is not supported: vdbench itself has given it up; -jr goes on with a journal"),
+        (SD + REST, "-jri", "-ji is not supported: of a write that was under way either outcome is right"),
+        (SD + REST, "-jrs", "-js is not supported: a recovery reads every block that was written"),
+        (SD + REST, "-vx", "-v: 'x' is none of r, 2, w, t, q, c"),
+        ("validate=maybe\n" + SD + REST, "-s", "p:1:1: validate: 'maybe' is none of no, yes, readafterwrite"),
+        ("journal=r\n" + SD + REST, "-l9", "p:1:1: a journal is recovered once: leave out -l and loop="),
+        (SD + "sd=sd2,lun=/d/a\n" + REST, "-v", "p:1:1: sd=sd1: its lun is another SD's, too"),
+        ("sd=sd1,lun=/d/a,size=1g,offset=100\n" + REST, "-v", "p:1:1: sd=sd1: with data validation offset= and align="),
+        (SD + REST.replace("xf=8k", "stride=8k"), "-v", "p:2:15: stride= together with data validation is not there"),
+        ("formatsds=yes\n" + SD + REST, "-jr", "p:1:1: formatsds=yes would write over what the journal is to verify"),
+    ],
+)
+def test_what_cannot_be_validated_is_said(tmp_path: Path, text: str, option: str, mistake: str) -> None:
+    with pytest.raises(DialectError) as error:
+        prepared(tmp_path, text, option)
+    assert mistake in str(error.value)
+
+
+def test_what_a_letter_does_not_do_is_noted(tmp_path: Path) -> None:
+    made = prepared(tmp_path, SD + REST, "-vt", "-jm")
+    assert [note.text for note in made.notes] == [
+        "-vt has no effect: when a block was last read or written is not kept",
+        "-jm has no effect: a journal is a map and nothing else",
+    ]
+
+
+def test_a_recovery_reads_whole_blocks_of_the_sd(tmp_path: Path) -> None:
+    (tmp_path / "sd1.iocurve-map").touch()
+    text = f"sd=sd1,lun=/d/a,size=100m,journal={tmp_path}\n{REST}"
+    made = prepared(tmp_path, text, "-jr")
+    (section,) = made.builder().recovery().sections
+    assert (section.blocks and section.blocks.read.largest, section.at_end) == (1 << 20, "stop")
+    assert section.verify
+    assert section.verify.map == VerifyMap(
+        paths=(str(tmp_path / "sd1.iocurve-map"),), before_write=False, after_write=False, take_over=True
+    )
+
+
+# -- on real files -----------------------------------------------------------------------------------------------------
+
+FILE = (
+    "sd=sd1,lun={path},size=1m,threads=4\n"
+    "wd=wd1,sd=sd1,xf=(4k,50,8k,50),rdpct={rdpct}\nwd=wd2,sd=sd1,xf=4k,rdpct=100\n"
+    "rd=rd1,wd={wd},iorate=2000,elapsed={elapsed},interval=1\n"
+)
+
+
+def run(directory: Path, *options: str, rdpct: int = 0, wd: str = "wd*") -> subprocess.CompletedProcess[str]:
+    text = FILE.format(path=directory / "data", rdpct=rdpct, wd=wd, elapsed=2)
+    (directory / "p").write_text(text, encoding="utf-8")
+    command = [sys.executable, "-m", "iocurve", "vdbench", "-f", "p", *options]
+    return subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=60, check=False)
+
+
+def change(directory: Path) -> None:
+    """A byte of every block that was written is not what it was."""
+    content = bytearray((directory / "data").read_bytes())
+    for place in range(0, len(content), 4096):
+        if content[place : place + 4] == b"ioCv":
+            content[place + 2000] ^= 0xFF
+    (directory / "data").write_bytes(content)
+
+
+def test_workloads_of_one_sd_know_what_the_others_write(tmp_path: Path) -> None:
+    ended = run(tmp_path, "-v", "-vr", rdpct=50)
+    assert ended.returncode == 0, ended.stderr
+    assert not list(tmp_path.glob("*.iocurve-map"))
+
+
+def test_a_journal_verifies_what_an_earlier_run_wrote(tmp_path: Path) -> None:
+    assert run(tmp_path, "-j").returncode == 0
+    recovered = run(tmp_path, "-jr", "-r", "rd1")
+    assert recovered.returncode == 0, recovered.stderr
+    assert "Journal recovery: 1 MiB were read, nothing differs" in recovered.stdout
+    change(tmp_path)
+    ended = run(tmp_path, "-jro")
+    assert ended.returncode != 0
+    assert "verification of 4096 bytes at offset" in ended.stderr
+    assert "Starting RD=rd1" not in ended.stdout
+    assert "of its content is" in (tmp_path / "output" / "errorlog.html").read_text()
+
+
+def test_a_recovery_alone_runs_nothing_else(tmp_path: Path) -> None:
+    assert "there is no journal to recover" in run(tmp_path, "-jro").stderr
+    assert run(tmp_path, "-j").returncode == 0
+    ended = run(tmp_path, "-jro")
+    assert ended.returncode == 0, ended.stderr
+    assert "Starting RD=rd1" not in ended.stdout
+
+
+def test_a_later_run_reads_what_an_earlier_one_of_the_same_file_wrote(tmp_path: Path) -> None:
+    """The first run writes, a command that stands in for bad storage changes it, the second reads."""
+    assert run(tmp_path, "-j", wd="wd1").returncode == 0
+    change(tmp_path)
+    ended = run(tmp_path, "-jr", wd="wd2")
+    assert ended.returncode != 0
+    assert "verification of 4096 bytes" in ended.stderr
+
+
+def test_a_journal_survives_a_process_that_is_killed(tmp_path: Path) -> None:
+    text = FILE.format(path=tmp_path / "data", rdpct=0, wd="wd1", elapsed=60).replace("2000", "max")
+    (tmp_path / "p").write_text(text, encoding="utf-8")
+    command = [sys.executable, "-m", "iocurve", "vdbench", "-f", "p", "-j"]
+    with subprocess.Popen(
+        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as process:
+        assert process.stdout
+        for line in process.stdout:
+            if " 1 " in line and ":" in line.split()[0]:
+                break
+        process.send_signal(signal.SIGKILL)
+    for attempt in range(2):
+        ended = run(tmp_path, "-jro")
+        assert ended.returncode == 0, (attempt, ended.stderr)
+        assert "nothing differs" in ended.stdout
+
+
+def test_a_file_that_is_no_journal_of_ours_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "sd1.iocurve-map").write_text("somebody's letters" * 9)
+    ended = run(tmp_path, "-j")
+    assert ended.returncode != 0
+    assert "is another file; name another place" in ended.stderr
+    assert (tmp_path / "sd1.iocurve-map").read_text() == "somebody's letters" * 9
