@@ -25,6 +25,8 @@ from iocurve.errors import DialectError, Interrupted, IocurveError, Mistake, Tar
 from iocurve.result import Result, TargetFacts, iocurve_version
 from iocurve.scenario import command as scenarios
 from iocurve.scenario import document as documents
+from iocurve.search import command as searches
+from iocurve.search.loads import Effort
 from iocurve.units import SECOND_NS, format_bytes, parse_bytes, parse_time_ns
 from iocurve.volume_limits import Limits
 
@@ -467,6 +469,131 @@ def run(
     return _status(result)
 
 
+@app.command(name="knee")
+def find_knee(
+    target: str,
+    /,
+    *,
+    workload: str = "rw=randread bs=4k",
+    in_flight_max: int = 4096,
+    precision: str = "2%",
+    size: str = "1GiB",
+    out: Path = Path("iocurve-report"),
+    overwrite: Annotated[bool, Parameter(negative="")] = False,
+) -> int:
+    """Find how much must be in flight to have all that a target carries, and no more.
+
+    Parameters
+    ----------
+    target
+        A directory, a file, a device, nfs://host/export?nconnect=8, volume:PROFILE?quota=4TiB or disk:NAME.
+    workload
+        In fio's words: rw=randrw rwmixread=70 bs=8k.
+    in_flight_max
+        Most operations in flight that are tried.
+    precision
+        Each point ends when half of its confidence interval is so small a part of its rate.
+    size
+        Data set, all files together.
+    out
+        Directory for report.html, result.json and points.csv.
+    overwrite
+        Allow writes to a file or device that is already there. What is in it is lost.
+    """
+    asked = _question(target, workload, precision, size, overwrite=overwrite)
+    return _found(searches.find_knee(asked, in_flight_max, out), out)
+
+
+@app.command(name="max")
+def find_max(
+    target: str,
+    /,
+    *,
+    p50: str | None = None,
+    p95: str | None = None,
+    p99: str | None = None,
+    p999: str | None = None,
+    workload: str = "rw=randread bs=4k",
+    in_flight_max: int = 4096,
+    precision: str = "2%",
+    size: str = "1GiB",
+    out: Path = Path("iocurve-report"),
+    overwrite: Annotated[bool, Parameter(negative="")] = False,
+) -> int:
+    """Find the most load at which a latency limit holds, by an open loop: latencies are from when operations are due.
+
+    Parameters
+    ----------
+    target
+        A directory, a file, a device, nfs://host/export?nconnect=8, volume:PROFILE?quota=4TiB or disk:NAME.
+    p50
+        Half of the operations may take so long: 500us.
+    p95
+        95 % of them may.
+    p99
+        99 % of them may: 2ms.
+    p999
+        99.9 % of them may.
+    workload
+        In fio's words: rw=randrw rwmixread=70 bs=8k.
+    in_flight_max
+        Most operations in flight that are tried to find what the target carries.
+    precision
+        The search ends when the highest rate that held and the lowest that failed are so near.
+    size
+        Data set, all files together.
+    out
+        Directory for report.html, result.json and points.csv.
+    overwrite
+        Allow writes to a file or device that is already there. What is in it is lost.
+    """
+    said = [(50.0, "--p50", p50), (95.0, "--p95", p95), (99.0, "--p99", p99), (99.9, "--p999", p999)]
+    limits = [(percent, _time_ns(option, text)) for percent, option, text in said if text is not None]
+    if len(limits) != 1:
+        raise DialectError([Mistake("name one latency limit: --p50, --p95, --p99 or --p999, as in --p99 2ms")])
+    percent, limit_ns = limits[0]
+    asked = _question(target, workload, precision, size, overwrite=overwrite)
+    return _found(searches.find_max(asked, percent, limit_ns, in_flight_max, out), out)
+
+
+@app.command(name="curve")
+def draw_curve(
+    target: str,
+    /,
+    *,
+    steps: int = searches.CURVE_STEPS,
+    workload: str = "rw=randread bs=4k",
+    in_flight_max: int = 4096,
+    precision: str = "2%",
+    size: str = "1GiB",
+    out: Path = Path("iocurve-report"),
+    overwrite: Annotated[bool, Parameter(negative="")] = False,
+) -> int:
+    """Draw latency against IOPS at even steps of load up to all that a target carries, by an open loop.
+
+    Parameters
+    ----------
+    target
+        A directory, a file, a device, nfs://host/export?nconnect=8, volume:PROFILE?quota=4TiB or disk:NAME.
+    steps
+        Points of the curve.
+    workload
+        In fio's words: rw=randrw rwmixread=70 bs=8k.
+    in_flight_max
+        Most operations in flight that are tried to find what the target carries.
+    precision
+        Points of the closed loop end when half of their confidence interval is so small a part of their rate.
+    size
+        Data set, all files together.
+    out
+        Directory for report.html, result.json and points.csv.
+    overwrite
+        Allow writes to a file or device that is already there. What is in it is lost.
+    """
+    asked = _question(target, workload, precision, size, overwrite=overwrite)
+    return _found(searches.draw_curve(asked, steps, in_flight_max, out), out)
+
+
 @app.command(name="scenarios")
 def list_scenarios() -> int:
     """List the scenarios: published methodologies, ready to run."""
@@ -584,6 +711,25 @@ def _measured(envelope: Envelope, facts: TargetFacts, out: Path) -> int:
     with LiveView() as view:
         result = measure(envelope, facts, out, view)
     Console().print(result_table(result))
+    print(f"\nreport: {out / 'report.html'}")
+    return _status(result)
+
+
+def _question(target: str, workload: str, precision: str, size: str, *, overwrite: bool) -> searches.Question:
+    try:
+        part = float(precision.removesuffix("%")) / (100 if precision.endswith("%") else 1)
+        if not 0 < part < 1:
+            raise ValueError
+    except ValueError:
+        raise DialectError([Mistake(f"--precision {precision}: write a part such as 2% or 0.02")]) from None
+    effort = Effort(precision=part)
+    return searches.Question(targets.parse(target), workload, _bytes("--size", size), effort, overwrite)
+
+
+def _found(result: Result, out: Path) -> int:
+    Console().print(result_table(result))
+    if result.search:
+        print(f"\n{searches.shown(result.search)}")
     print(f"\nreport: {out / 'report.html'}")
     return _status(result)
 

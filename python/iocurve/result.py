@@ -168,6 +168,29 @@ class ScenarioFacts(_Model):
     """Part of the names of its files."""
 
 
+class Finding(_Model):
+    """A figure that a search has found."""
+
+    name: str
+    """``knee``, ``capacity``, ``unloaded latency``."""
+    unit: str
+    """``in flight``, ``IOPS``, ``µs``; empty of a pure number."""
+    figure: Interval
+
+
+class SearchFacts(_Model):
+    """What a search was for, and what it found."""
+
+    question: str
+    workload: str
+    findings: tuple[Finding, ...]
+    """The first is the answer."""
+    stopped: str
+    """Why it ended."""
+    remarks: tuple[str, ...] = ()
+    """What else a reader must know: where a law does not fit, what is a lower bound only."""
+
+
 class Point(_Model):
     """One measurement: a plan and what came of it."""
 
@@ -222,6 +245,7 @@ class Result(_Model):
     notes: tuple[Note, ...]
     points: tuple[Point, ...]
     scenario: ScenarioFacts | None = None
+    search: SearchFacts | None = None
     references: tuple[Reference, ...] = ()
     """Published figures to be set beside the points; a copy, as they were when this was measured."""
 

@@ -18,9 +18,10 @@ Watch = Callable[[Live], bool | None]
 """Is told what runs now, several times a second; True: it is enough, the run ends here as finished."""
 
 
-def run(plan: Plan, watch: Watch = lambda _: None) -> Outcome:
+def run(plan: Plan, watch: Watch = lambda _: None, poll_s: float = POLL_S) -> Outcome:
     """Runs a plan to its end.
 
+    ``watch`` is asked every ``poll_s`` seconds.
     Ctrl-C ends the run in order: what was measured comes back, marked interrupted. A second one abandons it.
     Raises ``TargetError`` or ``RunError`` when nothing could be measured.
     """
@@ -29,7 +30,7 @@ def run(plan: Plan, watch: Watch = lambda _: None) -> Outcome:
     stopped = enough = False
     while outcome is None:
         try:
-            outcome = handle.wait(POLL_S)
+            outcome = handle.wait(poll_s)
             if watch(Live.model_validate_json(handle.live())) and outcome is None and not enough:
                 enough = True
                 handle.stop()
@@ -64,10 +65,10 @@ class Measured:
     machine: MachineUse | None
 
 
-def measure(plan: Plan, watch: Watch = lambda _: None) -> Measured:
+def measure(plan: Plan, watch: Watch = lambda _: None, poll_s: float = POLL_S) -> Measured:
     """As ``run``, watching the layout and the machine as well."""
     observer = _Observer(plan, watch)
-    outcome = run(plan, observer.update)
+    outcome = run(plan, observer.update, poll_s)
     return Measured(outcome, observer.layout, observer.machine())
 
 

@@ -1,0 +1,143 @@
+"""How sure a figure is: means of batches and their confidence intervals.
+
+Successive intervals of one run depend on one another (queues, caches, credits), so their plain standard error is too
+small. Neighbours are put together into batches until batches hardly depend on one another; the means of those are then
+treated as independent (Law & Carson, "A sequential procedure for determining the length of a steady-state simulation",
+Operations Research 27, 1979).
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import NormalDist, fmean, stdev
+
+CONFIDENCE = 0.95
+"""Of all intervals here."""
+BATCHES_MIN = 8
+"""Fewer tell too little about how they vary."""
+CORRELATION_MAX = 0.3
+"""Of neighbouring batches; with more they are put together."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean and how sure it is."""
+
+    mean: float
+    error: float
+    """Standard error of the mean."""
+    batches: int
+    """That it comes from; 1 tells nothing about the error, which is infinite then."""
+
+    @property
+    def half_width(self) -> float:
+        """Of the confidence interval."""
+        return self.error * student_quantile(self.batches - 1) if self.batches > 1 else math.inf
+
+    @property
+    def low(self) -> float:
+        """Lower bound."""
+        return self.mean - self.half_width
+
+    @property
+    def high(self) -> float:
+        """Upper bound."""
+        return self.mean + self.half_width
+
+    @property
+    def precision(self) -> float:
+        """Half of the interval, relative to the mean."""
+        return self.half_width / abs(self.mean) if self.mean else math.inf
+
+
+def batch_means(values: Sequence[float]) -> Estimate:
+    """The mean of values that were taken one after another, each over the same time."""
+    batches = list(values)
+    while len(batches) >= 2 * BATCHES_MIN and lag_correlation(batches) > CORRELATION_MAX:
+        batches = [fmean(batches[index : index + 2]) for index in range(0, len(batches) - 1, 2)]
+    if not batches:
+        return Estimate(0.0, math.inf, 0)
+    error = stdev(batches) / math.sqrt(len(batches)) if len(batches) > 1 else math.inf
+    return Estimate(fmean(values), error, len(batches))
+
+
+def lag_correlation(values: Sequence[float]) -> float:
+    """Of neighbours (lag 1); 0 where nothing varies."""
+    mean = fmean(values)
+    deviations = [value - mean for value in values]
+    variance = math.fsum(deviation**2 for deviation in deviations)
+    if variance == 0:
+        return 0.0
+    return math.fsum(a * b for a, b in itertools.pairwise(deviations)) / variance
+
+
+def difference(first: Estimate, second: Estimate) -> Estimate:
+    """First less second, of independent estimates."""
+    return Estimate(first.mean - second.mean, math.hypot(first.error, second.error), _fewest(first, second))
+
+
+def ratio(first: Estimate, second: Estimate) -> Estimate:
+    """First by second, of independent estimates; to first order in their relative errors."""
+    if not second.mean:
+        return Estimate(math.nan, math.inf, 1)
+    value = first.mean / second.mean
+    relative = math.hypot(first.error / first.mean if first.mean else 0.0, second.error / second.mean)
+    return Estimate(value, abs(value) * relative, _fewest(first, second))
+
+
+def product(first: Estimate, second: Estimate) -> Estimate:
+    """First times second, of independent estimates; to first order in their relative errors."""
+    error = math.hypot(first.error * second.mean, second.error * first.mean)
+    return Estimate(first.mean * second.mean, error, _fewest(first, second))
+
+
+def pooled(estimates: Sequence[Estimate]) -> Estimate:
+    """One mean of several estimates of the same figure, each weighted by how much it tells."""
+    if len(estimates) == 1:
+        return estimates[0]
+    # No error is taken to be below a thousandth: nothing that is measured is surer than that.
+    variances = [max(estimate.error, 1e-3 * abs(estimate.mean), 1e-12) ** 2 for estimate in estimates]
+    weight = math.fsum(1 / variance for variance in variances)
+    mean = math.fsum(one.mean / variance for one, variance in zip(estimates, variances, strict=True)) / weight
+    # Where they differ more than their errors tell, the errors are too small (Birge's ratio).
+    spread = math.fsum(
+        (one.mean - mean) ** 2 / variance for one, variance in zip(estimates, variances, strict=True)
+    ) / (len(estimates) - 1)
+    return Estimate(mean, math.sqrt(max(1.0, spread) / weight), sum(one.batches for one in estimates))
+
+
+def student_quantile(freedom: int, confidence: float = CONFIDENCE) -> float:
+    """How many standard errors lie on each side (Student's t; Hill, "Student's t-quantiles", CACM 13, 1970)."""
+    tail = 1 - confidence
+    if freedom <= 0:
+        return math.inf
+    if freedom == 1:
+        return 1 / math.tan(tail * math.pi / 2)
+    if freedom == 2:
+        return math.sqrt(2 / (tail * (2 - tail)) - 2)
+    n = float(freedom)
+    a = 1 / (n - 0.5)
+    b = 48 / a**2
+    c = ((20700 * a / b - 98) * a - 16) * a + 96.36
+    d = ((94.5 / (b + c) - 3) / b + 1) * math.sqrt(a * math.pi / 2) * n
+    y = (d * tail) ** (2 / n)
+    if y > 0.05 + a:
+        x = NormalDist().inv_cdf(tail / 2)
+        y = x * x
+        if freedom < 5:
+            c += 0.3 * (n - 4.5) * (x + 0.6)
+        c = (((0.05 * d * x - 5) * x - 7) * x - 2) * x + b + c
+        y = (((((0.4 * y + 6.3) * y + 36) * y + 94.5) / c - y - 3) / b + 1) * x
+        y = math.expm1(a * y * y)
+    else:
+        y = ((1 / (((n + 6) / (n * y) - 0.089 * d - 0.822) * (n + 2) * 3) + 0.5 / (n + 4)) * y - 1) * (n + 1) / (
+            n + 2
+        ) + 1 / y
+    return math.sqrt(n * y)
+
+
+def _fewest(first: Estimate, second: Estimate) -> int:
+    return max(1, min(first.batches, second.batches))

@@ -1,0 +1,74 @@
+"""How sure a figure is."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import pytest
+
+from iocurve.stats import Estimate, batch_means, difference, lag_correlation, pooled, product, ratio, student_quantile
+
+
+@pytest.mark.parametrize(
+    ("freedom", "quantile"),
+    [(1, 12.7062), (2, 4.3027), (3, 3.1824), (4, 2.7764), (7, 2.3646), (10, 2.2281), (30, 2.0423), (1000, 1.9623)],
+)
+def test_student_quantiles_are_those_of_the_tables(freedom: int, quantile: float) -> None:
+    assert student_quantile(freedom) == pytest.approx(quantile, abs=2e-4)
+
+
+def test_independent_values_have_the_textbook_interval() -> None:
+    estimate = batch_means([9.0, 11.0, 10.0, 10.0, 12.0, 8.0, 10.0, 10.0])
+    assert (estimate.mean, estimate.batches) == (10.0, 8)
+    assert estimate.half_width == pytest.approx(student_quantile(7) * math.sqrt(10 / 7) / math.sqrt(8))
+
+
+def test_values_that_depend_on_their_neighbours_are_put_together() -> None:
+    chance = random.Random(1)
+    values, level = [], 0.0
+    for _ in range(512):
+        level = 0.9 * level + chance.gauss(0, 1)
+        values.append(100 + level)
+    estimate = batch_means(values)
+    plain = Estimate(estimate.mean, math.sqrt(1 / (1 - 0.81)) / math.sqrt(512), 512)
+    assert estimate.batches < 256
+    assert estimate.error > 2 * plain.error
+
+
+def test_intervals_of_batch_means_hold_the_true_mean_as_often_as_they_say() -> None:
+    chance = random.Random(2)
+    hits = 0
+    for _ in range(400):
+        values, level = [], 0.0
+        for _ in range(256):
+            level = 0.7 * level + chance.gauss(0, 1)
+            values.append(50 + level)
+        estimate = batch_means(values)
+        hits += estimate.low <= 50 <= estimate.high
+    # A small correlation is left between batches, so that it is a little less often than 95 %.
+    assert 0.88 <= hits / 400 <= 0.98
+
+
+def test_one_value_tells_nothing_about_its_error() -> None:
+    assert batch_means([3.0]).half_width == math.inf
+    assert lag_correlation([3.0, 3.0]) == 0
+
+
+def test_errors_carry_over_to_first_order() -> None:
+    a, b = Estimate(100.0, 3.0, 10), Estimate(50.0, 2.0, 20)
+    assert difference(a, b) == Estimate(50.0, math.hypot(3, 2), 10)
+    assert ratio(a, b).mean == 2.0
+    assert ratio(a, b).error == pytest.approx(2 * math.hypot(0.03, 0.04))
+    assert product(a, b).error == pytest.approx(5000 * math.hypot(0.03, 0.04))
+
+
+def test_pooled_estimates_weigh_by_what_they_tell() -> None:
+    both = pooled([Estimate(100.0, 1.0, 10), Estimate(104.0, 3.0, 10)])
+    assert both.mean == pytest.approx(100.4)
+    assert both.batches == 20
+
+
+def test_pooled_estimates_that_contradict_one_another_are_less_sure() -> None:
+    both = pooled([Estimate(100.0, 1.0, 10), Estimate(110.0, 1.0, 10)])
+    assert both.error == pytest.approx(5.0)
