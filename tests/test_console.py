@@ -41,6 +41,7 @@ def running(elapsed_ns: int, operations: int) -> Live:
         stddev_ns=1e4,
         p50_ns=118_000,
         p99_ns=420_000,
+        min_ns=1,
         max_ns=1,
     )
     return Live(

@@ -67,6 +67,7 @@ class IntervalKind(_Model):
     """Of the population."""
     p50_ns: int
     p99_ns: int
+    min_ns: int
     max_ns: int
 
 

@@ -147,6 +147,7 @@ def interval(
                 stddev_ns=120_000.0,
                 p50_ns=400_000,
                 p99_ns=900_000,
+                min_ns=90_000,
                 max_ns=2_800_000,
             )
             for name, count in operations.items()

@@ -164,6 +164,8 @@ pub struct IntervalKind {
     pub p50_ns: Nanos,
     /// 99th percentile of the service latency.
     pub p99_ns: Nanos,
+    /// Smallest service latency, exact.
+    pub min_ns: Nanos,
     /// Largest service latency, exact.
     pub max_ns: Nanos,
 }

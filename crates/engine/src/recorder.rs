@@ -79,6 +79,7 @@ impl Tally {
             stddev_ns: self.service.stddev(),
             p50_ns: self.service.percentile(50.0),
             p99_ns: self.service.percentile(99.0),
+            min_ns: self.service.min(),
             max_ns: self.service.max(),
         }
     }

@@ -21,6 +21,7 @@ class Bucket:
     operations: int = 0
     mean_ms: float = 0.0
     deviation_ms: float = 0.0
+    min_ms: float = 0.0
     max_ms: float = 0.0
 
     @property
@@ -148,8 +149,8 @@ def _bucket(interval: IntervalOutcome, kind: str) -> Bucket:
     did = interval.operations.get(kind)
     if did is None:
         return Bucket(seconds)
-    mean, deviation, largest = (value / MILLISECOND_NS for value in (did.mean_ns, did.stddev_ns, did.max_ns))
-    return Bucket(seconds, did.operations, mean, deviation, largest)
+    latencies = (value / MILLISECOND_NS for value in (did.mean_ns, did.stddev_ns, did.min_ns, did.max_ns))
+    return Bucket(seconds, did.operations, *latencies)
 
 
 def _merged_buckets(series: Iterable[tuple[Bucket, ...]]) -> tuple[Bucket, ...]:
@@ -171,5 +172,6 @@ def _merged_bucket(buckets: Sequence[Bucket]) -> Bucket:
         operations=operations,
         mean_ms=mean,
         deviation_ms=math.sqrt(math.fsum(squares) / (operations or 1)),
+        min_ms=min((bucket.min_ms for bucket in buckets if bucket.operations), default=0.0),
         max_ms=max(bucket.max_ms for bucket in buckets),
     )
