@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from fio_machine import HeldMachine
+from iocurve import jobs
 from iocurve.dialects.fio.command import Prepared, prepare
 from iocurve.dialects.fio.options import OPTIONS
-from iocurve.errors import DialectError, PlanError
+from iocurve.errors import DialectError, PlanError, TargetError
 
 HERE = Path("/d")
 MACHINE = HeldMachine(
@@ -111,14 +112,14 @@ def test_an_included_file_cannot_begin_a_section(tmp_path: Path) -> None:
 def test_a_job_file_is_shown_as_a_command_line(tmp_path: Path) -> None:
     text = (
         "[global]\nblocksize=4k\n[a]\nioengine=null\nsize=${SIZE}\nnr_files=2\ndescription=a b ; c\n"
-        "[b]\nsize=2*$pagesize\nstonewall\n"
+        "[b]\nfilename=x\nsize=2*$pagesize\nunit_base=8\nstonewall\n"
     )
     (tmp_path / "job.fio").write_text(text, encoding="utf-8")
     shown = prepare(["--showcmd", "--runtime=3", "job.fio"], cwd=tmp_path, environment={"SIZE": "1m"}, machine=MACHINE)
     assert shown.check_only
     assert shown.command_lines == (
         'fio --runtime=3 --bs=4k --name=a --ioengine=null --size=1m --nrfiles=2 --description="a b" '
-        "--name=b --size=8192 --stonewall ",
+        "--name=b --unit_base=8 --size=8192 --stonewall --filename=x ",
     )
 
 
@@ -204,7 +205,6 @@ ONE_MISTAKE = [
     ("--size=1m --buffer_pattern=%o", "buffer_pattern takes no %o; verify_pattern does"),
     ("--size=1m --buffer_pattern=abc", "buffer_pattern: 'abc' is no pattern"),
     ("--size=1m --buffer_pattern='none'", "buffer_pattern: 'none' cannot be read: No such file or directory"),
-    ("--size=1m --allow_mounted_write=1", "iocurve never writes to a device that is mounted"),
     ("--size=1m --client=h", "--client is not supported yet (give the jobs to each machine by itself)"),
     (
         "--size=1m --bandwidth-log",
@@ -326,3 +326,23 @@ def test_repeatable_seeds_differ_between_clones_and_sections() -> None:
 def test_every_option_is_named_once() -> None:
     names = [name for option in OPTIONS for name in (option.name, *option.aliases)]
     assert len(names) == len(set(names))
+
+
+def test_options_of_an_engine_that_cannot_run_are_not_named_on_a_command_line_either() -> None:
+    assert mistakes("--name=a", "--ioengine=rbd", "--pool=rbd", "--rbdname=disk") == [
+        "command line, argument 2: ioengine=rbd is not supported: iocurve measures files, devices and NFS"
+    ]
+
+
+def test_a_mounted_device_is_not_written_to_whatever_the_job_allows() -> None:
+    writes = fio("--name=a", "--size=1m", "--rw=write", "--filename=/dev/sdx", "--allow_mounted_write=1")
+    assert any("/dev/sdx" in obstacle.text and "mounted" in obstacle.text for obstacle in writes.obstacles)
+    assert "no_effect" in codes(null("--allow_mounted_write=1"))
+
+
+def test_what_cannot_be_written_after_a_run_is_said_before_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for option, file in (("--output=no/o.json", "no/o.json"), ("--write_bw_log=no/l", "no/l_bw.1.log")):
+        with pytest.raises(TargetError, match=f"^{file} cannot be written: there is no directory no$"):
+            jobs.run_fio(["--name=a", "--size=64k", "--rw=write", option])
+    assert not list(tmp_path.iterdir())

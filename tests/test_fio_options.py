@@ -213,6 +213,10 @@ def split(*shares: tuple[int, int]) -> plan.BlockSplit:
         # Engines
         ("--ioengine=posixaio", "engine.kind", "uring"),
         ("--ioengine=mmap", "engine.kind", "mmap"),
+        # A switch takes any number
+        ("--time_based=60 --runtime=5", "end.bytes", None),
+        ("--rw=randread --norandommap=2", "access.cover", "independent"),
+        ("--rw=randread --norandommap=0", "access.cover", "once"),
         # Logs
         (
             "--write_bw_log --log_avg_msec=500 --runtime=10",

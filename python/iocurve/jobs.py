@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from iocurve import explain as explaining
@@ -12,6 +13,7 @@ from iocurve.dialects.diskspd import output as diskspd_output
 from iocurve.dialects.fio import command as fio
 from iocurve.dialects.fio import logs as fio_logs
 from iocurve.dialects.fio import output as fio_output
+from iocurve.dialects.fio import questions as fio_questions
 from iocurve.dialects.native import command as native
 from iocurve.dialects.ready import Ready
 from iocurve.dialects.vdbench import command as vdbench
@@ -38,10 +40,13 @@ def explain_vdbench(arguments: Sequence[str]) -> str:
 
 
 def run_fio(arguments: Sequence[str]) -> Result | None:
-    """Runs a fio command line and answers as fio does; None where it was only to be checked.
+    """Runs a fio command line and answers as fio does; None where it only asked, or was only to be checked.
 
     Raises ``DialectError``, ``PlanError``, and ``TargetError`` or ``RunError`` when nothing could be measured.
     """
+    if answer := fio_questions.answer(arguments):
+        print(answer)
+        return None
     prepared = fio.prepare(arguments)
     _tell(prepared)
     if prepared.check_only:
@@ -49,6 +54,7 @@ def run_fio(arguments: Sequence[str]) -> Result | None:
             print(line)
         return None
     prepared.require_runnable()
+    _require_writable([*filter(None, [prepared.output.path]), *fio_logs.planned(prepared)])
     prepared.make_directories()
     result = series.measure("fio", prepared.plan.name, [prepared.plan], show_progress=prepared.output.eta != "never")
     result = _noted(result, prepared)
@@ -189,6 +195,20 @@ def _report(result: Result, ready: Ready) -> None:
         from iocurve import report
 
         report.write_all(result, ready.out)
+
+
+def _require_writable(paths: Iterable[Path]) -> None:
+    """What cannot be written after a run is known before it. Raises ``TargetError``."""
+    for path in paths:
+        reason = None
+        if not path.parent.is_dir():
+            reason = f"there is no directory {path.parent}"
+        elif path.is_dir():
+            reason = "it is a directory"
+        elif not os.access(path if path.exists() else path.parent, os.W_OK):
+            reason = "Permission denied"
+        if reason:
+            raise TargetError(f"{path} cannot be written: {reason}")
 
 
 def _answer(text: str, path: Path | None) -> None:

@@ -213,11 +213,11 @@ _NO_EFFECT = {
 }
 
 _INSTEAD = {
-    "cmdhelp": "fio's manual describes its options; iocurve explain fio … says what they do here",
-    "enghelp": "fio's manual describes its engines",
     "help": "iocurve fio --help",
-    "version": "iocurve --version",
     "bandwidth-log": "write_bw_log= in a job writes one for each clone",
+    "crctest": "it measures a processor, and fio does that",
+    "cpuclock-test": "it measures a processor, and fio does that",
+    "memcpytest": "it measures a processor, and fio does that",
     "latency-log": "fio itself refuses it; write_lat_log= in a job writes one",
     "client": "give the jobs to each machine by itself",
     "server": "give the jobs to each machine by itself",

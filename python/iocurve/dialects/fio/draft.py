@@ -99,7 +99,7 @@ class Draft:
     depth_asked: int = 1
     """iodepth as said, where fio runs with less."""
     engine_refused: bool = False
-    """Whether its engine cannot run here; that is said once, and not for each of the engine's own options."""
+    """Whether its engine is known and cannot run here; that is said once, not for each of its own options."""
     notes: list[Note] = field(default_factory=list)
     mistakes: list[Mistake] = field(default_factory=list)
 
@@ -134,6 +134,8 @@ class Option:
     """Is 0 or 1."""
     engines: tuple[str, ...] = ()
     """Those of fio's engines it belongs to; none: all."""
+    fate: str = "honoured"
+    """What comes of it here, for --cmdhelp."""
 
 
 class RefusedError(ValueError):

@@ -118,7 +118,8 @@ def refused(reason: str, same: tuple[str, ...] = ()) -> Effect:
 def set_engine(draft: Draft, text: str, _context: Context) -> None:
     """ioengine."""
     name = text.strip()
-    draft.engine_refused = name not in ENGINES
+    is_file = "/" in name or name.endswith(".so")
+    draft.engine_refused = is_file or name.split(":")[0] in ENGINES_OF_METADATA | ENGINES_ELSEWHERE
     if name in ENGINES:
         draft.fields |= {"engine": ENGINES[name], "engine_asked": name}
     elif name in ENGINES_OF_METADATA:
@@ -128,7 +129,7 @@ def set_engine(draft: Draft, text: str, _context: Context) -> None:
         )
     elif name.split(":")[0] in ENGINES_ELSEWHERE:
         raise RefusedError(f"ioengine={name} is not supported: iocurve measures files, devices and NFS")
-    elif "/" in name or name.endswith(".so"):
+    elif is_file:
         raise RefusedError(f"ioengine={name} is not supported: iocurve loads no engines from files")
     else:
         raise ValueError(f"there is no ioengine '{name}'; these are supported: {values.either(ENGINES)}")
@@ -223,7 +224,7 @@ def set_write_percent(draft: Draft, text: str, context: Context) -> None:
 
 def set_cover(draft: Draft, text: str, context: Context) -> None:
     """norandommap."""
-    draft.fields["cover"] = "independent" if values.boolean(text, context) else "once"
+    draft.fields["cover"] = "independent" if values.switch(text, context) else "once"
 
 
 def set_blocks(draft: Draft, text: str, context: Context) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from iocurve.dialects.fio.draft import DEFAULTS, Draft, Option, Reporting
 from iocurve.dialects.fio.options import BY_NAME
-from iocurve.dialects.fio.parse import Parsed, RawSection, Setting, closest
+from iocurve.dialects.fio.parse import Parsed, RawSection, Setting, closest, in_reading_order
 from iocurve.dialects.fio.together import combine, end_others
 from iocurve.dialects.fio.values import Context
 from iocurve.errors import COMMAND_LINE, Mistake, Where
@@ -46,6 +46,8 @@ def build(parsed: Parsed, directory: Path) -> Built:
     """Makes sections of what was written; names of files in it start from ``directory``."""
     mistakes, notes = list(parsed.mistakes), list(parsed.notes)
     drafts = [_draft(raw, directory, mistakes, notes) for raw in parsed.sections]
+    if not any(draft.engine_refused for draft in drafts):
+        mistakes += parsed.unknown
     end_others(drafts)
     for draft in drafts:
         mistakes += draft.mistakes
@@ -61,7 +63,7 @@ def _draft(raw: RawSection, directory: Path, mistakes: list[Mistake], notes: lis
     draft, context = Draft(positions={"name": raw.where}), Context(directory=directory)
     of_engine: list[Mistake] = []
     # A barrier of the globals holds for every section, as in fio.
-    for setting in [*_in_reading_order(raw.global_settings), *_in_reading_order(raw.settings)]:
+    for setting in [*_as_read(raw.global_settings), *_as_read(raw.settings)]:
         option = BY_NAME.get(setting.name)
         if option is None:
             of_engine.append(_unknown(setting))
@@ -81,9 +83,10 @@ def _draft(raw: RawSection, directory: Path, mistakes: list[Mistake], notes: lis
     return draft
 
 
-def _in_reading_order(settings: Sequence[Setting]) -> list[Setting]:
-    """In job files fio reads kb_base before everything else, because it changes what sizes mean."""
-    return sorted(settings, key=lambda setting: (setting.where.source != COMMAND_LINE, setting.name != "kb_base"))
+def _as_read(settings: Sequence[Setting]) -> list[Setting]:
+    """Those of the command line as they stand, before those of the job file."""
+    on_command_line = [setting for setting in settings if setting.where.source == COMMAND_LINE]
+    return on_command_line + in_reading_order(item for item in settings if item.where.source != COMMAND_LINE)
 
 
 def _apply(option: Option, setting: Setting, draft: Draft, context: Context, mistakes: list[Mistake]) -> bool:

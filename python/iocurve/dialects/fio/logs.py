@@ -40,6 +40,15 @@ class Record:
     offset: int = 0
 
 
+def planned(prepared: Prepared) -> list[Path]:
+    """One file of each kind of log that the sections ask for, as it would be named for the first clone."""
+    paths = []
+    for logs in (section.reporting.logs for section in prepared.sections):
+        kinds = ((logs.bandwidth, "bw"), (logs.latency, "lat"), (logs.iops, "iops"), (logs.histogram, "clat_hist"))
+        paths += [Path(f"{prefix}_{kind}.1.log") for prefix, kind in kinds if prefix]
+    return paths
+
+
 def write(prepared: Prepared, result: Result) -> list[Path]:
     """Writes the log files that the sections ask for, and says which. Raises ``TargetError``."""
     contents: dict[Path, list[str]] = {}

@@ -23,11 +23,16 @@ _PRIORITY = "operations have no priorities of their own"
 
 
 def _honoured(name: str, read: Reader, sets: str, *aliases: str, bare: bool = False) -> Option:
-    return Option(name, effects.sets(sets, read), (sets,), aliases, bare, boolean=read is values.boolean)
+    return Option(name, effects.sets(sets, _bare(read, bare)), (sets,), aliases, bare, boolean=read is values.boolean)
 
 
 def _part(name: str, read: Reader, *aliases: str, bare: bool = False, fields: tuple[str, ...] = ()) -> Option:
-    return Option(name, effects.part(name, read), fields, aliases, bare, boolean=read is values.boolean)
+    return Option(name, effects.part(name, _bare(read, bare)), fields, aliases, bare, boolean=read is values.boolean)
+
+
+def _bare(read: Reader, bare: bool) -> Reader:
+    """What may stand without a value is a switch to fio, and takes any number."""
+    return values.switch if bare and read is values.boolean else read
 
 
 def _log(name: str, kind: str) -> Option:
@@ -41,7 +46,7 @@ def _log_form(name: str, read: Reader, sets: str, *aliases: str) -> Option:
 def _note(
     name: str, reason: str, *aliases: str, same: tuple[str, ...] = (), bare: bool = False, level: Level = "info"
 ) -> Option:
-    return Option(name, effects.accepted(reason, same, level), (), aliases, bare)
+    return Option(name, effects.accepted(reason, same, level), (), aliases, bare, fate=f"no effect: {reason}")
 
 
 def _notes(reason: str, names: str, same: tuple[str, ...] = (), level: Level = "info") -> list[Option]:
@@ -49,7 +54,7 @@ def _notes(reason: str, names: str, same: tuple[str, ...] = (), level: Level = "
 
 
 def _no(name: str, *aliases: str, same: tuple[str, ...] = (), reason: str = NOT_YET, bare: bool = False) -> Option:
-    return Option(name, effects.refused(reason, same), (), aliases, bare)
+    return Option(name, effects.refused(reason, same), (), aliases, bare, fate=f"not supported: {reason}")
 
 
 def _nos(names: str, same: tuple[str, ...] = (), reason: str = NOT_YET) -> list[Option]:
@@ -98,7 +103,7 @@ OPTIONS: tuple[Option, ...] = (
     _honoured("offset_align", values.size, "offset_align"),
     Option("file_service_type", effects.set_file_select, ("file_select", "file_run")),
     _honoured("allow_file_create", _BOOL, "create"),
-    _no("allow_mounted_write", same=("0",), reason="iocurve never writes to a device that is mounted"),
+    _note("allow_mounted_write", "iocurve never writes to a device that is mounted", same=("0",)),
     _honoured("overwrite", _BOOL, "overwrite"),
     _honoured("unlink", _BOOL, "unlink"),
     _part("unlink_each_loop", _BOOL, fields=("unlink",)),
@@ -125,7 +130,7 @@ OPTIONS: tuple[Option, ...] = (
     Option("bsrange", effects.set_block_range, ("blocks",), ("blocksize_range",)),
     Option("bssplit", effects.set_block_split, ("blocks",)),
     _part("bs_unaligned", _BOOL, "blocksize_unaligned", bare=True),
-    Option("blockalign", effects.sets_per_kind("align_bytes"), ("align_bytes",), ("ba",)),
+    Option("ba", effects.sets_per_kind("align_bytes"), ("align_bytes",), ("blockalign",)),
     Option("norandommap", effects.set_cover, ("cover",), bare=True),
     Option("percentage_random", effects.sets_per_kind("random_percent", 0, 100), ("random_percent",)),
     Option("random_distribution", effects.set_distribution, ("distribution",)),

@@ -31,6 +31,8 @@ COMMANDS = {
 Whether they take a value: yes, no, or (None) after ``=`` only.
 """
 
+_LETTERS = {"h": "help", "v": "version"}
+
 MAX_INCLUDES = 1000
 """Of one job file, directly and indirectly."""
 MAX_INCLUDE_DEPTH = 16
@@ -66,6 +68,8 @@ class Parsed:
     sections: list[RawSection] = field(default_factory=list)
     commands: list[Setting] = field(default_factory=list)
     mistakes: list[Mistake] = field(default_factory=list)
+    unknown: list[Mistake] = field(default_factory=list)
+    """Options of the command line that fio does not know; they may belong to an engine that it loads."""
     notes: list[Note] = field(default_factory=list)
     command_lines: list[str] = field(default_factory=list)
     """For each job file the command line that does the same (--showcmd)."""
@@ -103,10 +107,26 @@ def parse(arguments: Iterable[str], surroundings: Surroundings) -> Parsed:
     return parsed
 
 
+def commands(arguments: Iterable[str]) -> list[Setting]:
+    """The options of a command line that belong to no job. No file is opened; mistakes are for ``parse`` to find."""
+    parsed = Parsed()
+    _parse_command_line(list(arguments), parsed)
+    return parsed.commands
+
+
 def closest(name: str, choices: Iterable[str]) -> str | None:
     """``Did you mean numjobs?``, where something is close."""
     found = difflib.get_close_matches(name.lower(), choices, n=1, cutoff=0.6)
     return f"Did you mean {found[0]}?" if found else None
+
+
+_READ_FIRST = frozenset({"kb_base", "unit_base", "cpus_allowed_policy"})
+_READ_LAST = frozenset({"filename", "filename_format"})
+
+
+def in_reading_order(settings: Iterable[Setting]) -> list[Setting]:
+    """The order in which fio reads the options of a section of a job file: kb_base changes what all others mean."""
+    return sorted(settings, key=lambda setting: (setting.name not in _READ_FIRST, setting.name in _READ_LAST))
 
 
 # -- command line ------------------------------------------------------------------------------------------------------
@@ -158,7 +178,7 @@ def _option_argument(argument: str, where: Where, rest: Iterator[tuple[int, str]
     name = _in_full(name)
     if name not in COMMANDS and name not in BY_NAME:
         hint = closest(name, [*BY_NAME, *COMMANDS])
-        parsed.mistakes.append(Mistake(f"unknown option '{argument}'", where, hint))
+        parsed.unknown.append(Mistake(f"unknown option '{argument}'", where, hint))
         return None
     takes_value = COMMANDS[name] if name in COMMANDS else None if BY_NAME[name].bare else True
     if equals:
@@ -179,12 +199,14 @@ def _in_full(name: str) -> str:
     """On a command line, and there alone, an option may be cut short as long as it stays the only one."""
     if name in COMMANDS or name in BY_NAME or not name:
         return name
+    if name in _LETTERS:
+        return _LETTERS[name]
     longer = [option for option in (*COMMANDS, *BY_NAME) if option.startswith(name)]
     return longer[0] if len(longer) == 1 else name
 
 
 def _only_reports(commands: Iterable[Setting]) -> bool:
-    return any(command.name in {"help", "version", "cmdhelp", "enghelp", "server"} for command in commands)
+    return any(command.name in {"help", "server"} for command in commands)
 
 
 # -- job files ---------------------------------------------------------------------------------------------------------
@@ -209,6 +231,7 @@ class _FileReader:
         """Returns the global settings in force at its end."""
         self._begins_file = follows
         self._shown = ["fio", *map(_as_argument, self._globals)]
+        self._to_show: list[Setting] = []
         for place, line in self._lines(name, where, ()):
             if line.startswith("["):
                 self._begin_section(place, line)
@@ -218,7 +241,7 @@ class _FileReader:
             elif self._current is not None:
                 setting = _setting(self._substitute(line, place), place)
                 self._current.append(setting)
-                self._shown.append(_as_argument(setting))
+                self._to_show.append(setting)
         self._end_section()
         self._parsed.command_lines.append(" ".join(self._shown) + " ")
         return self._globals
@@ -246,6 +269,8 @@ class _FileReader:
             self._begins_file = False
 
     def _end_section(self) -> None:
+        self._shown += map(_as_argument, in_reading_order(self._to_show))
+        self._to_show = []
         if self._open is not None and self._current is not None:
             self._parsed.sections.append(replace(self._open, settings=tuple(self._current)))
         self._open = None

@@ -83,7 +83,7 @@ def _map(draft: Draft) -> None:
     if any(getattr(align, kind) not in (0, getattr(blocks, kind).smallest) for kind in KINDS):
         draft.fields["cover"] = "independent"
         text = "blockalign other than the block size switches the random map off, as norandommap does"
-        draft.note("blockalign", "map_off", text, "warning")
+        draft.note("ba", "map_off", text, "warning")
 
 
 def _runs(draft: Draft) -> None:

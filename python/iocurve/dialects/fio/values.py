@@ -115,6 +115,16 @@ def boolean(text: str, context: Context) -> bool:
     return text.strip() == "1"
 
 
+def switch(text: str, context: Context) -> bool:
+    """Any whole number; what is not 0 switches on (``time_based=60``)."""
+    if not re.fullmatch(r"\s*-?\d{1,18}\s*", text, re.ASCII):
+        raise ValueError(f"{context.option} takes 0 or 1, not '{text}'")
+    value = int(text)
+    if value not in (0, 1):
+        context.note("odd_value", f"{context.option}={text.strip()} switches it on, as any number but 0 does")
+    return value != 0
+
+
 def time_ns(text: str, context: Context) -> int:
     """Nanoseconds of ``30`` (seconds), ``10m`` (minutes), ``500ms``."""
     return _time_ns(text, context, bare=1_000_000)
