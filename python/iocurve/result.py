@@ -152,6 +152,14 @@ class FamilyFacts(_Model):
     cache: CachePolicy
 
 
+class Comparison(_Model):
+    """Families of points that are set side by side."""
+
+    title: str
+    families: tuple[str, ...]
+    """The first is what the others are compared with."""
+
+
 class ScenarioFacts(_Model):
     """The scenario that was carried out, and in which form."""
 
@@ -164,6 +172,7 @@ class ScenarioFacts(_Model):
     targets: dict[str, TargetFacts]
     """By the scenario's names for them."""
     families: tuple[FamilyFacts, ...]
+    comparisons: tuple[Comparison, ...] = ()
     tag: str
     """Part of the names of its files."""
 

@@ -13,7 +13,7 @@ from iocurve.dialects.native.kinds import TEXT, Kind, Several, Size, Time, Word,
 from iocurve.dialects.native.read import Place, Reader, begin
 from iocurve.errors import DialectError, Mistake
 from iocurve.model import Section
-from iocurve.result import Axis, CachePolicy
+from iocurve.result import Axis, CachePolicy, Comparison
 from iocurve.units import MILLISECOND_NS, SECOND_NS
 
 AXES: dict[str, Kind] = {
@@ -97,6 +97,8 @@ class Scenario:
     full: Form
     short: Form
     families: tuple[Family, ...]
+    comparisons: tuple[Comparison, ...]
+    """Families that are set side by side."""
     references: tuple[str, ...]
 
 
@@ -121,7 +123,20 @@ def is_scenario(path: Path) -> bool:
     return "family" in begin(path)[1]
 
 
-_KEYS = ("title", "why", "reference", "target", "data", "timing", "load", "clients", "cache", "family", "short")
+_KEYS = (
+    "title",
+    "why",
+    "reference",
+    "target",
+    "data",
+    "timing",
+    "load",
+    "clients",
+    "cache",
+    "family",
+    "compare",
+    "short",
+)
 _FAMILY_KEYS = ("name", "title", "cache", "clients", "axes", "ramp", "runtime", "load", "job", "short")
 _POLICY = Word(get_args(CachePolicy))
 
@@ -163,8 +178,19 @@ class _Scenario:
             full=full,
             short=short,
             families=tuple(families),
+            comparisons=self._comparisons([family.name for family in families]),
             references=self._references(),
         )
+
+    def _comparisons(self, families: list[str]) -> tuple[Comparison, ...]:
+        found = []
+        for number, table in enumerate(self.reader.tables(self.document, (), "compare")):
+            place: Place = ("compare", number)
+            self.reader.check_keys(table, ("title", "families"), place)
+            title = self._value(table, place, "title", TEXT, "side by side")
+            compared = self._value(table, place, "families", Several(Word(tuple(families))), ())
+            found.append(Comparison(title=title, families=compared))
+        return tuple(found)
 
     def _families(self) -> list[dict[str, Any]]:
         return self.reader.tables(self.document, (), "family")

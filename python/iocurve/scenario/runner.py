@@ -94,6 +94,7 @@ def started(request: Request, cases: Sequence[Case], tag: str, left_out: int) ->
         shortened=shortened(request, left_out),
         targets=facts,
         families=tuple(FamilyFacts(name=one.name, title=one.title, cache=one.cache) for one in families),
+        comparisons=scenario.comparisons,
         tag=tag,
     )
     ceiling = _native.null_ceiling(series.NULL_CEILING_S)
