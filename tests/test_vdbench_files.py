@@ -12,7 +12,7 @@ from iocurve.dialects.vdbench.keywords import TABLE
 from iocurve.dialects.vdbench.runs import curve_target
 from iocurve.errors import DialectError, PlanError
 from iocurve.model import PerKind, Section
-from iocurve.plan import FixedBlocks
+from iocurve.plan import BlockSplit, FixedBlocks
 from iocurve.units import SECOND_NS
 
 MACHINE = HeldMachine(paths={"/dev/sdx": ("block", 1 << 30)}, directories=frozenset({"/d"}))
@@ -426,6 +426,44 @@ def test_every_keyword_is_honoured_noted_or_refused(tmp_path: Path) -> None:
                     # The file is not complete, but what is noted is no mistake.
                     read(tmp_path, line)
                 assert not any(keyword.name in found for found in refused(tmp_path, line))
+
+
+def test_hosts_may_be_defined_by_host_and_an_sd_is_used_where_it_is(tmp_path: Path) -> None:
+    """Both as a public test suite writes them."""
+    text = (
+        "host=h0,system=a,shell=ssh\nhost=(b,h1)\n"
+        "sd=sd0,lun=/d/a,size=1g,host=h0\nsd=sd1,lun=/d/b,size=1g,host=h1\n"
+        "wd=default,sd=sd*,xf=4k\nwd=wd0,host=h0\nwd=wd1,host=h1\nrd=rd1,wd=*,io=max,el=4,in=1\n"
+    )
+    made = read(tmp_path, text)
+    pieces = made.resolve(made.runs[0]).built.pieces
+    assert [(piece.workload.name, piece.storage[0].name, piece.host) for piece in pieces] == [
+        ("wd0", "sd0", "h0"),
+        ("wd1", "sd1", "h1"),
+    ]
+
+
+def test_shares_of_sizes_that_were_measured_are_kept(tmp_path: Path) -> None:
+    made = read(tmp_path, f"{SDS}wd=wd1,sd=sd1,xf=(4k,25.68,8k,59.62,16k,14.67)\n{RD}")
+    (worker, *_) = made.resolve(made.runs[0]).resolution.plan.groups[0].workers
+    (operation,) = worker.operations
+    assert isinstance(operation.blocks, BlockSplit)
+    shares = [(part.bytes, part.weight) for part in operation.blocks.parts]
+    assert shares == [(4096, 256_800), (8192, 596_200), (16384, 146_700)]
+
+
+def test_what_follows_from_an_include_that_is_missing_is_not_told(tmp_path: Path) -> None:
+    with pytest.raises(DialectError) as error:
+        read(tmp_path, f"include=luns\n{WD}{RD}")
+    assert [mistake.text for mistake in error.value.mistakes] == [
+        f"{tmp_path / 'luns'} cannot be read: No such file or directory"
+    ]
+
+
+def test_a_variable_without_a_value_is_told_once(tmp_path: Path) -> None:
+    with pytest.raises(DialectError) as error:
+        read(tmp_path, f"{SDS}{WD}rd=rd1,wd=wd1,io=max,el=4,in=1,threads=$threads\n")
+    assert [mistake.text for mistake in error.value.mistakes] == ["variable $threads has no value"]
 
 
 def test_file_system_workloads_are_read_and_not_run(tmp_path: Path) -> None:

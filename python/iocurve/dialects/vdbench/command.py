@@ -113,6 +113,8 @@ def prepare(arguments: Sequence[str], *, cwd: Path | None = None, machine: Machi
         text = lines.read(said.files, said.variables)
     found = define(text.statements)
     mistakes = [*said.mistakes, *text.mistakes, *found.mistakes]
+    if not text.is_whole:
+        raise DialectError(in_order(mistakes))
     world = make_world(found, said.host_maps, said.lun_maps, said.size)
     runs = expand(found, list(world.storage), said.overrides, Random(machine.fresh_seed()))
     mistakes += [*world.mistakes, *runs.mistakes]

@@ -103,12 +103,13 @@ class _Definer:
 
     def _define(self, statement: Statement) -> None:
         head = statement.parameters[0]
+        kind = statement.kind
         try:
-            name = head.text
+            # host=(system,label) is how hosts were written before hd= was there.
+            name = head.values[1] if kind == "hd" and len(head.values) == 2 else head.text
         except ValueError as error:
             self._mistake(str(error), head)
             return
-        kind = statement.kind
         keyword = keywords.find(kind, kind)
         if keyword.refused:
             self._mistake(f"{kind}= is not supported: {keyword.refused}", head)
@@ -121,6 +122,8 @@ class _Definer:
                 self._mistake(f"{kind}={name} is defined twice", head)
             self._names[kind].add(name)
             self._made.by_kind[kind].append(made)
+        if len(head.values) == 2:
+            made.values["system"] = head.values[0]
         for parameter in statement.parameters[1:]:
             self._set(made, parameter)
         if kind == "hd":
@@ -135,7 +138,9 @@ class _Definer:
             value = keyword.read(parameter)
             made.wrong.discard(keyword.name)
         except ValueError as error:
-            self._mistake(str(error), parameter)
+            # That a variable has no value was told already.
+            if not any("$" in value for value in parameter.values):
+                self._mistake(str(error), parameter)
             return
         self._note(made.kind, keyword, parameter)
         if keyword.loop:

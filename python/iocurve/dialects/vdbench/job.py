@@ -218,12 +218,13 @@ class Builder:
     ) -> Iterator[Piece]:
         sequential = seek_of(run, workload).percent == 0
         streams = self._streams(workload, mistakes)
-        for number, one in enumerate(storage):
+        # Of all SDs a workload uses those that its hosts have.
+        within_reach = [one for one in storage if any(host in one.luns for host in hosts)]
+        for one in storage if not within_reach else ():
+            text = f"wd={workload.name}: no host of the workload has sd={one.name}"
+            mistakes.append(Mistake(text, workload.place("host", "sd")))
+        for number, one in enumerate(within_reach):
             owners = [host for host in hosts if host in one.luns]
-            if not owners:
-                text = f"wd={workload.name}: no host of the workload has sd={one.name}"
-                mistakes.append(Mistake(text, workload.place("host", "sd")))
-                continue
             # Several readers of one sequence would read every block several times.
             shared = len({one.luns[host] for host in owners}) == 1
             if sequential and shared:
@@ -327,7 +328,7 @@ class Builder:
             "at_end": seek.at_end,
             # With one kind of operation it is all the same.
             "position": "worker" if 0 < percent < 100 else "kind",
-            "create": not luns.is_device(piece.luns[0]) and self._found.general.get("formatsds", True),
+            "create": not piece.luns[0].startswith("/dev/") and self._found.general.get("formatsds", True),
             "sync_at_end": opened.flushed,
             **_payload(self._found.general, run, storage),
             **used.fields,

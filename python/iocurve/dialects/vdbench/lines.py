@@ -59,6 +59,8 @@ class Statement:
     def kind(self) -> str:
         """``sd``, ``rd``, …; ``general`` where no definition begins."""
         word = self.parameters[0].keyword.lower()
+        if word == "host":
+            return "hd"
         return word if word in DEFINITIONS else "general"
 
 
@@ -70,6 +72,8 @@ class Text:
     mistakes: list[Mistake] = field(default_factory=list)
     lines: list[tuple[Where, str]] = field(default_factory=list)
     """Every line as written, for ``parmfile.html``."""
+    is_whole: bool = True
+    """Whether all files could be read, so that what is missing is missing indeed."""
 
 
 def read(files: Sequence[tuple[Path, Where]], variables: Mapping[str, str]) -> Text:
@@ -117,6 +121,7 @@ class _Reader:
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else "this is no file name"
             self._mistake(f"{source} cannot be read: {reason}", named)
+            self._text.is_whole = False
             return
         self.read_lines(text, source, path.parent, depth)
 
@@ -157,7 +162,7 @@ class _Reader:
         if self._goes_on:
             # People leave commas at the end of a definition.
             return word in DEFINITIONS and word not in _WITHIN.get(kind, ())
-        return word in DEFINITIONS or kind not in DEFINITIONS
+        return word in DEFINITIONS or kind not in (*DEFINITIONS, "host") or (word == kind == "host")
 
     def _include(self, parameter: Parameter, directory: Path, depth: int) -> None:
         name = parameter.values[0]
@@ -215,7 +220,10 @@ class _Reader:
 
 def host_labels(statement: Statement) -> list[str]:
     """Labels that one ``hd=`` defines: as many as it has clients."""
-    labels = [name for name in statement.parameters[0].values if name.lower() != "default"]
+    head = statement.parameters[0]
+    # host=(system,label) is how hosts were written before hd= was there.
+    values = head.values[1:] if len(head.values) == 2 else head.values
+    labels = [name for name in values if name.lower() != "default"]
     clients = next((found for found in statement.parameters if found.keyword.lower() == "clients"), None)
     number = clients.values[0] if clients else "1"
     if not number.isdecimal() or not 1 < int(number[:6]) <= 10_000:

@@ -195,14 +195,16 @@ def blocks(parameter: Parameter) -> Blocks:
         return BlockRange(low=low, high=high, step=step)
     if len(words) % 2:
         raise ValueError("xfersize takes pairs of size and percentage: (4k,10,8k,90)")
-    shares = [whole(word, 0, 100) for word in words[1::2]]
-    if sum(shares) != 100:
+    shares = [_percent(quantity(word)) for word in words[1::2]]
+    # vdbench looks at the sum as a whole number: shares that were measured rarely add up exactly.
+    if round(sum(shares)) != 100:
         raise ValueError(f"the percentages of xfersize add up to {sum(shares)}, not 100")
+    scale = 1 if all(share == int(share) for share in shares) else 10_000
     return BlockSplit(
         parts=tuple(
-            BlockShare(bytes=_block(word), weight=share)
+            BlockShare(bytes=_block(word), weight=int(share * scale))
             for word, share in zip(words[::2], shares, strict=True)
-            if share
+            if int(share * scale)
         )
     )
 
