@@ -101,7 +101,7 @@ impl Log {
     }
 
     /// Keeps an operation.
-    #[inline]
+    #[inline(never)]
     pub fn record(&mut self, done: &Done) {
         if done.at < self.window_start {
             return;

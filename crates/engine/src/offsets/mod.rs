@@ -26,6 +26,7 @@ mod lengths;
 mod places;
 mod preference;
 mod region;
+mod scattered;
 mod selection;
 
 use std::collections::BTreeMap;
@@ -34,6 +35,7 @@ use std::sync::atomic::AtomicU64;
 
 use self::kinds::{Jump, Kind, ends, kinds};
 use self::region::{Region, Walk};
+use self::scattered::Scattered;
 use self::selection::Selection;
 use crate::chance::Rng;
 use crate::error::EngineError;
@@ -90,15 +92,18 @@ pub struct Offsets {
     run_length: u32,
     /// Operations that follow the random one of this run.
     run_left: u32,
-    kept: Kept,
+    course: Course,
     /// Whether nothing comes any more.
     is_over: bool,
 }
 
-/// What operations come back to.
+/// What decides where operations go, chosen at the start so that no operation pays for what its worker does not use.
 #[derive(Debug)]
-enum Kept {
-    Nothing,
+enum Course {
+    /// To the next place of the only file.
+    Scattered(Scattered),
+    /// Each goes where its kind, the files and the zones say.
+    Own,
     /// The place that all kinds visit until the last of them has (fio's `trimwrite`).
     ForAll(Option<Address>),
     /// The last place of each kind, where it stays during a run (fio's `rw_sequencer=identical`); by file and kind.
@@ -121,7 +126,7 @@ impl Offsets {
             passes: access.passes,
         };
         let positions = if access.position.is_of_kind() { kinds.len() } else { 1 };
-        let regions = worker
+        let regions: Vec<Region> = worker
             .files
             .iter()
             .enumerate()
@@ -130,13 +135,13 @@ impl Offsets {
                 Region::new(file, &walk, positions, shared.0.get(index).cloned(), seed)
             })
             .collect();
-        let kept = match access.position {
-            Position::Identical => Kept::ForAll(None),
+        let course = match access.position {
+            Position::Identical => Course::ForAll(None),
             Position::Repeated => {
                 let starts = worker.files.iter().flat_map(|file| vec![file.offset_bytes; kinds.len()]);
-                Kept::ForEach(starts.collect())
+                Course::ForEach(starts.collect())
             }
-            _ => Kept::Nothing,
+            _ => Scattered::new(&kinds, &walk, &regions).map_or(Course::Own, Course::Scattered),
         };
         Ok(Self {
             kinds,
@@ -147,7 +152,7 @@ impl Offsets {
             seed: worker.seed,
             run_length: access.run_length,
             run_left: 0,
-            kept,
+            course,
             is_over: false,
         })
     }
@@ -155,10 +160,18 @@ impl Offsets {
     /// Address for the worker's operation number `operation`; `None` when its regions are through and do not begin again.
     #[inline]
     pub fn next(&mut self, operation: usize) -> Option<Address> {
-        match self.kept {
-            Kept::Nothing => self.next_place(operation),
-            Kept::ForAll(_) => self.next_for_all(operation),
-            Kept::ForEach(_) => self.next_for_each(operation),
+        match &mut self.course {
+            Course::Scattered(scattered) => Some(scattered.next()),
+            _ => self.next_by_kind(operation),
+        }
+    }
+
+    #[inline(never)]
+    fn next_by_kind(&mut self, operation: usize) -> Option<Address> {
+        match self.course {
+            Course::ForAll(_) => self.next_for_all(operation),
+            Course::ForEach(_) => self.next_for_each(operation),
+            Course::Own | Course::Scattered(_) => self.next_place(operation),
         }
     }
 
@@ -174,12 +187,12 @@ impl Offsets {
 
     #[inline(never)]
     fn next_for_all(&mut self, operation: usize) -> Option<Address> {
-        let address = match self.kept {
-            Kept::ForAll(Some(address)) => address,
+        let address = match self.course {
+            Course::ForAll(Some(address)) => address,
             _ => self.next_place(operation)?,
         };
         let is_last = operation + 1 == self.kinds.len();
-        self.kept = Kept::ForAll((!is_last).then_some(address));
+        self.course = Course::ForAll((!is_last).then_some(address));
         Some(address)
     }
 
@@ -200,7 +213,7 @@ impl Offsets {
             }
             Jump::Never | Jump::Always => self.place(operation, false)?,
         };
-        if let Kept::ForEach(starts) = &mut self.kept {
+        if let Course::ForEach(starts) = &mut self.course {
             starts[address.file as usize * kinds + operation] = address.offset;
         }
         Some(address)
@@ -209,8 +222,8 @@ impl Offsets {
     /// The last place of this kind once more, with a size of its own (a place of what is left by others can be short).
     fn again(&mut self, operation: usize) -> Address {
         let file = self.selection.next(&mut self.rng);
-        let offset = match &self.kept {
-            Kept::ForEach(starts) => starts[file * self.kinds.len() + operation],
+        let offset = match &self.course {
+            Course::ForEach(starts) => starts[file * self.kinds.len() + operation],
             _ => 0,
         };
         let room = self.regions[file].end() - offset;

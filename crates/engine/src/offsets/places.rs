@@ -79,7 +79,7 @@ impl Places {
 }
 
 /// Every place once per pass, by a bijection: no memory, however large the region.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Order {
     permutation: Permutation,
     index: u64,
@@ -92,15 +92,16 @@ impl Order {
         Self { permutation: Permutation::new(places, seed), index: 0, places, pass: Pass { seed, number: 0, passes } }
     }
 
-    #[inline]
-    fn next(&mut self) -> (u64, bool) {
+    /// The next place, and whether it is the last of the pass; after that, the next pass begins.
+    #[inline(always)]
+    pub(super) fn next(&mut self) -> (u64, bool) {
         let place = self.permutation.at(self.index);
         self.index += 1;
-        let through = self.index == self.places;
-        if through {
-            self.begin();
+        if self.index < self.places {
+            return (place, false);
         }
-        (place, through)
+        self.begin();
+        (place, true)
     }
 
     fn begin_again(&mut self) {
@@ -119,7 +120,7 @@ impl Order {
 }
 
 /// Which pass over a region this is.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Pass {
     seed: u64,
     number: u64,

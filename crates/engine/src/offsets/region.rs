@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::kinds::{AtEdge, Kind, Recipe};
-use super::places::{Places, Spot};
+use super::places::{Order, Places, Spot};
 use crate::chance::Rng;
 use crate::plan::{FilePlan, Passes, Strided};
 
@@ -76,6 +76,19 @@ impl Region {
         self.start + self.bytes
     }
 
+    /// The order of its places, if a kind visits each once.
+    pub(super) fn order(&self, kind: &Kind) -> Option<&Order> {
+        match &self.places[kind.places] {
+            Places::Once(order) => Some(order),
+            _ => None,
+        }
+    }
+
+    /// Where the window begins, from the file's start.
+    pub(super) fn window_start(&self) -> u64 {
+        self.start + self.window.from
+    }
+
     fn make_places(&self, walk: &Walk) -> Vec<Places> {
         let make = |(number, recipe): (usize, &Recipe)| {
             let seed = self.seed ^ (number as u64).rotate_right(8) ^ self.window.from;
@@ -90,42 +103,34 @@ impl Region {
         if let Some(strided) = &walk.strided {
             self.follow(*strided, walk)?;
         }
-        let spot = if jumps {
-            self.jump(kind, walk, rng)
-        } else {
-            match self.go_on(kind, walk, rng) {
-                None if kind.edge == AtEdge::Jump => self.jump_from_edge(kind, walk, rng),
-                step => step?,
+        let step = if jumps { None } else { self.go_on(kind, walk, rng) };
+        let spot = match step {
+            Some(spot) => Spot { offset: self.start + spot.offset, ..spot },
+            None if jumps || kind.edge == AtEdge::Jump => {
+                let spot = self.jump(kind, rng);
+                if kind.leaves_position {
+                    self.leave_position(spot, kind, walk, rng);
+                }
+                Spot { through: spot.through && walk.ends && walk.strided.is_none(), ..spot }
             }
+            None => return None,
         };
         self.given += u64::from(spot.length);
-        Some(Spot { offset: self.start + spot.offset, ..spot })
+        Some(spot)
     }
 
-    /// A sequential operation that has no room.
-    #[inline(never)]
-    fn jump_from_edge(&mut self, kind: &Kind, walk: &Walk, rng: &mut Rng) -> Spot {
-        self.jump(kind, walk, rng)
-    }
-
+    /// A random operation in the window, from the file's start; `through` is whether the window is.
     #[inline(always)]
-    fn jump(&mut self, kind: &Kind, walk: &Walk, rng: &mut Rng) -> Spot {
+    fn jump(&mut self, kind: &Kind, rng: &mut Rng) -> Spot {
         let Window { from, to } = self.window;
         let drawn = self.places[kind.places].draw(&kind.shape, to - from, rng);
-        let spot = Spot {
-            offset: from + drawn.offset,
-            through: drawn.through && walk.ends && walk.strided.is_none(),
-            ..drawn
-        };
-        if kind.leaves_position {
-            self.leave_position(spot, kind, walk, rng);
-        }
-        spot
+        Spot { offset: self.start + from + drawn.offset, ..drawn }
     }
 
     #[inline(never)]
     fn leave_position(&mut self, spot: Spot, kind: &Kind, walk: &Walk, rng: &mut Rng) {
-        let next = u64::try_from(walk.after(spot.offset, spot.length, rng)).unwrap_or(BEHIND);
+        let next = walk.after(spot.offset - self.start, spot.length, rng);
+        let next = u64::try_from(next).unwrap_or(BEHIND);
         match &self.shared {
             None => self.positions[kind.position] = next,
             Some(shared) => shared.store(next, Ordering::Relaxed),

@@ -243,6 +243,18 @@ mod random {
     }
 
     #[test]
+    fn a_kind_goes_to_the_same_places_alone_and_among_others() {
+        for access in [ONCE_SAME, ONCE_FRESH] {
+            let alone = Worker { end: by_bytes(5 << 20), ..random(&[1 << 20], access) };
+            let besides = [operation(OperationKind::Write, 4096)];
+            let among = Worker { operations: [&alone.operations[..], &besides].concat(), ..alone.clone() };
+            assert!(matches!(offsets(&alone).course, Course::Scattered(_)));
+            assert!(matches!(offsets(&among).course, Course::Own));
+            assert_eq!(places(&alone, 1000), places(&among, 1000));
+        }
+    }
+
+    #[test]
     fn passes_repeat_or_do_not() {
         let mixed =
             |access| Worker { operations: reads(100, split(&[(4 * K, 1), (8 * K, 1)])), ..random(&[1 << 20], access) };

@@ -1,5 +1,7 @@
 //! The loop itself: submit what is due, reap what is done.
 
+mod verified;
+
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -11,17 +13,17 @@ use super::mix::{Mix, Next};
 use super::progress::{DRAIN, DRAIN_WHEN_STOPPED, Progress};
 use super::read_back::ReadBack;
 use super::search::Verdict;
-use super::visit::{LOOK_AGAIN, Step, Visits};
+use super::visit::Visits;
 use super::wake::Wake;
 use super::{Ended, LOOK_AROUND, Shared, Start};
 use crate::error::EngineError;
 use crate::offsets::{Address, Offsets};
 use crate::outcome::{IntervalOutcome, State};
 use crate::payload::Filler;
-use crate::plan::{End, OperationKind, Worker};
+use crate::plan::{OperationKind, Worker};
 use crate::recorder::{Done, Recorder, Tally, recorded_kinds};
 use crate::request::{Buffers, Completion, Engine, Request};
-use crate::verify::{CameBack, Turn, Verifier};
+use crate::verify::Verifier;
 
 /// The load of one worker, ready to start: all memory is taken, all addresses are computable.
 pub struct Load<'a> {
@@ -45,8 +47,9 @@ pub struct Load<'a> {
     free: Vec<u32>,
     issued_operations: u64,
     issued_bytes: u64,
-    /// Whether there are no more places to go to.
-    is_through: bool,
+    /// How many are issued at most; none any more once there is no place left to go to.
+    most_operations: u64,
+    most_bytes: u64,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -82,7 +85,8 @@ impl<'a> Load<'a> {
             free: (0..depth).rev().collect(),
             issued_operations: 0,
             issued_bytes: 0,
-            is_through: false,
+            most_operations: plan.end.operations.unwrap_or(u64::MAX),
+            most_bytes: plan.end.bytes.unwrap_or(u64::MAX),
         })
     }
 
@@ -247,13 +251,10 @@ impl<'a> Load<'a> {
     /// Submits the next operation, unless there is a reason to wait or to end.
     #[inline]
     fn submit_next<E: Engine>(&mut self, engine: &mut E, now: Nanos) -> Result<Result<(), Wake>, EngineError> {
-        if self.verifier.is_some() {
-            if let Some(submitted) = self.visit_next(engine, now)? {
-                return Ok(submitted);
-            }
-            if let Some(submitted) = self.verify_next(engine, now)? {
-                return Ok(submitted);
-            }
+        if self.verifier.is_some()
+            && let Some(submitted) = self.verify_next(engine, now)?
+        {
+            return Ok(submitted);
         }
         if self.exhausted() {
             return Ok(Err(Wake::Exhausted));
@@ -266,129 +267,20 @@ impl<'a> Load<'a> {
             Ok(next) => next,
             Err(wake) => return Ok(Err(wake)),
         };
-        let Some(address) = self.offsets.next(next.operation) else {
-            self.is_through = true;
-            return self.submit_next(engine, now);
-        };
-        if self.only_looked(next.operation, address) {
-            return Ok(Err(Wake::Now));
-        }
+        let Some(address) = self.offsets.next(next.operation) else { return self.submit_last(engine, now) };
         self.count(next.operation, address.length);
-        if self.verifier.as_ref().is_some_and(Verifier::holds) {
-            return self.visit(engine, next, address, now);
+        if self.verifier.is_some() {
+            return self.submit_verified(engine, next, address, now);
         }
         self.submit(engine, next, address, now)?;
         Ok(Ok(()))
     }
 
-    /// Goes on at places that are held, or with the operation that waits for its place.
-    fn visit_next<E: Engine>(&mut self, engine: &mut E, now: Nanos) -> Result<Option<Result<(), Wake>>, EngineError> {
-        match self.visits.take_step() {
-            Some(Step::Operation(next, address)) => self.submit(engine, next, address, now)?,
-            Some(Step::Check(address)) => {
-                self.compare(engine, address, now)?;
-            }
-            None => {
-                let Some((next, address)) = self.visits.take_waiting() else { return Ok(None) };
-                return self.visit(engine, next, address, now).map(Some);
-            }
-        }
-        Ok(Some(Ok(())))
-    }
-
-    /// Takes the place of an operation, or lets it wait for that.
-    fn visit<E: Engine>(
-        &mut self,
-        engine: &mut E,
-        next: Next,
-        address: Address,
-        now: Nanos,
-    ) -> Result<Result<(), Wake>, EngineError> {
-        let Some(verifier) = &self.verifier else { return Ok(Ok(())) };
-        if !verifier.hold(address) {
-            self.visits.wait(next, address);
-            return Ok(Err(Wake::At(now + LOOK_AGAIN)));
-        }
-        if self.kinds[next.operation] == OperationKind::Write && verifier.reads_before(address) {
-            let slot = self.compare(engine, address, now)?;
-            self.visits.comes_before(slot, next);
-        } else {
-            self.submit(engine, next, address, now)?;
-        }
-        Ok(Ok(()))
-    }
-
-    /// An operation has come back from a place that was held for it.
-    fn visited(&mut self, slot: u32, kind: OperationKind, address: Address, failed: bool) {
-        let Some(verifier) = &self.verifier else { return };
-        if !verifier.holds() || kind == OperationKind::Sync {
-            return;
-        }
-        let following = self.visits.take_following(slot);
-        match following {
-            Some(next) if !failed => self.visits.go_on(Step::Operation(next, address)),
-            None if !failed && kind == OperationKind::Write && verifier.reads_after() => {
-                self.visits.go_on(Step::Check(address));
-            }
-            _ => verifier.release(address, failed && kind == OperationKind::Write),
-        }
-    }
-
-    /// What was still to be done at places that are held is not done.
-    fn leave_places(&mut self) {
-        while let Some(Step::Operation(_, address) | Step::Check(address)) = self.visits.take_step() {
-            if let Some(verifier) = &self.verifier {
-                verifier.release(address, false);
-            }
-        }
-    }
-
-    /// Reads what is to be compared, beside the operations that are asked for.
-    fn compare<E: Engine>(&mut self, engine: &mut E, address: Address, now: Nanos) -> Result<u32, EngineError> {
-        let kind = OperationKind::Read;
-        let operation = self.kinds.iter().position(|&recorded| recorded == kind).unwrap_or(0);
-        let slot = self.take_slot(operation, address, now, now);
-        self.slots[slot as usize].reads_back = true;
-        let Address { file, offset, length } = address;
-        engine.submit(Request { slot, kind, file, offset, length })?;
-        Ok(slot)
-    }
-
-    /// Reads back what was written, where it is time to; that is neither an operation nor bytes of those that are asked
-    /// for, and never waits for a schedule.
-    fn verify_next<E: Engine>(&mut self, engine: &mut E, now: Nanos) -> Result<Option<Result<(), Wake>>, EngineError> {
-        let (exhausted, in_flight) = (self.exhausted(), self.in_flight());
-        loop {
-            let Some(verifier) = &mut self.verifier else { return Ok(None) };
-            match verifier.turn(self.issued_bytes, exhausted, in_flight) {
-                Turn::Load => {
-                    self.read_back.ends(now);
-                    return Ok(None);
-                }
-                Turn::Drain => return Ok(Some(Err(Wake::Never))),
-                Turn::Settle { is_pass } => {
-                    if is_pass {
-                        self.read_back.begins(now);
-                    }
-                    engine.settle()?;
-                }
-                Turn::ReadBack(address) => {
-                    self.compare(engine, address, now)?;
-                    return Ok(Some(Ok(())));
-                }
-            }
-        }
-    }
-
-    /// Whether an operation is only gone through, to know what an earlier run wrote.
-    #[inline]
-    fn only_looked(&mut self, operation: usize, address: Address) -> bool {
-        let Some(verifier) = self.verifier.as_mut().filter(|verifier| verifier.only_looks()) else { return false };
-        if self.kinds[operation] == OperationKind::Write {
-            verifier.found(address);
-        }
-        self.count(operation, address.length);
-        true
+    /// There is no place left to go to: what is still to come is not of the load.
+    #[cold]
+    fn submit_last<E: Engine>(&mut self, engine: &mut E, now: Nanos) -> Result<Result<(), Wake>, EngineError> {
+        self.most_operations = 0;
+        self.submit_next(engine, now)
     }
 
     /// One of the operations that are asked for.
@@ -412,13 +304,7 @@ impl<'a> Load<'a> {
         let Address { file, offset, length } = address;
         let kind = self.kinds[operation];
         if kind == OperationKind::Write {
-            match &mut self.verifier {
-                None => self.filler.renew(&self.buffers, slot, offset, length),
-                Some(verifier) => verifier.stamp(&mut self.filler, &self.buffers, slot, address),
-            }
-            if let Some(flushes) = &mut self.flushes {
-                flushes.written(address);
-            }
+            self.prepare_write(slot, address);
         }
         if let Some(hold) = &mut self.hold {
             hold.issued();
@@ -426,7 +312,19 @@ impl<'a> Load<'a> {
         engine.submit(Request { slot, kind, file, offset, length })
     }
 
+    #[inline(never)]
+    fn prepare_write(&mut self, slot: u32, address: Address) {
+        match &mut self.verifier {
+            None => self.filler.renew(&self.buffers, slot, address.offset, address.length),
+            Some(verifier) => verifier.stamp(&mut self.filler, &self.buffers, slot, address),
+        }
+        if let Some(flushes) = &mut self.flushes {
+            flushes.written(address);
+        }
+    }
+
     /// A flush is neither an operation nor bytes of those that are asked for, and never waits for a schedule.
+    #[inline(never)]
     fn flush<E: Engine>(&mut self, engine: &mut E, range: Address, now: Nanos) -> Result<(), EngineError> {
         let operation = self.plan.operations.len();
         let slot = self.take_slot(operation, Address { length: 0, ..range }, now, now);
@@ -455,53 +353,60 @@ impl<'a> Load<'a> {
         self.slots.len() - self.free.len()
     }
 
-    #[inline]
+    #[inline(always)]
     fn complete(&mut self, completion: Completion, at: Nanos, progress: &mut Progress) -> Result<(), EngineError> {
-        let slot = completion.slot;
-        let InFlight { submitted, due, offset, length, file, operation, reads_back } = self.slots[slot as usize];
+        let Completion { slot, result } = completion;
+        let done = self.slots[slot as usize];
         self.free.push(slot);
-        let operation = operation as usize;
-        let (kind, address) = (self.kinds[operation], Address { file, offset, length });
-        if completion.result < 0 {
-            self.visited(slot, kind, address, true);
-            if progress.ended {
-                progress.drained_operations += 1;
-            } else {
-                self.recorder.record_error(operation);
-            }
-            return Err(EngineError::Operation {
-                kind: kind.name(),
-                length,
+        let counts = !progress.ended;
+        progress.drained_operations += u64::from(progress.ended);
+        if result < 0 {
+            return Err(self.failed(slot, &done, result, counts));
+        }
+        let bytes = result as u32;
+        if counts {
+            let InFlight { submitted, due, offset, length, operation, .. } = done;
+            self.recorder.record(Done {
+                operation: operation as usize,
+                submitted,
+                due,
+                at,
+                asked: length,
+                bytes,
                 offset,
-                path: self.plan.files[file as usize].path.clone(),
-                source: std::io::Error::from_raw_os_error(-completion.result as i32),
             });
         }
-        let bytes = completion.result as u32;
-        let compared = match &mut self.verifier {
-            None => Ok(()),
-            Some(verifier) => {
-                let back = CameBack { slot, kind, address, bytes, reads_back };
-                let compared = verifier.came_back(&mut self.filler, &self.buffers, back);
-                self.visited(slot, kind, address, false);
-                compared
-            }
-        };
-        if progress.ended {
-            progress.drained_operations += 1;
-            return compared;
+        if self.verifier.is_some() {
+            self.came_back(slot, &done, bytes)?;
         }
-        self.recorder.record(Done { operation, submitted, due, at, asked: length, bytes, offset });
-        compared?;
-        match &mut self.hold {
-            Some(_) if operation < self.plan.operations.len() && !reads_back => self.held(at - submitted, at),
-            _ => Ok(()),
+        if self.hold.is_some() && counts { self.held(&done, at) } else { Ok(()) }
+    }
+
+    #[cold]
+    fn failed(&mut self, slot: u32, done: &InFlight, result: i64, counts: bool) -> EngineError {
+        let &InFlight { offset, length, file, operation, .. } = done;
+        let (kind, address) = (self.kinds[operation as usize], Address { file, offset, length });
+        self.visited(slot, kind, address, true);
+        if counts {
+            self.recorder.record_error(operation as usize);
+        }
+        EngineError::Operation {
+            kind: kind.name(),
+            length,
+            offset,
+            path: self.plan.files[file as usize].path.clone(),
+            source: std::io::Error::from_raw_os_error(-result as i32),
         }
     }
 
-    /// Tells what keeps operations back that one is done.
-    fn held(&mut self, service: Nanos, at: Nanos) -> Result<(), EngineError> {
+    /// Tells what keeps operations back that one is done, if it is one of those.
+    #[inline(never)]
+    fn held(&mut self, done: &InFlight, at: Nanos) -> Result<(), EngineError> {
         let Some(hold) = &mut self.hold else { return Ok(()) };
+        if done.operation as usize >= self.plan.operations.len() || done.reads_back {
+            return Ok(());
+        }
+        let service = at - done.submitted;
         if hold.completed(service, at) != Verdict::Hopeless {
             return Ok(());
         }
@@ -515,10 +420,7 @@ impl<'a> Load<'a> {
     /// Whether all bytes and operations that the plan asks for have been issued.
     #[inline]
     fn exhausted(&self) -> bool {
-        let End { bytes, operations, .. } = self.plan.end;
-        self.is_through
-            || bytes.is_some_and(|limit| self.issued_bytes >= limit)
-            || operations.is_some_and(|limit| self.issued_operations >= limit)
+        self.issued_operations >= self.most_operations || self.issued_bytes >= self.most_bytes
     }
 
     fn not_drained(&self, state: State) -> Result<State, EngineError> {

@@ -78,7 +78,7 @@ impl Mix {
     }
 
     /// The next operation, if one is due.
-    #[inline]
+    #[inline(always)]
     pub(super) fn next(&mut self, now: Nanos) -> Result<Next, Wake> {
         match self {
             Self::Unpaced(choice) => Ok(Next { operation: choice.next(), due: None }),
@@ -118,13 +118,14 @@ impl Mix {
             Self::Unpaced(_) => {}
             Self::Paced(_, schedule) => schedule.postpone(by),
             Self::EachPaced(schedules) | Self::TurnsPaced { schedules, .. } => {
-                schedules.iter_mut().flatten().for_each(|schedule| schedule.postpone(by))
+                schedules.iter_mut().flatten().for_each(|schedule| schedule.postpone(by));
             }
         }
     }
 }
 
 /// The kind whose next operation was due first. A kind without a rate is always due now, after those that are late.
+#[inline(never)]
 fn earliest(schedules: &[Option<Schedule>], now: Nanos) -> Result<Next, Wake> {
     let (operation, due) = schedules
         .iter()
@@ -163,10 +164,7 @@ impl Choice {
     fn next(&mut self) -> usize {
         match self {
             Self::Only => 0,
-            Self::Shares { upto, total, rng } => {
-                let drawn = rng.below(*total);
-                upto.iter().position(|&limit| drawn < limit).unwrap_or(0)
-            }
+            Self::Shares { upto, total, rng } => by_share(upto, *total, rng),
             Self::Turns { next, kinds } => {
                 let operation = *next;
                 *next = (operation + 1) % *kinds;
@@ -174,4 +172,10 @@ impl Choice {
             }
         }
     }
+}
+
+#[inline(never)]
+fn by_share(upto: &[u64], total: u64, rng: &mut Rng) -> usize {
+    let drawn = rng.below(total);
+    upto.iter().position(|&limit| drawn < limit).unwrap_or(0)
 }

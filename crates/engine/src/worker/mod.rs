@@ -2,6 +2,8 @@
 //!
 //! The loop owns time, pacing and accounting; the engine moves bytes.
 
+#![allow(clippy::inline_always, reason = "a call that is not inlined costs as much as what it does")]
+
 mod flush;
 mod hold;
 mod load;

@@ -21,6 +21,8 @@ pub(super) struct Progress {
     pub(super) start: Nanos,
     interval_ns: Nanos,
     opened: Nanos,
+    /// When the current interval ends: at the next multiple of its length, the end of the ramp, or the end of the window.
+    boundary: Nanos,
     /// When nothing more is issued.
     pub(super) issue_end: Nanos,
     /// Whether the window goes on until files are flushed at the end.
@@ -41,11 +43,12 @@ impl Progress {
         let window_start = start.saturating_add(plan.ramp_ns);
         let window_end = plan.end.runtime_ns.map_or(Nanos::MAX, |runtime| window_start.saturating_add(runtime));
         let flushes_at_end = plan.sync_at_end && plan.cooldown_ns == 0;
-        Self {
+        let mut progress = Self {
             group_start,
             start,
             interval_ns,
             opened: start,
+            boundary: Nanos::MAX,
             issue_end: window_end.saturating_add(plan.cooldown_ns),
             flushes_at_end,
             window_start,
@@ -55,24 +58,24 @@ impl Progress {
             drained_operations: 0,
             cpu_start: thread_cpu_time(),
             cpu_end: None,
-        }
+        };
+        progress.open(start);
+        progress
     }
 
     /// When the loop must look again, by the clock alone.
     #[inline]
     pub(super) fn next_look(&self, now: Nanos) -> Nanos {
         let end = if now < self.issue_end { self.issue_end } else { Nanos::MAX };
-        self.boundary().min(end)
+        self.boundary.min(end)
     }
 
-    /// When the current interval ends: at the next multiple of its length, the end of the ramp, or the end of the window.
-    fn boundary(&self) -> Nanos {
-        if self.ended {
-            return Nanos::MAX;
-        }
-        let next = self.group_start + ((self.opened - self.group_start) / self.interval_ns + 1) * self.interval_ns;
-        let ramp_end = if self.opened < self.window_start { self.window_start } else { Nanos::MAX };
-        next.min(ramp_end).min(self.window_end)
+    /// An interval begins.
+    fn open(&mut self, at: Nanos) {
+        let next = self.group_start + ((at - self.group_start) / self.interval_ns + 1) * self.interval_ns;
+        let ramp_end = if at < self.window_start { self.window_start } else { Nanos::MAX };
+        self.opened = at;
+        self.boundary = if self.ended { Nanos::MAX } else { next.min(ramp_end).min(self.window_end) };
     }
 
     /// Closes the intervals that are over at `now`.
@@ -83,8 +86,20 @@ impl Progress {
         recorder: &mut Recorder,
         publish: &mut dyn FnMut(&IntervalOutcome, &[Tally]),
     ) {
-        while !self.ended && now >= self.boundary() {
-            let boundary = self.boundary();
+        if now >= self.boundary {
+            self.close_until(now, recorder, publish);
+        }
+    }
+
+    #[cold]
+    fn close_until(
+        &mut self,
+        now: Nanos,
+        recorder: &mut Recorder,
+        publish: &mut dyn FnMut(&IntervalOutcome, &[Tally]),
+    ) {
+        while !self.ended && now >= self.boundary {
+            let boundary = self.boundary;
             self.close(boundary, recorder, publish);
             if boundary == self.window_start {
                 self.cpu_start = thread_cpu_time();
@@ -104,7 +119,7 @@ impl Progress {
             operations: BTreeMap::new(),
         };
         recorder.close(interval, publish);
-        self.opened = end;
+        self.open(end);
     }
 
     /// Nothing is issued after `end`. The window ends there, too, unless it has before or flushes are part of it.
@@ -129,6 +144,7 @@ impl Progress {
         }
         recorder.forget(now);
         self.window_start = now;
+        self.open(self.opened);
         self.cpu_start = thread_cpu_time();
     }
 
@@ -138,7 +154,7 @@ impl Progress {
         if self.ended {
             return;
         }
-        self.ended = true;
+        (self.ended, self.boundary) = (true, Nanos::MAX);
         // A stop before the window leaves it empty.
         self.window_end = self.window_end.min(end).max(self.window_start);
         self.cpu_end = Some(thread_cpu_time());

@@ -35,6 +35,7 @@ impl Schedule {
     }
 
     /// An operation of that many bytes was issued.
+    #[inline(never)]
     pub(super) fn advance(&mut self, bytes: u32) {
         let units = match self.rate.unit {
             RateUnit::Operations => 1,

@@ -1,0 +1,38 @@
+//! The plain random load: no more than the next place.
+
+use super::Address;
+use super::kinds::{Jump, Kind};
+use super::lengths::Lengths;
+use super::places::Order;
+use super::region::{Region, Walk};
+
+/// All operations go to places of one file, each place once a pass, with blocks of one size, pass after pass.
+#[derive(Debug)]
+pub(super) struct Scattered {
+    order: Order,
+    start: u64,
+    align: u64,
+    length: u32,
+}
+
+impl Scattered {
+    /// `None` if there is more to the load than that.
+    pub(super) fn new(kinds: &[Kind], walk: &Walk, regions: &[Region]) -> Option<Self> {
+        let ([region], [first, ..]) = (regions, kinds) else { return None };
+        let &Lengths::Fixed(length) = &first.shape.lengths else { return None };
+        let alike = |kind: &Kind| {
+            kind.jump == Jump::Always && kind.places == first.places && kind.shape.lengths == first.shape.lengths
+        };
+        if walk.stops || walk.strided.is_some() || !kinds.iter().all(alike) {
+            return None;
+        }
+        let order = region.order(first)?.clone();
+        Some(Self { order, start: region.window_start(), align: first.shape.align, length })
+    }
+
+    #[inline(always)]
+    pub(super) fn next(&mut self) -> Address {
+        let (place, _) = self.order.next();
+        Address { file: 0, offset: self.start + place * self.align, length: self.length }
+    }
+}
