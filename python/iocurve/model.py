@@ -114,6 +114,10 @@ class Section(_Model):
     create_on_open: bool | None = None
     """Whether files are made when they are opened, without a layout."""
     unlink: bool | None = None
+    append: bool | None = None
+    """Whether the region of a file that is there begins at its end (fio's file_append)."""
+    until_full: bool | None = None
+    """Whether a device without room ends the load in order (fio's fill_device); files of no size grow until then."""
 
     reads: bool | None = None
     writes: bool | None = None

@@ -20,6 +20,8 @@ _FIO = {
     "offset": "offset",
     "offset_increment": "offset_increment",
     "create": "allow_file_create",
+    "append": "file_append",
+    "until_full": "fill_device",
     "start_bytes": "offset",
     "reads": "rw",
     "writes": "rw",

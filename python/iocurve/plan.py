@@ -376,6 +376,8 @@ class End(_Model):
     """Bytes transferred, all kinds together, ramp included."""
     operations: U64 | None
     """Operations, all kinds together, ramp included."""
+    when_full: bool = False
+    """Whether a write for which there is no room ends the worker in order (fio's fill_device), not as failed."""
 
 
 class RandomContent(_Model):

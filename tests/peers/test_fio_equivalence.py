@@ -136,6 +136,9 @@ CASES = (
     case("own names", "--rw=write --size=64k --nrfiles=2 --filename_format=$jobname-$jobnum-$filenum.dat", "order"),
     case("several names", "--rw=write --size=64k --filename=x:y", "order"),
     case("made on opening", "--rw=write --size=64k --create_on_open=1", "order"),
+    case("appended", "--rw=write --size=64k --file_append=1 --filename=there:new", "order"),
+    case("appended once", "--rw=write --size=32k --file_append=1 --filename=there --loops=2", "order"),
+    case("at most a size", "--rw=write --size=64k --fill_device=1", "order"),
     case("removed at the end", "--rw=write --size=64k --unlink=1", "order"),
     # In flight and in time
     case("native AIO", "--rw=randread --size=1m --ioengine=libaio --iodepth=8", "set"),
@@ -179,6 +182,31 @@ def test_iocurve_does_what_fio_does(case: Case, tmp_path: Path) -> None:
         ROWS.append(row(case, ours))
     else:
         assert row(case, ours) in TABLE.read_text(encoding="utf-8").splitlines()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="a file system of 1 MiB needs root to be mounted")
+@pytest.mark.parametrize(
+    ("options", "files"),
+    [
+        ("--bs=64k --size=2m --verify=crc32c", {"a.0.0": 768 << 10}),
+        ("--bs=64k --nrfiles=2", {"a.0.0": 384 << 10, "a.0.1": 384 << 10}),
+        ("--bs=64k --size=2m --ioengine=libaio --iodepth=4", {"a.0.0": 768 << 10}),
+    ],
+)
+def test_iocurve_fills_a_device_as_fio_does(options: str, files: dict[str, int], tmp_path: Path) -> None:
+    filling = Case("until it is full", f"--name=a --rw=write --fill_device=1 --verify_state_save=0 {options}", "order")
+    done = []
+    for run, folder in ((by_iocurve, tmp_path / "ours"), (by_fio, tmp_path / "theirs")):
+        folder.mkdir()
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", folder], check=True)
+        try:
+            done.append(run(filling, folder))
+        finally:
+            subprocess.run(["umount", folder], check=True)
+    ours, theirs = done
+    # fio counts writes without room as operations.
+    assert (ours.workers, ours.bytes, ours.files) == (theirs.workers, theirs.bytes, theirs.files)
+    assert ours.files == files | {"there": 256 << 10}
 
 
 def test_the_table_has_every_job() -> None:
@@ -228,7 +256,7 @@ WORDS = {
 
 
 def prepared_folder(folder: Path) -> Path:
-    folder.mkdir()
+    folder.mkdir(exist_ok=True)
     (folder / "there").write_bytes(bytes(256 << 10))
     return folder
 

@@ -34,7 +34,7 @@ fn ceiling_plan(duration: Duration) -> Plan {
         access: Access { passes: Passes::Fresh, ..plain.access },
         depth: 32,
         ramp_ns: runtime_ns / 10,
-        end: End { runtime_ns: Some(runtime_ns), bytes: None, operations: None },
+        end: End { runtime_ns: Some(runtime_ns), bytes: None, operations: None, when_full: false },
         ..plain
     };
     let group = Group { workers: vec![worker] };

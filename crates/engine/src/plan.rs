@@ -853,6 +853,8 @@ pub struct End {
     /// Operations, all kinds together, ramp included.
     #[serde(deserialize_with = "Option::deserialize")]
     pub operations: Option<u64>,
+    /// Whether a write for which there is no room ends the worker in order (fio's `fill_device`); otherwise it has failed.
+    pub when_full: bool,
 }
 
 /// What is written.

@@ -58,6 +58,7 @@ def waits(sections: Sequence[Section], findings: Findings) -> None:
 def section(section: Section, machine: Machine, findings: Findings) -> None:
     """What excludes one another in a section, or is not there on this machine."""
     _rates(section, findings)
+    _growth(section, findings)
     smallest = smallest_block(section)
     if isinstance(section.size, int) and 0 < section.size < smallest:
         text = f"{findings.option('size')} ({section.size} bytes) is smaller than one block ({smallest} bytes)"
@@ -72,6 +73,23 @@ def section(section: Section, machine: Machine, findings: Findings) -> None:
     if unknown:
         text = f"processor {unknown[0]} is not there, or not for this process"
         findings.mistake(section, text, ("cpus",), f"there are {_ranges(sorted(machine.cpus()))}")
+
+
+def _growth(section: Section, findings: Findings) -> None:
+    if section.append and section.engine == "nfs":
+        text = f"{findings.option('append')} is not supported over NFS: how long a file is, is not looked up"
+        findings.mistake(section, text, ("append",), f"give an {findings.option('offset')}")
+    if not section.until_full:
+        return
+    name = findings.option("until_full")
+    if section.reads:
+        text = f"{name} is not supported where a job reads: files do not fill a device before the run"
+        findings.mistake(section, text, ("until_full", "reads"), "fill it by a job that writes, before this one")
+    elif section.engine == "null":
+        findings.mistake(section, f"{name}: without I/O nothing is ever full", ("until_full",))
+    elif (section.random or section.verify) and not section.size and not section.file_bytes:
+        what = "random places" if section.random else "verification"
+        findings.mistake(section, f"{name} with {what} needs {findings.option('size')}", ("until_full", "random"))
 
 
 def _rates(section: Section, findings: Findings) -> None:

@@ -16,6 +16,7 @@ from iocurve.resolve.findings import Findings
 from iocurve.resolve.machine import Machine, PathFacts
 
 _LARGEST_FILE = 2**63 - 1
+_ENDLESS_FILE = 2**62
 _SIZES = ("offset", "size", "file_bytes", "file_count", "blocks")
 
 
@@ -44,13 +45,14 @@ class Files:
         paths = self._paths(section, clone)
         regions = [Region(path, self._look(section, path)) for path in paths]
         known = sum(region.facts.bytes for region in regions)
-        if not known and not section.file_bytes and (isinstance(section.size, Percent) or not section.size):
+        is_sized = bool(section.file_bytes or section.until_full)
+        if not known and not is_sized and (isinstance(section.size, Percent) or not section.size):
             self._sizeless(section, paths)
             return None
         block = smallest_block(section)
         shares = _shares(section, len(regions), block)
         for region, share in zip(regions, shares, strict=True):
-            region.offset = _offset(section, region, clone, block)
+            region.offset = region.facts.bytes if _appends(section, region) else _offset(section, region, clone, block)
             region.bytes = _region_bytes(section, region, share, block, chance)
             region.start = (section.start_bytes or 0) + clone * (section.start_increment_bytes or 0)
             if not self._check_region(section, region):
@@ -198,6 +200,8 @@ def _offset(section: Section, region: Region, clone: int, block: int) -> int:
 def _region_bytes(section: Section, region: Region, share: int, block: int, chance: random.Random) -> int:
     """Length of the region of one file."""
     there = region.facts.bytes
+    if section.until_full and not section.size and section.file_bytes is None and region.facts.kind != "block":
+        return _ENDLESS_FILE - region.offset
     if section.file_bytes is None:
         length = share or there - region.offset
     else:
@@ -206,6 +210,10 @@ def _region_bytes(section: Section, region: Region, share: int, block: int, chan
         return length
     portion = min((length + region.offset) * section.size.percent // 100, length)
     return portion - portion % block
+
+
+def _appends(section: Section, region: Region) -> bool:
+    return bool(section.append) and region.facts.kind == "file"
 
 
 def _file_bytes(limits: tuple[int, int], there: int, block: int, chance: random.Random) -> int:
@@ -230,9 +238,9 @@ def _layout(section: Section, region: Region) -> planned.Layout:
     if section.verify is not None and section.verify.only:
         return "existing"
     is_sized = section.file_bytes is not None or (isinstance(section.size, int) and section.size > 0)
-    if region.facts.kind == "block" or not section.create or not is_sized:
+    if region.facts.kind == "block" or not section.create or not (is_sized or section.until_full):
         return "existing"
-    if section.create_on_open:
+    if section.create_on_open or section.until_full:
         return "create"
     needs_data = section.reads or section.overwrite
     if section.recreate:

@@ -174,13 +174,17 @@ def end(section: Section, regions: Sequence[Region]) -> planned.End:
     """What ends a worker."""
     runtime = section.runtime_ns or None
     if section.time_based and runtime:
-        return planned.End(runtime_ns=runtime, bytes=None, operations=None)
+        return planned.End(runtime_ns=runtime, bytes=None, operations=None, when_full=bool(section.until_full))
     loops = settled(section.loops)
     # A block that is trimmed and then written counts twice.
     each = 2 if section.trims and section.writes else 1
     operations = min(section.operations * loops * each, _ENDLESS) if section.operations else None
     transferred = min(_bytes_to_transfer(section, regions, loops) * each, _ENDLESS)
-    return planned.End(runtime_ns=runtime, bytes=transferred, operations=operations)
+    if section.until_full and not section.size and not section.file_bytes:
+        transferred = section.transfer if isinstance(section.transfer, int) else 0
+    return planned.End(
+        runtime_ns=runtime, bytes=transferred or None, operations=operations, when_full=bool(section.until_full)
+    )
 
 
 def _bytes_to_transfer(section: Section, regions: Sequence[Region], loops: int) -> int:

@@ -62,7 +62,7 @@ fn random(sizes: &[u64], access: Access) -> Worker {
 }
 
 fn by_bytes(bytes: u64) -> End {
-    End { runtime_ns: None, bytes: Some(bytes), operations: None }
+    End { runtime_ns: None, bytes: Some(bytes), operations: None, when_full: false }
 }
 
 /// Files and offsets in KiB.
@@ -273,7 +273,8 @@ mod random {
                     .collect::<Vec<_>>()
                 })
             };
-            for end in [End { runtime_ns: Some(1), bytes: None, operations: None }, by_bytes(2 << 20)] {
+            for end in [End { runtime_ns: Some(1), bytes: None, operations: None, when_full: false }, by_bytes(2 << 20)]
+            {
                 let [first, second] = two_passes(&Worker { end, ..same.clone() });
                 assert!(first == second);
                 let [first, second] = two_passes(&Worker { end, ..fresh.clone() });

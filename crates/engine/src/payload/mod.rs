@@ -236,12 +236,11 @@ fn before_each(worker: &Worker, material: &Material) -> BeforeEach {
     match renew {
         // A read leaves its own bytes in the buffer.
         _ if !is_random && (reads || !is_fixed) => BeforeEach::Fill,
-        Renew::Keep => BeforeEach::Nothing,
         // What is scrambled repeats nothing.
         Renew::Scramble if varies => BeforeEach::Fill,
         Renew::Scramble => BeforeEach::Scramble,
         Renew::Refill if is_random => BeforeEach::Fill,
-        Renew::Refill => BeforeEach::Nothing,
+        Renew::Keep | Renew::Refill => BeforeEach::Nothing,
     }
 }
 

@@ -52,7 +52,7 @@ pub(crate) fn worker() -> Worker {
         wait_for: Vec::new(),
         start_delay_ns: 0,
         ramp_ns: 0,
-        end: End { runtime_ns: None, bytes: None, operations: None },
+        end: End { runtime_ns: None, bytes: None, operations: None, when_full: false },
         cooldown_ns: 0,
         ends_others: EndsOthers::Never,
         latency_target: None,

@@ -12,7 +12,7 @@ const MS: Nanos = 1_000_000;
 
 /// Reads so many blocks from nowhere; without a number it does so until it is told to end.
 fn reader(job: &str, operations: Option<u64>) -> Worker {
-    Worker { job: job.into(), end: End { runtime_ns: None, bytes: None, operations }, ..worker() }
+    Worker { job: job.into(), end: End { runtime_ns: None, bytes: None, operations, when_full: false }, ..worker() }
 }
 
 fn waiting(worker: Worker, wait_for: &[&str]) -> Worker {

@@ -25,6 +25,9 @@ use crate::recorder::{Done, Recorder, Tally, recorded_kinds};
 use crate::request::{Buffers, Completion, Engine, Request};
 use crate::verify::Verifier;
 
+/// What a write ends with for which there is no room.
+const NO_ROOM: [i64; 2] = [libc::ENOSPC as i64, libc::EDQUOT as i64];
+
 /// The load of one worker, ready to start: all memory is taken, all addresses are computable.
 pub struct Load<'a> {
     plan: &'a Worker,
@@ -50,6 +53,8 @@ pub struct Load<'a> {
     /// How many are issued at most; none any more once there is no place left to go to.
     most_operations: u64,
     most_bytes: u64,
+    /// Whether there was no room for a write: what was written is not read back, as in fio.
+    is_full: bool,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -87,6 +92,7 @@ impl<'a> Load<'a> {
             issued_bytes: 0,
             most_operations: plan.end.operations.unwrap_or(u64::MAX),
             most_bytes: plan.end.bytes.unwrap_or(u64::MAX),
+            is_full: false,
         })
     }
 
@@ -361,7 +367,7 @@ impl<'a> Load<'a> {
         let counts = !progress.ended;
         progress.drained_operations += u64::from(progress.ended);
         if result < 0 {
-            return Err(self.failed(slot, &done, result, counts));
+            return self.failed(slot, &done, result, counts);
         }
         let bytes = result as u32;
         if counts {
@@ -383,20 +389,24 @@ impl<'a> Load<'a> {
     }
 
     #[cold]
-    fn failed(&mut self, slot: u32, done: &InFlight, result: i64, counts: bool) -> EngineError {
+    fn failed(&mut self, slot: u32, done: &InFlight, result: i64, counts: bool) -> Result<(), EngineError> {
         let &InFlight { offset, length, file, operation, .. } = done;
         let (kind, address) = (self.kinds[operation as usize], Address { file, offset, length });
         self.visited(slot, kind, address, true);
+        if self.plan.end.when_full && NO_ROOM.contains(&-result) {
+            (self.most_operations, self.is_full) = (0, true);
+            return Ok(());
+        }
         if counts {
             self.recorder.record_error(operation as usize);
         }
-        EngineError::Operation {
+        Err(EngineError::Operation {
             kind: kind.name(),
             length,
             offset,
             path: self.plan.files[file as usize].path.clone(),
             source: std::io::Error::from_raw_os_error(-result as i32),
-        }
+        })
     }
 
     /// Tells what keeps operations back that one is done, if it is one of those.

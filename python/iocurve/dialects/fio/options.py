@@ -116,10 +116,14 @@ OPTIONS: tuple[Option, ...] = (
     _note("filetype", "what a file is, is looked up"),
     _honoured("create_on_open", _BOOL, "create_on_open"),
     _no("create_only", same=("0",)),
-    _no("file_append", same=("0",)),
-    _no("fill_device", "fill_fs", same=("0",)),
+    _honoured("file_append", _BOOL, "append"),
+    _honoured("fill_device", _BOOL, "until_full", "fill_fs"),
     _no("opendir"),
-    _no("pre_read", same=("0",)),
+    _no(
+        "pre_read",
+        same=("0",),
+        reason="files are not read into the page cache before the run; invalidate=0 keeps what is there",
+    ),
     # Load
     Option(
         "rw", effects.set_direction, ("reads", "writes", "trims", "random", "run_length", "gap_bytes"), ("readwrite",)
@@ -222,8 +226,9 @@ OPTIONS: tuple[Option, ...] = (
     *_notes("blocks are read back in the order of writing", "verifysort verifysort_nr"),
     _note("verify_policy", "what is completed is read back", same=("completed",), level="warning"),
     _no("verify_pattern_interval", same=("0",)),
-    _no("trim_percentage", same=("0",)),
-    *_notes("it belongs to trim_percentage", "trim_verify_zero trim_backlog trim_backlog_batch"),
+    _part("trim_percentage", _PERCENT),
+    _part("trim_backlog", _NUMBER),
+    *_notes("it belongs to trim_percentage", "trim_verify_zero trim_backlog_batch"),
     # Processors and memory
     _note("thread", _THREADS, "threads", bare=True, same=("1",)),
     _honoured("cpus_allowed", values.processors, "cpus"),

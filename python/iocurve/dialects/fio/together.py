@@ -28,6 +28,8 @@ def combine(draft: Draft) -> None:
     _zones(draft)
     _payload(draft)
     _verify(draft)
+    _trims(draft)
+    _files(draft)
     _steady_state(draft)
     _latency_target(draft)
     _endings(draft)
@@ -277,6 +279,25 @@ def _without_verify(draft: Draft) -> None:
     names = [name for name in draft.places if name.startswith("verify_") or name == "do_verify"]
     for name in names:
         draft.note(name, "no_effect", f"{name} has no effect without verify=")
+
+
+def _trims(draft: Draft) -> None:
+    """fio trims what it has written only to see that verification then finds zeros."""
+    if _has(draft, "trim_percentage") and _has(draft, "trim_backlog") and "verify" in draft.fields:
+        draft.mistake(
+            "trim_percentage", "trim_percentage is not supported: what was written and verified is not trimmed"
+        )
+        return
+    for name in ("trim_percentage", "trim_backlog"):
+        if _has(draft, name):
+            text = f"{name} has no effect, as in fio: only verify, trim_percentage and trim_backlog together trim"
+            draft.note(name, "no_effect", text, "warning")
+
+
+def _files(draft: Draft) -> None:
+    if draft.fields.get("append") and int(draft.value("loops")) > 1:
+        draft.fields["loops"] = 1
+        draft.note("file_append", "one_loop", "with file_append there is one loop, as in fio", "warning")
 
 
 # -- endings -----------------------------------------------------------------------------------------------------------

@@ -24,6 +24,9 @@ impl Load<'_> {
         if let Some(submitted) = self.visit_next(engine, now)? {
             return Ok(Some(submitted));
         }
+        if self.is_full {
+            return Ok(None);
+        }
         let (exhausted, in_flight) = (self.exhausted(), self.in_flight());
         loop {
             let Some(verifier) = &mut self.verifier else { return Ok(None) };

@@ -4,7 +4,7 @@ use super::*;
 use crate::plan::{SyncKind, SyncPlan};
 
 fn writing(every: u32, operations: u64) -> Worker {
-    let end = End { runtime_ns: None, bytes: None, operations: Some(operations) };
+    let end = End { runtime_ns: None, bytes: None, operations: Some(operations), when_full: false };
     let sync = Some(SyncPlan { kind: SyncKind::Fdatasync, every });
     Worker { operations: vec![operation(OperationKind::Write, 4096)], sync, end, ..worker() }
 }

@@ -37,6 +37,8 @@ struct Simulated {
     /// How long a look for completions takes.
     look: Nanos,
     fail_at: Option<usize>,
+    /// From this request on there is no room.
+    full_at: Option<usize>,
     /// After so many requests the worker is told to end: by which flag.
     end_at: Option<(usize, Arc<AtomicBool>)>,
 }
@@ -53,6 +55,7 @@ impl Simulated {
             batch: 0,
             look: 0,
             fail_at: None,
+            full_at: None,
             end_at: None,
         }
     }
@@ -68,7 +71,11 @@ impl Engine for Simulated {
             end.store(self.requests.len() >= *count, Ordering::Relaxed);
         }
         let moved = if request.kind == OperationKind::Sync { 0 } else { i64::from(request.length) };
-        let result = if self.fail_at == Some(number) { -i64::from(libc::EIO) } else { moved };
+        let result = match () {
+            () if self.fail_at == Some(number) => -i64::from(libc::EIO),
+            () if self.full_at.is_some_and(|full| number >= full) => -i64::from(libc::ENOSPC),
+            () => moved,
+        };
         let done = self.clock.now() + (self.service)(&request, self.in_flight.len() + 1);
         self.in_flight.insert((done, number), Completion { slot: request.slot, result });
         Ok(())
@@ -155,7 +162,7 @@ fn simulate_on(plan: &Worker, service: Service, prepare: impl FnOnce(&mut Simula
 }
 
 fn for_ms(runtime: u64) -> End {
-    End { runtime_ns: Some(runtime * MS), bytes: None, operations: None }
+    End { runtime_ns: Some(runtime * MS), bytes: None, operations: None, when_full: false }
 }
 
 #[test]
@@ -212,6 +219,20 @@ fn a_stop_in_the_cool_down_ends_the_load_and_leaves_the_window() {
 }
 
 #[test]
+fn a_device_without_room_ends_the_worker_as_the_plan_says() {
+    let operations = vec![operation(OperationKind::Write, 4096)];
+    let full = |when_full| {
+        let end = End { when_full, ..for_ms(1_000) };
+        let plan = Worker { depth: 4, operations: operations.clone(), end, ..worker() };
+        simulate_with(&plan, MS, |engine, _| engine.full_at = Some(10))
+    };
+    let ran = full(true);
+    assert_eq!((ran.ended.state, ran.kinds["write"].operations, ran.kinds["write"].errors), (State::Finished, 10, 0));
+    assert_eq!((ran.requests.len(), ran.ended.drained), (12, 3 * MS));
+    assert_eq!(full(false).ended.state, State::Failed);
+}
+
+#[test]
 fn ends_after_bytes_and_counts_every_one() {
     let plan = Worker { depth: 3, end: End { bytes: Some(10 * 4096), ..for_ms(1_000_000) }, ..worker() };
     let ran = simulate(&plan, MS);
@@ -226,7 +247,7 @@ fn shares_are_met_within_chance() {
         OperationPlan { share: 75, ..operation(OperationKind::Read, 4096) },
         OperationPlan { share: 25, ..operation(OperationKind::Write, 4096) },
     ];
-    let end = End { runtime_ns: None, bytes: None, operations: Some(10_000) };
+    let end = End { runtime_ns: None, bytes: None, operations: Some(10_000), when_full: false };
     let ran = simulate(&Worker { depth: 16, operations, end, ..worker() }, MS);
     // 7,500 expected; five standard deviations are 217.
     assert!((7283..7717).contains(&ran.kinds["read"].operations), "{}", ran.kinds["read"].operations);
@@ -237,7 +258,7 @@ fn shares_are_met_within_chance() {
 fn the_same_seed_is_the_same_load() {
     let access = Access { cover: Cover::Independent, passes: Passes::Fresh, ..worker().access };
     let operations = vec![OperationPlan { random_percent: 100, ..operation(OperationKind::Read, 4096) }];
-    let end = End { runtime_ns: None, bytes: None, operations: Some(500) };
+    let end = End { runtime_ns: None, bytes: None, operations: Some(500), when_full: false };
     let plan = Worker { depth: 4, access, operations, end, files: vec![file("f", 1 << 30)], ..worker() };
     assert_eq!(simulate(&plan, MS).requests, simulate(&plan, MS).requests);
     let other = Worker { seed: 2, ..plan.clone() };

@@ -105,7 +105,7 @@ fn arrivals_by_chance_are_on_time_and_as_many_as_the_rate_says() {
 fn kinds_at_one_place_take_turns() {
     let operations = vec![operation(OperationKind::Trim, 4096), operation(OperationKind::Write, 4096)];
     let access = Access { position: Position::Identical, ..worker().access };
-    let end = End { runtime_ns: None, bytes: None, operations: Some(6) };
+    let end = End { runtime_ns: None, bytes: None, operations: Some(6), when_full: false };
     let ran = simulate(&Worker { depth: 4, operations, access, end, ..worker() }, MS);
     let kinds: Vec<OperationKind> = ran.requests.iter().map(|request| request.kind).collect();
     assert_eq!(kinds, [OperationKind::Trim, OperationKind::Write].repeat(3));
@@ -117,7 +117,7 @@ fn a_rate_of_the_first_kind_paces_what_takes_turns() {
     let trim = OperationPlan { rate: Some(rate), ..operation(OperationKind::Trim, 4096) };
     let operations = vec![trim, operation(OperationKind::Write, 4096)];
     let access = Access { position: Position::Identical, ..worker().access };
-    let end = End { runtime_ns: None, bytes: None, operations: Some(6) };
+    let end = End { runtime_ns: None, bytes: None, operations: Some(6), when_full: false };
     let ran = simulate(&Worker { depth: 4, operations, access, end, ..worker() }, MS);
     let kinds: Vec<OperationKind> = ran.requests.iter().map(|request| request.kind).collect();
     assert_eq!(kinds, [OperationKind::Trim, OperationKind::Write].repeat(3));
