@@ -291,6 +291,15 @@ def test_what_may_surprise_is_said(arguments: str, code: str) -> None:
     assert code in [note.code for note in fio(*arguments.split()).notes]
 
 
+def test_files_are_named_after_the_section_and_not_after_its_name(tmp_path: Path) -> None:
+    (tmp_path / "job.fio").write_text("[{job1}]\nname=reads\nsize=1m\nfilename_format={$jobname}.$jobnum\nrw=write\n")
+    prepared = prepare(
+        ["job.fio"], cwd=tmp_path, environment={}, machine=HeldMachine(directories=frozenset({str(tmp_path)}))
+    )
+    assert [file.path for file in prepared.plan.groups[0].workers[0].files] == [f"{tmp_path}/{{{{job1}}}}.0"]
+    assert [report.name for report in prepared.sections] == ["reads"]
+
+
 def test_exitall_holds_for_all_jobs() -> None:
     group = fio("--name=b", "--size=1m", "--ioengine=null", "--exitall").plan.groups[0]
     assert [worker.ends_others for worker in group.workers] == ["always", "always"]

@@ -49,6 +49,7 @@ Runs fio's job files and command lines as they are; fio's manual describes the o
   --nfs_timeout=TIME  give up when the server has not answered for so long (60 s)
   --out=DIR           result.json, report.html and points.csv go there
 
+--output-format=normal,terse,json,json+ answers as fio does; --enghelp[=ENGINE] and --cmdhelp[=OPTION] say what runs.
 What a job would do, and which traps are in it: iocurve explain fio ...
 """
 VDBENCH_HELP = """\

@@ -209,6 +209,7 @@ _NO_EFFECT = {
     "eta-newline": "progress is shown on one line",
     "max-jobs": "the number of jobs needs no preparation",
     "status-interval": "every second is in result.json",
+    "idle-prof": "how idle processors are is not measured; each job's processor time is in every output",
     "debug": "there are no debug messages of this kind",
 }
 

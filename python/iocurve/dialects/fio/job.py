@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -73,7 +74,8 @@ def _draft(raw: RawSection, directory: Path, mistakes: list[Mistake], notes: lis
     # What is unknown may belong to an engine that cannot run here anyway.
     mistakes += [] if draft.engine_refused else of_engine
     notes += context.notes
-    draft.fields["name"] = draft.fields.get("name") or raw.name
+    if draft.fields.setdefault("name", raw.name) != raw.name:
+        draft.fields["file_name_pattern"] = _with_name(draft.value("file_name_pattern"), raw.name)
     if raw.begins_file:
         draft.fields["barrier"] = True
     if raw.implicit:
@@ -81,6 +83,12 @@ def _draft(raw: RawSection, directory: Path, mistakes: list[Mistake], notes: lis
     notes += _misplaced_engine_options(raw, draft)
     combine(draft)
     return draft
+
+
+def _with_name(pattern: str, name: str) -> str:
+    """fio names files after the [section], also where name= calls the job otherwise."""
+    name = name.replace("{", "{{").replace("}", "}}")
+    return re.sub(r"\{\{|\}\}|\{job\}", lambda found: name if found[0] == "{job}" else found[0], pattern)
 
 
 def _as_read(settings: Sequence[Setting]) -> list[Setting]:

@@ -70,7 +70,9 @@ def _header(said: Section, section: SectionReport, group: int) -> str:
 def _job(job: JobFigures, result: Result) -> list[str]:
     moment = result.created.astimezone().strftime("%a %b %e %H:%M:%S %Y")
     number = f"err={job.error:2}" + (f" (error={os.strerror(job.error)})" if job.error else "")
-    lines = [f"{job.report.name}: (groupid={job.group}, jobs={len(job.workers)}): {number}: {moment}"]
+    # Workers are threads of this process.
+    jobs = f"(groupid={job.group}, jobs={len(job.workers)})"
+    lines = [f"{job.report.name}: {jobs}: {number}: pid={os.getpid()}: {moment}"]
     lines += [f"  error        : {error}" for error in dict.fromkeys(worker.error for worker in job.workers) if error]
     if job.report.description:
         lines.append(f"  Description  : [{job.report.description}]")
