@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from operator import mul
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from iocurve.errors import Where
 from iocurve.model import EngineName, Job, PerKind, Section, ZoneShare, ZonesSaid
 from iocurve.plan import FixedBlocks
 from iocurve.resolve import Machine
+from iocurve.resolve.checks import MAX_WORKERS
 from iocurve.units import MILLISECOND_NS, SECOND_NS
 
 DEFAULTS = Section(
@@ -65,6 +67,7 @@ class Built:
 def build(span: TimeSpan, number: int | None, machine: Machine, directory: Path, findings: Findings) -> Built | None:
     """Makes the job of a time span (the ``number``-th of several); None where ``findings`` tell why it cannot run."""
     _check_processors(span, findings)
+    _check_workers(span, findings)
     found = [find(target, span, machine, directory, findings) for target in span.targets]
     targets = [one for one in found if one is not None]
     if len(targets) < len(found) or findings.mistakes:
@@ -166,6 +169,16 @@ def _load(target: Target) -> tuple[object, ...]:
     """What two targets must have in common to be one worker's."""
     fields = vars(target) | {"path": None, "said": None, "thread_weights": None, "weight": None, "requests": None}
     return tuple(fields.items())
+
+
+def _check_workers(span: TimeSpan, findings: Findings) -> None:
+    """Before anything is made for each of them."""
+    slots = [target.requests if target.parallel else 1 for target in span.targets]
+    threads = [span.threads or target.threads for target in span.targets]
+    workers = span.threads if span.shares_requests else sum(map(mul, threads, slots))
+    if workers > MAX_WORKERS:
+        where = span.where("threads") or span.targets[0].where("threads", "requests")
+        findings.mistake(f"{workers} workers are too many; {MAX_WORKERS} can run at once", where, "use fewer threads")
 
 
 def _check_processors(span: TimeSpan, findings: Findings) -> None:
