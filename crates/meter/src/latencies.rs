@@ -8,10 +8,12 @@ use crate::{Nanos, SECOND};
 /// A latency distribution: an HDR histogram with three significant digits, and the exact count, sum, smallest
 /// and largest value beside it.
 ///
-/// Values above an hour are kept exactly in sum and maximum and counted in the last bucket.
+/// Values above an hour are kept exactly in sum and maximum and counted in a bucket that all of them share.
 #[derive(Clone)]
 pub struct Latencies {
-    histogram: Histogram<u64>,
+    /// Values by bucket, in the order of `HdrHistogram`: recording is one addition here.
+    counts: Box<[u64]>,
+    count: u64,
     sum: u128,
     min: Nanos,
     max: Nanos,
@@ -35,14 +37,14 @@ impl Latencies {
 
     /// Nothing recorded yet; all memory is taken now.
     pub fn new() -> Self {
-        let histogram = Histogram::new_with_bounds(1, Self::TRACKED_MAX, 3).expect("constant bounds are valid");
-        Self { histogram, sum: 0, min: Nanos::MAX, max: 0 }
+        Self { counts: vec![0; bucket::COUNT].into(), count: 0, sum: 0, min: Nanos::MAX, max: 0 }
     }
 
     /// Records one value.
     #[inline]
     pub fn record(&mut self, value: Nanos) {
-        self.histogram.saturating_record(value);
+        self.counts[bucket::of_any(value)] += 1;
+        self.count += 1;
         self.sum += u128::from(value);
         self.min = self.min.min(value);
         self.max = self.max.max(value);
@@ -53,7 +55,8 @@ impl Latencies {
         if other.count() == 0 {
             return;
         }
-        self.histogram.add(&other.histogram).expect("same bounds everywhere");
+        self.counts.iter_mut().zip(&other.counts).for_each(|(mine, theirs)| *mine += theirs);
+        self.count += other.count;
         self.sum += other.sum;
         self.min = self.min.min(other.min);
         self.max = self.max.max(other.max);
@@ -61,13 +64,13 @@ impl Latencies {
 
     /// Forgets everything, keeps the memory.
     pub fn clear(&mut self) {
-        self.histogram.clear();
-        (self.sum, self.min, self.max) = (0, Nanos::MAX, 0);
+        self.counts.fill(0);
+        (self.count, self.sum, self.min, self.max) = (0, 0, Nanos::MAX, 0);
     }
 
     /// Values recorded.
     pub fn count(&self) -> u64 {
-        self.histogram.len()
+        self.count
     }
 
     /// Smallest value, exact; 0 when empty.
@@ -92,37 +95,56 @@ impl Latencies {
 
     /// Standard deviation of the population, from the buckets.
     pub fn stddev(&self) -> f64 {
-        if self.count() == 0 { 0.0 } else { self.histogram.stdev() }
+        if self.count() == 0 {
+            return 0.0;
+        }
+        let total = self.count as f64;
+        let middles = || self.recorded().map(|(bucket, count)| (bucket::middle(bucket) as f64, count as f64));
+        let mean = middles().fold(0.0, |sum, (value, count)| sum + value * count / total);
+        (middles().fold(0.0, |sum, (value, count)| sum + (value - mean).powi(2) * count) / total).sqrt()
     }
 
     /// Smallest value that `percent` of all values do not exceed, within the histogram's precision and never
     /// outside the exact smallest and largest; 0 when empty.
     pub fn percentile(&self, percent: f64) -> Nanos {
-        if self.count() == 0 { 0 } else { self.histogram.value_at_percentile(percent).clamp(self.min(), self.max) }
+        if percent <= 0.0 {
+            return self.min();
+        }
+        let wanted = ((percent / 100.0).min(1.0) * self.count as f64).ceil().max(1.0) as u64;
+        let mut seen = 0;
+        let reaches = |&(_, count): &(usize, u64)| {
+            seen += count;
+            seen >= wanted
+        };
+        let found = self.recorded().find(reaches);
+        found.map_or(self.max, |(bucket, _)| bucket::highest(bucket).clamp(self.min(), self.max))
     }
 
     /// Values in `low..=high`, to bucket precision.
     pub fn count_between(&self, low: Nanos, high: Nanos) -> u64 {
         let (low, high) = (low.min(Self::TRACKED_MAX), high.min(Self::TRACKED_MAX));
-        self.histogram
-            .iter_recorded()
-            .filter(|bucket| (low..=high).contains(&self.histogram.lowest_equivalent(bucket.value_iterated_to())))
-            .map(|bucket| bucket.count_at_value())
-            .sum()
+        self.buckets().into_iter().filter(|(lowest, _)| (low..=high).contains(lowest)).map(|(_, count)| count).sum()
     }
 
     /// Non-empty buckets: lowest value and count.
     pub fn buckets(&self) -> Vec<(Nanos, u64)> {
-        self.histogram
-            .iter_recorded()
-            .map(|bucket| (self.histogram.lowest_equivalent(bucket.value_iterated_to()), bucket.count_at_value()))
-            .collect()
+        self.recorded().map(|(bucket, count)| (bucket::lowest(bucket), count)).collect()
+    }
+
+    /// Non-empty buckets: number and count.
+    fn recorded(&self) -> impl Iterator<Item = (usize, u64)> {
+        self.counts.iter().copied().enumerate().filter(|&(_, count)| count > 0)
     }
 
     /// The histogram as `HdrHistogram` V2 with DEFLATE; the exact figures are not part of it.
     pub fn encode(&self) -> Vec<u8> {
+        let mut histogram =
+            Histogram::<u64>::new_with_bounds(1, Self::TRACKED_MAX, 3).expect("constant bounds are valid");
+        for (lowest, count) in self.buckets() {
+            histogram.saturating_record_n(lowest, count);
+        }
         let mut out = Vec::new();
-        V2DeflateSerializer::new().serialize(&self.histogram, &mut out).expect("writing to memory does not fail");
+        V2DeflateSerializer::new().serialize(&histogram, &mut out).expect("writing to memory does not fail");
         out
     }
 
@@ -131,13 +153,66 @@ impl Latencies {
         let read: Histogram<u64> =
             Deserializer::new().deserialize(&mut &bytes[..]).map_err(|error| LatencyError(error.to_string()))?;
         let mut latencies = Self::new();
-        latencies.histogram.add(&read).map_err(|error| LatencyError(error.to_string()))?;
         if read.is_empty() {
             return Ok(latencies);
         }
+        for recorded in read.iter_recorded() {
+            let bucket = bucket::of(recorded.value_iterated_to());
+            latencies.counts[bucket.ok_or_else(|| LatencyError("a value is too large".into()))?] +=
+                recorded.count_at_value();
+        }
+        latencies.count = read.len();
         latencies.sum = (read.mean() * read.len() as f64) as u128;
         (latencies.min, latencies.max) = (read.min(), read.max());
         Ok(latencies)
+    }
+}
+
+/// The buckets of an HDR histogram with three significant digits: 2048 of width 1, then 1024 of each next power of two.
+mod bucket {
+    use super::{Latencies, Nanos};
+
+    const HALF_BITS: u32 = 10;
+    /// Values of width 1.
+    const EXACT: u64 = 2 << HALF_BITS;
+    /// Widths that it takes to cover all values that are tracked.
+    const WIDTHS: u32 = Latencies::TRACKED_MAX.ilog2() - HALF_BITS + 1;
+    pub(super) const COUNT: usize = ((WIDTHS + 1) << HALF_BITS) as usize;
+    const OF_TRACKED_MAX: usize = number(Latencies::TRACKED_MAX);
+
+    /// The bucket of a value; above those that are tracked, the last of them.
+    #[inline]
+    pub(super) fn of_any(value: Nanos) -> usize {
+        of(value).unwrap_or(OF_TRACKED_MAX)
+    }
+
+    #[inline]
+    pub(super) fn of(value: Nanos) -> Option<usize> {
+        let number = number(value);
+        (number < COUNT).then_some(number)
+    }
+
+    #[inline]
+    const fn number(value: Nanos) -> usize {
+        let width_bits = (value | (EXACT - 1)).ilog2() - HALF_BITS;
+        ((width_bits as usize) << HALF_BITS) + (value >> width_bits) as usize
+    }
+
+    const fn width_bits(bucket: usize) -> u32 {
+        (bucket >> HALF_BITS).saturating_sub(1) as u32
+    }
+
+    pub(super) fn lowest(bucket: usize) -> Nanos {
+        let bits = width_bits(bucket);
+        (bucket as u64 - (u64::from(bits) << HALF_BITS)) << bits
+    }
+
+    pub(super) fn middle(bucket: usize) -> Nanos {
+        lowest(bucket) + ((1 << width_bits(bucket)) >> 1)
+    }
+
+    pub(super) fn highest(bucket: usize) -> Nanos {
+        lowest(bucket) + (1 << width_bits(bucket)) - 1
     }
 }
 
@@ -229,6 +304,32 @@ mod tests {
             let before = of(&values);
             let after = Latencies::decode(&before.encode()).unwrap();
             prop_assert_eq!(before.buckets(), after.buckets());
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(16))]
+        #[test]
+        fn every_figure_is_that_of_the_hdr_histogram_library(
+            values in prop::collection::vec((0u32..43, any::<u64>()).prop_map(|(bits, any)| any >> (63 - bits)), 1..300),
+            percents in prop::collection::vec(0f64..110.0, 8),
+        ) {
+            let ours = of(&values);
+            let mut theirs = Histogram::<u64>::new_with_bounds(1, Latencies::TRACKED_MAX, 3).unwrap();
+            for &value in &values {
+                theirs.saturating_record(value);
+            }
+            let recorded = theirs.iter_recorded();
+            let buckets = recorded.map(|one| (theirs.lowest_equivalent(one.value_iterated_to()), one.count_at_value()));
+            prop_assert_eq!(ours.buckets(), buckets.collect::<Vec<_>>());
+            for percent in percents.into_iter().chain([0.0]) {
+                let expected = theirs.value_at_percentile(percent).clamp(ours.min(), ours.max());
+                prop_assert_eq!(ours.percentile(percent), expected, "{}", percent);
+            }
+            prop_assert!((ours.stddev() - theirs.stdev()).abs() <= theirs.stdev() * 1e-12);
+            let mut encoded = Vec::new();
+            V2DeflateSerializer::new().serialize(&theirs, &mut encoded).unwrap();
+            prop_assert_eq!(ours.encode(), encoded);
         }
     }
 }
