@@ -290,14 +290,14 @@ impl<'a> Load<'a> {
     }
 
     /// One of the operations that are asked for.
-    #[inline]
+    #[inline(always)]
     fn count(&mut self, operation: usize, length: u32) {
         self.mix.issued(operation, length);
         self.issued_operations += 1;
         self.issued_bytes += u64::from(length);
     }
 
-    #[inline]
+    #[inline(always)]
     fn submit<E: Engine>(
         &mut self,
         engine: &mut E,
