@@ -62,6 +62,18 @@ SEQUENTIAL = READ.model_copy(update={"random_percent": 0})
         ),
         ({"files": (file_plan("/d/there", layout="recreate"),)}, "/d/there: 1 MiB, exists and will be made anew"),
         ({"files": (file_plan("/d/there", layout="recreate"),)}, "Layout before the run: 1 MiB to write"),
+        (
+            {"operations": (WRITE,), "end": plan.End(runtime_ns=None, bytes=None, operations=None, when_full=True)},
+            "ends when there is no room left",
+        ),
+        (
+            {"operations": (WRITE,), "end": plan.End(runtime_ns=None, bytes=None, operations=None, when_full=True)},
+            "Time: until there is no room left",
+        ),
+        (
+            {"operations": (WRITE,), "access": plan.Access(run_length=4, position="repeated")},
+            "places 4 in a row at the same place",
+        ),
         ({"files": (file_plan("/d/new", layout="create"),)}, "Layout before the run: nothing to do"),
         ({"batch": plan.Batch(complete_min=0)}, "batches completions looked for, but not waited for"),
         ({"think": plan.Think(pause_ns=1000)}, "pauses 1 µs after every operation completed"),

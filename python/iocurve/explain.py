@@ -130,7 +130,8 @@ def _rates(clones: Sequence[Worker], called: str) -> list[str]:
 def _files(clones: Sequence[Worker], machine: Machine) -> list[str]:
     files = _distinct(clones)
     total = sum(file.bytes for file in files)
-    lines = [f"  files      {_count(len(files), 'file')}, {format_bytes(total)} used"]
+    up_to = "up to " if clones[0].end.when_full else ""
+    lines = [f"  files      {_count(len(files), 'file')}, {up_to}{format_bytes(total)} used"]
     lines += [f"             {file.path}: {_file(file, clones[0], machine)}" for file in files[:FILES_SHOWN]]
     if len(files) > FILES_SHOWN:
         lines.append(f"             … and {format_count(len(files) - FILES_SHOWN)} more")
@@ -163,6 +164,8 @@ def _ending(worker: Worker, each: str) -> str:
         parts.append(f"when {format_bytes(worker.end.bytes)}{each} are transferred")
     if worker.end.operations is not None:
         parts.append(f"after {worker.end.operations:,} operations")
+    if worker.end.when_full:
+        parts.append("when there is no room left")
     ending = ", or ".join(parts) if parts else "when it is stopped"
     before = []
     if worker.start_delay_ns:
@@ -187,6 +190,8 @@ def _total_time(plan: Plan) -> str:
     is_limit = any(_may_end_early(worker) for worker in workers if worker.end.runtime_ns is not None)
     duration = f"{'at most ' if is_limit else ''}{format_duration(known)}" if known else ""
     until = f"until {format_bytes(open_bytes)} are transferred" if open_bytes else ""
+    if not until and any(worker.end.when_full for worker in workers if _longest_ns(worker) is None):
+        until = "until there is no room left"
     return ", and ".join(part for part in (duration, until) if part) or "until it is stopped"
 
 
