@@ -197,6 +197,15 @@ impl Store for Exports {
         }
         left
     }
+
+    fn is_worn(&self) -> bool {
+        self.parts.iter().any(|part| with!(&part.files, store => store.is_worn()))
+    }
+
+    fn mend(&self) -> bool {
+        let worn = self.parts.iter().find(|part| with!(&part.files, store => store.is_worn()));
+        worn.is_some_and(|part| with!(&part.files, store => store.mend()))
+    }
 }
 
 #[cfg(test)]

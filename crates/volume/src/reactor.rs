@@ -47,6 +47,9 @@ const LATE_NS_MAX: Nanos = 50_000;
 /// How long to wait before memory is given back that a thread may still be sending from.
 const RECLAIM_WAIT_NS: Nanos = 1_000_000;
 
+/// How long a thread must have had nothing to do before it mends what has become slow. It goes on with that until it is needed.
+const REST_NS: Nanos = 100_000_000;
+
 const WAKE: SessionId = 0;
 const LISTENER: SessionId = 1;
 const FIRST_SESSION: SessionId = 2;
@@ -192,10 +195,13 @@ impl<S: Store> Reactor<S> {
         pin(self.threads.cpus[self.own]);
         let mut events = [epoll_event { events: 0, u64: 0 }; EVENTS_MAX];
         let mut due = Vec::new();
+        let mut is_resting = false;
         while !self.threads.stopping.load(Ordering::Acquire) {
-            let timeout = self.timeout();
+            let rest = self.worker.served.store.is_worn().then_some(if is_resting { 0 } else { REST_NS });
+            let timeout = self.timeout().into_iter().chain(rest).min();
             let count = wait(&self.epoll, &mut events, timeout)?;
             let now = self.clock.now();
+            is_resting = count == 0 && timeout == rest && rest.is_some() && self.worker.served.store.mend();
             for event in &events[..count] {
                 self.event(event.u64, event.events as c_int, now)?;
             }

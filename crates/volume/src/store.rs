@@ -226,6 +226,16 @@ pub trait Store: Send + Sync + 'static {
     fn reclaim(&self) -> bool {
         false
     }
+
+    /// Whether there is something to mend as soon as nobody needs the thread.
+    fn is_worn(&self) -> bool {
+        false
+    }
+
+    /// Mends something that has become slow, within a millisecond, and says whether it should go on with that at once.
+    fn mend(&self) -> bool {
+        false
+    }
 }
 
 /// Checks a name that is to be made or removed.

@@ -2,7 +2,8 @@
 //!
 //! A READ takes the file's lock for reading, lends chunks to the batch, and is done; chunks that are freed meanwhile stay mapped
 //! until every batch that may show them has been sent (epochs). Those that were sent by reference, which a client may still see, are
-//! parted from their pages before they are used again. A WRITE over existing data takes the lock for reading, too: like
+//! parted from their pages before they are used again: where that can be by whole huge pages, and else those are mended when a thread
+//! has nothing to do. A WRITE over existing data takes the lock for reading, too: like
 //! writers of one mapped file, clients that race for the same bytes get one or the other of them.
 //! All changes of names are in a queue (`namespace`); whoever holds it locks one node at a time, so that locks cannot form a ring.
 
@@ -662,6 +663,14 @@ impl Store for MemoryStore {
         let bytes_free = self.budget.limit().saturating_sub(self.budget.used());
         let files_free = u64::from(FILES_MAX).min(bytes_free / NODE_BYTES);
         Space { bytes_total: self.budget.limit(), bytes_free, files_total: u64::from(FILES_MAX), files_free }
+    }
+
+    fn is_worn(&self) -> bool {
+        self.arena.is_worn()
+    }
+
+    fn mend(&self) -> bool {
+        self.arena.mend()
     }
 
     fn reclaim(&self) -> bool {

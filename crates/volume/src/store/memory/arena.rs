@@ -1,7 +1,7 @@
 //! Memory for file data: one reservation of address space, cut into chunks, given back to the system when files go.
 
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::regions::{ChunkId, REGION_CHUNKS, Regions};
@@ -24,6 +24,10 @@ pub struct Arena {
     /// A bit for each chunk whose pages a client may still see.
     referred: Box<[AtomicU64]>,
     regions: Mutex<Regions>,
+    /// There may be regions to mend.
+    is_worn: AtomicBool,
+    /// One was split since it was last asked to mend.
+    is_wearing: AtomicBool,
 }
 
 // SAFETY: `base` is a mapping that lives as long as the arena; who may touch which chunk is decided by ownership of its number.
@@ -56,7 +60,15 @@ impl Arena {
         let mapping: *mut u8 = mapping.cast();
         let base = mapping.wrapping_add(mapping.align_offset(REGION_BYTES));
         let referred = (0..most_regions * REFERRED_WORDS).map(|_| AtomicU64::new(0)).collect();
-        Ok(Arc::new(Self { mapping, base, most_regions, referred, regions: Mutex::new(Regions::new(most_regions)) }))
+        Ok(Arc::new(Self {
+            mapping,
+            base,
+            most_regions,
+            referred,
+            regions: Mutex::new(Regions::new(most_regions)),
+            is_worn: false.into(),
+            is_wearing: false.into(),
+        }))
     }
 
     /// One region more than are used, so that the first one can begin on its boundary.
@@ -75,6 +87,8 @@ impl Arena {
         let mut taken: Vec<_> = (0..count).map(|_| chunk(regions.pop(file))).collect();
         for chunk in taken.iter().filter(|chunk| self.is_referred(chunk.id as usize)) {
             regions.split(chunk.id);
+            self.is_worn.store(true, Relaxed);
+            self.is_wearing.store(true, Relaxed);
         }
         drop(regions);
         self.part(&mut taken);
@@ -139,6 +153,32 @@ impl Arena {
         let status = unsafe { libc::madvise(self.base.add(offset).cast(), length, libc::MADV_DONTNEED) };
         // To go on would show the data of one file in another.
         assert_eq!(status, 0, "memory must not be locked");
+    }
+
+    /// Whether there may be regions to mend.
+    pub fn is_worn(&self) -> bool {
+        self.is_worn.load(Relaxed)
+    }
+
+    /// Makes a region that has lost a part of its memory a huge page again, if the system can; it copies 2 MiB. It does not while
+    /// other threads wear regions, since that would go round in a ring. Says whether to go on at once.
+    pub fn mend(&self) -> bool {
+        if self.is_wearing.swap(false, Relaxed) {
+            return false;
+        }
+        let mut regions = self.regions();
+        let Some(region) = regions.next_to_mend() else {
+            self.is_worn.store(false, Relaxed);
+            return false;
+        };
+        drop(regions);
+        let start = self.base.wrapping_add(region * REGION_BYTES).cast();
+        // Pages that a client may still see keep the system from it, and those before Linux 6.1 do not know how.
+        // SAFETY: inside the mapping, whose content stays as it is.
+        if unsafe { libc::madvise(start, REGION_BYTES, libc::MADV_COLLAPSE) } == 0 {
+            self.regions().mended(region);
+        }
+        true
     }
 
     /// Start of a chunk's bytes.
@@ -284,6 +324,22 @@ mod tests {
         assert!(again.clean && ids.contains(&again.id));
         // SAFETY: still mapped, and in no file.
         assert_eq!(ids.iter().filter(|id| unsafe { arena.data(**id).read() } != 0).count(), 0);
+    }
+
+    #[test]
+    fn what_is_mended_keeps_its_data() {
+        let arena = Arena::new(REGION_BYTES as u64).unwrap();
+        let ids = used(&arena, REGION_CHUNKS);
+        assert!(!arena.is_worn());
+        arena.refer(arena.data(ids[5]), 1);
+        arena.give_back(&ids[5..6]);
+        let again = arena.take(0, REGION_CHUNKS).unwrap();
+        assert!(arena.is_worn() && again.iter().any(|chunk| chunk.id == ids[5] && chunk.clean));
+        assert_eq!([arena.mend(), arena.mend()], [false, true], "not while it was just split");
+        // SAFETY: the chunks are ours.
+        let sum: usize = ids.iter().map(|id| usize::from(unsafe { arena.data(*id).read() })).sum();
+        assert_eq!((arena.is_worn(), sum), (true, 7 * (REGION_CHUNKS - 1)));
+        assert!(!arena.mend() && !arena.is_worn());
     }
 
     #[test]

@@ -49,8 +49,19 @@ struct Region {
     used: u128,
     is_current: bool,
     is_listed_as_partial: bool,
-    /// Its memory is no huge page any more.
-    is_split: bool,
+    memory: Memory,
+}
+
+/// What is known of a region's memory.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Memory {
+    /// A huge page, as far as the system had one.
+    #[default]
+    Huge,
+    /// A part of it was given back.
+    Split,
+    /// The same, and somebody has tried to make it a huge page again.
+    Tried,
 }
 
 impl Regions {
@@ -135,7 +146,22 @@ impl Regions {
 
     /// Notes that a part of the memory of this chunk's region is given back.
     pub fn split(&mut self, id: ChunkId) {
-        self.states[id as usize / REGION_CHUNKS].is_split = true;
+        self.states[id as usize / REGION_CHUNKS].memory = Memory::Split;
+    }
+
+    /// A region that was split since it was last looked at.
+    pub fn next_to_mend(&mut self) -> Option<usize> {
+        let found = self.states.iter().position(|region| region.memory == Memory::Split)?;
+        self.states[found].memory = Memory::Tried;
+        Some(found)
+    }
+
+    /// Notes that a region is a huge page again.
+    pub fn mended(&mut self, number: usize) {
+        let memory = &mut self.states[number].memory;
+        if *memory == Memory::Tried {
+            *memory = Memory::Huge;
+        }
     }
 
     /// Takes back a chunk. If its region should lose its memory, it is taken out of use and returned: a whole one which was split, of
@@ -156,7 +182,7 @@ impl Regions {
             let lane = self.current.iter_mut().find(|current| **current == Some(number));
             *lane.expect("a current region is that of a lane") = None;
         }
-        if self.warm == WARM_REGIONS || region.is_split || is_seen(number) {
+        if self.warm == WARM_REGIONS || region.memory != Memory::Huge || is_seen(number) {
             region.free = 0;
             self.chunks -= REGION_CHUNKS;
             return Some(number);
@@ -169,7 +195,7 @@ impl Regions {
     /// Puts a region of zeros into use.
     pub fn cooled(&mut self, number: usize) {
         let region = &mut self.states[number];
-        (region.free, region.used, region.is_split) = (ALL, 0, false);
+        *region = Region { free: ALL, is_listed_as_partial: region.is_listed_as_partial, ..Region::default() };
         self.chunks += REGION_CHUNKS;
         self.whole.push_front(number);
     }
@@ -247,6 +273,24 @@ mod tests {
             regions.cooled(1);
         }
         assert_eq!(regions.pop(0), (REGION, true));
+    }
+
+    #[test]
+    fn a_region_is_to_be_mended_once_after_each_split() {
+        let mut regions = Regions::new(3);
+        let ids = take(&mut regions, 0, 2 * REGION_CHUNKS);
+        regions.split(ids[0]);
+        regions.split(ids[1]);
+        regions.split(ids[REGION_CHUNKS]);
+        assert_eq!([0; 3].map(|_| regions.next_to_mend()), [Some(1), Some(2), None]);
+        regions.mended(1);
+        regions.split(ids[REGION_CHUNKS]);
+        regions.mended(2);
+        assert_eq!([0; 2].map(|_| regions.next_to_mend()), [Some(2), None], "split again meanwhile");
+        let lose_memory = |regions: &mut Regions, ids: &[ChunkId]| {
+            ids.iter().filter_map(|id| regions.push(*id, |_| false)).collect::<Vec<_>>()
+        };
+        assert_eq!(lose_memory(&mut regions, &ids), [2], "the other one is a huge page again");
     }
 
     #[test]
