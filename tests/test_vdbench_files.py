@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
 from pathlib import Path
 
 import pytest
 
 from fio_machine import HeldMachine
 from iocurve.dialects.vdbench.command import Prepared, check, prepare
+from iocurve.dialects.vdbench.hotband import hotband
 from iocurve.dialects.vdbench.keywords import TABLE
 from iocurve.dialects.vdbench.runs import curve_target
 from iocurve.errors import DialectError, PlanError
-from iocurve.model import PerKind, Section
+from iocurve.model import PerKind, Section, ZonesSaid
 from iocurve.plan import BlockSplit, FixedBlocks
 from iocurve.units import SECOND_NS
 
@@ -372,7 +374,7 @@ def test_what_differs_from_vdbench_is_said(tmp_path: Path) -> None:
     )
     notes, _ = check(read(tmp_path, text))
     codes = {note.code for note in notes if note.level == "warning"}
-    assert {"no_format", "eof_beside_others", "seekpct_rounded"} <= codes
+    assert {"no_format", "seekpct_rounded"} <= codes
 
 
 # -- mistakes ----------------------------------------------------------------------------------------------------------
@@ -426,6 +428,36 @@ def test_every_keyword_is_honoured_noted_or_refused(tmp_path: Path) -> None:
                     # The file is not complete, but what is noted is no mistake.
                     read(tmp_path, line)
                 assert not any(keyword.name in found for found in refused(tmp_path, line))
+
+
+def test_a_skew_at_the_maximum_is_kept_by_waiting_for_one_another(tmp_path: Path) -> None:
+    text = f"{SDS}wd=wd1,sd=*,skew=75\nwd=wd2,sd=sd1\nwd=wd3,sd=sd2,iorate=50\nrd=rd1,wd=*,io=max,el=4,in=1\n"
+    flows = [section.flow and section.flow.weight for section in sections(tmp_path, text)]
+    assert flows == [375_000, 375_000, 250_000, None]
+    assert {section.flow for section in sections(tmp_path, text.replace("io=max", "io=100"))} == {None}
+    assert {section.flow for section in sections(tmp_path, text.replace(",skew=75", ""))} == {None}
+
+
+def test_the_end_of_file_ends_the_others_once_all_are_there(tmp_path: Path) -> None:
+    text = f"{SDS}wd=wd1,sd=*,seekpct=eof\nwd=wd2,sd=sd1\nrd=rd1,wd={{wd}},io=max,el=4,in=1\n"
+    ends = [section.ends_others for section in sections(tmp_path, text.format(wd="*"))]
+    assert ends == ["together", "together", None]
+    assert {section.ends_others for section in sections(tmp_path, text.format(wd="wd1"))} == {None}
+
+
+@pytest.mark.parametrize("writes", [False, True])
+def test_a_hot_band_is_drawn_as_vdbench_draws_it(writes: bool) -> None:
+    """20 of 100 MB, by the first two steps of the curve: 8.7217 % within 16,000 bytes, 10.101 % within 32,000."""
+    zones = hotband(20_000_000, 8000, writes=writes)
+    assert isinstance(zones, ZonesSaid)
+    assert sum(int(str(zone.size)) for zone in zones.zones) == 20_000_000
+    assert round(sum(zone.access_percent for zone in zones.zones), 6) == 100
+    shift = 2500 // 100 * 8000 if writes else 0
+    ends = list(accumulate(int(str(zone.size)) for zone in zones.zones))
+    first = ends.index(shift + 16_000)
+    # What lies beyond the band begins again: some of the other 60 % is everywhere.
+    assert 8.7217 < zones.zones[first].access_percent < 8.9
+    assert 10.101 - 8.7217 < zones.zones[first + 1].access_percent < 1.5
 
 
 def test_hosts_may_be_defined_by_host_and_an_sd_is_used_where_it_is(tmp_path: Path) -> None:

@@ -100,6 +100,7 @@ def _details(clones: Sequence[Worker]) -> list[str]:
         "steady": steady_state_text(worker.steady_state) if worker.steady_state else "",
         "records": log_text(worker.log) if worker.log else "",
         "processors": ", ".join(map(str, sorted({cpu for clone in clones for cpu in clone.cpus}))),
+        "share": f"{worker.flow.weight} parts of the operations of flow {worker.flow.id}" if worker.flow else "",
         "waits for": " and ".join(worker.wait_for),
     }
     return [f"  {label:<10} {text}" for label, text in said.items() if text]
@@ -178,6 +179,7 @@ def _ending(worker: Worker, each: str) -> str:
         "never": [],
         "always": ["then the others of its group end too"],
         "on_error": ["an error of it ends the others of its group"],
+        "together": ["then the others of its group end too, once all like it have"],
     }[worker.ends_others]
     return "; ".join([*before, ending + first, *cooling, *after])
 

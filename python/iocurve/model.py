@@ -194,9 +194,10 @@ class Section(_Model):
     """Operations of one pass."""
     loops: int | None = None
     """Passes."""
+    flow: planned.Flow | None = None
     wait_for: tuple[str, ...] | None = None
     """Jobs that must have ended before."""
-    ends_others: Literal["never", "always", "on_error"] | None = None
+    ends_others: Literal["never", "always", "on_error", "together"] | None = None
     latency_target_ns: int | None = None
     """0 is none."""
     latency_window_ns: int | None = None

@@ -570,6 +570,15 @@ class LogPlan(_Model):
     """At most; what comes later is counted as lost."""
 
 
+class Flow(_Model):
+    """A part of the operations of all workers with the same number (vdbench's skew): whoever is ahead waits."""
+
+    id: U32
+    """Workers of a group with the same number belong together."""
+    weight: Annotated[int, Field(ge=1, lt=2**32)]
+    """Its part, relative to the others'."""
+
+
 class Worker(_Model):
     """One thread: its engine, its files, its load."""
 
@@ -596,6 +605,8 @@ class Worker(_Model):
     sync: SyncPlan | None = None
     sync_at_end: bool = False
     """Flush every file once, after the last operation (fio's end_fsync)."""
+    flow: Flow | None = None
+    """Keeps its operations in proportion to those of other workers of the group; None goes its own pace."""
     wait_for: tuple[str, ...] = ()
     """Start only when all workers of these jobs in the same group have ended (fio's wait_for)."""
     start_delay_ns: Nanos
@@ -604,7 +615,7 @@ class Worker(_Model):
     end: End
     cooldown_ns: Nanos = 0
     """Load that goes on after the window that ``end.runtime_ns`` ends, and is not counted (DiskSpd's -C)."""
-    ends_others: Literal["never", "always", "on_error"] = "never"
+    ends_others: Literal["never", "always", "on_error", "together"] = "never"
     """What happens to the others of its group when this worker has ended (fio's exitall, exitall_on_error)."""
     latency_target: LatencyTarget | None = None
     steady_state: SteadyState | None = None

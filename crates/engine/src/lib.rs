@@ -10,6 +10,7 @@ pub mod cpu;
 pub mod engines;
 pub mod error;
 pub mod files;
+mod flow;
 pub mod layout;
 mod levels;
 pub mod log;

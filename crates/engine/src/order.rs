@@ -34,6 +34,8 @@ struct OrderState {
     unprepared: usize,
     start: Option<Nanos>,
     failed: bool,
+    /// Workers that have not ended, of those that end the others together.
+    together: usize,
     /// Workers that have not ended, by job.
     left: BTreeMap<String, usize>,
     /// By report group.
@@ -53,10 +55,11 @@ impl<'a> Order<'a> {
             }
         }
         let unprepared = group.workers.iter().filter(|worker| worker.wait_for.is_empty()).count();
+        let together = group.workers.iter().filter(|worker| worker.ends_others == EndsOthers::Together).count();
         Self {
             group,
             finish: group.workers.iter().map(|_| Arc::default()).collect(),
-            state: Mutex::new(OrderState { unprepared, start: None, failed: false, left, steadiness }),
+            state: Mutex::new(OrderState { unprepared, start: None, failed: false, together, left, steadiness }),
             changed: Condvar::new(),
         }
     }
@@ -124,6 +127,10 @@ impl<'a> Order<'a> {
             EndsOthers::Never => false,
             EndsOthers::Always => true,
             EndsOthers::OnError => how == State::Failed,
+            EndsOthers::Together => {
+                state.together -= 1;
+                state.together == 0
+            }
         };
         if ends_others {
             self.finish.iter().for_each(|finish| finish.store(true, Ordering::Relaxed));

@@ -72,6 +72,9 @@ pub struct Worker {
     pub sync: Option<SyncPlan>,
     /// Flush every file once, after the last operation (fio's `end_fsync`).
     pub sync_at_end: bool,
+    /// Keeps its operations in proportion to those of other workers of the group; `null` goes its own pace.
+    #[serde(deserialize_with = "Option::deserialize")]
+    pub flow: Option<Flow>,
     /// Start only when all workers of these jobs in the same group have ended (fio's `wait_for`).
     pub wait_for: Vec<String>,
     /// Wait this long after the group's start (after those waited for).
@@ -172,6 +175,16 @@ pub enum SyncKind {
     SyncFileRange,
 }
 
+/// A part of the operations of all workers with the same number (vdbench's skew, fio's `flow`): whoever is ahead waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Flow {
+    /// Workers of a group with the same number belong together.
+    pub id: u32,
+    /// Its part, relative to the others'; at least 1.
+    pub weight: u32,
+}
+
 /// What happens to the others when a worker has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -182,6 +195,8 @@ pub enum EndsOthers {
     Always,
     /// They end in order if this one failed (fio's `exitall_on_error`).
     OnError,
+    /// They end in order once all workers of the group that say so have ended (vdbench's `seekpct=eof`).
+    Together,
 }
 
 /// A search for the depth at which so many per cent of the operations stay within a latency, up to the worker's depth

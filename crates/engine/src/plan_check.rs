@@ -50,6 +50,9 @@ fn load(worker: &Worker) -> Option<&'static str> {
         return Some("depth, files and operations must not be empty");
     }
     let nothing = worker.operations.iter().all(|operation| operation.share == 0 && operation.rate.is_none());
+    if worker.flow.is_some_and(|flow| flow.weight == 0) {
+        return Some("the weight of a flow is at least 1");
+    }
     nothing.then_some("all shares of the mix are 0")
 }
 

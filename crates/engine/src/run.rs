@@ -10,6 +10,7 @@ use crate::board::Board;
 use crate::cpu::{bind_thread, wake_on_time};
 use crate::engines::{Ran, open_and_run};
 use crate::error::EngineError;
+use crate::flow::{self, Share};
 use crate::offsets::SharedPositions;
 use crate::order::Order;
 use crate::outcome::{CpuTime, IntervalOutcome, Live, Outcome, State, WorkerOutcome};
@@ -104,16 +105,17 @@ fn lay_out_and_run(plan: &Plan, board: &Board) -> Result<Outcome, EngineError> {
 fn run_group(index: usize, group: &Group, board: &Board) -> Result<Vec<WorkerOutcome>, EngineError> {
     board.phase("prepare", index);
     let positions = SharedPositions::of_group(group);
+    let flows = flow::of_group(group);
     let order = Order::new(group);
     board.start(group.workers.iter().filter(|worker| worker.wait_for.is_empty()).count());
     let results: Vec<Result<Option<WorkerOutcome>, EngineError>> = thread::scope(|scope| {
         let handles: Vec<_> = group
             .workers
             .iter()
-            .zip(positions)
+            .zip(positions.into_iter().zip(flows))
             .enumerate()
-            .map(|(number, (worker, positions))| {
-                let place = Place { group: index, number, worker, positions, order: &order, board };
+            .map(|(number, (worker, (positions, flow)))| {
+                let place = Place { group: index, number, worker, positions, flow, order: &order, board };
                 thread::Builder::new()
                     .name(format!("{}.{}", worker.job, worker.clone))
                     .spawn_scoped(scope, move || run_worker(&place))
@@ -144,6 +146,7 @@ struct Place<'a> {
     number: usize,
     worker: &'a Worker,
     positions: SharedPositions,
+    flow: Option<Share>,
     order: &'a Order<'a>,
     board: &'a Board,
 }
@@ -190,6 +193,7 @@ fn prepare_and_run(place: &Place<'_>, start: &mut dyn FnMut() -> Option<Start>) 
         clock: board.clock.clone(),
         interval_ns: board.interval_ns,
         positions: place.positions.clone(),
+        flow: place.flow.clone(),
     };
     let names: Vec<&'static str> = recorded_kinds(worker).into_iter().map(OperationKind::name).collect();
     let mut publish = |interval: &IntervalOutcome, tallies: &[Tally]| {
@@ -214,6 +218,9 @@ impl Drop for Leaving<'_> {
             board.worker_ended();
             // Who leaves before the start must not leave the others waiting.
             order.failed();
+        }
+        if let Some(flow) = &self.place.flow {
+            flow.end();
         }
         order.ended(number, self.how);
     }

@@ -132,6 +132,7 @@ class _Resolver:
             think=load.think(section),
             sync=load.sync(section),
             sync_at_end=bool(section.sync_at_end and section.writes),
+            flow=section.flow,
             wait_for=section.wait_for or (),
             start_delay_ns=chance.randint(low, high),
             ramp_ns=settled(section.ramp_ns),

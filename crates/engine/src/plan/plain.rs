@@ -49,6 +49,7 @@ pub(crate) fn worker() -> Worker {
         think: None,
         sync: None,
         sync_at_end: false,
+        flow: None,
         wait_for: Vec::new(),
         start_delay_ns: 0,
         ramp_ns: 0,

@@ -4,7 +4,7 @@ use super::*;
 use crate::engines::testing::Scratch;
 use crate::plan::tests::{operation, worker};
 use crate::plan::{
-    Durability, End, EndsOthers, EnginePlan, FileOpen, OperationKind, SteadyCriterion, SteadyFigure, SteadyState,
+    Durability, End, EndsOthers, EnginePlan, FileOpen, Flow, OperationKind, SteadyCriterion, SteadyFigure, SteadyState,
 };
 use crate::plan_check::PLAN_VERSION;
 
@@ -58,6 +58,26 @@ fn who_ends_others_ends_them_as_finished_and_those_who_wait_do_not_start() {
     assert_eq!(outcome.workers[1].state, State::Finished);
     // It may have had its turn in the instant between the ends of the two others.
     assert!(late.engine == "not started" || late.operations["read"].operations <= 10);
+}
+
+#[test]
+fn those_who_end_the_others_together_do_so_when_the_last_of_them_is_done() {
+    let together = |name, operations| Worker { ends_others: EndsOthers::Together, ..reader(name, Some(operations)) };
+    let workers = vec![together("first", 10), reader("endless", None), together("last", 200_000)];
+    let outcome = outcome_of(&start(workers));
+    assert_eq!(outcome.state, State::Finished);
+    assert_eq!([0, 2].map(|number| operations(&outcome.workers[number])), [10, 200_000]);
+}
+
+#[test]
+fn workers_of_one_flow_keep_their_proportion() {
+    let part = |name, weight, end| Worker { flow: Some(Flow { id: 1, weight }), ..reader(name, end) };
+    let first = Worker { ends_others: EndsOthers::Always, ..part("first", 3, Some(30_000)) };
+    let outcome = outcome_of(&start(vec![first, part("second", 1, Some(100_000))]));
+    let second = operations(&outcome.workers[1]);
+    // It may go on alone between the end of the first and the word that it is over.
+    assert!(second >= 9_980, "{second} of 10,000");
+    assert_eq!(operations(&outcome.workers[0]), 30_000);
 }
 
 #[test]

@@ -269,6 +269,11 @@ impl<'a> Load<'a> {
             self.flush(engine, range, now)?;
             return Ok(Ok(()));
         }
+        if let Some(flow) = &mut self.shared.flow
+            && !flow.may_go()
+        {
+            return Ok(Err(Wake::At(now + LOOK_AGAIN)));
+        }
         let next = match self.mix.next(now) {
             Ok(next) => next,
             Err(wake) => return Ok(Err(wake)),
@@ -295,6 +300,9 @@ impl<'a> Load<'a> {
         self.mix.issued(operation, length);
         self.issued_operations += 1;
         self.issued_bytes += u64::from(length);
+        if let Some(flow) = &mut self.shared.flow {
+            flow.gone();
+        }
     }
 
     #[inline(always)]

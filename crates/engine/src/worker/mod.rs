@@ -24,6 +24,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use iocurve_meter::{Clock, Nanos};
 
 use crate::error::EngineError;
+use crate::flow::Share;
 use crate::offsets::SharedPositions;
 use crate::outcome::{CpuTime, State};
 
@@ -45,6 +46,8 @@ pub struct Shared {
     pub interval_ns: Nanos,
     /// Sequential positions that it has in common with other workers of its job.
     pub positions: SharedPositions,
+    /// Its part of the operations of workers that keep in proportion.
+    pub flow: Option<Share>,
 }
 
 impl Shared {

@@ -8,7 +8,7 @@ use iocurve_meter::Nanos;
 use super::mix::Next;
 use crate::offsets::Address;
 
-/// How soon a place that others hold is looked at again.
+/// How soon a place that others hold, or an operation that others are to catch up with, is looked at again.
 pub(super) const LOOK_AGAIN: Nanos = 20_000;
 
 /// What is to be done at a place next.

@@ -20,7 +20,7 @@ from iocurve.dialects.vdbench.values import Rate, Seek
 from iocurve.dialects.vdbench.world import Storage, World
 from iocurve.errors import Mistake, PlanError, Where
 from iocurve.model import Job, Note, PerKind, Section
-from iocurve.plan import BlockRange, Blocks, FixedBlocks
+from iocurve.plan import BlockRange, Blocks, FixedBlocks, Flow
 from iocurve.units import SECOND_NS
 
 MAX_SECTIONS = 4096
@@ -108,21 +108,23 @@ class Builder:
         depths = self._depths(run, pieces, notes)
         sections = []
         segments = _segments(run)
+        flows = self._flows(run, pieces)
+        stops = [seek_of(run, piece.workload).at_end == "stop" for piece in pieces]
         for number, (rate, ramp_ns, runtime_ns) in enumerate(segments):
             curve = [total * share for share in shares or ()] if total is not None else None
-            rates = curve or self._rates(pieces, rate, notes)
-            for index, (piece, depth, each) in enumerate(zip(pieces, depths, rates, strict=True)):
+            rates = curve or self._rates(pieces, rate)
+            for index, (piece, depth, each, flow) in enumerate(zip(pieces, depths, rates, flows, strict=True)):
                 section = self._section(run, piece, depth, mistakes, notes)
                 update: dict[str, Any] = {"ramp_ns": ramp_ns, "runtime_ns": runtime_ns}
                 update |= {"barrier": True} if number and not index else {}
+                update |= {"flow": flow} if flow else {}
+                # Once all that read or write to the end have come there, the run is over.
+                update |= {"ends_others": "together"} if stops[index] and not all(stops) else {}
                 update |= {"rate_total_operations": each, "arrivals": _arrivals(run)} if each else {}
                 sections.append(section.model_copy(update=update))
         if mistakes:
             raise PlanError(list(dict.fromkeys(mistakes)))
         notes += _run_notes(run)
-        if len({section.at_end for section in sections}) > 1:
-            text = "vdbench ends a run at the end of file (seekpct=eof); here the other workloads run until elapsed="
-            notes.append(Note("eof_beside_others", text, run.rd.where, "warning"))
         job = Job(name=run.name, dialect="vdbench", sections=tuple(sections), defaults=DEFAULTS)
         return Built(job, tuple(pieces), tuple(dict.fromkeys(notes)), tuple(self._obstacles))
 
@@ -285,7 +287,18 @@ class Builder:
             notes.append(Note("no_effect", text, pieces[0].workload.place("threads"), "warning"))
         return depths
 
-    def _rates(self, pieces: Sequence[Piece], rate: Rate, notes: list[Note]) -> Sequence[float | None]:
+    def _flows(self, run: Run, pieces: Sequence[Piece]) -> Sequence[Flow | None]:
+        """At the maximum, workloads with a skew wait for one another; those with rates of their own do not."""
+        free = [piece for piece in pieces if "iorate" not in piece.workload.values]
+        names = list(dict.fromkeys(piece.workload.name for piece in free))
+        at_maximum = run.rate.kind in ("max", "curve") and run.curve_percent is None
+        if not at_maximum or len(names) < 2 or not any("skew" in piece.workload.values for piece in free):
+            return [None] * len(pieces)
+        shares, counts = _shares(pieces, names), Counter(piece.workload.name for piece in free)
+        weights = {name: max(1, round(shares[name] * 1_000_000 / counts[name])) for name in names}
+        return [Flow(id=0, weight=weights[piece.workload.name]) if piece in free else None for piece in pieces]
+
+    def _rates(self, pieces: Sequence[Piece], rate: Rate) -> Sequence[float | None]:
         workloads = list(dict.fromkeys(piece.workload.name for piece in pieces))
         counts = Counter(piece.workload.name for piece in pieces)
         fixed = {piece.workload.name: piece.workload.get("iorate") for piece in pieces}
@@ -297,9 +310,6 @@ class Builder:
             if number is None and rate.kind == "number":
                 number = rate.per_second * shares[name]
             each.append(None if number is None else float(number) / counts[name])
-        if rate.kind != "number" and any("skew" in piece.workload.values for piece in pieces):
-            text = "skew= is not kept at the maximum: each workload runs as fast as it can"
-            notes.append(Note("skew_at_maximum", text, pieces[0].workload.place("skew"), "warning"))
         return each
 
     # -- one section ---------------------------------------------------------------------------------------------------
@@ -313,7 +323,7 @@ class Builder:
         percent = read_percent(run, workload)
         flags = run.rd.get("openflags") or workload.get("openflags") or storage.openflags or ()
         opened = opening(flags, workload.place("openflags"), mistakes, notes)
-        used = self._places(run, piece, seek, blocks.largest, mistakes, notes)
+        used = self._places(run, piece, seek, blocks.largest, mistakes)
         random_percent = _whole_percent(seek, workload, notes)
         fields: dict[str, Any] = {
             "name": _name(piece, self._world),
@@ -350,9 +360,7 @@ class Builder:
         self._obstacles |= dict.fromkeys(luns.windows_names(piece.luns, storage.where))
         return Section(**fields, positions=_positions(run, workload, storage))
 
-    def _places(
-        self, run: Run, piece: Piece, seek: Seek, block: int, mistakes: list[Mistake], notes: list[Note]
-    ) -> Places:
+    def _places(self, run: Run, piece: Piece, seek: Seek, block: int, mistakes: list[Mistake]) -> Places:
         storage, workload = piece.storage[0], piece.workload
         hits = {name: run.loops.get(name, workload.get(name, Decimal(0))) for name in ("rhpct", "whpct")}
         return places(
@@ -370,7 +378,6 @@ class Builder:
             chance=self._chance,
             where=workload.place("range", "hotband", "rhpct", "whpct"),
             mistakes=mistakes,
-            notes=notes,
         )
 
     def _whole(self, storage: Storage, lun: str) -> int:

@@ -17,11 +17,18 @@ from iocurve.model import Note
 from iocurve.units import SECOND_NS
 
 SAMPLE = """\
-sd=sd1,lun={lun},size=40m
-wd=wd1,sd=sd1,xf=1k,rdpct=50
-rd=rd1,wd=wd1,iorate=100,elapsed=5,interval=1
+sd=sd1,lun={lun},size=40m{flags}
+wd=wd1,sd=sd1,xf=1k,rdpct={rdpct}
+rd=rd1,wd=wd1,iorate={iorate},elapsed=5,interval=1
 """
 """What -t runs, as vdbench does: five seconds on a small file."""
+_TESTS = {
+    "-t": {"flags": "", "rdpct": 50, "iorate": 100},
+    "-td": {"flags": "", "rdpct": 50, "iorate": 100},
+    "-t1": {"flags": ",openflags=o_sync", "rdpct": 50, "iorate": 100},
+    "-t2": {"flags": "", "rdpct": 0, "iorate": "max"},
+}
+"""By option; vdbench deletes the file before -td, here it is written over."""
 UTILITIES = ("compare", "csim", "dsim", "edit", "jstack", "parse", "parseflat", "print", "rsh", "sds", "showlba")
 _VARIABLE = re.compile(r"([A-Za-z_]\w*)=(.*)\Z", re.DOTALL)
 
@@ -133,9 +140,12 @@ class _Parser:
         letter, value = word[1], word[2:]
         if word == "-tf":
             self._mistake("-tf runs a file system workload, which is not there yet", "-t runs a raw one")
-        elif word == "-t":
+        elif word in _TESTS:
             lun = Path(tempfile.gettempdir()) / "quick_vdbench_test"
-            self._options.text = SAMPLE.format(lun=lun)
+            self._options.text = SAMPLE.format(lun=lun, **_TESTS[word])
+        elif word == "-mb":
+            text = "-mb has no effect: MB/sec are 1024*1024 bytes in every report"
+            self._options.notes.append(Note("no_effect", text, Where(COMMAND_LINE, self._position), "warning"))
         elif letter in "vj":
             self._validation(letter, value)
         elif letter in _REFUSED:

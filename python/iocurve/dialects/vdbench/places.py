@@ -7,12 +7,12 @@ from decimal import Decimal
 from random import Random
 from typing import Any
 
+from iocurve.dialects.vdbench.hotband import SMALLEST_BAND
+from iocurve.dialects.vdbench.hotband import hotband as hot_zones
 from iocurve.dialects.vdbench.values import Band, Seek
 from iocurve.errors import Mistake, Where
-from iocurve.model import Note, PerKind, Preference, ZoneShare, ZonesSaid
-from iocurve.plan import Pareto, Uniform
-
-_HOTBAND = Pareto(h=0.2, center=0)
+from iocurve.model import PerKind, Preference, ZoneShare, ZonesSaid
+from iocurve.plan import Uniform
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,6 @@ def places(
     chance: Random,
     where: Where,
     mistakes: list[Mistake],
-    notes: list[Note],
 ) -> Places:
     """``whole`` is the size of the SD; ``stream`` is a number and how many there are."""
     hits = bool(read_hits or write_hits) and seek.percent > 0
@@ -56,9 +55,7 @@ def places(
     if wraps:
         fields |= _zones(PerKind.same(_wrapped(low - start, end - whole - start, region)))
     elif hotband:
-        text = "hotband= prefers low addresses: here 80 % of the operations go to the first 20 % of the band"
-        notes.append(Note("hotband", text, where, "warning"))
-        fields |= _zones(PerKind[Preference].same(_HOTBAND))
+        fields |= _hot(region, block, where, mistakes)
     if hits and (wraps or hotband):
         mistakes.append(Mistake("hit percentages together with this range or hotband are not there yet", where))
     elif hits:
@@ -104,6 +101,17 @@ def _hit_zones(
         return ZonesSaid(zones=(*shares, ZoneShare(access_percent=float(100 - percent), size=region - area)))
 
     return _zones(PerKind[Preference](read=zones(reads), write=zones(writes), trim=Uniform()))
+
+
+def _hot(region: int, block: int, where: Where, mistakes: list[Mistake]) -> dict[str, Any]:
+    if region < max(SMALLEST_BAND, block * 100):
+        text = (
+            f"a hotband has at least {SMALLEST_BAND} bytes and room for 100 transfers, and this one has {region} bytes"
+        )
+        mistakes.append(Mistake(text, where))
+        return {}
+    read, write = (hot_zones(region, block, writes=writes) for writes in (False, True))
+    return _zones(PerKind[Preference](read=read, write=write, trim=Uniform()))
 
 
 def _zones(said: PerKind[Preference]) -> dict[str, Any]:

@@ -135,6 +135,7 @@ fn simulate_on(plan: &Worker, service: Service, prepare: impl FnOnce(&mut Simula
     let shared = Shared {
         stop: Arc::default(),
         finish: Arc::default(),
+        flow: None,
         clock: Clock::manual(),
         interval_ns: 100 * MS,
         positions: SharedPositions::default(),

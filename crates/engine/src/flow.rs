@@ -1,0 +1,132 @@
+//! Workers that keep their operations in proportion, each as fast as the slowest of them allows.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::plan::Group;
+
+/// How far somebody got who has ended and keeps nobody back.
+const ENDED: u64 = u64::MAX;
+/// Operations that somebody may be ahead at least, so that single ones do not wait for each other.
+const AHEAD_MIN: u64 = 16;
+
+/// What the workers of one flow share.
+#[derive(Debug)]
+struct Together {
+    /// How far each got: operations handed over, as many times the whole as its weight is of it.
+    places: Vec<AtomicU64>,
+    /// How far somebody may be ahead of the last.
+    ahead: u64,
+}
+
+/// One worker's part of a flow.
+#[derive(Debug, Clone)]
+pub struct Share {
+    together: Arc<Together>,
+    number: usize,
+    operations: u64,
+    weight: u64,
+    whole: u64,
+    /// Where the last of all was when that was looked at; it only goes on.
+    last: u64,
+}
+
+/// By worker of a group: its part of a flow, if it has one.
+pub(crate) fn of_group(group: &Group) -> Vec<Option<Share>> {
+    let mut flows: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
+    for (number, worker) in group.workers.iter().enumerate() {
+        if let Some(flow) = worker.flow {
+            flows.entry(flow.id).or_default().push(number);
+        }
+    }
+    let mut shares: Vec<Option<Share>> = group.workers.iter().map(|_| None).collect();
+    for members in flows.into_values() {
+        let weight = |number: &usize| group.workers[*number].flow.map_or(1, |flow| u64::from(flow.weight));
+        let whole = members.iter().map(weight).sum();
+        let depth: u64 = members.iter().map(|number| u64::from(group.workers[*number].depth)).sum();
+        let places = members.iter().map(|_| AtomicU64::new(0)).collect();
+        let together = Arc::new(Together { places, ahead: depth.max(AHEAD_MIN) });
+        for (number, member) in members.iter().enumerate() {
+            let weight = weight(member);
+            let together = Arc::clone(&together);
+            shares[*member] = Some(Share { together, number, operations: 0, weight, whole, last: 0 });
+        }
+    }
+    shares
+}
+
+impl Share {
+    /// Whether another operation may be handed over.
+    pub fn may_go(&mut self) -> bool {
+        let limit = |last: u64| last.saturating_add(self.together.ahead);
+        let place = self.place();
+        if place > limit(self.last) {
+            self.last = self.together.places.iter().map(|place| place.load(Ordering::Relaxed)).min().unwrap_or(ENDED);
+        }
+        place <= limit(self.last)
+    }
+
+    /// One was handed over.
+    pub fn gone(&mut self) {
+        self.operations += 1;
+        self.together.places[self.number].store(self.place(), Ordering::Relaxed);
+    }
+
+    /// Keeps nobody back any more.
+    pub fn end(&self) {
+        self.together.places[self.number].store(ENDED, Ordering::Relaxed);
+    }
+
+    fn place(&self) -> u64 {
+        (u128::from(self.operations) * u128::from(self.whole) / u128::from(self.weight)) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::tests::worker;
+    use crate::plan::{Flow, Worker};
+
+    fn shares(weights: &[u32]) -> Vec<Share> {
+        let member = |weight: &u32| Worker { flow: Some(Flow { id: 7, weight: *weight }), depth: 8, ..worker() };
+        let mut workers: Vec<Worker> = weights.iter().map(member).collect();
+        workers.push(worker());
+        let mut made = of_group(&Group { workers });
+        assert!(made.pop().unwrap().is_none());
+        made.into_iter().flatten().collect()
+    }
+
+    fn go(share: &mut Share, most: u64) -> u64 {
+        (0..most).take_while(|_| share.may_go().then(|| share.gone()).is_some()).count() as u64
+    }
+
+    #[test]
+    fn nobody_is_further_ahead_than_what_may_be_in_flight() {
+        let [mut many, mut few] = shares(&[80, 20]).try_into().unwrap();
+        assert_eq!(go(&mut many, 1000), 14, "16 of all operations, 80 per cent of them, and one more");
+        assert_eq!(go(&mut few, 1), 1);
+        assert_eq!(go(&mut many, 1000), 4);
+    }
+
+    #[test]
+    fn over_time_the_proportion_is_kept() {
+        let [mut many, mut few] = shares(&[3, 1]).try_into().unwrap();
+        let (mut counted_many, mut counted_few) = (0, 0);
+        for _ in 0..1000 {
+            counted_many += go(&mut many, 5);
+            counted_few += go(&mut few, 5);
+        }
+        assert!((counted_many / 3).abs_diff(counted_few) <= 16, "{counted_many} {counted_few}");
+        assert!(counted_few > 1000);
+    }
+
+    #[test]
+    fn who_has_ended_keeps_nobody_back() {
+        let [mut many, few] = shares(&[1, 1]).try_into().unwrap();
+        assert!(go(&mut many, 1000) < 20);
+        few.end();
+        assert_eq!(go(&mut many, 1000), 1000);
+    }
+}
