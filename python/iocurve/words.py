@@ -28,6 +28,7 @@ from iocurve.plan import (
 )
 from iocurve.units import format_bytes, format_duration, format_latency
 
+ZONES_SHOWN = 12
 PATTERN_SHOWN = 16
 """Digits of a pattern; the rest is left out."""
 
@@ -129,7 +130,8 @@ def _distribution_text(distribution: Distribution) -> str:
         text, center = f"normal with a deviation of {distribution.deviation_percent:.3g} %", distribution.center
     else:
         zones = [f"{zone.access_percent:g} % in {format_bytes(zone.bytes)}" for zone in distribution.zones]
-        return f"zones: {', '.join(zones)}"
+        more = [f"and {len(zones) - ZONES_SHOWN} more"] if len(zones) > ZONES_SHOWN else []
+        return f"zones: {', '.join([*zones[:ZONES_SHOWN], *more])}"
     return text if center is None else f"{text}, most at {100 * center:.3g} % of the region"
 
 
