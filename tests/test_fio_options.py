@@ -300,6 +300,13 @@ def test_files_are_named_after_the_section_and_not_after_its_name(tmp_path: Path
     assert [report.name for report in prepared.sections] == ["reads"]
 
 
+def test_a_name_for_all_sections_is_none(tmp_path: Path) -> None:
+    (tmp_path / "job.fio").write_text("[global]\nname=all\nsize=1m\nioengine=null\n[a]\n[b]\nname=own\n")
+    prepared = prepare(["job.fio"], cwd=tmp_path, environment={}, machine=HeldMachine())
+    assert [report.name for report in prepared.sections] == ["a", "own"]
+    assert [str(note.where) for note in prepared.notes if "name has no effect" in note.text] == ["job.fio:2:1"]
+
+
 def test_exitall_holds_for_all_jobs() -> None:
     group = fio("--name=b", "--size=1m", "--ioengine=null", "--exitall").plan.groups[0]
     assert [worker.ends_others for worker in group.workers] == ["always", "always"]

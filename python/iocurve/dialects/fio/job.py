@@ -64,7 +64,11 @@ def _draft(raw: RawSection, directory: Path, mistakes: list[Mistake], notes: lis
     draft, context = Draft(positions={"name": raw.where}), Context(directory=directory)
     of_engine: list[Mistake] = []
     # A barrier of the globals holds for every section, as in fio.
-    for setting in [*_as_read(raw.global_settings), *_as_read(raw.settings)]:
+    globals_but_name = [setting for setting in raw.global_settings if setting.name != "name"]
+    for setting in set(raw.global_settings) - set(globals_but_name):
+        text = "name has no effect in [global]: each job is named after its section, as in fio"
+        notes.append(Note("no_effect", text, setting.where))
+    for setting in [*_as_read(globals_but_name), *_as_read(raw.settings)]:
         option = BY_NAME.get(setting.name)
         if option is None:
             of_engine.append(_unknown(setting))
