@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shlex
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -188,6 +190,16 @@ def test_all_mistakes_come_at_once(tmp_path: Path) -> None:
     assert [mistake.where.line for mistake in caught.value.mistakes if mistake.where] == [2, 3, 5]
 
 
+def test_a_job_that_does_nothing_is_told_so(tmp_path: Path) -> None:
+    run = read(written(tmp_path, "[[job]]\nsize = '1m'\nreads = false\n"))[0]
+    with pytest.raises(PlanError) as caught:
+        resolve(run.job, MACHINE, Path("/d"))
+    (mistake,) = caught.value.mistakes
+    assert mistake.text == "job: there is nothing to do: neither reads nor writes nor trims"
+    assert mistake.where is not None
+    assert mistake.where.line == 3
+
+
 def test_the_defaults_are_written_and_read_as_they_are() -> None:
     table = table_of(DEFAULTS)
     fields = {name: KINDS[name].read(table[own_key(name)]) for name in FIELDS if own_key(name) in table}
@@ -236,6 +248,61 @@ def test_no_text_breaks_the_reader(tmp_path_factory: pytest.TempPathFactory, tex
         resolve(runs[0].job, MACHINE, Path("/d"))
     except (DialectError, PlanError):
         pass
+
+
+def valued(said: dict[str, Any]) -> st.SearchStrategy[Any]:
+    """Values that a part of the schema allows."""
+    if "$ref" in said:
+        return valued(SCHEMA["$defs"][said["$ref"].rpartition("/")[2]])
+    if "anyOf" in said or "oneOf" in said:
+        return st.one_of([valued(part) for part in said.get("anyOf") or said["oneOf"]])
+    if "const" in said or "enum" in said:
+        return st.sampled_from(said.get("enum") or [said["const"]])
+    if said["type"] == "array":
+        return st.lists(valued(said["items"]), min_size=said.get("minItems", 0), max_size=said.get("maxItems", 2))
+    if said["type"] == "object":
+        needed = set(said.get("required", said["properties"]))
+        parts = {name: valued(part) for name, part in said["properties"].items()}
+        return st.fixed_dictionaries(
+            {name: part for name, part in parts.items() if name in needed},
+            optional={name: part for name, part in parts.items() if name not in needed},
+        )
+    low, high = said.get("minimum", 0), said.get("maximum", 2**40)
+    return {
+        "string": st.from_regex(said.get("pattern", "[a-z0-9]{1,5}"), fullmatch=True),
+        "integer": st.integers(low, min(high, low + 100)) | st.integers(low, high),
+        "number": st.floats(low, high),
+        "boolean": st.booleans(),
+        "null": st.none(),
+    }[said["type"]]
+
+
+SCHEMA = schema()
+KEYS = SCHEMA["$defs"]["section"]["properties"]
+SECTIONS = st.lists(st.sampled_from(sorted(KEYS)), max_size=6, unique=True).flatmap(
+    lambda names: st.fixed_dictionaries({name: valued(KEYS[name]) for name in names})
+)
+
+
+@settings(deadline=None, max_examples=150)
+@given(SECTIONS)
+def test_no_job_that_the_schema_allows_breaks_the_reader(
+    tmp_path_factory: pytest.TempPathFactory, section: dict[str, Any]
+) -> None:
+    path = tmp_path_factory.mktemp("job") / "job.toml"
+    # JSON's strings, numbers, lists and truths are TOML's.
+    lines = [f"{name} = {inline(value)}" for name, value in section.items() if value is not None]
+    path.write_text("\n".join(["[defaults]", "size = '1m'", "[[job]]", *lines]), encoding="utf-8")
+    with contextlib.suppress(DialectError, PlanError):
+        plan = resolve(read(path)[0].job, MACHINE, Path("/d")).plan
+        assert type(plan).model_validate_json(plan.model_dump_json()) == plan
+
+
+def inline(value: Any) -> str:
+    """As TOML writes it on one line."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{name} = {inline(part)}" for name, part in value.items() if part is not None) + "}"
+    return "[" + ", ".join(map(inline, value)) + "]" if isinstance(value, list) else json.dumps(value)
 
 
 def test_the_schema_in_docs_is_current() -> None:

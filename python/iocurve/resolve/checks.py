@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from iocurve.errors import Mistake, PlanError
 from iocurve.model import PerKind, Section, settled
-from iocurve.resolve.blocks import smallest_block
+from iocurve.resolve.blocks import kinds, smallest_block
 from iocurve.resolve.findings import Findings
 from iocurve.resolve.machine import Machine
 
@@ -57,6 +57,10 @@ def waits(sections: Sequence[Section], findings: Findings) -> None:
 
 def section(section: Section, machine: Machine, findings: Findings) -> None:
     """What excludes one another in a section, or is not there on this machine."""
+    if not kinds(section):
+        text = "there is nothing to do: neither reads nor writes nor trims"
+        findings.mistake(section, text, ("reads", "writes", "trims", "name"))
+        return
     _rates(section, findings)
     _growth(section, findings)
     smallest = smallest_block(section)
