@@ -70,6 +70,7 @@ def test_a_line_for_each_operation() -> None:
     assert files == {
         "x_bw.1.log": ["3, 2000000, 0, 4096, 0", "7, 2048, 1, 8192, 0"],
         "y_iops.1.log": ["3, 1, 0, 4096, 0", "7, 1, 1, 8192, 0"],
+        "a_slat.1.log": [],
         "a_lat.1.log": ["3, 2048, 0, 4096, 0", "7, 4000000, 1, 8192, 0"],
         "a_clat.1.log": ["3, 2048, 0, 4096, 0", "7, 4000000, 1, 8192, 0"],
     }
@@ -118,6 +119,33 @@ def test_histograms_have_fios_bins_coarser_on_request() -> None:
     assert {place: cell for place, cell in enumerate(line.split(", ")[3:]) if cell != "0"} == {0: "2", 8: "1"}
 
 
+def test_latency_logs_are_of_slat_and_clat_where_it_was_taken_apart() -> None:
+    parts = {"submission_ns": packed([48.0, 1e6, 1.0], "d")}
+    lines = written("--write_lat_log=x", worker(log_of(EACH).model_copy(update=parts)))
+    values = {name: [line.split(", ")[1] for line in lines[f"x_{name}.1.log"]] for name in ("lat", "slat", "clat")}
+    assert values == {"lat": ["2048", "4000000"], "slat": ["48", "1000000"], "clat": ["2000", "3000000"]}
+
+
+def test_windows_have_the_largest_of_each_part() -> None:
+    window_ns = 100 * MS
+    log = log_of([(1000 * MS, "read", 4096, 70.0, 2)], window_ns=window_ns)
+    parts = {
+        "submission_ns": packed([20.0], "d"),
+        "submission_ns_max": packed([30]),
+        "completion_ns_max": packed([60]),
+    }
+    options = "--write_lat_log=x --log_avg_msec=100 --log_window_value=both"
+    lines = written(options, worker(log.model_copy(update=parts)))
+    values = {name: lines[f"x_{name}.1.log"][0].split(", ")[1:3] for name in ("lat", "slat", "clat")}
+    assert values == {"lat": ["70", "140"], "slat": ["20", "30"], "clat": ["50", "60"]}
+
+
+def test_there_is_no_slat_log_where_slat_is_not_wanted() -> None:
+    for option, names in (("", {"lat", "slat", "clat"}), ("--disable_slat=1", {"lat", "clat"})):
+        files = written(f"--write_lat_log=x {option}", worker(log_of(EACH)))
+        assert set(files) == {f"x_{name}.1.log" for name in names}
+
+
 @pytest.mark.skipif(shutil.which("fio") is None, reason="needs Debian's fio")
 def test_names_and_columns_are_those_of_fio(tmp_path: Path) -> None:
     options = (
@@ -128,6 +156,7 @@ def test_names_and_columns_are_those_of_fio(tmp_path: Path) -> None:
     subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
     theirs = {path.name: path.read_text().splitlines() for path in tmp_path.glob("*.log")}
     ours = written(options, worker(log_of(EACH[:1])))
-    assert set(theirs) - set(ours) == {"x_slat.1.log"}
+    assert set(theirs) == set(ours)
+    assert (theirs.pop("x_slat.1.log"), ours.pop("x_slat.1.log")) == ([], [])
     for name, [line] in ours.items():
         assert len(line.split(", ")) == len(theirs[name][0].rstrip(", ").split(", ")), name

@@ -131,6 +131,39 @@ def test_latencies() -> None:
     assert read["slat_ns"] == {"min": 0, "max": 0, "mean": 0.0, "stddev": 0.0, "N": 0}
 
 
+def in_parts() -> WorkerOutcome:
+    """Ten reads that took 5 us, of which 2 us until they were handed over."""
+    kinds = {"read": synthetic.kind({5_000: 10}, 4096, parts=({2_000: 10}, {3_000: 10}))}
+    return synthetic.worker_outcome(kinds, engine="Linux native AIO")
+
+
+def test_latency_is_slat_and_clat_where_it_was_taken_apart() -> None:
+    options = "--name=a --size=1m --ioengine=libaio --slat_percentiles=1 --percentile_list=50"
+    prepared = fio(f"{options} --output-format=normal,terse")
+    result = measured(prepared, in_parts())
+    [job] = json.loads(render_json(prepared, result))["jobs"]
+    latencies = {name: (job["read"][name]["mean"], job["read"][name]["N"]) for name in ("slat_ns", "clat_ns", "lat_ns")}
+    assert latencies == {"slat_ns": (2_000.0, 10), "clat_ns": (3_000.0, 10), "lat_ns": (5_000.0, 10)}
+    assert job["read"]["slat_ns"]["percentile"] == {"50.000000": 2_000}
+    assert job["read"]["clat_ns"]["percentile"] == {"50.000000": 3_000}
+    assert {name: share for name, share in job["latency_us"].items() if share} == {"4": 100.0}
+    lines = render(prepared, result).splitlines()
+    start = lines.index("    slat (nsec): min=2000, max=2000, avg=2000.00, stdev=0.00")
+    assert lines[start + 1 : start + 7] == [
+        "    clat (nsec): min=3000, max=3000, avg=3000.00, stdev=0.00",
+        "     lat (nsec): min=5000, max=5000, avg=5000.00, stdev=0.00",
+        "    slat percentiles (nsec):",
+        "     | 50.00th=[ 2000]",
+        "    clat percentiles (nsec):",
+        "     | 50.00th=[ 3000]",
+    ]
+    terse = lines[-1].split(";")
+    assert (terse[9:13], terse[13:17]) == (
+        ["2", "2", "2.000000", "0.000000"],
+        ["3", "3", "3.000000", "0.000000"],
+    )
+
+
 def test_latency_ranges_add_up() -> None:
     job = grouped_json()["jobs"][0]
     assert {name: share for name, share in job["latency_ns"].items() if share} == {"250": 10.0}

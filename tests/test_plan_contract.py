@@ -214,6 +214,7 @@ worker = st.builds(
     seed=u64,
     payload=payload,
     verify=st.none() | verify,
+    submission_latency=st.booleans(),
     log=st.none() | st.builds(plan.LogPlan, window_ns=st.none() | u64, histograms=st.booleans(), records=u64),
     cpus=st.lists(u32, max_size=2).map(tuple),
 )

@@ -221,6 +221,8 @@ class Section(_Model):
     payload_dedupe_percent: int | None = None
     verify: planned.Verify | None = None
     log: planned.LogPlan | None = None
+    submission_latency: bool | None = None
+    """Whether the time until an operation is handed over is measured apart; only where the engine hands over."""
     cpus: tuple[int, ...] | None = None
     cpus_split: bool | None = None
     """Whether each clone has one of the processors, not all of them."""

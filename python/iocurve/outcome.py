@@ -43,6 +43,10 @@ class KindOutcome(_Model):
     """Submit to done."""
     response: LatencyOutcome | None
     """Due to done, under a rate; None in a closed loop, where the two are the same."""
+    submission: LatencyOutcome | None = None
+    """Submit to handed over; None where that was not measured apart."""
+    completion: LatencyOutcome | None = None
+    """Handed over to done; None likewise."""
 
 
 class CpuTime(_Model):
@@ -127,8 +131,14 @@ class LogRecords:
     """In the window; 1 of each operation by itself."""
     service_ns_max: list[int]
     """Largest in the window; empty without windows."""
+    submission_ns: list[float]
+    """Submit to handed over; the mean over a window. Empty where that was not measured apart."""
+    submission_ns_max: list[int]
+    """Largest in the window; empty likewise."""
+    completion_ns_max: list[int]
+    """Largest time from hand-over to done in the window; empty likewise."""
     histograms: list[str]
-    """As in LatencyOutcome; empty where none were asked for."""
+    """As in LatencyOutcome, from hand-over to done where that was measured apart; empty where none were asked for."""
 
 
 class LogOutcome(_Model):
@@ -148,6 +158,9 @@ class LogOutcome(_Model):
     offset: str
     operations: str
     service_ns_max: str
+    submission_ns: str = ""
+    submission_ns_max: str = ""
+    completion_ns_max: str = ""
     histograms: tuple[str, ...]
 
     def unpack(self) -> LogRecords:
@@ -161,6 +174,9 @@ class LogOutcome(_Model):
             offset=_column("Q", self.offset),
             operations=[1] * self.records if self.window_ns is None else _column("Q", self.operations),
             service_ns_max=_column("Q", self.service_ns_max),
+            submission_ns=_column("d", self.submission_ns),
+            submission_ns_max=_column("Q", self.submission_ns_max),
+            completion_ns_max=_column("Q", self.completion_ns_max),
             histograms=list(self.histograms),
         )
 

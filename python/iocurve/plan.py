@@ -623,6 +623,9 @@ class Worker(_Model):
     payload: Payload
     verify: Verify | None = None
     log: LogPlan | None = None
+    submission_latency: bool = False
+    """Whether the time until an operation is handed over is measured apart (fio's slat); every hand-over then enters
+    the kernel by itself. For engines that carry out operations after they were handed over."""
     cpus: tuple[U32, ...] = ()
     """Processors the thread may run on; none leaves it to the scheduler."""
 

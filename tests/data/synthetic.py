@@ -118,7 +118,14 @@ def latency(values: Values) -> LatencyOutcome:
     )
 
 
-def kind(values: Values, block_bytes: int, *, response: Values | None = None, errors: int = 0) -> KindOutcome:
+def kind(
+    values: Values,
+    block_bytes: int,
+    *,
+    response: Values | None = None,
+    errors: int = 0,
+    parts: tuple[Values, Values] | None = None,
+) -> KindOutcome:
     operations = sum(values.values())
     return KindOutcome(
         operations=operations,
@@ -127,6 +134,8 @@ def kind(values: Values, block_bytes: int, *, response: Values | None = None, er
         short=0,
         service=latency(values),
         response=latency(response) if response is not None else None,
+        submission=latency(parts[0]) if parts else None,
+        completion=latency(parts[1]) if parts else None,
     )
 
 

@@ -19,6 +19,8 @@ pub struct Log {
     lost: u64,
     group_start: Nanos,
     window_start: Nanos,
+    /// Whether the time until an operation is handed over is measured apart.
+    in_parts: bool,
     body: Body,
 }
 
@@ -34,6 +36,7 @@ struct Every {
     at: Nanos,
     offset: u64,
     service: Nanos,
+    submission: Nanos,
     response: Nanos,
     bytes: u32,
     kind: u8,
@@ -48,27 +51,35 @@ struct Window {
     bytes: u64,
     mean: f64,
     max: Nanos,
+    submission_mean: f64,
+    submission_max: Nanos,
+    completion_max: Nanos,
 }
 
 /// What a kind comes to in the window that is open.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 struct Sums {
     operations: u64,
     bytes: u64,
     total: u128,
     max: Nanos,
+    submission_total: u128,
+    submission_max: Nanos,
+    completion_max: Nanos,
+    /// From hand-over to done.
     histogram: Option<Latencies>,
 }
 
 impl Log {
-    /// Takes the memory for a log of so many kinds of operation. `paced`: whether there are response latencies.
-    pub fn new(plan: LogPlan, kinds: usize, paced: bool) -> Result<Self, EngineError> {
+    /// Takes the memory for a log of so many kinds of operation. `paced`: whether there are response latencies; `in_parts`:
+    /// whether the time until an operation is handed over is measured apart.
+    pub fn new(plan: LogPlan, kinds: usize, paced: bool, in_parts: bool) -> Result<Self, EngineError> {
         let records_max = plan.records as usize;
         let body = match plan.window_ns {
             None => Body::Every { records: reserve(records_max)?, paced },
             Some(length_ns) => {
                 let histogram = plan.histograms.then(Latencies::new);
-                let empty = Sums { operations: 0, bytes: 0, total: 0, max: 0, histogram };
+                let empty = Sums { histogram, ..Sums::default() };
                 Body::Windows {
                     length_ns,
                     records: reserve(records_max)?,
@@ -78,7 +89,7 @@ impl Log {
                 }
             }
         };
-        Ok(Self { records_max, lost: 0, group_start: 0, window_start: Nanos::MAX, body })
+        Ok(Self { records_max, lost: 0, group_start: 0, window_start: Nanos::MAX, in_parts, body })
     }
 
     /// Says where the measured window begins; before that nothing is kept.
@@ -107,6 +118,7 @@ impl Log {
             return;
         }
         let service = done.at.saturating_sub(done.submitted);
+        let submission = done.sent.saturating_sub(done.submitted);
         if let Body::Every { records, .. } = &mut self.body {
             if records.len() == self.records_max {
                 self.lost += 1;
@@ -116,17 +128,18 @@ impl Log {
                 at: done.at,
                 offset: done.offset,
                 service,
+                submission,
                 response: done.at.saturating_sub(done.due),
                 bytes: done.bytes,
                 kind: done.operation as u8,
             });
             return;
         }
-        self.add_to_window(done, service);
+        self.add_to_window(done, service, submission);
     }
 
     #[inline]
-    fn add_to_window(&mut self, done: &Done, service: Nanos) {
+    fn add_to_window(&mut self, done: &Done, service: Nanos, submission: Nanos) {
         let Body::Windows { length_ns, number, .. } = &self.body else { return };
         let belongs_to = (done.at - self.window_start) / length_ns;
         if belongs_to != *number {
@@ -138,8 +151,12 @@ impl Log {
         sums.bytes += u64::from(done.bytes);
         sums.total += u128::from(service);
         sums.max = sums.max.max(service);
+        let completion = service - submission;
+        sums.submission_total += u128::from(submission);
+        sums.submission_max = sums.submission_max.max(submission);
+        sums.completion_max = sums.completion_max.max(completion);
         if let Some(histogram) = &mut sums.histogram {
-            histogram.record(service);
+            histogram.record(completion);
         }
     }
 
@@ -153,8 +170,17 @@ impl Log {
                 self.lost += 1;
             } else {
                 let (operations, bytes, max) = (sums.operations, sums.bytes, sums.max);
-                let mean = sums.total as f64 / operations as f64;
-                records.push(Window { start, kind: kind as u8, operations, bytes, mean, max });
+                records.push(Window {
+                    start,
+                    kind: kind as u8,
+                    operations,
+                    bytes,
+                    mean: sums.total as f64 / operations as f64,
+                    max,
+                    submission_mean: sums.submission_total as f64 / operations as f64,
+                    submission_max: sums.submission_max,
+                    completion_max: sums.completion_max,
+                });
                 histograms.extend(sums.histogram.as_ref().map(|histogram| STANDARD.encode(histogram.encode())));
             }
             sums.clear();
@@ -179,6 +205,9 @@ impl Log {
                 log.bytes = column(&records, |record| u64::from(record.bytes).to_le_bytes());
                 log.service_ns = column(&records, |record| (record.service as f64).to_le_bytes());
                 log.offset = column(&records, |record| record.offset.to_le_bytes());
+                if self.in_parts {
+                    log.submission_ns = column(&records, |record| (record.submission as f64).to_le_bytes());
+                }
                 if paced {
                     log.response_ns = column(&records, |record| record.response.to_le_bytes());
                 }
@@ -192,6 +221,11 @@ impl Log {
                 log.service_ns = column(&records, |record| record.mean.to_le_bytes());
                 log.operations = column(&records, |record| record.operations.to_le_bytes());
                 log.service_ns_max = column(&records, |record| record.max.to_le_bytes());
+                if self.in_parts {
+                    log.submission_ns = column(&records, |record| record.submission_mean.to_le_bytes());
+                    log.submission_ns_max = column(&records, |record| record.submission_max.to_le_bytes());
+                    log.completion_ns_max = column(&records, |record| record.completion_max.to_le_bytes());
+                }
                 log.histograms = histograms;
             }
         }
@@ -201,10 +235,11 @@ impl Log {
 
 impl Sums {
     fn clear(&mut self) {
-        (self.operations, self.bytes, self.total, self.max) = (0, 0, 0, 0);
-        if let Some(histogram) = &mut self.histogram {
+        let mut histogram = self.histogram.take();
+        if let Some(histogram) = &mut histogram {
             histogram.clear();
         }
+        *self = Self { histogram, ..Self::default() };
     }
 }
 
@@ -228,12 +263,12 @@ mod tests {
     const KINDS: [&str; 2] = ["read", "write"];
 
     fn done(operation: usize, submitted: Nanos, at: Nanos, bytes: u32) -> Done {
-        Done { operation, submitted, due: submitted - 1, at, asked: bytes, bytes, offset: at * 10 }
+        Done { operation, submitted, sent: submitted, due: submitted - 1, at, asked: bytes, bytes, offset: at * 10 }
     }
 
     /// Keeps two reads and a write in a window that starts at 1000, after one read in the ramp.
     fn kept(plan: LogPlan, paced: bool) -> LogOutcome {
-        let mut log = Log::new(plan, 2, paced).unwrap();
+        let mut log = Log::new(plan, 2, paced, false).unwrap();
         log.begin(400, 1000);
         for done in [done(0, 900, 999, 7), done(0, 950, 1000, 512), done(1, 1000, 1040, 4096), done(0, 1001, 1250, 100)]
         {
@@ -277,7 +312,7 @@ mod tests {
     #[test]
     fn windows_add_up_each_kind_and_leave_out_what_is_empty() {
         let plan = LogPlan { window_ns: Some(100), histograms: true, records: 9 };
-        let mut log = Log::new(plan, 2, false).unwrap();
+        let mut log = Log::new(plan, 2, false, false).unwrap();
         log.begin(400, 1000);
         for done in [done(0, 990, 1000, 1), done(0, 1000, 1099, 2), done(1, 1000, 1050, 4), done(0, 1000, 1300, 8)] {
             log.record(&done);
@@ -296,9 +331,29 @@ mod tests {
     }
 
     #[test]
+    fn the_time_until_an_operation_is_handed_over_is_kept_where_it_is_measured() {
+        let first = Done { sent: 1010, ..done(0, 1000, 1050, 1) };
+        let second = Done { sent: 1030, ..done(0, 1000, 1090, 1) };
+        let kept = |window_ns, histograms| {
+            let mut log = Log::new(LogPlan { window_ns, histograms, records: 9 }, 1, false, true).unwrap();
+            log.begin(400, 1000);
+            log.record(&first);
+            log.record(&second);
+            log.finish(&["read"])
+        };
+        let each = kept(None, false);
+        assert_eq!((means(&each.submission_ns), each.submission_ns_max), (vec![10.0, 30.0], String::new()));
+        let window = kept(Some(100), true);
+        assert_eq!((means(&window.submission_ns), means(&window.service_ns)), (vec![20.0], vec![70.0]));
+        assert_eq!((numbers(&window.submission_ns_max), numbers(&window.completion_ns_max)), (vec![30], vec![60]));
+        let histogram = Latencies::decode(&STANDARD.decode(&window.histograms[0]).unwrap()).unwrap();
+        assert_eq!(histogram.buckets(), [(40, 1), (60, 1)]);
+    }
+
+    #[test]
     fn a_window_that_begins_anew_forgets_what_was_kept() {
         for (window_ns, expected) in [(None, vec![700]), (Some(100), vec![650])] {
-            let mut log = Log::new(LogPlan { window_ns, histograms: false, records: 1 }, 1, false).unwrap();
+            let mut log = Log::new(LogPlan { window_ns, histograms: false, records: 1 }, 1, false, false).unwrap();
             log.begin(400, 1000);
             for at in [1010, 1020, 1049] {
                 log.record(&done(0, 1000, at, 1));
@@ -313,6 +368,6 @@ mod tests {
     #[test]
     fn more_than_fits_into_memory_is_an_error() {
         let plan = LogPlan { window_ns: None, histograms: false, records: u64::MAX >> 8 };
-        assert!(Log::new(plan, 1, false).unwrap_err().to_string().contains("does not fit into memory"));
+        assert!(Log::new(plan, 1, false, false).unwrap_err().to_string().contains("does not fit into memory"));
     }
 }

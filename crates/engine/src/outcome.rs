@@ -113,6 +113,10 @@ pub struct KindOutcome {
     pub service: LatencyOutcome,
     /// Due to done, under a rate; `null` in a closed loop, where the two are the same.
     pub response: Option<LatencyOutcome>,
+    /// Submit to handed over; `null` where that was not measured apart.
+    pub submission: Option<LatencyOutcome>,
+    /// Handed over to done; `null` likewise.
+    pub completion: Option<LatencyOutcome>,
 }
 
 /// A latency distribution.
@@ -226,7 +230,13 @@ pub struct LogOutcome {
     pub operations: String,
     /// `u64`: largest service latency in a window; empty without.
     pub service_ns_max: String,
-    /// One per record, if asked for, as in [`LatencyOutcome`].
+    /// `f64`: time until an operation was handed over, the mean over a window; empty where it was not measured apart.
+    pub submission_ns: String,
+    /// `u64`: the largest in a window; empty likewise.
+    pub submission_ns_max: String,
+    /// `u64`: largest time from hand-over to done in a window; empty likewise.
+    pub completion_ns_max: String,
+    /// One per record, if asked for, as in [`LatencyOutcome`]; from hand-over to done where that is measured apart.
     pub histograms: Vec<String>,
 }
 

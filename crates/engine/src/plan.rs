@@ -103,6 +103,9 @@ pub struct Worker {
     /// A record of the operations themselves, besides the intervals.
     #[serde(deserialize_with = "Option::deserialize")]
     pub log: Option<LogPlan>,
+    /// Whether the time until an operation is handed over is measured apart (fio's slat): every hand-over then enters the
+    /// kernel by itself. For engines that carry out operations after they were handed over.
+    pub submission_latency: bool,
     /// Processors the thread may run on; empty leaves it to the scheduler.
     pub cpus: Vec<u32>,
 }

@@ -158,6 +158,10 @@ fn kinds(worker: &Worker) -> Option<&'static str> {
     if does(OperationKind::Trim) && matches!(worker.engine, EnginePlan::Nfs { .. }) {
         return Some("NFSv3 has no trim; leave it out, or use another engine on a kernel's mount");
     }
+    let is_at_once = matches!(worker.engine, EnginePlan::Null {} | EnginePlan::Sync { .. } | EnginePlan::Mmap { .. });
+    if worker.submission_latency && is_at_once {
+        return Some("an engine that does operations at once hands nothing over; leave submission_latency out");
+    }
     let grows = worker.files.iter().any(|file| file.layout == Layout::Create);
     if grows && matches!(worker.engine, EnginePlan::Mmap { .. }) {
         return Some("a mapped file cannot grow; have the files laid out before the run");
@@ -278,6 +282,10 @@ mod tests {
         assert_eq!(
             refusal(vec![Worker { operations: vec![operation(OperationKind::Sync, 4096)], ..worker() }]),
             "job: a flush is no part of a mix; say after how many writes one comes"
+        );
+        assert_eq!(
+            refusal(vec![Worker { submission_latency: true, ..worker() }]),
+            "job: an engine that does operations at once hands nothing over; leave submission_latency out"
         );
         let sync = Some(SyncPlan { kind: SyncKind::Fsync, every: 0 });
         assert_eq!(refusal(vec![Worker { sync, ..worker() }]), "job: a flush after every 0 writes would never come");

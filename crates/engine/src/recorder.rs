@@ -37,12 +37,24 @@ pub struct Tally {
     pub service: Latencies,
     /// Due to done, where the kind is paced.
     pub response: Option<Latencies>,
+    /// The service latency in two, where its parts are measured.
+    pub parts: Option<Box<Parts>>,
+}
+
+/// The parts of the service latency.
+#[derive(Debug, Clone)]
+pub struct Parts {
+    /// Submit to handed over.
+    pub submission: Latencies,
+    /// Handed over to done.
+    pub completion: Latencies,
 }
 
 impl Tally {
-    fn new(paced: bool) -> Self {
+    fn new(paced: bool, in_parts: bool) -> Self {
         let response = paced.then(Latencies::new);
-        Self { operations: 0, bytes: 0, errors: 0, short: 0, service: Latencies::new(), response }
+        let parts = in_parts.then(|| Box::new(Parts { submission: Latencies::new(), completion: Latencies::new() }));
+        Self { operations: 0, bytes: 0, errors: 0, short: 0, service: Latencies::new(), response, parts }
     }
 
     /// Adds another's counts and latencies.
@@ -55,6 +67,10 @@ impl Tally {
         if let (Some(mine), Some(theirs)) = (&mut self.response, &other.response) {
             mine.add(theirs);
         }
+        if let (Some(mine), Some(theirs)) = (&mut self.parts, &other.parts) {
+            mine.submission.add(&theirs.submission);
+            mine.completion.add(&theirs.completion);
+        }
     }
 
     fn clear(&mut self) {
@@ -62,6 +78,10 @@ impl Tally {
         self.service.clear();
         if let Some(response) = &mut self.response {
             response.clear();
+        }
+        if let Some(parts) = &mut self.parts {
+            parts.submission.clear();
+            parts.completion.clear();
         }
     }
 
@@ -92,6 +112,8 @@ impl Tally {
             short: self.short,
             service: latency_outcome(&self.service),
             response: self.response.as_ref().map(latency_outcome),
+            submission: self.parts.as_ref().map(|parts| latency_outcome(&parts.submission)),
+            completion: self.parts.as_ref().map(|parts| latency_outcome(&parts.completion)),
         }
     }
 }
@@ -114,6 +136,8 @@ pub struct Done {
     pub operation: usize,
     /// When it was handed to the engine.
     pub submitted: Nanos,
+    /// When the engine had handed it over; the same as `submitted` where that is not measured apart.
+    pub sent: Nanos,
     /// When it was due; the same as `submitted` in a closed loop.
     pub due: Nanos,
     /// When it was done.
@@ -141,10 +165,11 @@ pub struct Recorder {
 impl Recorder {
     /// All memory is taken now.
     pub fn new(worker: &Worker) -> Self {
+        let in_parts = worker.submission_latency;
         let is_paced = |operation: &OperationPlan| operation.rate.is_some() || worker.rate.is_some();
-        let mut tallies: Vec<Tally> = worker.operations.iter().map(|one| Tally::new(is_paced(one))).collect();
+        let mut tallies: Vec<Tally> = worker.operations.iter().map(|one| Tally::new(is_paced(one), in_parts)).collect();
         let names: Vec<_> = recorded_kinds(worker).into_iter().map(OperationKind::name).collect();
-        tallies.resize_with(names.len(), || Tally::new(false));
+        tallies.resize_with(names.len(), || Tally::new(false, in_parts));
         Self {
             names,
             interval: tallies.clone(),
@@ -158,7 +183,8 @@ impl Recorder {
     /// The same, with a log where the plan has one.
     pub fn with_log(self, plan: Option<LogPlan>) -> Result<Self, EngineError> {
         let paced = self.interval.iter().any(|tally| tally.response.is_some());
-        let log = plan.map(|plan| Log::new(plan, self.names.len(), paced)).transpose()?;
+        let in_parts = self.interval.iter().any(|tally| tally.parts.is_some());
+        let log = plan.map(|plan| Log::new(plan, self.names.len(), paced, in_parts)).transpose()?;
         Ok(Self { log, ..self })
     }
 
@@ -184,6 +210,16 @@ impl Recorder {
         if let Some(log) = &mut self.log {
             log.record(&done);
         }
+    }
+
+    /// The same, in parts.
+    #[inline(never)]
+    pub fn record_in_parts(&mut self, done: Done) {
+        if let Some(parts) = &mut self.interval[done.operation].parts {
+            parts.submission.record(done.sent.saturating_sub(done.submitted));
+            parts.completion.record(done.at.saturating_sub(done.sent));
+        }
+        self.record(done);
     }
 
     /// Records an operation that failed.
@@ -253,7 +289,7 @@ pub(crate) mod tests {
 
     /// So many operations of one size and latency.
     pub(crate) fn tally_of(operations: u64, bytes: u64, latency: Nanos) -> Tally {
-        let mut tally = Tally::new(false);
+        let mut tally = Tally::new(false, false);
         (tally.operations, tally.bytes) = (operations, operations * bytes);
         (0..operations).for_each(|_| tally.service.record(latency));
         tally

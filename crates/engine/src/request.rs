@@ -44,6 +44,12 @@ pub trait Engine {
     /// An error ends the worker; an operation that fails is a `Completion` with a negative result.
     fn submit(&mut self, request: Request) -> Result<(), EngineError>;
 
+    /// Sends what was handed over, without waiting. The loop asks for it where it measures how long that takes; otherwise
+    /// it goes with the next reap.
+    fn hand_over(&mut self) -> Result<(), EngineError> {
+        Ok(())
+    }
+
     /// Sends what was handed over, then waits for `min` completions or until `deadline` (worker clock), and appends
     /// what has finished to `done`. With `min` 0 it does not wait. May return early with fewer (even none).
     fn reap(&mut self, min: usize, deadline: Nanos, done: &mut Vec<Completion>) -> Result<(), EngineError>;

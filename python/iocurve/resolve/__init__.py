@@ -145,6 +145,7 @@ class _Resolver:
             payload=load.payload(section),
             verify=load.verify(section, regions, ending),
             log=load.log(section, ending),
+            submission_latency=bool(section.submission_latency),
             cpus=load.processors(section, clone),
         )
 

@@ -57,7 +57,7 @@ impl AioEngine {
     }
 
     /// Hands over what is queued. What the kernel refuses is a completion, unless it has no room now.
-    fn hand_over(&mut self, done: &mut Vec<Completion>) -> Result<(), EngineError> {
+    fn send(&mut self, done: &mut Vec<Completion>) -> Result<(), EngineError> {
         let mut next = 0;
         while next < self.queued.len() {
             match self.context.submit(&mut self.queued[next..]) {
@@ -145,11 +145,12 @@ impl Engine for AioEngine {
         let control = &mut self.controls[request.slot as usize];
         *control = Control { data: u64::from(request.slot), descriptor: descriptor as u32, ..call };
         self.queued.push(ptr::from_mut(control));
-        if self.queued.len() < Self::HAND_OVER_AT {
-            return Ok(());
-        }
+        if self.queued.len() < Self::HAND_OVER_AT { Ok(()) } else { self.hand_over() }
+    }
+
+    fn hand_over(&mut self) -> Result<(), EngineError> {
         let mut early = std::mem::take(&mut self.early);
-        let outcome = self.hand_over(&mut early);
+        let outcome = self.send(&mut early);
         self.early = early;
         outcome
     }
@@ -157,7 +158,7 @@ impl Engine for AioEngine {
     fn reap(&mut self, min: usize, deadline: Nanos, done: &mut Vec<Completion>) -> Result<(), EngineError> {
         let before = done.len();
         done.append(&mut self.early);
-        self.hand_over(done)?;
+        self.send(done)?;
         self.in_flight -= self.context.finished(done);
         let taken = done.len() - before;
         let missing = min.saturating_sub(taken);

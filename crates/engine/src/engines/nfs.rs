@@ -328,6 +328,10 @@ impl Engine for NfsEngine {
         Ok(())
     }
 
+    fn hand_over(&mut self) -> Result<(), EngineError> {
+        self.flush()
+    }
+
     fn reap(&mut self, min: usize, deadline: Nanos, done: &mut Vec<Completion>) -> Result<(), EngineError> {
         let wanted = done.len() + min;
         self.flush()?;

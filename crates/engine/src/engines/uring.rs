@@ -203,6 +203,10 @@ impl Engine for UringEngine {
         if self.queued >= Self::HAND_OVER_AT { self.hand_over_early() } else { Ok(()) }
     }
 
+    fn hand_over(&mut self) -> Result<(), EngineError> {
+        if self.queued > 0 { self.hand_over_early() } else { Ok(()) }
+    }
+
     fn reap(&mut self, min: usize, deadline: Nanos, done: &mut Vec<Completion>) -> Result<(), EngineError> {
         let early = self.early.len();
         done.append(&mut self.early);

@@ -68,6 +68,7 @@ pub(crate) fn worker() -> Worker {
         },
         verify: None,
         log: None,
+        submission_latency: false,
         cpus: Vec::new(),
     }
 }

@@ -13,6 +13,7 @@ use super::mix::{Mix, Next};
 use super::progress::{DRAIN, DRAIN_WHEN_STOPPED, Progress};
 use super::read_back::ReadBack;
 use super::search::Verdict;
+use super::submissions::Submissions;
 use super::visit::Visits;
 use super::wake::Wake;
 use super::{Ended, LOOK_AROUND, Shared, Start};
@@ -43,6 +44,8 @@ pub struct Load<'a> {
     verifier: Option<Verifier<'a>>,
     read_back: ReadBack,
     visits: Visits,
+    /// When operations were handed over, where that is measured apart.
+    submissions: Option<Submissions>,
     recorder: Recorder,
     /// By number of the operation in the plan; what is issued besides comes after those.
     kinds: Vec<OperationKind>,
@@ -84,6 +87,7 @@ impl<'a> Load<'a> {
             verifier: Verifier::new(plan, depth)?,
             read_back: ReadBack::default(),
             visits: Visits::new(depth),
+            submissions: plan.submission_latency.then(|| Submissions::new(depth as usize)),
             recorder: Recorder::new(plan).with_log(plan.log)?,
             kinds: recorded_kinds(plan),
             slots: vec![InFlight::default(); depth as usize],
@@ -224,7 +228,7 @@ impl<'a> Load<'a> {
             Some(hold) => hold.leave(now, in_flight, &mut self.mix),
         };
         let (submitted, wake) = match leave {
-            Ok(count) => self.submit_up_to(count, engine, now)?,
+            Ok(count) => self.submit_and_stamp(count, engine, now)?,
             Err(wake) => (0, wake),
         };
         if submitted > 0 {
@@ -252,6 +256,41 @@ impl<'a> Load<'a> {
         }
         let in_flight = self.in_flight();
         Ok((count, self.hold.as_mut().map_or(Wake::Never, |hold| hold.filled(in_flight))))
+    }
+
+    /// The same; where it is measured, as many at a time as the engine hands over at once, stamped before and after.
+    #[inline]
+    fn submit_and_stamp<E: Engine>(
+        &mut self,
+        count: usize,
+        engine: &mut E,
+        mut now: Nanos,
+    ) -> Result<(usize, Wake), EngineError> {
+        let mut submitted = 0;
+        loop {
+            let part = match &mut self.submissions {
+                None => count,
+                Some(submissions) => {
+                    let part = (count - submitted).min(E::HAND_OVER_AT);
+                    // Slots are taken from the end.
+                    submissions.expect(&self.free[self.free.len() - part..]);
+                    part
+                }
+            };
+            let (taken, wake) = self.submit_up_to(part, engine, now)?;
+            submitted += taken;
+            let Some(submissions) = &mut self.submissions else { return Ok((submitted, wake)) };
+            if taken > 0 {
+                engine.hand_over()?;
+            }
+            let sent = self.shared.clock.now();
+            submissions.sent(taken, sent);
+            let is_called = self.hold.as_ref().is_some_and(|hold| hold.is_called(now));
+            if taken < part || submitted == count || is_called {
+                return Ok((submitted, wake));
+            }
+            now = sent;
+        }
     }
 
     /// Submits the next operation, unless there is a reason to wait or to end.
@@ -380,15 +419,14 @@ impl<'a> Load<'a> {
         let bytes = result as u32;
         if counts {
             let InFlight { submitted, due, offset, length, operation, .. } = done;
-            self.recorder.record(Done {
-                operation: operation as usize,
-                submitted,
-                due,
-                at,
-                asked: length,
-                bytes,
-                offset,
-            });
+            let operation = operation as usize;
+            let done = Done { operation, submitted, sent: submitted, due, at, asked: length, bytes, offset };
+            match &self.submissions {
+                None => self.recorder.record(done),
+                Some(submissions) => {
+                    self.recorder.record_in_parts(Done { sent: submissions.of(slot, submitted), ..done });
+                }
+            }
         }
         if self.verifier.is_some() {
             self.came_back(slot, &done, bytes)?;

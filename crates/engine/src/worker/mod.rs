@@ -12,6 +12,7 @@ mod progress;
 mod read_back;
 mod schedule;
 mod search;
+mod submissions;
 #[cfg(test)]
 mod tests;
 mod think;

@@ -37,6 +37,8 @@ class Logs:
     bandwidth: str | None = None
     latency: str | None = None
     """fio's lat, slat and clat logs."""
+    submission: bool = True
+    """Whether slat is among them: not with disable_slat."""
     iops: str | None = None
     histogram: str | None = None
     window_ms: int = 0
@@ -70,6 +72,8 @@ class Reporting:
     """What a section says about its output."""
 
     percentiles: tuple[float, ...] = FIO_PERCENTILES
+    submission_percentiles: bool = False
+    """fio's slat_percentiles."""
     completion_percentiles: bool = True
     """fio's clat_percentiles."""
     total_percentiles: bool = False

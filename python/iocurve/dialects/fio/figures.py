@@ -56,7 +56,11 @@ class Direction:
     runtime_ns: int
     """The longest window of its workers, as in fio."""
     latency: Latency
-    """Submission to completion: fio's clat and, as there is no slat, its lat."""
+    """Submission to completion: fio's lat."""
+    submission: Latency
+    """Its first part, until operations are handed over: fio's slat; none where that was not measured apart."""
+    completion: Latency
+    """The rest: fio's clat; all of it where that was not measured apart."""
     response: Latency | None
     """From the moment an operation was due; only under a rate."""
     bandwidth: Samples
@@ -175,7 +179,7 @@ class JobFigures:
         """Share of all operations in fio's latency ranges; a range goes from the one before it to its name."""
         shares = {scale: {name: 0.0 for _, name in bounds} for scale, bounds in LATENCY_BUCKETS.items()}
         bounds = [(bound, scale, name) for scale, names in LATENCY_BUCKETS.items() for bound, name in names]
-        histogram = self.directions[MIXED].latency.histogram
+        histogram = self.directions[MIXED].completion.histogram
         counts = histogram.buckets() if histogram else []
         total = sum(count for _, count in counts)
         for lowest, count in counts:
@@ -246,6 +250,8 @@ def _direction(kinds: Sequence[str], workers: Sequence[WorkerOutcome], plan: Pla
         short=sum(part.short for part in parts),
         runtime_ns=max((_active_ns(worker, kind, plan) for worker, kind in used), default=0),
         latency=merge_latencies(part.service for part in parts),
+        submission=merge_latencies(part.submission for part in parts if part.submission),
+        completion=merge_latencies(part.completion or part.service for part in parts),
         response=merge_latencies(responses) if responses else None,
         bandwidth=bandwidth,
         iops_samples=_samples(workers, kinds, "operations", plan.interval_ns),

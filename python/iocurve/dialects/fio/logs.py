@@ -1,13 +1,13 @@
 """fio's log files: ``write_bw_log``, ``write_iops_log``, ``write_lat_log`` and ``write_hist_log``.
 
 A line is milliseconds, value, direction, bytes, [offset,] priority. Without ``log_avg_msec`` there is a line for each
-operation; its bandwidth is what one such operation after another would make. There is no slat: submission is not
-measured apart.
+operation; its bandwidth is what one such operation after another would make. The slat log is empty where submission is
+not measured apart.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby, islice
 from pathlib import Path
@@ -93,8 +93,10 @@ def _files(logs: Logs, worker: WorkerOutcome, epoch_ms: int) -> Iterator[tuple[s
     records = worker.log.unpack()
     start_ns, is_windowed = worker.window_start_ns, worker.log.window_ns is not None
 
-    def lines(window_ms: int, value: Callable[[Record], str]) -> Iterator[str]:
-        found = _windows(records, worker, window_ms * MILLISECOND_NS) if window_ms else _each(records, start_ns)
+    def lines(window_ms: int, value: Callable[[Record], str], latency: str = "clat") -> Iterator[str]:
+        columns = _latencies(records, latency)
+        window_ns = window_ms * MILLISECOND_NS
+        found = _windows(records, columns, worker, window_ns) if window_ms else _each(records, columns, start_ns)
         for record in found:
             place = [str(record.offset)] if logs.offsets else []
             moment = epoch_ms + record.at_ns // MILLISECOND_NS
@@ -107,8 +109,8 @@ def _files(logs: Logs, worker: WorkerOutcome, epoch_ms: int) -> Iterator[tuple[s
     if logs.iops:
         yield logs.iops, "iops", lines(window_ms, _iops)
     if logs.latency:
-        for name in ("lat", "clat"):
-            yield logs.latency, name, lines(window_ms, _LATENCIES[logs.window_value])
+        for name in ("lat", "slat", "clat") if logs.submission else ("lat", "clat"):
+            yield logs.latency, name, lines(window_ms, _LATENCIES[logs.window_value], name)
     if logs.histogram:
         by_window = _histograms(records, worker, logs, is_windowed)
         yield logs.histogram, "clat_hist", (f"{epoch_ms + moment}, {rest}" for moment, rest in by_window)
@@ -132,19 +134,39 @@ _LATENCIES: dict[str, Callable[[Record], str]] = {
 }
 
 
-def _each(records: LogRecords, start_ns: int) -> Iterator[Record]:
+@dataclass(frozen=True)
+class Latencies:
+    """Of each record: the mean and the largest."""
+
+    mean_ns: list[float]
+    max_ns: Sequence[float]
+
+
+def _latencies(records: LogRecords, name: str) -> Latencies:
+    """fio's lat, and slat and clat, which are its parts. Where it was not taken apart there is no slat."""
+    service, submission = records.service_ns, records.submission_ns
+    if name == "slat":
+        return Latencies(submission, records.submission_ns_max or submission)
+    if name == "lat" or not submission:
+        return Latencies(service, records.service_ns_max or service)
+    completion = [whole - part for whole, part in zip(service, submission, strict=True)]
+    return Latencies(completion, records.completion_ns_max or completion)
+
+
+def _each(records: LogRecords, latencies: Latencies, start_ns: int) -> Iterator[Record]:
     """Operations one by one; those that are no reads, writes or trims are not in fio's logs."""
-    columns = (records.at_ns, records.kind, records.bytes, records.service_ns, records.offset)
-    for at_ns, kind, size, latency_ns, offset in zip(*columns, strict=True):
+    columns = (records.at_ns, records.kind, records.bytes, records.offset)
+    # An empty column of latencies is no line at all.
+    for at_ns, kind, size, offset, latency_ns in zip(*columns, latencies.mean_ns, strict=False):
         if kind in KIND_NAMES:
             yield Record(at_ns - start_ns, 0, KIND_NAMES.index(kind), 1, size, latency_ns, latency_ns, offset)
 
 
-def _windows(records: LogRecords, worker: WorkerOutcome, window_ns: int) -> Iterator[Record]:
+def _windows(records: LogRecords, latencies: Latencies, worker: WorkerOutcome, window_ns: int) -> Iterator[Record]:
     """Added up over windows from the start on, by kind; the time is the window's end, the last may be shorter."""
-    largest = records.service_ns_max or records.service_ns
-    columns = (records.at_ns, records.kind, records.operations, records.bytes, records.service_ns, largest)
-    known = [each for each in zip(*columns, strict=True) if each[1] in KIND_NAMES]
+    columns = (records.at_ns, records.kind, records.operations, records.bytes)
+    rows = zip(*columns, latencies.mean_ns, latencies.max_ns, strict=False)
+    known = [each for each in rows if each[1] in KIND_NAMES]
     start_ns = worker.window_start_ns
     known.sort(key=lambda each: ((each[0] - start_ns) // window_ns, KIND_NAMES.index(each[1])))
     for (number, kind), group in groupby(known, key=lambda each: ((each[0] - start_ns) // window_ns, each[1])):
@@ -167,12 +189,13 @@ def _histograms(records: LogRecords, worker: WorkerOutcome, logs: Logs, is_windo
     window_ns = (logs.histogram_window_ms or logs.window_ms or 1) * MILLISECOND_NS
     counts: dict[tuple[int, int], list[int]] = {}
     width = bins.BINS >> logs.histogram_coarseness
+    latencies = _latencies(records, "clat").mean_ns
     for index, kind in enumerate(records.kind):
         if kind in KIND_NAMES:
             window = (records.at_ns[index] - worker.window_start_ns) // window_ns
             row = counts.setdefault((window, KIND_NAMES.index(kind)), [0] * width)
             histogram = Histogram.decode(records.histograms[index]) if is_windowed else None
-            buckets = histogram.buckets() if histogram else [(int(records.service_ns[index]), 1)]
+            buckets = histogram.buckets() if histogram else [(int(latencies[index]), 1)]
             for number, count in bins.bins(buckets).items():
                 row[number >> logs.histogram_coarseness] += count
     for (window, direction), row in sorted(counts.items()):

@@ -130,10 +130,14 @@ def _steady_state(job: JobFigures) -> list[str]:
 def _direction(kind: str, direction: Direction, job: JobFigures) -> list[str]:
     amount = f"({scaled(direction.bytes, 1024, 'B')}/{direction.runtime_ms}msec)"
     lines = [f"  {kind}: IOPS={scaled(direction.iops, 1000)}, BW={_bandwidth(direction.bytes_per_s)}{amount}"]
-    lines += [_latency_line("clat", direction.latency), _latency_line(" lat", direction.latency)]
+    if direction.submission.count:
+        lines.append(_latency_line("slat", direction.submission))
+    lines += [_latency_line("clat", direction.completion), _latency_line(" lat", direction.latency)]
     reporting = job.report.reporting
+    if reporting.submission_percentiles and direction.submission.count:
+        lines += _percentiles("slat", direction.submission, reporting.percentiles)
     if reporting.completion_percentiles:
-        lines += _percentiles("clat", direction.latency, reporting.percentiles)
+        lines += _percentiles("clat", direction.completion, reporting.percentiles)
     if reporting.total_percentiles:
         lines += _percentiles("lat", direction.latency, reporting.percentiles)
     return [

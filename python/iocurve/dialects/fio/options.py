@@ -15,7 +15,6 @@ from iocurve.dialects.fio.values import Reader
 from iocurve.model import Level
 
 _THREADS = "every clone is a thread of its own here"
-_SLAT = "submission latency is not taken apart; latency is measured from submission to completion"
 _GENERATOR = "iocurve has one generator; which blocks are visited follows norandommap and randrepeat"
 _NO_LIMIT = "a job that misses it goes on; the results show what was reached"
 _POLLING = "completions are not polled for, so latencies are those of interrupts"
@@ -282,14 +281,15 @@ OPTIONS: tuple[Option, ...] = (
     Option("percentile_list", effects.reports("percentiles", values.percentiles)),
     Option("clat_percentiles", effects.reports("completion_percentiles", _BOOL)),
     Option("lat_percentiles", effects.reports("total_percentiles", _BOOL)),
-    _note("slat_percentiles", _SLAT, same=("0",)),
-    *_notes("every latency is recorded, at no cost worth saving", "gtod_reduce gtod_cpu", same=("0",)),
+    Option("slat_percentiles", effects.reports("submission_percentiles", _BOOL)),
+    _part("disable_slat", _BOOL, fields=("submission_latency",)),
+    _part("gtod_reduce", _BOOL, fields=("submission_latency",)),
+    _note("gtod_cpu", "every latency is recorded, at no cost worth saving", same=("0",)),
     *(
         _note(name, "it is measured in any case", *aliases, same=("0",))
         for name, aliases in (
             ("disable_lat", ()),
             ("disable_clat", ()),
-            ("disable_slat", ()),
             ("disable_bw_measurement", ("disable_bw",)),
         )
     ),

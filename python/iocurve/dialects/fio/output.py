@@ -36,7 +36,7 @@ def render_json(prepared: Prepared, result: Result, *, with_bins: bool = False) 
             "version": result.iocurve,
             "state": result.state,
             "note": "measured by iocurve in the form of fio 3.33; what fio has and iocurve does not measure is 0: "
-            "slat_ns, disk_util",
+            "disk_util",
             "notes": [str(note) for note in prepared.notes],
         },
         "timestamp": int(moment),
@@ -127,8 +127,8 @@ def _direction(direction: Direction, reporting: Reporting, with_bins: bool) -> d
         "total_ios": direction.operations,
         "short_ios": direction.short,
         "drop_ios": 0,
-        "slat_ns": _latency(_NO_LATENCY),
-        "clat_ns": _latency(direction.latency, percentiles if reporting.completion_percentiles else (), with_bins),
+        "slat_ns": _latency(direction.submission, percentiles if reporting.submission_percentiles else (), with_bins),
+        "clat_ns": _latency(direction.completion, percentiles if reporting.completion_percentiles else (), with_bins),
         "lat_ns": _latency(direction.latency, percentiles if reporting.total_percentiles else (), with_bins),
         "bw_min": int(bandwidth.smallest),
         "bw_max": int(bandwidth.largest),
@@ -181,6 +181,3 @@ def _decimals(shares: Mapping[str, float]) -> dict[str, float]:
 def _decimal(value: float) -> float:
     """fio prints six places."""
     return round(value, 6)
-
-
-_NO_LATENCY = Latency(0, 0, 0, 0.0, 0.0, None)

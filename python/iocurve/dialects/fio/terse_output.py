@@ -41,9 +41,9 @@ def _direction(direction: Direction, reporting: Reporting, version: int) -> Iter
     yield str(int(direction.bytes_per_s / 1024))
     yield str(int(direction.iops))
     yield str(direction.runtime_ms)
-    yield from _latency(None)
-    yield from _latency(direction.latency)
-    yield from _percentiles(direction.latency, reporting)
+    yield from _latency(direction.submission)
+    yield from _latency(direction.completion)
+    yield from _percentiles(direction.completion, reporting)
     yield from _latency(direction.latency)
     bandwidth, iops = direction.bandwidth, direction.iops_samples
     yield from (str(int(bandwidth.smallest)), str(int(bandwidth.largest)), f"{direction.share_of_group:.6f}%")
@@ -53,13 +53,10 @@ def _direction(direction: Direction, reporting: Reporting, version: int) -> Iter
         yield str(iops.count)
 
 
-def _latency(latency: Latency | None) -> Iterator[str]:
+def _latency(latency: Latency) -> Iterator[str]:
     """Smallest, largest, mean and deviation in microseconds."""
-    if latency is None:
-        yield from ("0", "0", "0.000000", "0.000000")
-    else:
-        yield from (str(latency.min_ns // 1000), str(latency.max_ns // 1000))
-        yield from (f"{latency.mean_ns / 1000:.6f}", f"{latency.stddev_ns / 1000:.6f}")
+    yield from (str(latency.min_ns // 1000), str(latency.max_ns // 1000))
+    yield from (f"{latency.mean_ns / 1000:.6f}", f"{latency.stddev_ns / 1000:.6f}")
 
 
 def _percentiles(latency: Latency, reporting: Reporting) -> Iterator[str]:

@@ -33,6 +33,7 @@ def combine(draft: Draft) -> None:
     _steady_state(draft)
     _latency_target(draft)
     _endings(draft)
+    _submission_latency(draft)
     _logs(draft)
 
 
@@ -351,6 +352,18 @@ def _endings(draft: Draft) -> None:
         draft.fields["unlink"] = True
 
 
+def _wants_slat(draft: Draft) -> bool:
+    return not (_has(draft, "disable_slat") or _has(draft, "gtod_reduce"))
+
+
+def _submission_latency(draft: Draft) -> None:
+    if _wants_slat(draft) and draft.value("engine") in ("aio", "uring", "nfs"):
+        draft.fields["submission_latency"] = True
+    if _has(draft, "gtod_reduce"):
+        text = "gtod_reduce: slat is not measured; the other latencies are, at no cost worth saving"
+        draft.note("gtod_reduce", "no_effect", text)
+
+
 # -- logs --------------------------------------------------------------------------------------------------------------
 
 
@@ -359,7 +372,7 @@ def _logs(draft: Draft) -> None:
     name = draft.fields["name"]
     kinds = ("bandwidth", "latency", "iops", "histogram")
     asked = {kind: draft.logs[kind] or name for kind in kinds if kind in draft.logs}
-    logs = Logs(**(draft.logs | asked))
+    logs = Logs(**(draft.logs | asked), submission=_wants_slat(draft))
     draft.reporting["logs"] = logs
     if not logs.any:
         for option in draft.places:

@@ -4,6 +4,7 @@ mod batch;
 mod flush;
 mod pacing;
 mod search;
+mod submissions;
 mod think;
 
 use std::collections::BTreeMap;
@@ -36,6 +37,10 @@ struct Simulated {
     batch: usize,
     /// How long a look for completions takes.
     look: Nanos,
+    /// How long it takes to hand over one operation, where that is asked for.
+    hand_over: Nanos,
+    /// Handed to the engine and not sent.
+    unsent: u64,
     fail_at: Option<usize>,
     /// From this request on there is no room.
     full_at: Option<usize>,
@@ -54,6 +59,8 @@ impl Simulated {
             batches: Vec::new(),
             batch: 0,
             look: 0,
+            hand_over: 0,
+            unsent: 0,
             fail_at: None,
             full_at: None,
             end_at: None,
@@ -67,6 +74,7 @@ impl Engine for Simulated {
         self.requests.push(request);
         self.times.push(self.clock.now());
         self.batch += 1;
+        self.unsent += 1;
         if let Some((count, end)) = &self.end_at {
             end.store(self.requests.len() >= *count, Ordering::Relaxed);
         }
@@ -78,6 +86,11 @@ impl Engine for Simulated {
         };
         let done = self.clock.now() + (self.service)(&request, self.in_flight.len() + 1);
         self.in_flight.insert((done, number), Completion { slot: request.slot, result });
+        Ok(())
+    }
+
+    fn hand_over(&mut self) -> Result<(), EngineError> {
+        self.clock.advance(std::mem::take(&mut self.unsent) * self.hand_over);
         Ok(())
     }
 

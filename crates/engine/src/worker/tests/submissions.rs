@@ -1,0 +1,79 @@
+//! The time until operations are handed over.
+
+use super::*;
+use crate::plan::{SyncKind, SyncPlan, Think, ThinkCounts};
+
+fn measuring(depth: u32, operations: u64) -> Worker {
+    let end = End { operations: Some(operations), ..for_ms(1_000_000) };
+    Worker { depth, end, submission_latency: true, ..worker() }
+}
+
+/// A hand-over takes 1 ms for each operation, an operation 10 ms from the moment it is given to the engine.
+fn simulate_submissions(plan: &Worker) -> Simulation {
+    simulate_with(plan, 10 * MS, |engine, _| engine.hand_over = MS)
+}
+
+/// Count, smallest and largest, in milliseconds.
+fn spread(latency: Option<&crate::outcome::LatencyOutcome>) -> Option<(u64, u64, u64)> {
+    latency.map(|latency| (latency.count, latency.min_ns / MS, latency.max_ns / MS))
+}
+
+#[test]
+fn a_batch_is_stamped_before_and_after_it_is_handed_over() {
+    let ran = simulate_submissions(&measuring(4, 8));
+    let read = &ran.kinds["read"];
+    assert_eq!(ran.times_ms(), [vec![0.; 4], vec![10.; 4]].concat());
+    assert_eq!(spread(Some(&read.service)), Some((8, 10, 10)));
+    assert_eq!(spread(read.submission.as_ref()), Some((8, 4, 4)));
+    assert_eq!(spread(read.completion.as_ref()), Some((8, 6, 6)));
+}
+
+#[test]
+fn each_operation_has_the_stamp_of_its_own_slot() {
+    // The operation in slot k takes k + 4 ms: the others are handed over while it is in flight.
+    let service: Service = Box::new(|request, _| u64::from(request.slot + 4) * MS);
+    let ran = simulate_on(&measuring(3, 6), service, |engine, _| engine.hand_over = MS);
+    assert_eq!(ran.times_ms(), [0., 0., 0., 4., 5., 6.]);
+    let read = &ran.kinds["read"];
+    // First three at once, then one by one as each comes back.
+    assert_eq!(spread(read.submission.as_ref()), Some((6, 1, 3)));
+    assert_eq!(spread(read.completion.as_ref()), Some((6, 1, 5)));
+    assert_eq!(spread(Some(&read.service)), Some((6, 4, 6)));
+}
+
+#[test]
+fn it_is_not_measured_unless_that_is_asked_for() {
+    let ran = simulate_submissions(&Worker { submission_latency: false, ..measuring(4, 8) });
+    let read = &ran.kinds["read"];
+    assert_eq!((spread(read.submission.as_ref()), spread(read.completion.as_ref())), (None, None));
+    assert_eq!(ran.times_ms(), [vec![0.; 4], vec![10.; 4]].concat());
+}
+
+#[test]
+fn flushes_and_the_ramp_are_kept_apart() {
+    let sync = Some(SyncPlan { kind: SyncKind::Fsync, every: 2 });
+    let operations = vec![operation(OperationKind::Write, 4096)];
+    let plan = Worker { sync, operations, ramp_ns: 25 * MS, sync_at_end: true, ..measuring(1, 5) };
+    let ran = simulate_submissions(&plan);
+    // Two writes, a flush, two writes, a flush, a write and the flush at the end; two are done when the ramp is over.
+    let (write, flush) = (&ran.kinds["write"], &ran.kinds["sync"]);
+    assert_eq!(spread(write.submission.as_ref()), Some((3, 1, 1)));
+    assert_eq!(spread(write.completion.as_ref()), Some((3, 9, 9)));
+    assert_eq!(spread(flush.submission.as_ref()), Some((3, 0, 1)));
+}
+
+#[test]
+fn a_pause_begins_when_it_is_time_although_more_is_handed_over_together() {
+    let think = Think {
+        pause_ns: 5 * MS,
+        spin_ns: 0,
+        every: 2,
+        counts: ThinkCounts::Issued,
+        every_ns: None,
+        drains: true,
+        moves_schedule: false,
+    };
+    let ran = simulate_submissions(&Worker { think: Some(think), ..measuring(4, 4) });
+    assert_eq!(ran.times_ms(), [0., 0., 15., 15.]);
+    assert_eq!(spread(ran.kinds["read"].submission.as_ref()), Some((4, 2, 2)));
+}
