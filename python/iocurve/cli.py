@@ -59,7 +59,8 @@ Runs vdbench's parameter files as they are; vdbench's guide describes them. Of i
   -f FILE ...         parameter files
   -o DIR              folder for the reports (output); DIR+ counts on, DIR.tod adds the time
   -e, -i, -w TIME     instead of every elapsed=, interval=, warmup=
-  -l [N|TIME]         all runs again: N times, for a time, or without end
+  -l [TIME]           all runs again, for a time or without end
+  -v[r|w], -j[r|ro]   data validation: what is read is compared; journals let a later run verify what this one wrote
   -r RD               begin with this run definition
   -s                  only print which runs there would be
   -t                  a sample: five seconds on a small file

@@ -14,7 +14,7 @@ use super::progress::{DRAIN, DRAIN_WHEN_STOPPED, Progress};
 use super::read_back::ReadBack;
 use super::search::Verdict;
 use super::submissions::Submissions;
-use super::visit::Visits;
+use super::visit::{LOOK_AGAIN, Visits};
 use super::wake::Wake;
 use super::{Ended, LOOK_AROUND, Shared, Start};
 use crate::error::EngineError;
