@@ -7,6 +7,7 @@ mod board;
 mod ceiling;
 pub mod chance;
 pub mod cpu;
+mod disk;
 pub mod engines;
 pub mod error;
 pub mod files;

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use crate::board::Board;
 use crate::cpu::{bind_thread, wake_on_time};
+use crate::disk::{Disks, HELD_UP_NS};
 use crate::engines::{Ran, open_and_run};
 use crate::error::EngineError;
 use crate::flow::{self, Share};
@@ -74,6 +75,7 @@ fn supervise(plan: &Plan, board: &Board) -> Result<Outcome, EngineError> {
 }
 
 fn lay_out_and_run(plan: &Plan, board: &Board) -> Result<Outcome, EngineError> {
+    let disks = Disks::open(plan, HELD_UP_NS, &board.clock)?;
     let targets = Targets::lay_out(plan, &|bytes, total| board.layout_progress(bytes, total), &board.stop)?;
     let mut workers = Vec::new();
     let mut result = Ok(());
@@ -81,7 +83,7 @@ fn lay_out_and_run(plan: &Plan, board: &Board) -> Result<Outcome, EngineError> {
         if board.stopped() {
             break;
         }
-        match run_group(index, group, board) {
+        match run_group(index, group, &disks, board) {
             Ok(outcomes) => workers.extend(outcomes),
             Err(error) => {
                 result = Err(error);
@@ -89,7 +91,7 @@ fn lay_out_and_run(plan: &Plan, board: &Board) -> Result<Outcome, EngineError> {
             }
         }
     }
-    let removed = targets.remove();
+    let removed = disks.keep().and(targets.remove());
     match result {
         // What earlier groups measured is kept; the error is told with the group that could not start.
         Err(error) if workers.is_empty() => return Err(error),
@@ -102,7 +104,7 @@ fn lay_out_and_run(plan: &Plan, board: &Board) -> Result<Outcome, EngineError> {
 }
 
 /// Runs one group; an error means that it could not be prepared and nothing of it ran.
-fn run_group(index: usize, group: &Group, board: &Board) -> Result<Vec<WorkerOutcome>, EngineError> {
+fn run_group(index: usize, group: &Group, disks: &Disks, board: &Board) -> Result<Vec<WorkerOutcome>, EngineError> {
     board.phase("prepare", index);
     let positions = SharedPositions::of_group(group);
     let flows = flow::of_group(group);
@@ -115,7 +117,7 @@ fn run_group(index: usize, group: &Group, board: &Board) -> Result<Vec<WorkerOut
             .zip(positions.into_iter().zip(flows))
             .enumerate()
             .map(|(number, (worker, (positions, flow)))| {
-                let place = Place { group: index, number, worker, positions, flow, order: &order, board };
+                let place = Place { group: index, number, worker, positions, flow, disks, order: &order, board };
                 thread::Builder::new()
                     .name(format!("{}.{}", worker.job, worker.clone))
                     .spawn_scoped(scope, move || run_worker(&place))
@@ -147,6 +149,7 @@ struct Place<'a> {
     worker: &'a Worker,
     positions: SharedPositions,
     flow: Option<Share>,
+    disks: &'a Disks,
     order: &'a Order<'a>,
     board: &'a Board,
 }
@@ -179,7 +182,7 @@ fn run_worker(place: &Place<'_>) -> Result<Option<WorkerOutcome>, EngineError> {
 }
 
 fn prepare_and_run(place: &Place<'_>, start: &mut dyn FnMut() -> Option<Start>) -> Result<Option<Ran>, EngineError> {
-    let Place { number, worker, order, board, .. } = *place;
+    let Place { number, worker, disks, order, board, .. } = *place;
     wake_on_time();
     if !worker.cpus.is_empty() {
         bind_thread(&worker.cpus)
@@ -200,7 +203,8 @@ fn prepare_and_run(place: &Place<'_>, start: &mut dyn FnMut() -> Option<Start>) 
         board.publish(&names, interval, tallies);
         order.interval_closed(number, interval, tallies);
     };
-    open_and_run(worker, &buffers, &shared, start, &mut publish)
+    let disk = worker.disk.as_ref().map(|plan| disks.get(plan));
+    open_and_run(worker, &buffers, &shared, disk, start, &mut publish)
 }
 
 /// Tells the others that a worker has left, however it does: by its end, an error or a panic.

@@ -2,6 +2,7 @@
 
 mod aio;
 mod bus_error;
+mod emulated;
 mod local;
 mod mmap;
 pub mod nfs;
@@ -13,7 +14,9 @@ mod uring;
 
 use std::sync::Arc;
 
+use self::emulated::Emulated;
 use self::nfs::NfsEngine;
+use crate::disk::Disk;
 use crate::error::EngineError;
 use crate::files::{check_direct_blocks, has_hole, is_regular_file};
 use crate::outcome::{IntervalOutcome, State};
@@ -32,12 +35,13 @@ pub use uring::UringEngine;
 
 /// Opens a worker's engine, waits for the group's start and runs the worker to its end.
 ///
-/// `wait_for_start` returns the instant at which the worker starts, or `None` if another one could not be prepared;
+/// Its files are on `disk`, if there is one. `wait_for_start` returns the instant at which the worker starts, or `None` if another one could not be prepared;
 /// this one then has not run either.
 pub(crate) fn open_and_run(
     worker: &Worker,
     buffers: &Arc<Buffers>,
     shared: &Shared,
+    disk: Option<Disk>,
     wait_for_start: &mut dyn FnMut() -> Option<Start>,
     publish: &mut dyn FnMut(&IntervalOutcome, &[Tally]),
 ) -> Result<Option<Ran>, EngineError> {
@@ -48,10 +52,10 @@ pub(crate) fn open_and_run(
     if let EnginePlan::Sync { open } | EnginePlan::Aio { open } | EnginePlan::Uring { open } = &worker.engine {
         check_direct_blocks(open, files, &worker.operations)?;
     }
-    if !matches!(worker.engine, EnginePlan::Null {} | EnginePlan::Nfs { .. }) {
+    if disk.is_none() && !matches!(worker.engine, EnginePlan::Null {} | EnginePlan::Nfs { .. }) {
         labels.extend(labels_of_files(worker));
     }
-    let mut run = Runner { worker, buffers, shared, labels, wait_for_start, publish };
+    let mut run = Runner { worker, buffers, shared, disk, labels, wait_for_start, publish };
     match &worker.engine {
         EnginePlan::Null {} => run.drive(NullEngine::default()),
         EnginePlan::Sync { open } => run.drive(SyncEngine::open(setup(open))?),
@@ -69,6 +73,7 @@ struct Runner<'a> {
     worker: &'a Worker,
     buffers: &'a Arc<Buffers>,
     shared: &'a Shared,
+    disk: Option<Disk>,
     /// What is known before the engine is opened.
     labels: Vec<String>,
     wait_for_start: &'a mut dyn FnMut() -> Option<Start>,
@@ -76,7 +81,14 @@ struct Runner<'a> {
 }
 
 impl Runner<'_> {
-    fn drive<E: Engine>(&mut self, mut engine: E) -> Result<Option<Ran>, EngineError> {
+    /// The only place that knows whether there is an emulated disk.
+    fn drive<E: Engine>(&mut self, engine: E) -> Result<Option<Ran>, EngineError> {
+        let Some(disk) = self.disk.take() else { return self.run(engine) };
+        let Worker { files, depth, .. } = self.worker;
+        self.run(Emulated::new(engine, disk, files, *depth, self.shared.clock.clone()))
+    }
+
+    fn run<E: Engine>(&mut self, mut engine: E) -> Result<Option<Ran>, EngineError> {
         let worker = self.worker;
         let depth = if E::SYNCHRONOUS { 1 } else { worker.depth };
         let load = Load::new(worker, depth, Arc::clone(self.buffers), self.shared.clone())?;
