@@ -36,7 +36,7 @@ from iocurve.plan import (
 )
 from iocurve.result import RESULT_NAME, Axis, Point, Result, TargetFacts
 from iocurve.run import local
-from iocurve.target import LocalTarget, NfsTarget
+from iocurve.target import DiskTarget, LocalTarget, NfsTarget
 from iocurve.units import GIB, KIB, MIB, MILLISECOND_NS, SECOND_NS
 
 NULL_CEILING_S = 0.2
@@ -125,7 +125,7 @@ def _make(directory: Path) -> None:
 class Envelope:
     """The envelope of one target: what to measure, decided before anything runs."""
 
-    target: NfsTarget | LocalTarget
+    target: NfsTarget | LocalTarget | DiskTarget
     effort: Effort = FULL
     timeout_ns: int | None = None
     """How long a server may be silent before the run gives up; what its URL says, or a minute, if not given."""
@@ -245,6 +245,7 @@ class Envelope:
             clone=number,
             report_group=0,
             engine=self._engine(step),
+            disk=self.target.plan if isinstance(self.target, DiskTarget) else None,
             files=self._files(step, number, first),
             file_select="round_robin",
             operations=tuple(
@@ -272,7 +273,8 @@ class Envelope:
         if isinstance(self.target, NfsTarget):
             assert step.nconnect is not None
             return NfsEngine(mount=self.target.mount(max(step.nconnect // step.workers, 1), self.timeout_ns))
-        return UringEngine(open=FileOpen(direct=True, durability="none", invalidate=True))
+        is_real = not isinstance(self.target, DiskTarget)
+        return UringEngine(open=FileOpen(direct=is_real, durability="none", invalidate=is_real))
 
     def _files(self, step: Step, number: int, first: bool) -> tuple[FilePlan, ...]:
         """Each of several workers has its own region; a single worker has them all."""
@@ -286,7 +288,7 @@ class Envelope:
             offset = number * size
             return FilePlan(path=str(self.target.path), offset_bytes=offset, bytes=size, layout=layout, keep=True)
         name = f"iocurve-envelope-{self._tag}.{number}"
-        path = str(self.target.path / name) if isinstance(self.target, LocalTarget) else name
+        path = name if isinstance(self.target, NfsTarget) else str(self.target.path / name)
         return FilePlan(path=path, offset_bytes=0, bytes=size, layout=layout, keep=True)
 
     def _creates(self) -> bool:

@@ -116,6 +116,8 @@ def _engine(worker: Worker) -> str:
             f"NFSv3 client, {_count(mount.nconnect, 'connection')} a worker to nfs://{mount.host}{port}{mount.export}"
         )
     names = {"sync": "pread and pwrite", "aio": "Linux native AIO", "uring": "io_uring", "mmap": "mapped files"}
+    if worker.disk:
+        return f"{names[worker.engine.kind]}, on an emulated {worker.disk.name}"
     caching = "direct, past the page cache" if worker.engine.open.direct else "through the page cache"
     durable = {"none": "", "data_sync": ", O_DSYNC", "file_sync": ", O_SYNC"}[worker.engine.open.durability]
     return f"{names[worker.engine.kind]}, {caching}{durable}"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from iocurve import disk_limits
 from iocurve.plan import OperationPlan, Plan
 from iocurve.result import Axis, Note, Point, Result, TargetFacts
 from iocurve.summary import Summary
@@ -29,6 +30,7 @@ SHORT = {
     "generator": "load's thread",
     "saturated": "saturation",
     "depth": "depth",
+    **disk_limits.SHORT,
 }
 """Names of the limits for narrow places, by code."""
 
@@ -49,7 +51,8 @@ def limit_of(point: Point, target: TargetFacts) -> Note | None:
     if not summary.operations:
         return None
     return (
-        _volume_limit(summary, target)
+        disk_limits.disk_limit(point)
+        or _volume_limit(summary, target)
         or _rate_limit(point.plan, summary)
         or _machine_limit(point)
         or _generator_limit(summary)
@@ -89,6 +92,8 @@ def volume_description(target: TargetFacts) -> str:
 
 
 def _volume_limit(summary: Summary, target: TargetFacts) -> Note | None:
+    if target.kind == "emulated_disk":
+        return None
     described = volume_description(target)
     origin = f" ({described})" if described else ""
     throughput, iops = target.throughput_bytes_per_s, target.iops
@@ -169,6 +174,7 @@ def _step(code: str, target: TargetFacts) -> str | None:
         "or make the load elsewhere.",
         "generator": "The load's own thread is used up: for more, use more jobs, each a thread.",
         "depth": "Where the depth is the limit, a greater depth, more jobs or more connections may give more.",
+        **disk_limits.STEPS,
         "saturated": "Where more depth only adds latency, more connections (nconnect) or clients may still give more.",
     }
     return steps.get(code)

@@ -86,6 +86,9 @@ class Section(_Model):
     durability: Durability | None = None
     invalidate: bool | None = None
 
+    disk: str | None = None
+    """An emulated disk that the files lie on: ``disk:premium-ssd-p30?stripe=3&vm=Standard_D8ds_v4&path=DIR``."""
+
     paths: tuple[str, ...] | None = None
     """Files by name, shared by all clones; without them each clone has files of its own."""
     directories: tuple[str, ...] | None = None

@@ -10,6 +10,7 @@ _FIO = {
     "engine": "ioengine",
     "clones": "numjobs",
     "nfs_url": "nfs_url",
+    "disk": "--disk",
     "nconnect": "nconnect",
     "direct": "direct",
     "paths": "filename",

@@ -11,7 +11,7 @@ from iocurve import target as targets
 from iocurve.errors import TargetError
 from iocurve.model import Section
 from iocurve.result import TargetFacts
-from iocurve.target import LocalTarget, NfsTarget, Target, VolumeTarget
+from iocurve.target import DiskTarget, LocalTarget, NfsTarget, Target, VolumeTarget
 from iocurve.units import MIB, format_bytes
 
 
@@ -19,7 +19,7 @@ from iocurve.units import MIB, format_bytes
 class Place:
     """A target that can be loaded."""
 
-    target: NfsTarget | LocalTarget
+    target: NfsTarget | LocalTarget | DiskTarget
     """As it is reached now."""
     facts: TargetFacts
     section: Section
@@ -42,6 +42,8 @@ def opened(target: Target) -> Iterator[Place]:
             yield _nfs(served, targets.facts_of(target))
     elif isinstance(target, NfsTarget):
         yield _nfs(target, targets.facts_of(target))
+    elif isinstance(target, DiskTarget):
+        yield Place(target, targets.facts_of(target), target.section())
     else:
         yield _local(target)
 

@@ -61,12 +61,12 @@ class MountFacts(_Model):
 class TargetFacts(_Model):
     """What was measured. Limits are those that are known; None where none is known or set."""
 
-    kind: Literal["embedded_volume", "nfs", "directory", "file", "device", "null", "several"]
+    kind: Literal["embedded_volume", "nfs", "directory", "file", "device", "emulated_disk", "null", "several"]
     """several: the plan's jobs go to different targets, which the plan lists."""
     address: str
     """URL or path."""
     service_level: str | None = None
-    """standard, premium, ultra."""
+    """standard, premium, ultra; of an emulated disk which it is, its cache and its virtual machine."""
     quota_bytes: int | None = None
     throughput_bytes_per_s: int | None = None
     """Limit of reads and writes together."""

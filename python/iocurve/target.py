@@ -1,7 +1,8 @@
 """What is to be measured, as people name it.
 
 A directory, a file, a device, ``nfs://host[:port]/export?nconnect=8``, or an embedded volume that is started for the
-measurement: ``volume:anf-ultra?quota=4TiB&latency=500us``.
+measurement: ``volume:anf-ultra?quota=4TiB&latency=500us``. An emulated disk over a local directory:
+``disk:premium-ssd-p30?stripe=3&cache=none&vm=Standard_D8ds_v4&path=DIR``.
 """
 
 from __future__ import annotations
@@ -16,9 +17,11 @@ from typing import Literal
 from urllib.parse import parse_qsl
 
 from iocurve import host
+from iocurve.disk import DiskSpec, parse_disk
 from iocurve.errors import DialectError, TargetError
+from iocurve.model import Section
 from iocurve.nfs_url import NfsUrl, parse_nfs_url
-from iocurve.plan import NfsMount
+from iocurve.plan import DiskPlan, NfsMount
 from iocurve.result import TargetFacts
 from iocurve.units import SECOND_NS
 from iocurve.volume import ExportSpec, served, spec_of
@@ -135,7 +138,40 @@ class VolumeTarget:
             yield NfsTarget.of(url)
 
 
-Target = NfsTarget | LocalTarget | VolumeTarget
+@dataclass(frozen=True)
+class DiskTarget:
+    """An emulated disk over a local directory."""
+
+    text: str
+    spec: DiskSpec
+
+    @classmethod
+    def of(cls, text: str) -> DiskTarget:
+        """Reads ``disk:NAME?path=DIR&…``. Raises ``TargetError``."""
+        try:
+            spec = parse_disk(text)
+        except ValueError as error:
+            raise TargetError(str(error)) from None
+        if not spec.directory.is_dir():
+            raise TargetError(f"{text}: there is no directory {spec.directory}; create it or check the path")
+        return cls(text, spec)
+
+    @property
+    def path(self) -> Path:
+        """The directory that the files of the disk are kept in."""
+        return self.spec.directory
+
+    @property
+    def plan(self) -> DiskPlan:
+        """The disk of a plan."""
+        return self.spec.plan(Path.cwd())
+
+    def section(self) -> Section:
+        """Fields of a job that lead its load there; names of files start from the disk's directory."""
+        return Section(disk=self.text)
+
+
+Target = NfsTarget | LocalTarget | VolumeTarget | DiskTarget
 
 
 def parse(text: str) -> Target:
@@ -144,9 +180,29 @@ def parse(text: str) -> Target:
         return NfsTarget.of(text)
     if text.startswith("volume:"):
         return VolumeTarget.of(text)
+    if text.startswith("disk:"):
+        return DiskTarget.of(text)
     if "://" in text:
         raise TargetError(f"{text}: only nfs:// URLs, directories, files and block devices can be measured")
     return LocalTarget.of(text)
+
+
+def disk_facts(disk: DiskPlan) -> TargetFacts:
+    """What is known about an emulated disk; its limits are those that hold all the time."""
+    within = [disk.limits]
+    if disk.vm and disk.cache != "none" and disk.vm.cached:
+        within = [disk.vm.cached]
+    elif disk.vm and disk.vm.uncached:
+        within.append(disk.vm.uncached)
+    directory = Path(disk.state_path).parent
+    return TargetFacts(
+        kind="emulated_disk",
+        address=str(directory),
+        service_level=disk.name,
+        iops=min(limits.iops for limits in within),
+        throughput_bytes_per_s=min(limits.bytes_per_s for limits in within),
+        mount=host.mount_of(directory),
+    )
 
 
 def facts_of(target: Target) -> TargetFacts:
@@ -155,4 +211,6 @@ def facts_of(target: Target) -> TargetFacts:
         return TargetFacts(kind="nfs", address=target.text)
     if isinstance(target, VolumeTarget):
         return volume_facts(target.text, target.export)
+    if isinstance(target, DiskTarget):
+        return disk_facts(target.plan)
     return TargetFacts(kind=target.kind, address=str(target.path.resolve()), mount=host.mount_of(target.path))

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from iocurve import disk_limits
 from iocurve.limits import advice, knee, volume_description
 from iocurve.plan import OperationPlan, Worker
 from iocurve.report.figures import Family, Measured, families
@@ -24,6 +25,7 @@ SAME = 0.02
 SEEDS_LISTED_MAX = 8
 
 LABELS = {
+    "emulated_disk": "the disk is emulated: this machine's page cache plays it, and its limits are the published ones",
     "payload_discarded": "READ payload was discarded in the kernel, neither copied nor looked at",
     "write_verifier_changed": "the server restarted and may have lost unstable writes (its write verifier changed)",
     "file_has_holes": "parts of the files were never written: reading them takes no I/O, so reads look too fast",
@@ -238,6 +240,8 @@ def _labels(measured: Iterable[Family]) -> list[str]:
     holders: dict[str, list[str]] = {}
     for family in measured:
         for label in sorted({label for member in family.members for label in member.summary.labels}):
+            if label.startswith(disk_limits.PREFIX):
+                continue
             holders.setdefault(label, []).append(_title(family))
     return [f"{', '.join(names)}: {LABELS.get(label, label)}." for label, names in holders.items()]
 

@@ -17,11 +17,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from iocurve import plan as planned
+from iocurve.disk import DiskSpec
 from iocurve.errors import Mistake, PlanError
 from iocurve.model import Job, Note, Section, named, settled
 from iocurve.nfs_url import NfsUrl
 from iocurve.resolve import checks, load
-from iocurve.resolve.engines import nfs_url_of, planned_engine
+from iocurve.resolve.engines import disk_of, nfs_url_of, planned_engine
 from iocurve.resolve.files import Files
 from iocurve.resolve.findings import Findings
 from iocurve.resolve.groups import ReportGroup, report_groups, start_groups
@@ -93,14 +94,14 @@ class _Resolver:
 
     def _workers(self, index: int, section: Section) -> list[planned.Worker]:
         mistakes_before = len(self.findings.mistakes)
-        nfs_url = nfs_url_of(section, self.findings)
+        nfs_url, disk = nfs_url_of(section, self.findings), disk_of(section, self.findings)
         checks.section(section, self.machine, self.findings)
         if len(self.findings.mistakes) > mistakes_before:
             return []
         workers = []
         for clone in range(settled(section.clones)):
             self.workers += 1
-            worker = self._worker(section, clone, nfs_url)
+            worker = self._worker(section, clone, nfs_url, disk)
             # What is wrong with one clone is wrong with all.
             if worker is None:
                 return []
@@ -108,10 +109,12 @@ class _Resolver:
         self._note(index, section, workers)
         return workers
 
-    def _worker(self, section: Section, clone: int, nfs_url: NfsUrl | None) -> planned.Worker | None:
+    def _worker(
+        self, section: Section, clone: int, nfs_url: NfsUrl | None, disk: DiskSpec | None
+    ) -> planned.Worker | None:
         seed = self._seed(section)
         chance = random.Random(seed)
-        regions = self.files.regions(section, clone, chance)
+        regions = self.files.on(disk).regions(section, clone, chance)
         if regions is None:
             return None
         low, high = settled(section.start_delay_ns)
@@ -121,6 +124,7 @@ class _Resolver:
             clone=clone,
             report_group=0,
             engine=planned_engine(section, nfs_url, self.machine.user()),
+            disk=disk.plan(self.directory) if disk else None,
             files=tuple(self.files.planned(section, region) for region in regions),
             file_select=settled(section.file_select),
             file_run=section.file_run or 1,

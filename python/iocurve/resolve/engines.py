@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from iocurve import plan as planned
+from iocurve.disk import DiskSpec, parse_disk
 from iocurve.model import Section, settled
 from iocurve.nfs_url import NfsUrl, parse_nfs_url
 from iocurve.resolve.findings import Findings
@@ -23,6 +24,21 @@ def nfs_url_of(section: Section, findings: Findings) -> NfsUrl | None:
         return None
 
 
+def disk_of(section: Section, findings: Findings) -> DiskSpec | None:
+    """The emulated disk of a section."""
+    if section.disk is None:
+        return None
+    if section.engine == "nfs":
+        text = f"{findings.option('disk')}: an emulated disk is for local files, not for NFS"
+        findings.mistake(section, text, ("disk", "engine"))
+        return None
+    try:
+        return parse_disk(section.disk)
+    except ValueError as error:
+        findings.mistake(section, str(error), ("disk",))
+        return None
+
+
 def planned_engine(section: Section, url: NfsUrl | None, user: tuple[int, int]) -> planned.EnginePlan:
     """The engine of a section's workers; ``user`` is who we are to an NFS server."""
     if url is not None:
@@ -34,6 +50,9 @@ def planned_engine(section: Section, url: NfsUrl | None, user: tuple[int, int]) 
         durability=settled(section.durability),
         invalidate=settled(section.invalidate),
     )
+    if section.disk is not None:
+        # This machine's page cache plays the device, and its limits the emulation.
+        how = planned.FileOpen(direct=False, durability="none", invalidate=False)
     if section.engine == "aio":
         return planned.AioEngine(open=how)
     if section.engine == "uring":

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
 from iocurve import plan as planned
+from iocurve.disk import DiskSpec
 from iocurve.errors import Mistake
 from iocurve.model import Amount, Job, Percent, PerKind, Section, ZonesSaid, named, settled
 from iocurve.option_names import asks_for
@@ -39,6 +40,12 @@ class Files:
     machine: Machine
     directory: Path
     findings: Findings
+    is_disk: bool = False
+    """Whether names lead into an emulated disk, and not out of it."""
+
+    def on(self, disk: DiskSpec | None) -> Files:
+        """The same on an emulated disk: its directory is the root of all names."""
+        return replace(self, directory=self.directory / disk.directory, is_disk=True) if disk else self
 
     def regions(self, section: Section, clone: int, chance: random.Random) -> list[Region] | None:
         """The files of one worker with the region of each that is used; None where that cannot be."""
@@ -126,14 +133,17 @@ class Files:
     def _place(self, section: Section, directories: Sequence[str], name: str) -> str:
         """fio puts the directory before the name even where the name begins with a slash."""
         if section.engine == "nfs":
-            return self._place_in_export(section, PurePosixPath(*directories, name.lstrip("/")))
+            return self._place_within(section, PurePosixPath(*directories, name.lstrip("/")), "the export")
+        if self.is_disk:
+            within = PurePosixPath(*(part.lstrip("/") for part in (*directories, name)))
+            return str(self.directory / self._place_within(section, within, "the emulated disk"))
         if not directories:
             return str(self.directory / name)
         return str(self.directory / directories[0] / name.lstrip("/"))
 
-    def _place_in_export(self, section: Section, path: PurePosixPath) -> str:
+    def _place_within(self, section: Section, path: PurePosixPath, whole: str) -> str:
         if ".." in path.parts:
-            self.findings.mistake(section, f"'{path}' leads out of the export", ("paths", "directories"))
+            self.findings.mistake(section, f"'{path}' leads out of {whole}", ("paths", "directories"))
         return str(path).lstrip("/")
 
     # -- what is there -------------------------------------------------------------------------------------------------
@@ -147,7 +157,7 @@ class Files:
         return facts
 
     def _check_path(self, section: Section, path: str, facts: PathFacts) -> None:
-        bases = [str(self.directory / name) for name in section.directories or ("",)]
+        bases = [str(self.directory / name) for name in (not self.is_disk and section.directories) or ("",)]
         base = next((name for name in bases if Path(path).is_relative_to(name)), bases[0])
         if facts.kind in ("directory", "other"):
             what = "a directory" if facts.kind == "directory" else "neither a file nor a block device"

@@ -13,6 +13,7 @@ from iocurve.errors import RunError, TargetError
 from iocurve.outcome import Live, Outcome
 from iocurve.result import Point, Result, TargetFacts
 from iocurve.run import local
+from iocurve.target import disk_facts
 from iocurve.units import SECOND_NS
 
 NULL_CEILING_S = 0.1
@@ -79,14 +80,18 @@ def _ignore(_live: Live) -> None:
 def _target_facts(workers: Sequence[planned.Worker]) -> TargetFacts:
     """Where the files are, if that is one place."""
     mounts = {worker.engine.mount for worker in workers if isinstance(worker.engine, planned.NfsEngine)}
+    disks = {worker.disk for worker in workers if worker.disk}
     paths = {
         str(Path(file.path).absolute().parent)
         for worker in workers
-        if not isinstance(worker.engine, planned.NfsEngine | planned.NullEngine)
+        if not (worker.disk or isinstance(worker.engine, planned.NfsEngine | planned.NullEngine))
         for file in worker.files
     }
-    if len(mounts) + len(paths) > 1:
-        return TargetFacts(kind="several", address=f"{len(mounts) + len(paths)} places")
+    places = len(mounts) + len(disks) + len(paths)
+    if places > 1:
+        return TargetFacts(kind="several", address=f"{places} places")
+    for disk in disks:
+        return disk_facts(disk)
     for mount in mounts:
         return _nfs_facts(mount)
     for path in paths:

@@ -12,6 +12,7 @@ from iocurve.dialects.diskspd.profile import Profile, TimeSpan
 from iocurve.dialects.diskspd.remarks import remarks
 from iocurve.dialects.diskspd.rules import Findings, check
 from iocurve.dialects.ready import Ready
+from iocurve.disk_mounts import MountedMachine, put_on_disks
 from iocurve.errors import COMMAND_LINE, DialectError, Mistake, PlanError
 from iocurve.model import Job
 from iocurve.plan import Plan
@@ -54,15 +55,18 @@ def prepare(arguments: Sequence[str], *, cwd: Path | None = None, machine: Machi
     notes = [*parsed.notes, *findings.notes]
     if profile.profile_only:
         return Prepared(tuple(notes), (), (), parsed.out, profile, ())
-    built, looked_at = _built(profile, machine, directory)
+    built, looked_at = _built(profile, MountedMachine(machine, tuple(parsed.disks), directory), directory)
     notes += [*remarks(profile), *looked_at.notes]
     spans: list[PreparedSpan] = []
     obstacles: list[Mistake] = []
     directories: list[str] = []
     for span, one in zip(profile.time_spans, built, strict=True):
-        resolution = resolve(one.job, machine, directory)
+        job, misplaced = put_on_disks(one.job, parsed.disks, directory)
+        if misplaced:
+            raise DialectError(_in_order(misplaced))
+        resolution = resolve(job, machine, directory)
         plan = resolution.plan.model_copy(update={"interval_ns": span.bucket_ms * MILLISECOND_NS})
-        spans.append(PreparedSpan(span, one.job, plan, one.threads))
+        spans.append(PreparedSpan(span, job, plan, one.threads))
         notes += resolution.notes
         obstacles += resolution.obstacles
         directories += resolution.directories

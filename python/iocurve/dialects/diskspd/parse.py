@@ -10,6 +10,7 @@ from pathlib import Path
 from iocurve.dialects.diskspd.options import OPTIONS, Draft
 from iocurve.dialects.diskspd.profile import Profile, Target, TimeSpan
 from iocurve.dialects.diskspd.profile_xml import read_profile
+from iocurve.disk_mounts import DiskMount
 from iocurve.errors import COMMAND_LINE, Mistake, Where
 from iocurve.model import Note
 
@@ -35,6 +36,8 @@ class Parsed:
     profile: Profile
     out: Path | None = None
     """Directory for result.json and the report (--out, iocurve's own)."""
+    disks: list[DiskMount] = field(default_factory=list)
+    """What --disk, iocurve's own, says."""
     mistakes: list[Mistake] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
 
@@ -91,11 +94,16 @@ def parse(arguments: Sequence[str], directory: Path, fresh_seed: Callable[[], in
 
 
 def _without_own_options(words: Sequence[_Word], parsed: Parsed) -> list[_Word]:
-    """iocurve's own option may stand anywhere."""
+    """iocurve's own options may stand anywhere."""
     kept = []
     for word in words:
         name, equals, value = word.text.partition("=")
-        if name != "--out":
+        if name == "--disk":
+            try:
+                parsed.disks.append(DiskMount.of(value, word.where))
+            except ValueError as error:
+                parsed.mistakes.append(Mistake(str(error), word.where))
+        elif name != "--out":
             kept.append(word)
         elif not equals or not value or "\0" in value:
             parsed.mistakes.append(word.mistake("needs the name of a directory: --out=DIR"))

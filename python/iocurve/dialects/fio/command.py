@@ -11,6 +11,7 @@ from typing import Literal
 from iocurve.dialects.fio.job import SectionReport, build
 from iocurve.dialects.fio.parse import Parsed, Setting, Surroundings, parse
 from iocurve.dialects.ready import Ready
+from iocurve.disk_mounts import DiskMount, put_on_disks
 from iocurve.errors import DialectError, Mistake
 from iocurve.model import Job, Note
 from iocurve.plan import Plan
@@ -64,18 +65,19 @@ def prepare(
     for command in parsed.commands:
         settings.apply(command)
     built = build(parsed, surroundings.directory)
-    mistakes = [*built.mistakes, *settings.mistakes]
+    job, misplaced = put_on_disks(built.job, settings.disks, surroundings.directory)
+    mistakes = [*built.mistakes, *settings.mistakes, *misplaced]
     mistakes += [] if mistakes else _nothing_to_do(parsed)
     if settings.read_only:
-        mistakes += _writers(built.job)
+        mistakes += _writers(job)
     if mistakes:
         raise DialectError(_in_order(mistakes))
-    resolution = resolve(built.job, machine, surroundings.directory)
+    resolution = resolve(job, machine, surroundings.directory)
     notes = (*built.notes, *settings.notes, *resolution.notes)
     if settings.warnings_are_fatal and any(note.level == "warning" for note in notes):
         raise DialectError([Mistake(note.text, note.where) for note in notes if note.level == "warning"])
     return Prepared(
-        job=built.job,
+        job=job,
         plan=resolution.plan,
         notes=notes,
         obstacles=resolution.obstacles,
@@ -99,12 +101,18 @@ class _Settings:
     read_only: bool = False
     warnings_are_fatal: bool = False
     out: Path | None = None
+    disks: list[DiskMount] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
     mistakes: list[Mistake] = field(default_factory=list)
 
     def apply(self, command: Setting) -> None:
         name = command.name
-        if name in _HANDLERS:
+        if name == "disk":
+            try:
+                self.disks.append(DiskMount.of(command.value or "", command.where))
+            except ValueError as error:
+                self.mistakes.append(Mistake(str(error), command.where))
+        elif name in _HANDLERS:
             try:
                 _HANDLERS[name](self, command.value or "")
             except ValueError as error:

@@ -18,15 +18,15 @@ from iocurve.model import Note
 
 COMMANDS = {
     "alloc-size": True, "aux-path": True, "bandwidth-log": None, "client": True, "cmdhelp": None,
-    "cpuclock-test": False, "crctest": None, "daemonize": True, "debug": True, "enghelp": None, "eta": True,
-    "eta-interval": True, "eta-newline": True, "help": False, "idle-prof": True, "inflate-log": True,
+    "cpuclock-test": False, "crctest": None, "daemonize": True, "debug": True, "disk": True, "enghelp": None,
+    "eta": True, "eta-interval": True, "eta-newline": True, "help": False, "idle-prof": True, "inflate-log": True,
     "latency-log": True, "max-jobs": True, "memcpytest": None, "merge-blktrace-only": False, "minimal": False,
     "out": True, "output": True, "output-format": True, "append-terse": None, "parse-only": False, "profile": True,
     "readonly": False, "remote-config": True, "section": True, "server": None, "showcmd": False,
     "status-interval": True, "terse-version": True, "trigger": True, "trigger-file": True, "trigger-remote": True,
     "trigger-timeout": True, "version": False, "warnings-fatal": False,
 }  # fmt: skip
-"""Options of the command line that belong to no job; ``out`` is iocurve's own.
+"""Options of the command line that belong to no job; ``disk`` and ``out`` are iocurve's own.
 
 Whether they take a value: yes, no, or (None) after ``=`` only.
 """

@@ -1,0 +1,381 @@
+"""Emulated disks: published figures, the texts that describe one, jobs that lie on one, and what is kept of it."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from data.synthetic import kind, outcome, plan, worker_outcome, worker_plan
+from fio_machine import HeldMachine
+from iocurve import disk, disk_data
+from iocurve.dialects.diskspd import command as diskspd
+from iocurve.dialects.fio import command as fio
+from iocurve.dialects.native import command as native
+from iocurve.disk_limits import SHORT, STEPS
+from iocurve.errors import DialectError, PlanError, TargetError
+from iocurve.limits import limit_of
+from iocurve.plan import DiskPlan, End, FileOpen, IoBurst, IoLimits, Plan, UringEngine, VmPlan, Worker
+from iocurve.report.words import LABELS
+from iocurve.result import Point
+from iocurve.run import local, series
+from iocurve.target import DiskTarget, facts_of, parse
+from iocurve.units import GIB, KIB, MIB, SECOND_NS
+from plans import WRITE, file_plan, local_engine, plan_of, worker
+
+MB = 1_000_000
+MINUTE_NS = 60 * SECOND_NS
+NO_CACHE = "disk:premium-ssd-p30?stripe=3&cache=none&vm=Standard_D8ds_v4&path=/disks/writes"
+CACHED = "disk:premium-ssd-p30?cache=ReadOnly&vm=d8ds_v4&path=/disks/reads"
+D8DS_V4 = VmPlan(
+    name="Standard_D8ds_v4",
+    uncached=IoLimits(iops=12_800, bytes_per_s=192 * MB),
+    cached=IoLimits(iops=77_000, bytes_per_s=485 * MB),
+    cache_bytes=200 * GIB,
+)
+
+
+# -- figures -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "iops", "mb_per_s", "bursts"),
+    [
+        ("premium-ssd-p1", 120, 25, True),
+        ("premium-ssd-p6", 240, 50, True),
+        ("premium-ssd-p20", 2_300, 150, True),
+        ("premium-ssd-p30", 5_000, 200, False),
+        ("premium-ssd-p80", 20_000, 900, False),
+        ("premium-ssd-v2", 3_000, 125, False),
+        ("premium-ssd-v2?size=6GiB", 3_000, 125, False),
+        ("premium-ssd-v2?size=8GiB&iops=4000&throughput=1GB", 4_000, 1_000, False),
+        ("ultra-disk?size=4GiB", 4_000, 1_000, False),
+        ("ultra-disk", 400_000, 10_000, False),
+    ],
+)
+def test_disks_have_the_published_limits(name: str, iops: int, mb_per_s: int, bursts: bool) -> None:
+    described = f"disk:{name}{'&' if '?' in name else '?'}path=d"
+    burst = IoBurst(iops=3_500, bytes_per_s=170 * MB, duration_ns=30 * MINUTE_NS) if bursts else None
+    assert disk.parse_disk(described).described.limits == IoLimits(iops=iops, bytes_per_s=mb_per_s * MB, burst=burst)
+
+
+def test_every_figure_has_a_source_with_a_date() -> None:
+    rows = [row for name in disk_data.disk_names() for row in disk_data.describe_disk(name)]
+    rows += [row for name in disk_data.vms() for row in disk_data.describe_vm(name)]
+    assert len(rows) > 60
+    assert all(", 20" in source for _, _, source in rows)
+
+
+# -- texts -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_striped_disk_of_a_machine_is_described(tmp_path: Path) -> None:
+    assert disk.parse_disk(NO_CACHE).plan(tmp_path) == DiskPlan(
+        name="premium-ssd-p30 × 3, cache none, Standard_D8ds_v4",
+        state_path="/disks/writes/.iocurve-disk.json",
+        limits=IoLimits(iops=15_000, bytes_per_s=600 * MB),
+        io_bytes=256 * KIB,
+        cache="none",
+        latency_ns=0,
+        vm=D8DS_V4,
+    )
+
+
+def test_words_are_taken_as_people_write_them(tmp_path: Path) -> None:
+    for cache in ("read-only", "ReadOnly", "read_only", "READONLY"):
+        spec = disk.parse_disk(f"disk:premium-ssd-p30?cache={cache}&vm=d8ds_v4&path=d")
+        assert (spec.described.cache, spec.described.vm) == ("read_only", D8DS_V4)
+    assert spec.plan(tmp_path).state_path == str(tmp_path / "d" / ".iocurve-disk.json")
+
+
+def test_how_long_credits_last_can_be_said() -> None:
+    def bursts(query: str) -> list[IoBurst | None]:
+        plan = disk.parse_disk(f"disk:premium-ssd-p20?path=d{query}").described
+        uncached = plan.vm.uncached if plan.vm else None
+        return [plan.limits.burst, uncached.burst if uncached else None]
+
+    of_disk = IoBurst(iops=3_500, bytes_per_s=170 * MB, duration_ns=30 * MINUTE_NS)
+    of_vm = IoBurst(iops=16_000, bytes_per_s=400 * MB, duration_ns=10 * SECOND_NS)
+    assert bursts("") == [of_disk, None]
+    assert bursts("&burst=0") == [None, None]
+    assert bursts("&burst=2s&vm=d8ds_v4&vm-burst=10s") == [
+        of_disk.model_copy(update={"duration_ns": 2 * SECOND_NS}),
+        of_vm,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "mistakes"),
+    [
+        (
+            "disk:premium-ssd-p31?stirpe=3&cache=nun&vm=Standard_D8d_v4",
+            "there is no disk 'premium-ssd-p31' (did you mean premium-ssd-p3?); "
+            "there is no setting 'stirpe' (did you mean stripe?); cache: 'nun' is none of none, read-only, read-write; "
+            "there is no virtual machine 'Standard_D8d_v4' (did you mean Standard_D8ds_v4?); "
+            "path=DIR is missing: the directory that the files of the disk are kept in",
+        ),
+        (
+            "disk:ultra-disk?path=d&cache=read-only&vm=d8ds_v4",
+            "Azure Ultra Disk has no host cache: leave out cache=read-only",
+        ),
+        (
+            "disk:premium-ssd-p30?path=d&cache=read-only",
+            "cache: it is the virtual machine's: say which, as in vm=Standard_D8ds_v4",
+        ),
+        (
+            "disk:premium-ssd-p30?path=d&cache=read-only&vm=Standard_D32s_v5",
+            "Standard_D32s_v5: no cached limits are published for it; use cache=none or another vm",
+        ),
+        ("disk:premium-ssd-p30?path=d&stripe=0", "stripe: '0' is not a number from 1 to 64"),
+        ("disk:premium-ssd-p30?path=d&stripe=2&stripe=3", "a setting is there twice"),
+        ("disk:premium-ssd-p30?path=d&latency=soon", "latency: 'soon' is not a time such as 250us, 2ms, 30s or 10m"),
+        ("disk:premium-ssd-p30?path=d&vm-burst=1s", "vm-burst: there is no vm"),
+        ("disk:premium-ssd-v2?path=d&size=1TiB&iops=80001", "iops: '80001' is not a number from 1 to 80,000"),
+        ("disk:premium-ssd-v2?path=d&iops=3000&throughput=1GB", "throughput: with 3,000 IOPS it is at most 750 MB/s"),
+    ],
+)
+def test_all_that_is_wrong_is_said_at_once(text: str, mistakes: str) -> None:
+    with pytest.raises(TargetError) as told:
+        parse(text)
+    assert str(told.value) == f"{text}: {mistakes}"
+
+
+def test_a_target_says_what_is_known_of_it_and_where_a_load_goes(tmp_path: Path) -> None:
+    text = f"disk:premium-ssd-p30?stripe=3&vm=d8ds_v4&path={tmp_path}"
+    target = parse(text)
+    assert isinstance(target, DiskTarget)
+    facts = facts_of(target)
+    assert (facts.kind, facts.address, facts.iops) == ("emulated_disk", str(tmp_path), 12_800)
+    assert (facts.throughput_bytes_per_s, target.section().disk) == (192 * MB, text)
+    cached = facts_of(parse(text.replace("vm=", "cache=read-only&vm=")))
+    assert (cached.iops, cached.throughput_bytes_per_s) == (77_000, 485 * MB)
+    with pytest.raises(TargetError, match=r"there is no directory .*/missing; create it"):
+        parse(f"{text}/missing")
+
+
+# -- jobs --------------------------------------------------------------------------------------------------------------
+
+HELD = HeldMachine(directories=frozenset({"/disks/writes", "/disks/reads"}))
+READ_WRITE = """[global]
+size=30g
+direct=1
+iodepth=128
+ioengine=libaio
+bs=4k
+numjobs=4
+
+[reader1]
+rw=randread
+directory=/mnt/readcache
+
+[writer1]
+rw=randwrite
+directory=/mnt/nocache
+rate_iops=3200
+"""
+
+
+def fio_workers(tmp_path: Path, *arguments: str, text: str = READ_WRITE) -> list[Worker]:
+    (tmp_path / "job.ini").write_text(text)
+    prepared = fio.prepare([*arguments, "job.ini"], cwd=tmp_path, machine=HELD)
+    assert prepared.obstacles == ()
+    return list(prepared.plan.groups[0].workers)
+
+
+def test_fio_s_unchanged_jobs_run_on_disks(tmp_path: Path) -> None:
+    mounts = (f"--disk=/mnt/nocache={NO_CACHE}", f"--disk=/mnt/readcache={CACHED}")
+    workers = fio_workers(tmp_path, *mounts)
+    assert [worker.files[0].path for worker in workers] == [
+        *(f"/disks/reads/reader1.{clone}.0" for clone in range(4)),
+        *(f"/disks/writes/writer1.{clone}.0" for clone in range(4)),
+    ]
+    assert {worker.disk and worker.disk.vm for worker in workers} == {D8DS_V4}
+    assert [worker.disk.cache for worker in workers if worker.disk] == ["read_only"] * 4 + ["none"] * 4
+    # What plays the device is the page cache, whatever the job says.
+    assert {worker.engine.open.direct for worker in workers if worker.engine.kind == "aio"} == {False}
+
+
+def test_what_cannot_lie_on_a_disk_is_said(tmp_path: Path) -> None:
+    def mistakes(*arguments: str, text: str = READ_WRITE) -> list[str]:
+        with pytest.raises((DialectError, PlanError)) as told:
+            fio_workers(tmp_path, *arguments, text=text)
+        return [mistake.text for mistake in told.value.mistakes]
+
+    assert mistakes(f"--disk=/mnt/elsewhere={NO_CACHE}") == ["no job has files below /mnt/elsewhere"]
+    needs = "--disk needs a directory and a disk, as in --disk '/mnt/data=disk:premium-ssd-p30?path=DIR'"
+    assert mistakes("--disk=/mnt/nocache") == [needs]
+    assert mistakes(f"--disk=relative={NO_CACHE}") == [needs]
+    assert mistakes("--disk=/mnt/nocache=disk:premium-ssd-p30") == [
+        "disk:premium-ssd-p30: path=DIR is missing: the directory that the files of the disk are kept in"
+    ]
+    both = "[a]\nsize=1m\nrw=read\ndirectory=/mnt/nocache:/elsewhere\n"
+    assert mistakes(f"--disk=/mnt/nocache={NO_CACHE}", text=both) == [
+        "a: some of its files are below /mnt/nocache and some are not; split the job"
+    ]
+
+
+def test_diskspd_s_unchanged_command_lines_run_on_disks(tmp_path: Path) -> None:
+    arguments = ["-c200G", "-w100", "-b8K", "-F4", "-r", "-o128", "-W30", "-d30", "-Sh", "/mnt/nocache/testfile.dat"]
+    prepared = diskspd.prepare([f"--disk=/mnt/nocache={NO_CACHE}", *arguments], cwd=tmp_path, machine=HELD)
+    workers = prepared.spans[0].plan.groups[0].workers
+    assert {worker.files[0].path for worker in workers} == {"/disks/writes/testfile.dat"}
+    assert {worker.disk for worker in workers} == {disk.parse_disk(NO_CACHE).plan(tmp_path)}
+    there = HeldMachine(directories=HELD.directories, paths={"/disks/writes/testfile.dat": ("file", MIB)})
+    existing = [f"--disk=/mnt/nocache={NO_CACHE}", "-b8K", "/mnt/nocache/testfile.dat"]
+    (span,) = diskspd.prepare(existing, cwd=tmp_path, machine=there).spans
+    assert span.plan.groups[0].workers[0].files[0].bytes == MIB
+    with pytest.raises(DialectError, match="no job has files below /mnt/elsewhere"):
+        diskspd.prepare([f"--disk=/mnt/elsewhere={NO_CACHE}", *arguments], cwd=tmp_path, machine=HELD)
+
+
+def native_plan(tmp_path: Path, **keys: str) -> Plan:
+    lines = {"disk": NO_CACHE, "size": "1MiB"} | keys
+    (tmp_path / "job.toml").write_text(
+        "[[job]]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in lines.items())
+    )
+    return native.prepare(tmp_path / "job.toml", cwd=tmp_path, machine=HELD).plans[0]
+
+
+def test_a_job_file_names_a_disk(tmp_path: Path) -> None:
+    (only,) = native_plan(tmp_path, paths="data").groups[0].workers
+    assert only.disk == disk.parse_disk(NO_CACHE).plan(tmp_path)
+    assert only.files[0].path == "/disks/writes/data"
+    assert isinstance(only.engine, UringEngine)
+    assert only.engine.open == FileOpen(direct=False, durability="none", invalidate=False)
+
+
+def test_names_do_not_lead_out_of_a_disk(tmp_path: Path) -> None:
+    with pytest.raises(PlanError, match=r"'\.\./data' leads out of the emulated disk"):
+        native_plan(tmp_path, paths="../data")
+    with pytest.raises(PlanError, match=r"'premium-ssd-p30' is not a disk such as disk:premium-ssd-p30\?path=DIR"):
+        native_plan(tmp_path, disk="premium-ssd-p30")
+    with pytest.raises(PlanError, match="disk: an emulated disk is for local files, not for NFS"):
+        native_plan(tmp_path, engine="nfs", nfs_url="nfs://server/vol")
+
+
+# -- runs --------------------------------------------------------------------------------------------------------------
+
+
+def fast(directory: Path, **changes: Any) -> DiskPlan:
+    """So fast that nobody waits for it."""
+    limits = IoLimits(iops=10**9, bytes_per_s=10**12)
+    vm = VmPlan(name="vm", uncached=None, cached=limits, cache_bytes=MIB)
+    state = str(directory / disk.STATE_NAME)
+    base = DiskPlan(name="fast", state_path=state, limits=limits, io_bytes=256 * KIB, cache="read_only", vm=vm)
+    return base.model_copy(update=changes)
+
+
+@pytest.mark.parametrize("engine", ["sync", "aio", "uring", "mmap"])
+def test_every_engine_runs_on_a_disk_and_the_result_says_so(engine: str, tmp_path: Path) -> None:
+    on_disk = worker(local_engine(engine), str(tmp_path / "data"), disk=fast(tmp_path))
+    point = series.point("test", plan_of(on_disk), lambda _live: None)
+    (only,) = point.outcome.workers
+    assert (point.outcome.state, only.operations["read"].operations) == ("finished", 256)
+    assert only.labels == ("emulated_disk",)
+    assert only.engine.endswith(", on an emulated fast")
+    assert set(only.labels) <= set(LABELS)
+
+
+def test_what_was_read_is_cached_until_the_machine_is_restarted(tmp_path: Path) -> None:
+    file = file_plan(tmp_path / "data", keep=True)
+    reader = worker(local_engine("sync"), "", files=(file,), disk=fast(tmp_path))
+    local.run(plan_of(reader))
+    assert disk.restart(tmp_path) == MIB
+    assert disk.restart(tmp_path) == 0
+    assert (tmp_path / "data").stat().st_size == MIB
+
+
+def test_what_does_not_fit_in_the_cache_is_not_kept(tmp_path: Path) -> None:
+    files = (file_plan(tmp_path / "data", 4 * MIB, keep=True),)
+    end = End(runtime_ns=None, bytes=4 * MIB, operations=None)
+    reader = worker(local_engine("sync"), "", files=files, disk=fast(tmp_path), end=end)
+    local.run(plan_of(reader))
+    assert disk.restart(tmp_path) == MIB
+
+
+def test_a_disk_in_use_is_neither_run_on_nor_restarted(tmp_path: Path) -> None:
+    writer = worker(local_engine("sync"), str(tmp_path / "data"), operations=(WRITE,), disk=fast(tmp_path))
+    local.run(plan_of(writer))
+    lock = os.open(tmp_path, os.O_RDONLY)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    with pytest.raises(TargetError, match="another run uses the emulated disk that is kept there; wait for its end"):
+        local.run(plan_of(writer))
+    with pytest.raises(TargetError, match="a run uses the emulated disk that is kept there; wait for its end"):
+        disk.restart(tmp_path)
+    os.close(lock)
+    assert local.run(plan_of(writer)).state == "finished"
+
+
+def test_a_restart_of_what_is_no_disk_changes_nothing(tmp_path: Path) -> None:
+    with pytest.raises(TargetError, match="no emulated disk has been used there yet"):
+        disk.restart(tmp_path)
+    with pytest.raises(TargetError, match="No such file or directory"):
+        disk.restart(tmp_path / "missing")
+    (tmp_path / disk.STATE_NAME).write_text("[]")
+    with pytest.raises(TargetError, match="is not the state of an emulated disk; remove it"):
+        disk.restart(tmp_path)
+    assert (tmp_path / disk.STATE_NAME).read_text() == "[]"
+
+
+# -- limits ------------------------------------------------------------------------------------------------------------
+
+
+def held_down(*labels: str, described: str = NO_CACHE) -> Point:
+    described_disk = disk.parse_disk(described).described
+    planned = worker_plan(block_bytes=4 * KIB, depth=10).model_copy(update={"disk": described_disk})
+    measured = worker_outcome({"read": kind({1_000_000: 12_800}, 4 * KIB)}, labels=("emulated_disk", *labels))
+    return Point(name="p", family="f", axes={}, plan=plan([planned]), outcome=outcome(measured))
+
+
+@pytest.mark.parametrize(
+    ("label", "described", "text"),
+    [
+        (
+            "limited_by_vm_uncached_iops",
+            NO_CACHE,
+            "the virtual machine's (Standard_D8ds_v4) uncached limit of 12,800 IOPS",
+        ),
+        (
+            "limited_by_vm_cached_throughput",
+            CACHED,
+            "the virtual machine's (Standard_D8ds_v4) cached limit of 485 MB/s",
+        ),
+        (
+            "limited_by_disk_iops",
+            CACHED,
+            "the disk's (premium-ssd-p30, cache read-only, Standard_D8ds_v4) limit of 5,000 IOPS",
+        ),
+        (
+            "limited_by_disk_throughput",
+            "disk:premium-ssd-p20?path=d",
+            "the disk's (premium-ssd-p20, cache none) limit of 150 MB/s (170 MB/s while burst credits last)",
+        ),
+    ],
+)
+def test_the_limit_that_operations_waited_for_is_named(label: str, described: str, text: str, tmp_path: Path) -> None:
+    point = held_down(label, described=described)
+    target = parse(f"disk:premium-ssd-p30?path={tmp_path}")
+    limit = limit_of(point, facts_of(target))
+    assert limit is not None
+    assert limit.text == f"at {text}"
+    assert limit.code == label.removeprefix("limited_by_")
+
+
+def test_a_disk_that_nobody_waited_for_is_no_limit(tmp_path: Path) -> None:
+    # Its figure is at the disk's own by chance; the depth was used up.
+    limit = limit_of(held_down(), facts_of(parse(f"disk:premium-ssd-p30?stripe=3&vm=d8ds_v4&path={tmp_path}")))
+    assert limit is not None
+    assert limit.code == "depth"
+
+
+def test_there_is_something_to_do_about_each(tmp_path: Path) -> None:
+    for code in SHORT:
+        point = held_down(f"limited_by_{code}", described=CACHED)
+        limit = limit_of(point, facts_of(parse(f"disk:premium-ssd-p30?path={tmp_path}")))
+        assert limit is not None
+        assert limit.code == code
+        assert STEPS[code]
