@@ -228,6 +228,19 @@ def test_only_one_rate() -> None:
     assert mistakes(section) == ["a: rate_total_bytes and rate_total_operations exclude one another (keep one)"]
 
 
+def test_samples_of_a_steady_state_are_whole_milliseconds() -> None:
+    steady = plan.SteadyState(
+        figure="iops",
+        criterion="slope",
+        limit=1,
+        limit_is_percent=True,
+        duration_ns=10,
+        ramp_ns=0,
+        check_ns=1,
+    )
+    assert mistakes(Section(name="a", steady_state=steady)) == ["a: steady_state: samples every 1 ns are not whole ms"]
+
+
 def test_who_waits_for_whom() -> None:
     sections = [Section(name="a"), Section(name="b", wait_for=("a",)), Section(name="c", barrier=True, wait_for=("b",))]
     groups = resolved(*sections).plan.groups

@@ -9,6 +9,7 @@ from iocurve.model import PerKind, Section, settled
 from iocurve.resolve.blocks import kinds, smallest_block
 from iocurve.resolve.findings import Findings
 from iocurve.resolve.machine import Machine
+from iocurve.units import MILLISECOND_NS
 
 MAX_WORKERS = 4096
 MAX_FILES = 1_000_000
@@ -73,6 +74,9 @@ def section(section: Section, machine: Machine, findings: Findings) -> None:
     if section.cooldown_ns and not section.runtime_ns:
         text = f"{findings.option('cooldown_ns')} needs {findings.option('runtime_ns')}"
         findings.mistake(section, text, ("cooldown_ns",))
+    if section.steady_state and section.steady_state.check_ns % MILLISECOND_NS:
+        text = f"{findings.option('steady_state')}: samples every {section.steady_state.check_ns} ns are not whole ms"
+        findings.mistake(section, text, ("steady_state",))
     unknown = sorted(set(section.cpus or ()) - machine.cpus())
     if unknown:
         text = f"processor {unknown[0]} is not there, or not for this process"
