@@ -190,6 +190,19 @@ def test_all_mistakes_come_at_once(tmp_path: Path) -> None:
     assert [mistake.where.line for mistake in caught.value.mistakes if mistake.where] == [2, 3, 5]
 
 
+def test_a_job_names_the_address_that_it_comes_from(tmp_path: Path) -> None:
+    head = "[defaults]\nsize = '1m'\nengine = 'nfs'\nnfs_url = 'nfs://h/x'\n[[job]]\n"
+    engine = resolve(read(written(tmp_path, f"{head}nfs_source = '127.0.1.2'\n"))[0].job, MACHINE, Path("/d"))
+    mount = engine.plan.groups[0].workers[0].engine.model_dump(mode="json")["mount"]
+    assert mount["source"] == "127.0.1.2"
+    with pytest.raises(PlanError) as caught:
+        resolve(read(written(tmp_path, f"{head}nfs_source = '127.0.1'\n"))[0].job, MACHINE, Path("/d"))
+    (mistake,) = caught.value.mistakes
+    assert mistake.text == "job: nfs_source: '127.0.1' is not an IP address"
+    assert mistake.where is not None
+    assert mistake.where.line == 6
+
+
 def test_a_job_that_does_nothing_is_told_so(tmp_path: Path) -> None:
     run = read(written(tmp_path, "[[job]]\nsize = '1m'\nreads = false\n"))[0]
     with pytest.raises(PlanError) as caught:

@@ -112,9 +112,9 @@ def _engine(worker: Worker) -> str:
     if isinstance(worker.engine, NfsEngine):
         mount = worker.engine.mount
         port = f":{mount.port}" if mount.port else ""
-        return (
-            f"NFSv3 client, {_count(mount.nconnect, 'connection')} a worker to nfs://{mount.host}{port}{mount.export}"
-        )
+        source = f" from {mount.source}" if mount.source else ""
+        connections = f"{_count(mount.nconnect, 'connection')} a worker{source}"
+        return f"NFSv3 client, {connections} to nfs://{mount.host}{port}{mount.export}"
     names = {"sync": "pread and pwrite", "aio": "Linux native AIO", "uring": "io_uring", "mmap": "mapped files"}
     if worker.disk:
         return f"{names[worker.engine.kind]}, on an emulated {worker.disk.name}"

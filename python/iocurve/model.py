@@ -82,6 +82,9 @@ class Section(_Model):
     nfs_url: str | None = None
     nconnect: int | None = None
     nfs_timeout_ns: int | None = None
+    nfs_source: str | None = None
+    """Address of this machine that the connections come from, so that jobs are clients of their own: on loopback any of
+    127.0.0.0/8, without further setup."""
     direct: bool | None = None
     durability: Durability | None = None
     invalidate: bool | None = None

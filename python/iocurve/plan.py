@@ -6,6 +6,7 @@ Everything is decided here: sizes are bytes, times are nanoseconds, and ``None``
 
 from __future__ import annotations
 
+from ipaddress import IPv4Address, IPv6Address
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -86,6 +87,8 @@ class NfsMount(_Model):
     """Give up when the server has not answered for this long."""
     keep_payload: bool
     """Whether READ payload reaches the worker's buffers; False lets large payloads be discarded in the kernel."""
+    source: IPv4Address | IPv6Address | None = None
+    """Address of this machine that all connections come from, MOUNT's too; None leaves the choice to the system."""
 
 
 class NfsEngine(_Model):

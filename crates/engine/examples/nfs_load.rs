@@ -61,6 +61,7 @@ fn run() -> Result<(), EngineError> {
         durability: Durability::None,
         timeout_ns: 10 * SECOND,
         keep_payload: kind == "check" || rest.iter().any(|word| word == "keep"),
+        source: None,
     };
     let mebibytes = rest.iter().find_map(|word| word.strip_prefix("files=")).map_or(Ok(64), number)?;
     let load = Load {

@@ -4,6 +4,8 @@
 //! `python/iocurve/plan.py` mirrors these types; a contract test holds the two together. No field may be left out:
 //! serde would take a missing `Option` for `null`, hence the `deserialize_with`.
 
+use std::net::IpAddr;
+
 use serde::{Deserialize, Serialize};
 
 use iocurve_meter::Nanos;
@@ -452,6 +454,9 @@ pub struct NfsMount {
     pub timeout_ns: Nanos,
     /// Whether READ payload reaches the worker's buffers (`false` lets large payloads be discarded in the kernel).
     pub keep_payload: bool,
+    /// Address of this machine that all connections come from, MOUNT's too; `null` leaves the choice to the system.
+    #[serde(deserialize_with = "Option::deserialize")]
+    pub source: Option<IpAddr>,
 }
 
 /// One file (or device) and the region of it that is used.

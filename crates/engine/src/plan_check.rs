@@ -201,6 +201,7 @@ mod tests {
             durability: Durability::None,
             timeout_ns: 1,
             keep_payload: true,
+            source: None,
         }
     }
 

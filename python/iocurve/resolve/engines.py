@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from ipaddress import ip_address
+
 from iocurve import plan as planned
 from iocurve.disk import DiskSpec, parse_disk
 from iocurve.model import Section, settled
@@ -17,6 +19,10 @@ def nfs_url_of(section: Section, findings: Findings) -> NfsUrl | None:
         hint = f"add {findings.option('nfs_url', 'nfs://host/export')}"
         findings.mistake(section, f"{findings.option('engine', 'nfs')} needs a server", ("engine",), hint)
         return None
+    try:
+        ip_address(section.nfs_source or "::")
+    except ValueError:
+        findings.mistake(section, f"nfs_source: '{section.nfs_source}' is not an IP address", ("nfs_source",))
     try:
         return parse_nfs_url(section.nfs_url)
     except ValueError as error:
@@ -77,4 +83,5 @@ def _mount(section: Section, url: NfsUrl, user: tuple[int, int]) -> planned.NfsM
         durability=settled(section.durability),
         timeout_ns=settled(timeout_ns),
         keep_payload=section.verify is not None,
+        source=None if section.nfs_source is None else ip_address(section.nfs_source),
     )

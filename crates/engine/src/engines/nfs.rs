@@ -17,7 +17,6 @@ mod status;
 mod tests;
 
 use std::collections::VecDeque;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -33,7 +32,7 @@ use self::connection::Connection;
 use self::flight::{CALLS_MAX, CallLimits, FileCalls, Flight, JUKEBOX_DELAY_NS};
 use self::incoming::Lost;
 use self::session::Session;
-use self::socket::{DONTWAIT, Epoll, RECEIVE_WAIT_NS};
+use self::socket::{DONTWAIT, Epoll, RECEIVE_WAIT_NS, Route};
 
 pub use self::layout::{layout, remove};
 
@@ -51,7 +50,7 @@ const GARBAGE_MAX: u32 = 5;
 pub struct NfsEngine {
     /// `host:port`, for messages.
     server: String,
-    address: SocketAddr,
+    route: Route,
     timeout_ns: Nanos,
     paths: Vec<String>,
     connections: Vec<Connection>,
@@ -104,7 +103,7 @@ impl NfsEngine {
     ) -> Result<Self, EngineError> {
         let limits = session.limits;
         check_limits(mount, limits, depth, &buffers)?;
-        let (server, address, credential) = (session.server(), session.address(), session.credential.clone());
+        let (server, route, credential) = (session.server(), session.route(), session.credential.clone());
         let calls = files.iter().map(|(_, handle)| file_calls(&credential, handle, mount.durability)).collect();
         let epoll = Epoll::new().map_err(|source| EngineError::System { action: "make an epoll set", source })?;
         let read_bytes_max = limits.read.min(u32::try_from(buffers.stride()).unwrap_or(u32::MAX));
@@ -113,7 +112,7 @@ impl NfsEngine {
         for number in 0..mount.nconnect as usize {
             let socket = match first.take() {
                 Some(socket) => socket,
-                None => session::connect(&address, &server, mount.timeout_ns, &stop)?,
+                None => session::connect(&route, &server, mount.timeout_ns, &stop)?,
             };
             let connection = Connection::new(number, socket, &epoll, read_bytes_max, clock.now());
             connections.push(connection.map_err(|source| EngineError::System { action: "watch a socket", source })?);
@@ -122,7 +121,7 @@ impl NfsEngine {
             Flight::new(calls, buffers, depth, connections.len(), limits, mount.keep_payload, mount.timeout_ns);
         Ok(Self {
             server,
-            address,
+            route,
             timeout_ns: mount.timeout_ns,
             paths: files.into_iter().map(|(path, _)| path).collect(),
             connections,
@@ -250,7 +249,7 @@ impl NfsEngine {
             if unanswered_ns > self.timeout_ns {
                 return Err(self.given_up(unanswered_ns));
             }
-            match connection.revive(&self.address, &self.epoll, now) {
+            match connection.revive(&self.route, &self.epoll, now) {
                 Ok(again) => self.alarm = self.alarm.min(again),
                 Err(error) => self.lost(number, Lost::Closed(error))?,
             }

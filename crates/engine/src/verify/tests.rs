@@ -408,6 +408,7 @@ fn what_cannot_be_is_refused_with_its_reason() {
         durability: crate::plan::Durability::None,
         timeout_ns: 1,
         keep_payload: false,
+        source: None,
     };
     let trims = vec![operation(OperationKind::Trim, BLOCK), operation(OperationKind::Write, BLOCK)];
     let amount = End { bytes: Some(1), ..worker().end };

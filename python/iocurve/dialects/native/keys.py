@@ -54,6 +54,7 @@ _FORMS: dict[str, Kind] = {
     "read_percent": Plain(float, "a percentage", 0, 100),
     "latency_percentile": Plain(float, "a percentage", 0, 100),
     "name": Pattern(r"[^\x00]+", "a name"),
+    "nfs_source": Pattern(r"[0-9a-fA-F:.]+", "an IP address such as 127.0.1.2"),
 }
 """Kinds that a field's type does not tell."""
 

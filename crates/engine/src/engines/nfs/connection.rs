@@ -1,7 +1,6 @@
 //! One TCP connection of the mount: up, or on its way up again.
 
 use std::io;
-use std::net::SocketAddr;
 
 use iocurve_meter::{Nanos, SECOND};
 
@@ -10,7 +9,7 @@ use crate::request::Completion;
 use super::flight::Flight;
 use super::incoming::{Incoming, Lost};
 use super::outgoing::Outgoing;
-use super::socket::{Epoll, Socket};
+use super::socket::{Epoll, Route, Socket};
 
 /// First pause between two attempts to connect; it doubles each time.
 const BACKOFF_NS_MIN: Nanos = 10_000_000;
@@ -134,14 +133,14 @@ impl Connection {
     }
 
     /// Connects again if it is time; returns when to look again.
-    pub fn revive(&mut self, address: &SocketAddr, epoll: &Epoll, now: Nanos) -> io::Result<Nanos> {
+    pub fn revive(&mut self, route: &Route, epoll: &Epoll, now: Nanos) -> io::Result<Nanos> {
         match self.status {
             Status::Up(_) => Ok(Nanos::MAX),
             Status::Down { retry_at } if now < retry_at => Ok(retry_at),
             Status::Connecting { until, .. } if now < until => Ok(until),
             Status::Connecting { .. } => Err(io::ErrorKind::TimedOut.into()),
             Status::Down { .. } => {
-                let socket = Socket::start(address)?;
+                let socket = Socket::start(route)?;
                 epoll.add(&socket, self.number, libc::EPOLLOUT)?;
                 self.status = Status::Connecting { socket, until: now + ATTEMPT_NS };
                 Ok(now + ATTEMPT_NS)

@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 use std::io;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::ToSocketAddrs;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -26,7 +26,7 @@ use crate::error::EngineError;
 use crate::plan::NfsMount;
 
 use super::flight::{CallLimits, JUKEBOX_DELAY_NS};
-use super::socket::{DONTWAIT, Socket, not_now};
+use super::socket::{DONTWAIT, Route, Socket, check_source, not_now};
 use super::status;
 
 /// Longest reply taken here; a list of exports is the longest there is.
@@ -58,6 +58,13 @@ impl<'a> Session<'a> {
         if mount.version != 3 {
             return Err(EngineError::Plan(format!("NFS version {} is not spoken here; use version 3", mount.version)));
         }
+        if let Some(source) = mount.source {
+            check_source(source).map_err(|error| {
+                EngineError::Connection(format!(
+                    "connections cannot come from {source}: {error}; name an address of this machine, as `ip address` lists them"
+                ))
+            })?;
+        }
         let mounted = Mounter { mount, stop }.mount()?;
         let mut rpc = Mounter { mount, stop }.connect_nfs()?;
         rpc.credential = auth_sys(mount);
@@ -71,9 +78,9 @@ impl<'a> Session<'a> {
         self.rpc.server.clone()
     }
 
-    /// Address of the NFS program.
-    pub fn address(&self) -> SocketAddr {
-        self.rpc.address
+    /// The way to the NFS program.
+    pub fn route(&self) -> Route {
+        self.rpc.route
     }
 
     /// The connection, for other uses; nothing is under way on it.
@@ -177,13 +184,8 @@ pub fn missing(path: &str) -> EngineError {
 }
 
 /// Connects to a server's NFS program.
-pub fn connect(
-    address: &SocketAddr,
-    server: &str,
-    timeout_ns: Nanos,
-    stop: &AtomicBool,
-) -> Result<Socket, EngineError> {
-    let connected = connect_one(address, &Patience::new(timeout_ns, stop));
+pub fn connect(route: &Route, server: &str, timeout_ns: Nanos, stop: &AtomicBool) -> Result<Socket, EngineError> {
+    let connected = connect_one(route, &Patience::new(timeout_ns, stop));
     connected.map_err(|error| unreachable_error("NFS", server, &error, timeout_ns))
 }
 
@@ -279,15 +281,18 @@ impl<'a> Mounter<'_, 'a> {
 
     /// Connects to the first of the host's addresses that answers.
     fn reach(&self, port: u16) -> Result<io::Result<Rpc<'a>>, EngineError> {
-        let NfsMount { host, timeout_ns, .. } = self.mount;
+        let NfsMount { host, timeout_ns, source, .. } = self.mount;
         let addresses = (host.trim_start_matches('[').trim_end_matches(']'), port)
             .to_socket_addrs()
             .map_err(|error| EngineError::Connection(format!("the host name {host} cannot be resolved: {error}")))?;
-        let mut result = Err(io::Error::from(io::ErrorKind::NotFound));
-        for address in addresses {
-            let patience = Patience::new(*timeout_ns, self.stop);
-            result = connect_one(&address, &patience)
-                .map(|socket| Rpc::new(socket, address, self.server(port), *timeout_ns, self.stop));
+        let source_text = source.map(|source| source.to_string()).unwrap_or_default();
+        let mut result = Err(io::Error::other(format!(
+            "its addresses are not of the family of {source_text}, which connections are to come from"
+        )));
+        for peer in addresses.filter(|peer| source.is_none_or(|source| source.is_ipv4() == peer.is_ipv4())) {
+            let (route, patience) = (Route { peer, source: *source }, Patience::new(*timeout_ns, self.stop));
+            result = connect_one(&route, &patience)
+                .map(|socket| Rpc::new(socket, route, self.server(port), *timeout_ns, self.stop));
             if result.is_ok() {
                 break;
             }
@@ -301,8 +306,11 @@ impl<'a> Mounter<'_, 'a> {
     }
 }
 
-fn connect_one(address: &SocketAddr, patience: &Patience<'_>) -> io::Result<Socket> {
-    let socket = Socket::start(address)?;
+fn connect_one(route: &Route, patience: &Patience<'_>) -> io::Result<Socket> {
+    let socket = Socket::start(route).map_err(|error| match (route.source, error.kind()) {
+        (Some(source), io::ErrorKind::InvalidInput) => io::Error::other(format!("no way leads there from {source}")),
+        _ => error,
+    })?;
     while !socket.wait(true, STOP_CHECK_NS)? {
         patience.check()?;
     }
@@ -370,7 +378,7 @@ impl<'a> Patience<'a> {
 /// One call at a time on one connection.
 struct Rpc<'a> {
     socket: Socket,
-    address: SocketAddr,
+    route: Route,
     server: String,
     timeout_ns: Nanos,
     stop: &'a AtomicBool,
@@ -380,11 +388,11 @@ struct Rpc<'a> {
 }
 
 impl<'a> Rpc<'a> {
-    fn new(socket: Socket, address: SocketAddr, server: String, timeout_ns: Nanos, stop: &'a AtomicBool) -> Self {
+    fn new(socket: Socket, route: Route, server: String, timeout_ns: Nanos, stop: &'a AtomicBool) -> Self {
         let credential = to_bytes(&opaque_auth::NONE);
         // Not the xids of a former program with this address, which the server may remember.
         let xid = std::process::id().wrapping_shl(16) ^ Instant::now().elapsed().subsec_nanos();
-        Self { socket, address, server, timeout_ns, stop, credential, xid, reply: Vec::new() }
+        Self { socket, route, server, timeout_ns, stop, credential, xid, reply: Vec::new() }
     }
 
     /// A call to the NFS program; `NFS3ERR_JUKEBOX` is asked again until the timeout.

@@ -4,7 +4,7 @@
 
 use std::io;
 use std::mem;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -27,6 +27,28 @@ const LOOPBACK_CONGESTION: &[u8; 16] = b"reno\0\0\0\0\0\0\0\0\0\0\0\0";
 /// Send buffer towards servers on this machine: what waits in sockets waits in the processor's caches, or beyond them if it is much.
 const LOOPBACK_SEND_BYTES: libc::c_int = 512 << 10;
 
+/// Where a connection leads, and from where.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Route {
+    /// The server.
+    pub peer: SocketAddr,
+    /// Address of this machine; `None` leaves the choice to the system.
+    pub source: Option<IpAddr>,
+}
+
+impl Route {
+    /// What to bind to on the way, with this port.
+    fn local(&self, port: u16) -> SocketAddr {
+        let any = if self.peer.is_ipv4() { IpAddr::from([0; 4]) } else { IpAddr::from([0; 16]) };
+        SocketAddr::new(self.source.unwrap_or(any), port)
+    }
+}
+
+/// Fails with the system's reason if connections cannot come from an address.
+pub fn check_source(source: IpAddr) -> io::Result<()> {
+    UdpSocket::bind((source, 0)).map(drop)
+}
+
 /// A TCP socket.
 #[derive(Debug)]
 pub struct Socket(OwnedFd);
@@ -35,17 +57,17 @@ impl Socket {
     /// Starts to connect; the socket becomes writable when that has ended, and [`Socket::connected`] says how.
     ///
     /// Where the process may, the socket is bound to a privileged port: many servers insist on one.
-    pub fn start(address: &SocketAddr) -> io::Result<Self> {
-        let reserved = Self::new(address)?;
-        reserved.bind_reserved(address);
-        match reserved.connect(address) {
+    pub fn start(route: &Route) -> io::Result<Self> {
+        let socket = Self::new(&route.peer)?;
+        if !socket.bind_reserved(route) {
+            return socket.connect_from_any_port(route);
+        }
+        match socket.connect(&route.peer) {
             // A former connection from this port to this server lingers.
             Err(error) if error.raw_os_error() == Some(libc::EADDRNOTAVAIL) => {
-                let ephemeral = Self::new(address)?;
-                ephemeral.connect(address)?;
-                Ok(ephemeral)
+                Self::new(&route.peer)?.connect_from_any_port(route)
             }
-            result => result.map(|()| reserved),
+            result => result.map(|()| socket),
         }
     }
 
@@ -151,27 +173,41 @@ impl Socket {
         Ok(socket)
     }
 
-    /// Best effort: without the permission, or with the ports in use, the kernel chooses a port when connecting.
-    fn bind_reserved(&self, peer: &SocketAddr) {
+    fn connect_from_any_port(self, route: &Route) -> io::Result<Self> {
+        if route.source.is_some() {
+            // The port is chosen when connecting, so that it need not differ from one that leads to another server. Without it,
+            // ports are only scarcer.
+            let _ = self.set(libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, &1i32);
+            self.bind(&route.local(0))?;
+        }
+        self.connect(&route.peer)?;
+        Ok(self)
+    }
+
+    /// Best effort: without the permission, or with the ports in use, it returns false, and any port will do.
+    fn bind_reserved(&self, route: &Route) -> bool {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let ports = RESERVED_PORTS.end() - RESERVED_PORTS.start() + 1;
         for _ in 0..RESERVED_PORT_TRIES {
             // Different processes start at different places, so that they seldom meet.
             let step = NEXT.fetch_add(1, Ordering::Relaxed).wrapping_add(std::process::id().wrapping_mul(61));
             let port = (RESERVED_PORTS.end() - step % ports) as u16;
-            let local = match peer {
-                SocketAddr::V4(_) => SocketAddr::from(([0; 4], port)),
-                SocketAddr::V6(_) => SocketAddr::from(([0; 16], port)),
-            };
-            let (storage, length) = sockaddr(&local);
-            // SAFETY: the address is valid for its length.
-            let bound = check(unsafe { libc::bind(self.as_raw_fd(), (&raw const storage).cast(), length) } as isize);
-            match bound {
+            match self.bind(&route.local(port)) {
                 Err(error) if error.raw_os_error() == Some(libc::EADDRINUSE) => {}
-                Err(_) => return,
-                Ok(_) => return self.give_port_back_at_once(),
+                Err(_) => return false,
+                Ok(()) => {
+                    self.give_port_back_at_once();
+                    return true;
+                }
             }
         }
+        false
+    }
+
+    fn bind(&self, local: &SocketAddr) -> io::Result<()> {
+        let (storage, length) = sockaddr(local);
+        // SAFETY: the address is valid for its length.
+        check(unsafe { libc::bind(self.as_raw_fd(), (&raw const storage).cast(), length) } as isize).map(drop)
     }
 
     /// Closed in the usual way, a socket would keep its port for a minute, and there are few privileged ones. Nothing is lost by

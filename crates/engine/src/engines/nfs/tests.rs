@@ -2,7 +2,7 @@ mod server;
 
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{IpAddr, TcpListener, TcpStream};
 use std::sync::Mutex;
 use std::sync::mpsc;
 use std::thread;
@@ -16,7 +16,7 @@ use iocurve_wire::xdr::{Decode, Reader, to_bytes};
 use self::server::{Act, EXPORT, Server, marked, reply};
 use super::incoming::Incoming;
 use super::outgoing::Outgoing;
-use super::socket::Socket;
+use super::socket::{Route, Socket};
 use super::*;
 use crate::chance::Rng;
 use crate::plan::Layout;
@@ -271,7 +271,7 @@ struct Wire {
 impl Wire {
     fn new(keep_payload: bool) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let socket = Socket::start(&listener.local_addr().unwrap()).unwrap();
+        let socket = Socket::start(&Route { peer: listener.local_addr().unwrap(), source: None }).unwrap();
         assert!(socket.wait(true, SECOND).unwrap());
         socket.connected().unwrap();
         let (peer, _) = listener.accept().unwrap();
@@ -655,6 +655,37 @@ fn what_cannot_be_mounted_is_explained() {
         format!("NFS server 127.0.0.1:{unused} refused the connection: is the server running, and is this its port?")
     );
     assert!(connect(&mount, "/d//./f").is_ok());
+}
+
+#[test]
+fn all_connections_come_from_the_address_that_the_plan_names() {
+    let server = Server::answering().with_file("f", b"");
+    let source = IpAddr::from([127, 0, 1, 9]);
+    assert!(connect(&NfsMount { source: Some(source), nconnect: 3, ..server.mount() }, "f").is_ok());
+    // MOUNT's connection comes first.
+    assert_eq!(server.peers(4), [source; 4]);
+}
+
+#[test]
+fn an_address_that_connections_cannot_come_from_is_explained() {
+    let server = Server::answering().with_file("f", b"");
+    let from = |source: &str| NfsMount { source: Some(source.parse().unwrap()), ..server.mount() };
+    let explained = |source| connect(&from(source), "f").unwrap_err().to_string();
+    // Kept for documentation (RFC 5737): no machine's.
+    assert_eq!(
+        explained("192.0.2.1"),
+        "connections cannot come from 192.0.2.1: Cannot assign requested address (os error 99); name an address of this \
+         machine, as `ip address` lists them"
+    );
+    assert_eq!(
+        connect(&NfsMount { host: "::1".into(), ..from("127.0.0.1") }, "f").unwrap_err().to_string(),
+        format!(
+            "MOUNT server [::1]:{} cannot be reached: its addresses are not of the family of 127.0.0.1, which connections \
+             are to come from",
+            server.port
+        )
+    );
+    assert!(server.peers(0).is_empty());
 }
 
 #[test]

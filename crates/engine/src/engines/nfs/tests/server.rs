@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{IpAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -62,6 +62,7 @@ pub struct Server {
 struct Shared {
     files: BTreeMap<String, Vec<u8>>,
     seen: Vec<Seen>,
+    peers: Vec<IpAddr>,
     script: Script,
     call_bytes_max: u32,
     verifier: u8,
@@ -74,6 +75,7 @@ impl Server {
         let shared = Shared {
             files: BTreeMap::new(),
             seen: Vec::new(),
+            peers: Vec::new(),
             script: Box::new(script),
             call_bytes_max: 1 << 20,
             verifier: 0,
@@ -82,8 +84,9 @@ impl Server {
         let acceptor = server.clone();
         thread::spawn(move || {
             for (connection, stream) in listener.incoming().enumerate() {
-                let server = acceptor.clone();
-                thread::spawn(move || server.serve(stream.unwrap(), connection));
+                let (server, stream) = (acceptor.clone(), stream.unwrap());
+                server.shared.lock().unwrap().peers.push(stream.peer_addr().unwrap().ip());
+                thread::spawn(move || server.serve(stream, connection));
             }
         });
         server
@@ -117,6 +120,17 @@ impl Server {
         self.shared.lock().unwrap().seen.clone()
     }
 
+    /// Whom its connections came from, once there are so many.
+    pub fn peers(&self, count: usize) -> Vec<IpAddr> {
+        loop {
+            let peers = self.shared.lock().unwrap().peers.clone();
+            if peers.len() >= count {
+                return peers;
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
     pub fn mount(&self) -> NfsMount {
         NfsMount {
             host: "127.0.0.1".into(),
@@ -130,6 +144,7 @@ impl Server {
             durability: Durability::None,
             timeout_ns: 20 * SECOND,
             keep_payload: true,
+            source: None,
         }
     }
 
