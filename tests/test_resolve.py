@@ -228,6 +228,14 @@ def test_only_one_rate() -> None:
     assert mistakes(section) == ["a: rate_total_bytes and rate_total_operations exclude one another (keep one)"]
 
 
+def test_the_slowest_rate() -> None:
+    slowest = plan.Rate(unit="operations", count=1, per_ns=1_000_000 * SECOND_NS)
+    assert worker(rate_total_operations=1e-6).rate == slowest
+    assert mistakes(Section(name="a", rate_total_operations=9e-7)) == [
+        "a: rate_total_operations: one operation in 1,000,000 s is the slowest"
+    ]
+
+
 def test_samples_of_a_steady_state_are_whole_milliseconds() -> None:
     steady = plan.SteadyState(
         figure="iops",

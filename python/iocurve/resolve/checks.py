@@ -13,6 +13,8 @@ from iocurve.units import MILLISECOND_NS
 
 MAX_WORKERS = 4096
 MAX_FILES = 1_000_000
+SLOWEST_PER_S = 1e-6
+"""The lowest rate; one that is not 0."""
 
 
 def amounts(sections: Sequence[Section]) -> None:
@@ -111,6 +113,9 @@ def _rates(section: Section, findings: Findings) -> None:
     if len(used) > 1:
         text = f"{findings.option(used[1])} and {findings.option(used[0])} exclude one another"
         findings.mistake(section, text, used, "keep one")
+    if section.rate_total_operations and section.rate_total_operations < SLOWEST_PER_S:
+        text = f"{findings.option('rate_total_operations')}: one operation in {1 / SLOWEST_PER_S:,.0f} s is the slowest"
+        findings.mistake(section, text, ("rate_total_operations",))
 
 
 def _values(values: PerKind[int | None] | None) -> tuple[int | None, ...]:
