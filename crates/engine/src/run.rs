@@ -91,7 +91,13 @@ fn lay_out_and_run(plan: &Plan, board: &Board) -> Result<Outcome, EngineError> {
             }
         }
     }
-    let removed = disks.keep().and(targets.remove());
+    if disks.keep().is_err() {
+        // What was measured stands all the same.
+        for worker in &mut workers {
+            worker.labels.push("disk_state_not_kept".to_owned());
+        }
+    }
+    let removed = targets.remove();
     match result {
         // What earlier groups measured is kept; the error is told with the group that could not start.
         Err(error) if workers.is_empty() => return Err(error),

@@ -26,6 +26,7 @@ SEEDS_LISTED_MAX = 8
 
 LABELS = {
     "emulated_disk": "the disk is emulated: this machine's page cache plays it, and its limits are the published ones",
+    "disk_state_not_kept": "the state of the emulated disk could not be written: the next run finds the one before",
     "payload_discarded": "READ payload was discarded in the kernel, neither copied nor looked at",
     "write_verifier_changed": "the server restarted and may have lost unstable writes (its write verifier changed)",
     "file_has_holes": "parts of the files were never written: reading them takes no I/O, so reads look too fast",

@@ -97,6 +97,19 @@ fn a_run_sees_the_burst_end() {
 }
 
 #[test]
+fn what_was_measured_stands_even_if_the_state_cannot_be_written() {
+    let scratch = Scratch::new("unwritable");
+    let disk = DiskPlan { state_path: scratch.other("state.json"), limits: limits(1_000_000), ..disk() };
+    // Where the new state is to be written there is a directory.
+    std::fs::create_dir(scratch.other("state.new")).unwrap();
+    let end = End { operations: Some(5), ..worker().end };
+    let run = Run::start(plan(vec![Worker { disk: Some(disk), end, ..worker() }])).unwrap();
+    let outcome = run.wait(std::time::Duration::from_secs(60)).expect("it ends").unwrap();
+    assert_eq!(outcome.workers[0].operations["read"].operations, 5);
+    assert_eq!(outcome.workers[0].labels, ["emulated_disk", "disk_state_not_kept"]);
+}
+
+#[test]
 fn a_run_on_a_disk_says_so_and_keeps_its_state() {
     let scratch = Scratch::new("run");
     let disk = DiskPlan { state_path: scratch.other("state.json"), limits: limits(1_000_000), ..disk() };
