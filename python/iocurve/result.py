@@ -7,6 +7,7 @@ What they add up to is computed (``iocurve.summary``) and never stored.
 from __future__ import annotations
 
 import json
+import math
 import os
 import tempfile
 from datetime import UTC, datetime
@@ -21,6 +22,7 @@ from iocurve.errors import ResultError
 from iocurve.outcome import Outcome, State, WorkerOutcome
 from iocurve.plan import Plan
 from iocurve.reference import Reference
+from iocurve.stats import Estimate
 from iocurve.summary import Latency, SeriesInterval, Summary, Totals, series, summarise
 from iocurve.units import SECOND_NS
 
@@ -125,8 +127,21 @@ class Interval(_Model):
     """A figure with the bounds between which it lies with a confidence of 95 %."""
 
     value: float
-    low: float
-    high: float
+    low: float | None
+    """None where nothing tells how sure the figure is."""
+    high: float | None
+
+    @classmethod
+    def of(cls, estimate: Estimate) -> Interval:
+        """Of an estimate."""
+        is_known = math.isfinite(estimate.half_width)
+        bounds = (estimate.low, estimate.high) if is_known else (None, None)
+        return cls(value=estimate.mean, low=bounds[0], high=bounds[1])
+
+    @property
+    def bounds_text(self) -> str:
+        """``95 %: 114 to 118``; empty where the bounds are not known."""
+        return "" if self.low is None or self.high is None else f"95 %: {self.low:,.6g} to {self.high:,.6g}"
 
 
 class CacheFacts(_Model):

@@ -14,6 +14,8 @@ from iocurve._native import Histogram
 from iocurve.outcome import IntervalKind, IntervalOutcome, LatencyOutcome, State, WorkerOutcome
 from iocurve.units import MIB, SECOND_NS
 
+WHOLE = 0.9
+"""An interval that has so much of the longest one's length counts as whole."""
 PERCENTILES = (50.0, 90.0, 95.0, 99.0, 99.9, 99.99)
 """What tables and records list; any other can be asked of ``Latency.percentile``."""
 
@@ -165,6 +167,33 @@ def series(workers: Iterable[WorkerOutcome]) -> list[SeriesInterval]:
             for kind, values in interval.operations.items():
                 cells.setdefault((worker.group, interval.index, not interval.ramp, kind), []).append((interval, values))
     return [_series_interval(key, cells[key]) for key in sorted(cells)]
+
+
+@dataclass(frozen=True)
+class CourseInterval:
+    """One whole interval of the measured window, workers and kinds together."""
+
+    start_ns: int
+    """Since the group's start."""
+    iops: float
+    mean_ns: float
+
+
+def course(workers: Iterable[WorkerOutcome]) -> list[CourseInterval]:
+    """The measured course; intervals that are cut short at either end, and flushes, are left out."""
+    parts = [part for part in series(workers) if not part.ramp and part.kind != "sync"]
+    longest = max((part.end_ns - part.start_ns for part in parts), default=0)
+    cells: dict[tuple[int, int], list[SeriesInterval]] = {}
+    for part in parts:
+        if part.end_ns - part.start_ns > WHOLE * longest:
+            cells.setdefault((part.group, part.index), []).append(part)
+    return [_together(cells[place]) for place in sorted(cells)]
+
+
+def _together(kinds: Sequence[SeriesInterval]) -> CourseInterval:
+    iops = math.fsum(kind.iops for kind in kinds)
+    waited = math.fsum(kind.iops * kind.mean_ns for kind in kinds)
+    return CourseInterval(kinds[0].start_ns, iops, waited / iops if iops else 0.0)
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,8 @@ Chart = dict[str, Any]
 
 READ, WRITE, INK, MUTED, GRID = "#0072B2", "#E69F00", "#1b1f24", "#57606a", "#e7eaee"
 KINDS = {"read": READ, "write": WRITE}
+PUBLISHED = "#A8005C"
+"""Of figures that others have published; nothing that is measured has it."""
 SERIES = ["#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#999999", "#000000"]
 HEIGHT = 300
 FONT = (
@@ -84,11 +86,22 @@ class MixBar:
     p99_ns: int
 
 
-def mix(bars: Sequence[MixBar], what: str, cap: Cap | None) -> Chart:
+@dataclass(frozen=True)
+class Published:
+    """A figure that others have published, at a place of a chart's horizontal axis."""
+
+    place: str
+    value: float
+    source: str
+    series: str = ""
+    """Of grouped bars: which of a group's it belongs to."""
+
+
+def mix(bars: Sequence[MixBar], what: str, cap: Cap | None, published: Sequence[Published] = ()) -> Chart:
     """Stacked bars of reads and writes; ``what`` is the unit of the rate."""
     order = list(dict.fromkeys(bar.mix for bar in bars))
     totals = {name: sum(bar.rate for bar in bars if bar.mix == name) for name in order}
-    highest = max(totals.values())
+    highest = max([*totals.values(), *(mark.value for mark in published)])
     x = alt.X("mix:N", sort=order, title="Mix, read:write (%)", axis=alt.Axis(labelAngle=0))
     shown = [asdict(bar) | {"p50": bar.p50_ns / 1000, "p99": bar.p99_ns / 1000} for bar in bars]
     stacked = (
@@ -119,22 +132,111 @@ def mix(bars: Sequence[MixBar], what: str, cap: Cap | None) -> Chart:
     )
     # A white rim keeps a figure legible where the limit's line runs through it.
     rims = labels.mark_text(dy=-10, stroke="white", strokeWidth=5, strokeJoin="round", fontSize=12, fontWeight=600)
-    return _finished(alt.layer(stacked, *_rule("y", cap), rims, labels))
+    marks = _published(published, alt.X("place:N", sort=order), what)
+    return _finished(alt.layer(stacked, *_rule("y", cap), rims, labels, *marks))
+
+
+@dataclass(frozen=True)
+class GroupBar:
+    """One bar of a group of bars beside each other."""
+
+    group: str
+    series: str
+    value: float
+    p99_ns: int
+
+
+def grouped(bars: Sequence[GroupBar], what: str, cap: Cap | None, published: Sequence[Published] = ()) -> Chart:
+    """Bars beside each other in groups; ``what`` is the unit of the values."""
+    series = list(dict.fromkeys(bar.series for bar in bars))
+    groups = list(dict.fromkeys(bar.group for bar in bars))
+    highest = max([*(bar.value for bar in bars), *(mark.value for mark in published)])
+    scale = alt.Scale(domain=[0, _top(highest, cap)])
+    offset = alt.XOffset("series:N", sort=series)
+    chart = (
+        alt.Chart(_data([asdict(bar) | {"p99": bar.p99_ns / 1000} for bar in bars]))
+        .mark_bar()
+        .encode(
+            x=alt.X("group:N", sort=groups, title=None, axis=alt.Axis(labelAngle=0 if len(groups) < 9 else -40)),
+            xOffset=offset,
+            y=alt.Y("value:Q", title=what, scale=scale, axis=_axis(what)),
+            color=_series_color(series),
+            tooltip=[
+                alt.Tooltip("group:N", title="load"),
+                alt.Tooltip("series:N", title="series"),
+                alt.Tooltip("value:Q", title=what, format=",.1f"),
+                alt.Tooltip("p99:Q", title="p99 (µs)", format=",.1f"),
+            ],
+        )
+    )
+    marks = _published(published, alt.X("place:N", sort=groups), what, offset)
+    return _finished(alt.layer(chart, *_rule("y", cap), *marks))
+
+
+@dataclass(frozen=True)
+class AdviceCell:
+    """One load in a table of advice."""
+
+    row: str
+    """Kind and block size."""
+    depth: int
+    advice: str
+    """pays, neutral, harms."""
+    text: str
+
+
+def advice(cells: Sequence[AdviceCell]) -> Chart:
+    """A table in green, yellow and red; words say the same, for those who do not tell the colours apart."""
+    rows = list(dict.fromkeys(cell.row for cell in cells))
+    base = alt.Chart(_data([asdict(cell) for cell in cells])).encode(
+        x=alt.X("depth:O", title="Depth (operations in flight)", axis=alt.Axis(labelAngle=0, orient="top")),
+        y=alt.Y("row:N", sort=rows, title=None),
+    )
+    colors = {"pays": "#8fd19e", "neutral": "#ffe08a", "harms": "#f1a5a0"}
+    scale = alt.Scale(domain=list(colors), range=list(colors.values()))
+    boxes = base.mark_rect(stroke="white", strokeWidth=3).encode(
+        color=alt.Color("advice:N", title=None, scale=scale, legend=_legend())
+    )
+    texts = base.mark_text(fontSize=11.5, color=INK, lineBreak="/").encode(text="text:N")
+    return _finished(alt.layer(boxes, texts), height=46 * len(rows))
+
+
+def _published(marks: Sequence[Published], x: alt.X, what: str, offset: alt.XOffset | None = None) -> list[alt.Chart]:
+    """Published figures as hollow diamonds: they are not measured, and look it."""
+    if not marks:
+        return []
+    encoding: dict[str, Any] = {} if offset is None else {"xOffset": offset}
+    return [
+        alt.Chart(_data([asdict(mark) | {"legend": "published"} for mark in marks]))
+        .mark_point(shape="diamond", size=130, filled=False, strokeWidth=2.2, opacity=1)
+        .encode(
+            x=x,
+            y="value:Q",
+            stroke=alt.Stroke("legend:N", title=None, scale=alt.Scale(range=[PUBLISHED]), legend=_legend()),
+            tooltip=[
+                alt.Tooltip("value:Q", title=f"published, {what}", format=",.0f"),
+                alt.Tooltip("source:N", title="source"),
+            ],
+            **encoding,
+        )
+    ]
 
 
 @dataclass(frozen=True)
 class LatencyDot:
-    """One percentile at one depth of one series."""
+    """One percentile at one load of one series."""
 
     series: str
-    depth: int
+    load: float
+    """By which a line goes on: depth, rate."""
+    label: str
     iops: float
     percentile: str
     latency_ns: int
 
 
 def latency_curve(dots: Sequence[LatencyDot], cap: Cap | None) -> Chart:
-    """Latency over IOPS, a line per series and percentile, dots labelled with their depth."""
+    """Latency over IOPS, a line per series and percentile, dots labelled with their load."""
     values = [
         asdict(dot) | {"latency_us": dot.latency_ns / 1000, "line": f"{dot.series} {dot.percentile}"} for dot in dots
     ]
@@ -147,10 +249,10 @@ def latency_curve(dots: Sequence[LatencyDot], cap: Cap | None) -> Chart:
     dash = alt.StrokeDash(
         "percentile:N", title=None, scale=alt.Scale(domain=["p50", "p99"], range=[[1, 0], [5, 4]]), legend=_legend()
     )
-    lines = base.mark_line(strokeWidth=2).encode(strokeDash=dash, order="depth:Q", detail="line:N")
+    lines = base.mark_line(strokeWidth=2).encode(strokeDash=dash, order="load:Q", detail="line:N")
     tooltip = [
         alt.Tooltip("series:N", title="series"),
-        alt.Tooltip("depth:Q", title="depth"),
+        alt.Tooltip("label:N", title="load"),
         alt.Tooltip("iops:Q", title="IOPS", format=",.0f"),
         alt.Tooltip("percentile:N", title="percentile"),
         alt.Tooltip("latency_us:Q", title="latency (µs)", format=",.1f"),
@@ -160,7 +262,7 @@ def latency_curve(dots: Sequence[LatencyDot], cap: Cap | None) -> Chart:
 
 
 def _dots(base: alt.Chart, percentile: str, tooltip: list[alt.Tooltip]) -> list[alt.Chart]:
-    """Dots of one percentile and their depths; apart from each other in shape and side, for curves run close."""
+    """Dots of one percentile and their loads; apart from each other in shape and side, for curves run close."""
     chosen = base.transform_filter(alt.datum.percentile == percentile)
     median = percentile == "p50"
     dots = chosen.mark_circle(size=46, opacity=1) if median else chosen.mark_point(fill="white", size=46, opacity=1)
@@ -171,7 +273,7 @@ def _dots(base: alt.Chart, percentile: str, tooltip: list[alt.Tooltip]) -> list[
         dy=2 if median else -2,
         fontSize=10.5,
     )
-    return [dots.encode(tooltip=tooltip), labels.encode(text="depth:Q")]
+    return [dots.encode(tooltip=tooltip), labels.encode(text="label:N")]
 
 
 @dataclass(frozen=True)

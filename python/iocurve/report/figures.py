@@ -10,13 +10,16 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from iocurve.limits import SHORT, depth_series, limits_of, volume_description
-from iocurve.report import charts
+from iocurve.report import advice, charts, published
 from iocurve.report.charts import Chart
 from iocurve.result import Note, Point, Result
 from iocurve.summary import Summary, Totals
 from iocurve.units import format_bytes
 
 LIMITED_BY = "limited by"
+GRID_AXES = ("kind", "block_bytes", "order", "clients", "target", "nconnect")
+SERIES_AXES = ("nconnect", "target", "clients")
+"""Axes whose values stand beside each other in a group; the first of them that varies."""
 OVER_TIME_POINTS_MAX = 6
 """A family with more points than this is told by its table alone."""
 
@@ -84,6 +87,16 @@ class Family:
         return self.varies("read_percent") and not self.varies("depth")
 
     @property
+    def is_rate(self) -> bool:
+        """A series of rates at which operations were due."""
+        return self.varies("rate")
+
+    @property
+    def is_grid(self) -> bool:
+        """Loads that differ in kind, block size, connections, clients or target."""
+        return any(self.varies(axis) for axis in GRID_AXES)
+
+    @property
     def is_depth(self) -> bool:
         """One or more series of depths."""
         return self.varies("depth")
@@ -139,16 +152,33 @@ def families(result: Result) -> list[Family]:
 
 
 def figures(result: Result) -> list[Figure]:
-    """All figures of a result, in the order of its families."""
-    return [figure for family in families(result) for figure in _figures(family, result)]
+    """All figures of a result, in the order of its families; what compares several comes after them."""
+    found = families(result)
+    return [
+        *(figure for family in found for figure in _figures(family, result)),
+        *_comparisons(found, result),
+        *_beside_published(result),
+    ]
 
 
 def _figures(family: Family, result: Result) -> list[Figure]:
     if family.is_mix:
         return [_mix(family, result)]
+    if family.is_depth and family.varies("nconnect") and (family.varies("block_bytes") or family.varies("kind")):
+        return [_advice(family, result)]
     if family.is_depth:
         return [_latency(family, result), *_side_by_side(family, result)]
+    if family.is_rate:
+        return [_by_rate(family, result)]
+    if family.is_grid:
+        return [_grid(family, result)]
     return [_over_time(family, result)]
+
+
+def _titled(family: Family, result: Result, otherwise: str) -> str:
+    """What the scenario calls the family."""
+    named = {one.name: one.title for one in result.scenario.families} if result.scenario else {}
+    return named.get(family.name, otherwise)
 
 
 # ---- read and write shares
@@ -164,13 +194,15 @@ def _mix(family: Family, result: Result) -> Figure:
     ]
     cap = charts.throughput_cap(result.target) if family.is_sequential else _iops_cap(family, result)
     seen = charts.within_sight(cap, max(rate(member.summary) for member in family.members))
-    title = f"{family.subject}: {what} by mix"
+    title = f"{_titled(family, result, family.subject)}: {what} by mix"
+    marks = _marks(family, result, what, lambda member: member.mix)
+    near, far = _near(marks, max(rate(member.summary) for member in family.members))
     caption = "Reads and writes together fill a bar; the mix is read:write in percent of operations."
     return Figure(
         slug=_slug(title),
         title=title,
-        caption=" ".join([caption, *_sentence(family.fixed), *_about(cap, seen, result)]),
-        charts=(charts.mix(bars, what, seen),),
+        caption=" ".join([caption, *_sentence(family.fixed), *_about(cap, seen, result), *_far(far)]),
+        charts=(charts.mix(bars, what, seen, near),),
         table=_mix_table(family),
     )
 
@@ -210,15 +242,13 @@ def _mix_table(family: Family) -> Table:
 
 def _latency(family: Family, result: Result) -> Figure:
     dots = [
-        charts.LatencyDot(
-            series, int(member.axis("depth")), member.summary.iops, name, member.summary.latency.percentile(percent)
-        )
+        _dot(series, member, "depth", f"{member.axis('depth'):g}", name, percent)
         for series, members in family.series().items()
         for member in members
         for name, percent in (("p50", 50), ("p99", 99))
     ]
     cap, seen = _depth_cap(family, result)
-    title = f"{family.subject}: latency against IOPS"
+    title = f"{_titled(family, result, family.subject)}: latency against IOPS"
     caption = (
         "Each dot is one depth, which is written beside it: to the right more load is carried, "
         "upwards the wait is longer. Where a curve turns upwards, more depth only adds latency."
@@ -230,6 +260,11 @@ def _latency(family: Family, result: Result) -> Figure:
         charts=(charts.latency_curve(dots, seen),),
         table=_depth_table(family),
     )
+
+
+def _dot(series: str, member: Measured, axis: str, label: str, percentile: str, percent: float) -> charts.LatencyDot:
+    latency = member.summary.latency.percentile(percent)
+    return charts.LatencyDot(series, member.axis(axis), label, member.summary.iops, percentile, latency)
 
 
 def _depth_table(family: Family) -> Table:
@@ -300,6 +335,280 @@ def _side_by_side_table(series: dict[str, list[Measured]]) -> Table:
 
 def _ratio(measured: Measured, base: Measured) -> str:
     return f"{measured.summary.iops / base.summary.iops:.2f} ×" if base.summary.iops else ""
+
+
+# ---- rates
+
+
+def _by_rate(family: Family, result: Result) -> Figure:
+    highest = max(member.axis("rate") for member in family.members)
+    dots = [
+        _dot("", member, "rate", f"{member.axis('rate') / highest:.0%}", name, percent)
+        for member in family.members
+        for name, percent in (("p50", 50.0), ("p99", 99.0))
+    ]
+    cap, seen = _depth_cap(family, result)
+    title = f"{family.subject}: latency by load"
+    caption = (
+        "Operations were due at even rates, whether earlier ones were done or not; latencies are from when each was "
+        "due. Beside each dot is its part of the highest rate."
+    )
+    columns = ("IOPS due", "IOPS", "MiB/s", "p50 µs", "p99 µs", "p99.9 µs", "in flight")
+    rows = [
+        (
+            _count(member.axis("rate")),
+            _count(member.summary.iops),
+            _decimal(member.summary.mib_per_s),
+            *(_percentile(percent)(member.summary) for percent in (50.0, 99.0, 99.9)),
+            _decimal(member.summary.concurrency_achieved),
+            *_ending(member),
+        )
+        for member in sorted(family.members, key=lambda member: member.axis("rate"))
+    ]
+    return Figure(
+        slug=_slug(f"{family.name} {title}"),
+        title=title,
+        caption=" ".join([caption, *_about(cap, seen, result)]),
+        charts=(charts.latency_curve(dots, seen),),
+        table=Table((*columns, *ENDING), tuple(rows)),
+    )
+
+
+# ---- loads beside each other
+
+
+def _grid(family: Family, result: Result) -> Figure:
+    what = _unit(family)
+    rate = _mib_per_s if what == "MiB/s" else _iops
+    series_axis = next((axis for axis in SERIES_AXES if family.varies(axis)), None)
+    bars = [
+        charts.GroupBar(
+            _place(family, member, series_axis),
+            _series_name(member, series_axis),
+            rate(member.summary),
+            member.summary.latency.percentile(99),
+        )
+        for member in family.members
+    ]
+    marks = _marks(family, result, what, lambda member: _place(family, member, series_axis), series_axis)
+    near, far = _near(marks, max(bar.value for bar in bars))
+    title = f"{_titled(family, result, family.subject)}: {what}"
+    return Figure(
+        slug=_slug(f"{family.name} {what}"),
+        title=title,
+        caption=" ".join([*_sentence(family.fixed), *_far(far)]),
+        charts=(charts.grouped(bars, what, None, near),),
+        table=_grid_table(family, series_axis),
+    )
+
+
+def _grid_table(family: Family, series_axis: str | None) -> Table:
+    """A row for each load; with a series its gain over the first one of the same load."""
+    first: dict[str, Measured] = {}
+    rows = []
+    for member in family.members:
+        place = _place(family, member, series_axis)
+        base = first.setdefault(place, member)
+        rows.append(
+            (
+                place,
+                _series_name(member, series_axis),
+                _count(member.summary.iops),
+                _decimal(member.summary.mib_per_s),
+                *(_percentile(percent)(member.summary) for percent in (50.0, 99.0)),
+                _ratio(member, base) if member is not base else "",
+                *_ending(member),
+            )
+        )
+    columns = ("load", "series", "IOPS", "MiB/s", "p50 µs", "p99 µs", "gain")
+    return Table((*columns, *ENDING), tuple(rows), text_columns=2)
+
+
+def _unit(family: Family) -> str:
+    return "MiB/s" if family.is_sequential else "IOPS"
+
+
+def _place(family: Family, member: Measured, series_axis: str | None) -> str:
+    """What sets a load apart from others: ``4 KiB read``."""
+    axes = [axis for axis in GRID_AXES if family.varies(axis) and axis != series_axis]
+    words = [
+        format_bytes(int(value)) if axis == "block_bytes" else f"{axis} {value}" if axis in SERIES_AXES else str(value)
+        for axis, value in ((axis, member.point.axes[axis]) for axis in axes if axis in member.point.axes)
+    ]
+    return " ".join(words) or family.name
+
+
+def _series_name(member: Measured, series_axis: str | None) -> str:
+    if series_axis is None:
+        return ""
+    value = member.point.axes.get(series_axis, "")
+    return str(value) if series_axis == "target" else f"{series_axis} {value}"
+
+
+def _comparisons(found: Sequence[Family], result: Result) -> list[Figure]:
+    """Families that the scenario sets side by side, mix by mix or depth by depth."""
+    named = {family.name: family for family in found}
+    comparisons = result.scenario.comparisons if result.scenario else ()
+    figures = []
+    for comparison in comparisons:
+        members = [named[name] for name in comparison.families if name in named]
+        axis = next((axis for axis in ("read_percent", "depth") if any(one.varies(axis) for one in members)), None)
+        if len(members) > 1 and axis:
+            figures.append(_compared(comparison.title, members, axis, result))
+    return figures
+
+
+def _compared(title: str, members: Sequence[Family], axis: str, result: Result) -> Figure:
+    what = _unit(members[0])
+    rate = _mib_per_s if what == "MiB/s" else _iops
+    by_place: dict[str, dict[str, Measured]] = {}
+    for family in members:
+        for member in family.members:
+            place = member.mix if axis == "read_percent" else f"{member.axis(axis):g}"
+            by_place.setdefault(place, {})[_titled(family, result, family.name)] = member
+    # Only what was measured of all of them compares.
+    common = {place: at for place, at in by_place.items() if len(at) == len(members)}
+    bars = [
+        charts.GroupBar(place, name, rate(member.summary), member.summary.latency.percentile(99))
+        for place, at in common.items()
+        for name, member in at.items()
+    ]
+    names = [_titled(family, result, family.name) for family in members]
+    rows = [
+        (
+            place,
+            *(_decimal(rate(at[name].summary)) if what == "MiB/s" else _count(at[name].summary.iops) for name in names),
+            *(f"{rate(at[name].summary) / rate(at[names[0]].summary):.2f} ×" for name in names[1:]),
+        )
+        for place, at in common.items()
+    ]
+    columns = ("read:write" if axis == "read_percent" else axis, *(f"{name}, {what}" for name in names))
+    return Figure(
+        slug=_slug(title),
+        title=title,
+        caption="Measured in all of them only.",
+        charts=(charts.grouped(bars, what, None),) if bars else (),
+        table=Table((*columns, *(f"{name} to the first" for name in names[1:])), tuple(rows)),
+    )
+
+
+# ---- where more connections pay
+
+
+def _advice(family: Family, result: Result) -> Figure:
+    """Green, yellow or red for each load: what more connections do to its rate and latency."""
+    rows = [
+        (
+            *_load_cells(pair.few),
+            _count(pair.few.summary.iops),
+            _count(pair.many.summary.iops),
+            f"{pair.gain:.2f} ×",
+            _decimal(pair.few.summary.latency.mean_ns / 1000),
+            _decimal(pair.many.summary.latency.mean_ns / 1000),
+            pair.advice,
+        )
+        for pair in advice.pairs(family.members)
+    ]
+    few, many = advice.compared_connections(family.members)
+    columns = (
+        "kind",
+        "block",
+        "depth",
+        f"IOPS, nconnect {few}",
+        f"IOPS, nconnect {many}",
+        "gain",
+        f"mean µs, nconnect {few}",
+        f"mean µs, nconnect {many}",
+        "advice",
+    )
+    return Figure(
+        slug=_slug(f"{family.name} advice"),
+        title=_titled(family, result, f"Where nconnect {many} pays"),
+        caption=advice.CAPTION,
+        charts=(charts.advice(advice.cells(family.members)),),
+        table=Table(columns, tuple(rows), text_columns=2),
+    )
+
+
+def _load_cells(member: Measured) -> tuple[str, str, str]:
+    axes = member.point.axes
+    return str(axes.get("kind", "")), format_bytes(int(axes.get("block_bytes", 0))), str(axes.get("depth", ""))
+
+
+# ---- published figures
+
+
+def _marks(
+    family: Family, result: Result, what: str, place: Callable[[Measured], str], series_axis: str | None = None
+) -> list[charts.Published]:
+    members = {id(member.point): member for member in family.members}
+    return [
+        charts.Published(
+            place(members[id(one.point)]),
+            one.figure.value,
+            one.reference.title,
+            _series_name(members[id(one.point)], series_axis),
+        )
+        for one in published.compared(result)
+        if id(one.point) in members and one.figure.unit == what
+    ]
+
+
+def _near(marks: Sequence[charts.Published], highest: float) -> tuple[list[charts.Published], list[charts.Published]]:
+    """Those that can be drawn, and those so far above that they would only flatten the chart."""
+    near = [mark for mark in marks if mark.value <= charts.FAR * highest]
+    return near, [mark for mark in marks if mark not in near]
+
+
+def _far(marks: Sequence[charts.Published]) -> list[str]:
+    return ["Published figures lie far above and are in the table at the end only."] if marks else []
+
+
+def _beside_published(result: Result) -> list[Figure]:
+    """A table for each reference: measured, published, ratio, and what was different."""
+    figures = []
+    for reference in result.references:
+        pairs = [one for one in published.compared(result) if one.reference is reference]
+        if not pairs:
+            continue
+        rows = [
+            (
+                one.point.name,
+                one.figure.kind,
+                f"{one.measured:,.4g} {one.figure.unit}",
+                published.described(one.figure),
+                f"{one.ratio:.3f}",
+                "same" if one.is_same else "",
+                one.figure.text or "",
+            )
+            for one in pairs
+        ]
+        columns = (
+            "point",
+            "kind",
+            "measured",
+            "published",
+            "ratio",
+            f"within {published.TOLERANCE:.0%}",
+            "of the figure",
+        )
+        differences = [
+            f"{what}: {there} there, {here} here" for what, there, here in published.differences(result, reference)
+        ]
+        caption = f"Published by others at {reference.source}"
+        caption += f" (state of {reference.date})" if reference.date else ""
+        caption += "; measured under other conditions: " + "; ".join(differences) + "." if differences else "."
+        caption += "".join(f" {remark[0].upper()}{remark[1:]}." for remark in reference.conditions.remarks)
+        figures.append(
+            Figure(
+                slug=_slug(f"published {reference.name}"),
+                title=f"Beside published figures: {reference.title}",
+                caption=caption,
+                charts=(),
+                table=Table(columns, tuple(rows), text_columns=2),
+            )
+        )
+    return figures
 
 
 # ---- anything else

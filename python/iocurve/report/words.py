@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from iocurve import disk_limits
 from iocurve.limits import advice, knee, volume_description
 from iocurve.plan import OperationPlan, Worker
+from iocurve.report import cautions
 from iocurve.report.figures import Family, Measured, families
 from iocurve.result import Result, TargetFacts
 from iocurve.summary import Summary
@@ -85,6 +86,8 @@ def doubts(result: Result) -> list[str]:
     """What keeps the figures from being what they seem."""
     measured = [member for family in families(result) for member in family.members]
     found = [note.text for note in result.notes if note.level == "warning"]
+    found += cautions.cache_doubts(result)
+    found += cautions.level_doubts(member.point for member in measured)
     found += _labels(families(result))
     found += _unmeasured(result)
     found += _concurrency(measured)
@@ -95,7 +98,7 @@ def doubts(result: Result) -> list[str]:
 
 def remarks(result: Result) -> list[str]:
     """What is worth knowing and casts no doubt on the figures."""
-    return [note.text for note in result.notes if note.level == "info"]
+    return [note.text for note in result.notes if note.level == "info"] + cautions.cache_remarks(result)
 
 
 def conditions(result: Result) -> dict[str, dict[str, str]]:

@@ -66,6 +66,14 @@ class Cases:
         """In the order in which they are measured. Raises ``PlanError`` where a point cannot be."""
         return [case for family in self.scenario.families for case in self._family(family)]
 
+    def ramp_ns(self, case: Case) -> int:
+        """Length of a point's ramp."""
+        return self.form.ramp_ns if case.family.ramp_ns is None else case.family.ramp_ns
+
+    def runtime_ns(self, case: Case) -> int:
+        """Length of a point."""
+        return self.form.runtime_ns if case.family.runtime_ns is None else case.family.runtime_ns
+
     def unrelated(self, target: str) -> Job:
         """Reads another data set once, so that caches forget the first."""
         files = self._files(target, self.form.unrelated_bytes, "unrelated")

@@ -69,8 +69,9 @@ def shown(scenario: Scenario) -> str:
     lines = [f"{scenario.name}: {scenario.title}", "", " ".join(scenario.why.split()), "", "targets"]
     lines += [f"  {need.name}: {need.about} (without one: {need.standard})" for need in scenario.targets]
     for name, form in (("full", scenario.full), ("short", scenario.short)):
-        cases = _cases(scenario, form)
-        measured_ns = sum(_length_ns(case, form) for case in cases)
+        points = Cases(scenario, form, {need.name: ANYWHERE for need in scenario.targets}, "")
+        cases = points.all()
+        measured_ns = sum(points.ramp_ns(case) + points.runtime_ns(case) for case in cases)
         lines += [
             "",
             f"{name}: {len(cases)} points, data set {format_bytes(form.size_bytes)} in {scenario.files} files, "
@@ -80,7 +81,7 @@ def shown(scenario: Scenario) -> str:
             members = [case for case in cases if case.family is family]
             axes = family.axes | form.axes.get(family.name, {})
             varied = "; ".join(f"{axis} {', '.join(map(str, values))}" for axis, values in axes.items())
-            each = format_duration(_length_ns(members[0], form)) if members else "nothing"
+            each = format_duration(points.ramp_ns(members[0]) + points.runtime_ns(members[0]))
             lines.append(f"  {family.name} ({family.title}; {family.cache}): {varied or 'one point'}; each {each}")
     if scenario.references:
         lines += ["", f"beside the published figures of {', '.join(scenario.references)}"]
@@ -161,14 +162,3 @@ def _make(directory: Path) -> None:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise TargetError(f"--out {directory}: {error.strerror}") from None
-
-
-def _cases(scenario: Scenario, form: Form) -> list[Case]:
-    """The points, as they would be on any place."""
-    anywhere = {need.name: ANYWHERE for need in scenario.targets}
-    return Cases(scenario, form, anywhere, "").all()
-
-
-def _length_ns(case: Case, form: Form) -> int:
-    ramp = form.ramp_ns if case.family.ramp_ns is None else case.family.ramp_ns
-    return ramp + (form.runtime_ns if case.family.runtime_ns is None else case.family.runtime_ns)

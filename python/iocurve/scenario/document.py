@@ -66,6 +66,9 @@ class Family:
     jobs: tuple[FamilyJob, ...]
     ramp_ns: int | None = None
     runtime_ns: int | None = None
+    settle_ns: int | None = None
+    """Longest time that the load runs before a point, until its latency has levelled off; None is not at all, or, where
+    caches are to be warm, so long as is usual."""
 
 
 @dataclass(frozen=True)
@@ -137,7 +140,7 @@ _KEYS = (
     "compare",
     "short",
 )
-_FAMILY_KEYS = ("name", "title", "cache", "clients", "axes", "ramp", "runtime", "load", "job", "short")
+_FAMILY_KEYS = ("name", "title", "cache", "clients", "axes", "ramp", "runtime", "settle", "load", "job", "short")
 _POLICY = Word(get_args(CachePolicy))
 
 
@@ -221,6 +224,7 @@ class _Scenario:
             jobs=self._jobs(table, place, own, targets),
             ramp_ns=self._value(table, place, "ramp", Time(), None),
             runtime_ns=self._value(table, place, "runtime", Time(), None),
+            settle_ns=self._value(table, place, "settle", Time(), None),
         )
 
     def _jobs(

@@ -14,7 +14,7 @@ from iocurve import target as targets
 from iocurve.console import LiveView
 from iocurve.errors import PlanError, RunError, TargetError
 from iocurve.model import Job
-from iocurve.outcome import Outcome
+from iocurve.outcome import Live, Outcome
 from iocurve.place import Place
 from iocurve.plan import Plan
 from iocurve.resolve import ThisMachine, resolve
@@ -110,7 +110,7 @@ class _Run:
         self.request, self.view, self.keep, self.earlier = request, view, keep, earlier
         tag = earlier.scenario.tag if earlier and earlier.scenario else secrets.token_hex(4)
         self.cases = Cases(request.scenario, request.form, places, tag)
-        self.caches = Caches(self.cases, self._prepare)
+        self.caches = Caches(self.cases, self._plan, self._prepare)
         self.made: list[Plan] = []
 
     def run(self) -> Result:
@@ -140,7 +140,8 @@ class _Run:
     def _with(self, result: Result, case: Case, index: int, count: int) -> Result:
         """With the next point; ended where that one could not be finished."""
         form = self.request.form
-        self.view.point_started(index, count, case.name, self._seconds(case), form.interval_ns)
+        seconds = (self.cases.ramp_ns(case) + self.cases.runtime_ns(case)) / SECOND_NS
+        self.view.point_started(index, count, case.name, seconds, form.interval_ns)
         try:
             point = self._measure(case)
         except (TargetError, RunError) as error:
@@ -166,9 +167,11 @@ class _Run:
             place.check_overwrites(target, overwrite=self.request.overwrite, writes=writes)
 
     def _measure(self, case: Case) -> Point:
-        cache = self.caches.prepare(case)
+        preparation = self.caches.prepare(case)
         plan = self._plan(case.job)
         measured = local.measure(plan, self.view.update)
+        is_whole = measured.outcome.state == "finished"
+        cache = self.caches.facts(case, plan, preparation) if is_whole else None
         return Point(
             name=case.name,
             family=case.family.name,
@@ -180,8 +183,12 @@ class _Run:
             cache=cache,
         )
 
-    def _prepare(self, job: Job, what: str) -> Outcome:
-        outcome = local.run(self._plan(job), self.view.update)
+    def _prepare(self, plan: Plan, what: str, watch: local.Watch) -> Outcome:
+        def update(live: Live) -> bool | None:
+            self.view.update(live)
+            return watch(live)
+
+        outcome = local.run(plan, update)
         if outcome.state != "finished":
             raise RunError(f"{what}: {series.reason(outcome)}")
         return outcome
@@ -193,11 +200,6 @@ class _Run:
         plan = resolution.plan.model_copy(update={"interval_ns": self.request.form.interval_ns})
         self.made.append(plan)
         return plan
-
-    def _seconds(self, case: Case) -> float:
-        ramp = self.request.form.ramp_ns if case.family.ramp_ns is None else case.family.ramp_ns
-        runtime = self.request.form.runtime_ns if case.family.runtime_ns is None else case.family.runtime_ns
-        return (ramp + runtime) / SECOND_NS
 
     def _clean_up(self) -> None:
         """Removes the files that were made; what a person named and was there stays."""

@@ -178,8 +178,7 @@ def _ceiling_facts(
 
 
 def _finding(name: str, unit: str, estimate: Estimate) -> Finding:
-    figure = Interval(value=estimate.mean, low=estimate.low, high=estimate.high)
-    return Finding(name=name, unit=unit, figure=figure)
+    return Finding(name=name, unit=unit, figure=Interval.of(estimate))
 
 
 def _scaled(estimate: Estimate, factor: float) -> Estimate:
@@ -193,6 +192,6 @@ def shown(facts: SearchFacts) -> str:
     for finding in facts.findings:
         figure = finding.figure
         text = f"  {finding.name:<{width}}  {figure.value:>12,.6g} {finding.unit}"
-        lines.append(f"{text}  (95 %: {figure.low:,.6g} to {figure.high:,.6g})")
+        lines.append(f"{text}  ({figure.bounds_text})" if figure.bounds_text else text)
     lines += [f"stopped: {facts.stopped}", *facts.remarks]
     return "\n".join(lines)

@@ -23,6 +23,7 @@ from iocurve.run import local, series
 from iocurve.search.ceiling import Trial
 from iocurve.search.knee import Sample
 from iocurve.stats import BATCHES_MIN, batch_means
+from iocurve.summary import course
 from iocurve.units import MIB, MILLISECOND_NS, SECOND_NS
 
 DEPTH_OPEN = 256
@@ -65,7 +66,7 @@ class Loads:
         depths = [in_flight // workers + (worker < in_flight % workers) for worker in range(workers)]
         sections = [Section(depth=depth) for depth in depths]
         point = self._measured(f"{in_flight} in flight", {"depth": in_flight}, sections, self.effort.longest_ns)
-        steady = [interval for interval in totals_by_interval(point) if interval.iops > 0]
+        steady = [interval for interval in course(point.outcome.workers) if interval.iops > 0]
         return Sample(
             in_flight,
             batch_means([interval.iops for interval in steady]),
@@ -155,30 +156,6 @@ class Loads:
         if self.place.section.nconnect:
             axes["nconnect"] = self.place.section.nconnect
         return axes
-
-
-@dataclass(frozen=True)
-class Course:
-    """One interval, all workers and kinds together."""
-
-    iops: float
-    mean_ns: float
-
-
-def totals_by_interval(point: Point) -> list[Course]:
-    """The measured course of a point; intervals that are cut short at either end are left out."""
-    whole = point.plan.interval_ns
-    cells: dict[int, list[tuple[float, float]]] = {}
-    for interval in point.series():
-        if not interval.ramp and interval.end_ns - interval.start_ns > 0.9 * whole and interval.kind != "sync":
-            cells.setdefault(interval.index, []).append((interval.iops, interval.mean_ns))
-    return [
-        Course(
-            sum(iops for iops, _ in parts),
-            sum(iops * mean for iops, mean in parts) / max(1e-9, sum(i for i, _ in parts)),
-        )
-        for _, parts in sorted(cells.items())
-    ]
 
 
 class _Precise:
