@@ -57,7 +57,7 @@ class Caches:
                 self._run(self.cases.unrelated(target), "reading unrelated data")
             unrelated = format_bytes(self.cases.form.unrelated_bytes)
             said = f"{unrelated} of unrelated data were read before; offsets are new"
-        if policy == "warmed" or case.family.settle_ns:
+        if policy == "warmed" or self.cases.settle_ns(case):
             said += f"; {self._settle(case)}"
         return said
 
@@ -86,7 +86,7 @@ class Caches:
     def _settle(self, case: Case) -> str:
         """Runs the point's load until its latency has levelled off."""
         length = self.cases.runtime_ns(case)
-        longest = case.family.settle_ns or SETTLE_FACTOR * length
+        longest = self.cases.settle_ns(case) or SETTLE_FACTOR * length
         plan = self.planned(case.job)
         watcher = _Settled(max(plan.interval_ns, length // SETTLE_ROUNDS))
         self.carry_out(_lasting(plan, longest), "until latency has levelled off", watcher.update)

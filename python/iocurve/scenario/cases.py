@@ -15,7 +15,7 @@ from iocurve.place import Place
 from iocurve.plan import FixedBlocks
 from iocurve.result import Axis
 from iocurve.scenario.document import Family, FamilyJob, Form, Scenario
-from iocurve.units import MIB, format_bytes
+from iocurve.units import MIB, SECOND_NS, format_bytes
 
 UNRELATED_BLOCK_BYTES = MIB
 MULTIPLE_BYTES = MIB
@@ -68,11 +68,15 @@ class Cases:
 
     def ramp_ns(self, case: Case) -> int:
         """Length of a point's ramp."""
-        return self.form.ramp_ns if case.family.ramp_ns is None else case.family.ramp_ns
+        return self.form.families[case.family.name].ramp_ns
 
     def runtime_ns(self, case: Case) -> int:
         """Length of a point."""
-        return self.form.runtime_ns if case.family.runtime_ns is None else case.family.runtime_ns
+        return self.form.families[case.family.name].runtime_ns
+
+    def settle_ns(self, case: Case) -> int | None:
+        """Longest time that a point's load runs before it, until its latency has levelled off."""
+        return self.form.families[case.family.name].settle_ns
 
     def unrelated(self, target: str) -> Job:
         """Reads another data set once, so that caches forget the first."""
@@ -94,7 +98,7 @@ class Cases:
         return self._job("fill caches", [load.over(files.section(range(files.count)))])
 
     def _family(self, family: Family) -> Iterable[Case]:
-        axes = family.axes | self.form.axes.get(family.name, {})
+        axes = self.form.families[family.name].axes
         for values in itertools.product(*axes.values()):
             yield self._case(family, dict(zip(axes, values, strict=True)))
 
@@ -110,7 +114,7 @@ class Cases:
     def _sections(
         self, family: Family, job: FamilyJob, clients: int, workers: int, axes: dict[str, Axis]
     ) -> Iterable[Section]:
-        files = self._files(job.on, self.form.size_bytes, "data")
+        files, form = self._files(job.on, self.form.size_bytes, "data"), self.form.families[family.name]
         own = clients * (job.load.clones or 1)
         cpus = sorted(os.sched_getaffinity(0))
         depth = int(axes.get("depth", 0))
@@ -121,8 +125,8 @@ class Cases:
                 name=job.name,
                 clones=1,
                 depth=depth // workers if depth else None,
-                ramp_ns=self.form.ramp_ns if family.ramp_ns is None else family.ramp_ns,
-                runtime_ns=self.form.runtime_ns if family.runtime_ns is None else family.runtime_ns,
+                ramp_ns=form.ramp_ns,
+                runtime_ns=form.runtime_ns,
                 overwrite=True,
                 repeatable=family.cache == "cached",
                 report_as_group=True,
@@ -149,13 +153,23 @@ class Cases:
 def scaled(full: Form, factor: float, at_least_bytes: int) -> Form:
     """A form with data and times cut to a part; a point is never shorter than a second."""
     size = max(at_least_bytes, int(full.size_bytes * factor))
+    families = {
+        name: replace(
+            family,
+            ramp_ns=int(family.ramp_ns * factor),
+            runtime_ns=max(SECOND_NS, int(family.runtime_ns * factor)),
+            settle_ns=family.settle_ns and int(family.settle_ns * factor),
+        )
+        for name, family in full.families.items()
+    }
     return replace(
         full,
+        families=families,
         size_bytes=size,
         unrelated_bytes=max(2 * size, int(full.unrelated_bytes * factor)),
         ramp_ns=int(full.ramp_ns * factor),
-        runtime_ns=max(10**9, int(full.runtime_ns * factor)),
-        interval_ns=min(full.interval_ns, max(10**8, int(full.runtime_ns * factor) // 10)),
+        runtime_ns=max(SECOND_NS, int(full.runtime_ns * factor)),
+        interval_ns=min(full.interval_ns, max(SECOND_NS // 10, int(full.runtime_ns * factor) // 10)),
     )
 
 

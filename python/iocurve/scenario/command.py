@@ -79,7 +79,7 @@ def shown(scenario: Scenario) -> str:
         ]
         for family in scenario.families:
             members = [case for case in cases if case.family is family]
-            axes = family.axes | form.axes.get(family.name, {})
+            axes = form.families[family.name].axes
             varied = "; ".join(f"{axis} {', '.join(map(str, values))}" for axis, values in axes.items())
             each = format_duration(points.ramp_ns(members[0]) + points.runtime_ns(members[0]))
             lines.append(f"  {family.name} ({family.title}; {family.cache}): {varied or 'one point'}; each {each}")
@@ -124,7 +124,11 @@ def _filter(scenario: Scenario, points: Sequence[str]) -> Callable[[Case], bool]
     """``random-4k*``, ``read_percent=100,0``: of several families any, of axes all."""
     families = [text for text in points if "=" not in text]
     axes: dict[str, list[str]] = {}
-    known = {axis for family in scenario.families for axis in family.axes} | {"depth", "clients", "nconnect"}
+    known = {axis for family in scenario.full.families.values() for axis in family.axes} | {
+        "depth",
+        "clients",
+        "nconnect",
+    }
     for text in points:
         axis, equals, values = text.partition("=")
         if equals and axis not in known:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import Path
 from typing import Any, get_args
@@ -61,12 +61,18 @@ class Family:
     title: str
     cache: CachePolicy
     clients: int
+    jobs: tuple[FamilyJob, ...]
+
+
+@dataclass(frozen=True)
+class FamilyForm:
+    """Where on its axes a family is measured, and how long."""
+
     axes: dict[str, tuple[Axis, ...]]
     """In the order in which they nest: the last one changes fastest."""
-    jobs: tuple[FamilyJob, ...]
-    ramp_ns: int | None = None
-    runtime_ns: int | None = None
-    settle_ns: int | None = None
+    ramp_ns: int
+    runtime_ns: int
+    settle_ns: int | None
     """Longest time that the load runs before a point, until its latency has levelled off; None is not at all, or, where
     caches are to be warm, so long as is usual."""
 
@@ -82,8 +88,8 @@ class Form:
     ramp_ns: int
     runtime_ns: int
     interval_ns: int
-    axes: dict[str, dict[str, tuple[Axis, ...]]] = field(default_factory=dict)
-    """By family: axes with other values than in full."""
+    families: dict[str, FamilyForm] = field(default_factory=dict)
+    """By name."""
 
 
 @dataclass(frozen=True)
@@ -169,9 +175,14 @@ class _Scenario:
         self.reader.check_keys(short_table, ("data", "timing"), ("short",))
         short = self._form(short_table, ("short",), full)
         for number, table in enumerate(self._families()):
-            shortened = self._table(table, ("family", number), "short")
-            self.reader.check_keys(shortened, ("axes",), ("family", number, "short"))
-            short.axes[families[number].name] = self._axes(shortened, ("family", number, "short"), targets)
+            family, place = families[number].name, _place(number)
+            full.families[family] = self._family_form(table, place, full, targets)
+            shortened = self._table(table, place, "short")
+            self.reader.check_keys(shortened, ("axes", "ramp", "runtime", "settle"), (*place, "short"))
+            said = self._family_form(shortened, (*place, "short"), short, targets)
+            axes = full.families[family].axes | said.axes
+            settle = said.settle_ns if "settle" in shortened else full.families[family].settle_ns and short.runtime_ns
+            short.families[family] = replace(said, axes=axes, settle_ns=settle)
         return Scenario(
             name=name,
             title=self._value(document, (), "title", TEXT, name),
@@ -211,7 +222,7 @@ class _Scenario:
         return tuple(found) or (TargetNeed("volume", "", "volume:"),)
 
     def _family(self, table: dict[str, Any], number: int, targets: tuple[TargetNeed, ...]) -> Family:
-        place: Place = ("family", number)
+        place = _place(number)
         self.reader.check_keys(table, _FAMILY_KEYS, place)
         name = self._value(table, place, "name", TEXT, f"family-{number + 1}")
         own = self.reader.section(self._table(table, place, "load"), (*place, "load")).over(self.common)
@@ -220,10 +231,16 @@ class _Scenario:
             title=self._value(table, place, "title", TEXT, name),
             cache=self._value(table, place, "cache", _POLICY, self.document.get("cache", "uncached")),
             clients=self._value(table, place, "clients", whole(1, 4096), self.document.get("clients", 1)),
-            axes=self._axes(table, place, targets),
             jobs=self._jobs(table, place, own, targets),
-            ramp_ns=self._value(table, place, "ramp", Time(), None),
-            runtime_ns=self._value(table, place, "runtime", Time(), None),
+        )
+
+    def _family_form(
+        self, table: dict[str, Any], place: Place, form: Form, targets: tuple[TargetNeed, ...]
+    ) -> FamilyForm:
+        return FamilyForm(
+            axes=self._axes(table, place, targets),
+            ramp_ns=self._value(table, place, "ramp", Time(), form.ramp_ns),
+            runtime_ns=self._value(table, place, "runtime", Time(), form.runtime_ns),
             settle_ns=self._value(table, place, "settle", Time(), None),
         )
 
@@ -294,3 +311,7 @@ class _Scenario:
         except (ValueError, OverflowError) as error:
             self.reader.mistake((*place, key), f"{key}: {error}")
             return otherwise
+
+
+def _place(family: int) -> Place:
+    return ("family", family)

@@ -53,10 +53,16 @@ def shortened(request: Request, left_out: int) -> tuple[str, ...]:
         ("each point", full.runtime_ns, form.runtime_ns, format_duration),
     )
     texts = [f"{what} {text(now)} instead of {text(whole)}" for what, whole, now, text in sizes if now != whole]
-    for family in request.scenario.families:
-        for axis, values in form.axes.get(family.name, {}).items():
-            if values != family.axes.get(axis):
-                texts.append(f"{family.name}: {axis} {', '.join(map(str, values))} only")
+    for name, family in form.families.items():
+        whole = full.families[name]
+        texts += [
+            f"{name}: {axis} {', '.join(map(str, values))} only"
+            for axis, values in family.axes.items()
+            if values != whole.axes.get(axis)
+        ]
+        was, now = whole.runtime_ns, family.runtime_ns
+        if was != now and (was, now) != (full.runtime_ns, form.runtime_ns):
+            texts.append(f"{name}: each point {format_duration(now)} instead of {format_duration(was)}")
     if left_out:
         texts.append(f"{left_out} points left out (--points)")
     return tuple(texts)
