@@ -66,6 +66,7 @@ def html(result: Result) -> str:
     return environment.get_template("page.html").render(
         result=result,
         incomplete_reason=words.incomplete_reason(result),
+        setting=words.setting(result),
         headlines=words.headlines(result),
         findings=words.findings(result),
         next_steps=words.next_steps(result),

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from iocurve.report.charts import AdviceCell
+from iocurve.report.family import Measured
 from iocurve.units import format_bytes, format_latency
-
-if TYPE_CHECKING:
-    from iocurve.report.figures import Measured
 
 PAYS = 1.10
 """So many times the rate, and it pays."""
@@ -73,3 +71,8 @@ def cells(members: Sequence[Measured]) -> list[AdviceCell]:
 def _row(member: Measured) -> str:
     axes = member.point.axes
     return f"{axes.get('kind', '')} {format_bytes(int(axes.get('block_bytes', 0)))}".strip()
+
+
+def load_text(member: Measured) -> str:
+    """``read 4 KiB at depth 16``."""
+    return f"{_row(member)} at depth {member.axis('depth'):g}"

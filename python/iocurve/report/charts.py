@@ -458,6 +458,14 @@ def _axis(unit: str = "IOPS") -> alt.Axis:
     return alt.Axis(labelExpr=label, tickCount=8)
 
 
+def labelled(chart: Chart, text: str) -> Chart:
+    """With a line that goes with the chart wherever it is shown."""
+    if not text:
+        return chart
+    title = {"text": text, "anchor": "end", "fontSize": 11, "fontWeight": "normal", "color": MUTED, "orient": "bottom"}
+    return chart | {"title": title}
+
+
 def _finished(chart: alt.Chart | alt.LayerChart | alt.FacetChart, height: int = HEIGHT) -> Chart:
     """As wide as its place in the page, without decoration."""
     styled = (

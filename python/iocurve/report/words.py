@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from iocurve import disk_limits
 from iocurve.limits import advice, knee, volume_description
 from iocurve.plan import OperationPlan, Worker
+from iocurve.report import advice as advice_of
 from iocurve.report import cautions
-from iocurve.report.figures import Family, Measured, families
-from iocurve.result import Result, TargetFacts
+from iocurve.report.family import Family, Measured, families
+from iocurve.result import Finding, Result, TargetFacts
 from iocurve.summary import Summary
 from iocurve.units import MIB, SECOND_NS, format_bytes, format_count, format_duration, format_latency
 from iocurve.words import block_text
@@ -70,7 +71,9 @@ def findings(result: Result) -> list[str]:
     found = []
     for family in families(result):
         found += _limits(family)
-        if family.is_depth:
+        if family.is_advice:
+            found += _advice(family)
+        elif family.is_depth:
             found += _knees(family)
             found += _gain(family)
     return found
@@ -101,6 +104,29 @@ def remarks(result: Result) -> list[str]:
     return [note.text for note in result.notes if note.level == "info"] + cautions.cache_remarks(result)
 
 
+def setting(result: Result) -> list[str]:
+    """Of a scenario: why, and in which form it ran; of a search: what was asked, and what was found."""
+    told = []
+    if scenario := result.scenario:
+        told.append(" ".join(scenario.why.split()))
+        if scenario.shortened:
+            told.append(f"Not the full scenario: {'; '.join(scenario.shortened)}.")
+    if search := result.search:
+        told.append(f"{search.question[0].upper()}{search.question[1:]} ({search.workload}).")
+        told += [_found(finding) for finding in search.findings]
+        told += [f"The search stopped: {search.stopped}.", *(f"{one[0].upper()}{one[1:]}." for one in search.remarks)]
+    return told
+
+
+def _found(finding: Finding) -> str:
+    bounds = f" ({finding.figure.bounds_text})" if finding.figure.bounds_text else ""
+    return (
+        f"{finding.name[0].upper()}{finding.name[1:]}: {finding.figure.value:,.6g} {finding.unit}".rstrip()
+        + bounds
+        + "."
+    )
+
+
 def conditions(result: Result) -> dict[str, dict[str, str]]:
     """What the figures stand on: everything needed to run it again, by heading."""
     return {"Run": _run(result), "Machine": _machine(result), "Target": _target(result.target), "Load": _load(result)}
@@ -112,6 +138,8 @@ def conditions(result: Result) -> dict[str, dict[str, str]]:
 def _headlines(family: Family) -> list[Headline]:
     if family.is_mix:
         return _mix_headlines(family)
+    if family.is_advice:
+        return _advice_headlines(family)
     if family.is_depth:
         return _depth_headlines(family)
     return _other_headlines(family)
@@ -136,6 +164,13 @@ def _rate(family: Family, summary: Summary) -> tuple[str, str]:
 def _depth_headlines(family: Family) -> list[Headline]:
     shallow = min(family.members, key=lambda member: member.axis("depth"))
     return [_latency_headline(shallow.summary, f"p50 of a {family.subject} at depth {shallow.axis('depth'):g}")]
+
+
+def _advice_headlines(family: Family) -> list[Headline]:
+    found = advice_of.pairs(family.members)
+    pays = sum(pair.advice == "pays" for pair in found)
+    _, many = advice_of.compared_connections(family.members)
+    return [Headline(f"{pays}", f"of {len(found)}", f"loads gain from nconnect {many}")]
 
 
 def _other_headlines(family: Family) -> list[Headline]:
@@ -182,11 +217,25 @@ def _names(family: Family, members: list[Measured]) -> str:
         return "all points" if len(members) > 1 else members[0].point.name
     if family.is_mix:
         return "mix " + ", ".join(member.mix for member in members)
+    if family.is_advice:
+        return f"{len(members)} of {len(family.members)} points"
     if family.is_depth:
         return "; ".join(
             _depths(name, points, members) for name, points in family.series().items() if _some(points, members)
         )
     return ", ".join(member.point.name for member in members)
+
+
+def _advice(family: Family) -> list[str]:
+    """Where more connections gain and lose the most."""
+    found = sorted(advice_of.pairs(family.members), key=lambda pair: pair.gain)
+    if not found:
+        return []
+    least, most = found[0], found[-1]
+    return [
+        f"{_title(family)}: more connections give from {least.gain:.2f} times the rate "
+        f"({advice_of.load_text(least.few)}) to {most.gain:.2f} times ({advice_of.load_text(most.few)})."
+    ]
 
 
 def _some(points: list[Measured], members: list[Measured]) -> bool:

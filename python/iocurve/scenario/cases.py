@@ -108,7 +108,7 @@ class Cases:
         workers = sum(clients * (job.load.clones or 1) for job in jobs)
         sections = [section for job in jobs for section in self._sections(family, job, clients, workers, axes)]
         name = " ".join([family.name, *(_axis_text(axis, value) for axis, value in axes.items())])
-        described = _described(sections, clients) if len(jobs) == 1 else {}
+        described = _described(sections, clients, axes) if len(jobs) == 1 else {}
         return Case(family, name, described | axes, self._job(name, sections), tuple({job.on: None for job in jobs}))
 
     def _sections(
@@ -206,7 +206,7 @@ def _share(files: Files, worker: int, workers: int) -> list[int]:
     return list(range(worker, files.count, workers))
 
 
-def _described(sections: Sequence[Section], clients: int) -> dict[str, Axis]:
+def _described(sections: Sequence[Section], clients: int, varied: Mapping[str, Axis]) -> dict[str, Axis]:
     """Axes that a reader wants beside a figure, whether they vary or not."""
     first = sections[0].over(DEFAULTS)
     blocks = settled(first.blocks)
@@ -215,7 +215,9 @@ def _described(sections: Sequence[Section], clients: int) -> dict[str, Axis]:
     if isinstance(size, FixedBlocks):
         axes["block_bytes"] = size.bytes
     percent = settled(first.read_percent) if first.writes and first.reads else 100.0 * bool(first.reads)
-    axes["read_percent"] = int(percent) if percent == math.floor(percent) else percent
+    if "kind" not in varied:
+        # The kind says it better.
+        axes["read_percent"] = int(percent) if percent == math.floor(percent) else percent
     axes["depth"] = sum(settled(section.over(DEFAULTS).depth) for section in sections)
     if first.engine == "nfs":
         axes["nconnect"] = settled(first.nconnect)
