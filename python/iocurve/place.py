@@ -11,7 +11,7 @@ from iocurve import target as targets
 from iocurve.errors import TargetError
 from iocurve.model import Section
 from iocurve.result import TargetFacts
-from iocurve.target import DiskTarget, LocalTarget, NfsTarget, Target, VolumeTarget
+from iocurve.target import DiskTarget, LocalTarget, NewDiskTarget, NfsTarget, Target, VolumeTarget
 from iocurve.units import MIB, format_bytes
 
 
@@ -42,6 +42,9 @@ def opened(target: Target) -> Iterator[Place]:
             yield _nfs(served, targets.facts_of(target))
     elif isinstance(target, NfsTarget):
         yield _nfs(target, targets.facts_of(target))
+    elif isinstance(target, NewDiskTarget):
+        with target.opened() as disk:
+            yield Place(disk, targets.facts_of(target), disk.section())
     elif isinstance(target, DiskTarget):
         yield Place(target, targets.facts_of(target), target.section())
     else:

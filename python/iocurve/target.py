@@ -8,13 +8,15 @@ measurement: ``volume:anf-ultra?quota=4TiB&latency=500us``. An emulated disk ove
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Literal
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, quote
 
 from iocurve import host
 from iocurve.disk import DiskSpec, parse_disk
@@ -171,7 +173,36 @@ class DiskTarget:
         return Section(disk=self.text)
 
 
-Target = NfsTarget | LocalTarget | VolumeTarget | DiskTarget
+@dataclass(frozen=True)
+class NewDiskTarget:
+    """An emulated disk that is there for the measurement only."""
+
+    text: str
+    """Without ``path=``."""
+
+    @classmethod
+    def of(cls, text: str) -> NewDiskTarget:
+        """Reads ``disk:NAME?…``. Raises ``TargetError``."""
+        target = cls(text)
+        target.in_directory(Path())
+        return target
+
+    def in_directory(self, directory: Path) -> DiskTarget:
+        """The disk, over a directory."""
+        return DiskTarget.of(f"{self.text}{'&' if '?' in self.text else '?'}path={quote(str(directory))}")
+
+    @contextmanager
+    def opened(self) -> Iterator[DiskTarget]:
+        """The disk over a directory below the current one, which is removed at the end. Raises ``TargetError``."""
+        try:
+            directory = TemporaryDirectory(prefix="iocurve-disk-", dir=Path.cwd())
+        except OSError as error:
+            raise TargetError(f"{self.text}: {Path.cwd()}: {error.strerror}; name a directory by path=DIR") from None
+        with directory as path:
+            yield self.in_directory(Path(path))
+
+
+Target = NfsTarget | LocalTarget | VolumeTarget | DiskTarget | NewDiskTarget
 
 
 def parse(text: str) -> Target:
@@ -181,7 +212,7 @@ def parse(text: str) -> Target:
     if text.startswith("volume:"):
         return VolumeTarget.of(text)
     if text.startswith("disk:"):
-        return DiskTarget.of(text)
+        return DiskTarget.of(text) if re.search(r"[?&]path=", text) else NewDiskTarget.of(text)
     if "://" in text:
         raise TargetError(f"{text}: only nfs:// URLs, directories, files and block devices can be measured")
     return LocalTarget.of(text)
@@ -213,4 +244,6 @@ def facts_of(target: Target) -> TargetFacts:
         return volume_facts(target.text, target.export)
     if isinstance(target, DiskTarget):
         return disk_facts(target.plan)
+    if isinstance(target, NewDiskTarget):
+        return disk_facts(target.in_directory(Path()).plan).model_copy(update={"address": target.text})
     return TargetFacts(kind=target.kind, address=str(target.path.resolve()), mount=host.mount_of(target.path))
