@@ -11,6 +11,7 @@ from iocurve.units import (
     format_count,
     format_duration,
     format_latency,
+    parse_bandwidth,
     parse_bytes,
     parse_time_ns,
 )
@@ -54,6 +55,30 @@ def test_times(text: str, nanoseconds: int) -> None:
     assert parse_time_ns(text) == nanoseconds
 
 
+@pytest.mark.parametrize(
+    ("text", "bytes_per_s"),
+    [
+        ("16000Mb", 2_000_000_000),
+        ("16 Gb/s", 2_000_000_000),
+        ("12.5Gbit/s", 1_562_500_000),
+        ("100kbps", 12_500),
+        ("2000MB", 2_000_000_000),
+        ("2000MB/s", 2_000_000_000),
+        ("1907MiB/s", 1907 << 20),
+        ("20MiB", 20 << 20),
+        ("20M", 20 << 20),
+    ],
+)
+def test_bandwidths(text: str, bytes_per_s: int) -> None:
+    assert parse_bandwidth(text) == bytes_per_s
+
+
+@pytest.mark.parametrize("text", ["16000mb", "16Mib", "5b", "16gb/s"])
+def test_a_bandwidth_that_may_be_bits_or_bytes_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="may be bits or bytes; write 16000Mb, 16Gb, 2000MB or 1907MiB"):
+        parse_bandwidth(text)
+
+
 @pytest.mark.parametrize("text", ["", "k", "4x", "-1", "1e3", "4 k k", "1.", "٤k", "1,5k"])
 def test_what_is_no_size_is_refused_with_an_example(text: str) -> None:
     with pytest.raises(ValueError, match=r"is not a size such as 64KiB, 4G or 1\.5TiB"):
@@ -63,6 +88,11 @@ def test_what_is_no_size_is_refused_with_an_example(text: str) -> None:
 def test_what_is_no_time_is_refused_with_an_example() -> None:
     with pytest.raises(ValueError, match="'4k' is not a time such as 250us, 2ms, 30s or 10m"):
         parse_time_ns("4k")
+
+
+def test_what_is_no_bandwidth_is_refused_with_an_example() -> None:
+    with pytest.raises(ValueError, match="'4x' is not a bandwidth such as 16000Mb, 16Gb, 2000MB or 1907MiB"):
+        parse_bandwidth("4x/s")
 
 
 @given(st.text())

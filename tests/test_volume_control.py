@@ -26,7 +26,7 @@ from iocurve import control, volume_view
 from iocurve.errors import DialectError, TargetError
 from iocurve.units import GIB, MIB, TIB
 from iocurve.volume import ExportSpec, parse_export, read_spec
-from iocurve.volume_limits import Latency, Limits
+from iocurve.volume_limits import ClientLimits, Latency, Limits
 
 
 def iocurve(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -139,7 +139,9 @@ def test_bucket_levels_are_seen_from_outside(tmp_path: Path) -> None:
             {"limit": "throughput_bytes_per_s", "level": MIB, "capacity": MIB, "rate_per_s": 64 * MIB},
             {"limit": "iops_read", "level": 100, "capacity": 100, "rate_per_s": 6400},
         ]
-        assert stats(server)["exports"][0]["buckets"] == [bucket | {"connection": None} for bucket in rested]
+        assert stats(server)["exports"][0]["buckets"] == [
+            bucket | {"client": None, "connection": None} for bucket in rested
+        ]
         shown = iocurve("volume", "stats", str(server.port), "--once", "--interval", "10ms").stdout
         rows = [line.split() for line in shown.splitlines()]
         assert ["/vol", "iops_read", "100", "100", "6,400"] in rows
@@ -413,13 +415,16 @@ def test_a_file_describes_a_volume(tmp_path: Path) -> None:
     assert parse_export(f"/a:profile={own},latency=1us").limits() == Limits(
         iops_write=70, latency=Latency(base_ns=1000)
     )
+    path.write_text('[[export]]\nclient_egress = "16Gb"\n')
+    assert read_spec(path).export[0].limits().client.bandwidth_write_bytes_per_s == 2 * 10**9
     path.write_text('[[export]]\npath = "/a"\nqouta = "2TiB"\n')
     with pytest.raises(DialectError, match=r"export\.0\.qouta: Extra inputs are not permitted"):
         read_spec(path)
 
 
 def test_another_profile_begins_anew() -> None:
-    export = parse_export("/a:profile=anf-ultra,quota=1TiB,throughput=64MiB,latency=1ms")
+    export = parse_export("/a:profile=anf-ultra,quota=1TiB,throughput=64MiB,latency=1ms,client_egress=100Mb")
+    assert export.limits().client == ClientLimits(bandwidth_write_bytes_per_s=12_500_000)
     assert export.limits().throughput_bytes_per_s == 64 * MIB
     larger = export.changed({"quota": "2TiB"})
     assert (larger.quota_bytes(), larger.throughput) == (2 * TIB, "64MiB")

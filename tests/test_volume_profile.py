@@ -10,7 +10,16 @@ import pytest
 from iocurve import profile
 from iocurve.errors import TargetError
 from iocurve.units import GIB, MIB, TIB
-from iocurve.volume_limits import Burst, ConnectionLimits, Exponential, Latency, Limits, Lognormal, Parallelism
+from iocurve.volume_limits import (
+    Burst,
+    ClientLimits,
+    ConnectionLimits,
+    Exponential,
+    Latency,
+    Limits,
+    Lognormal,
+    Parallelism,
+)
 
 
 @pytest.mark.parametrize(
@@ -148,6 +157,10 @@ p99_us = 1_200
 value = 64
 [bandwidth_mib_per_s_per_connection]
 value = 110
+[bandwidth_read_mib_per_s_per_client]
+value = 500
+[bandwidth_write_mib_per_s_per_client]
+value = 200
 [parallelism]
 servers = 16
 service_us = 20.25
@@ -167,12 +180,14 @@ def test_a_profile_of_ones_own_can_limit_everything_that_a_volume_can(tmp_path: 
         iops_write=9_000,
         burst=Burst(iops=100_000, credits=3_000_000),
         latency=Latency(base_ns=250_000, distribution=Lognormal(median_ns=80_500, p99_ns=1_200_000)),
+        client=ClientLimits(bandwidth_read_bytes_per_s=500 * MIB, bandwidth_write_bytes_per_s=200 * MIB),
         connection=ConnectionLimits(requests_in_flight=64, bandwidth_bytes_per_s=110 * MIB),
         parallelism=Parallelism(servers=16, service_ns=20_250),
     )
     assert profile.resolve(str(path), 8 * TIB).throughput_read_bytes_per_s == 700 * MIB
-    replaced = profile.resolve(str(path), 2 * TIB, latency_ns=5)
+    replaced = profile.resolve(str(path), 2 * TIB, latency_ns=5, client_egress_bytes_per_s=9)
     assert replaced.latency == Latency(base_ns=5), "all of it is replaced"
+    assert replaced.client == ClientLimits(bandwidth_read_bytes_per_s=500 * MIB, bandwidth_write_bytes_per_s=9)
     path.write_text('title = "x"\n[latency_us.distribution]\nkind = "exponential"\nmean_us = 40\n')
     assert profile.resolve(str(path), TIB) == Limits(latency=Latency(distribution=Exponential(mean_ns=40_000)))
 
@@ -194,6 +209,8 @@ def test_a_profile_of_ones_own_is_described(tmp_path: Path) -> None:
         ("latency, on top of that", "lognormal, median 80.5 µs, 99 % below 1.2 ms", measured),
         ("requests in flight per connection", "64", ""),
         ("bandwidth per connection, MiB/s", "110", ""),
+        ("reads of a client, MiB/s", "500", ""),
+        ("writes of a client, MiB/s", "200", ""),
         ("operations served", "16 at once, 20.2 µs each", measured),
     ]
 

@@ -179,6 +179,7 @@ def serve_volume(
     iops: int | None = None,
     latency: str | None = None,
     pool: str | None = None,
+    client_egress: str | None = None,
     unlimited: Annotated[bool, Parameter(negative="")] = False,
     store: str | None = None,
     export: Annotated[tuple[str, ...], Parameter(negative="", show_default=False)] = (),
@@ -208,6 +209,8 @@ def serve_volume(
         Added to each read and write, instead of the profile's: 500us, 2ms.
     pool
         Size of the capacity pool that --throughput is taken from; the quota if not given.
+    client_egress
+        What each client (an IP address) can send, and so write, per second: 16000Mb, 16Gb, 1907MiB. A small b is bits.
     unlimited
         Short for --profile unlimited: as fast as this machine is.
     store
@@ -217,7 +220,7 @@ def serve_volume(
         --export /b:store=/srv.
     config
         A TOML file instead of these options: address, port, and for each export a table [[export]] with path, profile,
-        quota, throughput, iops, latency, pool, store.
+        quota, throughput, iops, latency, pool, client_egress, store.
     address
         Address to listen on. Whoever reaches it can read and write the volume.
     port
@@ -234,6 +237,7 @@ def serve_volume(
         iops=iops,
         latency=latency,
         pool=pool,
+        client_egress=client_egress,
         store=store,
     )
     spec = _volume_spec(one, export, config, address, port)
@@ -270,6 +274,7 @@ def set_volume(
     iops: int | None = None,
     latency: str | None = None,
     pool: str | None = None,
+    client_egress: str | None = None,
 ) -> int:
     """Change the limits and the size of a running volume. Clients notice nothing but the speed.
 
@@ -295,6 +300,8 @@ def set_volume(
         Added to each read and write, instead of the profile's.
     pool
         Size of the capacity pool that --throughput is taken from.
+    client_egress
+        What each client (an IP address) can send, and so write, per second: 16000Mb.
     """
     named = _profile_of(profile, level, unlimited=False)
     changes = _given(
@@ -304,10 +311,15 @@ def set_volume(
         iops=iops,
         latency=latency,
         pool=pool,
+        client_egress=client_egress,
     )
     if not changes:
         raise DialectError(
-            [Mistake("nothing to set: name --quota, --profile, --level, --throughput, --iops or --latency")]
+            [
+                Mistake(
+                    "nothing to set: name --quota, --profile, --level, --throughput, --iops, --latency, --client-egress"
+                )
+            ]
         )
     with control.Client(volume) as client:
         done = client.ask({"do": "set"} | _given(export=export or client.export) | changes)["set"]

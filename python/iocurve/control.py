@@ -50,6 +50,7 @@ class Set(BaseModel):
     iops: Annotated[int | None, Field(gt=0, lt=1 << 53)] = None
     latency: str | None = None
     pool: str | None = None
+    client_egress: str | None = None
 
 
 _REQUEST: TypeAdapter[Stats | Set] = TypeAdapter(Annotated[Stats | Set, Field(discriminator="do")])

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from iocurve import disk_limits
-from iocurve.plan import OperationPlan, Plan
+from iocurve.outcome import WorkerOutcome
+from iocurve.plan import NfsEngine, OperationPlan, Plan
 from iocurve.result import Axis, Note, Point, Result, TargetFacts
-from iocurve.summary import Summary
+from iocurve.summary import Summary, summarise
 from iocurve.units import MIB, SECOND_NS, TIB
 
 TOLERANCE = 0.02
@@ -25,6 +26,7 @@ GROWTH = 0.05
 SHORT = {
     "volume_throughput": "MiB/s limit",
     "volume_iops": "IOPS limit",
+    "client_egress": "client's egress",
     "rate": "rate asked",
     "machine": "this machine",
     "generator": "load's thread",
@@ -53,6 +55,7 @@ def limit_of(point: Point, target: TargetFacts) -> Note | None:
     return (
         disk_limits.disk_limit(point)
         or _volume_limit(summary, target)
+        or _client_limit(point, target)
         or _rate_limit(point.plan, summary)
         or _machine_limit(point)
         or _generator_limit(summary)
@@ -105,6 +108,25 @@ def _volume_limit(summary: Summary, target: TargetFacts) -> Note | None:
             code="volume_iops", text=f"at the volume's limit of {iops:,} IOPS{origin}{_excess(summary.iops, iops)}"
         )
     return None
+
+
+def _client_limit(point: Point, target: TargetFacts) -> Note | None:
+    """Clients are told apart by the address that they come from; what they send is their writes."""
+    egress = target.client_egress_bytes_per_s
+    if egress is None:
+        return None
+    clients: dict[object, list[WorkerOutcome]] = {}
+    for outcome in point.outcome.workers:
+        engine = point.plan.groups[outcome.group].workers[outcome.worker].engine
+        clients.setdefault(engine.mount.source if isinstance(engine, NfsEngine) else None, []).append(outcome)
+    kinds = [summarise(point.name, point.plan, workers).kinds for workers in clients.values()]
+    written = [found["write"].bytes_per_s if "write" in found else 0.0 for found in kinds]
+    count = sum(rate >= egress * (1 - TOLERANCE) for rate in written)
+    if not count:
+        return None
+    who = f"{count} of {len(clients)} clients" if len(clients) > 1 else "the client"
+    text = f"{who} at the egress of {egress / MIB:,.5g} MiB/s that a client has for writes"
+    return Note(code="client_egress", text=text)
 
 
 def _excess(measured: float, limit: float) -> str:
@@ -170,6 +192,7 @@ def _step(code: str, target: TargetFacts) -> str | None:
     steps = {
         "volume_throughput": f"For more throughput, raise {_throughput_lever(target)}.{_free(target)}",
         "volume_iops": f"For more IOPS, raise the volume's IOPS limit.{_free(target)}",
+        "client_egress": "Clients at their egress write more only together: use more of them, or larger machines.",
         "machine": "This machine is used up, by the load, by what it measures or by something else: keep it quiet, "
         "or make the load elsewhere.",
         "generator": "The load's own thread is used up: for more, use more jobs, each a thread.",

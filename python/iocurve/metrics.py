@@ -115,8 +115,8 @@ def _exports(exports: list[dict[str, Any]]) -> Iterator[Metric]:
         if (left := export["burst_credits"]) is not None:
             credits.add_metric([export["path"]], left)
         for bucket in export["buckets"]:
-            # Connections come and go, and are not told apart here.
-            if bucket["connection"] is None:
+            # Clients and connections come and go, and are not told apart here.
+            if bucket["client"] is None and bucket["connection"] is None:
                 level.add_metric([export["path"], bucket["limit"]], bucket["level"])
                 capacity.add_metric([export["path"], bucket["limit"]], bucket["capacity"])
     yield from (quota, used, limit, credits, level, capacity)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from ipaddress import AddressValueError, IPv4Address
 from pathlib import Path
 
 from iocurve import target as targets
@@ -28,6 +29,11 @@ class Place:
     """The file or device that is loaded; None where files of our own are made."""
     bytes: int | None = None
     """Size of what is there already; None where it is made."""
+
+    @property
+    def has_many_clients(self) -> bool:
+        """Whether a load can come from any address of 127.0.0.0/8, as if from as many machines."""
+        return isinstance(self.target, NfsTarget) and _is_loopback(self.target.url.host)
 
 
 ANYWHERE = Place(LocalTarget(Path(), "directory", 0), TargetFacts(kind="directory", address=""), Section())
@@ -65,6 +71,13 @@ def check_overwrites(target: Target, *, overwrite: bool, writes: bool) -> None:
         raise TargetError(f"{path}: there is nothing to read; name a file that is there")
     if there and target.bytes < MIB:
         raise TargetError(f"{path}: {format_bytes(target.bytes)} is too small; 1 MiB is the least")
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or IPv4Address(host).is_loopback
+    except AddressValueError:
+        return False
 
 
 def _nfs(target: NfsTarget, facts: TargetFacts) -> Place:

@@ -199,6 +199,9 @@ class Profile(_Data):
     latency_us: LatencyFigure | None = None
     requests_in_flight_per_connection: Number | None = None
     bandwidth_mib_per_s_per_connection: Number | None = None
+    bandwidth_read_mib_per_s_per_client: Number | None = None
+    bandwidth_write_mib_per_s_per_client: Number | None = None
+    """Of an IP address, over all its connections: what the egress cap of a virtual machine comes to."""
     parallelism: ParallelismFigure | None = None
 
     @model_validator(mode="after")
@@ -275,10 +278,12 @@ def resolve(
     iops: int | None = None,
     latency_ns: int | None = None,
     pool_bytes: int | None = None,
+    client_egress_bytes_per_s: int | None = None,
 ) -> limits.Limits:
     """What a profile gives a volume of this size, with what is set instead. Raises ``TargetError`` beyond the bounds.
 
-    ``pool_bytes`` is the size of the capacity pool of manual QoS; the quota if not given.
+    ``pool_bytes`` is the size of the capacity pool of manual QoS; the quota if not given. ``client_egress_bytes_per_s``
+    is what each client can send, and so write.
     """
     profile = load(name)
     _check_quota(name, profile, quota_bytes)
@@ -298,6 +303,7 @@ def resolve(
         iops_write=_value(profile.iops_write, quota_bytes),
         burst=_burst(profile, quota_bytes, iops),
         latency=latency if latency_ns is None else limits.Latency(base_ns=latency_ns),
+        client=_client(profile, client_egress_bytes_per_s),
         connection=_connection(profile),
         parallelism=profile.parallelism.limit() if profile.parallelism else None,
     )
@@ -333,6 +339,8 @@ def describe(name: str) -> list[tuple[str, str, str]]:
     numbers = (
         ("requests in flight per connection", profile.requests_in_flight_per_connection),
         ("bandwidth per connection, MiB/s", profile.bandwidth_mib_per_s_per_connection),
+        ("reads of a client, MiB/s", profile.bandwidth_read_mib_per_s_per_client),
+        ("writes of a client, MiB/s", profile.bandwidth_write_mib_per_s_per_client),
     )
     rows.extend((label, f"{number.value:,}", number.source) for label, number in numbers if number is not None)
     if (parallelism := profile.parallelism) is not None:
@@ -343,6 +351,14 @@ def describe(name: str) -> list[tuple[str, str, str]]:
 
 def _value(figure: Formula | None, quota_bytes: int, unit: int = 1) -> int | None:
     return None if figure is None else math.floor(figure.of(quota_bytes) * unit)
+
+
+def _client(profile: Profile, egress: int | None) -> limits.ClientLimits:
+    read, write = profile.bandwidth_read_mib_per_s_per_client, profile.bandwidth_write_mib_per_s_per_client
+    return limits.ClientLimits(
+        bandwidth_read_bytes_per_s=read.value * MIB if read else None,
+        bandwidth_write_bytes_per_s=egress or (write.value * MIB if write else None),
+    )
 
 
 def _connection(profile: Profile) -> limits.ConnectionLimits:

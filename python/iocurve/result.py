@@ -76,6 +76,8 @@ class TargetFacts(_Model):
     """Limit of reads and writes together."""
     latency_ns: int | None = None
     """Added to each operation by an embedded volume."""
+    client_egress_bytes_per_s: int | None = None
+    """What an embedded volume lets each client write; a client is an address."""
     store: str | None = None
     """What an embedded volume keeps data in."""
     mount: MountFacts | None = None

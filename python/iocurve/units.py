@@ -27,12 +27,23 @@ _TIMES_NS = {
     "h": 3600 * SECOND_NS,
     "d": 86_400 * SECOND_NS,
 }
+_BITS_PER_S = re.compile(r"\s*(\d{1,19}(?:\.\d{1,9})?)\s*([kMGT])(?:b|bit)(?:/s|ps)?\s*\Z", re.ASCII)
 _QUANTITY = re.compile(r"\s*(\d{1,19}(?:\.\d{1,9})?)\s*([a-zµ]*)\s*\Z", re.ASCII | re.IGNORECASE)
 
 
 def parse_bytes(text: str) -> int:
     """``4TiB``, ``64k``, ``1.5 GB`` as bytes. Raises ``ValueError`` with a text for people."""
     return _parse(text, _BYTES, "a size such as 64KiB, 4G or 1.5TiB")
+
+
+def parse_bandwidth(text: str) -> int:
+    """``16000Mb``, ``12.5 Gb/s``, ``1907MiB/s`` as bytes per second; a small b is bits. Raises ``ValueError``."""
+    if found := _BITS_PER_S.match(text):
+        return _scaled(found[1], 1000 ** ("kMGT".index(found[2]) + 1)) // 8
+    size = re.sub(r"(/s|ps)\s*\Z", "", text)
+    if size.rstrip().endswith("b"):
+        raise ValueError(f"'{text}' may be bits or bytes; write 16000Mb, 16Gb, 2000MB or 1907MiB")
+    return _parse(size, _BYTES, "a bandwidth such as 16000Mb, 16Gb, 2000MB or 1907MiB")
 
 
 def parse_time_ns(text: str) -> int:
@@ -83,9 +94,12 @@ def _parse(text: str, units: dict[str, int], expected: str) -> int:
     found = _QUANTITY.match(text)
     if found is None or found[2].lower() not in units:
         raise ValueError(f"'{text}' is not {expected}")
-    whole, _, fraction = found[1].partition(".")
-    numerator = int(whole + fraction) * units[found[2].lower()]
-    return int(numerator // 10 ** len(fraction))
+    return _scaled(found[1], units[found[2].lower()])
+
+
+def _scaled(decimal: str, unit: int) -> int:
+    whole, _, fraction = decimal.partition(".")
+    return int(int(whole + fraction) * unit // 10 ** len(fraction))
 
 
 def _three_digits(value: float) -> str:

@@ -20,7 +20,7 @@ from iocurve import _native
 from iocurve import profile as profiles
 from iocurve.errors import DialectError, Mistake, TargetError
 from iocurve.result import TargetFacts
-from iocurve.units import format_bytes, parse_bytes, parse_time_ns
+from iocurve.units import format_bytes, parse_bandwidth, parse_bytes, parse_time_ns
 from iocurve.volume_limits import Limits
 
 Level = Literal["standard", "premium", "ultra"]
@@ -88,6 +88,8 @@ class ExportSpec(BaseModel):
     """Added to each read and write, instead of the profile's: ``500us``."""
     pool: str | None = None
     """Size of the capacity pool that a throughput is taken from; the quota if not given."""
+    client_egress: str | None = None
+    """What each client, an IP address, can send, and so write, per second: ``16000Mb`` are 1,907 MiB."""
     store: str = "memory"
     """``memory``, or a directory."""
 
@@ -111,13 +113,16 @@ class ExportSpec(BaseModel):
             iops=self.iops,
             latency_ns=time_ns("--latency", self.latency) if self.latency is not None else None,
             pool_bytes=quantity("--pool", self.pool) if self.pool is not None else None,
+            client_egress_bytes_per_s=bandwidth("--client-egress", self.client_egress)
+            if self.client_egress is not None
+            else None,
         )
 
     def changed(self, changes: dict[str, str | int]) -> ExportSpec:
         """With other settings. Another profile begins anew: what was set by hand before goes."""
         kept = self.model_dump()
         if "profile" in changes:
-            kept |= {"throughput": None, "iops": None, "latency": None, "pool": None}
+            kept |= dict.fromkeys(("throughput", "iops", "latency", "pool", "client_egress"))
         return ExportSpec(**(kept | changes))
 
 
@@ -188,6 +193,11 @@ def quantity(option: str, text: str, *, at_least: int = 0) -> int:
     return _within(option, text, parse_bytes, at_least)
 
 
+def bandwidth(option: str, text: str) -> int:
+    """Bytes per second. Raises ``DialectError`` that names the option."""
+    return _within(option, text, parse_bandwidth, 1)
+
+
 def time_ns(option: str, text: str) -> int:
     """Nanoseconds. Raises ``DialectError`` that names the option."""
     return _within(option, text, parse_time_ns, 0)
@@ -244,6 +254,7 @@ def facts(address: str, spec: ExportSpec) -> TargetFacts:
         throughput_bytes_per_s=limits.throughput_bytes_per_s,
         iops=limits.iops,
         latency_ns=limits.latency.base_ns or None,
+        client_egress_bytes_per_s=limits.client.bandwidth_write_bytes_per_s,
         store=spec.store,
     )
 

@@ -51,6 +51,17 @@ class Latency(_Data):
     """The same seed gives the same latencies in the same order."""
 
 
+class ClientLimits(_Data):
+    """What each client, which is an IP address, is limited to, over all its connections.
+
+    The egress cap of a virtual machine binds what it sends, and that is writes. Such caps are published in megabits:
+    16,000 Mb/s are 2,000 MB/s, or 1,907 MiB/s.
+    """
+
+    bandwidth_read_bytes_per_s: int | None = None
+    bandwidth_write_bytes_per_s: int | None = None
+
+
 class ConnectionLimits(_Data):
     """What each connection is limited to."""
 
@@ -79,6 +90,7 @@ class Limits(_Data):
     iops_write: int | None = None
     burst: Burst | None = None
     latency: Latency = Latency()
+    client: ClientLimits = ClientLimits()
     connection: ConnectionLimits = ConnectionLimits()
     parallelism: Parallelism | None = None
 
@@ -89,5 +101,7 @@ class Limits(_Data):
             ("", self.throughput_bytes_per_s),
             ("reads ", self.throughput_read_bytes_per_s),
             ("writes ", self.throughput_write_bytes_per_s),
+            ("each client's reads ", self.client.bandwidth_read_bytes_per_s),
+            ("each client's writes ", self.client.bandwidth_write_bytes_per_s),
         )
         return ", ".join(f"{what}{format_bytes(rate)}/s" for what, rate in rates if rate is not None)

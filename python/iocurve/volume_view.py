@@ -41,6 +41,7 @@ def tables(stats: Stats) -> RenderableType:
         exports.add_row(part["path"], *_cells(part))
         for bucket in part["buckets"]:
             of = part["path"] if bucket["connection"] is None else peers.get(bucket["connection"], "gone")
+            of = bucket["client"] or of
             amounts = (bucket["level"], bucket["capacity"], bucket["rate_per_s"])
             buckets.add_row(of, bucket["limit"], *(f"{amount:,}" for amount in amounts))
     clients = _table("client", *_RATES, "open")

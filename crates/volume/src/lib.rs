@@ -25,6 +25,6 @@ mod store;
 mod volume;
 mod worker;
 
-pub use qos::{Bucket, Burst, ConnectionLimits, Distribution, Latency, Level, Limits, Parallelism};
+pub use qos::{Bucket, Burst, ClientLimits, ConnectionLimits, Distribution, Latency, Level, Limits, Parallelism};
 pub use stats::{CallStats, ClientStats, ConnectionStats, ExportStats, IoStats, Stats};
 pub use volume::{ExportConfig, StoreConfig, Volume, VolumeConfig, VolumeError};

@@ -3,29 +3,31 @@
 //! READs and WRITEs pass the gate of their kind, then the gate of all. At each gate clients take turns, and so do a client's
 //! connections; an operation takes its tokens only when it is next, so that those behind it owe nothing and lose nothing
 //! when their connection ends or the limits change. Behind the gates come a server's work, the latency, and the
-//! connection's own bandwidth; there nobody waits for anybody else.
+//! bandwidth of the connection and of the client; there nobody waits for anybody else.
 
 mod fair;
 mod gate;
 mod latency;
 mod limits;
+mod links;
 mod servers;
 mod throttle;
 
-use std::collections::HashMap;
+use std::net::IpAddr;
 
 use serde::Serialize;
 
-use iocurve_meter::{Nanos, TokenBucket};
+use iocurve_meter::Nanos;
 
-use gate::{Gate, Rates, set_bucket};
+use gate::{Gate, Rates};
 use latency::Latencies;
+use links::Links;
 
 use crate::worker::SessionId;
 
 pub use fair::Key;
 pub use gate::{Level, Request};
-pub use limits::{Burst, ConnectionLimits, Distribution, Latency, Limits, Parallelism};
+pub use limits::{Burst, ClientLimits, ConnectionLimits, Distribution, Latency, Limits, Parallelism};
 pub use throttle::{Throttle, Waiter};
 
 /// A token bucket of an export.
@@ -33,7 +35,9 @@ pub use throttle::{Throttle, Waiter};
 pub struct Bucket {
     /// The limit that it keeps, as in [`Limits`].
     pub limit: &'static str,
-    /// Number of the connection that it is for; none if it is for all.
+    /// Address of the client that it is for; none if it is for a connection or for all.
+    pub client: Option<IpAddr>,
+    /// Number of the connection that it is for; none if it is for a client or for all.
     pub connection: Option<SessionId>,
     /// How full it is.
     #[serde(flatten)]
@@ -48,8 +52,7 @@ pub struct Qos<T> {
     writes: Gate<T>,
     all: Gate<T>,
     latencies: Latencies,
-    /// What each connection has used of its bandwidth.
-    links: HashMap<[Key; 2], Option<TokenBucket>>,
+    links: Links,
     /// The latest time seen.
     now: Nanos,
 }
@@ -63,7 +66,7 @@ impl<T> Qos<T> {
             writes: Gate::new(limits.rates_of_writes(), now),
             all: Gate::new(limits.rates_of_all(), now),
             latencies: Latencies::new(limits.latency),
-            links: HashMap::new(),
+            links: Links::default(),
             now,
         }
     }
@@ -105,7 +108,7 @@ impl<T> Qos<T> {
     /// Forgets a connection, and returns how many operations of it waited. Nobody pays for them.
     pub fn remove(&mut self, now: Nanos, path: [Key; 2], release: impl FnMut(Nanos, T)) -> usize {
         self.advance(now, release);
-        self.links.remove(&path);
+        self.links.remove(path);
         [&mut self.reads, &mut self.writes, &mut self.all].into_iter().map(|gate| gate.remove(path, self.now)).sum()
     }
 
@@ -115,9 +118,7 @@ impl<T> Qos<T> {
         self.reads.set(limits.rates_of_reads(), self.now);
         self.writes.set(limits.rates_of_writes(), self.now);
         self.all.set(limits.rates_of_all(), self.now);
-        for link in self.links.values_mut() {
-            set_bucket(link, limits.connection.bandwidth_bytes_per_s, 0, self.now);
-        }
+        self.links.set(&limits, self.now);
         if limits.latency != self.limits.latency {
             self.latencies = Latencies::new(limits.latency);
         }
@@ -129,7 +130,7 @@ impl<T> Qos<T> {
         &self.limits
     }
 
-    /// What all token buckets hold, each with the name of its limit; those of connections in the order of their numbers.
+    /// What all token buckets hold, each with the name of its limit: those for all, for clients and for connections.
     pub fn buckets(&self, now: Nanos) -> Vec<Bucket> {
         let now = now.max(self.now);
         let gates = [
@@ -138,14 +139,9 @@ impl<T> Qos<T> {
             (&self.writes, ["throughput_write_bytes_per_s", "iops_write", ""]),
         ];
         let shared = gates.into_iter().flat_map(|(gate, names)| names.into_iter().zip(gate.levels(now)));
-        let shared = shared.filter_map(|(limit, level)| Some(Bucket { limit, connection: None, level: level? }));
-        let link = |(path, link): (&[Key; 2], &Option<TokenBucket>)| {
-            let level = Level::of(link.as_ref()?, now);
-            Some(Bucket { limit: "connection.bandwidth_bytes_per_s", connection: Some(path[1] as SessionId), level })
-        };
-        let mut links: Vec<_> = self.links.iter().filter_map(link).collect();
-        links.sort_unstable_by_key(|bucket| bucket.connection);
-        shared.chain(links).collect()
+        let bucket =
+            |(limit, level): (_, Option<_>)| Some(Bucket { limit, client: None, connection: None, level: level? });
+        shared.filter_map(bucket).chain(self.links.buckets(now)).collect()
     }
 
     /// Burst credits that are left; `None` without a burst.
@@ -155,14 +151,7 @@ impl<T> Qos<T> {
 
     /// When an operation that went through at `at` is answered.
     fn due(&mut self, at: Nanos, service_ns: Nanos, request: &Request<T>) -> Nanos {
-        let link_ns = self.limits.connection.bandwidth_bytes_per_s.map_or(0, |bandwidth| {
-            let link = self.links.entry(request.path).or_default();
-            if link.is_none() {
-                set_bucket(link, Some(bandwidth), 0, at);
-            }
-            link.as_mut().map_or(0, |link| link.take(at, request.bytes))
-        });
-        at + service_ns + self.latencies.draw() + link_ns
+        at + service_ns + self.latencies.draw() + self.links.take(&self.limits, request, at)
     }
 }
 

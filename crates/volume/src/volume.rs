@@ -214,7 +214,7 @@ impl Volume {
     }
 
     /// Limits an export, by its path, from now on, for what waits, too: only what its limits have let through already, and waits
-    /// for the latency, a server or its connection's bandwidth, is answered when it was to be. Connections stay.
+    /// for the latency, a server or the bandwidth of its connection or client, is answered when it was to be. Connections stay.
     pub fn set_limits(&self, export: &str, limits: Limits) -> Result<(), VolumeError> {
         let export = self.export(export)?;
         check_limits(&limits)?;

@@ -7,6 +7,7 @@ import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from ipaddress import IPv4Address
 
 from iocurve.dialects.native.document import DEFAULTS
 from iocurve.errors import COMMAND_LINE, Mistake, PlanError, Where
@@ -18,6 +19,8 @@ from iocurve.scenario.document import Family, FamilyJob, Form, Scenario
 from iocurve.units import MIB, SECOND_NS, format_bytes
 
 UNRELATED_BLOCK_BYTES = MIB
+FIRST_CLIENT = IPv4Address("127.0.1.1")
+"""Address of the first of several clients; those of the others follow."""
 MULTIPLE_BYTES = MIB
 """Sizes of files are multiples of this, the largest block that a scenario uses."""
 
@@ -120,6 +123,7 @@ class Cases:
         depth = int(axes.get("depth", 0))
         if depth % workers:
             raise PlanError([Mistake(f"{family.name}: a depth of {depth} cannot be shared by {workers} workers")])
+        is_told_apart = clients > 1 and files.place.has_many_clients
         for worker in range(own):
             fields = Section(
                 name=job.name,
@@ -130,6 +134,7 @@ class Cases:
                 overwrite=True,
                 repeatable=family.cache == "cached",
                 report_as_group=True,
+                nfs_source=_source(worker // (job.load.clones or 1)) if is_told_apart else None,
                 # Both ends of a connection on one core win over ends on different cores.
                 cpus=(cpus[worker % len(cpus)],) if files.place.section.engine == "nfs" else None,
             )
@@ -171,6 +176,11 @@ def scaled(full: Form, factor: float, at_least_bytes: int) -> Form:
         runtime_ns=max(SECOND_NS, int(full.runtime_ns * factor)),
         interval_ns=min(full.interval_ns, max(SECOND_NS // 10, int(full.runtime_ns * factor) // 10)),
     )
+
+
+def _source(client: int) -> str:
+    """Address that a client comes from: to a server on loopback it is a machine of its own."""
+    return str(FIRST_CLIENT + client)
 
 
 def _at(job: FamilyJob, axes: dict[str, Axis]) -> FamilyJob:

@@ -28,6 +28,10 @@ from iocurve.units import SECOND_NS, format_bytes, format_duration
 
 FormName = Literal["full", "short", "scaled"]
 Keep = Callable[[Result], None]
+CLIENTS_STAND_IN = (
+    "the clients are stand-ins: workers on this machine, which share its processors; "
+    "to a server on loopback each has an address of its own"
+)
 
 
 @dataclass(frozen=True)
@@ -106,7 +110,10 @@ def started(request: Request, cases: Sequence[Case], tag: str, left_out: int) ->
     ceiling = _native.null_ceiling(series.NULL_CEILING_S)
     result = Result.start("scenario", scenario.title, host.collect(), target, ceiling)
     references = tuple(reference.load(name) for name in scenario.references)
-    return result.model_copy(update={"scenario": said, "references": references})
+    result = result.model_copy(update={"scenario": said, "references": references})
+    if any(int(case.axes.get("clients", 1)) > 1 for case in cases):
+        return result.with_note("clients_stand_in", CLIENTS_STAND_IN, "info")
+    return result
 
 
 class _Run:

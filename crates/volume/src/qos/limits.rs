@@ -32,6 +32,8 @@ pub struct Limits {
     pub burst: Option<Burst>,
     /// Added to every READ and WRITE.
     pub latency: Latency,
+    /// What each client is limited to.
+    pub client: ClientLimits,
     /// What each connection is limited to.
     pub connection: ConnectionLimits,
     /// How many operations the server works on at once.
@@ -81,6 +83,19 @@ pub enum Distribution {
     },
 }
 
+/// What each client, which is an IP address, is limited to, over all its connections to an export.
+///
+/// The egress cap of a virtual machine binds what it sends, and that is WRITEs. Such caps are published in megabits: 16,000 Mb/s
+/// are 2,000 MB/s, or 1,907 MiB/s.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ClientLimits {
+    /// Bytes of READ data per second.
+    pub bandwidth_read_bytes_per_s: Option<u64>,
+    /// Bytes of WRITE data per second.
+    pub bandwidth_write_bytes_per_s: Option<u64>,
+}
+
 /// What each connection is limited to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -99,6 +114,13 @@ pub struct Parallelism {
     pub servers: u32,
     /// How long one takes.
     pub service_ns: Nanos,
+}
+
+impl ClientLimits {
+    /// Of READs and of WRITEs.
+    pub(super) fn bandwidths(&self) -> [Option<u64>; 2] {
+        [self.bandwidth_read_bytes_per_s, self.bandwidth_write_bytes_per_s]
+    }
 }
 
 impl Latency {
@@ -131,6 +153,8 @@ impl Limits {
             (self.iops, "the IOPS limit", operation),
             (self.iops_read, "the read IOPS limit", operation),
             (self.iops_write, "the write IOPS limit", operation),
+            (self.client.bandwidth_read_bytes_per_s, "the read bandwidth of a client", byte),
+            (self.client.bandwidth_write_bytes_per_s, "the write bandwidth of a client", byte),
             (self.connection.bandwidth_bytes_per_s, "the bandwidth of a connection", byte),
             (self.connection.requests_in_flight.map(u64::from), "the number of requests in flight", "request"),
             (self.parallelism.map(|parallelism| parallelism.servers.into()), "the parallelism", "server"),
@@ -194,12 +218,14 @@ mod tests {
         let parallelism =
             |servers, service_ns| Limits { parallelism: Some(Parallelism { servers, service_ns }), ..none };
         let connection = ConnectionLimits { requests_in_flight: Some(0), bandwidth_bytes_per_s: None };
+        let client = ClientLimits { bandwidth_write_bytes_per_s: Some(0), ..ClientLimits::default() };
         let cases = [
             (Limits { iops_read: Some(0), ..none }, "the read IOPS limit must be at least one operation per second"),
             (
                 Limits { throughput_write_bytes_per_s: Some(0), ..none },
                 "the write throughput limit must be at least one byte per second",
             ),
+            (Limits { client, ..none }, "the write bandwidth of a client must be at least one byte per second"),
             (Limits { connection, ..none }, "the number of requests in flight must be at least one request"),
             (Limits { burst: Some(Burst { iops: 9, credits: 9 }), ..none }, "a burst needs an IOPS limit to go beyond"),
             (

@@ -426,6 +426,7 @@ fn every_bucket_tells_what_it_holds() {
     qos.admit(0, request(true, 15), |_, ()| {});
     let bucket = |limit, connection, level, capacity, rate_per_s| Bucket {
         limit,
+        client: None,
         connection,
         level: Level { level, capacity, rate_per_s },
     };
@@ -442,6 +443,6 @@ fn every_bucket_tells_what_it_holds() {
     assert_eq!(qos.buckets(0), expected);
     assert_eq!(qos.buckets(SECOND)[4], bucket("throughput_write_bytes_per_s", None, 10, 10, 640));
     assert!(Qos::<()>::new(Limits::default(), 0).buckets(0).is_empty());
-    let text = r#"{"limit":"iops","connection":null,"level":1099,"capacity":1100,"rate_per_s":6400}"#;
+    let text = r#"{"limit":"iops","client":null,"connection":null,"level":1099,"capacity":1100,"rate_per_s":6400}"#;
     assert_eq!(serde_json::to_string(&qos.buckets(0)[1]).unwrap(), text);
 }

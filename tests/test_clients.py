@@ -1,0 +1,179 @@
+"""Several clients on one machine: each with an address of its own, and with what a machine of its own could send."""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Address
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from bench.servers import Server
+from bench.servers import volume as serve
+from iocurve import control, place
+from iocurve import plan as planned
+from iocurve import target as targets
+from iocurve.console import LiveView
+from iocurve.limits import limit_of
+from iocurve.outcome import Outcome
+from iocurve.result import Point, TargetFacts
+from iocurve.run import local
+from iocurve.scenario import runner
+from iocurve.scenario.cases import Cases
+from iocurve.scenario.document import load
+from iocurve.summary import Totals, summarise
+from iocurve.units import KIB, MIB, MILLISECOND_NS, SECOND_NS
+from plans import READ, WRITE, file_plan, nfs_engine, plan_of, worker
+
+EGRESS = 20 * MIB
+SCENARIO = """
+title = "Three clients"
+clients = 3
+
+[[target]]
+name = "volume"
+standard = "volume:unlimited"
+
+[data]
+size = "6MiB"
+unrelated = "6MiB"
+files = 6
+
+[timing]
+runtime = "600ms"
+ramp = "200ms"
+interval = "100ms"
+
+[load]
+clones = 2
+depth = 8
+blocks = "64KiB"
+
+[[family]]
+name = "writes"
+cache = "uncached"
+axes = { read_percent = [0] }
+"""
+
+
+@pytest.fixture(autouse=True)
+def runtime(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where control sockets are: apart from those of other volumes of this machine."""
+    directory = tmp_path_factory.mktemp("run")
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(directory))
+    return directory
+
+
+def three_clients(server: Server, operation: planned.OperationPlan, runtime_ns: int) -> planned.Plan:
+    """Each with two connections and 64 KiB blocks."""
+    mount = nfs_engine(server.url, nconnect=2).mount
+    block = operation.model_copy(update={"blocks": planned.FixedBlocks(bytes=64 * KIB)})
+    return plan_of(
+        *(
+            worker(
+                planned.NfsEngine(mount=mount.model_copy(update={"source": source(number)})),
+                "",
+                clone=number,
+                files=(file_plan(f"f{number}", 2 * MIB),),
+                operations=(block,),
+                ramp_ns=500 * MILLISECOND_NS,
+                end=planned.End(runtime_ns=runtime_ns, bytes=None, operations=None),
+            )
+            for number in (1, 2, 3)
+        )
+    )
+
+
+def source(number: int) -> IPv4Address:
+    return IPv4Address("127.0.1.0") + number
+
+
+def total(plan: planned.Plan, outcome: Outcome, kind: str) -> Totals:
+    assert outcome.state == "finished"
+    return summarise("all", plan, outcome.workers).kinds[kind]
+
+
+def stats(server: Server) -> dict[str, Any]:
+    with control.Client(str(server.port)) as client:
+        found: dict[str, Any] = client.ask({"do": "stats"})["stats"]
+        return found
+
+
+def test_clients_write_at_their_egress_and_read_without_a_cap() -> None:
+    with serve("--unlimited", "--client-egress", "20MiB") as server:
+        plan = three_clients(server, WRITE, 2 * SECOND_NS)
+        outcome = local.run(plan)
+        assert total(plan, outcome, "write").bytes_per_s == pytest.approx(3 * EGRESS, rel=0.02)
+        for number in range(3):
+            (of_one,) = summarise("one", plan, [outcome.workers[number]]).kinds.values()
+            assert of_one.bytes_per_s == pytest.approx(EGRESS, rel=0.02)
+        facts = TargetFacts(kind="embedded_volume", address="", client_egress_bytes_per_s=EGRESS)
+        limit = limit_of(Point(name="p", family="f", axes={}, plan=plan, outcome=outcome), facts)
+        assert limit is not None
+        assert limit.text == "3 of 3 clients at the egress of 20 MiB/s that a client has for writes"
+        before = stats(server)["exports"][0]
+        plan = three_clients(server, READ, 100 * MILLISECOND_NS)
+        plan = without_layout(plan)
+        assert total(plan, local.run(plan), "read").operations > 0
+        after = stats(server)
+        waited_ns = after["exports"][0]["throttled_ns"] - before["throttled_ns"]
+        # At 20 MiB/s each of the eight would wait for 25 ms; threads whose clocks differ wait for some microseconds.
+        assert waited_ns < MILLISECOND_NS * (after["exports"][0]["reads"] - before["reads"])
+        addresses = {client["address"]: client for client in after["clients"]}
+        assert all(addresses[str(source(number))]["writes"] > 0 for number in (1, 2, 3))
+
+
+def without_layout(plan: planned.Plan) -> planned.Plan:
+    """Laying files out writes them."""
+    (group,) = plan.groups
+    workers = [
+        one.model_copy(update={"files": (file_plan(one.files[0].path, 2 * MIB, layout="reserve"),)})
+        for one in group.workers
+    ]
+    return plan_of(*workers)
+
+
+def test_a_scenario_s_clients_have_an_address_each_and_reach_the_egress_of_the_target(tmp_path: Path) -> None:
+    (tmp_path / "three.toml").write_text(SCENARIO)
+    scenario = load(str(tmp_path / "three.toml"))
+    target = targets.parse("volume:unlimited?client_egress=160Mb")
+    request = runner.Request(scenario, scenario.full, "full", {"volume": target})
+    result = runner.carry_out(request, LiveView(Console(quiet=True)), lambda _: None)
+    (point,) = result.points
+    engines = [one.engine for one in point.plan.groups[0].workers]
+    mounts = [engine.mount.source for engine in engines if isinstance(engine, planned.NfsEngine)]
+    assert mounts == [source(number) for number in (1, 1, 2, 2, 3, 3)]
+    assert point.summary().bytes_per_s == pytest.approx(3 * 160e6 / 8, rel=0.05)
+    limit = limit_of(point, result.target)
+    assert limit is not None
+    assert limit.code == "client_egress"
+    assert [note.code for note in result.notes] == ["clients_stand_in"]
+
+
+@pytest.mark.parametrize(
+    ("target", "expected"),
+    [
+        ("nfs://127.0.0.1:2049/a", ["127.0.1.1", "127.0.1.1", "127.0.1.2", "127.0.1.2", "127.0.1.3", "127.0.1.3"]),
+        ("nfs://localhost/a", ["127.0.1.1", "127.0.1.1", "127.0.1.2", "127.0.1.2", "127.0.1.3", "127.0.1.3"]),
+        ("nfs://10.0.0.5/a", [None] * 6),
+        ("nfs://[::1]/a", [None] * 6),
+        (".", [None] * 6),
+    ],
+)
+def test_only_a_server_on_loopback_is_shown_many_clients(
+    tmp_path: Path, target: str, expected: list[str | None]
+) -> None:
+    (tmp_path / "three.toml").write_text(SCENARIO)
+    scenario = load(str(tmp_path / "three.toml"))
+    with place.opened(targets.parse(target)) as there:
+        (case,) = Cases(scenario, scenario.full, {"volume": there}, "tag").all()
+    assert [section.nfs_source for section in case.job.sections] == expected
+
+
+def test_one_client_comes_from_wherever_the_system_says(tmp_path: Path) -> None:
+    (tmp_path / "one.toml").write_text(SCENARIO.replace("clients = 3", "clients = 1"))
+    scenario = load(str(tmp_path / "one.toml"))
+    with place.opened(targets.parse("nfs://127.0.0.1/a")) as there:
+        (case,) = Cases(scenario, scenario.full, {"volume": there}, "tag").all()
+    assert [section.nfs_source for section in case.job.sections] == [None, None]
