@@ -15,6 +15,7 @@ from iocurve.dialects.vdbench.runs import curve_target
 from iocurve.errors import DialectError, PlanError
 from iocurve.model import PerKind, Section, ZonesSaid
 from iocurve.plan import BlockSplit, FixedBlocks
+from iocurve.resolve import PathKind
 from iocurve.units import SECOND_NS
 
 MACHINE = HeldMachine(paths={"/dev/sdx": ("block", 1 << 30)}, directories=frozenset({"/d"}))
@@ -340,6 +341,18 @@ def test_threads_are_those_of_the_sd_divided_among_its_workloads(tmp_path: Path)
         ("wd1 sd1", 3),
         ("wd1 sd2", 5),
         ("wd2 sd1", 2),
+    ]
+
+
+def test_files_that_will_be_overwritten_are_told_together_and_a_device_by_its_name(tmp_path: Path) -> None:
+    files: dict[str, tuple[PathKind, int]] = {f"/d/f{number}": ("file", 1 << 20) for number in range(1, 5)}
+    machine = HeldMachine(paths={**files, "/dev/sdx": ("block", 1 << 30)}, directories=frozenset({"/d"}))
+    sds = "sd=f,lun=/d/f,count=(1,4),size=1m\nsd=raw,lun=/dev/sdx\n"
+    (tmp_path / "p").write_text(f"{sds}wd=wd1,sd=*,rdpct=0,xf=4k\n{RD}")
+    notes, _ = check(prepare(["-f", str(tmp_path / "p")], cwd=Path("/d"), machine=machine))
+    assert [note.text for note in notes if note.code == "overwrites"] == [
+        "/dev/sdx exists already and will be overwritten",
+        "/d/f1 and 3 more files exist already and will be overwritten",
     ]
 
 

@@ -148,6 +148,8 @@ def test_the_folder_has_the_files_that_scripts_look_for(tmp_path: Path) -> None:
         "avg_2-4",
         "avg_2-4",
     ]
+    ended = f"10:12:43.103 Vdbench execution completed successfully. Output directory: {output}"
+    assert summary[-1] == (output / "logfile.html").read_text().splitlines()[-1] == ended
 
 
 def test_the_flat_file_has_a_column_for_each_name(tmp_path: Path) -> None:

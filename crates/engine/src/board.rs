@@ -32,6 +32,7 @@ struct BoardState {
 
 #[derive(Debug)]
 struct OpenInterval {
+    /// Running workers that have closed it.
     closed_by: usize,
     ramp: bool,
     kinds: BTreeMap<&'static str, Tally>,
@@ -127,8 +128,11 @@ impl Board {
         self.lock().running += 1;
     }
 
-    pub(crate) fn worker_ended(&self) {
-        self.lock().running -= 1;
+    /// A worker has left after it had closed so many intervals: the others are still to close theirs.
+    pub(crate) fn worker_ended(&self, closed: u64) {
+        let mut state = self.lock();
+        state.running -= 1;
+        state.open.range_mut(..closed).for_each(|(_, open)| open.closed_by -= 1);
     }
 
     pub(crate) fn over(&self) {
@@ -136,5 +140,33 @@ impl Board {
         state.over = true;
         state.live.phase = "done".into();
         self.changed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recorder::tests::tally_of;
+
+    #[test]
+    fn an_interval_is_shown_when_all_have_closed_it_also_those_that_have_left_since() {
+        let board = Board::new(1_000);
+        board.phase("prepare", 0);
+        board.start(3);
+        let close = |index, operations| {
+            let (start_ns, end_ns) = (index * 1_000, (index + 1) * 1_000);
+            let interval = IntervalOutcome { index, start_ns, end_ns, ramp: false, operations: BTreeMap::new() };
+            board.publish(&["read"], &interval, &[tally_of(operations, 512, 10)]);
+        };
+        let shown = || (board.live().intervals, board.live().operations.get("read").map(|read| read.operations));
+        close(0, 1);
+        board.worker_ended(1);
+        close(0, 2);
+        assert_eq!(shown(), (0, None));
+        close(0, 4);
+        assert_eq!(shown(), (1, Some(7)));
+        board.worker_ended(1);
+        close(1, 8);
+        assert_eq!(shown(), (2, Some(8)));
     }
 }

@@ -1,5 +1,6 @@
 //! A run: files are laid out, then group after group, one thread per worker.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -123,7 +124,9 @@ fn run_group(index: usize, group: &Group, disks: &Disks, board: &Board) -> Resul
             .zip(positions.into_iter().zip(flows))
             .enumerate()
             .map(|(number, (worker, (positions, flow)))| {
-                let place = Place { group: index, number, worker, positions, flow, disks, order: &order, board };
+                let closed = Cell::new(0);
+                let place =
+                    Place { group: index, number, worker, positions, flow, disks, order: &order, board, closed };
                 thread::Builder::new()
                     .name(format!("{}.{}", worker.job, worker.clone))
                     .spawn_scoped(scope, move || run_worker(&place))
@@ -158,6 +161,8 @@ struct Place<'a> {
     disks: &'a Disks,
     order: &'a Order<'a>,
     board: &'a Board,
+    /// How many intervals it has closed.
+    closed: Cell<u64>,
 }
 
 /// `None` if another worker could not be prepared, so that this one has not run either.
@@ -207,6 +212,7 @@ fn prepare_and_run(place: &Place<'_>, start: &mut dyn FnMut() -> Option<Start>) 
     let names: Vec<&'static str> = recorded_kinds(worker).into_iter().map(OperationKind::name).collect();
     let mut publish = |interval: &IntervalOutcome, tallies: &[Tally]| {
         board.publish(&names, interval, tallies);
+        place.closed.set(interval.index + 1);
         order.interval_closed(number, interval, tallies);
     };
     let disk = worker.disk.as_ref().map(|plan| disks.get(plan));
@@ -225,7 +231,7 @@ impl Drop for Leaving<'_> {
     fn drop(&mut self) {
         let Place { number, order, board, .. } = *self.place;
         if self.runs {
-            board.worker_ended();
+            board.worker_ended(self.place.closed.get());
             // Who leaves before the start must not leave the others waiting.
             order.failed();
         }

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from iocurve import plan as planned
 from iocurve.disk import DiskSpec
-from iocurve.errors import Mistake, PlanError
+from iocurve.errors import Mistake, PlanError, Where
 from iocurve.model import Job, Note, Section, named, settled
 from iocurve.nfs_url import NfsUrl
 from iocurve.resolve import checks, load
@@ -61,6 +61,8 @@ class _Resolver:
     workers: int = 0
     findings: Findings = field(init=False)
     files: Files = field(init=False)
+    overwritten: dict[str, Where | None] = field(default_factory=dict)
+    """Files that are there and will be written to, and where each is named first."""
 
     def __post_init__(self) -> None:
         self.findings = Findings(self.job)
@@ -71,6 +73,7 @@ class _Resolver:
         checks.amounts(sections)
         checks.waits(sections, self.findings)
         workers = [self._workers(index, section) for index, section in enumerate(sections)]
+        self._note_overwritten_files()
         mistakes = self.findings.mistakes
         if not any(workers) and not mistakes:
             mistakes.append(Mistake("there is no job to run"))
@@ -170,8 +173,20 @@ class _Resolver:
     def _note_overwritten(self, section: Section, workers: Sequence[planned.Worker]) -> None:
         if section.engine in ("nfs", "null") or (section.verify and section.verify.only):
             return
-        paths = dict.fromkeys(file.path for worker in workers for file in worker.files)
-        existing = [path for path in paths if self.machine.look(path).kind in ("file", "block")]
-        if existing:
-            text = f"{named(existing)} {'exists' if len(existing) == 1 else 'exist'} already and will be overwritten"
-            self.findings.notes.append(Note("overwrites", text, section.where("paths", "writes", "name"), "warning"))
+        where = section.where("paths", "writes", "name")
+        for path in dict.fromkeys(file.path for worker in workers for file in worker.files):
+            kind = self.machine.look(path).kind
+            if kind == "block":
+                self.findings.notes.append(_overwrites([path], where))
+            elif kind == "file":
+                self.overwritten.setdefault(path, where)
+
+    def _note_overwritten_files(self) -> None:
+        """Once for all: a job may name thousands."""
+        if self.overwritten:
+            self.findings.notes.append(_overwrites(list(self.overwritten), next(iter(self.overwritten.values()))))
+
+
+def _overwrites(paths: Sequence[str], where: Where | None) -> Note:
+    text = f"{named(paths)} {'exists' if len(paths) == 1 else 'exist'} already and will be overwritten"
+    return Note("overwrites", text, where, "warning")

@@ -95,7 +95,10 @@ class Runner:
             raise
         ended = self._now()
         what = "completed successfully" if finished else "was ended early"
-        self._say(f"{clock(ended)} Vdbench execution {what}. Output directory: {path.absolute()}")
+        text = f"Vdbench execution {what}. Output directory: {path.absolute()}"
+        self._say(f"{clock(ended)} {text}")
+        self._folder.summary(["", f"{clock(ended)} {text}"])
+        self._folder.log(ended, text)
         return path
 
     @contextmanager
