@@ -360,7 +360,7 @@ def _mix_point(family: str, read_percent: int, block_bytes: int) -> Point:
     depth, writes = 64, (100 - read_percent) / 100
     limit = 512 * MIB / block_bytes
     free = (118_000 if block_bytes == 4 * KIB else 8_900) * (1 - 0.45 * writes)
-    return _nfs_point(
+    return nfs_point(
         f"{block_bytes // KIB} KiB, {read_percent} % reads",
         family,
         {
@@ -384,10 +384,10 @@ def _depth_point(depth: int, nconnect: int) -> Point:
         "nconnect": nconnect,
         "order": "random",
     }
-    return _nfs_point(f"depth {depth}, nconnect {nconnect}", "depth", axes, iops)
+    return nfs_point(f"depth {depth}, nconnect {nconnect}", "depth", axes, iops)
 
 
-def _nfs_point(name: str, family: str, axes: dict[str, int | float | str], iops: float) -> Point:
+def nfs_point(name: str, family: str, axes: dict[str, int | float | str], iops: float) -> Point:
     depth, block_bytes, read_percent = int(axes["depth"]), int(axes["block_bytes"]), int(axes["read_percent"])
     shares = {"read": read_percent, "write": 100 - read_percent}
     counts = {name: round(iops * 2 * share / 100) for name, share in shares.items() if share}

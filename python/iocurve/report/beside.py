@@ -96,6 +96,35 @@ def _place(family: Family, member: Measured, series_axis: str | None) -> str:
     return " ".join(words) or family.name
 
 
+def single_loads(found: Sequence[Family], result: Result) -> list[Figure]:
+    """Families of a scenario that have one point each, beside each other."""
+    singles = [family for family in found if len(family.members) == 1] if result.scenario else []
+    if len(singles) < 2:
+        return []
+    bars, rows, marks = [], [], []
+    for family in singles:
+        (member,) = family.members
+        title = titled(family, result, family.name)
+        for kind, totals in member.summary.kinds.items():
+            bars.append(charts.GroupBar(title, kind, totals.iops, totals.latency.percentile(99)))
+            rows.append((title, kind, count(totals.iops), decimal(totals.mib_per_s), percentile(99.0)(totals)))
+        marks += [
+            charts.Published(title, one.figure.value, one.reference.title, one.figure.kind)
+            for one in published.compared(result)
+            if one.point is member.point and one.figure.unit == "IOPS" and one.figure.kind != "total"
+        ]
+    near, far = in_sight(marks, max(bar.value for bar in bars))
+    return [
+        Figure(
+            slug="all-loads",
+            title="All loads beside each other",
+            caption=" ".join(about_far(far)),
+            charts=(charts.grouped(bars, "IOPS", None, near),),
+            table=Table(("load", "kind", "IOPS", "MiB/s", "p99 µs"), tuple(rows), text_columns=2),
+        )
+    ]
+
+
 def comparisons(found: Sequence[Family], result: Result) -> list[Figure]:
     """Families that the scenario sets side by side, mix by mix or depth by depth."""
     named = {family.name: family for family in found}
@@ -197,7 +226,7 @@ def with_published(result: Result) -> list[Figure]:
             (
                 one.point.name,
                 one.figure.kind,
-                f"{one.measured:,.4g} {one.figure.unit}",
+                published.figure_text(one.measured, one.figure.unit),
                 published.described(one.figure),
                 f"{one.ratio:.3f}",
                 "same" if one.is_same else "",

@@ -29,6 +29,8 @@ FONT = (
     "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', 'Noto Sans', 'Liberation Sans', Arial, sans-serif"
 )
 LABEL_ROOM = 1.2
+LABEL_WIDTH = 920.0
+"""Pixels that the labels of an axis share."""
 FAR = 2.5
 """A limit more than this many times the highest figure is left out of a chart."""
 LATENCY_LABEL = (
@@ -102,7 +104,7 @@ def mix(bars: Sequence[MixBar], what: str, cap: Cap | None, published: Sequence[
     order = list(dict.fromkeys(bar.mix for bar in bars))
     totals = {name: sum(bar.rate for bar in bars if bar.mix == name) for name in order}
     highest = max([*totals.values(), *(mark.value for mark in published)])
-    x = alt.X("mix:N", sort=order, title="Mix, read:write (%)", axis=alt.Axis(labelAngle=0))
+    x = alt.X("mix:N", scale=alt.Scale(domain=order), title="Mix, read:write (%)", axis=alt.Axis(labelAngle=0))
     shown = [asdict(bar) | {"p50": bar.p50_ns / 1000, "p99": bar.p99_ns / 1000} for bar in bars]
     stacked = (
         alt.Chart(_data(shown))
@@ -132,7 +134,7 @@ def mix(bars: Sequence[MixBar], what: str, cap: Cap | None, published: Sequence[
     )
     # A white rim keeps a figure legible where the limit's line runs through it.
     rims = labels.mark_text(dy=-10, stroke="white", strokeWidth=5, strokeJoin="round", fontSize=12, fontWeight=600)
-    marks = _published(published, alt.X("place:N", sort=order), what)
+    marks = _published(published, alt.X("place:N", scale=alt.Scale(domain=order)), what)
     return _finished(alt.layer(stacked, *_rule("y", cap), rims, labels, *marks))
 
 
@@ -157,7 +159,12 @@ def grouped(bars: Sequence[GroupBar], what: str, cap: Cap | None, published: Seq
         alt.Chart(_data([asdict(bar) | {"p99": bar.p99_ns / 1000} for bar in bars]))
         .mark_bar()
         .encode(
-            x=alt.X("group:N", sort=groups, title=None, axis=alt.Axis(labelAngle=0 if len(groups) < 9 else -40)),
+            x=alt.X(
+                "group:N",
+                scale=alt.Scale(domain=groups),
+                title=None,
+                axis=alt.Axis(labelAngle=0 if len(groups) < 9 else -40, labelLimit=LABEL_WIDTH / len(groups)),
+            ),
             xOffset=offset,
             y=alt.Y("value:Q", title=what, scale=scale, axis=_axis(what)),
             color=_series_color(series),
@@ -169,7 +176,7 @@ def grouped(bars: Sequence[GroupBar], what: str, cap: Cap | None, published: Seq
             ],
         )
     )
-    marks = _published(published, alt.X("place:N", sort=groups), what, offset)
+    marks = _published(published, alt.X("place:N", scale=alt.Scale(domain=groups)), what, offset)
     return _finished(alt.layer(chart, *_rule("y", cap), *marks))
 
 
@@ -424,7 +431,7 @@ def _kind_color(kinds: Iterable[str]) -> alt.Color:
 
 def _series_color(series: Sequence[str]) -> alt.Color:
     names = list(dict.fromkeys(series))
-    colors = [SERIES[index % len(SERIES)] for index in range(len(names))]
+    colors = [KINDS.get(name, SERIES[index % len(SERIES)]) for index, name in enumerate(names)]
     legend = _legend() if names != [""] else None
     return alt.Color("series:N", title=None, scale=alt.Scale(domain=names, range=colors), legend=legend)
 

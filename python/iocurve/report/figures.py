@@ -23,6 +23,7 @@ def figures(result: Result) -> list[Figure]:
     found = families(result)
     made = [
         *(figure for family in found for figure in _figures(family, result)),
+        *beside.single_loads(found, result),
         *beside.comparisons(found, result),
         *beside.with_published(result),
     ]

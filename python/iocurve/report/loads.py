@@ -229,7 +229,7 @@ def by_rate(family: Family, result: Result) -> Figure:
 def over_time(family: Family, result: Result) -> Figure:
     """The course over time, and a row for each job."""
     names = list(dict.fromkeys(member.point.name for member in family.members))
-    title = names[0] if len(names) == 1 and names[0] != result.name else "By job"
+    title = titled(family, result, names[0] if len(names) == 1 and names[0] != result.name else "By job")
     drawn = family.members if len(family.members) <= OVER_TIME_POINTS_MAX else ()
     drawings = tuple(chart for member in drawn for chart in charts.over_time(member.point.series()))
     return Figure(

@@ -76,7 +76,12 @@ def differences(result: Result, reference: Reference) -> list[tuple[str, str, st
 def described(figure: Figure) -> str:
     """How the page has the figure."""
     word = {"stated": "", "about": "about ", "derived": "worked out: "}[figure.how]
-    return f"{word}{figure.value:,.6g} {figure.unit}"
+    return word + figure_text(figure.value, figure.unit)
+
+
+def figure_text(value: float, unit: str) -> str:
+    """``12,800 IOPS``, ``2.7 ×``: whole where that is enough."""
+    return f"{value:,.0f} {unit}" if value >= 100 else f"{value:.3g} {unit}"
 
 
 def _measured(point: Point, figure: Figure, points: Sequence[Point]) -> float | None:

@@ -1,0 +1,294 @@
+"""What a report sets side by side: published figures, families, connections, rates; and what it says of the setting."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from data import synthetic
+from iocurve import report
+from iocurve.reference import Conditions, Figure, Reference
+from iocurve.report import advice, cautions, published, words
+from iocurve.report.family import families
+from iocurve.report.figures import figures, words_of_emulation
+from iocurve.result import (
+    Axis,
+    CacheFacts,
+    Comparison,
+    FamilyFacts,
+    Finding,
+    Interval,
+    Point,
+    Result,
+    ScenarioFacts,
+    SearchFacts,
+    TargetFacts,
+)
+from iocurve.units import KIB, SECOND_NS
+
+VOLUME = "volume:anf-ultra?quota=4TiB"
+
+
+def load(family: str, iops: float, **axes: Axis) -> Point:
+    """A point at a place on some axes, with so many IOPS in all."""
+    percent = axes.get("read_percent", 100 if axes.get("kind", "read") == "read" else 0)
+    whole: dict[str, Axis] = {"read_percent": percent, "block_bytes": 4 * KIB, "depth": 64, "nconnect": 1}
+    made = synthetic.nfs_point(f"{family} {axes}", family, whole | {"order": "random"} | axes, iops)
+    return made.model_copy(update={"axes": {"order": "random", "block_bytes": 4 * KIB} | axes})
+
+
+def scenario(points: list[Point], titles: dict[str, str], *comparisons: Comparison, **more: Any) -> Result:
+    facts = ScenarioFacts(
+        name="tiny",
+        title="Tiny",
+        why="To see it.",
+        form="short",
+        shortened=("data set 64 MiB instead of 1 TiB",),
+        targets={"volume": TargetFacts(kind="embedded_volume", address=VOLUME)},
+        families=tuple(FamilyFacts(name=name, title=title, cache="uncached") for name, title in titles.items()),
+        comparisons=comparisons,
+        tag="tag",
+    )
+    return synthetic.result(points, kind="scenario").model_copy(update={"scenario": facts} | more)
+
+
+def reference(*found: Figure) -> Reference:
+    return Reference(
+        name="page",
+        title="A page",
+        source="https://example.org/page",
+        conditions=Conditions(service_level="ultra", quota="100 TiB", clients=6, remarks=("it has a slip",)),
+        figures=found,
+    )
+
+
+def drawn(chart: dict[str, Any], mark: str) -> list[dict[str, Any]]:
+    """The rows that a layer with this mark draws."""
+    for layer in chart["layer"]:
+        if layer["mark"].get("type") == mark or layer["mark"].get("shape") == mark:
+            rows = layer.get("data") or chart["data"]
+            return list(chart["datasets"][rows["name"]] if "name" in rows else rows["values"])
+    return []
+
+
+# ---- published figures
+
+
+MIX = [
+    load("mix", 100_000, read_percent=100),
+    load("mix", 60_000, read_percent=50),
+    load("mix", 40_000, read_percent=0),
+]
+READS = Figure(family="mix", axes={"read_percent": 100}, kind="read", unit="IOPS", value=120_000, how="about")
+WRITES = Figure(family="mix", axes={"read_percent": 0}, kind="write", unit="IOPS", value=40_400)
+
+
+def test_published_figures_are_compared_with_the_points_they_belong_to() -> None:
+    result = scenario(MIX, {"mix": "Mix"}, references=(reference(READS, WRITES),))
+    pairs = published.compared(result)
+    assert [(one.point.axes["read_percent"], round(one.ratio, 3), one.is_same) for one in pairs] == [
+        (100, 0.833, False),
+        (0, 0.99, True),
+    ]
+
+
+def test_only_stated_figures_are_marked_and_none_in_between() -> None:
+    result = scenario(MIX, {"mix": "Mix"}, references=(reference(READS, WRITES),))
+    marks = drawn(figures(result)[0].charts[0], "diamond")
+    assert [(mark["place"], mark["value"]) for mark in marks] == [("100:0", 120_000), ("0:100", 40_400)]
+
+
+def test_a_published_figure_far_above_is_told_and_not_drawn() -> None:
+    far = READS.model_copy(update={"value": 460_000})
+    figure = figures(scenario(MIX, {"mix": "Mix"}, references=(reference(far),)))[0]
+    assert drawn(figure.charts[0], "diamond") == []
+    assert figure.caption.endswith("Published figures lie far above and are in the table at the end only.")
+
+
+def test_the_table_has_measured_published_ratio_and_what_was_different() -> None:
+    result = scenario(MIX, {"mix": "Mix"}, references=(reference(READS, WRITES),))
+    table = figures(result)[-1]
+    assert table.title == "Beside published figures: A page"
+    assert [row[2:6] for row in table.table.rows] == [
+        ("100,000 IOPS", "about 120,000 IOPS", "0.833", ""),
+        ("40,000 IOPS", "40,400 IOPS", "0.990", "same"),
+    ]
+    assert "quota: 100 TiB there, 4 TiB here" in table.caption
+    assert "clients: 6 there, 1 here" in table.caption
+    assert "service level" not in table.caption
+    assert table.caption.endswith("It has a slip.")
+
+
+def test_a_gain_is_compared_with_the_same_load_over_one_connection() -> None:
+    points = [load("grid", iops, kind="write", nconnect=count) for count, iops in ((1, 10_000), (4, 27_000))]
+    gain = Figure(family="grid", axes={"kind": "write", "nconnect": 4}, unit="×", value=3)
+    (pair,) = published.compared(scenario(points, {"grid": "Grid"}, references=(reference(gain),)))
+    assert pair.measured == pytest.approx(2.7)
+
+
+def test_a_result_keeps_its_references() -> None:
+    result = scenario(MIX, {"mix": "Mix"}, references=(reference(READS),))
+    assert Result.model_validate_json(result.model_dump_json()) == result
+
+
+# ---- families side by side
+
+
+def test_families_are_compared_where_both_were_measured() -> None:
+    cached = [load("cached", 130_000, read_percent=100), load("cached", 90_000, read_percent=90)]
+    compared = Comparison(title="With caching and without", families=("mix", "cached"))
+    result = scenario([*MIX, *cached], {"mix": "Without", "cached": "With"}, compared)
+    figure = next(one for one in figures(result) if one.title == "With caching and without")
+    assert figure.table.rows == (("100:0", "100,000", "130,000", "1.30 ×"),)
+
+
+def test_single_loads_of_a_scenario_stand_beside_each_other() -> None:
+    points = [load("reads", 77_000), load("writes", 12_800, kind="write")]
+    mark = Figure(family="writes", kind="write", unit="IOPS", value=13_052.65)
+    result = scenario(points, {"reads": "Most reads", "writes": "Most writes"}, references=(reference(mark),))
+    figure = next(one for one in figures(result) if one.slug == "all-loads")
+    assert [row[:3] for row in figure.table.rows] == [
+        ("Most reads", "read", "77,000"),
+        ("Most writes", "write", "12,800"),
+    ]
+    assert [one["place"] for one in drawn(figure.charts[0], "diamond")] == ["Most writes"]
+
+
+def test_loads_of_several_kinds_are_grouped_with_their_gain() -> None:
+    points = [
+        load("grid", iops, kind=kind, nconnect=count)
+        for kind, count, iops in (("read", 1, 50_000), ("read", 4, 100_000), ("write", 1, 20_000), ("write", 4, 50_000))
+    ]
+    (figure,) = figures(scenario(points, {"grid": "Grid"}))
+    assert figure.title == "Grid: IOPS"
+    assert [(row[0], row[1], row[6]) for row in figure.table.rows] == [
+        ("read", "nconnect 1", ""),
+        ("read", "nconnect 4", "2.00 ×"),
+        ("write", "nconnect 1", ""),
+        ("write", "nconnect 4", "2.50 ×"),
+    ]
+
+
+# ---- advice
+
+
+def advised() -> Result:
+    gains = {(1, "read"): 0.90, (1, "write"): 1.0, (64, "read"): 3.0, (64, "write"): 1.09}
+    points = [
+        load("advice", 10_000 * (gain if count == 4 else 1), kind=kind, depth=depth, nconnect=count)
+        for (depth, kind), gain in gains.items()
+        for count in (1, 4)
+    ]
+    return scenario(points, {"advice": "Where nconnect pays"})
+
+
+def test_each_load_is_green_yellow_or_red_by_its_measured_gain() -> None:
+    (family,) = families(advised())
+    cells = {(cell.row, cell.depth): cell.advice for cell in advice.cells(family.members)}
+    assert cells == {
+        ("read 4 KiB", 1): "harms",
+        ("write 4 KiB", 1): "neutral",
+        ("read 4 KiB", 64): "pays",
+        ("write 4 KiB", 64): "neutral",
+    }
+
+
+def test_advice_is_a_coloured_table_and_one_sentence() -> None:
+    (figure,) = figures(advised())
+    assert len(drawn(figure.charts[0], "rect")) == 4
+    assert words.findings(advised())[-1] == (
+        "4 KiB random: more connections give from 0.90 times the rate (read 4 KiB at depth 1) to 3.00 times "
+        "(read 4 KiB at depth 64)."
+    )
+    assert words.headlines(advised())[0].value == "1"
+
+
+# ---- the setting
+
+
+def test_what_was_emulated_is_on_every_chart() -> None:
+    result = scenario(MIX, {"mix": "Mix"})
+    assert words_of_emulation(result) == f"emulated target: embedded NFS volume ({VOLUME})"
+    assert {chart["title"]["text"] for figure in figures(result) for chart in figure.charts} == {
+        words_of_emulation(result)
+    }
+
+
+def test_what_is_real_is_not_called_emulated() -> None:
+    real = synthetic.result(MIX, target=TargetFacts(kind="nfs", address="nfs://filer/vol"))
+    assert words_of_emulation(real) == ""
+    assert all("title" not in chart for figure in figures(real) for chart in figure.charts)
+
+
+def test_why_a_scenario_ran_and_what_was_shortened_is_said_first() -> None:
+    assert words.setting(scenario(MIX, {"mix": "Mix"})) == [
+        "To see it.",
+        "Not the full scenario: data set 64 MiB instead of 1 TiB.",
+    ]
+
+
+def test_what_a_search_found_is_said_first() -> None:
+    facts = SearchFacts(
+        question="how much must be in flight",
+        workload="rw=randread",
+        findings=(Finding(name="knee", unit="in flight", figure=Interval(value=100.0, low=98.0, high=102.0)),),
+        stopped="it was found",
+        remarks=("it is sharp",),
+    )
+    result = synthetic.envelope().model_copy(update={"search": facts})
+    assert words.setting(result) == [
+        "How much must be in flight (rw=randread).",
+        "Knee: 100 in flight (95 %: 98 to 102).",
+        "The search stopped: it was found.",
+        "It is sharp.",
+    ]
+    assert '<p class="setting">Knee: 100 in flight' in report.html(result)
+
+
+def test_rates_are_drawn_by_their_part_of_the_highest() -> None:
+    points = [load("curve", rate, rate=float(rate)) for rate in (5_000, 10_000)]
+    (figure,) = figures(synthetic.result(points, kind="curve"))
+    assert figure.title == "4 KiB random read: latency by load"
+    labels = {row["label"] for layer in figure.charts[0]["datasets"].values() for row in layer if "label" in row}
+    assert labels == {"50%", "100%"}
+
+
+# ---- cautions
+
+
+def looked_at(policy: str, verdict: str, low: float) -> Result:
+    gain = Interval(value=0.17, low=low, high=0.22)
+    facts = CacheFacts.model_validate(
+        {"policy": policy, "preparation": "it was read once", "gain": gain, "verdict": verdict}
+    )
+    return scenario([MIX[0].model_copy(update={"cache": facts})], {"mix": "Mix"})
+
+
+def test_figures_that_look_cached_against_the_intention_are_doubtful() -> None:
+    assert cautions.cache_doubts(looked_at("uncached", "cached", 0.12)) == [
+        "mix: the same offsets again give +17.0% IOPS against fresh ones (95 %: +12.0% to +22.0%), so its figures look "
+        "cached, although caches were to be left out"
+    ]
+
+
+def test_figures_that_were_to_be_cached_and_look_it_are_no_doubt() -> None:
+    result = looked_at("cached", "cached", 0.12)
+    assert cautions.cache_doubts(result) == []
+    assert cautions.cache_remarks(result)[-1].endswith("the figures look cached, as they were meant to be")
+
+
+def test_a_level_that_is_left_is_told_with_its_time() -> None:
+    intervals = [
+        synthetic.interval(index, index * SECOND_NS, (index + 1) * SECOND_NS, {"read": count}, 4 * KIB)
+        for index, count in enumerate([10_000] * 8 + [4_000] * 6)
+    ]
+    plan = synthetic.plan([synthetic.worker_plan()])
+    worker = synthetic.worker_outcome(
+        {"read": synthetic.kind({100_000: 104_000}, 4 * KIB)}, window_ns=(0, 14 * SECOND_NS), intervals=intervals
+    )
+    point = Point(name="burst", family="burst", axes={}, plan=plan, outcome=synthetic.outcome(worker))
+    assert cautions.level_doubts([point]) == [
+        "burst left its level 8 s into the measured time: 10k IOPS before, 4k after; "
+        "burst credits that are spent look like this"
+    ]
