@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from ipaddress import IPv4Address
+
 import pytest
 
 from data import synthetic
 from data.synthetic import kind, outcome, plan, result, worker_outcome, worker_plan
 from iocurve.limits import SHORT, advice, knee, limit_of, limits_of
 from iocurve.outcome import CpuTime
-from iocurve.plan import Rate
+from iocurve.plan import NfsEngine, Rate
 from iocurve.result import MachineUse, Point, TargetFacts
 from iocurve.units import MIB, SECOND_NS
 
@@ -47,6 +49,48 @@ def test_the_volume_s_iops_are_named_without_a_level_where_none_is_known() -> No
     limit = limit_of(at(990), FREE.model_copy(update={"iops": 1000}))
     assert limit is not None
     assert (limit.code, limit.text) == ("volume_iops", "at the volume's limit of 1,000 IOPS")
+
+
+def written(*clients: tuple[str, int]) -> Point:
+    """For a second, each worker from its address so many blocks; and from nowhere near a limit, as many reads."""
+    mount = synthetic.worker_plan(nconnect=1).engine
+    assert isinstance(mount, NfsEngine)
+    workers = [
+        worker_plan([("write", 1), ("read", 1)], block_bytes=BLOCK, depth=1000).model_copy(
+            update={"engine": NfsEngine(mount=mount.mount.model_copy(update={"source": IPv4Address(address)}))}
+        )
+        for address, _ in clients
+    ]
+    outcomes = [
+        worker_outcome({kind_name: kind({1_000_000: blocks}, BLOCK) for kind_name in ("read", "write")}, number=number)
+        for number, (_, blocks) in enumerate(clients)
+    ]
+    return Point(name="p", family="f", axes={}, plan=plan(workers), outcome=outcome(*outcomes))
+
+
+@pytest.mark.parametrize(
+    ("clients", "expected"),
+    [
+        ([("127.0.1.1", 80), ("127.0.1.1", 80)], "the client at the egress of 10 MiB/s that a client has for writes"),
+        ([("127.0.1.1", 80), ("127.0.1.2", 80)], None),
+        ([("127.0.1.1", 156), ("127.0.1.2", 156), ("127.0.1.3", 156)], None),
+        (
+            [("127.0.1.1", 80), ("127.0.1.1", 77), ("127.0.1.2", 80), ("127.0.1.3", 160)],
+            "2 of 3 clients at the egress of 10 MiB/s that a client has for writes",
+        ),
+    ],
+)
+def test_clients_at_their_egress_are_counted_by_their_addresses(
+    clients: list[tuple[str, int]], expected: str | None
+) -> None:
+    limit = limit_of(written(*clients), FREE.model_copy(update={"client_egress_bytes_per_s": 10 * MIB}))
+    assert (limit.text if limit else None) == expected
+    if limit:
+        assert limit.code in SHORT
+        assert advice(result([]), [limit]) == [
+            "Clients at their egress write more only together: use more of them, or larger machines."
+        ]
+    assert limit_of(written(*clients), FREE) is None
 
 
 def test_a_rate_that_is_reached_is_the_limit() -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from iocurve.reference import Figure, Reference
 from iocurve.result import Point, Result, TargetFacts
 from iocurve.summary import Totals
-from iocurve.units import MILLISECOND_NS, TIB, format_bytes
+from iocurve.units import MIB, MILLISECOND_NS, TIB, format_bytes
 
 TOLERANCE = 0.02
 """Published results lie 1 to 2 % around the limits they show; a ratio within this is the same figure."""
@@ -62,7 +62,7 @@ def differences(result: Result, reference: Reference) -> list[tuple[str, str, st
         (
             "client's egress",
             there.client_egress_mib_per_s and f"{there.client_egress_mib_per_s:,.0f} MiB/s",
-            "not capped",
+            _egress(result.target),
         ),
         ("nconnect", there.nconnect, _several(points, "nconnect") or "none"),
         ("mount", there.mount, _mount(result)),
@@ -107,6 +107,11 @@ def _gain(point: Point, points: Sequence[Point]) -> float | None:
 
 def _quota(target: TargetFacts) -> str:
     return f"{target.quota_bytes / TIB:g} TiB" if target.quota_bytes else "not known"
+
+
+def _egress(target: TargetFacts) -> str:
+    egress = target.client_egress_bytes_per_s
+    return f"{egress / MIB:,.0f} MiB/s" if egress else "not capped"
 
 
 def _several(points: Sequence[Point], axis: str) -> str:

@@ -389,6 +389,9 @@ def _target(target: TargetFacts) -> dict[str, str]:
         else "",
         "IOPS limit": f"{target.iops:,}" if target.iops else "",
         "Added latency": format_latency(target.latency_ns) if target.latency_ns else "",
+        "Client's egress": f"{target.client_egress_bytes_per_s / MIB:,.6g} MiB/s"
+        if target.client_egress_bytes_per_s
+        else "",
         "Store": target.store or "",
     }
     if target.mount:
