@@ -116,8 +116,8 @@ def test_a_vdbench_file_stays_the_same_as_a_job_file(tmp_path: Path) -> None:
     text = command.convert_vdbench(["-f", str(path)], cwd=tmp_path, machine=machine)
     runs = read(written(tmp_path, text))
     assert [run.job.name for run in runs] == [run.name for run in prepared.runs]
-    for number, (run, original) in enumerate(zip(runs, prepared.runs, strict=True)):
-        expected = prepared.resolve(original, is_first=number == 0).resolution.plan
+    for run, original in zip(runs, prepared.runs, strict=True):
+        expected = prepared.resolve(original).resolution.plan
         found = resolve(run.job, machine, tmp_path).plan.model_copy(update={"interval_ns": run.interval_ns})
         assert _without_seeds(found.model_dump()) == _without_seeds(expected.model_dump())
 

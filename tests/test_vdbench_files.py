@@ -356,6 +356,11 @@ def test_files_that_will_be_overwritten_are_told_together_and_a_device_by_its_na
     ]
 
 
+def test_a_file_that_may_not_be_made_is_told_in_vdbenchs_words(tmp_path: Path) -> None:
+    _, obstacles = check(read(tmp_path, f"formatsds=no\nsd=sd1,lun=/d/a,size=1g\n{WD}{RD}"))
+    assert [obstacle.text for obstacle in obstacles] == ["/d/a does not exist, and formatsds=no forbids to make it"]
+
+
 def test_concatenated_sds_are_one_with_all_threads(tmp_path: Path) -> None:
     (section,) = sections(tmp_path, f"concat=yes\n{SDS}wd=wd1,sd=*\nrd=rd1,wd=*,io=max,el=10,in=1,th=50\n")
     assert (section.paths, section.depth, section.file_select) == (("/d/a", "/d/b"), 50, "random")

@@ -131,6 +131,18 @@ def test_a_number_after_l_is_seconds(tmp_path: Path) -> None:
     assert said == {"-l9": Loop(None, 9), "-l2m": Loop(None, 120), "-l": Loop(None, None)}
 
 
+def test_each_sd_is_formatted_once_before_the_first_run_that_uses_it(tmp_path: Path) -> None:
+    engine = Engine(reads=300, writes=100)
+    runs = "rd=default,wd=wd1,io=max,el=4,in=1\nrd=rd1,sd=sd2\nrd=rd2,sd=sd*\nrd=rd3,sd=sd*\n"
+    printed(tmp_path, runs, engine, text=f"formatsds=yes\n{FILE}")
+    workers = [plan.groups[0].workers for plan in engine.plans]
+    assert [[file.layout for worker in group for file in worker.files] for group in workers] == [
+        ["recreate"],
+        ["recreate", "fill"],
+        ["fill", "fill"],
+    ]
+
+
 def test_the_folder_has_the_files_that_scripts_look_for(tmp_path: Path) -> None:
     printed(tmp_path, "rd=rd1,wd=wd1,io=max,forth=(1,2),el=4,in=1\n", Engine(reads=300, writes=100))
     output = tmp_path / "output"

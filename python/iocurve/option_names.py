@@ -133,6 +133,12 @@ _ASKS: Mapping[str, Mapping[Dialect, str]] = {
     "direct": {"fio": "direct=1", "vdbench": "openflags=o_direct", "diskspd": "-Su", "iocurve": "direct = true"},
     "repeat": {"fio": "randrepeat=1", "vdbench": "a seed", "diskspd": "seed 0", "iocurve": "repeatable = true"},
     "no repeat": {"fio": "randrepeat=0", "vdbench": "no seed", "diskspd": "-z", "iocurve": "repeatable = false"},
+    "no create": {
+        "fio": "allow_file_create=0",
+        "vdbench": "formatsds=no",
+        "diskspd": "no -c",
+        "iocurve": "create = false",
+    },
     "size": {"fio": "size=1g", "vdbench": "size=1g", "diskspd": "-c1G", "iocurve": 'size = "1g"'},
 }
 _CLONES: Mapping[Dialect, str] = {"fio": "clone", "vdbench": "worker", "diskspd": "thread", "iocurve": "worker"}

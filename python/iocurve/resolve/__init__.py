@@ -167,7 +167,7 @@ class _Resolver:
 
     def _note(self, index: int, section: Section, workers: Sequence[planned.Worker]) -> None:
         self.findings.notes += traps(self.job.dialect, self.job.sections[index], section, workers)
-        if section.writes or section.trims:
+        if section.writes or section.trims or section.recreate:
             self._note_overwritten(section, workers)
 
     def _note_overwritten(self, section: Section, workers: Sequence[planned.Worker]) -> None:

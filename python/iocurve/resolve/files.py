@@ -169,9 +169,8 @@ class Files:
         elif facts.kind == "missing" and section.verify is not None and section.verify.only:
             self._obstacle(section, f"{path} does not exist: nothing was written that could be verified")
         elif facts.kind == "missing" and not section.create:
-            self._obstacle(
-                section, f"{path} does not exist, and {self.findings.option('create', 0)} forbids to make it"
-            )
+            forbids = asks_for(self.job.dialect, "no create")
+            self._obstacle(section, f"{path} does not exist, and {forbids} forbids to make it")
         elif facts.kind == "block" and section.writes and self.machine.is_mounted(path):
             self._obstacle(section, f"{path} is mounted and would be overwritten", "unmount it first")
         if facts.kind == "missing" and self.machine.look(str(Path(path).parent)).kind == "missing":

@@ -78,6 +78,10 @@ def convert_vdbench(arguments: Sequence[str], *, cwd: Path | None = None, machin
     if curves:
         text = f"{curves[0]}: the points of a curve go by what its first run measures; run it with iocurve vdbench"
         raise PlanError([Mistake(text)])
-    resolved = [prepared.resolve(run, is_first=number == 0) for number, run in enumerate(prepared.runs)]
-    runs = [Run(one.built.job, one.run.timing.interval_ns or SECOND_NS) for one in resolved]
+    runs = []
+    formatted: frozenset[str] = frozenset()
+    for run in prepared.runs:
+        built = prepared.resolve(run, formatted=formatted).built
+        formatted |= built.storage
+        runs.append(Run(built.job, run.timing.interval_ns or SECOND_NS))
     return write(runs, " ".join(("vdbench", *arguments)))

@@ -56,13 +56,20 @@ class Prepared:
         return self.options.loop or (options.loop(said) if said else Loop())
 
     def resolve(
-        self, run: Run, shares: Sequence[float] | None = None, total: float | None = None, *, is_first: bool = False
+        self,
+        run: Run,
+        shares: Sequence[float] | None = None,
+        total: float | None = None,
+        *,
+        formatted: frozenset[str] = frozenset(),
     ) -> Resolved:
         """The plan of a run; a curve's point needs the total rate and the share of each section.
 
+        ``formatted`` names the SDs that an earlier run has used: each is formatted once.
+
         Raises ``PlanError``.
         """
-        built = self.builder(is_first=is_first).build(run, shares, total)
+        built = self.builder(formatted).build(run, shares, total)
         resolution = resolve(built.job, self.machine, self.directory)
         plan = resolution.plan.model_copy(update={"interval_ns": run.timing.interval_ns})
         return Resolved(run, built, Resolution(**{**vars(resolution), "plan": plan}))
@@ -81,11 +88,11 @@ class Prepared:
         """Each section's part of a run's rate where any workload has a skew."""
         return self.builder().asked_shares(run)
 
-    def builder(self, *, is_first: bool = False) -> Builder:
-        """Makes the jobs of runs; the first one formats SDs where that is asked for."""
-        formats = is_first and bool(self.found.general.get("formatsds"))
+    def builder(self, formatted: frozenset[str] = frozenset()) -> Builder:
+        """Makes the jobs of runs; they format the SDs that are not yet, where that is asked for."""
+        formats = self.world.storage.keys() - formatted if self.found.general.get("formatsds") else frozenset()
         chance = Random(self.machine.fresh_seed())
-        return Builder(self.found, self.world, self._bytes_at, chance, formats, self.validation)
+        return Builder(self.found, self.world, self._bytes_at, chance, frozenset(formats), self.validation)
 
     def _bytes_at(self, path: str) -> int:
         return self.machine.look(str(self.directory / path)).bytes
@@ -141,11 +148,11 @@ def check(prepared: Prepared) -> tuple[list[Note], list[Mistake]]:
     obstacles: dict[Mistake, None] = {}
     mistakes: dict[Mistake, None] = {}
     looked_at = 0
-    for number, run in enumerate(distinct(prepared.runs)):
+    for run in distinct(prepared.runs):
         if looked_at > CHECKED_SECTIONS:
             break
         try:
-            resolved = prepared.resolve(run, is_first=number == 0)
+            resolved = prepared.resolve(run)
         except PlanError as error:
             mistakes |= dict.fromkeys(error.mistakes)
             looked_at += 1

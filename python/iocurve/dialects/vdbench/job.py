@@ -65,6 +65,11 @@ class Built:
     obstacles: tuple[Mistake, ...]
     """What keeps it from running on this machine."""
 
+    @property
+    def storage(self) -> frozenset[str]:
+        """Names of the SDs that it uses."""
+        return frozenset(one.name for piece in self.pieces for one in piece.storage)
+
 
 UNKNOWN_BYTES = 1 << 40
 """Stands for the size of an SD that is not here, so that its runs can be explained."""
@@ -79,14 +84,14 @@ class Builder:
         world: World,
         bytes_at: Callable[[str], int],
         chance: Random,
-        format_first: bool,
+        formats: frozenset[str],
         validation: Validation | None,
     ) -> None:
         self._found = found
         self._world = world
         self._bytes_at = bytes_at
         self._chance = chance
-        self._formats = format_first
+        self._formats = formats
         self._validation = validation
         self._workloads = {wd.name: wd for wd in found.by_kind["wd"]}
         self._obstacles: dict[Mistake, None] = {}
@@ -347,10 +352,11 @@ class Builder:
         if align:
             fields["align_bytes"] = PerKind.same(align)
         fields |= _stride(workload, random_percent, mistakes)
-        if self._formats and luns.is_device(piece.luns[0]):
+        formats = any(one.name in self._formats for one in piece.storage)
+        if formats and luns.is_device(piece.luns[0]):
             text = f"formatsds=yes does not write devices: {piece.luns[0]} stays as it is"
             notes.append(Note("no_format", text, self._found.general.place("formatsds"), "warning"))
-        elif self._formats:
+        elif formats:
             fields["recreate"] = True
         if len(piece.storage) > 1:
             fields["file_select"] = "random" if random_percent else "sequential"

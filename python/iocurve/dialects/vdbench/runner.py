@@ -77,6 +77,8 @@ class Runner:
         self._most = 0.0
         self._shares: list[float] = []
         self._curve_is_over = False
+        self._formatted: frozenset[str] = frozenset()
+        """SDs that earlier runs have used."""
 
     def run(self, notes: Sequence[Note]) -> Path:
         """All runs; says where the reports are. A run that ends early ends them all."""
@@ -149,13 +151,13 @@ class Runner:
                     self._sleep(run.rd.values["pause"] / SECOND_NS)
                 except KeyboardInterrupt:
                     raise Interrupted("stopped in the pause before a run") from None
-            if not self._one(run, is_first=number == 0):
+            if not self._one(run):
                 return False
         return True
 
     # -- one run -------------------------------------------------------------------------------------------------------
 
-    def _one(self, run: Run, *, is_first: bool) -> bool:
+    def _one(self, run: Run) -> bool:
         rate = None
         if run.curve_percent is None:
             self._curve_is_over = False
@@ -163,13 +165,14 @@ class Runner:
             return True
         else:
             rate = float(curve_target(self._most, run.curve_percent))
-        resolved = self._prepared.resolve(run, self._shares, rate, is_first=is_first)
+        resolved = self._prepared.resolve(run, self._shares, rate, formatted=self._formatted)
         text = starting(run, rate if rate is not None else None)
         begun = self._now()
         self._say(f"{clock(begun)} {text}", "", *header(begun))
         self._folder.run_started(begun, text, run.name)
         live = _LiveRows(run, resolved.resolution.plan, self._prepared, lambda line: self._say(line), self._now)
         outcome = self._carry_out(resolved.resolution.plan, live.update)
+        self._formatted |= resolved.built.storage
         self._report(resolved, text, begun, outcome, live, rate)
         return outcome.state == "finished"
 
