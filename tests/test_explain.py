@@ -77,7 +77,7 @@ SEQUENTIAL = READ.model_copy(update={"random_percent": 0})
         ({"files": (file_plan("/d/new", layout="create"),)}, "Layout before the run: nothing to do"),
         ({"batch": plan.Batch(complete_min=0)}, "batches completions looked for, but not waited for"),
         ({"think": plan.Think(pause_ns=1000)}, "pauses 1 µs after every operation completed"),
-        ({"operations": (WRITE,), "sync": plan.SyncPlan(kind="fsync", every=1)}, "flushes fsync after every write"),
+        ({"operations": (WRITE,), "syncs": (plan.SyncPlan(kind="fsync", every=1),)}, "flushes fsync after every write"),
         (
             {"verify": plan.Verify(method="crc32c", only=True)},
             "compares crc32c; nothing is written: what an earlier run",

@@ -28,7 +28,7 @@ def log_of(
     rows: list[tuple[int, str, int, float, int]], *, window_ns: int | None = None, histograms: tuple[str, ...] = ()
 ) -> LogOutcome:
     """Rows of: nanoseconds, kind, bytes, latency, offset (or operations, with windows)."""
-    kinds = ("read", "write", "sync")
+    kinds = ("read", "write", "fsync")
     return LogOutcome(
         window_ns=window_ns,
         records=len(rows),
@@ -62,7 +62,7 @@ def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-EACH = [(1003 * MS, "read", 4096, 2048.0, 8192), (1007 * MS, "write", 8192, 4e6, 0), (1008 * MS, "sync", 0, 9.0, 0)]
+EACH = [(1003 * MS, "read", 4096, 2048.0, 8192), (1007 * MS, "write", 8192, 4e6, 0), (1008 * MS, "fsync", 0, 9.0, 0)]
 
 
 def test_a_line_for_each_operation() -> None:

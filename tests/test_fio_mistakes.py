@@ -187,7 +187,6 @@ ONE_MISTAKE = [
     ("--size=1m --zonemode=zbd", "zonemode=zbd is not supported: iocurve does not manage the zones of zoned devices"),
     ("--size=1m --zonemode=strided", "zonemode=strided needs zonesize (add zonesize=1m, for instance)"),
     ("--size=1m --zonesize=64k", "zonesize needs a zonemode (add zonemode=strided)"),
-    ("--size=1m --fsync=2 --fdatasync=3", "fsync and fdatasync in one job are not supported yet (keep one)"),
     (
         "--size=1m --rw=randtrimwrite:2 --rw_sequencer=identical",
         "rw_sequencer=identical is not supported yet with rw=randtrimwrite:N",

@@ -101,14 +101,20 @@ def test_a_bin_is_a_64th_of_a_power_of_two_wide_at_most(value_ns: int) -> None:
 def test_syncs_are_reported_on_their_own() -> None:
     prepared = fio("--name=a --size=1m --rw=write --output-format=json,normal")
     worker = synthetic.worker_outcome(
-        {"write": synthetic.kind({20_000: 200}, 4096), "sync": synthetic.kind({200_000: 63}, 0)}
+        {
+            "write": synthetic.kind({20_000: 200}, 4096),
+            "fsync": synthetic.kind({150_000: 60}, 0),
+            "fdatasync": synthetic.kind({200_000: 3}, 0),
+            "fsync_at_end": synthetic.kind({900_000: 1}, 0),
+        }
     )
     document = json.loads(render_json(prepared, measured(prepared, worker)))
     sync = document["jobs"][0]["sync"]
-    assert (sync["total_ios"], sync["lat_ns"]["max"], document["jobs"][0]["write"]["total_ios"]) == (63, 200_000, 200)
+    assert (sync["total_ios"], sync["lat_ns"]["N"], sync["lat_ns"]["max"]) == (60, 63, 200_000)
+    assert document["jobs"][0]["write"]["total_ios"] == 200
     text = render(prepared, measured(prepared, worker))
-    assert "  fsync/fdatasync/sync_file_range:\n    sync (nsec): min=200k, max=200k" in text
-    assert "issued rwts: total=0,200,0,63 short=0,0,0,0 dropped=0,0,0,0" in text
+    assert "  fsync/fdatasync/sync_file_range:\n    sync (usec): min=150, max=200" in text
+    assert "issued rwts: total=0,200,0,60 short=0,0,0,0 dropped=0,0,0,0" in text
 
 
 def test_all_directions_as_one() -> None:

@@ -97,7 +97,7 @@ distribution = st.one_of(
 )
 operation = st.builds(
     plan.OperationPlan,
-    kind=st.sampled_from(["read", "write", "trim", "sync"]),
+    kind=st.sampled_from(typing.get_args(plan.OperationKind)),
     share=u32,
     blocks=blocks,
     align_bytes=u64,
@@ -140,7 +140,7 @@ think = st.builds(
     drains=st.booleans(),
     moves_schedule=st.booleans(),
 )
-sync = st.builds(plan.SyncPlan, kind=st.sampled_from(["fsync", "fdatasync", "sync_file_range"]), every=count)
+sync = st.builds(plan.SyncPlan, kind=st.sampled_from(typing.get_args(plan.SyncKind)), every=count)
 latency_target = st.builds(
     plan.LatencyTarget,
     target_ns=u64,
@@ -195,7 +195,7 @@ worker = st.builds(
     batch=st.builds(plan.Batch, submit=u32, complete_min=u32, complete_max=u32, low=u32),
     rate=st.none() | rate,
     think=st.none() | think,
-    sync=st.none() | sync,
+    syncs=st.lists(sync, max_size=3).map(tuple),
     sync_at_end=st.booleans(),
     wait_for=st.lists(text, max_size=2).map(tuple),
     start_delay_ns=u64,

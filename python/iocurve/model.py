@@ -181,9 +181,10 @@ class Section(_Model):
     """Whether what is in flight comes back before a pause begins; it does unless this says otherwise."""
     think_moves_schedule: bool | None = None
     """Whether due times are moved by a pause; otherwise what was missed is caught up with."""
-    sync_every: int | None = None
-    """Writes between two flushes; 0 is no flush."""
-    sync_kind: Literal["fsync", "fdatasync", "sync_file_range"] | None = None
+    fsync_every: int | None = None
+    """Writes between two flushes; 0 is no flush. Where several kinds are due, the first of these three comes alone."""
+    fdatasync_every: int | None = None
+    sync_file_range_every: int | None = None
     sync_at_end: bool | None = None
 
     runtime_ns: int | None = None

@@ -23,7 +23,11 @@ Percentage = Annotated[int, Field(ge=0, le=100)]
 Layout = Literal["existing", "fill", "reserve", "new", "create", "recreate", "recreate_reserve"]
 FileSelect = Literal["round_robin", "random", "sequential"]
 HostCache = Literal["none", "read_only", "read_write"]
-OperationKind = Literal["read", "write", "trim", "sync"]
+OperationKind = Literal["read", "write", "trim", "fsync", "fdatasync", "sync_file_range", "fsync_at_end"]
+SyncKind = Literal["fsync", "fdatasync", "sync_file_range"]
+"""Flushes after so many writes."""
+FLUSH_KINDS = ("fsync", "fdatasync", "sync_file_range", "fsync_at_end")
+"""Operations that move no data and are not of those that are asked for."""
 
 
 class _Model(BaseModel):
@@ -463,9 +467,9 @@ class Think(_Model):
 
 
 class SyncPlan(_Model):
-    """A flush after so many writes, reported as kind ``sync`` (NFS: COMMIT)."""
+    """A flush after so many writes, reported as its kind (NFS: COMMIT)."""
 
-    kind: Literal["fsync", "fdatasync", "sync_file_range"]
+    kind: SyncKind
     every: Count
 
 
@@ -605,7 +609,8 @@ class Worker(_Model):
     rate: Rate | None = None
     """Most that is asked of all kinds together, the mix by shares kept; excludes rates of single operations."""
     think: Think | None = None
-    sync: SyncPlan | None = None
+    syncs: tuple[SyncPlan, ...] = ()
+    """Where several are due, the first of them comes alone (fio)."""
     sync_at_end: bool = False
     """Flush every file once, after the last operation (fio's end_fsync)."""
     flow: Flow | None = None

@@ -119,7 +119,7 @@ def summarise(name: str, plan: planned.Plan, workers: Sequence[WorkerOutcome]) -
     names = sorted({kind for worker in workers for kind in worker.operations})
     plans = [plan.groups[worker.group].workers[worker.worker] for worker in workers]
     return Summary(
-        **vars(_totals([kind for kind in names if kind != "sync"], phases)),
+        **vars(_totals([kind for kind in names if kind not in planned.FLUSH_KINDS], phases)),
         name=name,
         workers=len(workers),
         state=_worst(worker.state for worker in workers),
@@ -181,7 +181,7 @@ class CourseInterval:
 
 def course(workers: Iterable[WorkerOutcome]) -> list[CourseInterval]:
     """The measured course; intervals that are cut short at either end, and flushes, are left out."""
-    parts = [part for part in series(workers) if not part.ramp and part.kind != "sync"]
+    parts = [part for part in series(workers) if not part.ramp and part.kind not in planned.FLUSH_KINDS]
     longest = max((part.end_ns - part.start_ns for part in parts), default=0)
     cells: dict[tuple[int, int], list[SeriesInterval]] = {}
     for part in parts:

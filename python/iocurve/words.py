@@ -164,9 +164,9 @@ def think_text(think: Think) -> str:
 def flush_text(worker: Worker) -> str:
     """``fsync after every 16 writes; all files after the last operation``."""
     parts = []
-    if worker.sync:
-        every = "write" if worker.sync.every == 1 else f"{worker.sync.every} writes"
-        parts.append(f"{worker.sync.kind} after every {every}")
+    for sync in worker.syncs:
+        every = "write" if sync.every == 1 else f"{sync.every} writes"
+        parts.append(f"{sync.kind} after every {every}")
     if worker.sync_at_end:
         parts.append("all files after the last operation")
     return "; ".join(parts)

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use iocurve_engine::engines::{AioEngine, Setup, SyncEngine, UringEngine};
 use iocurve_engine::layout::lay_out;
-use iocurve_engine::plan::{Durability, FileOpen, FilePlan, Layout, OperationKind, SyncKind};
+use iocurve_engine::plan::{Durability, FileOpen, FilePlan, Layout, OperationKind};
 use iocurve_engine::{Buffers, Completion, Engine, EngineError, Request};
 use iocurve_meter::{Clock, Nanos, SECOND};
 
@@ -40,8 +40,8 @@ fn run() -> Result<(), EngineError> {
     let buffers = Buffers::new(depth as usize, block as usize);
     let clock = Clock::new();
     let end = Nanos::from(seconds) * SECOND;
-    let (files, sync) = ([file], SyncKind::Fsync);
-    let setup = Setup { open: &open, files: &files, writes: false, sync, buffers, depth, clock: clock.clone() };
+    let files = [file];
+    let setup = Setup { open: &open, files: &files, writes: false, buffers, depth, clock: clock.clone() };
     match engine.as_str() {
         "sync" => load(SyncEngine::open(setup)?, depth, block, end, &clock),
         "aio" => load(AioEngine::open(setup)?, depth, block, end, &clock),

@@ -69,9 +69,8 @@ pub struct Worker {
     /// Pauses between operations.
     #[serde(deserialize_with = "Option::deserialize")]
     pub think: Option<Think>,
-    /// Writes that are followed by a flush.
-    #[serde(deserialize_with = "Option::deserialize")]
-    pub sync: Option<SyncPlan>,
+    /// Writes that are followed by a flush; where several are due, the first of them comes alone (fio).
+    pub syncs: Vec<SyncPlan>,
     /// Flush every file once, after the last operation (fio's `end_fsync`).
     pub sync_at_end: bool,
     /// Keeps its operations in proportion to those of other workers of the group; `null` goes its own pace.
@@ -158,26 +157,14 @@ pub enum ThinkCounts {
     Issued,
 }
 
-/// A flush after so many writes, issued as an operation of its own and reported as kind `sync`.
+/// A flush after so many writes, issued as an operation of its own and reported as its kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SyncPlan {
-    /// What is called.
-    pub kind: SyncKind,
+    /// `fsync`, `fdatasync` or `sync_file_range`, each at most once.
+    pub kind: OperationKind,
     /// Writes between two; at least 1.
     pub every: u32,
-}
-
-/// What a flush is (NFS: COMMIT).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum SyncKind {
-    /// `fsync(2)`.
-    Fsync,
-    /// `fdatasync(2)`.
-    Fdatasync,
-    /// `sync_file_range(2)` over the region written since the last, waiting for it.
-    SyncFileRange,
 }
 
 /// A part of the operations of all workers with the same number (vdbench's skew, fio's `flow`): whoever is ahead waits.
@@ -585,7 +572,8 @@ pub enum FileSelect {
     Sequential,
 }
 
-/// Kinds of operation. Open-ended: metadata operations, flush and trim come as further names.
+/// Kinds of operation. Open-ended: metadata operations come as further names. Flushes (NFS: COMMIT) come last; they are never
+/// in a plan's mix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OperationKind {
@@ -595,13 +583,20 @@ pub enum OperationKind {
     Write,
     /// A range that is not needed any more (`BLKDISCARD`; `FALLOC_FL_PUNCH_HOLE` on files).
     Trim,
-    /// A flush; never in a plan's mix, issued by [`SyncPlan`].
-    Sync,
+    /// `fsync(2)`, issued by a [`SyncPlan`].
+    Fsync,
+    /// `fdatasync(2)`, likewise.
+    Fdatasync,
+    /// `sync_file_range(2)` over the region written since the last flush, waiting for it; likewise.
+    SyncFileRange,
+    /// `fsync(2)` of a file after the last operation.
+    FsyncAtEnd,
 }
 
 impl OperationKind {
     /// All kinds, in the order in which results list them.
-    pub const ALL: [Self; 4] = [Self::Read, Self::Write, Self::Trim, Self::Sync];
+    pub const ALL: [Self; 7] =
+        [Self::Read, Self::Write, Self::Trim, Self::Fsync, Self::Fdatasync, Self::SyncFileRange, Self::FsyncAtEnd];
 
     /// The name used in plans and results.
     pub fn name(self) -> &'static str {
@@ -609,8 +604,17 @@ impl OperationKind {
             Self::Read => "read",
             Self::Write => "write",
             Self::Trim => "trim",
-            Self::Sync => "sync",
+            Self::Fsync => "fsync",
+            Self::Fdatasync => "fdatasync",
+            Self::SyncFileRange => "sync_file_range",
+            Self::FsyncAtEnd => "fsync_at_end",
         }
+    }
+
+    /// Whether it is a flush, which moves no data.
+    #[inline]
+    pub fn is_flush(self) -> bool {
+        self >= Self::Fsync
     }
 }
 

@@ -10,7 +10,7 @@ use crate::error::EngineError;
 use crate::log::RECORDS_MAX;
 use crate::offsets;
 use crate::payload;
-use crate::plan::{EnginePlan, Group, LatencyTarget, Layout, OperationKind, Plan, Worker};
+use crate::plan::{EnginePlan, Group, LatencyTarget, Layout, OperationKind, Plan, SyncPlan, Worker};
 use crate::verify;
 
 /// Version of the plan contract that this build runs.
@@ -152,7 +152,7 @@ fn log(worker: &Worker) -> Option<String> {
 /// What is wrong with the kinds of its operations.
 fn kinds(worker: &Worker) -> Option<&'static str> {
     let does = |kind| worker.operations.iter().any(|operation| operation.kind == kind);
-    if does(OperationKind::Sync) {
+    if OperationKind::ALL.into_iter().any(|kind| kind.is_flush() && does(kind)) {
         return Some("a flush is no part of a mix; say after how many writes one comes");
     }
     if does(OperationKind::Trim) && matches!(worker.engine, EnginePlan::Nfs { .. }) {
@@ -166,7 +166,19 @@ fn kinds(worker: &Worker) -> Option<&'static str> {
     if grows && matches!(worker.engine, EnginePlan::Mmap { .. }) {
         return Some("a mapped file cannot grow; have the files laid out before the run");
     }
-    worker.sync.is_some_and(|sync| sync.every == 0).then_some("a flush after every 0 writes would never come")
+    refused_syncs(&worker.syncs)
+}
+
+fn refused_syncs(syncs: &[SyncPlan]) -> Option<&'static str> {
+    let after_writes = [OperationKind::Fsync, OperationKind::Fdatasync, OperationKind::SyncFileRange];
+    let is_twice = |kind| syncs.iter().filter(|sync| sync.kind == kind).count() > 1;
+    if syncs.iter().any(|sync| sync.every == 0) {
+        Some("a flush after every 0 writes would never come")
+    } else if syncs.iter().any(|sync| !after_writes.contains(&sync.kind)) {
+        Some("what follows writes is fsync, fdatasync or sync_file_range")
+    } else {
+        after_writes.into_iter().any(is_twice).then_some("a flush of one kind can only come after one number of writes")
+    }
 }
 
 #[cfg(test)]
@@ -175,7 +187,7 @@ mod tests {
     use crate::plan::tests::{operation, worker};
     use crate::plan::{
         Arrivals, Durability, End, LogPlan, NfsMount, OperationPlan, Rate, RateUnit, SteadyCriterion, SteadyFigure,
-        SteadyState, SyncKind, SyncPlan, Think, ThinkCounts,
+        SteadyState, Think, ThinkCounts,
     };
 
     fn refusal(workers: Vec<Worker>) -> String {
@@ -281,15 +293,19 @@ mod tests {
             "job: NFSv3 has no trim; leave it out, or use another engine on a kernel's mount"
         );
         assert_eq!(
-            refusal(vec![Worker { operations: vec![operation(OperationKind::Sync, 4096)], ..worker() }]),
+            refusal(vec![Worker { operations: vec![operation(OperationKind::FsyncAtEnd, 4096)], ..worker() }]),
             "job: a flush is no part of a mix; say after how many writes one comes"
         );
         assert_eq!(
             refusal(vec![Worker { submission_latency: true, ..worker() }]),
             "job: an engine that does operations at once hands nothing over; leave submission_latency out"
         );
-        let sync = Some(SyncPlan { kind: SyncKind::Fsync, every: 0 });
-        assert_eq!(refusal(vec![Worker { sync, ..worker() }]), "job: a flush after every 0 writes would never come");
+        let flushing = |syncs| refusal(vec![Worker { syncs, ..worker() }]);
+        let [never, often] = [0, 1].map(|every| SyncPlan { kind: OperationKind::Fsync, every });
+        let reading = SyncPlan { kind: OperationKind::Read, ..often };
+        assert_eq!(flushing(vec![never]), "job: a flush after every 0 writes would never come");
+        assert_eq!(flushing(vec![reading]), "job: what follows writes is fsync, fdatasync or sync_file_range");
+        assert_eq!(flushing(vec![often, often]), "job: a flush of one kind can only come after one number of writes");
     }
 
     #[test]

@@ -13,13 +13,14 @@ use crate::outcome::{IntervalKind, IntervalOutcome, KindOutcome, LatencyOutcome,
 use crate::plan::{LogPlan, OperationKind, OperationPlan, Worker};
 use crate::verify;
 
-/// The kinds that a worker's recordings have: those of its mix, then flushes, if it has any, then reads, if
-/// only verification reads.
+/// The kinds that a worker's recordings have: those of its mix, then flushes after writes, each kind, then the one at the end,
+/// if it has any, then reads, if only verification reads.
 pub fn recorded_kinds(worker: &Worker) -> Vec<OperationKind> {
-    let flushes = worker.sync.is_some() || worker.sync_at_end;
     let mix = worker.operations.iter().map(|operation| operation.kind);
     let reads = verify::adds_reads(worker);
-    mix.chain(flushes.then_some(OperationKind::Sync)).chain(reads.then_some(OperationKind::Read)).collect()
+    let at_end = worker.sync_at_end.then_some(OperationKind::FsyncAtEnd);
+    let flushes = worker.syncs.iter().map(|sync| sync.kind).chain(at_end);
+    mix.chain(flushes).chain(reads.then_some(OperationKind::Read)).collect()
 }
 
 /// Counts and latencies of one kind of operation.

@@ -137,7 +137,7 @@ class _Resolver:
             batch=load.batch(section),
             rate=load.total_rate(section),
             think=load.think(section),
-            sync=load.sync(section),
+            syncs=load.syncs(section),
             sync_at_end=bool(section.sync_at_end and section.writes),
             flow=section.flow,
             wait_for=section.wait_for or (),

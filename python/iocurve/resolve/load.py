@@ -142,11 +142,14 @@ def think(section: Section) -> planned.Think | None:
     )
 
 
-def sync(section: Section) -> planned.SyncPlan | None:
+def syncs(section: Section) -> tuple[planned.SyncPlan, ...]:
     """Flushes between writes."""
-    if not section.sync_every or not section.writes:
-        return None
-    return planned.SyncPlan(kind=section.sync_kind or "fsync", every=section.sync_every)
+    asked: tuple[tuple[planned.SyncKind, int | None], ...] = (
+        ("fsync", section.fsync_every),
+        ("fdatasync", section.fdatasync_every),
+        ("sync_file_range", section.sync_file_range_every),
+    )
+    return tuple(planned.SyncPlan(kind=kind, every=every) for kind, every in asked if every and section.writes)
 
 
 def latency_target(section: Section) -> planned.LatencyTarget | None:

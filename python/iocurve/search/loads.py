@@ -16,7 +16,7 @@ from iocurve.errors import PlanError, RunError
 from iocurve.model import Job, Section, settled
 from iocurve.outcome import Live
 from iocurve.place import Place
-from iocurve.plan import FixedBlocks, Plan
+from iocurve.plan import FLUSH_KINDS, FixedBlocks, Plan
 from iocurve.resolve import ThisMachine, resolve
 from iocurve.result import Axis, Point
 from iocurve.run import local, series
@@ -171,7 +171,9 @@ class _Precise:
         if live.phase != "run" or live.intervals <= self._seen:
             return None
         self._seen = live.intervals
-        self._rates.append(float(sum(kind.operations for name, kind in live.operations.items() if name != "sync")))
+        self._rates.append(
+            float(sum(kind.operations for name, kind in live.operations.items() if name not in FLUSH_KINDS))
+        )
         # The first interval may be a part of one.
         rates = self._rates[1:]
         if len(rates) < max(BATCHES_MIN, self._effort.shortest_ns // self._effort.interval_ns):

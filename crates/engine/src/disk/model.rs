@@ -135,7 +135,7 @@ impl Machine {
         let at_once = match kind {
             OperationKind::Read | OperationKind::Write => None,
             OperationKind::Trim => Some(now),
-            OperationKind::Sync => Some(disk.write_back.done().max(now)),
+            _ => Some(disk.write_back.done().max(now)),
         };
         if let Some(due) = at_once {
             return Admitted { due, limit: None };

@@ -116,9 +116,9 @@ fn a_write_to_a_read_write_cache_is_done_there_and_a_flush_waits_for_the_disk() 
     let mut cached = machine(Some(&vm), &[p30(1, HostCache::ReadWrite)]);
     let (due, limit) = behind(&mut cached, 0, 5_000, write);
     assert_eq!((due, limit), ((5_000 * S).div_ceil(77_000), Some(Limit::CachedIops)));
-    let flush = cached.admit(0, access(OperationKind::Sync, 0, 0), 0);
+    let flush = cached.admit(0, access(OperationKind::Fsync, 0, 0), 0);
     assert_eq!(flush, Admitted { due: S, limit: None });
-    assert_eq!(cached.admit(0, access(OperationKind::Sync, 0, 0), 2 * S).due, 2 * S);
+    assert_eq!(cached.admit(0, access(OperationKind::Fsync, 0, 0), 2 * S).due, 2 * S);
 }
 
 #[test]

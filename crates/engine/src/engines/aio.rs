@@ -11,7 +11,7 @@ use iocurve_meter::{Clock, Nanos, SECOND};
 use super::local::{self, Setup};
 use crate::error::EngineError;
 use crate::files::{self, LocalFiles};
-use crate::plan::{OperationKind, SyncKind};
+use crate::plan::OperationKind;
 use crate::request::{Buffers, Completion, Engine, Request};
 
 /// Hands over a few requests at a time; see [`files::HAND_OVER_AT`].
@@ -22,7 +22,6 @@ pub struct AioEngine {
     buffers: Arc<Buffers>,
     clock: Clock,
     direct: bool,
-    sync: SyncKind,
     /// A flush or trim that native AIO does not have was done before `submit` returned.
     waited: bool,
     /// One per slot, at a fixed address for as long as the kernel may look at it.
@@ -45,7 +44,6 @@ impl AioEngine {
             context: Context::new(setup.depth.max(1))?,
             clock: setup.clock,
             direct: setup.open.direct,
-            sync: setup.sync,
             waited: false,
             controls: vec![Control::default(); buffers.count()].into(),
             queued: Vec::with_capacity(buffers.count()),
@@ -89,7 +87,8 @@ impl AioEngine {
         let errno = source.raw_os_error().unwrap_or(libc::EIO);
         if errno == libc::EINVAL && matches!(control.opcode, IOCB_CMD_FSYNC | IOCB_CMD_FDSYNC) {
             self.waited = true;
-            return local::sync_file(self.sync, control.descriptor as RawFd);
+            let kind = if control.opcode == IOCB_CMD_FDSYNC { OperationKind::Fdatasync } else { OperationKind::Fsync };
+            return local::sync_file(kind, control.descriptor as RawFd);
         }
         -i64::from(errno)
     }
@@ -100,7 +99,7 @@ impl AioEngine {
         self.waited = true;
         let result = match request.kind {
             OperationKind::Trim => local::trim(descriptor, self.files.is_device(request), request),
-            _ => local::flush(self.sync, descriptor, request),
+            _ => local::flush(descriptor, request),
         };
         self.early.push(Completion { slot: request.slot, result });
     }
@@ -132,12 +131,14 @@ impl Engine for AioEngine {
             offset: request.offset as i64,
             ..Control::default()
         };
-        let call = match (request.kind, self.sync) {
-            (OperationKind::Read, _) => transfer(IOCB_CMD_PREAD),
-            (OperationKind::Write, _) => transfer(IOCB_CMD_PWRITE),
-            (OperationKind::Sync, SyncKind::Fsync) => Control { opcode: IOCB_CMD_FSYNC, ..Control::default() },
-            (OperationKind::Sync, SyncKind::Fdatasync) => Control { opcode: IOCB_CMD_FDSYNC, ..Control::default() },
-            (OperationKind::Trim, _) | (OperationKind::Sync, SyncKind::SyncFileRange) => {
+        let call = match request.kind {
+            OperationKind::Read => transfer(IOCB_CMD_PREAD),
+            OperationKind::Write => transfer(IOCB_CMD_PWRITE),
+            OperationKind::Fsync | OperationKind::FsyncAtEnd => {
+                Control { opcode: IOCB_CMD_FSYNC, ..Control::default() }
+            }
+            OperationKind::Fdatasync => Control { opcode: IOCB_CMD_FDSYNC, ..Control::default() },
+            OperationKind::Trim | OperationKind::SyncFileRange => {
                 self.wait_for(&request, descriptor);
                 return Ok(());
             }
@@ -356,7 +357,7 @@ mod tests {
         let scratch = Scratch::with_file("waits", 4096);
         let (files, open) = ([scratch.plan(4096)], open(true));
         let mut engine = AioEngine::open(setup(&open, &files, true, 1)).unwrap();
-        let request = Request { slot: 0, kind: OperationKind::Sync, file: 0, offset: 0, length: 0 };
+        let request = Request { slot: 0, kind: OperationKind::Fsync, file: 0, offset: 0, length: 0 };
         engine.submit(request).unwrap();
         assert_eq!(engine.labels(), Vec::<String>::new());
         engine.submit(Request { kind: OperationKind::Trim, length: 4096, ..request }).unwrap();

@@ -7,7 +7,7 @@ use iocurve_meter::{Clock, Nanos};
 
 use crate::disk::{Access, Disk, Limit};
 use crate::error::EngineError;
-use crate::plan::{FilePlan, OperationKind};
+use crate::plan::FilePlan;
 use crate::request::{Completion, Engine, Request};
 
 /// The inner engine gets each operation at once; what it has done waits here for its time. Flushes do not reach it: what the
@@ -85,7 +85,7 @@ impl<E: Engine> Engine for Emulated<E> {
         if let Some(limit) = admitted.limit {
             self.limited[limit as usize] += 1;
         }
-        if kind == OperationKind::Sync {
+        if kind.is_flush() {
             self.waiting.push(Reverse((admitted.due, slot, 0)));
             return Ok(());
         }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use iocurve_meter::{Clock, Nanos};
 
-use crate::plan::{FileOpen, FilePlan, OperationKind, SyncKind, Worker};
+use crate::plan::{FileOpen, FilePlan, OperationKind, Worker};
 use crate::request::{Buffers, Completion, Request};
 
 /// What an engine for local files is opened with.
@@ -19,8 +19,6 @@ pub struct Setup<'a> {
     pub files: &'a [FilePlan],
     /// Whether the worker changes them.
     pub writes: bool,
-    /// What a flush is.
-    pub sync: SyncKind,
     /// One for each slot.
     pub buffers: Arc<Buffers>,
     /// Operations in flight at most.
@@ -37,7 +35,6 @@ impl<'a> Setup<'a> {
             open,
             files: &worker.files,
             writes: worker.operations.iter().any(|operation| changes(operation.kind)),
-            sync: worker.sync.map_or(SyncKind::Fsync, |sync| sync.kind),
             buffers: Arc::clone(buffers),
             depth: worker.depth,
             clock: clock.clone(),
@@ -75,9 +72,9 @@ impl Finished {
 }
 
 /// Flushes a file and waits for it: 0 or a negated `errno`.
-pub fn flush(kind: SyncKind, descriptor: RawFd, request: &Request) -> i64 {
-    if kind != SyncKind::SyncFileRange {
-        return sync_file(kind, descriptor);
+pub fn flush(descriptor: RawFd, request: &Request) -> i64 {
+    if request.kind != OperationKind::SyncFileRange {
+        return sync_file(request.kind, descriptor);
     }
     let (offset, length) = (request.offset as i64, i64::from(request.length));
     // SAFETY: only numbers are passed.
@@ -85,10 +82,10 @@ pub fn flush(kind: SyncKind, descriptor: RawFd, request: &Request) -> i64 {
 }
 
 /// Flushes all of a file and waits for it: 0 or a negated `errno`.
-pub fn sync_file(kind: SyncKind, descriptor: RawFd) -> i64 {
+pub fn sync_file(kind: OperationKind, descriptor: RawFd) -> i64 {
     // SAFETY: only numbers are passed.
     uninterrupted(|| unsafe {
-        if kind == SyncKind::Fdatasync { libc::fdatasync(descriptor) } else { libc::fsync(descriptor) }
+        if kind == OperationKind::Fdatasync { libc::fdatasync(descriptor) } else { libc::fsync(descriptor) }
     })
 }
 

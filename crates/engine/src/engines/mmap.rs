@@ -11,7 +11,7 @@ use super::bus_error::{self, Guarded};
 use super::local::{self, Finished, Setup};
 use crate::error::EngineError;
 use crate::files::LocalFiles;
-use crate::plan::{Durability, FileOpen, FilePlan, OperationKind, SyncKind};
+use crate::plan::{Durability, FileOpen, FilePlan, OperationKind};
 use crate::request::{Buffers, Completion, Engine, Request};
 
 /// Does each operation in `submit`. A file that cannot be mapped as a whole is mapped in windows, one at a time.
@@ -27,7 +27,6 @@ pub struct MmapEngine {
     direct: bool,
     /// Whether each write is on stable storage before it is done.
     write_through: bool,
-    sync: SyncKind,
     finished: Finished,
 }
 
@@ -49,7 +48,6 @@ impl MmapEngine {
             writes: setup.writes,
             direct: setup.open.direct,
             write_through: setup.open.direct || setup.open.durability != Durability::None,
-            sync: setup.sync,
             finished: Finished::new(setup.depth, setup.clock),
             buffers: setup.buffers,
         })
@@ -83,13 +81,13 @@ impl MmapEngine {
 
     fn flush(&self, request: &Request, descriptor: RawFd) -> i64 {
         let mapping = &self.mappings[request.file as usize];
-        if self.sync == SyncKind::SyncFileRange && mapping.holds(request.offset, request.length) {
+        if request.kind == OperationKind::SyncFileRange && mapping.holds(request.offset, request.length) {
             mapping.flush(request.offset, u64::from(request.length))
         } else if mapping.is_whole() {
             mapping.flush(mapping.start, mapping.bytes as u64)
         } else {
             // What was written through earlier windows is flushed, too.
-            local::sync_file(self.sync, descriptor)
+            local::sync_file(request.kind, descriptor)
         }
     }
 }
@@ -102,8 +100,8 @@ impl Engine for MmapEngine {
         let (descriptor, memory) = self.files.target(&request, &self.buffers)?;
         let result = match request.kind {
             OperationKind::Read | OperationKind::Write => self.copy(&request, memory),
-            OperationKind::Sync => self.flush(&request, descriptor),
             OperationKind::Trim => local::trim(descriptor, self.files.is_device(&request), &request),
+            _ => self.flush(&request, descriptor),
         };
         self.finished.push(Completion { slot: request.slot, result });
         Ok(())

@@ -25,7 +25,7 @@ use iocurve_wire::fast::{CommitTemplate, ReadTemplate, WriteTemplate};
 use iocurve_wire::nfs3::{nfs_fh3, stable_how};
 
 use crate::error::EngineError;
-use crate::plan::{Durability, FilePlan, NfsMount, OperationKind};
+use crate::plan::{Durability, FilePlan, NfsMount};
 use crate::request::{Buffers, Completion, Engine, Request};
 
 use self::connection::Connection;
@@ -315,7 +315,7 @@ impl Engine for NfsEngine {
             return Err(EngineError::Plan(why));
         }
         let bytes_max = self.flight.call_bytes_max(request.kind);
-        let calls = if request.kind == OperationKind::Sync { 1 } else { request.length.div_ceil(bytes_max).max(1) };
+        let calls = if request.kind.is_flush() { 1 } else { request.length.div_ceil(bytes_max).max(1) };
         self.flight.open_operation(request.slot, calls);
         let mut at = 0;
         for _ in 0..calls {

@@ -1,7 +1,6 @@
 use iocurve_meter::Nanos;
 
 use crate::error::EngineError;
-use crate::plan::OperationKind;
 use crate::request::{Completion, Engine, Request};
 
 /// Does nothing, at once: what remains is the cost of the loop, the ceiling of every other engine.
@@ -13,7 +12,7 @@ pub struct NullEngine {
 impl Engine for NullEngine {
     #[inline]
     fn submit(&mut self, request: Request) -> Result<(), EngineError> {
-        let bytes = if request.kind == OperationKind::Sync { 0 } else { request.length };
+        let bytes = if request.kind.is_flush() { 0 } else { request.length };
         self.finished.push(Completion { slot: request.slot, result: i64::from(bytes) });
         Ok(())
     }
@@ -32,6 +31,7 @@ impl Engine for NullEngine {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::OperationKind;
 
     #[test]
     fn every_kind_is_done_at_once_and_a_flush_moves_nothing() {
@@ -42,6 +42,6 @@ mod tests {
         let mut done = Vec::new();
         engine.reap(0, 0, &mut done).unwrap();
         let results: Vec<_> = done.iter().map(|completion| (completion.slot, completion.result)).collect();
-        assert_eq!(results, [(0, 512), (1, 512), (2, 512), (3, 0)]);
+        assert_eq!(results, [(0, 512), (1, 512), (2, 512), (3, 0), (4, 0), (5, 0), (6, 0)]);
     }
 }

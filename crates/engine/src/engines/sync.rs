@@ -10,7 +10,7 @@ use super::local::{self, Finished, Setup};
 
 use crate::error::EngineError;
 use crate::files::LocalFiles;
-use crate::plan::{OperationKind, SyncKind};
+use crate::plan::OperationKind;
 use crate::request::{Buffers, Completion, Engine, Request};
 
 /// Does each operation in `submit`.
@@ -18,7 +18,6 @@ use crate::request::{Buffers, Completion, Engine, Request};
 pub struct SyncEngine {
     files: LocalFiles,
     buffers: Arc<Buffers>,
-    sync: SyncKind,
     finished: Finished,
 }
 
@@ -28,7 +27,6 @@ impl SyncEngine {
         Ok(Self {
             files: LocalFiles::open(setup.open, setup.files, setup.writes)?,
             buffers: setup.buffers,
-            sync: setup.sync,
             finished: Finished::new(setup.depth, setup.clock),
         })
     }
@@ -36,8 +34,8 @@ impl SyncEngine {
     fn carry_out(&self, request: &Request, descriptor: RawFd, memory: *mut u8) -> i64 {
         match request.kind {
             OperationKind::Read | OperationKind::Write => transfer(request, descriptor, memory),
-            OperationKind::Sync => local::flush(self.sync, descriptor, request),
             OperationKind::Trim => local::trim(descriptor, self.files.is_device(request), request),
+            _ => local::flush(descriptor, request),
         }
     }
 }

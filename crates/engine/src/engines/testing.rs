@@ -10,7 +10,7 @@ use iocurve_meter::{Clock, Nanos};
 use super::local::Setup;
 use crate::error::EngineError;
 use crate::files::has_hole;
-use crate::plan::{Durability, FileOpen, FilePlan, Layout, OperationKind, SyncKind};
+use crate::plan::{Durability, FileOpen, FilePlan, Layout, OperationKind};
 use crate::request::{Buffers, Completion, Engine, Request};
 
 /// A directory under the build's own (a real disk more often than `/tmp` is), gone when dropped.
@@ -74,7 +74,7 @@ pub fn open(direct: bool) -> FileOpen {
 /// What an engine is opened with, with buffers of a block and a clock of its own.
 pub fn setup<'a>(open: &'a FileOpen, files: &'a [FilePlan], writes: bool, depth: u32) -> Setup<'a> {
     let buffers = Buffers::new(depth as usize, BLOCK);
-    Setup { open, files, writes, sync: SyncKind::Fsync, buffers, depth, clock: Clock::new() }
+    Setup { open, files, writes, buffers, depth, clock: Clock::new() }
 }
 
 /// Opens an engine for a test.
@@ -273,21 +273,20 @@ fn trims_read_as_zeros<E: Engine>(opener: Opener<E>, direct: bool) {
 
 fn flushes_leave_nothing_dirty<E: Engine>(opener: Opener<E>) {
     let (read_write, several) = (open(false), 4);
-    for sync in [SyncKind::Fsync, SyncKind::Fdatasync, SyncKind::SyncFileRange] {
+    for kind in OperationKind::ALL.into_iter().filter(|kind| kind.is_flush()) {
         let scratch = Scratch::with_file("flush", several * BLOCK);
         let files = [scratch.plan(several * BLOCK)];
-        let setup = Setup { sync, ..setup(&read_write, &files, true, 2) };
-        let mut bench = Bench::with(opener, setup, scratch);
+        let mut bench = Bench::with(opener, setup(&read_write, &files, true, 2), scratch);
         File::open(bench.scratch.path()).unwrap().sync_all().unwrap();
         for block in [1, 3] {
             bench.submit(OperationKind::Write, 0, block);
             assert_eq!(bench.finish(1), done(0..1, BLOCK as i64));
         }
         let length = 3 * BLOCK as u32;
-        let flush = Request { slot: 1, kind: OperationKind::Sync, file: 0, offset: BLOCK as u64, length };
+        let flush = Request { slot: 1, kind, file: 0, offset: BLOCK as u64, length };
         bench.engine.submit(flush).unwrap();
         assert_eq!(bench.finish(1), [Completion { slot: 1, result: 0 }]);
-        assert!(matches!(dirty_pages(bench.scratch.path()), Some(0) | None), "{sync:?}");
+        assert!(matches!(dirty_pages(bench.scratch.path()), Some(0) | None), "{kind:?}");
     }
 }
 

@@ -12,7 +12,7 @@ use iocurve_meter::{Clock, Nanos};
 use super::local::{self, PUNCH, Setup, WHOLE_SYNC};
 use crate::error::EngineError;
 use crate::files::{self, LocalFiles};
-use crate::plan::{OperationKind, SyncKind};
+use crate::plan::OperationKind;
 use crate::request::{Buffers, Completion, Engine, Request};
 
 /// Hands over a few requests at a time; see [`files::HAND_OVER_AT`].
@@ -26,7 +26,6 @@ pub struct UringEngine {
     registered: Registered,
     /// Whether the kernel's own threads do the I/O, because the files' file system may block.
     threaded: bool,
-    sync: SyncKind,
     /// A trim of a device was done before `submit` returned.
     waited: bool,
     /// In the submission queue, not handed over yet.
@@ -53,7 +52,7 @@ impl UringEngine {
 
     fn over(ring: IoUring, setup: Setup<'_>) -> Result<Self, EngineError> {
         let files = LocalFiles::open(setup.open, setup.files, setup.writes)?;
-        let Setup { sync, buffers, depth, clock, .. } = setup;
+        let Setup { buffers, depth, clock, .. } = setup;
         let threaded = !files.start_without_blocking();
         if threaded {
             // As many threads as operations, or fewer would be in flight than asked for (the default is 4 a processor).
@@ -70,7 +69,6 @@ impl UringEngine {
             files,
             buffers,
             clock,
-            sync,
             registered,
             threaded,
             waited: false,
@@ -147,7 +145,8 @@ impl UringEngine {
         let (descriptor, memory) = self.files.target(request, &self.buffers)?;
         let buffer = self.registered.slots_per_buffer.map(|slots| (request.slot / slots) as u16);
         let (length, offset) = (request.length, request.offset);
-        let data_only = if self.sync == SyncKind::Fdatasync { FsyncFlags::DATASYNC } else { FsyncFlags::empty() };
+        let data_only =
+            if request.kind == OperationKind::Fdatasync { FsyncFlags::DATASYNC } else { FsyncFlags::empty() };
         // The kernel's result of a trim is 0; the bytes it stands for come back with the slot.
         let given_back = if request.kind == OperationKind::Trim { u64::from(length) << 32 } else { 0 };
         // The four crossings of registered or not differ in type, hence a macro instead of a function.
@@ -165,10 +164,10 @@ impl UringEngine {
                     (OperationKind::Trim, _) => {
                         opcode::Fallocate::new($file, u64::from(length)).offset(offset).mode(PUNCH).build()
                     }
-                    (OperationKind::Sync, _) if self.sync == SyncKind::SyncFileRange => {
+                    (OperationKind::SyncFileRange, _) => {
                         opcode::SyncFileRange::new($file, length).offset(offset).flags(WHOLE_SYNC).build()
                     }
-                    (OperationKind::Sync, _) => opcode::Fsync::new($file).flags(data_only).build(),
+                    _ => opcode::Fsync::new($file).flags(data_only).build(),
                 }
             };
         }

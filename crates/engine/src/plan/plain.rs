@@ -47,7 +47,7 @@ pub(crate) fn worker() -> Worker {
         batch: Batch { submit: 0, complete_min: 1, complete_max: 0, low: 0 },
         rate: None,
         think: None,
-        sync: None,
+        syncs: Vec::new(),
         sync_at_end: false,
         flow: None,
         wait_for: Vec::new(),

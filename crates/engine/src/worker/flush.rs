@@ -1,23 +1,25 @@
 //! Flushes after so many writes.
 
 use crate::offsets::Address;
-use crate::plan::{SyncKind, Worker};
+use crate::plan::{OperationKind, SyncPlan, Worker};
 
 /// Counts writes towards the next flush, which is of the file that was written last.
 #[derive(Debug)]
 pub(super) struct Flushes {
-    every: u32,
-    writes: u32,
-    file: Option<u32>,
+    syncs: Vec<SyncPlan>,
+    writes: u64,
+    /// Which of the plan's flushes comes next, and of which file.
+    due: Option<(usize, u32)>,
     /// What was written of each file since its last flush, where a flush is told so.
     ranges: Vec<Option<(u64, u64)>>,
 }
 
 impl Flushes {
     pub(super) fn new(worker: &Worker) -> Option<Self> {
-        let sync = worker.sync?;
-        let files = if sync.kind == SyncKind::SyncFileRange { worker.files.len() } else { 0 };
-        Some(Self { every: sync.every, writes: 0, file: None, ranges: vec![None; files] })
+        let syncs = &worker.syncs;
+        let has_ranges = syncs.iter().any(|sync| sync.kind == OperationKind::SyncFileRange);
+        let ranges = vec![None; if has_ranges { worker.files.len() } else { 0 }];
+        (!syncs.is_empty()).then(|| Self { syncs: syncs.clone(), writes: 0, due: None, ranges })
     }
 
     /// A write was issued.
@@ -27,17 +29,17 @@ impl Flushes {
             *range = Some(range.map_or((start, end), |(first, last)| (first.min(start), last.max(end))));
         }
         self.writes += 1;
-        if self.writes == self.every {
-            (self.writes, self.file) = (0, Some(address.file));
-        }
+        let due = self.syncs.iter().position(|sync| self.writes.is_multiple_of(u64::from(sync.every)));
+        self.due = due.map(|flush| (flush, address.file));
     }
 
-    /// What is to be flushed now, if anything. A range that is too long for a request goes to the end of the file: length 0.
-    pub(super) fn take(&mut self) -> Option<Address> {
-        let file = self.file.take()?;
+    /// Which of the plan's flushes comes now, and of what, if one does. A range that is too long for a request goes to the end
+    /// of the file: length 0.
+    pub(super) fn take(&mut self) -> Option<(usize, Address)> {
+        let (flush, file) = self.due.take()?;
         let range = self.ranges.get_mut(file as usize).and_then(Option::take);
         let (start, end) = range.unwrap_or((0, 0));
-        Some(Address { file, offset: start, length: u32::try_from(end - start).unwrap_or(0) })
+        Some((flush, Address { file, offset: start, length: u32::try_from(end - start).unwrap_or(0) }))
     }
 }
 

@@ -304,8 +304,8 @@ impl<'a> Load<'a> {
         if self.exhausted() {
             return Ok(Err(Wake::Exhausted));
         }
-        if let Some(range) = self.flushes.as_mut().and_then(Flushes::take) {
-            self.flush(engine, range, now)?;
+        if let Some((flush, range)) = self.flushes.as_mut().and_then(Flushes::take) {
+            self.flush(engine, flush, range, now)?;
             return Ok(Ok(()));
         }
         if let Some(flow) = &mut self.shared.flow
@@ -378,8 +378,14 @@ impl<'a> Load<'a> {
 
     /// A flush is neither an operation nor bytes of those that are asked for, and never waits for a schedule.
     #[inline(never)]
-    fn flush<E: Engine>(&mut self, engine: &mut E, range: Address, now: Nanos) -> Result<(), EngineError> {
-        let operation = self.plan.operations.len();
+    fn flush<E: Engine>(
+        &mut self,
+        engine: &mut E,
+        flush: usize,
+        range: Address,
+        now: Nanos,
+    ) -> Result<(), EngineError> {
+        let operation = self.plan.operations.len() + flush;
         let slot = self.take_slot(operation, Address { length: 0, ..range }, now, now);
         let Address { file, offset, length } = range;
         engine.submit(Request { slot, kind: self.kinds[operation], file, offset, length })
@@ -388,7 +394,7 @@ impl<'a> Load<'a> {
     /// Flushes the next file of those that are flushed at the end, if there is one.
     fn flush_next<E: Engine>(&mut self, engine: &mut E) -> Result<bool, EngineError> {
         let Some(file) = self.closing.next() else { return Ok(false) };
-        self.flush(engine, flush::whole(file), self.shared.clock.now())?;
+        self.flush(engine, self.plan.syncs.len(), flush::whole(file), self.shared.clock.now())?;
         Ok(true)
     }
 

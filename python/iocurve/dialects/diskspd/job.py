@@ -271,7 +271,7 @@ def _engine(found: Found) -> dict[str, Any]:
     elif engine == "mmap":
         fields["engine_asked"] = "m"
     if target.flush and target.write_percent:
-        fields |= {"sync_every": 1, "sync_kind": "fdatasync"}
+        fields["fdatasync_every"] = 1
     return fields
 
 

@@ -6,11 +6,12 @@ import errno
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import get_args
 
 from iocurve.dialects.fio.command import Prepared
 from iocurve.dialects.fio.job import SectionReport
 from iocurve.outcome import IntervalOutcome, SteadyOutcome, WorkerOutcome
-from iocurve.plan import LatencyTarget, OperationKind, Plan, Worker
+from iocurve.plan import LatencyTarget, OperationKind, Plan, SyncKind, Worker
 from iocurve.result import Result
 from iocurve.summary import Latency, merge_latencies
 from iocurve.units import SECOND_NS
@@ -111,7 +112,9 @@ class JobFigures:
     workers: tuple[WorkerOutcome, ...]
     directions: Mapping[str, Direction]
     syncs: Latency
-    """Of flushes, which are no I/O of their own in fio's forms."""
+    """Of flushes after writes, which are no I/O of their own in fio's forms."""
+    sync_count: int
+    """Those that are counted: in fio fsync alone."""
     target: LatencyTarget | None
     """The latency that a depth was searched for, if one was."""
 
@@ -203,7 +206,8 @@ def figures(prepared: Prepared, result: Result) -> list[JobFigures]:
             group=number,
             workers=members,
             directions=_directions(members, prepared.plan, totals[number]),
-            syncs=_syncs(members),
+            syncs=_syncs(members, get_args(SyncKind)),
+            sync_count=_syncs(members, ("fsync",)).count,
             target=_planned(members[0], prepared.plan).latency_target,
         )
         for report, number, members in entries
@@ -228,8 +232,10 @@ def _percent(levels: Sequence[str], parts: Sequence[Mapping[str, int]]) -> dict[
     return {level: 100.0 * count / total if total else 0.0 for level, count in counts.items()}
 
 
-def _syncs(workers: Sequence[WorkerOutcome]) -> Latency:
-    return merge_latencies(worker.operations["sync"].service for worker in workers if "sync" in worker.operations)
+def _syncs(workers: Sequence[WorkerOutcome], kinds: Sequence[str]) -> Latency:
+    return merge_latencies(
+        worker.operations[kind].service for worker in workers for kind in kinds if kind in worker.operations
+    )
 
 
 def _directions(

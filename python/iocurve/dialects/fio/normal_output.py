@@ -96,7 +96,7 @@ def _job(job: JobFigures, result: Result) -> list[str]:
         f"  IO depths    : {_levels(job.depth_percent())}",
         f"     submit    : {_levels(job.submit_percent())}",
         f"     complete  : {_levels(job.complete_percent())}",
-        f"     issued rwts: total={totals},{job.syncs.count} short={shorts},0 dropped=0,0,0,0",
+        f"     issued rwts: total={totals},{job.sync_count} short={shorts},0 dropped=0,0,0,0",
         f"     latency   : {_latency_target(job)}, depth={job.depth}",
         *_steady_state(job),
     ]

@@ -63,7 +63,7 @@ def _job(job: JobFigures, with_bins: bool) -> dict[str, Any]:
         "job options": {"rw": job.report.direction, "iodepth": str(job.report.depth)} | options,
         **{kind: _direction(job.directions[kind], job.report.reporting, with_bins) for kind in job.shown},
         "sync": {
-            "total_ios": job.syncs.count,
+            "total_ios": job.sync_count,
             "lat_ns": _latency(job.syncs, job.report.reporting.percentiles, with_bins),
         },
         "job_runtime": round(job.runtime_ns / 1e6),

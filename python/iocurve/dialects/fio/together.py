@@ -141,12 +141,10 @@ def _depth(draft: Draft) -> None:
 
 
 def _flushes(draft: Draft) -> None:
-    every = {name: draft.parts[name] for name in ("fsync", "fdatasync", "sync_file_range") if _has(draft, name)}
-    if len(every) > 1:
-        first, second = list(every)[:2]
-        draft.mistake(second, f"{first} and {second} in one job are not supported yet", "keep one")
-    for name, count in every.items():
-        draft.fields |= {"sync_kind": name, "sync_every": count}
+    for name in ("fsync", "fdatasync", "sync_file_range"):
+        if not _has(draft, name):
+            continue
+        draft.fields[f"{name}_every"] = draft.parts[name]
         if not draft.value("writes"):
             draft.note(name, "no_effect", f"{name} has no effect: the job does not write")
     if _has(draft, "end_fsync") or _has(draft, "fsync_on_close"):

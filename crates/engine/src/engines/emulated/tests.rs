@@ -6,7 +6,7 @@ use crate::engines::local::Setup;
 use crate::engines::testing::{Scratch, check_transfers};
 use crate::engines::{AioEngine, MmapEngine, NullEngine, SyncEngine, UringEngine};
 use crate::plan::tests::{disk, file, operation, worker};
-use crate::plan::{Arrivals, SyncKind};
+use crate::plan::{Arrivals, OperationKind};
 use crate::plan::{DiskPlan, End, Group, IoBurst, IoLimits, OperationPlan, Plan, Rate, RateUnit, SyncPlan, Worker};
 use crate::run::Run;
 
@@ -118,14 +118,14 @@ fn a_run_on_a_disk_says_so_and_keeps_its_state() {
     let worker = Worker {
         disk: Some(disk.clone()),
         operations: vec![write],
-        sync: Some(SyncPlan { kind: SyncKind::Fsync, every: 10 }),
+        syncs: vec![SyncPlan { kind: OperationKind::Fsync, every: 10 }],
         end: End { operations: Some(50), ..worker().end },
         ..worker()
     };
     let run = Run::start(plan(vec![worker])).unwrap();
     let outcome = run.wait(std::time::Duration::from_secs(60)).expect("it ends").unwrap();
     let only = &outcome.workers[0];
-    assert_eq!((only.operations["write"].operations, only.operations["sync"].operations), (50, 4));
+    assert_eq!((only.operations["write"].operations, only.operations["fsync"].operations), (50, 4));
     assert_eq!(only.engine, "null, on an emulated disk");
     assert_eq!(only.labels, ["emulated_disk"]);
     assert!(std::path::Path::new(&disk.state_path).exists());

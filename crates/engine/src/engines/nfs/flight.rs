@@ -202,7 +202,7 @@ impl Flight {
             Some(format!("file {} is not one of the {} files", request.file, self.files.len()))
         } else if request.kind == OperationKind::Trim {
             Some("NFSv3 has no trim".to_owned())
-        } else if request.kind != OperationKind::Sync && request.length as usize > self.buffers.stride() {
+        } else if !request.kind.is_flush() && request.length as usize > self.buffers.stride() {
             Some(format!("{} bytes do not fit a buffer of {}", request.length, self.buffers.stride()))
         } else {
             None
@@ -213,7 +213,7 @@ impl Flight {
     pub fn call_bytes_max(&self, kind: OperationKind) -> u32 {
         match kind {
             OperationKind::Read => self.limits.read,
-            OperationKind::Write | OperationKind::Trim | OperationKind::Sync => self.limits.write,
+            _ => self.limits.write,
         }
     }
 
@@ -227,8 +227,8 @@ impl Flight {
         let kind = match request.kind {
             OperationKind::Read => CallKind::Read,
             OperationKind::Write => CallKind::Write,
-            OperationKind::Sync => return self.open(CallKind::Commit, request.slot, request.file, 0, 0, 0),
             OperationKind::Trim => unreachable!("refused with the plan"),
+            _ => return self.open(CallKind::Commit, request.slot, request.file, 0, 0, 0),
         };
         self.open(kind, request.slot, request.file, request.offset + u64::from(at), length, at)
     }

@@ -19,7 +19,7 @@ use super::outgoing::Outgoing;
 use super::socket::{Route, Socket};
 use super::*;
 use crate::chance::Rng;
-use crate::plan::Layout;
+use crate::plan::{Layout, OperationKind};
 
 const READ: OperationKind = OperationKind::Read;
 const WRITE: OperationKind = OperationKind::Write;
@@ -572,7 +572,7 @@ fn a_flush_is_a_commit_and_an_operation() {
     let mut client = Client::new(&server, 2, 4096, |_| {});
     client.submit(0, WRITE, 0, 4096);
     // However much it covers, it is one call.
-    client.submit(1, OperationKind::Sync, 0, 1 << 30);
+    client.submit(1, OperationKind::Fsync, 0, 1 << 30);
     assert_eq!(client.reap(2).unwrap(), [(0, 4096), (1, 0)]);
     assert_eq!(commits(&server), 1);
 
@@ -582,7 +582,7 @@ fn a_flush_is_a_commit_and_an_operation() {
     };
     let server = Server::new(refusing).with_file("f", b"");
     let mut client = Client::new(&server, 1, 4096, |_| {});
-    assert_eq!(client.one(OperationKind::Sync, 0, 0), -i64::from(libc::ENOSPC));
+    assert_eq!(client.one(OperationKind::Fsync, 0, 0), -i64::from(libc::ENOSPC));
     client.engine.finish().unwrap();
 }
 

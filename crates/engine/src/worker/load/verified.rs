@@ -125,7 +125,7 @@ impl Load<'_> {
     /// An operation has come back from a place that was held for it.
     pub(super) fn visited(&mut self, slot: u32, kind: OperationKind, address: Address, failed: bool) {
         let Some(verifier) = &self.verifier else { return };
-        if !verifier.holds() || kind == OperationKind::Sync {
+        if !verifier.holds() || kind.is_flush() {
             return;
         }
         let following = self.visits.take_following(slot);

@@ -1,7 +1,7 @@
 //! The time until operations are handed over.
 
 use super::*;
-use crate::plan::{SyncKind, SyncPlan, Think, ThinkCounts};
+use crate::plan::{SyncPlan, Think, ThinkCounts};
 
 fn measuring(depth: u32, operations: u64) -> Worker {
     let end = End { operations: Some(operations), ..for_ms(1_000_000) };
@@ -51,15 +51,16 @@ fn it_is_not_measured_unless_that_is_asked_for() {
 
 #[test]
 fn flushes_and_the_ramp_are_kept_apart() {
-    let sync = Some(SyncPlan { kind: SyncKind::Fsync, every: 2 });
+    let syncs = vec![SyncPlan { kind: OperationKind::Fsync, every: 2 }];
     let operations = vec![operation(OperationKind::Write, 4096)];
-    let plan = Worker { sync, operations, ramp_ns: 25 * MS, sync_at_end: true, ..measuring(1, 5) };
+    let plan = Worker { syncs, operations, ramp_ns: 25 * MS, sync_at_end: true, ..measuring(1, 5) };
     let ran = simulate_submissions(&plan);
     // Two writes, a flush, two writes, a flush, a write and the flush at the end; two are done when the ramp is over.
-    let (write, flush) = (&ran.kinds["write"], &ran.kinds["sync"]);
+    let (write, flush) = (&ran.kinds["write"], &ran.kinds["fsync"]);
     assert_eq!(spread(write.submission.as_ref()), Some((3, 1, 1)));
     assert_eq!(spread(write.completion.as_ref()), Some((3, 9, 9)));
-    assert_eq!(spread(flush.submission.as_ref()), Some((3, 0, 1)));
+    assert_eq!(spread(flush.submission.as_ref()), Some((2, 1, 1)));
+    assert_eq!(spread(ran.kinds["fsync_at_end"].submission.as_ref()), Some((1, 0, 0)));
 }
 
 #[test]
