@@ -12,7 +12,7 @@ from iocurve import plan
 from iocurve.dialects.fio.draft import DEFAULTS
 from iocurve.errors import PlanError, Where
 from iocurve.model import Dialect, Job, Percent, PerKind, Section, ZoneShare, ZonesSaid
-from iocurve.resolve import Resolution, resolve
+from iocurve.resolve import PathFacts, Resolution, resolve
 from iocurve.units import KIB, MIB, MILLISECOND_NS, SECOND_NS
 
 MACHINE = HeldMachine(directories=frozenset({"/d"}))
@@ -147,6 +147,36 @@ def test_a_field_reaches_the_worker(said: dict[str, Any], part: str, expected: o
 )
 def test_layout(said: dict[str, Any], layout: str) -> None:
     assert worker(**said).files[0].layout == layout
+
+
+NAMES = ("a", "a b", "a/b", "a//b", "./a", "a/.", ".", "..", "...", "../a", ".a", "/a", "//a", "a/")
+
+
+@pytest.mark.parametrize("base", ["/", "/d", ".", "d"])
+def test_names_are_joined_with_their_directory_as_paths_are(base: str) -> None:
+    job = Job(name="job", dialect="iocurve", sections=(Section(paths=NAMES, size=MIB),), defaults=DEFAULTS)
+    (group,) = resolve(job, HeldMachine(), Path(base)).plan.groups
+    assert [file.path for file in group.workers[0].files] == [str(Path(base) / name) for name in NAMES]
+    below = job.model_copy(update={"defaults": Section(directories=("sub",)).over(DEFAULTS)})
+    resolution = resolve(below, HeldMachine(), Path(base))
+    paths = [Path(base, "sub", name.lstrip("/")) for name in NAMES]
+    assert [file.path for file in resolution.plan.groups[0].workers[0].files] == list(map(str, paths))
+    assert resolution.directories == tuple(dict.fromkeys(str(path.parent) for path in paths))
+
+
+def test_each_file_and_each_directory_is_looked_at_once() -> None:
+    looks: list[str] = []
+
+    class Watched(HeldMachine):
+        def look(self, path: str) -> PathFacts:
+            looks.append(path)
+            return super().look(path)
+
+    files = Section(name="a", file_count=3, clones=2, size=MIB, writes=True, directories=("/d/x",))
+    job = Job(name="job", dialect="iocurve", sections=(files, files), defaults=DEFAULTS)
+    resolution = resolve(job, Watched(directories=frozenset({"/d/x"})), Path("/d"))
+    assert (resolution.obstacles, resolution.directories) == ((), ())
+    assert sorted(looks) == ["/d/x", *(f"/d/x/a.{clone}.{file}" for clone in range(2) for file in range(3))]
 
 
 def test_clones_start_one_after_another() -> None:

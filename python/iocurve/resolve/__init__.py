@@ -175,7 +175,7 @@ class _Resolver:
             return
         where = section.where("paths", "writes", "name")
         for path in dict.fromkeys(file.path for worker in workers for file in worker.files):
-            kind = self.machine.look(path).kind
+            kind = self.files.look(path).kind
             if kind == "block":
                 self.findings.notes.append(_overwrites([path], where))
             elif kind == "file":

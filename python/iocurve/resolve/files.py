@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
 from iocurve import plan as planned
@@ -42,6 +42,8 @@ class Files:
     findings: Findings
     is_disk: bool = False
     """Whether names lead into an emulated disk, and not out of it."""
+    seen: dict[str, PathFacts] = field(default_factory=dict)
+    """What is at a path, once it was looked at."""
 
     def on(self, disk: DiskSpec | None) -> Files:
         """The same on an emulated disk: its directory is the root of all names."""
@@ -50,7 +52,7 @@ class Files:
     def regions(self, section: Section, clone: int, chance: random.Random) -> list[Region] | None:
         """The files of one worker with the region of each that is used; None where that cannot be."""
         paths = self._paths(section, clone)
-        regions = [Region(path, self._look(section, path)) for path in paths]
+        regions = self._looked_at(section, paths)
         known = sum(region.facts.bytes for region in regions)
         is_sized = bool(section.file_bytes or section.until_full)
         if not known and not is_sized and (isinstance(section.size, Percent) or not section.size):
@@ -118,28 +120,29 @@ class Files:
     def _paths(self, section: Section, clone: int) -> list[str]:
         directories = section.directories or ()
         if section.paths:
-            return [self._place(section, directories[:1], path) for path in section.paths]
+            return self._placed(section, directories[:1], section.paths)
         name = section.name or self.job.name
         # A job may bear the name of the device it uses.
         if not directories and section.file_count == 1 and section.engine != "nfs":
             place = str(self.directory / name)
-            if self.machine.look(place).kind == "block":
+            if self.look(place).kind == "block":
                 return [place]
         chosen = (directories[clone % len(directories)],) if directories else ()
         pattern = settled(section.file_name_pattern)
-        names = (pattern.format(job=name, clone=clone, file=number) for number in range(settled(section.file_count)))
-        return [self._place(section, chosen, name) for name in names]
+        numbers = range(settled(section.file_count))
+        return self._placed(section, chosen, [pattern.format(job=name, clone=clone, file=number) for number in numbers])
 
-    def _place(self, section: Section, directories: Sequence[str], name: str) -> str:
+    def _placed(self, section: Section, directories: Sequence[str], names: Sequence[str]) -> list[str]:
         """fio puts the directory before the name even where the name begins with a slash."""
         if section.engine == "nfs":
-            return self._place_within(section, PurePosixPath(*directories, name.lstrip("/")), "the export")
+            within = [PurePosixPath(*directories, name.lstrip("/")) for name in names]
+            return [self._place_within(section, path, "the export") for path in within]
         if self.is_disk:
-            within = PurePosixPath(*(part.lstrip("/") for part in (*directories, name)))
-            return str(self.directory / self._place_within(section, within, "the emulated disk"))
+            within = [PurePosixPath(*(part.lstrip("/") for part in (*directories, name))) for name in names]
+            return _below(self.directory, [self._place_within(section, path, "the emulated disk") for path in within])
         if not directories:
-            return str(self.directory / name)
-        return str(self.directory / directories[0] / name.lstrip("/"))
+            return _below(self.directory, names)
+        return _below(self.directory / directories[0], [name.lstrip("/") for name in names])
 
     def _place_within(self, section: Section, path: PurePosixPath, whole: str) -> str:
         if ".." in path.parts:
@@ -148,23 +151,31 @@ class Files:
 
     # -- what is there -------------------------------------------------------------------------------------------------
 
-    def _look(self, section: Section, path: str) -> PathFacts:
-        """What is there; unknown for NFS and the null engine, which counts as missing."""
-        if section.engine in ("nfs", "null"):
-            return PathFacts("missing")
-        facts = self.machine.look(path)
-        self._check_path(section, path, facts)
+    def look(self, path: str) -> PathFacts:
+        """What is at a path; it is looked at once."""
+        facts = self.seen.get(path)
+        if facts is None:
+            facts = self.seen[path] = self.machine.look(path)
         return facts
 
-    def _check_path(self, section: Section, path: str, facts: PathFacts) -> None:
+    def _looked_at(self, section: Section, paths: Sequence[str]) -> list[Region]:
+        """What is there; unknown for NFS and the null engine, which counts as missing."""
+        if section.engine in ("nfs", "null"):
+            return [Region(path, PathFacts("missing")) for path in paths]
         bases = [str(self.directory / name) for name in (not self.is_disk and section.directories) or ("",)]
-        base = next((name for name in bases if Path(path).is_relative_to(name)), bases[0])
+        regions = [Region(path, self.look(path)) for path in paths]
+        for region in regions:
+            self._check_path(section, region.path, region.facts, bases)
+        return regions
+
+    def _check_path(self, section: Section, path: str, facts: PathFacts, bases: Sequence[str]) -> None:
+        base = next((name for name in bases if path.startswith(name.rstrip("/") + "/")), bases[0])
         if facts.kind in ("directory", "other"):
             what = "a directory" if facts.kind == "directory" else "neither a file nor a block device"
             self._obstacle(section, f"{path} is {what}", f"name a file with {self.findings.option('paths')}")
         elif facts.kind == "missing" and _is_device_name(path):
             self._obstacle(section, f"there is no device {path}, and a file of that name would be in memory")
-        elif facts.kind == "missing" and self.machine.look(base).kind != "directory":
+        elif facts.kind == "missing" and self.look(base).kind != "directory":
             self._obstacle(section, f"directory {base} does not exist", f"make it: mkdir -p {base}")
         elif facts.kind == "missing" and section.verify is not None and section.verify.only:
             self._obstacle(section, f"{path} does not exist: nothing was written that could be verified")
@@ -173,12 +184,22 @@ class Files:
             self._obstacle(section, f"{path} does not exist, and {forbids} forbids to make it")
         elif facts.kind == "block" and section.writes and self.machine.is_mounted(path):
             self._obstacle(section, f"{path} is mounted and would be overwritten", "unmount it first")
-        if facts.kind == "missing" and self.machine.look(str(Path(path).parent)).kind == "missing":
-            self.findings.directories.append(str(Path(path).parent))
+        above, slash, _ = path.rpartition("/")
+        parent = above or slash or "."
+        if facts.kind == "missing" and self.look(parent).kind == "missing":
+            self.findings.directories.append(parent)
 
     def _obstacle(self, section: Section, text: str, hint: str | None = None) -> None:
         where = section.where("paths", "directories", "name")
         self.findings.obstacles.append(Mistake(text, where, hint))
+
+
+def _below(base: Path, names: Sequence[str]) -> list[str]:
+    """As ``base / name``, which takes its time: a job may name a million files, most of them by one plain word."""
+    start = f"{base}/"
+    return [
+        start + name if "/" not in name and name.strip(".") and len(start) > 2 else str(base / name) for name in names
+    ]
 
 
 def _is_device_name(path: str) -> bool:
