@@ -83,6 +83,10 @@ SEQUENTIAL = READ.model_copy(update={"random_percent": 0})
             "compares crc32c; nothing is written: what an earlier run",
         ),
         ({"ends_others": "always"}, "ends when 1 MiB are transferred; then the others of its group end too"),
+        (
+            {"ends_others": "on_error", "ends_run": True},
+            "ends when 1 MiB are transferred; an error of it ends all others, also of later groups",
+        ),
     ],
 )
 def test_a_part_of_a_plan_in_words(changes: dict[str, Any], line: str) -> None:

@@ -322,6 +322,13 @@ def test_exitall_holds_for_all_jobs() -> None:
     assert [worker.ends_others for worker in group.workers] == ["always", "always"]
 
 
+def test_exitall_can_reach_beyond_its_group() -> None:
+    small = ("--size=1m", "--ioengine=null", "--stonewall")
+    plan = fio("--exitall", "--name=b", *small, "--exit_what=all", "--name=c", *small).plan
+    assert [group.workers[0].ends_run for group in plan.groups] == [False, True, False]
+    assert {group.workers[0].ends_others for group in plan.groups} == {"always"}
+
+
 def test_what_output_needs_of_logs() -> None:
     arguments = (
         "--write_bw_log --write_lat_log=run --log_avg_msec=100 --per_job_logs=0 --log_offset=1 --log_max_value=1"

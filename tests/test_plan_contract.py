@@ -209,6 +209,7 @@ worker = st.builds(
     ),
     cooldown_ns=u64,
     ends_others=st.sampled_from(["never", "always", "on_error", "together"]),
+    ends_run=st.booleans(),
     flow=st.none() | st.builds(plan.Flow, id=u32, weight=count),
     latency_target=st.none() | latency_target,
     steady_state=st.none() | steady_state,

@@ -177,11 +177,12 @@ def _ending(worker: Worker, each: str) -> str:
         before.append(f"{format_duration(worker.ramp_ns)} of ramp that do not count")
     first = ", whichever comes first" if len(parts) > 1 else ""
     cooling = [f"then {format_duration(worker.cooldown_ns)} of load that do not count"] if worker.cooldown_ns else []
+    others = "all others, also of later groups" if worker.ends_run else "the others of its group"
     after = {
         "never": [],
-        "always": ["then the others of its group end too"],
-        "on_error": ["an error of it ends the others of its group"],
-        "together": ["then the others of its group end too, once all like it have"],
+        "always": [f"then {others} end too"],
+        "on_error": [f"an error of it ends {others}"],
+        "together": [f"then {others} end too, once all like it have"],
     }[worker.ends_others]
     return "; ".join([*before, ending + first, *cooling, *after])
 

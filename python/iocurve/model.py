@@ -205,6 +205,8 @@ class Section(_Model):
     wait_for: tuple[str, ...] | None = None
     """Jobs that must have ended before."""
     ends_others: Literal["never", "always", "on_error", "together"] | None = None
+    ends_run: bool | None = None
+    """Whether later groups do not start then, either."""
     latency_target_ns: int | None = None
     """0 is none."""
     latency_window_ns: int | None = None

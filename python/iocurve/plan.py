@@ -625,6 +625,8 @@ class Worker(_Model):
     """Load that goes on after the window that ``end.runtime_ns`` ends, and is not counted (DiskSpd's -C)."""
     ends_others: Literal["never", "always", "on_error", "together"] = "never"
     """What happens to the others of its group when this worker has ended (fio's exitall, exitall_on_error)."""
+    ends_run: bool = False
+    """Whether later groups do not start then, either (fio's exit_what=all)."""
     latency_target: LatencyTarget | None = None
     steady_state: SteadyState | None = None
     seed: U64

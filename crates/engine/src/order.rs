@@ -40,6 +40,7 @@ struct OrderState {
     left: BTreeMap<String, usize>,
     /// By report group.
     steadiness: BTreeMap<u32, Steadiness>,
+    ends_run: bool,
 }
 
 impl<'a> Order<'a> {
@@ -59,7 +60,15 @@ impl<'a> Order<'a> {
         Self {
             group,
             finish: group.workers.iter().map(|_| Arc::default()).collect(),
-            state: Mutex::new(OrderState { unprepared, start: None, failed: false, together, left, steadiness }),
+            state: Mutex::new(OrderState {
+                unprepared,
+                start: None,
+                failed: false,
+                together,
+                left,
+                steadiness,
+                ends_run: false,
+            }),
             changed: Condvar::new(),
         }
     }
@@ -133,6 +142,7 @@ impl<'a> Order<'a> {
             }
         };
         if ends_others {
+            state.ends_run |= worker.ends_run;
             self.finish.iter().for_each(|finish| finish.store(true, Ordering::Relaxed));
         }
         self.changed.notify_all();
@@ -156,6 +166,11 @@ impl<'a> Order<'a> {
             }
             self.changed.notify_all();
         }
+    }
+
+    /// Whether a worker has ended later groups with its own.
+    pub(crate) fn ends_run(&self) -> bool {
+        self.lock().ends_run
     }
 
     /// What came of the steady state of a report group, if one was asked for.

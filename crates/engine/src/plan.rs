@@ -88,6 +88,8 @@ pub struct Worker {
     pub cooldown_ns: Nanos,
     /// What happens to the others when this worker has ended.
     pub ends_others: EndsOthers,
+    /// Whether later groups do not start then, either (fio's `exit_what=all`).
+    pub ends_run: bool,
     /// The depth that a latency allows is searched for, instead of running at `depth`.
     #[serde(deserialize_with = "Option::deserialize")]
     pub latency_target: Option<LatencyTarget>,

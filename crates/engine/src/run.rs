@@ -80,12 +80,21 @@ fn lay_out_and_run(plan: &Plan, board: &Board) -> Result<Outcome, EngineError> {
     let targets = Targets::lay_out(plan, &|bytes, total| board.layout_progress(bytes, total), &board.stop)?;
     let mut workers = Vec::new();
     let mut result = Ok(());
+    let mut is_ended = false;
     for (index, group) in plan.groups.iter().enumerate() {
         if board.stopped() {
             break;
         }
+        if is_ended {
+            let left_out = |(number, worker)| not_started(index, number, worker, State::Finished, None);
+            workers.extend(group.workers.iter().enumerate().map(left_out));
+            continue;
+        }
         match run_group(index, group, &disks, board) {
-            Ok(outcomes) => workers.extend(outcomes),
+            Ok((outcomes, ends_run)) => {
+                workers.extend(outcomes);
+                is_ended = ends_run;
+            }
             Err(error) => {
                 result = Err(error);
                 break;
@@ -110,8 +119,13 @@ fn lay_out_and_run(plan: &Plan, board: &Board) -> Result<Outcome, EngineError> {
     Ok(Outcome { state, workers })
 }
 
-/// Runs one group; an error means that it could not be prepared and nothing of it ran.
-fn run_group(index: usize, group: &Group, disks: &Disks, board: &Board) -> Result<Vec<WorkerOutcome>, EngineError> {
+/// Runs one group, and says whether it ends the run; an error means that it could not be prepared and nothing of it ran.
+fn run_group(
+    index: usize,
+    group: &Group,
+    disks: &Disks,
+    board: &Board,
+) -> Result<(Vec<WorkerOutcome>, bool), EngineError> {
     board.phase("prepare", index);
     let positions = SharedPositions::of_group(group);
     let flows = flow::of_group(group);
@@ -147,7 +161,7 @@ fn run_group(index: usize, group: &Group, disks: &Disks, board: &Board) -> Resul
     // If one could not be prepared, its error speaks for the group, and the others are `None`.
     let outcomes: Result<Vec<WorkerOutcome>, _> = results.into_iter().filter_map(Result::transpose).collect();
     let steady = |outcome: WorkerOutcome| WorkerOutcome { steady_state: order.steady(outcome.report_group), ..outcome };
-    Ok(outcomes?.into_iter().map(steady).collect())
+    Ok((outcomes?.into_iter().map(steady).collect(), order.ends_run()))
 }
 
 /// A worker in its run.

@@ -146,6 +146,7 @@ class _Resolver:
             end=ending,
             cooldown_ns=settled(section.cooldown_ns),
             ends_others=section.ends_others or "never",
+            ends_run=section.ends_run or False,
             latency_target=load.latency_target(section),
             steady_state=section.steady_state,
             seed=seed,

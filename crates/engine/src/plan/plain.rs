@@ -56,6 +56,7 @@ pub(crate) fn worker() -> Worker {
         end: End { runtime_ns: None, bytes: None, operations: None, when_full: false },
         cooldown_ns: 0,
         ends_others: EndsOthers::Never,
+        ends_run: false,
         latency_target: None,
         steady_state: None,
         seed: 1,

@@ -61,6 +61,21 @@ fn who_ends_others_ends_them_as_finished_and_those_who_wait_do_not_start() {
 }
 
 #[test]
+fn who_ends_the_run_keeps_later_groups_from_starting() {
+    let run = |ends_others| {
+        let first = Worker { ends_others, ends_run: true, ..reader("first", Some(10)) };
+        let groups = [first, reader("second", Some(20)), reader("third", Some(30))];
+        let groups = groups.map(|worker| Group { workers: vec![worker] }).to_vec();
+        let run = Run::start(Plan { version: PLAN_VERSION, name: "t".into(), interval_ns: 100 * MS, groups }).unwrap();
+        let outcome = outcome_of(&run);
+        outcome.workers.into_iter().map(|worker| (worker.group, worker.state, worker.engine)).collect::<Vec<_>>()
+    };
+    let all = |later: &str| [(0, "null"), (1, later), (2, later)].map(|(at, it)| (at, State::Finished, it.to_owned()));
+    assert_eq!(run(EndsOthers::Always), all("not started"));
+    assert_eq!(run(EndsOthers::OnError), all("null"));
+}
+
+#[test]
 fn those_who_end_the_others_together_do_so_when_the_last_of_them_is_done() {
     let together = |name, operations| Worker { ends_others: EndsOthers::Together, ..reader(name, Some(operations)) };
     let workers = vec![together("first", 10), reader("endless", None), together("last", 200_000)];

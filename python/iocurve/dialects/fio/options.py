@@ -181,7 +181,7 @@ OPTIONS: tuple[Option, ...] = (
     _honoured("stonewall", _BOOL, "barrier", "wait_for_previous", bare=True),
     Option("wait_for", effects.set_wait_for, ("wait_for",)),
     _part("exitall", _BOOL, bare=True, fields=("ends_others",)),
-    _part("exit_what", values.meaning({word: word for word in ("group", "stonewall", "all")})),
+    _part("exit_what", values.meaning({word: word for word in ("group", "stonewall", "all")}), fields=("ends_run",)),
     _part("exitall_on_error", _BOOL, bare=True, fields=("ends_others",)),
     _note("continue_on_error", "an error of the volume ends its worker", same=("none", "0"), level="warning"),
     _note("ignore_error", "an error of the volume ends its worker", level="warning"),

@@ -45,9 +45,7 @@ def end_others(drafts: Sequence[Draft]) -> None:
         draft.fields["ends_others"] = "always"
         reach = draft.parts.get("exit_what", "group")
         place = "exit_what" if "exit_what" in draft.places else "exitall"
-        if reach == "all" and any(other.value("barrier") for other in drafts[1:]):
-            draft.mistake(place, "exit_what=all is not supported yet where jobs wait for others (stonewall)")
-        elif reach == "group" and any(other.value("new_report_group") for other in drafts[1:]):
+        if reach == "group" and any(other.value("new_report_group") for other in drafts[1:]):
             text = "exitall ends all jobs that run at that time, not only those of its group"
             draft.note(place, "exit_reach", text, "warning")
 
@@ -344,6 +342,8 @@ def _latency_target(draft: Draft) -> None:
 def _endings(draft: Draft) -> None:
     if _has(draft, "exitall_on_error"):
         draft.fields["ends_others"] = "on_error"
+    if draft.parts.get("exit_what") == "all":
+        draft.fields["ends_run"] = True
     if _has(draft, "unlink_each_loop"):
         if int(draft.value("loops")) > 1:
             draft.mistake("unlink_each_loop", "unlink_each_loop=1 is not supported yet with several loops")
