@@ -44,6 +44,11 @@ pub trait Engine {
     /// An error ends the worker; an operation that fails is a `Completion` with a negative result.
     fn submit(&mut self, request: Request) -> Result<(), EngineError>;
 
+    /// Whether handing over can take as long as the operations themselves: the loop then looks at the clock between pieces.
+    fn blocks(&self) -> bool {
+        false
+    }
+
     /// Sends what was handed over, without waiting. The loop asks for it where it measures how long that takes; otherwise
     /// it goes with the next reap.
     fn hand_over(&mut self) -> Result<(), EngineError> {

@@ -1,6 +1,6 @@
 //! Serves a volume until its standard input ends: `serve PORT [MIB_PER_S [FOLDER]]`; 0 MiB/s is without limit.
 
-use std::io::Read;
+use std::io::{self, Write};
 
 use iocurve_volume::{ExportConfig, Limits, StoreConfig, Volume, VolumeConfig};
 
@@ -16,8 +16,17 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let limits = Limits { throughput_bytes_per_s, ..Limits::default() };
     let exports = vec![ExportConfig { store, limits, ..ExportConfig::default() }];
     let volume = Volume::start(&VolumeConfig { port, exports, ..VolumeConfig::default() })?;
-    println!("nfs://127.0.0.1/vol?nfsport={0}&mountport={0}", volume.port());
-    std::io::stdin().read_to_end(&mut Vec::new())?;
-    println!("{:#?}", volume.stop()?);
+    tell(&format!("nfs://127.0.0.1/vol?nfsport={0}&mountport={0}", volume.port()))?;
+    io::copy(&mut io::stdin().lock(), &mut io::sink())?;
+    let stopped = volume.stop()?;
+    tell(&format!("{stopped:#?}"))?;
     Ok(())
+}
+
+/// Prints a line. That nobody reads it any more is no failure.
+fn tell(line: &str) -> io::Result<()> {
+    match writeln!(io::stdout(), "{line}") {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        result => result,
+    }
 }

@@ -149,6 +149,11 @@ impl Engine for AioEngine {
         if self.queued.len() < Self::HAND_OVER_AT { Ok(()) } else { self.hand_over() }
     }
 
+    /// Through the page cache, the kernel does all of it in `io_submit`.
+    fn blocks(&self) -> bool {
+        !self.direct
+    }
+
     fn hand_over(&mut self) -> Result<(), EngineError> {
         let mut early = std::mem::take(&mut self.early);
         let outcome = self.send(&mut early);

@@ -72,6 +72,7 @@ impl<E: Engine> Emulated<E> {
 
 impl<E: Engine> Engine for Emulated<E> {
     const SYNCHRONOUS: bool = E::SYNCHRONOUS;
+    const HAND_OVER_AT: usize = E::HAND_OVER_AT;
 
     fn submit(&mut self, request: Request) -> Result<(), EngineError> {
         let Request { slot, kind, file, offset, length } = request;
@@ -91,6 +92,14 @@ impl<E: Engine> Engine for Emulated<E> {
         }
         self.in_inner += 1;
         self.inner.submit(request)
+    }
+
+    fn blocks(&self) -> bool {
+        self.inner.blocks()
+    }
+
+    fn hand_over(&mut self) -> Result<(), EngineError> {
+        self.inner.hand_over()
     }
 
     fn reap(&mut self, min: usize, deadline: Nanos, done: &mut Vec<Completion>) -> Result<(), EngineError> {

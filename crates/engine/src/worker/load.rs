@@ -258,7 +258,8 @@ impl<'a> Load<'a> {
         Ok((count, self.hold.as_mut().map_or(Wake::Never, |hold| hold.filled(in_flight))))
     }
 
-    /// The same; where it is measured, as many at a time as the engine hands over at once, stamped before and after.
+    /// The same; where handing over is measured or takes long, as many at a time as the engine hands over at once, stamped
+    /// before and after. What takes long goes on after a look around.
     #[inline]
     fn submit_and_stamp<E: Engine>(
         &mut self,
@@ -266,28 +267,31 @@ impl<'a> Load<'a> {
         engine: &mut E,
         mut now: Nanos,
     ) -> Result<(usize, Wake), EngineError> {
-        let mut submitted = 0;
+        if self.submissions.is_none() && !engine.blocks() {
+            return self.submit_up_to(count, engine, now);
+        }
+        let (began, mut submitted) = (now, 0);
         loop {
-            let part = match &mut self.submissions {
-                None => count,
-                Some(submissions) => {
-                    let part = (count - submitted).min(E::HAND_OVER_AT);
-                    // Slots are taken from the end.
-                    submissions.expect(&self.free[self.free.len() - part..]);
-                    part
-                }
-            };
+            let part = (count - submitted).min(E::HAND_OVER_AT);
+            if let Some(submissions) = &mut self.submissions {
+                // Slots are taken from the end.
+                submissions.expect(&self.free[self.free.len() - part..]);
+            }
             let (taken, wake) = self.submit_up_to(part, engine, now)?;
             submitted += taken;
-            let Some(submissions) = &mut self.submissions else { return Ok((submitted, wake)) };
             if taken > 0 {
                 engine.hand_over()?;
             }
             let sent = self.shared.clock.now();
-            submissions.sent(taken, sent);
+            if let Some(submissions) = &mut self.submissions {
+                submissions.sent(taken, sent);
+            }
             let is_called = self.hold.as_ref().is_some_and(|hold| hold.is_called(now));
             if taken < part || submitted == count || is_called {
                 return Ok((submitted, wake));
+            }
+            if sent - began >= LOOK_AROUND {
+                return Ok((submitted, Wake::Now));
             }
             now = sent;
         }

@@ -144,22 +144,23 @@ fn simulate_with(plan: &Worker, service: Nanos, prepare: impl FnOnce(&mut Simula
     simulate_on(plan, Box::new(move |_, _| service), prepare)
 }
 
-fn simulate_on(plan: &Worker, service: Service, prepare: impl FnOnce(&mut Simulated, &Shared)) -> Simulation {
-    let shared = Shared {
+fn shared() -> Shared {
+    Shared {
         stop: Arc::default(),
         finish: Arc::default(),
         flow: None,
         clock: Clock::manual(),
         interval_ns: 100 * MS,
         positions: SharedPositions::default(),
-    };
+    }
+}
+
+fn simulate_on(plan: &Worker, service: Service, prepare: impl FnOnce(&mut Simulated, &Shared)) -> Simulation {
+    let shared = shared();
     let mut engine = Simulated::new(&shared.clock, service);
     prepare(&mut engine, &shared);
-    let block = plan.operations.iter().map(|operation| operation.blocks.largest()).max().unwrap();
-    let buffers = Buffers::new(plan.depth as usize, block as usize);
-    let load = Load::new(plan, plan.depth, buffers, shared).unwrap();
-    let (ended, recorder) = load.run(&mut engine, Start::with_group(START), &mut |_, _| {});
-    let Recorded { operations: kinds, intervals, levels, .. } = recorder.finish();
+    let (ended, recorded) = drive(plan, shared, &mut engine);
+    let Recorded { operations: kinds, intervals, levels, .. } = recorded;
     let [depths, submits, completes] = levels.named();
     let times = engine.times.iter().map(|time| time - START).collect();
     Simulation {
@@ -173,6 +174,14 @@ fn simulate_on(plan: &Worker, service: Service, prepare: impl FnOnce(&mut Simula
         submits,
         completes,
     }
+}
+
+fn drive(plan: &Worker, shared: Shared, engine: &mut impl Engine) -> (Ended, Recorded) {
+    let block = plan.operations.iter().map(|operation| operation.blocks.largest()).max().unwrap();
+    let buffers = Buffers::new(plan.depth as usize, block as usize);
+    let load = Load::new(plan, plan.depth, buffers, shared).unwrap();
+    let (ended, recorder) = load.run(engine, Start::with_group(START), &mut |_, _| {});
+    (ended, recorder.finish())
 }
 
 fn for_ms(runtime: u64) -> End {

@@ -78,3 +78,44 @@ fn a_pause_begins_when_it_is_time_although_more_is_handed_over_together() {
     assert_eq!(ran.times_ms(), [0., 0., 15., 15.]);
     assert_eq!(spread(ran.kinds["read"].submission.as_ref()), Some((4, 2, 2)));
 }
+
+/// Hands over eight operations at once, and they are done when that is.
+struct Blocking(Simulated);
+
+impl Engine for Blocking {
+    const HAND_OVER_AT: usize = 8;
+
+    fn submit(&mut self, request: Request) -> Result<(), EngineError> {
+        self.0.submit(request)
+    }
+
+    fn blocks(&self) -> bool {
+        true
+    }
+
+    fn hand_over(&mut self) -> Result<(), EngineError> {
+        self.0.hand_over()
+    }
+
+    fn reap(&mut self, min: usize, deadline: Nanos, done: &mut Vec<Completion>) -> Result<(), EngineError> {
+        self.0.reap(min, deadline, done)
+    }
+
+    fn describe(&self) -> String {
+        self.0.describe()
+    }
+}
+
+#[test]
+fn an_engine_that_blocks_is_not_handed_more_at_once_than_a_look_around_takes() {
+    for submission_latency in [false, true] {
+        let plan = Worker { depth: 1024, end: for_ms(200), submission_latency, ..worker() };
+        let shared = shared();
+        let mut engine = Blocking(Simulated { hand_over: MS, ..Simulated::new(&shared.clock, Box::new(|_, _| 0)) });
+        let (ended, recorded) = drive(&plan, shared, &mut engine);
+        // Seven times eight of a millisecond each, then a look; the fourth time goes past the end of the window.
+        assert_eq!(engine.0.batches, [56, 56, 56, 56]);
+        assert_eq!((recorded.operations["read"].operations, ended.drained_operations), (3 * 56, 56));
+        assert_eq!(ended.window, (0, 200 * MS));
+    }
+}
