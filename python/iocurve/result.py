@@ -126,12 +126,14 @@ between; the cache filled first, until latency has levelled off."""
 
 
 class Interval(_Model):
-    """A figure with the bounds between which it lies with a confidence of 95 %."""
+    """A figure with its bounds: those between which it lies with a confidence of 95 %, or what it was bracketed by."""
 
     value: float
     low: float | None
     """None where nothing tells how sure the figure is."""
     high: float | None
+    kind: Literal["confidence", "bracket"] = "confidence"
+    """bracket: the figure is ``low``, which held, and ``high`` did not."""
 
     @classmethod
     def of(cls, estimate: Estimate) -> Interval:
@@ -143,7 +145,11 @@ class Interval(_Model):
     @property
     def bounds_text(self) -> str:
         """``95 %: 114 to 118``; empty where the bounds are not known."""
-        return "" if self.low is None or self.high is None else f"95 %: {self.low:,.6g} to {self.high:,.6g}"
+        if self.low is None or self.high is None:
+            return ""
+        if self.kind == "bracket":
+            return f"{self.high:,.6g} did not hold"
+        return f"95 %: {self.low:,.6g} to {self.high:,.6g}"
 
 
 class CacheFacts(_Model):

@@ -162,8 +162,7 @@ def _ceiling_facts(
     remarks = []
     if best := found.best:
         # The answer is as sure as the bracket is narrow.
-        above = found.failed_rate or best.rate
-        answer = Interval(value=best.iops.mean, low=best.rate, high=above)
+        answer = Interval(value=best.rate, low=best.rate, high=found.failed_rate, kind="bracket")
         latency = _finding(f"p{percent:g} there", "µs", _scaled(best.latency_ns, 1e-3))
         findings = [Finding(name="most load", unit="IOPS", figure=answer), latency, *findings]
         if not best.is_sure:
