@@ -115,8 +115,7 @@ def test_how_long_credits_last_can_be_said() -> None:
             "disk:premium-ssd-p31?stirpe=3&cache=nun&vm=Standard_D8d_v4",
             "there is no disk 'premium-ssd-p31' (did you mean premium-ssd-p3?); "
             "there is no setting 'stirpe' (did you mean stripe?); cache: 'nun' is none of none, read-only, read-write; "
-            "there is no virtual machine 'Standard_D8d_v4' (did you mean Standard_D8ds_v4?); "
-            "path=DIR is missing: the directory that the files of the disk are kept in",
+            "there is no virtual machine 'Standard_D8d_v4' (did you mean Standard_D8ds_v4?)",
         ),
         (
             "disk:ultra-disk?path=d&cache=read-only&vm=d8ds_v4",

@@ -184,12 +184,19 @@ class NewDiskTarget:
     def of(cls, text: str) -> NewDiskTarget:
         """Reads ``disk:NAME?…``. Raises ``TargetError``."""
         target = cls(text)
-        target.in_directory(Path())
+        placed = target._placed(Path())
+        try:
+            parse_disk(placed)
+        except ValueError as error:
+            raise TargetError(str(error).replace(placed, text, 1)) from None
         return target
 
     def in_directory(self, directory: Path) -> DiskTarget:
         """The disk, over a directory."""
-        return DiskTarget.of(f"{self.text}{'&' if '?' in self.text else '?'}path={quote(str(directory))}")
+        return DiskTarget.of(self._placed(directory))
+
+    def _placed(self, directory: Path) -> str:
+        return f"{self.text}{'&' if '?' in self.text else '?'}path={quote(str(directory))}"
 
     @contextmanager
     def opened(self) -> Iterator[DiskTarget]:

@@ -1,0 +1,67 @@
+"""What people name as a target, and that what is started for a measurement is gone after it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from iocurve import place
+from iocurve.errors import TargetError
+from iocurve.target import DiskTarget, LocalTarget, NewDiskTarget, NfsTarget, VolumeTarget, facts_of, parse
+from iocurve.units import MIB, TIB
+
+
+def test_each_text_is_the_target_that_it_looks_like(tmp_path: Path) -> None:
+    assert isinstance(parse("nfs://host/vol"), NfsTarget)
+    assert isinstance(parse("volume:anf-ultra"), VolumeTarget)
+    assert isinstance(parse("disk:premium-ssd-p30"), NewDiskTarget)
+    assert isinstance(parse(f"disk:premium-ssd-p30?path={tmp_path}"), DiskTarget)
+    assert isinstance(parse(str(tmp_path)), LocalTarget)
+
+
+def test_the_facts_of_a_volume_follow_from_its_level_and_quota() -> None:
+    facts = facts_of(parse("volume:anf-premium?quota=2TiB&latency=500us"))
+    assert (facts.kind, facts.service_level, facts.quota_bytes) == ("embedded_volume", "premium", 2 * TIB)
+    assert (facts.throughput_bytes_per_s, facts.latency_ns) == (128 * MIB, 500_000)
+
+
+def test_a_volume_without_a_level_has_no_quota_that_would_limit_it() -> None:
+    facts = facts_of(parse("volume:unlimited?iops=5000"))
+    assert (facts.service_level, facts.quota_bytes, facts.iops) == (None, None, 5000)
+
+
+@pytest.mark.parametrize(
+    ("text", "mistake"),
+    [
+        ("volume:anf-ulra", "anf-ulra"),
+        ("volume:anf-ultra?quota=4TB4", "quota: '4TB4' is not a size"),
+        ("volume:anf-ultra?latncy=1ms", "latncy: Extra inputs are not permitted"),
+        ("disk:premium-ssd-p31", "there is no disk 'premium-ssd-p31'"),
+        ("smb://host/share", "can be measured"),
+    ],
+)
+def test_what_is_wrong_with_a_target_is_said(text: str, mistake: str) -> None:
+    with pytest.raises(TargetError, match=mistake) as told:
+        parse(text)
+    assert str(told.value).startswith(f"{text}:") or text.removeprefix("volume:") in str(told.value)
+
+
+def test_a_volume_serves_as_long_as_it_is_open() -> None:
+    with place.opened(parse("volume:unlimited?latency=1ms")) as there:
+        assert there.section.engine == "nfs"
+        assert there.section.nfs_url is not None
+        with place.opened(parse(there.section.nfs_url)) as again:
+            assert again.facts.kind == "nfs"
+    assert there.facts.address == "volume:unlimited?latency=1ms"
+
+
+def test_a_disk_without_a_path_is_below_the_current_directory_and_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with place.opened(parse("disk:premium-ssd-p30?stripe=3")) as there:
+        assert isinstance(there.target, DiskTarget)
+        assert there.target.path.parent == tmp_path
+        assert there.facts.address == "disk:premium-ssd-p30?stripe=3"
+    assert list(tmp_path.iterdir()) == []
