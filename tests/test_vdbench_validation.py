@@ -152,6 +152,24 @@ def test_a_journal_verifies_what_an_earlier_run_wrote(tmp_path: Path) -> None:
     assert "of its content is" in (tmp_path / "output" / "errorlog.html").read_text()
 
 
+def test_a_block_of_another_sd_is_found_though_all_else_is_the_same(tmp_path: Path) -> None:
+    sds = "".join(f"sd=sd{number},lun={tmp_path}/data{number},size=64k\n" for number in (1, 2))
+    runs = "wd=wd1,sd=*,xf=4k,rdpct=0,seekpct=eof\nrd=rd1,wd=wd1,iorate=max,elapsed=2,interval=1\n"
+    (tmp_path / "p").write_text(sds + runs)
+    command = [sys.executable, "-m", "iocurve", "vdbench", "-f", "p"]
+
+    def ended(option: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([*command, option], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+
+    assert ended("-j").returncode == 0
+    assert ended("-jro").returncode == 0
+    (tmp_path / "data1").write_bytes((tmp_path / "data2").read_bytes())
+    different = ended("-jro")
+    assert different.returncode != 0
+    place = f"verification of 4096 bytes at offset 0 of {tmp_path}/data1 failed: it holds what belongs to offset 0 of"
+    assert f"{place} another file" in different.stderr
+
+
 def test_a_recovery_alone_runs_nothing_else(tmp_path: Path) -> None:
     assert "there is no journal to recover" in run(tmp_path, "-jro").stderr
     assert run(tmp_path, "-j").returncode == 0

@@ -525,7 +525,7 @@ class VerifyMap(_Model):
     """What was written is remembered in files. One operation at a time is at a place; others wait for it."""
 
     paths: tuple[str, ...]
-    """One for each of the worker's files; made where it is missing."""
+    """One for each of the worker's files; made where it is missing. Blocks bear the mark of its name."""
     before_write: bool
     """Whether a place is read and compared before it is written again."""
     after_write: bool

@@ -292,7 +292,7 @@ pub struct Verify {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct VerifyMap {
-    /// One for each of the worker's files; made where it is missing.
+    /// One for each of the worker's files; made where it is missing. Blocks bear the mark of its name.
     pub paths: Vec<String>,
     /// Whether a place is read and compared before it is written again.
     pub before_write: bool,

@@ -40,6 +40,11 @@ pub enum Fault {
         /// As the plan says.
         wanted: u32,
     },
+    /// It belongs to another file.
+    File {
+        /// Where in that file.
+        offset: u64,
+    },
     /// It belongs elsewhere.
     Offset {
         /// Where it was written to.
@@ -91,6 +96,7 @@ impl Display for Fault {
             Self::Length { got, wanted } => {
                 write!(text, "it was written as {got} bytes instead of {wanted}; use the same block size or interval")
             }
+            Self::File { offset } => write!(text, "it holds what belongs to offset {offset} of another file"),
             Self::Offset { got, wanted } => write!(text, "it holds what belongs to offset {got} instead of {wanted}"),
             Self::Sequence { got, wanted } => {
                 write!(text, "it holds write number {got} instead of the newest, {wanted}")

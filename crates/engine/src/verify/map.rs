@@ -11,7 +11,7 @@ use std::path::Path;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::proof::SEQUENCE_MASK;
+use super::proof::{KEY_MASK, SEQUENCE_MASK};
 use crate::error::EngineError;
 
 /// Somebody is at the interval, so that nobody else may be.
@@ -39,6 +39,7 @@ pub struct Known {
 pub struct Map {
     interval_bytes: u64,
     words: u64,
+    key: u32,
     /// The whole file, header included.
     start: NonNull<u8>,
 }
@@ -68,7 +69,12 @@ impl Map {
             .map_err(wrong)?;
         begin(&mut file, interval_bytes, bytes).map_err(wrong)?;
         let start = map(&file, bytes as usize).map_err(wrong)?;
-        Ok(Self { interval_bytes: u64::from(interval_bytes), words, start })
+        Ok(Self { interval_bytes: u64::from(interval_bytes), words, key: key_of(path), start })
+    }
+
+    /// What blocks of this file bear, so that one that was written to another file is found; never 0.
+    pub fn key(&self) -> u32 {
+        self.key
     }
 
     /// Takes the intervals of a place, if nobody is at one of them.
@@ -162,6 +168,12 @@ impl Drop for Map {
         // SAFETY: it was mapped with this length, and nothing refers to it any more.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes()) };
     }
+}
+
+/// From the map's name: directories may change between the runs.
+fn key_of(path: &str) -> u32 {
+    let name = Path::new(path).file_name().unwrap_or_default().as_encoded_bytes();
+    (crc32c::crc32c(name) & KEY_MASK).max(1)
 }
 
 /// Number of the write after this one: never 0.
@@ -275,6 +287,13 @@ mod tests {
     fn too_many_intervals_are_refused() {
         let text = Map::open("nowhere", 512, 1 << 40).unwrap_err().to_string();
         assert!(text.contains("takes 8589934656 bytes"), "{text}");
+    }
+
+    #[test]
+    fn files_are_told_apart_by_the_names_of_their_maps() {
+        assert_eq!(key_of("/a/sd1.iocurve-map"), key_of("/b/c/sd1.iocurve-map"));
+        assert_ne!(key_of("/a/sd1.iocurve-map"), key_of("/a/sd2.iocurve-map"));
+        assert_eq!(key_of("123456789"), 0xe306_9283 & KEY_MASK);
     }
 
     #[test]

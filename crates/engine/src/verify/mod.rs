@@ -132,12 +132,12 @@ impl<'a> Verifier<'a> {
     pub fn stamp(&mut self, filler: &mut Filler, buffers: &Buffers, slot: u32, address: Address) {
         let seed = filler.seeds().draw();
         let newest = filler.seeds().newest();
-        let map = self.maps.get(address.file as usize);
+        let (map, file) = (self.maps.get(address.file as usize), self.key(address.file));
         let (material, step) = (filler.material(), self.interval_bytes as usize);
         buffers.with_slot(slot, address.length as usize, |block| {
             for (interval, offset) in block.chunks_mut(step).zip((address.offset..).step_by(step)) {
                 let sequence = map.map_or(newest, |map| map::following(map.known(offset).newest).into());
-                self.make(material, interval, Stamp { offset, sequence, seed });
+                self.make(material, interval, Stamp { file, offset, sequence, seed });
             }
         });
         if let Some(map) = map {
@@ -310,7 +310,13 @@ impl<'a> Verifier<'a> {
             return self.check_known(interval, place.offset, map);
         }
         let sequence = self.written.as_ref().and_then(|written| written.sequence(place.file, place.offset));
-        self.proof.check(interval, place.offset, sequence)
+        self.proof.check(interval, self.key(place.file), place.offset, sequence)
+    }
+
+    /// What tells a file from others; 0 where nothing does.
+    #[inline]
+    fn key(&self, file: u32) -> u32 {
+        self.maps.get(file as usize).map_or(0, Map::key)
     }
 
     /// By what was remembered; where nothing was, anything is right.
@@ -318,10 +324,10 @@ impl<'a> Verifier<'a> {
         let known = map.known(offset);
         let possible =
             [known.is_open.then(|| map::following(known.newest)), (known.newest != 0).then_some(known.newest)];
-        let right = |number: &u32| self.proof.check(interval, offset, Some(*number)).is_ok();
+        let right = |number: &u32| self.proof.check(interval, map.key(), offset, Some(*number)).is_ok();
         match possible.into_iter().flatten().find(right) {
             Some(number) if known.is_open => map.settle(offset, number),
-            None if known.newest != 0 => return self.proof.check(interval, offset, Some(known.newest)),
+            None if known.newest != 0 => return self.proof.check(interval, map.key(), offset, Some(known.newest)),
             None if known.is_open => map.forget(offset, 1),
             _ => {}
         }
@@ -341,13 +347,14 @@ impl<'a> Verifier<'a> {
     /// What the interval should be, where that is known: from the number of its write, or from its own header.
     fn expected(&self, filler: &mut Filler, interval: &[u8], place: Address) -> Option<Vec<u8>> {
         let sequence = self.written.as_ref().and_then(|written| written.sequence(place.file, place.offset));
+        let file = self.key(place.file);
         let stamp = match sequence {
             Some(low) => {
                 let sequence = whole_sequence(low, filler.seeds().newest());
-                Stamp { offset: place.offset, sequence, seed: filler.seeds().of(sequence) }
+                Stamp { file, offset: place.offset, sequence, seed: filler.seeds().of(sequence) }
             }
-            None if self.proof.has_header() => Stamp { offset: place.offset, ..self.proof.read(interval)? },
-            None => Stamp { offset: place.offset, sequence: 0, seed: 0 },
+            None if self.proof.has_header() => Stamp { file, offset: place.offset, ..self.proof.read(interval)? },
+            None => Stamp { file, offset: place.offset, sequence: 0, seed: 0 },
         };
         let mut expected = vec![0; place.length as usize];
         self.make(filler.material(), &mut expected, stamp);

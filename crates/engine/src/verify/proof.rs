@@ -8,10 +8,16 @@ use crate::plan::{Verify, VerifyMethod};
 
 /// Every header begins with it.
 const MAGIC: [u8; 4] = *b"ioCv";
-/// Magic, method, length, checksum of the header, offset, sequence and seed; the content's checksum follows.
+/// Magic, method and file, length, checksum of the header, offset, sequence and seed; the content's checksum follows.
 const HEADER_BYTES: usize = 40;
+/// Bits of the method's number in its word.
+const METHOD_BITS: u32 = 8;
+const METHOD_MASK: u32 = (1 << METHOD_BITS) - 1;
 /// Place of the header's own checksum, which does not cover itself.
 const HEADER_CHECKSUM: std::ops::Range<usize> = 12..16;
+
+/// Bits that say which file a block belongs to; they share a word with the number of the method.
+pub const KEY_MASK: u32 = (1 << 24) - 1;
 
 /// Bits of a write's number that are remembered.
 pub const SEQUENCE_MASK: u32 = (1 << 29) - 1;
@@ -27,6 +33,8 @@ pub fn header_bytes(method: VerifyMethod) -> usize {
 /// What a header says besides its interval's length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stamp {
+    /// Which file it is, by a key of so many bits as [`KEY_MASK`]; 0 where files are not told apart.
+    pub file: u32,
     /// Where in its file the interval is.
     pub offset: u64,
     /// Number of the write.
@@ -87,7 +95,7 @@ impl Proof {
         let length = interval.len() as u32;
         let header = &mut interval[self.header_start..self.header_start + self.header_bytes];
         header[0..4].copy_from_slice(&MAGIC);
-        header[4..8].copy_from_slice(&number(self.method).to_le_bytes());
+        header[4..8].copy_from_slice(&(number(self.method) | stamp.file << METHOD_BITS).to_le_bytes());
         header[8..12].copy_from_slice(&length.to_le_bytes());
         header[16..24].copy_from_slice(&stamp.offset.to_le_bytes());
         header[24..32].copy_from_slice(&stamp.sequence.to_le_bytes());
@@ -97,12 +105,12 @@ impl Proof {
         header[HEADER_CHECKSUM].copy_from_slice(&checksum.to_le_bytes());
     }
 
-    /// Compares an interval that was read from `offset`; `sequence` has the low bits of the newest write's number,
-    /// where they are known.
+    /// Compares an interval that was read from `offset` of the file with this key; `sequence` has the low bits of the
+    /// newest write's number, where they are known.
     #[inline]
-    pub fn check(&self, interval: &[u8], offset: u64, sequence: Option<u32>) -> Result<(), Fault> {
+    pub fn check(&self, interval: &[u8], file: u32, offset: u64, sequence: Option<u32>) -> Result<(), Fault> {
         if self.header_bytes != 0 {
-            self.check_header(interval, offset, sequence)?;
+            self.check_header(interval, file, offset, sequence)?;
         }
         match (self.method, &self.pattern) {
             (VerifyMethod::Pattern | VerifyMethod::PatternHeader, Some(pattern)) => {
@@ -116,17 +124,24 @@ impl Proof {
     pub fn read(&self, interval: &[u8]) -> Option<Stamp> {
         let header = interval.get(self.header_start..self.header_start + self.header_bytes)?;
         let whole = self.header_bytes != 0 && header[0..4] == MAGIC && header_checksum(header) == word(header, 12);
-        whole.then(|| Stamp { offset: long(header, 16), sequence: long(header, 24), seed: long(header, 32) })
+        whole.then(|| Stamp {
+            file: word(header, 4) >> METHOD_BITS,
+            offset: long(header, 16),
+            sequence: long(header, 24),
+            seed: long(header, 32),
+        })
     }
 
-    fn check_header(&self, interval: &[u8], offset: u64, sequence: Option<u32>) -> Result<(), Fault> {
+    fn check_header(&self, interval: &[u8], file: u32, offset: u64, sequence: Option<u32>) -> Result<(), Fault> {
         let header = self.header(interval);
         let checks = [
             (header[0..4] != MAGIC)
                 .then(|| Fault::Magic { got: [header[0], header[1], header[2], header[3]], wanted: MAGIC }),
             unequal(header_checksum(header), word(header, 12)).map(|(got, wanted)| Fault::Header { got, wanted }),
-            unequal(word(header, 4), number(self.method)).map(|(got, wanted)| Fault::Method { got, wanted }),
+            unequal(word(header, 4) & METHOD_MASK, number(self.method))
+                .map(|(got, wanted)| Fault::Method { got, wanted }),
             unequal(word(header, 8), interval.len() as u32).map(|(got, wanted)| Fault::Length { got, wanted }),
+            unequal(word(header, 4) >> METHOD_BITS, file).map(|_| Fault::File { offset: long(header, 16) }),
             unequal(long(header, 16), offset).map(|(got, wanted)| Fault::Offset { got, wanted }),
             sequence
                 .filter(|&newest| long(header, 24) as u32 & SEQUENCE_MASK != newest)
