@@ -198,7 +198,7 @@ def test_advice_is_a_coloured_table_and_one_sentence() -> None:
     (figure,) = figures(advised())
     assert len(drawn(figure.charts[0], "rect")) == 4
     assert words.findings(advised())[-1] == (
-        "4 KiB random: more connections give from 0.90 times the rate (read 4 KiB at depth 1) to 3.00 times "
+        "Where nconnect pays: more connections give from 0.90 times the rate (read 4 KiB at depth 1) to 3.00 times "
         "(read 4 KiB at depth 64)."
     )
     assert words.headlines(advised())[0].value == "1"

@@ -40,7 +40,7 @@ SHORT = {
 def limits_of(result: Result) -> list[Note | None]:
     """What limited each point, in the order of the points, seen beside its neighbours in a depth series."""
     saturated = {id(point): note for series in depth_series(result.points) for point, note in _saturated(series)}
-    limits = [limit_of(point, result.target) for point in result.points]
+    limits = [limit_of(point, result.target_of(point)) for point in result.points]
     return [
         saturated.get(id(point), limit) if limit and limit.code == "depth" else limit
         for point, limit in zip(result.points, limits, strict=True)

@@ -236,6 +236,8 @@ class Point(_Model):
     layout: LayoutFacts | None = None
     machine: MachineUse | None = None
     cache: CacheFacts | None = None
+    target: str | None = None
+    """Which of the scenario's targets is loaded; None of several, and without a scenario."""
 
     def summary(self) -> Summary:
         """All workers as one."""
@@ -310,6 +312,10 @@ class Result(_Model):
     def ended(self, state: State, reason: str | None = None) -> Result:
         """As it ended: ``reason`` says why points are missing or cut short."""
         return self.model_copy(update={"state": state, "incomplete_reason": reason})
+
+    def target_of(self, point: Point) -> TargetFacts:
+        """What a point loads."""
+        return self.scenario.targets[point.target] if self.scenario and point.target else self.target
 
     @classmethod
     def read(cls, path: Path | str) -> Result:

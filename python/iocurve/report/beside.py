@@ -23,7 +23,7 @@ from iocurve.report.cells import (
     series_name,
     slug,
 )
-from iocurve.report.family import GRID_AXES, Family, Measured, titled
+from iocurve.report.family import GRID_AXES, Family, Measured
 from iocurve.result import Result
 from iocurve.units import format_bytes
 
@@ -50,7 +50,7 @@ def grid(family: Family, result: Result) -> Figure:
     ]
     marks = published_marks(family, result, what, lambda member: _place(family, member, series_axis), series_axis)
     near, far = in_sight(marks, max(bar.value for bar in bars))
-    title = f"{titled(family, result, family.subject)}: {what}"
+    title = f"{family.subject}: {what}"
     return Figure(
         slug=slug(f"{family.name} {what}"),
         title=title,
@@ -104,7 +104,7 @@ def single_loads(found: Sequence[Family], result: Result) -> list[Figure]:
     bars, rows, marks = [], [], []
     for family in singles:
         (member,) = family.members
-        title = titled(family, result, family.name)
+        title = family.subject
         for kind, totals in member.summary.kinds.items():
             bars.append(charts.GroupBar(title, kind, totals.iops, totals.latency.percentile(99)))
             rows.append((title, kind, count(totals.iops), decimal(totals.mib_per_s), percentile(99.0)(totals)))
@@ -134,18 +134,18 @@ def comparisons(found: Sequence[Family], result: Result) -> list[Figure]:
         members = [named[name] for name in comparison.families if name in named]
         axis = next((axis for axis in ("read_percent", "depth") if any(one.varies(axis) for one in members)), None)
         if len(members) > 1 and axis:
-            figures.append(_compared(comparison.title, members, axis, result))
+            figures.append(_compared(comparison.title, members, axis))
     return figures
 
 
-def _compared(title: str, members: Sequence[Family], axis: str, result: Result) -> Figure:
+def _compared(title: str, members: Sequence[Family], axis: str) -> Figure:
     what = _unit(members[0])
     rate = mib_per_s if what == "MiB/s" else iops
     by_place: dict[str, dict[str, Measured]] = {}
     for family in members:
         for member in family.members:
             place = member.mix if axis == "read_percent" else f"{member.axis(axis):g}"
-            by_place.setdefault(place, {})[titled(family, result, family.name)] = member
+            by_place.setdefault(place, {})[family.subject] = member
     # Only what was measured of all of them compares.
     common = {place: at for place, at in by_place.items() if len(at) == len(members)}
     bars = [
@@ -153,7 +153,7 @@ def _compared(title: str, members: Sequence[Family], axis: str, result: Result) 
         for place, at in common.items()
         for name, member in at.items()
     ]
-    names = [titled(family, result, family.name) for family in members]
+    names = [family.subject for family in members]
     rows = [
         (
             place,
@@ -175,7 +175,7 @@ def _compared(title: str, members: Sequence[Family], axis: str, result: Result) 
 # ---- where more connections pay
 
 
-def advice_table(family: Family, result: Result) -> Figure:
+def advice_table(family: Family) -> Figure:
     """Green, yellow or red for each load: what more connections do to its rate and latency."""
     rows = [
         (
@@ -203,7 +203,7 @@ def advice_table(family: Family, result: Result) -> Figure:
     )
     return Figure(
         slug=slug(f"{family.name} advice"),
-        title=titled(family, result, f"Where nconnect {many} pays"),
+        title=family.title or f"Where nconnect {many} pays",
         caption=advice.CAPTION,
         charts=(charts.advice(advice.cells(family.members)),),
         table=Table(columns, tuple(rows), text_columns=2),

@@ -135,7 +135,7 @@ def mix(bars: Sequence[MixBar], what: str, cap: Cap | None, published: Sequence[
     # A white rim keeps a figure legible where the limit's line runs through it.
     rims = labels.mark_text(dy=-10, stroke="white", strokeWidth=5, strokeJoin="round", fontSize=12, fontWeight=600)
     marks = _published(published, alt.X("place:N", scale=alt.Scale(domain=order)), what)
-    return _finished(alt.layer(stacked, *_rule("y", cap), rims, labels, *marks))
+    return _finished(_apart(alt.layer(stacked, *_rule("y", cap), rims, labels, *marks)))
 
 
 @dataclass(frozen=True)
@@ -177,7 +177,7 @@ def grouped(bars: Sequence[GroupBar], what: str, cap: Cap | None, published: Seq
         )
     )
     marks = _published(published, alt.X("place:N", scale=alt.Scale(domain=groups)), what, offset)
-    return _finished(alt.layer(chart, *_rule("y", cap), *marks))
+    return _finished(_apart(alt.layer(chart, *_rule("y", cap), *marks)))
 
 
 @dataclass(frozen=True)
@@ -463,6 +463,12 @@ def _axis(unit: str = "IOPS") -> alt.Axis:
     """With few enough marks that their numbers stay apart on narrow pages."""
     label = "format(datum.value, ',')" if unit == "MiB/s" else COUNT_LABEL
     return alt.Axis(labelExpr=label, tickCount=8)
+
+
+def _apart(chart: alt.LayerChart | alt.FacetChart) -> alt.LayerChart | alt.FacetChart:
+    """Limits and published figures have colours of their own."""
+    apart: alt.LayerChart | alt.FacetChart = chart.resolve_scale(stroke="independent")
+    return apart
 
 
 def labelled(chart: Chart, text: str) -> Chart:

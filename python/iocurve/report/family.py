@@ -37,6 +37,8 @@ class Family:
 
     name: str
     members: tuple[Measured, ...]
+    title: str = ""
+    """What a scenario calls it."""
 
     def varies(self, axis: str) -> bool:
         """Whether the axis is there and takes several values."""
@@ -86,6 +88,8 @@ class Family:
     @property
     def subject(self) -> str:
         """What is done, as the start of a title: ``4 KiB random read``."""
+        if self.title:
+            return self.title
         kinds = {kind for member in self.members for kind in member.summary.kinds}
         return f"{self.load} {kinds.pop() if len(kinds) == 1 else ''}".strip() or self.name
 
@@ -116,13 +120,8 @@ def families(result: Result) -> list[Family]:
     for point, limit in zip(result.points, limits_of(result), strict=True):
         if point.summary().operations:
             members.setdefault(point.family, []).append(Measured(point, point.summary(), limit))
-    return [Family(name, tuple(points)) for name, points in members.items()]
-
-
-def titled(family: Family, result: Result, otherwise: str) -> str:
-    """What the scenario calls the family."""
-    named = {one.name: one.title for one in result.scenario.families} if result.scenario else {}
-    return named.get(family.name, otherwise)
+    titles = {one.name: one.title for one in result.scenario.families} if result.scenario else {}
+    return [Family(name, tuple(points), titles.get(name, "")) for name, points in members.items()]
 
 
 def axis_text(axis: str, value: Axis) -> str:

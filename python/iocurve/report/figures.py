@@ -35,7 +35,7 @@ def _figures(family: Family, result: Result) -> list[Figure]:
     if family.is_mix:
         return [loads.mix(family, result)]
     if family.is_advice:
-        return [beside.advice_table(family, result)]
+        return [beside.advice_table(family)]
     if family.is_depth:
         return [loads.latency(family, result), *loads.side_by_side(family, result)]
     if family.is_rate:

@@ -27,7 +27,7 @@ from iocurve.report.cells import (
     sentence,
     slug,
 )
-from iocurve.report.family import Family, Measured, titled
+from iocurve.report.family import Family, Measured
 from iocurve.result import Result
 from iocurve.summary import Totals
 
@@ -49,7 +49,7 @@ def mix(family: Family, result: Result) -> Figure:
     ]
     cap = charts.throughput_cap(result.target) if family.is_sequential else iops_cap(family, result)
     seen = charts.within_sight(cap, max(rate(member.summary) for member in family.members))
-    title = f"{titled(family, result, family.subject)}: {what} by mix"
+    title = f"{family.subject}: {what} by mix"
     marks = published_marks(family, result, what, lambda member: member.mix)
     near, far = in_sight(marks, max(rate(member.summary) for member in family.members))
     caption = "Reads and writes together fill a bar; the mix is read:write in percent of operations."
@@ -100,7 +100,7 @@ def latency(family: Family, result: Result) -> Figure:
         for name, percent in (("p50", 50), ("p99", 99))
     ]
     cap, seen = depth_cap(family, result)
-    title = f"{titled(family, result, family.subject)}: latency against IOPS"
+    title = f"{family.subject}: latency against IOPS"
     caption = (
         "Each dot is one depth, which is written beside it: to the right more load is carried, "
         "upwards the wait is longer. Where a curve turns upwards, more depth only adds latency."
@@ -229,7 +229,7 @@ def by_rate(family: Family, result: Result) -> Figure:
 def over_time(family: Family, result: Result) -> Figure:
     """The course over time, and a row for each job."""
     names = list(dict.fromkeys(member.point.name for member in family.members))
-    title = titled(family, result, names[0] if len(names) == 1 and names[0] != result.name else "By job")
+    title = family.title or (names[0] if len(names) == 1 and names[0] != result.name else "By job")
     drawn = family.members if len(family.members) <= OVER_TIME_POINTS_MAX else ()
     drawings = tuple(chart for member in drawn for chart in charts.over_time(member.point.series()))
     return Figure(

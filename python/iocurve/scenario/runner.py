@@ -194,6 +194,7 @@ class _Run:
             layout=measured.layout,
             machine=measured.machine,
             cache=cache,
+            target=case.on[0] if len(case.on) == 1 else None,
         )
 
     def _prepare(self, plan: Plan, what: str, watch: local.Watch) -> Outcome:
