@@ -149,6 +149,15 @@ def test_layout(said: dict[str, Any], layout: str) -> None:
     assert worker(**said).files[0].layout == layout
 
 
+def test_each_path_may_have_a_size_of_its_own() -> None:
+    paths = ("x", "y")
+    sizes = [file.bytes for file in worker(paths=paths, path_bytes=(64 * KIB, MIB), size=0).files]
+    assert sizes == [64 * KIB, MIB]
+    assert mistakes(Section(name="a", paths=paths, path_bytes=(MIB,))) == [
+        "a: path_sizes has 1 sizes for 2 files (give one for each of the paths)"
+    ]
+
+
 NAMES = ("a", "a b", "a/b", "a//b", "./a", "a/.", ".", "..", "...", "../a", ".a", "/a", "//a", "a/")
 
 

@@ -363,7 +363,17 @@ def test_a_file_that_may_not_be_made_is_told_in_vdbenchs_words(tmp_path: Path) -
 
 def test_concatenated_sds_are_one_with_all_threads(tmp_path: Path) -> None:
     (section,) = sections(tmp_path, f"concat=yes\n{SDS}wd=wd1,sd=*\nrd=rd1,wd=*,io=max,el=10,in=1,th=50\n")
-    assert (section.paths, section.depth, section.file_select) == (("/d/a", "/d/b"), 50, "random")
+    assert (section.paths, section.depth, section.file_select) == (("/d/a", "/d/b"), 50, "by_size")
+
+
+def test_concatenated_sds_may_have_different_sizes(tmp_path: Path) -> None:
+    sds = "sd=sd1,lun=/d/a,size=3g\nsd=sd2,lun=/d/b,size=1g\n"
+    prepared = read(tmp_path, f"concat=yes\n{sds}wd=wd1,sd=*\nwd=wd2,sd=*,seekpct=0\nrd=rd1,wd=*,io=max,el=10,in=1\n")
+    workers = prepared.resolve(prepared.runs[0]).resolution.plan.groups[0].workers
+    assert [(worker.file_select, [file.bytes >> 30 for file in worker.files]) for worker in workers] == [
+        ("by_size", [3, 1]),
+        ("sequential", [3, 1]),
+    ]
 
 
 @pytest.mark.parametrize(

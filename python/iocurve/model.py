@@ -101,6 +101,8 @@ class Section(_Model):
     file_count: int | None = None
     file_bytes: tuple[int, int] | None = None
     """Size of each file, drawn between the two."""
+    path_bytes: tuple[int, ...] | None = None
+    """Size of each of ``paths``, in their order, where they differ."""
     size: Amount | None = None
     """All files of a worker together."""
     offset: Amount | None = None

@@ -116,6 +116,7 @@ _DISKSPD = {
 }
 _IOCURVE = {
     "file_bytes": "file_size",
+    "path_bytes": "path_sizes",
     "think_every_ns": "think_every_time",
     "rate_bytes": "rate_bytes",
     "rate_total_bytes": "rate_total_bytes",

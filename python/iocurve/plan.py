@@ -21,7 +21,7 @@ Nanos = U64
 Durability = Literal["none", "data_sync", "file_sync"]
 Percentage = Annotated[int, Field(ge=0, le=100)]
 Layout = Literal["existing", "fill", "reserve", "new", "create", "recreate", "recreate_reserve"]
-FileSelect = Literal["round_robin", "random", "sequential"]
+FileSelect = Literal["round_robin", "random", "by_size", "sequential"]
 HostCache = Literal["none", "read_only", "read_write"]
 OperationKind = Literal["read", "write", "trim", "fsync", "fdatasync", "sync_file_range", "fsync_at_end"]
 SyncKind = Literal["fsync", "fdatasync", "sync_file_range"]

@@ -570,6 +570,8 @@ pub enum FileSelect {
     RoundRobin,
     /// Any, with equal chance.
     Random,
+    /// Any, with a chance that goes by the size of its region: all bytes are as likely.
+    BySize,
     /// The first to its end, then the next.
     Sequential,
 }

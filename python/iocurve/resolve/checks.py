@@ -66,6 +66,11 @@ def section(section: Section, machine: Machine, findings: Findings) -> None:
         return
     _rates(section, findings)
     _growth(section, findings)
+    if section.path_bytes is not None and len(section.path_bytes) != len(section.paths or ()):
+        text = (
+            f"{findings.option('path_bytes')} has {len(section.path_bytes)} sizes for {len(section.paths or ())} files"
+        )
+        findings.mistake(section, text, ("path_bytes",), "give one for each of the paths")
     smallest = smallest_block(section)
     if isinstance(section.size, int) and 0 < section.size < smallest:
         text = f"{findings.option('size')} ({section.size} bytes) is smaller than one block ({smallest} bytes)"

@@ -54,15 +54,15 @@ class Files:
         paths = self._paths(section, clone)
         regions = self._looked_at(section, paths)
         known = sum(region.facts.bytes for region in regions)
-        is_sized = bool(section.file_bytes or section.until_full)
+        is_sized = bool(section.file_bytes or section.path_bytes or section.until_full)
         if not known and not is_sized and (isinstance(section.size, Percent) or not section.size):
             self._sizeless(section, paths)
             return None
         block = smallest_block(section)
         shares = _shares(section, len(regions), block)
-        for region, share in zip(regions, shares, strict=True):
+        for region, share, limits in zip(regions, shares, _limits(section, len(regions)), strict=True):
             region.offset = region.facts.bytes if _appends(section, region) else _offset(section, region, clone, block)
-            region.bytes = _region_bytes(section, region, share, block, chance)
+            region.bytes = _region_bytes(section, region, share, limits, block, chance)
             region.start = (section.start_bytes or 0) + clone * (section.start_increment_bytes or 0)
             if not self._check_region(section, region):
                 return None
@@ -227,15 +227,29 @@ def _offset(section: Section, region: Region, clone: int, block: int) -> int:
     return -(-place // multiple) * multiple
 
 
-def _region_bytes(section: Section, region: Region, share: int, block: int, chance: random.Random) -> int:
+def _limits(section: Section, files: int) -> Sequence[tuple[int, int] | None]:
+    """Between which sizes each file is."""
+    if section.path_bytes is not None:
+        return [(size, size) for size in section.path_bytes]
+    return [section.file_bytes] * files
+
+
+def _region_bytes(
+    section: Section,
+    region: Region,
+    share: int,
+    limits: tuple[int, int] | None,
+    block: int,
+    chance: random.Random,
+) -> int:
     """Length of the region of one file."""
     there = region.facts.bytes
-    if section.until_full and not section.size and section.file_bytes is None and region.facts.kind != "block":
+    if section.until_full and not section.size and limits is None and region.facts.kind != "block":
         return _ENDLESS_FILE - region.offset
-    if section.file_bytes is None:
+    if limits is None:
         length = share or there - region.offset
     else:
-        length = _file_bytes(section.file_bytes, there, block, chance) - region.offset
+        length = _file_bytes(limits, there, block, chance) - region.offset
     if not isinstance(section.size, Percent) or section.size.percent in (0, 100):
         return length
     portion = min((length + region.offset) * section.size.percent // 100, length)
@@ -267,7 +281,8 @@ def _layout(section: Section, region: Region) -> planned.Layout:
     """Files that are read hold data first; files that are only written have their space reserved."""
     if section.verify is not None and section.verify.only:
         return "existing"
-    is_sized = section.file_bytes is not None or (isinstance(section.size, int) and section.size > 0)
+    has_sizes = section.file_bytes is not None or section.path_bytes is not None
+    is_sized = has_sizes or (isinstance(section.size, int) and section.size > 0)
     if region.facts.kind == "block" or not section.create or not (is_sized or section.until_full):
         return "existing"
     if section.create_on_open or section.until_full:

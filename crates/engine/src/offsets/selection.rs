@@ -16,6 +16,9 @@ pub(super) struct Selection {
     at: usize,
     through: Vec<bool>,
     open: usize,
+    /// Bytes of all regions of `files` up to each one, where the chance goes by size.
+    ends: Vec<u64>,
+    bytes: Vec<u64>,
 }
 
 impl Selection {
@@ -29,6 +32,11 @@ impl Selection {
             at: 0,
             through: vec![false; worker.files.len()],
             open: 0,
+            ends: Vec::new(),
+            bytes: match worker.file_select {
+                FileSelect::BySize => worker.files.iter().map(|file| file.bytes).collect(),
+                _ => Vec::new(),
+            },
         };
         selection.begin_again();
         selection
@@ -39,9 +47,19 @@ impl Selection {
         self.open = self.through.len();
         if self.files.len() < self.open {
             self.files = (0..self.open as u32).collect();
+            self.weigh();
         }
         self.through.fill(false);
         (self.at, self.left) = (self.files.len() - 1, 0);
+    }
+
+    fn weigh(&mut self) {
+        let Self { files, bytes, ends, .. } = self;
+        ends.clear();
+        ends.extend(files.iter().scan(0_u64, |end, &file| {
+            *end += bytes.get(file as usize)?;
+            Some(*end)
+        }));
     }
 
     /// The file of the next operation; there is one that is not through.
@@ -66,6 +84,10 @@ impl Selection {
         loop {
             self.at = match self.how {
                 FileSelect::Random => rng.below(self.files.len() as u64) as usize,
+                FileSelect::BySize => {
+                    let place = rng.below(self.ends[self.ends.len() - 1]);
+                    self.ends.partition_point(|&end| end <= place)
+                }
                 _ if self.at + 1 == self.files.len() => 0,
                 _ => self.at + 1,
             };
@@ -86,6 +108,7 @@ impl Selection {
             let before = self.files[..=self.at].iter().filter(|&&file| !through[file as usize]).count();
             self.files.retain(|&file| !through[file as usize]);
             self.at = before.checked_sub(1).unwrap_or(self.open - 1);
+            self.weigh();
         }
         self.open > 0
     }
@@ -136,6 +159,20 @@ mod tests {
             assert_eq!(take(&mut files, 4), [file; 4]);
             assert_eq!(files.is_through(file), file < 2);
         }
+    }
+
+    #[test]
+    fn files_come_as_often_as_they_are_large() {
+        let files = [1, 0, 6, 3].map(|blocks| file("f", blocks * 4096)).to_vec();
+        let mut files = Selection::new(&Worker { files, file_select: FileSelect::BySize, ..worker() });
+        let count = |drawn: &[usize]| [0, 1, 2, 3].map(|file| drawn.iter().filter(|&&one| one == file).count());
+        let [first, empty, large, last] = count(&take(&mut files, 100_000));
+        assert_eq!(empty, 0);
+        for (drawn, share) in [(first, 10_000), (large, 60_000), (last, 30_000)] {
+            assert!(drawn.abs_diff(share) < 1_000, "{drawn} instead of {share}");
+        }
+        assert!(files.is_through(2) && files.is_through(1) && files.is_through(0));
+        assert_eq!(take(&mut files, 10), [3; 10]);
     }
 
     #[test]

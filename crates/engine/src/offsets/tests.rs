@@ -520,7 +520,7 @@ mod passes {
 
     #[test]
     fn where_bytes_are_counted_a_smaller_file_waits_for_the_larger() {
-        for file_select in [FileSelect::RoundRobin, FileSelect::Random, FileSelect::Sequential] {
+        for file_select in [FileSelect::RoundRobin, FileSelect::Random, FileSelect::BySize, FileSelect::Sequential] {
             for plan in [sequential(&[4 * K, 64 * K, 16 * K], SEQUENTIAL), random(&[4 * K, 64 * K, 16 * K], ONCE_FRESH)]
             {
                 let mut all = offsets(&Worker { file_select, end: by_bytes(168 * K), ..plan });

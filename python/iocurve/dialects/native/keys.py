@@ -33,7 +33,7 @@ NOT_WRITTEN = frozenset({"positions", "engine_asked"})
 """What belongs to other tools' words."""
 _SIZES = frozenset(
     {
-        *("file_bytes", "size", "offset", "offset_increment", "offset_align", "align_bytes", "gap_bytes"),
+        *("file_bytes", "path_bytes", "size", "offset", "offset_increment", "offset_align", "align_bytes", "gap_bytes"),
         *("gap_spread_bytes", "start_bytes", "start_increment_bytes", "zone_bytes", "zone_range_bytes"),
         *("zone_skip_bytes", "rate_bytes", "rate_total_bytes", "transfer", "payload_pool_bytes"),
         "payload_compress_chunk_bytes",

@@ -252,10 +252,6 @@ class Builder:
     def _concatenated(
         self, workload: Definition, storage: Sequence[Storage], hosts: Sequence[str], mistakes: list[Mistake]
     ) -> Iterator[Piece]:
-        if len({self._whole(one, next(iter(one.luns.values()), "")) for one in storage}) > 1:
-            text = f"wd={workload.name}: concatenatesds with SDs of different sizes is not there yet"
-            mistakes.append(Mistake(text, workload.where, "give them one size="))
-            return
         for name in ("hotband", "range", "streams", "rhpct", "whpct"):
             if name in workload.values:
                 text = f"{name}= over concatenated SDs is not there yet"
@@ -359,18 +355,26 @@ class Builder:
         elif formats:
             fields["recreate"] = True
         if len(piece.storage) > 1:
-            fields["file_select"] = "random" if random_percent else "sequential"
+            fields |= self._together(piece, fields)
+            fields["file_select"] = "by_size" if random_percent else "sequential"
         if self._validation:
             fields["verify"] = self._validation.verify(piece.storage, piece.luns)
         fields |= luns.target(piece.luns, opened, storage.where, mistakes)
         self._obstacles |= dict.fromkeys(luns.windows_names(piece.luns, storage.where))
         return Section(**fields, positions=_positions(run, workload, storage))
 
+    def _together(self, piece: Piece, fields: Mapping[str, Any]) -> dict[str, Any]:
+        """Each SD has a size of its own, where any says one."""
+        if "file_bytes" not in fields:
+            return {}
+        sizes = tuple(self._whole(one, lun) for one, lun in zip(piece.storage, piece.luns, strict=True))
+        return {"file_bytes": None, "path_bytes": sizes} if len(set(sizes)) > 1 else {}
+
     def _places(self, run: Run, piece: Piece, seek: Seek, block: int, mistakes: list[Mistake]) -> Places:
         storage, workload = piece.storage[0], piece.workload
         hits = {name: run.loops.get(name, workload.get(name, Decimal(0))) for name in ("rhpct", "whpct")}
         return places(
-            whole=self._whole(storage, piece.luns[0]),
+            whole=min(self._whole(one, lun) for one, lun in zip(piece.storage, piece.luns, strict=True)),
             is_device=luns.is_device(piece.luns[0]),
             block=block,
             offset=storage.offset,
