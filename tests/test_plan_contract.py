@@ -196,6 +196,7 @@ worker = st.builds(
     rate=st.none() | rate,
     think=st.none() | think,
     syncs=st.lists(sync, max_size=3).map(tuple),
+    replay=st.none() | st.builds(plan.Replay, path=st.text(max_size=5), records=u64, paced=st.booleans()),
     sync_at_end=st.booleans(),
     wait_for=st.lists(text, max_size=2).map(tuple),
     start_delay_ns=u64,

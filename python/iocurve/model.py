@@ -188,6 +188,10 @@ class Section(_Model):
     fdatasync_every: int | None = None
     sync_file_range_every: int | None = None
     sync_at_end: bool | None = None
+    replay: planned.Replay | None = None
+    """What was recorded elsewhere is done instead; the section says which kinds and sizes there are."""
+    replay_flushes: tuple[planned.SyncKind, ...] | None = None
+    """Flushes that are part of it."""
 
     runtime_ns: int | None = None
     time_based: bool | None = None

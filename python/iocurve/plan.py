@@ -473,6 +473,17 @@ class SyncPlan(_Model):
     every: Count
 
 
+class Replay(_Model):
+    """Operations that were recorded elsewhere (fio's read_iolog)."""
+
+    path: str
+    """File of records: due time (u64, ns since the worker's start), offset (u64), bytes (u32), number of the file
+    (u32), number of the kind (u32) among all kinds in their order, 4 bytes of zeros; little-endian."""
+    records: Annotated[int, Field(ge=0, lt=2**64)]
+    paced: bool
+    """Whether each waits for its time."""
+
+
 class LatencyTarget(_Model):
     """A search for the depth at which so many per cent stay within a latency (fio's latency_target)."""
 
@@ -611,6 +622,8 @@ class Worker(_Model):
     think: Think | None = None
     syncs: tuple[SyncPlan, ...] = ()
     """Where several are due, the first of them comes alone (fio)."""
+    replay: Replay | None = None
+    """What was recorded elsewhere is done instead of what ``operations`` and ``access`` would choose."""
     sync_at_end: bool = False
     """Flush every file once, after the last operation (fio's end_fsync)."""
     flow: Flow | None = None

@@ -53,6 +53,10 @@ def order_text(operation: OperationPlan) -> str:
 def load_text(worker: Worker) -> str:
     """``70 % 4 KiB random reads and 30 % 8 KiB random writes``."""
     first, *others = worker.operations
+    if worker.replay:
+        kinds = ", ".join(f"{operation.kind}s" for operation in worker.operations)
+        pace = "at the times of the trace" if worker.replay.paced else "as fast as possible"
+        return f"{worker.replay.records:,} operations of a trace ({kinds}), {pace}"
     if worker.access.position == "identical" and {operation.kind for operation in worker.operations} == {
         "trim",
         "write",

@@ -216,6 +216,22 @@ def test_iocurve_fills_a_device_as_fio_does(options: str, files: dict[str, int],
     assert ours.files == files | {"there": 256 << 10}
 
 
+TRACES = (
+    "fio version 2 iolog:x add:x open:x write 0 8192:x wait 1 0:x write 32768 4096:x sync 0 0:x read 4096 4096:x close",
+    "fio version 3 iolog:0 x add:0 x open:500 x write 0 65536:900 x read 512 4096:990 x datasync 0 0:999 x close",
+)
+
+
+@pytest.mark.parametrize("trace", TRACES)
+@pytest.mark.parametrize(
+    "options", ["", "--replay_no_stall=1", "--replay_redirect=y", "--replay_scale=2 --replay_align=4k"]
+)
+def test_iocurve_replays_as_fio_does(trace: str, options: str, tmp_path: Path) -> None:
+    replayed = Case("a trace", f"--name=a --read_iolog={tmp_path}/trace {options}", "order")
+    (tmp_path / "trace").write_text(trace.replace(":", "\n") + "\n")
+    assert by_iocurve(replayed, tmp_path / "ours") == by_fio(replayed, tmp_path / "theirs")
+
+
 def test_the_table_has_every_job() -> None:
     if UPDATES:
         TABLE.write_text("\n".join([*HEAD, *ROWS]) + "\n", encoding="utf-8")

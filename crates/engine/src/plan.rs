@@ -73,6 +73,9 @@ pub struct Worker {
     pub syncs: Vec<SyncPlan>,
     /// Flush every file once, after the last operation (fio's `end_fsync`).
     pub sync_at_end: bool,
+    /// What was recorded elsewhere is done instead of what `operations` and `access` would choose.
+    #[serde(deserialize_with = "Option::deserialize")]
+    pub replay: Option<ReplayPlan>,
     /// Keeps its operations in proportion to those of other workers of the group; `null` goes its own pace.
     #[serde(deserialize_with = "Option::deserialize")]
     pub flow: Option<Flow>,
@@ -167,6 +170,18 @@ pub struct SyncPlan {
     pub kind: OperationKind,
     /// Writes between two; at least 1.
     pub every: u32,
+}
+
+/// Operations that were recorded elsewhere (fio's `read_iolog`): `operations` says which kinds there are and how large they are.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReplayPlan {
+    /// File of records of 32 bytes, as `replay.rs` says.
+    pub path: String,
+    /// How many there are.
+    pub records: u64,
+    /// Whether each waits for its time; otherwise they follow each other as fast as possible.
+    pub paced: bool,
 }
 
 /// A part of the operations of all workers with the same number (vdbench's skew, fio's `flow`): whoever is ahead waits.
@@ -576,8 +591,8 @@ pub enum FileSelect {
     Sequential,
 }
 
-/// Kinds of operation. Open-ended: metadata operations come as further names. Flushes (NFS: COMMIT) come last; they are never
-/// in a plan's mix.
+/// Kinds of operation. Open-ended: metadata operations come as further names. Flushes (NFS: COMMIT) come last; they are
+/// in the mix of a replay alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OperationKind {

@@ -58,9 +58,12 @@ fn load(worker: &Worker) -> Option<&'static str> {
 
 /// What is wrong with its times.
 fn pacing(worker: &Worker) -> Option<&'static str> {
-    let mut rates = worker.operations.iter().filter_map(|operation| operation.rate).chain(worker.rate);
-    if rates.any(|rate| rate.count == 0 || rate.per_ns == 0) {
+    let rates = worker.operations.iter().filter_map(|operation| operation.rate).chain(worker.rate);
+    if rates.clone().any(|rate| rate.count == 0 || rate.per_ns == 0) {
         return Some("a rate must be above 0, over a time above 0");
+    }
+    if worker.replay.is_some() && rates.clone().next().is_some() {
+        return Some("what is replayed has times of its own; leave out the rate");
     }
     let each_is_paced = worker.operations.iter().any(|operation| operation.rate.is_some());
     if each_is_paced && worker.rate.is_some() {
@@ -152,7 +155,7 @@ fn log(worker: &Worker) -> Option<String> {
 /// What is wrong with the kinds of its operations.
 fn kinds(worker: &Worker) -> Option<&'static str> {
     let does = |kind| worker.operations.iter().any(|operation| operation.kind == kind);
-    if OperationKind::ALL.into_iter().any(|kind| kind.is_flush() && does(kind)) {
+    if OperationKind::ALL.into_iter().any(|kind| kind.is_flush() && does(kind)) && worker.replay.is_none() {
         return Some("a flush is no part of a mix; say after how many writes one comes");
     }
     if does(OperationKind::Trim) && matches!(worker.engine, EnginePlan::Nfs { .. }) {

@@ -167,7 +167,8 @@ impl Recorder {
     /// All memory is taken now.
     pub fn new(worker: &Worker) -> Self {
         let in_parts = worker.submission_latency;
-        let is_paced = |operation: &OperationPlan| operation.rate.is_some() || worker.rate.is_some();
+        let all_paced = worker.rate.is_some() || worker.replay.as_ref().is_some_and(|replay| replay.paced);
+        let is_paced = |operation: &OperationPlan| operation.rate.is_some() || all_paced;
         let mut tallies: Vec<Tally> = worker.operations.iter().map(|one| Tally::new(is_paced(one), in_parts)).collect();
         let names: Vec<_> = recorded_kinds(worker).into_iter().map(OperationKind::name).collect();
         tallies.resize_with(names.len(), || Tally::new(false, in_parts));

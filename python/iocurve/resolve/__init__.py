@@ -138,6 +138,7 @@ class _Resolver:
             rate=load.total_rate(section),
             think=load.think(section),
             syncs=load.syncs(section),
+            replay=section.replay,
             sync_at_end=bool(section.sync_at_end and section.writes),
             flow=section.flow,
             wait_for=section.wait_for or (),

@@ -25,7 +25,7 @@ def operations(section: Section, regions: Sequence[Region]) -> tuple[planned.Ope
     places = settled(section.random_percent) if section.random else PerKind.same(0)
     aligned = section.align_bytes or PerKind.same(0)
     rates = {kind: _rate(section, kind) for kind in used}
-    return tuple(
+    mix = tuple(
         planned.OperationPlan(
             kind=kind,
             share=shares[kind],
@@ -38,6 +38,8 @@ def operations(section: Section, regions: Sequence[Region]) -> tuple[planned.Ope
         for kind in used
         if shares[kind] or any(rates.values())
     )
+    flushes = section.replay_flushes or ()
+    return (*mix, *(mix[0].model_copy(update={"kind": kind}) for kind in flushes))
 
 
 def _distribution(section: Section, kind: str, regions: Sequence[Region]) -> planned.Distribution:
@@ -176,6 +178,8 @@ def processors(section: Section, clone: int) -> tuple[int, ...]:
 def end(section: Section, regions: Sequence[Region]) -> planned.End:
     """What ends a worker."""
     runtime = section.runtime_ns or None
+    if section.replay:
+        return planned.End(runtime_ns=runtime, bytes=None, operations=section.replay.records, when_full=False)
     if section.time_based and runtime:
         return planned.End(runtime_ns=runtime, bytes=None, operations=None, when_full=bool(section.until_full))
     loops = settled(section.loops)
@@ -216,7 +220,9 @@ def log(section: Section, ending: planned.End) -> planned.LogPlan | None:
     if section.log is None:
         return None
     window, most = section.log.window_ns, section.log.records
-    if window and ending.runtime_ns:
+    if section.replay and window is None:
+        most = section.replay.records
+    elif window and ending.runtime_ns:
         most = (ending.runtime_ns // window + 2) * len(kinds(section))
     elif window is None and ending.bytes:
         most = ending.bytes // smallest_block(section) + 1

@@ -40,6 +40,7 @@ use self::selection::Selection;
 use crate::chance::Rng;
 use crate::error::EngineError;
 use crate::plan::{AtEnd, Group, Passes, Position, Worker};
+use crate::replay::Replay;
 
 /// Where one operation goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -106,6 +107,8 @@ enum Course {
     Own,
     /// The place that all kinds visit until the last of them has (fio's `trimwrite`).
     ForAll(Option<Address>),
+    /// Where it was recorded.
+    Replayed(Replay),
     /// The last place of each kind, where it stays during a run (fio's `rw_sequencer=identical`); by file and kind.
     ForEach(Vec<u64>),
 }
@@ -157,6 +160,13 @@ impl Offsets {
         })
     }
 
+    /// The same, or where a replay says.
+    #[must_use]
+    pub fn or_replayed(self, replay: Option<&Replay>) -> Self {
+        let Some(replay) = replay else { return self };
+        Self { course: Course::Replayed(replay.clone()), ..self }
+    }
+
     /// Address for the worker's operation number `operation`; `None` when its regions are through and do not begin again.
     #[inline]
     pub fn next(&mut self, operation: usize) -> Option<Address> {
@@ -168,7 +178,8 @@ impl Offsets {
 
     #[inline(never)]
     fn next_by_kind(&mut self, operation: usize) -> Option<Address> {
-        match self.course {
+        match &self.course {
+            Course::Replayed(replay) => replay.take(),
             Course::ForAll(_) => self.next_for_all(operation),
             Course::ForEach(_) => self.next_for_each(operation),
             Course::Own | Course::Scattered(_) => self.next_place(operation),

@@ -48,6 +48,7 @@ pub(crate) fn worker() -> Worker {
         rate: None,
         think: None,
         syncs: Vec::new(),
+        replay: None,
         sync_at_end: false,
         flow: None,
         wait_for: Vec::new(),

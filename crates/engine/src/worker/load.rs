@@ -23,6 +23,7 @@ use crate::outcome::{IntervalOutcome, State};
 use crate::payload::Filler;
 use crate::plan::{OperationKind, Worker};
 use crate::recorder::{Done, Recorder, Tally, recorded_kinds};
+use crate::replay::Replay;
 use crate::request::{Buffers, Completion, Engine, Request};
 use crate::verify::Verifier;
 
@@ -38,6 +39,7 @@ pub struct Load<'a> {
     buffers: Arc<Buffers>,
     mix: Mix,
     hold: Option<Hold>,
+    replay: Option<Replay>,
     flushes: Option<Flushes>,
     /// Files that are flushed when all else is done, from this one on.
     closing: Range<u32>,
@@ -74,13 +76,15 @@ struct InFlight {
 impl<'a> Load<'a> {
     /// `buffers` has `depth` slots of the largest block.
     pub fn new(plan: &'a Worker, depth: u32, buffers: Arc<Buffers>, shared: Shared) -> Result<Self, EngineError> {
+        let replay = Replay::open(plan)?;
         Ok(Self {
             plan,
-            offsets: Offsets::new(plan, &shared.positions)?,
+            offsets: Offsets::new(plan, &shared.positions)?.or_replayed(replay.as_ref()),
             shared,
             filler: Filler::new(plan, &buffers)?,
             buffers,
-            mix: Mix::new(plan),
+            mix: replay.clone().map_or_else(|| Mix::new(plan), Mix::Replayed),
+            replay,
             hold: Hold::new(plan, depth as usize),
             flushes: Flushes::new(plan),
             closing: 0..if plan.sync_at_end { plan.files.len() as u32 } else { 0 },
@@ -121,6 +125,8 @@ impl<'a> Load<'a> {
         let now = self.shared.clock.now();
         progress.finish(now, &mut self.recorder, publish);
         let read_back = self.read_back.ends(progress.window_end);
+        let cut_short = self.replay.as_ref().and_then(Replay::failure);
+        let result = result.and_then(|state| cut_short.map_or(Ok(state), Err));
         let differs = || self.verifier.as_ref().and_then(Verifier::failure);
         let (state, error) = match result {
             Ok(state) => differs().map_or((state, None), |error| (State::Failed, Some(error))),

@@ -6,6 +6,7 @@ use super::schedule::Schedule;
 use super::wake::Wake;
 use crate::chance::Rng;
 use crate::plan::{Position, Worker};
+use crate::replay::Replay;
 
 /// The next operation to issue.
 #[derive(Debug, Clone, Copy)]
@@ -22,6 +23,7 @@ pub(super) enum Mix {
     Paced(Choice, Schedule),
     EachPaced(Vec<Option<Schedule>>),
     TurnsPaced { next: usize, schedules: Vec<Option<Schedule>> },
+    Replayed(Replay),
 }
 
 /// How a kind is chosen.
@@ -65,6 +67,7 @@ impl Mix {
         let mut smallest = worker.operations.iter().map(|operation| operation.blocks.smallest());
         match self {
             Self::Unpaced(_) => {}
+            Self::Replayed(replay) => replay.start(now),
             Self::Paced(_, schedule) => schedule.start(now, smallest.min().unwrap_or(1)),
             Self::EachPaced(schedules) | Self::TurnsPaced { schedules, .. } => {
                 for schedule in schedules {
@@ -85,6 +88,7 @@ impl Mix {
             Self::Paced(_, schedule) if schedule.due() > now => Err(Wake::At(schedule.due())),
             Self::Paced(choice, schedule) => Ok(Next { operation: choice.next(), due: Some(schedule.due()) }),
             Self::EachPaced(schedules) => earliest(schedules, now),
+            Self::Replayed(replay) => replayed(replay, now),
             Self::TurnsPaced { next, schedules } => match schedules[*next].as_ref().map(Schedule::due) {
                 Some(due) if due > now => Err(Wake::At(due)),
                 due => Ok(Next { operation: *next, due }),
@@ -96,7 +100,7 @@ impl Mix {
     #[inline]
     pub(super) fn issued(&mut self, operation: usize, bytes: u32) {
         match self {
-            Self::Unpaced(_) => {}
+            Self::Unpaced(_) | Self::Replayed(_) => {}
             Self::Paced(_, schedule) => schedule.advance(bytes),
             Self::EachPaced(schedules) => {
                 if let Some(schedule) = &mut schedules[operation] {
@@ -116,6 +120,7 @@ impl Mix {
     pub(super) fn postpone(&mut self, by: Nanos) {
         match self {
             Self::Unpaced(_) => {}
+            Self::Replayed(replay) => replay.postpone(by),
             Self::Paced(_, schedule) => schedule.postpone(by),
             Self::EachPaced(schedules) | Self::TurnsPaced { schedules, .. } => {
                 schedules.iter_mut().flatten().for_each(|schedule| schedule.postpone(by));
@@ -137,6 +142,15 @@ fn earliest(schedules: &[Option<Schedule>], now: Nanos) -> Result<Next, Wake> {
         return Err(Wake::At(due));
     }
     Ok(Next { operation, due: schedules[operation].is_some().then_some(due) })
+}
+
+#[inline(never)]
+fn replayed(replay: &Replay, now: Nanos) -> Result<Next, Wake> {
+    match replay.next() {
+        None => Err(Wake::Exhausted),
+        Some((_, Some(due))) if due > now => Err(Wake::At(due)),
+        Some((operation, due)) => Ok(Next { operation, due }),
+    }
 }
 
 impl Choice {

@@ -274,6 +274,20 @@ def set_range_sync(draft: Draft, text: str, context: Context) -> None:
     draft.parts["sync_file_range"] = values.integer(0)(every, context) if every else 1
 
 
+def set_trace(draft: Draft, text: str, context: Context) -> None:
+    """read_iolog: a file."""
+    name = values.text_value(text, context)
+    if name == "-" or ":" in name:
+        raise ValueError(f"read_iolog={name} is not supported yet: name one file")
+    draft.parts["read_iolog"] = context.directory / name
+
+
+def set_skipped(draft: Draft, text: str, context: Context) -> None:
+    """replay_skip: kinds, with commas between."""
+    kind = values.word("read", "write", "trim", "sync")
+    draft.parts["replay_skip"] = frozenset(kind(word.strip(), context) for word in text.split(","))
+
+
 def set_zone_mode(draft: Draft, text: str, context: Context) -> None:
     """zonemode; zoned devices are not taken as such."""
     mode = draft.parts["zonemode"] = values.meaning({mode: mode for mode in ("none", "strided", "zbd")})(text, context)

@@ -269,12 +269,16 @@ OPTIONS: tuple[Option, ...] = (
         "there is no data placement without dataplacement=",
         "plid_select fdp_pli_select plids fdp_pli dp_scheme",
     ),
-    *_nos("read_iolog write_iolog merge_blktrace_file"),
-    *_notes(
-        "there is no trace to replay without read_iolog=",
-        "read_iolog_chunked replay_no_stall replay_redirect replay_scale replay_align replay_time_scale "
-        "replay_skip merge_blktrace_scalars merge_blktrace_iters",
-    ),
+    Option("read_iolog", effects.set_trace, ("replay", "paths")),
+    _part("replay_no_stall", _BOOL),
+    Option("replay_redirect", effects.part("replay_redirect", values.text_value)),
+    _part("replay_align", values.size),
+    _part("replay_scale", values.integer(1)),
+    _part("replay_time_scale", values.integer(1)),
+    Option("replay_skip", effects.set_skipped),
+    _note("read_iolog_chunked", "a trace is never in memory as a whole"),
+    *_nos("write_iolog merge_blktrace_file"),
+    *_notes("there is no trace to merge without merge_blktrace_file=", "merge_blktrace_scalars merge_blktrace_iters"),
     # Reporting
     _honoured("group_reporting", _BOOL, "report_as_group", bare=True),
     _honoured("new_group", _BOOL, "new_report_group", bare=True),

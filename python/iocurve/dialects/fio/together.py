@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from iocurve.dialects.fio import traces
 from iocurve.dialects.fio.draft import Draft, Logs
 from iocurve.model import PerKind
 from iocurve.plan import BlockRange, Blocks, FixedBlocks, LogPlan, SteadyState, Uniform, Verify
@@ -33,6 +34,7 @@ def combine(draft: Draft) -> None:
     _steady_state(draft)
     _latency_target(draft)
     _endings(draft)
+    traces.replay(draft)
     _submission_latency(draft)
     _logs(draft)
 

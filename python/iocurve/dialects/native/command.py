@@ -56,6 +56,10 @@ def prepare(
 def convert_fio(arguments: Sequence[str], *, cwd: Path | None = None, machine: Machine | None = None) -> str:
     """A fio command line as a job file. Raises ``DialectError`` and ``PlanError``."""
     prepared = fio.prepare(arguments, cwd=cwd, machine=machine)
+    if any(section.replay for section in prepared.job.sections):
+        raise PlanError(
+            [Mistake("a replayed trace (read_iolog) cannot be written as a job file; run it with iocurve fio")]
+        )
     return write([Run(prepared.job, prepared.plan.interval_ns)], " ".join(("fio", *arguments)))
 
 

@@ -29,8 +29,8 @@ from iocurve.model import PerKind, Preference, Section
 from iocurve.option_names import own_key
 from iocurve.plan import Blocks
 
-NOT_WRITTEN = frozenset({"positions", "engine_asked"})
-"""What belongs to other tools' words."""
+NOT_WRITTEN = frozenset({"positions", "engine_asked", "replay", "replay_flushes"})
+"""What belongs to other tools' words, and traces that were read."""
 _SIZES = frozenset(
     {
         *("file_bytes", "path_bytes", "size", "offset", "offset_increment", "offset_align", "align_bytes", "gap_bytes"),

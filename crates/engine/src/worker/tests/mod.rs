@@ -3,6 +3,7 @@
 mod batch;
 mod flush;
 mod pacing;
+mod replay;
 mod search;
 mod submissions;
 mod think;

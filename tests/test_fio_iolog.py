@@ -1,0 +1,142 @@
+"""fio's traces: what of them is replayed, when, and what is wrong with them."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import pytest
+
+from iocurve import plan
+from iocurve.dialects.fio.command import Prepared, prepare
+from iocurve.dialects.fio.iolog import Reading, read
+from iocurve.dialects.native.command import convert_fio
+from iocurve.errors import DialectError, PlanError
+from iocurve.words import load_text
+
+MS = 1_000_000
+READ, WRITE, FSYNC, FDATASYNC = 0, 1, 3, 4
+
+VERSION_2 = """fio version 2 iolog
+a add
+b add
+a open
+a write 0 4096
+a wait 300 0
+b write 65536 8192
+b wait 200 0
+a sync 0 0
+b datasync 0 0
+a read 5000 512
+a close
+"""
+VERSION_3 = """fio version 3 iolog
+0 a add
+0 a open
+1000 a read 0 4096
+21000 a write 9000 4096
+20000 a read 4096 4096
+50000 a sync 0 0
+60000 a close
+"""
+
+
+AS_IT_IS = Reading()
+
+
+def records(text: str, tmp_path: Path, how: Reading = AS_IT_IS) -> list[tuple[int, ...]]:
+    """Due time in ms, offset, bytes, file, kind."""
+    (tmp_path / "trace").write_text(text)
+    packed = Path(read(tmp_path / "trace", how).path).read_bytes()
+    return [(row[0] // MS, *row[1:]) for row in struct.iter_unpack("<QQIIIxxxx", packed)]
+
+
+def test_version_2_waits_until_times_since_the_start(tmp_path: Path) -> None:
+    assert records(VERSION_2, tmp_path) == [
+        (0, 0, 4096, 0, WRITE),
+        (300, 65536, 8192, 1, WRITE),
+        (300, 0, 0, 0, FSYNC),
+        (300, 0, 0, 1, FDATASYNC),
+        (300, 5000, 512, 0, READ),
+    ]
+
+
+def test_version_3_keeps_distances_and_goes_on_where_time_goes_back(tmp_path: Path) -> None:
+    """The first has none: the time before it is 0."""
+    assert records(VERSION_3, tmp_path) == [
+        (0, 0, 4096, 0, READ),
+        (20, 9000, 4096, 0, WRITE),
+        (20, 4096, 4096, 0, READ),
+        (50, 0, 0, 0, FSYNC),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("how", "expected"),
+    [
+        (Reading(stalls=False), [(0, 0, 0), (0, 9000, 1), (0, 4096, 0), (0, 0, 3)]),
+        (Reading(time_percent=50), [(0, 0, 0), (40, 9000, 1), (40, 4096, 0), (100, 0, 3)]),
+        (Reading(scale=2, align_bytes=4096), [(0, 0, 0), (20, 4096, 1), (20, 0, 0), (50, 0, 3)]),
+        # The time of what is left out is left out, too.
+        (Reading(skips=frozenset({"write", "sync"})), [(0, 0, 0), (0, 4096, 0)]),
+        (Reading(redirect="other"), [(0, 0, 0), (20, 9000, 1), (20, 4096, 0), (50, 0, 3)]),
+    ],
+)
+def test_a_trace_is_replayed_as_it_is_said(how: Reading, expected: list[tuple[int, ...]], tmp_path: Path) -> None:
+    assert [(row[0], row[1], row[4]) for row in records(VERSION_3, tmp_path, how)] == expected
+
+
+def test_lines_that_mean_nothing_are_counted(tmp_path: Path) -> None:
+    (tmp_path / "trace").write_text(f"{VERSION_2}a jump 0 1\n\nc read 0 1\na read x 1\na read 0\na read 0 0\na what\n")
+    trace = read(tmp_path / "trace", Reading())
+    assert (trace.records, trace.left_out, trace.first_left_out) == (5, 7, 13)
+
+
+def test_the_plan_has_the_kinds_sizes_and_files_of_the_trace(tmp_path: Path) -> None:
+    worker = prepared(VERSION_2, "--numjobs=2 --size=1m --fsync=4", tmp_path).plan.groups[0].workers[1]
+    assert [(file.path, file.bytes, file.layout) for file in worker.files] == [
+        (f"{tmp_path}/a", 73728, "create"),
+        (f"{tmp_path}/b", 73728, "create"),
+    ]
+    assert [operation.kind for operation in worker.operations] == ["read", "write", "fsync", "fdatasync"]
+    parts = (plan.BlockShare(bytes=4096, weight=1), plan.BlockShare(bytes=8192, weight=1))
+    assert worker.operations[1].blocks == plan.BlockSplit(parts=parts)
+    assert load_text(worker) == "5 operations of a trace (reads, writes, fsyncs, fdatasyncs), at the times of the trace"
+    assert worker.replay is not None
+    assert (worker.replay.records, worker.replay.paced, worker.end.operations, worker.syncs) == (5, True, 5, ())
+
+
+def prepared(text: str, options: str, tmp_path: Path) -> Prepared:
+    (tmp_path / "trace").write_text(text)
+    return prepare(["--name=r", "--read_iolog=trace", *options.split()], cwd=tmp_path, environment={})
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "mistake"),
+    [
+        ("a trace\n", "", "is no trace of fio's version 2 or 3; other forms are not supported yet"),
+        ("fio version 2 iolog\na add\na sync 0 0\n", "", "has nothing that reads, writes or trims"),
+        (VERSION_2, "--verify=md5", "verify is not supported yet with read_iolog"),
+        (VERSION_2, "--rate_iops=10", "rate_iops is not supported yet with read_iolog"),
+        (VERSION_2, "--ioengine=mmap", "read_iolog is not supported yet with ioengine=mmap and nfs"),
+        (VERSION_2, "--replay_align=3", "replay_align=3 is not a power of two"),
+        (VERSION_2, "--replay_skip=jump", "replay_skip takes read, write, trim or sync, not 'jump'"),
+        (VERSION_2, "--read_iolog=-", "read_iolog=- is not supported yet: name one file"),
+        (VERSION_2, "--read_iolog=missing", "cannot be read: No such file or directory"),
+    ],
+)
+def test_what_cannot_be_replayed_is_told(text: str, options: str, mistake: str, tmp_path: Path) -> None:
+    with pytest.raises(DialectError) as caught:
+        prepared(text, options, tmp_path)
+    assert mistake in str(caught.value)
+
+
+def test_a_replay_is_no_job_file(tmp_path: Path) -> None:
+    (tmp_path / "trace").write_text(VERSION_2)
+    with pytest.raises(PlanError, match="a replayed trace"):
+        convert_fio(["--name=r", "--read_iolog=trace"], cwd=tmp_path)
+
+
+def test_options_of_a_replay_need_one(tmp_path: Path) -> None:
+    notes = prepare(["--name=a", "--size=1m", "--replay_scale=2"], cwd=tmp_path, environment={}).notes
+    assert "replay_scale has no effect without read_iolog" in [note.text for note in notes]
