@@ -361,6 +361,18 @@ def test_a_file_that_may_not_be_made_is_told_in_vdbenchs_words(tmp_path: Path) -
     assert [obstacle.text for obstacle in obstacles] == ["/d/a does not exist, and formatsds=no forbids to make it"]
 
 
+@pytest.mark.parametrize(
+    ("warmup", "note"),
+    [
+        ("", "without warmup the first interval, which is part of the elapsed, does not count"),
+        (",warmup=5", "warmup comes before the elapsed and is not part of it"),
+    ],
+)
+def test_what_does_not_count_is_told(tmp_path: Path, warmup: str, note: str) -> None:
+    notes, _ = check(read(tmp_path, f"{SDS}{WD}rd=rd1,wd=wd1,io=max,el=10,in=1{warmup}\n"))
+    assert [one.text for one in notes if one.code in ("ramp_added", "first_interval")] == [note]
+
+
 def test_concatenated_sds_are_one_with_all_threads(tmp_path: Path) -> None:
     (section,) = sections(tmp_path, f"concat=yes\n{SDS}wd=wd1,sd=*\nrd=rd1,wd=*,io=max,el=10,in=1,th=50\n")
     assert (section.paths, section.depth, section.file_select) == (("/d/a", "/d/b"), 50, "by_size")

@@ -469,6 +469,10 @@ def _arrivals(run: Run) -> str:
 
 
 def _run_notes(run: Run) -> Iterator[Note]:
+    if run.timing.warmup_ns:
+        yield Note("ramp_added", "warmup comes before the elapsed and is not part of it")
+    else:
+        yield Note("first_interval", "without warmup the first interval, which is part of the elapsed, does not count")
     if run.arrivals == "uniform" and run.rate.kind != "max":
         text = "distribution=uniform runs as deterministic: at equal distances"
         yield Note("uniform_arrivals", text, run.rd.place("distribution"), "warning")
