@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -209,3 +212,30 @@ def test_points_are_chosen_by_family_and_axis(tmp_path: Path) -> None:
     )
     chosen = [case.name for case in cases_of(scenario) if asked.is_wanted(case)]
     assert chosen == ["mix 0:100 4 KiB", "mix 0:100 8 KiB"]
+
+
+def test_an_interruption_keeps_what_was_measured_and_can_be_gone_on_with(tmp_path: Path) -> None:
+    """Ctrl-C in the middle: exit status 130, the points until then, no files left; then the rest."""
+    scenario = tmp_path / "tiny.toml"
+    scenario.write_text(TINY.replace('runtime = "40ms"', 'runtime = "300ms"'))
+    place, out = tmp_path / "data", tmp_path / "out"
+    place.mkdir()
+    command_line = [sys.executable, "-m", "iocurve", "run", str(scenario), "--target", str(place), "--out", str(out)]
+    with subprocess.Popen(command_line, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if line.startswith("2/6"):
+                break
+        process.send_signal(signal.SIGINT)
+        process.stderr.read()
+    assert process.returncode == 130
+    assert list(place.iterdir()) == []
+    first = Result.read(out / RESULT_NAME)
+    assert first.state == "interrupted"
+    assert len(first.points) >= 2
+    resumed = subprocess.run([*command_line, "--resume"], capture_output=True, text=True, timeout=60, check=False)
+    assert resumed.returncode == 0, resumed.stderr
+    whole = Result.read(out / RESULT_NAME)
+    finished = [point for point in first.points if point.outcome.state == "finished"]
+    assert (whole.state, len(whole.points)) == ("finished", 6)
+    assert list(whole.points[: len(finished)]) == finished

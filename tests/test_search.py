@@ -5,16 +5,21 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import pytest
 
-from iocurve.errors import DialectError
+from iocurve import target as targets
+from iocurve.errors import DialectError, TargetError
+from iocurve.result import RESULT_NAME, Result
 from iocurve.search import ceiling, knee, usl
 from iocurve.search.ceiling import Trial
-from iocurve.search.command import workload_of
+from iocurve.search.command import Question, draw_curve, find_knee, find_max, shown, workload_of
 from iocurve.search.knee import Sample
+from iocurve.search.loads import Effort
 from iocurve.stats import Estimate, batch_means
+from iocurve.units import MIB, MILLISECOND_NS
 
 
 @dataclass
@@ -180,3 +185,56 @@ def test_a_workload_is_in_fios_words() -> None:
 def test_what_a_search_decides_itself_is_refused() -> None:
     with pytest.raises(DialectError, match="--iodepth=4 is for the search to decide"):
         workload_of("rw=randread iodepth=4")
+
+
+# ---- on real targets
+
+SHORT = Effort(
+    precision=0.2,
+    ramp_ns=20 * MILLISECOND_NS,
+    interval_ns=20 * MILLISECOND_NS,
+    shortest_ns=160 * MILLISECOND_NS,
+    longest_ns=400 * MILLISECOND_NS,
+    trial_ns=100 * MILLISECOND_NS,
+)
+
+
+def asked(target: str) -> Question:
+    return Question(targets.parse(target), "rw=randread bs=4k", 8 * MIB, SHORT, in_flight_max=64)
+
+
+def test_a_knee_is_found_on_a_volume_and_told(tmp_path: Path) -> None:
+    result = find_knee(asked("volume:unlimited?iops=2000&latency=4ms"), tmp_path)
+    assert result.state == "finished"
+    assert result.search is not None
+    assert [finding.name for finding in result.search.findings][:3] == [
+        "knee",
+        "load at the knee",
+        "latency at the knee",
+    ]
+    assert {point.family for point in result.points} == {"depth"}
+    assert Result.read(tmp_path / RESULT_NAME) == result
+    assert "knee" in shown(result.search)
+
+
+def test_a_search_leaves_a_directory_as_it_was(tmp_path: Path) -> None:
+    place = tmp_path / "data"
+    place.mkdir()
+    result = draw_curve(asked(str(place)), 2, tmp_path / "out")
+    assert [point.family for point in result.points].count("curve") == 2
+    assert list(place.iterdir()) == []
+
+
+def test_the_most_load_is_told_with_what_did_not_hold(tmp_path: Path) -> None:
+    result = find_max(asked("volume:unlimited?iops=2000"), 50.0, 500 * MILLISECOND_NS, tmp_path)
+    assert result.search is not None
+    assert result.search.question == "the most load with p50 of response times at most 500 ms"
+    assert {point.family for point in result.points} == {"depth", "max"}
+
+
+def test_a_search_does_not_write_to_what_is_there(tmp_path: Path) -> None:
+    path = tmp_path / "precious"
+    path.write_bytes(bytes(4 * MIB))
+    question = replace(asked(str(path)), workload="rw=randwrite bs=4k")
+    with pytest.raises(TargetError, match="--overwrite allows the writes"):
+        find_knee(question, tmp_path / "out")

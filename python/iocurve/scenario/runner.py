@@ -12,7 +12,7 @@ from typing import Literal
 from iocurve import _native, host, place, reference
 from iocurve import target as targets
 from iocurve.console import LiveView
-from iocurve.errors import PlanError, RunError, TargetError
+from iocurve.errors import Interrupted, PlanError, RunError, TargetError
 from iocurve.model import Job
 from iocurve.outcome import Live, Outcome
 from iocurve.place import Place
@@ -157,11 +157,11 @@ class _Run:
         self.view.point_started(index, count, case.name, seconds, form.interval_ns)
         try:
             point = self._measure(case)
-        except (TargetError, RunError) as error:
+        except (TargetError, RunError, Interrupted) as error:
             # What earlier points measured is kept.
             if not result.points:
                 raise
-            return result.ended("failed", f"{case.name}: {error}")
+            return result.ended("interrupted" if isinstance(error, Interrupted) else "failed", f"{case.name}: {error}")
         self.view.point_finished(point.summary())
         result = result.with_point(point)
         if point.outcome.state == "finished":
@@ -203,6 +203,8 @@ class _Run:
             return watch(live)
 
         outcome = local.run(plan, update)
+        if outcome.state == "interrupted":
+            raise Interrupted(f"interrupted: {what}")
         if outcome.state != "finished":
             raise RunError(f"{what}: {series.reason(outcome)}")
         return outcome

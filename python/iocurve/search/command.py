@@ -20,7 +20,6 @@ from iocurve.stats import Estimate
 from iocurve.target import Target
 from iocurve.units import format_latency
 
-CURVE_STEPS = 10
 OUR_OPTIONS = ("size", "runtime", "iodepth", "numjobs", "filename", "directory", "rate", "rate_iops", "ioengine")
 """fio's words for what a search decides itself."""
 
@@ -34,6 +33,8 @@ class Question:
     """fio's words: ``rw=randread bs=4k``."""
     size_bytes: int
     effort: Effort
+    in_flight_max: int = 4096
+    """Most that is tried."""
     overwrite: bool = False
 
 
@@ -52,24 +53,24 @@ def workload_of(text: str) -> tuple[Section, Section]:
     return kept, prepared.job.defaults.model_copy(update={"engine": "uring"})
 
 
-def find_knee(question: Question, in_flight_max: int, directory: Path) -> Result:
+def find_knee(question: Question, directory: Path) -> Result:
     """How much must be in flight to have all that a target carries.
 
     Raises ``DialectError``, ``PlanError``, and ``TargetError`` or ``RunError`` when nothing could be measured.
     """
 
     def search(loads: Loads) -> SearchFacts:
-        found = knee.find(loads.closed, in_flight_max)
+        found = knee.find(loads.closed, question.in_flight_max)
         return _knee_facts(question, found)
 
     return _searched(question, "knee", search, directory)
 
 
-def find_max(question: Question, percent: float, limit_ns: int, in_flight_max: int, directory: Path) -> Result:
+def find_max(question: Question, percent: float, limit_ns: int, directory: Path) -> Result:
     """The most load at which a percentile of response times keeps a limit. Raises as ``find_knee``."""
 
     def search(loads: Loads) -> SearchFacts:
-        capacity = knee.find_capacity(loads.closed, in_flight_max)
+        capacity = knee.find_capacity(loads.closed, question.in_flight_max)
         loads.family = "max"
         found = ceiling.find(lambda rate: loads.open(rate, percent), capacity.mean, limit_ns, question.effort.precision)
         return _ceiling_facts(question, percent, limit_ns, capacity, found)
@@ -77,11 +78,11 @@ def find_max(question: Question, percent: float, limit_ns: int, in_flight_max: i
     return _searched(question, "max", search, directory)
 
 
-def draw_curve(question: Question, steps: int, in_flight_max: int, directory: Path) -> Result:
+def draw_curve(question: Question, steps: int, directory: Path) -> Result:
     """Latency at even steps of load up to what the target carries. Raises as ``find_knee``."""
 
     def search(loads: Loads) -> SearchFacts:
-        capacity = knee.find_capacity(loads.closed, in_flight_max)
+        capacity = knee.find_capacity(loads.closed, question.in_flight_max)
         loads.family = "curve"
         for step in range(1, steps + 1):
             loads.open(capacity.mean * step / steps, 99.0)

@@ -1,0 +1,311 @@
+"""Commands that measure a target: the envelope, scenarios and job files, searches; the report."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import App, Parameter, validators
+from rich.console import Console
+from rich.table import Table
+
+from iocurve import jobs, place
+from iocurve import target as targets
+from iocurve.cli.common import (
+    app,
+    bytes_of,
+    status,
+    time_of,
+)
+from iocurve.console import LiveView, result_table
+from iocurve.envelope import FULL, QUICK, Envelope, measure
+from iocurve.errors import DialectError, Mistake
+from iocurve.result import Result, TargetFacts
+from iocurve.scenario import command as scenarios
+from iocurve.scenario import document as documents
+from iocurve.search import command as searches
+from iocurve.search.loads import Effort
+
+
+@app.command
+def envelope(
+    target: str | None = None,
+    /,
+    *,
+    quick: bool = False,
+    out: Path = Path("iocurve-report"),
+    unlimited: bool = False,
+    size: str | None = None,
+    timeout: str | None = None,
+    overwrite: bool = False,
+    read_only: bool = False,
+) -> int:
+    """Measure a target's mixes of reads and writes and its latency under load, and write the report.
+
+    Parameters
+    ----------
+    target
+        A directory, a file, a block device, or nfs://host[:port]/export?nconnect=8. Without one, the embedded
+        NFS volume is started (ultra, 4 TiB) and measured.
+    quick
+        Short points and few depths: under 20 seconds.
+    out
+        Directory for report.html, result.json and points.csv.
+    unlimited
+        Without a target: the embedded volume without a service level, as fast as this machine is.
+    size
+        Data set, all files together (1GiB; with --quick 256MiB).
+    timeout
+        Give up when an NFS server has not answered for so long (60s, or the URL's timeo); until then it is waited for,
+        as a hard mount does.
+    overwrite
+        Allow writes to a file or device that is already there. What is in it is lost.
+    read_only
+        Measure reads alone: nothing is written.
+    """
+    effort = (QUICK if quick else FULL).sized(None if size is None else bytes_of("--size", size))
+    timeout_ns = None if timeout is None else time_of("--timeout", timeout)
+
+    named = targets.parse(target or ("volume:unlimited" if unlimited else "volume:anf-ultra?quota=4TiB"))
+    with place.opened(named) as found:
+        planned = Envelope(found.target, effort, timeout_ns, overwrite=overwrite, read_only=read_only)
+        return _measured(planned, found.facts, out)
+
+
+@app.command
+def run(
+    job: str,
+    /,
+    *,
+    target: Annotated[tuple[str, ...], Parameter(negative="", show_default=False)] = (),
+    short: Annotated[bool, Parameter(negative="")] = False,
+    full: Annotated[bool, Parameter(negative="")] = False,
+    scale: str | None = None,
+    points: Annotated[tuple[str, ...], Parameter(negative="", show_default=False)] = (),
+    out: Path | None = None,
+    resume: Annotated[bool, Parameter(negative="")] = False,
+    overwrite: Annotated[bool, Parameter(negative="")] = False,
+    keep_data: Annotated[bool, Parameter(negative="")] = False,
+) -> int:
+    """Run a scenario (iocurve scenarios), or a job file (TOML).
+
+    Parameters
+    ----------
+    job
+        A scenario's name, or a file: a scenario of your own (docs/scenarios.md) or a job file (docs/jobs.md).
+    target
+        Of a scenario: a directory, a file, a device, nfs://host/export, volume:PROFILE?quota=4TiB or disk:NAME; with
+        several targets NAME=TARGET for each. Without one the embedded target plays, in the short form.
+    short
+        The scenario's short form: the same shape, smaller and shorter; the result says what was shortened.
+    full
+        The full form on the embedded target, too.
+    scale
+        Data and times cut to a part: 1/100.
+    points
+        Only these: families (random-4k*) and values of axes (read_percent=100,0).
+    out
+        Directory for report.html, result.json and points.csv (of a scenario: iocurve-report).
+    resume
+        Go on with the scenario in --out: points that are finished are not measured again.
+    overwrite
+        Allow writes to a file or device that is already there. What is in it is lost.
+    keep_data
+        Leave the scenario's data files where they are, for --resume.
+    """
+    path = Path(job)
+    if path.suffix == ".toml" and not documents.is_scenario(path):
+        result = jobs.run_job(path, out)
+        Console().print(result_table(result))
+        return status(result)
+    asked = scenarios.requested(
+        documents.load(job),
+        target,
+        short=short,
+        full=full,
+        scale=scale,
+        points=points,
+        overwrite=overwrite,
+        keep_data=keep_data,
+    )
+    directory = out or Path("iocurve-report")
+    result = scenarios.run(asked, directory, resume=resume)
+    Console().print(result_table(result))
+    print(f"\nreport: {directory / 'report.html'}")
+    return status(result)
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class SearchOptions:
+    """What every search takes."""
+
+    workload: str = "rw=randread bs=4k"
+    """In fio's words: rw=randrw rwmixread=70 bs=8k."""
+    in_flight_max: int = 4096
+    """Most operations in flight that are tried."""
+    precision: str = "2%"
+    """Each point ends when half of its confidence interval is so small a part of its rate."""
+    size: str = "1GiB"
+    """Data set, all files together."""
+    out: Path = Path("iocurve-report")
+    """Directory for report.html, result.json and points.csv."""
+    overwrite: Annotated[bool, Parameter(negative="")] = False
+    """Allow writes to a file or device that is already there. What is in it is lost."""
+
+    def question(self, target: str) -> searches.Question:
+        """What is asked of a target. Raises ``DialectError`` and ``TargetError``."""
+        try:
+            part = float(self.precision.removesuffix("%")) / (100 if self.precision.endswith("%") else 1)
+            if not 0 < part < 1:
+                raise ValueError
+        except ValueError:
+            raise DialectError([Mistake(f"--precision {self.precision}: write a part such as 2% or 0.02")]) from None
+        if self.in_flight_max < 1:
+            raise DialectError([Mistake(f"--in-flight-max {self.in_flight_max}: at least 1")])
+        return searches.Question(
+            target=targets.parse(target),
+            workload=self.workload,
+            size_bytes=bytes_of("--size", self.size),
+            effort=Effort(precision=part),
+            in_flight_max=self.in_flight_max,
+            overwrite=self.overwrite,
+        )
+
+
+SEARCH = SearchOptions()
+
+
+@app.command(name="knee")
+def find_knee(target: str, /, *, options: SearchOptions = SEARCH) -> int:
+    """Find how much must be in flight to have all that a target carries, and no more.
+
+    Parameters
+    ----------
+    target
+        A directory, a file, a device, nfs://host/export?nconnect=8, volume:PROFILE?quota=4TiB or disk:NAME.
+    """
+    return _found(searches.find_knee(options.question(target), options.out), options.out)
+
+
+@app.command(name="max")
+def find_max(
+    target: str,
+    /,
+    *,
+    p50: str | None = None,
+    p95: str | None = None,
+    p99: str | None = None,
+    p999: str | None = None,
+    options: SearchOptions = SEARCH,
+) -> int:
+    """Find the most load at which a latency limit holds, by an open loop: latencies are from when operations are due.
+
+    Parameters
+    ----------
+    target
+        A directory, a file, a device, nfs://host/export?nconnect=8, volume:PROFILE?quota=4TiB or disk:NAME.
+    p50
+        Half of the operations may take so long: 500us.
+    p95
+        95 % of them may.
+    p99
+        99 % of them may: 2ms.
+    p999
+        99.9 % of them may.
+    """
+    said = [(50.0, "--p50", p50), (95.0, "--p95", p95), (99.0, "--p99", p99), (99.9, "--p999", p999)]
+    limits = [(percent, time_of(option, text)) for percent, option, text in said if text is not None]
+    if len(limits) != 1:
+        raise DialectError([Mistake("name one latency limit: --p50, --p95, --p99 or --p999, as in --p99 2ms")])
+    percent, limit_ns = limits[0]
+    return _found(searches.find_max(options.question(target), percent, limit_ns, options.out), options.out)
+
+
+@app.command(name="curve")
+def draw_curve(
+    target: str,
+    /,
+    *,
+    steps: Annotated[int, Parameter(validator=validators.Number(gte=1, lte=100))] = 10,
+    options: SearchOptions = SEARCH,
+) -> int:
+    """Draw latency against IOPS at even steps of load up to all that a target carries, by an open loop.
+
+    Parameters
+    ----------
+    target
+        A directory, a file, a device, nfs://host/export?nconnect=8, volume:PROFILE?quota=4TiB or disk:NAME.
+    steps
+        Points of the curve.
+    """
+    return _found(searches.draw_curve(options.question(target), steps, options.out), options.out)
+
+
+@app.command(name="scenarios")
+def list_scenarios() -> int:
+    """List the scenarios: published methodologies, ready to run."""
+    table = Table(box=None, pad_edge=False, show_header=False)
+    for name in documents.names():
+        table.add_row(name, documents.load(name).title)
+    Console().print(table)
+    return 0
+
+
+scenario_app = App(name="scenario", help="Look at a scenario.")
+app.command(scenario_app)
+
+
+@scenario_app.command(name="show")
+def show_scenario(name: str, /) -> int:
+    """Print why a scenario is, what it measures, and how long it takes.
+
+    Parameters
+    ----------
+    name
+        One of iocurve scenarios, or a file that ends in .toml.
+    """
+    print(scenarios.shown(documents.load(name)))
+    return 0
+
+
+@app.command(name="report")
+def rewrite_report(result: Path, /, *, out: Path | None = None, images: bool = False) -> int:
+    """Write the report of a result.json again.
+
+    Parameters
+    ----------
+    result
+        A result.json.
+    out
+        Directory for the report; where the result is, if not given.
+    images
+        Write the charts as PNG and SVG, too.
+    """
+    # The charts' library takes half a second to load; the other commands need not wait for it.
+    from iocurve import report
+
+    measured, directory = Result.read(result), out or result.parent
+    directory.mkdir(parents=True, exist_ok=True)
+    written = report.write(measured, directory)
+    written += report.write_images(measured, directory) if images else []
+    for path in written:
+        print(path)
+    return 0
+
+
+def _measured(envelope: Envelope, facts: TargetFacts, out: Path) -> int:
+    with LiveView() as view:
+        result = measure(envelope, facts, out, view)
+    Console().print(result_table(result))
+    print(f"\nreport: {out / 'report.html'}")
+    return status(result)
+
+
+def _found(result: Result, out: Path) -> int:
+    Console().print(result_table(result))
+    if result.search:
+        print(f"\n{searches.shown(result.search)}")
+    print(f"\nreport: {out / 'report.html'}")
+    return status(result)
