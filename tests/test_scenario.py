@@ -232,7 +232,7 @@ def test_an_interruption_keeps_what_was_measured_and_can_be_gone_on_with(tmp_pat
     assert list(place.iterdir()) == []
     first = Result.read(out / RESULT_NAME)
     assert first.state == "interrupted"
-    assert len(first.points) >= 2
+    assert first.points
     resumed = subprocess.run([*command_line, "--resume"], capture_output=True, text=True, timeout=60, check=False)
     assert resumed.returncode == 0, resumed.stderr
     whole = Result.read(out / RESULT_NAME)

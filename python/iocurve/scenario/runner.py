@@ -147,6 +147,13 @@ class _Run:
             result = result.ended("finished")
             self.keep(result)
             return result
+        except KeyboardInterrupt:
+            # It came between two runs.
+            if not result.points:
+                raise
+            result = result.ended("interrupted", f"after {len(result.points)} of {len(cases)} points")
+            self.keep(result)
+            return result
         finally:
             self._clean_up()
 
