@@ -243,7 +243,7 @@ impl<'a> Load<'a> {
         Ok(wake)
     }
 
-    #[inline]
+    #[inline(always)]
     fn submit_up_to<E: Engine>(
         &mut self,
         count: usize,
@@ -264,18 +264,28 @@ impl<'a> Load<'a> {
         Ok((count, self.hold.as_mut().map_or(Wake::Never, |hold| hold.filled(in_flight))))
     }
 
-    /// The same; where handing over is measured or takes long, as many at a time as the engine hands over at once, stamped
-    /// before and after. What takes long goes on after a look around.
+    /// The same; where handing over is measured or takes long, in parts.
     #[inline]
     fn submit_and_stamp<E: Engine>(
         &mut self,
         count: usize,
         engine: &mut E,
-        mut now: Nanos,
+        now: Nanos,
     ) -> Result<(usize, Wake), EngineError> {
         if self.submissions.is_none() && !engine.blocks() {
             return self.submit_up_to(count, engine, now);
         }
+        self.submit_in_parts(count, engine, now)
+    }
+
+    /// As many at a time as the engine hands over at once, stamped before and after. What takes long goes on after a look around.
+    #[inline(never)]
+    fn submit_in_parts<E: Engine>(
+        &mut self,
+        count: usize,
+        engine: &mut E,
+        mut now: Nanos,
+    ) -> Result<(usize, Wake), EngineError> {
         let (began, mut submitted) = (now, 0);
         loop {
             let part = (count - submitted).min(E::HAND_OVER_AT);
@@ -304,7 +314,7 @@ impl<'a> Load<'a> {
     }
 
     /// Submits the next operation, unless there is a reason to wait or to end.
-    #[inline]
+    #[inline(always)]
     fn submit_next<E: Engine>(&mut self, engine: &mut E, now: Nanos) -> Result<Result<(), Wake>, EngineError> {
         if self.verifier.is_some()
             && let Some(submitted) = self.verify_next(engine, now)?
