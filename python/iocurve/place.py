@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from iocurve.model import Section
 from iocurve.result import TargetFacts
 from iocurve.target import DiskTarget, LocalTarget, NewDiskTarget, NfsTarget, Target, VolumeTarget
 from iocurve.units import MIB, format_bytes
+from iocurve.volume import MemoryStore, store_of
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,30 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost" or IPv4Address(host).is_loopback
     except AddressValueError:
         return False
+
+
+def check_room(target: Target, size_bytes: int) -> None:
+    """Files of so many bytes will fit, as far as that is known before they are made. Raises ``TargetError``."""
+    room, what = _room(target)
+    if room is not None and size_bytes > room:
+        name = target.path if isinstance(target, LocalTarget) else target.text
+        needed, there = format_bytes(size_bytes), format_bytes(room)
+        raise TargetError(f"{name}: {needed} of data do not fit in the {there} {what}")
+
+
+def _room(target: Target) -> tuple[int | None, str]:
+    """Bytes that files of ours can have, and of what; None where that is not known."""
+    if isinstance(target, VolumeTarget) and target.export.store == "memory":
+        store = store_of("memory")
+        assert isinstance(store, MemoryStore)
+        return min(store.limit_bytes, target.export.quota_bytes()), "of memory that the embedded volume may take"
+    if isinstance(target, VolumeTarget):
+        return shutil.disk_usage(target.export.store).free, f"that are free at {target.export.store}"
+    if isinstance(target, NewDiskTarget):
+        return shutil.disk_usage(Path.cwd()).free, "that are free in the current directory"
+    if isinstance(target, DiskTarget) or (isinstance(target, LocalTarget) and target.kind == "directory"):
+        return shutil.disk_usage(target.path).free, "that are free there"
+    return None, ""
 
 
 def _nfs(target: NfsTarget, facts: TargetFacts) -> Place:

@@ -185,6 +185,15 @@ class _Run:
                 for section in case.job.sections
             )
             place.check_overwrites(target, overwrite=self.request.overwrite, writes=writes)
+            if any(name in case.on for case in cases):
+                self._check_room(target)
+
+    def _check_room(self, target: Target) -> None:
+        form = self.request.form
+        try:
+            place.check_room(target, form.size_bytes + form.unrelated_bytes)
+        except TargetError as error:
+            raise TargetError(f"{error}; --short or --scale 1/1000 take less") from None
 
     def _measure(self, case: Case) -> Point:
         preparation = self.caches.prepare(case)
