@@ -5,15 +5,22 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import tomllib
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
+import tomli_w
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from rich.console import Console
 
 from iocurve import target as targets
 from iocurve.console import LiveView
-from iocurve.errors import DialectError, PlanError, TargetError
+from iocurve.errors import DialectError, IocurveError, PlanError, TargetError
 from iocurve.place import ANYWHERE
 from iocurve.result import RESULT_NAME, Result
 from iocurve.scenario import command, runner
@@ -246,3 +253,47 @@ def test_a_data_set_that_does_not_fit_is_refused_before_anything_is_made(tmp_pat
     with pytest.raises(TargetError, match=r"of data do not fit in the .* that are free there; --short or --scale"):
         carried_out(asked)
     assert list((tmp_path / "data").iterdir()) == []
+
+
+def test_what_would_leave_no_points_is_a_mistake(tmp_path: Path) -> None:
+    text = TINY.replace("depth = [4, 8]", "depth = []").replace('name = "again"', 'name = "mix"')
+    with pytest.raises(DialectError) as refused:
+        tiny(tmp_path, text.replace('standard = "volume:unlimited"\n', ""))
+    assert [str(mistake).split("tiny.toml:")[1] for mistake in refused.value.mistakes] == [
+        "6:1: standard is missing",
+        "31:1: there is a family 'mix' already",
+        "34:1: depth: name at least one value",
+    ]
+
+
+LEAVES = st.one_of(
+    st.integers(-1, 2**40),
+    st.floats(0, 10),
+    st.booleans(),
+    st.sampled_from(["", "4KiB", "1s", "mix", "volume", "cached"]),
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(data=st.data())
+def test_a_scenario_with_a_slip_raises_nothing_but_our_own_errors(data: st.DataObject) -> None:
+    """Any value of a scenario that is right, replaced or taken out."""
+    document = tomllib.loads(TINY)
+    places = [place for place in _places(document) if place]
+    place = data.draw(st.sampled_from(places))
+    inner = document
+    for key in place[:-1]:
+        inner = inner[key]
+    if data.draw(st.booleans()):
+        del inner[place[-1]]
+    else:
+        inner[place[-1]] = data.draw(st.one_of(LEAVES, st.lists(LEAVES, max_size=3), st.just({})))
+    with TemporaryDirectory() as directory, suppress(IocurveError):
+        scenario = tiny(Path(directory), tomli_w.dumps(document))
+        cases_of(scenario)
+        command.shown(scenario)
+
+
+def _places(value: Any, place: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [place, *(found for key, inner in items for found in _places(inner, (*place, key)))]

@@ -9,18 +9,30 @@ from typing import Any, get_args
 
 from iocurve import reference
 from iocurve.dialects.native.keys import FIELD_OF
-from iocurve.dialects.native.kinds import TEXT, Kind, Several, Size, Time, Word, whole
+from iocurve.dialects.native.kinds import TEXT, Kind, Pattern, Several, Size, Time, Word, whole
 from iocurve.dialects.native.read import Place, Reader, begin
 from iocurve.errors import DialectError, Mistake
 from iocurve.model import Section
 from iocurve.result import Axis, CachePolicy, Comparison
-from iocurve.units import MILLISECOND_NS, SECOND_NS
+from iocurve.units import GIB, MILLISECOND_NS, SECOND_NS
+
+
+class BlockSize(Size):
+    """Bytes of an operation."""
+
+    def read(self, value: Any) -> Any:
+        """From a byte to a GiB."""
+        size = super().read(value)
+        if not 1 <= size <= GIB:
+            raise ValueError(f"{value!r} is not a block size from 1 byte to 1 GiB")
+        return size
+
 
 AXES: dict[str, Kind] = {
     "read_percent": whole(0, 100),
     "depth": whole(1, 2**20),
     "nconnect": whole(1, 16),
-    "blocks": Size(),
+    "blocks": BlockSize(),
     "clients": whole(1, 4096),
     "order": Word(("random", "sequential")),
     "kind": Word(("read", "write")),
@@ -148,6 +160,8 @@ _KEYS = (
 )
 _FAMILY_KEYS = ("name", "title", "cache", "clients", "axes", "ramp", "runtime", "settle", "load", "job", "short")
 _POLICY = Word(get_args(CachePolicy))
+_CLIENTS = whole(1, 4096)
+_NAME = Pattern(r"[\w.\-]+", "a name of letters, digits, dots and dashes")
 
 
 def _read(path: Path) -> Scenario:
@@ -163,13 +177,23 @@ class _Scenario:
     document: dict[str, Any]
     common: Section = field(init=False)
     """Load of all families."""
+    cache: CachePolicy = field(init=False)
+    clients: int = field(init=False)
 
     def read(self, name: str) -> Scenario:
         document = self.document
         self.reader.check_keys(document, _KEYS, ())
         targets = self._targets()
         self.common = self.reader.section(self._table(document, (), "load"), ("load",))
+        self.cache = self._value(document, (), "cache", _POLICY, "uncached")
+        self.clients = self._value(document, (), "clients", _CLIENTS, 1)
         families = [self._family(table, number, targets) for number, table in enumerate(self._families())]
+        names = [family.name for family in families]
+        if not families:
+            self.reader.mistake((), "there is no family of points: begin one with [[family]]")
+        for number, name_of_one in enumerate(names):
+            if name_of_one in names[:number]:
+                self.reader.mistake((*_place(number), "name"), f"there is a family '{name_of_one}' already")
         full = self._form(document, (), None)
         short_table = self._table(document, (), "short")
         self.reader.check_keys(short_table, ("data", "timing"), ("short",))
@@ -192,7 +216,7 @@ class _Scenario:
             full=full,
             short=short,
             families=tuple(families),
-            comparisons=self._comparisons([family.name for family in families]),
+            comparisons=self._comparisons(names),
             references=self._references(),
         )
 
@@ -215,8 +239,12 @@ class _Scenario:
         for number, table in enumerate(tables):
             place: Place = ("target", number)
             self.reader.check_keys(table, ("name", "about", "standard"), place)
-            texts = [self._value(table, place, key, TEXT, "") for key in ("name", "about", "standard")]
-            found.append(TargetNeed(*texts))
+            for key in ("name", "standard"):
+                if key not in table:
+                    self.reader.mistake(place, f"{key} is missing")
+            name = self._value(table, place, "name", _NAME, f"target-{number + 1}")
+            about, standard = (self._value(table, place, key, TEXT, "") for key in ("about", "standard"))
+            found.append(TargetNeed(name, about, standard))
         if not found:
             self.reader.mistake((), "there is no target: begin one with [[target]]")
         return tuple(found) or (TargetNeed("volume", "", "volume:"),)
@@ -224,13 +252,13 @@ class _Scenario:
     def _family(self, table: dict[str, Any], number: int, targets: tuple[TargetNeed, ...]) -> Family:
         place = _place(number)
         self.reader.check_keys(table, _FAMILY_KEYS, place)
-        name = self._value(table, place, "name", TEXT, f"family-{number + 1}")
+        name = self._value(table, place, "name", _NAME, f"family-{number + 1}")
         own = self.reader.section(self._table(table, place, "load"), (*place, "load")).over(self.common)
         return Family(
             name=name,
             title=self._value(table, place, "title", TEXT, name),
-            cache=self._value(table, place, "cache", _POLICY, self.document.get("cache", "uncached")),
-            clients=self._value(table, place, "clients", whole(1, 4096), self.document.get("clients", 1)),
+            cache=self._value(table, place, "cache", _POLICY, self.cache),
+            clients=self._value(table, place, "clients", _CLIENTS, self.clients),
             jobs=self._jobs(table, place, own, targets),
         )
 
@@ -268,7 +296,10 @@ class _Scenario:
         for key in said:
             if key in AXES:
                 kind = Word(tuple(known)) if key == "target" else AXES[key]
-                axes[AXIS_NAMES.get(key, key)] = self._value(said, (*place, "axes"), key, Several(kind), ())
+                values = self._value(said, (*place, "axes"), key, Several(kind), (0,))
+                axes[AXIS_NAMES.get(key, key)] = tuple(dict.fromkeys(values))
+                if not values:
+                    self.reader.mistake((*place, "axes", key), f"{key}: name at least one value")
         return axes
 
     def _form(self, table: dict[str, Any], place: Place, full: Form | None) -> Form:
