@@ -83,9 +83,11 @@ impl Server {
         let server = Self { port, shared: Arc::new(Mutex::new(shared)) };
         let acceptor = server.clone();
         thread::spawn(move || {
-            for (connection, stream) in listener.incoming().enumerate() {
-                let (server, stream) = (acceptor.clone(), stream.unwrap());
-                server.shared.lock().unwrap().peers.push(stream.peer_addr().unwrap().ip());
+            for connection in 0.. {
+                // The socket itself cannot tell any more where the peer has left again.
+                let (stream, peer) = listener.accept().unwrap();
+                let server = acceptor.clone();
+                server.shared.lock().unwrap().peers.push(peer.ip());
                 thread::spawn(move || server.serve(stream, connection));
             }
         });
