@@ -243,6 +243,7 @@ def test_what_a_search_found_is_said_first() -> None:
         "The search stopped: it was found.",
         "It is sharp.",
     ]
+    assert words.headlines(result) == [words.Headline("100", "in flight", "knee")]
     assert '<p class="setting">Knee: 100 in flight' in report.html(result)
 
 

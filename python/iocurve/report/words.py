@@ -20,6 +20,8 @@ from iocurve.words import block_text
 CONCURRENCY_TOLERANCE = 0.1
 """Achieved concurrency further than this from the requested depth is pointed out."""
 HEADLINES_MAX = 5
+SEARCH_HEADLINES = 3
+"""The answer, and what there was at it."""
 SKEW_TOLERANCE = 0.01
 """A larger share of the window in which not all workers ran is pointed out."""
 SAME = 0.02
@@ -63,6 +65,8 @@ def incomplete_reason(result: Result) -> str:
 
 def headlines(result: Result) -> list[Headline]:
     """The few figures that a reader came for."""
+    if result.search:
+        return [_found_headline(finding) for finding in result.search.findings[:SEARCH_HEADLINES]]
     return [headline for family in families(result) for headline in _headlines(family)]
 
 
@@ -143,6 +147,10 @@ def _headlines(family: Family) -> list[Headline]:
     if family.is_depth:
         return _depth_headlines(family)
     return _other_headlines(family)
+
+
+def _found_headline(finding: Finding) -> Headline:
+    return Headline(f"{finding.figure.value:,.4g}", finding.unit, finding.name)
 
 
 def _mix_headlines(family: Family) -> list[Headline]:

@@ -14,7 +14,7 @@ from iocurve.errors import DialectError, Mistake, RunError, TargetError
 from iocurve.model import Section
 from iocurve.result import Finding, Interval, Result, SearchFacts
 from iocurve.run import series
-from iocurve.search import ceiling, knee
+from iocurve.search import ceiling, knee, usl
 from iocurve.search.loads import Effort, Loads
 from iocurve.stats import Estimate
 from iocurve.target import Target
@@ -142,11 +142,7 @@ def _knee_facts(question: Question, found: knee.Knee) -> SearchFacts:
             _finding("USL sigma (contention)", "", law.contention),
             _finding("USL kappa (coherency)", "", law.coherency),
         ]
-        remarks += [
-            f"the universal scalability law does not fit at {misfit.in_flight} in flight: "
-            f"{misfit.measured:,.0f} IOPS measured, {misfit.fitted:,.0f} by the law"
-            for misfit in law.misfits
-        ]
+        remarks += _misfits(law)
     return SearchFacts(
         question="how much must be in flight to have all that the target carries",
         workload=question.workload,
@@ -154,6 +150,14 @@ def _knee_facts(question: Question, found: knee.Knee) -> SearchFacts:
         stopped=found.stopped,
         remarks=tuple(remarks),
     )
+
+
+def _misfits(law: usl.Usl) -> list[str]:
+    """Where the law does not describe what was measured, and by how much."""
+    if not law.misfits:
+        return []
+    places = ", ".join(f"{misfit.in_flight} ({misfit.fitted / misfit.measured - 1:+.0%})" for misfit in law.misfits)
+    return [f"the universal scalability law does not fit what was measured with so many in flight: {places}"]
 
 
 def _ceiling_facts(
