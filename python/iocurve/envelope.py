@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import os
 import secrets
-import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from iocurve import _native, host, place
 from iocurve.console import LiveView
-from iocurve.errors import TargetError
 from iocurve.limits import volume_description
 from iocurve.plan import (
     Access,
@@ -34,7 +32,7 @@ from iocurve.plan import (
     UringEngine,
     Worker,
 )
-from iocurve.result import RESULT_NAME, Axis, Point, Result, TargetFacts
+from iocurve.result import RESULT_NAME, Axis, Result, TargetFacts, make_writable
 from iocurve.run import local
 from iocurve.target import DiskTarget, LocalTarget, NfsTarget
 from iocurve.units import GIB, KIB, MIB, MILLISECOND_NS, SECOND_NS
@@ -93,7 +91,7 @@ def measure(envelope: Envelope, facts: TargetFacts, directory: Path, view: LiveV
     Raises ``TargetError`` or ``RunError`` when nothing could be measured.
     """
     envelope.check()
-    _make(directory)
+    make_writable(directory)
     ceiling = _native.null_ceiling(NULL_CEILING_S)
     result = Result.start("envelope", f"Envelope of {_name(facts)}", host.collect(), facts, ceiling)
     result = envelope.run(result, view, lambda so_far: so_far.write(directory / RESULT_NAME))
@@ -110,15 +108,6 @@ def _name(facts: TargetFacts) -> str:
         return facts.address
     described = volume_description(facts) or "no limits"
     return f"the embedded volume ({described})"
-
-
-def _make(directory: Path) -> None:
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=directory):
-            pass
-    except OSError as error:
-        raise TargetError(f"--out {directory}: {error.strerror}; name a directory that can be written to") from None
 
 
 @dataclass
@@ -159,16 +148,7 @@ class Envelope:
             self._clean_up(steps[0], result)
 
     def _measure(self, result: Result, step: Step, plan: Plan, view: LiveView) -> Result:
-        measured = local.measure(plan, view.update)
-        point = Point(
-            name=step.name,
-            family=step.family,
-            axes=step.axes,
-            plan=plan,
-            outcome=measured.outcome,
-            layout=measured.layout,
-            machine=measured.machine,
-        )
+        point = local.measure(plan, view.update).point(step.family, step.axes, step.name)
         view.point_finished(point.summary())
         return result.with_point(point)
 

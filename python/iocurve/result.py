@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, ValidationError
 
-from iocurve.errors import ResultError
+from iocurve.errors import ResultError, TargetError
 from iocurve.outcome import Outcome, State, WorkerOutcome
 from iocurve.plan import Plan
 from iocurve.reference import Reference
@@ -422,6 +422,16 @@ def _first_mistake(error: ValidationError) -> str:
     mistake = error.errors()[0]
     place = ".".join(str(part) for part in mistake["loc"])
     return f"{place}: {mistake['msg']}"
+
+
+def make_writable(directory: Path) -> None:
+    """Makes the directory of a report before anything is measured. Raises ``TargetError`` if nothing can be written."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=directory):
+            pass
+    except OSError as error:
+        raise TargetError(f"--out {directory}: {error.strerror}; name a directory that can be written to") from None
 
 
 def write_in_one_step(path: Path, content: bytes) -> None:

@@ -94,6 +94,11 @@ def product(first: Estimate, second: Estimate) -> Estimate:
     return Estimate(first.mean * second.mean, error, _fewest(first, second))
 
 
+def scaled(estimate: Estimate, factor: float) -> Estimate:
+    """In another unit."""
+    return Estimate(estimate.mean * factor, estimate.error * factor, estimate.batches)
+
+
 def pooled(estimates: Sequence[Estimate]) -> Estimate:
     """One mean of several estimates of the same figure, each weighted by how much it tells."""
     if len(estimates) == 1:

@@ -217,9 +217,9 @@ def _load_cells(member: Measured) -> tuple[str, str, str]:
 
 def with_published(result: Result) -> list[Figure]:
     """A table for each reference: measured, published, ratio, and what was different."""
-    figures = []
+    figures, compared = [], published.compared(result)
     for reference in result.references:
-        pairs = [one for one in published.compared(result) if one.reference is reference]
+        pairs = [one for one in compared if one.reference is reference]
         if not pairs:
             continue
         rows = [

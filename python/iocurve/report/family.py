@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from iocurve.axes import axis_text
 from iocurve.limits import depth_series, limits_of
-from iocurve.result import Axis, Note, Point, Result
+from iocurve.result import Note, Point, Result
 from iocurve.summary import Summary
 from iocurve.units import format_bytes
 
@@ -122,10 +123,3 @@ def families(result: Result) -> list[Family]:
             members.setdefault(point.family, []).append(Measured(point, point.summary(), limit))
     titles = {one.name: one.title for one in result.scenario.families} if result.scenario else {}
     return [Family(name, tuple(points), titles.get(name, "")) for name, points in members.items()]
-
-
-def axis_text(axis: str, value: Axis) -> str:
-    """A place on an axis in words: ``nconnect 8``, ``4 KiB``, ``read``."""
-    if axis == "block_bytes":
-        return format_bytes(int(value))
-    return str(value) if axis in ("kind", "order", "target") else f"{axis} {value}"

@@ -30,7 +30,7 @@ from iocurve.resolve.machine import Machine, PathFacts, PathKind, ThisMachine
 from iocurve.traps import traps
 from iocurve.units import SECOND_NS
 
-__all__ = ["Machine", "PathFacts", "PathKind", "ReportGroup", "Resolution", "ThisMachine", "resolve"]
+__all__ = ["Machine", "PathFacts", "PathKind", "ReportGroup", "Resolution", "ThisMachine", "plan_here", "resolve"]
 
 _DEFAULT_SEED = 0x89
 
@@ -51,6 +51,14 @@ class Resolution:
 def resolve(job: Job, machine: Machine, directory: Path) -> Resolution:
     """Makes the plan of a job; relative names start from ``directory``. Raises ``PlanError`` with all reasons."""
     return _Resolver(job, machine, directory).resolve()
+
+
+def plan_here(job: Job, interval_ns: int) -> planned.Plan:
+    """The plan of a job on this machine, from the current directory. Raises ``PlanError``, also for obstacles."""
+    resolution = resolve(job, ThisMachine(), Path.cwd())
+    if resolution.obstacles:
+        raise PlanError(resolution.obstacles)
+    return resolution.plan.model_copy(update={"interval_ns": interval_ns})
 
 
 @dataclass

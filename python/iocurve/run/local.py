@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from iocurve import _native, host
 from iocurve.outcome import Live, Outcome
 from iocurve.plan import Plan
-from iocurve.result import LayoutFacts, MachineUse
+from iocurve.result import Axis, LayoutFacts, MachineUse, Point
 
 POLL_S = 0.1
 """How often a run is looked at: often enough for a smooth view, seldom enough to cost nothing."""
@@ -60,16 +60,29 @@ def _as_finished(outcome: Outcome) -> Outcome:
 class Measured:
     """An outcome, and what was seen from outside while it came about."""
 
+    plan: Plan
     outcome: Outcome
     layout: LayoutFacts | None
     machine: MachineUse | None
+
+    def point(self, family: str, axes: dict[str, Axis], name: str | None = None) -> Point:
+        """As a point of a result, named as its plan if not otherwise."""
+        return Point(
+            name=self.plan.name if name is None else name,
+            family=family,
+            axes=axes,
+            plan=self.plan,
+            outcome=self.outcome,
+            layout=self.layout,
+            machine=self.machine,
+        )
 
 
 def measure(plan: Plan, watch: Watch = lambda _: None, poll_s: float = POLL_S) -> Measured:
     """As ``run``, watching the layout and the machine as well."""
     observer = _Observer(plan, watch)
     outcome = run(plan, observer.update, poll_s)
-    return Measured(outcome, observer.layout, observer.machine())
+    return Measured(plan, outcome, observer.layout, observer.machine())
 
 
 class _Observer:

@@ -53,16 +53,7 @@ def started(kind: str, name: str, plans: Sequence[planned.Plan]) -> Result:
 
 def point(kind: str, plan: planned.Plan, watch: local.Watch) -> Point:
     """Carries out one plan. Raises ``TargetError`` or ``RunError`` when nothing could be measured."""
-    measured = local.measure(plan, watch)
-    return Point(
-        name=plan.name,
-        family=kind,
-        axes={},
-        plan=plan,
-        outcome=measured.outcome,
-        layout=measured.layout,
-        machine=measured.machine,
-    )
+    return local.measure(plan, watch).point(kind, {})
 
 
 def reason(outcome: Outcome) -> str | None:

@@ -57,7 +57,7 @@ class Caches:
                 self._run(self.cases.unrelated(target), "reading unrelated data")
             unrelated = format_bytes(self.cases.form.unrelated_bytes)
             said = f"{unrelated} of unrelated data were read before; offsets are new"
-        if policy == "warmed" or self.cases.settle_ns(case):
+        if policy == "warmed" or self.cases.form_of(case).settle_ns:
             said += f"; {self._settle(case)}"
         return said
 
@@ -68,7 +68,7 @@ class Caches:
         if not reads or case.family.name in self._checked:
             return facts
         self._checked.add(case.family.name)
-        length = min(CHECK_NS_MAX, self.cases.runtime_ns(case))
+        length = min(CHECK_NS_MAX, self.cases.form_of(case).runtime_ns)
         repeated: list[float] = []
         fresh: list[float] = []
         for _ in range(CHECK_PAIRS):
@@ -85,8 +85,8 @@ class Caches:
 
     def _settle(self, case: Case) -> str:
         """Runs the point's load until its latency has levelled off."""
-        length = self.cases.runtime_ns(case)
-        longest = self.cases.settle_ns(case) or SETTLE_FACTOR * length
+        length = self.cases.form_of(case).runtime_ns
+        longest = self.cases.form_of(case).settle_ns or SETTLE_FACTOR * length
         plan = self.planned(case.job)
         watcher = _Settled(max(plan.interval_ns, length // SETTLE_ROUNDS))
         self.carry_out(_lasting(plan, longest), "until latency has levelled off", watcher.update)

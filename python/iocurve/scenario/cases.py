@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import itertools
-import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from ipaddress import IPv4Address
 
+from iocurve.axes import axes_of, axis_text
 from iocurve.dialects.native.document import DEFAULTS
 from iocurve.errors import COMMAND_LINE, Mistake, PlanError, Where
 from iocurve.model import Job, PerKind, Section, settled
 from iocurve.place import Place
 from iocurve.plan import FixedBlocks
 from iocurve.result import Axis
-from iocurve.scenario.document import Family, FamilyJob, Form, Scenario
+from iocurve.scenario.document import Family, FamilyForm, FamilyJob, Form, Scenario
 from iocurve.units import MIB, SECOND_NS, format_bytes
 
-UNRELATED_BLOCK_BYTES = MIB
+READ_ONCE_BLOCK_BYTES = MIB
 FIRST_CLIENT = IPv4Address("127.0.1.1")
 """Address of the first of several clients; those of the others follow."""
 MULTIPLE_BYTES = MIB
@@ -69,36 +69,22 @@ class Cases:
         """In the order in which they are measured. Raises ``PlanError`` where a point cannot be."""
         return [case for family in self.scenario.families for case in self._family(family)]
 
-    def ramp_ns(self, case: Case) -> int:
-        """Length of a point's ramp."""
-        return self.form.families[case.family.name].ramp_ns
-
-    def runtime_ns(self, case: Case) -> int:
-        """Length of a point."""
-        return self.form.families[case.family.name].runtime_ns
-
-    def settle_ns(self, case: Case) -> int | None:
-        """Longest time that a point's load runs before it, until its latency has levelled off."""
-        return self.form.families[case.family.name].settle_ns
+    def form_of(self, case: Case) -> FamilyForm:
+        """How long a point is measured."""
+        return self.form.families[case.family.name]
 
     def unrelated(self, target: str) -> Job:
         """Reads another data set once, so that caches forget the first."""
-        files = self._files(target, self.form.unrelated_bytes, "unrelated")
-        load = Section(
-            name="unrelated",
-            random=False,
-            blocks=PerKind.same(FixedBlocks(bytes=UNRELATED_BLOCK_BYTES)),
-            depth=8,
-            time_based=False,
-        )
-        return self._job("unrelated data", [load.over(files.section(range(files.count)))])
+        return self._read_once("unrelated", self._files(target, self.form.unrelated_bytes, "unrelated"))
 
     def whole(self, target: str) -> Job:
         """Reads the data set once from its start to its end."""
-        files = self._files(target, self.form.size_bytes, "data")
-        blocks = PerKind.same(FixedBlocks(bytes=UNRELATED_BLOCK_BYTES))
-        load = Section(name="fill", random=False, blocks=blocks, depth=8, time_based=False, reads=True)
-        return self._job("fill caches", [load.over(files.section(range(files.count)))])
+        return self._read_once("fill", self._files(target, self.form.size_bytes, "data"))
+
+    def _read_once(self, name: str, files: Files) -> Job:
+        blocks = PerKind.same(FixedBlocks(bytes=READ_ONCE_BLOCK_BYTES))
+        load = Section(name=name, random=False, blocks=blocks, depth=8, time_based=False)
+        return self._job(name, [load.over(files.section(range(files.count)))])
 
     def _family(self, family: Family) -> Iterable[Case]:
         axes = self.form.families[family.name].axes
@@ -219,15 +205,10 @@ def _share(files: Files, worker: int, workers: int) -> list[int]:
 def _described(sections: Sequence[Section], clients: int, varied: Mapping[str, Axis]) -> dict[str, Axis]:
     """Axes that a reader wants beside a figure, whether they vary or not."""
     first = sections[0].over(DEFAULTS)
-    blocks = settled(first.blocks)
-    axes: dict[str, Axis] = {"order": "random" if first.random else "sequential"}
-    size = blocks.read if first.reads else blocks.write
-    if isinstance(size, FixedBlocks):
-        axes["block_bytes"] = size.bytes
-    percent = settled(first.read_percent) if first.writes and first.reads else 100.0 * bool(first.reads)
-    if "kind" not in varied:
-        # The kind says it better.
-        axes["read_percent"] = int(percent) if percent == math.floor(percent) else percent
+    axes = axes_of(first)
+    if "kind" in varied:
+        # It says it better.
+        del axes["read_percent"]
     axes["depth"] = sum(settled(section.over(DEFAULTS).depth) for section in sections)
     if first.engine == "nfs":
         axes["nconnect"] = settled(first.nconnect)
@@ -239,6 +220,4 @@ def _described(sections: Sequence[Section], clients: int, varied: Mapping[str, A
 def _axis_text(axis: str, value: Axis) -> str:
     if axis == "read_percent":
         return f"{value:g}:{100 - float(value):g}"
-    if axis == "block_bytes":
-        return format_bytes(int(value))
-    return str(value) if axis in ("kind", "order", "target") else f"{axis} {value}"
+    return axis_text(axis, value)

@@ -11,7 +11,7 @@ from iocurve import target as targets
 from iocurve.console import LiveView
 from iocurve.errors import DialectError, Mistake, TargetError
 from iocurve.place import ANYWHERE
-from iocurve.result import RESULT_NAME, Result
+from iocurve.result import RESULT_NAME, Result, make_writable
 from iocurve.scenario import runner
 from iocurve.scenario.cases import MULTIPLE_BYTES, Case, Cases, scaled
 from iocurve.scenario.document import Form, Scenario
@@ -54,7 +54,7 @@ def run(request: Request, directory: Path, *, resume: bool) -> Result:
     Raises ``ResultError``, ``PlanError``, and ``TargetError`` or ``RunError`` when nothing could be measured.
     """
     earlier = _earlier(request, directory) if resume else None
-    _make(directory)
+    make_writable(directory)
     with LiveView() as view:
         result = runner.carry_out(request, view, lambda so_far: so_far.write(directory / RESULT_NAME), earlier)
     # The charts' library takes half a second to load, which nobody should wait for before the run.
@@ -71,17 +71,16 @@ def shown(scenario: Scenario) -> str:
     for name, form in (("full", scenario.full), ("short", scenario.short)):
         points = Cases(scenario, form, {need.name: ANYWHERE for need in scenario.targets}, "")
         cases = points.all()
-        measured_ns = sum(points.ramp_ns(case) + points.runtime_ns(case) for case in cases)
+        measured_ns = sum(points.form_of(case).length_ns for case in cases)
         lines += [
             "",
             f"{name}: {len(cases)} points, data set {format_bytes(form.size_bytes)} in {scenario.files} files, "
             f"{format_duration(measured_ns)} of measuring, besides laying out and caches",
         ]
         for family in scenario.families:
-            members = [case for case in cases if case.family is family]
-            axes = form.families[family.name].axes
-            varied = "; ".join(f"{axis} {', '.join(map(str, values))}" for axis, values in axes.items())
-            each = format_duration(points.ramp_ns(members[0]) + points.runtime_ns(members[0]))
+            measured = form.families[family.name]
+            varied = "; ".join(f"{axis} {', '.join(map(str, values))}" for axis, values in measured.axes.items())
+            each = format_duration(measured.length_ns)
             lines.append(f"  {family.name} ({family.title}; {family.cache}): {varied or 'one point'}; each {each}")
     if scenario.references:
         lines += ["", f"beside the published figures of {', '.join(scenario.references)}"]
@@ -159,10 +158,3 @@ def _earlier(request: Request, directory: Path) -> Result:
     if not same or earlier.scenario is None or earlier.scenario.targets != facts:
         raise TargetError(f"--resume: {path} is of another scenario, form or target; choose another --out")
     return earlier
-
-
-def _make(directory: Path) -> None:
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise TargetError(f"--out {directory}: {error.strerror}") from None

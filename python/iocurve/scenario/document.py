@@ -88,6 +88,11 @@ class FamilyForm:
     """Longest time that the load runs before a point, until its latency has levelled off; None is not at all, or, where
     caches are to be warm, so long as is usual."""
 
+    @property
+    def length_ns(self) -> int:
+        """Of a point, its ramp included."""
+        return self.ramp_ns + self.runtime_ns
+
 
 @dataclass(frozen=True)
 class Form:

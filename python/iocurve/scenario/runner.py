@@ -12,12 +12,12 @@ from typing import Literal
 from iocurve import _native, host, place, reference
 from iocurve import target as targets
 from iocurve.console import LiveView
-from iocurve.errors import Interrupted, PlanError, RunError, TargetError
+from iocurve.errors import Interrupted, RunError, TargetError
 from iocurve.model import Job
 from iocurve.outcome import Live, Outcome
 from iocurve.place import Place
 from iocurve.plan import Plan
-from iocurve.resolve import ThisMachine, resolve
+from iocurve.resolve import plan_here
 from iocurve.result import FamilyFacts, Point, Result, ScenarioFacts, TargetFacts
 from iocurve.run import local, series
 from iocurve.scenario.caches import Caches
@@ -160,7 +160,7 @@ class _Run:
     def _with(self, result: Result, case: Case, index: int, count: int) -> Result:
         """With the next point; ended where that one could not be finished."""
         form = self.request.form
-        seconds = (self.cases.ramp_ns(case) + self.cases.runtime_ns(case)) / SECOND_NS
+        seconds = self.cases.form_of(case).length_ns / SECOND_NS
         self.view.point_started(index, count, case.name, seconds, form.interval_ns)
         try:
             point = self._measure(case)
@@ -198,20 +198,10 @@ class _Run:
     def _measure(self, case: Case) -> Point:
         preparation = self.caches.prepare(case)
         plan = self._plan(case.job)
-        measured = local.measure(plan, self.view.update)
-        is_whole = measured.outcome.state == "finished"
+        point = local.measure(plan, self.view.update).point(case.family.name, case.axes, case.name)
+        is_whole = point.outcome.state == "finished"
         cache = self.caches.facts(case, plan, preparation) if is_whole else None
-        return Point(
-            name=case.name,
-            family=case.family.name,
-            axes=case.axes,
-            plan=plan,
-            outcome=measured.outcome,
-            layout=measured.layout,
-            machine=measured.machine,
-            cache=cache,
-            target=case.on[0] if len(case.on) == 1 else None,
-        )
+        return point.model_copy(update={"cache": cache, "target": case.on[0] if len(case.on) == 1 else None})
 
     def _prepare(self, plan: Plan, what: str, watch: local.Watch) -> Outcome:
         def update(live: Live) -> bool | None:
@@ -226,10 +216,7 @@ class _Run:
         return outcome
 
     def _plan(self, job: Job) -> Plan:
-        resolution = resolve(job, ThisMachine(), Path.cwd())
-        if resolution.obstacles:
-            raise PlanError(resolution.obstacles)
-        plan = resolution.plan.model_copy(update={"interval_ns": self.request.form.interval_ns})
+        plan = plan_here(job, self.request.form.interval_ns)
         self.made.append(plan)
         return plan
 

@@ -12,11 +12,11 @@ from iocurve.console import LiveView
 from iocurve.dialects.fio import command as fio
 from iocurve.errors import DialectError, Mistake, RunError, TargetError
 from iocurve.model import Section
-from iocurve.result import Finding, Interval, Result, SearchFacts
+from iocurve.result import Finding, Interval, Result, SearchFacts, make_writable
 from iocurve.run import series
 from iocurve.search import ceiling, knee, usl
 from iocurve.search.loads import Effort, Loads
-from iocurve.stats import Estimate
+from iocurve.stats import Estimate, scaled
 from iocurve.target import Target
 from iocurve.units import format_latency
 
@@ -100,10 +100,7 @@ def _searched(question: Question, kind: str, search: Callable[[Loads], SearchFac
     workload, defaults = workload_of(question.workload)
     writes = bool(workload.over(defaults).writes)
     place.check_overwrites(question.target, overwrite=question.overwrite, writes=writes)
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise TargetError(f"--out {directory}: {error.strerror}") from None
+    make_writable(directory)
     with place.opened(question.target) as found, LiveView() as view:
         ceiling_per_s = _native.null_ceiling(series.NULL_CEILING_S)
         loads = Loads(found, workload, defaults, question.size_bytes, question.effort, view, "depth")
@@ -132,9 +129,9 @@ def _knee_facts(question: Question, found: knee.Knee) -> SearchFacts:
     findings = [
         _finding("knee", "in flight", found.in_flight),
         _finding("load at the knee", "IOPS", found.at.iops),
-        _finding("latency at the knee", "µs", _scaled(found.at.latency_ns, 1e-3)),
+        _finding("latency at the knee", "µs", scaled(found.at.latency_ns, 1e-3)),
         _finding("capacity", "IOPS", found.capacity_iops),
-        _finding("unloaded latency", "µs", _scaled(found.unloaded_ns, 1e-3)),
+        _finding("unloaded latency", "µs", scaled(found.unloaded_ns, 1e-3)),
     ]
     if law := found.law:
         findings += [
@@ -168,7 +165,7 @@ def _ceiling_facts(
     if best := found.best:
         # The answer is as sure as the bracket is narrow.
         answer = Interval(value=best.rate, low=best.rate, high=found.failed_rate, kind="bracket")
-        latency = _finding(f"p{percent:g} there", "µs", _scaled(best.latency_ns, 1e-3))
+        latency = _finding(f"p{percent:g} there", "µs", scaled(best.latency_ns, 1e-3))
         findings = [Finding(name="most load", unit="IOPS", figure=answer), latency, *findings]
         if not best.is_sure:
             remarks.append("at the highest rate that held, the latency's interval holds the limit: its mean decided")
@@ -183,10 +180,6 @@ def _ceiling_facts(
 
 def _finding(name: str, unit: str, estimate: Estimate) -> Finding:
     return Finding(name=name, unit=unit, figure=Interval.of(estimate))
-
-
-def _scaled(estimate: Estimate, factor: float) -> Estimate:
-    return Estimate(estimate.mean * factor, estimate.error * factor, estimate.batches)
 
 
 def shown(facts: SearchFacts) -> str:

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from iocurve.search import usl
-from iocurve.stats import Estimate, pooled, product, ratio
+from iocurve.stats import Estimate, pooled, product, ratio, scaled
 
 GROWTH = 0.05
 """Less gain than this from one step to one of four times as much in flight, and the target is saturated."""
@@ -128,11 +128,7 @@ def _flat(before: Sample, now: Sample) -> str:
 
 
 def _knee(samples: list[Sample]) -> Estimate:
-    return product(_capacity(samples), _per_ns(_unloaded(samples)))
-
-
-def _per_ns(latency_ns: Estimate) -> Estimate:
-    return Estimate(latency_ns.mean / 1e9, latency_ns.error / 1e9, latency_ns.batches)
+    return product(_capacity(samples), scaled(_unloaded(samples), 1e-9))
 
 
 def _capacity(samples: list[Sample]) -> Estimate:

@@ -8,16 +8,16 @@ from __future__ import annotations
 import os
 import secrets
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from iocurve import _native
+from iocurve.axes import axes_of
 from iocurve.console import LiveView
-from iocurve.errors import PlanError, RunError
-from iocurve.model import Job, Section, settled
+from iocurve.errors import RunError
+from iocurve.model import Job, Section
 from iocurve.outcome import Live
 from iocurve.place import Place
-from iocurve.plan import FLUSH_KINDS, FixedBlocks, Plan
-from iocurve.resolve import ThisMachine, resolve
+from iocurve.plan import FLUSH_KINDS, Plan
+from iocurve.resolve import plan_here
 from iocurve.result import Axis, Point
 from iocurve.run import local, series
 from iocurve.search.ceiling import Trial
@@ -90,16 +90,8 @@ class Loads:
         plan = self._plan(name, sections, longest_ns or self.effort.trial_ns)
         watcher = _Precise(self.effort, self.view) if longest_ns else None
         self.view.point_started(len(self.points), len(self.points) + 1, name, 0.0, plan.interval_ns)
-        measured = local.measure(plan, watcher.update if watcher else self.view.update, self.effort.interval_ns / 2e9)
-        point = Point(
-            name=name,
-            family=self.family,
-            axes=self._axes() | axes,
-            plan=plan,
-            outcome=measured.outcome,
-            layout=measured.layout,
-            machine=measured.machine,
-        )
+        watch = watcher.update if watcher else self.view.update
+        point = local.measure(plan, watch, self.effort.interval_ns / 2e9).point(self.family, self._axes() | axes)
         self.view.point_finished(point.summary())
         self.points.append(point)
         if point.outcome.state == "interrupted":
@@ -125,10 +117,7 @@ class Loads:
             for number, section in enumerate(sections)
         ]
         job = Job(name=name, dialect="iocurve", sections=tuple(workers), defaults=self.defaults)
-        resolution = resolve(job, ThisMachine(), Path.cwd())
-        if resolution.obstacles:
-            raise PlanError(resolution.obstacles)
-        return resolution.plan.model_copy(update={"interval_ns": self.effort.interval_ns})
+        return plan_here(job, self.effort.interval_ns)
 
     def _where(self, worker: int, cpu: int) -> Section:
         """Each worker has a part of the data set to itself."""
@@ -146,13 +135,7 @@ class Loads:
         return min(len(os.sched_getaffinity(0)), 8)
 
     def _axes(self) -> dict[str, Axis]:
-        said = self.workload.over(self.defaults)
-        blocks = settled(said.blocks).read if said.reads else settled(said.blocks).write
-        percent = settled(said.read_percent) if said.reads and said.writes else 100.0 * bool(said.reads)
-        axes: dict[str, Axis] = {"order": "random" if said.random else "sequential"}
-        if isinstance(blocks, FixedBlocks):
-            axes["block_bytes"] = blocks.bytes
-        axes["read_percent"] = int(percent) if percent == int(percent) else percent
+        axes = axes_of(self.workload.over(self.defaults))
         if self.place.section.nconnect:
             axes["nconnect"] = self.place.section.nconnect
         return axes
