@@ -18,12 +18,12 @@ from typing import Any
 from rich.console import Console
 
 from bench.machine import machine_facts, versions
-from iocurve import place
-from iocurve import target as targets
-from iocurve.console import LiveView
-from iocurve.search import knee
-from iocurve.search.command import workload_of
-from iocurve.search.loads import Effort, Loads
+from iocurve.measure.search import knee
+from iocurve.measure.search.command import workload_of
+from iocurve.measure.search.loads import Effort, Loads
+from iocurve.report.console import LiveView
+from iocurve.targets import opened_target as place
+from iocurve.targets import target as targets
 from iocurve.units import MIB
 
 RESULTS = Path(__file__).parent / "results"

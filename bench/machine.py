@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from bench.servers import IOCURVE
-from iocurve import host
+from iocurve.result import host
 
 
 def machine_facts() -> dict[str, Any]:

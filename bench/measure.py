@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from iocurve.host import MachineMeter
+from iocurve.result.host import MachineMeter
 
 CLOCK_TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 RUN_MARGIN_SECONDS = 60

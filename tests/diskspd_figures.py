@@ -10,8 +10,8 @@ from iocurve.dialects.diskspd.distribution import Zone
 from iocurve.dialects.diskspd.figures import Bucket, Part, TargetFigures
 from iocurve.dialects.diskspd.job import Row
 from iocurve.dialects.diskspd.system import Processor, System
-from iocurve.outcome import LatencyOutcome
-from iocurve.result import MachineUse, ProcessorUse
+from iocurve.engine.outcome import LatencyOutcome
+from iocurve.result.document import MachineUse, ProcessorUse
 from iocurve.units import MIB
 
 ONE_PROCESSOR = System("host", (Processor(0, 0, 0, 0),), "performance")

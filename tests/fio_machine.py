@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from iocurve.resolve import PathFacts, PathKind
+from iocurve.job.resolve import PathFacts, PathKind
 
 
 @dataclass

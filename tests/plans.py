@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from iocurve import plan
-from iocurve.target import NfsTarget
+from iocurve.engine import plan
+from iocurve.targets.target import NfsTarget
 from iocurve.units import KIB, MIB, MILLISECOND_NS
 
 READ = plan.OperationPlan(kind="read", share=1, blocks=plan.FixedBlocks(bytes=4 * KIB), random_percent=100, rate=None)

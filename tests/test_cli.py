@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from bench.servers import Server, volume
-from iocurve import control
-from iocurve.result import Result
+from iocurve.result.document import Result
+from iocurve.volume import control
 
 IOCURVE = (sys.executable, "-m", "iocurve")
 READS = ("--name=t", "--rw=randread", "--bs=4k", "--size=1m", "--eta=never")

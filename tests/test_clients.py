@@ -11,19 +11,20 @@ from rich.console import Console
 
 from bench.servers import Server
 from bench.servers import volume as serve
-from iocurve import control, place
-from iocurve import plan as planned
-from iocurve import target as targets
-from iocurve.console import LiveView
-from iocurve.limits import limit_of
-from iocurve.outcome import Outcome
-from iocurve.result import Point, TargetFacts
-from iocurve.run import local
-from iocurve.scenario import runner
-from iocurve.scenario.cases import Cases
-from iocurve.scenario.document import load
-from iocurve.summary import Totals, summarise
+from iocurve.analysis.limits import limit_of
+from iocurve.engine import plan as planned
+from iocurve.engine.outcome import Outcome
+from iocurve.measure import local
+from iocurve.measure.scenario import runner
+from iocurve.measure.scenario.cases import Cases
+from iocurve.measure.scenario.document import load
+from iocurve.report.console import LiveView
+from iocurve.result.document import Point, TargetFacts
+from iocurve.result.summary import Totals, summarise
+from iocurve.targets import opened_target as place
+from iocurve.targets import target as targets
 from iocurve.units import KIB, MIB, MILLISECOND_NS, SECOND_NS
+from iocurve.volume import control
 from plans import READ, WRITE, file_plan, nfs_engine, plan_of, worker
 
 EGRESS = 20 * MIB

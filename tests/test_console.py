@@ -8,8 +8,8 @@ from inline_snapshot import snapshot
 from rich.console import Console
 
 from data import synthetic
-from iocurve.console import LiveView, result_table
-from iocurve.outcome import IntervalKind, Live
+from iocurve.engine.outcome import IntervalKind, Live
+from iocurve.report.console import LiveView, result_table
 from iocurve.units import MIB, SECOND_NS
 
 

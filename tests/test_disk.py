@@ -12,18 +12,19 @@ import pytest
 
 from data.synthetic import kind, outcome, plan, worker_outcome, worker_plan
 from fio_machine import HeldMachine
-from iocurve import disk, disk_data
+from iocurve.analysis.disk_limits import SHORT, STEPS
+from iocurve.analysis.limits import limit_of
 from iocurve.dialects.diskspd import command as diskspd
 from iocurve.dialects.fio import command as fio
 from iocurve.dialects.native import command as native
-from iocurve.disk_limits import SHORT, STEPS
+from iocurve.engine.plan import DiskPlan, End, FileOpen, IoBurst, IoLimits, Plan, UringEngine, VmPlan, Worker
 from iocurve.errors import DialectError, PlanError, TargetError
-from iocurve.limits import limit_of
-from iocurve.plan import DiskPlan, End, FileOpen, IoBurst, IoLimits, Plan, UringEngine, VmPlan, Worker
-from iocurve.report.words import LABELS
-from iocurve.result import Point
-from iocurve.run import local, series
-from iocurve.target import DiskTarget, facts_of, parse
+from iocurve.measure import campaign as series
+from iocurve.measure import local
+from iocurve.report.sentences import LABELS
+from iocurve.result.document import Point
+from iocurve.targets import disk, disk_data
+from iocurve.targets.target import DiskTarget, facts_of, parse
 from iocurve.units import GIB, KIB, MIB, SECOND_NS
 from plans import WRITE, file_plan, local_engine, plan_of, worker
 

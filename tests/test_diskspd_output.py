@@ -9,7 +9,6 @@ from xml.etree import ElementTree
 import pytest
 
 from diskspd_figures import BUSY, ONE_PROCESSOR, START, mixed, row
-from iocurve import jobs
 from iocurve.dialects.diskspd import system
 from iocurve.dialects.diskspd.distribution import Zone
 from iocurve.dialects.diskspd.figures import Bucket, Part, SpanFigures, TargetFigures
@@ -19,7 +18,8 @@ from iocurve.dialects.diskspd.system import Processor, System
 from iocurve.dialects.diskspd.text_output import results_text
 from iocurve.dialects.diskspd.xml_output import results_xml
 from iocurve.errors import DialectError
-from iocurve.result import MachineUse, ProcessorUse
+from iocurve.measure import jobs
+from iocurve.result.document import MachineUse, ProcessorUse
 from iocurve.units import MIB
 
 

@@ -15,7 +15,7 @@ from iocurve.dialects.diskspd.profile import Profile
 from iocurve.dialects.diskspd.profile_to_xml import profile_xml
 from iocurve.dialects.diskspd.profile_xml import read_profile
 from iocurve.errors import DialectError
-from iocurve.resolve.machine import PathKind
+from iocurve.job.resolve.machine import PathKind
 
 
 def written(tmp_path: Path, body: str) -> Path:

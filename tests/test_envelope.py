@@ -8,14 +8,14 @@ import pytest
 from rich.console import Console
 
 from bench.servers import Server
-from iocurve import target as targets
-from iocurve.console import LiveView
-from iocurve.envelope import FULL, QUICK, Effort, Envelope, measure
+from iocurve.engine.plan import NfsEngine
 from iocurve.errors import TargetError
-from iocurve.plan import NfsEngine
-from iocurve.result import RESULT_NAME, Result
-from iocurve.run import local
-from iocurve.target import LocalTarget, NfsTarget
+from iocurve.measure import local
+from iocurve.measure.envelope import FULL, QUICK, Effort, Envelope, measure
+from iocurve.report.console import LiveView
+from iocurve.result.document import RESULT_NAME, Result
+from iocurve.targets import target as targets
+from iocurve.targets.target import LocalTarget, NfsTarget
 from iocurve.units import MIB, MILLISECOND_NS, SECOND_NS
 from plans import nfs_engine, plan_of, worker
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from fio_machine import HeldMachine
-from iocurve import plan
-from iocurve.explain import explain
+from iocurve.engine import plan
+from iocurve.job.explain import explain
 from iocurve.units import KIB, MIB, SECOND_NS
 from plans import READ, WRITE, file_plan, local_engine, plan_of, worker
 

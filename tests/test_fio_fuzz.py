@@ -15,7 +15,7 @@ from iocurve.dialects.fio.effects import ENGINES
 from iocurve.dialects.fio.options import BY_NAME
 from iocurve.dialects.fio.parse import COMMANDS
 from iocurve.errors import DialectError, PlanError
-from iocurve.explain import explain
+from iocurve.job.explain import explain
 
 MACHINE = HeldMachine(
     paths={"/dev/sdx": ("block", 1 << 30), "/d/old": ("file", 1 << 20)}, directories=frozenset({"/d"})

@@ -14,7 +14,7 @@ import pytest
 
 from fio_machine import HeldMachine
 from iocurve.dialects.fio.command import Prepared, prepare
-from iocurve.explain import explain
+from iocurve.job.explain import explain
 
 GOLDEN = Path(__file__).parent / "golden" / "fio"
 COMMANDS = sorted(GOLDEN.glob("*.args"))

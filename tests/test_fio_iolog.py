@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from iocurve import plan
 from iocurve.dialects.fio.command import Prepared, prepare
 from iocurve.dialects.fio.iolog import Reading, read
 from iocurve.dialects.native.command import convert_fio
+from iocurve.engine import plan
 from iocurve.errors import DialectError, PlanError
-from iocurve.words import load_text
+from iocurve.job.describe import load_text
 
 MS = 1_000_000
 READ, WRITE, FSYNC, FDATASYNC = 0, 1, 3, 4

@@ -14,7 +14,7 @@ import pytest
 from data import synthetic
 from iocurve._native import Histogram
 from iocurve.dialects.fio import logs
-from iocurve.outcome import LogOutcome, WorkerOutcome
+from iocurve.engine.outcome import LogOutcome, WorkerOutcome
 from test_fio_output import fio, measured
 
 MS = 1_000_000

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from fio_machine import HeldMachine
-from iocurve import jobs
 from iocurve.dialects.fio.command import Prepared, prepare
 from iocurve.dialects.fio.options import OPTIONS
 from iocurve.errors import DialectError, PlanError, TargetError
+from iocurve.measure import jobs
 
 HERE = Path("/d")
 MACHINE = HeldMachine(

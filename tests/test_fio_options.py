@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from fio_machine import HeldMachine
-from iocurve import plan
 from iocurve.dialects.fio.command import Prepared, prepare
 from iocurve.dialects.fio.draft import Logs
+from iocurve.engine import plan
 from iocurve.units import KIB, MIB, MILLISECOND_NS, SECOND_NS
 
 MACHINE = HeldMachine(directories=frozenset({"/d"}))

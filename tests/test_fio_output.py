@@ -15,8 +15,8 @@ from fio_machine import HeldMachine
 from iocurve.dialects.fio.command import Prepared, prepare
 from iocurve.dialects.fio.normal_output import scaled
 from iocurve.dialects.fio.output import render, render_json
-from iocurve.outcome import CpuTime, SteadyOutcome, SteadySample, WorkerOutcome
-from iocurve.result import Point, Result
+from iocurve.engine.outcome import CpuTime, SteadyOutcome, SteadySample, WorkerOutcome
+from iocurve.result.document import Point, Result
 
 SECOND = 1_000_000_000
 MACHINE = HeldMachine(directories=frozenset({"/d"}))

@@ -12,9 +12,9 @@ import pytest
 
 from iocurve.dialects.fio.command import prepare
 from iocurve.dialects.fio.options import BY_NAME
-from iocurve.outcome import WorkerOutcome
-from iocurve.plan import Plan, Worker
-from iocurve.run import local
+from iocurve.engine.outcome import WorkerOutcome
+from iocurve.engine.plan import Plan, Worker
+from iocurve.measure import local
 
 pytestmark = pytest.mark.skipif(shutil.which("fio") is None, reason="needs Debian's fio")
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from iocurve import jobs
 from iocurve.dialects.fio.questions import answer
 from iocurve.errors import DialectError
+from iocurve.measure import jobs
 
 
 @pytest.mark.parametrize(

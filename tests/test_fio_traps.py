@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from iocurve.dialects.fio.command import Prepared, prepare
+from iocurve.engine.plan import Worker
 from iocurve.errors import DialectError, PlanError
-from iocurve.plan import Worker
 
 pytestmark = pytest.mark.skipif(shutil.which("fio") is None, reason="needs Debian's fio")
 

@@ -8,7 +8,7 @@ import pytest
 
 from iocurve.dialects.fio import values
 from iocurve.dialects.fio.values import Context
-from iocurve.model import Percent, PerKind
+from iocurve.job.model import Percent, PerKind
 
 
 def context(kb_base: int = 1024) -> Context:

@@ -25,10 +25,10 @@ from iocurve.dialects.native.schema import schema
 from iocurve.dialects.native.write import write
 from iocurve.dialects.vdbench import command as vdbench
 from iocurve.errors import DialectError, PlanError
-from iocurve.model import Section
-from iocurve.option_names import own_key
-from iocurve.resolve import resolve
-from iocurve.result import Result
+from iocurve.job.model import Section
+from iocurve.job.option_names import own_key
+from iocurve.job.resolve import resolve
+from iocurve.result.document import Result
 
 ROOT = Path(__file__).parent
 FIO, DISKSPD, VDBENCH = (ROOT / "golden" / name for name in ("fio", "diskspd", "vdbench"))

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iocurve import _native, plan
+from iocurve import _native
+from iocurve.engine import plan
 from iocurve.errors import RunError
 from plans import null_plan
 

@@ -11,11 +11,11 @@ import pytest
 
 from data import synthetic
 from data.browser import visit
-from iocurve import report
 from iocurve.errors import ResultError
-from iocurve.report import words
+from iocurve.report import page as report
+from iocurve.report import sentences as words
 from iocurve.report.figures import figures
-from iocurve.result import Point, Result, TargetFacts
+from iocurve.result.document import Point, Result, TargetFacts
 from iocurve.units import SECOND_NS
 
 NO_LIMIT = TargetFacts(kind="nfs", address="nfs://server/vol")

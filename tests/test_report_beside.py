@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 
 from data import synthetic
-from iocurve import report
-from iocurve.reference import Conditions, Figure, Reference
-from iocurve.report import advice, cautions, published, words
-from iocurve.report.family import families
+from iocurve.analysis import cautions, published
+from iocurve.analysis import connections as advice
+from iocurve.analysis.families import families
+from iocurve.report import page as report
+from iocurve.report import sentences as words
 from iocurve.report.figures import figures, words_of_emulation
-from iocurve.result import (
+from iocurve.result.document import (
     Axis,
     CacheFacts,
     Comparison,
@@ -25,6 +26,7 @@ from iocurve.result import (
     SearchFacts,
     TargetFacts,
 )
+from iocurve.result.reference import Conditions, Figure, Reference
 from iocurve.units import KIB, SECOND_NS
 
 VOLUME = "volume:anf-ultra?quota=4TiB"

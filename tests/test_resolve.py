@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from fio_machine import HeldMachine
-from iocurve import plan
 from iocurve.dialects.fio.draft import DEFAULTS
+from iocurve.engine import plan
 from iocurve.errors import PlanError, Where
-from iocurve.model import Dialect, Job, Percent, PerKind, Section, ZoneShare, ZonesSaid
-from iocurve.resolve import PathFacts, Resolution, resolve
+from iocurve.job.model import Dialect, Job, Percent, PerKind, Section, ZoneShare, ZonesSaid
+from iocurve.job.resolve import PathFacts, Resolution, resolve
 from iocurve.units import KIB, MIB, MILLISECOND_NS, SECOND_NS
 
 MACHINE = HeldMachine(directories=frozenset({"/d"}))

@@ -12,11 +12,11 @@ import pytest
 from data import synthetic
 from data.synthetic import interval, kind, outcome, plan, result, worker_outcome, worker_plan
 from iocurve import _native
+from iocurve.engine.outcome import CpuTime, Live, Outcome, WorkerOutcome
+from iocurve.engine.plan import FileOpen, Plan, Rate, SyncEngine
 from iocurve.errors import ResultError
-from iocurve.outcome import CpuTime, Live, Outcome, WorkerOutcome
-from iocurve.plan import FileOpen, Plan, Rate, SyncEngine
-from iocurve.result import Point, Result
-from iocurve.summary import merge_latencies, summarise
+from iocurve.result.document import Point, Result
+from iocurve.result.summary import merge_latencies, summarise
 from iocurve.units import SECOND_NS
 
 BLOCK = 4096

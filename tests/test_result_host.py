@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from iocurve import host
-from iocurve.result import ProcessorUse
+from iocurve.result import host
+from iocurve.result.document import ProcessorUse
 
 MOUNTINFO = r"""
 22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw,errors=remount-ro

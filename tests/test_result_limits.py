@@ -8,10 +8,10 @@ import pytest
 
 from data import synthetic
 from data.synthetic import kind, outcome, plan, result, worker_outcome, worker_plan
-from iocurve.limits import SHORT, advice, knee, limit_of, limits_of
-from iocurve.outcome import CpuTime
-from iocurve.plan import NfsEngine, Rate
-from iocurve.result import MachineUse, Point, TargetFacts
+from iocurve.analysis.limits import SHORT, advice, knee, limit_of, limits_of
+from iocurve.engine.outcome import CpuTime
+from iocurve.engine.plan import NfsEngine, Rate
+from iocurve.result.document import MachineUse, Point, TargetFacts
 from iocurve.units import MIB, SECOND_NS
 
 BLOCK = 64 * 1024

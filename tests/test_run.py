@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from iocurve import _native, plan
+from iocurve import _native
+from iocurve.engine import plan
+from iocurve.engine.outcome import Live, Outcome
 from iocurve.errors import RunError, TargetError
-from iocurve.outcome import Live, Outcome
-from iocurve.result import MachineUse
-from iocurve.run import local
+from iocurve.measure import local
+from iocurve.result.document import MachineUse
 from iocurve.units import KIB, MIB, MILLISECOND_NS, SECOND_NS
 from plans import READ, WRITE, file_plan, local_engine, null_plan, plan_of, worker
 

@@ -18,15 +18,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from iocurve import target as targets
-from iocurve.console import LiveView
 from iocurve.errors import DialectError, IocurveError, PlanError, TargetError
-from iocurve.place import ANYWHERE
-from iocurve.result import RESULT_NAME, Result
-from iocurve.scenario import command, runner
-from iocurve.scenario.cases import Case, Cases, scaled
-from iocurve.scenario.document import Scenario, load, names
-from iocurve.scenario.runner import Request
+from iocurve.measure.scenario import command, runner
+from iocurve.measure.scenario.cases import Case, Cases, scaled
+from iocurve.measure.scenario.document import Scenario, load, names
+from iocurve.measure.scenario.runner import Request
+from iocurve.report.console import LiveView
+from iocurve.result.document import RESULT_NAME, Result
+from iocurve.targets import target as targets
+from iocurve.targets.opened_target import ANYWHERE
 
 TINY = """
 title = "Tiny"

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from iocurve import target as targets
 from iocurve.errors import DialectError, TargetError
-from iocurve.result import RESULT_NAME, Result
-from iocurve.search import ceiling, knee, usl
-from iocurve.search.ceiling import Trial
-from iocurve.search.command import Question, draw_curve, find_knee, find_max, shown, workload_of
-from iocurve.search.knee import Sample
-from iocurve.search.loads import Effort
-from iocurve.stats import Estimate, batch_means
+from iocurve.measure.search import ceiling, knee, usl
+from iocurve.measure.search.ceiling import Trial
+from iocurve.measure.search.command import Question, draw_curve, find_knee, find_max, shown, workload_of
+from iocurve.measure.search.knee import Sample
+from iocurve.measure.search.loads import Effort
+from iocurve.result.document import RESULT_NAME, Result
+from iocurve.result.stats import Estimate, batch_means
+from iocurve.targets import target as targets
 from iocurve.units import MIB, MILLISECOND_NS
 
 

@@ -7,7 +7,16 @@ import random
 
 import pytest
 
-from iocurve.stats import Estimate, batch_means, difference, lag_correlation, pooled, product, ratio, student_quantile
+from iocurve.result.stats import (
+    Estimate,
+    batch_means,
+    difference,
+    lag_correlation,
+    pooled,
+    product,
+    ratio,
+    student_quantile,
+)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from iocurve.steady import Shift, attained, shift, window
+from iocurve.analysis.steady import Shift, attained, shift, window
 
 
 def test_four_rounds_are_too_few() -> None:

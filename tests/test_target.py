@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from iocurve import place
 from iocurve.errors import TargetError
-from iocurve.target import DiskTarget, LocalTarget, NewDiskTarget, NfsTarget, VolumeTarget, facts_of, parse
+from iocurve.targets import opened_target as place
+from iocurve.targets.target import DiskTarget, LocalTarget, NewDiskTarget, NfsTarget, VolumeTarget, facts_of, parse
 from iocurve.units import MIB, TIB
 
 

@@ -12,10 +12,10 @@ from iocurve.dialects.vdbench.command import Prepared, check, prepare
 from iocurve.dialects.vdbench.hotband import hotband
 from iocurve.dialects.vdbench.keywords import TABLE
 from iocurve.dialects.vdbench.runs import curve_target
+from iocurve.engine.plan import BlockSplit, FixedBlocks
 from iocurve.errors import DialectError, PlanError
-from iocurve.model import PerKind, Section, ZonesSaid
-from iocurve.plan import BlockSplit, FixedBlocks
-from iocurve.resolve import PathKind
+from iocurve.job.model import PerKind, Section, ZonesSaid
+from iocurve.job.resolve import PathKind
 from iocurve.units import SECOND_NS
 
 MACHINE = HeldMachine(paths={"/dev/sdx": ("block", 1 << 30)}, directories=frozenset({"/d"}))

@@ -20,10 +20,10 @@ from iocurve.dialects.vdbench.options import Loop
 from iocurve.dialects.vdbench.output.folder import MARK, choose
 from iocurve.dialects.vdbench.output.rows import average, header, rows
 from iocurve.dialects.vdbench.runner import Runner
-from iocurve.host import Processors
-from iocurve.outcome import Live, Outcome, State
-from iocurve.plan import Plan
-from iocurve.result import Result
+from iocurve.engine.outcome import Live, Outcome, State
+from iocurve.engine.plan import Plan
+from iocurve.result.document import Result
+from iocurve.result.host import Processors
 from iocurve.units import SECOND_NS
 
 IOCURVE = (sys.executable, "-m", "iocurve")

@@ -11,8 +11,8 @@ import pytest
 
 from fio_machine import HeldMachine
 from iocurve.dialects.vdbench.command import Prepared, prepare
+from iocurve.engine.plan import Verify, VerifyMap
 from iocurve.errors import DialectError
-from iocurve.plan import Verify, VerifyMap
 
 MACHINE = HeldMachine(paths={}, directories=frozenset({"/d"}))
 SD = "sd=sd1,lun=/d/a,size=1g\n"

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from bench.servers import Server
-from iocurve import plan
 from iocurve.dialects.fio.command import prepare
-from iocurve.outcome import Outcome
-from iocurve.run import local
+from iocurve.engine import plan
+from iocurve.engine.outcome import Outcome
+from iocurve.measure import local
 from iocurve.units import KIB, MIB, MILLISECOND_NS
 from plans import READ, WRITE, file_plan, local_engine, nfs_engine, plan_of, worker
 

@@ -22,11 +22,12 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from bench.servers import IOCURVE, Server
 from bench.servers import volume as serve
-from iocurve import control, volume_view
 from iocurve.errors import DialectError, TargetError
 from iocurve.units import GIB, MIB, TIB
-from iocurve.volume import ExportSpec, parse_export, read_spec
-from iocurve.volume_limits import ClientLimits, Latency, Limits
+from iocurve.volume import control
+from iocurve.volume import view as volume_view
+from iocurve.volume.limits import ClientLimits, Latency, Limits
+from iocurve.volume.serve import ExportSpec, parse_export, read_spec
 
 
 def iocurve(*arguments: str) -> subprocess.CompletedProcess[str]:

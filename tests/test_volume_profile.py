@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from iocurve import profile
 from iocurve.errors import TargetError
 from iocurve.units import GIB, MIB, TIB
-from iocurve.volume_limits import (
+from iocurve.volume import profile
+from iocurve.volume.limits import (
     Burst,
     ClientLimits,
     ConnectionLimits,

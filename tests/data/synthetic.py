@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
-from iocurve.outcome import (
+from iocurve.engine.outcome import (
     CpuTime,
     IntervalKind,
     IntervalOutcome,
@@ -22,7 +22,7 @@ from iocurve.outcome import (
     State,
     WorkerOutcome,
 )
-from iocurve.plan import (
+from iocurve.engine.plan import (
     Access,
     End,
     FilePlan,
@@ -37,7 +37,7 @@ from iocurve.plan import (
     Rate,
     Worker,
 )
-from iocurve.result import HostFacts, LayoutFacts, MachineUse, Point, Result, TargetFacts
+from iocurve.result.document import HostFacts, LayoutFacts, MachineUse, Point, Result, TargetFacts
 from iocurve.units import KIB, MIB, SECOND_NS, TIB
 
 NAME = "SYNTHETIC, nothing was measured"

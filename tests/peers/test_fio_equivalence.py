@@ -17,9 +17,9 @@ from typing import Literal, get_args
 import pytest
 
 from iocurve.dialects.fio.command import prepare
-from iocurve.outcome import WorkerOutcome
-from iocurve.plan import LogPlan, Plan, SyncKind, Worker
-from iocurve.run import local
+from iocurve.engine.outcome import WorkerOutcome
+from iocurve.engine.plan import LogPlan, Plan, SyncKind, Worker
+from iocurve.measure import local
 
 pytestmark = pytest.mark.skipif(shutil.which("fio") is None, reason="needs Debian's fio")
 

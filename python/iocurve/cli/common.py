@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from cyclopts import App, Parameter
 
 from iocurve.errors import DialectError, IocurveError, Mistake
-from iocurve.result import Result, iocurve_version
+from iocurve.result.document import Result, iocurve_version
 from iocurve.units import parse_bytes, parse_time_ns
 
 EXIT_INCOMPLETE = 1

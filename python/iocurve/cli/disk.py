@@ -8,12 +8,10 @@ from cyclopts import App
 from rich.console import Console
 from rich.table import Table
 
-from iocurve import disk as disks
-from iocurve import disk_data
-from iocurve.cli.common import (
-    app,
-)
+from iocurve.cli.common import app
 from iocurve.errors import TargetError
+from iocurve.targets import disk as disks
+from iocurve.targets import disk_data
 from iocurve.units import format_bytes
 
 

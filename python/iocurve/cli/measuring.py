@@ -10,22 +10,18 @@ from cyclopts import App, Parameter, validators
 from rich.console import Console
 from rich.table import Table
 
-from iocurve import jobs, place
-from iocurve import target as targets
-from iocurve.cli.common import (
-    app,
-    bytes_of,
-    status,
-    time_of,
-)
-from iocurve.console import LiveView, result_table
-from iocurve.envelope import FULL, QUICK, Envelope, measure
+from iocurve.cli.common import app, bytes_of, status, time_of
 from iocurve.errors import DialectError, Mistake
-from iocurve.result import Result, TargetFacts
-from iocurve.scenario import command as scenarios
-from iocurve.scenario import document as documents
-from iocurve.search import command as searches
-from iocurve.search.loads import Effort
+from iocurve.measure import jobs
+from iocurve.measure.envelope import FULL, QUICK, Envelope, measure
+from iocurve.measure.scenario import command as scenarios
+from iocurve.measure.scenario import document as documents
+from iocurve.measure.search import command as searches
+from iocurve.measure.search.loads import Effort
+from iocurve.report.console import LiveView, result_table
+from iocurve.result.document import Result, TargetFacts
+from iocurve.targets import opened_target as place
+from iocurve.targets import target as targets
 
 
 @app.command
@@ -284,7 +280,7 @@ def rewrite_report(result: Path, /, *, out: Path | None = None, images: bool = F
         Write the charts as PNG and SVG, too.
     """
     # The charts' library takes half a second to load; the other commands need not wait for it.
-    from iocurve import report
+    from iocurve.report import page as report
 
     measured, directory = Result.read(result), out or result.parent
     directory.mkdir(parents=True, exist_ok=True)

@@ -6,14 +6,9 @@ from pathlib import Path
 
 from cyclopts import App
 
-from iocurve import jobs
-from iocurve.cli.common import (
-    EXIT_MISTAKE,
-    Words,
-    app,
-    status,
-)
+from iocurve.cli.common import EXIT_MISTAKE, Words, app, status
 from iocurve.dialects.diskspd.options import flag_lines
+from iocurve.measure import jobs
 
 FIO_HELP = """\
 Usage: iocurve fio [fio's options] [job files]

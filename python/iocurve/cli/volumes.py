@@ -12,17 +12,14 @@ from cyclopts import App, Parameter
 from rich.console import Console
 from rich.table import Table
 
-from iocurve import control, volume_view
-from iocurve import profile as profiles
-from iocurve import volume as volumes
-from iocurve.cli.common import (
-    app,
-    given,
-    time_of,
-)
+from iocurve.cli.common import app, given, time_of
 from iocurve.errors import DialectError, Mistake
 from iocurve.units import SECOND_NS, format_bytes
-from iocurve.volume_limits import Limits
+from iocurve.volume import control
+from iocurve.volume import profile as profiles
+from iocurve.volume import serve as volumes
+from iocurve.volume import view as volume_view
+from iocurve.volume.limits import Limits
 
 ENDING = (signal.SIGINT, signal.SIGTERM)
 
@@ -116,7 +113,7 @@ def serve_volume(
         print(f"control: {socket}")
         if metrics is not None:
             # The library takes a while to load; who does not ask for it need not wait.
-            from iocurve import metrics as openmetrics
+            from iocurve.volume import metrics as openmetrics
 
             found = openmetrics.VolumeMetrics(lambda: answers.stats()["stats"])
             print(f"metrics: {stack.enter_context(openmetrics.served(found, metrics_address, metrics))}")

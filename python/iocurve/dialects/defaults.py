@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from iocurve.model import PerKind, Section
-from iocurve.plan import FixedBlocks
+from iocurve.engine.plan import FixedBlocks
+from iocurve.job.model import PerKind, Section
 from iocurve.units import SECOND_NS
 
 COMMON = Section(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from iocurve.errors import Mistake, PlanError, TargetError
-from iocurve.model import Note
+from iocurve.job.model import Note
 
 
 @dataclass(frozen=True)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from iocurve.limits import SHORT, volume_description
-from iocurve.report import charts, published
+from iocurve.analysis import published
+from iocurve.analysis.families import Family, Measured
+from iocurve.analysis.limits import SHORT, volume_description
+from iocurve.report import charts
 from iocurve.report.charts import Chart
-from iocurve.report.family import Family, Measured
-from iocurve.result import Result
-from iocurve.summary import Summary, Totals
+from iocurve.result.document import Result
+from iocurve.result.summary import Summary, Totals
 
 LIMITED_BY = "limited by"
 

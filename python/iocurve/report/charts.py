@@ -12,8 +12,8 @@ from typing import Any
 
 import altair as alt
 
-from iocurve.result import TargetFacts
-from iocurve.summary import SeriesInterval
+from iocurve.result.document import TargetFacts
+from iocurve.result.summary import SeriesInterval
 from iocurve.units import MIB, SECOND_NS, format_count
 
 Chart = dict[str, Any]

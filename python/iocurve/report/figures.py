@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from iocurve.limits import volume_description
-from iocurve.report import beside, charts, loads
+from iocurve.analysis.families import Family, families
+from iocurve.analysis.limits import volume_description
+from iocurve.report import charts, loads
+from iocurve.report import comparisons as beside
 from iocurve.report.cells import Figure
-from iocurve.report.family import Family, families
-from iocurve.result import Result
+from iocurve.result.document import Result
 
 
 def figures(result: Result) -> list[Figure]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from iocurve.analysis.families import Family, Measured
 from iocurve.report import charts
 from iocurve.report.cells import (
     ENDING,
@@ -27,9 +28,8 @@ from iocurve.report.cells import (
     sentence,
     slug,
 )
-from iocurve.report.family import Family, Measured
-from iocurve.result import Result
-from iocurve.summary import Totals
+from iocurve.result.document import Result
+from iocurve.result.summary import Totals
 
 OVER_TIME_POINTS_MAX = 6
 """A family with more points than this is told by its table alone."""

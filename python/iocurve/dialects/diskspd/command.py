@@ -12,11 +12,11 @@ from iocurve.dialects.diskspd.profile import Profile, TimeSpan
 from iocurve.dialects.diskspd.remarks import remarks
 from iocurve.dialects.diskspd.rules import Findings, check
 from iocurve.dialects.ready import Ready
-from iocurve.disk_mounts import MountedMachine, put_on_disks
+from iocurve.engine.plan import Plan
 from iocurve.errors import COMMAND_LINE, DialectError, Mistake, PlanError
-from iocurve.model import Job
-from iocurve.plan import Plan
-from iocurve.resolve import Machine, ThisMachine, resolve
+from iocurve.job.disk_mounts import MountedMachine, put_on_disks
+from iocurve.job.model import Job
+from iocurve.job.resolve import Machine, ThisMachine, resolve
 from iocurve.units import MILLISECOND_NS
 
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from iocurve.dialects.diskspd.command import PreparedSpan
 from iocurve.dialects.diskspd.job import Row
-from iocurve.outcome import IntervalOutcome, LatencyOutcome, Outcome, WorkerOutcome
-from iocurve.summary import Latency, merge_latencies
+from iocurve.engine.outcome import IntervalOutcome, LatencyOutcome, Outcome, WorkerOutcome
+from iocurve.result.summary import Latency, merge_latencies
 from iocurve.units import MILLISECOND_NS, SECOND_NS
 
 

@@ -13,11 +13,11 @@ from iocurve.dialects.diskspd.distribution import Zone, shares, zones_of
 from iocurve.dialects.diskspd.profile import Target, TimeSpan
 from iocurve.dialects.diskspd.rules import Findings
 from iocurve.dialects.diskspd.targets import Found, find
+from iocurve.engine.plan import FixedBlocks
 from iocurve.errors import Where
-from iocurve.model import EngineName, Job, PerKind, Section, ZoneShare, ZonesSaid
-from iocurve.plan import FixedBlocks
-from iocurve.resolve import Machine
-from iocurve.resolve.checks import MAX_WORKERS
+from iocurve.job.model import EngineName, Job, PerKind, Section, ZoneShare, ZonesSaid
+from iocurve.job.resolve import Machine
+from iocurve.job.resolve.checks import MAX_WORKERS
 from iocurve.units import MILLISECOND_NS, SECOND_NS
 
 DEFAULTS = Section(

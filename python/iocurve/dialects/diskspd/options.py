@@ -12,7 +12,7 @@ from typing import Any
 from iocurve.dialects.diskspd import values
 from iocurve.dialects.diskspd.profile import CacheMode, FlushMode, Profile, Target, TimeSpan
 from iocurve.errors import Where
-from iocurve.model import Level, Note
+from iocurve.job.model import Level, Note
 
 
 @dataclass

@@ -12,10 +12,10 @@ from iocurve.dialects.diskspd.profile_text import profile_text
 from iocurve.dialects.diskspd.profile_to_xml import profile_xml
 from iocurve.dialects.diskspd.text_output import results_text
 from iocurve.dialects.diskspd.xml_output import results_xml
-from iocurve.explain import explain as explain_plan
-from iocurve.option_names import clone_word
-from iocurve.resolve import Machine
-from iocurve.result import Result
+from iocurve.job.explain import explain as explain_plan
+from iocurve.job.option_names import clone_word
+from iocurve.job.resolve import Machine
+from iocurve.result.document import Result
 
 
 def render(prepared: Prepared, result: Result) -> str:

@@ -10,9 +10,9 @@ from pathlib import Path
 from iocurve.dialects.diskspd.options import OPTIONS, Draft
 from iocurve.dialects.diskspd.profile import Profile, Target, TimeSpan
 from iocurve.dialects.diskspd.profile_xml import read_profile
-from iocurve.disk_mounts import DiskMount
 from iocurve.errors import COMMAND_LINE, Mistake, Where
-from iocurve.model import Note
+from iocurve.job.disk_mounts import DiskMount
+from iocurve.job.model import Note
 
 _WELL_FORMED = re.compile(
     r"\?|:\d+|a(g?\d+(,g?\d+)*|g)?|[bBcfT]\d+[kmgtb]?(:\d+[kmgtb]?)?|f[rst]+|[CdDFijIoOPtwWz]\d*|g\d+i?|h|l|L|n|N[vni]"

@@ -15,7 +15,7 @@ from iocurve.dialects.diskspd.profile import TEMPLATE_PREFIX, Profile, Span, Tar
 from iocurve.dialects.diskspd.values import U32_MAX, U64_MAX
 from iocurve.dialects.diskspd.xml_tree import Node, XmlError
 from iocurve.errors import Mistake
-from iocurve.model import Note
+from iocurve.job.model import Note
 
 _UNSIGNED = re.compile(r"\+?\d{1,40}", re.ASCII)
 _TEMPLATE = re.compile(r"[1-9]\d{0,8}", re.ASCII)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from iocurve.dialects.diskspd.profile import Profile, Target, TimeSpan
 from iocurve.errors import Where
-from iocurve.model import Level, Note
+from iocurve.job.model import Level, Note
 
 
 def remarks(profile: Profile) -> list[Note]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from iocurve.dialects.diskspd.profile import TEMPLATE_PREFIX, Profile, Target, TimeSpan
 from iocurve.errors import Mistake, Where
-from iocurve.model import Level, Note
+from iocurve.job.model import Level, Note
 
 SECTOR_BYTES = 512
 """Unbuffered operations begin and end at multiples of it."""

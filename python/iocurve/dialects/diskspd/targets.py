@@ -8,7 +8,7 @@ from pathlib import Path
 
 from iocurve.dialects.diskspd.profile import Target, TimeSpan
 from iocurve.dialects.diskspd.rules import Findings
-from iocurve.resolve import Machine
+from iocurve.job.resolve import Machine
 from iocurve.units import format_bytes
 
 _WINDOWS_DRIVE = re.compile(r"#\d+|[A-Za-z]:|\\\\\.\\.*", re.ASCII)

@@ -10,8 +10,8 @@ from iocurve.dialects.diskspd.figures import Part, SpanFigures, TargetFigures, m
 from iocurve.dialects.diskspd.profile import Profile, TimeSpan
 from iocurve.dialects.diskspd.profile_text import distribution_lines, profile_text, size_text
 from iocurve.dialects.diskspd.system import System
-from iocurve.result import MachineUse
-from iocurve.summary import Latency
+from iocurve.result.document import MachineUse
+from iocurve.result.summary import Latency
 from iocurve.units import MIB, MILLISECOND_NS
 
 STARS = "*" * 79

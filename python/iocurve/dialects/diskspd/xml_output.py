@@ -11,8 +11,8 @@ from iocurve.dialects.diskspd.profile_to_xml import add_profile
 from iocurve.dialects.diskspd.system import System
 from iocurve.dialects.diskspd.text_output import Measured
 from iocurve.dialects.diskspd.xml_lines import XmlLines
-from iocurve.result import MachineUse, iocurve_version
-from iocurve.summary import Latency
+from iocurve.result.document import MachineUse, iocurve_version
+from iocurve.result.summary import Latency
 from iocurve.units import MILLISECOND_NS
 
 PERCENTILES = (

@@ -11,11 +11,11 @@ from typing import Literal
 from iocurve.dialects.fio.job import SectionReport, build
 from iocurve.dialects.fio.parse import Parsed, Setting, Surroundings, parse
 from iocurve.dialects.ready import Ready
-from iocurve.disk_mounts import DiskMount, put_on_disks
+from iocurve.engine.plan import Plan
 from iocurve.errors import DialectError, Mistake
-from iocurve.model import Job, Note
-from iocurve.plan import Plan
-from iocurve.resolve import Machine, ReportGroup, ThisMachine, resolve
+from iocurve.job.disk_mounts import DiskMount, put_on_disks
+from iocurve.job.model import Job, Note
+from iocurve.job.resolve import Machine, ReportGroup, ThisMachine, resolve
 
 Format = Literal["normal", "json", "json+", "terse"]
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from iocurve.dialects.defaults import COMMON
 from iocurve.dialects.fio.values import Context
 from iocurve.errors import Mistake, Where
-from iocurve.model import Level, Note, PerKind, Section
+from iocurve.job.model import Level, Note, PerKind, Section
 
 FIO_PERCENTILES = (1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.95, 99.99)
 

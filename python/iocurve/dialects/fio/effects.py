@@ -5,8 +5,8 @@ from __future__ import annotations
 from iocurve.dialects.fio import patterns, splits, values
 from iocurve.dialects.fio.draft import Draft, Effect, RefusedError
 from iocurve.dialects.fio.values import Context, Reader
-from iocurve.model import EngineName, Level, PerKind
-from iocurve.plan import BlockRange, FixedBlocks
+from iocurve.engine.plan import BlockRange, FixedBlocks
+from iocurve.job.model import EngineName, Level, PerKind
 
 NOT_YET = "it would change what is measured, and iocurve cannot do it"
 

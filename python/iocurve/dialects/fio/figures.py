@@ -10,10 +10,10 @@ from typing import get_args
 
 from iocurve.dialects.fio.command import Prepared
 from iocurve.dialects.fio.job import SectionReport
-from iocurve.outcome import IntervalOutcome, SteadyOutcome, WorkerOutcome
-from iocurve.plan import LatencyTarget, OperationKind, Plan, SyncKind, Worker
-from iocurve.result import Result
-from iocurve.summary import Latency, merge_latencies
+from iocurve.engine.outcome import IntervalOutcome, SteadyOutcome, WorkerOutcome
+from iocurve.engine.plan import LatencyTarget, OperationKind, Plan, SyncKind, Worker
+from iocurve.result.document import Result
+from iocurve.result.summary import Latency, merge_latencies
 from iocurve.units import SECOND_NS
 
 FIO_VERSION = "fio-3.33"

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, get_args
 
-from iocurve.plan import OperationKind
+from iocurve.engine.plan import OperationKind
 
 _VERSIONS = {b"fio version 2 iolog": 2, b"fio version 3 iolog": 3}
 _KINDS: dict[str, OperationKind] = {

@@ -13,7 +13,7 @@ from iocurve.dialects.fio.parse import Parsed, RawSection, Setting, closest, in_
 from iocurve.dialects.fio.together import combine, end_others
 from iocurve.dialects.fio.values import Context
 from iocurve.errors import COMMAND_LINE, Mistake, Where
-from iocurve.model import Job, Note, Section
+from iocurve.job.model import Job, Note, Section
 
 
 @dataclass(frozen=True)

@@ -17,10 +17,10 @@ from iocurve.dialects.fio import bins
 from iocurve.dialects.fio.command import Prepared
 from iocurve.dialects.fio.draft import Logs
 from iocurve.dialects.fio.figures import KIND_NAMES
+from iocurve.engine.outcome import LogRecords, WorkerOutcome
 from iocurve.errors import TargetError
-from iocurve.model import settled
-from iocurve.outcome import LogRecords, WorkerOutcome
-from iocurve.result import Result
+from iocurve.job.model import settled
+from iocurve.result.document import Result
 from iocurve.units import MILLISECOND_NS, SECOND_NS
 
 

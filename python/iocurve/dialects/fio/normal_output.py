@@ -9,9 +9,9 @@ from itertools import groupby, islice
 from iocurve.dialects.fio.command import Prepared
 from iocurve.dialects.fio.figures import KIND_NAMES, Direction, JobFigures, Samples, SteadyMeans, figures
 from iocurve.dialects.fio.job import SectionReport
-from iocurve.model import Section, settled
-from iocurve.result import Result
-from iocurve.summary import Latency
+from iocurve.job.model import Section, settled
+from iocurve.result.document import Result
+from iocurve.result.summary import Latency
 from iocurve.units import SECOND_NS
 
 _UNITS = (("nsec", 1), ("usec", 1000), ("msec", 1_000_000))

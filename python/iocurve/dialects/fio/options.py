@@ -12,7 +12,7 @@ from iocurve.dialects.fio import effects, values
 from iocurve.dialects.fio.draft import Option
 from iocurve.dialects.fio.effects import NOT_YET
 from iocurve.dialects.fio.values import Reader
-from iocurve.model import Level
+from iocurve.job.model import Level
 
 _THREADS = "every clone is a thread of its own here"
 _GENERATOR = "iocurve has one generator; which blocks are visited follows norandommap and randrepeat"

@@ -10,8 +10,8 @@ from iocurve.dialects.fio import bins, normal_output, terse_output
 from iocurve.dialects.fio.command import Format, Prepared
 from iocurve.dialects.fio.draft import Reporting
 from iocurve.dialects.fio.figures import FIO_VERSION, Direction, JobFigures, SteadyMeans, figures
-from iocurve.result import Result
-from iocurve.summary import Latency
+from iocurve.result.document import Result
+from iocurve.result.summary import Latency
 
 
 def render(prepared: Prepared, result: Result) -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from iocurve.dialects.fio.options import BY_NAME
 from iocurve.errors import COMMAND_LINE, Mistake, Where
-from iocurve.model import Note
+from iocurve.job.model import Note
 
 COMMANDS = {
     "alloc-size": True, "aux-path": True, "bandwidth-log": None, "client": True, "cmdhelp": None,

@@ -8,8 +8,8 @@ from typing import Any
 from iocurve.dialects.fio import values
 from iocurve.dialects.fio.draft import RefusedError
 from iocurve.dialects.fio.values import Context
-from iocurve.model import Percent, PerKind, Preference, ZoneShare, ZonesSaid
-from iocurve.plan import Blocks, BlockShare, BlockSplit, FixedBlocks, Normal, Pareto, Uniform, Zipf
+from iocurve.engine.plan import Blocks, BlockShare, BlockSplit, FixedBlocks, Normal, Pareto, Uniform, Zipf
+from iocurve.job.model import Percent, PerKind, Preference, ZoneShare, ZonesSaid
 
 Kinds = dict[str, Any]
 _LARGEST_BLOCK = 2**32 - 1

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from iocurve.dialects.fio.command import Prepared
 from iocurve.dialects.fio.draft import Reporting
 from iocurve.dialects.fio.figures import FIO_VERSION, Direction, JobFigures, Samples, figures
-from iocurve.result import Result
-from iocurve.summary import Latency
+from iocurve.result.document import Result
+from iocurve.result.summary import Latency
 
 PERCENTILES = 20
 """Places for percentiles; those that are not asked for are ``0%=0``."""

@@ -8,8 +8,8 @@ from typing import Any
 
 from iocurve.dialects.fio import traces
 from iocurve.dialects.fio.draft import Draft, Logs
-from iocurve.model import PerKind
-from iocurve.plan import BlockRange, Blocks, FixedBlocks, LogPlan, SteadyState, Uniform, Verify
+from iocurve.engine.plan import BlockRange, Blocks, FixedBlocks, LogPlan, SteadyState, Uniform, Verify
+from iocurve.job.model import PerKind
 from iocurve.units import MILLISECOND_NS, SECOND_NS
 
 KINDS = ("read", "write", "trim")

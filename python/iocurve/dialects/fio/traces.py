@@ -8,8 +8,8 @@ from pathlib import Path
 
 from iocurve.dialects.fio import iolog
 from iocurve.dialects.fio.draft import Draft
-from iocurve.model import PerKind
-from iocurve.plan import BlockRange, Blocks, BlockShare, BlockSplit, FixedBlocks, Replay
+from iocurve.engine.plan import BlockRange, Blocks, BlockShare, BlockSplit, FixedBlocks, Replay
+from iocurve.job.model import PerKind
 
 _SIZES_MAX = 64
 """More sizes than this are told as a range."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from iocurve.errors import Where
-from iocurve.model import Amount, Level, Note, Percent, PerKind
+from iocurve.job.model import Amount, Level, Note, Percent, PerKind
 from iocurve.units import MICROSECOND_NS
 
 

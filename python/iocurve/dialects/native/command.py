@@ -13,10 +13,10 @@ from iocurve.dialects.native.read import read
 from iocurve.dialects.native.write import write
 from iocurve.dialects.ready import Ready
 from iocurve.dialects.vdbench import command as vdbench
+from iocurve.engine.plan import Plan
 from iocurve.errors import Mistake, PlanError
-from iocurve.model import Note
-from iocurve.plan import Plan
-from iocurve.resolve import Machine, ThisMachine, resolve
+from iocurve.job.model import Note
+from iocurve.job.resolve import Machine, ThisMachine, resolve
 from iocurve.units import SECOND_NS
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from iocurve.dialects.defaults import COMMON
 from iocurve.dialects.native.keys import FIELDS, KINDS
-from iocurve.model import Job, Section
-from iocurve.option_names import own_key
+from iocurve.job.model import Job, Section
+from iocurve.job.option_names import own_key
 
 DEFAULTS = Section(
     engine="uring",

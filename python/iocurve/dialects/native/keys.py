@@ -25,9 +25,9 @@ from iocurve.dialects.native.kinds import (
     Word,
     whole,
 )
-from iocurve.model import PerKind, Preference, Section
-from iocurve.option_names import own_key
-from iocurve.plan import Blocks
+from iocurve.engine.plan import Blocks
+from iocurve.job.model import PerKind, Preference, Section
+from iocurve.job.option_names import own_key
 
 NOT_WRITTEN = frozenset({"positions", "engine_asked", "replay", "replay_flushes"})
 """What belongs to other tools' words, and traces that were read."""

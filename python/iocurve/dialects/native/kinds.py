@@ -12,8 +12,8 @@ from typing import Any, Protocol
 
 from pydantic import TypeAdapter, ValidationError
 
-from iocurve.model import Percent, PerKind
-from iocurve.plan import FixedBlocks, Uniform
+from iocurve.engine.plan import FixedBlocks, Uniform
+from iocurve.job.model import Percent, PerKind
 from iocurve.units import GIB, KIB, MIB, SECOND_NS, TIB, parse_bytes, parse_time_ns
 
 Schema = dict[str, Any]

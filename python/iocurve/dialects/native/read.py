@@ -14,7 +14,7 @@ from iocurve.dialects.native.document import DEFAULTS, Run
 from iocurve.dialects.native.keys import FIELD_OF, KINDS
 from iocurve.dialects.native.kinds import Time
 from iocurve.errors import DialectError, Mistake, Where
-from iocurve.model import Job, Section
+from iocurve.job.model import Job, Section
 from iocurve.units import MILLISECOND_NS, SECOND_NS
 
 RUN_KEYS = ("name", "interval", "defaults", "job")

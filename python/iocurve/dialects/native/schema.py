@@ -9,8 +9,8 @@ from typing import Any
 
 from iocurve.dialects.native.keys import KINDS
 from iocurve.dialects.native.kinds import TEXT, Schema, Time
-from iocurve.model import Section
-from iocurve.option_names import own_key
+from iocurve.job.model import Section
+from iocurve.job.option_names import own_key
 
 
 def schema() -> Schema:

@@ -17,8 +17,8 @@ from iocurve.dialects.vdbench.validation import Asked, Reader, Validation, valid
 from iocurve.dialects.vdbench.validation import mistakes as validation_mistakes
 from iocurve.dialects.vdbench.world import World, make_world
 from iocurve.errors import DialectError, Mistake, PlanError
-from iocurve.model import Note
-from iocurve.resolve import Machine, Resolution, ThisMachine, resolve
+from iocurve.job.model import Note
+from iocurve.job.resolve import Machine, Resolution, ThisMachine, resolve
 
 CHECKED_SECTIONS = 20_000
 """Runs are looked at before the first one starts until so many of their workers were."""

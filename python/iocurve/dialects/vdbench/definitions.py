@@ -9,7 +9,7 @@ from typing import Any
 from iocurve.dialects.vdbench import keywords
 from iocurve.dialects.vdbench.lines import DEFINITIONS, Parameter, Statement, host_labels
 from iocurve.errors import Mistake, Where
-from iocurve.model import Note
+from iocurve.job.model import Note
 
 _ORDER = {kind: number for number, kind in enumerate(("general", "hd", "rg", "sd", "fsd", "wd", "fwd", "rd"))}
 

@@ -9,8 +9,8 @@ from iocurve.dialects.vdbench.command import Prepared, Resolved, check
 from iocurve.dialects.vdbench.definitions import Definition
 from iocurve.dialects.vdbench.runs import Run
 from iocurve.errors import Mistake
-from iocurve.explain import explain_job
-from iocurve.option_names import clone_word
+from iocurve.job.explain import explain_job
+from iocurve.job.option_names import clone_word
 from iocurve.units import format_duration
 
 RUNS_SHOWN = 20

@@ -12,7 +12,7 @@ from bisect import bisect_right
 from functools import lru_cache
 from itertools import pairwise
 
-from iocurve.model import Preference, ZoneShare, ZonesSaid
+from iocurve.job.model import Preference, ZoneShare, ZonesSaid
 
 _STEP_BYTES = 16_000
 _REACHED = (

@@ -18,9 +18,9 @@ from iocurve.dialects.vdbench.runs import Run
 from iocurve.dialects.vdbench.validation import Validation
 from iocurve.dialects.vdbench.values import Rate, Seek
 from iocurve.dialects.vdbench.world import Storage, World
+from iocurve.engine.plan import BlockRange, Blocks, FixedBlocks, Flow
 from iocurve.errors import Mistake, PlanError, Where
-from iocurve.model import Job, Note, PerKind, Section
-from iocurve.plan import BlockRange, Blocks, FixedBlocks, Flow
+from iocurve.job.model import Job, Note, PerKind, Section
 from iocurve.units import SECOND_NS
 
 MAX_SECTIONS = 4096

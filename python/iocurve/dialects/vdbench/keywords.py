@@ -11,7 +11,7 @@ from difflib import get_close_matches
 
 from iocurve.dialects.vdbench import values
 from iocurve.dialects.vdbench.values import Reader
-from iocurve.model import Level
+from iocurve.job.model import Level
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from iocurve.engine.plan import Durability
 from iocurve.errors import Mistake, Where
-from iocurve.model import Note
-from iocurve.plan import Durability
+from iocurve.job.model import Note
 
 _DSYNC, _SYNC, _DIRECT = 0x1000, 0x101000, 0x4000
 """open(2)'s bits on Linux x86."""

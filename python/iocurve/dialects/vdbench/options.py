@@ -13,7 +13,7 @@ from iocurve.dialects.vdbench.runs import Overrides
 from iocurve.dialects.vdbench.validation import Asked, Reader
 from iocurve.dialects.vdbench.world import Mapping
 from iocurve.errors import COMMAND_LINE, Mistake, Where
-from iocurve.model import Note
+from iocurve.job.model import Note
 from iocurve.units import SECOND_NS
 
 SAMPLE = """\

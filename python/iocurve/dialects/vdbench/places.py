@@ -10,9 +10,9 @@ from typing import Any
 from iocurve.dialects.vdbench.hotband import SMALLEST_BAND
 from iocurve.dialects.vdbench.hotband import hotband as hot_zones
 from iocurve.dialects.vdbench.values import Band, Seek
+from iocurve.engine.plan import Uniform
 from iocurve.errors import Mistake, Where
-from iocurve.model import PerKind, Preference, ZoneShare, ZonesSaid
-from iocurve.plan import Uniform
+from iocurve.job.model import PerKind, Preference, ZoneShare, ZonesSaid
 
 
 @dataclass(frozen=True)

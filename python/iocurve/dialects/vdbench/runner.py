@@ -19,11 +19,11 @@ from iocurve.dialects.vdbench.output import flatfile
 from iocurve.dialects.vdbench.output.folder import Folder, choose
 from iocurve.dialects.vdbench.output.rows import Row, average, clock, header, row, rows
 from iocurve.dialects.vdbench.runs import Run, curve_target
+from iocurve.engine.outcome import Live, Outcome, WorkerOutcome
+from iocurve.engine.plan import Group, Plan
 from iocurve.errors import Interrupted, IocurveError, PlanError, RunError
-from iocurve.host import ProcessorMeter, Processors
-from iocurve.model import Note
-from iocurve.outcome import Live, Outcome, WorkerOutcome
-from iocurve.plan import Group, Plan
+from iocurve.job.model import Note
+from iocurve.result.host import ProcessorMeter, Processors
 from iocurve.units import GIB, MILLISECOND_NS, SECOND_NS, format_bytes
 
 CarryOut = Callable[[Plan, Callable[[Live], bool]], Outcome]

@@ -16,9 +16,9 @@ from pathlib import Path
 from iocurve.dialects.vdbench.definitions import Definitions
 from iocurve.dialects.vdbench.runs import Run
 from iocurve.dialects.vdbench.world import Storage, World
+from iocurve.engine.plan import BlockRange, Blocks, BlockSplit, FixedBlocks, Verify, VerifyMap
 from iocurve.errors import Mistake, TargetError, Where
-from iocurve.model import Note
-from iocurve.plan import BlockRange, Blocks, BlockSplit, FixedBlocks, Verify, VerifyMap
+from iocurve.job.model import Note
 
 SUFFIX = ".iocurve-map"
 _MAGIC = b"ioCmap1\n"

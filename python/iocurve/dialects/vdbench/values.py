@@ -14,7 +14,7 @@ from fnmatch import translate
 from typing import Any, Literal
 
 from iocurve.dialects.vdbench.lines import Parameter
-from iocurve.plan import BlockRange, Blocks, BlockShare, BlockSplit, FixedBlocks
+from iocurve.engine.plan import BlockRange, Blocks, BlockShare, BlockSplit, FixedBlocks
 from iocurve.units import SECOND_NS
 
 Reader = Callable[[Parameter], Any]

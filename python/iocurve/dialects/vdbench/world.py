@@ -12,7 +12,7 @@ from iocurve.dialects.vdbench import values
 from iocurve.dialects.vdbench.definitions import Definition, Definitions
 from iocurve.dialects.vdbench.values import Band
 from iocurve.errors import Mistake, Where
-from iocurve.model import Note
+from iocurve.job.model import Note
 
 LOCALHOST = "localhost"
 HITAREA = 1 << 20

@@ -10,8 +10,8 @@ from typing import Any
 
 from iocurve.dialects.vdbench.output import flatfile, histogram
 from iocurve.dialects.vdbench.output.rows import Row, clock, header
+from iocurve.engine.outcome import WorkerOutcome
 from iocurve.errors import TargetError
-from iocurve.outcome import WorkerOutcome
 
 MARK = ".iocurve-vdbench"
 """Lists the files that are ours; a folder without it is somebody else's."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from iocurve.outcome import WorkerOutcome
-from iocurve.summary import Latency, merge_latencies
+from iocurve.engine.outcome import WorkerOutcome
+from iocurve.result.summary import Latency, merge_latencies
 from iocurve.units import MICROSECOND_NS
 
 BOUNDS_US = (

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from iocurve.host import Processors
-from iocurve.outcome import IntervalKind, WorkerOutcome
+from iocurve.engine.outcome import IntervalKind, WorkerOutcome
+from iocurve.result.host import Processors
 from iocurve.units import MIB, MILLISECOND_NS, SECOND_NS
 
 MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]

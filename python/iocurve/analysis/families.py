@@ -1,0 +1,125 @@
+"""Points that belong together, and what they have in common: what a figure is about."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from iocurve.analysis.axes import axis_text
+from iocurve.analysis.limits import depth_series, limits_of
+from iocurve.result.document import Note, Point, Result
+from iocurve.result.summary import Summary
+from iocurve.units import format_bytes
+
+GRID_AXES = ("kind", "block_bytes", "order", "clients", "target", "nconnect")
+"""Axes of loads that stand beside each other."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A point with what it adds up to and what limited it."""
+
+    point: Point
+    summary: Summary
+    limit: Note | None
+
+    def axis(self, name: str) -> float:
+        """Value of a numeric axis."""
+        return float(self.point.axes[name])
+
+    @property
+    def mix(self) -> str:
+        """Read and write shares as people write them: ``75:25``."""
+        return f"{self.axis('read_percent'):g}:{100 - self.axis('read_percent'):g}"
+
+
+@dataclass(frozen=True)
+class Family:
+    """Points that differ in their axes only."""
+
+    name: str
+    members: tuple[Measured, ...]
+    title: str = ""
+    """What a scenario calls it."""
+
+    def varies(self, axis: str) -> bool:
+        """Whether the axis is there and takes several values."""
+        return len({member.point.axes.get(axis) for member in self.members}) > 1
+
+    @property
+    def is_mix(self) -> bool:
+        """A series of read and write shares."""
+        return self.varies("read_percent") and not self.varies("depth")
+
+    @property
+    def is_rate(self) -> bool:
+        """A series of rates at which operations were due."""
+        return self.varies("rate")
+
+    @property
+    def is_grid(self) -> bool:
+        """Loads that differ in kind, block size, connections, clients or target."""
+        return any(self.varies(axis) for axis in GRID_AXES)
+
+    @property
+    def is_advice(self) -> bool:
+        """Loads of many kinds, each with few connections and with many."""
+        return self.is_depth and self.varies("nconnect") and (self.varies("block_bytes") or self.varies("kind"))
+
+    @property
+    def is_depth(self) -> bool:
+        """One or more series of depths."""
+        return self.varies("depth")
+
+    @property
+    def is_sequential(self) -> bool:
+        """Counted in MiB/s rather than in IOPS."""
+        return self.members[0].point.axes.get("order") == "sequential"
+
+    @property
+    def load(self) -> str:
+        """Block size and order, as far as they are the same everywhere: ``4 KiB random``; empty where none is known."""
+        axes = self.members[0].point.axes
+        words = []
+        if "block_bytes" in axes and not self.varies("block_bytes"):
+            words.append(format_bytes(int(axes["block_bytes"])))
+        if "order" in axes and not self.varies("order"):
+            words.append(str(axes["order"]))
+        return " ".join(words)
+
+    @property
+    def subject(self) -> str:
+        """What is done, as the start of a title: ``4 KiB random read``."""
+        if self.title:
+            return self.title
+        kinds = {kind for member in self.members for kind in member.summary.kinds}
+        return f"{self.load} {kinds.pop() if len(kinds) == 1 else ''}".strip() or self.name
+
+    @property
+    def fixed(self) -> str:
+        """Axes that are the same on all points, in words: ``depth 64, nconnect 8``."""
+        axes = self.members[0].point.axes
+        named = [axis for axis in ("depth", "nconnect") if axis in axes and not self.varies(axis)]
+        return ", ".join(f"{axis} {axes[axis]}" for axis in named)
+
+    def series(self) -> dict[str, list[Measured]]:
+        """The depth series by what sets them apart: ``nconnect 8``."""
+        measured = {id(member.point): member for member in self.members}
+        found = depth_series(member.point for member in self.members)
+        return {self._distinction(points[0]): [measured[id(point)] for point in points] for points in found}
+
+    def _distinction(self, point: Point) -> str:
+        # The kind says it better.
+        left_out = {"depth"} | ({"read_percent"} if self.varies("kind") else set())
+        return ", ".join(
+            axis_text(axis, value) for axis, value in point.axes.items() if axis not in left_out and self.varies(axis)
+        )
+
+
+def families(result: Result) -> list[Family]:
+    """Points by family, in the order in which they were measured; points that measured nothing are left out."""
+    members: dict[str, list[Measured]] = {}
+    for point, limit in zip(result.points, limits_of(result), strict=True):
+        if point.summary().operations:
+            members.setdefault(point.family, []).append(Measured(point, point.summary(), limit))
+    titles = {one.name: one.title for one in result.scenario.families} if result.scenario else {}
+    return [Family(name, tuple(points), titles.get(name, "")) for name, points in members.items()]

@@ -1,0 +1,133 @@
+"""Published figures beside measured ones: which belong to a point, how they compare, and what was different."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from iocurve.result.document import Point, Result, TargetFacts
+from iocurve.result.reference import Figure, Reference
+from iocurve.result.summary import Totals
+from iocurve.units import MIB, MILLISECOND_NS, TIB, format_bytes
+
+TOLERANCE = 0.02
+"""Published results lie 1 to 2 % around the limits they show; a ratio within this is the same figure."""
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A measured figure and a published one."""
+
+    point: Point
+    figure: Figure
+    reference: Reference
+    measured: float
+
+    @property
+    def ratio(self) -> float:
+        """Measured to published."""
+        return self.measured / self.figure.value
+
+    @property
+    def is_same(self) -> bool:
+        """Within the tolerance."""
+        return abs(self.ratio - 1) <= TOLERANCE
+
+
+def compared(result: Result) -> list[Compared]:
+    """All pairs of a result, in the order of its points."""
+    found = []
+    for point in result.points:
+        for reference in result.references:
+            for figure in reference.of(point.family, dict(point.axes)):
+                measured = _measured(point, figure, result.points)
+                if measured:
+                    found.append(Compared(point, figure, reference, measured))
+    return found
+
+
+def differences(result: Result, reference: Reference) -> list[tuple[str, str, str]]:
+    """What was different: the condition, as published, and here. What the page does not state is left out."""
+    there = reference.conditions
+    points = [point for point in result.points if reference.of(point.family, dict(point.axes))]
+    rows = [
+        ("service level", there.service_level, result.target.service_level or "not known"),
+        ("quota", there.quota, _quota(result.target)),
+        ("clients", there.clients, _several(points, "clients") or "1"),
+        (
+            "client",
+            there.client,
+            f"{result.host.cpus} processors, {format_bytes(result.host.memory_bytes)}; one machine",
+        ),
+        (
+            "client's egress",
+            there.client_egress_mib_per_s and f"{there.client_egress_mib_per_s:,.0f} MiB/s",
+            _egress(result.target),
+        ),
+        ("nconnect", there.nconnect, _several(points, "nconnect") or "none"),
+        ("mount", there.mount, _mount(result)),
+        ("operating system", there.operating_system, result.host.distribution),
+        ("data set", there.data_set, _data_set(points)),
+        ("tool", there.tool, f"iocurve {result.iocurve}"),
+    ]
+    return [(what, str(said), here) for what, said, here in rows if said is not None and str(said) != here]
+
+
+def described(figure: Figure) -> str:
+    """How the page has the figure."""
+    word = {"stated": "", "about": "about ", "derived": "worked out: "}[figure.how]
+    return word + figure_text(figure.value, figure.unit)
+
+
+def figure_text(value: float, unit: str) -> str:
+    """``12,800 IOPS``, ``2.7 ×``: whole where that is enough."""
+    return f"{value:,.0f} {unit}" if value >= 100 else f"{value:.3g} {unit}"
+
+
+def _measured(point: Point, figure: Figure, points: Sequence[Point]) -> float | None:
+    summary = point.summary()
+    totals: Totals | None = summary if figure.kind == "total" else summary.kinds.get(figure.kind)
+    if totals is None:
+        return None
+    if figure.unit == "×":
+        return _gain(point, points)
+    return {"IOPS": totals.iops, "MiB/s": totals.mib_per_s, "ms": totals.latency.mean_ns / MILLISECOND_NS}[figure.unit]
+
+
+def _gain(point: Point, points: Sequence[Point]) -> float | None:
+    """IOPS over those of the same load with one connection."""
+    axes = {name: value for name, value in point.axes.items() if name != "nconnect"}
+    for other in points:
+        others = {name: value for name, value in other.axes.items() if name != "nconnect"}
+        if other.family == point.family and others == axes and other.axes.get("nconnect") == 1:
+            base = other.summary().iops
+            return point.summary().iops / base if base else None
+    return None
+
+
+def _quota(target: TargetFacts) -> str:
+    return f"{target.quota_bytes / TIB:g} TiB" if target.quota_bytes else "not known"
+
+
+def _egress(target: TargetFacts) -> str:
+    egress = target.client_egress_bytes_per_s
+    return f"{egress / MIB:,.0f} MiB/s" if egress else "not capped"
+
+
+def _several(points: Sequence[Point], axis: str) -> str:
+    return ", ".join(dict.fromkeys(str(point.axes[axis]) for point in points if axis in point.axes))
+
+
+def _mount(result: Result) -> str:
+    if result.target.kind in ("nfs", "embedded_volume"):
+        return "NFSv3 from user space, no mount"
+    return result.target.mount.options if result.target.mount else "none"
+
+
+def _data_set(points: Sequence[Point]) -> str:
+    sizes = [
+        sum({file.path: file.bytes for worker in group.workers for file in worker.files}.values())
+        for point in points
+        for group in point.plan.groups
+    ]
+    return format_bytes(max(sizes, default=0))

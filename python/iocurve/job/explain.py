@@ -1,0 +1,283 @@
+"""What a plan would do, in words: load, files, bytes, how it ends, how long it takes, and what to beware of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from iocurve.engine.plan import FilePlan, NfsEngine, NullEngine, OperationPlan, Plan, Rate, Worker
+from iocurve.errors import Mistake
+from iocurve.job.describe import (
+    batch_text,
+    flush_text,
+    latency_target_text,
+    load_text,
+    log_text,
+    payload_text,
+    places_text,
+    rate_text,
+    steady_state_text,
+    think_text,
+    verify_text,
+)
+from iocurve.job.model import Note
+from iocurve.job.resolve import Machine
+from iocurve.units import SECOND_NS, format_bytes, format_count, format_duration
+
+FILES_SHOWN = 6
+"""Of each job; the rest is counted."""
+
+
+def explain(
+    plan: Plan,
+    notes: Sequence[Note],
+    obstacles: Sequence[Mistake],
+    machine: Machine,
+    *,
+    called: str = "clone",
+    parts: str | None = None,
+) -> str:
+    """Plain text for people, a sentence or list a line.
+
+    ``called`` is what one of a job's workers is called, ``parts`` says what runs where those are not jobs and workers.
+    """
+    lines = [_headline(plan, parts)]
+    for number, group in enumerate(plan.groups):
+        if len(plan.groups) > 1:
+            lines += ["", f"Group {number + 1} of {len(plan.groups)}" + (", after the one before it" if number else "")]
+        for clones in _jobs(group.workers):
+            lines += ["", *explain_job(clones, machine, called)]
+    lines += ["", f"Time: {_total_time(plan)}", f"Layout before the run: {_layout(_workers(plan), machine)}"]
+    lines += _section("Beware", (str(note) for note in notes if note.level == "warning"))
+    lines += _section("Notes", (str(note) for note in notes if note.level == "info"))
+    lines += _section("Cannot run here as things are", map(str, obstacles))
+    return "\n".join(lines) + "\n"
+
+
+def _headline(plan: Plan, parts: str | None) -> str:
+    in_flight = max(sum(worker.depth for worker in group.workers) for group in plan.groups)
+    jobs = sum(len(_jobs(group.workers)) for group in plan.groups)
+    parts = parts or f"{_count(jobs, 'job')}, {_count(len(_workers(plan)), 'worker')}"
+    return f"{plan.name}: {parts}, at most {in_flight} in flight"
+
+
+def _jobs(workers: Iterable[Worker]) -> list[list[Worker]]:
+    """Clones of one job together; two jobs may have the same name."""
+    jobs: list[list[Worker]] = []
+    for worker in workers:
+        if worker.clone == 0 or not jobs:
+            jobs.append([])
+        jobs[-1].append(worker)
+    return jobs
+
+
+def explain_job(clones: Sequence[Worker], machine: Machine, called: str) -> list[str]:
+    """The clones of one job: load, engine, rates, files, end; ``called`` is what one of them is called."""
+    first = clones[0]
+    in_flight = len(clones) * first.depth
+    return [
+        f"{first.job}: {load_text(first)}",
+        f"  in flight  {_count(len(clones), called)} x depth {first.depth} = {in_flight}",
+        f"  engine     {_engine(first)}",
+        *_rates(clones, called),
+        *_details(clones),
+        *_files(clones, machine),
+        f"  ends       {_ending(first, '' if len(clones) == 1 else f' a {called}')}",
+    ]
+
+
+def _details(clones: Sequence[Worker]) -> list[str]:
+    """What is not the same in most jobs, a line each."""
+    worker = clones[0]
+    writes = any(operation.kind == "write" for operation in worker.operations)
+    said = {
+        "places": places_text(worker),
+        "batches": batch_text(worker.batch),
+        "pauses": think_text(worker.think) if worker.think else "",
+        "flushes": flush_text(worker),
+        "writes": payload_text(worker.payload) if writes else "",
+        "compares": verify_text(worker.verify, writes) if worker.verify else "",
+        "searches": latency_target_text(worker.latency_target) if worker.latency_target else "",
+        "steady": steady_state_text(worker.steady_state) if worker.steady_state else "",
+        "records": log_text(worker.log) if worker.log else "",
+        "processors": ", ".join(map(str, sorted({cpu for clone in clones for cpu in clone.cpus}))),
+        "share": f"{worker.flow.weight} parts of the operations of flow {worker.flow.id}" if worker.flow else "",
+        "waits for": " and ".join(worker.wait_for),
+    }
+    return [f"  {label:<10} {text}" for label, text in said.items() if text]
+
+
+def _engine(worker: Worker) -> str:
+    if isinstance(worker.engine, NullEngine):
+        return "null: no I/O is done"
+    if isinstance(worker.engine, NfsEngine):
+        mount = worker.engine.mount
+        port = f":{mount.port}" if mount.port else ""
+        source = f" from {mount.source}" if mount.source else ""
+        connections = f"{_count(mount.nconnect, 'connection')} a worker{source}"
+        return f"NFSv3 client, {connections} to nfs://{mount.host}{port}{mount.export}"
+    names = {"sync": "pread and pwrite", "aio": "Linux native AIO", "uring": "io_uring", "mmap": "mapped files"}
+    if worker.disk:
+        return f"{names[worker.engine.kind]}, on an emulated {worker.disk.name}"
+    caching = "direct, past the page cache" if worker.engine.open.direct else "through the page cache"
+    durable = {"none": "", "data_sync": ", O_DSYNC", "file_sync": ", O_SYNC"}[worker.engine.open.durability]
+    return f"{names[worker.engine.kind]}, {caching}{durable}"
+
+
+def _rates(clones: Sequence[Worker], called: str) -> list[str]:
+    first = clones[0]
+    rates = [(operation.rate, f"{operation.kind}s") for operation in first.operations]
+    texts = [rate_text(rate, what, len(clones), called) for rate, what in [*rates, (first.rate, "operations")] if rate]
+    return [f"  rate       {text}" for text in texts]
+
+
+def _files(clones: Sequence[Worker], machine: Machine) -> list[str]:
+    files = _distinct(clones)
+    total = sum(file.bytes for file in files)
+    up_to = "up to " if clones[0].end.when_full else ""
+    lines = [f"  files      {_count(len(files), 'file')}, {up_to}{format_bytes(total)} used"]
+    lines += [f"             {file.path}: {_file(file, clones[0], machine)}" for file in files[:FILES_SHOWN]]
+    if len(files) > FILES_SHOWN:
+        lines.append(f"             … and {format_count(len(files) - FILES_SHOWN)} more")
+    return lines
+
+
+def _file(file: FilePlan, worker: Worker, machine: Machine) -> str:
+    region = format_bytes(file.bytes) + (f" from byte {file.offset_bytes}" if file.offset_bytes else "")
+    if isinstance(worker.engine, NullEngine):
+        return f"{region}, never touched"
+    if isinstance(worker.engine, NfsEngine):
+        made = "made anew" if file.layout.startswith("recreate") else "made if missing"
+        return f"{region}, {'must exist' if file.layout == 'existing' else made}"
+    facts = machine.look(file.path)
+    if facts.kind == "block":
+        return f"{region} of a device of {format_bytes(facts.bytes)}"
+    if facts.kind == "missing":
+        return f"{region}, will be created" if file.layout != "existing" else f"{region}, is missing"
+    if file.layout.startswith("recreate"):
+        return f"{region}, exists and will be made anew"
+    longer = file.layout not in ("existing", "create") and file.offset_bytes + file.bytes > facts.bytes
+    return f"{region}, exists{', will be extended' if longer else ''}"
+
+
+def _ending(worker: Worker, each: str) -> str:
+    parts = []
+    if worker.end.runtime_ns is not None:
+        parts.append(f"after {format_duration(worker.end.runtime_ns)}")
+    if worker.end.bytes is not None:
+        parts.append(f"when {format_bytes(worker.end.bytes)}{each} are transferred")
+    if worker.end.operations is not None:
+        parts.append(f"after {worker.end.operations:,} operations")
+    if worker.end.when_full:
+        parts.append("when there is no room left")
+    ending = ", or ".join(parts) if parts else "when it is stopped"
+    before = []
+    if worker.start_delay_ns:
+        before.append(f"starts after {format_duration(worker.start_delay_ns)}")
+    if worker.ramp_ns:
+        before.append(f"{format_duration(worker.ramp_ns)} of ramp that do not count")
+    first = ", whichever comes first" if len(parts) > 1 else ""
+    cooling = [f"then {format_duration(worker.cooldown_ns)} of load that do not count"] if worker.cooldown_ns else []
+    others = "all others, also of later groups" if worker.ends_run else "the others of its group"
+    after = {
+        "never": [],
+        "always": [f"then {others} end too"],
+        "on_error": [f"an error of it ends {others}"],
+        "together": [f"then {others} end too, once all like it have"],
+    }[worker.ends_others]
+    return "; ".join([*before, ending + first, *cooling, *after])
+
+
+def _total_time(plan: Plan) -> str:
+    """Groups add up, workers of a group overlap; how fast a volume answers is not known."""
+    workers = _workers(plan)
+    open_bytes = sum(worker.end.bytes or 0 for worker in workers if _longest_ns(worker) is None)
+    known = sum(max(_longest_ns(worker) or 0 for worker in group.workers) for group in plan.groups)
+    is_limit = any(_may_end_early(worker) for worker in workers if worker.end.runtime_ns is not None)
+    duration = f"{'at most ' if is_limit else ''}{format_duration(known)}" if known else ""
+    until = f"until {format_bytes(open_bytes)} are transferred" if open_bytes else ""
+    if not until and any(worker.end.when_full for worker in workers if _longest_ns(worker) is None):
+        until = "until there is no room left"
+    return ", and ".join(part for part in (duration, until) if part) or "until it is stopped"
+
+
+def _longest_ns(worker: Worker) -> int | None:
+    """What a worker takes at most; None where that depends on the volume."""
+    runtime_ns = worker.end.runtime_ns
+    ends = [
+        end
+        for end in (None if runtime_ns is None else runtime_ns + worker.cooldown_ns, _paced_ns(worker))
+        if end is not None
+    ]
+    return worker.start_delay_ns + worker.ramp_ns + min(ends) if ends else None
+
+
+def _paced_ns(worker: Worker) -> int | None:
+    """How long a rate makes the transfer take, if the volume keeps up."""
+    if worker.end.bytes is None:
+        return None
+    if worker.rate:
+        per_second = _bytes_per_second(worker.rate, _mean_bytes(worker.operations))
+    elif all(operation.rate for operation in worker.operations):
+        per_second = sum(_bytes_per_second(operation.rate, operation.blocks.mean) for operation in worker.operations)
+    else:
+        return None
+    return int(worker.end.bytes / per_second * SECOND_NS)
+
+
+def _mean_bytes(operations: Sequence[OperationPlan]) -> float:
+    shares = sum(operation.share for operation in operations) or 1
+    return sum(operation.blocks.mean * operation.share for operation in operations) / shares
+
+
+def _bytes_per_second(rate: Rate | None, mean_bytes: float) -> float:
+    if rate is None:
+        return 0.0
+    return rate.count * (mean_bytes if rate.unit == "operations" else 1) * SECOND_NS / rate.per_ns
+
+
+def _may_end_early(worker: Worker) -> bool:
+    end = worker.end
+    return end.bytes is not None or end.operations is not None or worker.steady_state is not None
+
+
+def _layout(workers: Sequence[Worker], machine: Machine) -> str:
+    """Bytes to write and to reserve; what an NFS volume already has is not known beforehand."""
+    needs: dict[tuple[str, bool], tuple[int, bool]] = {}
+    for worker, file in _laid_out(workers):
+        is_anew = isinstance(worker.engine, NfsEngine) or file.layout.startswith("recreate")
+        key = file.path, is_anew
+        end, is_filled = needs.get(key, (0, False))
+        needs[key] = max(end, file.offset_bytes + file.bytes), is_filled or file.layout in ("fill", "new", "recreate")
+    totals = {True: 0, False: 0}
+    for (path, is_anew), (end, is_filled) in needs.items():
+        totals[is_filled] += max(0, end - (0 if is_anew else machine.look(path).bytes))
+    parts = [f"{format_bytes(totals[True])} to write"] if totals[True] else []
+    parts += [f"{format_bytes(totals[False])} to reserve"] if totals[False] else []
+    is_remote = any(isinstance(worker.engine, NfsEngine) for worker, _ in _laid_out(workers))
+    most = "at most " if is_remote else ""
+    return most + " and ".join(parts) if parts else "nothing to do"
+
+
+def _laid_out(workers: Iterable[Worker]) -> Iterator[tuple[Worker, FilePlan]]:
+    for worker in workers:
+        if not isinstance(worker.engine, NullEngine):
+            yield from ((worker, file) for file in worker.files if file.layout not in ("existing", "create"))
+
+
+def _distinct(workers: Iterable[Worker]) -> list[FilePlan]:
+    """By file and region; clones may share files."""
+    found = {(file.path, file.offset_bytes): file for worker in workers for file in worker.files}
+    return list(found.values())
+
+
+def _section(title: str, items: Iterable[str]) -> list[str]:
+    lines = [f"  - {item}" for item in items]
+    return ["", f"{title}:", *lines] if lines else []
+
+
+def _workers(plan: Plan) -> list[Worker]:
+    return [worker for group in plan.groups for worker in group.workers]
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"

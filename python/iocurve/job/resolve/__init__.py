@@ -1,0 +1,202 @@
+"""From what a person wrote to what runs: every size, file and ending is decided here, on a given machine.
+
+Rules are fio's where dialects agree with it: sizes are per worker and divided among its files, files by name are
+shared by all clones, a runtime caps and does not extend.
+
+``machine`` is what a plan depends on besides the job, ``findings`` collects what is to be said, ``checks`` refuses what
+cannot be; ``engines``, ``files`` and ``load`` make the parts of a worker, ``groups`` puts workers together.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from iocurve.engine import plan as planned
+from iocurve.errors import Mistake, PlanError, Where
+from iocurve.job.model import Job, Note, Section, named, settled
+from iocurve.job.resolve import checks, load
+from iocurve.job.resolve.engines import disk_of, nfs_url_of, planned_engine
+from iocurve.job.resolve.files import Files
+from iocurve.job.resolve.findings import Findings
+from iocurve.job.resolve.groups import ReportGroup, report_groups, start_groups
+from iocurve.job.resolve.machine import Machine, PathFacts, PathKind, ThisMachine
+from iocurve.job.warnings import traps
+from iocurve.targets.disk import DiskSpec
+from iocurve.targets.nfs_url import NfsUrl
+from iocurve.units import SECOND_NS
+
+__all__ = ["Machine", "PathFacts", "PathKind", "ReportGroup", "Resolution", "ThisMachine", "plan_here", "resolve"]
+
+_DEFAULT_SEED = 0x89
+
+
+@dataclass(frozen=True)
+class Resolution:
+    """A plan, and what to say about it."""
+
+    plan: planned.Plan
+    notes: tuple[Note, ...]
+    obstacles: tuple[Mistake, ...]
+    """What keeps it from running on this machine as it is now (a directory that is missing)."""
+    directories: tuple[str, ...]
+    """To be made before the run: file names lead into them."""
+    report_groups: tuple[ReportGroup, ...]
+
+
+def resolve(job: Job, machine: Machine, directory: Path) -> Resolution:
+    """Makes the plan of a job; relative names start from ``directory``. Raises ``PlanError`` with all reasons."""
+    return _Resolver(job, machine, directory).resolve()
+
+
+def plan_here(job: Job, interval_ns: int) -> planned.Plan:
+    """The plan of a job on this machine, from the current directory. Raises ``PlanError``, also for obstacles."""
+    resolution = resolve(job, ThisMachine(), Path.cwd())
+    if resolution.obstacles:
+        raise PlanError(resolution.obstacles)
+    return resolution.plan.model_copy(update={"interval_ns": interval_ns})
+
+
+@dataclass
+class _Resolver:
+    job: Job
+    machine: Machine
+    directory: Path
+    workers: int = 0
+    findings: Findings = field(init=False)
+    files: Files = field(init=False)
+    overwritten: dict[str, Where | None] = field(default_factory=dict)
+    """Files that are there and will be written to, and where each is named first."""
+
+    def __post_init__(self) -> None:
+        self.findings = Findings(self.job)
+        self.files = Files(self.job, self.machine, self.directory, self.findings)
+
+    def resolve(self) -> Resolution:
+        sections = [section.over(self.job.defaults) for section in self.job.sections]
+        checks.amounts(sections)
+        checks.waits(sections, self.findings)
+        workers = [self._workers(index, section) for index, section in enumerate(sections)]
+        self._note_overwritten_files()
+        mistakes = self.findings.mistakes
+        if not any(workers) and not mistakes:
+            mistakes.append(Mistake("there is no job to run"))
+        if mistakes:
+            raise PlanError(list(dict.fromkeys(mistakes)))
+        groups, numbers = report_groups(sections)
+        numbered = [
+            [worker.model_copy(update={"report_group": next(numbers)}) for worker in clones] for clones in workers
+        ]
+        # Samples of a steady state are whole intervals.
+        checks_ns = [section.steady_state.check_ns for section in sections if section.steady_state]
+        interval_ns = math.gcd(SECOND_NS, *checks_ns)
+        plan = planned.Plan(name=self.job.name, interval_ns=interval_ns, groups=start_groups(sections, numbered))
+        return Resolution(
+            plan=plan,
+            notes=tuple(dict.fromkeys(self.findings.notes)),
+            obstacles=tuple(dict.fromkeys(self.findings.obstacles)),
+            directories=tuple(dict.fromkeys(self.findings.directories)),
+            report_groups=tuple(groups),
+        )
+
+    def _workers(self, index: int, section: Section) -> list[planned.Worker]:
+        mistakes_before = len(self.findings.mistakes)
+        nfs_url, disk = nfs_url_of(section, self.findings), disk_of(section, self.findings)
+        checks.section(section, self.machine, self.findings)
+        if len(self.findings.mistakes) > mistakes_before:
+            return []
+        workers = []
+        for clone in range(settled(section.clones)):
+            self.workers += 1
+            worker = self._worker(section, clone, nfs_url, disk)
+            # What is wrong with one clone is wrong with all.
+            if worker is None:
+                return []
+            workers.append(worker)
+        self._note(index, section, workers)
+        return workers
+
+    def _worker(
+        self, section: Section, clone: int, nfs_url: NfsUrl | None, disk: DiskSpec | None
+    ) -> planned.Worker | None:
+        seed = self._seed(section)
+        chance = random.Random(seed)
+        regions = self.files.on(disk).regions(section, clone, chance)
+        if regions is None:
+            return None
+        low, high = settled(section.start_delay_ns)
+        ending = load.end(section, regions)
+        return planned.Worker(
+            job=section.name or self.job.name,
+            clone=clone,
+            report_group=0,
+            engine=planned_engine(section, nfs_url, self.machine.user()),
+            disk=disk.plan(self.directory) if disk else None,
+            files=tuple(self.files.planned(section, region) for region in regions),
+            file_select=settled(section.file_select),
+            file_run=section.file_run or 1,
+            operations=load.operations(section, regions),
+            access=load.access(section),
+            depth=load.depth(section),
+            batch=load.batch(section),
+            rate=load.total_rate(section),
+            think=load.think(section),
+            syncs=load.syncs(section),
+            replay=section.replay,
+            sync_at_end=bool(section.sync_at_end and section.writes),
+            flow=section.flow,
+            wait_for=section.wait_for or (),
+            start_delay_ns=chance.randint(low, high),
+            ramp_ns=settled(section.ramp_ns),
+            end=ending,
+            cooldown_ns=settled(section.cooldown_ns),
+            ends_others=section.ends_others or "never",
+            ends_run=section.ends_run or False,
+            latency_target=load.latency_target(section),
+            steady_state=section.steady_state,
+            seed=seed,
+            payload=load.payload(section),
+            verify=load.verify(section, regions, ending),
+            log=load.log(section, ending),
+            submission_latency=bool(section.submission_latency),
+            cpus=load.processors(section, clone),
+        )
+
+    def _seed(self, section: Section) -> int:
+        """The same in every run for the same worker of a job, unless the job wants it otherwise."""
+        if section.seed is None and not section.repeatable:
+            return self.machine.fresh_seed()
+        said = _DEFAULT_SEED if section.seed is None else section.seed
+        return int.from_bytes(hashlib.blake2b(f"{said}/{self.workers}".encode(), digest_size=8).digest())
+
+    # -- what to say about it ------------------------------------------------------------------------------------------
+
+    def _note(self, index: int, section: Section, workers: Sequence[planned.Worker]) -> None:
+        self.findings.notes += traps(self.job.dialect, self.job.sections[index], section, workers)
+        if section.writes or section.trims or section.recreate:
+            self._note_overwritten(section, workers)
+
+    def _note_overwritten(self, section: Section, workers: Sequence[planned.Worker]) -> None:
+        if section.engine in ("nfs", "null") or (section.verify and section.verify.only):
+            return
+        where = section.where("paths", "writes", "name")
+        for path in dict.fromkeys(file.path for worker in workers for file in worker.files):
+            kind = self.files.look(path).kind
+            if kind == "block":
+                self.findings.notes.append(_overwrites([path], where))
+            elif kind == "file":
+                self.overwritten.setdefault(path, where)
+
+    def _note_overwritten_files(self) -> None:
+        """Once for all: a job may name thousands."""
+        if self.overwritten:
+            self.findings.notes.append(_overwrites(list(self.overwritten), next(iter(self.overwritten.values()))))
+
+
+def _overwrites(paths: Sequence[str], where: Where | None) -> Note:
+    text = f"{named(paths)} {'exists' if len(paths) == 1 else 'exist'} already and will be overwritten"
+    return Note("overwrites", text, where, "warning")

@@ -1,0 +1,31 @@
+"""Which kinds of operations a section has, and in which block sizes."""
+
+from __future__ import annotations
+
+from iocurve.engine import plan as planned
+from iocurve.job.model import Section, settled
+
+
+def kinds(section: Section) -> list[planned.OperationKind]:
+    """In the order of the plan; fio's trimwrite trims a block before it writes it."""
+    used: dict[planned.OperationKind, bool | None] = {
+        "read": section.reads,
+        "trim": section.trims,
+        "write": section.writes,
+    }
+    return [kind for kind, is_used in used.items() if is_used]
+
+
+def smallest_block(section: Section) -> int:
+    """Bytes of the smallest operation."""
+    return min(blocks.smallest for blocks in _blocks(section))
+
+
+def largest_block(section: Section) -> int:
+    """Bytes of the largest operation."""
+    return max(blocks.largest for blocks in _blocks(section))
+
+
+def _blocks(section: Section) -> list[planned.Blocks]:
+    blocks = settled(section.blocks)
+    return [getattr(blocks, kind) for kind in kinds(section)]

@@ -1,0 +1,293 @@
+"""Files of a worker: their names, what is there, the region of each that is used, and how it is laid out."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePosixPath
+
+from iocurve.engine import plan as planned
+from iocurve.errors import Mistake
+from iocurve.job.model import Amount, Job, Percent, PerKind, Section, ZonesSaid, named, settled
+from iocurve.job.option_names import asks_for
+from iocurve.job.resolve.blocks import largest_block, smallest_block
+from iocurve.job.resolve.findings import Findings
+from iocurve.job.resolve.machine import Machine, PathFacts
+from iocurve.targets.disk import DiskSpec
+
+_LARGEST_FILE = 2**63 - 1
+_ENDLESS_FILE = 2**62
+_SIZES = ("offset", "size", "file_bytes", "file_count", "blocks")
+
+
+@dataclass
+class Region:
+    """One file of a worker while its size is worked out."""
+
+    path: str
+    facts: PathFacts
+    offset: int = 0
+    bytes: int = 0
+    start: int = 0
+
+
+@dataclass(frozen=True)
+class Files:
+    """Looks at the files of a job's sections; what is wrong with them goes to ``findings``."""
+
+    job: Job
+    machine: Machine
+    directory: Path
+    findings: Findings
+    is_disk: bool = False
+    """Whether names lead into an emulated disk, and not out of it."""
+    seen: dict[str, PathFacts] = field(default_factory=dict)
+    """What is at a path, once it was looked at."""
+
+    def on(self, disk: DiskSpec | None) -> Files:
+        """The same on an emulated disk: its directory is the root of all names."""
+        return replace(self, directory=self.directory / disk.directory, is_disk=True) if disk else self
+
+    def regions(self, section: Section, clone: int, chance: random.Random) -> list[Region] | None:
+        """The files of one worker with the region of each that is used; None where that cannot be."""
+        paths = self._paths(section, clone)
+        regions = self._looked_at(section, paths)
+        known = sum(region.facts.bytes for region in regions)
+        is_sized = bool(section.file_bytes or section.path_bytes or section.until_full)
+        if not known and not is_sized and (isinstance(section.size, Percent) or not section.size):
+            self._sizeless(section, paths)
+            return None
+        block = smallest_block(section)
+        shares = _shares(section, len(regions), block)
+        for region, share, limits in zip(regions, shares, _limits(section, len(regions)), strict=True):
+            region.offset = region.facts.bytes if _appends(section, region) else _offset(section, region, clone, block)
+            region.bytes = _region_bytes(section, region, share, limits, block, chance)
+            region.start = (section.start_bytes or 0) + clone * (section.start_increment_bytes or 0)
+            if not self._check_region(section, region):
+                return None
+        return regions if self._check_zones(section, regions) else None
+
+    def planned(self, section: Section, region: Region) -> planned.FilePlan:
+        """The region as the engine gets it."""
+        return planned.FilePlan(
+            path=region.path,
+            offset_bytes=region.offset,
+            bytes=region.bytes,
+            start_bytes=region.start,
+            layout=_layout(section, region),
+            keep=not section.unlink,
+        )
+
+    def _sizeless(self, section: Section, paths: Sequence[str]) -> None:
+        if section.engine not in ("nfs", "null") and any(map(_is_device_name, paths)):
+            self.findings.mistake(section, f"there is no device {named(paths)}", ("paths",))
+            return
+        hint = f"add a size, such as {asks_for(self.job.dialect, 'size')}"
+        self.findings.mistake(section, f"nothing says how large {named(paths)} should be", ("size",), hint)
+
+    def _check_region(self, section: Section, region: Region) -> bool:
+        block = largest_block(section)
+        text = None
+        if region.bytes < block:
+            text = (
+                f"{region.path}: the region from byte {region.offset} has {max(0, region.bytes)} bytes, "
+                f"less than one block ({block} bytes)"
+            )
+        elif region.offset + region.bytes > _LARGEST_FILE:
+            text = f"{region.path}: no file can be larger than {_LARGEST_FILE} bytes"
+        elif region.start + block > region.bytes:
+            text = f"{region.path}: a worker would start at byte {region.start} of a region of {region.bytes} bytes"
+        if text:
+            self.findings.mistake(section, text, _SIZES)
+        return text is None
+
+    def _check_zones(self, section: Section, regions: Sequence[Region]) -> bool:
+        said = section.distribution or PerKind.same(planned.Uniform())
+        zoned = [part for part in (said.read, said.write, said.trim) if isinstance(part, ZonesSaid)]
+        sizes = {region.bytes for region in regions}
+        text = None
+        if zoned and section.random and len(sizes) > 1:
+            text = "zones need files of one size"
+        elif section.random and any(_zoned_bytes(zones, min(sizes)) > min(sizes) for zones in zoned):
+            text = f"the zones are larger than the region of {min(sizes)} bytes"
+        if text:
+            self.findings.mistake(section, f"{self.findings.option('distribution')}: {text}", ("distribution",))
+        return text is None
+
+    # -- names ---------------------------------------------------------------------------------------------------------
+
+    def _paths(self, section: Section, clone: int) -> list[str]:
+        directories = section.directories or ()
+        if section.paths:
+            return self._placed(section, directories[:1], section.paths)
+        name = section.name or self.job.name
+        # A job may bear the name of the device it uses.
+        if not directories and section.file_count == 1 and section.engine != "nfs":
+            place = str(self.directory / name)
+            if self.look(place).kind == "block":
+                return [place]
+        chosen = (directories[clone % len(directories)],) if directories else ()
+        pattern = settled(section.file_name_pattern)
+        numbers = range(settled(section.file_count))
+        return self._placed(section, chosen, [pattern.format(job=name, clone=clone, file=number) for number in numbers])
+
+    def _placed(self, section: Section, directories: Sequence[str], names: Sequence[str]) -> list[str]:
+        """fio puts the directory before the name even where the name begins with a slash."""
+        if section.engine == "nfs":
+            within = [PurePosixPath(*directories, name.lstrip("/")) for name in names]
+            return [self._place_within(section, path, "the export") for path in within]
+        if self.is_disk:
+            within = [PurePosixPath(*(part.lstrip("/") for part in (*directories, name))) for name in names]
+            return _below(self.directory, [self._place_within(section, path, "the emulated disk") for path in within])
+        if not directories:
+            return _below(self.directory, names)
+        return _below(self.directory / directories[0], [name.lstrip("/") for name in names])
+
+    def _place_within(self, section: Section, path: PurePosixPath, whole: str) -> str:
+        if ".." in path.parts:
+            self.findings.mistake(section, f"'{path}' leads out of {whole}", ("paths", "directories"))
+        return str(path).lstrip("/")
+
+    # -- what is there -------------------------------------------------------------------------------------------------
+
+    def look(self, path: str) -> PathFacts:
+        """What is at a path; it is looked at once."""
+        facts = self.seen.get(path)
+        if facts is None:
+            facts = self.seen[path] = self.machine.look(path)
+        return facts
+
+    def _looked_at(self, section: Section, paths: Sequence[str]) -> list[Region]:
+        """What is there; unknown for NFS and the null engine, which counts as missing."""
+        if section.engine in ("nfs", "null"):
+            return [Region(path, PathFacts("missing")) for path in paths]
+        bases = [str(self.directory / name) for name in (not self.is_disk and section.directories) or ("",)]
+        regions = [Region(path, self.look(path)) for path in paths]
+        for region in regions:
+            self._check_path(section, region.path, region.facts, bases)
+        return regions
+
+    def _check_path(self, section: Section, path: str, facts: PathFacts, bases: Sequence[str]) -> None:
+        base = next((name for name in bases if path.startswith(name.rstrip("/") + "/")), bases[0])
+        if facts.kind in ("directory", "other"):
+            what = "a directory" if facts.kind == "directory" else "neither a file nor a block device"
+            self._obstacle(section, f"{path} is {what}", f"name a file with {self.findings.option('paths')}")
+        elif facts.kind == "missing" and _is_device_name(path):
+            self._obstacle(section, f"there is no device {path}, and a file of that name would be in memory")
+        elif facts.kind == "missing" and self.look(base).kind != "directory":
+            self._obstacle(section, f"directory {base} does not exist", f"make it: mkdir -p {base}")
+        elif facts.kind == "missing" and section.verify is not None and section.verify.only:
+            self._obstacle(section, f"{path} does not exist: nothing was written that could be verified")
+        elif facts.kind == "missing" and not section.create:
+            forbids = asks_for(self.job.dialect, "no create")
+            self._obstacle(section, f"{path} does not exist, and {forbids} forbids to make it")
+        elif facts.kind == "block" and section.writes and self.machine.is_mounted(path):
+            self._obstacle(section, f"{path} is mounted and would be overwritten", "unmount it first")
+        above, slash, _ = path.rpartition("/")
+        parent = above or slash or "."
+        if facts.kind == "missing" and self.look(parent).kind == "missing":
+            self.findings.directories.append(parent)
+
+    def _obstacle(self, section: Section, text: str, hint: str | None = None) -> None:
+        where = section.where("paths", "directories", "name")
+        self.findings.obstacles.append(Mistake(text, where, hint))
+
+
+def _below(base: Path, names: Sequence[str]) -> list[str]:
+    """As ``base / name``, which takes its time: a job may name a million files, most of them by one plain word."""
+    start = f"{base}/"
+    return [
+        start + name if "/" not in name and name.strip(".") and len(start) > 2 else str(base / name) for name in names
+    ]
+
+
+def _is_device_name(path: str) -> bool:
+    return path.startswith("/dev/") and not path.startswith("/dev/shm/")
+
+
+# -- sizes -------------------------------------------------------------------------------------------------------------
+
+
+def _shares(section: Section, files: int, block: int) -> list[int]:
+    """``size`` divided among the files; what does not divide goes to the first ones, a block each."""
+    size = section.size if isinstance(section.size, int) else 0
+    share = size // files
+    larger = (size - share * files) // block
+    return [share + (block if number < larger else 0) for number in range(files)]
+
+
+def _offset(section: Section, region: Region, clone: int, block: int) -> int:
+    """Start of the region; shares of a file are rounded up to a block."""
+    offset, increment = section.offset, section.offset_increment
+    place = _bytes_of(offset, region.facts.bytes) + clone * _bytes_of(increment, region.facts.bytes)
+    if not isinstance(offset, Percent) and not isinstance(increment, Percent):
+        return place
+    multiple = section.offset_align or block
+    return -(-place // multiple) * multiple
+
+
+def _limits(section: Section, files: int) -> Sequence[tuple[int, int] | None]:
+    """Between which sizes each file is."""
+    if section.path_bytes is not None:
+        return [(size, size) for size in section.path_bytes]
+    return [section.file_bytes] * files
+
+
+def _region_bytes(
+    section: Section,
+    region: Region,
+    share: int,
+    limits: tuple[int, int] | None,
+    block: int,
+    chance: random.Random,
+) -> int:
+    """Length of the region of one file."""
+    there = region.facts.bytes
+    if section.until_full and not section.size and limits is None and region.facts.kind != "block":
+        return _ENDLESS_FILE - region.offset
+    if limits is None:
+        length = share or there - region.offset
+    else:
+        length = _file_bytes(limits, there, block, chance) - region.offset
+    if not isinstance(section.size, Percent) or section.size.percent in (0, 100):
+        return length
+    portion = min((length + region.offset) * section.size.percent // 100, length)
+    return portion - portion % block
+
+
+def _appends(section: Section, region: Region) -> bool:
+    return bool(section.append) and region.facts.kind == "file"
+
+
+def _file_bytes(limits: tuple[int, int], there: int, block: int, chance: random.Random) -> int:
+    """A file that is within the limits stays as it is."""
+    low, high = limits
+    if low <= there <= high:
+        return there
+    drawn = low + int((high - low) * chance.random())
+    return drawn - drawn % block if low != high else low
+
+
+def _zoned_bytes(said: ZonesSaid, region_bytes: int) -> int:
+    return sum(_bytes_of(zone.size, region_bytes) for zone in said.zones)
+
+
+def _bytes_of(amount: Amount | None, whole: int) -> int:
+    return whole * amount.percent // 100 if isinstance(amount, Percent) else amount or 0
+
+
+def _layout(section: Section, region: Region) -> planned.Layout:
+    """Files that are read hold data first; files that are only written have their space reserved."""
+    if section.verify is not None and section.verify.only:
+        return "existing"
+    has_sizes = section.file_bytes is not None or section.path_bytes is not None
+    is_sized = has_sizes or (isinstance(section.size, int) and section.size > 0)
+    if region.facts.kind == "block" or not section.create or not (is_sized or section.until_full):
+        return "existing"
+    if section.create_on_open or section.until_full:
+        return "create"
+    needs_data = section.reads or section.overwrite
+    if section.recreate:
+        return "recreate" if needs_data else "recreate_reserve"
+    return "fill" if needs_data else "reserve"

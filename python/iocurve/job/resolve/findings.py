@@ -1,0 +1,30 @@
+"""What is found while a plan is made: mistakes, obstacles, notes, directories to make."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from iocurve.errors import Mistake
+from iocurve.job.model import Job, Note, Section
+from iocurve.job.option_names import option
+
+
+@dataclass
+class Findings:
+    """Of one job; everything is collected, nothing is raised."""
+
+    job: Job
+    mistakes: list[Mistake] = field(default_factory=list)
+    obstacles: list[Mistake] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
+    directories: list[str] = field(default_factory=list)
+
+    def mistake(self, section: Section, text: str, fields: Sequence[str], hint: str | None = None) -> None:
+        """What cannot be planned, at the place of the first of ``fields`` that was said."""
+        where = section.where(*fields, "name")
+        self.mistakes.append(Mistake(f"{section.name or self.job.name}: {text}", where, hint))
+
+    def option(self, field: str, value: object = None) -> str:
+        """An option in the words of the job's dialect."""
+        return option(self.job.dialect, field, value)

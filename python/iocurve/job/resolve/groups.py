@@ -1,0 +1,59 @@
+"""Which workers start together, and which are reported as one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from iocurve.engine import plan as planned
+from iocurve.job.model import Section, settled
+
+
+@dataclass(frozen=True)
+class ReportGroup:
+    """What is reported as one; its position is its number in the plan."""
+
+    section: int
+    """Index of the section whose settings stand for it: the first."""
+    number: int
+    """fio's groupid: counts barriers and new groups."""
+    workers: int
+
+
+def start_groups(sections: Sequence[Section], workers: Sequence[Sequence[planned.Worker]]) -> tuple[planned.Group, ...]:
+    """A barrier begins a group; who waits for jobs of an earlier one need not wait any more."""
+    groups: list[list[planned.Worker]] = []
+    names: set[str] = set()
+    for section, clones in zip(sections, workers, strict=True):
+        if section.barrier or not groups:
+            groups.append([])
+            names = set()
+        names.update(worker.job for worker in clones)
+        groups[-1].extend(_waiting(worker, names) for worker in clones)
+    return tuple(planned.Group(workers=tuple(group)) for group in groups if group)
+
+
+def _waiting(worker: planned.Worker, names: set[str]) -> planned.Worker:
+    waits = tuple(name for name in worker.wait_for if name in names)
+    return worker if waits == worker.wait_for else worker.model_copy(update={"wait_for": waits})
+
+
+def report_groups(sections: Sequence[Section]) -> tuple[list[ReportGroup], Iterator[int]]:
+    """Neighbours that ask for it are reported as one until a barrier or a new group comes between them.
+
+    With the groups comes the number of each worker's.
+    """
+    groups: list[ReportGroup] = []
+    numbers: list[int] = []
+    number = 0
+    for index, section in enumerate(sections):
+        for clone in range(settled(section.clones)):
+            if clone == 0 and index and (section.barrier or section.new_report_group):
+                number += 1
+            if groups and section.report_as_group and groups[-1].number == number:
+                last = groups[-1]
+                groups[-1] = ReportGroup(last.section, number, last.workers + 1)
+            else:
+                groups.append(ReportGroup(index, number, 1))
+            numbers.append(len(groups) - 1)
+    return groups, iter(numbers)

@@ -1,0 +1,235 @@
+"""Traps: where a load is not what one may think, a note says so, in the words of the job's dialect.
+
+Each function looks at one section, as it was said and with defaults filled in, and at the workers it became.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from iocurve.engine import plan as planned
+from iocurve.job.model import Dialect, Level, Note, Section, named, settled
+from iocurve.job.option_names import asks_for, clone_word, option
+from iocurve.units import format_bytes
+
+
+@dataclass(frozen=True)
+class _Seen:
+    dialect: Dialect
+    said: Section
+    section: Section
+    """With defaults."""
+    workers: Sequence[planned.Worker]
+
+    def option(self, field: str, value: object = None) -> str:
+        return option(self.dialect, field, value)
+
+    def note(self, code: str, text: str, *fields: str, level: Level = "info") -> Note:
+        return Note(code, text, self.said.where(*fields), level)
+
+    @property
+    def each(self) -> str:
+        """``4 clones``."""
+        return f"{len(self.workers)} {clone_word(self.dialect)}s"
+
+
+def traps(dialect: Dialect, said: Section, section: Section, workers: Sequence[planned.Worker]) -> list[Note]:
+    """Those that apply."""
+    seen = _Seen(dialect, said, section, workers)
+    notes = (trap(seen) for trap in (*_TRAPS, *_TRAPS_OF.get(dialect, ())))
+    return [note for note in notes if note is not None]
+
+
+def _engine_mapped(seen: _Seen) -> Note | None:
+    if seen.section.engine_asked is None:
+        return None
+    runs = {
+        "sync": "pread and pwrite, one at a time",
+        "aio": "Linux native AIO",
+        "uring": "io_uring with registered files and buffers",
+        "mmap": "copies from and to mapped files, one at a time",
+        "nfs": "iocurve's own NFSv3 client",
+        "null": "no I/O: the cost of the loop itself",
+    }
+    text = f"{seen.option('engine', seen.section.engine_asked)} runs as {runs[settled(seen.section.engine)]}"
+    return seen.note("engine", text, "engine")
+
+
+def _depth_capped(seen: _Seen) -> Note | None:
+    section = seen.section
+    if section.engine not in ("sync", "mmap") or settled(section.depth) == 1:
+        return None
+    engine = section.engine_asked or section.engine
+    text = (
+        f"{seen.option('depth', section.depth)} has no effect: "
+        f"{seen.option('engine', engine)} does one operation at a time"
+    )
+    return seen.note("depth_capped", text, "depth", "engine", level="warning")
+
+
+def _page_cache(seen: _Seen) -> Note | None:
+    section = seen.section
+    if section.direct or section.engine in ("null", "nfs"):
+        return None
+    text = f"without {asks_for(seen.dialect, 'direct')} the page cache answers: the figures may be those of memory"
+    if section.engine == "aio" and settled(section.depth) > 1:
+        text = (
+            f"{section.engine_asked or 'Linux native AIO'} without {asks_for(seen.dialect, 'direct')} blocks on "
+            "submission: what is in flight stays near 1, and the page cache answers"
+        )
+    return seen.note("page_cache", text, "direct", "engine", level="warning")
+
+
+def _ends_after_size(seen: _Seen) -> Note | None:
+    section = seen.section
+    if section.time_based and not section.runtime_ns:
+        word = seen.option("time_based")
+        text = f"{word} without a runtime has no effect: each worker ends when its size is transferred"
+        return seen.note("time_based_without_runtime", text, "time_based", level="warning")
+    if section.time_based or not section.runtime_ns:
+        return None
+    text = (
+        f"{seen.option('runtime_ns')} only caps: without {seen.option('time_based')} a worker ends earlier when its "
+        "size is transferred"
+    )
+    return seen.note("runtime_caps", text, "runtime_ns", level="warning")
+
+
+def _ramp(seen: _Seen) -> Note | None:
+    # Without a warm-up vdbench leaves out the first interval: it tells which of the two it is.
+    if not seen.section.ramp_ns or seen.dialect == "vdbench":
+        return None
+    text = f"{seen.option('ramp_ns')} comes before the {seen.option('runtime_ns')} and is not part of it"
+    return seen.note("ramp_added", text, "ramp_ns")
+
+
+def _mix_lost(seen: _Seen) -> Note | None:
+    section = seen.section
+    if not (section.reads and section.writes) or not _is_paced(seen.workers):
+        return None
+    text = f"under a rate each direction is paced by itself: the mix of {section.read_percent:g} % reads is lost"
+    return seen.note("mix_lost", text, "read_percent", "rate_operations", "rate_bytes", level="warning")
+
+
+def _rate_per_clone(seen: _Seen) -> Note | None:
+    if not _is_paced(seen.workers):
+        return None
+    workers = seen.workers
+    totals = [_rate_total(operation, len(workers)) for operation in workers[0].operations if operation.rate]
+    text = f"a rate holds per direction and per {clone_word(seen.dialect)}: {' and '.join(totals)} in all"
+    return seen.note("rate_per_clone", text, "rate_operations", "rate_bytes")
+
+
+def _rate_total(operation: planned.OperationPlan, workers: int) -> str:
+    rate = settled(operation.rate)
+    total = rate.count * workers
+    if rate.unit == "operations":
+        return f"{total:,} {operation.kind}s per second"
+    return f"{operation.kind}s of {format_bytes(total)} per second"
+
+
+def _size_per_clone(seen: _Seen) -> Note | None:
+    section, workers = seen.section, seen.workers
+    if len(workers) == 1:
+        return None
+    if section.paths:
+        apart = section.offset_increment or section.start_increment_bytes or section.position == "job"
+        text, is_trap = f"all {seen.each} share {named(section.paths)}", not section.random and not apart
+        if is_trap:
+            text += " and go through it side by side, block for block: most of it may come from a cache"
+        return seen.note("file_shared", text, "paths", level="warning" if is_trap else "info")
+    total = sum(file.bytes for worker in workers for file in worker.files)
+    text = (
+        f"{seen.option('size')} holds per {clone_word(seen.dialect)}: {seen.each} have files of their own, "
+        f"{format_bytes(total)} in all"
+    )
+    return seen.note("size_per_clone", text, "size", "file_bytes", "clones")
+
+
+def _connections_per_clone(seen: _Seen) -> Note | None:
+    engine = seen.workers[0].engine
+    if not isinstance(engine, planned.NfsEngine) or engine.mount.nconnect == 1 or len(seen.workers) == 1:
+        return None
+    total = engine.mount.nconnect * len(seen.workers)
+    text = f"{seen.option('nconnect')} holds per {clone_word(seen.dialect)}: {total} connections in all"
+    return seen.note("connections_per_clone", text, "nconnect", "nfs_url")
+
+
+def _repeated_offsets(seen: _Seen) -> Note | None:
+    section = seen.section
+    repeats = section.random and section.reads and section.repeatable and section.seed is None
+    if not repeats or section.engine == "null":
+        return None
+    text = (
+        f"every run visits the same blocks in the same order ({asks_for(seen.dialect, 'repeat')}): a second run may be "
+        f"answered by caches; {asks_for(seen.dialect, 'no repeat')} excludes that"
+    )
+    return seen.note("offsets_repeat", text, "repeatable", "random", level="warning")
+
+
+def _visits(seen: _Seen) -> Note | None:
+    section = seen.section
+    if not section.random:
+        return None
+    if section.cover == "independent":
+        said = f"{seen.option('cover')}: " if "cover" in seen.said.positions else ""
+        text = f"{said}offsets are drawn independently, so some blocks come twice and some never"
+        return seen.note("offsets_independent", text, "cover", "random")
+    return seen.note("offsets_once", "each block is visited once per pass, in random order", "random")
+
+
+def _payload_repeats(seen: _Seen) -> Note | None:
+    section = seen.section
+    if not section.writes or section.payload_refill or section.engine == "null":
+        return None
+    if isinstance(seen.workers[0].payload.content, planned.ZeroContent):
+        text = "zeros are written: volumes that compress or skip zeros will look fast"
+        return seen.note("payload_zero", text, "payload_zero", level="warning")
+    how = f" ({seen.option('payload_refill', 0)})" if seen.dialect == "fio" else ""
+    text = f"written data repeat between operations{how}: volumes that deduplicate may look fast"
+    return seen.note("payload_repeats", text, "payload_refill", "writes")
+
+
+def _cpus_not_bound(seen: _Seen) -> Note | None:
+    if len(seen.section.cpus or ()) < 2 or seen.section.cpus_split:
+        return None
+    text = (
+        f"{seen.option('cpus')} with several processors leaves the choice to the scheduler; "
+        f"{seen.option('cpus_split', 'split')} binds"
+    )
+    return seen.note("cpus_not_bound", text, "cpus", level="warning")
+
+
+def _block_misfit(seen: _Seen) -> Note | None:
+    blocks = [operation.blocks.smallest for operation in seen.workers[0].operations]
+    left = [file.bytes % block for worker in seen.workers for file in worker.files for block in blocks]
+    if not any(left):
+        return None
+    text = f"the last {format_bytes(max(left))} of a file stay unused: its size is not a multiple of the block size"
+    return seen.note("block_misfit", text, "size", "file_bytes", "blocks")
+
+
+_Trap = Callable[[_Seen], Note | None]
+
+_TRAPS: tuple[_Trap, ...] = (
+    _engine_mapped,
+    _depth_capped,
+    _page_cache,
+    _ends_after_size,
+    _ramp,
+    _mix_lost,
+    _rate_per_clone,
+    _size_per_clone,
+    _connections_per_clone,
+    _visits,
+    _repeated_offsets,
+    _payload_repeats,
+    _block_misfit,
+)
+_TRAPS_OF: dict[Dialect, tuple[_Trap, ...]] = {"fio": (_cpus_not_bound,)}
+"""What traps people in one dialect alone."""
+
+
+def _is_paced(workers: Sequence[planned.Worker]) -> bool:
+    return any(operation.rate for operation in workers[0].operations)

@@ -1,0 +1,118 @@
+"""Carries out a plan on this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from iocurve import _native
+from iocurve.engine.outcome import Live, Outcome
+from iocurve.engine.plan import Plan
+from iocurve.result import host
+from iocurve.result.document import Axis, LayoutFacts, MachineUse, Point
+
+POLL_S = 0.1
+"""How often a run is looked at: often enough for a smooth view, seldom enough to cost nothing."""
+
+
+Watch = Callable[[Live], bool | None]
+"""Is told what runs now, several times a second; True: it is enough, the run ends here as finished."""
+
+
+def run(plan: Plan, watch: Watch = lambda _: None, poll_s: float = POLL_S) -> Outcome:
+    """Runs a plan to its end.
+
+    ``watch`` is asked every ``poll_s`` seconds.
+    Ctrl-C ends the run in order: what was measured comes back, marked interrupted. A second one abandons it.
+    Raises ``TargetError`` or ``RunError`` when nothing could be measured.
+    """
+    handle = _native.Run(plan.model_dump_json())
+    outcome = None
+    stopped = enough = False
+    while outcome is None:
+        try:
+            outcome = handle.wait(poll_s)
+            if watch(Live.model_validate_json(handle.live())) and outcome is None and not enough:
+                enough = True
+                handle.stop()
+        except KeyboardInterrupt:
+            handle.stop()
+            if stopped:
+                raise
+            stopped = True
+        except BaseException:
+            handle.stop()
+            raise
+    made = Outcome.model_validate_json(outcome)
+    return _as_finished(made) if enough and not stopped else made
+
+
+def _as_finished(outcome: Outcome) -> Outcome:
+    """Workers that were stopped because it was enough have done all they should."""
+    workers = tuple(
+        worker.model_copy(update={"state": "finished"}) if worker.state == "interrupted" else worker
+        for worker in outcome.workers
+    )
+    state = "finished" if outcome.state == "interrupted" else outcome.state
+    return outcome.model_copy(update={"state": state, "workers": workers})
+
+
+@dataclass(frozen=True)
+class Measured:
+    """An outcome, and what was seen from outside while it came about."""
+
+    plan: Plan
+    outcome: Outcome
+    layout: LayoutFacts | None
+    machine: MachineUse | None
+
+    def point(self, family: str, axes: dict[str, Axis], name: str | None = None) -> Point:
+        """As a point of a result, named as its plan if not otherwise."""
+        return Point(
+            name=self.plan.name if name is None else name,
+            family=family,
+            axes=axes,
+            plan=self.plan,
+            outcome=self.outcome,
+            layout=self.layout,
+            machine=self.machine,
+        )
+
+
+def measure(plan: Plan, watch: Watch = lambda _: None, poll_s: float = POLL_S) -> Measured:
+    """As ``run``, watching the layout and the machine as well."""
+    observer = _Observer(plan, watch)
+    outcome = run(plan, observer.update, poll_s)
+    return Measured(plan, outcome, observer.layout, observer.machine())
+
+
+class _Observer:
+    def __init__(self, plan: Plan, watch: Watch) -> None:
+        self._watch = watch
+        self._window_end = _cooled_down(plan)
+        self._meter = host.MachineMeter()
+        self._use: MachineUse | None = None
+        self.layout: LayoutFacts | None = None
+
+    def machine(self) -> MachineUse | None:
+        """Under the load that is measured: until now, or until the cool-down began."""
+        return self._use or self._meter.use()
+
+    def update(self, live: Live) -> bool | None:
+        if live.phase == "layout" and live.layout_bytes:
+            self.layout = LayoutFacts(bytes=live.layout_bytes, elapsed_ns=live.elapsed_ns)
+        if live.phase in ("layout", "prepare", "ramp"):
+            # Only what is busy under the load that is measured counts.
+            self._meter, self._use = host.MachineMeter(), None
+        elif (live.group, live.elapsed_ns) == self._window_end and self._use is None:
+            self._use = self._meter.use()
+        return self._watch(live)
+
+
+def _cooled_down(plan: Plan) -> tuple[int, int] | None:
+    """Number of the last group and when its measured window ends, if load follows it."""
+    last = len(plan.groups) - 1
+    workers = plan.groups[last].workers
+    if not any(worker.cooldown_ns for worker in workers):
+        return None
+    return last, max(worker.start_delay_ns + worker.ramp_ns + (worker.end.runtime_ns or 0) for worker in workers)

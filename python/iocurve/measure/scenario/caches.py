@@ -1,0 +1,162 @@
+"""What is done about caches before a point, and whether its figures look cached, whatever was asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from statistics import fmean
+
+from iocurve.analysis.steady import window
+from iocurve.engine.outcome import Live, Outcome
+from iocurve.engine.plan import Plan
+from iocurve.job.model import Job
+from iocurve.measure.local import Watch
+from iocurve.measure.scenario.cases import Case, Cases
+from iocurve.result.document import CacheFacts, Interval
+from iocurve.result.stats import Estimate, batch_means, ratio
+from iocurve.result.summary import course
+from iocurve.units import SECOND_NS, format_bytes, format_duration, format_latency
+
+CHECK_PAIRS = 3
+"""Times that a point's offsets and fresh ones take turns."""
+CHECK_NS_MAX = 30 * SECOND_NS
+"""Longest run of one of them."""
+SETTLE_FACTOR = 20
+"""Without a time of its own, a load is given so many times a point's length to level off."""
+SETTLE_ROUNDS = 10
+"""Rounds in the length of a point: latency has levelled off when a window of them is steady."""
+GAIN_MIN = 0.05
+"""Less gain than this by repeated offsets is none."""
+
+CarryOut = Callable[[Plan, str, Watch], Outcome]
+"""Runs a plan that is not measured; the text says what for."""
+Planned = Callable[[Job], Plan]
+
+
+@dataclass
+class Caches:
+    """Brings caches into the state that a scenario asks for, and looks whether they played a part."""
+
+    cases: Cases
+    planned: Planned
+    carry_out: CarryOut
+    _checked: set[str] = field(default_factory=set)
+
+    def prepare(self, case: Case) -> str:
+        """Before a point; says what was done. Raises ``TargetError`` or ``RunError`` where that fails."""
+        policy = case.family.cache
+        if policy == "cached":
+            self._run(case.job, "the same load before it is measured")
+            said = "the same load at the same offsets ran once before"
+        elif policy == "warmed":
+            for target in case.on:
+                self._run(self.cases.whole(target), "filling caches")
+            said = "the data set was read once before"
+        else:
+            for target in case.on:
+                self._run(self.cases.unrelated(target), "reading unrelated data")
+            unrelated = format_bytes(self.cases.form.unrelated_bytes)
+            said = f"{unrelated} of unrelated data were read before; offsets are new"
+        if policy == "warmed" or self.cases.form_of(case).settle_ns:
+            said += f"; {self._settle(case)}"
+        return said
+
+    def facts(self, case: Case, plan: Plan, preparation: str) -> CacheFacts:
+        """After a point: its offsets again and fresh ones take turns, once a family, where there are reads."""
+        facts = CacheFacts(policy=case.family.cache, preparation=preparation)
+        reads = any(operation.kind == "read" for worker in plan.groups[0].workers for operation in worker.operations)
+        if not reads or case.family.name in self._checked:
+            return facts
+        self._checked.add(case.family.name)
+        length = min(CHECK_NS_MAX, self.cases.form_of(case).runtime_ns)
+        repeated: list[float] = []
+        fresh: list[float] = []
+        for _ in range(CHECK_PAIRS):
+            repeated += self._rates(_lasting(plan, length))
+            fresh += self._rates(_lasting(self.planned(_at_new_offsets(case.job)), length))
+        return compared(facts, batch_means(repeated), batch_means(fresh))
+
+    def _run(self, job: Job, what: str) -> None:
+        self.carry_out(self.planned(job), what, lambda _: None)
+
+    def _rates(self, plan: Plan) -> list[float]:
+        outcome = self.carry_out(plan, "looking whether caches answer", lambda _: None)
+        return [interval.iops for interval in course(outcome.workers)]
+
+    def _settle(self, case: Case) -> str:
+        """Runs the point's load until its latency has levelled off."""
+        length = self.cases.form_of(case).runtime_ns
+        longest = self.cases.form_of(case).settle_ns or SETTLE_FACTOR * length
+        plan = self.planned(case.job)
+        watcher = _Settled(max(plan.interval_ns, length // SETTLE_ROUNDS))
+        self.carry_out(_lasting(plan, longest), "until latency has levelled off", watcher.update)
+        took = format_duration(watcher.elapsed_ns)
+        if watcher.is_settled:
+            return f"the load ran for {took}, until its latency had levelled off at {format_latency(watcher.level_ns)}"
+        return f"the load ran for {took}, and its latency had not levelled off"
+
+
+def compared(facts: CacheFacts, repeated: Estimate, fresh: Estimate) -> CacheFacts:
+    """What the two rates say about caches."""
+    if not fresh.mean:
+        return facts
+    times = ratio(repeated, fresh)
+    gain = Estimate(times.mean - 1, times.error, times.batches)
+    # Bounds that are not known leave it unclear.
+    verdict = "cached" if gain.low > GAIN_MIN else "uncached" if gain.high < GAIN_MIN else "unclear"
+    found = {"repeated_iops": repeated, "fresh_iops": fresh, "gain": gain}
+    return facts.model_copy(update={name: Interval.of(one) for name, one in found.items()} | {"verdict": verdict})
+
+
+class _Settled:
+    """Watches latency in rounds until a window of them is steady."""
+
+    def __init__(self, round_ns: int) -> None:
+        self._round_ns = round_ns
+        self._seen = 0
+        self._current: list[float] = []
+        self._ends_ns = 0
+        self._rounds: list[float] = []
+        self.elapsed_ns = 0
+        self.level_ns = 0.0
+        self.is_settled = False
+
+    def update(self, live: Live) -> bool | None:
+        """True when it has levelled off."""
+        if live.phase != "run" or live.intervals <= self._seen:
+            return None
+        self._seen, self.elapsed_ns = live.intervals, live.elapsed_ns
+        operations = sum(kind.operations for kind in live.operations.values())
+        if operations:
+            waited = sum(kind.operations * kind.mean_ns for kind in live.operations.values())
+            self._current.append(waited / operations)
+        self._ends_ns = self._ends_ns or live.elapsed_ns + self._round_ns
+        if live.elapsed_ns < self._ends_ns or not self._current:
+            return None
+        self._rounds.append(fmean(self._current))
+        self._current, self._ends_ns = [], live.elapsed_ns + self._round_ns
+        found = window(self._rounds)
+        self.is_settled = found is not None and found.is_steady
+        self.level_ns = found.average if found else 0.0
+        return self.is_settled
+
+
+def _lasting(plan: Plan, runtime_ns: int) -> Plan:
+    """The same load for another time."""
+    groups = tuple(
+        group.model_copy(
+            update={
+                "workers": tuple(
+                    worker.model_copy(update={"end": worker.end.model_copy(update={"runtime_ns": runtime_ns})})
+                    for worker in group.workers
+                )
+            }
+        )
+        for group in plan.groups
+    )
+    return plan.model_copy(update={"groups": groups})
+
+
+def _at_new_offsets(job: Job) -> Job:
+    sections = tuple(section.model_copy(update={"repeatable": False}) for section in job.sections)
+    return job.model_copy(update={"sections": sections})

@@ -1,0 +1,223 @@
+"""All points of a scenario, decided before anything runs: what each measures, on which files, as a job."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from ipaddress import IPv4Address
+
+from iocurve.analysis.axes import axes_of, axis_text
+from iocurve.dialects.native.document import DEFAULTS
+from iocurve.engine.plan import FixedBlocks
+from iocurve.errors import COMMAND_LINE, Mistake, PlanError, Where
+from iocurve.job.model import Job, PerKind, Section, settled
+from iocurve.measure.scenario.document import Family, FamilyForm, FamilyJob, Form, Scenario
+from iocurve.result.document import Axis
+from iocurve.targets.opened_target import Place
+from iocurve.units import MIB, SECOND_NS, format_bytes
+
+READ_ONCE_BLOCK_BYTES = MIB
+FIRST_CLIENT = IPv4Address("127.0.1.1")
+"""Address of the first of several clients; those of the others follow."""
+MULTIPLE_BYTES = MIB
+"""Sizes of files are multiples of this, the largest block that a scenario uses."""
+
+
+@dataclass(frozen=True)
+class Files:
+    """A data set on one place: equal files of ours, or parts of a file or device that was named."""
+
+    place: Place
+    stem: str
+    count: int
+    file_bytes: int
+
+    def section(self, numbers: Sequence[int]) -> Section:
+        """Fields of a worker that uses these files."""
+        there = self.place.section.model_copy(update={"size": len(numbers) * self.file_bytes})
+        if self.place.path is None:
+            return there.model_copy(update={"paths": tuple(f"{self.stem}.{number}" for number in numbers)})
+        # A part that lies in one piece.
+        start = numbers[0] * self.file_bytes
+        return there.model_copy(update={"paths": (self.place.path,), "offset": start})
+
+
+@dataclass(frozen=True)
+class Case:
+    """A point before it is measured."""
+
+    family: Family
+    name: str
+    axes: dict[str, Axis]
+    job: Job
+    on: tuple[str, ...]
+    """Names of the targets that it loads."""
+
+
+@dataclass(frozen=True)
+class Cases:
+    """The points of a scenario on given places."""
+
+    scenario: Scenario
+    form: Form
+    places: Mapping[str, Place]
+    tag: str
+
+    def all(self) -> list[Case]:
+        """In the order in which they are measured. Raises ``PlanError`` where a point cannot be."""
+        return [case for family in self.scenario.families for case in self._family(family)]
+
+    def form_of(self, case: Case) -> FamilyForm:
+        """How long a point is measured."""
+        return self.form.families[case.family.name]
+
+    def unrelated(self, target: str) -> Job:
+        """Reads another data set once, so that caches forget the first."""
+        return self._read_once("unrelated", self._files(target, self.form.unrelated_bytes, "unrelated"))
+
+    def whole(self, target: str) -> Job:
+        """Reads the data set once from its start to its end."""
+        return self._read_once("fill", self._files(target, self.form.size_bytes, "data"))
+
+    def _read_once(self, name: str, files: Files) -> Job:
+        blocks = PerKind.same(FixedBlocks(bytes=READ_ONCE_BLOCK_BYTES))
+        load = Section(name=name, random=False, blocks=blocks, depth=8, time_based=False)
+        return self._job(name, [load.over(files.section(range(files.count)))])
+
+    def _family(self, family: Family) -> Iterable[Case]:
+        axes = self.form.families[family.name].axes
+        for values in itertools.product(*axes.values()):
+            yield self._case(family, dict(zip(axes, values, strict=True)))
+
+    def _case(self, family: Family, axes: dict[str, Axis]) -> Case:
+        clients = int(axes.get("clients", family.clients))
+        jobs = [_at(job, axes) for job in family.jobs]
+        workers = sum(clients * (job.load.clones or 1) for job in jobs)
+        sections = [section for job in jobs for section in self._sections(family, job, clients, workers, axes)]
+        name = " ".join([family.name, *(_axis_text(axis, value) for axis, value in axes.items())])
+        described = _described(sections, clients, axes) if len(jobs) == 1 else {}
+        return Case(family, name, described | axes, self._job(name, sections), tuple({job.on: None for job in jobs}))
+
+    def _sections(
+        self, family: Family, job: FamilyJob, clients: int, workers: int, axes: dict[str, Axis]
+    ) -> Iterable[Section]:
+        files, form = self._files(job.on, self.form.size_bytes, "data"), self.form.families[family.name]
+        own = clients * (job.load.clones or 1)
+        cpus = sorted(os.sched_getaffinity(0))
+        depth = int(axes.get("depth", 0))
+        if depth % workers:
+            raise PlanError([Mistake(f"{family.name}: a depth of {depth} cannot be shared by {workers} workers")])
+        is_told_apart = clients > 1 and files.place.has_many_clients
+        for worker in range(own):
+            fields = Section(
+                name=job.name,
+                clones=1,
+                depth=depth // workers if depth else None,
+                ramp_ns=form.ramp_ns,
+                runtime_ns=form.runtime_ns,
+                overwrite=True,
+                repeatable=family.cache == "cached",
+                report_as_group=True,
+                nfs_source=_source(worker // (job.load.clones or 1)) if is_told_apart else None,
+                # Both ends of a connection on one core win over ends on different cores.
+                cpus=(cpus[worker % len(cpus)],) if files.place.section.engine == "nfs" else None,
+            )
+            said = job.load.model_copy(update={"clones": None})
+            yield _with_positions(fields.over(said).over(files.section(_share(files, worker, own))))
+
+    def _files(self, target: str, size_bytes: int, what: str) -> Files:
+        place = self.places[target]
+        count = self.scenario.files
+        room = size_bytes if place.bytes is None else min(size_bytes, place.bytes)
+        each = room // count // MULTIPLE_BYTES * MULTIPLE_BYTES
+        if not each:
+            text = f"a data set of {format_bytes(room)} is too small: {count} files, each at least 1 MiB"
+            raise PlanError([Mistake(text)])
+        return Files(place, f"iocurve-{self.scenario.name}-{self.tag}-{what}", count, each)
+
+    def _job(self, name: str, sections: Sequence[Section]) -> Job:
+        return Job(name=name, dialect="iocurve", sections=tuple(sections), defaults=DEFAULTS)
+
+
+def scaled(full: Form, factor: float, at_least_bytes: int) -> Form:
+    """A form with data and times cut to a part; a point is never shorter than a second."""
+    size = max(at_least_bytes, int(full.size_bytes * factor))
+    families = {
+        name: replace(
+            family,
+            ramp_ns=int(family.ramp_ns * factor),
+            runtime_ns=max(SECOND_NS, int(family.runtime_ns * factor)),
+            settle_ns=family.settle_ns and int(family.settle_ns * factor),
+        )
+        for name, family in full.families.items()
+    }
+    return replace(
+        full,
+        families=families,
+        size_bytes=size,
+        unrelated_bytes=max(2 * size, int(full.unrelated_bytes * factor)),
+        ramp_ns=int(full.ramp_ns * factor),
+        runtime_ns=max(SECOND_NS, int(full.runtime_ns * factor)),
+        interval_ns=min(full.interval_ns, max(SECOND_NS // 10, int(full.runtime_ns * factor) // 10)),
+    )
+
+
+def _source(client: int) -> str:
+    """Address that a client comes from: to a server on loopback it is a machine of its own."""
+    return str(FIRST_CLIENT + client)
+
+
+def _at(job: FamilyJob, axes: dict[str, Axis]) -> FamilyJob:
+    """The job at one place on the axes."""
+    fields: dict[str, object] = {}
+    if "read_percent" in axes:
+        percent = float(axes["read_percent"])
+        fields |= {"reads": percent > 0, "writes": percent < 100, "read_percent": percent}
+    if "kind" in axes:
+        fields |= {"reads": axes["kind"] == "read", "writes": axes["kind"] == "write"}
+    if "order" in axes:
+        fields["random"] = axes["order"] == "random"
+    if "block_bytes" in axes:
+        fields["blocks"] = PerKind.same(FixedBlocks(bytes=int(axes["block_bytes"])))
+    if "nconnect" in axes:
+        fields["nconnect"] = int(axes["nconnect"])
+    return FamilyJob(job.name, str(axes.get("target", job.on)), job.load.model_copy(update=fields))
+
+
+def _with_positions(section: Section) -> Section:
+    """Connections that a scenario asks for win over those of a URL."""
+    if section.nconnect is None:
+        return section
+    return section.model_copy(update={"positions": {"nconnect": Where(COMMAND_LINE, 1)}})
+
+
+def _share(files: Files, worker: int, workers: int) -> list[int]:
+    """Files of one worker: all are used, none by two unless there are more workers than files."""
+    if files.count <= workers:
+        return [worker % files.count]
+    if files.place.path is not None:
+        return list(range(worker * files.count // workers, (worker + 1) * files.count // workers))
+    return list(range(worker, files.count, workers))
+
+
+def _described(sections: Sequence[Section], clients: int, varied: Mapping[str, Axis]) -> dict[str, Axis]:
+    """Axes that a reader wants beside a figure, whether they vary or not."""
+    first = sections[0].over(DEFAULTS)
+    axes = axes_of(first)
+    if "kind" in varied:
+        # It says it better.
+        del axes["read_percent"]
+    axes["depth"] = sum(settled(section.over(DEFAULTS).depth) for section in sections)
+    if first.engine == "nfs":
+        axes["nconnect"] = settled(first.nconnect)
+    if clients > 1:
+        axes["clients"] = clients
+    return axes
+
+
+def _axis_text(axis: str, value: Axis) -> str:
+    if axis == "read_percent":
+        return f"{value:g}:{100 - float(value):g}"
+    return axis_text(axis, value)

@@ -1,0 +1,160 @@
+"""``iocurve run SCENARIO``, ``iocurve scenarios`` and ``iocurve scenario show``: from words to requests."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from pathlib import Path
+
+from iocurve.errors import DialectError, Mistake, TargetError
+from iocurve.measure.scenario import runner
+from iocurve.measure.scenario.cases import MULTIPLE_BYTES, Case, Cases, scaled
+from iocurve.measure.scenario.document import Form, Scenario
+from iocurve.measure.scenario.runner import FormName, Request
+from iocurve.report.console import LiveView
+from iocurve.result.document import RESULT_NAME, Result, make_writable
+from iocurve.targets import target as targets
+from iocurve.targets.opened_target import ANYWHERE
+from iocurve.units import format_bytes, format_duration
+
+
+def requested(
+    scenario: Scenario,
+    named: Sequence[str],
+    *,
+    short: bool,
+    full: bool,
+    scale: str | None,
+    points: Sequence[str],
+    overwrite: bool,
+    keep_data: bool,
+) -> Request:
+    """What the words of a command line ask for. Raises ``DialectError`` and ``TargetError``.
+
+    Without a target the scenario's embedded ones play, in the short form unless the full one is asked for.
+    """
+    if sum((short, full, scale is not None)) > 1:
+        raise DialectError([Mistake("--short, --full and --scale: choose one")])
+    form, name = _form(scenario, short or not (named or full or scale), scale)
+    return Request(
+        scenario=scenario,
+        form=form,
+        form_name=name,
+        targets=_targets(scenario, named),
+        overwrite=overwrite,
+        keep_data=keep_data,
+        is_wanted=_filter(scenario, points),
+    )
+
+
+def run(request: Request, directory: Path, *, resume: bool) -> Result:
+    """Carries a request out; result and report go to ``directory``.
+
+    Raises ``ResultError``, ``PlanError``, and ``TargetError`` or ``RunError`` when nothing could be measured.
+    """
+    earlier = _earlier(request, directory) if resume else None
+    make_writable(directory)
+    with LiveView() as view:
+        result = runner.carry_out(request, view, lambda so_far: so_far.write(directory / RESULT_NAME), earlier)
+    # The charts' library takes half a second to load, which nobody should wait for before the run.
+    from iocurve.report import page as report
+
+    report.write_all(result, directory)
+    return result
+
+
+def shown(scenario: Scenario) -> str:
+    """A scenario in words: why, its targets, its points in both forms, how long they take."""
+    lines = [f"{scenario.name}: {scenario.title}", "", " ".join(scenario.why.split()), "", "targets"]
+    lines += [f"  {need.name}: {need.about} (without one: {need.standard})" for need in scenario.targets]
+    for name, form in (("full", scenario.full), ("short", scenario.short)):
+        points = Cases(scenario, form, {need.name: ANYWHERE for need in scenario.targets}, "")
+        cases = points.all()
+        measured_ns = sum(points.form_of(case).length_ns for case in cases)
+        lines += [
+            "",
+            f"{name}: {len(cases)} points, data set {format_bytes(form.size_bytes)} in {scenario.files} files, "
+            f"{format_duration(measured_ns)} of measuring, besides laying out and caches",
+        ]
+        for family in scenario.families:
+            measured = form.families[family.name]
+            varied = "; ".join(f"{axis} {', '.join(map(str, values))}" for axis, values in measured.axes.items())
+            each = format_duration(measured.length_ns)
+            lines.append(f"  {family.name} ({family.title}; {family.cache}): {varied or 'one point'}; each {each}")
+    if scenario.references:
+        lines += ["", f"beside the published figures of {', '.join(scenario.references)}"]
+    return "\n".join(lines)
+
+
+def _form(scenario: Scenario, short: bool, scale: str | None) -> tuple[Form, FormName]:
+    if short:
+        return scenario.short, "short"
+    if scale is None:
+        return scenario.full, "full"
+    try:
+        factor = float(Fraction(scale))
+        if not 0 < factor <= 1:
+            raise ValueError
+    except (ValueError, ZeroDivisionError):
+        raise DialectError([Mistake(f"--scale {scale}: write a part such as 1/100 or 0.05")]) from None
+    return scaled(scenario.full, factor, scenario.files * MULTIPLE_BYTES), "scaled"
+
+
+def _targets(scenario: Scenario, named: Sequence[str]) -> dict[str, targets.Target]:
+    needs = {need.name: need.standard for need in scenario.targets}
+    if not named:
+        return {name: targets.parse(standard) for name, standard in needs.items()}
+    said: dict[str, str] = {}
+    for text in named:
+        name, equals, place = text.partition("=")
+        if equals and name in needs:
+            said[name] = place
+        elif len(needs) == 1 or len(named) == 1:
+            said |= dict.fromkeys(needs, text)
+        else:
+            raise DialectError([Mistake(f"--target {text}: say which of {', '.join(needs)} it is, as NAME=TARGET")])
+    if missing := needs.keys() - said.keys():
+        raise DialectError([Mistake(f"--target: name {' and '.join(sorted(missing))} as well, as NAME=TARGET")])
+    return {name: targets.parse(said[name]) for name in needs}
+
+
+def _filter(scenario: Scenario, points: Sequence[str]) -> Callable[[Case], bool]:
+    """``random-4k*``, ``read_percent=100,0``: of several families any, of axes all."""
+    families = [text for text in points if "=" not in text]
+    axes: dict[str, list[str]] = {}
+    known = {axis for family in scenario.full.families.values() for axis in family.axes} | {
+        "depth",
+        "clients",
+        "nconnect",
+    }
+    for text in points:
+        axis, equals, values = text.partition("=")
+        if equals and axis not in known:
+            raise DialectError([Mistake(f"--points {text}: the axes are {', '.join(sorted(known))}")])
+        if equals:
+            axes[axis] = values.split(",")
+    for text in families:
+        if not fnmatch.filter([family.name for family in scenario.families], text):
+            names = ", ".join(family.name for family in scenario.families)
+            raise DialectError([Mistake(f"--points {text}: the families are {names}")])
+
+    def is_wanted(case: Case) -> bool:
+        in_family = not families or any(fnmatch.fnmatch(case.family.name, text) for text in families)
+        return in_family and all(str(case.axes[axis]) in values for axis, values in axes.items() if axis in case.axes)
+
+    return is_wanted
+
+
+def _earlier(request: Request, directory: Path) -> Result:
+    """The result that is to be gone on with: of the same scenario, form and targets. Raises ``ResultError``."""
+    path = directory / RESULT_NAME
+    earlier = Result.read(path)
+    same = earlier.scenario is not None and (earlier.scenario.name, earlier.scenario.form) == (
+        request.scenario.name,
+        request.form_name,
+    )
+    facts = {name: targets.facts_of(target) for name, target in request.targets.items()}
+    if not same or earlier.scenario is None or earlier.scenario.targets != facts:
+        raise TargetError(f"--resume: {path} is of another scenario, form or target; choose another --out")
+    return earlier

@@ -1,0 +1,353 @@
+"""A scenario as it is written: TOML whose loads have the keys of a job file. ``docs/scenarios.md`` describes it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from importlib import resources
+from pathlib import Path
+from typing import Any, get_args
+
+from iocurve.dialects.native.keys import FIELD_OF
+from iocurve.dialects.native.kinds import TEXT, Kind, Pattern, Several, Size, Time, Word, whole
+from iocurve.dialects.native.read import Place, Reader, begin
+from iocurve.errors import DialectError, Mistake
+from iocurve.job.model import Section
+from iocurve.result import reference
+from iocurve.result.document import Axis, CachePolicy, Comparison
+from iocurve.units import GIB, MILLISECOND_NS, SECOND_NS
+
+
+class BlockSize(Size):
+    """Bytes of an operation."""
+
+    def read(self, value: Any) -> Any:
+        """From a byte to a GiB."""
+        size = super().read(value)
+        if not 1 <= size <= GIB:
+            raise ValueError(f"{value!r} is not a block size from 1 byte to 1 GiB")
+        return size
+
+
+AXES: dict[str, Kind] = {
+    "read_percent": whole(0, 100),
+    "depth": whole(1, 2**20),
+    "nconnect": whole(1, 16),
+    "blocks": BlockSize(),
+    "clients": whole(1, 4096),
+    "order": Word(("random", "sequential")),
+    "kind": Word(("read", "write")),
+    "target": TEXT,
+}
+"""What points of a family may differ in, with what each takes."""
+AXIS_NAMES = {"blocks": "block_bytes"}
+"""Names of axes in results, where they are not the keys."""
+FOLDER = "scenarios"
+
+
+@dataclass(frozen=True)
+class TargetNeed:
+    """A target that a scenario asks for."""
+
+    name: str
+    about: str
+    """What a person is to name."""
+    standard: str
+    """The embedded target that plays it where none is named."""
+
+
+@dataclass(frozen=True)
+class FamilyJob:
+    """One load of a family's points; several run together."""
+
+    name: str
+    on: str
+    """Name of its target."""
+    load: Section
+
+
+@dataclass(frozen=True)
+class Family:
+    """Points that differ in their axes only."""
+
+    name: str
+    title: str
+    cache: CachePolicy
+    clients: int
+    jobs: tuple[FamilyJob, ...]
+
+
+@dataclass(frozen=True)
+class FamilyForm:
+    """Where on its axes a family is measured, and how long."""
+
+    axes: dict[str, tuple[Axis, ...]]
+    """In the order in which they nest: the last one changes fastest."""
+    ramp_ns: int
+    runtime_ns: int
+    settle_ns: int | None
+    """Longest time that the load runs before a point, until its latency has levelled off; None is not at all, or, where
+    caches are to be warm, so long as is usual."""
+
+    @property
+    def length_ns(self) -> int:
+        """Of a point, its ramp included."""
+        return self.ramp_ns + self.runtime_ns
+
+
+@dataclass(frozen=True)
+class Form:
+    """How long and how large."""
+
+    size_bytes: int
+    """Data set, all files of a target together."""
+    unrelated_bytes: int
+    """Another data set, which is read to make caches forget."""
+    ramp_ns: int
+    runtime_ns: int
+    interval_ns: int
+    families: dict[str, FamilyForm] = field(default_factory=dict)
+    """By name."""
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A methodology."""
+
+    name: str
+    title: str
+    why: str
+    targets: tuple[TargetNeed, ...]
+    """The first is the one that loads go to which name none."""
+    files: int
+    """Files of a data set."""
+    full: Form
+    short: Form
+    families: tuple[Family, ...]
+    comparisons: tuple[Comparison, ...]
+    """Families that are set side by side."""
+    references: tuple[str, ...]
+
+
+def names() -> list[str]:
+    """All scenarios that come along."""
+    folder = resources.files("iocurve.measure") / FOLDER
+    return sorted(path.name.removesuffix(".toml") for path in folder.iterdir() if path.name.endswith(".toml"))
+
+
+def load(name: str) -> Scenario:
+    """One of ``names()``, or a file that ends in .toml. Raises ``DialectError`` with every mistake."""
+    if name.endswith(".toml"):
+        return _read(Path(name))
+    if name not in names():
+        raise DialectError([Mistake(f"there is no scenario '{name}'; these are: {', '.join(names())}")])
+    with resources.as_file(resources.files("iocurve.measure") / FOLDER / f"{name}.toml") as path:
+        return _read(path)
+
+
+def is_scenario(path: Path) -> bool:
+    """Whether a TOML file is a scenario and not a job. Raises ``DialectError`` where it is no TOML."""
+    return "family" in begin(path)[1]
+
+
+_KEYS = (
+    "title",
+    "why",
+    "reference",
+    "target",
+    "data",
+    "timing",
+    "load",
+    "clients",
+    "cache",
+    "family",
+    "compare",
+    "short",
+)
+_FAMILY_KEYS = ("name", "title", "cache", "clients", "axes", "ramp", "runtime", "settle", "load", "job", "short")
+_POLICY = Word(get_args(CachePolicy))
+_CLIENTS = whole(1, 4096)
+_NAME = Pattern(r"[\w.\-]+", "a name of letters, digits, dots and dashes")
+
+
+def _read(path: Path) -> Scenario:
+    reader, document = begin(path)
+    scenario = _Scenario(reader, document).read(path.stem)
+    reader.require_faultless()
+    return scenario
+
+
+@dataclass
+class _Scenario:
+    reader: Reader
+    document: dict[str, Any]
+    common: Section = field(init=False)
+    """Load of all families."""
+    cache: CachePolicy = field(init=False)
+    clients: int = field(init=False)
+
+    def read(self, name: str) -> Scenario:
+        document = self.document
+        self.reader.check_keys(document, _KEYS, ())
+        targets = self._targets()
+        self.common = self.reader.section(self._table(document, (), "load"), ("load",))
+        self.cache = self._value(document, (), "cache", _POLICY, "uncached")
+        self.clients = self._value(document, (), "clients", _CLIENTS, 1)
+        families = [self._family(table, number, targets) for number, table in enumerate(self._families())]
+        names = [family.name for family in families]
+        if not families:
+            self.reader.mistake((), "there is no family of points: begin one with [[family]]")
+        for number, name_of_one in enumerate(names):
+            if name_of_one in names[:number]:
+                self.reader.mistake((*_place(number), "name"), f"there is a family '{name_of_one}' already")
+        full = self._form(document, (), None)
+        short_table = self._table(document, (), "short")
+        self.reader.check_keys(short_table, ("data", "timing"), ("short",))
+        short = self._form(short_table, ("short",), full)
+        for number, table in enumerate(self._families()):
+            family, place = families[number].name, _place(number)
+            full.families[family] = self._family_form(table, place, full, targets)
+            shortened = self._table(table, place, "short")
+            self.reader.check_keys(shortened, ("axes", "ramp", "runtime", "settle"), (*place, "short"))
+            said = self._family_form(shortened, (*place, "short"), short, targets)
+            axes = full.families[family].axes | said.axes
+            settle = said.settle_ns if "settle" in shortened else full.families[family].settle_ns and short.runtime_ns
+            short.families[family] = replace(said, axes=axes, settle_ns=settle)
+        return Scenario(
+            name=name,
+            title=self._value(document, (), "title", TEXT, name),
+            why=self._value(document, (), "why", TEXT, ""),
+            targets=targets,
+            files=self._value(self._table(document, (), "data"), ("data",), "files", whole(1, 4096), 1),
+            full=full,
+            short=short,
+            families=tuple(families),
+            comparisons=self._comparisons(names),
+            references=self._references(),
+        )
+
+    def _comparisons(self, families: list[str]) -> tuple[Comparison, ...]:
+        found = []
+        for number, table in enumerate(self.reader.tables(self.document, (), "compare")):
+            place: Place = ("compare", number)
+            self.reader.check_keys(table, ("title", "families"), place)
+            title = self._value(table, place, "title", TEXT, "side by side")
+            compared = self._value(table, place, "families", Several(Word(tuple(families))), ())
+            found.append(Comparison(title=title, families=compared))
+        return tuple(found)
+
+    def _families(self) -> list[dict[str, Any]]:
+        return self.reader.tables(self.document, (), "family")
+
+    def _targets(self) -> tuple[TargetNeed, ...]:
+        tables = self.reader.tables(self.document, (), "target")
+        found = []
+        for number, table in enumerate(tables):
+            place: Place = ("target", number)
+            self.reader.check_keys(table, ("name", "about", "standard"), place)
+            for key in ("name", "standard"):
+                if key not in table:
+                    self.reader.mistake(place, f"{key} is missing")
+            name = self._value(table, place, "name", _NAME, f"target-{number + 1}")
+            about, standard = (self._value(table, place, key, TEXT, "") for key in ("about", "standard"))
+            found.append(TargetNeed(name, about, standard))
+        if not found:
+            self.reader.mistake((), "there is no target: begin one with [[target]]")
+        return tuple(found) or (TargetNeed("volume", "", "volume:"),)
+
+    def _family(self, table: dict[str, Any], number: int, targets: tuple[TargetNeed, ...]) -> Family:
+        place = _place(number)
+        self.reader.check_keys(table, _FAMILY_KEYS, place)
+        name = self._value(table, place, "name", _NAME, f"family-{number + 1}")
+        own = self.reader.section(self._table(table, place, "load"), (*place, "load")).over(self.common)
+        return Family(
+            name=name,
+            title=self._value(table, place, "title", TEXT, name),
+            cache=self._value(table, place, "cache", _POLICY, self.cache),
+            clients=self._value(table, place, "clients", _CLIENTS, self.clients),
+            jobs=self._jobs(table, place, own, targets),
+        )
+
+    def _family_form(
+        self, table: dict[str, Any], place: Place, form: Form, targets: tuple[TargetNeed, ...]
+    ) -> FamilyForm:
+        return FamilyForm(
+            axes=self._axes(table, place, targets),
+            ramp_ns=self._value(table, place, "ramp", Time(), form.ramp_ns),
+            runtime_ns=self._value(table, place, "runtime", Time(), form.runtime_ns),
+            settle_ns=self._value(table, place, "settle", Time(), None),
+        )
+
+    def _jobs(
+        self, table: dict[str, Any], place: Place, load: Section, targets: tuple[TargetNeed, ...]
+    ) -> tuple[FamilyJob, ...]:
+        known = [target.name for target in targets]
+        jobs = []
+        for number, job in enumerate(self.reader.tables(table, place, "job") or [{}]):
+            where: Place = (*place, "job", number)
+            self.reader.check_keys(job, ("name", "on", *FIELD_OF), where)
+            on = self._value(job, where, "on", Word(tuple(known)), known[0])
+            name = self._value(job, where, "name", TEXT, "load")
+            own = {key: value for key, value in job.items() if key not in ("name", "on")}
+            jobs.append(FamilyJob(name, on, self.reader.section(own, where).over(load)))
+        return tuple(jobs)
+
+    def _axes(
+        self, table: dict[str, Any], place: Place, targets: tuple[TargetNeed, ...]
+    ) -> dict[str, tuple[Axis, ...]]:
+        said = self._table(table, place, "axes")
+        self.reader.check_keys(said, AXES, (*place, "axes"))
+        known = [target.name for target in targets]
+        axes: dict[str, tuple[Axis, ...]] = {}
+        for key in said:
+            if key in AXES:
+                kind = Word(tuple(known)) if key == "target" else AXES[key]
+                values = self._value(said, (*place, "axes"), key, Several(kind), (0,))
+                axes[AXIS_NAMES.get(key, key)] = tuple(dict.fromkeys(values))
+                if not values:
+                    self.reader.mistake((*place, "axes", key), f"{key}: name at least one value")
+        return axes
+
+    def _form(self, table: dict[str, Any], place: Place, full: Form | None) -> Form:
+        data, timing = self._table(table, place, "data"), self._table(table, place, "timing")
+        self.reader.check_keys(data, ("size", "unrelated", *(() if full else ("files",))), (*place, "data"))
+        self.reader.check_keys(timing, ("ramp", "runtime", "interval"), (*place, "timing"))
+        size = self._value(data, (*place, "data"), "size", Size(), full.size_bytes if full else 2**30)
+        return Form(
+            size_bytes=size,
+            unrelated_bytes=self._value(data, (*place, "data"), "unrelated", Size(), 2 * size),
+            ramp_ns=self._value(timing, (*place, "timing"), "ramp", Time(), full.ramp_ns if full else 0),
+            runtime_ns=self._value(
+                timing, (*place, "timing"), "runtime", Time(), full.runtime_ns if full else 60 * SECOND_NS
+            ),
+            interval_ns=max(
+                MILLISECOND_NS,
+                self._value(timing, (*place, "timing"), "interval", Time(), full.interval_ns if full else SECOND_NS),
+            ),
+        )
+
+    def _references(self) -> tuple[str, ...]:
+        said = self._value(self.document, (), "reference", Several(TEXT), ())
+        for name in said:
+            if name not in reference.names():
+                self.reader.mistake(("reference",), f"there is no reference '{name}'")
+        return tuple(said)
+
+    def _table(self, table: dict[str, Any], place: Place, key: str) -> dict[str, Any]:
+        value = table.get(key, {})
+        if isinstance(value, dict):
+            return value
+        self.reader.mistake((*place, key), f"{key} is a table: [{key}]")
+        return {}
+
+    def _value(self, table: dict[str, Any], place: Place, key: str, kind: Kind, otherwise: Any) -> Any:
+        if key not in table:
+            return otherwise
+        try:
+            return kind.read(table[key])
+        except (ValueError, OverflowError) as error:
+            self.reader.mistake((*place, key), f"{key}: {error}")
+            return otherwise
+
+
+def _place(family: int) -> Place:
+    return ("family", family)

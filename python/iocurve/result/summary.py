@@ -1,0 +1,322 @@
+"""What outcomes add up to: workers become groups and whole points here and nowhere else.
+
+Rates over several workers count only the window in which all of them ran. Percentiles come from merged histograms.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from iocurve._native import Histogram
+from iocurve.engine import plan as planned
+from iocurve.engine.outcome import IntervalKind, IntervalOutcome, LatencyOutcome, State, WorkerOutcome
+from iocurve.units import MIB, SECOND_NS
+
+WHOLE = 0.9
+"""An interval that has so much of the longest one's length counts as whole."""
+PERCENTILES = (50.0, 90.0, 95.0, 99.0, 99.9, 99.99)
+"""What tables and records list; any other can be asked of ``Latency.percentile``."""
+
+
+@dataclass(frozen=True)
+class Latency:
+    """Merged latencies. Percentiles come from the merged histogram, never from other percentiles."""
+
+    count: int
+    min_ns: int
+    max_ns: int
+    mean_ns: float
+    stddev_ns: float
+    histogram: Histogram | None
+    """None when nothing was recorded."""
+
+    def percentile(self, percent: float) -> int:
+        """Nanoseconds that ``percent`` of all operations did not exceed; 0 when nothing was recorded."""
+        if self.histogram is None:
+            return 0
+        return min(max(self.histogram.percentile(percent), self.min_ns), self.max_ns)
+
+    @property
+    def percentiles(self) -> dict[float, int]:
+        """The usual ones, in nanoseconds."""
+        return {percent: self.percentile(percent) for percent in PERCENTILES}
+
+
+@dataclass(frozen=True)
+class Totals:
+    """Operations of one kind, or of all kinds together."""
+
+    operations: int
+    """In all windows, also where not all workers ran."""
+    bytes: int
+    errors: int
+    short: int
+    iops: float
+    """Over the window in which all workers ran."""
+    bytes_per_s: float
+    service: Latency
+    """Submit to done."""
+    response: Latency | None
+    """Due to done, under a rate; None in a closed loop, where the two are the same."""
+
+    @property
+    def mib_per_s(self) -> float:
+        """Throughput over the window in which all workers ran."""
+        return self.bytes_per_s / MIB
+
+    @property
+    def latency(self) -> Latency:
+        """What a user of the volume feels: response under a rate, else service."""
+        return self.response or self.service
+
+
+@dataclass(frozen=True)
+class Summary(Totals):
+    """Some workers as one; as ``Totals``, all kinds together but flushes, which move no data."""
+
+    name: str
+    workers: int
+    state: State
+    errors_text: tuple[str, ...]
+    """Why workers failed, each reason once."""
+    kinds: dict[str, Totals]
+    """By kind, in the order of the alphabet: read before write."""
+    window_ns: int
+    """In which all workers ran; the rates are over it. With groups one after another, the sum of theirs."""
+    skew_ns: int
+    """In which some ran but not all; what was done then counts in ``operations``, not in the rates."""
+    staggered: bool
+    """Whether some workers of a group never ran at the same time as others; the rates are over the whole time then."""
+    depth_requested: float
+    """Operations in flight that the plan asked for, all workers together (mean over time with several groups)."""
+    paced: bool
+    """Whether a rate holds the load back, so that the depth is a limit and not a goal."""
+    cpu_user_ns: int
+    cpu_system_ns: int
+    cpu_share_max: float
+    """Share of one processor used by the busiest worker."""
+    reconnects: int
+    labels: tuple[str, ...]
+    engines: tuple[str, ...]
+    """What carried out the I/O, in words."""
+
+    @property
+    def concurrency_achieved(self) -> float:
+        """Operations in flight on average: IOPS x mean latency (Little's law)."""
+        return self.iops * self.service.mean_ns / SECOND_NS
+
+    @property
+    def cpu_us_per_operation(self) -> float | None:
+        """User and system time of the workers' threads per operation; None without operations."""
+        return (self.cpu_user_ns + self.cpu_system_ns) / 1000 / self.operations if self.operations else None
+
+
+def summarise(name: str, plan: planned.Plan, workers: Sequence[WorkerOutcome]) -> Summary:
+    """Merges workers of one plan."""
+    phases = _phases(workers)
+    names = sorted({kind for worker in workers for kind in worker.operations})
+    plans = [plan.groups[worker.group].workers[worker.worker] for worker in workers]
+    return Summary(
+        **vars(_totals([kind for kind in names if kind not in planned.FLUSH_KINDS], phases)),
+        name=name,
+        workers=len(workers),
+        state=_worst(worker.state for worker in workers),
+        errors_text=tuple(dict.fromkeys(worker.error for worker in workers if worker.error)),
+        kinds={kind: _totals([kind], phases) for kind in names},
+        window_ns=sum(phase.window_ns for phase in phases),
+        skew_ns=sum(phase.skew_ns for phase in phases),
+        staggered=any(phase.staggered for phase in phases),
+        depth_requested=_depth_requested(plan, phases),
+        paced=any(worker.rate or any(operation.rate for operation in worker.operations) for worker in plans),
+        cpu_user_ns=sum(worker.cpu.user_ns for worker in workers),
+        cpu_system_ns=sum(worker.cpu.system_ns for worker in workers),
+        cpu_share_max=max((worker.cpu_share for worker in workers), default=0.0),
+        reconnects=sum(worker.reconnects for worker in workers),
+        labels=tuple(sorted({label for worker in workers for label in worker.labels})),
+        engines=tuple(dict.fromkeys(worker.engine for worker in workers)),
+    )
+
+
+@dataclass(frozen=True)
+class SeriesInterval:
+    """One interval of the course over time, workers merged.
+
+    Percentiles of single intervals are kept per worker only and cannot be merged, so there are none here.
+    """
+
+    group: int
+    index: int
+    ramp: bool
+    start_ns: int
+    """Since the group's start."""
+    end_ns: int
+    kind: str
+    iops: float
+    bytes_per_s: float
+    mean_ns: float
+    max_ns: int
+
+
+def series(workers: Iterable[WorkerOutcome]) -> list[SeriesInterval]:
+    """The course over time: one entry per group, interval and kind, in this order."""
+    cells: dict[tuple[int, int, bool, str], list[tuple[IntervalOutcome, IntervalKind]]] = {}
+    for worker in workers:
+        for interval in worker.intervals:
+            for kind, values in interval.operations.items():
+                cells.setdefault((worker.group, interval.index, not interval.ramp, kind), []).append((interval, values))
+    return [_series_interval(key, cells[key]) for key in sorted(cells)]
+
+
+@dataclass(frozen=True)
+class CourseInterval:
+    """One whole interval of the measured window, workers and kinds together."""
+
+    start_ns: int
+    """Since the group's start."""
+    iops: float
+    mean_ns: float
+
+
+def course(workers: Iterable[WorkerOutcome]) -> list[CourseInterval]:
+    """The measured course; intervals that are cut short at either end, and flushes, are left out."""
+    parts = [part for part in series(workers) if not part.ramp and part.kind not in planned.FLUSH_KINDS]
+    longest = max((part.end_ns - part.start_ns for part in parts), default=0)
+    cells: dict[tuple[int, int], list[SeriesInterval]] = {}
+    for part in parts:
+        if part.end_ns - part.start_ns > WHOLE * longest:
+            cells.setdefault((part.group, part.index), []).append(part)
+    return [_together(cells[place]) for place in sorted(cells)]
+
+
+def _together(kinds: Sequence[SeriesInterval]) -> CourseInterval:
+    iops = math.fsum(kind.iops for kind in kinds)
+    waited = math.fsum(kind.iops * kind.mean_ns for kind in kinds)
+    return CourseInterval(kinds[0].start_ns, iops, waited / iops if iops else 0.0)
+
+
+@dataclass(frozen=True)
+class _Phase:
+    """Workers that ran at the same time, and the window that their rates are over."""
+
+    workers: tuple[WorkerOutcome, ...]
+    start_ns: int
+    end_ns: int
+    skew_ns: int
+    staggered: bool
+
+    @property
+    def window_ns(self) -> int:
+        return self.end_ns - self.start_ns
+
+
+def _phases(workers: Iterable[WorkerOutcome]) -> list[_Phase]:
+    groups: dict[int, list[WorkerOutcome]] = {}
+    for worker in workers:
+        groups.setdefault(worker.group, []).append(worker)
+    return [_phase(group) for group in groups.values()]
+
+
+def _phase(workers: Sequence[WorkerOutcome]) -> _Phase:
+    """The window in which all ran; where there is none (staggered starts), the whole time from first to last."""
+    # A worker that failed before its window opened has no say in when the others ran.
+    ran = [worker for worker in workers if worker.window_ns]
+    starts, ends = [worker.window_start_ns for worker in ran] or [0], [worker.window_end_ns for worker in ran] or [0]
+    whole = max(ends) - min(starts)
+    common = max(0, min(ends) - max(starts))
+    start, end = (max(starts), min(ends)) if common else (min(starts), max(ends))
+    return _Phase(tuple(workers), start, end, skew_ns=whole - common, staggered=whole > 0 and not common)
+
+
+def _totals(kinds: Sequence[str], phases: Sequence[_Phase]) -> Totals:
+    workers = [worker for phase in phases for worker in phase.workers]
+    parts = [worker.operations[kind] for worker in workers for kind in kinds if kind in worker.operations]
+    counted = [_counted(worker, kind, phase) for phase in phases for worker in phase.workers for kind in kinds]
+    seconds = sum(phase.window_ns for phase in phases) / SECOND_NS
+    paced = any(part.response for part in parts)
+    return Totals(
+        operations=sum(part.operations for part in parts),
+        bytes=sum(part.bytes for part in parts),
+        errors=sum(part.errors for part in parts),
+        short=sum(part.short for part in parts),
+        iops=sum(operations for operations, _ in counted) / seconds if seconds else 0.0,
+        bytes_per_s=sum(size for _, size in counted) / seconds if seconds else 0.0,
+        service=merge_latencies(part.service for part in parts),
+        # Beside paced operations, those without a rate are due when they are submitted.
+        response=merge_latencies(part.response or part.service for part in parts) if paced else None,
+    )
+
+
+def _counted(worker: WorkerOutcome, kind: str, phase: _Phase) -> tuple[float, float]:
+    """Operations and bytes inside the phase's window; an interval that is partly inside counts in proportion."""
+    if kind not in worker.operations:
+        return 0.0, 0.0
+    if phase.start_ns <= worker.window_start_ns and worker.window_end_ns <= phase.end_ns:
+        return float(worker.operations[kind].operations), float(worker.operations[kind].bytes)
+    inside = [
+        (_share_inside(interval, phase), interval.operations[kind])
+        for interval in worker.intervals
+        if kind in interval.operations and not interval.ramp
+    ]
+    return sum(share * part.operations for share, part in inside), sum(share * part.bytes for share, part in inside)
+
+
+def _share_inside(interval: IntervalOutcome, phase: _Phase) -> float:
+    inside = min(interval.end_ns, phase.end_ns) - max(interval.start_ns, phase.start_ns)
+    return max(0, inside) / max(1, interval.end_ns - interval.start_ns)
+
+
+def merge_latencies(outcomes: Iterable[LatencyOutcome]) -> Latency:
+    """Adds distributions up: count, smallest, largest and mean stay exact, percentiles come from the histograms."""
+    parts = [outcome for outcome in outcomes if outcome.count]
+    count = sum(part.count for part in parts)
+    if not count:
+        return Latency(0, 0, 0, 0.0, 0.0, None)
+    mean = math.fsum(part.count * part.mean_ns for part in parts) / count
+    variance = math.fsum(part.count * (part.stddev_ns**2 + (part.mean_ns - mean) ** 2) for part in parts) / count
+    histogram = Histogram.decode(parts[0].histogram)
+    for part in parts[1:]:
+        histogram.add(Histogram.decode(part.histogram))
+    smallest, largest = min(part.min_ns for part in parts), max(part.max_ns for part in parts)
+    return Latency(count, smallest, largest, mean, math.sqrt(variance), histogram)
+
+
+def _depth_requested(plan: planned.Plan, phases: Sequence[_Phase]) -> float:
+    depths = [sum(_worker_depth(plan, worker) for worker in phase.workers) for phase in phases]
+    window_ns = sum(phase.window_ns for phase in phases)
+    if not window_ns:
+        return float(max(depths, default=0))
+    return sum(depth * phase.window_ns for depth, phase in zip(depths, phases, strict=True)) / window_ns
+
+
+def _worker_depth(plan: planned.Plan, outcome: WorkerOutcome) -> int:
+    worker = plan.groups[outcome.group].workers[outcome.worker]
+    return 1 if worker.engine.kind == "sync" else worker.depth
+
+
+def _worst(states: Iterable[State]) -> State:
+    order: tuple[State, ...] = ("finished", "interrupted", "failed")
+    return max(states, key=order.index, default="finished")
+
+
+def _series_interval(
+    key: tuple[int, int, bool, str], parts: Sequence[tuple[IntervalOutcome, IntervalKind]]
+) -> SeriesInterval:
+    group, index, measured, kind = key
+    start = min(interval.start_ns for interval, _ in parts)
+    end = max(interval.end_ns for interval, _ in parts)
+    seconds = max(1, end - start) / SECOND_NS
+    operations = sum(values.operations for _, values in parts)
+    return SeriesInterval(
+        group=group,
+        index=index,
+        ramp=not measured,
+        start_ns=start,
+        end_ns=end,
+        kind=kind,
+        iops=operations / seconds,
+        bytes_per_s=sum(values.bytes for _, values in parts) / seconds,
+        mean_ns=sum(values.operations * values.mean_ns for _, values in parts) / max(1, operations),
+        max_ns=max(values.max_ns for _, values in parts),
+    )

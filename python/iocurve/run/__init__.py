@@ -1,1 +1,0 @@
-"""Carrying out plans: on this machine (``local``)."""

@@ -1,0 +1,244 @@
+"""Emulated disks as people name them: ``disk:premium-ssd-p30?stripe=3&cache=none&vm=Standard_D8ds_v4&path=DIR``."""
+
+from __future__ import annotations
+
+import difflib
+import fcntl
+import json
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl
+
+from iocurve.engine.plan import DiskPlan, HostCache, IoBurst, IoLimits, VmPlan
+from iocurve.errors import TargetError
+from iocurve.targets import disk_data as data
+from iocurve.units import GIB, KIB, parse_bytes, parse_time_ns
+
+STATE_NAME = ".iocurve-disk.json"
+"""The file beside the data that keeps what the cache holds and the burst credits."""
+STRIPE_MAX = 64
+_CACHES: dict[str, HostCache] = {"none": "none", "read-only": "read_only", "read-write": "read_write"}
+
+
+@dataclass(frozen=True)
+class DiskSpec:
+    """A disk that was described, with its figures."""
+
+    text: str
+    """As it was written."""
+    directory: Path
+    """What is kept on it."""
+    described: DiskPlan
+    """As it runs, but for the place of its state."""
+
+    def plan(self, working_directory: Path) -> DiskPlan:
+        """As it runs; relative names start from ``working_directory``."""
+        state = working_directory.joinpath(self.directory).absolute() / STATE_NAME
+        return self.described.model_copy(update={"state_path": str(state)})
+
+
+def parse_disk(text: str) -> DiskSpec:
+    """Reads ``disk:NAME?path=DIR&…``. Raises ``ValueError`` that says all that is wrong in it."""
+    if not text.startswith("disk:"):
+        raise ValueError(f"'{text}' is not a disk such as disk:premium-ssd-p30?path=DIR")
+    reader = _Reader(text)
+    spec = reader.spec()
+    if spec is None or reader.mistakes:
+        raise ValueError(f"{text}: {'; '.join(reader.mistakes)}")
+    return spec
+
+
+def restart(directory: Path) -> int:
+    """As if the virtual machine had been restarted: the cache is empty, burst credits and data stay.
+
+    Returns how many bytes were in the cache. Raises ``TargetError``, also while a run uses the disk.
+    """
+    path = directory / STATE_NAME
+    try:
+        opened = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError as error:
+        raise TargetError(f"{directory}: {error.strerror}") from None
+    try:
+        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        state = json.loads(path.read_text(encoding="utf-8"))
+        lost = sum(_cached_bytes(file["blocks"]) for file in state["files"])
+        new = path.with_suffix(".new")
+        new.write_text(json.dumps(state | {"files": []}), encoding="utf-8")
+        new.replace(path)
+    except BlockingIOError:
+        raise TargetError(f"{directory}: a run uses the emulated disk that is kept there; wait for its end") from None
+    except FileNotFoundError:
+        raise TargetError(f"{directory}: no emulated disk has been used there yet; name the path= of one") from None
+    except OSError as error:
+        raise TargetError(f"{path}: {error.strerror}") from None
+    except (ValueError, KeyError, TypeError):
+        raise TargetError(
+            f"{path} is not the state of an emulated disk; remove it, and the disk is a new one"
+        ) from None
+    finally:
+        os.close(opened)
+    return lost
+
+
+def _cached_bytes(blocks: str) -> int:
+    import base64
+
+    return int.from_bytes(base64.b64decode(blocks)).bit_count() * 4 * KIB
+
+
+@dataclass
+class _Limits:
+    """Figures of one disk."""
+
+    speed: IoLimits
+    title: str
+
+
+class _Reader:
+    """Reads one text and collects what is wrong with it."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.mistakes: list[str] = []
+        name, _, query = text.removeprefix("disk:").partition("?")
+        self.name = name
+        self.said = dict(parse_qsl(query, keep_blank_values=True))
+        if len(self.said) < len(parse_qsl(query, keep_blank_values=True)):
+            self.mistakes.append("a setting is there twice")
+
+    def spec(self) -> DiskSpec | None:
+        """What was described; None where something is missing."""
+        try:
+            family, size = data.find(self.name)
+        except KeyError:
+            self.mistakes.append(_unknown("disk", self.name, data.disk_names()))
+            family, size = None, None
+        self._check_keys(family)
+        stripe = self._value("stripe", lambda word: _whole(word, STRIPE_MAX)) or 1
+        cache: HostCache = self._value("cache", lambda word: _CACHES[_one_of(word, _CACHES)]) or "none"
+        latency_ns = self._value("latency", parse_time_ns) or 0
+        burst_ns = self._value("burst", parse_time_ns)
+        vm = self._vm(cache)
+        if not self.said.get("path"):
+            self.mistakes.append("path=DIR is missing: the directory that the files of the disk are kept in")
+        if family is None:
+            return None
+        if cache != "none" and not family.host_cache:
+            self.mistakes.append(f"{family.title} has no host cache: leave out cache={self.said['cache']}")
+        limits = self._provisioned(family.provisioned) if family.provisioned else _sized(size, burst_ns)
+        striped = f"{self.name} × {stripe}" if stripe > 1 else self.name
+        described = DiskPlan(
+            name=", ".join([striped, *([f"cache {cache.replace('_', '-')}"]), *([vm.name] if vm else [])]),
+            state_path=STATE_NAME,
+            limits=_times(limits, stripe),
+            io_bytes=family.io_kib.value * KIB,
+            cache=cache,
+            latency_ns=latency_ns,
+            vm=vm,
+        )
+        return DiskSpec(self.text, Path(self.said.get("path", "")), described)
+
+    def _check_keys(self, family: data.DiskFamily | None) -> None:
+        known = ["path", "stripe", "cache", "vm", "latency", "vm-burst"]
+        if family is None or family.sizes:
+            known.append("burst")
+        if family is None or family.provisioned:
+            known += ["size", "iops", "throughput"]
+        self.mistakes += [_unknown("setting", key, known) for key in self.said if key not in known]
+
+    def _value(self, key: str, read: Callable[[str], Any]) -> Any:
+        if key not in self.said:
+            return None
+        try:
+            return read(self.said[key])
+        except ValueError as error:
+            self.mistakes.append(f"{key}: {error}")
+            return None
+
+    def _vm(self, cache: HostCache) -> VmPlan | None:
+        burst_ns = self._value("vm-burst", parse_time_ns)
+        name = self.said.get("vm")
+        if name is None:
+            if cache != "none":
+                self.mistakes.append("cache: it is the virtual machine's: say which, as in vm=Standard_D8ds_v4")
+            if burst_ns is not None:
+                self.mistakes.append("vm-burst: there is no vm")
+            return None
+        # People write the size with and without the word before it.
+        names = {known.lower(): known for known in data.vms()}
+        found = names.get(name.lower()) or names.get(f"standard_{name.lower()}")
+        if found is None:
+            self.mistakes.append(_unknown("virtual machine", name, data.vms()))
+            return None
+        _, size = data.vms()[found]
+        if cache != "none" and size.cached is None:
+            self.mistakes.append(f"{found}: no cached limits are published for it; use cache=none or another vm")
+        if burst_ns and size.burst is None:
+            self.mistakes.append(f"vm-burst: {found} has none")
+        return VmPlan(
+            name=found,
+            uncached=_limits(size.uncached, size.burst if burst_ns else None, burst_ns),
+            cached=_limits(size.cached, None, None) if size.cached else None,
+            cache_bytes=size.cache_gib * GIB,
+        )
+
+    def _provisioned(self, how: data.Provisioned) -> IoLimits:
+        size = self._value("size", parse_bytes) or 1024 * GIB
+        if not GIB <= size <= how.at_most_gib * GIB:
+            self.mistakes.append(f"size: a disk has 1 to {how.at_most_gib:,} GiB")
+            size = GIB
+        most = how.most_iops(size // GIB)
+        iops = self._value("iops", lambda word: _whole(word, most)) or how.iops or most
+        most = how.most_bytes_per_s(iops)
+        throughput = self._value("throughput", parse_bytes) or how.mb_per_s * data.MB or most
+        if throughput > most:
+            self.mistakes.append(f"throughput: with {iops:,} IOPS it is at most {most // data.MB:,} MB/s")
+        return IoLimits(iops=iops, bytes_per_s=throughput)
+
+
+def _sized(size: data.DiskSize | None, burst_ns: int | None) -> IoLimits:
+    assert size is not None, "a disk has a size, or figures that are set"
+    return _limits(size, None if burst_ns == 0 else size.burst, burst_ns)
+
+
+def _limits(speed: data.Speed, burst: data.Burst | None, burst_ns: int | None) -> IoLimits:
+    """With credits for the published time, or for another."""
+    above = burst and IoBurst(
+        iops=burst.iops,
+        bytes_per_s=burst.mb_per_s * data.MB,
+        duration_ns=burst_ns or burst.minutes * data.MINUTE_NS,
+    )
+    return IoLimits(iops=speed.iops, bytes_per_s=speed.mb_per_s * data.MB, burst=above)
+
+
+def _times(limits: IoLimits, stripe: int) -> IoLimits:
+    burst = limits.burst and limits.burst.model_copy(
+        update={"iops": limits.burst.iops * stripe, "bytes_per_s": limits.burst.bytes_per_s * stripe}
+    )
+    return IoLimits(iops=limits.iops * stripe, bytes_per_s=limits.bytes_per_s * stripe, burst=burst)
+
+
+def _whole(word: str, most: int) -> int:
+    if not (word.isascii() and word.isdigit() and len(word) <= 12 and 1 <= int(word) <= most):
+        raise ValueError(f"'{word}' is not a number from 1 to {most:,}")
+    return int(word)
+
+
+def _one_of(word: str, known: Iterable[str]) -> str:
+    """As the portal and the command line write it, too: ``ReadOnly``, ``read_only``."""
+    plain = {name.replace("-", ""): name for name in known}
+    found = plain.get(word.lower().replace("-", "").replace("_", ""))
+    if found is None:
+        raise ValueError(f"'{word}' is none of {', '.join(plain.values())}")
+    return found
+
+
+def _unknown(what: str, name: str, known: Iterable[str]) -> str:
+    known = list(known)
+    lower = {one.lower(): one for one in known}
+    close = difflib.get_close_matches(name.lower(), lower, n=1, cutoff=0.6)
+    hint = f"did you mean {lower[close[0]]}?" if close else f"there are {', '.join(known)}"
+    return f"there is no {what} '{name}' ({hint})"

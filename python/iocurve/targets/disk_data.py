@@ -1,0 +1,211 @@
+"""Disks of a cloud and the virtual machines they are attached to: published figures as data (``disks/``, ``vms/``).
+
+MB are 10^6 bytes, as on the pages that the figures come from.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from decimal import Decimal
+from fractions import Fraction
+from functools import cache
+from importlib import resources
+from typing import Annotated, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field
+
+MB = 1_000_000
+MINUTE_NS = 60_000_000_000
+
+Positive = Annotated[int, Field(gt=0)]
+
+
+class _Data(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Source(_Data):
+    """Where a figure was published."""
+
+    page: str
+    """Of learn.microsoft.com."""
+    date: str
+    """State of the page."""
+
+    def __str__(self) -> str:
+        return f"{self.page}, {self.date}"
+
+
+class Speed(_Data):
+    """Operations and bytes per second, reads and writes together."""
+
+    iops: Positive
+    mb_per_s: Positive
+
+    def __str__(self) -> str:
+        return f"{self.iops:,} IOPS, {self.mb_per_s:,} MB/s"
+
+
+class Burst(Speed):
+    """What can be had beyond that while credits last."""
+
+    minutes: Positive
+    """A full bucket lasts so long at the full burst."""
+    source: str
+
+
+class Number(_Data):
+    """One figure."""
+
+    value: Positive
+    source: str
+
+
+class DiskSize(Speed):
+    """A disk of one size."""
+
+    size_gib: Positive
+    burst: Burst | None = None
+    source: str
+
+
+class Provisioned(_Data):
+    """Size, IOPS and throughput are set one by one."""
+
+    at_most_gib: Positive
+    iops: int = 0
+    """That come with each disk."""
+    iops_per_gib: Positive
+    iops_free_gib: int = 0
+    """Up to this size there are no more than come with each disk."""
+    iops_at_most: Positive
+    mb_per_s: int = 0
+    """That come with each disk."""
+    mb_per_iops: Decimal
+    mb_per_s_at_most: Positive
+    source: str
+
+    def most_iops(self, size_gib: int) -> int:
+        """That a disk of this size can have."""
+        if size_gib <= self.iops_free_gib:
+            return self.iops
+        return min(max(self.iops, self.iops_per_gib * size_gib), self.iops_at_most)
+
+    def most_bytes_per_s(self, iops: int) -> int:
+        """That a disk with so many IOPS can have."""
+        by_iops = int(Fraction(self.mb_per_iops) * iops * MB)
+        return min(max(self.mb_per_s * MB, by_iops), self.mb_per_s_at_most * MB)
+
+
+class DiskFamily(_Data):
+    """A kind of disk: sizes with fixed figures, or one whose figures are set."""
+
+    title: str
+    host_cache: bool
+    """Whether a virtual machine can cache it."""
+    io_kib: Number
+    """The largest operation that counts as one."""
+    sources: dict[str, Source]
+    sizes: dict[str, DiskSize] = {}
+    provisioned: Provisioned | None = None
+
+
+class VmSize(_Data):
+    """A size of virtual machine. What is None is not published."""
+
+    uncached: Speed
+    burst: Burst | None = None
+    """Of what goes to disks."""
+    cached: Speed | None = None
+    """Of what goes to disks with a host cache."""
+    cache_gib: int = 0
+    network_mbit_per_s: int | None = None
+    """For other traffic: disks have a way of their own."""
+    source: str
+
+
+class VmFamily(_Data):
+    """Virtual machines of one cloud."""
+
+    title: str
+    sources: dict[str, Source]
+    sizes: dict[str, VmSize]
+
+
+@cache
+def families() -> dict[str, DiskFamily]:
+    """Kinds of disks by name."""
+    return _read("disks", DiskFamily)
+
+
+@cache
+def disk_names() -> tuple[str, ...]:
+    """``premium-ssd-p30`` and so on."""
+    return tuple(
+        name for kind, family in families().items() for name in ([f"{kind}-{size}" for size in family.sizes] or [kind])
+    )
+
+
+@cache
+def vms() -> dict[str, tuple[VmFamily, VmSize]]:
+    """Virtual machines by name."""
+    return {name: (family, size) for family in _read("vms", VmFamily).values() for name, size in family.sizes.items()}
+
+
+def find(name: str) -> tuple[DiskFamily, DiskSize | None]:
+    """A disk by its name; without a size where that is set. Raises ``KeyError``."""
+    kind, _, size = name.rpartition("-")
+    if kind in families() and size in families()[kind].sizes:
+        return families()[kind], families()[kind].sizes[size]
+    if name not in disk_names():
+        raise KeyError(name)
+    return families()[name], None
+
+
+def describe_disk(name: str) -> list[tuple[str, str, str]]:
+    """The figures of a disk: what, how much, and where that was published. Raises ``KeyError``."""
+    family, size = find(name)
+    rows: list[tuple[str, str, str]] = []
+    if size is not None:
+        rows.append(("size", f"{size.size_gib:,} GiB", size.source))
+        rows.append(("limits", str(size), size.source))
+        if size.burst:
+            rows.append(("burst", f"{size.burst}, for {size.burst.minutes} min", size.burst.source))
+    if (how := family.provisioned) is not None:
+        free = f" above {how.iops_free_gib} GiB" if how.iops_free_gib else ""
+        rows.append(("size", f"1 to {how.at_most_gib:,} GiB", how.source))
+        rows.append(("IOPS", f"at most {how.iops_per_gib:,} × GiB{free}, {how.iops_at_most:,}", how.source))
+        text = f"at most {how.mb_per_iops} MB/s × IOPS, {how.mb_per_s_at_most:,} MB/s"
+        rows.append(("throughput", text, how.source))
+        if how.iops:
+            rows.append(("with each disk", f"{how.iops:,} IOPS, {how.mb_per_s:,} MB/s", how.source))
+    rows.append(("counts as one operation", f"up to {family.io_kib.value} KiB", family.io_kib.source))
+    return [(label, text, str(family.sources[source])) for label, text, source in rows]
+
+
+def describe_vm(name: str) -> list[tuple[str, str, str]]:
+    """The figures of a virtual machine. Raises ``KeyError``."""
+    family, size = vms()[name]
+    rows = [("uncached", str(size.uncached), size.source)]
+    if size.burst:
+        rows.append(("uncached, burst", f"{size.burst}, for {size.burst.minutes} min", size.burst.source))
+    if size.cached:
+        rows.append(("cached", str(size.cached), size.source))
+        rows.append(("cache", f"{size.cache_gib:,} GiB", size.source))
+    if size.network_mbit_per_s:
+        rows.append(("network", f"{size.network_mbit_per_s:,} Mbit/s", size.source))
+    return [(label, text, str(family.sources[source])) for label, text, source in rows]
+
+
+_Family = TypeVar("_Family", bound=BaseModel)
+
+
+def _read(directory: str, family: type[_Family]) -> dict[str, _Family]:
+    files = sorted((resources.files(__package__) / directory).iterdir(), key=lambda file: file.name)
+    return {
+        file.name.removesuffix(".toml"): family.model_validate(
+            tomllib.loads(file.read_text(encoding="utf-8"), parse_float=Decimal)
+        )
+        for file in files
+        if file.name.endswith(".toml")
+    }

@@ -1,0 +1,256 @@
+"""What is to be measured, as people name it.
+
+A directory, a file, a device, ``nfs://host[:port]/export?nconnect=8``, or an embedded volume that is started for the
+measurement: ``volume:anf-ultra?quota=4TiB&latency=500us``. An emulated disk over a local directory:
+``disk:premium-ssd-p30?stripe=3&cache=none&vm=Standard_D8ds_v4&path=DIR``.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Literal
+from urllib.parse import parse_qsl, quote
+
+from iocurve.engine.plan import DiskPlan, NfsMount
+from iocurve.errors import DialectError, TargetError
+from iocurve.job.model import Section
+from iocurve.result import host
+from iocurve.result.document import TargetFacts
+from iocurve.targets.disk import DiskSpec, parse_disk
+from iocurve.targets.nfs_url import NfsUrl, parse_nfs_url
+from iocurve.units import SECOND_NS
+from iocurve.volume.serve import ExportSpec, served, spec_of
+from iocurve.volume.serve import facts as volume_facts
+
+DEFAULT_TIMEOUT_NS = 60 * SECOND_NS
+"""How long a server may be silent before a run gives up."""
+
+
+@dataclass(frozen=True)
+class NfsTarget:
+    """An export of an NFS server."""
+
+    text: str
+    """The URL as it was written."""
+    url: NfsUrl
+
+    @classmethod
+    def of(cls, text: str) -> NfsTarget:
+        """Reads a URL. Raises ``TargetError``."""
+        try:
+            return cls(text, parse_nfs_url(text))
+        except ValueError as error:
+            raise TargetError(str(error)) from None
+
+    @property
+    def nconnect(self) -> int:
+        """Connections that the URL asks for."""
+        return self.url.nconnect or 1
+
+    def mount(self, nconnect: int, timeout_ns: int | None = None) -> NfsMount:
+        """The mount of a plan; READ payload that nobody looks at may be discarded.
+
+        Without a timeout it is the URL's, or the default.
+        """
+        return NfsMount(
+            host=self.url.host,
+            port=self.url.port,
+            mount_port=self.url.mount_port,
+            export=self.url.export,
+            version=3,
+            nconnect=nconnect,
+            uid=os.getuid() if self.url.uid is None else self.url.uid,
+            gid=os.getgid() if self.url.gid is None else self.url.gid,
+            durability="none",
+            timeout_ns=next(ns for ns in (timeout_ns, self.url.timeout_ns, DEFAULT_TIMEOUT_NS) if ns is not None),
+            keep_payload=False,
+        )
+
+
+@dataclass(frozen=True)
+class LocalTarget:
+    """A directory, a file or a device of this machine."""
+
+    path: Path
+    kind: Literal["directory", "file", "device"]
+    """A file may not be there yet."""
+    bytes: int
+    """Size of a file that is there or of a device; else 0."""
+
+    @classmethod
+    def of(cls, text: str) -> LocalTarget:
+        """Looks at a path. Raises ``TargetError``."""
+        path = Path(text)
+        try:
+            status = path.stat()
+        except FileNotFoundError:
+            if not path.parent.is_dir():
+                raise TargetError(f"{text}: there is no directory {path.parent}; create it or check the path") from None
+            return cls(path, "file", 0)
+        except OSError as error:
+            raise TargetError(f"{text}: {error.strerror}") from None
+        if stat.S_ISDIR(status.st_mode):
+            return cls(path, "directory", 0)
+        if stat.S_ISBLK(status.st_mode):
+            return cls(path, "device", _device_bytes(path))
+        if stat.S_ISREG(status.st_mode):
+            return cls(path, "file", status.st_size)
+        raise TargetError(f"{text}: neither a file nor a directory nor a block device")
+
+
+def _device_bytes(path: Path) -> int:
+    try:
+        with path.open("rb") as device:
+            return device.seek(0, os.SEEK_END)
+    except OSError as error:
+        raise TargetError(f"{path}: {error.strerror}; run as a user who may read the device") from None
+
+
+@dataclass(frozen=True)
+class VolumeTarget:
+    """An embedded volume that is there for the measurement only."""
+
+    text: str
+    export: ExportSpec
+
+    @classmethod
+    def of(cls, text: str) -> VolumeTarget:
+        """Reads ``volume:PROFILE?quota=4TiB&latency=500us``. Raises ``TargetError``."""
+        profile, _, query = text.removeprefix("volume:").partition("?")
+        said: dict[str, str | int] = dict(parse_qsl(query, keep_blank_values=True))
+        try:
+            export = spec_of(said | ({"profile": profile} if profile else {}))
+            export.limits()
+        except DialectError as error:
+            raise TargetError(f"{text}: {'; '.join(mistake.text.lstrip('-') for mistake in error.mistakes)}") from None
+        return cls(text, export)
+
+    @contextmanager
+    def opened(self) -> Iterator[NfsTarget]:
+        """The volume while it serves. Raises ``TargetError`` if it does not come up."""
+        said = {name: str(value) for name, value in self.export.model_dump(exclude={"path"}, exclude_none=True).items()}
+        with served([word for name, value in said.items() for word in (f"--{name.replace('_', '-')}", value)]) as url:
+            yield NfsTarget.of(url)
+
+
+@dataclass(frozen=True)
+class DiskTarget:
+    """An emulated disk over a local directory."""
+
+    text: str
+    spec: DiskSpec
+
+    @classmethod
+    def of(cls, text: str) -> DiskTarget:
+        """Reads ``disk:NAME?path=DIR&…``. Raises ``TargetError``."""
+        try:
+            spec = parse_disk(text)
+        except ValueError as error:
+            raise TargetError(str(error)) from None
+        if not spec.directory.is_dir():
+            raise TargetError(f"{text}: there is no directory {spec.directory}; create it or check the path")
+        return cls(text, spec)
+
+    @property
+    def path(self) -> Path:
+        """The directory that the files of the disk are kept in."""
+        return self.spec.directory
+
+    @property
+    def plan(self) -> DiskPlan:
+        """The disk of a plan."""
+        return self.spec.plan(Path.cwd())
+
+    def section(self) -> Section:
+        """Fields of a job that lead its load there; names of files start from the disk's directory."""
+        return Section(disk=self.text)
+
+
+@dataclass(frozen=True)
+class NewDiskTarget:
+    """An emulated disk that is there for the measurement only."""
+
+    text: str
+    """Without ``path=``."""
+
+    @classmethod
+    def of(cls, text: str) -> NewDiskTarget:
+        """Reads ``disk:NAME?…``. Raises ``TargetError``."""
+        target = cls(text)
+        placed = target._placed(Path())
+        try:
+            parse_disk(placed)
+        except ValueError as error:
+            raise TargetError(str(error).replace(placed, text, 1)) from None
+        return target
+
+    def in_directory(self, directory: Path) -> DiskTarget:
+        """The disk, over a directory."""
+        return DiskTarget.of(self._placed(directory))
+
+    def _placed(self, directory: Path) -> str:
+        return f"{self.text}{'&' if '?' in self.text else '?'}path={quote(str(directory))}"
+
+    @contextmanager
+    def opened(self) -> Iterator[DiskTarget]:
+        """The disk over a directory below the current one, which is removed at the end. Raises ``TargetError``."""
+        try:
+            directory = TemporaryDirectory(prefix="iocurve-disk-", dir=Path.cwd())
+        except OSError as error:
+            raise TargetError(f"{self.text}: {Path.cwd()}: {error.strerror}; name a directory by path=DIR") from None
+        with directory as path:
+            yield self.in_directory(Path(path))
+
+
+Target = NfsTarget | LocalTarget | VolumeTarget | DiskTarget | NewDiskTarget
+
+
+def parse(text: str) -> Target:
+    """What a person means by a target. Raises ``TargetError``."""
+    if text.startswith("nfs://"):
+        return NfsTarget.of(text)
+    if text.startswith("volume:"):
+        return VolumeTarget.of(text)
+    if text.startswith("disk:"):
+        return DiskTarget.of(text) if re.search(r"[?&]path=", text) else NewDiskTarget.of(text)
+    if "://" in text:
+        raise TargetError(f"{text}: only nfs:// URLs, directories, files and block devices can be measured")
+    return LocalTarget.of(text)
+
+
+def disk_facts(disk: DiskPlan) -> TargetFacts:
+    """What is known about an emulated disk; its limits are those that hold all the time."""
+    within = [disk.limits]
+    if disk.vm and disk.cache != "none" and disk.vm.cached:
+        within = [disk.vm.cached]
+    elif disk.vm and disk.vm.uncached:
+        within.append(disk.vm.uncached)
+    directory = Path(disk.state_path).parent
+    return TargetFacts(
+        kind="emulated_disk",
+        address=str(directory),
+        service_level=disk.name,
+        iops=min(limits.iops for limits in within),
+        throughput_bytes_per_s=min(limits.bytes_per_s for limits in within),
+        mount=host.mount_of(directory),
+    )
+
+
+def facts_of(target: Target) -> TargetFacts:
+    """What is known about a target before it is measured."""
+    if isinstance(target, NfsTarget):
+        return TargetFacts(kind="nfs", address=target.text)
+    if isinstance(target, VolumeTarget):
+        return volume_facts(target.text, target.export)
+    if isinstance(target, DiskTarget):
+        return disk_facts(target.plan)
+    if isinstance(target, NewDiskTarget):
+        return disk_facts(target.in_directory(Path()).plan).model_copy(update={"address": target.text})
+    return TargetFacts(kind=target.kind, address=str(target.path.resolve()), mount=host.mount_of(target.path))
