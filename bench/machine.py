@@ -13,7 +13,7 @@ from iocurve.result import host
 
 def machine_facts() -> dict[str, Any]:
     """Processor, memory, kernel, and what changes loopback figures; nobody needs the machine's name."""
-    return host.collect().model_dump(mode="json", exclude={"hostname"})
+    return {name: value for name, value in host.collect().to_builtins().items() if name != "hostname"}
 
 
 def versions(fio_nfs: str | None) -> dict[str, str]:

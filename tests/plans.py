@@ -10,7 +10,7 @@ from iocurve.targets.target import NfsTarget
 from iocurve.units import KIB, MIB, MILLISECOND_NS
 
 READ = plan.OperationPlan(kind="read", share=1, blocks=plan.FixedBlocks(bytes=4 * KIB), random_percent=100, rate=None)
-WRITE = READ.model_copy(update={"kind": "write"})
+WRITE = READ.replace(kind="write")
 
 
 def worker(engine: plan.EnginePlan, path: str, **changes: Any) -> plan.Worker:
@@ -32,7 +32,7 @@ def worker(engine: plan.EnginePlan, path: str, **changes: Any) -> plan.Worker:
         seed=1,
         payload=plan.Payload(content=plan.RandomContent(), renew="scramble"),
     )
-    return base.model_copy(update=changes)
+    return base.replace(**changes)
 
 
 def plan_of(*workers: plan.Worker) -> plan.Plan:
@@ -65,4 +65,4 @@ def nfs_engine(url: str, nconnect: int = 1) -> plan.NfsEngine:
 def file_plan(path: Path | str, size: int = MIB, **changes: Any) -> plan.FilePlan:
     """A file that is filled and removed again."""
     base = plan.FilePlan(path=str(path), offset_bytes=0, bytes=size, layout="fill", keep=False)
-    return base.model_copy(update=changes)
+    return base.replace(**changes)

@@ -69,11 +69,11 @@ def runtime(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monkey
 def three_clients(server: Server, operation: planned.OperationPlan, runtime_ns: int) -> planned.Plan:
     """Each with two connections and 64 KiB blocks."""
     mount = nfs_engine(server.url, nconnect=2).mount
-    block = operation.model_copy(update={"blocks": planned.FixedBlocks(bytes=64 * KIB)})
+    block = operation.replace(blocks=planned.FixedBlocks(bytes=64 * KIB))
     return plan_of(
         *(
             worker(
-                planned.NfsEngine(mount=mount.model_copy(update={"source": source(number)})),
+                planned.NfsEngine(mount=mount.replace(source=source(number))),
                 "",
                 clone=number,
                 files=(file_plan(f"f{number}", 2 * MIB),),
@@ -128,10 +128,7 @@ def test_clients_write_at_their_egress_and_read_without_a_cap() -> None:
 def without_layout(plan: planned.Plan) -> planned.Plan:
     """Laying files out writes them."""
     (group,) = plan.groups
-    workers = [
-        one.model_copy(update={"files": (file_plan(one.files[0].path, 2 * MIB, layout="reserve"),)})
-        for one in group.workers
-    ]
+    workers = [one.replace(files=(file_plan(one.files[0].path, 2 * MIB, layout="reserve"),)) for one in group.workers]
     return plan_of(*workers)
 
 

@@ -101,7 +101,7 @@ def test_a_finished_point_leaves_a_line() -> None:
 def test_a_point_that_measured_nothing_says_so() -> None:
     out = console()
     nothing = synthetic.worker_outcome({"read": synthetic.kind({}, 4096)}, state="failed", error="connection refused")
-    point = synthetic.envelope().points[0].model_copy(update={"outcome": synthetic.outcome(nothing)})
+    point = synthetic.envelope().points[0].replace(outcome=synthetic.outcome(nothing))
     with LiveView(out, Clock()) as view:
         view.point_started(0, 1, point.name, 1.0)
         view.point_finished(point.summary())
@@ -144,7 +144,7 @@ def test_a_terminal_shows_progress_and_figures() -> None:
 def test_the_table_has_every_point_and_what_limited_it() -> None:
     out = console(width=130)
     envelope = synthetic.envelope()
-    out.print(result_table(envelope.model_copy(update={"points": envelope.points[4:6]})))
+    out.print(result_table(envelope.replace(points=envelope.points[4:6])))
     assert [line.rstrip() for line in text(out).splitlines()] == snapshot(
         [
             "point                 IOPS  MiB/s     mean      p50      p99    p99.9   in flight  limited by",

@@ -17,7 +17,7 @@ from iocurve.analysis.limits import limit_of
 from iocurve.dialects.diskspd import command as diskspd
 from iocurve.dialects.fio import command as fio
 from iocurve.dialects.native import command as native
-from iocurve.engine.plan import DiskPlan, End, FileOpen, IoBurst, IoLimits, Plan, UringEngine, VmPlan, Worker
+from iocurve.engine.plan import AioEngine, DiskPlan, End, FileOpen, IoBurst, IoLimits, Plan, UringEngine, VmPlan, Worker
 from iocurve.errors import DialectError, PlanError, TargetError
 from iocurve.measure import campaign as series
 from iocurve.measure import local
@@ -104,7 +104,7 @@ def test_how_long_credits_last_can_be_said() -> None:
     assert bursts("") == [of_disk, None]
     assert bursts("&burst=0") == [None, None]
     assert bursts("&burst=2s&vm=d8ds_v4&vm-burst=10s") == [
-        of_disk.model_copy(update={"duration_ns": 2 * SECOND_NS}),
+        of_disk.replace(duration_ns=2 * SECOND_NS),
         of_vm,
     ]
 
@@ -196,7 +196,7 @@ def test_fio_s_unchanged_jobs_run_on_disks(tmp_path: Path) -> None:
     assert {worker.disk and worker.disk.vm for worker in workers} == {D8DS_V4}
     assert [worker.disk.cache for worker in workers if worker.disk] == ["read_only"] * 4 + ["none"] * 4
     # What plays the device is the page cache, whatever the job says.
-    assert {worker.engine.open.direct for worker in workers if worker.engine.kind == "aio"} == {False}
+    assert {worker.engine.open.direct for worker in workers if isinstance(worker.engine, AioEngine)} == {False}
 
 
 def test_what_cannot_lie_on_a_disk_is_said(tmp_path: Path) -> None:
@@ -266,7 +266,7 @@ def fast(directory: Path, **changes: Any) -> DiskPlan:
     vm = VmPlan(name="vm", uncached=None, cached=limits, cache_bytes=MIB)
     state = str(directory / disk.STATE_NAME)
     base = DiskPlan(name="fast", state_path=state, limits=limits, io_bytes=256 * KIB, cache="read_only", vm=vm)
-    return base.model_copy(update=changes)
+    return base.replace(**changes)
 
 
 @pytest.mark.parametrize("engine", ["sync", "aio", "uring", "mmap"])
@@ -326,7 +326,7 @@ def test_a_restart_of_what_is_no_disk_changes_nothing(tmp_path: Path) -> None:
 
 def held_down(*labels: str, described: str = NO_CACHE) -> Point:
     described_disk = disk.parse_disk(described).described
-    planned = worker_plan(block_bytes=4 * KIB, depth=10).model_copy(update={"disk": described_disk})
+    planned = worker_plan(block_bytes=4 * KIB, depth=10).replace(disk=described_disk)
     measured = worker_outcome({"read": kind({1_000_000: 12_800}, 4 * KIB)}, labels=("emulated_disk", *labels))
     return Point(name="p", family="f", axes={}, plan=plan([planned]), outcome=outcome(measured))
 

@@ -109,8 +109,8 @@ def answered(arguments: list[str]) -> bool:
         assert explain(prepared, MACHINE).endswith("\n") or not prepared.spans
         assert profile(prepared.profile).endswith("\n")
         for span in prepared.spans:
-            text = span.plan.model_dump_json()
-            assert type(span.plan).model_validate_json(_native.plan_as_read(text)) == span.plan
+            text = span.plan.to_json()
+            assert type(span.plan).from_json(_native.plan_as_read(text)) == span.plan
         return True
     return False
 

@@ -6,13 +6,13 @@
 from __future__ import annotations
 
 import json
-import os
 import shlex
 from pathlib import Path
 
 import pytest
 
 from fio_machine import HeldMachine
+from goldens import compare, plan_document
 from iocurve.dialects.diskspd.command import Prepared, prepare
 from iocurve.dialects.diskspd.output import explain
 
@@ -30,7 +30,7 @@ def prepared(command: Path) -> Prepared:
 
 def document(result: Prepared) -> str:
     content = {
-        "plans": [span.plan.model_dump(mode="json", exclude_defaults=True) for span in result.spans],
+        "plans": [plan_document(span.plan) for span in result.spans],
         "threads": [[[list(row.workers) for row in rows] for rows in span.threads] for span in result.spans],
         "notes": [f"{note.level}: {note.code}" for note in result.notes],
         "obstacles": [obstacle.text for obstacle in result.obstacles],
@@ -38,18 +38,12 @@ def document(result: Prepared) -> str:
     return json.dumps(content, indent=1).replace(str(GOLDEN), "/data") + "\n"
 
 
-def check(path: Path, text: str) -> None:
-    if os.environ.get("IOCURVE_UPDATE_GOLDEN"):
-        path.write_text(text, encoding="utf-8")
-    assert text == path.read_text(encoding="utf-8")
-
-
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda path: path.stem)
 def test_command_becomes_plans(command: Path) -> None:
-    check(command.with_suffix(".json"), document(prepared(command)))
+    compare(command.with_suffix(".json"), document(prepared(command)))
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda path: path.stem)
 def test_command_is_explained(command: Path) -> None:
     text = explain(prepared(command), MACHINE)
-    check(command.with_suffix(".txt"), text.replace(str(GOLDEN), "/data"))
+    compare(command.with_suffix(".txt"), text.replace(str(GOLDEN), "/data"))

@@ -86,9 +86,9 @@ def test_an_export_is_measured_and_left_as_it_was(tmp_path: Path, volume: Server
     bulk = next(point for point in result.points if point.name == "64 KiB sequential 100:0")
     assert bulk.summary().labels == ("payload_discarded",)
     left = plan_of(worker(nfs_engine(volume.url), result.points[0].plan.groups[0].workers[0].files[0].path))
-    missing = left.groups[0].workers[0].files[0].model_copy(update={"layout": "existing"})
+    missing = left.groups[0].workers[0].files[0].replace(layout="existing")
     with pytest.raises(TargetError, match="does not exist"):
-        local.run(plan_of(left.groups[0].workers[0].model_copy(update={"files": (missing,)})))
+        local.run(plan_of(left.groups[0].workers[0].replace(files=(missing,))))
 
 
 def test_pure_reads_and_pure_writes_have_one_kind(tmp_path: Path) -> None:

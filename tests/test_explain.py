@@ -20,8 +20,8 @@ def explained(**changes: Any) -> list[str]:
     return [" ".join(line.split()) for line in text.splitlines()]
 
 
-TRIM = READ.model_copy(update={"kind": "trim"})
-SEQUENTIAL = READ.model_copy(update={"random_percent": 0})
+TRIM = READ.replace(kind="trim")
+SEQUENTIAL = READ.replace(random_percent=0)
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ SEQUENTIAL = READ.model_copy(update={"random_percent": 0})
         ),
         ({"operations": (READ, WRITE)}, "job: 50 % 4 KiB random reads and 50 % 4 KiB random writes"),
         (
-            {"operations": (READ.model_copy(update={"random_percent": 30}),)},
+            {"operations": (READ.replace(random_percent=30),)},
             "job: 4 KiB reads (30 % random)",
         ),
         (

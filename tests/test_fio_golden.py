@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from fio_machine import HeldMachine
+from goldens import compare, plan_document
 from iocurve.dialects.fio.command import Prepared, prepare
 from iocurve.job.explain import explain
 
@@ -31,7 +32,7 @@ def prepared(command: Path) -> Prepared:
 
 def document(result: Prepared) -> str:
     content = {
-        "plan": result.plan.model_dump(mode="json", exclude_defaults=True),
+        "plan": plan_document(result.plan),
         "notes": [f"{note.level}: {note.code}" for note in result.notes],
         "obstacles": [obstacle.text for obstacle in result.obstacles],
         "directories": list(result.directories),
@@ -40,16 +41,10 @@ def document(result: Prepared) -> str:
     return json.dumps(content, indent=1).replace(str(GOLDEN), "/data") + "\n"
 
 
-def check(path: Path, text: str) -> None:
-    if os.environ.get("IOCURVE_UPDATE_GOLDEN"):
-        path.write_text(text, encoding="utf-8")
-    assert text == path.read_text(encoding="utf-8")
-
-
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda path: path.stem)
 def test_command_becomes_plan(command: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "cpu_count", lambda: 4)
-    check(command.with_suffix(".json"), document(prepared(command)))
+    compare(command.with_suffix(".json"), document(prepared(command)))
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda path: path.stem)
@@ -57,7 +52,7 @@ def test_command_is_explained(command: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(os, "cpu_count", lambda: 4)
     result = prepared(command)
     text = explain(result.plan, result.notes, result.obstacles, MACHINE)
-    check(command.with_suffix(".txt"), text.replace(str(GOLDEN), "/data"))
+    compare(command.with_suffix(".txt"), text.replace(str(GOLDEN), "/data"))
 
 
 def test_all_commands_of_the_source_documents_are_here() -> None:

@@ -49,7 +49,7 @@ def log_of(
 def worker(log: LogOutcome, number: int = 0) -> WorkerOutcome:
     """A window of 250 ms that begins at 1 s."""
     made = synthetic.worker_outcome({"read": synthetic.kind({1000: 1}, 4096)}, number=number)
-    return made.model_copy(update={"log": log, "window_start_ns": 1000 * MS, "window_end_ns": 1250 * MS})
+    return made.replace(log=log, window_start_ns=1000 * MS, window_end_ns=1250 * MS)
 
 
 def written(options: str, *workers: WorkerOutcome) -> dict[str, list[str]]:
@@ -121,7 +121,7 @@ def test_histograms_have_fios_bins_coarser_on_request() -> None:
 
 def test_latency_logs_are_of_slat_and_clat_where_it_was_taken_apart() -> None:
     parts = {"submission_ns": packed([48.0, 1e6, 1.0], "d")}
-    lines = written("--write_lat_log=x", worker(log_of(EACH).model_copy(update=parts)))
+    lines = written("--write_lat_log=x", worker(log_of(EACH).replace(**parts)))
     values = {name: [line.split(", ")[1] for line in lines[f"x_{name}.1.log"]] for name in ("lat", "slat", "clat")}
     assert values == {"lat": ["2048", "4000000"], "slat": ["48", "1000000"], "clat": ["2000", "3000000"]}
 
@@ -135,7 +135,7 @@ def test_windows_have_the_largest_of_each_part() -> None:
         "completion_ns_max": packed([60]),
     }
     options = "--write_lat_log=x --log_avg_msec=100 --log_window_value=both"
-    lines = written(options, worker(log.model_copy(update=parts)))
+    lines = written(options, worker(log.replace(**parts)))
     values = {name: lines[f"x_{name}.1.log"][0].split(", ")[1:3] for name in ("lat", "slat", "clat")}
     assert values == {"lat": ["70", "140"], "slat": ["20", "30"], "clat": ["50", "60"]}
 

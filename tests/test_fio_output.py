@@ -50,7 +50,7 @@ def clone(number: int, *, report_group: int = 0, **more: Any) -> WorkerOutcome:
         **more,
     )
     levels = {"submit_levels": {"4": 100, "8": 300}, "complete_levels": {"0": 50, "8": 350}}
-    return worker.model_copy(update={"depth_levels": {"1": 100, "8": 300}} | levels)
+    return worker.replace(**({"depth_levels": {"1": 100, "8": 300}} | levels))
 
 
 GROUPED = (
@@ -214,7 +214,7 @@ def test_response_under_a_rate_and_errors_are_ours() -> None:
 def test_the_first_error_is_told_by_its_number(number: int, words: str) -> None:
     prepared = fio("--name=a --size=1m --numjobs=3 --group_reporting --output-format=normal,terse,json")
     failed = [clone(1, state="failed", error="differs"), clone(2, state="failed", error="later")]
-    numbered = [worker.model_copy(update={"errno": code}) for worker, code in zip(failed, (number, 28), strict=True)]
+    numbered = [worker.replace(errno=code) for worker, code in zip(failed, (number, 28), strict=True)]
     text = render(prepared, measured(prepared, clone(0), *numbered))
     assert f"a: (groupid=0, jobs=3): {words}" in text
     assert f"\n3;fio-3.33;a;0;{number};" in text
@@ -333,7 +333,7 @@ STEADY = SteadyOutcome(
 
 def test_a_steady_state_is_told_as_fio_tells_it() -> None:
     prepared = fio("--name=a --size=1m --ss=iops_slope:0.3% --ss_dur=2 --time_based --runtime=9")
-    result = measured(prepared, clone(0).model_copy(update={"steady_state": STEADY}))
+    result = measured(prepared, clone(0).replace(steady_state=STEADY))
     [job] = json.loads(render_json(prepared, result))["jobs"]
     assert job["steadystate"] == {
         "ss": "iops_slope:0.300000%",
@@ -351,7 +351,7 @@ def test_a_steady_state_is_told_as_fio_tells_it() -> None:
 def test_writing_and_reading_back_have_times_of_their_own() -> None:
     """As in fio: one second of two was for writing, the other for what was read back."""
     prepared = fio("--name=a --size=1m --rw=write --verify=crc32c")
-    worker = clone(0).model_copy(update={"read_back_ns": SECOND})
+    worker = clone(0).replace(read_back_ns=SECOND)
     [job] = json.loads(render_json(prepared, measured(prepared, worker)))["jobs"]
     assert {kind: (job[kind]["runtime"], job[kind]["iops"]) for kind in ("read", "write")} == {
         "read": (1000, 800.0),
@@ -365,7 +365,7 @@ def test_writing_and_reading_back_have_times_of_their_own() -> None:
 def test_a_depth_that_was_found_is_told_with_its_latency() -> None:
     options = "--latency_target=500us --latency_window=100ms --latency_percentile=90 --iodepth=8"
     prepared = fio(f"--name=a --size=1m {options}")
-    result = measured(prepared, clone(0).model_copy(update={"latency_depth": 3}))
+    result = measured(prepared, clone(0).replace(latency_depth=3))
     [job] = json.loads(render_json(prepared, result))["jobs"]
     assert {name: job[f"latency_{name}"] for name in ("target", "window", "percentile", "depth")} == {
         "target": 500_000,

@@ -23,7 +23,7 @@ NO_LIMIT = TargetFacts(kind="nfs", address="nfs://server/vol")
 
 def interrupted() -> Result:
     whole = synthetic.envelope()
-    return whole.model_copy(update={"points": whole.points[:3]}).ended("interrupted", "Ctrl-C after point 3 of 26")
+    return whole.replace(points=whole.points[:3]).ended("interrupted", "Ctrl-C after point 3 of 26")
 
 
 # ---- figures
@@ -64,16 +64,16 @@ def test_a_limit_is_drawn_where_it_is_near_and_told_where_it_is_far() -> None:
     near = figures(synthetic.envelope())[0]
     assert "limit 512 MiB/s = 131,072 IOPS" in str(near.charts[0])
     assert "Dashed: the volume's limit 512 MiB/s = 131,072 IOPS (ultra, 4 TiB)." in near.caption
-    far = figures(synthetic.envelope().model_copy(update={"target": NO_LIMIT.model_copy(update={"iops": 10**6})}))[0]
+    far = figures(synthetic.envelope().replace(target=NO_LIMIT.replace(iops=10**6)))[0]
     assert "limit 1,000,000 IOPS" not in str(far.charts[0])
     assert "The volume's limit 1,000,000 IOPS is far above." in far.caption
-    none = figures(synthetic.envelope().model_copy(update={"target": NO_LIMIT}))[0]
+    none = figures(synthetic.envelope().replace(target=NO_LIMIT))[0]
     assert "limit" not in none.caption
 
 
 def test_one_series_has_nothing_beside_it() -> None:
     whole = synthetic.envelope()
-    single = whole.model_copy(update={"points": tuple(p for p in whole.points if p.axes["nconnect"] == 8)})
+    single = whole.replace(points=tuple(p for p in whole.points if p.axes["nconnect"] == 8))
     assert len(figures(single)) == 3
 
 
@@ -90,16 +90,14 @@ def test_groups_and_ramp_are_drawn_apart() -> None:
     """A line from the end of one group to the start of the next would show a load that never was."""
     run = synthetic.fio_run()
     first, second = run.points[0].outcome.workers
-    ramp = first.intervals[0].model_copy(update={"ramp": True})
+    ramp = first.intervals[0].replace(ramp=True)
     workers = (
-        first.model_copy(update={"intervals": (ramp, *first.intervals[1:])}),
-        second.model_copy(update={"group": 1, "worker": 0}),
+        first.replace(intervals=(ramp, *first.intervals[1:])),
+        second.replace(group=1, worker=0),
     )
     planned = run.points[0].plan.groups[0].workers
-    point = run.points[0].model_copy(
-        update={"plan": synthetic.plan(planned[:1], planned[1:]), "outcome": synthetic.outcome(*workers)}
-    )
-    (figure,) = figures(run.model_copy(update={"points": (point,)}))
+    point = run.points[0].replace(plan=synthetic.plan(planned[:1], planned[1:]), outcome=synthetic.outcome(*workers))
+    (figure,) = figures(run.replace(points=(point,)))
     rows = _rows(figure.charts[0])
     assert len({row["stretch"] for row in rows}) == 3
     assert {row["second"] for row in rows if row["kind"] == "write"} == {10.5 + second for second in range(10)}
@@ -136,8 +134,8 @@ def test_doubts_are_spoken_out() -> None:
         {"read": synthetic.kind({1000: 10}, 4096, errors=3)}, state="failed", error="the server has gone"
     )
     whole = synthetic.envelope()
-    point = whole.points[0].model_copy(update={"outcome": synthetic.outcome(short)})
-    noted = whole.model_copy(update={"points": (point,)}).with_note("tyre", "the ring had a flat tyre")
+    point = whole.points[0].replace(outcome=synthetic.outcome(short))
+    noted = whole.replace(points=(point,)).with_note("tyre", "the ring had a flat tyre")
     told = "\n".join(words.doubts(noted))
     assert "the ring had a flat tyre" in told
     assert "4 KiB, 100 % reads: failed; the server has gone." in told
@@ -172,8 +170,8 @@ def test_workers_that_did_not_run_together_are_pointed_out(second: tuple[int, in
 def test_series_that_reach_the_same_are_called_the_same() -> None:
     whole = synthetic.envelope()
     low = [point for point in whole.points if point.family == "depth" and point.axes["depth"] == 1]
-    deeper = [point.model_copy(update={"axes": point.axes | {"depth": 2}}) for point in low]
-    found = words.findings(whole.model_copy(update={"points": (*low, *deeper)}))
+    deeper = [point.replace(axes=point.axes | {"depth": 2}) for point in low]
+    found = words.findings(whole.replace(points=(*low, *deeper)))
     assert found[-1] == "4 KiB random read: nconnect 1 and nconnect 8 reach the same, 26.3k IOPS."
     assert "depth 2 the median wait goes from 33 µs to 33 µs for no more IOPS." in found[0]
 
@@ -250,8 +248,8 @@ def test_the_chart_library_is_there_once() -> None:
 def test_names_from_outside_stay_text(tmp_path: Path) -> None:
     hostile = '</script><script>alert("x")</script><b>'
     whole = synthetic.fio_run()
-    point = whole.points[0].model_copy(update={"name": hostile, "family": hostile})
-    report.write(whole.model_copy(update={"name": hostile, "points": (point,)}), tmp_path)
+    point = whole.points[0].replace(name=hostile, family=hostile)
+    report.write(whole.replace(name=hostile, points=(point,)), tmp_path)
     seen = visit(tmp_path / "report.html", tmp_path)
     assert (seen.console, seen.requests) == ([], [])
     assert "<b>" not in re.sub(r"(?s)<ul class=.headlines.>.*?</ul>", "", seen.dom)

@@ -37,7 +37,7 @@ def load(family: str, iops: float, **axes: Axis) -> Point:
     percent = axes.get("read_percent", 100 if axes.get("kind", "read") == "read" else 0)
     whole: dict[str, Axis] = {"read_percent": percent, "block_bytes": 4 * KIB, "depth": 64, "nconnect": 1}
     made = synthetic.nfs_point(f"{family} {axes}", family, whole | {"order": "random"} | axes, iops)
-    return made.model_copy(update={"axes": {"order": "random", "block_bytes": 4 * KIB} | axes})
+    return made.replace(axes={"order": "random", "block_bytes": 4 * KIB} | axes)
 
 
 def scenario(points: list[Point], titles: dict[str, str], *comparisons: Comparison, **more: Any) -> Result:
@@ -52,7 +52,7 @@ def scenario(points: list[Point], titles: dict[str, str], *comparisons: Comparis
         comparisons=comparisons,
         tag="tag",
     )
-    return synthetic.result(points, kind="scenario").model_copy(update={"scenario": facts} | more)
+    return synthetic.result(points, kind="scenario").replace(**({"scenario": facts} | more))
 
 
 def reference(*found: Figure) -> Reference:
@@ -102,7 +102,7 @@ def test_only_stated_figures_are_marked_and_none_in_between() -> None:
 
 
 def test_a_published_figure_far_above_is_told_and_not_drawn() -> None:
-    far = READS.model_copy(update={"value": 460_000})
+    far = READS.replace(value=460_000)
     figure = figures(scenario(MIX, {"mix": "Mix"}, references=(reference(far),)))[0]
     assert drawn(figure.charts[0], "diamond") == []
     assert figure.caption.endswith("Published figures lie far above and are in the table at the end only.")
@@ -131,7 +131,7 @@ def test_a_gain_is_compared_with_the_same_load_over_one_connection() -> None:
 
 def test_a_result_keeps_its_references() -> None:
     result = scenario(MIX, {"mix": "Mix"}, references=(reference(READS),))
-    assert Result.model_validate_json(result.model_dump_json()) == result
+    assert Result.from_json(result.to_json()) == result
 
 
 # ---- families side by side
@@ -238,7 +238,7 @@ def test_what_a_search_found_is_said_first() -> None:
         stopped="it was found",
         remarks=("it is sharp",),
     )
-    result = synthetic.envelope().model_copy(update={"search": facts})
+    result = synthetic.envelope().replace(search=facts)
     assert words.setting(result) == [
         "How much must be in flight (rw=randread).",
         "Knee: 100 in flight (95 %: 98 to 102).",
@@ -262,10 +262,10 @@ def test_rates_are_drawn_by_their_part_of_the_highest() -> None:
 
 def looked_at(policy: str, verdict: str, low: float) -> Result:
     gain = Interval(value=0.17, low=low, high=0.22)
-    facts = CacheFacts.model_validate(
+    facts = CacheFacts.from_builtins(
         {"policy": policy, "preparation": "it was read once", "gain": gain, "verdict": verdict}
     )
-    return scenario([MIX[0].model_copy(update={"cache": facts})], {"mix": "Mix"})
+    return scenario([MIX[0].replace(cache=facts)], {"mix": "Mix"})
 
 
 def test_figures_that_look_cached_against_the_intention_are_doubtful() -> None:

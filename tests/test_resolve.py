@@ -166,7 +166,7 @@ def test_names_are_joined_with_their_directory_as_paths_are(base: str) -> None:
     job = Job(name="job", dialect="iocurve", sections=(Section(paths=NAMES, size=MIB),), defaults=DEFAULTS)
     (group,) = resolve(job, HeldMachine(), Path(base)).plan.groups
     assert [file.path for file in group.workers[0].files] == [str(Path(base) / name) for name in NAMES]
-    below = job.model_copy(update={"defaults": Section(directories=("sub",)).over(DEFAULTS)})
+    below = job.replace(defaults=Section(directories=("sub",)).over(DEFAULTS))
     resolution = resolve(below, HeldMachine(), Path(base))
     paths = [Path(base, "sub", name.lstrip("/")) for name in NAMES]
     assert [file.path for file in resolution.plan.groups[0].workers[0].files] == list(map(str, paths))

@@ -74,7 +74,7 @@ def test_an_interval_partly_inside_the_window_counts_in_proportion() -> None:
 
 
 def test_the_ramp_never_counts() -> None:
-    ramp = interval(0, 0, SECOND_NS, {"read": 9999}, BLOCK).model_copy(update={"ramp": True})
+    ramp = interval(0, 0, SECOND_NS, {"read": 9999}, BLOCK).replace(ramp=True)
     measured = [interval(k, k * SECOND_NS, (k + 1) * SECOND_NS, {"read": 100}, BLOCK) for k in (1, 2)]
     summary = two(
         worker_outcome({"read": kind({100_000: 50}, BLOCK)}, window_ns=(SECOND_NS, 2 * SECOND_NS)),
@@ -178,7 +178,7 @@ def test_cpu_is_counted_per_operation() -> None:
 
 def test_a_synchronous_engine_has_one_operation_in_flight() -> None:
     opened = FileOpen(direct=False, durability="none", invalidate=False)
-    worker = worker_plan(depth=32).model_copy(update={"engine": SyncEngine(open=opened)})
+    worker = worker_plan(depth=32).replace(engine=SyncEngine(open=opened))
     assert point(plan([worker, worker_plan(depth=8)]), *_pair()).summary().depth_requested == 9
 
 
@@ -219,14 +219,12 @@ def test_a_summary_of_some_workers_has_their_share() -> None:
 
 def test_the_outcome_of_the_engine_is_read() -> None:
     worker = worker_plan([("read", 70), ("write", 30)], depth=8)
-    limited = worker.model_copy(
-        update={"end": worker.end.model_copy(update={"runtime_ns": None, "operations": 20_000})}
-    )
-    run = _native.Run(plan([limited]).model_dump_json())
+    limited = worker.replace(end=worker.end.replace(runtime_ns=None, operations=20_000))
+    run = _native.Run(plan([limited]).to_json())
     text = run.wait(60)
     assert text is not None
-    Live.model_validate_json(run.live())
-    measured = Outcome.model_validate_json(text)
+    Live.from_json(run.live())
+    measured = Outcome.from_json(text)
     summary = summarise("null", plan([limited]), measured.workers)
     assert (measured.state, summary.operations) == ("finished", 20_000)
     assert sum(part.service.count for part in summary.kinds.values()) == 20_000

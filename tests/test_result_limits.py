@@ -46,7 +46,7 @@ def test_the_volume_s_throughput_is_named_within_two_percent(operations: int, ex
 
 
 def test_the_volume_s_iops_are_named_without_a_level_where_none_is_known() -> None:
-    limit = limit_of(at(990), FREE.model_copy(update={"iops": 1000}))
+    limit = limit_of(at(990), FREE.replace(iops=1000))
     assert limit is not None
     assert (limit.code, limit.text) == ("volume_iops", "at the volume's limit of 1,000 IOPS")
 
@@ -56,8 +56,8 @@ def written(*clients: tuple[str, int]) -> Point:
     mount = synthetic.worker_plan(nconnect=1).engine
     assert isinstance(mount, NfsEngine)
     workers = [
-        worker_plan([("write", 1), ("read", 1)], block_bytes=BLOCK, depth=1000).model_copy(
-            update={"engine": NfsEngine(mount=mount.mount.model_copy(update={"source": IPv4Address(address)}))}
+        worker_plan([("write", 1), ("read", 1)], block_bytes=BLOCK, depth=1000).replace(
+            engine=NfsEngine(mount=mount.mount.replace(source=IPv4Address(address)))
         )
         for address, _ in clients
     ]
@@ -83,7 +83,7 @@ def written(*clients: tuple[str, int]) -> Point:
 def test_clients_at_their_egress_are_counted_by_their_addresses(
     clients: list[tuple[str, int]], expected: str | None
 ) -> None:
-    limit = limit_of(written(*clients), FREE.model_copy(update={"client_egress_bytes_per_s": 10 * MIB}))
+    limit = limit_of(written(*clients), FREE.replace(client_egress_bytes_per_s=10 * MIB))
     assert (limit.text if limit else None) == expected
     if limit:
         assert limit.code in SHORT

@@ -19,6 +19,7 @@ from iocurve.units import KIB, MIB, MILLISECOND_NS, SECOND_NS
 from plans import READ, WRITE, file_plan, local_engine, null_plan, plan_of, worker
 
 ENDS = ("runtime_ns", "bytes", "operations")
+ENDLESS = plan.End(runtime_ns=None, bytes=None, operations=None)
 LOCAL = ("sync", "aio", "uring", "mmap")
 
 
@@ -62,7 +63,7 @@ def test_reading_changes_nothing(kind: str, tmp_path: Path) -> None:
 def test_a_trim_leaves_zeros_and_the_result_says_that_it_was_a_hole(kind: str, tmp_path: Path) -> None:
     path = tmp_path / "data"
     path.write_bytes(os.urandom(MIB))
-    trims = worker(local_engine(kind), str(path), operations=(READ.model_copy(update={"kind": "trim"}),))
+    trims = worker(local_engine(kind), str(path), operations=(READ.replace(kind="trim"),))
     (only,) = local.run(plan_of(trims)).workers
     assert (only.operations["trim"].operations, only.operations["trim"].bytes) == (256, MIB)
     assert "trim_punches_holes" in only.labels
@@ -82,7 +83,7 @@ def test_a_file_is_made_anew_and_one_of_any_length_grows_with_what_is_written(tm
 
 def test_a_log_of_each_operation_tells_where_and_how_long(tmp_path: Path) -> None:
     log = plan.LogPlan(window_ns=None, histograms=False, records=200)
-    sequential = READ.model_copy(update={"random_percent": 0})
+    sequential = READ.replace(random_percent=0)
     logged = worker(local_engine("sync"), str(tmp_path / "data"), operations=(sequential,), log=log)
     (only,) = local.run(plan_of(logged)).workers
     assert only.log is not None
@@ -111,7 +112,7 @@ def test_who_waits_starts_after_the_others_and_reads_what_they_wrote(tmp_path: P
     file = file_plan(tmp_path / "data", layout="create", keep=True)
     writer = worker(local_engine("sync"), "", files=(file,), operations=(WRITE,), job="writer")
     reader = worker(local_engine("mmap"), "", files=(file_plan(tmp_path / "data", layout="existing", keep=True),))
-    outcome = local.run(plan_of(writer, reader.model_copy(update={"job": "reader", "wait_for": ("writer",)})))
+    outcome = local.run(plan_of(writer, reader.replace(job="reader", wait_for=("writer",))))
     first, second = outcome.workers
     assert outcome.state == "finished"
     assert second.operations["read"].bytes == MIB
@@ -155,7 +156,9 @@ def test_figures_that_hold_steady_end_the_run() -> None:
         ramp_ns=100 * MILLISECOND_NS,
         check_ns=100 * MILLISECOND_NS,
     )
-    endless = worker(plan.NullEngine(), "nothing", steady_state=steady, end=plan.End(**dict.fromkeys(ENDS)))
+    endless = worker(
+        plan.NullEngine(), "nothing", steady_state=steady, end=plan.End(runtime_ns=None, bytes=None, operations=None)
+    )
     outcome = local.run(plan_of(endless))
     (only,) = outcome.workers
     assert only.steady_state is not None
@@ -178,10 +181,8 @@ def test_groups_run_one_after_another(tmp_path: Path) -> None:
     """The second group reads what the first has written."""
     file = file_plan(tmp_path / "data", layout="reserve", keep=True)
     first = worker(local_engine("sync"), "", files=(file,), operations=(WRITE,))
-    second = worker(local_engine("sync"), "", files=(file.model_copy(update={"layout": "existing"}),))
-    both = plan_of(first).model_copy(
-        update={"groups": (plan.Group(workers=(first,)), plan.Group(workers=(second, second)))}
-    )
+    second = worker(local_engine("sync"), "", files=(file.replace(layout="existing"),))
+    both = plan_of(first).replace(groups=(plan.Group(workers=(first,)), plan.Group(workers=(second, second))))
     outcome = local.run(both)
     assert [(part.group, part.worker, list(part.operations)) for part in outcome.workers] == [
         (0, 0, ["write"]),
@@ -209,7 +210,7 @@ def test_the_same_seed_reads_the_same_blocks_in_the_same_order(tmp_path: Path) -
 def test_several_files_share_the_load_in_turn(tmp_path: Path) -> None:
     files = tuple(file_plan(tmp_path / name, MIB // 4, layout="reserve", keep=True) for name in "abcd")
     end = plan.End(runtime_ns=None, bytes=None, operations=8)
-    sequential = WRITE.model_copy(update={"random_percent": 0})
+    sequential = WRITE.replace(random_percent=0)
     local.run(plan_of(worker(local_engine("sync"), "", files=files, operations=(sequential,), end=end, depth=1)))
     for file in files:
         content = Path(file.path).read_bytes()
@@ -220,7 +221,7 @@ def test_several_files_share_the_load_in_turn(tmp_path: Path) -> None:
 def test_a_rate_is_kept(tmp_path: Path) -> None:
     rate = plan.Rate(unit="operations", count=1000, per_ns=SECOND_NS)
     end = plan.End(runtime_ns=None, bytes=None, operations=100)
-    paced = READ.model_copy(update={"rate": rate})
+    paced = READ.replace(rate=rate)
     outcome = local.run(plan_of(worker(local_engine("uring"), str(tmp_path / "data"), operations=(paced,), end=end)))
     (only,) = outcome.workers
     # The hundredth operation is due after 99 ms and not before.
@@ -249,14 +250,14 @@ def test_a_live_view_is_told_the_intervals() -> None:
 
 def test_a_stop_keeps_what_was_measured() -> None:
     end = plan.End(runtime_ns=60 * SECOND_NS, bytes=None, operations=None)
-    handle = _native.Run(plan_of(worker(plan.NullEngine(), "n", end=end)).model_dump_json())
+    handle = _native.Run(plan_of(worker(plan.NullEngine(), "n", end=end)).to_json())
     threading.Timer(0.3, handle.stop).start()
     outcome = None
     for _ in range(100):
         if outcome := handle.wait(0.1):
             break
     assert outcome is not None
-    read = Outcome.model_validate_json(outcome)
+    read = Outcome.from_json(outcome)
     assert read.state == "interrupted"
     assert read.workers[0].operations["read"].operations > 0
 
@@ -295,7 +296,7 @@ def test_one_worker_that_cannot_be_prepared_lets_none_start(tmp_path: Path) -> N
 )
 def test_what_cannot_be_run_is_refused(change: dict[str, int], text: str) -> None:
 
-    document = json.loads(null_plan().model_dump_json()) | change
+    document = json.loads(null_plan().to_json()) | change
     with pytest.raises(RunError, match=text):
         _native.Run(json.dumps(document))
 

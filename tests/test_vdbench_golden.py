@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import pytest
 
 from fio_machine import HeldMachine
+from goldens import compare, plan_document
 from iocurve.dialects.vdbench.command import Prepared, prepare
 from iocurve.dialects.vdbench.explanation import explain
 
@@ -31,7 +31,7 @@ def plans(result: Prepared) -> str:
         sections = len(result.resolve(run).built.pieces)
         shares, total = ([1 / sections] * sections, 10.0 * run.curve_percent) if run.curve_percent else (None, None)
         plan = result.resolve(run, shares, total).resolution.plan
-        made.append({"loops": run.loops_text, **plan.model_dump(mode="json", exclude_defaults=True)})
+        made.append({"loops": run.loops_text, **plan_document(plan)})
     return json.dumps(made, indent=1) + "\n"
 
 
@@ -45,9 +45,3 @@ def test_a_parameter_file_is_explained(file: Path) -> None:
 @pytest.mark.parametrize("file", [file for file in FILES if file.stem != "files"], ids=lambda file: file.stem)
 def test_a_parameter_file_becomes_plans(file: Path) -> None:
     compare(file.with_suffix(".json"), plans(prepared(file)))
-
-
-def compare(file: Path, now: str) -> None:
-    if os.environ.get("IOCURVE_UPDATE_GOLDEN"):
-        file.write_text(now, encoding="utf-8")
-    assert now == file.read_text(encoding="utf-8")

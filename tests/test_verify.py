@@ -29,7 +29,7 @@ _PATTERN = "ab" + 16 * "o"
 def verify(method: str = "crc32c", **changes: Any) -> plan.Verify:
     """As fio verifies unless told otherwise."""
     pattern = _PATTERN if "pattern" in method else ""
-    return plan.Verify.model_validate({"method": method, "pattern": pattern, **changes})
+    return plan.Verify.from_builtins({"method": method, "pattern": pattern, **changes})
 
 
 def engine_of(kind: str) -> plan.EnginePlan:
@@ -56,7 +56,7 @@ def writer(path: Path | str, engine: plan.EnginePlan | None = None, **changes: A
 def only(made: plan.Worker) -> plan.Worker:
     """The same, but nothing is written."""
     assert made.verify is not None
-    return made.model_copy(update={"verify": made.verify.model_copy(update={"only": True})})
+    return made.replace(verify=made.verify.replace(only=True))
 
 
 def operations(outcome: Outcome) -> dict[str, tuple[int, int]]:
@@ -108,7 +108,7 @@ def test_a_byte_that_was_changed_is_found_where_it_is(kind: str, tmp_path: Path)
 def test_every_method_accepts_what_it_wrote_and_finds_what_it_looks_at(method: str, tmp_path: Path) -> None:
     path = tmp_path / "data"
     made = writer(path, verify=verify(method, interval_bytes=1024, header_offset=256))
-    reader = made.model_copy(update={"operations": (READ,)})
+    reader = made.replace(operations=(READ,))
     assert operations(local.run(plan_of(made))) == {"write": (256, 0), "read": (256, 0)}
     assert operations(local.run(plan_of(reader))) == {"read": (256, 0)}
     change(path, 5 * KIB + 260)
@@ -127,7 +127,7 @@ def test_every_method_accepts_what_it_wrote_and_finds_what_it_looks_at(method: s
 
 def test_the_first_difference_ends_the_worker_where_that_is_asked_for(tmp_path: Path) -> None:
     path = tmp_path / "data"
-    sequential = WRITE.model_copy(update={"random_percent": 0})
+    sequential = WRITE.replace(random_percent=0)
     made = writer(path, verify=verify(fatal=True), operations=(sequential,), depth=1)
     local.run(plan_of(made))
     change(path, 9 * 4 * KIB + 99)
@@ -208,16 +208,14 @@ def test_the_null_engine_says_that_nothing_was_compared() -> None:
 
 def test_what_is_written_over_nfs_is_read_back(volume: Server) -> None:
     engine = nfs_engine(volume.url)
-    engine = engine.model_copy(update={"mount": engine.mount.model_copy(update={"keep_payload": True})})
+    engine = engine.replace(mount=engine.mount.replace(keep_payload=True))
     made = writer("data", engine)
     assert operations(local.run(plan_of(made))) == {"write": (256, 0), "read": (256, 0)}
-    first = made.model_copy(
-        update={
-            "operations": (WRITE.model_copy(update={"random_percent": 0}),),
-            "end": plan.End(runtime_ns=None, bytes=None, operations=1),
-            "payload": plan.Payload(content=plan.ZeroContent(), renew="keep"),
-            "verify": None,
-        }
+    first = made.replace(
+        operations=(WRITE.replace(random_percent=0),),
+        end=plan.End(runtime_ns=None, bytes=None, operations=1),
+        payload=plan.Payload(content=plan.ZeroContent(), renew="keep"),
+        verify=None,
     )
     local.run(plan_of(first))
     text = error_of(local.run(plan_of(only(made))))

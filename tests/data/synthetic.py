@@ -225,7 +225,7 @@ def worker_plan(
         files=(FilePlan(path="iocurve.0", offset_bytes=0, bytes=256 * MIB, layout="fill", keep=False),),
         file_select="round_robin",
         operations=tuple(
-            OperationPlan.model_validate(
+            OperationPlan.from_builtins(
                 {
                     "kind": name,
                     "share": share,

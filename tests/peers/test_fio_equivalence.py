@@ -308,10 +308,10 @@ def logged(plan: Plan) -> Plan:
     log = LogPlan(window_ns=None, histograms=False, records=1 << 20)
 
     def with_log(worker: Worker) -> Worker:
-        return worker.model_copy(update={"log": log})
+        return worker.replace(log=log)
 
-    groups = [group.model_copy(update={"workers": tuple(map(with_log, group.workers))}) for group in plan.groups]
-    return plan.model_copy(update={"groups": tuple(groups)})
+    groups = [group.replace(workers=tuple(map(with_log, group.workers))) for group in plan.groups]
+    return plan.replace(groups=tuple(groups))
 
 
 def operations_of(worker: WorkerOutcome) -> Iterator[Operation]:

@@ -7,16 +7,12 @@ import struct
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict
+from iocurve.structs import Struct
 
 State = Literal["finished", "interrupted", "failed"]
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class LatencyOutcome(_Model):
+class LatencyOutcome(Struct):
     """A latency distribution."""
 
     count: int
@@ -31,7 +27,7 @@ class LatencyOutcome(_Model):
     """HdrHistogram V2 with DEFLATE, base64; three significant digits."""
 
 
-class KindOutcome(_Model):
+class KindOutcome(Struct):
     """One kind of operation in a worker's measured window."""
 
     operations: int
@@ -49,7 +45,7 @@ class KindOutcome(_Model):
     """Handed over to done; None likewise."""
 
 
-class CpuTime(_Model):
+class CpuTime(Struct):
     """CPU time, context switches and page faults of a thread."""
 
     user_ns: int
@@ -60,7 +56,7 @@ class CpuTime(_Model):
     minor_faults: int = 0
 
 
-class IntervalKind(_Model):
+class IntervalKind(Struct):
     """One kind of operation in one interval; latencies are service latencies."""
 
     operations: int
@@ -75,7 +71,7 @@ class IntervalKind(_Model):
     max_ns: int
 
 
-class IntervalOutcome(_Model):
+class IntervalOutcome(Struct):
     """One worker in one interval; times since the group's start."""
 
     index: int
@@ -87,7 +83,7 @@ class IntervalOutcome(_Model):
     """By kind: only kinds that completed something or failed."""
 
 
-class SteadySample(_Model):
+class SteadySample(Struct):
     """All workers of a report group in one period."""
 
     end_ns: int
@@ -98,7 +94,7 @@ class SteadySample(_Model):
     """Mean service latency."""
 
 
-class SteadyOutcome(_Model):
+class SteadyOutcome(Struct):
     """What came of waiting for a steady state."""
 
     attained_ns: int | None
@@ -141,7 +137,7 @@ class LogRecords:
     """As in LatencyOutcome, from hand-over to done where that was measured apart; empty where none were asked for."""
 
 
-class LogOutcome(_Model):
+class LogOutcome(Struct):
     """A log of operations: one record for each, or one for each kind in each window; columns are packed (`unpack`)."""
 
     window_ns: int | None
@@ -187,7 +183,7 @@ def _column(figure: str, packed: str) -> list[Any]:
     return list(struct.unpack(f"<{len(raw) // 8}{figure}", raw))
 
 
-class WorkerOutcome(_Model):
+class WorkerOutcome(Struct):
     """One worker; times since the group's start."""
 
     group: int
@@ -241,7 +237,7 @@ class WorkerOutcome(_Model):
         return (self.cpu.user_ns + self.cpu.system_ns) / self.window_ns if self.window_ns else 0.0
 
 
-class Outcome(_Model):
+class Outcome(Struct):
     """What one plan measured."""
 
     state: State
@@ -250,7 +246,7 @@ class Outcome(_Model):
     """One per worker that was started, in plan order."""
 
 
-class Live(_Model):
+class Live(Struct):
     """What runs now, over all workers."""
 
     phase: str

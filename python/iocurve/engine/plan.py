@@ -6,20 +6,21 @@ Everything is decided here: sizes are bytes, times are nanoseconds, and ``None``
 
 from __future__ import annotations
 
-from ipaddress import IPv4Address, IPv6Address
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from msgspec import Meta
 
-U16 = Annotated[int, Field(ge=0, lt=2**16)]
-U32 = Annotated[int, Field(ge=0, lt=2**32)]
-U64 = Annotated[int, Field(ge=0, lt=2**64)]
-Count = Annotated[int, Field(ge=1, lt=2**32)]
-Rated = Annotated[int, Field(ge=1, lt=2**64)]
+from iocurve.structs import Struct, TaggedStruct
+
+U16 = Annotated[int, Meta(ge=0, lt=2**16)]
+U32 = Annotated[int, Meta(ge=0, lt=2**32)]
+U64 = int
+"""0 to 2^64 - 1; msgspec bounds no number above 2^63, so Rust alone checks it."""
+Count = Annotated[int, Meta(ge=1, lt=2**32)]
 Nanos = U64
 
 Durability = Literal["none", "data_sync", "file_sync"]
-Percentage = Annotated[int, Field(ge=0, le=100)]
+Percentage = Annotated[int, Meta(ge=0, le=100)]
 Layout = Literal["existing", "fill", "reserve", "new", "create", "recreate", "recreate_reserve"]
 FileSelect = Literal["round_robin", "random", "by_size", "sequential"]
 HostCache = Literal["none", "read_only", "read_write"]
@@ -30,11 +31,7 @@ FLUSH_KINDS = ("fsync", "fdatasync", "sync_file_range", "fsync_at_end")
 """Operations that move no data and are not of those that are asked for."""
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class FileOpen(_Model):
+class FileOpen(Struct):
     """How local files are opened."""
 
     direct: bool
@@ -45,34 +42,29 @@ class FileOpen(_Model):
     """Drop the file's pages from the page cache before the run."""
 
 
-class NullEngine(_Model):
+class NullEngine(TaggedStruct, tag="null"):
     """Nothing is done: the cost of the loop itself."""
 
-    kind: Literal["null"] = "null"
 
-
-class SyncEngine(_Model):
+class SyncEngine(TaggedStruct, tag="sync"):
     """pread and pwrite, one at a time."""
 
-    kind: Literal["sync"] = "sync"
     open: FileOpen
 
 
-class AioEngine(_Model):
+class AioEngine(TaggedStruct, tag="aio"):
     """Linux native AIO (io_submit)."""
 
-    kind: Literal["aio"] = "aio"
     open: FileOpen
 
 
-class UringEngine(_Model):
+class UringEngine(TaggedStruct, tag="uring"):
     """io_uring with registered files and buffers."""
 
-    kind: Literal["uring"] = "uring"
     open: FileOpen
 
 
-class NfsMount(_Model):
+class NfsMount(Struct):
     """A user-space NFS mount."""
 
     host: str
@@ -82,7 +74,7 @@ class NfsMount(_Model):
     """TCP port of the MOUNT program; None asks the server's portmapper."""
     export: str
     version: Literal[3]
-    nconnect: Annotated[int, Field(ge=1, le=16)]
+    nconnect: Annotated[int, Meta(ge=1, le=16)]
     """TCP connections of one worker."""
     uid: U32
     gid: U32
@@ -91,47 +83,43 @@ class NfsMount(_Model):
     """Give up when the server has not answered for this long."""
     keep_payload: bool
     """Whether READ payload reaches the worker's buffers; False lets large payloads be discarded in the kernel."""
-    source: IPv4Address | IPv6Address | None = None
+    source: str | None = None
     """Address of this machine that all connections come from, MOUNT's too; None leaves the choice to the system."""
 
 
-class NfsEngine(_Model):
+class NfsEngine(TaggedStruct, tag="nfs"):
     """User-space NFS over ``nconnect`` TCP connections of the worker's own."""
 
-    kind: Literal["nfs"] = "nfs"
     mount: NfsMount
 
 
-class MmapEngine(_Model):
+class MmapEngine(TaggedStruct, tag="mmap"):
     """Copies from and to files mapped into memory; a flush is msync."""
 
-    kind: Literal["mmap"] = "mmap"
     open: FileOpen
 
 
-EnginePlan = Annotated[
-    NullEngine | SyncEngine | AioEngine | UringEngine | MmapEngine | NfsEngine, Field(discriminator="kind")
-]
+EnginePlan = NullEngine | SyncEngine | AioEngine | UringEngine | MmapEngine | NfsEngine
 
 
-class IoBurst(_Model):
+class IoBurst(Struct):
     """Limits that hold while credits last: each operation and byte above the limits costs one, each below gains one."""
 
-    iops: Rated
-    bytes_per_s: Rated
+    iops: U64
+    bytes_per_s: U64
     duration_ns: Nanos
     """How long the credits last at the full burst, if none are gone yet."""
 
 
-class IoLimits(_Model):
+class IoLimits(Struct):
     """Operations and bytes per second, reads and writes together."""
 
-    iops: Rated
-    bytes_per_s: Rated
+    iops: U64
+    bytes_per_s: U64
     burst: IoBurst | None = None
 
 
-class VmPlan(_Model):
+class VmPlan(Struct):
     """A virtual machine, whose limits all disks with the same name of it share."""
 
     name: str
@@ -143,7 +131,7 @@ class VmPlan(_Model):
     """Size of the cache of all its disks."""
 
 
-class DiskPlan(_Model):
+class DiskPlan(Struct):
     """A disk of a cloud, emulated over local files: each operation is done at once and handed back when the disk and
     its virtual machine would have had it done."""
 
@@ -165,7 +153,7 @@ class DiskPlan(_Model):
     """What it is attached to; None sets no further limits."""
 
 
-class FilePlan(_Model):
+class FilePlan(Struct):
     """One file (or device) and the region of it that is used."""
 
     path: str
@@ -183,20 +171,19 @@ class FilePlan(_Model):
     """False removes the file after the run if the run created it."""
 
 
-class Rate(_Model):
+class Rate(Struct):
     """An open-loop rate: ``count`` per ``per_ns``; the k-th operation is due at exactly k x per / count."""
 
     unit: Literal["operations", "bytes"]
-    count: Annotated[int, Field(ge=1, lt=2**64)]
-    per_ns: Annotated[int, Field(ge=1, lt=2**64)]
+    count: U64
+    per_ns: U64
     arrivals: Literal["even", "poisson"] = "even"
     """even: at equal distances. poisson: at exponentially distributed ones of that mean."""
 
 
-class FixedBlocks(_Model):
+class FixedBlocks(TaggedStruct, tag="fixed"):
     """Operations of one size."""
 
-    kind: Literal["fixed"] = "fixed"
     bytes: Count
 
     @property
@@ -215,10 +202,9 @@ class FixedBlocks(_Model):
         return self.bytes
 
 
-class BlockRange(_Model):
+class BlockRange(TaggedStruct, tag="range"):
     """``low``, ``low + step`` and so on up to ``high``, with equal chance."""
 
-    kind: Literal["range"] = "range"
     low: Count
     high: Count
     step: Count
@@ -239,18 +225,17 @@ class BlockRange(_Model):
         return (self.low + self.low + (self.high - self.low) // self.step * self.step) / 2
 
 
-class BlockShare(_Model):
+class BlockShare(Struct):
     """One block size of several."""
 
     bytes: Count
     weight: U32
 
 
-class BlockSplit(_Model):
+class BlockSplit(TaggedStruct, tag="split"):
     """One of several sizes, by weight."""
 
-    kind: Literal["split"] = "split"
-    parts: Annotated[tuple[BlockShare, ...], Field(min_length=1)]
+    parts: Annotated[tuple[BlockShare, ...], Meta(min_length=1)]
 
     @property
     def smallest(self) -> int:
@@ -269,62 +254,56 @@ class BlockSplit(_Model):
         return sum(part.bytes * part.weight for part in self.parts) / weight if weight else self.smallest
 
 
-Blocks = Annotated[FixedBlocks | BlockRange | BlockSplit, Field(discriminator="kind")]
+Blocks = FixedBlocks | BlockRange | BlockSplit
 
 
-class Uniform(_Model):
+class Uniform(TaggedStruct, tag="uniform"):
     """All blocks alike."""
 
-    kind: Literal["uniform"] = "uniform"
 
-
-class Zipf(_Model):
+class Zipf(TaggedStruct, tag="zipf"):
     """The k-th most popular block with a chance of 1/k^theta."""
 
-    kind: Literal["zipf"] = "zipf"
-    theta: Annotated[float, Field(gt=0)]
-    center: Annotated[float, Field(ge=0, le=1)] | None = None
+    theta: Annotated[float, Meta(gt=0)]
+    center: Annotated[float, Meta(ge=0, le=1)] | None = None
     """Where the most popular block is, as a part of the region; None spreads by a hash."""
 
 
-class Pareto(_Model):
+class Pareto(TaggedStruct, tag="pareto"):
     """Self-similar: a share of 1 - h of the operations goes to a share h of the blocks."""
 
-    kind: Literal["pareto"] = "pareto"
-    h: Annotated[float, Field(gt=0, lt=1)]
-    center: Annotated[float, Field(ge=0, le=1)] | None = None
+    h: Annotated[float, Meta(gt=0, lt=1)]
+    center: Annotated[float, Meta(ge=0, le=1)] | None = None
     """Where the most popular block is, as a part of the region; None spreads by a hash."""
 
 
-class Normal(_Model):
+class Normal(TaggedStruct, tag="normal"):
     """Gaussian around the middle of the region."""
 
-    kind: Literal["normal"] = "normal"
-    deviation_percent: Annotated[float, Field(gt=0)]
+    deviation_percent: Annotated[float, Meta(gt=0)]
     """Standard deviation in per cent of the region."""
-    center: Annotated[float, Field(ge=0, le=1)] | None = None
+    center: Annotated[float, Meta(ge=0, le=1)] | None = None
     """The middle, as a part of the region; None is one half."""
 
 
-class Zone(_Model):
+class Zone(Struct):
     """A part of a region with its share of the operations."""
 
-    access_percent: Annotated[float, Field(ge=0, le=100)]
+    access_percent: Annotated[float, Meta(ge=0, le=100)]
     offset_bytes: U64
     bytes: U64
 
 
-class Zones(_Model):
+class Zones(TaggedStruct, tag="zones"):
     """Zones one after another, each with its share of the operations."""
 
-    kind: Literal["zones"] = "zones"
-    zones: Annotated[tuple[Zone, ...], Field(min_length=1)]
+    zones: Annotated[tuple[Zone, ...], Meta(min_length=1)]
 
 
-Distribution = Annotated[Uniform | Zipf | Pareto | Normal | Zones, Field(discriminator="kind")]
+Distribution = Uniform | Zipf | Pareto | Normal | Zones
 
 
-class OperationPlan(_Model):
+class OperationPlan(Struct):
     """One kind of operation in a worker's mix."""
 
     kind: OperationKind
@@ -341,7 +320,7 @@ class OperationPlan(_Model):
     """Most that is asked of this kind; None is as fast as possible."""
 
 
-class Strided(_Model):
+class Strided(Struct):
     """A window that moves on when so much was transferred in it (fio's zonemode=strided)."""
 
     range_bytes: U64
@@ -352,7 +331,7 @@ class Strided(_Model):
     """Bytes left out after a zone."""
 
 
-class Access(_Model):
+class Access(Struct):
     """Where in a file the next operation goes."""
 
     cover: Literal["once", "independent"] = "once"
@@ -361,7 +340,7 @@ class Access(_Model):
     """Whether the next pass over the region repeats the random sequence of this one (fio's randrepeat=1)."""
     run_length: Count = 1
     """Operations at consecutive places that follow each random one, itself included (fio's randread:8)."""
-    gap_bytes: Annotated[int, Field(ge=-(2**63), lt=2**63)] = 0
+    gap_bytes: int = 0
     """Left out after each sequential operation; negative goes backwards (fio's read:8k)."""
     gap_spread_bytes: U64 = 0
     """Further bytes to leave out, drawn up to this (vdbench's stride)."""
@@ -374,7 +353,7 @@ class Access(_Model):
     strided: Strided | None = None
 
 
-class End(_Model):
+class End(Struct):
     """What ends a worker: whichever comes first; with none it runs until it is stopped."""
 
     runtime_ns: Nanos | None
@@ -387,39 +366,33 @@ class End(_Model):
     """Whether a write for which there is no room ends the worker in order (fio's fill_device), not as failed."""
 
 
-class RandomContent(_Model):
+class RandomContent(TaggedStruct, tag="random"):
     """Random bytes from the worker's seed."""
 
-    kind: Literal["random"] = "random"
 
-
-class ZeroContent(_Model):
+class ZeroContent(TaggedStruct, tag="zero"):
     """Zeros."""
 
-    kind: Literal["zero"] = "zero"
 
-
-class PatternContent(_Model):
+class PatternContent(TaggedStruct, tag="pattern"):
     """A pattern over and over, from the start of each buffer."""
 
-    kind: Literal["pattern"] = "pattern"
-    bytes: Annotated[str, Field(pattern="^([0-9a-f]{2}|o{16})+$")]
+    bytes: Annotated[str, Meta(pattern="^([0-9a-f]{2}|o{16})+$")]
     """In hexadecimal; sixteen o stand for the offset of the block (8 bytes, little-endian; fio's %o)."""
 
 
-class PoolContent(_Model):
+class PoolContent(TaggedStruct, tag="pool"):
     """Bytes from a random place of a pool that is made once (DiskSpd's -Z1M)."""
 
-    kind: Literal["pool"] = "pool"
     bytes: U64
     path: str | None
     """File that fills the pool; None fills it by chance."""
 
 
-Content = Annotated[RandomContent | ZeroContent | PatternContent | PoolContent, Field(discriminator="kind")]
+Content = RandomContent | ZeroContent | PatternContent | PoolContent
 
 
-class Payload(_Model):
+class Payload(Struct):
     """What is written."""
 
     content: Content
@@ -433,7 +406,7 @@ class Payload(_Model):
     """How many blocks have been written before."""
 
 
-class Batch(_Model):
+class Batch(Struct):
     """How operations are handed over and fetched; the defaults are as soon as possible."""
 
     submit: U32 = 0
@@ -447,7 +420,7 @@ class Batch(_Model):
     iodepth_low); 0 is the depth itself."""
 
 
-class Think(_Model):
+class Think(Struct):
     """Pauses between operations (fio's thinktime, DiskSpd's -i and -j)."""
 
     pause_ns: Nanos
@@ -466,47 +439,47 @@ class Think(_Model):
     with."""
 
 
-class SyncPlan(_Model):
+class SyncPlan(Struct):
     """A flush after so many writes, reported as its kind (NFS: COMMIT)."""
 
     kind: SyncKind
     every: Count
 
 
-class Replay(_Model):
+class Replay(Struct):
     """Operations that were recorded elsewhere (fio's read_iolog)."""
 
     path: str
     """File of records: due time (u64, ns since the worker's start), offset (u64), bytes (u32), number of the file
     (u32), number of the kind (u32) among all kinds in their order, 4 bytes of zeros; little-endian."""
-    records: Annotated[int, Field(ge=0, lt=2**64)]
+    records: U64
     paced: bool
     """Whether each waits for its time."""
 
 
-class LatencyTarget(_Model):
+class LatencyTarget(Struct):
     """A search for the depth at which so many per cent stay within a latency (fio's latency_target)."""
 
     target_ns: Nanos
-    window_ns: Annotated[int, Field(ge=1, lt=2**64)]
+    window_ns: U64
     """How long each depth is tried."""
-    percentile: Annotated[float, Field(gt=0, le=100)]
+    percentile: Annotated[float, Meta(gt=0, le=100)]
     run_on: bool
     """Whether to go on at the depth found until the worker's end."""
 
 
-class SteadyState(_Model):
+class SteadyState(Struct):
     """When figures hold steady (fio's steadystate, SNIA PTS); the report group's workers then end."""
 
     figure: Literal["iops", "bandwidth", "latency"]
     criterion: Literal["deviation", "slope"]
     """The largest deviation of a sample from the mean, or the slope of the least-squares line."""
-    limit: Annotated[float, Field(ge=0)]
+    limit: Annotated[float, Meta(ge=0)]
     """In per cent of the mean, or in the figure's own unit (operations/s, bytes/s, ns; a slope per check)."""
     limit_is_percent: bool
-    duration_ns: Annotated[int, Field(ge=1, lt=2**64)]
+    duration_ns: U64
     ramp_ns: Nanos
-    check_ns: Annotated[int, Field(ge=1, lt=2**64)]
+    check_ns: U64
     """Time between two samples."""
 
 
@@ -532,7 +505,7 @@ VerifyMethod = Literal[
 ]
 
 
-class VerifyMap(_Model):
+class VerifyMap(Struct):
     """What was written is remembered in files. One operation at a time is at a place; others wait for it."""
 
     paths: tuple[str, ...]
@@ -546,7 +519,7 @@ class VerifyMap(_Model):
     is right, too."""
 
 
-class Verify(_Model):
+class Verify(Struct):
     """How what is read is compared with what was written: blocks carry a header with magic, length, offset, seed and
     checksum, or hold a pattern."""
 
@@ -554,11 +527,11 @@ class Verify(_Model):
     interval_bytes: U32 = 0
     """Bytes with one header each, a divisor of all operations; 0 is the largest that there is."""
     header_offset: U32 = 0
-    pattern: Annotated[str, Field(pattern="^([0-9a-f]{2}|o{16})*$")] = ""
+    pattern: Annotated[str, Meta(pattern="^([0-9a-f]{2}|o{16})*$")] = ""
     """For the methods with one; in hexadecimal, as in ``PatternContent``."""
     read_back: bool = True
     """Whether what was written is read back and compared (fio's do_verify)."""
-    pass_bytes: Annotated[int, Field(ge=1, lt=2**64)] | None = None
+    pass_bytes: U64 | None = None
     """Bytes issued, all kinds together, after which what was written is read back, before the next pass begins (a loop
     of fio's); None is once, when all is written."""
     backlog: U32 | None = None
@@ -577,7 +550,7 @@ class Verify(_Model):
     with it (vdbench's data validation); None compares by what this worker alone knows."""
 
 
-class LogPlan(_Model):
+class LogPlan(Struct):
     """A record of the operations themselves, besides the intervals."""
 
     window_ns: Nanos | None
@@ -588,16 +561,16 @@ class LogPlan(_Model):
     """At most; what comes later is counted as lost."""
 
 
-class Flow(_Model):
+class Flow(Struct):
     """A part of the operations of all workers with the same number (vdbench's skew): whoever is ahead waits."""
 
     id: U32
     """Workers of a group with the same number belong together."""
-    weight: Annotated[int, Field(ge=1, lt=2**32)]
+    weight: Annotated[int, Meta(ge=1, lt=2**32)]
     """Its part, relative to the others'."""
 
 
-class Worker(_Model):
+class Worker(Struct):
     """One thread: its engine, its files, its load."""
 
     job: str
@@ -608,11 +581,11 @@ class Worker(_Model):
     engine: EnginePlan
     disk: DiskPlan | None = None
     """The emulated disk that the files lie on; None is the place itself."""
-    files: Annotated[tuple[FilePlan, ...], Field(min_length=1)]
+    files: Annotated[tuple[FilePlan, ...], Meta(min_length=1)]
     file_select: FileSelect
     file_run: Count = 1
     """Operations in a row that go to one file before the next is selected."""
-    operations: Annotated[tuple[OperationPlan, ...], Field(min_length=1)]
+    operations: Annotated[tuple[OperationPlan, ...], Meta(min_length=1)]
     access: Access
     depth: Count
     """Operations in flight at most; a synchronous engine runs at 1."""
@@ -653,17 +626,17 @@ class Worker(_Model):
     """Processors the thread may run on; none leaves it to the scheduler."""
 
 
-class Group(_Model):
+class Group(Struct):
     """Workers that start at the same instant."""
 
-    workers: Annotated[tuple[Worker, ...], Field(min_length=1)]
+    workers: Annotated[tuple[Worker, ...], Meta(min_length=1)]
 
 
-class Plan(_Model):
+class Plan(Struct):
     """A whole run: groups that start one after another."""
 
     version: Literal[2] = 2
     name: str
-    interval_ns: Annotated[int, Field(ge=1_000_000, lt=2**64)]
+    interval_ns: U64
     """Length of one reporting interval."""
-    groups: Annotated[tuple[Group, ...], Field(min_length=1)]
+    groups: Annotated[tuple[Group, ...], Meta(min_length=1)]

@@ -88,7 +88,7 @@ def put_on_disks(job: Job, mounts: Sequence[DiskMount], directory: Path) -> tupl
             break
         sections.append(section)
     mistakes += [Mistake(f"no job has files below {mount.mount}", mount.where) for mount in mounts if mount not in used]
-    return job.model_copy(update={"sections": tuple(sections)}), mistakes
+    return job.replace(sections=tuple(sections)), mistakes
 
 
 def _within(mount: str, path: Path) -> str | None:
@@ -99,4 +99,4 @@ def _within(mount: str, path: Path) -> str | None:
 
 def _on_disk(section: Section, mount: DiskMount, names: tuple[str, ...]) -> Section:
     field = "directories" if section.directories else "paths"
-    return section.model_copy(update={"disk": mount.disk, field: names})
+    return section.replace(**{"disk": mount.disk, field: names})

@@ -11,11 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Generic, Literal, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+import msgspec
+from msgspec import Meta
 
 from iocurve.engine import plan as planned
 from iocurve.engine.plan import Durability, FileSelect
 from iocurve.errors import Where
+from iocurve.structs import Struct, TaggedStruct
 
 EngineName = Literal["null", "sync", "aio", "uring", "mmap", "nfs"]
 Dialect = Literal["fio", "vdbench", "diskspd", "iocurve"]
@@ -23,21 +25,17 @@ Level = Literal["info", "warning"]
 T = TypeVar("T")
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Percent(_Model):
+class Percent(Struct):
     """A share of a file or device whose size is not known yet."""
 
-    percent: Annotated[int, Field(ge=0, le=100)]
+    percent: Annotated[int, Meta(ge=0, le=100)]
 
 
 Amount = int | Percent
 """Bytes, or a share of a file."""
 
 
-class PerKind(_Model, Generic[T]):
+class PerKind(Struct, Generic[T]):
     """One value for reads, one for writes, one for trims."""
 
     read: T
@@ -50,17 +48,16 @@ class PerKind(_Model, Generic[T]):
         return cls(read=value, write=value, trim=value)
 
 
-class ZoneShare(_Model):
+class ZoneShare(Struct):
     """A zone's part of the operations and of the region; zones lie one after another."""
 
-    access_percent: Annotated[float, Field(ge=0, le=100)]
+    access_percent: Annotated[float, Meta(ge=0, le=100)]
     size: Amount
 
 
-class ZonesSaid(_Model):
+class ZonesSaid(TaggedStruct, tag="zones_said"):
     """Zones whose sizes may depend on the file's."""
 
-    kind: Literal["zones_said"] = "zones_said"
     zones: tuple[ZoneShare, ...]
 
 
@@ -68,7 +65,7 @@ Preference = planned.Uniform | planned.Zipf | planned.Pareto | planned.Normal | 
 """Which places chance prefers."""
 
 
-class Section(_Model):
+class Section(Struct):
     """One job of a file: what its workers (clones) do."""
 
     name: str | None = None
@@ -247,19 +244,19 @@ class Section(_Model):
     new_report_group: bool | None = None
     report_as_group: bool | None = None
 
-    positions: dict[str, Where] = Field(default={}, exclude=True, repr=False)
+    positions: dict[str, Where] = msgspec.field(default_factory=dict)
     """Where each field was said."""
 
     def over(self, defaults: Section) -> Self:
         """This section with what it leaves open taken from ``defaults``."""
-        return self.model_copy(update=_said(defaults) | _said(self))
+        return self.replace(**(_said(defaults) | _said(self)))
 
     def where(self, *fields: str) -> Where | None:
         """The place of the first of these fields that was said."""
         return next((self.positions[field] for field in fields if field in self.positions), None)
 
 
-class Job(_Model):
+class Job(Struct):
     """Everything that runs together."""
 
     name: str
@@ -299,5 +296,5 @@ def named(paths: Sequence[str]) -> str:
 
 
 def _said(section: Section) -> dict[str, Any]:
-    fields = {name: getattr(section, name) for name in type(section).model_fields}
+    fields = {name: getattr(section, name) for name in section.__struct_fields__}
     return {name: value for name, value in fields.items() if value is not None}

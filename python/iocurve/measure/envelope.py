@@ -24,6 +24,7 @@ from iocurve.engine.plan import (
     Group,
     Layout,
     NfsEngine,
+    OperationKind,
     OperationPlan,
     Payload,
     Plan,
@@ -221,7 +222,7 @@ class Envelope:
         return Plan(name=step.name, interval_ns=self.effort.interval_ns, groups=(Group(workers=tuple(workers)),))
 
     def _worker(self, step: Step, number: int, cpu: int, first: bool) -> Worker:
-        kinds = (("read", step.read_percent), ("write", 100 - step.read_percent))
+        kinds: tuple[tuple[OperationKind, int], ...] = (("read", step.read_percent), ("write", 100 - step.read_percent))
         return Worker(
             job="envelope",
             clone=number,
@@ -280,4 +281,4 @@ class Envelope:
         """Removes what was made. A file that the user named is ours only once the first point has made it."""
         named = isinstance(self.target, LocalTarget) and self.target.kind == "file"
         if self._creates() and (result.points or not named):
-            _native.remove_files(self.plan(first, first=True).model_dump_json())
+            _native.remove_files(self.plan(first, first=True).to_json())

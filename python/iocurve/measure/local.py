@@ -26,13 +26,13 @@ def run(plan: Plan, watch: Watch = lambda _: None, poll_s: float = POLL_S) -> Ou
     Ctrl-C ends the run in order: what was measured comes back, marked interrupted. A second one abandons it.
     Raises ``TargetError`` or ``RunError`` when nothing could be measured.
     """
-    handle = _native.Run(plan.model_dump_json())
+    handle = _native.Run(plan.to_json())
     outcome = None
     stopped = enough = False
     while outcome is None:
         try:
             outcome = handle.wait(poll_s)
-            if watch(Live.model_validate_json(handle.live())) and outcome is None and not enough:
+            if watch(Live.from_json(handle.live())) and outcome is None and not enough:
                 enough = True
                 handle.stop()
         except KeyboardInterrupt:
@@ -43,18 +43,17 @@ def run(plan: Plan, watch: Watch = lambda _: None, poll_s: float = POLL_S) -> Ou
         except BaseException:
             handle.stop()
             raise
-    made = Outcome.model_validate_json(outcome)
+    made = Outcome.from_json(outcome)
     return _as_finished(made) if enough and not stopped else made
 
 
 def _as_finished(outcome: Outcome) -> Outcome:
     """Workers that were stopped because it was enough have done all they should."""
     workers = tuple(
-        worker.model_copy(update={"state": "finished"}) if worker.state == "interrupted" else worker
-        for worker in outcome.workers
+        worker.replace(state="finished") if worker.state == "interrupted" else worker for worker in outcome.workers
     )
     state = "finished" if outcome.state == "interrupted" else outcome.state
-    return outcome.model_copy(update={"state": state, "workers": workers})
+    return outcome.replace(state=state, workers=workers)
 
 
 @dataclass(frozen=True)

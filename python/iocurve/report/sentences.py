@@ -10,7 +10,7 @@ from iocurve.analysis import cautions, disk_limits
 from iocurve.analysis import connections as advice_of
 from iocurve.analysis.families import Family, Measured, families
 from iocurve.analysis.limits import advice, knee, volume_description
-from iocurve.engine.plan import OperationPlan, Worker
+from iocurve.engine.plan import NfsEngine, OperationPlan, Worker
 from iocurve.job.describe import block_text
 from iocurve.result.document import Finding, Result, TargetFacts
 from iocurve.result.summary import Summary
@@ -453,7 +453,7 @@ def _distinct(words: Iterable[str]) -> str:
 
 
 def _mount(worker: Worker) -> str:
-    if worker.engine.kind != "nfs":
+    if not isinstance(worker.engine, NfsEngine):
         return ""
     mount = worker.engine.mount
     promise = {"none": "unstable writes", "data_sync": "data-sync writes", "file_sync": "file-sync writes"}

@@ -14,9 +14,10 @@ from datetime import UTC, datetime
 from functools import cached_property
 from importlib.metadata import version as package_version
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, ValidationError
+import msgspec
+from msgspec import Meta
 
 from iocurve.engine.outcome import Outcome, State, WorkerOutcome
 from iocurve.engine.plan import Plan
@@ -24,6 +25,7 @@ from iocurve.errors import ResultError, TargetError
 from iocurve.result.reference import Reference
 from iocurve.result.stats import Estimate
 from iocurve.result.summary import Latency, SeriesInterval, Summary, Totals, series, summarise
+from iocurve.structs import Struct
 from iocurve.units import SECOND_NS
 
 SCHEMA_VERSION = 2
@@ -32,11 +34,7 @@ RESULT_NAME = "result.json"
 Axis = int | float | str
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class HostFacts(_Model):
+class HostFacts(Struct):
     """The machine that made the load."""
 
     hostname: str
@@ -51,7 +49,7 @@ class HostFacts(_Model):
     python: str
 
 
-class MountFacts(_Model):
+class MountFacts(Struct):
     """The mounted file system that a path is on."""
 
     device: str
@@ -60,7 +58,7 @@ class MountFacts(_Model):
     options: str
 
 
-class TargetFacts(_Model):
+class TargetFacts(Struct):
     """What was measured. Limits are those that are known; None where none is known or set."""
 
     kind: Literal["embedded_volume", "nfs", "directory", "file", "device", "emulated_disk", "null", "several"]
@@ -83,7 +81,7 @@ class TargetFacts(_Model):
     mount: MountFacts | None = None
 
 
-class Note(_Model):
+class Note(Struct):
     """Something a reader of the figures must know."""
 
     code: str
@@ -93,14 +91,14 @@ class Note(_Model):
     """A warning is about what the figures mean; the rest is worth knowing."""
 
 
-class LayoutFacts(_Model):
+class LayoutFacts(Struct):
     """What was written to make the files before the point ran."""
 
     bytes: int
     elapsed_ns: int
 
 
-class ProcessorUse(_Model):
+class ProcessorUse(Struct):
     """What one processor did while a point ran; the rest of the time it was idle."""
 
     processor: int
@@ -110,7 +108,7 @@ class ProcessorUse(_Model):
     """In the kernel, interrupts and what other guests of the host took included."""
 
 
-class MachineUse(_Model):
+class MachineUse(Struct):
     """How busy this machine was while a point ran, everything on it counted."""
 
     busy_share: float
@@ -125,7 +123,7 @@ CachePolicy = Literal["cached", "uncached", "warmed"]
 between; the cache filled first, until latency has levelled off."""
 
 
-class Interval(_Model):
+class Interval(Struct):
     """A figure with its bounds: those between which it lies with a confidence of 95 %, or what it was bracketed by."""
 
     value: float
@@ -152,7 +150,7 @@ class Interval(_Model):
         return f"95 %: {self.low:,.6g} to {self.high:,.6g}"
 
 
-class CacheFacts(_Model):
+class CacheFacts(Struct):
     """What was done about caches before a point, and whether its figures look cached, whatever was asked."""
 
     policy: CachePolicy
@@ -167,7 +165,7 @@ class CacheFacts(_Model):
     verdict: Literal["cached", "uncached", "unclear", "not_checked"] = "not_checked"
 
 
-class FamilyFacts(_Model):
+class FamilyFacts(Struct):
     """What a scenario says of a family of points."""
 
     name: str
@@ -175,7 +173,7 @@ class FamilyFacts(_Model):
     cache: CachePolicy
 
 
-class Comparison(_Model):
+class Comparison(Struct):
     """Families of points that are set side by side."""
 
     title: str
@@ -183,7 +181,7 @@ class Comparison(_Model):
     """The first is what the others are compared with."""
 
 
-class ScenarioFacts(_Model):
+class ScenarioFacts(Struct):
     """The scenario that was carried out, and in which form."""
 
     name: str
@@ -200,7 +198,7 @@ class ScenarioFacts(_Model):
     """Part of the names of its files."""
 
 
-class Finding(_Model):
+class Finding(Struct):
     """A figure that a search has found."""
 
     name: str
@@ -210,7 +208,7 @@ class Finding(_Model):
     figure: Interval
 
 
-class SearchFacts(_Model):
+class SearchFacts(Struct):
     """What a search was for, and what it found."""
 
     question: str
@@ -223,7 +221,7 @@ class SearchFacts(_Model):
     """What else a reader must know: where a law does not fit, what is a lower bound only."""
 
 
-class Point(_Model):
+class Point(Struct, dict=True):
     """One measurement: a plan and what came of it."""
 
     name: str
@@ -259,7 +257,7 @@ class Point(_Model):
         return series(self.outcome.workers)
 
 
-class Result(_Model):
+class Result(Struct):
     """``result.json``."""
 
     schema_version: Literal[2] = 2
@@ -268,7 +266,7 @@ class Result(_Model):
     kind: str
     """What was run: ``envelope``, ``fio``."""
     name: str
-    created: AwareDatetime
+    created: Annotated[datetime, Meta(tz=True)]
     state: State
     incomplete_reason: str | None
     """Why points are missing or cut short; None when finished."""
@@ -302,16 +300,16 @@ class Result(_Model):
 
     def with_point(self, point: Point) -> Result:
         """With one point more."""
-        return self.model_copy(update={"points": (*self.points, point)})
+        return self.replace(points=(*self.points, point))
 
     def with_note(self, code: str, text: str, level: Literal["info", "warning"] = "warning") -> Result:
         """With one note more; the same note is kept once."""
         note = Note(code=code, text=text, level=level)
-        return self if note in self.notes else self.model_copy(update={"notes": (*self.notes, note)})
+        return self if note in self.notes else self.replace(notes=(*self.notes, note))
 
     def ended(self, state: State, reason: str | None = None) -> Result:
         """As it ended: ``reason`` says why points are missing or cut short."""
-        return self.model_copy(update={"state": state, "incomplete_reason": reason})
+        return self.replace(state=state, incomplete_reason=reason)
 
     def target_of(self, point: Point) -> TargetFacts:
         """What a point loads."""
@@ -327,13 +325,13 @@ class Result(_Model):
             raise ResultError(f"{path} is not JSON ({error}); was it cut short?") from None
         _check_version(path, document)
         try:
-            return cls.model_validate_json(text)
-        except ValidationError as error:
-            raise ResultError(f"{path} is not a result of iocurve: {_first_mistake(error)}") from None
+            return cls.from_json(text)
+        except ValueError as error:
+            raise ResultError(f"{path} is not a result of iocurve: {error}") from None
 
     def write(self, path: Path | str) -> None:
         """Writes ``result.json`` in one step. Raises ``ResultError``."""
-        write_in_one_step(Path(path), (self.model_dump_json(indent=1) + "\n").encode())
+        write_in_one_step(Path(path), msgspec.json.format(msgspec.json.encode(self), indent=1) + b"\n")
 
     def to_records(self) -> list[dict[str, Axis | None]]:
         """One flat record per point, all with the same keys; units are in the names."""
@@ -416,12 +414,6 @@ def _check_version(path: Path | str, document: Any) -> None:
     if found != SCHEMA_VERSION:
         hint = "read it with a newer iocurve" if isinstance(found, int) and found > SCHEMA_VERSION else "measure again"
         raise ResultError(f"{path} has schema_version {found}, this iocurve reads {SCHEMA_VERSION}; {hint}")
-
-
-def _first_mistake(error: ValidationError) -> str:
-    mistake = error.errors()[0]
-    place = ".".join(str(part) for part in mistake["loc"])
-    return f"{place}: {mistake['msg']}"
 
 
 def make_writable(directory: Path) -> None:

@@ -12,21 +12,14 @@ from importlib import resources
 from importlib.resources.abc import Traversable
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
-
 from iocurve.errors import ResultError
+from iocurve.structs import Struct
 
 Unit = Literal["IOPS", "MiB/s", "ms", "×"]
 Axis = int | float | str
 
 
-class _Data(BaseModel):
-    """Written by people: nothing is passed over."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Conditions(_Data):
+class Conditions(Struct):
     """How the figures came about, as far as the page says. None is "not stated"."""
 
     service_level: str | None = None
@@ -47,7 +40,7 @@ class Conditions(_Data):
     """What else a reader must know: contradictions and slips of the page."""
 
 
-class Figure(_Data):
+class Figure(Struct):
     """One published figure."""
 
     family: str
@@ -66,7 +59,7 @@ class Figure(_Data):
     """Where they differ from those of the whole page."""
 
 
-class Reference(_Data):
+class Reference(Struct):
     """What one page says."""
 
     name: str = ""
@@ -77,9 +70,7 @@ class Reference(_Data):
     date: str | None = None
     """State of the page, if it has one."""
     conditions: Conditions = Conditions()
-    figures: tuple[Figure, ...] = Field(default=(), alias="figure")
-
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, serialize_by_alias=False)
+    figures: tuple[Figure, ...] = ()
 
     def of(self, family: str, axes: dict[str, Axis]) -> list[Figure]:
         """Figures that belong to a point: those of its family whose axes are all among the point's."""
@@ -101,7 +92,7 @@ def load(name: str) -> Reference:
     if name not in names():
         raise ResultError(f"there is no reference '{name}'; these are: {', '.join(names())}")
     document = tomllib.loads((_folder() / f"{name}.toml").read_text(encoding="utf-8"))
-    return Reference.model_validate(document | {"name": name})
+    return Reference.from_builtins(document | {"name": name, "figures": document.pop("figure", [])})
 
 
 def _folder() -> Traversable:

@@ -37,7 +37,7 @@ class DiskSpec:
     def plan(self, working_directory: Path) -> DiskPlan:
         """As it runs; relative names start from ``working_directory``."""
         state = working_directory.joinpath(self.directory).absolute() / STATE_NAME
-        return self.described.model_copy(update={"state_path": str(state)})
+        return self.described.replace(state_path=str(state))
 
 
 def parse_disk(text: str) -> DiskSpec:
@@ -206,17 +206,16 @@ def _sized(size: data.DiskSize | None, burst_ns: int | None) -> IoLimits:
 
 def _limits(speed: data.Speed, burst: data.Burst | None, burst_ns: int | None) -> IoLimits:
     """With credits for the published time, or for another."""
-    above = burst and IoBurst(
-        iops=burst.iops,
-        bytes_per_s=burst.mb_per_s * data.MB,
-        duration_ns=burst_ns or burst.minutes * data.MINUTE_NS,
-    )
+    above = None
+    if burst is not None:
+        duration_ns = burst_ns or burst.minutes * data.MINUTE_NS
+        above = IoBurst(iops=burst.iops, bytes_per_s=burst.mb_per_s * data.MB, duration_ns=duration_ns)
     return IoLimits(iops=speed.iops, bytes_per_s=speed.mb_per_s * data.MB, burst=above)
 
 
 def _times(limits: IoLimits, stripe: int) -> IoLimits:
-    burst = limits.burst and limits.burst.model_copy(
-        update={"iops": limits.burst.iops * stripe, "bytes_per_s": limits.burst.bytes_per_s * stripe}
+    burst = limits.burst and limits.burst.replace(
+        iops=limits.burst.iops * stripe, bytes_per_s=limits.burst.bytes_per_s * stripe
     )
     return IoLimits(iops=limits.iops * stripe, bytes_per_s=limits.bytes_per_s * stripe, burst=burst)
 

@@ -12,19 +12,17 @@ from functools import cache
 from importlib import resources
 from typing import Annotated, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from msgspec import Meta
+
+from iocurve.structs import Struct
 
 MB = 1_000_000
 MINUTE_NS = 60_000_000_000
 
-Positive = Annotated[int, Field(gt=0)]
+Positive = Annotated[int, Meta(gt=0)]
 
 
-class _Data(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Source(_Data):
+class Source(Struct):
     """Where a figure was published."""
 
     page: str
@@ -36,7 +34,7 @@ class Source(_Data):
         return f"{self.page}, {self.date}"
 
 
-class Speed(_Data):
+class Speed(Struct):
     """Operations and bytes per second, reads and writes together."""
 
     iops: Positive
@@ -54,7 +52,7 @@ class Burst(Speed):
     source: str
 
 
-class Number(_Data):
+class Number(Struct):
     """One figure."""
 
     value: Positive
@@ -69,7 +67,7 @@ class DiskSize(Speed):
     source: str
 
 
-class Provisioned(_Data):
+class Provisioned(Struct):
     """Size, IOPS and throughput are set one by one."""
 
     at_most_gib: Positive
@@ -97,7 +95,7 @@ class Provisioned(_Data):
         return min(max(self.mb_per_s * MB, by_iops), self.mb_per_s_at_most * MB)
 
 
-class DiskFamily(_Data):
+class DiskFamily(Struct):
     """A kind of disk: sizes with fixed figures, or one whose figures are set."""
 
     title: str
@@ -110,7 +108,7 @@ class DiskFamily(_Data):
     provisioned: Provisioned | None = None
 
 
-class VmSize(_Data):
+class VmSize(Struct):
     """A size of virtual machine. What is None is not published."""
 
     uncached: Speed
@@ -124,7 +122,7 @@ class VmSize(_Data):
     source: str
 
 
-class VmFamily(_Data):
+class VmFamily(Struct):
     """Virtual machines of one cloud."""
 
     title: str
@@ -197,13 +195,13 @@ def describe_vm(name: str) -> list[tuple[str, str, str]]:
     return [(label, text, str(family.sources[source])) for label, text, source in rows]
 
 
-_Family = TypeVar("_Family", bound=BaseModel)
+_Family = TypeVar("_Family", bound=Struct)
 
 
 def _read(directory: str, family: type[_Family]) -> dict[str, _Family]:
     files = sorted((resources.files(__package__) / directory).iterdir(), key=lambda file: file.name)
     return {
-        file.name.removesuffix(".toml"): family.model_validate(
+        file.name.removesuffix(".toml"): family.from_builtins(
             tomllib.loads(file.read_text(encoding="utf-8"), parse_float=Decimal)
         )
         for file in files

@@ -252,5 +252,5 @@ def facts_of(target: Target) -> TargetFacts:
     if isinstance(target, DiskTarget):
         return disk_facts(target.plan)
     if isinstance(target, NewDiskTarget):
-        return disk_facts(target.in_directory(Path()).plan).model_copy(update={"address": target.text})
+        return disk_facts(target.in_directory(Path()).plan).replace(address=target.text)
     return TargetFacts(kind=target.kind, address=str(target.path.resolve()), mount=host.mount_of(target.path))

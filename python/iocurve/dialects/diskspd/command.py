@@ -65,7 +65,7 @@ def prepare(arguments: Sequence[str], *, cwd: Path | None = None, machine: Machi
         if misplaced:
             raise DialectError(_in_order(misplaced))
         resolution = resolve(job, machine, directory)
-        plan = resolution.plan.model_copy(update={"interval_ns": span.bucket_ms * MILLISECOND_NS})
+        plan = resolution.plan.replace(interval_ns=span.bucket_ms * MILLISECOND_NS)
         spans.append(PreparedSpan(span, job, plan, one.threads))
         notes += resolution.notes
         obstacles += resolution.obstacles

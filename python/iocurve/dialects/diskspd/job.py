@@ -209,7 +209,7 @@ class _Builder:
         section = self._section(part, slots)
         names = {section.name for section in self.sections}
         if section.name in names:
-            section = section.model_copy(update={"name": f"{section.name} #{len(self.sections) + 1}"})
+            section = section.replace(name=f"{section.name} #{len(self.sections) + 1}")
         self.sections.append(section)
 
     def _section(self, part: _Part, slots: int) -> Section:

@@ -8,7 +8,7 @@ from typing import Any
 
 from iocurve.dialects.fio import traces
 from iocurve.dialects.fio.draft import Draft, Logs
-from iocurve.engine.plan import BlockRange, Blocks, FixedBlocks, LogPlan, SteadyState, Uniform, Verify
+from iocurve.engine.plan import BlockRange, Blocks, BlockSplit, FixedBlocks, LogPlan, SteadyState, Uniform, Verify
 from iocurve.job.model import PerKind
 from iocurve.units import MILLISECOND_NS, SECOND_NS
 
@@ -64,10 +64,7 @@ def _blocks(draft: Draft) -> None:
     sizes: PerKind[int] = draft.parts.get("bs", PerKind.same(4096))
     blocks = {kind: draft.parts.get(f"blocks {kind}") or FixedBlocks(bytes=getattr(sizes, kind)) for kind in KINDS}
     if _has(draft, "bs_unaligned"):
-        blocks = {
-            kind: part.model_copy(update={"step": 1}) if isinstance(part, BlockRange) else part
-            for kind, part in blocks.items()
-        }
+        blocks = {kind: part.replace(step=1) if isinstance(part, BlockRange) else part for kind, part in blocks.items()}
         if draft.value("direct"):
             draft.note("bs_unaligned", "unaligned", "bs_unaligned: devices refuse such sizes with direct=1", "warning")
     draft.fields["blocks"] = PerKind[Blocks](**blocks)
@@ -231,7 +228,7 @@ def _verify(draft: Draft) -> None:
     if method == "pattern" and not pattern:
         draft.mistake("verify", "verify=pattern needs verify_pattern", "add verify_pattern=0xdeadbeef, for instance")
     backlog = draft.parts.get("verify_backlog", 0)
-    draft.fields["verify"] = Verify.model_validate(
+    draft.fields["verify"] = Verify.from_builtins(
         {
             "method": method,
             "interval_bytes": interval,
@@ -250,7 +247,7 @@ def _verify(draft: Draft) -> None:
 
 def _interval(said: int, write: Blocks) -> int:
     """One header a block where nothing else divides it; blocks of several sizes share the largest that divides all."""
-    sizes = [part.bytes for part in write.parts] if write.kind == "split" else [write.smallest, write.largest]
+    sizes = [part.bytes for part in write.parts] if isinstance(write, BlockSplit) else [write.smallest, write.largest]
     if isinstance(write, BlockRange):
         sizes.append(write.low + write.step)
     if said and said <= write.smallest and not any(size % said for size in sizes):

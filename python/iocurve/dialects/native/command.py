@@ -43,7 +43,7 @@ def prepare(
         except PlanError as error:
             mistakes += error.mistakes
             continue
-        plans.append(resolution.plan.model_copy(update={"interval_ns": run.interval_ns}))
+        plans.append(resolution.plan.replace(interval_ns=run.interval_ns))
         notes += resolution.notes
         obstacles += resolution.obstacles
         directories += resolution.directories

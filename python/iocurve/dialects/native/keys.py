@@ -6,8 +6,6 @@ import types
 import typing
 from typing import Any, Literal, Union, get_args, get_origin
 
-from pydantic import BaseModel, TypeAdapter
-
 from iocurve.dialects.native.kinds import (
     FRACTION,
     TEXT,
@@ -28,6 +26,7 @@ from iocurve.dialects.native.kinds import (
 from iocurve.engine.plan import Blocks
 from iocurve.job.model import PerKind, Preference, Section
 from iocurve.job.option_names import own_key
+from iocurve.structs import Struct
 
 NOT_WRITTEN = frozenset({"positions", "engine_asked", "replay", "replay_flushes"})
 """What belongs to other tools' words, and traces that were read."""
@@ -59,7 +58,7 @@ _FORMS: dict[str, Kind] = {
 """Kinds that a field's type does not tell."""
 
 
-FIELDS = [name for name in Section.model_fields if name not in NOT_WRITTEN]
+FIELDS = [name for name in Section.__struct_fields__ if name not in NOT_WRITTEN]
 FIELD_OF = {own_key(name): name for name in FIELDS}
 """The field that a key sets."""
 
@@ -70,9 +69,9 @@ def _kind(name: str, annotation: Any) -> Kind:
         return _FORMS[name]
     parts = [part for part in _options(annotation) if part is not type(None)]
     if annotation == Blocks:
-        return Short(TypeAdapter(Blocks))
+        return Short(Blocks)
     if annotation == Preference:
-        return Short(TypeAdapter(Preference), "uniform")
+        return Short(Preference, "uniform")
     if name.endswith("_ns") and parts == [int]:
         return Time()
     if name in _SIZES and int in parts:
@@ -93,13 +92,13 @@ def _single(name: str, part: Any) -> Kind:
         first, second = get_args(part)
         each = _kind(name, first)
         return Several(each) if second is Ellipsis else Between(each)
-    if isinstance(part, type) and issubclass(part, PerKind):
-        (value,) = part.__pydantic_generic_metadata__["args"]
+    if get_origin(part) is PerKind:
+        (value,) = get_args(part)
         optional = type(None) in _options(value)
         is_table = value in (Blocks, Preference)
         return ByOperation(_kind(name, value), optional, is_table)
-    if isinstance(part, type) and issubclass(part, BaseModel):
-        return Table(TypeAdapter(part))
+    if isinstance(part, type) and issubclass(part, Struct):
+        return Table(part)
     raise TypeError(f"{name}: no kind for {part}")
 
 

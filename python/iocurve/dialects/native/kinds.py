@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from pydantic import TypeAdapter, ValidationError
+import msgspec
 
 from iocurve.engine.plan import FixedBlocks, Uniform
 from iocurve.job.model import Percent, PerKind
@@ -301,25 +301,24 @@ class ByOperation:
 class Table:
     """A part of the plan, written as a table."""
 
-    adapter: TypeAdapter[Any]
+    part: Any
+    """Its type."""
 
     def read(self, value: Any) -> Any:
         """The part."""
         try:
-            return self.adapter.validate_python(_without_lists(value))
-        except ValidationError as error:
-            mistake = error.errors()[0]
-            place = ".".join(str(part) for part in mistake["loc"])
-            raise ValueError(f"{place}: {mistake['msg']}" if place else mistake["msg"]) from None
+            return msgspec.convert(value, self.part)
+        except msgspec.ValidationError as error:
+            raise ValueError(_for_people(str(error))) from None
 
     def write(self, value: Any) -> Any:
         """What is not as it is by default."""
-        return _without_none(self.adapter.dump_python(value, mode="json"))
+        return _without_none(msgspec.to_builtins(value))
 
     @property
     def schema(self) -> Schema:
         """Of the part."""
-        return self.adapter.json_schema(ref_template="#/$defs/{model}")
+        return msgspec.json.schema(self.part)
 
 
 @dataclass(frozen=True)
@@ -365,11 +364,11 @@ def _exactly(value: int, units: Sequence[tuple[int, str]], plain: str) -> Any:
     return f"{value}{plain}" if plain else value
 
 
-def _without_lists(value: Any) -> Any:
-    """The plan's parts have tuples where TOML has lists."""
-    if isinstance(value, dict):
-        return {key: _without_lists(one) for key, one in value.items()}
-    return tuple(map(_without_lists, value)) if isinstance(value, list) else value
+def _for_people(mistake: str) -> str:
+    """``Expected `int`, got `str` - at `$.bytes``` with the place first: ``bytes: expected `int`, got `str```."""
+    text, _, place = mistake.partition(" - at ")
+    where = place.strip("`").removeprefix("$").lstrip(".")
+    return f"{where}: {text[0].lower()}{text[1:]}" if where else f"{text[0].lower()}{text[1:]}"
 
 
 def _without_none(value: Any) -> Any:

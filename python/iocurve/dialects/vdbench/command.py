@@ -71,7 +71,7 @@ class Prepared:
         """
         built = self.builder(formatted).build(run, shares, total)
         resolution = resolve(built.job, self.machine, self.directory)
-        plan = resolution.plan.model_copy(update={"interval_ns": run.timing.interval_ns})
+        plan = resolution.plan.replace(interval_ns=run.timing.interval_ns)
         return Resolved(run, built, Resolution(**{**vars(resolution), "plan": plan}))
 
     def recovery(self) -> Resolution | None:

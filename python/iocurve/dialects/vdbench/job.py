@@ -126,7 +126,7 @@ class Builder:
                 # Once all that read or write to the end have come there, the run is over.
                 update |= {"ends_others": "together"} if stops[index] and not all(stops) else {}
                 update |= {"rate_total_operations": each, "arrivals": _arrivals(run)} if each else {}
-                sections.append(section.model_copy(update=update))
+                sections.append(section.replace(**update))
         if mistakes:
             raise PlanError(list(dict.fromkeys(mistakes)))
         notes += _run_notes(run)
@@ -159,7 +159,7 @@ class Builder:
                 verify=self._validation.verify((storage,), (lun,), take_over=True),
                 positions=dict.fromkeys(("paths", "file_bytes"), storage.where),
             )
-            sections.append(section.model_copy(update=luns.target((lun,), opened, storage.where, mistakes)))
+            sections.append(section.replace(**luns.target((lun,), opened, storage.where, mistakes)))
         if mistakes:
             raise PlanError(mistakes)
         return Job(name="journal_recovery", dialect="vdbench", sections=tuple(sections), defaults=DEFAULTS)

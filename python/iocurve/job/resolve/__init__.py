@@ -58,7 +58,7 @@ def plan_here(job: Job, interval_ns: int) -> planned.Plan:
     resolution = resolve(job, ThisMachine(), Path.cwd())
     if resolution.obstacles:
         raise PlanError(resolution.obstacles)
-    return resolution.plan.model_copy(update={"interval_ns": interval_ns})
+    return resolution.plan.replace(interval_ns=interval_ns)
 
 
 @dataclass
@@ -88,9 +88,7 @@ class _Resolver:
         if mistakes:
             raise PlanError(list(dict.fromkeys(mistakes)))
         groups, numbers = report_groups(sections)
-        numbered = [
-            [worker.model_copy(update={"report_group": next(numbers)}) for worker in clones] for clones in workers
-        ]
+        numbered = [[worker.replace(report_group=next(numbers)) for worker in clones] for clones in workers]
         # Samples of a steady state are whole intervals.
         checks_ns = [section.steady_state.check_ns for section in sections if section.steady_state]
         interval_ns = math.gcd(SECOND_NS, *checks_ns)

@@ -83,5 +83,5 @@ def _mount(section: Section, url: NfsUrl, user: tuple[int, int]) -> planned.NfsM
         durability=settled(section.durability),
         timeout_ns=settled(timeout_ns),
         keep_payload=section.verify is not None,
-        source=None if section.nfs_source is None else ip_address(section.nfs_source),
+        source=section.nfs_source and str(ip_address(section.nfs_source)),
     )

@@ -35,7 +35,7 @@ def start_groups(sections: Sequence[Section], workers: Sequence[Sequence[planned
 
 def _waiting(worker: planned.Worker, names: set[str]) -> planned.Worker:
     waits = tuple(name for name in worker.wait_for if name in names)
-    return worker if waits == worker.wait_for else worker.model_copy(update={"wait_for": waits})
+    return worker if waits == worker.wait_for else worker.replace(wait_for=waits)
 
 
 def report_groups(sections: Sequence[Section]) -> tuple[list[ReportGroup], Iterator[int]]:

@@ -39,7 +39,7 @@ def operations(section: Section, regions: Sequence[Region]) -> tuple[planned.Ope
         if shares[kind] or any(rates.values())
     )
     flushes = section.replay_flushes or ()
-    return (*mix, *(mix[0].model_copy(update={"kind": kind}) for kind in flushes))
+    return (*mix, *(mix[0].replace(kind=kind) for kind in flushes))
 
 
 def _distribution(section: Section, kind: str, regions: Sequence[Region]) -> planned.Distribution:
@@ -119,7 +119,7 @@ def _rate(section: Section, kind: str) -> planned.Rate | None:
 
 
 def _paced(section: Section, unit: str, per_second: Fraction) -> planned.Rate:
-    return planned.Rate.model_validate(
+    return planned.Rate.from_builtins(
         {
             "unit": unit,
             "count": per_second.numerator,
@@ -212,7 +212,7 @@ def verify(section: Section, regions: Sequence[Region], ending: planned.End) -> 
     if section.verify is None or section.verify.map or ending.bytes is None:
         return section.verify
     loop = _bytes_to_transfer(section, regions, 1)
-    return section.verify.model_copy(update={"pass_bytes": loop if loop < ending.bytes else None})
+    return section.verify.replace(pass_bytes=loop if loop < ending.bytes else None)
 
 
 def log(section: Section, ending: planned.End) -> planned.LogPlan | None:
@@ -226,7 +226,7 @@ def log(section: Section, ending: planned.End) -> planned.LogPlan | None:
         most = (ending.runtime_ns // window + 2) * len(kinds(section))
     elif window is None and ending.bytes:
         most = ending.bytes // smallest_block(section) + 1
-    return section.log.model_copy(update={"records": min(most, section.log.records)})
+    return section.log.replace(records=min(most, section.log.records))
 
 
 def _pass_bytes(section: Section, region_bytes: int, block: int) -> int:
@@ -246,14 +246,12 @@ def payload(section: Section) -> planned.Payload:
     scrambles = (
         isinstance(content, planned.RandomContent) if section.payload_scramble is None else section.payload_scramble
     )
-    return planned.Payload.model_validate(
-        {
-            "content": content,
-            "renew": "refill" if section.payload_refill else "scramble" if scrambles else "keep",
-            "compress_percent": section.payload_compress_percent or 0,
-            "compress_chunk_bytes": section.payload_compress_chunk_bytes or 0,
-            "dedupe_percent": section.payload_dedupe_percent or 0,
-        }
+    return planned.Payload(
+        content=content,
+        renew="refill" if section.payload_refill else "scramble" if scrambles else "keep",
+        compress_percent=section.payload_compress_percent or 0,
+        compress_chunk_bytes=section.payload_compress_chunk_bytes or 0,
+        dedupe_percent=section.payload_dedupe_percent or 0,
     )
 
 

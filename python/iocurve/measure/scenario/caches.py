@@ -105,7 +105,7 @@ def compared(facts: CacheFacts, repeated: Estimate, fresh: Estimate) -> CacheFac
     # Bounds that are not known leave it unclear.
     verdict = "cached" if gain.low > GAIN_MIN else "uncached" if gain.high < GAIN_MIN else "unclear"
     found = {"repeated_iops": repeated, "fresh_iops": fresh, "gain": gain}
-    return facts.model_copy(update={name: Interval.of(one) for name, one in found.items()} | {"verdict": verdict})
+    return facts.replace(**({name: Interval.of(one) for name, one in found.items()} | {"verdict": verdict}))
 
 
 class _Settled:
@@ -144,19 +144,14 @@ class _Settled:
 def _lasting(plan: Plan, runtime_ns: int) -> Plan:
     """The same load for another time."""
     groups = tuple(
-        group.model_copy(
-            update={
-                "workers": tuple(
-                    worker.model_copy(update={"end": worker.end.model_copy(update={"runtime_ns": runtime_ns})})
-                    for worker in group.workers
-                )
-            }
+        group.replace(
+            workers=tuple(worker.replace(end=worker.end.replace(runtime_ns=runtime_ns)) for worker in group.workers)
         )
         for group in plan.groups
     )
-    return plan.model_copy(update={"groups": groups})
+    return plan.replace(groups=groups)
 
 
 def _at_new_offsets(job: Job) -> Job:
-    sections = tuple(section.model_copy(update={"repeatable": False}) for section in job.sections)
-    return job.model_copy(update={"sections": sections})
+    sections = tuple(section.replace(repeatable=False) for section in job.sections)
+    return job.replace(sections=sections)

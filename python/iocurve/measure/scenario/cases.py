@@ -10,7 +10,7 @@ from ipaddress import IPv4Address
 
 from iocurve.analysis.axes import axes_of, axis_text
 from iocurve.dialects.native.document import DEFAULTS
-from iocurve.engine.plan import FixedBlocks
+from iocurve.engine.plan import Blocks, FixedBlocks
 from iocurve.errors import COMMAND_LINE, Mistake, PlanError, Where
 from iocurve.job.model import Job, PerKind, Section, settled
 from iocurve.measure.scenario.document import Family, FamilyForm, FamilyJob, Form, Scenario
@@ -36,12 +36,12 @@ class Files:
 
     def section(self, numbers: Sequence[int]) -> Section:
         """Fields of a worker that uses these files."""
-        there = self.place.section.model_copy(update={"size": len(numbers) * self.file_bytes})
+        there = self.place.section.replace(size=len(numbers) * self.file_bytes)
         if self.place.path is None:
-            return there.model_copy(update={"paths": tuple(f"{self.stem}.{number}" for number in numbers)})
+            return there.replace(paths=tuple(f"{self.stem}.{number}" for number in numbers))
         # A part that lies in one piece.
         start = numbers[0] * self.file_bytes
-        return there.model_copy(update={"paths": (self.place.path,), "offset": start})
+        return there.replace(paths=(self.place.path,), offset=start)
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class Cases:
         return self._read_once("fill", self._files(target, self.form.size_bytes, "data"))
 
     def _read_once(self, name: str, files: Files) -> Job:
-        blocks = PerKind.same(FixedBlocks(bytes=READ_ONCE_BLOCK_BYTES))
+        blocks = _one_size(READ_ONCE_BLOCK_BYTES)
         load = Section(name=name, random=False, blocks=blocks, depth=8, time_based=False)
         return self._job(name, [load.over(files.section(range(files.count)))])
 
@@ -124,7 +124,7 @@ class Cases:
                 # Both ends of a connection on one core win over ends on different cores.
                 cpus=(cpus[worker % len(cpus)],) if files.place.section.engine == "nfs" else None,
             )
-            said = job.load.model_copy(update={"clones": None})
+            said = job.load.replace(clones=None)
             yield _with_positions(fields.over(said).over(files.section(_share(files, worker, own))))
 
     def _files(self, target: str, size_bytes: int, what: str) -> Files:
@@ -180,17 +180,17 @@ def _at(job: FamilyJob, axes: dict[str, Axis]) -> FamilyJob:
     if "order" in axes:
         fields["random"] = axes["order"] == "random"
     if "block_bytes" in axes:
-        fields["blocks"] = PerKind.same(FixedBlocks(bytes=int(axes["block_bytes"])))
+        fields["blocks"] = _one_size(int(axes["block_bytes"]))
     if "nconnect" in axes:
         fields["nconnect"] = int(axes["nconnect"])
-    return FamilyJob(job.name, str(axes.get("target", job.on)), job.load.model_copy(update=fields))
+    return FamilyJob(job.name, str(axes.get("target", job.on)), job.load.replace(**fields))
 
 
 def _with_positions(section: Section) -> Section:
     """Connections that a scenario asks for win over those of a URL."""
     if section.nconnect is None:
         return section
-    return section.model_copy(update={"positions": {"nconnect": Where(COMMAND_LINE, 1)}})
+    return section.replace(positions={"nconnect": Where(COMMAND_LINE, 1)})
 
 
 def _share(files: Files, worker: int, workers: int) -> list[int]:
@@ -221,3 +221,8 @@ def _axis_text(axis: str, value: Axis) -> str:
     if axis == "read_percent":
         return f"{value:g}:{100 - float(value):g}"
     return axis_text(axis, value)
+
+
+def _one_size(size_bytes: int) -> PerKind[Blocks]:
+    blocks: Blocks = FixedBlocks(bytes=size_bytes)
+    return PerKind.same(blocks)

@@ -113,7 +113,7 @@ def started(request: Request, cases: Sequence[Case], tag: str, left_out: int) ->
     ceiling = _native.null_ceiling(series.NULL_CEILING_S)
     result = Result.start("scenario", scenario.title, host.collect(), target, ceiling)
     references = tuple(reference.load(name) for name in scenario.references)
-    result = result.model_copy(update={"scenario": said, "references": references})
+    result = result.replace(scenario=said, references=references)
     if any(int(case.axes.get("clients", 1)) > 1 for case in cases):
         return result.with_note("clients_stand_in", CLIENTS_STAND_IN, "info")
     return result
@@ -204,7 +204,7 @@ class _Run:
         point = local.measure(plan, self.view.update).point(case.family.name, case.axes, case.name)
         is_whole = point.outcome.state == "finished"
         cache = self.caches.facts(case, plan, preparation) if is_whole else None
-        return point.model_copy(update={"cache": cache, "target": case.on[0] if len(case.on) == 1 else None})
+        return point.replace(cache=cache, target=case.on[0] if len(case.on) == 1 else None)
 
     def _prepare(self, plan: Plan, what: str, watch: local.Watch) -> Outcome:
         def update(live: Live) -> bool | None:
@@ -231,4 +231,4 @@ class _Run:
         for plan in self.made:
             paths = {file.path for group in plan.groups for worker in group.workers for file in worker.files}
             if not paths & named:
-                _native.remove_files(plan.model_dump_json())
+                _native.remove_files(plan.to_json())

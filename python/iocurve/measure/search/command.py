@@ -51,8 +51,8 @@ def workload_of(text: str) -> tuple[Section, Section]:
         raise DialectError([Mistake(f"--workload: {decided[0]} is for the search to decide; leave it out")])
     prepared = fio.prepare(["--name=load", "--size=1m", "--ioengine=io_uring", "--direct=1", "--norandommap", *words])
     (section,) = prepared.job.sections
-    kept = section.model_copy(update={"name": None, "size": None, "engine": None, "paths": None, "positions": {}})
-    return kept, prepared.job.defaults.model_copy(update={"engine": "uring"})
+    kept = section.replace(name=None, size=None, engine=None, paths=None, positions={})
+    return kept, prepared.job.defaults.replace(engine="uring")
 
 
 def find_knee(question: Question, directory: Path) -> Result:
@@ -110,13 +110,13 @@ def _searched(question: Question, kind: str, search: Callable[[Loads], SearchFac
         result = Result.start(kind, name, host.collect(), found.facts, ceiling_per_s)
         try:
             facts = search(loads)
-            result = result.model_copy(update={"points": tuple(loads.points), "search": facts}).ended("finished")
+            result = result.replace(points=tuple(loads.points), search=facts).ended("finished")
         except KeyboardInterrupt:
-            result = result.model_copy(update={"points": tuple(loads.points)}).ended("interrupted", "interrupted")
+            result = result.replace(points=tuple(loads.points)).ended("interrupted", "interrupted")
         except (TargetError, RunError) as error:
             if not loads.points:
                 raise
-            result = result.model_copy(update={"points": tuple(loads.points)}).ended("failed", str(error))
+            result = result.replace(points=tuple(loads.points)).ended("failed", str(error))
         finally:
             loads.remove_files()
     # The charts' library takes half a second to load, which nobody should wait for before the run.

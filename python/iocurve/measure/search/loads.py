@@ -85,7 +85,7 @@ class Loads:
     def remove_files(self) -> None:
         """Removes what was made; what a person named stays as it is."""
         if self.place.path is None and self.points:
-            _native.remove_files(self._plan("files", [Section()] * self._workers(), SECOND_NS).model_dump_json())
+            _native.remove_files(self._plan("files", [Section()] * self._workers(), SECOND_NS).to_json())
 
     def _measured(self, name: str, axes: dict[str, Axis], sections: list[Section], longest_ns: int | None) -> Point:
         plan = self._plan(name, sections, longest_ns or self.effort.trial_ns)
@@ -125,12 +125,12 @@ class Loads:
         workers = self._workers()
         room = self.size_bytes if self.place.bytes is None else min(self.size_bytes, self.place.bytes)
         size = room // workers // MIB * MIB
-        there = self.place.section.model_copy(update={"size": size})
+        there = self.place.section.replace(size=size)
         if self.place.section.engine == "nfs":
-            there = there.model_copy(update={"cpus": (cpu,)})
+            there = there.replace(cpus=(cpu,))
         if self.place.path is not None:
-            return there.model_copy(update={"paths": (self.place.path,), "offset": worker * size})
-        return there.model_copy(update={"paths": (f"iocurve-search-{self._tag}.{worker}",)})
+            return there.replace(paths=(self.place.path,), offset=worker * size)
+        return there.replace(paths=(f"iocurve-search-{self._tag}.{worker}",))
 
     def _workers(self) -> int:
         return min(len(os.sched_getaffinity(0)), 8)
