@@ -15,13 +15,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 from bench.machine import machine_facts, versions
+from iocurve.measure.campaign import Campaign, started
 from iocurve.measure.search import knee
 from iocurve.measure.search.command import workload_of
 from iocurve.measure.search.loads import Effort, Loads
-from iocurve.report.console import LiveView
+from iocurve.report.console import NoView
 from iocurve.targets import opened_target as place
 from iocurve.targets import target as targets
 from iocurve.units import MIB
@@ -70,15 +69,15 @@ def _measured(iops: int, latency_ms: int, way: str, find: Callable[[Loads], tupl
     target = targets.parse(f"volume:unlimited?iops={iops}&latency={latency_ms}ms")
     workload, defaults = workload_of(WORKLOAD)
     with place.opened(target) as there:
-        view = LiveView(Console(quiet=True))
-        loads = Loads(there, workload, defaults, 64 * MIB, Effort(), view, "depth")
+        campaign = Campaign(started("knee", there.facts.address, there.facts), NoView(), lambda _: None)
+        loads = Loads(there, workload, defaults, 64 * MIB, Effort(), campaign, "depth")
         # The files are made before the time counts.
         loads.closed(1)
-        points = len(loads.points)
+        points = campaign.measured
         start = time.monotonic()
         in_flight, half_width = find(loads)
         seconds = time.monotonic() - start
-        busy = [point.machine.busy_share for point in loads.points if point.machine]
+        busy = [point.machine.busy_share for point in campaign.result.points if point.machine]
         loads.remove_files()
     return {
         "way": way,
@@ -87,7 +86,7 @@ def _measured(iops: int, latency_ms: int, way: str, find: Callable[[Loads], tupl
         "computed": iops * latency_ms / 1000,
         "knee": in_flight,
         "half_width": half_width,
-        "points": len(loads.points) - points,
+        "points": campaign.measured - points,
         "seconds": seconds,
         "machine_busy_share_max": max(busy, default=None),
     }

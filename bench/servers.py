@@ -41,7 +41,7 @@ class Server:
 def volume(*options: str, prefix: Sequence[str] = ()) -> Iterator[Server]:
     """``iocurve volume`` on a free port; ``prefix`` comes before the command (``taskset …``)."""
     process = subprocess.Popen(
-        [*prefix, IOCURVE, "volume", "--port", "0", *options],
+        [*prefix, IOCURVE, "volume", "serve", "--port", "0", *options],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

@@ -6,10 +6,10 @@ import math
 from datetime import UTC, datetime
 
 from iocurve._native import Histogram
-from iocurve.dialects.diskspd.distribution import Zone
-from iocurve.dialects.diskspd.figures import Bucket, Part, TargetFigures
 from iocurve.dialects.diskspd.job import Row
-from iocurve.dialects.diskspd.system import Processor, System
+from iocurve.dialects.diskspd.output.figures import Bucket, Part, TargetFigures
+from iocurve.dialects.diskspd.output.system import Processor, System
+from iocurve.dialects.diskspd.read.distribution import Zone
 from iocurve.engine.outcome import LatencyOutcome
 from iocurve.result.document import MachineUse, ProcessorUse
 from iocurve.units import MIB

@@ -108,9 +108,9 @@ def test_explaining_runs_nothing(tmp_path: Path) -> None:
         (("fio", "nowhere.fio"), 2, "nowhere.fio"),
         (("fio",), 2, "no job"),
         (("envelope", "--bogus"), 2, "--bogus"),
-        (("volume", "--quota", "3frob"), 2, "--quota: '3frob' is not a size"),
-        (("volume", "--level", "platinum"), 2, "platinum"),
-        (("volume", "--store", "/nowhere"), 1, "--store /nowhere: there is no such directory"),
+        (("volume", "serve", "--quota", "3frob"), 2, "--quota: '3frob' is not a size"),
+        (("volume", "serve", "--level", "platinum"), 2, "platinum"),
+        (("volume", "serve", "--store", "/nowhere"), 1, "--store /nowhere: there is no such directory"),
         (("envelope", "/nowhere/at/all"), 1, "there is no directory /nowhere/at"),
         (("report", "/nowhere.json"), 2, "/nowhere.json"),
         (("frobnicate",), 2, "frobnicate"),
@@ -191,7 +191,7 @@ def test_ctrl_c_in_an_envelope_removes_its_files(tmp_path: Path, served: Server)
 
 def start_volume(directory: Path, port: int) -> subprocess.Popen[str]:
     """Serves a directory; returns when it answers."""
-    command = [*IOCURVE, "volume", "--unlimited", "--store", str(directory), "--port", str(port)]
+    command = [*IOCURVE, "volume", "serve", "--unlimited", "--store", str(directory), "--port", str(port)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     assert "nfs://" in process.stdout.readline()

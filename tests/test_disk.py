@@ -19,11 +19,12 @@ from iocurve.dialects.fio import command as fio
 from iocurve.dialects.native import command as native
 from iocurve.engine.plan import AioEngine, DiskPlan, End, FileOpen, IoBurst, IoLimits, Plan, UringEngine, VmPlan, Worker
 from iocurve.errors import DialectError, PlanError, TargetError
-from iocurve.measure import campaign as series
+from iocurve.job.reach import reach
 from iocurve.measure import local
 from iocurve.report.sentences import LABELS
 from iocurve.result.document import Point
 from iocurve.targets import disk, disk_data
+from iocurve.targets.opened_target import OpenedTarget
 from iocurve.targets.target import DiskTarget, facts_of, parse
 from iocurve.units import GIB, KIB, MIB, SECOND_NS
 from plans import WRITE, file_plan, local_engine, plan_of, worker
@@ -150,7 +151,8 @@ def test_a_target_says_what_is_known_of_it_and_where_a_load_goes(tmp_path: Path)
     assert isinstance(target, DiskTarget)
     facts = facts_of(target)
     assert (facts.kind, facts.address, facts.iops) == ("emulated_disk", str(tmp_path), 12_800)
-    assert (facts.throughput_bytes_per_s, target.section().disk) == (192 * MB, text)
+    opened = OpenedTarget(target, facts)
+    assert (facts.throughput_bytes_per_s, reach(opened).disk) == (192 * MB, text)
     cached = facts_of(parse(text.replace("vm=", "cache=read-only&vm=")))
     assert (cached.iops, cached.throughput_bytes_per_s) == (77_000, 485 * MB)
     with pytest.raises(TargetError, match=r"there is no directory .*/missing; create it"):
@@ -237,7 +239,7 @@ def native_plan(tmp_path: Path, **keys: str) -> Plan:
     (tmp_path / "job.toml").write_text(
         "[[job]]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in lines.items())
     )
-    return native.prepare(tmp_path / "job.toml", cwd=tmp_path, machine=HELD).plans[0]
+    return native.prepare([str(tmp_path / "job.toml")], cwd=tmp_path, machine=HELD).plans[0]
 
 
 def test_a_job_file_names_a_disk(tmp_path: Path) -> None:
@@ -272,9 +274,9 @@ def fast(directory: Path, **changes: Any) -> DiskPlan:
 @pytest.mark.parametrize("engine", ["sync", "aio", "uring", "mmap"])
 def test_every_engine_runs_on_a_disk_and_the_result_says_so(engine: str, tmp_path: Path) -> None:
     on_disk = worker(local_engine(engine), str(tmp_path / "data"), disk=fast(tmp_path))
-    point = series.point("test", plan_of(on_disk), lambda _live: None)
-    (only,) = point.outcome.workers
-    assert (point.outcome.state, only.operations["read"].operations) == ("finished", 256)
+    outcome = local.run(plan_of(on_disk))
+    (only,) = outcome.workers
+    assert (outcome.state, only.operations["read"].operations) == ("finished", 256)
     assert only.labels == ("emulated_disk",)
     assert only.engine.endswith(", on an emulated fast")
     assert set(only.labels) <= set(LABELS)

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iocurve.dialects.diskspd import values
-from iocurve.dialects.diskspd.distribution import Zone, aligned_bytes, shares, zones_of
-from iocurve.dialects.diskspd.profile import Target
+from iocurve.dialects.diskspd.read import values
+from iocurve.dialects.diskspd.read.distribution import Zone, aligned_bytes, shares, zones_of
+from iocurve.dialects.diskspd.read.profile import Target
 
 KIB, GIB = 1 << 10, 1 << 30
 

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from fio_machine import HeldMachine
 from iocurve import _native
 from iocurve.dialects.diskspd.command import prepare
-from iocurve.dialects.diskspd.options import OPTIONS
-from iocurve.dialects.diskspd.output import explain, profile
-from iocurve.dialects.diskspd.parse import parse
-from iocurve.dialects.diskspd.profile_to_xml import profile_xml
-from iocurve.dialects.diskspd.profile_xml import read_profile
+from iocurve.dialects.diskspd.output.forms import explain, profile
+from iocurve.dialects.diskspd.output.profile_to_xml import profile_xml
+from iocurve.dialects.diskspd.read.options import OPTIONS
+from iocurve.dialects.diskspd.read.parse import parse
+from iocurve.dialects.diskspd.read.profile_xml import read_profile
 from iocurve.errors import DialectError, PlanError
 
 MACHINE = HeldMachine(paths={"/dev/sdx": ("block", 1 << 30), "/d/f": ("file", 1 << 20)}, directories=frozenset({"/d"}))
@@ -106,7 +106,7 @@ def answered(arguments: list[str]) -> bool:
     """Whether it is understood: then all that is said of it can be said, and the engine reads its plans."""
     with contextlib.suppress(DialectError, PlanError):
         prepared = prepare(arguments, cwd=Path("/d"), machine=MACHINE)
-        assert explain(prepared, MACHINE).endswith("\n") or not prepared.spans
+        assert explain(prepared).endswith("\n") or not prepared.spans
         assert profile(prepared.profile).endswith("\n")
         for span in prepared.spans:
             text = span.plan.to_json()

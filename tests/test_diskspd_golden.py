@@ -14,7 +14,7 @@ import pytest
 from fio_machine import HeldMachine
 from goldens import compare, plan_document
 from iocurve.dialects.diskspd.command import Prepared, prepare
-from iocurve.dialects.diskspd.output import explain
+from iocurve.dialects.diskspd.output.forms import explain
 
 GOLDEN = Path(__file__).parent / "golden" / "diskspd"
 COMMANDS = sorted(GOLDEN.glob("*.args"))
@@ -45,5 +45,5 @@ def test_command_becomes_plans(command: Path) -> None:
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda path: path.stem)
 def test_command_is_explained(command: Path) -> None:
-    text = explain(prepared(command), MACHINE)
+    text = explain(prepared(command))
     compare(command.with_suffix(".txt"), text.replace(str(GOLDEN), "/data"))

@@ -9,14 +9,15 @@ from xml.etree import ElementTree
 import pytest
 
 from diskspd_figures import BUSY, ONE_PROCESSOR, START, mixed, row
-from iocurve.dialects.diskspd import system
-from iocurve.dialects.diskspd.distribution import Zone
-from iocurve.dialects.diskspd.figures import Bucket, Part, SpanFigures, TargetFigures
-from iocurve.dialects.diskspd.profile import Profile, Target, TimeSpan
-from iocurve.dialects.diskspd.profile_text import profile_text
-from iocurve.dialects.diskspd.system import Processor, System
-from iocurve.dialects.diskspd.text_output import results_text
-from iocurve.dialects.diskspd.xml_output import results_xml
+from iocurve.dialects.diskspd import command as diskspd
+from iocurve.dialects.diskspd.output import system
+from iocurve.dialects.diskspd.output.figures import Bucket, Part, SpanFigures, TargetFigures
+from iocurve.dialects.diskspd.output.profile_text import profile_text
+from iocurve.dialects.diskspd.output.system import Processor, System
+from iocurve.dialects.diskspd.output.text import results_text
+from iocurve.dialects.diskspd.output.xml import results_xml
+from iocurve.dialects.diskspd.read.distribution import Zone
+from iocurve.dialects.diskspd.read.profile import Profile, Target, TimeSpan
 from iocurve.errors import DialectError
 from iocurve.measure import jobs
 from iocurve.result.document import MachineUse, ProcessorUse
@@ -254,7 +255,7 @@ def test_the_command_lines_of_the_documents_run(
         "-c2M -w100 -b8K -F4 -r -o128 -W0 -d1 -Sb testfile.dat",
         "-c2M -b4K -F4 -r -o128 -W0 -d1 -Sb testfile.dat",
     ):
-        result = jobs.run_diskspd(line.split())
+        result = jobs.run(diskspd.DIALECT, line.split())
         assert result is not None
         assert result.state == "finished"
         assert (tmp_path / "testfile.dat").stat().st_size == 2 * MIB
@@ -275,7 +276,7 @@ def test_xml_on_stdout_is_nothing_but_xml(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     line = "-c1M -w50 -b4K -r -o4 -W0 -d1 -L -D250 -Rxml -t2 --out=report a.dat b.dat"
-    result = jobs.run_diskspd(line.split())
+    result = jobs.run(diskspd.DIALECT, line.split())
     assert result is not None
     root = ElementTree.fromstring(capsys.readouterr().out)
     counts = [int(element.text or "") for element in root.findall("TimeSpan/Thread/Target/IOCount")]
@@ -291,9 +292,9 @@ def test_a_profile_is_printed_and_nothing_is_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert jobs.run_diskspd(["-c1M", "-w50", "-Rpxml", "a.dat"]) is None
+    assert jobs.run(diskspd.DIALECT, ["-c1M", "-w50", "-Rpxml", "a.dat"]) is None
     assert capsys.readouterr().out.startswith("<Profile>\n  <Progress>0</Progress>\n  <ResultFormat>xml</ResultFormat>")
-    assert jobs.run_diskspd(["-c1M", "-w50", "-Rp", "a.dat"]) is None
+    assert jobs.run(diskspd.DIALECT, ["-c1M", "-w50", "-Rp", "a.dat"]) is None
     assert capsys.readouterr().out.startswith("\nCommand Line: diskspd -c1M")
     assert not (tmp_path / "a.dat").exists()
 
@@ -305,7 +306,7 @@ def test_time_spans_run_one_after_another(
     target = "<Target><Path>*1</Path><FileSize>1048576</FileSize><WriteRatio>100</WriteRatio></Target>"
     span = f"<TimeSpan><Duration>1</Duration><Warmup>0</Warmup><Targets>{target}</Targets></TimeSpan>"
     Path("p.xml").write_text(f"<Profile><TimeSpans>{span}{span}</TimeSpans></Profile>")
-    result = jobs.run_diskspd(["-Xp.xml", "a.dat"])
+    result = jobs.run(diskspd.DIALECT, ["-Xp.xml", "a.dat"])
     assert result is not None
     assert [point.name for point in result.points] == ["a.dat (1)", "a.dat (2)"]
     out = capsys.readouterr().out
@@ -316,7 +317,7 @@ def test_time_spans_run_one_after_another(
 def test_a_file_that_is_there_stays_as_long_as_it_is_without_c(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("a.dat").write_bytes(bytes(1 << 20))
-    jobs.run_diskspd(["-w100", "-f512K", "-b64K", "-W0", "-d1", "a.dat"])
+    jobs.run(diskspd.DIALECT, ["-w100", "-f512K", "-b64K", "-W0", "-d1", "a.dat"])
     content = Path("a.dat").read_bytes()
     assert content[: 512 << 10] == bytes(range(256)) * 2048
     assert content[512 << 10 :] == bytes(512 << 10)
@@ -325,5 +326,5 @@ def test_a_file_that_is_there_stays_as_long_as_it_is_without_c(tmp_path: Path, m
 def test_mistakes_reach_the_caller_before_anything_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(DialectError):
-        jobs.run_diskspd(["-c1M", "-t0", "a.dat"])
+        jobs.run(diskspd.DIALECT, ["-c1M", "-t0", "a.dat"])
     assert list(tmp_path.iterdir()) == []

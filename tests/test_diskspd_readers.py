@@ -12,10 +12,10 @@ from xml.etree import ElementTree
 import pytest
 
 from diskspd_figures import BUSY, ONE_PROCESSOR, START, buckets, latency, row
-from iocurve.dialects.diskspd.figures import Part, SpanFigures, TargetFigures
-from iocurve.dialects.diskspd.profile import Profile, Target, TimeSpan
-from iocurve.dialects.diskspd.text_output import results_text
-from iocurve.dialects.diskspd.xml_output import results_xml
+from iocurve.dialects.diskspd.output.figures import Part, SpanFigures, TargetFigures
+from iocurve.dialects.diskspd.output.text import results_text
+from iocurve.dialects.diskspd.output.xml import results_xml
+from iocurve.dialects.diskspd.read.profile import Profile, Target, TimeSpan
 from iocurve.units import MIB
 
 SECONDS = 10.0

@@ -1,62 +1,86 @@
-"""The main job: what it measures, and what it must never do."""
+"""The envelope: what it measures, and what it must never do."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from bench.servers import Server
-from iocurve.engine.plan import NfsEngine
+from iocurve.engine.plan import NfsEngine, Plan
 from iocurve.errors import TargetError
+from iocurve.job.resolve import plan_here
 from iocurve.measure import local
-from iocurve.measure.envelope import FULL, QUICK, Effort, Envelope, measure
-from iocurve.report.console import LiveView
+from iocurve.measure.scenario import command
+from iocurve.measure.scenario.cases import Case, Cases
+from iocurve.measure.scenario.runner import Request
 from iocurve.result.document import RESULT_NAME, Result
+from iocurve.targets import opened_target
 from iocurve.targets import target as targets
-from iocurve.targets.target import LocalTarget, NfsTarget
+from iocurve.targets.opened_target import OpenedTarget
+from iocurve.targets.target import NfsTarget
 from iocurve.units import MIB, MILLISECOND_NS, SECOND_NS
 from plans import nfs_engine, plan_of, worker
 
-TINY = Effort(0, 20 * MILLISECOND_NS, 10 * MILLISECOND_NS, 4 * MIB, (1, 4))
+
+def envelope(target: str | Path, *, overwrite: bool = False, read_only: bool = False) -> Request:
+    """With points of 20 ms, small files and few depths."""
+    asked = command.envelope(str(target), quick=True, overwrite=overwrite, read_only=read_only, size_bytes=4 * MIB)
+    families = {
+        name: replace(
+            family,
+            ramp_ns=0,
+            runtime_ns=20 * MILLISECOND_NS,
+            axes=family.axes | ({"depth": (1, 4)} if "depth" in family.axes else {}),
+        )
+        for name, family in asked.form.families.items()
+    }
+    return replace(asked, form=replace(asked.form, families=families, interval_ns=10 * MILLISECOND_NS))
 
 
-def envelope(target: str | Path, *, overwrite: bool = False, read_only: bool = False) -> Envelope:
-    text = str(target)
-    place = NfsTarget.of(text) if text.startswith("nfs://") else LocalTarget.of(text)
-    return Envelope(place, TINY, overwrite=overwrite, read_only=read_only)
-
-
-def measured(tmp_path: Path, subject: Envelope) -> Result:
+def measured(tmp_path: Path, subject: Request) -> Result:
     out = tmp_path / "out"
-    with LiveView(Console(quiet=True)) as view:
-        return measure(subject, targets.facts_of(subject.target), out, view)
+    return command.run(subject, out)
+
+
+def cases_of(target: str, *, quick: bool = True, timeout_ns: int | None = None) -> list[Case]:
+    asked = command.envelope(target, quick=quick, nfs_timeout_ns=timeout_ns)
+    named = asked.targets["target"]
+    assert isinstance(named, NfsTarget)
+    opened = {"target": OpenedTarget(named, targets.facts_of(named))}
+    return Cases(asked.scenario, asked.form, opened, "tag", asked.nfs_timeout_ns).all()
+
+
+def plan_of_case(case: Case) -> Plan:
+    return plan_here(case.job, SECOND_NS)
 
 
 def test_an_export_is_measured_in_mixes_and_in_depth_with_one_and_several_connections(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
-    steps = Envelope(NfsTarget.of("nfs://host/vol"), QUICK).steps()
-    assert [step.name for step in steps] == [
-        *(f"4 KiB random {reads}:{100 - reads}" for reads in (100, 75, 50, 25, 0)),
-        *(f"64 KiB sequential {reads}:{100 - reads}" for reads in (100, 75, 50, 25, 0)),
-        *(f"depth {depth} nconnect {nconnect}" for nconnect in (1, 8) for depth in (1, 8, 64)),
+    cases = cases_of("nfs://host/vol")
+    assert [case.name for case in cases] == [
+        *(f"random-4k-mix {reads}:{100 - reads}" for reads in (100, 75, 50, 25, 0)),
+        *(f"sequential-64k-mix {reads}:{100 - reads}" for reads in (100, 75, 50, 25, 0)),
+        *(f"random-4k-depth nconnect {nconnect} depth {depth}" for nconnect in (1, 8) for depth in (1, 8, 64)),
     ]
-    assert [(step.depth, step.workers) for step in steps[:1] + steps[5:6] + steps[-1:]] == [(64, 2), (16, 2), (64, 1)]
+    chosen = [cases[0], cases[5], cases[-1]]
+    assert [(case.axes["depth"], len(case.job.sections)) for case in chosen] == [(64, 2), (16, 2), (64, 1)]
 
 
 def test_the_url_says_how_many_connections_are_compared() -> None:
-    steps = Envelope(NfsTarget.of("nfs://host/vol?nconnect=4"), QUICK).steps()
-    assert {step.nconnect for step in steps if step.family == "depth"} == {1, 4}
+    cases = cases_of("nfs://host/vol?nconnect=4")
+    assert {case.axes["nconnect"] for case in cases if case.family.name == "random-4k-depth"} == {1, 4}
 
 
 def test_the_expected_length_is_what_was_promised() -> None:
     """Full under 90 s, quick under 20 s, on an export, which has the most points; a second each way for the rest."""
-    target = NfsTarget.of("nfs://host/vol")
-    for effort, limit_s in ((FULL, 80), (QUICK, 15)):
-        assert len(Envelope(target, effort).steps()) * effort.point_s < limit_s
+    for quick, limit_s in ((False, 80), (True, 15)):
+        asked = command.envelope("nfs://host/vol", quick=quick)
+        cases = cases_of("nfs://host/vol", quick=quick)
+        assert sum(asked.form.families[case.family.name].length_ns for case in cases) / SECOND_NS < limit_s
 
 
 def test_a_directory_is_measured_and_left_as_it_was(tmp_path: Path) -> None:
@@ -82,8 +106,8 @@ def test_an_export_is_measured_and_left_as_it_was(tmp_path: Path, volume: Server
     result = measured(tmp_path, envelope(volume.url))
     assert (result.state, result.incomplete_reason) == ("finished", None)
     assert all(point.summary().operations for point in result.points)
-    assert {point.axes["nconnect"] for point in result.points if point.family == "depth"} == {1, 8}
-    bulk = next(point for point in result.points if point.name == "64 KiB sequential 100:0")
+    assert {point.axes["nconnect"] for point in result.points if point.family == "random-4k-depth"} == {1, 8}
+    bulk = next(point for point in result.points if point.name == "sequential-64k-mix 100:0")
     assert bulk.summary().labels == ("payload_discarded",)
     left = plan_of(worker(nfs_engine(volume.url), result.points[0].plan.groups[0].workers[0].files[0].path))
     missing = left.groups[0].workers[0].files[0].replace(layout="existing")
@@ -143,7 +167,7 @@ def test_a_file_that_appears_after_the_check_is_neither_used_nor_removed(
 ) -> None:
     path = tmp_path / "late"
     subject = envelope(path)
-    monkeypatch.setattr(Envelope, "check", lambda _: path.write_text("somebody else's"))
+    monkeypatch.setattr(opened_target, "check_overwrites", lambda *_, **__: path.write_text("somebody else's"))
     with pytest.raises(TargetError, match="exists already"):
         measured(tmp_path, subject)
     assert path.read_text() == "somebody else's"
@@ -191,15 +215,14 @@ def test_a_directory_for_the_report_that_cannot_be_written_is_said_before_the_ru
     ],
 )
 def test_a_silent_server_is_waited_for_as_its_url_says(url: str, said_s: int | None, waited_s: int) -> None:
-    subject = Envelope(NfsTarget.of(url), QUICK, None if said_s is None else said_s * SECOND_NS)
-    engine = subject.plan(subject.steps()[0], first=False).groups[0].workers[0].engine
+    first = cases_of(url, timeout_ns=None if said_s is None else said_s * SECOND_NS)[0]
+    engine = plan_of_case(first).groups[0].workers[0].engine
     assert isinstance(engine, NfsEngine)
     assert engine.mount.timeout_ns == waited_s * SECOND_NS
 
 
 def test_every_worker_of_an_export_has_its_connections(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
-    subject = Envelope(NfsTarget.of("nfs://host/vol?nconnect=4"), QUICK)
-    plans = [subject.plan(step, first=False) for step in subject.steps()]
+    plans = [plan_of_case(case) for case in cases_of("nfs://host/vol?nconnect=4")]
     engines = [[w.engine for w in plan.groups[0].workers if isinstance(w.engine, NfsEngine)] for plan in plans]
     assert [sum(engine.mount.nconnect for engine in workers) for workers in engines] == [8] * 10 + [1] * 3 + [4] * 3

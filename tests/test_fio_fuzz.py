@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from fio_machine import HeldMachine
 from iocurve.dialects.fio.command import prepare
-from iocurve.dialects.fio.effects import ENGINES
-from iocurve.dialects.fio.options import BY_NAME
-from iocurve.dialects.fio.parse import COMMANDS
+from iocurve.dialects.fio.read.effects import ENGINES
+from iocurve.dialects.fio.read.options import BY_NAME
+from iocurve.dialects.fio.read.parse import COMMANDS
 from iocurve.errors import DialectError, PlanError
 from iocurve.job.explain import explain
 

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from iocurve.dialects.fio.command import Prepared, prepare
-from iocurve.dialects.fio.iolog import Reading, read
-from iocurve.dialects.native.command import convert_fio
+from iocurve.dialects.fio.read.iolog import Reading, read
 from iocurve.engine import plan
 from iocurve.errors import DialectError, PlanError
 from iocurve.job.describe import load_text
@@ -134,7 +133,7 @@ def test_what_cannot_be_replayed_is_told(text: str, options: str, mistake: str, 
 def test_a_replay_is_no_job_file(tmp_path: Path) -> None:
     (tmp_path / "trace").write_text(VERSION_2)
     with pytest.raises(PlanError, match="a replayed trace"):
-        convert_fio(["--name=r", "--read_iolog=trace"], cwd=tmp_path)
+        prepare(["--name=r", "--read_iolog=trace"], cwd=tmp_path).jobs()
 
 
 def test_options_of_a_replay_need_one(tmp_path: Path) -> None:

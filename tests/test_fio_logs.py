@@ -13,7 +13,7 @@ import pytest
 
 from data import synthetic
 from iocurve._native import Histogram
-from iocurve.dialects.fio import logs
+from iocurve.dialects.fio.output import logs
 from iocurve.engine.outcome import LogOutcome, WorkerOutcome
 from test_fio_output import fio, measured
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from fio_machine import HeldMachine
-from iocurve.dialects.fio.command import Prepared, prepare
-from iocurve.dialects.fio.options import OPTIONS
+from iocurve.dialects.fio.command import DIALECT, Prepared, prepare
+from iocurve.dialects.fio.read.options import OPTIONS
 from iocurve.errors import DialectError, PlanError, TargetError
 from iocurve.measure import jobs
 
@@ -352,5 +352,5 @@ def test_what_cannot_be_written_after_a_run_is_said_before_it(tmp_path: Path, mo
     monkeypatch.chdir(tmp_path)
     for option, file in (("--output=no/o.json", "no/o.json"), ("--write_bw_log=no/l", "no/l_bw.1.log")):
         with pytest.raises(TargetError, match=f"^{file} cannot be written: there is no directory no$"):
-            jobs.run_fio(["--name=a", "--size=64k", "--rw=write", option])
+            jobs.run(DIALECT, ["--name=a", "--size=64k", "--rw=write", option])
     assert not list(tmp_path.iterdir())

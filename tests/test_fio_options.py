@@ -9,7 +9,7 @@ import pytest
 
 from fio_machine import HeldMachine
 from iocurve.dialects.fio.command import Prepared, prepare
-from iocurve.dialects.fio.draft import Logs
+from iocurve.dialects.fio.read.draft import Logs
 from iocurve.engine import plan
 from iocurve.units import KIB, MIB, MILLISECOND_NS, SECOND_NS
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from iocurve.dialects.fio.command import prepare
-from iocurve.dialects.fio.options import BY_NAME
+from iocurve.dialects.fio.read.options import BY_NAME
 from iocurve.engine.outcome import WorkerOutcome
 from iocurve.engine.plan import Plan, Worker
 from iocurve.measure import local

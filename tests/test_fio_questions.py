@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from iocurve.dialects.fio import command as fio
 from iocurve.dialects.fio.questions import answer
 from iocurve.errors import DialectError
 from iocurve.measure import jobs
@@ -33,7 +34,7 @@ def test_a_question_is_answered(arguments: str, expected: str | None) -> None:
 
 
 def test_engines_and_options_stand_one_a_line_for_grep(capsys: pytest.CaptureFixture[str]) -> None:
-    assert jobs.run_fio(["--enghelp"]) is None
+    assert jobs.run(fio.DIALECT, ["--enghelp"]) is None
     assert capsys.readouterr().out.splitlines()[:3] == ["Available IO engines:", "\tpsync", "\tsync"]
     assert "rwmixread               : honoured" in (answer(["--cmdhelp"]) or "").splitlines()
 

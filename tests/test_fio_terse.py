@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from data import synthetic
-from iocurve.dialects.fio import bins
 from iocurve.dialects.fio.command import Prepared
-from iocurve.dialects.fio.output import render, render_json
-from iocurve.dialects.fio.terse_output import render as render_terse
+from iocurve.dialects.fio.output import bins
+from iocurve.dialects.fio.output.forms import render, render_json
+from iocurve.dialects.fio.output.terse import render as render_terse
 from test_fio_output import GROUPED, clone, fio, measured
 
 

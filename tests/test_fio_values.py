@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from iocurve.dialects.fio import values
-from iocurve.dialects.fio.values import Context
+from iocurve.dialects.fio.read import values
+from iocurve.dialects.fio.read.values import Context
 from iocurve.job.model import Percent, PerKind
 
 

@@ -15,19 +15,21 @@ from hypothesis import strategies as st
 
 from fio_machine import HeldMachine
 from iocurve.cli import main
+from iocurve.dialects.base import TimedJob
 from iocurve.dialects.diskspd import command as diskspd
 from iocurve.dialects.fio import command as fio
 from iocurve.dialects.native import command
-from iocurve.dialects.native.document import DEFAULTS, Run, table_of
-from iocurve.dialects.native.keys import FIELDS, KINDS
-from iocurve.dialects.native.read import read
-from iocurve.dialects.native.schema import schema
-from iocurve.dialects.native.write import write
+from iocurve.dialects.native.output.schema import schema
+from iocurve.dialects.native.output.toml import write
+from iocurve.dialects.native.read.document import DEFAULTS, table_of
+from iocurve.dialects.native.read.keys import FIELDS, KINDS
+from iocurve.dialects.native.read.reader import read
+from iocurve.dialects.native.words import own_key
 from iocurve.dialects.vdbench import command as vdbench
 from iocurve.errors import DialectError, PlanError
 from iocurve.job.model import Section
-from iocurve.job.option_names import own_key
 from iocurve.job.resolve import resolve
+from iocurve.measure.jobs import convert
 from iocurve.result.document import Result
 
 ROOT = Path(__file__).parent
@@ -73,7 +75,7 @@ def written(tmp_path: Path, text: str) -> Path:
     return path
 
 
-def same_plans(tmp_path: Path, runs: list[Run], directory: Path) -> None:
+def same_plans(tmp_path: Path, runs: list[TimedJob], directory: Path) -> None:
     """What is written and read again makes the same plans, and is written the same."""
     text = write(runs, "test")
     again = read(written(tmp_path, text))
@@ -89,13 +91,13 @@ def same_plans(tmp_path: Path, runs: list[Run], directory: Path) -> None:
 def test_a_fio_job_stays_the_same_as_a_job_file(args: Path, tmp_path: Path) -> None:
     words = shlex.split(args.read_text(encoding="utf-8"))
     prepared = fio.prepare(words, cwd=FIO, environment={"BLOCK": "64k"}, machine=MACHINE)
-    same_plans(tmp_path, [Run(prepared.job, prepared.plan.interval_ns)], FIO)
+    same_plans(tmp_path, [TimedJob(prepared.job, prepared.plan.interval_ns)], FIO)
 
 
 @pytest.mark.parametrize("args", sorted(DISKSPD.glob("*.args")), ids=lambda path: path.stem)
 def test_a_diskspd_job_stays_the_same_as_a_job_file(args: Path, tmp_path: Path) -> None:
     prepared = diskspd.prepare(shlex.split(args.read_text(encoding="utf-8")), cwd=DISKSPD, machine=MACHINE)
-    same_plans(tmp_path, [Run(span.job, span.plan.interval_ns) for span in prepared.spans], DISKSPD)
+    same_plans(tmp_path, [TimedJob(span.job, span.plan.interval_ns) for span in prepared.spans], DISKSPD)
 
 
 VDBENCH_FILE = """\
@@ -113,7 +115,7 @@ def test_a_vdbench_file_stays_the_same_as_a_job_file(tmp_path: Path) -> None:
     path.write_text(VDBENCH_FILE)
     machine = HeldMachine(directories=frozenset({str(tmp_path)}))
     prepared = vdbench.prepare(["-f", str(path)], cwd=tmp_path, machine=machine)
-    text = command.convert_vdbench(["-f", str(path)], cwd=tmp_path, machine=machine)
+    text = convert(vdbench.prepare(["-f", str(path)], cwd=tmp_path, machine=machine))
     runs = read(written(tmp_path, text))
     assert [run.job.name for run in runs] == [run.name for run in prepared.runs]
     for run, original in zip(runs, prepared.runs, strict=True):
@@ -134,12 +136,12 @@ def test_a_curve_of_vdbench_needs_its_own_runner(tmp_path: Path) -> None:
     path.write_text("sd=sd1,lun=a.dat,size=64m\nwd=wd1,sd=sd1\nrd=rd1,wd=wd1,iorate=curve,elapsed=2,interval=1\n")
     machine = HeldMachine(directories=frozenset({str(tmp_path)}))
     with pytest.raises(PlanError, match="go by what its first run measures"):
-        command.convert_vdbench(["-f", str(path)], cwd=tmp_path, machine=machine)
+        convert(vdbench.prepare(["-f", str(path)], cwd=tmp_path, machine=machine))
 
 
 def test_a_job_file_becomes_a_plan(tmp_path: Path) -> None:
     prepared = command.prepare(
-        written(tmp_path, JOB), cwd=Path("/d"), machine=HeldMachine(directories=frozenset({"/d"}))
+        [str(written(tmp_path, JOB))], cwd=Path("/d"), machine=HeldMachine(directories=frozenset({"/d"}))
     )
     (plan,) = prepared.plans
     assert (plan.name, plan.interval_ns, len(plan.groups)) == ("mine", 500_000_000, 2)
@@ -325,7 +327,7 @@ def test_the_schema_in_docs_is_current() -> None:
 
 def test_a_job_file_is_toml_that_names_its_origin(tmp_path: Path) -> None:
     (tmp_path / "f").write_bytes(bytes(1 << 20))
-    text = command.convert_diskspd(["-r", "-b4K", "-d5", "f"], cwd=tmp_path)
+    text = convert(diskspd.prepare(["-r", "-b4K", "-d5", "f"], cwd=tmp_path))
     assert text.startswith("# diskspd -r -b4K -d5 f\n")
     document = tomllib.loads(text)
     assert document["job"][0]["blocks"] == "4KiB"

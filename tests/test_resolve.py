@@ -8,18 +8,23 @@ from typing import Any
 import pytest
 
 from fio_machine import HeldMachine
-from iocurve.dialects.fio.draft import DEFAULTS
+from iocurve.dialects.diskspd import words as diskspd
+from iocurve.dialects.fio import words as fio
+from iocurve.dialects.fio.read.draft import DEFAULTS
+from iocurve.dialects.native import words as native
+from iocurve.dialects.vdbench import words as vdbench
 from iocurve.engine import plan
 from iocurve.errors import PlanError, Where
-from iocurve.job.model import Dialect, Job, Percent, PerKind, Section, ZoneShare, ZonesSaid
+from iocurve.job.model import Job, Percent, PerKind, Section, ZoneShare, ZonesSaid
 from iocurve.job.resolve import PathFacts, Resolution, resolve
 from iocurve.units import KIB, MIB, MILLISECOND_NS, SECOND_NS
 
+WORDS = {"fio": fio.WORDS, "vdbench": vdbench.WORDS, "diskspd": diskspd.WORDS, "iocurve": native.WORDS}
 MACHINE = HeldMachine(directories=frozenset({"/d"}))
 
 
-def resolved(*sections: Section, dialect: Dialect = "iocurve") -> Resolution:
-    job = Job(name="job", dialect=dialect, sections=sections, defaults=DEFAULTS.over(Section(size=MIB)))
+def resolved(*sections: Section, dialect: str = "iocurve") -> Resolution:
+    job = Job(name="job", words=WORDS[dialect], sections=sections, defaults=DEFAULTS.over(Section(size=MIB)))
     return resolve(job, MACHINE, Path("/d"))
 
 
@@ -27,7 +32,7 @@ def worker(**fields: Any) -> plan.Worker:
     return resolved(Section(name="a", **fields)).plan.groups[0].workers[0]
 
 
-def mistakes(*sections: Section, dialect: Dialect = "iocurve") -> list[str]:
+def mistakes(*sections: Section, dialect: str = "iocurve") -> list[str]:
     with pytest.raises(PlanError) as refusal:
         resolved(*sections, dialect=dialect)
     return [str(mistake) for mistake in refusal.value.mistakes]
@@ -163,7 +168,7 @@ NAMES = ("a", "a b", "a/b", "a//b", "./a", "a/.", ".", "..", "...", "../a", ".a"
 
 @pytest.mark.parametrize("base", ["/", "/d", ".", "d"])
 def test_names_are_joined_with_their_directory_as_paths_are(base: str) -> None:
-    job = Job(name="job", dialect="iocurve", sections=(Section(paths=NAMES, size=MIB),), defaults=DEFAULTS)
+    job = Job(name="job", words=native.WORDS, sections=(Section(paths=NAMES, size=MIB),), defaults=DEFAULTS)
     (group,) = resolve(job, HeldMachine(), Path(base)).plan.groups
     assert [file.path for file in group.workers[0].files] == [str(Path(base) / name) for name in NAMES]
     below = job.replace(defaults=Section(directories=("sub",)).over(DEFAULTS))
@@ -182,7 +187,7 @@ def test_each_file_and_each_directory_is_looked_at_once() -> None:
             return super().look(path)
 
     files = Section(name="a", file_count=3, clones=2, size=MIB, writes=True, directories=("/d/x",))
-    job = Job(name="job", dialect="iocurve", sections=(files, files), defaults=DEFAULTS)
+    job = Job(name="job", words=native.WORDS, sections=(files, files), defaults=DEFAULTS)
     resolution = resolve(job, Watched(directories=frozenset({"/d/x"})), Path("/d"))
     assert (resolution.obstacles, resolution.directories) == ((), ())
     assert sorted(looks) == ["/d/x", *(f"/d/x/a.{clone}.{file}" for clone in range(2) for file in range(3))]
@@ -318,7 +323,7 @@ def test_nobody_waits_in_vain() -> None:
         ("iocurve", "without direct = true the page cache answers: the figures may be those of memory"),
     ],
 )
-def test_notes_speak_the_words_of_the_dialect(dialect: Dialect, text: str) -> None:
+def test_notes_speak_the_words_of_the_dialect(dialect: str, text: str) -> None:
     notes = resolved(Section(name="a"), dialect=dialect).notes
     assert text in [note.text for note in notes]
 

@@ -121,11 +121,16 @@ def test_who_waits_starts_after_the_others_and_reads_what_they_wrote(tmp_path: P
 
 def test_a_cool_down_is_load_that_nobody_measures(monkeypatch: pytest.MonkeyPatch) -> None:
     looks: list[str] = []
-    monkeypatch.setattr("iocurve.host.MachineMeter", lambda: Meter(looks))
+    monkeypatch.setattr("iocurve.result.host.MachineMeter", lambda: Meter(looks))
     end = plan.End(runtime_ns=200 * MILLISECOND_NS, bytes=None, operations=None)
     rate = plan.Rate(unit="operations", count=1000, per_ns=SECOND_NS)
     cooled = worker(plan.NullEngine(), "nothing", rate=rate, end=end, cooldown_ns=300 * MILLISECOND_NS)
-    measured = local.measure(plan_of(cooled), lambda live: looks.append(live.phase))
+
+    def watch(live: Live) -> bool:
+        looks.append(live.phase)
+        return False
+
+    measured = local.measure(plan_of(cooled), watch)
     (only,) = measured.outcome.workers
     assert (only.window_end_ns, only.operations["read"].operations) == (200 * MILLISECOND_NS, 200)
     assert (only.drained_ns // MILLISECOND_NS >= 500, only.drained_operations) == (True, 300)
@@ -241,7 +246,12 @@ def test_a_live_view_is_told_the_intervals() -> None:
     seen: list[Live] = []
     end = plan.End(runtime_ns=600 * MILLISECOND_NS, bytes=None, operations=None)
     two = [worker(plan.NullEngine(), "n", end=end, clone=clone) for clone in range(2)]
-    local.run(plan_of(*two), seen.append)
+
+    def watch(live: Live) -> bool:
+        seen.append(live)
+        return False
+
+    local.run(plan_of(*two), watch)
     intervals = {live.intervals: live for live in seen if live.intervals}
     assert len(intervals) >= 2
     assert all(live.operations["read"].operations > 0 for live in intervals.values())

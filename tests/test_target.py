@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from iocurve.errors import TargetError
+from iocurve.job.reach import reach
 from iocurve.targets import opened_target as place
 from iocurve.targets.target import DiskTarget, LocalTarget, NewDiskTarget, NfsTarget, VolumeTarget, facts_of, parse
 from iocurve.units import MIB, TIB
@@ -49,9 +50,10 @@ def test_what_is_wrong_with_a_target_is_said(text: str, mistake: str) -> None:
 
 def test_a_volume_serves_as_long_as_it_is_open() -> None:
     with place.opened(parse("volume:unlimited?latency=1ms")) as there:
-        assert there.section.engine == "nfs"
-        assert there.section.nfs_url is not None
-        with place.opened(parse(there.section.nfs_url)) as again:
+        section = reach(there)
+        assert section.engine == "nfs"
+        assert section.nfs_url is not None
+        with place.opened(parse(section.nfs_url)) as again:
             assert again.facts.kind == "nfs"
     assert there.facts.address == "volume:unlimited?latency=1ms"
 

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from fio_machine import HeldMachine
-from iocurve.dialects.vdbench.command import Prepared, check, prepare
+from iocurve.dialects.vdbench.command import Prepared, prepare
 from iocurve.dialects.vdbench.hotband import hotband
-from iocurve.dialects.vdbench.keywords import TABLE
+from iocurve.dialects.vdbench.invocation import check
+from iocurve.dialects.vdbench.read.keywords import TABLE
 from iocurve.dialects.vdbench.runs import curve_target
 from iocurve.engine.plan import BlockSplit, FixedBlocks
 from iocurve.errors import DialectError, PlanError
@@ -539,11 +540,9 @@ def test_a_variable_without_a_value_is_told_once(tmp_path: Path) -> None:
 
 
 def test_file_system_workloads_are_read_and_not_run(tmp_path: Path) -> None:
-    from iocurve.dialects.vdbench.runner import require_runnable
-
     text = "fsd=fsd1,anchor=/d/x,depth=1,width=1,files=1,size=1k\nfwd=fwd1,fsd=fsd1\nrd=rd1,fwd=fwd1,fwdrate=max\n"
     with pytest.raises(PlanError, match="1:1: fsd=fsd1: file system workloads need metadata operations"):
-        require_runnable(read(tmp_path, text))
+        read(tmp_path, text).require_runnable()
 
 
 @pytest.mark.parametrize("option", ["-vc", "-jri", "-tf", "--nonsense", "compare"])

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from fio_machine import HeldMachine
 from iocurve.dialects.vdbench.command import prepare
 from iocurve.dialects.vdbench.explanation import explain
-from iocurve.dialects.vdbench.keywords import TABLE
+from iocurve.dialects.vdbench.read.keywords import TABLE
 from iocurve.dialects.vdbench.runner import simulate
 from iocurve.errors import DialectError, PlanError
 

@@ -16,9 +16,9 @@ from bench.servers import Server
 from data.synthetic import interval, kind, worker_outcome
 from fio_machine import HeldMachine
 from iocurve.dialects.vdbench.command import prepare
-from iocurve.dialects.vdbench.options import Loop
 from iocurve.dialects.vdbench.output.folder import MARK, choose
 from iocurve.dialects.vdbench.output.rows import average, header, rows
+from iocurve.dialects.vdbench.read.options import Loop
 from iocurve.dialects.vdbench.runner import Runner
 from iocurve.engine.outcome import Live, Outcome, State
 from iocurve.engine.plan import Plan

@@ -15,7 +15,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 
@@ -59,6 +59,18 @@ class Mistake:
         place = f"{self.where}: " if self.where else ""
         hint = f" ({self.hint})" if self.hint else ""
         return f"{place}{self.text}{hint}"
+
+
+def in_order(mistakes: Iterable[Mistake]) -> list[Mistake]:
+    """Each once, by argument, then by file and line, so that a person can go through them."""
+    unique = list(dict.fromkeys(mistakes))
+    sources = [COMMAND_LINE, *dict.fromkeys(mistake.where.source for mistake in unique if mistake.where)]
+
+    def place(mistake: Mistake) -> tuple[int, int, int]:
+        where = mistake.where
+        return (sources.index(where.source), where.line, where.column) if where else (len(sources), 0, 0)
+
+    return sorted(unique, key=place)
 
 
 class _MistakesError(IocurveError):

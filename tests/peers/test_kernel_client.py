@@ -128,7 +128,7 @@ def test_an_archive_is_unpacked_and_removed(volume: Server, kernel_nfs: KernelNf
 @contextmanager
 def _served(folder: Path, port: int) -> Iterator[subprocess.Popen[str]]:
     """A volume of a folder's files that may be killed; it is ready when this is entered."""
-    command = [str(IOCURVE), "volume", "--unlimited", "--store", str(folder), "--port", str(port)]
+    command = [str(IOCURVE), "volume", "serve", "--unlimited", "--store", str(folder), "--port", str(port)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         try:
             assert process.stdout is not None

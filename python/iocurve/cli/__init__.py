@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
-from iocurve.cli import disk, measuring, tools, volumes
-from iocurve.cli.common import EXIT_INCOMPLETE, EXIT_INTERRUPTED, EXIT_MISTAKE, app, complain
 from iocurve.errors import Interrupted, IocurveError, TargetError
 
-__all__ = ["app", "disk", "main", "measuring", "tools", "volumes"]
+if TYPE_CHECKING:
+    from iocurve.result.document import Result
+
+EXIT_INCOMPLETE = 1
+EXIT_MISTAKE = 2
+EXIT_INTERRUPTED = 130
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Runs a command and exits: 0 all measured, 1 cut short, 2 a mistake in what was asked, 130 Ctrl-C."""
     try:
-        status = app(arguments, result_action="return_value")
+        status = _run(list(sys.argv[1:] if arguments is None else arguments))
     except TargetError as error:
         complain(error)
         status = EXIT_INCOMPLETE
@@ -29,6 +32,37 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except KeyboardInterrupt:
         status = EXIT_INTERRUPTED
     except BrokenPipeError:
-        # Whoever read the output has seen enough.
+        # The reader of the output has seen enough.
         status = EXIT_INCOMPLETE
-    sys.exit(status or 0)
+    sys.exit(status)
+
+
+def complain(error: IocurveError) -> None:
+    """Says what is wrong."""
+    print(f"iocurve: {error}", file=sys.stderr)
+
+
+def status(result: Result) -> int:
+    """The exit status of what was measured; why it is incomplete goes to stderr."""
+    if result.state == "finished":
+        return 0
+    print(f"iocurve: incomplete: {result.incomplete_reason}", file=sys.stderr)
+    return EXIT_INTERRUPTED if result.state == "interrupted" else EXIT_INCOMPLETE
+
+
+def _run(arguments: list[str]) -> int:
+    """Loads what a command needs and nothing else: a short fio job ends before a parser of commands is imported."""
+    if arguments == ["--version"]:
+        from iocurve.result.version import iocurve_version
+
+        print(iocurve_version())
+        return 0
+    from iocurve.dialects.registry import REGISTRY
+
+    if arguments and arguments[0] in REGISTRY:
+        from iocurve.cli import dialects
+
+        return dialects.run(arguments[0], arguments[1:])
+    from iocurve.cli.commands import app
+
+    return app(arguments, result_action="return_value") or 0

@@ -8,14 +8,15 @@ from cyclopts import App
 from rich.console import Console
 from rich.table import Table
 
-from iocurve.cli.common import app
 from iocurve.errors import TargetError
 from iocurve.targets import disk as disks
 from iocurve.targets import disk_data
 from iocurve.units import format_bytes
 
+app = App(name="disk", help="List and show disks that can be emulated; restart the virtual machine of one.")
 
-@app.command(name="disks")
+
+@app.command(name="list")
 def list_disks() -> int:
     """List the disks that can be emulated, and the virtual machines that they can be attached to.
 
@@ -32,22 +33,18 @@ def list_disks() -> int:
     return 0
 
 
-disk_app = App(name="disk", help="Look at a disk that can be emulated; restart the virtual machine of one.")
-app.command(disk_app)
-
-
-@disk_app.command(name="show")
+@app.command(name="show")
 def show_disk(name: str, /) -> int:
     """Print the figures of a disk or a virtual machine, each with the page it was published on.
 
     Parameters
     ----------
     name
-        One of iocurve disks.
+        One of iocurve disk list.
     """
     is_vm = name in disk_data.vms()
     if not is_vm and name not in disk_data.disk_names():
-        raise TargetError(f"there is no disk and no virtual machine '{name}'; iocurve disks lists them")
+        raise TargetError(f"there is no disk and no virtual machine '{name}'; iocurve disk list lists them")
     table = Table(box=None, pad_edge=False)
     for column in ("figure", "value", "page of learn.microsoft.com"):
         table.add_column(column, overflow="fold")
@@ -57,7 +54,7 @@ def show_disk(name: str, /) -> int:
     return 0
 
 
-@disk_app.command(name="restart")
+@app.command(name="restart")
 def restart_disk(directory: Path, /) -> int:
     """Empty the host cache of an emulated disk, as a restart of its virtual machine does. Data and burst credits stay.
 

@@ -19,7 +19,7 @@ from iocurve.job.describe import (
     think_text,
     verify_text,
 )
-from iocurve.job.model import Note
+from iocurve.job.model import PlanNote
 from iocurve.job.resolve import Machine
 from iocurve.units import SECOND_NS, format_bytes, format_count, format_duration
 
@@ -29,7 +29,7 @@ FILES_SHOWN = 6
 
 def explain(
     plan: Plan,
-    notes: Sequence[Note],
+    notes: Sequence[PlanNote],
     obstacles: Sequence[Mistake],
     machine: Machine,
     *,

@@ -17,10 +17,10 @@ from msgspec import Meta
 from iocurve.engine import plan as planned
 from iocurve.engine.plan import Durability, FileSelect
 from iocurve.errors import Where
+from iocurve.job.words import Words
 from iocurve.structs import Struct, TaggedStruct
 
 EngineName = Literal["null", "sync", "aio", "uring", "mmap", "nfs"]
-Dialect = Literal["fio", "vdbench", "diskspd", "iocurve"]
 Level = Literal["info", "warning"]
 T = TypeVar("T")
 
@@ -260,15 +260,15 @@ class Job(Struct):
     """Everything that runs together."""
 
     name: str
-    dialect: Dialect
-    """Whose words a person used, for what is said about the job."""
+    words: Words
+    """Those that a person used, for what is said about the job."""
     sections: tuple[Section, ...]
     defaults: Section
     """The dialect's: every field that a plan needs."""
 
 
 @dataclass(frozen=True)
-class Note:
+class PlanNote:
     """Something to tell a person who runs or reads this; the figures are what was asked for, but read on."""
 
     code: str

@@ -1,6 +1,6 @@
-"""Traps: where a load is not what one may think, a note says so, in the words of the job's dialect.
+"""Warnings about a job: where a load is not what one may think, a note says so, in the words of the job's dialect.
 
-Each function looks at one section, as it was said and with defaults filled in, and at the workers it became.
+Each function takes one section, as it was said and with defaults filled in, and the workers it became.
 """
 
 from __future__ import annotations
@@ -9,39 +9,43 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from iocurve.engine import plan as planned
-from iocurve.job.model import Dialect, Level, Note, Section, named, settled
-from iocurve.job.option_names import asks_for, clone_word, option
+from iocurve.job.model import Level, PlanNote, Section, named, settled
+from iocurve.job.words import Words
 from iocurve.units import format_bytes
 
 
 @dataclass(frozen=True)
 class _Seen:
-    dialect: Dialect
+    words: Words
     said: Section
     section: Section
     """With defaults."""
     workers: Sequence[planned.Worker]
 
     def option(self, field: str, value: object = None) -> str:
-        return option(self.dialect, field, value)
+        return self.words.option(field, value)
 
-    def note(self, code: str, text: str, *fields: str, level: Level = "info") -> Note:
-        return Note(code, text, self.said.where(*fields), level)
+    def note(self, code: str, text: str, *fields: str, level: Level = "info") -> PlanNote:
+        return PlanNote(code, text, self.said.where(*fields), level)
 
     @property
     def each(self) -> str:
         """``4 clones``."""
-        return f"{len(self.workers)} {clone_word(self.dialect)}s"
+        return f"{len(self.workers)} {self.words.clone}s"
 
 
-def traps(dialect: Dialect, said: Section, section: Section, workers: Sequence[planned.Worker]) -> list[Note]:
-    """Those that apply."""
-    seen = _Seen(dialect, said, section, workers)
-    notes = (trap(seen) for trap in (*_TRAPS, *_TRAPS_OF.get(dialect, ())))
-    return [note for note in notes if note is not None]
+def warnings_of(words: Words, said: Section, section: Section, workers: Sequence[planned.Worker]) -> list[PlanNote]:
+    """All that apply to a section."""
+    seen = _Seen(words, said, section, workers)
+    notes = [note for check in _CHECKS if (note := check(seen)) is not None]
+    return [
+        note
+        for note in notes
+        if note.code not in words.silent_about and (note.code not in _OF_ONE_DIALECT or note.code in words.warns_about)
+    ]
 
 
-def _engine_mapped(seen: _Seen) -> Note | None:
+def _engine_mapped(seen: _Seen) -> PlanNote | None:
     if seen.section.engine_asked is None:
         return None
     runs = {
@@ -56,7 +60,7 @@ def _engine_mapped(seen: _Seen) -> Note | None:
     return seen.note("engine", text, "engine")
 
 
-def _depth_capped(seen: _Seen) -> Note | None:
+def _depth_capped(seen: _Seen) -> PlanNote | None:
     section = seen.section
     if section.engine not in ("sync", "mmap") or settled(section.depth) == 1:
         return None
@@ -68,20 +72,20 @@ def _depth_capped(seen: _Seen) -> Note | None:
     return seen.note("depth_capped", text, "depth", "engine", level="warning")
 
 
-def _page_cache(seen: _Seen) -> Note | None:
+def _page_cache(seen: _Seen) -> PlanNote | None:
     section = seen.section
     if section.direct or section.engine in ("null", "nfs"):
         return None
-    text = f"without {asks_for(seen.dialect, 'direct')} the page cache answers: the figures may be those of memory"
+    text = f"without {seen.words.asks['direct']} the page cache answers: the figures may be those of memory"
     if section.engine == "aio" and settled(section.depth) > 1:
         text = (
-            f"{section.engine_asked or 'Linux native AIO'} without {asks_for(seen.dialect, 'direct')} blocks on "
+            f"{section.engine_asked or 'Linux native AIO'} without {seen.words.asks['direct']} blocks on "
             "submission: what is in flight stays near 1, and the page cache answers"
         )
     return seen.note("page_cache", text, "direct", "engine", level="warning")
 
 
-def _ends_after_size(seen: _Seen) -> Note | None:
+def _ends_after_size(seen: _Seen) -> PlanNote | None:
     section = seen.section
     if section.time_based and not section.runtime_ns:
         word = seen.option("time_based")
@@ -96,15 +100,14 @@ def _ends_after_size(seen: _Seen) -> Note | None:
     return seen.note("runtime_caps", text, "runtime_ns", level="warning")
 
 
-def _ramp(seen: _Seen) -> Note | None:
-    # Without a warm-up vdbench leaves out the first interval: it tells which of the two it is.
-    if not seen.section.ramp_ns or seen.dialect == "vdbench":
+def _ramp(seen: _Seen) -> PlanNote | None:
+    if not seen.section.ramp_ns:
         return None
     text = f"{seen.option('ramp_ns')} comes before the {seen.option('runtime_ns')} and is not part of it"
     return seen.note("ramp_added", text, "ramp_ns")
 
 
-def _mix_lost(seen: _Seen) -> Note | None:
+def _mix_lost(seen: _Seen) -> PlanNote | None:
     section = seen.section
     if not (section.reads and section.writes) or not _is_paced(seen.workers):
         return None
@@ -112,12 +115,12 @@ def _mix_lost(seen: _Seen) -> Note | None:
     return seen.note("mix_lost", text, "read_percent", "rate_operations", "rate_bytes", level="warning")
 
 
-def _rate_per_clone(seen: _Seen) -> Note | None:
+def _rate_per_clone(seen: _Seen) -> PlanNote | None:
     if not _is_paced(seen.workers):
         return None
     workers = seen.workers
     totals = [_rate_total(operation, len(workers)) for operation in workers[0].operations if operation.rate]
-    text = f"a rate holds per direction and per {clone_word(seen.dialect)}: {' and '.join(totals)} in all"
+    text = f"a rate holds per direction and per {seen.words.clone}: {' and '.join(totals)} in all"
     return seen.note("rate_per_clone", text, "rate_operations", "rate_bytes")
 
 
@@ -129,7 +132,7 @@ def _rate_total(operation: planned.OperationPlan, workers: int) -> str:
     return f"{operation.kind}s of {format_bytes(total)} per second"
 
 
-def _size_per_clone(seen: _Seen) -> Note | None:
+def _size_per_clone(seen: _Seen) -> PlanNote | None:
     section, workers = seen.section, seen.workers
     if len(workers) == 1:
         return None
@@ -141,34 +144,34 @@ def _size_per_clone(seen: _Seen) -> Note | None:
         return seen.note("file_shared", text, "paths", level="warning" if is_trap else "info")
     total = sum(file.bytes for worker in workers for file in worker.files)
     text = (
-        f"{seen.option('size')} holds per {clone_word(seen.dialect)}: {seen.each} have files of their own, "
+        f"{seen.option('size')} holds per {seen.words.clone}: {seen.each} have files of their own, "
         f"{format_bytes(total)} in all"
     )
     return seen.note("size_per_clone", text, "size", "file_bytes", "clones")
 
 
-def _connections_per_clone(seen: _Seen) -> Note | None:
+def _connections_per_clone(seen: _Seen) -> PlanNote | None:
     engine = seen.workers[0].engine
     if not isinstance(engine, planned.NfsEngine) or engine.mount.nconnect == 1 or len(seen.workers) == 1:
         return None
     total = engine.mount.nconnect * len(seen.workers)
-    text = f"{seen.option('nconnect')} holds per {clone_word(seen.dialect)}: {total} connections in all"
+    text = f"{seen.option('nconnect')} holds per {seen.words.clone}: {total} connections in all"
     return seen.note("connections_per_clone", text, "nconnect", "nfs_url")
 
 
-def _repeated_offsets(seen: _Seen) -> Note | None:
+def _repeated_offsets(seen: _Seen) -> PlanNote | None:
     section = seen.section
     repeats = section.random and section.reads and section.repeatable and section.seed is None
     if not repeats or section.engine == "null":
         return None
     text = (
-        f"every run visits the same blocks in the same order ({asks_for(seen.dialect, 'repeat')}): a second run may be "
-        f"answered by caches; {asks_for(seen.dialect, 'no repeat')} excludes that"
+        f"every run visits the same blocks in the same order ({seen.words.asks['repeat']}): a second run may be "
+        f"answered by caches; {seen.words.asks['no repeat']} excludes that"
     )
     return seen.note("offsets_repeat", text, "repeatable", "random", level="warning")
 
 
-def _visits(seen: _Seen) -> Note | None:
+def _visits(seen: _Seen) -> PlanNote | None:
     section = seen.section
     if not section.random:
         return None
@@ -179,19 +182,20 @@ def _visits(seen: _Seen) -> Note | None:
     return seen.note("offsets_once", "each block is visited once per pass, in random order", "random")
 
 
-def _payload_repeats(seen: _Seen) -> Note | None:
+def _payload_repeats(seen: _Seen) -> PlanNote | None:
     section = seen.section
     if not section.writes or section.payload_refill or section.engine == "null":
         return None
     if isinstance(seen.workers[0].payload.content, planned.ZeroContent):
         text = "zeros are written: volumes that compress or skip zeros will look fast"
         return seen.note("payload_zero", text, "payload_zero", level="warning")
-    how = f" ({seen.option('payload_refill', 0)})" if seen.dialect == "fio" else ""
+    said = seen.words.asks.get("keep buffers")
+    how = f" ({said})" if said else ""
     text = f"written data repeat between operations{how}: volumes that deduplicate may look fast"
     return seen.note("payload_repeats", text, "payload_refill", "writes")
 
 
-def _cpus_not_bound(seen: _Seen) -> Note | None:
+def _cpus_not_bound(seen: _Seen) -> PlanNote | None:
     if len(seen.section.cpus or ()) < 2 or seen.section.cpus_split:
         return None
     text = (
@@ -201,7 +205,7 @@ def _cpus_not_bound(seen: _Seen) -> Note | None:
     return seen.note("cpus_not_bound", text, "cpus", level="warning")
 
 
-def _block_misfit(seen: _Seen) -> Note | None:
+def _block_misfit(seen: _Seen) -> PlanNote | None:
     blocks = [operation.blocks.smallest for operation in seen.workers[0].operations]
     left = [file.bytes % block for worker in seen.workers for file in worker.files for block in blocks]
     if not any(left):
@@ -210,9 +214,7 @@ def _block_misfit(seen: _Seen) -> Note | None:
     return seen.note("block_misfit", text, "size", "file_bytes", "blocks")
 
 
-_Trap = Callable[[_Seen], Note | None]
-
-_TRAPS: tuple[_Trap, ...] = (
+_CHECKS: tuple[Callable[[_Seen], PlanNote | None], ...] = (
     _engine_mapped,
     _depth_capped,
     _page_cache,
@@ -226,9 +228,10 @@ _TRAPS: tuple[_Trap, ...] = (
     _repeated_offsets,
     _payload_repeats,
     _block_misfit,
+    _cpus_not_bound,
 )
-_TRAPS_OF: dict[Dialect, tuple[_Trap, ...]] = {"fio": (_cpus_not_bound,)}
-"""What traps people in one dialect alone."""
+_OF_ONE_DIALECT = frozenset({"cpus_not_bound"})
+"""Codes of warnings that a dialect must ask for."""
 
 
 def _is_paced(workers: Sequence[planned.Worker]) -> bool:

@@ -1,102 +1,203 @@
-"""Runs plans one after another: the points of one result."""
+"""The one measuring loop: carries plans out one after another and keeps each point as soon as it is measured.
+
+What is measured next is decided by a body: the cases of a scenario, the strategy of a search, the runs of a job. The
+body calls ``Campaign.measure``; everything that can happen to a run is handled here, once.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from iocurve import _native
-from iocurve.engine import plan as planned
-from iocurve.engine.outcome import Live, Outcome
-from iocurve.errors import RunError, TargetError
+from iocurve.engine.outcome import Live, Outcome, State
+from iocurve.engine.plan import Plan
+from iocurve.errors import Interrupted, RunError, TargetError
 from iocurve.measure import local
-from iocurve.report.console import LiveView
+from iocurve.report import page
+from iocurve.report.console import LiveView, View
 from iocurve.result import host
-from iocurve.result.document import Point, Result, TargetFacts
-from iocurve.targets.target import disk_facts
+from iocurve.result.document import RESULT_NAME, Axis, Point, Result, SearchFacts, TargetFacts, make_writable
 from iocurve.units import SECOND_NS
 
 NULL_CEILING_S = 0.1
+"""Length of the run of the null engine that tells what the loop itself can do."""
+
+Keep = Callable[[Result], None]
+"""Called with the result after each point, so that a late failure loses little."""
 
 
-def measure(kind: str, name: str, plans: Sequence[planned.Plan], *, show_progress: bool) -> Result:
-    """A point for each plan; one that does not finish is the last.
+@dataclass(frozen=True)
+class Measurement:
+    """A point before it is measured."""
 
-    Raises ``TargetError`` or ``RunError`` when nothing could be measured.
+    plan: Plan
+    family: str
+    axes: dict[str, Axis] = field(default_factory=dict)
+    name: str | None = None
+    """The plan's name if not given."""
+    target: str | None = None
+    """Which of a scenario's targets is loaded."""
+    seconds_expected: float | None = None
+    """As the plan says, if not given."""
+    enough: local.Enough = local.run_to_the_end
+    poll_s: float = local.POLL_S
+    before: Callable[[], None] = lambda: None
+    """What is run before the point, while the view already shows it."""
+    after: Callable[[Point], Point] = lambda point: point
+    """What is run after a point that finished, and adds facts to it."""
+
+    @property
+    def title(self) -> str:
+        """What people see."""
+        return self.plan.name if self.name is None else self.name
+
+
+class CutShort(Exception):  # noqa: N818 - it ends a campaign, which may be what the user wanted
+    """A plan ended before its time; the campaign ends with it."""
+
+    def __init__(self, state: State, reason: str, outcome: Outcome) -> None:
+        super().__init__(reason)
+        self.state, self.reason, self.outcome = state, reason, outcome
+
+
+class Campaign:
+    """Measures points for a body and collects them in ``result``."""
+
+    def __init__(
+        self,
+        result: Result,
+        view: View,
+        keep: Keep,
+        *,
+        count: int | None = None,
+        earlier: Iterable[Point] = (),
+        keeps_points: bool = True,
+    ) -> None:
+        self.result = result
+        self._view, self._keep, self._count, self._keeps_points = view, keep, count, keeps_points
+        self._earlier = {point.name: point for point in earlier if point.outcome.state == "finished"}
+        self.measured = 0
+        """Points until now."""
+
+    def measure(self, next_one: Measurement) -> Point:
+        """Measures a point and keeps it; one that an earlier run has finished is taken over.
+
+        Raises ``CutShort`` where it does not finish (it is kept all the same), ``TargetError`` or ``RunError`` where
+        nothing was measured.
+        """
+        earlier = self._earlier.get(next_one.title)
+        if earlier is not None:
+            self._add(earlier)
+            return earlier
+        plan, seconds = next_one.plan, next_one.seconds_expected
+        count = self._count or self.measured + 1
+        expected = _seconds(plan) if seconds is None else seconds
+        self._view.point_started(self.measured, count, next_one.title, expected, plan.interval_ns)
+        next_one.before()
+        measured = local.measure(plan, self._watch(next_one.enough), next_one.poll_s)
+        point = measured.point(next_one.family, next_one.axes, next_one.name).replace(target=next_one.target)
+        self._add(point)
+        self._keep(self.result)
+        if point.outcome.state == "finished":
+            point = self._amended(next_one.after(point))
+        self._view.point_finished(point.summary())
+        if point.outcome.state != "finished":
+            raise CutShort(point.outcome.state, self._placed(next_one.title, point.outcome), point.outcome)
+        return point
+
+    def prepare(self, plan: Plan, purpose: str, enough: local.Enough = local.run_to_the_end) -> Outcome:
+        """Runs a plan that is no point: filling caches, looking whether they answer.
+
+        Raises ``Interrupted`` or ``RunError`` where it does not finish, ``TargetError`` where it cannot run.
+        """
+        outcome = local.run(plan, self._watch(enough))
+        if outcome.state == "interrupted":
+            raise Interrupted(f"interrupted: {purpose}")
+        if outcome.state != "finished":
+            raise RunError(f"{purpose}: {reason(outcome)}")
+        return outcome
+
+    def finish(self, result: Result) -> None:
+        """Keeps the result as it ended."""
+        self.result = result
+        self._keep(result)
+
+    def _add(self, point: Point) -> None:
+        if self._keeps_points:
+            self.result = self.result.with_point(point)
+        self.measured += 1
+
+    def _amended(self, point: Point) -> Point:
+        """The newest point, with facts that were found after it."""
+        points = self.result.points
+        if points and point is not points[-1]:
+            self.result = self.result.replace(points=(*points[:-1], point))
+            self._keep(self.result)
+        return point
+
+    def _watch(self, enough: local.Enough) -> local.Enough:
+        def watch(live: Live) -> bool:
+            self._view.update(live)
+            return enough(live)
+
+        return watch
+
+    def _placed(self, title: str, outcome: Outcome) -> str:
+        """Why a point was cut short, and which of how many it is."""
+        why = reason(outcome)
+        return why if self._count is None else f"point {self.measured} of {self._count} ({title}) was cut short: {why}"
+
+
+Body = Callable[[Campaign], SearchFacts | None]
+"""Measures what it wants; what a search has found is part of the result."""
+
+
+def carry_out(campaign: Campaign, body: Body) -> Result:
+    """Runs a body to its end, or until something ends it; what was measured until then is in the result.
+
+    Raises ``TargetError``, ``RunError``, ``Interrupted`` or ``KeyboardInterrupt`` where nothing was measured at all.
     """
-    result = started(kind, name, plans)
-    view: AbstractContextManager[LiveView | None] = LiveView() if show_progress else nullcontext()
-    with view as live:
-        for index, plan in enumerate(plans):
-            if live:
-                live.point_started(index, len(plans), plan.name, _seconds(plan), plan.interval_ns)
-            try:
-                one = point(kind, plan, live.update if live else _ignore)
-            except (TargetError, RunError) as error:
-                # What earlier plans measured is kept.
-                if not result.points:
-                    raise
-                return result.ended("failed", str(error))
-            result = result.with_point(one).ended(one.outcome.state, reason(one.outcome))
-            if live and len(plans) > 1:
-                live.point_finished(one.summary())
-            if one.outcome.state != "finished":
-                break
+    try:
+        found = body(campaign)
+        result = campaign.result.replace(search=found).ended("finished")
+    except CutShort as cut:
+        result = campaign.result.ended(cut.state, cut.reason)
+    except (TargetError, RunError, Interrupted, KeyboardInterrupt) as error:
+        if not campaign.measured:
+            raise
+        is_wanted = isinstance(error, Interrupted | KeyboardInterrupt)
+        why = str(error) or f"interrupted after {campaign.measured} points"
+        result = campaign.result.ended("interrupted" if is_wanted else "failed", why)
+    campaign.finish(result)
     return result
 
 
-def started(kind: str, name: str, plans: Sequence[planned.Plan]) -> Result:
-    """A result without points, of this machine and the places of the plans' files."""
-    facts = _target_facts([worker for plan in plans for group in plan.groups for worker in group.workers])
-    return Result.start(kind, name, host.collect(), facts, _native.null_ceiling(NULL_CEILING_S))
+def into_directory(directory: Path, measure: Callable[[View, Keep], Result]) -> Result:
+    """Measures with a live view; ``result.json`` is kept in ``directory`` after every point, the report at the end.
+
+    Raises what ``measure`` raises, ``TargetError`` where nothing can be written there, ``ResultError``.
+    """
+    make_writable(directory)
+    with LiveView() as view:
+        result = measure(view, lambda so_far: so_far.write(directory / RESULT_NAME))
+    page.write_all(result, directory)
+    return result
 
 
-def point(kind: str, plan: planned.Plan, watch: local.Watch) -> Point:
-    """Carries out one plan. Raises ``TargetError`` or ``RunError`` when nothing could be measured."""
-    return local.measure(plan, watch).point(kind, {})
+def started(kind: str, name: str, target: TargetFacts) -> Result:
+    """A result without points, of this machine and moment."""
+    return Result.start(kind, name, host.collect(), target, _native.null_ceiling(NULL_CEILING_S))
 
 
-def reason(outcome: Outcome) -> str | None:
+def reason(outcome: Outcome) -> str:
     """Why an outcome is not complete."""
-    if outcome.state == "finished":
-        return None
     errors = [f"{worker.job}: {worker.error}" for worker in outcome.workers if worker.error]
     return "; ".join(dict.fromkeys(errors)) or "interrupted"
 
 
-def _ignore(_live: Live) -> None:
-    """Nobody watches."""
-
-
-def _target_facts(workers: Sequence[planned.Worker]) -> TargetFacts:
-    """Where the files are, if that is one place."""
-    mounts = {worker.engine.mount for worker in workers if isinstance(worker.engine, planned.NfsEngine)}
-    disks = {worker.disk for worker in workers if worker.disk}
-    paths = {
-        str(Path(file.path).absolute().parent)
-        for worker in workers
-        if not (worker.disk or isinstance(worker.engine, planned.NfsEngine | planned.NullEngine))
-        for file in worker.files
-    }
-    places = len(mounts) + len(disks) + len(paths)
-    if places > 1:
-        return TargetFacts(kind="several", address=f"{places} places")
-    for disk in disks:
-        return disk_facts(disk)
-    for mount in mounts:
-        return _nfs_facts(mount)
-    for path in paths:
-        return TargetFacts(kind="directory", address=path, mount=host.mount_of(Path(path)))
-    return TargetFacts(kind="null", address="null")
-
-
-def _nfs_facts(mount: planned.NfsMount) -> TargetFacts:
-    port = f":{mount.port}" if mount.port else ""
-    return TargetFacts(kind="nfs", address=f"nfs://{mount.host}{port}{mount.export}?nconnect={mount.nconnect}")
-
-
-def _seconds(plan: planned.Plan) -> float:
+def _seconds(plan: Plan) -> float:
     """Longest worker of each group, one group after another; 0 where the end is an amount."""
     ends = [
         [

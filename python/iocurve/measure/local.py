@@ -12,39 +12,42 @@ from iocurve.result import host
 from iocurve.result.document import Axis, LayoutFacts, MachineUse, Point
 
 POLL_S = 0.1
-"""How often a run is looked at: often enough for a smooth view, seldom enough to cost nothing."""
+"""Time between two polls of a run: often enough for a smooth view, seldom enough to cost nothing."""
+
+Enough = Callable[[Live], bool]
+"""Called with the state of a run at every poll; True stops the run, which then counts as finished."""
 
 
-Watch = Callable[[Live], bool | None]
-"""Is told what runs now, several times a second; True: it is enough, the run ends here as finished."""
+def run_to_the_end(_live: Live) -> bool:
+    """Never enough: the plan alone says when a run ends."""
+    return False
 
 
-def run(plan: Plan, watch: Watch = lambda _: None, poll_s: float = POLL_S) -> Outcome:
-    """Runs a plan to its end.
+def run(plan: Plan, enough: Enough = run_to_the_end, poll_s: float = POLL_S) -> Outcome:
+    """Runs a plan to its end, or until it is enough.
 
-    ``watch`` is asked every ``poll_s`` seconds.
     Ctrl-C ends the run in order: what was measured comes back, marked interrupted. A second one abandons it.
     Raises ``TargetError`` or ``RunError`` when nothing could be measured.
     """
     handle = _native.Run(plan.to_json())
     outcome = None
-    stopped = enough = False
+    interrupted = satisfied = False
     while outcome is None:
         try:
             outcome = handle.wait(poll_s)
-            if watch(Live.from_json(handle.live())) and outcome is None and not enough:
-                enough = True
+            if enough(Live.from_json(handle.live())) and outcome is None and not satisfied:
+                satisfied = True
                 handle.stop()
         except KeyboardInterrupt:
             handle.stop()
-            if stopped:
+            if interrupted:
                 raise
-            stopped = True
+            interrupted = True
         except BaseException:
             handle.stop()
             raise
     made = Outcome.from_json(outcome)
-    return _as_finished(made) if enough and not stopped else made
+    return _as_finished(made) if satisfied and not interrupted else made
 
 
 def _as_finished(outcome: Outcome) -> Outcome:
@@ -78,16 +81,16 @@ class Measured:
         )
 
 
-def measure(plan: Plan, watch: Watch = lambda _: None, poll_s: float = POLL_S) -> Measured:
+def measure(plan: Plan, enough: Enough = run_to_the_end, poll_s: float = POLL_S) -> Measured:
     """As ``run``, watching the layout and the machine as well."""
-    observer = _Observer(plan, watch)
+    observer = _Observer(plan, enough)
     outcome = run(plan, observer.update, poll_s)
     return Measured(plan, outcome, observer.layout, observer.machine())
 
 
 class _Observer:
-    def __init__(self, plan: Plan, watch: Watch) -> None:
-        self._watch = watch
+    def __init__(self, plan: Plan, enough: Enough) -> None:
+        self._enough = enough
         self._window_end = _cooled_down(plan)
         self._meter = host.MachineMeter()
         self._use: MachineUse | None = None
@@ -97,7 +100,7 @@ class _Observer:
         """Under the load that is measured: until now, or until the cool-down began."""
         return self._use or self._meter.use()
 
-    def update(self, live: Live) -> bool | None:
+    def update(self, live: Live) -> bool:
         if live.phase == "layout" and live.layout_bytes:
             self.layout = LayoutFacts(bytes=live.layout_bytes, elapsed_ns=live.elapsed_ns)
         if live.phase in ("layout", "prepare", "ramp"):
@@ -105,7 +108,7 @@ class _Observer:
             self._meter, self._use = host.MachineMeter(), None
         elif (live.group, live.elapsed_ns) == self._window_end and self._use is None:
             self._use = self._meter.use()
-        return self._watch(live)
+        return self._enough(live)
 
 
 def _cooled_down(plan: Plan) -> tuple[int, int] | None:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self
 
 from rich.console import Console, ConsoleOptions, ConsoleRenderable, Group, RenderableType, RenderResult
 from rich.live import Live as Display
@@ -30,14 +30,51 @@ REDRAW_EVERY_S = 0.1
 PHASES = {"layout": "laying out files", "prepare": "preparing", "ramp": "ramp", "run": "running", "done": "finishing"}
 
 
+class View(Protocol):
+    """Is told what is measured."""
+
+    def point_started(
+        self, index: int, count: int, name: str, seconds_expected: float, interval_ns: int = SECOND_NS
+    ) -> None:
+        """Point ``index`` (from 0) of ``count`` runs now; ``interval_ns`` is its plan's."""
+
+    def update(self, live: Live) -> None:
+        """The state of the run; called several times a second."""
+
+    def point_finished(self, summary: Summary) -> None:
+        """The point that was started last has ended."""
+
+
+class NoView:
+    """Shows nothing."""
+
+    def point_started(
+        self, index: int, count: int, name: str, seconds_expected: float, interval_ns: int = SECOND_NS
+    ) -> None:
+        """Ignored."""
+
+    def update(self, live: Live) -> None:
+        """Ignored."""
+
+    def point_finished(self, summary: Summary) -> None:
+        """Ignored."""
+
+
 class LiveView:
     """Shows a run of several points: what runs now, how far the whole plan is, what is measured.
 
     On a terminal it redraws in place; elsewhere it writes a plain line every few seconds.
-    ``clock`` gives seconds; tests bring their own.
+    ``clock`` gives seconds; tests bring their own. ``keeps_lines`` leaves a line for each point that has ended.
     """
 
-    def __init__(self, console: Console | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        console: Console | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        keeps_lines: bool = True,
+    ) -> None:
+        self._keeps_lines = keeps_lines
         self._console = console or Console(stderr=True)
         self._clock = clock
         self._point: _Point | None = None
@@ -82,7 +119,8 @@ class LiveView:
             self._seconds_done += self._clock() - self._point.started
             position = f"{self._point.index + 1:>{len(str(self._point.count))}}/{self._point.count}"
             line = Text.assemble((f"{position}  ", "dim"), _finished_line(summary))
-            self._console.print(line, soft_wrap=True, highlight=False)
+            if self._keeps_lines:
+                self._console.print(line, soft_wrap=True, highlight=False)
         self._point = None
         if self._console.is_terminal:
             self._display.refresh()

@@ -12,7 +12,6 @@ import os
 import tempfile
 from datetime import UTC, datetime
 from functools import cached_property
-from importlib.metadata import version as package_version
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -25,6 +24,7 @@ from iocurve.errors import ResultError, TargetError
 from iocurve.result.reference import Reference
 from iocurve.result.stats import Estimate
 from iocurve.result.summary import Latency, SeriesInterval, Summary, Totals, series, summarise
+from iocurve.result.version import iocurve_version
 from iocurve.structs import Struct
 from iocurve.units import SECOND_NS
 
@@ -118,9 +118,9 @@ class MachineUse(Struct):
     """Each by itself, where the system tells."""
 
 
-CachePolicy = Literal["cached", "uncached", "warmed"]
+CachePolicy = Literal["cached", "uncached", "warmed", "untouched"]
 """What is done so that caches play a part, or none: the same offsets again; fresh offsets, and something else read in
-between; the cache filled first, until latency has levelled off."""
+between; the cache filled first, until latency has levelled off; nothing, and nothing is compared."""
 
 
 class Interval(Struct):
@@ -338,11 +338,6 @@ class Result(Struct):
         records = [_record(point) for point in self.points]
         keys = list(dict.fromkeys(key for record in records for key in record))
         return [{key: record.get(key) for key in keys} for record in records]
-
-
-def iocurve_version() -> str:
-    """Version of this package."""
-    return package_version("iocurve")
 
 
 def _report_group(plan: Plan, workers: list[WorkerOutcome]) -> Summary:

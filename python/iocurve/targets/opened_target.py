@@ -1,7 +1,8 @@
-"""Where a load goes: a target that is ready for it, started first if it must be, and gone after it if it was."""
+"""A target that is ready for a load: started first if it must be, and gone afterwards if it was."""
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,7 +11,6 @@ from ipaddress import AddressValueError, IPv4Address
 from pathlib import Path
 
 from iocurve.errors import TargetError
-from iocurve.job.model import Section
 from iocurve.result.document import TargetFacts
 from iocurve.targets import target as targets
 from iocurve.targets.target import DiskTarget, LocalTarget, NewDiskTarget, NfsTarget, Target, VolumeTarget
@@ -19,18 +19,21 @@ from iocurve.volume.serve import MemoryStore, store_of
 
 
 @dataclass(frozen=True)
-class Place:
+class OpenedTarget:
     """A target that can be loaded."""
 
     target: NfsTarget | LocalTarget | DiskTarget
     """As it is reached now."""
     facts: TargetFacts
-    section: Section
-    """Fields of a job that lead its load here, without names of files."""
     path: str | None = None
-    """The file or device that is loaded; None where files of our own are made."""
+    """The file or device that is loaded; None where the load makes files of its own."""
     bytes: int | None = None
-    """Size of what is there already; None where it is made."""
+    """Size of the file or device, where it was there before; None otherwise."""
+
+    @property
+    def nconnect(self) -> int | None:
+        """Connections that the URL asks for; None where the target is no NFS export."""
+        return self.target.nconnect if isinstance(self.target, NfsTarget) else None
 
     @property
     def has_many_clients(self) -> bool:
@@ -38,25 +41,43 @@ class Place:
         return isinstance(self.target, NfsTarget) and _is_loopback(self.target.url.host)
 
 
-ANYWHERE = Place(LocalTarget(Path(), "directory", 0), TargetFacts(kind="directory", address=""), Section())
-"""For points that are only to be counted and shown."""
+UNOPENED = OpenedTarget(NfsTarget.of("nfs://unopened/export"), TargetFacts(kind="nfs", address=""))
+"""Stands for a target in points that are only counted and shown."""
 
 
 @contextmanager
-def opened(target: Target) -> Iterator[Place]:
-    """The place while it can be loaded. Raises ``TargetError``."""
+def opened(target: Target) -> Iterator[OpenedTarget]:
+    """The target while it can be loaded. Raises ``TargetError``."""
     if isinstance(target, VolumeTarget):
         with target.opened() as served:
-            yield _nfs(served, targets.facts_of(target))
-    elif isinstance(target, NfsTarget):
-        yield _nfs(target, targets.facts_of(target))
+            yield OpenedTarget(served, targets.facts_of(target))
     elif isinstance(target, NewDiskTarget):
         with target.opened() as disk:
-            yield Place(disk, targets.facts_of(target), disk.section())
-    elif isinstance(target, DiskTarget):
-        yield Place(target, targets.facts_of(target), target.section())
+            yield OpenedTarget(disk, targets.facts_of(target))
+    elif not isinstance(target, LocalTarget) or target.kind == "directory":
+        yield OpenedTarget(target, targets.facts_of(target))
+    elif target.exists:
+        yield OpenedTarget(target, targets.facts_of(target), str(target.path), target.bytes or None)
     else:
-        yield _local(target)
+        with _new_file(target.path):
+            yield OpenedTarget(target, targets.facts_of(target), str(target.path))
+
+
+@contextmanager
+def _new_file(path: Path) -> Iterator[None]:
+    """A file that a person named and that is not there: made here, so that it is ours to fill and to remove."""
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+    except FileExistsError:
+        raise TargetError(f"{path} exists already, although it did not a moment ago; nothing was written") from None
+    except OSError as error:
+        raise TargetError(f"{path}: {error.strerror}") from None
+    try:
+        yield
+    finally:
+        # What holds data is removed, or kept, by whoever wrote them.
+        if path.exists() and not path.stat().st_size:
+            path.unlink()
 
 
 def check_overwrites(target: Target, *, overwrite: bool, writes: bool) -> None:
@@ -73,13 +94,6 @@ def check_overwrites(target: Target, *, overwrite: bool, writes: bool) -> None:
         raise TargetError(f"{path}: there is nothing to read; name a file that is there")
     if there and target.bytes < MIB:
         raise TargetError(f"{path}: {format_bytes(target.bytes)} is too small; 1 MiB is the least")
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return host == "localhost" or IPv4Address(host).is_loopback
-    except AddressValueError:
-        return False
 
 
 def check_room(target: Target, size_bytes: int) -> None:
@@ -106,12 +120,8 @@ def _room(target: Target) -> tuple[int | None, str]:
     return None, ""
 
 
-def _nfs(target: NfsTarget, facts: TargetFacts) -> Place:
-    return Place(target, facts, Section(engine="nfs", nfs_url=target.text, nconnect=target.nconnect))
-
-
-def _local(target: LocalTarget) -> Place:
-    facts = targets.facts_of(target)
-    if target.kind == "directory":
-        return Place(target, facts, Section(directories=(str(target.path),)))
-    return Place(target, facts, Section(), path=str(target.path), bytes=target.bytes or None)
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or IPv4Address(host).is_loopback
+    except AddressValueError:
+        return False

@@ -20,7 +20,6 @@ from urllib.parse import parse_qsl, quote
 
 from iocurve.engine.plan import DiskPlan, NfsMount
 from iocurve.errors import DialectError, TargetError
-from iocurve.job.model import Section
 from iocurve.result import host
 from iocurve.result.document import TargetFacts
 from iocurve.targets.disk import DiskSpec, parse_disk
@@ -80,9 +79,10 @@ class LocalTarget:
 
     path: Path
     kind: Literal["directory", "file", "device"]
-    """A file may not be there yet."""
     bytes: int
     """Size of a file that is there or of a device; else 0."""
+    exists: bool = True
+    """False for a file that is not there yet."""
 
     @classmethod
     def of(cls, text: str) -> LocalTarget:
@@ -93,7 +93,7 @@ class LocalTarget:
         except FileNotFoundError:
             if not path.parent.is_dir():
                 raise TargetError(f"{text}: there is no directory {path.parent}; create it or check the path") from None
-            return cls(path, "file", 0)
+            return cls(path, "file", 0, exists=False)
         except OSError as error:
             raise TargetError(f"{text}: {error.strerror}") from None
         if stat.S_ISDIR(status.st_mode):
@@ -167,10 +167,6 @@ class DiskTarget:
     def plan(self) -> DiskPlan:
         """The disk of a plan."""
         return self.spec.plan(Path.cwd())
-
-    def section(self) -> Section:
-        """Fields of a job that lead its load there; names of files start from the disk's directory."""
-        return Section(disk=self.text)
 
 
 @dataclass(frozen=True)

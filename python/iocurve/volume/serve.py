@@ -265,7 +265,7 @@ def served(arguments: Sequence[str]) -> Iterator[str]:
 
     Raises ``TargetError`` if it does not come up.
     """
-    command = [sys.executable, "-m", "iocurve", "volume", "--port", "0", *arguments]
+    command = [sys.executable, "-m", "iocurve", "volume", "serve", "--port", "0", *arguments]
     # A session of its own, so that Ctrl-C ends the load first and the volume after it.
     process = subprocess.Popen(
         command,

@@ -2,45 +2,78 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from iocurve.dialects.diskspd.job import Built, Row, build
-from iocurve.dialects.diskspd.parse import parse
-from iocurve.dialects.diskspd.profile import Profile, TimeSpan
-from iocurve.dialects.diskspd.remarks import remarks
-from iocurve.dialects.diskspd.rules import Findings, check
-from iocurve.dialects.ready import Ready
-from iocurve.engine.plan import Plan
-from iocurve.errors import COMMAND_LINE, DialectError, Mistake, PlanError
+from iocurve.dialects.base import Dialect, TimedJob
+from iocurve.dialects.diskspd.invocation import Invocation, PreparedSpan
+from iocurve.dialects.diskspd.job import Built, build
+from iocurve.dialects.diskspd.output import forms
+from iocurve.dialects.diskspd.read.options import flag_lines
+from iocurve.dialects.diskspd.read.parse import parse
+from iocurve.dialects.diskspd.read.profile import Profile
+from iocurve.dialects.diskspd.read.remarks import remarks
+from iocurve.dialects.diskspd.read.rules import Findings, check
+from iocurve.errors import DialectError, Mistake, PlanError, in_order
 from iocurve.job.disk_mounts import MountedMachine, put_on_disks
-from iocurve.job.model import Job
 from iocurve.job.resolve import Machine, ThisMachine, resolve
+from iocurve.result.document import Result
 from iocurve.units import MILLISECOND_NS
 
+HELP = """\
+Usage: iocurve diskspd [flags] target [targets]
 
-@dataclass(frozen=True)
-class PreparedSpan:
-    """A time span that can be run."""
+Runs DiskSpd's command lines and XML profiles as they are, and answers in its text or XML. A value follows its letter at
+once; flags are case-sensitive and come before the targets. A target is a file, a block device, or nfs://host/export/file.
 
-    span: TimeSpan
-    job: Job
-    plan: Plan
-    threads: tuple[tuple[Row, ...], ...]
-    """By thread of DiskSpd's: which workers of the plan it is."""
+{flags}
 
+On top of them there are
+  --disk=MOUNT=DISK  files below the directory MOUNT lie on an emulated disk: see iocurve fio --help
+  --out=DIR          result.json, report.html and points.csv go there
 
-@dataclass(frozen=True)
-class Prepared(Ready):
-    """Everything that a run, an explanation and an answer in DiskSpd's form need."""
-
-    profile: Profile
-    spans: tuple[PreparedSpan, ...]
-    """One after another; none where the profile is only to be printed."""
+What a command line would do, and which traps are in it: iocurve explain diskspd ...
+"""
 
 
-def prepare(arguments: Sequence[str], *, cwd: Path | None = None, machine: Machine | None = None) -> Prepared:
+@dataclass(frozen=True, kw_only=True)
+class Prepared(Invocation):
+    """A DiskSpd command line that can be run, explained and answered."""
+
+    @property
+    def source(self) -> str:
+        """The command line."""
+        return self.profile.command_line
+
+    def printed(self) -> str | None:
+        """With -Rp the profile."""
+        return None if self.spans else forms.profile(self.profile)
+
+    def explain(self) -> str:
+        """The time spans in words; with -Rp the profile."""
+        return self.printed() or forms.explain(self)
+
+    def answer(self, result: Result) -> Result:
+        """Prints text or XML."""
+        sys.stdout.write(forms.render(self, result))
+        return result
+
+    def jobs(self) -> list[TimedJob]:
+        """A job for each time span."""
+        if not self.spans:
+            raise PlanError([Mistake("-Rp prints a profile and runs nothing: leave it out")])
+        return [TimedJob(span.job, span.plan.interval_ns) for span in self.spans]
+
+
+def prepare(
+    arguments: Sequence[str],
+    *,
+    cwd: Path | None = None,
+    environment: Mapping[str, str] | None = None,  # noqa: ARG001 - no variables
+    machine: Machine | None = None,
+) -> Prepared:
     """Reads a DiskSpd command line (without ``diskspd``) and the XML profile it names.
 
     Raises ``DialectError`` with every mistake in what was written, ``PlanError`` where it cannot be run here.
@@ -51,10 +84,10 @@ def prepare(arguments: Sequence[str], *, cwd: Path | None = None, machine: Machi
     findings = check(profile)
     mistakes = [*parsed.mistakes, *findings.mistakes]
     if mistakes:
-        raise DialectError(_in_order(mistakes))
+        raise DialectError(in_order(mistakes))
     notes = [*parsed.notes, *findings.notes]
     if profile.profile_only:
-        return Prepared(tuple(notes), (), (), parsed.out, profile, ())
+        return Prepared(notes=tuple(notes), out=parsed.out, machine=machine, profile=profile, spans=())
     built, looked_at = _built(profile, MountedMachine(machine, tuple(parsed.disks), directory), directory)
     notes += [*remarks(profile), *looked_at.notes]
     spans: list[PreparedSpan] = []
@@ -63,7 +96,7 @@ def prepare(arguments: Sequence[str], *, cwd: Path | None = None, machine: Machi
     for span, one in zip(profile.time_spans, built, strict=True):
         job, misplaced = put_on_disks(one.job, parsed.disks, directory)
         if misplaced:
-            raise DialectError(_in_order(misplaced))
+            raise DialectError(in_order(misplaced))
         resolution = resolve(job, machine, directory)
         plan = resolution.plan.replace(interval_ns=span.bucket_ms * MILLISECOND_NS)
         spans.append(PreparedSpan(span, job, plan, one.threads))
@@ -75,6 +108,7 @@ def prepare(arguments: Sequence[str], *, cwd: Path | None = None, machine: Machi
         obstacles=tuple(dict.fromkeys(obstacles)),
         directories=tuple(dict.fromkeys(directories)),
         out=parsed.out,
+        machine=machine,
         profile=profile,
         spans=tuple(spans),
     )
@@ -91,17 +125,14 @@ def _built(profile: Profile, machine: Machine, directory: Path) -> tuple[list[Bu
         if one is not None:
             built.append(one)
     if findings.mistakes:
-        raise PlanError(_in_order(findings.mistakes))
+        raise PlanError(in_order(findings.mistakes))
     return built, findings
 
 
-def _in_order(mistakes: Sequence[Mistake]) -> list[Mistake]:
-    """By argument, then by line of the profile, so that a person can go through them."""
+def _question(arguments: Sequence[str]) -> str | None:
+    if arguments and "-?" not in arguments and tuple(arguments) not in (("--help",), ("/?",)):
+        return None
+    return HELP.format(flags="\n".join(flag_lines())).rstrip("\n")
 
-    def place(mistake: Mistake) -> tuple[int, int, int]:
-        where = mistake.where
-        if where is None:
-            return 2, 0, 0
-        return 0 if where.source == COMMAND_LINE else 1, where.line, where.column
 
-    return sorted(dict.fromkeys(mistakes), key=place)
+DIALECT = Dialect("diskspd", prepare, _question)

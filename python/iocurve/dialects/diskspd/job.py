@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from iocurve.dialects.defaults import COMMON
-from iocurve.dialects.diskspd.distribution import Zone, shares, zones_of
-from iocurve.dialects.diskspd.profile import Target, TimeSpan
-from iocurve.dialects.diskspd.rules import Findings
+from iocurve.dialects.diskspd.read.distribution import Zone, shares, zones_of
+from iocurve.dialects.diskspd.read.profile import Target, TimeSpan
+from iocurve.dialects.diskspd.read.rules import Findings
 from iocurve.dialects.diskspd.targets import Found, find
+from iocurve.dialects.diskspd.words import WORDS
 from iocurve.engine.plan import FixedBlocks
 from iocurve.errors import Where
 from iocurve.job.model import EngineName, Job, PerKind, Section, ZoneShare, ZonesSaid
@@ -81,7 +82,7 @@ def build(span: TimeSpan, number: int | None, machine: Machine, directory: Path,
     name = " ".join(dict.fromkeys(target.path for target in span.targets))
     job = Job(
         name=name if number is None else f"{name} ({number})",
-        dialect="diskspd",
+        words=WORDS,
         sections=tuple(builder.sections),
         defaults=DEFAULTS,
     )

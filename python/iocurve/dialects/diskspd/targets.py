@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from iocurve.dialects.diskspd.profile import Target, TimeSpan
-from iocurve.dialects.diskspd.rules import Findings
+from iocurve.dialects.diskspd.read.profile import Target, TimeSpan
+from iocurve.dialects.diskspd.read.rules import Findings
 from iocurve.job.resolve import Machine
 from iocurve.units import format_bytes
 

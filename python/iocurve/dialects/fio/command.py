@@ -3,48 +3,75 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
-from iocurve.dialects.fio.job import SectionReport, build
-from iocurve.dialects.fio.parse import Parsed, Setting, Surroundings, parse
-from iocurve.dialects.ready import Ready
-from iocurve.engine.plan import Plan
-from iocurve.errors import DialectError, Mistake
+from iocurve.dialects.base import Dialect, TimedJob
+from iocurve.dialects.fio import questions
+from iocurve.dialects.fio.invocation import Format, Invocation, Output
+from iocurve.dialects.fio.job import build
+from iocurve.dialects.fio.output import forms, logs
+from iocurve.dialects.fio.read.parse import Parsed, Setting, Surroundings, parse
+from iocurve.errors import DialectError, Mistake, PlanError, TargetError, in_order
 from iocurve.job.disk_mounts import DiskMount, put_on_disks
-from iocurve.job.model import Job, Note
-from iocurve.job.resolve import Machine, ReportGroup, ThisMachine, resolve
-
-Format = Literal["normal", "json", "json+", "terse"]
-
-
-@dataclass(frozen=True)
-class Output:
-    """What fio's own options say about output."""
-
-    path: Path | None = None
-    """None: standard output."""
-    formats: tuple[Format, ...] = ("normal",)
-    terse_version: Literal[2, 3, 4, 5] = 3
-    eta: Literal["auto", "always", "never"] = "auto"
-    """Whether progress is shown."""
+from iocurve.job.explain import explain
+from iocurve.job.model import Job, PlanNote
+from iocurve.job.resolve import Machine, ThisMachine, resolve
+from iocurve.result.document import Result
 
 
-@dataclass(frozen=True)
-class Prepared(Ready):
-    """Everything that a run, an explanation and fio-shaped output need."""
+@dataclass(frozen=True, kw_only=True)
+class Prepared(Invocation):
+    """A fio command line that can be run, explained and answered."""
 
-    job: Job
-    plan: Plan
-    output: Output
-    sections: tuple[SectionReport, ...]
-    report_groups: tuple[ReportGroup, ...]
-    check_only: bool
-    """fio's --parse-only and --showcmd: nothing is to be run."""
-    command_lines: tuple[str, ...]
-    """What --showcmd shows."""
+    @property
+    def source(self) -> str:
+        """The command line."""
+        return " ".join(("fio", *self.arguments))
+
+    @property
+    def shows_progress(self) -> bool:
+        """Unless ``--eta=never`` says otherwise."""
+        return self.output.eta != "never"
+
+    def printed(self) -> str | None:
+        """What --showcmd shows; nothing with --parse-only alone."""
+        return "".join(f"{line}\n" for line in self.command_lines) if self.check_only else None
+
+    def outputs(self) -> Sequence[Path]:
+        """The file of --output, and one log of each kind."""
+        return [*filter(None, [self.output.path]), *logs.planned(self)]
+
+    def explain(self) -> str:
+        """The plan in words."""
+        return explain(self.plan, self.notes, self.obstacles, self.machine)
+
+    def answer(self, result: Result) -> Result:
+        """Writes the logs, then the result in each form that was asked for."""
+        logs.write(self, result)
+        if unlogged := logs.lost(result):
+            result = result.with_note("log_full", f"{unlogged:,} operations found no room in the logs", "warning")
+        self._print(forms.render(self, result))
+        return result
+
+    def jobs(self) -> list[TimedJob]:
+        """The job; not a replayed trace."""
+        if any(section.replay for section in self.job.sections):
+            text = "a replayed trace (read_iolog) cannot be written as a job file; run it with iocurve fio"
+            raise PlanError([Mistake(text)])
+        return [TimedJob(self.job, self.plan.interval_ns)]
+
+    def _print(self, text: str) -> None:
+        if self.output.path is None:
+            sys.stdout.write(text)
+            return
+        try:
+            self.output.path.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise TargetError(f"--output={self.output.path}: {error.strerror}") from None
 
 
 def prepare(
@@ -71,12 +98,14 @@ def prepare(
     if settings.read_only:
         mistakes += _writers(job)
     if mistakes:
-        raise DialectError(_in_order(mistakes))
+        raise DialectError(in_order(mistakes))
     resolution = resolve(job, machine, surroundings.directory)
     notes = (*built.notes, *settings.notes, *resolution.notes)
     if settings.warnings_are_fatal and any(note.level == "warning" for note in notes):
         raise DialectError([Mistake(note.text, note.where) for note in notes if note.level == "warning"])
     return Prepared(
+        machine=machine,
+        arguments=tuple(arguments),
         job=job,
         plan=resolution.plan,
         notes=notes,
@@ -95,14 +124,14 @@ def prepare(
 class _Settings:
     """The command line's options that belong to no job."""
 
-    output: Output = Output()
+    output: Output = field(default_factory=Output)
     check_only: bool = False
     shows_commands: bool = False
     read_only: bool = False
     warnings_are_fatal: bool = False
     out: Path | None = None
     disks: list[DiskMount] = field(default_factory=list)
-    notes: list[Note] = field(default_factory=list)
+    notes: list[PlanNote] = field(default_factory=list)
     mistakes: list[Mistake] = field(default_factory=list)
 
     def apply(self, command: Setting) -> None:
@@ -118,7 +147,7 @@ class _Settings:
             except ValueError as error:
                 self.mistakes.append(Mistake(str(error), command.where))
         elif name in _NO_EFFECT:
-            self.notes.append(Note("no_effect", f"--{name} has no effect: {_NO_EFFECT[name]}", command.where))
+            self.notes.append(PlanNote("no_effect", f"--{name} has no effect: {_NO_EFFECT[name]}", command.where))
         else:
             hint = _INSTEAD.get(name)
             self.mistakes.append(
@@ -266,13 +295,4 @@ def _writers(job: Job) -> list[Mistake]:
     ]
 
 
-def _in_order(mistakes: Sequence[Mistake]) -> list[Mistake]:
-    """By file and line, so that a person can go through them."""
-    unique = list(dict.fromkeys(mistakes))
-    sources = list(dict.fromkeys(mistake.where.source for mistake in unique if mistake.where))
-
-    def place(mistake: Mistake) -> tuple[int, int, int]:
-        where = mistake.where
-        return (sources.index(where.source), where.line, where.column) if where else (len(sources), 0, 0)
-
-    return sorted(unique, key=place)
+DIALECT = Dialect("fio", prepare, questions.answer)

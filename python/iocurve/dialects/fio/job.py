@@ -7,13 +7,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from iocurve.dialects.fio.draft import DEFAULTS, Draft, Option, Reporting
-from iocurve.dialects.fio.options import BY_NAME
-from iocurve.dialects.fio.parse import Parsed, RawSection, Setting, closest, in_reading_order
-from iocurve.dialects.fio.together import combine, end_others
-from iocurve.dialects.fio.values import Context
+from iocurve.dialects.fio.read.draft import DEFAULTS, Draft, Option, Reporting
+from iocurve.dialects.fio.read.options import BY_NAME
+from iocurve.dialects.fio.read.parse import Parsed, RawSection, Setting, closest, in_reading_order
+from iocurve.dialects.fio.read.together import combine, end_others
+from iocurve.dialects.fio.read.values import Context
+from iocurve.dialects.fio.words import WORDS
 from iocurve.errors import COMMAND_LINE, Mistake, Where
-from iocurve.job.model import Job, Note, Section
+from iocurve.job.model import Job, PlanNote, Section
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class Built:
     job: Job
     reports: tuple[SectionReport, ...]
     mistakes: tuple[Mistake, ...]
-    notes: tuple[Note, ...]
+    notes: tuple[PlanNote, ...]
 
 
 def build(parsed: Parsed, directory: Path) -> Built:
@@ -56,18 +57,18 @@ def build(parsed: Parsed, directory: Path) -> Built:
     sections = [Section(**draft.fields, positions=draft.positions) for draft in drafts]
     reports = [_report(raw, draft) for raw, draft in zip(parsed.sections, drafts, strict=True)]
     name = "+".join(dict.fromkeys(report.name for report in reports)) or "fio"
-    job = Job(name=name, dialect="fio", sections=tuple(sections), defaults=DEFAULTS)
+    job = Job(name=name, words=WORDS, sections=tuple(sections), defaults=DEFAULTS)
     return Built(job, tuple(reports), tuple(dict.fromkeys(mistakes)), tuple(dict.fromkeys(notes)))
 
 
-def _draft(raw: RawSection, directory: Path, mistakes: list[Mistake], notes: list[Note]) -> Draft:
+def _draft(raw: RawSection, directory: Path, mistakes: list[Mistake], notes: list[PlanNote]) -> Draft:
     draft, context = Draft(positions={"name": raw.where}), Context(directory=directory)
     of_engine: list[Mistake] = []
     # A barrier of the globals holds for every section, as in fio.
     globals_but_name = [setting for setting in raw.global_settings if setting.name != "name"]
     for setting in set(raw.global_settings) - set(globals_but_name):
         text = "name has no effect in [global]: each job is named after its section, as in fio"
-        notes.append(Note("no_effect", text, setting.where))
+        notes.append(PlanNote("no_effect", text, setting.where))
     for setting in [*_as_read(globals_but_name), *_as_read(raw.settings)]:
         option = BY_NAME.get(setting.name)
         if option is None:
@@ -134,21 +135,21 @@ def _unknown(setting: Setting) -> Mistake:
     return Mistake(f"unknown option '{setting.name}'", setting.where, hint)
 
 
-def _implicit_job(raw: RawSection) -> Note:
+def _implicit_job(raw: RawSection) -> PlanNote:
     text = (
         "the command line names no job (--name=…): fio itself refuses it ('No job(s) defined'); "
         f"iocurve runs it as one job named '{raw.name}' with its files in the current directory"
     )
-    return Note("no_job_name", text, Where(COMMAND_LINE, 1), "warning")
+    return PlanNote("no_job_name", text, Where(COMMAND_LINE, 1), "warning")
 
 
-def _misplaced_engine_options(raw: RawSection, draft: Draft) -> Iterable[Note]:
+def _misplaced_engine_options(raw: RawSection, draft: Draft) -> Iterable[PlanNote]:
     engine = draft.fields.get("engine_asked", DEFAULTS.engine_asked)
     for setting in (*raw.global_settings, *raw.settings):
         option = BY_NAME.get(setting.name)
         if option is not None and option.engines and engine not in option.engines:
             text = f"{setting.name} has no effect with ioengine={engine}; it belongs to {' and '.join(option.engines)}"
-            yield Note("no_effect", text, setting.where, "warning")
+            yield PlanNote("no_effect", text, setting.where, "warning")
 
 
 def _report(raw: RawSection, draft: Draft) -> SectionReport:

@@ -4,13 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from iocurve.dialects.fio.draft import Option
-from iocurve.dialects.fio.effects import ENGINES
-from iocurve.dialects.fio.figures import FIO_VERSION
-from iocurve.dialects.fio.options import BY_NAME, OPTIONS
-from iocurve.dialects.fio.parse import closest, commands
-from iocurve.dialects.fio.values import either
+from iocurve.dialects.fio.output.figures import FIO_VERSION
+from iocurve.dialects.fio.read.draft import Option
+from iocurve.dialects.fio.read.effects import ENGINES
+from iocurve.dialects.fio.read.options import BY_NAME, OPTIONS
+from iocurve.dialects.fio.read.parse import closest, commands
+from iocurve.dialects.fio.read.values import either
 from iocurve.errors import DialectError, Mistake
+
+HELP = """\
+Usage: iocurve fio [fio's options] [job files]
+
+Runs fio's job files and command lines as they are; fio's manual describes the options. On top of them there are
+  --nconnect=N        connections of each job to its NFS server (ioengine=nfs)
+  --nfs_url=URL       also nfs://host:port/export?nconnect=8, NFS and MOUNT on one port
+  --disk=MOUNT=DISK   files below the directory MOUNT lie on an emulated disk, as in
+                      --disk '/mnt/data=disk:premium-ssd-p30?stripe=3&vm=Standard_D8ds_v4&path=DIR' (iocurve disks)
+  --nfs_timeout=TIME  give up when the server has not answered for so long (60 s)
+  --out=DIR           result.json, report.html and points.csv go there
+
+--output-format=normal,terse,json,json+ answers as fio does; --enghelp[=ENGINE] and --cmdhelp[=OPTION] say what runs.
+What a job would do, and which traps are in it: iocurve explain fio ...
+"""
 
 
 def answer(arguments: Sequence[str]) -> str | None:
@@ -19,6 +34,8 @@ def answer(arguments: Sequence[str]) -> str | None:
     Scripts look in it for a version, an engine or an option, so engines and options stand as in fio, one a line.
     Raises ``DialectError`` where nothing is known by the name that was asked for.
     """
+    if tuple(arguments) in (("--help",), ("-h",)):
+        return HELP
     asked = next((command for command in commands(arguments) if command.name in _ANSWERS), None)
     if asked is None:
         return None

@@ -1,91 +1,91 @@
-"""``iocurve run``, ``iocurve explain run`` and ``iocurve convert``: job files become plans, other words job files."""
+"""``iocurve run FILE`` and ``iocurve explain FILE``: our own job files become plans."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from iocurve.dialects.diskspd import command as diskspd
-from iocurve.dialects.fio import command as fio
-from iocurve.dialects.native.document import Run
-from iocurve.dialects.native.read import read
-from iocurve.dialects.native.write import write
-from iocurve.dialects.ready import Ready
-from iocurve.dialects.vdbench import command as vdbench
+from iocurve.dialects import base
+from iocurve.dialects.base import Dialect, TimedJob
+from iocurve.dialects.native.read.reader import read
+from iocurve.dialects.native.words import WORDS
 from iocurve.engine.plan import Plan
 from iocurve.errors import Mistake, PlanError
-from iocurve.job.model import Note
-from iocurve.job.resolve import Machine, ThisMachine, resolve
-from iocurve.units import SECOND_NS
+from iocurve.job.explain import explain
+from iocurve.job.resolve import Machine, Resolution, ThisMachine, resolve
+from iocurve.result.document import Result
 
 
-@dataclass(frozen=True)
-class Prepared(Ready):
+@dataclass(frozen=True, kw_only=True)
+class Prepared(base.Prepared):
     """The plans of a job file."""
 
-    name: str
-    plans: tuple[Plan, ...]
+    path: Path
+    runs: tuple[TimedJob, ...]
+    resolutions: tuple[Resolution, ...]
+
+    @property
+    def source(self) -> str:
+        """The file."""
+        return str(self.path)
+
+    @property
+    def plans(self) -> Sequence[Plan]:
+        """One for each run of the file."""
+        return [resolution.plan for resolution in self.resolutions]
+
+    def explain(self) -> str:
+        """The plans in words."""
+        texts = []
+        for number, plan in enumerate(self.plans, start=1):
+            is_last = number == len(self.plans)
+            notes, obstacles = (self.notes, self.obstacles) if is_last else ((), ())
+            texts.append(explain(plan, notes, obstacles, self.machine, called=WORDS.clone))
+        return "\n".join(texts)
+
+    def answer(self, result: Result) -> Result:
+        """Nothing: iocurve's own table is what people see of every result."""
+        return result
+
+    def jobs(self) -> list[TimedJob]:
+        """Those of the file."""
+        return list(self.runs)
 
 
 def prepare(
-    path: Path, out: Path | None = None, *, cwd: Path | None = None, machine: Machine | None = None
+    arguments: Sequence[str],
+    *,
+    cwd: Path | None = None,
+    environment: Mapping[str, str] | None = None,  # noqa: ARG001 - no variables
+    machine: Machine | None = None,
 ) -> Prepared:
-    """Reads a job file; names in it start from the current directory. Raises ``DialectError`` and ``PlanError``."""
-    notes: list[Note] = []
-    obstacles: list[Mistake] = []
-    directories: list[str] = []
-    plans: list[Plan] = []
+    """Reads a job file, the only argument; names in it start from the current directory.
+
+    Raises ``DialectError`` and ``PlanError``.
+    """
+    (text,) = arguments
+    path, machine = Path(text), machine or ThisMachine()
+    runs, resolutions = read(path), []
     mistakes: list[Mistake] = []
-    for run in read(path):
+    for run in runs:
         try:
-            resolution = resolve(run.job, machine or ThisMachine(), cwd or Path.cwd())
+            found = resolve(run.job, machine, cwd or Path.cwd())
         except PlanError as error:
             mistakes += error.mistakes
             continue
-        plans.append(resolution.plan.replace(interval_ns=run.interval_ns))
-        notes += resolution.notes
-        obstacles += resolution.obstacles
-        directories += resolution.directories
+        resolutions.append(replace(found, plan=found.plan.replace(interval_ns=run.interval_ns)))
     if mistakes:
         raise PlanError(list(dict.fromkeys(mistakes)))
-    unique = tuple(dict.fromkeys(notes)), tuple(dict.fromkeys(obstacles)), tuple(dict.fromkeys(directories))
-    return Prepared(*unique, out, path.stem, tuple(plans))
+    return Prepared(
+        notes=tuple(dict.fromkeys(note for found in resolutions for note in found.notes)),
+        obstacles=tuple(dict.fromkeys(obstacle for found in resolutions for obstacle in found.obstacles)),
+        directories=tuple(dict.fromkeys(name for found in resolutions for name in found.directories)),
+        machine=machine,
+        path=path,
+        runs=tuple(runs),
+        resolutions=tuple(resolutions),
+    )
 
 
-def convert_fio(arguments: Sequence[str], *, cwd: Path | None = None, machine: Machine | None = None) -> str:
-    """A fio command line as a job file. Raises ``DialectError`` and ``PlanError``."""
-    prepared = fio.prepare(arguments, cwd=cwd, machine=machine)
-    if any(section.replay for section in prepared.job.sections):
-        raise PlanError(
-            [Mistake("a replayed trace (read_iolog) cannot be written as a job file; run it with iocurve fio")]
-        )
-    return write([Run(prepared.job, prepared.plan.interval_ns)], " ".join(("fio", *arguments)))
-
-
-def convert_diskspd(arguments: Sequence[str], *, cwd: Path | None = None, machine: Machine | None = None) -> str:
-    """A DiskSpd command line as a job file. Raises ``DialectError`` and ``PlanError``."""
-    prepared = diskspd.prepare(arguments, cwd=cwd, machine=machine)
-    if not prepared.spans:
-        raise PlanError([Mistake("-Rp prints a profile and runs nothing: leave it out")])
-    runs = [Run(span.job, span.plan.interval_ns) for span in prepared.spans]
-    return write(runs, prepared.profile.command_line)
-
-
-def convert_vdbench(arguments: Sequence[str], *, cwd: Path | None = None, machine: Machine | None = None) -> str:
-    """A vdbench command line as a job file. Raises ``DialectError``, and ``PlanError`` where only vdbench's own runner
-    can do it: a curve goes by what its first run measures."""
-    prepared = vdbench.prepare(arguments, cwd=cwd, machine=machine)
-    if prepared.found.is_file_system:
-        raise PlanError([Mistake("file system workloads (FSD, FWD) cannot be written as a job file yet")])
-    curves = [run.name for run in prepared.runs if run.curve_percent is not None]
-    if curves:
-        text = f"{curves[0]}: the points of a curve go by what its first run measures; run it with iocurve vdbench"
-        raise PlanError([Mistake(text)])
-    runs = []
-    formatted: frozenset[str] = frozenset()
-    for run in prepared.runs:
-        built = prepared.resolve(run, formatted=formatted).built
-        formatted |= built.storage
-        runs.append(Run(built.job, run.timing.interval_ns or SECOND_NS))
-    return write(runs, " ".join(("vdbench", *arguments)))
+DIALECT = Dialect("run", prepare, lambda _: None)

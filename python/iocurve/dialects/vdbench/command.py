@@ -2,111 +2,114 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 
-from iocurve.dialects.vdbench import lines, options
-from iocurve.dialects.vdbench.definitions import Definitions, define
-from iocurve.dialects.vdbench.job import Builder, Built
-from iocurve.dialects.vdbench.lines import Text
-from iocurve.dialects.vdbench.options import Loop, Options
+from iocurve.dialects.base import Dialect, RunPlan, TimedJob
+from iocurve.dialects.vdbench import explanation, runner
+from iocurve.dialects.vdbench.invocation import Invocation, check, distinct
+from iocurve.dialects.vdbench.read import lines, options
+from iocurve.dialects.vdbench.read.definitions import Definitions, define
+from iocurve.dialects.vdbench.read.options import Options
 from iocurve.dialects.vdbench.runs import Run, expand
-from iocurve.dialects.vdbench.validation import Asked, Reader, Validation, validation
+from iocurve.dialects.vdbench.validation import Asked, Reader, validation
 from iocurve.dialects.vdbench.validation import mistakes as validation_mistakes
-from iocurve.dialects.vdbench.world import World, make_world
-from iocurve.errors import DialectError, Mistake, PlanError
-from iocurve.job.model import Note
-from iocurve.job.resolve import Machine, Resolution, ThisMachine, resolve
+from iocurve.dialects.vdbench.world import make_world
+from iocurve.errors import DialectError, Mistake, PlanError, in_order
+from iocurve.job.model import PlanNote
+from iocurve.job.resolve import Machine, ThisMachine
+from iocurve.result.document import Result
+from iocurve.units import SECOND_NS
 
-CHECKED_SECTIONS = 20_000
-"""Runs are looked at before the first one starts until so many of their workers were."""
+HELP = """\
+Usage: iocurve vdbench -f file [file ...] [vdbench's options] [variable=value ...]
+
+Runs vdbench's parameter files as they are; vdbench's guide describes them. Of its options there are
+  -f FILE ...         parameter files
+  -o DIR              folder for the reports (output); DIR+ counts on, DIR.tod adds the time
+  -e, -i, -w TIME     instead of every elapsed=, interval=, warmup=
+  -l [TIME]           all runs again, for a time or without end
+  -v[r|w], -j[r|ro]   data validation: what is read is compared; journals let a later run verify what this one wrote
+  -r RD               begin with this run definition
+  -s                  only print which runs there would be
+  -t                  a sample: five seconds on a small file
+On top of them there are
+  --map-host FROM=TO  play host FROM (a label, a system, or a pattern) as TO; hosts with one name become one
+  --map-lun FROM=TO   use TO instead of the LUN, directory or pattern FROM; {sd} and {host} are filled in
+  --size SIZE         instead of every size=, to try a file out
+  --report DIR        result.json, report.html and points.csv go there
+A lun may be nfs://host[:port]/export/file?nconnect=8.
+
+What a parameter file would do, and which traps are in it: iocurve explain vdbench ...
+"""
 
 
-@dataclass(frozen=True)
-class Resolved:
-    """One run as it will be carried out."""
+@dataclass(frozen=True, kw_only=True)
+class Prepared(Invocation):
+    """A vdbench command line that can be run, explained and answered."""
 
-    run: Run
-    built: Built
-    resolution: Resolution
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """Everything that running or explaining needs."""
-
-    options: Options
-    text: Text
-    found: Definitions
-    world: World
-    runs: tuple[Run, ...]
-    notes: tuple[Note, ...]
-    """About the whole file; those of single runs come with them."""
-    machine: Machine
-    directory: Path
-    validation: Validation | None
-    """How what is written is compared, if it is."""
+    arguments: tuple[str, ...]
 
     @property
-    def loop(self) -> Loop:
-        """How often all runs are repeated."""
-        said = self.found.general.get("loop")
-        return self.options.loop or (options.loop(said) if said else Loop())
+    def source(self) -> str:
+        """The command line."""
+        return " ".join(("vdbench", *self.arguments))
 
-    def resolve(
-        self,
-        run: Run,
-        shares: Sequence[float] | None = None,
-        total: float | None = None,
-        *,
-        formatted: frozenset[str] = frozenset(),
-    ) -> Resolved:
-        """The plan of a run; a curve's point needs the total rate and the share of each section.
+    @property
+    def shows_progress(self) -> bool:
+        """Each interval is a line on stdout already."""
+        return False
 
-        ``formatted`` names the SDs that an earlier run has used: each is formatted once.
+    def printed(self) -> str | None:
+        """With -s the runs that there would be."""
+        return "".join(f"{line}\n" for line in runner.simulate(self)) if self.options.simulate else None
 
-        Raises ``PlanError``.
-        """
-        built = self.builder(formatted).build(run, shares, total)
-        resolution = resolve(built.job, self.machine, self.directory)
-        plan = resolution.plan.replace(interval_ns=run.timing.interval_ns)
-        return Resolved(run, built, Resolution(**{**vars(resolution), "plan": plan}))
+    def explain(self) -> str:
+        """Definitions, runs and workloads in words."""
+        return explanation.explain(self)
 
-    def recovery(self) -> Resolution | None:
-        """What verifies a journal; None where there is none. Raises ``PlanError``."""
-        job = self.builder().recovery()
-        if not job.sections:
-            return None
-        resolution = resolve(job, self.machine, self.directory)
-        if resolution.obstacles:
-            raise PlanError(resolution.obstacles)
-        return resolution
+    def checked(self) -> tuple[Sequence[PlanNote], Sequence[Mistake]]:
+        """Plans the runs, as far as they differ."""
+        if self.found.is_file_system:
+            return self.notes, explanation.file_system_obstacles(self)
+        notes, obstacles = check(self)
+        return list(dict.fromkeys([*self.notes, *notes])), obstacles
 
-    def asked_shares(self, run: Run) -> list[float] | None:
-        """Each section's part of a run's rate where any workload has a skew."""
-        return self.builder().asked_shares(run)
+    def measure(self, run: RunPlan) -> None:
+        """Runs one after another; a curve goes by what its first one measures."""
+        runner.Runner(self, run, sys.stdout).run(self.checked()[0])
 
-    def builder(self, formatted: frozenset[str] = frozenset()) -> Builder:
-        """Makes the jobs of runs; they format the SDs that are not yet, where that is asked for."""
-        formats = self.world.storage.keys() - formatted if self.found.general.get("formatsds") else frozenset()
-        chance = Random(self.machine.fresh_seed())
-        return Builder(self.found, self.world, self._bytes_at, chance, frozenset(formats), self.validation)
+    def answer(self, result: Result) -> Result:
+        """Everything was answered while it ran."""
+        return result
 
-    def _bytes_at(self, path: str) -> int:
-        return self.machine.look(str(self.directory / path)).bytes
-
-    def first_runs(self) -> Iterator[Run]:
-        """One of each run definition."""
-        seen = set()
+    def jobs(self) -> list[TimedJob]:
+        """A job for each run; not where one goes by what another measures."""
+        if self.found.is_file_system:
+            raise PlanError([Mistake("file system workloads (FSD, FWD) cannot be written as a job file yet")])
+        curves = [run.name for run in self.runs if run.curve_percent is not None]
+        if curves:
+            text = f"{curves[0]}: the points of a curve go by what its first run measures; run it with iocurve vdbench"
+            raise PlanError([Mistake(text)])
+        jobs = []
+        formatted: frozenset[str] = frozenset()
         for run in self.runs:
-            if id(run.rd) not in seen:
-                seen.add(id(run.rd))
-                yield run
+            built = self.resolve(run, formatted=formatted).built
+            formatted |= built.storage
+            jobs.append(TimedJob(built.job, run.timing.interval_ns or SECOND_NS))
+        return jobs
 
 
-def prepare(arguments: Sequence[str], *, cwd: Path | None = None, machine: Machine | None = None) -> Prepared:
+def prepare(
+    arguments: Sequence[str],
+    *,
+    cwd: Path | None = None,
+    environment: Mapping[str, str] | None = None,  # noqa: ARG001 - variables are on the command line alone
+    machine: Machine | None = None,
+) -> Prepared:
     """Reads a vdbench command line (without ``vdbench``) and its parameter files.
 
     Raises ``DialectError`` with every mistake in what was written, ``PlanError`` where a run cannot be planned.
@@ -131,7 +134,19 @@ def prepare(arguments: Sequence[str], *, cwd: Path | None = None, machine: Machi
     notes = (*said.notes, *found.notes, *world.notes, *asked.notes)
     begun = _from(said.begin_at, runs.runs)
     validated = validation(found, world, runs.runs, asked, directory)
-    prepared = Prepared(said, text, found, world, tuple(begun), notes, machine, directory, validated)
+    prepared = Prepared(
+        notes=notes,
+        out=said.report,
+        machine=machine,
+        options=said,
+        text=text,
+        found=found,
+        world=world,
+        runs=tuple(begun),
+        directory=directory,
+        validation=validated,
+        arguments=tuple(arguments),
+    )
     if not found.is_file_system:
         mistakes += _first_mistakes(prepared)
     if mistakes:
@@ -139,76 +154,7 @@ def prepare(arguments: Sequence[str], *, cwd: Path | None = None, machine: Machi
     return prepared
 
 
-def check(prepared: Prepared) -> tuple[list[Note], list[Mistake]]:
-    """Plans runs before the first one starts: notes, and what keeps them from running here.
-
-    Raises ``PlanError`` with every reason why one cannot be planned.
-    """
-    notes: dict[Note, None] = {}
-    obstacles: dict[Mistake, None] = {}
-    mistakes: dict[Mistake, None] = {}
-    looked_at = 0
-    for run in distinct(prepared.runs):
-        if looked_at > CHECKED_SECTIONS:
-            break
-        try:
-            resolved = prepared.resolve(run)
-        except PlanError as error:
-            mistakes |= dict.fromkeys(error.mistakes)
-            looked_at += 1
-            continue
-        looked_at += len(resolved.built.pieces)
-        notes |= dict.fromkeys((*resolved.built.notes, *resolved.resolution.notes))
-        obstacles |= dict.fromkeys(
-            (*resolved.built.obstacles, *resolved.resolution.obstacles, *_missing_directories(resolved))
-        )
-    if mistakes:
-        raise PlanError(in_order(mistakes))
-    return list(notes), list(obstacles)
-
-
-def distinct(runs: Iterable[Run]) -> Iterator[Run]:
-    """One run of those that differ in nothing but rate, threads and duration: what is wrong with one is with all."""
-    seen = set()
-    for run in runs:
-        settings = [run.rd.get(name) for name in ("wd", "openflags", "distribution", "format")]
-        loops = tuple((name, str(value)) for name, value in run.loops.items() if name != "threads")
-        places = () if "wd" in run.rd.values else (run.rd.name,)
-        shape = (*map(str, settings), loops, run.storage, run.rate.kind, run.curve_percent is None, places)
-        if shape not in seen:
-            seen.add(shape)
-            yield run
-
-
-def in_order(mistakes: Iterable[Mistake]) -> list[Mistake]:
-    """By file and line, so that a person can go through them."""
-    unique = list(dict.fromkeys(mistakes))
-    sources = list(dict.fromkeys(mistake.where.source for mistake in unique if mistake.where))
-
-    def place(mistake: Mistake) -> tuple[int, int, int]:
-        where = mistake.where
-        return (sources.index(where.source), where.line, where.column) if where else (len(sources), 0, 0)
-
-    return sorted(unique, key=place)
-
-
-def _missing_directories(resolved: Resolved) -> Iterator[Mistake]:
-    """vdbench makes files, but not the directories they are in."""
-    for directory in resolved.resolution.directories:
-        storage = next(
-            (
-                storage
-                for piece in resolved.built.pieces
-                for storage in piece.storage
-                if any(str(Path(lun).parent) == directory for lun in piece.luns)
-            ),
-            None,
-        )
-        hint = f"make it: mkdir -p {directory}, or name another place: --map-lun {directory}=…"
-        yield Mistake(f"directory {directory} does not exist", storage.where if storage else None, hint)
-
-
-def _first_mistakes(prepared: Prepared) -> list[Mistake]:
+def _first_mistakes(prepared: Invocation) -> list[Mistake]:
     """What building the first run of each definition finds: names that nothing has, flags, skews."""
     mistakes: list[Mistake] = []
     builder = prepared.builder()
@@ -261,3 +207,10 @@ def _cannot_begin(said: Options, found: Definitions) -> list[Mistake]:
 def _from(name: str | None, runs: Sequence[Run]) -> Sequence[Run]:
     number = next((index for index, run in enumerate(runs) if run.rd.name == name), 0)
     return runs[number:]
+
+
+def _question(arguments: Sequence[str]) -> str | None:
+    return HELP if tuple(arguments) in (("--help",), ("-h",)) else None
+
+
+DIALECT = Dialect("vdbench", prepare, _question)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
-from iocurve.dialects.vdbench.command import Prepared, Resolved, check
-from iocurve.dialects.vdbench.definitions import Definition
+from iocurve.dialects.vdbench.invocation import Invocation, Resolved, check
+from iocurve.dialects.vdbench.read.definitions import Definition
 from iocurve.dialects.vdbench.runs import Run
+from iocurve.dialects.vdbench.words import WORDS
 from iocurve.errors import Mistake
 from iocurve.job.explain import explain_job
-from iocurve.job.option_names import clone_word
 from iocurve.units import format_duration
 
 RUNS_SHOWN = 20
@@ -20,7 +20,7 @@ DEFINITIONS_IN_FULL = 20
 """The others are shown without their workloads."""
 
 
-def explain(prepared: Prepared) -> str:
+def explain(prepared: Invocation) -> str:
     """Plain text for people. Raises ``PlanError``."""
     if prepared.found.is_file_system:
         return "\n".join(_file_systems(prepared)) + "\n"
@@ -42,7 +42,7 @@ def explain(prepared: Prepared) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _definition(prepared: Prepared, runs: Sequence[Run], *, in_full: bool) -> Iterator[str]:
+def _definition(prepared: Invocation, runs: Sequence[Run], *, in_full: bool) -> Iterator[str]:
     first = runs[0]
     yield f"rd={first.rd.name}: {_count(len(runs), 'run')}, {_timing(first)}"
     for run in runs[:RUNS_SHOWN]:
@@ -78,7 +78,7 @@ def _timing(run: Run) -> str:
     )
 
 
-def _workloads(prepared: Prepared, resolved: Resolved) -> Iterator[str]:
+def _workloads(prepared: Invocation, resolved: Resolved) -> Iterator[str]:
     """One section of each workload in full; the others are like it."""
     workers = [worker for group in resolved.resolution.plan.groups[:1] for worker in group.workers]
     pairs = list(zip(resolved.built.pieces, workers, strict=True))
@@ -88,10 +88,10 @@ def _workloads(prepared: Prepared, resolved: Resolved) -> Iterator[str]:
         luns = {lun for piece, _ in alike for lun in piece.luns}
         what = f"{_count(len(alike), 'worker')} on {_count(len(luns), 'lun')}, at most {in_flight} in flight"
         yield f"  wd={name}: {what}; the first:"
-        yield from (f"    {line}" for line in explain_job([alike[0][1]], prepared.machine, clone_word("vdbench")))
+        yield from (f"    {line}" for line in explain_job([alike[0][1]], prepared.machine, WORDS.clone))
 
 
-def _file_systems(prepared: Prepared) -> Iterator[str]:
+def _file_systems(prepared: Invocation) -> Iterator[str]:
     found = prepared.found
     yield (
         f"{_count(len(found.by_kind['fsd']), 'file system')}, {_count(len(found.by_kind['fwd']), 'file workload')}, "
@@ -110,7 +110,7 @@ def _file_systems(prepared: Prepared) -> Iterator[str]:
     yield from _section("Cannot run here as things are", (str(mistake) for mistake in file_system_obstacles(prepared)))
 
 
-def file_system_obstacles(prepared: Prepared) -> list[Mistake]:
+def file_system_obstacles(prepared: Invocation) -> list[Mistake]:
     """Why file system workloads do not run: one reason at the first of them."""
     first = next((definition for kind in ("fsd", "fwd") for definition in prepared.found.by_kind[kind]), None)
     if first is None:

@@ -10,17 +10,19 @@ from random import Random
 from typing import Any
 
 from iocurve.dialects.defaults import COMMON
-from iocurve.dialects.vdbench import luns, values
-from iocurve.dialects.vdbench.definitions import Definition, Definitions
-from iocurve.dialects.vdbench.openflags import opening
-from iocurve.dialects.vdbench.places import Places, places
+from iocurve.dialects.vdbench import luns
+from iocurve.dialects.vdbench.read import values
+from iocurve.dialects.vdbench.read.definitions import Definition, Definitions
+from iocurve.dialects.vdbench.read.openflags import opening
+from iocurve.dialects.vdbench.read.places import Places, places
+from iocurve.dialects.vdbench.read.values import Rate, Seek
 from iocurve.dialects.vdbench.runs import Run
 from iocurve.dialects.vdbench.validation import Validation
-from iocurve.dialects.vdbench.values import Rate, Seek
+from iocurve.dialects.vdbench.words import WORDS
 from iocurve.dialects.vdbench.world import Storage, World
 from iocurve.engine.plan import BlockRange, Blocks, FixedBlocks, Flow
 from iocurve.errors import Mistake, PlanError, Where
-from iocurve.job.model import Job, Note, PerKind, Section
+from iocurve.job.model import Job, PerKind, PlanNote, Section
 from iocurve.units import SECOND_NS
 
 MAX_SECTIONS = 4096
@@ -61,7 +63,7 @@ class Built:
     job: Job
     pieces: tuple[Piece, ...]
     """One for each section of the first segment; with a variable rate the others repeat them."""
-    notes: tuple[Note, ...]
+    notes: tuple[PlanNote, ...]
     obstacles: tuple[Mistake, ...]
     """What keeps it from running on this machine."""
 
@@ -101,7 +103,7 @@ class Builder:
 
         Raises ``PlanError``.
         """
-        notes: list[Note] = []
+        notes: list[PlanNote] = []
         mistakes: list[Mistake] = []
         pieces = list(self._pieces(run, mistakes))
         if mistakes:
@@ -130,7 +132,7 @@ class Builder:
         if mistakes:
             raise PlanError(list(dict.fromkeys(mistakes)))
         notes += _run_notes(run)
-        job = Job(name=run.name, dialect="vdbench", sections=tuple(sections), defaults=DEFAULTS)
+        job = Job(name=run.name, words=WORDS, sections=tuple(sections), defaults=DEFAULTS)
         return Built(job, tuple(pieces), tuple(dict.fromkeys(notes)), tuple(self._obstacles))
 
     def recovery(self) -> Job:
@@ -162,7 +164,7 @@ class Builder:
             sections.append(section.replace(**luns.target((lun,), opened, storage.where, mistakes)))
         if mistakes:
             raise PlanError(mistakes)
-        return Job(name="journal_recovery", dialect="vdbench", sections=tuple(sections), defaults=DEFAULTS)
+        return Job(name="journal_recovery", words=WORDS, sections=tuple(sections), defaults=DEFAULTS)
 
     def asked_shares(self, run: Run) -> list[float] | None:
         """Each piece's part of the run's rate where any workload has a skew; None where none has."""
@@ -262,7 +264,7 @@ class Builder:
 
     # -- threads and rates ---------------------------------------------------------------------------------------------
 
-    def _depths(self, run: Run, pieces: Sequence[Piece], notes: list[Note]) -> list[int]:
+    def _depths(self, run: Run, pieces: Sequence[Piece], notes: list[PlanNote]) -> list[int]:
         if self._found.general.get("concatenatesds"):
             said = run.loops.get("threads")
             if said is not None:
@@ -282,10 +284,10 @@ class Builder:
             ranks[key] += 1
             if sharing[key] > 1:
                 text = f"the threads of sd={storage.name} are divided among its {sharing[key]} workloads"
-                notes.append(Note("threads_divided", text, storage.where))
+                notes.append(PlanNote("threads_divided", text, storage.where))
         if any(piece.workload.get("threads") for piece in pieces):
             text = "threads= of a workload counts with concatenatesds=yes only; the SD's threads count here"
-            notes.append(Note("no_effect", text, pieces[0].workload.place("threads"), "warning"))
+            notes.append(PlanNote("no_effect", text, pieces[0].workload.place("threads"), "warning"))
         return depths
 
     def _flows(self, run: Run, pieces: Sequence[Piece]) -> Sequence[Flow | None]:
@@ -315,7 +317,7 @@ class Builder:
 
     # -- one section ---------------------------------------------------------------------------------------------------
 
-    def _section(self, run: Run, piece: Piece, depth: int, mistakes: list[Mistake], notes: list[Note]) -> Section:
+    def _section(self, run: Run, piece: Piece, depth: int, mistakes: list[Mistake], notes: list[PlanNote]) -> Section:
         workload, storage = piece.workload, piece.storage[0]
         seek = seek_of(run, workload)
         size = run.loops.get("xfersize")
@@ -351,7 +353,7 @@ class Builder:
         formats = any(one.name in self._formats for one in piece.storage)
         if formats and luns.is_device(piece.luns[0]):
             text = f"formatsds=yes does not write devices: {piece.luns[0]} stays as it is"
-            notes.append(Note("no_format", text, self._found.general.place("formatsds"), "warning"))
+            notes.append(PlanNote("no_format", text, self._found.general.place("formatsds"), "warning"))
         elif formats:
             fields["recreate"] = True
         if len(piece.storage) > 1:
@@ -434,11 +436,11 @@ def read_percent(run: Run, workload: Definition) -> Decimal:
     return Decimal(workload.get("rdpct", 100))
 
 
-def _whole_percent(seek: Seek, workload: Definition, notes: list[Note]) -> int:
+def _whole_percent(seek: Seek, workload: Definition, notes: list[PlanNote]) -> int:
     percent = int(seek.percent.to_integral_value(rounding="ROUND_HALF_UP"))
     if percent != seek.percent:
         text = f"seekpct={seek.percent:f} is taken as {percent}"
-        notes.append(Note("seekpct_rounded", text, workload.place("seekpct"), "warning"))
+        notes.append(PlanNote("seekpct_rounded", text, workload.place("seekpct"), "warning"))
     return percent
 
 
@@ -468,17 +470,19 @@ def _arrivals(run: Run) -> str:
     return "poisson" if run.arrivals == "exponential" else "even"
 
 
-def _run_notes(run: Run) -> Iterator[Note]:
+def _run_notes(run: Run) -> Iterator[PlanNote]:
     if run.timing.warmup_ns:
-        yield Note("ramp_added", "warmup comes before the elapsed and is not part of it")
+        yield PlanNote("ramp_added", "warmup comes before the elapsed and is not part of it")
     else:
-        yield Note("first_interval", "without warmup the first interval, which is part of the elapsed, does not count")
+        yield PlanNote(
+            "first_interval", "without warmup the first interval, which is part of the elapsed, does not count"
+        )
     if run.arrivals == "uniform" and run.rate.kind != "max":
         text = "distribution=uniform runs as deterministic: at equal distances"
-        yield Note("uniform_arrivals", text, run.rd.place("distribution"), "warning")
+        yield PlanNote("uniform_arrivals", text, run.rd.place("distribution"), "warning")
     if "format" in run.rd.values and run.rd.values["format"][0].lower() != "no":
         text = "format= has no effect: it belongs to file systems; files of SDs are made where they are missing"
-        yield Note("no_effect", text, run.rd.place("format"))
+        yield PlanNote("no_effect", text, run.rd.place("format"))
 
 
 def _stride(workload: Definition, random_percent: int, mistakes: list[Mistake]) -> dict[str, Any]:

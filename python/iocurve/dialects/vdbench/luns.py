@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
-from iocurve.dialects.vdbench.openflags import Opening
+from iocurve.dialects.vdbench.read.openflags import Opening
 from iocurve.errors import Mistake, Where
 
 

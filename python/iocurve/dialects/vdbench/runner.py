@@ -1,4 +1,4 @@
-"""Carries out the runs of a parameter file one after another, prints their intervals and writes the reports."""
+"""Runs what a parameter file says, one run after another, prints their intervals and writes the reports."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TextIO
 
-from iocurve.dialects.vdbench.command import Prepared, Resolved, check
-from iocurve.dialects.vdbench.explanation import file_system_obstacles
+from iocurve.dialects.base import RunPlan
+from iocurve.dialects.vdbench.invocation import Invocation, Resolved
 from iocurve.dialects.vdbench.job import Piece, read_percent, seek_of
 from iocurve.dialects.vdbench.output import flatfile
 from iocurve.dialects.vdbench.output.folder import Folder, choose
@@ -21,26 +21,13 @@ from iocurve.dialects.vdbench.output.rows import Row, average, clock, header, ro
 from iocurve.dialects.vdbench.runs import Run, curve_target
 from iocurve.engine.outcome import Live, Outcome, WorkerOutcome
 from iocurve.engine.plan import Group, Plan
-from iocurve.errors import Interrupted, IocurveError, PlanError, RunError
-from iocurve.job.model import Note
+from iocurve.errors import Interrupted, IocurveError, RunError
+from iocurve.job.model import PlanNote
 from iocurve.result.host import ProcessorMeter, Processors
 from iocurve.units import GIB, MILLISECOND_NS, SECOND_NS, format_bytes
 
-CarryOut = Callable[[Plan, Callable[[Live], bool]], Outcome]
-"""Runs one plan; the second argument is told what runs now, and says whether it is enough."""
 
-
-def require_runnable(prepared: Prepared) -> list[Note]:
-    """All notes. Raises ``PlanError`` where something keeps a run from running here."""
-    if prepared.found.is_file_system:
-        raise PlanError(file_system_obstacles(prepared))
-    notes, obstacles = check(prepared)
-    if obstacles:
-        raise PlanError(obstacles)
-    return list(dict.fromkeys([*prepared.notes, *notes]))
-
-
-def simulate(prepared: Prepared) -> Iterator[str]:
+def simulate(prepared: Invocation) -> Iterator[str]:
     """The runs that there would be."""
     for run in prepared.runs:
         yield starting(run, None)
@@ -63,14 +50,14 @@ class Runner:
 
     def __init__(
         self,
-        prepared: Prepared,
-        carry_out: CarryOut,
+        prepared: Invocation,
+        run_plan: RunPlan,
         out: TextIO,
         now: Callable[[], datetime] = lambda: datetime.now().astimezone(),
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._prepared = prepared
-        self._carry_out = carry_out
+        self._run_plan = run_plan
         self._out = out
         self._now = now
         self._sleep = sleep
@@ -80,7 +67,7 @@ class Runner:
         self._formatted: frozenset[str] = frozenset()
         """SDs that earlier runs have used."""
 
-    def run(self, notes: Sequence[Note]) -> Path:
+    def run(self, notes: Sequence[PlanNote]) -> Path:
         """All runs; says where the reports are. A run that ends early ends them all."""
         begun = self._now()
         path = choose(self._prepared.options.output, self._prepared.directory, begun)
@@ -129,7 +116,7 @@ class Runner:
             raise RunError("there is no journal to recover: write one with -j first, in this directory")
         begun = self._now()
         self._say(f"{clock(begun)} Starting RD=journal_recovery: what the journal knows is read and compared")
-        outcome = self._carry_out(resolution.plan, lambda _: False)
+        outcome = self._run_plan(resolution.plan, lambda _: False)
         for worker in outcome.workers:
             if worker.error:
                 self._folder.error(self._now(), f"journal_recovery: {worker.error}")
@@ -171,7 +158,7 @@ class Runner:
         self._say(f"{clock(begun)} {text}", "", *header(begun))
         self._folder.run_started(begun, text, run.name)
         live = _LiveRows(run, resolved.resolution.plan, self._prepared, lambda line: self._say(line), self._now)
-        outcome = self._carry_out(resolved.resolution.plan, live.update)
+        outcome = self._run_plan(resolved.resolution.plan, live.update)
         self._formatted |= resolved.built.storage
         self._report(resolved, text, begun, outcome, live, rate)
         return outcome.state == "finished"
@@ -293,7 +280,7 @@ class _LiveRows:
     """Prints each interval when it has passed, and says when enough data was moved."""
 
     def __init__(
-        self, run: Run, plan: Plan, prepared: Prepared, say: Callable[[str], None], now: Callable[[], datetime]
+        self, run: Run, plan: Plan, prepared: Invocation, say: Callable[[str], None], now: Callable[[], datetime]
     ) -> None:
         self._run = run
         self._say = say
@@ -342,7 +329,7 @@ def _intervals(group: Group, interval_ns: int) -> int:
     return -(-max(worker.ramp_ns + (worker.end.runtime_ns or 0) for worker in group.workers) // interval_ns)
 
 
-def _data_limits(run: Run, prepared: Prepared) -> dict[str, int]:
+def _data_limits(run: Run, prepared: Invocation) -> dict[str, int]:
     """Bytes after which a run ends; below 100 they are multiples of the size of all SDs."""
     limits = {}
     for name, kind in (("maxdata", "both"), ("maxdataread", "read"), ("maxdatawritten", "write")):
@@ -375,7 +362,7 @@ def _pieces_of(pieces: Sequence[Piece], workers: Sequence[WorkerOutcome]) -> Ite
         yield pieces[worker.worker], worker
 
 
-def _skewed(run: Run, observed: Sequence[float], prepared: Prepared) -> list[float]:
+def _skewed(run: Run, observed: Sequence[float], prepared: Invocation) -> list[float]:
     """Shares for the curve: as asked for where any workload has a skew, else as they were at the maximum."""
     return prepared.asked_shares(run) or list(observed)
 
@@ -401,7 +388,7 @@ def _only(values: set[Any]) -> Any:
     return next(iter(values)) if len(values) == 1 else None
 
 
-def _parameter_lines(prepared: Prepared) -> Iterator[str]:
+def _parameter_lines(prepared: Invocation) -> Iterator[str]:
     source = None
     for where, line in prepared.text.lines:
         if where.source != source:
@@ -410,7 +397,7 @@ def _parameter_lines(prepared: Prepared) -> Iterator[str]:
         yield line
 
 
-def _scan_lines(prepared: Prepared) -> Iterator[str]:
+def _scan_lines(prepared: Invocation) -> Iterator[str]:
     for statement in prepared.text.statements:
         for parameter in statement.parameters:
             yield f"keyw: {parameter.keyword}={','.join(parameter.values)}"

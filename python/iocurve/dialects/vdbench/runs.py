@@ -10,9 +10,9 @@ from itertools import product
 from random import Random
 from typing import Any, Literal
 
-from iocurve.dialects.vdbench import values
-from iocurve.dialects.vdbench.definitions import Definition, Definitions
-from iocurve.dialects.vdbench.values import Rate
+from iocurve.dialects.vdbench.read import values
+from iocurve.dialects.vdbench.read.definitions import Definition, Definitions
+from iocurve.dialects.vdbench.read.values import Rate
 from iocurve.errors import Mistake
 from iocurve.units import SECOND_NS
 

@@ -13,12 +13,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from iocurve.dialects.vdbench.definitions import Definitions
+from iocurve.dialects.vdbench.read.definitions import Definitions
 from iocurve.dialects.vdbench.runs import Run
 from iocurve.dialects.vdbench.world import Storage, World
 from iocurve.engine.plan import BlockRange, Blocks, BlockSplit, FixedBlocks, Verify, VerifyMap
 from iocurve.errors import Mistake, TargetError, Where
-from iocurve.job.model import Note
+from iocurve.job.model import PlanNote
 
 SUFFIX = ".iocurve-map"
 _MAGIC = b"ioCmap1\n"
@@ -39,7 +39,7 @@ class Asked:
     journal: bool = False
     recover: bool = False
     recover_only: bool = False
-    notes: tuple[Note, ...] = field(default=())
+    notes: tuple[PlanNote, ...] = field(default=())
 
 
 class Reader:
@@ -77,7 +77,7 @@ class Reader:
         if meant in _REFUSED:
             raise ValueError(f"{written} is not supported: {_REFUSED[meant]}")
         if meant in _NOTED:
-            note = Note("no_effect", f"{written} has no effect: {_NOTED[meant]}", where)
+            note = PlanNote("no_effect", f"{written} has no effect: {_NOTED[meant]}", where)
             self._set(notes=(*self.asked.notes, note))
         elif meant == "nopreread":
             self._set(preread=False)

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fnmatch import fnmatchcase
 
-from iocurve.dialects.vdbench import values
-from iocurve.dialects.vdbench.definitions import Definition, Definitions
-from iocurve.dialects.vdbench.values import Band
+from iocurve.dialects.vdbench.read import values
+from iocurve.dialects.vdbench.read.definitions import Definition, Definitions
+from iocurve.dialects.vdbench.read.values import Band
 from iocurve.errors import Mistake, Where
-from iocurve.job.model import Note
+from iocurve.job.model import PlanNote
 
 LOCALHOST = "localhost"
 HITAREA = 1 << 20
@@ -55,7 +55,7 @@ class World:
     storage: dict[str, Storage]
     """By name."""
     mistakes: tuple[Mistake, ...]
-    notes: tuple[Note, ...]
+    notes: tuple[PlanNote, ...]
 
 
 def make_world(
@@ -92,12 +92,12 @@ class _Maker:
             tuple(dict.fromkeys(self._hosts.values())), self._storage, tuple(self._mistakes), tuple(self._notes())
         )
 
-    def _notes(self) -> Iterator[Note]:
+    def _notes(self) -> Iterator[PlanNote]:
         hosts = dict.fromkeys(self._hosts.values())
         if list(hosts) != [LOCALHOST]:
             what = f"hosts {values_named(list(hosts))} are" if len(hosts) > 1 else f"host {next(iter(hosts))} is"
             text = f"{what} played by workers on this machine; results are those of one machine"
-            yield Note("hosts_are_local", text, None, "warning")
+            yield PlanNote("hosts_are_local", text, None, "warning")
 
     def _mapped_host(self, label: str, system: str | None) -> str:
         for mapping in self._host_maps:

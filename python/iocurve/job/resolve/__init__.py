@@ -18,14 +18,14 @@ from pathlib import Path
 
 from iocurve.engine import plan as planned
 from iocurve.errors import Mistake, PlanError, Where
-from iocurve.job.model import Job, Note, Section, named, settled
+from iocurve.job.model import Job, PlanNote, Section, named, settled
 from iocurve.job.resolve import checks, load
 from iocurve.job.resolve.engines import disk_of, nfs_url_of, planned_engine
 from iocurve.job.resolve.files import Files
 from iocurve.job.resolve.findings import Findings
 from iocurve.job.resolve.groups import ReportGroup, report_groups, start_groups
 from iocurve.job.resolve.machine import Machine, PathFacts, PathKind, ThisMachine
-from iocurve.job.warnings import traps
+from iocurve.job.warnings import warnings_of
 from iocurve.targets.disk import DiskSpec
 from iocurve.targets.nfs_url import NfsUrl
 from iocurve.units import SECOND_NS
@@ -40,7 +40,7 @@ class Resolution:
     """A plan, and what to say about it."""
 
     plan: planned.Plan
-    notes: tuple[Note, ...]
+    notes: tuple[PlanNote, ...]
     obstacles: tuple[Mistake, ...]
     """What keeps it from running on this machine as it is now (a directory that is missing)."""
     directories: tuple[str, ...]
@@ -174,7 +174,7 @@ class _Resolver:
     # -- what to say about it ------------------------------------------------------------------------------------------
 
     def _note(self, index: int, section: Section, workers: Sequence[planned.Worker]) -> None:
-        self.findings.notes += traps(self.job.dialect, self.job.sections[index], section, workers)
+        self.findings.notes += warnings_of(self.job.words, self.job.sections[index], section, workers)
         if section.writes or section.trims or section.recreate:
             self._note_overwritten(section, workers)
 
@@ -195,6 +195,6 @@ class _Resolver:
             self.findings.notes.append(_overwrites(list(self.overwritten), next(iter(self.overwritten.values()))))
 
 
-def _overwrites(paths: Sequence[str], where: Where | None) -> Note:
+def _overwrites(paths: Sequence[str], where: Where | None) -> PlanNote:
     text = f"{named(paths)} {'exists' if len(paths) == 1 else 'exist'} already and will be overwritten"
-    return Note("overwrites", text, where, "warning")
+    return PlanNote("overwrites", text, where, "warning")

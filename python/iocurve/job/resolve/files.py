@@ -10,7 +10,6 @@ from pathlib import Path, PurePosixPath
 from iocurve.engine import plan as planned
 from iocurve.errors import Mistake
 from iocurve.job.model import Amount, Job, Percent, PerKind, Section, ZonesSaid, named, settled
-from iocurve.job.option_names import asks_for
 from iocurve.job.resolve.blocks import largest_block, smallest_block
 from iocurve.job.resolve.findings import Findings
 from iocurve.job.resolve.machine import Machine, PathFacts
@@ -83,7 +82,7 @@ class Files:
         if section.engine not in ("nfs", "null") and any(map(_is_device_name, paths)):
             self.findings.mistake(section, f"there is no device {named(paths)}", ("paths",))
             return
-        hint = f"add a size, such as {asks_for(self.job.dialect, 'size')}"
+        hint = f"add a size, such as {self.job.words.asks['size']}"
         self.findings.mistake(section, f"nothing says how large {named(paths)} should be", ("size",), hint)
 
     def _check_region(self, section: Section, region: Region) -> bool:
@@ -180,7 +179,7 @@ class Files:
         elif facts.kind == "missing" and section.verify is not None and section.verify.only:
             self._obstacle(section, f"{path} does not exist: nothing was written that could be verified")
         elif facts.kind == "missing" and not section.create:
-            forbids = asks_for(self.job.dialect, "no create")
+            forbids = self.job.words.asks["no create"]
             self._obstacle(section, f"{path} does not exist, and {forbids} forbids to make it")
         elif facts.kind == "block" and section.writes and self.machine.is_mounted(path):
             self._obstacle(section, f"{path} is mounted and would be overwritten", "unmount it first")

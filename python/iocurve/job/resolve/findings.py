@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from iocurve.errors import Mistake
-from iocurve.job.model import Job, Note, Section
-from iocurve.job.option_names import option
+from iocurve.job.model import Job, PlanNote, Section
 
 
 @dataclass
@@ -17,7 +16,7 @@ class Findings:
     job: Job
     mistakes: list[Mistake] = field(default_factory=list)
     obstacles: list[Mistake] = field(default_factory=list)
-    notes: list[Note] = field(default_factory=list)
+    notes: list[PlanNote] = field(default_factory=list)
     directories: list[str] = field(default_factory=list)
 
     def mistake(self, section: Section, text: str, fields: Sequence[str], hint: str | None = None) -> None:
@@ -27,4 +26,4 @@ class Findings:
 
     def option(self, field: str, value: object = None) -> str:
         """An option in the words of the job's dialect."""
-        return option(self.job.dialect, field, value)
+        return self.job.words.option(field, value)

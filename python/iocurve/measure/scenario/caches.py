@@ -10,7 +10,7 @@ from iocurve.analysis.steady import window
 from iocurve.engine.outcome import Live, Outcome
 from iocurve.engine.plan import Plan
 from iocurve.job.model import Job
-from iocurve.measure.local import Watch
+from iocurve.measure.local import Enough, run_to_the_end
 from iocurve.measure.scenario.cases import Case, Cases
 from iocurve.result.document import CacheFacts, Interval
 from iocurve.result.stats import Estimate, batch_means, ratio
@@ -28,7 +28,7 @@ SETTLE_ROUNDS = 10
 GAIN_MIN = 0.05
 """Less gain than this by repeated offsets is none."""
 
-CarryOut = Callable[[Plan, str, Watch], Outcome]
+Prepare = Callable[[Plan, str, Enough], Outcome]
 """Runs a plan that is not measured; the text says what for."""
 Planned = Callable[[Job], Plan]
 
@@ -39,12 +39,14 @@ class Caches:
 
     cases: Cases
     planned: Planned
-    carry_out: CarryOut
+    run: Prepare
     _checked: set[str] = field(default_factory=set)
 
     def prepare(self, case: Case) -> str:
         """Before a point; says what was done. Raises ``TargetError`` or ``RunError`` where that fails."""
         policy = case.family.cache
+        if policy == "untouched":
+            return ""
         if policy == "cached":
             self._run(case.job, "the same load before it is measured")
             said = "the same load at the same offsets ran once before"
@@ -61,8 +63,10 @@ class Caches:
             said += f"; {self._settle(case)}"
         return said
 
-    def facts(self, case: Case, plan: Plan, preparation: str) -> CacheFacts:
+    def facts(self, case: Case, plan: Plan, preparation: str) -> CacheFacts | None:
         """After a point: its offsets again and fresh ones take turns, once a family, where there are reads."""
+        if case.family.cache == "untouched":
+            return None
         facts = CacheFacts(policy=case.family.cache, preparation=preparation)
         reads = any(operation.kind == "read" for worker in plan.groups[0].workers for operation in worker.operations)
         if not reads or case.family.name in self._checked:
@@ -77,10 +81,10 @@ class Caches:
         return compared(facts, batch_means(repeated), batch_means(fresh))
 
     def _run(self, job: Job, what: str) -> None:
-        self.carry_out(self.planned(job), what, lambda _: None)
+        self.run(self.planned(job), what, run_to_the_end)
 
     def _rates(self, plan: Plan) -> list[float]:
-        outcome = self.carry_out(plan, "looking whether caches answer", lambda _: None)
+        outcome = self.run(plan, "looking whether caches answer", run_to_the_end)
         return [interval.iops for interval in course(outcome.workers)]
 
     def _settle(self, case: Case) -> str:
@@ -89,7 +93,7 @@ class Caches:
         longest = self.cases.form_of(case).settle_ns or SETTLE_FACTOR * length
         plan = self.planned(case.job)
         watcher = _Settled(max(plan.interval_ns, length // SETTLE_ROUNDS))
-        self.carry_out(_lasting(plan, longest), "until latency has levelled off", watcher.update)
+        self.run(_lasting(plan, longest), "until latency has levelled off", watcher.update)
         took = format_duration(watcher.elapsed_ns)
         if watcher.is_settled:
             return f"the load ran for {took}, until its latency had levelled off at {format_latency(watcher.level_ns)}"
@@ -121,10 +125,10 @@ class _Settled:
         self.level_ns = 0.0
         self.is_settled = False
 
-    def update(self, live: Live) -> bool | None:
+    def update(self, live: Live) -> bool:
         """True when it has levelled off."""
         if live.phase != "run" or live.intervals <= self._seen:
-            return None
+            return False
         self._seen, self.elapsed_ns = live.intervals, live.elapsed_ns
         operations = sum(kind.operations for kind in live.operations.values())
         if operations:
@@ -132,7 +136,7 @@ class _Settled:
             self._current.append(waited / operations)
         self._ends_ns = self._ends_ns or live.elapsed_ns + self._round_ns
         if live.elapsed_ns < self._ends_ns or not self._current:
-            return None
+            return False
         self._rounds.append(fmean(self._current))
         self._current, self._ends_ns = [], live.elapsed_ns + self._round_ns
         found = window(self._rounds)

@@ -3,45 +3,27 @@
 from __future__ import annotations
 
 import itertools
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from ipaddress import IPv4Address
 
 from iocurve.analysis.axes import axes_of, axis_text
-from iocurve.dialects.native.document import DEFAULTS
+from iocurve.dialects.native.read.document import DEFAULTS
+from iocurve.dialects.native.words import WORDS
 from iocurve.engine.plan import Blocks, FixedBlocks
 from iocurve.errors import COMMAND_LINE, Mistake, PlanError, Where
 from iocurve.job.model import Job, PerKind, Section, settled
-from iocurve.measure.scenario.document import Family, FamilyForm, FamilyJob, Form, Scenario
+from iocurve.measure.data_set import PROCESSORS_MAX, DataSet, pinned, processors
+from iocurve.measure.scenario.document import TARGETS_OWN, Family, FamilyForm, FamilyJob, Form, Scenario
 from iocurve.result.document import Axis
-from iocurve.targets.opened_target import Place
-from iocurve.units import MIB, SECOND_NS, format_bytes
+from iocurve.targets.opened_target import OpenedTarget
+from iocurve.units import MIB, SECOND_NS
 
 READ_ONCE_BLOCK_BYTES = MIB
 FIRST_CLIENT = IPv4Address("127.0.1.1")
 """Address of the first of several clients; those of the others follow."""
-MULTIPLE_BYTES = MIB
-"""Sizes of files are multiples of this, the largest block that a scenario uses."""
-
-
-@dataclass(frozen=True)
-class Files:
-    """A data set on one place: equal files of ours, or parts of a file or device that was named."""
-
-    place: Place
-    stem: str
-    count: int
-    file_bytes: int
-
-    def section(self, numbers: Sequence[int]) -> Section:
-        """Fields of a worker that uses these files."""
-        there = self.place.section.replace(size=len(numbers) * self.file_bytes)
-        if self.place.path is None:
-            return there.replace(paths=tuple(f"{self.stem}.{number}" for number in numbers))
-        # A part that lies in one piece.
-        start = numbers[0] * self.file_bytes
-        return there.replace(paths=(self.place.path,), offset=start)
+NCONNECT_COMPARED = 8
+"""Connections of the axis value "target" where the target's URL names no more than one."""
 
 
 @dataclass(frozen=True)
@@ -55,15 +37,21 @@ class Case:
     on: tuple[str, ...]
     """Names of the targets that it loads."""
 
+    @property
+    def writes(self) -> bool:
+        """Whether any of its workers writes."""
+        return any(section.over(self.job.defaults).writes for section in self.job.sections)
+
 
 @dataclass(frozen=True)
 class Cases:
-    """The points of a scenario on given places."""
+    """The points of a scenario on opened targets."""
 
     scenario: Scenario
     form: Form
-    places: Mapping[str, Place]
+    opened: Mapping[str, OpenedTarget]
     tag: str
+    nfs_timeout_ns: int | None = None
 
     def all(self) -> list[Case]:
         """In the order in which they are measured. Raises ``PlanError`` where a point cannot be."""
@@ -75,26 +63,38 @@ class Cases:
 
     def unrelated(self, target: str) -> Job:
         """Reads another data set once, so that caches forget the first."""
-        return self._read_once("unrelated", self._files(target, self.form.unrelated_bytes, "unrelated"))
+        return self._read_once("unrelated", self._data(target, self.form.unrelated_bytes, "unrelated"))
 
     def whole(self, target: str) -> Job:
         """Reads the data set once from its start to its end."""
-        return self._read_once("fill", self._files(target, self.form.size_bytes, "data"))
+        return self._read_once("fill", self._data(target, self.form.size_bytes, "data"))
 
-    def _read_once(self, name: str, files: Files) -> Job:
+    def _read_once(self, name: str, data: DataSet) -> Job:
         blocks = _one_size(READ_ONCE_BLOCK_BYTES)
         load = Section(name=name, random=False, blocks=blocks, depth=8, time_based=False)
-        return self._job(name, [load.over(files.section(range(files.count)))])
+        return self._job(name, [load.over(data.section(range(data.count)))])
 
     def _family(self, family: Family) -> Iterable[Case]:
-        axes = self.form.families[family.name].axes
+        axes = self._axes(family)
         for values in itertools.product(*axes.values()):
             yield self._case(family, dict(zip(axes, values, strict=True)))
+
+    def _axes(self, family: Family) -> dict[str, tuple[Axis, ...]]:
+        """Only an NFS export has connections; elsewhere that axis falls away."""
+        axes = dict(self.form.families[family.name].axes)
+        said = axes.pop("nconnect", ())
+        connections = [self.opened[job.on].nconnect for job in family.jobs]
+        nconnect = max((one for one in connections if one is not None), default=None)
+        if not said or nconnect is None:
+            return axes
+        of_target = nconnect if nconnect > 1 else NCONNECT_COMPARED
+        values = tuple(dict.fromkeys(of_target if value == TARGETS_OWN else value for value in said))
+        return {axis: values if axis == "nconnect" else axes[axis] for axis in self.form.families[family.name].axes}
 
     def _case(self, family: Family, axes: dict[str, Axis]) -> Case:
         clients = int(axes.get("clients", family.clients))
         jobs = [_at(job, axes) for job in family.jobs]
-        workers = sum(clients * (job.load.clones or 1) for job in jobs)
+        workers = sum(clients * _clones(job) for job in jobs)
         sections = [section for job in jobs for section in self._sections(family, job, clients, workers, axes)]
         name = " ".join([family.name, *(_axis_text(axis, value) for axis, value in axes.items())])
         described = _described(sections, clients, axes) if len(jobs) == 1 else {}
@@ -103,13 +103,12 @@ class Cases:
     def _sections(
         self, family: Family, job: FamilyJob, clients: int, workers: int, axes: dict[str, Axis]
     ) -> Iterable[Section]:
-        files, form = self._files(job.on, self.form.size_bytes, "data"), self.form.families[family.name]
-        own = clients * (job.load.clones or 1)
-        cpus = sorted(os.sched_getaffinity(0))
+        data, form = self._data(job.on, self.form.size_bytes, "data"), self.form.families[family.name]
+        own = clients * _clones(job)
         depth = int(axes.get("depth", 0))
         if depth % workers:
             raise PlanError([Mistake(f"{family.name}: a depth of {depth} cannot be shared by {workers} workers")])
-        is_told_apart = clients > 1 and files.place.has_many_clients
+        is_told_apart = clients > 1 and data.opened.has_many_clients
         for worker in range(own):
             fields = Section(
                 name=job.name,
@@ -120,25 +119,19 @@ class Cases:
                 overwrite=True,
                 repeatable=family.cache == "cached",
                 report_as_group=True,
-                nfs_source=_source(worker // (job.load.clones or 1)) if is_told_apart else None,
-                # Both ends of a connection on one core win over ends on different cores.
-                cpus=(cpus[worker % len(cpus)],) if files.place.section.engine == "nfs" else None,
+                nfs_source=_source(worker // _clones(job)) if is_told_apart else None,
+                nfs_timeout_ns=self.nfs_timeout_ns,
             )
             said = job.load.replace(clones=None)
-            yield _with_positions(fields.over(said).over(files.section(_share(files, worker, own))))
+            there = data.share(worker, own).over(pinned(data.opened, worker))
+            yield _with_positions(fields.over(said)).over(there)
 
-    def _files(self, target: str, size_bytes: int, what: str) -> Files:
-        place = self.places[target]
-        count = self.scenario.files
-        room = size_bytes if place.bytes is None else min(size_bytes, place.bytes)
-        each = room // count // MULTIPLE_BYTES * MULTIPLE_BYTES
-        if not each:
-            text = f"a data set of {format_bytes(room)} is too small: {count} files, each at least 1 MiB"
-            raise PlanError([Mistake(text)])
-        return Files(place, f"iocurve-{self.scenario.name}-{self.tag}-{what}", count, each)
+    def _data(self, target: str, size_bytes: int, what: str) -> DataSet:
+        stem = f"iocurve-{self.scenario.name}-{self.tag}-{what}"
+        return DataSet.of(self.opened[target], stem, self.scenario.files, size_bytes)
 
     def _job(self, name: str, sections: Sequence[Section]) -> Job:
-        return Job(name=name, dialect="iocurve", sections=tuple(sections), defaults=DEFAULTS)
+        return Job(name=name, words=WORDS, sections=tuple(sections), defaults=DEFAULTS)
 
 
 def scaled(full: Form, factor: float, at_least_bytes: int) -> Form:
@@ -183,23 +176,18 @@ def _at(job: FamilyJob, axes: dict[str, Axis]) -> FamilyJob:
         fields["blocks"] = _one_size(int(axes["block_bytes"]))
     if "nconnect" in axes:
         fields["nconnect"] = int(axes["nconnect"])
-    return FamilyJob(job.name, str(axes.get("target", job.on)), job.load.replace(**fields))
+    return replace(job, on=str(axes.get("target", job.on)), load=job.load.replace(**fields))
 
 
 def _with_positions(section: Section) -> Section:
-    """Connections that a scenario asks for win over those of a URL."""
-    if section.nconnect is None:
-        return section
-    return section.replace(positions={"nconnect": Where(COMMAND_LINE, 1)})
+    """Connections and a timeout that a scenario asks for win over those of a URL."""
+    said = [name for name in ("nconnect", "nfs_timeout_ns") if getattr(section, name) is not None]
+    return section.replace(positions=dict.fromkeys(said, Where(COMMAND_LINE, 1)))
 
 
-def _share(files: Files, worker: int, workers: int) -> list[int]:
-    """Files of one worker: all are used, none by two unless there are more workers than files."""
-    if files.count <= workers:
-        return [worker % files.count]
-    if files.place.path is not None:
-        return list(range(worker * files.count // workers, (worker + 1) * files.count // workers))
-    return list(range(worker, files.count, workers))
+def _clones(job: FamilyJob) -> int:
+    """Workers of one client."""
+    return min(len(processors()), PROCESSORS_MAX) if job.per_processor else job.load.clones or 1
 
 
 def _described(sections: Sequence[Section], clients: int, varied: Mapping[str, Axis]) -> dict[str, Axis]:

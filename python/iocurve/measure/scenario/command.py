@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
 from iocurve.errors import DialectError, Mistake, TargetError
+from iocurve.measure import campaign as campaigns
+from iocurve.measure.data_set import MULTIPLE_BYTES
 from iocurve.measure.scenario import runner
-from iocurve.measure.scenario.cases import MULTIPLE_BYTES, Case, Cases, scaled
-from iocurve.measure.scenario.document import Form, Scenario
+from iocurve.measure.scenario.cases import Case, Cases, scaled
+from iocurve.measure.scenario.document import Form, Scenario, load
 from iocurve.measure.scenario.runner import FormName, Request
-from iocurve.report.console import LiveView
-from iocurve.result.document import RESULT_NAME, Result, make_writable
+from iocurve.result.document import RESULT_NAME, Result
 from iocurve.targets import target as targets
-from iocurve.targets.opened_target import ANYWHERE
+from iocurve.targets.opened_target import UNOPENED
 from iocurve.units import format_bytes, format_duration
 
 
@@ -48,20 +50,39 @@ def requested(
     )
 
 
-def run(request: Request, directory: Path, *, resume: bool) -> Result:
+def run(request: Request, directory: Path, *, resume: bool = False) -> Result:
     """Carries a request out; result and report go to ``directory``.
 
     Raises ``ResultError``, ``PlanError``, and ``TargetError`` or ``RunError`` when nothing could be measured.
     """
     earlier = _earlier(request, directory) if resume else None
-    make_writable(directory)
-    with LiveView() as view:
-        result = runner.carry_out(request, view, lambda so_far: so_far.write(directory / RESULT_NAME), earlier)
-    # The charts' library takes half a second to load, which nobody should wait for before the run.
-    from iocurve.report import page as report
+    return campaigns.into_directory(directory, lambda view, keep: runner.carry_out(request, view, keep, earlier))
 
-    report.write_all(result, directory)
-    return result
+
+def envelope(
+    target: str | None,
+    *,
+    quick: bool = False,
+    size_bytes: int | None = None,
+    nfs_timeout_ns: int | None = None,
+    overwrite: bool = False,
+    read_only: bool = False,
+) -> Request:
+    """The envelope of a target: the scenario of that name, in full even on its embedded target.
+
+    Raises ``DialectError`` and ``TargetError``.
+    """
+    scenario = load("envelope")
+    form = scenario.short if quick else scenario.full
+    return Request(
+        scenario=scenario,
+        form=form if size_bytes is None else replace(form, size_bytes=size_bytes),
+        form_name="short" if quick else "full",
+        targets=_targets(scenario, [] if target is None else [target]),
+        overwrite=overwrite,
+        nfs_timeout_ns=nfs_timeout_ns,
+        is_wanted=(lambda case: not case.writes) if read_only else (lambda _: True),
+    )
 
 
 def shown(scenario: Scenario) -> str:
@@ -69,7 +90,7 @@ def shown(scenario: Scenario) -> str:
     lines = [f"{scenario.name}: {scenario.title}", "", " ".join(scenario.why.split()), "", "targets"]
     lines += [f"  {need.name}: {need.about} (without one: {need.standard})" for need in scenario.targets]
     for name, form in (("full", scenario.full), ("short", scenario.short)):
-        points = Cases(scenario, form, {need.name: ANYWHERE for need in scenario.targets}, "")
+        points = Cases(scenario, form, {need.name: UNOPENED for need in scenario.targets}, "")
         cases = points.all()
         measured_ns = sum(points.form_of(case).length_ns for case in cases)
         lines += [

@@ -7,9 +7,9 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, get_args
 
-from iocurve.dialects.native.keys import FIELD_OF
-from iocurve.dialects.native.kinds import TEXT, Kind, Pattern, Several, Size, Time, Word, whole
-from iocurve.dialects.native.read import Place, Reader, begin
+from iocurve.dialects.native.read.keys import FIELD_OF
+from iocurve.dialects.native.read.kinds import TEXT, Kind, Pattern, Plain, Several, Size, Time, Word, whole
+from iocurve.dialects.native.read.reader import Place, Reader, begin
 from iocurve.errors import DialectError, Mistake
 from iocurve.job.model import Section
 from iocurve.result import reference
@@ -28,10 +28,22 @@ class BlockSize(Size):
         return size
 
 
+TARGETS_OWN = "target"
+"""Connections that the target's URL asks for; 8 if it asks for one."""
+
+
+class Connections(Plain):
+    """A number of connections, or the target's own."""
+
+    def read(self, value: Any) -> Any:
+        """From 1 to 16, or ``target``."""
+        return value if value == TARGETS_OWN else super().read(value)
+
+
 AXES: dict[str, Kind] = {
     "read_percent": whole(0, 100),
     "depth": whole(1, 2**20),
-    "nconnect": whole(1, 16),
+    "nconnect": Connections(int, 'a whole number or "target"', 1, 16),
     "blocks": BlockSize(),
     "clients": whole(1, 4096),
     "order": Word(("random", "sequential")),
@@ -63,6 +75,8 @@ class FamilyJob:
     on: str
     """Name of its target."""
     load: Section
+    per_processor: bool = False
+    """Whether each client has a worker for each processor (at most four) instead of the load's clones."""
 
 
 @dataclass(frozen=True)
@@ -163,9 +177,23 @@ _KEYS = (
     "compare",
     "short",
 )
-_FAMILY_KEYS = ("name", "title", "cache", "clients", "axes", "ramp", "runtime", "settle", "load", "job", "short")
+_FAMILY_KEYS = (
+    "name",
+    "title",
+    "cache",
+    "clients",
+    "workers",
+    "axes",
+    "ramp",
+    "runtime",
+    "settle",
+    "load",
+    "job",
+    "short",
+)
 _POLICY = Word(get_args(CachePolicy))
 _CLIENTS = whole(1, 4096)
+_WORKERS = Word(("processors",))
 _NAME = Pattern(r"[\w.\-]+", "a name of letters, digits, dots and dashes")
 
 
@@ -281,6 +309,7 @@ class _Scenario:
         self, table: dict[str, Any], place: Place, load: Section, targets: tuple[TargetNeed, ...]
     ) -> tuple[FamilyJob, ...]:
         known = [target.name for target in targets]
+        per_processor = self._value(table, place, "workers", _WORKERS, None) is not None
         jobs = []
         for number, job in enumerate(self.reader.tables(table, place, "job") or [{}]):
             where: Place = (*place, "job", number)
@@ -288,7 +317,7 @@ class _Scenario:
             on = self._value(job, where, "on", Word(tuple(known)), known[0])
             name = self._value(job, where, "name", TEXT, "load")
             own = {key: value for key, value in job.items() if key not in ("name", "on")}
-            jobs.append(FamilyJob(name, on, self.reader.section(own, where).over(load)))
+            jobs.append(FamilyJob(name, on, self.reader.section(own, where).over(load), per_processor))
         return tuple(jobs)
 
     def _axes(

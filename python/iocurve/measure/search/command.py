@@ -7,18 +7,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from iocurve import _native
 from iocurve.dialects.fio import command as fio
-from iocurve.errors import DialectError, Mistake, RunError, TargetError
+from iocurve.errors import DialectError, Mistake
 from iocurve.job.model import Section
-from iocurve.measure import campaign as series
+from iocurve.measure import campaign as campaigns
+from iocurve.measure.campaign import Campaign, Keep
 from iocurve.measure.search import ceiling, knee, usl
 from iocurve.measure.search.loads import Effort, Loads
-from iocurve.report.console import LiveView
-from iocurve.result import host
-from iocurve.result.document import Finding, Interval, Result, SearchFacts, make_writable
+from iocurve.report.console import View
+from iocurve.result.document import Finding, Interval, Result, SearchFacts
 from iocurve.result.stats import Estimate, scaled
-from iocurve.targets import opened_target as place
+from iocurve.targets import opened_target
 from iocurve.targets.target import Target
 from iocurve.units import format_latency
 
@@ -101,29 +100,19 @@ def draw_curve(question: Question, steps: int, directory: Path) -> Result:
 def _searched(question: Question, kind: str, search: Callable[[Loads], SearchFacts], directory: Path) -> Result:
     workload, defaults = workload_of(question.workload)
     writes = bool(workload.over(defaults).writes)
-    place.check_overwrites(question.target, overwrite=question.overwrite, writes=writes)
-    make_writable(directory)
-    with place.opened(question.target) as found, LiveView() as view:
-        ceiling_per_s = _native.null_ceiling(series.NULL_CEILING_S)
-        loads = Loads(found, workload, defaults, question.size_bytes, question.effort, view, "depth")
-        name = f"{kind} of {found.facts.address}: {question.workload}"
-        result = Result.start(kind, name, host.collect(), found.facts, ceiling_per_s)
-        try:
-            facts = search(loads)
-            result = result.replace(points=tuple(loads.points), search=facts).ended("finished")
-        except KeyboardInterrupt:
-            result = result.replace(points=tuple(loads.points)).ended("interrupted", "interrupted")
-        except (TargetError, RunError) as error:
-            if not loads.points:
-                raise
-            result = result.replace(points=tuple(loads.points)).ended("failed", str(error))
-        finally:
-            loads.remove_files()
-    # The charts' library takes half a second to load, which nobody should wait for before the run.
-    from iocurve.report import page as report
+    opened_target.check_overwrites(question.target, overwrite=question.overwrite, writes=writes)
 
-    report.write_all(result, directory)
-    return result
+    def measure(view: View, keep: Keep) -> Result:
+        with opened_target.opened(question.target) as found:
+            name = f"{kind} of {found.facts.address}: {question.workload}"
+            campaign = Campaign(campaigns.started(kind, name, found.facts), view, keep)
+            loads = Loads(found, workload, defaults, question.size_bytes, question.effort, campaign, "depth")
+            try:
+                return campaigns.carry_out(campaign, lambda _: search(loads))
+            finally:
+                loads.remove_files()
+
+    return campaigns.into_directory(directory, measure)
 
 
 def _knee_facts(question: Question, found: knee.Knee) -> SearchFacts:

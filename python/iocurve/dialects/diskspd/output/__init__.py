@@ -1,0 +1,1 @@
+"""Output in the form that the tool's readers know."""

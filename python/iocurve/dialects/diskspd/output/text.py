@@ -1,0 +1,233 @@
+"""Results as DiskSpd's text: what people read, and what scripts cut at ``|``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import datetime
+
+from iocurve.dialects.diskspd.output.figures import Part, SpanFigures, TargetFigures, merged
+from iocurve.dialects.diskspd.output.profile_text import distribution_lines, profile_text, size_text
+from iocurve.dialects.diskspd.output.system import System
+from iocurve.dialects.diskspd.read.distribution import Zone
+from iocurve.dialects.diskspd.read.profile import Profile, TimeSpan
+from iocurve.result.document import MachineUse
+from iocurve.result.summary import Latency
+from iocurve.units import MIB, MILLISECOND_NS
+
+STARS = "*" * 79
+NAMED_PERCENTILES = (
+    (25, "25th"),
+    (50, "50th"),
+    (75, "75th"),
+    (90, "90th"),
+    (95, "95th"),
+    (99, "99th"),
+    (99.9, "3-nines"),
+    (99.99, "4-nines"),
+    (99.999, "5-nines"),
+    (99.9999, "6-nines"),
+    (99.99999, "7-nines"),
+    (99.999999, "8-nines"),
+    (99.9999999, "9-nines"),
+)
+
+Measured = tuple[SpanFigures, MachineUse | None]
+
+
+def results_text(profile: Profile, system: System, start: datetime, measured: Sequence[Measured]) -> str:
+    """The whole answer."""
+    lines = [*_system(system, start)]
+    for number, (span, (figures, machine)) in enumerate(zip(profile.time_spans, measured, strict=False), start=1):
+        lines += ["", f"Results for timespan {number}:", STARS, *_time_span(span, figures, machine, system)]
+    if len(measured) > 1:
+        lines += _totals([figures for figures, _ in measured])
+    return profile_text(profile) + "\n".join(lines) + "\n"
+
+
+def _system(system: System, start: datetime) -> Iterator[str]:
+    yield "System information:"
+    yield ""
+    yield f"\tcomputer name: {system.name}"
+    yield f"\tstart time: {start:%Y/%m/%d %H:%M:%S} UTC"
+    yield ""
+    yield f"\tcpu count:\t\t{len(system.processors)}"
+    yield f"\tcore count:\t\t{system.cores}"
+    yield "\tgroup count:\t\t1"
+    yield f"\tnode count:\t\t{system.nodes}"
+    yield f"\tsocket count:\t\t{system.sockets}"
+    yield "\theterogeneous cores:\tn"
+    yield ""
+    yield f"\tactive power scheme:\t{system.power_scheme}"
+
+
+def _time_span(span: TimeSpan, figures: SpanFigures, machine: MachineUse | None, system: System) -> Iterator[str]:
+    if not figures.seconds:
+        yield "The test was interrupted before the measurements began. No results are displayed."
+        return
+    yield ""
+    yield f"actual test time:\t{figures.seconds:.2f}s"
+    yield f"thread count:\t\t{len(figures.threads)}"
+    if span.shares_requests:
+        yield f"request count:\t\t{span.requests}"
+    yield from _processors(machine, system)
+    yield from _distributions(figures)
+    for title, choose in _SECTIONS:
+        yield from ("", title, *_section(span, figures, choose))
+    if span.measure_latency:
+        yield from _latencies(figures)
+
+
+_SECTIONS: tuple[tuple[str, Callable[[TargetFigures], Part]], ...] = (
+    ("Total IO", lambda target: target.total),
+    ("Read IO", lambda target: target.reads),
+    ("Write IO", lambda target: target.writes),
+)
+
+
+# -- processors and distributions --------------------------------------------------------------------------------------
+
+
+def _processors(machine: MachineUse | None, system: System) -> Iterator[str]:
+    columns = _place_columns(system)
+    line = "-" * (40 + sum(width for _, width, _ in columns))
+    yield ""
+    yield "".join(f"{title} | " for title, _, _ in columns) + "CPU |  Usage |  User  | Kernel |  Idle"
+    yield line
+    uses = () if machine is None else machine.processors
+    places = {processor.number: processor for processor in system.processors}
+    shares = []
+    for use in uses:
+        share = (100 * (use.user_share + use.system_share), 100 * use.user_share, 100 * use.system_share)
+        shares.append(share)
+        place = places.get(use.processor)
+        before = "".join(f"{place_of(place) if place else 0:{width - 2}}| " for _, width, place_of in columns)
+        yield f"{before}{use.processor:4}{_shares(share)}"
+    yield line
+    count = len(shares) or 1
+    mean = (sum(s[0] for s in shares) / count, sum(s[1] for s in shares) / count, sum(s[2] for s in shares) / count)
+    yield " " * sum(width for _, width, _ in columns) + f"avg.{_shares(mean)}"
+
+
+def _place_columns(system: System) -> list[tuple[str, int, Callable[..., int]]]:
+    """Columns that say where a processor is, if there are several such places: title, width, number."""
+    columns: list[tuple[bool, str, int, Callable[..., int]]] = [
+        (system.sockets > 1, "Socket", 9, lambda place: place.socket),
+        (system.nodes > 1, "Node", 7, lambda place: place.node),
+        (system.has_threads, "Core", 7, lambda place: place.core),
+    ]
+    return [(title, width, place_of) for is_shown, title, width, place_of in columns if is_shown]
+
+
+def _shares(used: tuple[float, float, float]) -> str:
+    return "".join(f"| {share:6.2f}%" for share in (*used, 100 - used[0]))
+
+
+def _distributions(figures: SpanFigures) -> Iterator[str]:
+    """Distributions as they came to be, with the threads that had them."""
+    users: dict[str, tuple[tuple[Zone, ...], dict[str, list[int]]]] = {}
+    for thread, targets in enumerate(figures.threads):
+        for target in targets:
+            if target.row.zones:
+                _, threads = users.setdefault(str(target.row.zones), (target.row.zones, {}))
+                threads.setdefault(target.row.path, []).append(thread)
+    if users:
+        yield from ("", "Effective IO Distributions", "--------------------------")
+    for zones, threads in users.values():
+        for path, numbers in threads.items():
+            yield f"target: {path} [thread:{_runs(numbers)}]"
+        yield from distribution_lines(zones)
+
+
+def _runs(numbers: Iterable[int]) -> str:
+    """`` 0 - 3 7``."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and runs[-1][-1] + 1 == number:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    texts = (f" {run[0]}" + (" -" if len(run) > 2 else "") + (f" {run[-1]}" if len(run) > 1 else "") for run in runs)
+    return "".join(texts)
+
+
+# -- tables ------------------------------------------------------------------------------------------------------------
+
+
+def _section(span: TimeSpan, figures: SpanFigures, choose: Callable[[TargetFigures], Part]) -> Iterator[str]:
+    latency, deviation = span.measure_latency, span.measure_iops_deviation
+    titles = ("|  AvgLat  " if latency else "") + ("| IopsStdDev " if deviation else "")
+    titles += "| LatStdDev " if latency else ""
+    line = "-" * (78 + (23 if latency else 0) + (13 if deviation else 0))
+    yield f"thread |       bytes     |     I/Os     |    MiB/s   |  I/O per s {titles}|  file"
+    yield line
+    parts = []
+    for thread, targets in enumerate(figures.threads):
+        for target in targets:
+            part = choose(target)
+            parts.append(part)
+            file = f"{target.row.path} ({size_text(target.row.bytes)})"
+            yield f"{thread:6} | {part.bytes:15}{_cells(span, part, figures.seconds)} | {file}"
+    yield line
+    total = merged(parts)
+    yield f"total:   {total.bytes:15}{_cells(span, total, figures.seconds)}"
+
+
+def _cells(span: TimeSpan, part: Part, seconds: float) -> str:
+    cells = [f"{part.operations:12}", f"{part.bytes / MIB / seconds:10.2f}", f"{part.operations / seconds:10.2f}"]
+    latency = part.latency if span.measure_latency else None
+    if latency is not None:
+        cells.append(f"{latency.mean_ns / MILLISECOND_NS:8.3f}")
+    if span.measure_iops_deviation:
+        cells.append(f"{part.iops_deviation:10.2f}")
+    if latency is not None:
+        cells.append(f" {latency.stddev_ns / MILLISECOND_NS:8.3f}" if latency.count else "      N/A")
+    return "".join(f" | {cell}" for cell in cells)
+
+
+def _latencies(figures: SpanFigures) -> Iterator[str]:
+    """Of each target, if there are several, and of all together."""
+    paths = dict.fromkeys(target.row.path for target in figures.targets)
+    for path in paths if len(paths) > 1 else ():
+        mine = [target for target in figures.targets if target.row.path == path]
+        reads, writes = merged([target.reads for target in mine]), merged([target.writes for target in mine])
+        yield from ("", f"Latency distribution: {path}", *_chart(reads, writes))
+    yield from ("", "Total latency distribution:", *_chart(figures.reads, figures.writes))
+
+
+def _chart(reads: Part, writes: Part) -> Iterator[str]:
+    columns = [part.latency for part in (reads, writes, merged([reads, writes]))]
+    yield "  %-ile |  Read (ms) | Write (ms) | Total (ms)"
+    yield "----------------------------------------------"
+    yield _chart_line("min", columns, [column.min_ns for column in columns])
+    for percent, name in NAMED_PERCENTILES:
+        yield _chart_line(name, columns, [column.percentile(percent) for column in columns])
+    yield _chart_line("max", columns, [column.max_ns for column in columns])
+
+
+def _chart_line(name: str, columns: Sequence[Latency], values: Sequence[int]) -> str:
+    cells = [f"{value / MILLISECOND_NS:10.3f}" for value in values]
+    read, write = (cell if column.count else "       N/A" for column, cell in zip(columns[:2], cells[:2], strict=True))
+    return f"{name:>7} | {read} | {write} | {cells[2]}"
+
+
+def _totals(spans: Sequence[SpanFigures]) -> Iterator[str]:
+    """Of all time spans that measured something."""
+    measured = [span for span in spans if span.seconds]
+    seconds = sum(span.seconds for span in measured)
+    line = "-" * 79
+    yield from ("", "", "Totals:", STARS, "")
+    yield "type   |       bytes     |     I/Os     |    MiB/s   |  I/O per s"
+    yield line
+    writes, reads = merged([span.writes for span in measured]), merged([span.reads for span in measured])
+    yield _total_line("write", writes, seconds)
+    yield _total_line("read", reads, seconds)
+    yield line
+    yield _total_line("total", merged([writes, reads]), seconds)
+    yield ""
+    yield f"total test time:\t{seconds:.2f}s"
+
+
+def _total_line(name: str, part: Part, seconds: float) -> str:
+    per_second = 1 / seconds if seconds else 0.0
+    rates = f"{part.bytes / MIB * per_second:10.2f} | {part.operations * per_second:10.2f}"
+    return f"{name:<6} | {part.bytes:15} | {part.operations:12} | {rates}"

@@ -1,0 +1,225 @@
+"""Results as DiskSpd's XML (-Rxml)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from iocurve.dialects.diskspd.output.figures import Part, SpanFigures, TargetFigures, merged
+from iocurve.dialects.diskspd.output.profile_to_xml import add_profile
+from iocurve.dialects.diskspd.output.system import System
+from iocurve.dialects.diskspd.output.text import Measured
+from iocurve.dialects.diskspd.output.xml_lines import XmlLines
+from iocurve.dialects.diskspd.read.profile import Profile, TimeSpan
+from iocurve.result.document import MachineUse
+from iocurve.result.summary import Latency
+from iocurve.result.version import iocurve_version
+from iocurve.units import MILLISECOND_NS
+
+PERCENTILES = (
+    *(str(percent) for percent in range(1, 100)),
+    *("99.9", "99.99", "99.999", "99.9999", "99.99999", "99.999999", "99.9999999"),
+)
+NOT_BEGUN = "The test was interrupted before the measurements began. No results are displayed."
+
+
+def results_xml(profile: Profile, system: System, start: datetime, measured: Sequence[Measured]) -> str:
+    """The whole answer."""
+    xml = XmlLines()
+    with xml.element("Results"):
+        _add_system(xml, system, start)
+        add_profile(xml, profile)
+        for span, (figures, machine) in zip(profile.time_spans, measured, strict=False):
+            with xml.element("TimeSpan"):
+                if figures.seconds:
+                    _add_time_span(xml, span, figures, machine, system)
+                    _add_threads(xml, span, figures)
+                else:
+                    xml.value("Error", NOT_BEGUN)
+    return xml.text()
+
+
+def _add_system(xml: XmlLines, system: System, start: datetime) -> None:
+    numbers = [processor.number for processor in system.processors]
+    with xml.element("System"):
+        xml.value("ComputerName", system.name)
+        with xml.element("Tool"):
+            xml.value("Version", f"iocurve {iocurve_version()}")
+            xml.value("VersionDate", "")
+        xml.value("RunTime", f"{start:%Y/%m/%d %H:%M:%S} UTC")
+        xml.empty("PowerScheme", Name=system.power_scheme, Guid="")
+        with xml.element("ProcessorTopology", Heterogeneous=False):
+            active = {"MaximumProcessors": len(numbers), "ActiveProcessors": len(numbers)}
+            xml.empty("Group", Group=0, **active, ActiveProcessorMask=_mask(numbers))
+            _add_places(xml, system)
+
+
+def _add_places(xml: XmlLines, system: System) -> None:
+    nodes: dict[int, list[int]] = {}
+    sockets: dict[int, list[int]] = {}
+    cores: dict[int, list[int]] = {}
+    for processor in system.processors:
+        nodes.setdefault(processor.node, []).append(processor.number)
+        sockets.setdefault(processor.socket, []).append(processor.number)
+        cores.setdefault(processor.core, []).append(processor.number)
+    for node, numbers in nodes.items():
+        with xml.element("Node", Node=node):
+            xml.empty("Group", Group=0, Mask=_mask(numbers))
+    for socket, numbers in sockets.items():
+        with xml.element("Socket", Socket=socket):
+            xml.empty("Group", Group=0, Mask=_mask(numbers))
+    for core, numbers in cores.items():
+        xml.empty("Core", Group=0, Core=core, Mask=_mask(numbers), EfficiencyClass=0)
+
+
+def _mask(numbers: Sequence[int]) -> str:
+    return f"0x{sum(1 << number for number in numbers):x}"
+
+
+def _add_time_span(
+    xml: XmlLines, span: TimeSpan, figures: SpanFigures, machine: MachineUse | None, system: System
+) -> None:
+    xml.values(
+        TestTimeSeconds=f"{figures.seconds:.2f}",
+        ThreadCount=len(figures.threads),
+        RequestCount=span.requests,
+        ProcCount=len(system.processors),
+    )
+    _add_processors(xml, machine, system)
+    if span.measure_latency:
+        _add_latencies(xml, figures)
+    if span.measure_iops_deviation:
+        _add_iops(xml, span, figures.reads, figures.writes)
+
+
+def _add_processors(xml: XmlLines, machine: MachineUse | None, system: System) -> None:
+    places = {processor.number: processor for processor in system.processors}
+    uses = () if machine is None else machine.processors
+    with xml.element("CpuUtilization"):
+        for use in uses:
+            place = places.get(use.processor)
+            with xml.element("CPU"):
+                xml.values(
+                    Socket=place.socket if place else 0,
+                    Node=place.node if place else 0,
+                    Group=0,
+                    Core=place.core if place else 0,
+                    EfficiencyClass=0,
+                    Id=use.processor,
+                )
+                _add_shares(xml, use.user_share, use.system_share)
+        count = len(uses) or 1
+        with xml.element("Average"):
+            _add_shares(xml, sum(use.user_share for use in uses) / count, sum(use.system_share for use in uses) / count)
+
+
+def _add_shares(xml: XmlLines, user: float, system: float) -> None:
+    xml.values(
+        UsagePercent=f"{100 * (user + system):.2f}",
+        UserPercent=f"{100 * user:.2f}",
+        KernelPercent=f"{100 * system:.2f}",
+        IdlePercent=f"{100 * (1 - user - system):.2f}",
+    )
+
+
+def _add_latencies(xml: XmlLines, figures: SpanFigures) -> None:
+    latencies = {"Read": figures.reads.latency, "Write": figures.writes.latency, "Total": figures.total.latency}
+    with xml.element("Latency", **{f"{name}HistoBuckets": _buckets(latency) for name, latency in latencies.items()}):
+        for name, deviation in (
+            ("Read", "ReadLatencyStdev"),
+            ("Write", "WriteLatencyStdev"),
+            ("Total", "LatencyStdev"),
+        ):
+            if latencies[name].count:
+                xml.value(f"Average{name}Milliseconds", _ms(latencies[name].mean_ns))
+                xml.value(deviation, _ms(latencies[name].stddev_ns))
+        _add_percentile(xml, "0", {name: latency.min_ns for name, latency in latencies.items()}, latencies)
+        for percent in PERCENTILES:
+            values = {name: latency.percentile(float(percent)) for name, latency in latencies.items()}
+            _add_percentile(xml, percent, values, latencies)
+        _add_percentile(xml, "100", {name: latency.max_ns for name, latency in latencies.items()}, latencies)
+
+
+def _add_percentile(xml: XmlLines, percent: str, values: dict[str, int], latencies: dict[str, Latency]) -> None:
+    with xml.element("Bucket"):
+        xml.value("Percentile", percent)
+        for name, value in values.items():
+            if latencies[name].count:
+                xml.value(f"{name}Milliseconds", _ms(value))
+
+
+def _buckets(latency: Latency) -> int:
+    return 0 if latency.histogram is None else len(latency.histogram.buckets())
+
+
+def _add_iops(xml: XmlLines, span: TimeSpan, reads: Part, writes: Part) -> None:
+    with xml.element("Iops"):
+        xml.values(
+            ReadIopsStdDev=f"{reads.iops_deviation:.3f}",
+            WriteIopsStdDev=f"{writes.iops_deviation:.3f}",
+            IopsStdDev=f"{merged([reads, writes]).iops_deviation:.3f}",
+        )
+        for number, (read, write) in enumerate(zip(reads.buckets, writes.buckets, strict=True), start=1):
+            xml.empty(
+                "Bucket",
+                SampleMillisecond=number * span.bucket_ms,
+                Read=f"{read.iops:.0f}",
+                Write=f"{write.iops:.0f}",
+                Total=f"{read.iops + write.iops:.0f}",
+                ReadMinLatencyMilliseconds=f"{read.min_ms:.3f}",
+                ReadMaxLatencyMilliseconds=f"{read.max_ms:.3f}",
+                ReadAvgLatencyMilliseconds=f"{read.mean_ms:.3f}",
+                ReadLatencyStdDev=f"{read.deviation_ms:.3f}",
+                WriteMinLatencyMilliseconds=f"{write.min_ms:.3f}",
+                WriteMaxLatencyMilliseconds=f"{write.max_ms:.3f}",
+                WriteAvgLatencyMilliseconds=f"{write.mean_ms:.3f}",
+                WriteLatencyStdDev=f"{write.deviation_ms:.3f}",
+            )
+
+
+def _add_threads(xml: XmlLines, span: TimeSpan, figures: SpanFigures) -> None:
+    for thread, targets in enumerate(figures.threads):
+        with xml.element("Thread"):
+            xml.value("Id", thread)
+            for target in targets:
+                with xml.element("Target"):
+                    _add_target(xml, target)
+                    if span.measure_latency:
+                        _add_target_latency(xml, target)
+                    if span.measure_iops_deviation:
+                        _add_iops(xml, span, target.reads, target.writes)
+
+
+def _add_target(xml: XmlLines, target: TargetFigures) -> None:
+    total = target.total
+    xml.values(
+        Path=target.row.path,
+        BytesCount=total.bytes,
+        FileSize=target.row.bytes,
+        IOCount=total.operations,
+        ReadBytes=target.reads.bytes,
+        ReadCount=target.reads.operations,
+        WriteBytes=target.writes.bytes,
+        WriteCount=target.writes.operations,
+    )
+    if not target.row.zones:
+        return
+    with xml.element("Distribution"), xml.element("Absolute"):
+        place = 0
+        for zone in target.row.zones:
+            if zone.start != place:
+                xml.value("Range", zone.start - place, IO=0)
+            xml.value("Range", zone.length, IO=zone.io_percent)
+            place = zone.end
+
+
+def _add_target_latency(xml: XmlLines, target: TargetFigures) -> None:
+    for name, part in (("Read", target.reads), ("Write", target.writes), ("", target.total)):
+        latency = part.latency
+        if latency.count:
+            xml.value(f"Average{name}LatencyMilliseconds", _ms(latency.mean_ns))
+            xml.value(f"{name}LatencyStdev", _ms(latency.stddev_ns))
+
+
+def _ms(nanoseconds: float) -> str:
+    return f"{nanoseconds / MILLISECOND_NS:.3f}"

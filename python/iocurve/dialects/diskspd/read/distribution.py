@@ -1,0 +1,111 @@
+"""A distribution (-rd) on a target of a given size: which bytes get which share of the operations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from iocurve.dialects.diskspd.read.profile import Span, Target
+
+
+@dataclass
+class Zone:
+    """Bytes of the region used, and their share of the operations; shares need not add up to 100."""
+
+    io_percent: int
+    start: int
+    length: int
+    """0 where the zone is one block at the end of the zone before."""
+
+    @property
+    def end(self) -> int:
+        """The byte behind it."""
+        return self.start + self.length
+
+
+def zones_of(target: Target, region_bytes: int) -> list[Zone]:
+    """What a distribution comes to in a region; parts without operations are left out.
+
+    The rules are DiskSpd's. Percentages become offsets that operations can begin at, rounded down; a part that is too
+    small for one shares with its neighbour. Sizes stay as they are; what lies behind the region's end is dropped.
+    """
+    if target.distribution == "Absolute":
+        return _absolute(target, region_bytes)
+    return _Percentages(target.step_bytes, aligned_bytes(target, region_bytes)).zones(target.spans)
+
+
+def aligned_bytes(target: Target, region_bytes: int) -> int:
+    """Bytes in which operations can begin: from 0 to one step behind the last offset."""
+    last = region_bytes - target.block_bytes
+    return last - last % target.step_bytes + target.step_bytes
+
+
+def shares(zones: list[Zone]) -> list[Fraction]:
+    """Per cent of the operations; together 100."""
+    total = sum(zone.io_percent for zone in zones)
+    return [Fraction(100 * zone.io_percent, total) for zone in zones]
+
+
+def _absolute(target: Target, region_bytes: int) -> list[Zone]:
+    zones = []
+    for span in target.spans:
+        if not span.io_percent:
+            continue
+        if span.start >= region_bytes:
+            break
+        length = span.length
+        if not length or span.start + length > region_bytes:
+            length = region_bytes - span.start
+            if length < target.block_bytes:
+                break
+        zones.append(Zone(span.io_percent, span.start, length))
+    return zones
+
+
+@dataclass
+class _Percentages:
+    step: int
+    whole: int
+    """Bytes in which operations can begin."""
+
+    def zones(self, spans: tuple[Span, ...]) -> list[Zone]:
+        zones: list[Zone] = []
+        carry = 0
+        for span in spans:
+            if not span.io_percent:
+                continue
+            start, end = self._bounds(span)
+            if end < start:
+                # No offset is in this part: its operations go to the neighbour.
+                if zones and zones[-1].start == end:
+                    zones[-1].io_percent += span.io_percent
+                else:
+                    carry += span.io_percent
+                continue
+            start -= start % self.step
+            if start < end and zones and zones[-1].start == start:
+                start += self.step
+                zones[-1].length += self.step
+                if start == self.whole:
+                    carry += span.io_percent
+                    continue
+                if start == end:
+                    zones[-1].io_percent += span.io_percent
+                    continue
+            if carry and zones and zones[-1].io_percent < span.io_percent:
+                zones[-1].io_percent += carry
+                carry = 0
+            zones.append(Zone(span.io_percent + carry, start, end - start))
+            carry = 0
+        if carry and not zones:
+            zones.append(Zone(0, self.whole - self.step, self.step))
+        if carry:
+            zones[-1].io_percent += carry
+            zones[-1].length = self.whole - zones[-1].start
+        return zones
+
+    def _bounds(self, span: Span) -> tuple[int, int]:
+        start = span.start * self.whole // 100
+        is_last = span.start + span.length == 100
+        end = self.whole if is_last else start + span.length * self.whole // 100
+        return start, end - end % self.step

@@ -1,0 +1,489 @@
+"""DiskSpd's flags as data: what each does to the profile, and which have no meaning on Linux.
+
+An effect raises ``ValueError`` with a text for people where DiskSpd refuses the flag.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from iocurve.dialects.diskspd.read import values
+from iocurve.dialects.diskspd.read.profile import CacheMode, FlushMode, Profile, Target, TimeSpan
+from iocurve.errors import Where
+from iocurve.job.model import Level, PlanNote
+
+
+@dataclass
+class Draft:
+    """A profile while its flags are read one after another."""
+
+    fresh_seed: Callable[[], int]
+    profile: Profile = field(default_factory=Profile)
+    span: TimeSpan = field(default_factory=TimeSpan)
+    target: Target = field(default_factory=Target)
+    """What all targets of the command line have in common."""
+    xml_path: str | None = None
+    overrides: dict[str, Any] = field(default_factory=dict)
+    """Fields of time spans that the command line says, for an XML profile beside it."""
+    profile_overrides: dict[str, Any] = field(default_factory=dict)
+    """The same for fields of the profile."""
+    profile_said: dict[str, Where] = field(default_factory=dict)
+    """Where they were said."""
+    cache: CacheMode | None = None
+    write_through: bool = False
+    where: Where | None = None
+    notes: list[PlanNote] = field(default_factory=list)
+
+    def note(self, code: str, text: str, level: Level = "info") -> None:
+        """Says something about the flag that is being read."""
+        self.notes.append(PlanNote(code, text, self.where, level))
+
+    def set_target(self, name: str, value: object) -> None:
+        """A field of all targets, with its place."""
+        setattr(self.target, name, value)
+        self._say(self.target.said, name)
+
+    def set_span(self, name: str, value: object) -> None:
+        """A field of the time span, with its place."""
+        setattr(self.span, name, value)
+        self._say(self.span.said, name)
+
+    def set_profile(self, name: str, value: object) -> None:
+        """A field of the profile, with its place."""
+        self.profile_overrides[name] = value
+        self._say(self.profile_said, name)
+
+    def override(self, name: str, value: object) -> None:
+        """A field that may also be said beside an XML profile."""
+        self.overrides[name] = value
+        self.set_span(name, value)
+
+    def size(self, text: str) -> int:
+        """A size, with blocks of -b."""
+        return values.size(text, self.target.block_bytes)
+
+    def _say(self, said: dict[str, Where], name: str) -> None:
+        if self.where is not None:
+            said[name] = self.where
+
+
+Effect = Callable[[Draft, str], None]
+
+
+@dataclass(frozen=True)
+class Option:
+    """One flag."""
+
+    effect: Effect
+    meaning: str
+    with_profile: bool = False
+    """Whether it may stand beside -X."""
+
+
+# -- numbers -----------------------------------------------------------------------------------------------------------
+
+
+def _number(draft: Draft, text: str) -> int:
+    """As C's atoi reads it; what it passes over is said."""
+    value, rest = values.leading_integer(text)
+    if rest:
+        draft.note("passed_over", f"DiskSpd reads {value} and passes over '{rest}'", "warning")
+    return value
+
+
+def _positive(field_name: str, what: str, *, of_span: bool = False) -> Effect:
+    def effect(draft: Draft, text: str) -> None:
+        value = _number(draft, text)
+        if value < 1:
+            raise ValueError(f"needs a whole number above 0 ({what})")
+        (draft.set_span if of_span else draft.set_target)(field_name, value)
+
+    return effect
+
+
+def _seconds(field_name: str, default: int) -> Effect:
+    def effect(draft: Draft, text: str) -> None:
+        if not text:
+            draft.note("bare_seconds", f"without a number this is 0 s, not DiskSpd's default of {default} s", "warning")
+        value = _number(draft, text)
+        if value < 0:
+            raise ValueError("needs a whole number of seconds, 0 or more")
+        draft.override(field_name, value)
+
+    return effect
+
+
+def _switch(field_name: str, *, of_span: bool = False) -> Effect:
+    def effect(draft: Draft, text: str) -> None:
+        if text:
+            draft.note("passed_over", f"DiskSpd passes over '{text}'", "warning")
+        (draft.set_span if of_span else draft.set_target)(field_name, True)
+
+    return effect
+
+
+# -- the load ----------------------------------------------------------------------------------------------------------
+
+
+def _block(draft: Draft, text: str) -> None:
+    value = draft.size(text)
+    if not 0 < value < values.U32_MAX:
+        raise ValueError(f"a block has 1 to {values.U32_MAX - 1} bytes")
+    draft.set_target("block_bytes", value)
+
+
+def _base(draft: Draft, text: str) -> None:
+    if "base_bytes" in draft.target.said:
+        raise ValueError("the base offset can be said once only")
+    base, rest = values.leading_size(text, draft.target.block_bytes)
+    if rest and not rest.startswith(":"):
+        raise ValueError(f"'{rest}' after the base offset; write -Bbase or -Bbase:length")
+    draft.set_target("base_bytes", base)
+    if rest:
+        length = draft.size(rest[1:])
+        _set_end(draft, base + length)
+
+
+def _set_end(draft: Draft, end: int) -> None:
+    if "end_bytes" in draft.target.said:
+        raise ValueError("the largest offset can be said once only, as -Bbase:length or as -f<size>")
+    if end > values.U64_MAX:
+        raise ValueError("base and length reach beyond what 64 bits can hold")
+    draft.set_target("end_bytes", end)
+
+
+def _file(draft: Draft, text: str) -> None:
+    if text[:1].isascii() and text[:1].isdigit():
+        _set_end(draft, draft.size(text))
+        return
+    hints = {"r": "random_hint", "s": "sequential_hint", "t": "temporary_hint"}
+    if not text or set(text) - set(hints):
+        raise ValueError("needs a size (-f10G), or hints of the letters r, s, t (-frs); files stand behind all flags")
+    for letter in text:
+        draft.set_target(hints[letter], True)
+
+
+def _create(draft: Draft, text: str) -> None:
+    draft.set_target("create_bytes", draft.size(text))
+
+
+def _random(draft: Draft, text: str) -> None:
+    if text.startswith("s"):
+        _random_share(draft, text[1:])
+    elif text.startswith("d"):
+        kind, spans = values.distribution(text[1:], draft.target.block_bytes)
+        draft.target.set_spans(kind, spans)
+        draft.set_target("spans", draft.target.spans)
+    else:
+        _random_alignment(draft, text)
+
+
+def _random_share(draft: Draft, text: str) -> None:
+    target = draft.target
+    value = _number(draft, text)
+    if not 0 < value <= 100:
+        raise ValueError("needs a percentage of random operations, 1 to 100")
+    if not target.random_percent and target.alignment_bytes:
+        raise ValueError("conflicts with -s: say the alignment of mixed random and sequential I/O with -r")
+    if target.random_percent not in (0, 100):
+        raise ValueError("the share of random operations can be said once only")
+    draft.set_target("random_percent", value)
+
+
+def _random_alignment(draft: Draft, text: str) -> None:
+    target = draft.target
+    alignment = draft.size(text) if text else target.block_bytes
+    if not alignment:
+        raise ValueError("needs an alignment above 0")
+    if target.random_percent == 100 and target.alignment_bytes:
+        raise ValueError("random I/O (-r) can be said once only")
+    if target.alignment_bytes:
+        raise ValueError("conflicts with sequential I/O (-s): keep one of them")
+    draft.set_target("random_percent", target.random_percent or 100)
+    draft.set_target("alignment_bytes", alignment)
+
+
+def _sequential(draft: Draft, text: str) -> None:
+    target = draft.target
+    if text.startswith("i"):
+        draft.set_target("interlocked", True)
+        text = text[1:]
+    if target.random_percent == 100:
+        raise ValueError("conflicts with random I/O (-r or -rs): keep one of them")
+    if target.random_percent:
+        raise ValueError("conflicts with -rs: say the alignment with -r")
+    if target.alignment_bytes:
+        raise ValueError("sequential I/O (-s) can be said once only")
+    draft.set_target("alignment_bytes", draft.size(text) if text else target.block_bytes)
+
+
+def _write_percent(draft: Draft, text: str) -> None:
+    if not text:
+        raise ValueError("needs the percentage of writes: -w0 for none")
+    value = _number(draft, text)
+    if not 0 <= value <= 100:
+        raise ValueError("needs a percentage of writes, 0 to 100")
+    draft.set_target("write_percent", value)
+
+
+def _thread_stride(draft: Draft, text: str) -> None:
+    stride = draft.size(text)
+    if not stride:
+        raise ValueError("needs a distance above 0")
+    draft.set_target("thread_stride_bytes", stride)
+
+
+def _throughput(draft: Draft, text: str) -> None:
+    if not (text[-1:].isascii() and text[-1:].isdigit()) and not text.endswith("i"):
+        raise ValueError("needs bytes per millisecond (-g1000), or operations per second (-g500i)")
+    value = _number(draft, text.removesuffix("i"))
+    if value < 1:
+        raise ValueError("needs a throughput above 0")
+    draft.set_target("bytes_per_ms", 0)
+    draft.set_target("iops", 0)
+    draft.set_target("iops" if text.endswith("i") else "bytes_per_ms", value)
+
+
+def _buffers(draft: Draft, text: str) -> None:
+    if not text:
+        draft.set_target("zero_buffers", True)
+    elif text == "r":
+        draft.set_span("random_write_data", True)
+    elif text in ("z", "s", "rs"):
+        raise ValueError(f"'{text}' is diskspd-for-linux's; DiskSpd's are -Z (zeros), -Zr (random), -Z<size>[,file]")
+    else:
+        length, path = values.buffer_source(text, draft.target.block_bytes)
+        draft.set_target("buffer_bytes", length)
+        draft.set_target("buffer_path", path)
+
+
+# -- caching -----------------------------------------------------------------------------------------------------------
+
+
+def _caching(draft: Draft, text: str) -> None:
+    for letter in text or "u":
+        _CACHING[letter](draft) if letter in _CACHING else _not_caching(letter)
+
+
+def _not_caching(letter: str) -> None:
+    theirs = {"d": "-Su", "s": "-Sw"}
+    if letter in theirs:
+        raise ValueError(f"'{letter}' is diskspd-for-linux's; DiskSpd's is {theirs[letter]}")
+    raise ValueError(f"'{letter}' is none of the letters that -S takes: b, h, m, r, u, w")
+
+
+def _cache_mode(mode: CacheMode) -> Callable[[Draft], None]:
+    def effect(draft: Draft) -> None:
+        if draft.cache is not None or (mode == "disabled" and draft.target.memory_mapped):
+            raise ValueError("conflicts with the cache mode (-S, -h) that was said before")
+        draft.cache = mode
+        draft.set_target("cache", mode)
+
+    return effect
+
+
+def _write_through(draft: Draft) -> None:
+    if draft.write_through:
+        raise ValueError("conflicts with the write-through that was said before")
+    draft.write_through = True
+    draft.set_target("write_through", True)
+
+
+def _all_off(draft: Draft) -> None:
+    if draft.cache is not None or draft.write_through or draft.target.memory_mapped:
+        raise ValueError("conflicts with the caching (-S, -h) that was said before")
+    _cache_mode("disabled")(draft)
+    _write_through(draft)
+
+
+def _memory_mapped(draft: Draft) -> None:
+    if draft.target.memory_mapped or draft.cache == "disabled":
+        raise ValueError("memory-mapped I/O (-Sm) conflicts with the caching that was said before")
+    draft.set_target("memory_mapped", True)
+
+
+_CACHING: dict[str, Callable[[Draft], None]] = {
+    "b": _cache_mode("cached"),
+    "h": _all_off,
+    "m": _memory_mapped,
+    "r": _cache_mode("local_disabled"),
+    "u": _cache_mode("disabled"),
+    "w": _write_through,
+}
+
+
+def _old_caching(draft: Draft, text: str) -> None:
+    if text:
+        draft.note("passed_over", f"DiskSpd passes over '{text}'", "warning")
+    if draft.cache is not None or draft.write_through:
+        raise ValueError("conflicts with the caching (-S) that was said before; -h is the same as -Sh")
+    _cache_mode("disabled")(draft)
+    _write_through(draft)
+
+
+def _flush(draft: Draft, text: str) -> None:
+    modes: dict[str, FlushMode] = {
+        "v": "ViewOfFile",
+        "n": "NonVolatileMemory",
+        "i": "NonVolatileMemoryNoDrain",
+    }
+    if text.lower() not in modes:
+        raise ValueError("needs one of the letters v, n, i")
+    draft.set_target("flush", modes[text.lower()])
+
+
+# -- threads, output, Windows ------------------------------------------------------------------------------------------
+
+
+def _affinity(draft: Draft, text: str) -> None:
+    draft.set_span("affinity", draft.span.affinity + values.affinity(text))
+
+
+def _deviation(draft: Draft, text: str) -> None:
+    draft.set_span("measure_iops_deviation", True)
+    value = _number(draft, text)
+    if value > 0:
+        draft.set_span("bucket_ms", value)
+
+
+def _seed(draft: Draft, text: str) -> None:
+    draft.override("seed", values.seed(text) if text else draft.fresh_seed() % (values.U32_MAX + 1))
+
+
+def _result_format(draft: Draft, text: str) -> None:
+    if text.startswith("p"):
+        draft.set_profile("profile_only", True)
+        text = text[1:]
+        if not text:
+            return
+    if text == "text":
+        draft.set_profile("result_format", "text")
+    elif text == "xml":
+        draft.set_profile("result_format", "xml")
+    else:
+        raise ValueError(
+            "needs text or xml; with p before it the profile is printed and nothing is run: -Rtext, -Rpxml"
+        )
+
+
+def _verbose(draft: Draft, text: str) -> None:
+    if text not in ("", "s"):
+        raise ValueError("takes nothing or s")
+    draft.set_profile("verbose_stats" if text else "verbose", True)
+
+
+def _progress(draft: Draft, text: str) -> None:
+    value = _number(draft, text) if text else 0
+    draft.set_profile("progress", value if value > 0 else 65536)
+
+
+def _priority(draft: Draft, text: str) -> None:
+    value = _number(draft, text)
+    if not 0 < value < 4:
+        raise ValueError("needs a priority: 1 (very low), 2 (low) or 3 (normal)")
+    draft.set_target("io_priority", value)
+
+
+def _experiment(draft: Draft, text: str) -> None:
+    draft.set_profile("experiment_flags", _number(draft, text) % (values.U32_MAX + 1))
+
+
+ETW_EVENTS = {
+    "PROCESS": "Process",
+    "THREAD": "Thread",
+    "IMAGE_LOAD": "ImageLoad",
+    "DISK_IO": "DiskIO",
+    "MEMORY_PAGE_FAULTS": "MemoryPageFaults",
+    "MEMORY_HARD_FAULTS": "MemoryHardFaults",
+    "NETWORK": "Network",
+    "REGISTRY": "Registry",
+    "p": "UsePagedMemory",
+    "q": "UsePerfTimer",
+    "s": "UseSystemTimer",
+    "c": "UseCyclesCounter",
+}
+"""Flags of -e and their names in XML profiles."""
+
+
+def _etw(draft: Draft, text: str) -> None:
+    name = text if text in ETW_EVENTS else text[:1] if text[:1] in ("p", "q", "s", "c") else ""
+    if not name:
+        raise ValueError(f"there is no such event; there are {', '.join(list(ETW_EVENTS)[:8])}")
+    draft.profile.etw[ETW_EVENTS[name]] = True
+    draft.note("windows_only", "event tracing (ETW) is Windows': nothing is traced", "warning")
+
+
+def _events(_draft: Draft, text: str) -> None:
+    if text[:1] not in ("s", "f", "r", "p", "e"):
+        raise ValueError("needs one of -ys, -yf, -yr, -yp, -ye with the name of an event")
+    raise ValueError("named events are Windows': leave this out and start what depends on the run from a script")
+
+
+def _profile_path(draft: Draft, text: str) -> None:
+    if draft.xml_path is not None:
+        raise ValueError("only one XML profile can be run at once")
+    if not text:
+        raise ValueError("needs the name of an XML profile: -Xprofile.xml")
+    draft.xml_path = text
+
+
+def _nothing(_draft: Draft, _text: str) -> None:
+    """Answered before anything is read."""
+
+
+OPTIONS: dict[str, Option] = {
+    "?": Option(_nothing, "print how to call it"),
+    ":": Option(_experiment, "experimental behaviours (no effect)", with_profile=True),
+    "a": Option(_affinity, "processors in turn for the threads: -a0,1 or -ag0,0,1; all of them by default"),
+    "b": Option(_block, "size of an operation, 64K by default"),
+    "B": Option(_base, "offset of the region used, and its length: -B1G or -B1G:4G"),
+    "c": Option(_create, "make the file anew with this size; what is in it is lost"),
+    "C": Option(_seconds("cooldown_s", 0), "seconds of load after the measured time, 0 by default", with_profile=True),
+    "d": Option(_seconds("duration_s", 10), "seconds to measure, 10 by default", with_profile=True),
+    "D": Option(_deviation, "deviation of IOPS over intervals of so many ms, 1000 by default"),
+    "e": Option(_etw, "event tracing (Windows only)"),
+    "f": Option(_file, "end of the region used (-f10G), or access hints (-frst)"),
+    "F": Option(_positive("threads", "threads in all", of_span=True), "threads in all, each using all targets"),
+    "g": Option(_throughput, "throughput of each thread and target: bytes per ms, or IOPS with i (-g500i)"),
+    "h": Option(_old_caching, "same as -Sh"),
+    "i": Option(_positive("burst", "operations in a burst"), "operations in a burst, with -j"),
+    "I": Option(_priority, "I/O priority 1, 2 or 3 (no effect)"),
+    "j": Option(_positive("think_ms", "milliseconds between bursts"), "milliseconds between bursts, with -i"),
+    "l": Option(_switch("large_pages"), "large pages for buffers (no effect)"),
+    "L": Option(_switch("measure_latency", of_span=True), "print latencies"),
+    "n": Option(_switch("affinity_disabled", of_span=True), "leave processors to the scheduler"),
+    "N": Option(_flush, "flush memory-mapped files after each write: v, n or i"),
+    "o": Option(
+        _positive("requests", "operations in flight"), "operations in flight per thread and target, 2 by default"
+    ),
+    "O": Option(
+        _positive("requests", "operations in flight per thread", of_span=True),
+        "operations in flight per thread over all targets, with -F",
+    ),
+    "p": Option(_switch("parallel"), "operations in flight all start at the same offset"),
+    "P": Option(_progress, "progress (always shown on stderr)"),
+    "r": Option(_random, "random, aligned to a size (-r4K); -rs<percent> random; -rdpct…, -rdabs… distribution"),
+    "R": Option(_result_format, "answer as text or xml; -Rpxml prints the profile only", with_profile=True),
+    "s": Option(_sequential, "sequential with a stride; -si shares one position between threads"),
+    "S": Option(
+        _caching, "caching: b on, u off, w write-through, h off and write-through, m memory-mapped, r remote only"
+    ),
+    "t": Option(_positive("threads", "threads per target"), "threads per target, 1 by default"),
+    "T": Option(_thread_stride, "distance between the threads' starts in a target"),
+    "v": Option(_verbose, "more words (-v), wait statistics (-vs, none here)", with_profile=True),
+    "w": Option(_write_percent, "percentage of writes, 0 by default"),
+    "W": Option(_seconds("warmup_s", 5), "seconds of warm-up, 5 by default", with_profile=True),
+    "x": Option(_switch("completion_routines", of_span=True), "completion routines (no effect)"),
+    "X": Option(_profile_path, "run an XML profile; targets replace its *1, *2, …", with_profile=True),
+    "y": Option(_events, "named events (Windows only)"),
+    "z": Option(_seed, "random seed, 0 by default; -z alone: another one in every run", with_profile=True),
+    "Z": Option(_buffers, "write zeros (-Z), random data (-Zr), or from a buffer (-Z1M or -Z1M,file)"),
+}
+"""By their letter; flags are case-sensitive."""
+
+
+def flag_lines() -> list[str]:
+    """A line of help for each flag."""
+    return [f"  -{letter}  {option.meaning}" for letter, option in OPTIONS.items()]

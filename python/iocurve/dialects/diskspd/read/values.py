@@ -1,0 +1,122 @@
+"""DiskSpd's values: how its parser reads numbers, sizes, processors, distributions, odd rules included.
+
+Readers raise ``ValueError`` with a text for people.
+"""
+
+from __future__ import annotations
+
+import re
+
+from iocurve.dialects.diskspd.read.profile import DistributionKind, Span
+
+U32_MAX, U64_MAX = 2**32 - 1, 2**64 - 1
+INT_MAX = 2**31 - 1
+SIZE_HINT = "a size is a whole number with K, M, G, T or b (blocks), such as 64K"
+_FACTORS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+_DIGITS = re.compile(r"\d+", re.ASCII)
+_INTEGER = re.compile(r"[ \t\n\v\f\r]*([+-]?\d+)", re.ASCII)
+
+
+def leading_integer(text: str) -> tuple[int, str]:
+    """What C's atoi makes of it, and what it passes over: ``10s`` is 10, ``fast`` is 0."""
+    found = _INTEGER.match(text)
+    if found is None:
+        return 0, text
+    return max(-INT_MAX - 1, min(INT_MAX, int(found[1][:20]))), text[found.end() :]
+
+
+def size(text: str, block_bytes: int) -> int:
+    """Bytes: ``64K``, ``200G``, ``8b`` (blocks)."""
+    value, rest = leading_size(text, block_bytes)
+    if rest:
+        raise ValueError(f"'{text}' is not a size: {SIZE_HINT}")
+    return value
+
+
+def leading_size(text: str, block_bytes: int) -> tuple[int, str]:
+    """A size, and what follows it."""
+    digits = _DIGITS.match(text)
+    if digits is None:
+        raise ValueError(f"'{text}' is not a size: {SIZE_HINT}")
+    letter = text[digits.end() : digits.end() + 1].upper()
+    factor = block_bytes if letter == "B" else _FACTORS.get(letter)
+    rest = text[digits.end() :] if factor is None else text[digits.end() + 1 :]
+    # Numbers of hundreds of digits take long to convert.
+    value = int(digits[0][:40]) * (1 if factor is None else factor)
+    if value > U64_MAX:
+        raise ValueError(f"'{text}' is too large: no size is above {U64_MAX} bytes")
+    return value, rest
+
+
+def seed(text: str) -> int:
+    """32 bits, as C's strtoul reads them: a negative number counts from the end, a large one is cut."""
+    found = _INTEGER.fullmatch(text)
+    if found is None:
+        raise ValueError(f"'{text}' is not a random seed: a seed is a whole number of 32 bits")
+    value = int(found[1][:20])
+    return value % (U32_MAX + 1) if abs(value) <= U32_MAX else U32_MAX
+
+
+def affinity(text: str) -> tuple[tuple[int, int], ...]:
+    """Groups and processors: ``0,1,2`` or ``g0,0,1,g1,0``; ``g`` alone is the default."""
+    if text in ("", "g"):
+        return ()
+    pairs, group = [], 0
+    words = text.split(",")
+    for number, word in enumerate(words):
+        digits = word[1:] if word.startswith("g") else word
+        if not _DIGITS.fullmatch(digits):
+            raise ValueError(f"'{word}' is neither a processor nor a group; write -a0,1,2 or -ag0,0,1,2")
+        value = int(digits[:12])
+        if word.startswith("g"):
+            group = _at_most(value, 2**16 - 1, f"group {digits}")
+            if number == len(words) - 1:
+                raise ValueError(f"no processor follows group {digits}")
+        else:
+            pairs.append((group, _at_most(value, 255, f"processor {digits}")))
+    return tuple(pairs)
+
+
+def distribution(text: str, block_bytes: int) -> tuple[DistributionKind, list[Span]]:
+    """``pct90/10:0/10`` or ``abs90/10G:5/20G``: per cent of the operations, and per cent or bytes of the target."""
+    kind: DistributionKind = "Percent" if text.startswith("pct") else "Absolute"
+    if not text.startswith(("pct", "abs")):
+        raise ValueError(f"'{text}' is no distribution: write -rdpct90/10:5/20 or -rdabs90/10G:5/20G")
+    spans: list[Span] = []
+    place = 0
+    for pair in text[3:].split(":"):
+        percent, slash, part = pair.partition("/")
+        if not slash or not _DIGITS.fullmatch(percent) or int(percent[:12]) > 100:
+            raise ValueError(
+                f"'{pair}' must be a percentage of the operations (0 to 100), '/' and a part of the target"
+            )
+        length = _part(part, kind, block_bytes)
+        spans.append(Span(int(percent), place, length))
+        place += length
+    return kind, spans
+
+
+def buffer_source(text: str, block_bytes: int) -> tuple[int, str]:
+    """``1M`` or ``1M,file``: the bytes of a write buffer, and what fills it."""
+    length, _, path = text.partition(",")
+    bytes_ = size(length, block_bytes)
+    if not bytes_:
+        raise ValueError("a write buffer of 0 bytes holds nothing")
+    return bytes_, path
+
+
+def _part(text: str, kind: DistributionKind, block_bytes: int) -> int:
+    if kind == "Percent":
+        if not _DIGITS.fullmatch(text) or not 0 < int(text[:12]) <= 100:
+            raise ValueError(f"'{text}' is not a percentage of the target: 1 to 100")
+        return int(text)
+    length = size(text, block_bytes)
+    if not length:
+        raise ValueError("a part of the target cannot have length 0")
+    return length
+
+
+def _at_most(value: int, largest: int, what: str) -> int:
+    if value > largest:
+        raise ValueError(f"{what} is out of range: at most {largest}")
+    return value

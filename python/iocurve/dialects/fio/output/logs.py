@@ -1,0 +1,203 @@
+"""fio's log files: ``write_bw_log``, ``write_iops_log``, ``write_lat_log`` and ``write_hist_log``.
+
+A line is milliseconds, value, direction, bytes, [offset,] priority. Without ``log_avg_msec`` there is a line for each
+operation; its bandwidth is what one such operation after another would make. The slat log is empty where submission is
+not measured apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby, islice
+from pathlib import Path
+
+from iocurve._native import Histogram
+from iocurve.dialects.fio.invocation import Invocation
+from iocurve.dialects.fio.output import bins
+from iocurve.dialects.fio.output.figures import KIND_NAMES
+from iocurve.dialects.fio.read.draft import Logs
+from iocurve.engine.outcome import LogRecords, WorkerOutcome
+from iocurve.errors import TargetError
+from iocurve.job.model import settled
+from iocurve.result.document import Result
+from iocurve.units import MILLISECOND_NS, SECOND_NS
+
+
+@dataclass(frozen=True)
+class Record:
+    """An operation, or those of one kind in a window."""
+
+    at_ns: int
+    """Since the worker's measured window began: the operation's end, or the window's."""
+    length_ns: int
+    """Of the window; 0 for a single operation."""
+    kind: int
+    operations: int
+    bytes: int
+    mean_ns: float
+    max_ns: float
+    offset: int = 0
+
+
+def planned(prepared: Invocation) -> list[Path]:
+    """One file of each kind of log that the sections ask for, as it would be named for the first clone."""
+    paths = []
+    for logs in (section.reporting.logs for section in prepared.sections):
+        kinds = ((logs.bandwidth, "bw"), (logs.latency, "lat"), (logs.iops, "iops"), (logs.histogram, "clat_hist"))
+        paths += [Path(f"{prefix}_{kind}.1.log") for prefix, kind in kinds if prefix]
+    return paths
+
+
+def write(prepared: Invocation, result: Result) -> list[Path]:
+    """Writes the log files that the sections ask for, and says which. Raises ``TargetError``."""
+    contents: dict[Path, list[str]] = {}
+    for number, logs, worker in _logged(prepared, result):
+        epoch_ms = int(result.created.timestamp() * 1000) if logs.unix_epoch else 0
+        for prefix, name, lines in _files(logs, worker, epoch_ms):
+            suffix = f".{number}" if logs.per_job else ""
+            contents.setdefault(Path(f"{prefix}_{name}{suffix}.log"), []).extend(lines)
+    for path, lines in contents.items():
+        try:
+            path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        except OSError as error:
+            raise TargetError(f"log {path} cannot be written: {error.strerror}") from None
+    return list(contents)
+
+
+def lost(result: Result) -> int:
+    """Operations or windows that found no room in the logs."""
+    workers = [worker for point in result.points for worker in point.outcome.workers]
+    return sum(worker.log.lost for worker in workers if worker.log)
+
+
+def _logged(prepared: Invocation, result: Result) -> Iterator[tuple[int, Logs, WorkerOutcome]]:
+    """Workers with a log, each with its number in the whole run, from 1."""
+    planned = iter(
+        [(index, number) for index, group in enumerate(prepared.plan.groups) for number in range(len(group.workers))]
+    )
+    done = {(worker.group, worker.worker): worker for point in result.points for worker in point.outcome.workers}
+    count = 0
+    for written, report in zip(prepared.job.sections, prepared.sections, strict=True):
+        clones = settled(written.over(prepared.job.defaults).clones)
+        for place in islice(planned, clones):
+            count += 1
+            worker = done.get(place)
+            if worker is not None and worker.log is not None:
+                yield count, report.reporting.logs, worker
+
+
+def _files(logs: Logs, worker: WorkerOutcome, epoch_ms: int) -> Iterator[tuple[str, str, Iterable[str]]]:
+    """Prefix, name and lines of each file of a worker."""
+    assert worker.log is not None
+    records = worker.log.unpack()
+    start_ns, is_windowed = worker.window_start_ns, worker.log.window_ns is not None
+
+    def lines(window_ms: int, value: Callable[[Record], str], latency: str = "clat") -> Iterator[str]:
+        columns = _latencies(records, latency)
+        window_ns = window_ms * MILLISECOND_NS
+        found = _windows(records, columns, worker, window_ns) if window_ms else _each(records, columns, start_ns)
+        for record in found:
+            place = [str(record.offset)] if logs.offsets else []
+            moment = epoch_ms + record.at_ns // MILLISECOND_NS
+            size = 0 if record.length_ns else record.bytes
+            yield ", ".join([str(moment), value(record), str(record.kind), str(size), *place, "0"])
+
+    window_ms = logs.window_ms
+    if logs.bandwidth:
+        yield logs.bandwidth, "bw", lines(window_ms, _bandwidth)
+    if logs.iops:
+        yield logs.iops, "iops", lines(window_ms, _iops)
+    if logs.latency:
+        for name in ("lat", "slat", "clat") if logs.submission else ("lat", "clat"):
+            yield logs.latency, name, lines(window_ms, _LATENCIES[logs.window_value], name)
+    if logs.histogram:
+        by_window = _histograms(records, worker, logs, is_windowed)
+        yield logs.histogram, "clat_hist", (f"{epoch_ms + moment}, {rest}" for moment, rest in by_window)
+
+
+def _bandwidth(record: Record) -> str:
+    """KiB/s over a window; of a single operation its bytes per millisecond, as fio has it."""
+    if record.length_ns:
+        return str(int(record.bytes * SECOND_NS / record.length_ns / 1024))
+    return str(int(record.bytes * MILLISECOND_NS / record.mean_ns)) if record.mean_ns else "0"
+
+
+def _iops(record: Record) -> str:
+    return str(int(record.operations * SECOND_NS / record.length_ns)) if record.length_ns else "1"
+
+
+_LATENCIES: dict[str, Callable[[Record], str]] = {
+    "avg": lambda record: str(int(record.mean_ns)),
+    "max": lambda record: str(int(record.max_ns)),
+    "both": lambda record: f"{int(record.mean_ns)}, {int(record.max_ns)}",
+}
+
+
+@dataclass(frozen=True)
+class Latencies:
+    """Of each record: the mean and the largest."""
+
+    mean_ns: list[float]
+    max_ns: Sequence[float]
+
+
+def _latencies(records: LogRecords, name: str) -> Latencies:
+    """fio's lat, and slat and clat, which are its parts. Where it was not taken apart there is no slat."""
+    service, submission = records.service_ns, records.submission_ns
+    if name == "slat":
+        return Latencies(submission, records.submission_ns_max or submission)
+    if name == "lat" or not submission:
+        return Latencies(service, records.service_ns_max or service)
+    completion = [whole - part for whole, part in zip(service, submission, strict=True)]
+    return Latencies(completion, records.completion_ns_max or completion)
+
+
+def _each(records: LogRecords, latencies: Latencies, start_ns: int) -> Iterator[Record]:
+    """Operations one by one; those that are no reads, writes or trims are not in fio's logs."""
+    columns = (records.at_ns, records.kind, records.bytes, records.offset)
+    # An empty column of latencies is no line at all.
+    for at_ns, kind, size, offset, latency_ns in zip(*columns, latencies.mean_ns, strict=False):
+        if kind in KIND_NAMES:
+            yield Record(at_ns - start_ns, 0, KIND_NAMES.index(kind), 1, size, latency_ns, latency_ns, offset)
+
+
+def _windows(records: LogRecords, latencies: Latencies, worker: WorkerOutcome, window_ns: int) -> Iterator[Record]:
+    """Added up over windows from the start on, by kind; the time is the window's end, the last may be shorter."""
+    columns = (records.at_ns, records.kind, records.operations, records.bytes)
+    rows = zip(*columns, latencies.mean_ns, latencies.max_ns, strict=False)
+    known = [each for each in rows if each[1] in KIND_NAMES]
+    start_ns = worker.window_start_ns
+    known.sort(key=lambda each: ((each[0] - start_ns) // window_ns, KIND_NAMES.index(each[1])))
+    for (number, kind), group in groupby(known, key=lambda each: ((each[0] - start_ns) // window_ns, each[1])):
+        parts = list(group)
+        operations = sum(part[2] for part in parts)
+        end_ns = min((number + 1) * window_ns, worker.window_ns)
+        yield Record(
+            at_ns=end_ns,
+            length_ns=max(1, end_ns - number * window_ns),
+            kind=KIND_NAMES.index(kind),
+            operations=operations,
+            bytes=sum(part[3] for part in parts),
+            mean_ns=sum(part[4] * part[2] for part in parts) / operations if operations else 0.0,
+            max_ns=max(part[5] for part in parts),
+        )
+
+
+def _histograms(records: LogRecords, worker: WorkerOutcome, logs: Logs, is_windowed: bool) -> Iterator[tuple[int, str]]:
+    """Milliseconds, and direction, bytes and the counts of fio's bins, 2 ** coarseness of them together."""
+    window_ns = (logs.histogram_window_ms or logs.window_ms or 1) * MILLISECOND_NS
+    counts: dict[tuple[int, int], list[int]] = {}
+    width = bins.BINS >> logs.histogram_coarseness
+    latencies = _latencies(records, "clat").mean_ns
+    for index, kind in enumerate(records.kind):
+        if kind in KIND_NAMES:
+            window = (records.at_ns[index] - worker.window_start_ns) // window_ns
+            row = counts.setdefault((window, KIND_NAMES.index(kind)), [0] * width)
+            histogram = Histogram.decode(records.histograms[index]) if is_windowed else None
+            buckets = histogram.buckets() if histogram else [(int(latencies[index]), 1)]
+            for number, count in bins.bins(buckets).items():
+                row[number >> logs.histogram_coarseness] += count
+    for (window, direction), row in sorted(counts.items()):
+        moment = min((window + 1) * window_ns, worker.window_ns) // MILLISECOND_NS
+        yield moment, ", ".join(map(str, (direction, 0, *row)))

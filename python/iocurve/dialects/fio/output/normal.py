@@ -1,0 +1,210 @@
+"""fio's ``normal`` output: the lines and words that people and scripts look for."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby, islice
+
+from iocurve.dialects.fio.invocation import Invocation
+from iocurve.dialects.fio.job import SectionReport
+from iocurve.dialects.fio.output.figures import KIND_NAMES, Direction, JobFigures, Samples, SteadyMeans, figures
+from iocurve.job.model import Section, settled
+from iocurve.result.document import Result
+from iocurve.result.summary import Latency
+from iocurve.units import SECOND_NS
+
+_UNITS = (("nsec", 1), ("usec", 1000), ("msec", 1_000_000))
+_SCALES = {"latency_ns": "nsec", "latency_us": "usec", "latency_ms": "msec"}
+_SHARES_PER_LINE = 5
+
+
+def render(prepared: Invocation, result: Result) -> str:
+    """``--output-format=normal``."""
+    jobs = figures(prepared, result)
+    workers = sum(len(group.workers) for group in prepared.plan.groups)
+    lines = [
+        *_headers(prepared),
+        f"iocurve-{result.iocurve}",
+        f"Starting {workers} thread{'' if workers == 1 else 's'}",
+    ]
+    for job in jobs:
+        lines += ["", *_job(job, result)]
+    for number, members in groupby(jobs, key=lambda job: job.group):
+        lines += ["", f"Run status group {number} (all jobs):", *_status(list(members))]
+    return "\n".join(lines) + "\n"
+
+
+def scaled(value: float, base: int, unit: str = "") -> str:
+    """In at most four characters as fio has it: ``599``, ``2399Ki``, ``12.8k``, ``1235k``."""
+    prefixes = ("", "Ki", "Mi", "Gi", "Ti", "Pi") if base == 1024 else ("", "k", "M", "G", "T", "P")
+    power = 0
+    while value > 9999 and power < len(prefixes) - 1:
+        value, power = value / base, power + 1
+    digits = max(0, 3 - len(str(int(value)))) if power else 0
+    return f"{value:.{digits}f}{prefixes[power]}{unit}"
+
+
+def _headers(prepared: Invocation) -> Iterator[str]:
+    """What each section asks for."""
+    workers = iter([worker for group in prepared.plan.groups for worker in group.workers])
+    for written, section in zip(prepared.job.sections, prepared.sections, strict=True):
+        said = written.over(prepared.job.defaults)
+        clones = list(islice(workers, said.clones))
+        yield _header(said, section, prepared.report_groups[clones[0].report_group].number)
+        if len(clones) > 1:
+            yield "..."
+
+
+def _header(said: Section, section: SectionReport, group: int) -> str:
+    blocks = settled(said.blocks)
+    shown = [
+        "-".join(scaled(size, 1024, "B") for size in (sizes.smallest, sizes.largest))
+        for sizes in (blocks.read, blocks.write, blocks.trim)
+    ]
+    ranges = ", ".join(f"({letter}) {sizes}" for letter, sizes in zip("RWT", shown, strict=True))
+    engine = f"ioengine={said.engine_asked}, iodepth={section.depth}"
+    return f"{section.name}: (g={group}): rw={section.direction}, bs={ranges}, {engine}"
+
+
+def _job(job: JobFigures, result: Result) -> list[str]:
+    moment = result.created.astimezone().strftime("%a %b %e %H:%M:%S %Y")
+    number = f"err={job.error:2}" + (f" (error={os.strerror(job.error)})" if job.error else "")
+    # Workers are threads of this process.
+    jobs = f"(groupid={job.group}, jobs={len(job.workers)})"
+    lines = [f"{job.report.name}: {jobs}: {number}: pid={os.getpid()}: {moment}"]
+    lines += [f"  error        : {error}" for error in dict.fromkeys(worker.error for worker in job.workers) if error]
+    if job.report.description:
+        lines.append(f"  Description  : [{job.report.description}]")
+    for kind in job.shown:
+        if job.directions[kind].operations:
+            lines += _direction(kind, job.directions[kind], job)
+    for scale, shares in job.latency_percent().items():
+        lines += _shares(f"lat ({_SCALES[scale]})", shares)
+    if job.syncs.count:
+        lines += ["  fsync/fdatasync/sync_file_range:", _latency_line("sync", job.syncs)]
+        lines += _percentiles("sync", job.syncs, job.report.reporting.percentiles)
+    major, minor = job.page_faults
+    lines.append(
+        f"  cpu          : usr={job.cpu_percent('user_ns'):.2f}%, sys={job.cpu_percent('system_ns'):.2f}%, "
+        f"ctx={job.context_switches}, majf={major}, minf={minor}"
+    )
+    totals = ",".join(str(job.directions[kind].operations) for kind in KIND_NAMES)
+    shorts = ",".join(str(job.directions[kind].short) for kind in KIND_NAMES)
+    return [
+        *lines,
+        f"  IO depths    : {_levels(job.depth_percent())}",
+        f"     submit    : {_levels(job.submit_percent())}",
+        f"     complete  : {_levels(job.complete_percent())}",
+        f"     issued rwts: total={totals},{job.sync_count} short={shorts},0 dropped=0,0,0,0",
+        f"     latency   : {_latency_target(job)}, depth={job.depth}",
+        *_steady_state(job),
+    ]
+
+
+def _levels(shares: Mapping[str, float]) -> str:
+    return ", ".join(f"{level}={share:.1f}%" for level, share in shares.items())
+
+
+def _latency_target(job: JobFigures) -> str:
+    if job.target is None:
+        return "target=0, window=0, percentile=100.00%"
+    window_us, percentile = job.target.window_ns // 1000, job.target.percentile
+    return f"target={job.target.target_ns}, window={window_us}, percentile={percentile:.2f}%"
+
+
+def _steady_state(job: JobFigures) -> list[str]:
+    steady, asked = job.steady_state, job.report.reporting.steady_state
+    if steady is None or asked is None:
+        return []
+    figure, _, criterion = asked.partition(":")[0].partition("_")
+    means = SteadyMeans.of(steady)
+    attained = "no" if steady.attained_ns is None else "yes"
+    shown = f"{steady.criterion:.3f}{'%' if asked.endswith('%') else ''}"
+    return [
+        f"  steadystate  : attained={attained}, bw={_bandwidth(means.bytes_per_s)}, "
+        f"iops={scaled(means.iops, 1000)}, {figure} {criterion or 'mean dev'}={shown}"
+    ]
+
+
+def _direction(kind: str, direction: Direction, job: JobFigures) -> list[str]:
+    amount = f"({scaled(direction.bytes, 1024, 'B')}/{direction.runtime_ms}msec)"
+    lines = [f"  {kind}: IOPS={scaled(direction.iops, 1000)}, BW={_bandwidth(direction.bytes_per_s)}{amount}"]
+    if direction.submission.count:
+        lines.append(_latency_line("slat", direction.submission))
+    lines += [_latency_line("clat", direction.completion), _latency_line(" lat", direction.latency)]
+    reporting = job.report.reporting
+    if reporting.submission_percentiles and direction.submission.count:
+        lines += _percentiles("slat", direction.submission, reporting.percentiles)
+    if reporting.completion_percentiles:
+        lines += _percentiles("clat", direction.completion, reporting.percentiles)
+    if reporting.total_percentiles:
+        lines += _percentiles("lat", direction.latency, reporting.percentiles)
+    return [
+        *lines,
+        f"   bw (  KiB/s): {_samples(direction.bandwidth, f'per={direction.share_of_group:.2f}%, ')}",
+        f"   iops        : {_samples(direction.iops_samples, '')}",
+    ]
+
+
+def _latency_line(name: str, latency: Latency) -> str:
+    unit, size = _unit(latency.min_ns, latency.max_ns, latency.stddev_ns)
+    smallest, largest = (scaled(value // size, 1000) for value in (latency.min_ns, latency.max_ns))
+    return (
+        f"    {name} ({unit}): min={smallest}, max={largest}, "
+        f"avg={latency.mean_ns / size:.2f}, stdev={latency.stddev_ns / size:.2f}"
+    )
+
+
+def _percentiles(name: str, latency: Latency, percents: Sequence[float]) -> list[str]:
+    values = [(percent, latency.percentile(percent)) for percent in sorted(percents)]
+    unit, size = _unit(values[0][1], values[-1][1], 2_000_000)
+    cells = [f"{percent:5.2f}th=[{value // size:5d}]" for percent, value in values]
+    rows = [", ".join(cells[start : start + 4]) for start in range(0, len(cells), 4)]
+    return [f"    {name} percentiles ({unit}):", *(f"     | {row}{',' if row is not rows[-1] else ''}" for row in rows)]
+
+
+def _unit(smallest: float, largest: float, spread: float) -> tuple[str, int]:
+    """The coarsest unit that still shows the differences."""
+    chosen = _UNITS[0]
+    for unit, size in _UNITS[1:]:
+        if smallest > 2 * size and largest > 100 * size - 1 and spread > size:
+            chosen = (unit, size)
+    return chosen
+
+
+def _samples(samples: Samples, share: str) -> str:
+    return (
+        f"min={samples.smallest:5.0f}, max={samples.largest:5.0f}, {share}"
+        f"avg={samples.mean:.2f}, stdev={samples.stddev:.2f}, samples={samples.count}"
+    )
+
+
+def _shares(label: str, shares: dict[str, float]) -> list[str]:
+    """Only those that are there."""
+    cells = [f"{name}={share:.2f}%" for name, share in shares.items() if share >= 0.005]
+    rows = [", ".join(cells[start : start + _SHARES_PER_LINE]) for start in range(0, len(cells), _SHARES_PER_LINE)]
+    return [f"  {label:<13}: {row}" for row in rows]
+
+
+def _status(jobs: Sequence[JobFigures]) -> list[str]:
+    lines = []
+    for kind in dict.fromkeys(kind for job in jobs for kind in job.shown):
+        parts = [job.directions[kind] for job in jobs if kind in job.shown and job.directions[kind].operations]
+        if not parts:
+            continue
+        times = [part.runtime_ms for part in parts]
+        each = sorted(part.bytes_per_s for part in parts)
+        total = sum(part.bytes for part in parts)
+        together = total * SECOND_NS / max(part.runtime_ns for part in parts)
+        lines.append(
+            f"  {kind.upper():>5}: bw={_bandwidth(together)}, "
+            f"{scaled(each[0], 1024, 'B/s')}-{scaled(each[-1], 1024, 'B/s')} "
+            f"({scaled(each[0], 1000, 'B/s')}-{scaled(each[-1], 1000, 'B/s')}), "
+            f"io={scaled(total, 1024, 'B')} ({scaled(total, 1000, 'B')}), run={min(times)}-{max(times)}msec"
+        )
+    return lines
+
+
+def _bandwidth(bytes_per_s: float) -> str:
+    return f"{scaled(bytes_per_s, 1024, 'B/s')} ({scaled(bytes_per_s, 1000, 'B/s')})"

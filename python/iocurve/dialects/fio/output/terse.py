@@ -1,0 +1,77 @@
+"""``--output-format=terse``: a line of semicolons a job, in the versions 2 to 5 of that form."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from iocurve.dialects.fio.invocation import Invocation
+from iocurve.dialects.fio.output.figures import FIO_VERSION, Direction, JobFigures, Samples, figures
+from iocurve.dialects.fio.read.draft import Reporting
+from iocurve.result.document import Result
+from iocurve.result.summary import Latency
+
+PERCENTILES = 20
+"""Places for percentiles; those that are not asked for are ``0%=0``."""
+
+
+def render(prepared: Invocation, result: Result) -> str:
+    """A line for each reported job. Disks are not measured; fio has no places for them where there are none."""
+    version = prepared.output.terse_version
+    return "".join(";".join(_fields(job, version)) + "\n" for job in figures(prepared, result))
+
+
+def _fields(job: JobFigures, version: int) -> Iterator[str]:
+    yield str(version)
+    if version > 2:
+        yield FIO_VERSION
+    yield from (job.report.name, str(job.group), str(job.error))
+    kinds = ("read", "write") if version == 3 else ("read", "write", "trim")
+    for kind in kinds if job.report.reporting.mixed == "none" else job.shown:
+        yield from _direction(job.directions[kind], job.report.reporting, version)
+    yield from (f"{job.cpu_percent(mode):.6f}%" for mode in ("user_ns", "system_ns"))
+    yield from map(str, (job.context_switches, *job.page_faults))
+    yield from (f"{share:.1f}%" for share in job.depth_percent().values())
+    yield from _latency_ranges(job)
+    if job.report.description:
+        yield job.report.description
+
+
+def _direction(direction: Direction, reporting: Reporting, version: int) -> Iterator[str]:
+    yield str(direction.bytes >> 10)
+    yield str(int(direction.bytes_per_s / 1024))
+    yield str(int(direction.iops))
+    yield str(direction.runtime_ms)
+    yield from _latency(direction.submission)
+    yield from _latency(direction.completion)
+    yield from _percentiles(direction.completion, reporting)
+    yield from _latency(direction.latency)
+    bandwidth, iops = direction.bandwidth, direction.iops_samples
+    yield from (str(int(bandwidth.smallest)), str(int(bandwidth.largest)), f"{direction.share_of_group:.6f}%")
+    yield from _spread(bandwidth)
+    if version >= 5:
+        yield from (str(bandwidth.count), str(int(iops.smallest)), str(int(iops.largest)), *_spread(iops))
+        yield str(iops.count)
+
+
+def _latency(latency: Latency) -> Iterator[str]:
+    """Smallest, largest, mean and deviation in microseconds."""
+    yield from (str(latency.min_ns // 1000), str(latency.max_ns // 1000))
+    yield from (f"{latency.mean_ns / 1000:.6f}", f"{latency.stddev_ns / 1000:.6f}")
+
+
+def _percentiles(latency: Latency, reporting: Reporting) -> Iterator[str]:
+    asked = sorted(reporting.percentiles)[:PERCENTILES]
+    yield from (f"{percent:.6f}%={latency.percentile(percent) // 1000}" for percent in asked)
+    yield from ["0%=0"] * (PERCENTILES - len(asked))
+
+
+def _spread(samples: Samples) -> Iterator[str]:
+    yield from (f"{samples.mean:.6f}", f"{samples.stddev:.6f}")
+
+
+def _latency_ranges(job: JobFigures) -> Iterator[str]:
+    """Microseconds, then milliseconds; what took less than a microsecond counts with the first range, as in fio."""
+    shares = job.latency_percent()
+    microseconds = list(shares["latency_us"].values())
+    microseconds[0] += sum(shares["latency_ns"].values())
+    yield from (f"{share:.2f}%" for share in (*microseconds, *shares["latency_ms"].values()))

@@ -1,0 +1,396 @@
+"""What fio's options do to a section: functions for the ways of doing it, and for options with rules of their own."""
+
+from __future__ import annotations
+
+from iocurve.dialects.fio.read import patterns, splits, values
+from iocurve.dialects.fio.read.draft import Draft, Effect, RefusedError
+from iocurve.dialects.fio.read.values import Context, Reader
+from iocurve.engine.plan import BlockRange, FixedBlocks
+from iocurve.job.model import EngineName, Level, PerKind
+
+NOT_YET = "it would change what is measured, and iocurve cannot do it"
+
+ENGINES: dict[str, EngineName] = {
+    "psync": "sync",
+    "sync": "sync",
+    "vsync": "sync",
+    "pvsync": "sync",
+    "pvsync2": "sync",
+    "libaio": "aio",
+    "posixaio": "uring",
+    "io_uring": "uring",
+    "mmap": "mmap",
+    "null": "null",
+    "nfs": "nfs",
+}
+"""fio's engines, and what runs here instead."""
+
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+ENGINES_OF_METADATA = _names("falloc ftruncate filecreate filestat filedelete dircreate dirstat dirdelete")
+"""They measure what a file system does besides reading and writing."""
+ENGINES_ELSEWHERE = _names(
+    "cpuio net netsplice splice rdma rbd rados http gfapi gfapi_async libhdfs sg io_uring_cmd mtd e4defrag exec nbd "
+    "libiscsi libblkio libcufile pmemblk libpmem dev-dax dfs xnvme solarisaio windowsaio spdk spdk_bdev guasi external "
+    "ime_psync ime_psyncv ime_aio libzbc libhipfile page_fault cpp_null"
+)
+
+# -- ways of doing it --------------------------------------------------------------------------------------------------
+
+
+def sets(name: str, read: Reader) -> Effect:
+    """Sets a field of the section."""
+
+    def effect(draft: Draft, text: str, context: Context) -> None:
+        draft.fields[name] = read(text, context)
+
+    return effect
+
+
+def sets_per_kind(name: str, minimum: int = 1, maximum: int = 2**32 - 1) -> Effect:
+    """Sets a field that has a value for each kind of operation."""
+    read = values.per_kind(minimum, maximum)
+
+    def effect(draft: Draft, text: str, context: Context) -> None:
+        draft.fields[name] = read(text, context, draft.value(name))
+
+    return effect
+
+
+def reports(name: str, read: Reader) -> Effect:
+    """Sets what output needs."""
+
+    def effect(draft: Draft, text: str, context: Context) -> None:
+        draft.reporting[name] = read(text, context)
+
+    return effect
+
+
+def logs(name: str, read: Reader) -> Effect:
+    """Sets how log files look."""
+
+    def effect(draft: Draft, text: str, context: Context) -> None:
+        draft.logs[name] = read(text, context)
+
+    return effect
+
+
+def part(name: str, read: Reader) -> Effect:
+    """Keeps what means something only together with other options."""
+
+    def effect(draft: Draft, text: str, context: Context) -> None:
+        draft.parts[name] = read(text, context)
+
+    return effect
+
+
+def accepted(
+    reason: str, same: tuple[str, ...] = (), level: Level = "info", read: Reader = values.text_value
+) -> Effect:
+    """Without effect; ``same`` are the values that ask for what happens anyway, and need no note."""
+
+    def effect(_draft: Draft, text: str, context: Context) -> None:
+        read(text, context)
+        if text.strip() not in same:
+            context.note("no_effect", f"{context.option}={text.strip()} has no effect: {reason}", level)
+
+    return effect
+
+
+def refused(reason: str, same: tuple[str, ...] = ()) -> Effect:
+    """Refused, unless it asks for one of ``same``, which is what happens anyway."""
+
+    def effect(_draft: Draft, text: str, context: Context) -> None:
+        if text.strip() not in same:
+            raise RefusedError(
+                f"{context.option}={text.strip()} is not supported{' yet' if reason == NOT_YET else ''}: {reason}"
+            )
+
+    return effect
+
+
+# -- engine and files --------------------------------------------------------------------------------------------------
+
+
+def set_engine(draft: Draft, text: str, _context: Context) -> None:
+    """ioengine."""
+    name = text.strip()
+    is_file = "/" in name or name.endswith(".so")
+    draft.engine_refused = is_file or name.split(":")[0] in ENGINES_OF_METADATA | ENGINES_ELSEWHERE
+    if name in ENGINES:
+        draft.fields |= {"engine": ENGINES[name], "engine_asked": name}
+    elif name in ENGINES_OF_METADATA:
+        raise RefusedError(
+            f"ioengine={name} is not supported yet: iocurve reads and writes files, it does not create, look up or "
+            "delete them as a load"
+        )
+    elif name.split(":")[0] in ENGINES_ELSEWHERE:
+        raise RefusedError(f"ioengine={name} is not supported: iocurve measures files, devices and NFS")
+    elif is_file:
+        raise RefusedError(f"ioengine={name} is not supported: iocurve loads no engines from files")
+    else:
+        raise ValueError(f"there is no ioengine '{name}'; these are supported: {values.either(ENGINES)}")
+
+
+def set_buffered(draft: Draft, text: str, context: Context) -> None:
+    """Buffered is the opposite of direct."""
+    draft.fields["direct"] = not values.boolean(text, context)
+
+
+def set_durability(draft: Draft, text: str, context: Context) -> None:
+    """Values of sync: O_SYNC and O_DSYNC."""
+    meanings = {"none": "none", "0": "none", "sync": "file_sync", "1": "file_sync", "dsync": "data_sync"}
+    draft.fields["durability"] = values.meaning(meanings)(text, context)
+
+
+def set_file_select(draft: Draft, text: str, context: Context) -> None:
+    """file_service_type, with the number of operations in a row for one file."""
+    order, _, every = values.word("roundrobin", "sequential", "random", "zipf", "pareto", "normal", "gauss")(
+        text, context
+    ).partition(":")
+    meanings = {"roundrobin": "round_robin", "sequential": "sequential", "random": "random"}
+    order = order.strip()
+    if order not in meanings:
+        raise RefusedError(
+            f"file_service_type={text.strip()} is not supported yet: roundrobin, sequential and random are"
+        )
+    draft.fields["file_select"] = meanings[order]
+    draft.fields["file_run"] = values.integer(1)(every, context) if every else 1
+
+
+def add_paths(draft: Draft, text: str, context: Context) -> None:
+    """Every filename adds to those before it."""
+    draft.fields["paths"] = (*draft.fields.get("paths", ()), *values.names(text, context))
+
+
+def set_file_name_pattern(draft: Draft, text: str, context: Context) -> None:
+    """filename_format, with fio's keywords as ours."""
+    pattern = values.text_value(text, context).replace("{", "{{").replace("}", "}}")
+    for keyword, ours in (("$jobname", "{job}"), ("$jobnum", "{clone}"), ("$filenum", "{file}")):
+        pattern = pattern.replace(keyword, ours)
+    if "$clientuid" in pattern:
+        context.note("no_effect", "$clientuid is empty where no fio client asks, as in fio")
+    draft.fields["file_name_pattern"] = pattern.replace("$clientuid", "")
+
+
+def set_fallocate(_draft: Draft, text: str, context: Context) -> None:
+    """Space is reserved in one way only."""
+    chosen = values.word("none", "posix", "keep", "native", "truncate", "0", "1")(text, context)
+    if chosen not in {"native", "posix", "1"}:
+        context.note("no_effect", f"fallocate={chosen} has no effect: space for files to be written is always reserved")
+
+
+# -- load --------------------------------------------------------------------------------------------------------------
+
+_DIRECTIONS = {
+    "read": (True, False, False, False),
+    "write": (False, True, False, False),
+    "trim": (False, False, True, False),
+    "rw": (True, True, False, False),
+    "readwrite": (True, True, False, False),
+    "trimwrite": (False, True, True, False),
+    "randread": (True, False, False, True),
+    "randwrite": (False, True, False, True),
+    "randtrim": (False, False, True, True),
+    "randrw": (True, True, False, True),
+    "randtrimwrite": (False, True, True, True),
+}
+
+
+def set_direction(draft: Draft, text: str, context: Context) -> None:
+    """A value of rw: ``randread``, ``randread:8`` (every eighth place by chance), ``read:4k`` (4k left out)."""
+    direction, _, step = values.word(*_DIRECTIONS)(text, context).partition(":")
+    reads, writes, trims, is_random = _DIRECTIONS[direction.strip()]
+    draft.fields |= {"reads": reads, "writes": writes, "trims": trims, "random": is_random}
+    draft.fields |= {"run_length": 1, "gap_bytes": 0, "position": "identical" if writes and trims else "kind"}
+    if step and is_random:
+        draft.fields["run_length"] = values.integer(1, 2**32 - 1)(step, context)
+    elif step:
+        draft.fields["gap_bytes"] = values.signed_size(step, context)
+
+
+def set_read_percent(draft: Draft, text: str, context: Context) -> None:
+    """rwmixread; the later of the two words wins."""
+    draft.fields["read_percent"] = values.integer(0, 100)(text, context)
+
+
+def set_write_percent(draft: Draft, text: str, context: Context) -> None:
+    """rwmixwrite."""
+    draft.fields["read_percent"] = 100 - int(values.integer(0, 100)(text, context))
+
+
+def set_cover(draft: Draft, text: str, context: Context) -> None:
+    """norandommap."""
+    draft.fields["cover"] = "independent" if values.switch(text, context) else "once"
+
+
+def set_blocks(draft: Draft, text: str, context: Context) -> None:
+    """A value of bs: one size for each kind."""
+    draft.parts["bs"] = values.per_kind(1, 2**32 - 1)(text, context, draft.parts.get("bs", PerKind.same(4096)))
+
+
+def set_block_range(draft: Draft, text: str, context: Context) -> None:
+    """A value of bsrange: ``4k-64k``, with commas one for each kind."""
+    ranges = [values.size_range(part, context) for part in text.split(",")[:3]]
+    if not all(low >= 1 and high < 2**32 for low, high in ranges):
+        raise ValueError(f"{context.option} takes blocks of 1 byte to 4 GiB")
+    for place, kind in enumerate(("read", "write", "trim")):
+        low, high = ranges[min(place, len(ranges) - 1)]
+        same = FixedBlocks(bytes=low)
+        draft.parts[f"blocks {kind}"] = BlockRange(low=low, high=high, step=low) if high > low else same
+
+
+def set_block_split(draft: Draft, text: str, context: Context) -> None:
+    """A value of bssplit: ``4k/10:64k/50:32k``, with commas one for each kind."""
+    for kind, blocks in splits.block_split(text, context).items():
+        draft.parts[f"blocks {kind}"] = blocks
+
+
+def set_distribution(draft: Draft, text: str, context: Context) -> None:
+    """random_distribution."""
+    draft.fields["distribution"] = splits.distribution(text, context)
+
+
+def set_think_counts(draft: Draft, text: str, context: Context) -> None:
+    """thinktime_blocks_type."""
+    meanings = {"complete": "completed", "issue": "issued"}
+    draft.fields["think_counts"] = values.meaning(meanings)(text, context)
+
+
+def set_arrivals(draft: Draft, text: str, context: Context) -> None:
+    """rate_process."""
+    meanings = {"linear": "even", "poisson": "poisson"}
+    draft.fields["arrivals"] = values.meaning(meanings)(text, context)
+
+
+def set_range_sync(draft: Draft, text: str, context: Context) -> None:
+    """sync_file_range: its steps, and after how many writes."""
+    steps, _, every = values.text_value(text, context).partition(":")
+    for step in steps.split(","):
+        values.word("wait_before", "write", "wait_after")(step.strip(), context)
+    draft.parts["sync_file_range"] = values.integer(0)(every, context) if every else 1
+
+
+def set_trace(draft: Draft, text: str, context: Context) -> None:
+    """read_iolog: a file."""
+    name = values.text_value(text, context)
+    if name == "-" or ":" in name:
+        raise ValueError(f"read_iolog={name} is not supported yet: name one file")
+    draft.parts["read_iolog"] = context.directory / name
+
+
+def set_skipped(draft: Draft, text: str, context: Context) -> None:
+    """replay_skip: kinds, with commas between."""
+    kind = values.word("read", "write", "trim", "sync")
+    draft.parts["replay_skip"] = frozenset(kind(word.strip(), context) for word in text.split(","))
+
+
+def set_zone_mode(draft: Draft, text: str, context: Context) -> None:
+    """zonemode; zoned devices are not taken as such."""
+    mode = draft.parts["zonemode"] = values.meaning({mode: mode for mode in ("none", "strided", "zbd")})(text, context)
+    if mode == "zbd":
+        raise RefusedError("zonemode=zbd is not supported: iocurve does not manage the zones of zoned devices")
+
+
+def set_wait_for(draft: Draft, text: str, context: Context) -> None:
+    """One job; the last word counts."""
+    draft.fields["wait_for"] = (values.text_value(text, context),)
+
+
+def set_seed(draft: Draft, text: str, context: Context) -> None:
+    """randseed."""
+    draft.fields["seed"] = values.plain_integer(text, context)
+
+
+def set_all_repeatable(draft: Draft, text: str, context: Context) -> None:
+    """Allrandrepeat only switches on."""
+    if values.boolean(text, context):
+        draft.fields["repeatable"] = True
+
+
+# -- payload and verification ------------------------------------------------------------------------------------------
+
+
+def set_pattern(draft: Draft, text: str, context: Context) -> None:
+    """buffer_pattern, which takes back what was said before about zeros, scrambling and refilling."""
+    pattern = patterns.pattern(text, context, with_offsets=False)
+    draft.fields |= {"payload_pattern": pattern, "payload_zero": False, "payload_scramble": False}
+    if not draft.fields.get("payload_compress_percent") and not draft.value("reads"):
+        draft.fields["payload_refill"] = False
+
+
+def set_dedupe(draft: Draft, text: str, context: Context) -> None:
+    """dedupe_percentage, which refills buffers unless a later option does not."""
+    draft.fields |= {"payload_dedupe_percent": values.integer(0, 100)(text, context), "payload_refill": True}
+
+
+def set_verify_pattern(draft: Draft, text: str, context: Context) -> None:
+    """verify_pattern."""
+    draft.parts["verify_pattern"] = patterns.pattern(text, context, with_offsets=True)
+
+
+_METHODS = {
+    "0": None,
+    "none": None,
+    "md5": "md5",
+    "crc7": "crc7",
+    "crc16": "crc16",
+    "crc32": "crc32",
+    "crc32c": "crc32c",
+    "crc32c-intel": "crc32c",
+    "crc64": "crc64",
+    "xxhash": "xxhash",
+    "sha1": "sha1",
+    "sha256": "sha256",
+    "sha512": "sha512",
+    "sha3-224": "sha3224",
+    "sha3-256": "sha3256",
+    "sha3-384": "sha3384",
+    "sha3-512": "sha3512",
+    "meta": "header",
+    "pattern": "pattern",
+    "pattern_hdr": "pattern_header",
+    "null": "null",
+}
+
+
+def set_verify(draft: Draft, text: str, context: Context) -> None:
+    """The method; 0 is none."""
+    draft.parts["verify"] = values.meaning(_METHODS)(text, context)
+
+
+# -- reporting ---------------------------------------------------------------------------------------------------------
+
+
+def asks_for_log(kind: str) -> Effect:
+    """write_…_log, with the beginning of the file's name or without."""
+
+    def effect(draft: Draft, text: str, _context: Context) -> None:
+        draft.logs[kind] = "" if text.strip() == "1" else text.strip()
+
+    return effect
+
+
+def set_window_value(draft: Draft, text: str, context: Context) -> None:
+    """log_window_value."""
+    meanings = {"avg": "avg", "0": "avg", "max": "max", "1": "max", "both": "both"}
+    draft.logs["window_value"] = values.meaning(meanings)(text, context)
+
+
+def set_mixed(draft: Draft, text: str, context: Context) -> None:
+    """unified_rw_reporting."""
+    meanings = {"none": "none", "0": "none", "mixed": "mixed", "1": "mixed", "both": "both", "2": "both"}
+    draft.reporting["mixed"] = values.meaning(meanings)(text, context)
+
+
+def set_steady_state(draft: Draft, text: str, context: Context) -> None:
+    """The criterion and its limit."""
+    draft.parts["steadystate"] = splits.criterion(text, context)
+
+
+def set_kb_base(_draft: Draft, text: str, context: Context) -> None:
+    """What sizes mean from here on."""
+    context.kb_base = values.meaning({"1000": 1000, "1024": 1024})(text, context)

@@ -1,0 +1,174 @@
+"""fio's values with parts: block sizes with shares, distributions with parameters, criteria with limits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from iocurve.dialects.fio.read import values
+from iocurve.dialects.fio.read.draft import RefusedError
+from iocurve.dialects.fio.read.values import Context
+from iocurve.engine.plan import Blocks, BlockShare, BlockSplit, FixedBlocks, Normal, Pareto, Uniform, Zipf
+from iocurve.job.model import Percent, PerKind, Preference, ZoneShare, ZonesSaid
+
+Kinds = dict[str, Any]
+_LARGEST_BLOCK = 2**32 - 1
+_ZIPF, _PARETO = 1.1, 0.2
+_NORMAL_PERCENT = 100 / 12
+"""Without a deviation fio takes the mean of twelve draws, whose standard deviation this is."""
+
+
+def block_split(text: str, context: Context) -> dict[str, Blocks]:
+    """``4k/10:64k/50:32k`` for each kind; a kind without a size keeps its own."""
+    return _by_kind(text, lambda part: _blocks(part, context))
+
+
+def distribution(text: str, context: Context) -> PerKind[Preference]:
+    """``zipf:1.2``, ``zipf:1.2:0.5``, ``zoned:60/10:30/20:10/70``."""
+    word, _, rest = values.word("random", "zipf", "pareto", "normal", "zoned", "zoned_abs", "sequence")(
+        text, context
+    ).partition(":")
+    word = word.strip()
+    if word == "sequence":
+        raise RefusedError("random_distribution=sequence is not supported yet")
+    if word.startswith("zoned"):
+        zones = _by_kind(rest, lambda part: _zones(part, context, word == "zoned_abs"))
+        return PerKind[Preference](**{kind: zones.get(kind, Uniform()) for kind in ("read", "write", "trim")})
+    return PerKind[Preference].same(_preference(word, rest))
+
+
+def criterion(text: str, context: Context) -> tuple[str, str, float, bool]:
+    """``iops_slope:0.3%``: figure, criterion, limit, whether it is a percentage."""
+    words = ("iops", "iops_slope", "bw", "bw_slope", "lat", "lat_slope")
+    word, colon, limit = values.word(*words)(text, context).partition(":")
+    if not colon:
+        raise ValueError(f"{context.option}={text} has no limit; write {context.option}={word}:0.3%")
+    figure, _, slope = word.strip().partition("_")
+    name = {"iops": "iops", "bw": "bandwidth", "lat": "latency"}[figure]
+    kind = "slope" if slope else "deviation"
+    if limit.rstrip().endswith("%"):
+        return name, kind, _above(values.decimal(limit.rstrip()[:-1]), context), True
+    if figure == "lat":
+        return name, kind, float(values.short_time_ns(limit.strip(), context)), False
+    if figure == "bw":
+        return name, kind, float(values.size(limit.strip(), context)), False
+    return name, kind, _above(values.decimal(limit), context), False
+
+
+def _above(value: float, context: Context) -> float:
+    if not 0 <= value < float("inf"):
+        raise ValueError(f"{context.option}: the limit must not be below 0")
+    return value
+
+
+def _by_kind(text: str, read: Callable[[str], Any]) -> Kinds:
+    """One text for all, or with commas for reads, writes and trims; without a third one trims are as writes."""
+    parts = [part.strip() for part in text.split(",", 2)]
+    texts = {"read": parts[0], "write": parts[min(1, len(parts) - 1)], "trim": parts[-1]}
+    found = {kind: read(part) for kind, part in texts.items()}
+    return {kind: value for kind, value in found.items() if value is not None}
+
+
+def _pairs(text: str) -> list[tuple[str, str | None]]:
+    """``a/b:c`` as pairs; fio stops at an empty one."""
+    pairs: list[tuple[str, str | None]] = []
+    for item in text.split(":"):
+        if not item:
+            break
+        first, slash, second = item.partition("/")
+        pairs.append((first, second if slash else None))
+    return pairs
+
+
+def _shared(given: list[int | None], what: str) -> list[int]:
+    """Percentages that are not said share what is left."""
+    total, missing = sum(share or 0 for share in given), given.count(None)
+    if missing and total > 100:
+        raise ValueError(f"{what} add up to {total} %")
+    rest = (100 - total) // missing if missing else 0
+    return [rest if share is None else share for share in given]
+
+
+def _percent(text: str | None, what: str) -> int | None:
+    """At most 100; 0 and nothing are "not said"."""
+    if not text:
+        return None
+    return min(values.leading_integer(text, what), 100) or None
+
+
+def _blocks(text: str, context: Context) -> Blocks | None:
+    pairs = _pairs(text)
+    if not pairs:
+        return None
+    sizes = [values.size(size, context) for size, _ in pairs]
+    if not all(1 <= size <= _LARGEST_BLOCK for size in sizes):
+        raise ValueError(f"{context.option} takes blocks of 1 byte to 4 GiB")
+    shares = _shared([_percent(share, "a percentage") for _, share in pairs], "the shares of the blocks")
+    parts = [(size, share) for size, share in zip(sizes, _as_drawn(shares, context), strict=True) if share]
+    if len(parts) == 1:
+        return FixedBlocks(bytes=parts[0][0])
+    return BlockSplit(parts=tuple(BlockShare(bytes=size, weight=share) for size, share in parts))
+
+
+def _as_drawn(shares: list[int], context: Context) -> list[int]:
+    """fio draws from 1 to 100 and looks for the block from the smallest share up: too much is cut off there, and what
+    is missing goes to the largest.
+    """
+    total = sum(shares)
+    if total == 100:
+        return shares
+    order = sorted(range(len(shares)), key=lambda place: shares[place])
+    left, drawn = 100, [0] * len(shares)
+    for place in order:
+        drawn[place] = min(shares[place], left)
+        left -= drawn[place]
+    drawn[order[-1]] += left
+    if abs(total - 100) >= len(shares):
+        text = f"the shares of {context.option} add up to {total} %; as in fio the blocks come with {_list(drawn)} %"
+        context.note("shares_odd", text, "warning")
+    return drawn
+
+
+def _list(numbers: list[int]) -> str:
+    return ", ".join(map(str, numbers))
+
+
+def _zones(text: str, context: Context, absolute: bool) -> ZonesSaid | None:
+    pairs = _pairs(text)
+    if not pairs:
+        return None
+    access = [values.leading_integer(share, "a share such as 60") for share, _ in pairs]
+    if sum(access) != 100 or min(access) < 0:
+        raise ValueError(f"the shares of {context.option} must add up to 100 %, not {sum(access)} %")
+    if absolute:
+        sizes: list[Any] = [values.size(size or "", context) for _, size in pairs]
+    else:
+        given = _shared([_percent(size, "a percentage") for _, size in pairs], "the sizes of the zones")
+        if sum(given) > 100:
+            raise ValueError(f"the sizes of the zones add up to {sum(given)} %")
+        sizes = [Percent(percent=size) for size in given]
+    zones = [ZoneShare(access_percent=share, size=size) for share, size in zip(access, sizes, strict=True)]
+    return ZonesSaid(zones=tuple(zones))
+
+
+def _preference(word: str, rest: str) -> Preference:
+    first, _, second = rest.partition(":")
+    center = values.decimal(second) if second else None
+    if center is not None and not 0 <= center <= 1:
+        raise ValueError(f"the center must be from 0 to 1, not {second}")
+    if word == "zipf":
+        theta = values.decimal(first) if first else _ZIPF
+        if not 0 < theta < float("inf") or theta == 1:
+            raise ValueError(f"zipf takes a theta above 0 that is not 1, not {first}")
+        return Zipf(theta=theta, center=center)
+    if word == "pareto":
+        h = values.decimal(first) if first else _PARETO
+        if not 0 < h < 1:
+            raise ValueError(f"pareto takes a value between 0 and 1, not {first}")
+        return Pareto(h=h, center=center)
+    if word == "normal":
+        deviation = values.decimal(first) if first else 0.0
+        if not 0 <= deviation < 100:
+            raise ValueError(f"normal takes a deviation of 0 to 100 %, not {first}")
+        return Normal(deviation_percent=deviation or _NORMAL_PERCENT, center=center)
+    return Uniform()

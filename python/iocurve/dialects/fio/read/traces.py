@@ -1,0 +1,106 @@
+"""A section that replays a trace: what the trace says replaces what the other options would choose."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from pathlib import Path
+
+from iocurve.dialects.fio.read import iolog
+from iocurve.dialects.fio.read.draft import Draft
+from iocurve.engine.plan import BlockRange, Blocks, BlockShare, BlockSplit, FixedBlocks, Replay
+from iocurve.job.model import PerKind
+
+_SIZES_MAX = 64
+"""More sizes than this are told as a range."""
+_OPTIONS = ("replay_no_stall", "replay_redirect", "replay_align", "replay_scale", "replay_time_scale", "replay_skip")
+_EXCLUDED = ("verify", "rate", "rate_iops", "file_append", "fill_device", "zonemode", "offset", "offset_increment")
+_UNUSED = (
+    "filename",
+    "size",
+    "io_size",
+    "filesize",
+    "nrfiles",
+    "number_ios",
+    "loops",
+    "time_based",
+    "fsync",
+    "fdatasync",
+)
+
+
+def replay(draft: Draft) -> None:
+    """read_iolog and its options."""
+    path = draft.parts.get("read_iolog")
+    if path is None:
+        for name in (name for name in _OPTIONS if name in draft.places):
+            draft.note(name, "no_effect", f"{name} has no effect without read_iolog")
+        return
+    for name in _EXCLUDED:
+        if name in draft.places and draft.parts.get(name) != "none":
+            draft.mistake(name, f"{name} is not supported yet with read_iolog")
+    for name in (name for name in _UNUSED if name in draft.places):
+        draft.note(name, "no_effect", f"{name} has no effect with read_iolog, as in fio")
+    if draft.value("engine") in ("mmap", "nfs"):
+        draft.mistake("read_iolog", "read_iolog is not supported yet with ioengine=mmap and nfs")
+    align = draft.parts.get("replay_align", 0)
+    if align & (align - 1):
+        draft.mistake("replay_align", f"replay_align={align} is not a power of two")
+    elif not draft.mistakes:
+        _read(draft, path, align)
+
+
+def _read(draft: Draft, path: Path, align: int) -> None:
+    how = iolog.Reading(
+        stalls=not draft.parts.get("replay_no_stall"),
+        redirect=draft.parts.get("replay_redirect"),
+        align_bytes=align,
+        scale=draft.parts.get("replay_scale", 0) or 1,
+        time_percent=draft.parts.get("replay_time_scale", 0) or 100,
+        skips=draft.parts.get("replay_skip", frozenset()),
+    )
+    try:
+        trace = iolog.read(path, how)
+    except ValueError as error:
+        draft.mistake("read_iolog", str(error))
+        return
+    if trace.left_out:
+        count = f"{trace.left_out}, the first is line {trace.first_left_out}"
+        text = f"lines of {path} that mean nothing are left out, as in fio: {count}"
+        draft.note("read_iolog", "trace_lines", text, "warning")
+    kinds = [kind for kind in ("read", "write", "trim") if kind in trace.blocks]
+    if not kinds:
+        draft.mistake("read_iolog", f"'{path}' has nothing that reads, writes or trims")
+        return
+    sizes = {kind: _blocks(trace.blocks[kind]) for kind in kinds}
+    any_size = next(iter(sizes.values()))
+    for field in (
+        "fsync_every",
+        "fdatasync_every",
+        "sync_file_range_every",
+        "operations",
+        "transfer",
+        "size",
+        "offset",
+    ):
+        draft.fields.pop(field, None)
+    draft.fields |= {
+        "replay": Replay(path=trace.path, records=trace.records, paced=how.stalls),
+        "replay_flushes": tuple(kind for kind in ("fsync", "fdatasync") if kind in trace.blocks),
+        "paths": tuple(trace.files),
+        "file_bytes": (trace.end_bytes, trace.end_bytes),
+        "create_on_open": True,
+        "blocks": PerKind(**{kind: sizes.get(kind, any_size) for kind in ("read", "write", "trim")}),
+        "random": False,
+        "loops": 1,
+        "read_percent": 50,
+        **{f"{kind}s": kind in kinds for kind in ("read", "write", "trim")},
+    }
+
+
+def _blocks(sizes: Counter[int]) -> Blocks:
+    if len(sizes) == 1:
+        return FixedBlocks(bytes=next(iter(sizes)))
+    if len(sizes) > _SIZES_MAX:
+        return BlockRange(low=min(sizes), high=max(sizes), step=math.gcd(*sizes))
+    return BlockSplit(parts=tuple(BlockShare(bytes=size, weight=min(sizes[size], 2**32 - 1)) for size in sorted(sizes)))

@@ -1,0 +1,312 @@
+"""fio's values: how its parser reads numbers, sizes, times and lists, odd rules included.
+
+Every reader takes the text and a ``Context`` and returns the value, or raises ``ValueError`` with a text for people.
+Where fio reads only the beginning of a value, so does this, and says so in a note.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from iocurve.errors import Where
+from iocurve.job.model import Amount, Level, Percent, PerKind, PlanNote
+from iocurve.units import MICROSECOND_NS
+
+
+@dataclass
+class Context:
+    """What the meaning of a value depends on besides its text."""
+
+    kb_base: int = 1024
+    directory: Path = Path()
+    """What relative names start from."""
+    where: Where | None = None
+    option: str = ""
+    notes: list[PlanNote] = field(default_factory=list)
+
+    def note(self, code: str, text: str, level: Level = "info") -> None:
+        """Says something about the option that is being read."""
+        self.notes.append(PlanNote(code, text, self.where, level))
+
+
+Reader = Callable[[str, Context], Any]
+
+_SIZE_UNITS = re.compile(r"(?:[kmgtp](?:i?b|i)?|b)?\Z", re.IGNORECASE)
+_TIME_UNITS = {"s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000, "d": 86_400_000_000}
+_INTEGER = re.compile(r"\s*([+-]?\d+)", re.ASCII)
+_HEXADECIMAL = re.compile(r"\s*([+-]?(?:0[xX])?[0-9a-fA-F]+)")
+_LARGEST = 2**63 - 1
+
+
+def size(text: str, context: Context) -> int:
+    """Bytes: ``4k``, ``30g``, ``0x1000``. With kb_base=1024 ``4k`` and ``4ki`` are 4096 and ``4kib`` is 4000."""
+    amount = amount_or_percent(text, context)
+    if isinstance(amount, Percent):
+        raise ValueError(f"'{text}' is a percentage; {context.option} takes a size such as 64k")
+    return amount
+
+
+def amount_or_percent(text: str, context: Context) -> Amount:
+    """Bytes, or ``50%`` of a file or device."""
+    if text.endswith("z"):
+        raise ValueError(f"'{text}' counts zones, and zoned devices are not supported yet")
+    value, rest = _leading_integer(text, "a size such as 64k or 30g")
+    if rest.startswith("%"):
+        return Percent(percent=_checked(value, 0, 100, f"{text}: a percentage"))
+    factor, is_whole = _size_factor(rest, context.kb_base)
+    result = _checked(value * factor, 0, _LARGEST, f"{text}: a size")
+    if not is_whole:
+        _note_odd(text, f"{result} bytes", context)
+    elif re.match(r"[kmgtp]ib\Z", rest, re.IGNORECASE):
+        other = "1000" if context.kb_base == 1024 else "1024"
+        text_note = (
+            f"{text} means {result} bytes to fio: with kb_base={context.kb_base} its 'ib' suffixes count by {other}"
+        )
+        context.note("unit_inverted", text_note, "warning")
+    return result
+
+
+def signed_size(text: str, context: Context) -> int:
+    """Bytes, forwards or backwards: ``-8k``."""
+    if text.lstrip().startswith("-"):
+        return -size(text.lstrip()[1:], context)
+    return size(text, context)
+
+
+def decimal(text: str) -> float:
+    """A number with a fraction."""
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(f"'{text}' is not a number") from None
+
+
+def leading_integer(text: str, expected: str) -> int:
+    """The number a value begins with; what follows is passed over, as fio does."""
+    return _leading_integer(text, expected)[0]
+
+
+def integer(minimum: int = 0, maximum: int = 2**31 - 1) -> Reader:
+    """A whole number; fio allows size suffixes (``1k`` is 1024)."""
+
+    def read(text: str, context: Context) -> int:
+        first = split_list(text)[0]
+        if len(split_list(text)) > 1:
+            _note_odd(text, first, context)
+        return _checked(size(first, context), minimum, maximum, context.option)
+
+    return read
+
+
+def plain_integer(text: str, _context: Context) -> int:
+    """A whole number that may be large (seeds)."""
+    value, _ = _leading_integer(text, "a number")
+    return value % 2**64
+
+
+def boolean(text: str, context: Context) -> bool:
+    """0 or 1."""
+    if not re.fullmatch(r"\s*[01]\s*", text):
+        raise ValueError(f"{context.option} takes 0 or 1, not '{text}'")
+    return text.strip() == "1"
+
+
+def switch(text: str, context: Context) -> bool:
+    """Any whole number; what is not 0 switches on (``time_based=60``)."""
+    if not re.fullmatch(r"\s*-?\d{1,18}\s*", text, re.ASCII):
+        raise ValueError(f"{context.option} takes 0 or 1, not '{text}'")
+    value = int(text)
+    if value not in (0, 1):
+        context.note("odd_value", f"{context.option}={text.strip()} switches it on, as any number but 0 does")
+    return value != 0
+
+
+def time_ns(text: str, context: Context) -> int:
+    """Nanoseconds of ``30`` (seconds), ``10m`` (minutes), ``500ms``."""
+    return _time_ns(text, context, bare=1_000_000)
+
+
+def short_time_ns(text: str, context: Context) -> int:
+    """The same where a bare number means microseconds (thinktime, latency_target)."""
+    return _time_ns(text, context, bare=1)
+
+
+def _time_ns(text: str, context: Context, bare: int) -> int:
+    value, rest = _leading_integer(text, "a time such as 30, 10m or 500ms")
+    microseconds, is_whole = _time_factor(rest, bare)
+    result = _checked(value * microseconds * MICROSECOND_NS, 0, 2**63, f"{text}: a time")
+    if not is_whole:
+        _note_odd(text, f"{value * microseconds} microseconds", context)
+    return result
+
+
+def time_range_ns(text: str, context: Context) -> tuple[int, int]:
+    """One time, or ``1-5`` for a time between the two."""
+    times = [time_ns(part, context) for part in split_list(text)[:2]]
+    return min(times), max(times)
+
+
+def size_range(text: str, context: Context) -> tuple[int, int]:
+    """One size, or ``4k-64k``."""
+    sizes = [size(part, context) for part in split_list(text)[:2]]
+    return min(sizes), max(sizes)
+
+
+def per_kind(minimum: int = 1, maximum: int = 2**32 - 1) -> Callable[[str, Context, PerKind[Any]], PerKind[Any]]:
+    """``4k`` for all, ``4k,8k`` for reads and writes, ``,8k`` for writes alone; a third value is for trims."""
+
+    def read(text: str, context: Context, before: PerKind[Any]) -> PerKind[Any]:
+        parts = split_list(text)
+        values = [_checked(size(p, context), minimum, maximum, context.option) if p else None for p in parts]
+        if not any(value is not None for value in values):
+            raise ValueError(f"{context.option} has no value")
+        first = before.read if values[0] is None else values[0]
+        if len(parts) == 1:
+            return PerKind.same(first)
+        write = before.write if values[1] is None else values[1]
+        # Without a third value, trims are as writes.
+        last = values[min(len(parts), 3) - 1]
+        trim = before.trim if last is None else last
+        return PerKind(read=first, write=write, trim=trim)
+
+    return read
+
+
+def word(*allowed: str) -> Reader:
+    """One of some words; what follows a colon belongs to the reader of the option."""
+
+    def read(text: str, context: Context) -> str:
+        chosen = text.partition(":")[0].strip()
+        if chosen not in allowed:
+            raise ValueError(f"{context.option} takes {either(allowed)}, not '{text}'")
+        return text.strip()
+
+    return read
+
+
+def meaning(meanings: Mapping[str, Any]) -> Reader:
+    """One of some words, as what it means."""
+
+    def read(text: str, context: Context) -> Any:
+        if text.strip() not in meanings:
+            raise ValueError(f"{context.option} takes {either(meanings)}, not '{text}'")
+        return meanings[text.strip()]
+
+    return read
+
+
+def text_value(text: str, context: Context) -> str:
+    """Any text that is not empty."""
+    if not text.strip():
+        raise ValueError(f"{context.option} needs a value")
+    return text.strip()
+
+
+def names(text: str, context: Context) -> tuple[str, ...]:
+    """Names separated by ``:``; ``\\:`` is a colon in a name."""
+    parts = [part.replace("\\:", ":") for part in re.split(r"(?<!\\):", text_value(text, context).lstrip(":"))]
+    kept = tuple(part for part in parts if part)
+    if any("\0" in part for part in kept) or not kept:
+        raise ValueError(f"'{text}' names no file")
+    return kept
+
+
+def percentiles(text: str, context: Context) -> tuple[float, ...]:
+    """``50:99:99.9``: at most 20, above 0 and up to 100."""
+    values = [decimal(part) for part in text.split(":")]
+    if len(values) > 20 or not all(0 < value <= 100 for value in values):
+        raise ValueError(f"{context.option} takes up to 20 values above 0 and up to 100, separated by ':'")
+    return tuple(values)
+
+
+def percentage(text: str, context: Context) -> float:
+    """Above 0, up to 100."""
+    value = decimal(text)
+    if not 0 < value <= 100:
+        raise ValueError(f"{context.option} takes a percentage above 0 and up to 100, not '{text}'")
+    return value
+
+
+def processors(text: str, context: Context) -> tuple[int, ...]:
+    """``0-3,6``."""
+    chosen: list[int] = []
+    for part in text.split(","):
+        found = re.fullmatch(r"\s*(\d{1,5})\s*(?:-\s*(\d{1,5}))?\s*", part, re.ASCII)
+        if found is None:
+            raise ValueError(f"{context.option} takes processors such as 0-3,6, not '{text}'")
+        chosen += range(int(found[1]), int(found[2] or found[1]) + 1)
+    if not chosen:
+        raise ValueError(f"{context.option} names no processor: '{text}'")
+    return tuple(dict.fromkeys(chosen))
+
+
+def processor_mask(text: str, context: Context) -> tuple[int, ...]:
+    """Bit n stands for processor n."""
+    mask = _checked(size(text, context), 1, 2**63, context.option)
+    return tuple(bit for bit in range(mask.bit_length()) if mask >> bit & 1)
+
+
+def split_list(text: str) -> list[str]:
+    """Splits as fio does: by commas while there are any, else by colons, else by minus signs."""
+    parts: list[str] = []
+    while True:
+        at = next((place for place in (text.find(","), text.find(":"), text.find("-", 1)) if place >= 0), -1)
+        if at < 0:
+            return [*parts, text]
+        parts.append(text[:at])
+        text = text[at + 1 :]
+
+
+def either(words: Iterable[str]) -> str:
+    """``a, b or c``."""
+    *most, last = words
+    return f"{', '.join(most)} or {last}" if most else last
+
+
+def _leading_integer(text: str, expected: str) -> tuple[int, str]:
+    """The number a value begins with, and its suffix as fio's parser finds it."""
+    is_hexadecimal = "0x" in text.lower()
+    found = (_HEXADECIMAL if is_hexadecimal else _INTEGER).match(text)
+    if found is None or len(found[1]) > 20:
+        raise ValueError(f"'{text}' is not {expected}")
+    if is_hexadecimal:
+        return int(found[1], 16), text[found.end() :] and "\0"
+    # A blank before the number hides the suffix from fio: "bs=4k, 8k" writes blocks of 8 bytes.
+    rest = text[found.end() :]
+    return int(found[1]), "\0" if rest and text[0].isspace() else rest
+
+
+def _size_factor(rest: str, kb_base: int) -> tuple[int, bool]:
+    """The factor of a suffix, and whether all of it was understood."""
+    unit = re.split("[:,/-]", rest.lower(), maxsplit=1)[0]
+    is_whole = bool(_SIZE_UNITS.match(rest))
+    if not unit or unit[0] not in "kmgtp":
+        return 1, is_whole
+    inverted = {1000: 1024, 1024: 1000}[kb_base]
+    base = inverted if unit[1:3] == "ib" else kb_base
+    return int(base ** ("kmgtp".index(unit[0]) + 1)), is_whole
+
+
+def _time_factor(rest: str, bare: int) -> tuple[int, bool]:
+    """Microseconds of a suffix, and whether it was understood: fio takes unknown ones for microseconds."""
+    unit = rest.lower()
+    if not unit or not unit[0].isalpha():
+        return bare, not unit
+    if unit.startswith(("us", "ms")):
+        return (1 if unit[0] == "u" else 1000), unit in {"us", "usec", "ms", "msec"}
+    return _TIME_UNITS.get(unit, 1), unit in _TIME_UNITS
+
+
+def _note_odd(text: str, meaning: str, context: Context) -> None:
+    said = f"fio reads only the beginning of '{text}' and takes it as {meaning}; so does iocurve"
+    context.note("odd_value", said, "warning")
+
+
+def _checked(value: int, minimum: int, maximum: int, what: str) -> int:
+    if not minimum <= value <= maximum:
+        raise ValueError(f"{what} must be from {minimum} to {maximum}, not {value}")
+    return value

@@ -1,0 +1,83 @@
+"""The JSON schema of job files, for editors: made of the fields of ``model.Section`` and what is said of them."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import json
+from typing import Any
+
+from iocurve.dialects.native.read.keys import KINDS
+from iocurve.dialects.native.read.kinds import TEXT, Schema, Time
+from iocurve.dialects.native.words import own_key
+from iocurve.job.model import Section
+
+
+def schema() -> Schema:
+    """Of a whole file."""
+    definitions: Schema = {}
+    documents = _documents()
+    properties: Schema = {}
+    for name, kind in KINDS.items():
+        said = _lifted(kind.schema, definitions)
+        text = documents.get(name)
+        properties[own_key(name)] = said | ({"description": text} if text else {})
+    section = {"type": "object", "properties": properties, "additionalProperties": False}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "iocurve job",
+        "anyOf": [{"$ref": "#/$defs/run"}, _object({"run": _list("run")}, "run")],
+        "$defs": {
+            "section": section,
+            "run": _object(
+                {
+                    "name": TEXT.schema,
+                    "interval": Time().schema,
+                    "defaults": {"$ref": "#/$defs/section"},
+                    "job": _list("section"),
+                },
+                "job",
+            ),
+            **definitions,
+        },
+    }
+
+
+def schema_text() -> str:
+    """As it is printed and kept in docs."""
+    return json.dumps(schema(), indent=1, ensure_ascii=False) + "\n"
+
+
+def _object(properties: Schema, needed: str) -> Schema:
+    return {"type": "object", "properties": properties, "required": [needed], "additionalProperties": False}
+
+
+def _list(of: str) -> Schema:
+    return {"type": "array", "minItems": 1, "items": {"$ref": f"#/$defs/{of}"}}
+
+
+def _lifted(value: Any, definitions: Schema) -> Any:
+    """Without the definitions inside, which go to the top."""
+    if isinstance(value, list):
+        return [_lifted(one, definitions) for one in value]
+    if not isinstance(value, dict):
+        return value
+    for name, definition in value.get("$defs", {}).items():
+        definitions[name] = _lifted(definition, definitions)
+    return {key: _lifted(one, definitions) for key, one in value.items() if key != "$defs"}
+
+
+def _documents() -> dict[str, str]:
+    """The text behind each field."""
+    (module,) = ast.parse(inspect.getsource(Section)).body
+    assert isinstance(module, ast.ClassDef)
+    documents = {}
+    for statement, following in zip(module.body, module.body[1:], strict=False):
+        if (
+            isinstance(statement, ast.AnnAssign)
+            and isinstance(statement.target, ast.Name)
+            and isinstance(following, ast.Expr)
+            and isinstance(following.value, ast.Constant)
+        ):
+            documents[statement.target.id] = str(following.value.value)
+    return documents

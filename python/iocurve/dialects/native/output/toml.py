@@ -1,0 +1,36 @@
+"""Jobs of any dialect as TOML."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import tomli_w
+
+from iocurve.dialects.base import TimedJob
+from iocurve.dialects.native.read.document import DEFAULTS, table_of
+from iocurve.dialects.native.read.kinds import Time
+from iocurve.units import SECOND_NS
+
+
+def write(runs: Sequence[TimedJob], source: str) -> str:
+    """A job file that makes the same plans; ``source`` says in its first line what it was made of."""
+    head = f"# {_one_line(source)}\n\n"
+    if len(runs) == 1:
+        return head + tomli_w.dumps(_table(runs[0]))
+    return head + tomli_w.dumps({"run": [_table(run) for run in runs]})
+
+
+def _table(run: TimedJob) -> dict[str, Any]:
+    table: dict[str, Any] = {"name": run.job.name}
+    if run.interval_ns != SECOND_NS:
+        table["interval"] = Time().write(run.interval_ns)
+    defaults = table_of(run.job.defaults, DEFAULTS)
+    if defaults:
+        table["defaults"] = defaults
+    table["job"] = [table_of(section) for section in run.job.sections]
+    return table
+
+
+def _one_line(text: str) -> str:
+    return "".join(letter if letter.isprintable() else "?" for letter in text)

@@ -1,0 +1,121 @@
+"""The keys of a job: one for each field of a section, without the unit that values carry themselves."""
+
+from __future__ import annotations
+
+import types
+import typing
+from typing import Any, Literal, Union, get_args, get_origin
+
+from iocurve.dialects.native.read.kinds import (
+    FRACTION,
+    TEXT,
+    TRUTH,
+    Between,
+    ByOperation,
+    Kind,
+    Pattern,
+    Plain,
+    Several,
+    Short,
+    Size,
+    Table,
+    Time,
+    Word,
+    whole,
+)
+from iocurve.dialects.native.words import own_key
+from iocurve.engine.plan import Blocks
+from iocurve.job.model import PerKind, Preference, Section
+from iocurve.structs import Struct
+
+NOT_WRITTEN = frozenset({"positions", "engine_asked", "replay", "replay_flushes"})
+"""What belongs to other tools' words, and traces that were read."""
+_SIZES = frozenset(
+    {
+        *("file_bytes", "path_bytes", "size", "offset", "offset_increment", "offset_align", "align_bytes", "gap_bytes"),
+        *("gap_spread_bytes", "start_bytes", "start_increment_bytes", "zone_bytes", "zone_range_bytes"),
+        *("zone_skip_bytes", "rate_bytes", "rate_total_bytes", "transfer", "payload_pool_bytes"),
+        "payload_compress_chunk_bytes",
+    }
+)
+_U32, _U64 = 2**32 - 1, 2**64 - 1
+_WHOLE = {
+    **dict.fromkeys(("clones", "depth", "file_count", "file_run", "run_length", "think_every"), (1, _U32)),
+    **dict.fromkeys(("loops", "operations"), (1, _U64)),
+    **dict.fromkeys(("rate_operations", "seed"), (0, _U64)),
+    **dict.fromkeys(("random_percent", "payload_compress_percent", "payload_dedupe_percent"), (0, 100)),
+    "nconnect": (1, 16),
+}
+"""Limits of whole numbers; others are 0 to 2^32 - 1."""
+_FORMS: dict[str, Kind] = {
+    "payload_pattern": Pattern("([0-9a-f]{2}|o{16})+", "a pattern in hexadecimal"),
+    "file_name_pattern": Pattern(r"([^{}/\x00]|\{job\}|\{clone\}|\{file\})+", "a name with {job}, {clone} and {file}"),
+    "read_percent": Plain(float, "a percentage", 0, 100),
+    "latency_percentile": Plain(float, "a percentage", 0, 100),
+    "name": Pattern(r"[^\x00]+", "a name"),
+    "nfs_source": Pattern(r"[0-9a-fA-F:.]+", "an IP address such as 127.0.1.2"),
+}
+"""Kinds that a field's type does not tell."""
+
+
+FIELDS = [name for name in Section.__struct_fields__ if name not in NOT_WRITTEN]
+FIELD_OF = {own_key(name): name for name in FIELDS}
+"""The field that a key sets."""
+
+
+def _kind(name: str, annotation: Any) -> Kind:
+    """What a field takes, from its name and type."""
+    if name in _FORMS:
+        return _FORMS[name]
+    parts = [part for part in _options(annotation) if part is not type(None)]
+    if annotation == Blocks:
+        return Short(Blocks)
+    if annotation == Preference:
+        return Short(Preference, "uniform")
+    if name.endswith("_ns") and parts == [int]:
+        return Time()
+    if name in _SIZES and int in parts:
+        return Size(or_percent=len(parts) > 1, is_signed=name == "gap_bytes")
+    if len(parts) > 1:
+        raise TypeError(f"{name}: no kind for {annotation}")
+    (part,) = parts
+    return _single(name, part)
+
+
+def _single(name: str, part: Any) -> Kind:
+    plain: dict[Any, Kind] = {bool: TRUTH, int: whole(*_WHOLE.get(name, (0, _U32))), float: FRACTION, str: TEXT}
+    if part in plain:
+        return plain[part]
+    if get_origin(part) is Literal:
+        return Word(get_args(part))
+    if get_origin(part) is tuple:
+        first, second = get_args(part)
+        each = _kind(name, first)
+        return Several(each) if second is Ellipsis else Between(each)
+    if get_origin(part) is PerKind:
+        (value,) = get_args(part)
+        optional = type(None) in _options(value)
+        is_table = value in (Blocks, Preference)
+        return ByOperation(_kind(name, value), optional, is_table)
+    if isinstance(part, type) and issubclass(part, Struct):
+        return Table(part)
+    raise TypeError(f"{name}: no kind for {part}")
+
+
+def _options(annotation: Any) -> tuple[Any, ...]:
+    return get_args(annotation) if get_origin(annotation) in (Union, types.UnionType) else (annotation,)
+
+
+def _kinds() -> dict[str, Kind]:
+    hints = typing.get_type_hints(Section, include_extras=True)
+    return {name: _kind(name, _said(hints[name])) for name in FIELDS}
+
+
+def _said(annotation: Any) -> Any:
+    """A field's type without the None of "not said"."""
+    parts = tuple(part for part in _options(annotation) if part is not type(None))
+    return parts[0] if len(parts) == 1 else Union[parts]  # noqa: UP007 - made of a tuple
+
+
+KINDS: dict[str, Kind] = _kinds()
+"""What each field takes."""

@@ -1,0 +1,59 @@
+"""``openflags=``: what vdbench passes to open() on Linux."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from iocurve.engine.plan import Durability
+from iocurve.errors import Mistake, Where
+from iocurve.job.model import PlanNote
+
+_DSYNC, _SYNC, _DIRECT = 0x1000, 0x101000, 0x4000
+"""open(2)'s bits on Linux x86."""
+
+
+@dataclass(frozen=True)
+class Opening:
+    """How a file is opened and closed."""
+
+    direct: bool
+    durability: Durability
+    flushed: bool
+    """Whether the file is flushed at the end."""
+
+
+def opening(flags: Sequence[str], where: Where, mistakes: list[Mistake], notes: list[PlanNote]) -> Opening:
+    """All flags together; on Linux o_sync, o_dsync and o_rsync are the same bit in vdbench."""
+    bits, flushed = 0, False
+    for flag in flags:
+        lower = flag.lower()
+        if lower in ("o_direct", "directio"):
+            bits |= _DIRECT
+        elif lower in ("o_sync", "o_dsync", "o_rsync"):
+            bits |= _DSYNC
+            if lower == "o_sync":
+                notes.append(PlanNote("o_sync", "o_sync is O_DSYNC, as vdbench opens files on Linux", where))
+        elif lower == "fsync":
+            flushed = True
+        elif lower in ("directio_off", "clear_cache"):
+            notes.append(PlanNote("no_effect", f"openflags={flag} has no effect: it is for Solaris", where))
+        elif lower.startswith("0x"):
+            bits |= _hexadecimal(lower, where, mistakes)
+        else:
+            known = "o_direct, directio, o_dsync, o_rsync, o_sync, fsync and 0x… are"
+            mistakes.append(Mistake(f"openflags={flag[:40]} is not known on Linux", where, known))
+    durability: Durability = "file_sync" if bits & _SYNC == _SYNC else "data_sync" if bits & _DSYNC else "none"
+    return Opening(bool(bits & _DIRECT), durability, flushed)
+
+
+def _hexadecimal(word: str, where: Where, mistakes: list[Mistake]) -> int:
+    try:
+        bits = int(word, 16)
+    except ValueError:
+        mistakes.append(Mistake(f"openflags={word[:40]} is no hexadecimal number", where))
+        return 0
+    if bits & ~(_SYNC | _DIRECT):
+        text = f"openflags={word[:40]} has bits other than O_DIRECT (0x4000), O_DSYNC (0x1000) and O_SYNC (0x101000)"
+        mistakes.append(Mistake(text, where))
+    return bits & (_SYNC | _DIRECT)

@@ -1,0 +1,252 @@
+"""Vdbench's command line, and what iocurve adds to it."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from iocurve.dialects.vdbench.read import values
+from iocurve.dialects.vdbench.runs import Overrides
+from iocurve.dialects.vdbench.validation import Asked, Reader
+from iocurve.dialects.vdbench.world import Mapping
+from iocurve.errors import COMMAND_LINE, Mistake, Where
+from iocurve.job.model import PlanNote
+from iocurve.units import SECOND_NS
+
+SAMPLE = """\
+sd=sd1,lun={lun},size=40m{flags}
+wd=wd1,sd=sd1,xf=1k,rdpct={rdpct}
+rd=rd1,wd=wd1,iorate={iorate},elapsed=5,interval=1
+"""
+"""What -t runs, as vdbench does: five seconds on a small file."""
+_TESTS = {
+    "-t": {"flags": "", "rdpct": 50, "iorate": 100},
+    "-td": {"flags": "", "rdpct": 50, "iorate": 100},
+    "-t1": {"flags": ",openflags=o_sync", "rdpct": 50, "iorate": 100},
+    "-t2": {"flags": "", "rdpct": 0, "iorate": "max"},
+}
+"""By option; vdbench deletes the file before -td, here it is written over."""
+UTILITIES = ("compare", "csim", "dsim", "edit", "jstack", "parse", "parseflat", "print", "rsh", "sds", "showlba")
+_VARIABLE = re.compile(r"([A-Za-z_]\w*)=(.*)\Z", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Loop:
+    """How often all runs are repeated."""
+
+    times: int | None = 1
+    """None: until the time is over."""
+    seconds: float | None = None
+    """None: without end."""
+
+
+@dataclass
+class Options:
+    """What the command line says."""
+
+    files: list[tuple[Path, Where]] = field(default_factory=list)
+    text: str | None = None
+    """Parameters that no file holds (-t)."""
+    variables: dict[str, str] = field(default_factory=dict)
+    output: str = "output"
+    overrides: Overrides = field(default_factory=Overrides)
+    simulate: bool = False
+    loop: Loop | None = None
+    validation: Asked = field(default_factory=Asked)
+    begin_at: str | None = None
+    """Name of the run definition to begin with (-r)."""
+    host_maps: list[Mapping] = field(default_factory=list)
+    lun_maps: list[Mapping] = field(default_factory=list)
+    size: int | None = None
+    """Of every SD, instead of what is written."""
+    report: Path | None = None
+    notes: list[PlanNote] = field(default_factory=list)
+    mistakes: list[Mistake] = field(default_factory=list)
+
+
+def parse(arguments: Sequence[str], directory: Path) -> Options:
+    """Reads a command line; files are looked for in ``directory``."""
+    return _Parser(arguments, directory).parse()
+
+
+class _Parser:
+    def __init__(self, arguments: Sequence[str], directory: Path) -> None:
+        self._arguments = list(arguments)
+        self._directory = directory
+        self._position = 0
+        self._options = Options()
+
+    def parse(self) -> Options:
+        if self._arguments and self._arguments[0].lower() in UTILITIES:
+            text = f"vdbench's utility '{self._arguments[0]}' is not there"
+            return Options(mistakes=[Mistake(text, Where(COMMAND_LINE, 1))])
+        while self._position < len(self._arguments):
+            word = self._arguments[self._position]
+            self._position += 1
+            if "\0" in word or not word.isprintable():
+                self._mistake(f"{word[:40]!r} has letters that cannot be printed")
+            elif word.startswith("--"):
+                self._long(word)
+            elif word.startswith("-") and len(word) > 1:
+                self._short(word)
+            elif found := _VARIABLE.match(word):
+                self._options.variables[found[1]] = found[2]
+            else:
+                self._mistake(f"'{word[:40]}' is neither an option nor variable=value", "write -f file")
+        if not self._options.files and self._options.text is None and not self._options.mistakes:
+            self._options.mistakes.append(Mistake("no parameter file is named", None, "write -f file"))
+        return self._options
+
+    def _long(self, word: str) -> None:
+        name, equals, value = word.partition("=")
+        handlers = {
+            "--map-host": self._map_host,
+            "--map-lun": self._map_lun,
+            "--report": self._set_report,
+            "--size": self._set_size,
+        }
+        if name not in handlers:
+            self._mistake(f"unknown option '{word[:40]}'", "iocurve vdbench --help lists them")
+        else:
+            handlers[name](value if equals else self._next(name))
+
+    def _map_host(self, value: str) -> None:
+        self._map("--map-host", value, self._options.host_maps)
+
+    def _map_lun(self, value: str) -> None:
+        self._map("--map-lun", value, self._options.lun_maps)
+
+    def _map(self, option: str, value: str, maps: list[Mapping]) -> None:
+        origin, _, goal = value.partition("=")
+        if not origin or not goal:
+            self._mistake(f"{option} takes FROM=TO", f"such as {option} {_MAP_EXAMPLES[option]}")
+            return
+        maps.append(Mapping(origin, goal, Where(COMMAND_LINE, self._position, option=option)))
+
+    def _set_size(self, value: str) -> None:
+        try:
+            self._options.size = values.whole(value, 512)
+        except ValueError as error:
+            self._mistake(f"--size: {error}")
+
+    def _set_report(self, value: str) -> None:
+        if value:
+            self._options.report = Path(value)
+
+    def _short(self, word: str) -> None:
+        letter, value = word[1], word[2:]
+        if word == "-tf":
+            self._mistake("-tf runs a file system workload, which is not there yet", "-t runs a raw one")
+        elif word in _TESTS:
+            lun = Path(tempfile.gettempdir()) / "quick_vdbench_test"
+            self._options.text = SAMPLE.format(lun=lun, **_TESTS[word])
+        elif word == "-mb":
+            text = "-mb has no effect: MB/sec are 1024*1024 bytes in every report"
+            self._options.notes.append(PlanNote("no_effect", text, Where(COMMAND_LINE, self._position), "warning"))
+        elif letter in "vj":
+            self._validation(letter, value)
+        elif letter in _REFUSED:
+            self._mistake(f"{word[:40]} is not supported: {_REFUSED[letter]}")
+        elif letter in _NOTED:
+            where = Where(COMMAND_LINE, self._position)
+            if letter in _WITH_VALUE and not value:
+                self._next(word)
+            self._options.notes.append(PlanNote("no_effect", f"-{letter} has no effect: {_NOTED[letter]}", where))
+        elif letter in _HANDLERS:
+            try:
+                _HANDLERS[letter](self, value)
+            except ValueError as error:
+                self._mistake(f"-{letter}: {error}")
+        else:
+            self._mistake(f"unknown option '{word[:40]}'", "iocurve vdbench --help lists them")
+
+    def _files(self, value: str) -> None:
+        names = [value] if value else []
+        while self._position < len(self._arguments):
+            word = self._arguments[self._position]
+            is_file = (self._directory / word).is_file() if "\0" not in word else False
+            if word.startswith("-") or ("=" in word and not is_file):
+                break
+            names.append(word)
+            self._position += 1
+        if not names:
+            self._mistake("-f names no parameter file")
+        where = Where(COMMAND_LINE, self._position)
+        self._options.files += [(self._directory / name, where) for name in names]
+
+    def _output(self, value: str) -> None:
+        self._options.output = value or self._next("-o") or self._options.output
+
+    def _elapsed(self, value: str) -> None:
+        self._options.overrides.elapsed_ns = values.duration_ns(value or self._next("-e"))
+
+    def _interval(self, value: str) -> None:
+        self._options.overrides.interval_ns = values.duration_ns(value or self._next("-i"))
+
+    def _warmup(self, value: str) -> None:
+        self._options.overrides.warmup_ns = values.duration_ns(value or self._next("-w"))
+
+    def _validation(self, letter: str, value: str) -> None:
+        reader = Reader(self._options.validation)
+        try:
+            reader.option(letter, value, Where(COMMAND_LINE, self._position))
+        except ValueError as error:
+            self._mistake(f"-{letter}: {error}")
+        self._options.validation = reader.asked
+
+    def _simulate(self, _value: str) -> None:
+        self._options.simulate = True
+
+    def _begin(self, value: str) -> None:
+        self._options.begin_at = value or self._next("-r")
+
+    def _loop(self, value: str) -> None:
+        following = self._arguments[self._position] if self._position < len(self._arguments) else ""
+        if not value and re.fullmatch(r"\d+[smh]?", following):
+            value = self._next("-l")
+        # Unlike loop=, a bare number is seconds.
+        self._options.loop = Loop(times=None, seconds=values.duration_ns(value) / SECOND_NS if value else None)
+
+    def _next(self, option: str) -> str:
+        if self._position >= len(self._arguments):
+            self._mistake(f"{option} needs a value")
+            return "0"
+        self._position += 1
+        return self._arguments[self._position - 1]
+
+    def _mistake(self, text: str, hint: str | None = None) -> None:
+        self._options.mistakes.append(Mistake(text, Where(COMMAND_LINE, self._position), hint))
+
+
+def loop(word: str) -> Loop:
+    """``loop=``: ``3`` times, ``24h`` of time."""
+    if word.isdecimal():
+        return Loop(times=values.whole(word, 1, 1_000_000))
+    return Loop(times=None, seconds=values.duration_ns(word) / SECOND_NS)
+
+
+_HANDLERS: dict[str, Callable[[_Parser, str], None]] = {
+    "f": _Parser._files,
+    "o": _Parser._output,
+    "e": _Parser._elapsed,
+    "i": _Parser._interval,
+    "I": _Parser._interval,
+    "w": _Parser._warmup,
+    "s": _Parser._simulate,
+    "r": _Parser._begin,
+    "l": _Parser._loop,
+}
+_NOTED = {
+    "m": "there is no Java here",
+    "p": "there is no Java here",
+    "k": "statistics of Solaris",
+    "c": "it belongs to file systems",
+}
+_WITH_VALUE = ("m", "p")
+_REFUSED = {
+    "d": "there are no debug settings",
+}
+_MAP_EXAMPLES = {"--map-host": "vm1=localhost", "--map-lun": "/dev/rdsk/c0=/data/c0"}

@@ -1,0 +1,374 @@
+"""How vdbench writes values: sizes, times, numbers in series, names with wildcards and ranges.
+
+Readers raise ``ValueError`` with a text for people.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from difflib import get_close_matches
+from fnmatch import translate
+from typing import Any, Literal
+
+from iocurve.dialects.vdbench.read.lines import Parameter
+from iocurve.engine.plan import BlockRange, Blocks, BlockShare, BlockSplit, FixedBlocks
+from iocurve.units import SECOND_NS
+
+Reader = Callable[[Parameter], Any]
+VALUES_MAX = 100_000
+"""In one list."""
+_NUMBER = r"-?(?:\d{1,18}(?:\.\d{0,9})?|\.\d{1,9})[kmgt]?"
+_QUANTITY = re.compile(rf"({_NUMBER})\Z", re.IGNORECASE | re.ASCII)
+_SERIES = re.compile(rf"({_NUMBER})-({_NUMBER})\Z", re.IGNORECASE | re.ASCII)
+_TIME = re.compile(r"(\d{1,9}(?:\.\d{1,3})?)([smh]?)\Z", re.IGNORECASE | re.ASCII)
+_RANGE = re.compile(r"(.*?)(\d{1,9})-(.*?)(\d{1,9})\Z", re.ASCII)
+_SCALE = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+_SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600}
+_LARGEST = 2**63 - 1
+
+
+def quantity(word: str) -> Decimal:
+    """``64k``, ``100``, ``.1``."""
+    if not _QUANTITY.match(word):
+        raise ValueError(f"'{word[:40]}' is no number; k, m, g and t stand for 1024, 1024², …")
+    scale = _SCALE.get(word[-1].lower(), 1)
+    return Decimal(word.rstrip("kmgtKMGT")) * scale
+
+
+def whole(word: str, low: int = 0, high: int = _LARGEST) -> int:
+    """A whole number."""
+    number = quantity(word)
+    if number != int(number) or not low <= number <= high:
+        limit = f"from {low} to {high}" if high != _LARGEST else f"of at least {low}"
+        raise ValueError(f"'{word[:40]}' is no whole number {limit}")
+    return int(number)
+
+
+def count(low: int = 1, high: int = 1_000_000) -> Reader:
+    """A whole number between two."""
+    return lambda parameter: whole(parameter.text, low, high)
+
+
+def size(parameter: Parameter) -> int:
+    """Bytes: ``10g``, ``512``."""
+    return whole(parameter.text, 1)
+
+
+def size_or_zero(parameter: Parameter) -> int:
+    """Bytes; none is allowed."""
+    return whole(parameter.text)
+
+
+def time_ns(parameter: Parameter) -> int:
+    """``60``, ``120m``, ``2h``."""
+    return duration_ns(parameter.text)
+
+
+def duration_ns(word: str) -> int:
+    """``60``, ``120m``, ``2h``."""
+    found = _TIME.match(word)
+    if found is None:
+        raise ValueError(f"'{word[:40]}' is no time; write seconds, 120m or 2h")
+    return int(Decimal(found[1]) * _SECONDS[found[2].lower()] * SECOND_NS)
+
+
+def numbers(words: Sequence[str]) -> tuple[Decimal, ...]:
+    """``1,2,4``, ``1-10,1``, ``1-64,d``, ``64-1,d`` or ``64,1,d``."""
+    if words[-1].lower() == "d" and len(words) in (2, 3):
+        return _doubled(words[:-1])
+    if len(words) == 2 and (found := _SERIES.match(words[0])):
+        return _stepped(quantity(found[1]), quantity(found[2]), quantity(words[1]))
+    if len(words) == 1 and _SERIES.match(words[0]):
+        raise ValueError(f"'{words[0]}' needs a step: ({words[0]},1) or ({words[0]},d)")
+    return tuple(map(quantity, words))
+
+
+def _doubled(words: Sequence[str]) -> tuple[Decimal, ...]:
+    found = _SERIES.match(words[0])
+    if len(words) == 1 and found is None:
+        raise ValueError("a doubling needs two ends: (1-64,d)")
+    first, last = (quantity(word) for word in (words if found is None else (found[1], found[2])))
+    if first <= 0 or last <= 0:
+        raise ValueError("a doubling needs ends above 0: (1-64,d)")
+    values = [first]
+    while values[-1] * 2 <= last if first <= last else values[-1] / 2 >= last:
+        values.append(values[-1] * 2 if first <= last else values[-1] / 2)
+    return tuple(values)
+
+
+def _stepped(first: Decimal, last: Decimal, step: Decimal) -> tuple[Decimal, ...]:
+    if step <= 0:
+        raise ValueError("a step must be above 0: (1-10,1)")
+    steps = int(abs(last - first) / step)
+    if steps >= VALUES_MAX:
+        raise ValueError(f"a list has at most {VALUES_MAX} values")
+    return tuple(first + (step if first <= last else -step) * number for number in range(steps + 1))
+
+
+def series(low: int, high: int = _LARGEST) -> Reader:
+    """Whole numbers for a loop."""
+
+    def read(parameter: Parameter) -> tuple[int, ...]:
+        values = numbers(parameter.values)
+        for value in values:
+            whole(f"{value:f}", low, high)
+        return tuple(map(int, values))
+
+    return read
+
+
+def percentage(parameter: Parameter) -> Decimal:
+    """0 to 100."""
+    return _percent(quantity(parameter.text))
+
+
+def percentages(parameter: Parameter) -> tuple[Decimal, ...]:
+    """0 to 100, for a loop."""
+    return tuple(map(_percent, numbers(parameter.values)))
+
+
+def _percent(value: Decimal) -> Decimal:
+    if not 0 <= value <= 100:
+        raise ValueError(f"{value} is no percentage from 0 to 100")
+    return value
+
+
+@dataclass(frozen=True)
+class Seek:
+    """``seekpct=``."""
+
+    percent: Decimal
+    """How many operations go to a random place."""
+    at_end: Literal["wrap", "stop"] = "wrap"
+    starts_anywhere: bool = False
+    """seqnz: the first block is drawn."""
+
+    def __str__(self) -> str:
+        return "eof" if self.at_end == "stop" else "seqnz" if self.starts_anywhere else f"{self.percent:f}"
+
+
+def seek(word: str) -> Seek:
+    """A number, ``eof``, ``seq``, ``seqnz``, ``random``."""
+    lower = word.lower()
+    if lower in ("eof", "-1"):
+        return Seek(Decimal(0), "stop")
+    if len(lower) >= 3 and "random".startswith(lower):
+        return Seek(Decimal(100))
+    if lower in ("seqnz", "sequentialnz"):
+        return Seek(Decimal(0), starts_anywhere=True)
+    if len(lower) >= 3 and "sequential".startswith(lower):
+        return Seek(Decimal(0))
+    if lower.startswith("poisson"):
+        raise ValueError("seekpct=poisson is not there yet; hotband= draws places unevenly, too")
+    try:
+        return Seek(_percent(quantity(word)))
+    except ValueError as error:
+        raise ValueError(f"{error}; seekpct takes a percentage, eof, seq, seqnz or random") from None
+
+
+def seek_one(parameter: Parameter) -> Seek:
+    """``seekpct=`` of a workload."""
+    if parameter.values[0].lower() == "poisson":
+        return seek("poisson")
+    return seek(parameter.text)
+
+
+def seeks(parameter: Parameter) -> tuple[Seek, ...]:
+    """``forseekpct=``."""
+    if len(parameter.values) == 1:
+        return (seek(parameter.text),)
+    return tuple(seek(f"{value:f}") for value in numbers(parameter.values))
+
+
+def blocks(parameter: Parameter) -> Blocks:
+    """``4k``, ``(4k,10,8k,90)`` or ``(512,64k,512)``."""
+    words = parameter.values
+    if len(words) == 1:
+        return FixedBlocks(bytes=_block(words[0]))
+    if len(words) == 3:
+        low, high, step = (_block(word) for word in words)
+        if low > high or low % step:
+            raise ValueError("xfersize=(min,max,align): min is a multiple of align and not above max")
+        return BlockRange(low=low, high=high, step=step)
+    if len(words) % 2:
+        raise ValueError("xfersize takes pairs of size and percentage: (4k,10,8k,90)")
+    shares = [_percent(quantity(word)) for word in words[1::2]]
+    # vdbench looks at the sum as a whole number: shares that were measured rarely add up exactly.
+    if round(sum(shares)) != 100:
+        raise ValueError(f"the percentages of xfersize add up to {sum(shares)}, not 100")
+    scale = 1 if all(share == int(share) for share in shares) else 10_000
+    return BlockSplit(
+        parts=tuple(
+            BlockShare(bytes=_block(word), weight=int(share * scale))
+            for word, share in zip(words[::2], shares, strict=True)
+            if int(share * scale)
+        )
+    )
+
+
+def _block(word: str) -> int:
+    value = whole(word, 1, 2**31)
+    if value % 512:
+        raise ValueError(f"a transfer size is a multiple of 512 bytes, and {value} is none")
+    return value
+
+
+@dataclass(frozen=True)
+class Band:
+    """``range=(40,60)`` in per cent, or ``range=(1g,2g)`` in bytes."""
+
+    low: Decimal
+    high: Decimal
+
+    def within(self, whole_bytes: int) -> tuple[int, int]:
+        """First byte and end; an end beyond the whole goes on from its start."""
+        if self.high > 200:
+            return int(self.low), int(self.high)
+        return int(whole_bytes * self.low / 100), int(whole_bytes * self.high / 100)
+
+
+def band(parameter: Parameter) -> Band:
+    """Two numbers, the smaller one first."""
+    if len(parameter.values) != 2:
+        raise ValueError(f"{parameter.keyword} takes two values: (40,60) in per cent or (1g,2g) in bytes")
+    low, high = map(quantity, parameter.values)
+    if not 0 <= low < high or (high <= 200 and low > 100):
+        raise ValueError(f"{parameter.keyword}=({low:f},{high:f}): the first is at least 0 and below the second")
+    return Band(low, high)
+
+
+def pair(parameter: Parameter) -> tuple[int, int]:
+    """Two sizes, the smaller one first; a single one is both."""
+    words = parameter.values if len(parameter.values) == 2 else (parameter.text, parameter.text)
+    low, high = (whole(word) for word in words)
+    if low > high:
+        raise ValueError(f"{parameter.keyword}=({low},{high}): the first is not above the second")
+    return low, high
+
+
+@dataclass(frozen=True)
+class Rate:
+    """What one run asks for."""
+
+    kind: Literal["number", "max", "curve", "variable"]
+    per_second: Decimal = Decimal(0)
+    pattern: tuple[tuple[Decimal, int], ...] = ()
+    """variable: rates, each with its seconds."""
+
+    def __str__(self) -> str:
+        if self.kind == "max":
+            return "Uncontrolled MAX"
+        if self.kind == "curve":
+            return "Uncontrolled curve"
+        if self.kind == "variable":
+            return "variable: " + ",".join(f"{rate:f},{seconds}" for rate, seconds in self.pattern)
+        return f"{self.per_second:f}"
+
+
+def rates(parameter: Parameter) -> tuple[Rate, ...]:
+    """``max``, ``curve``, numbers; what ``distribution=variable`` makes of them comes later."""
+    if len(parameter.values) == 1:
+        lower = parameter.text.lower()
+        if len(lower) >= 2 and "maximum".startswith(lower):
+            return (Rate("max"),)
+        if len(lower) >= 2 and "curve".startswith(lower):
+            return (Rate("curve"),)
+    try:
+        found = numbers(parameter.values)
+    except ValueError as error:
+        raise ValueError(f"{error}; {parameter.keyword} takes max, curve or numbers") from None
+    if any(not 0 < value <= 10**9 for value in found):
+        raise ValueError(f"{parameter.keyword} must be above 0 and at most 1,000,000,000")
+    return tuple(Rate("number", value) for value in found)
+
+
+def rate(parameter: Parameter) -> Decimal:
+    """A fixed rate."""
+    found = rates(Parameter(parameter.keyword, (parameter.text,), False, parameter.where))[0]
+    if found.kind != "number":
+        raise ValueError(f"{parameter.keyword} of a workload is a number")
+    return found.per_second
+
+
+def ratio(parameter: Parameter) -> Decimal:
+    """``compratio=``, ``dedupratio=``: N to 1."""
+    return _ratio(quantity(parameter.text))
+
+
+def ratios(parameter: Parameter) -> tuple[Decimal, ...]:
+    """``forcompratio=``."""
+    return tuple(map(_ratio, numbers(parameter.values)))
+
+
+def _ratio(value: Decimal) -> Decimal:
+    if not 1 <= value <= 1_000_000:
+        raise ValueError(f"a ratio is at least 1 (N to 1), not {value:f}")
+    return value
+
+
+def choice(*words: str) -> Reader:
+    """One of some words, which may be cut to a unique beginning."""
+    return lambda parameter: chosen(parameter.text, words)
+
+
+def chosen(word: str, words: Sequence[str]) -> str:
+    """The word that is meant."""
+    lower = word.lower()
+    found = [known for known in words if known == lower] or [known for known in words if known.startswith(lower)]
+    if len(found) != 1:
+        raise ValueError(f"'{word[:40]}' is none of {', '.join(words)}")
+    return found[0]
+
+
+def yes_or_no(parameter: Parameter) -> bool:
+    """``yes`` or ``no``."""
+    return chosen(parameter.text, ("yes", "no", "on", "off")) in ("yes", "on")
+
+
+def text(parameter: Parameter) -> str:
+    """As it is."""
+    return parameter.text
+
+
+def words(parameter: Parameter) -> tuple[str, ...]:
+    """All values as they are."""
+    return parameter.values
+
+
+def one_number(parameter: Parameter) -> Decimal:
+    """Any number above 0."""
+    value = quantity(parameter.text)
+    if value <= 0:
+        raise ValueError(f"{parameter.keyword} must be above 0")
+    return value
+
+
+def matching(patterns: Sequence[str], known: Sequence[str], what: str) -> list[str]:
+    """Names that are meant: by name, ``sd*``, ``sd1-sd9``. Raises ``ValueError`` where one means nothing."""
+    index = dict.fromkeys(known)
+    found: dict[str, None] = {}
+    for pattern in patterns:
+        meant = [pattern] if pattern in index else _meant(pattern, known, index)
+        if not meant:
+            close = get_close_matches(pattern, known[:1000], n=1)
+            hint = f"; did you mean {close[0]}?" if close else ""
+            raise ValueError(f"there is no {what} '{pattern[:40]}'{hint}")
+        found |= dict.fromkeys(meant)
+    return list(found)
+
+
+def _meant(pattern: str, known: Sequence[str], index: dict[str, None]) -> list[str]:
+    if any(letter in pattern for letter in "*?"):
+        expression = re.compile(translate(pattern.replace("[", "[[]")))
+        return [name for name in known if expression.match(name)]
+    found = _RANGE.match(pattern)
+    if found is None or found[3] not in ("", found[1]):
+        return [name for name in known if name.lower() == pattern.lower()]
+    first, last = int(found[2]), int(found[4])
+    if last - first >= VALUES_MAX:
+        return []
+    names = [f"{found[1]}{number}" for number in range(first, last + 1)]
+    return names if all(name in index for name in names) else []

@@ -1,0 +1,42 @@
+"""What vdbench calls the fields of a section."""
+
+from __future__ import annotations
+
+from iocurve.job.words import Words
+
+WORDS = Words(
+    names={
+        "clones": "jvms",
+        "direct": "openflags",
+        "paths": "lun",
+        "directories": "anchor",
+        "file_count": "count",
+        "file_bytes": "size",
+        "size": "size",
+        "offset": "offset",
+        "reads": "rdpct",
+        "writes": "rdpct",
+        "random": "seekpct",
+        "random_percent": "seekpct",
+        "read_percent": "rdpct",
+        "blocks": "xfersize",
+        "align_bytes": "align",
+        "gap_bytes": "stride",
+        "rate_total_operations": "iorate",
+        "depth": "threads",
+        "runtime_ns": "elapsed",
+        "ramp_ns": "warmup",
+        "transfer": "maxdata",
+    },
+    joint="=",
+    asks={
+        "direct": "openflags=o_direct",
+        "repeat": "a seed",
+        "no repeat": "no seed",
+        "no create": "formatsds=no",
+        "size": "size=1g",
+    },
+    clone="worker",
+    # Without a warm-up vdbench leaves out the first interval: it says itself which of the two it is.
+    silent_about=frozenset({"ramp_added"}),
+)
