@@ -32,7 +32,7 @@ mount = st.builds(
     durability=durability,
     timeout_ns=u64,
     keep_payload=st.booleans(),
-    source=st.none() | st.ip_addresses(),
+    source=st.none() | st.ip_addresses().map(str),
 )
 engine = st.one_of(
     st.builds(plan.NullEngine),

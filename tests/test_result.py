@@ -275,7 +275,7 @@ def test_a_full_disk_leaves_the_old_document(tmp_path: Path, monkeypatch: pytest
         (b'{"fio version": "fio-3.33"}', "no schema_version"),
         (b'{"schema_version": 3}', "read it with a newer iocurve"),
         (b'{"schema_version": 1}', "measure again"),
-        (b'{"schema_version": 2}', "iocurve: Field required"),
+        (b'{"schema_version": 2}', "missing required field `iocurve`"),
         (b"\xff\xfe", "not text"),
     ],
 )

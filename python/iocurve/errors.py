@@ -62,9 +62,9 @@ class Mistake:
 
 
 def in_order(mistakes: Iterable[Mistake]) -> list[Mistake]:
-    """Each once, by argument, then by file and line, so that a person can go through them."""
+    """Each once, by file and line, so that a person can go through them."""
     unique = list(dict.fromkeys(mistakes))
-    sources = [COMMAND_LINE, *dict.fromkeys(mistake.where.source for mistake in unique if mistake.where)]
+    sources = list(dict.fromkeys(mistake.where.source for mistake in unique if mistake.where))
 
     def place(mistake: Mistake) -> tuple[int, int, int]:
         where = mistake.where

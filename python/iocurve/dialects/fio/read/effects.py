@@ -214,12 +214,12 @@ def set_direction(draft: Draft, text: str, context: Context) -> None:
 
 def set_read_percent(draft: Draft, text: str, context: Context) -> None:
     """rwmixread; the later of the two words wins."""
-    draft.fields["read_percent"] = values.integer(0, 100)(text, context)
+    draft.fields["read_percent"] = float(values.integer(0, 100)(text, context))
 
 
 def set_write_percent(draft: Draft, text: str, context: Context) -> None:
     """rwmixwrite."""
-    draft.fields["read_percent"] = 100 - int(values.integer(0, 100)(text, context))
+    draft.fields["read_percent"] = 100.0 - values.integer(0, 100)(text, context)
 
 
 def set_cover(draft: Draft, text: str, context: Context) -> None:

@@ -93,7 +93,7 @@ def _read(draft: Draft, path: Path, align: int) -> None:
         "blocks": PerKind(**{kind: sizes.get(kind, any_size) for kind in ("read", "write", "trim")}),
         "random": False,
         "loops": 1,
-        "read_percent": 50,
+        "read_percent": 50.0,
         **{f"{kind}s": kind in kinds for kind in ("read", "write", "trim")},
     }
 
