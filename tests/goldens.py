@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,11 @@ def compare(path: Path, text: str) -> None:
 
 
 def plan_document(plan: Plan) -> Any:
-    """A plan without what is as by default. Kinds are named; clones that differ in nothing else are one."""
-    return _document(plan)
+    """A plan without what is as by default. Kinds are named; of a job's further clones only what differs is listed."""
+    document = _document(plan)
+    for group in document["groups"]:
+        group["workers"] = _folded(group["workers"])
+    return document
 
 
 def _document(value: Any) -> Any:
@@ -34,3 +38,34 @@ def _document(value: Any) -> Any:
         said = {field.name: getattr(value, field.name) for field in fields}
         return kind | {field.name: _document(said[field.name]) for field in fields if said[field.name] != field.default}
     return [_document(one) for one in value] if isinstance(value, tuple) else value
+
+
+def _folded(workers: list[Any]) -> list[Any]:
+    """``clones`` of the first of a job lists where each further one differs, by path: ``{"clone": 1, "seed": 7}``."""
+    folded: list[Any] = []
+    for worker in workers:
+        first = folded[-1] if folded else None
+        if first and first["job"] == worker["job"] and worker["clone"] and (found := _differences(first, worker)):
+            first.setdefault("clones", []).append(found)
+        else:
+            folded.append(worker)
+    return folded
+
+
+def _differences(first: Any, other: Any) -> dict[str, Any] | None:
+    """Leaves of ``other`` that are not those of ``first``; None where the two are not of one shape."""
+    known, leaves = (
+        dict(_leaves({key: part for key, part in one.items() if key != "clones"})) for one in (first, other)
+    )
+    if known.keys() != leaves.keys():
+        return None
+    return {path: leaf for path, leaf in leaves.items() if leaf != known[path]}
+
+
+def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    if isinstance(value, dict | list):
+        items = value.items() if isinstance(value, dict) else enumerate(value)
+        for key, part in items:
+            yield from _leaves(part, f"{path}.{key}" if path else str(key))
+    else:
+        yield path, value

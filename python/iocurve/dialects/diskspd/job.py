@@ -306,7 +306,7 @@ def _distribution(found: Found) -> ZonesSaid:
     place = 0
     for zone, percent in zip(zones, shares(zones), strict=True):
         if zone.start > place:
-            said.append(ZoneShare(access_percent=0, size=zone.start - place))
+            said.append(ZoneShare(access_percent=0.0, size=zone.start - place))
         # A part without an offset of its own is one block.
         length = zone.length or found.target.step_bytes
         said.append(ZoneShare(access_percent=float(percent), size=min(length, found.region_bytes - zone.start)))

@@ -42,9 +42,9 @@ def hotband(band: int, block: int, *, writes: bool) -> Preference:
     for first, end in pairwise(edges):
         start = (first - shift) % count
         share = _within(start * block, (start + end - first) * block, count * block)
-        zones.append(ZoneShare(access_percent=100 * share, size=(end - first) * block))
+        zones.append(ZoneShare(access_percent=100.0 * share, size=(end - first) * block))
     rest = band - count * block
-    return ZonesSaid(zones=(*zones, *([ZoneShare(access_percent=0, size=rest)] if rest else [])))
+    return ZonesSaid(zones=(*zones, *([ZoneShare(access_percent=0.0, size=rest)] if rest else [])))
 
 
 def _positions() -> list[int]:

@@ -147,7 +147,7 @@ def _zones(text: str, context: Context, absolute: bool) -> ZonesSaid | None:
         if sum(given) > 100:
             raise ValueError(f"the sizes of the zones add up to {sum(given)} %")
         sizes = [Percent(percent=size) for size in given]
-    zones = [ZoneShare(access_percent=share, size=size) for share, size in zip(access, sizes, strict=True)]
+    zones = [ZoneShare(access_percent=float(share), size=size) for share, size in zip(access, sizes, strict=True)]
     return ZonesSaid(zones=tuple(zones))
 
 

@@ -78,9 +78,9 @@ def _wrapped(low: int, wrapped: int, region: int) -> Preference:
     share = 100 * first / max(1, first + last)
     return ZonesSaid(
         zones=(
-            ZoneShare(access_percent=share, size=first),
-            ZoneShare(access_percent=0, size=region - first - last),
-            ZoneShare(access_percent=100 - share, size=last),
+            ZoneShare(access_percent=float(share), size=first),
+            ZoneShare(access_percent=0.0, size=region - first - last),
+            ZoneShare(access_percent=100.0 - share, size=last),
         )
     )
 
