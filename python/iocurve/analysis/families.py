@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from iocurve.analysis.axes import axis_text
+from iocurve.analysis.limit_kinds import Limit
 from iocurve.analysis.limits import depth_series, limits_of
-from iocurve.result.document import Note, Point, Result
+from iocurve.result.document import Point, Result
 from iocurve.result.summary import Summary
 from iocurve.units import format_bytes
 
@@ -20,7 +21,7 @@ class Measured:
 
     point: Point
     summary: Summary
-    limit: Note | None
+    limit: Limit | None
 
     def axis(self, name: str) -> float:
         """Value of a numeric axis."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from iocurve.analysis import published
 from iocurve.analysis.families import Family, Measured
-from iocurve.analysis.limits import SHORT, volume_description
+from iocurve.analysis.limits import volume_description
 from iocurve.report import charts
 from iocurve.report.charts import Chart
 from iocurve.result.document import Result
@@ -49,7 +49,7 @@ ENDING = ("CPU µs/op", LIMITED_BY)
 
 def ending(member: Measured) -> tuple[str, str]:
     """CPU time per operation, and what limited the point: the last two cells of a row."""
-    return cpu(member.summary), SHORT[member.limit.code] if member.limit else "no known limit"
+    return cpu(member.summary), member.limit.short_name if member.limit else "no known limit"
 
 
 def cpu(summary: Summary) -> str:

@@ -18,7 +18,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from iocurve.analysis.limits import SHORT, limits_of
+from iocurve.analysis.limits import limits_of
 from iocurve.engine.outcome import IntervalKind, Live
 from iocurve.result.document import Result
 from iocurve.result.summary import Summary
@@ -224,7 +224,7 @@ class _ResultTable:
             if index and point.family != points[index - 1].family:
                 table.add_row()
             summary = point.summary()
-            table.add_row(point.name, *(column.cell(summary) for column in columns), SHORT[limit.code] if limit else "")
+            table.add_row(point.name, *(column.cell(summary) for column in columns), limit.short_name if limit else "")
         return table
 
 

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from iocurve.analysis import cautions, disk_limits
 from iocurve.analysis import connections as advice_of
 from iocurve.analysis.families import Family, Measured, families
-from iocurve.analysis.limits import advice, knee, volume_description
+from iocurve.analysis.limit_kinds import next_steps as steps_past
+from iocurve.analysis.limits import knee, volume_description
 from iocurve.engine.plan import NfsEngine, OperationPlan, Worker
 from iocurve.job.describe import block_text
 from iocurve.result.document import Finding, Result, TargetFacts
@@ -85,7 +86,7 @@ def findings(result: Result) -> list[str]:
 def next_steps(result: Result) -> list[str]:
     """What to do to get past the limits of the best figures."""
     best = [max(family.members, key=lambda member: member.summary.iops) for family in families(result)]
-    return advice(result, [member.limit for member in best if member.limit])
+    return steps_past(result.target, [member.limit for member in best if member.limit])
 
 
 def doubts(result: Result) -> list[str]:
