@@ -12,6 +12,7 @@ import pytest
 
 from data.synthetic import kind, outcome, plan, worker_outcome, worker_plan
 from fio_machine import HeldMachine
+from iocurve.analysis.doubts import LABELS
 from iocurve.analysis.limit_kinds import LIMIT_KINDS
 from iocurve.analysis.limits import limit_of
 from iocurve.dialects.diskspd import command as diskspd
@@ -21,7 +22,6 @@ from iocurve.engine.plan import AioEngine, DiskPlan, End, FileOpen, IoBurst, IoL
 from iocurve.errors import DialectError, PlanError, TargetError
 from iocurve.job.reach import reach
 from iocurve.measure import local
-from iocurve.report.sentences import LABELS
 from iocurve.result.document import Point
 from iocurve.targets import disk, disk_data
 from iocurve.targets.opened_target import OpenedTarget

@@ -89,7 +89,7 @@ class MixBar:
 
 
 @dataclass(frozen=True)
-class Published:
+class PublishedMark:
     """A figure that others have published, at a place of a chart's horizontal axis."""
 
     place: str
@@ -99,7 +99,7 @@ class Published:
     """Of grouped bars: which of a group's it belongs to."""
 
 
-def mix(bars: Sequence[MixBar], what: str, cap: Cap | None, published: Sequence[Published] = ()) -> Chart:
+def mix(bars: Sequence[MixBar], what: str, cap: Cap | None, published: Sequence[PublishedMark] = ()) -> Chart:
     """Stacked bars of reads and writes; ``what`` is the unit of the rate."""
     order = list(dict.fromkeys(bar.mix for bar in bars))
     totals = {name: sum(bar.rate for bar in bars if bar.mix == name) for name in order}
@@ -148,7 +148,7 @@ class GroupBar:
     p99_ns: int
 
 
-def grouped(bars: Sequence[GroupBar], what: str, cap: Cap | None, published: Sequence[Published] = ()) -> Chart:
+def grouped(bars: Sequence[GroupBar], what: str, cap: Cap | None, published: Sequence[PublishedMark] = ()) -> Chart:
     """Bars beside each other in groups; ``what`` is the unit of the values."""
     series = list(dict.fromkeys(bar.series for bar in bars))
     groups = list(dict.fromkeys(bar.group for bar in bars))
@@ -208,7 +208,9 @@ def advice(cells: Sequence[AdviceCell]) -> Chart:
     return _finished(alt.layer(boxes, texts), height=46 * len(rows))
 
 
-def _published(marks: Sequence[Published], x: alt.X, what: str, offset: alt.XOffset | None = None) -> list[alt.Chart]:
+def _published(
+    marks: Sequence[PublishedMark], x: alt.X, what: str, offset: alt.XOffset | None = None
+) -> list[alt.Chart]:
     """Published figures as hollow diamonds: they are not measured, and look it."""
     if not marks:
         return []

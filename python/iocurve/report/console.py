@@ -18,7 +18,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from iocurve.analysis.limits import limits_of
+from iocurve.analysis import Reading, read
 from iocurve.engine.outcome import IntervalKind, Live
 from iocurve.result.document import Result
 from iocurve.result.summary import Summary
@@ -199,14 +199,14 @@ class _Point:
 
 def result_table(result: Result) -> ConsoleRenderable:
     """All points in one table, families apart; where there is little room, only the columns that matter most."""
-    return _ResultTable(result)
+    return _ResultTable(read(result))
 
 
 class _ResultTable:
     """Chooses its columns once it knows how wide it may be."""
 
-    def __init__(self, result: Result) -> None:
-        self._result = result
+    def __init__(self, reading: Reading) -> None:
+        self._reading = reading
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         wide = self._table(COLUMNS)
@@ -219,8 +219,8 @@ class _ResultTable:
         for column in columns:
             table.add_column(column.title, justify="right", no_wrap=True)
         table.add_column("limited by", no_wrap=True)
-        points = self._result.points
-        for index, (point, limit) in enumerate(zip(points, limits_of(self._result), strict=True)):
+        points = self._reading.result.points
+        for index, (point, limit) in enumerate(zip(points, self._reading.limits, strict=True)):
             if index and point.family != points[index - 1].family:
                 table.add_row()
             summary = point.summary()
