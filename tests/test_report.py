@@ -193,6 +193,7 @@ def test_conditions_are_enough_to_run_it_again() -> None:
     assert facts["Target"]["Level and quota"] == "ultra, 4 TiB"
     assert facts["Machine"]["TCP congestion control"] == "cubic"
     assert facts["Load"]["Seeds"] == "1"
+    assert facts["Load"]["Written data"] == "random bytes, scramble"
     assert facts["Load"]["NFS mount"] == "NFSv3, nconnect 8, unstable writes; NFSv3, nconnect 1, unstable writes"
     assert "Jobs" not in facts["Load"]
     jobs = conditions(synthetic.fio_run())["Load"]["Jobs"]

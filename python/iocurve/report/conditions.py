@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from iocurve.analysis.limits import volume_description
 from iocurve.engine.plan import NfsEngine, OperationPlan, Worker
-from iocurve.job.describe import block_text
+from iocurve.job.describe import block_text, payload_text
 from iocurve.result.document import Result, TargetFacts
 from iocurve.units import MIB, SECOND_NS, format_bytes, format_count, format_duration, format_latency
 
@@ -77,7 +77,7 @@ def _load(result: Result) -> dict[str, str]:
         "Measured time": _distinct(_runtime(worker) for worker in workers),
         "Ramp": _distinct(format_duration(worker.ramp_ns) for worker in workers if worker.ramp_ns) or "none",
         "Cool-down": _distinct(format_duration(worker.cooldown_ns) for worker in workers if worker.cooldown_ns),
-        "Written data": _distinct(f"{worker.payload.content}, {worker.payload.renew}" for worker in workers),
+        "Written data": _distinct(map(_payload, workers)),
         "Seeds": _seeds(workers),
     }
     return {name: fact for name, fact in facts.items() if fact}
@@ -127,6 +127,10 @@ def _order(worker: Worker) -> str:
         return "sequential"
     cover = "each block once a pass" if worker.access.cover == "once" else "independent draws"
     return f"random, {cover}"
+
+
+def _payload(worker: Worker) -> str:
+    return f"{payload_text(worker.payload) or 'random bytes'}, {worker.payload.renew}"
 
 
 def _runtime(worker: Worker) -> str:
