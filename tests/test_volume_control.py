@@ -390,6 +390,7 @@ def test_a_directory_that_others_may_write_holds_no_socket(runtime: Path) -> Non
         (("serve", "--config", "/nowhere.toml"), 2, "--config /nowhere.toml: "),
         (("serve", "--iops", "0"), 2, "--iops: expected an integer >= 1"),
         (("serve", "--throughput", "0"), 2, "--throughput: '0' is too small"),
+        (("serve", "--port", "70000"), 2, "--port 70000: choose 0 to 65535"),
         (("stats", "999999"), 1, "no volume answers at"),
         (("stats", "frob"), 1, "'frob' is no volume"),
         (("set", "--quota", "1TiB"), 1, "no volume is running here"),
@@ -427,6 +428,22 @@ def test_a_file_describes_a_volume(tmp_path: Path) -> None:
     assert read_spec(path).export[0].limits().client.bandwidth_write_bytes_per_s == 2 * 10**9
     path.write_text('[[export]]\npath = "/a"\nqouta = "2TiB"\n')
     with pytest.raises(DialectError, match=r"export\.0\.qouta: there is no such key; did you mean quota\?$"):
+        read_spec(path)
+
+
+def test_all_mistakes_of_a_file_are_said_at_once_with_their_places(tmp_path: Path) -> None:
+    path = tmp_path / "volumes.toml"
+    path.write_text('port = 70000\naddres = "::1"\n[[export]]\nquota = 3\niops = 0\n[[export]]\npath = "/b"\n')
+    with pytest.raises(DialectError) as refused:
+        read_spec(path)
+    assert [str(mistake).removeprefix(f"--config {path}: ") for mistake in refused.value.mistakes] == [
+        "port: expected an integer <= 65535",
+        "addres: there is no such key; did you mean address?",
+        "export.0.quota: expected a string, got an integer",
+        "export.0.iops: expected an integer >= 1",
+    ]
+    path.write_text("export = []\n")
+    with pytest.raises(DialectError, match=r"export: expected an array of length >= 1$"):
         read_spec(path)
 
 
