@@ -1,1 +1,1 @@
-"""What people see of a result: the page, its charts and tables, the terminal."""
+"""Draws the reading of a result: the page with its charts and tables, CSV, images, the terminal."""

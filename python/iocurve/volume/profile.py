@@ -102,7 +102,7 @@ class Profile(Struct):
     bandwidth_mib_per_s_per_connection: Number | None = None
     bandwidth_read_mib_per_s_per_client: Number | None = None
     bandwidth_write_mib_per_s_per_client: Number | None = None
-    """Of an IP address, over all its connections; stands for the egress cap of a virtual machine."""
+    """A client is an IP address with all its connections; the figure stands for the egress cap of a virtual machine."""
     parallelism: ParallelismFigure | None = None
 
     def __post_init__(self) -> None:
@@ -162,9 +162,9 @@ class Settable(Cited):
     at_least: Whole
     at_most: Whole
     pool_at_most_per_tib: Whole | None = None
-    """What a capacity pool has for each TiB of its size."""
+    """The throughput of a capacity pool for each TiB of its size."""
     pool_at_least: Whole = 0
-    """What a capacity pool of any size has."""
+    """The throughput that a capacity pool of any size has."""
 
     def bound(self, pool_bytes: int) -> Fraction:
         """The most that can be set in a pool of this size."""
