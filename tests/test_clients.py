@@ -166,7 +166,7 @@ def test_only_a_server_on_loopback_is_shown_many_clients(
     scenario = load(str(tmp_path / "three.toml"))
     with place.opened(targets.parse(target)) as there:
         (case,) = Cases(scenario, scenario.full, {"volume": there}, "tag").all()
-    assert [section.nfs_source for section in case.job.sections] == expected
+    assert [section.target.nfs_source for section in case.job.sections] == expected
 
 
 def test_one_client_comes_from_wherever_the_system_says(tmp_path: Path) -> None:
@@ -174,4 +174,4 @@ def test_one_client_comes_from_wherever_the_system_says(tmp_path: Path) -> None:
     scenario = load(str(tmp_path / "one.toml"))
     with place.opened(targets.parse("nfs://127.0.0.1/a")) as there:
         (case,) = Cases(scenario, scenario.full, {"volume": there}, "tag").all()
-    assert [section.nfs_source for section in case.job.sections] == [None, None]
+    assert [section.target.nfs_source for section in case.job.sections] == [None, None]

@@ -111,14 +111,14 @@ def test_axes_nest_in_the_order_in_which_they_are_written(tmp_path: Path) -> Non
 
 def test_each_client_has_its_workers_and_each_worker_files_of_its_own(tmp_path: Path) -> None:
     sections = cases_of(tiny(tmp_path))[0].job.sections
-    assert [section.paths for section in sections] == [(f"iocurve-tiny-tag-data.{n}",) for n in range(4)]
-    assert [section.size for section in sections] == [1 << 20] * 4
+    assert [section.files.paths for section in sections] == [(f"iocurve-tiny-tag-data.{n}",) for n in range(4)]
+    assert [section.files.size for section in sections] == [1 << 20] * 4
 
 
 def test_the_depth_of_an_axis_is_that_of_all_workers_together(tmp_path: Path) -> None:
     deep = cases_of(tiny(tmp_path))[-1]
     assert deep.axes["depth"] == 8
-    assert [section.depth for section in deep.job.sections] == [2] * 4
+    assert [section.pace.depth for section in deep.job.sections] == [2] * 4
 
 
 def test_a_depth_that_workers_cannot_share_is_refused(tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ def test_a_depth_that_workers_cannot_share_is_refused(tmp_path: Path) -> None:
 
 
 def test_only_what_is_to_be_cached_has_the_same_offsets_again(tmp_path: Path) -> None:
-    repeatable = {case.family.name: {s.repeatable for s in case.job.sections} for case in cases_of(tiny(tmp_path))}
+    repeatable = {case.family.name: {s.data.repeatable for s in case.job.sections} for case in cases_of(tiny(tmp_path))}
     assert repeatable == {"mix": {False}, "again": {True}}
 
 

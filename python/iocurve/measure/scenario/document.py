@@ -11,7 +11,7 @@ from iocurve.dialects.native.read.keys import FIELD_OF
 from iocurve.dialects.native.read.kinds import TEXT, Kind, Pattern, Plain, Several, Size, Time, Word, whole
 from iocurve.dialects.native.read.reader import Place, Reader, begin
 from iocurve.errors import DialectError, Mistake
-from iocurve.job.model import Section
+from iocurve.job.model import Said
 from iocurve.result import reference
 from iocurve.result.document import Axis, CachePolicy, Comparison
 from iocurve.units import GIB, MILLISECOND_NS, SECOND_NS
@@ -74,7 +74,7 @@ class FamilyJob:
     name: str
     on: str
     """Name of its target."""
-    load: Section
+    load: Said
     per_processor: bool = False
     """Whether each client has a worker for each processor (at most four) instead of the load's clones."""
 
@@ -208,7 +208,7 @@ def _read(path: Path) -> Scenario:
 class _Scenario:
     reader: Reader
     document: dict[str, Any]
-    common: Section = field(init=False)
+    common: Said = field(init=False)
     """Load of all families."""
     cache: CachePolicy = field(init=False)
     clients: int = field(init=False)
@@ -306,7 +306,7 @@ class _Scenario:
         )
 
     def _jobs(
-        self, table: dict[str, Any], place: Place, load: Section, targets: tuple[TargetNeed, ...]
+        self, table: dict[str, Any], place: Place, load: Said, targets: tuple[TargetNeed, ...]
     ) -> tuple[FamilyJob, ...]:
         known = [target.name for target in targets]
         per_processor = self._value(table, place, "workers", _WORKERS, None) is not None

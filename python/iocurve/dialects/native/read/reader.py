@@ -16,7 +16,7 @@ from iocurve.dialects.native.read.keys import FIELD_OF, KINDS
 from iocurve.dialects.native.read.kinds import Time
 from iocurve.dialects.native.words import WORDS
 from iocurve.errors import DialectError, Mistake, Where
-from iocurve.job.model import Job, Section
+from iocurve.job.model import Job, Said
 from iocurve.units import MILLISECOND_NS, SECOND_NS
 
 RUN_KEYS = ("name", "interval", "defaults", "job")
@@ -130,11 +130,11 @@ class Reader:
         jobs = self.tables(table, place, "job")
         if not jobs:
             self.mistake(place, "there is no job: begin one with [[job]]")
-        sections = tuple(self.section(job, (*place, "job", number)) for number, job in enumerate(jobs))
+        sections = [self.section(job, (*place, "job", number)) for number, job in enumerate(jobs)]
         common = self.section(defaults, (*place, "defaults")).over(DEFAULTS)
-        return TimedJob(Job(name=said, words=WORDS, sections=sections, defaults=common), interval)
+        return TimedJob(Job.of(said, WORDS, sections, common), interval)
 
-    def section(self, table: dict[str, Any], place: Place) -> Section:
+    def section(self, table: dict[str, Any], place: Place) -> Said:
         """A table of a job's keys."""
         self.check_keys(table, FIELD_OF, place)
         fields, positions = {}, {}
@@ -147,7 +147,7 @@ class Reader:
                 fields[name] = KINDS[name].read(_text_only(value))
             except (ValueError, OverflowError) as error:
                 self.mistake((*place, key), f"{key}: {error}")
-        return Section(**fields, positions=positions)
+        return Said.of(**fields).at(positions)
 
     def tables(self, table: dict[str, Any], place: Place, key: str) -> list[dict[str, Any]]:
         """The tables of ``[[key]]``."""
