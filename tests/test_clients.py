@@ -86,8 +86,8 @@ def three_clients(server: Server, operation: planned.OperationPlan, runtime_ns: 
     )
 
 
-def source(number: int) -> IPv4Address:
-    return IPv4Address("127.0.1.0") + number
+def source(number: int) -> str:
+    return str(IPv4Address("127.0.1.0") + number)
 
 
 def total(plan: planned.Plan, outcome: Outcome, kind: str) -> Totals:

@@ -365,7 +365,7 @@ def test_a_socket_left_behind_is_no_hindrance(runtime: Path, tmp_path: Path) -> 
 def test_a_directory_that_others_may_write_holds_no_socket(runtime: Path) -> None:
     (runtime / "iocurve").mkdir()
     os.chmod(runtime / "iocurve", 0o777)  # noqa: PTH101
-    ran = iocurve("volume", "--unlimited")
+    ran = iocurve("volume", "serve", "--unlimited")
     assert ran.returncode == 1
     assert "others may write there" in ran.stderr
 
@@ -373,16 +373,16 @@ def test_a_directory_that_others_may_write_holds_no_socket(runtime: Path) -> Non
 @pytest.mark.parametrize(
     ("arguments", "status", "text"),
     [
-        (("--profile", "anf-ultra", "--unlimited"), 2, "--profile and --unlimited: choose one"),
-        (("--profile", "gold"), 1, "there is no profile 'gold'; there are: anf-flexible"),
-        (("--profile", "anf-premium", "--quota", "1GiB"), 1, "is not within 50 GiB to 100 TiB"),
-        (("--export", "/a:quota"), 2, "'quota' is not key=value"),
-        (("--export", "/a:speed=9"), 2, "--export /a:speed=9: speed: Extra inputs are not permitted"),
-        (("--export", "/a", "--export", "/a/"), 1, "there are two exports /a/"),
-        (("--export", "/a", "--quota", "1TiB"), 2, "--export: its settings follow its path"),
-        (("--config", "/nowhere.toml"), 2, "--config /nowhere.toml: "),
-        (("--iops", "0"), 2, "--iops: Input should be greater than 0"),
-        (("--throughput", "0"), 2, "--throughput: '0' is too small"),
+        (("serve", "--profile", "anf-ultra", "--unlimited"), 2, "--profile and --unlimited: choose one"),
+        (("serve", "--profile", "gold"), 1, "there is no profile 'gold'; there are: anf-flexible"),
+        (("serve", "--profile", "anf-premium", "--quota", "1GiB"), 1, "is not within 50 GiB to 100 TiB"),
+        (("serve", "--export", "/a:quota"), 2, "'quota' is not key=value"),
+        (("serve", "--export", "/a:speed=9"), 2, "--export /a:speed=9: speed: Extra inputs are not permitted"),
+        (("serve", "--export", "/a", "--export", "/a/"), 1, "there are two exports /a/"),
+        (("serve", "--export", "/a", "--quota", "1TiB"), 2, "--export: its settings follow its path"),
+        (("serve", "--config", "/nowhere.toml"), 2, "--config /nowhere.toml: "),
+        (("serve", "--iops", "0"), 2, "--iops: Input should be greater than 0"),
+        (("serve", "--throughput", "0"), 2, "--throughput: '0' is too small"),
         (("stats", "999999"), 1, "no volume answers at"),
         (("stats", "frob"), 1, "'frob' is no volume"),
         (("set", "--quota", "1TiB"), 1, "no volume is running here"),
@@ -397,7 +397,7 @@ def test_a_mistake_is_said(arguments: tuple[str, ...], status: int, text: str) -
 
 
 def test_profiles_are_listed_and_shown_with_their_sources() -> None:
-    assert "azure-files-v1" in iocurve("profiles").stdout
+    assert "azure-files-v1" in iocurve("profile", "list").stdout
     shown = iocurve("profile", "show", "anf-premium").stdout
     assert "64 × TiB" in shown
     assert "azure-netapp-files" in shown

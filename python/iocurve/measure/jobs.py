@@ -51,12 +51,11 @@ def _measured(kind: str, prepared: Prepared, out: Path | None) -> Result:
     prepared.make_directories()
     plans = prepared.plans
     with _view(prepared, len(plans)) as view:
-        # Points of thousands of runs are kept only for who wants them.
         campaign = Campaign(
             campaigns.started(kind, plans[0].name, _target_facts(plans)),
             view,
             lambda _: None,
-            keeps_points=out is not None or prepared.shows_progress,
+            keeps_points=out is not None or prepared.answers_from_result,
         )
         result = campaigns.carry_out(campaign, lambda campaign: _run(kind, prepared, campaign))
     for note in notes:
