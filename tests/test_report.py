@@ -11,9 +11,10 @@ import pytest
 
 from data import synthetic
 from data.browser import visit
+from iocurve.analysis import read
 from iocurve.errors import ResultError
 from iocurve.report import page as report
-from iocurve.report import sentences as words
+from iocurve.report.conditions import conditions
 from iocurve.report.figures import figures
 from iocurve.result.document import Point, Result, TargetFacts
 from iocurve.units import SECOND_NS
@@ -30,7 +31,7 @@ def interrupted() -> Result:
 
 
 def test_an_envelope_has_its_four_figures() -> None:
-    assert [figure.title for figure in figures(synthetic.envelope())] == [
+    assert [figure.title for figure in figures(read(synthetic.envelope()))] == [
         "4 KiB random: IOPS by mix",
         "64 KiB sequential: MiB/s by mix",
         "4 KiB random read: latency against IOPS",
@@ -39,7 +40,7 @@ def test_an_envelope_has_its_four_figures() -> None:
 
 
 def test_the_tables_have_the_exact_figures() -> None:
-    mix, throughput, depth, sides = (figure.table for figure in figures(synthetic.envelope()))
+    mix, throughput, depth, sides = (figure.table for figure in figures(read(synthetic.envelope())))
     assert mix.rows[1][:5] == ("75:25", "104,725", "78,544", "26,181", "409.1")
     assert mix.rows[0][3] == "–"
     assert (throughput.rows[0][0], throughput.rows[0][4], throughput.rows[0][-1]) == (
@@ -53,7 +54,7 @@ def test_the_tables_have_the_exact_figures() -> None:
 
 
 def test_each_chart_draws_every_point() -> None:
-    mix, throughput, curve, sides = (figure.charts[0] for figure in figures(synthetic.envelope()))
+    mix, throughput, curve, sides = (figure.charts[0] for figure in figures(read(synthetic.envelope())))
     assert [len(_rows(chart)) for chart in (mix, throughput, curve, sides)] == [8, 8, 32, 16]
     assert {row["kind"] for row in _rows(mix)} == {"read", "write"}
     assert _color_domain(mix) == ["read", "write"]
@@ -61,24 +62,24 @@ def test_each_chart_draws_every_point() -> None:
 
 
 def test_a_limit_is_drawn_where_it_is_near_and_told_where_it_is_far() -> None:
-    near = figures(synthetic.envelope())[0]
+    near = figures(read(synthetic.envelope()))[0]
     assert "limit 512 MiB/s = 131,072 IOPS" in str(near.charts[0])
     assert "Dashed: the volume's limit 512 MiB/s = 131,072 IOPS (ultra, 4 TiB)." in near.caption
-    far = figures(synthetic.envelope().replace(target=NO_LIMIT.replace(iops=10**6)))[0]
+    far = figures(read(synthetic.envelope().replace(target=NO_LIMIT.replace(iops=10**6))))[0]
     assert "limit 1,000,000 IOPS" not in str(far.charts[0])
     assert "The volume's limit 1,000,000 IOPS is far above." in far.caption
-    none = figures(synthetic.envelope().replace(target=NO_LIMIT))[0]
+    none = figures(read(synthetic.envelope().replace(target=NO_LIMIT)))[0]
     assert "limit" not in none.caption
 
 
 def test_one_series_has_nothing_beside_it() -> None:
     whole = synthetic.envelope()
     single = whole.replace(points=tuple(p for p in whole.points if p.axes["nconnect"] == 8))
-    assert len(figures(single)) == 3
+    assert len(figures(read(single))) == 3
 
 
 def test_jobs_have_a_row_each_and_their_course() -> None:
-    (figure,) = figures(synthetic.fio_run())
+    (figure,) = figures(read(synthetic.fio_run()))
     assert [row[:4] for row in figure.table.rows] == [
         ("reader", "read", "78,000", "304.7"),
         ("writer", "write", "3,200", "12.5"),
@@ -97,14 +98,14 @@ def test_groups_and_ramp_are_drawn_apart() -> None:
     )
     planned = run.points[0].plan.groups[0].workers
     point = run.points[0].replace(plan=synthetic.plan(planned[:1], planned[1:]), outcome=synthetic.outcome(*workers))
-    (figure,) = figures(run.replace(points=(point,)))
+    (figure,) = figures(read(run.replace(points=(point,))))
     rows = _rows(figure.charts[0])
     assert len({row["stretch"] for row in rows}) == 3
     assert {row["second"] for row in rows if row["kind"] == "write"} == {10.5 + second for second in range(10)}
 
 
 def test_a_latency_under_a_rate_is_from_the_due_moment() -> None:
-    (figure,) = figures(synthetic.fio_run())
+    (figure,) = figures(read(synthetic.fio_run()))
     assert figure.table.rows[1][5] == "260.1"
 
 
@@ -112,7 +113,7 @@ def test_a_latency_under_a_rate_is_from_the_due_moment() -> None:
 
 
 def test_the_headlines_are_what_a_reader_came_for() -> None:
-    told = [(headline.value, headline.unit, headline.what) for headline in words.headlines(synthetic.envelope())]
+    told = [(headline.value, headline.unit, headline.what) for headline in read(synthetic.envelope()).headlines]
     assert told == [
         ("118k", "IOPS", "4 KiB random reads"),
         ("64.9k", "IOPS", "4 KiB random writes"),
@@ -123,7 +124,7 @@ def test_the_headlines_are_what_a_reader_came_for() -> None:
 
 
 def test_the_findings_name_limit_knee_and_gain() -> None:
-    found = words.findings(synthetic.envelope())
+    found = read(synthetic.envelope()).findings
     assert "64 KiB sequential, mix 100:0: at the volume's limit of 512 MiB/s (ultra, 4 TiB)." in found
     assert "4 KiB random read: nconnect 8 reaches 131k IOPS, 1.87 times the 70k of nconnect 1." in found
     assert any(line.startswith("4 KiB random read, nconnect 1: IOPS grow up to depth 4 (66.9k);") for line in found)
@@ -136,7 +137,7 @@ def test_doubts_are_spoken_out() -> None:
     whole = synthetic.envelope()
     point = whole.points[0].replace(outcome=synthetic.outcome(short))
     noted = whole.replace(points=(point,)).with_note("tyre", "the ring had a flat tyre")
-    told = "\n".join(words.doubts(noted))
+    told = "\n".join(read(noted).doubts)
     assert "the ring had a flat tyre" in told
     assert "4 KiB, 100 % reads: failed; the server has gone." in told
     assert "3 operations failed" in told
@@ -144,7 +145,7 @@ def test_doubts_are_spoken_out() -> None:
 
 
 def test_labels_are_told_in_words_with_what_they_hold_for() -> None:
-    assert words.doubts(synthetic.envelope()) == [
+    assert list(read(synthetic.envelope()).doubts) == [
         "64 KiB sequential: READ payload was discarded in the kernel, neither copied nor looked at."
     ]
 
@@ -164,37 +165,38 @@ def test_workers_that_did_not_run_together_are_pointed_out(second: tuple[int, in
     ]
     planned = synthetic.plan([synthetic.worker_plan(), synthetic.worker_plan()])
     point = Point(name="job", family="fio", axes={}, plan=planned, outcome=synthetic.outcome(*workers))
-    assert f"job: {says}." in words.doubts(synthetic.result([point]))
+    assert f"job: {says}." in read(synthetic.result([point])).doubts
 
 
 def test_series_that_reach_the_same_are_called_the_same() -> None:
     whole = synthetic.envelope()
     low = [point for point in whole.points if point.family == "depth" and point.axes["depth"] == 1]
     deeper = [point.replace(axes=point.axes | {"depth": 2}) for point in low]
-    found = words.findings(whole.replace(points=(*low, *deeper)))
+    found = read(whole.replace(points=(*low, *deeper))).findings
     assert found[-1] == "4 KiB random read: nconnect 1 and nconnect 8 reach the same, 26.3k IOPS."
     assert "depth 2 the median wait goes from 33 µs to 33 µs for no more IOPS." in found[0]
 
 
 def test_a_remark_is_no_doubt() -> None:
     result = synthetic.result([]).with_note("aio", "libaio runs as Linux native AIO", "info")
-    assert (words.doubts(result), words.remarks(result)) == ([], ["libaio runs as Linux native AIO"])
-    assert "libaio runs as Linux native AIO" in report.html(result)
+    assert (read(result).doubts, read(result).remarks) == ((), ("libaio runs as Linux native AIO",))
+    assert "libaio runs as Linux native AIO" in report.html(read(result))
 
 
 def test_jobs_that_run_one_after_another_have_headlines_of_their_own() -> None:
-    told = [(headline.value, headline.what) for headline in words.headlines(synthetic.fio_run())]
+    told = [(headline.value, headline.what) for headline in read(synthetic.fio_run()).headlines]
     assert told == [("78k", "reader: reads, 304.7 MiB/s"), ("3.2k", "writer: writes, 12.5 MiB/s")]
 
 
 def test_conditions_are_enough_to_run_it_again() -> None:
-    facts = words.conditions(synthetic.envelope())
+    facts = conditions(synthetic.envelope())
     assert facts["Target"]["Level and quota"] == "ultra, 4 TiB"
     assert facts["Machine"]["TCP congestion control"] == "cubic"
     assert facts["Load"]["Seeds"] == "1"
+    assert facts["Load"]["Written data"] == "random bytes, scramble"
     assert facts["Load"]["NFS mount"] == "NFSv3, nconnect 8, unstable writes; NFSv3, nconnect 1, unstable writes"
     assert "Jobs" not in facts["Load"]
-    jobs = words.conditions(synthetic.fio_run())["Load"]["Jobs"]
+    jobs = conditions(synthetic.fio_run())["Load"]["Jobs"]
     assert jobs == "reader: read 4 KiB, depth 32; writer: write 4 KiB at 3.2k/s, depth 16"
     assert facts["Run"]["Ceiling of the loop"] == "20M operations/s per worker (null engine)"
 
@@ -212,7 +214,7 @@ def test_conditions_are_enough_to_run_it_again() -> None:
     ],
 )
 def test_the_page_opens_by_itself(result: Result, charts: int, tmp_path: Path) -> None:
-    report.write(result, tmp_path)
+    report.write(read(result), tmp_path)
     seen = visit(tmp_path / "report.html", tmp_path)
     assert seen.console == []
     assert seen.requests == []
@@ -231,15 +233,15 @@ def test_the_visit_sees_errors_and_requests(tmp_path: Path) -> None:
 
 
 def test_an_incomplete_run_says_so_first() -> None:
-    page = report.html(interrupted())
+    page = report.html(read(interrupted()))
     assert "Incomplete: this run was interrupted." in page
     assert "Ctrl-C after point 3 of 26. What was measured until then is below." in page
     assert page.index('role="alert"') < page.index('class="headlines"')
-    assert "Incomplete" not in report.html(synthetic.envelope())
+    assert "Incomplete" not in report.html(read(synthetic.envelope()))
 
 
 def test_the_chart_library_is_there_once() -> None:
-    page = report.html(synthetic.envelope())
+    page = report.html(read(synthetic.envelope()))
     assert page.count("window.vegaEmbed") == 1
     assert page.count('class="specification"') == 4
     assert len(page) < 1_500_000
@@ -249,7 +251,7 @@ def test_names_from_outside_stay_text(tmp_path: Path) -> None:
     hostile = '</script><script>alert("x")</script><b>'
     whole = synthetic.fio_run()
     point = whole.points[0].replace(name=hostile, family=hostile)
-    report.write(whole.replace(name=hostile, points=(point,)), tmp_path)
+    report.write(read(whole.replace(name=hostile, points=(point,))), tmp_path)
     seen = visit(tmp_path / "report.html", tmp_path)
     assert (seen.console, seen.requests) == ([], [])
     assert "<b>" not in re.sub(r"(?s)<ul class=.headlines.>.*?</ul>", "", seen.dom)
@@ -260,7 +262,7 @@ def test_names_from_outside_stay_text(tmp_path: Path) -> None:
 
 
 def test_points_are_a_csv(tmp_path: Path) -> None:
-    assert report.write(synthetic.envelope(), tmp_path) == [tmp_path / "report.html", tmp_path / "points.csv"]
+    assert report.write(read(synthetic.envelope()), tmp_path) == [tmp_path / "report.html", tmp_path / "points.csv"]
     rows = list(csv.DictReader(io.StringIO((tmp_path / "points.csv").read_text())))
     assert len(rows) == 26
     assert (rows[0]["name"], rows[0]["read_percent"], rows[0]["iops"]) == ("4 KiB, 100 % reads", "100", "118000.0")
@@ -275,11 +277,11 @@ def test_everything_can_be_written_at_once(tmp_path: Path) -> None:
 
 def test_a_directory_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(ResultError, match=r"nowhere/report\.html cannot be written: No such file or directory"):
-        report.write(synthetic.fio_run(), tmp_path / "nowhere")
+        report.write(read(synthetic.fio_run()), tmp_path / "nowhere")
 
 
 def test_charts_are_images(tmp_path: Path) -> None:
-    written = report.write_images(synthetic.envelope(), tmp_path)
+    written = report.write_images(read(synthetic.envelope()), tmp_path)
     assert [path.suffix for path in written] == [".png", ".svg"] * 4
     assert all(path.read_bytes().startswith(b"\x89PNG") for path in written[::2])
     assert all("<svg" in path.read_text()[:200] for path in written[1::2])

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from data import synthetic
-from iocurve.analysis import cautions, published
-from iocurve.analysis import connections as advice
-from iocurve.analysis.families import families
+from iocurve.analysis import caches, connections, doubts, published, read
+from iocurve.analysis.headlines import Headline
 from iocurve.report import page as report
-from iocurve.report import sentences as words
-from iocurve.report.figures import figures, words_of_emulation
+from iocurve.report.comparisons import advice_cells
+from iocurve.report.figures import emulation_label, figures
+from iocurve.report.setting import setting
 from iocurve.result.document import (
     Axis,
     CacheFacts,
@@ -88,7 +88,7 @@ WRITES = Figure(family="mix", axes={"read_percent": 0}, kind="write", unit="IOPS
 
 def test_published_figures_are_compared_with_the_points_they_belong_to() -> None:
     result = scenario(MIX, {"mix": "Mix"}, references=(reference(READS, WRITES),))
-    pairs = published.compared(result)
+    pairs = published.comparisons_of(result)
     assert [(one.point.axes["read_percent"], round(one.ratio, 3), one.is_same) for one in pairs] == [
         (100, 0.833, False),
         (0, 0.99, True),
@@ -97,20 +97,20 @@ def test_published_figures_are_compared_with_the_points_they_belong_to() -> None
 
 def test_only_stated_figures_are_marked_and_none_in_between() -> None:
     result = scenario(MIX, {"mix": "Mix"}, references=(reference(READS, WRITES),))
-    marks = drawn(figures(result)[0].charts[0], "diamond")
+    marks = drawn(figures(read(result))[0].charts[0], "diamond")
     assert [(mark["place"], mark["value"]) for mark in marks] == [("100:0", 120_000), ("0:100", 40_400)]
 
 
 def test_a_published_figure_far_above_is_told_and_not_drawn() -> None:
     far = READS.replace(value=460_000)
-    figure = figures(scenario(MIX, {"mix": "Mix"}, references=(reference(far),)))[0]
+    figure = figures(read(scenario(MIX, {"mix": "Mix"}, references=(reference(far),))))[0]
     assert drawn(figure.charts[0], "diamond") == []
     assert figure.caption.endswith("Published figures lie far above and are in the table at the end only.")
 
 
 def test_the_table_has_measured_published_ratio_and_what_was_different() -> None:
     result = scenario(MIX, {"mix": "Mix"}, references=(reference(READS, WRITES),))
-    table = figures(result)[-1]
+    table = figures(read(result))[-1]
     assert table.title == "Beside published figures: A page"
     assert [row[2:6] for row in table.table.rows] == [
         ("100,000 IOPS", "about 120,000 IOPS", "0.833", ""),
@@ -125,7 +125,7 @@ def test_the_table_has_measured_published_ratio_and_what_was_different() -> None
 def test_a_gain_is_compared_with_the_same_load_over_one_connection() -> None:
     points = [load("grid", iops, kind="write", nconnect=count) for count, iops in ((1, 10_000), (4, 27_000))]
     gain = Figure(family="grid", axes={"kind": "write", "nconnect": 4}, unit="×", value=3)
-    (pair,) = published.compared(scenario(points, {"grid": "Grid"}, references=(reference(gain),)))
+    (pair,) = published.comparisons_of(scenario(points, {"grid": "Grid"}, references=(reference(gain),)))
     assert pair.measured == pytest.approx(2.7)
 
 
@@ -141,7 +141,7 @@ def test_families_are_compared_where_both_were_measured() -> None:
     cached = [load("cached", 130_000, read_percent=100), load("cached", 90_000, read_percent=90)]
     compared = Comparison(title="With caching and without", families=("mix", "cached"))
     result = scenario([*MIX, *cached], {"mix": "Without", "cached": "With"}, compared)
-    figure = next(one for one in figures(result) if one.title == "With caching and without")
+    figure = next(one for one in figures(read(result)) if one.title == "With caching and without")
     assert figure.table.rows == (("100:0", "100,000", "130,000", "1.30 ×"),)
 
 
@@ -149,7 +149,7 @@ def test_single_loads_of_a_scenario_stand_beside_each_other() -> None:
     points = [load("reads", 77_000), load("writes", 12_800, kind="write")]
     mark = Figure(family="writes", kind="write", unit="IOPS", value=13_052.65)
     result = scenario(points, {"reads": "Most reads", "writes": "Most writes"}, references=(reference(mark),))
-    figure = next(one for one in figures(result) if one.slug == "all-loads")
+    figure = next(one for one in figures(read(result)) if one.slug == "all-loads")
     assert [row[:3] for row in figure.table.rows] == [
         ("Most reads", "read", "77,000"),
         ("Most writes", "write", "12,800"),
@@ -162,7 +162,7 @@ def test_loads_of_several_kinds_are_grouped_with_their_gain() -> None:
         load("grid", iops, kind=kind, nconnect=count)
         for kind, count, iops in (("read", 1, 50_000), ("read", 4, 100_000), ("write", 1, 20_000), ("write", 4, 50_000))
     ]
-    (figure,) = figures(scenario(points, {"grid": "Grid"}))
+    (figure,) = figures(read(scenario(points, {"grid": "Grid"})))
     assert figure.title == "Grid: IOPS"
     assert [(row[0], row[1], row[6]) for row in figure.table.rows] == [
         ("read", "nconnect 1", ""),
@@ -186,8 +186,8 @@ def advised() -> Result:
 
 
 def test_each_load_is_green_yellow_or_red_by_its_measured_gain() -> None:
-    (family,) = families(advised())
-    cells = {(cell.row, cell.depth): cell.advice for cell in advice.cells(family.members)}
+    (family,) = read(advised()).families
+    cells = {(cell.row, cell.depth): cell.advice for cell in advice_cells(connections.pairs(family.members))}
     assert cells == {
         ("read 4 KiB", 1): "harms",
         ("write 4 KiB", 1): "neutral",
@@ -197,13 +197,13 @@ def test_each_load_is_green_yellow_or_red_by_its_measured_gain() -> None:
 
 
 def test_advice_is_a_coloured_table_and_one_sentence() -> None:
-    (figure,) = figures(advised())
+    (figure,) = figures(read(advised()))
     assert len(drawn(figure.charts[0], "rect")) == 4
-    assert words.findings(advised())[-1] == (
+    assert read(advised()).findings[-1] == (
         "Where nconnect pays: more connections give from 0.90 times the rate (read 4 KiB at depth 1) to 3.00 times "
         "(read 4 KiB at depth 64)."
     )
-    assert words.headlines(advised())[0].value == "1"
+    assert read(advised()).headlines[0].value == "1"
 
 
 # ---- the setting
@@ -211,20 +211,20 @@ def test_advice_is_a_coloured_table_and_one_sentence() -> None:
 
 def test_what_was_emulated_is_on_every_chart() -> None:
     result = scenario(MIX, {"mix": "Mix"})
-    assert words_of_emulation(result) == f"emulated target: embedded NFS volume ({VOLUME})"
-    assert {chart["title"]["text"] for figure in figures(result) for chart in figure.charts} == {
-        words_of_emulation(result)
+    assert emulation_label(result) == f"emulated target: embedded NFS volume ({VOLUME})"
+    assert {chart["title"]["text"] for figure in figures(read(result)) for chart in figure.charts} == {
+        emulation_label(result)
     }
 
 
 def test_what_is_real_is_not_called_emulated() -> None:
     real = synthetic.result(MIX, target=TargetFacts(kind="nfs", address="nfs://filer/vol"))
-    assert words_of_emulation(real) == ""
-    assert all("title" not in chart for figure in figures(real) for chart in figure.charts)
+    assert emulation_label(real) == ""
+    assert all("title" not in chart for figure in figures(read(real)) for chart in figure.charts)
 
 
 def test_why_a_scenario_ran_and_what_was_shortened_is_said_first() -> None:
-    assert words.setting(scenario(MIX, {"mix": "Mix"})) == [
+    assert setting(scenario(MIX, {"mix": "Mix"})) == [
         "To see it.",
         "Not the full scenario: data set 64 MiB instead of 1 TiB.",
     ]
@@ -239,19 +239,19 @@ def test_what_a_search_found_is_said_first() -> None:
         remarks=("it is sharp",),
     )
     result = synthetic.envelope().replace(search=facts)
-    assert words.setting(result) == [
+    assert setting(result) == [
         "How much must be in flight (rw=randread).",
         "Knee: 100 in flight (95 %: 98 to 102).",
         "The search stopped: it was found.",
         "It is sharp.",
     ]
-    assert words.headlines(result) == [words.Headline("100", "in flight", "knee")]
-    assert '<p class="setting">Knee: 100 in flight' in report.html(result)
+    assert read(result).headlines == (Headline("100", "in flight", "knee"),)
+    assert '<p class="setting">Knee: 100 in flight' in report.html(read(result))
 
 
 def test_rates_are_drawn_by_their_part_of_the_highest() -> None:
     points = [load("curve", rate, rate=float(rate)) for rate in (5_000, 10_000)]
-    (figure,) = figures(synthetic.result(points, kind="curve"))
+    (figure,) = figures(read(synthetic.result(points, kind="curve")))
     assert figure.title == "4 KiB random read: latency by load"
     labels = {row["label"] for layer in figure.charts[0]["datasets"].values() for row in layer if "label" in row}
     assert labels == {"50%", "100%"}
@@ -269,7 +269,7 @@ def looked_at(policy: str, verdict: str, low: float) -> Result:
 
 
 def test_figures_that_look_cached_against_the_intention_are_doubtful() -> None:
-    assert cautions.cache_doubts(looked_at("uncached", "cached", 0.12)) == [
+    assert caches.cache_doubts(looked_at("uncached", "cached", 0.12)) == [
         "mix: the same offsets again give +17.0% IOPS against fresh ones (95 %: +12.0% to +22.0%), so its figures look "
         "cached, although caches were to be left out"
     ]
@@ -277,8 +277,8 @@ def test_figures_that_look_cached_against_the_intention_are_doubtful() -> None:
 
 def test_figures_that_were_to_be_cached_and_look_it_are_no_doubt() -> None:
     result = looked_at("cached", "cached", 0.12)
-    assert cautions.cache_doubts(result) == []
-    assert cautions.cache_remarks(result)[-1].endswith("the figures look cached, as they were meant to be")
+    assert caches.cache_doubts(result) == []
+    assert caches.cache_remarks(result)[-1].endswith("the figures look cached, as they were meant to be")
 
 
 def test_a_level_that_is_left_is_told_with_its_time() -> None:
@@ -291,7 +291,7 @@ def test_a_level_that_is_left_is_told_with_its_time() -> None:
         {"read": synthetic.kind({100_000: 104_000}, 4 * KIB)}, window_ns=(0, 14 * SECOND_NS), intervals=intervals
     )
     point = Point(name="burst", family="burst", axes={}, plan=plan, outcome=synthetic.outcome(worker))
-    assert cautions.level_doubts([point]) == [
+    assert doubts.level_doubts([point]) == [
         "burst left its level 8 s into the measured time: 10k IOPS before, 4k after; "
         "burst credits that are spent look like this"
     ]

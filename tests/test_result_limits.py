@@ -6,7 +6,8 @@ import pytest
 
 from data import synthetic
 from data.synthetic import kind, outcome, plan, result, worker_outcome, worker_plan
-from iocurve.analysis.limits import SHORT, advice, knee, limit_of, limits_of
+from iocurve.analysis.limit_kinds import LIMIT_KINDS, next_steps
+from iocurve.analysis.limits import knee, limit_of, limits_of
 from iocurve.engine.outcome import CpuTime
 from iocurve.engine.plan import NfsEngine, Rate
 from iocurve.result.document import MachineUse, Point, TargetFacts
@@ -84,8 +85,8 @@ def test_clients_at_their_egress_are_counted_by_their_addresses(
     limit = limit_of(written(*clients), FREE.replace(client_egress_bytes_per_s=10 * MIB))
     assert (limit.text if limit else None) == expected
     if limit:
-        assert limit.code in SHORT
-        assert advice(result([]), [limit]) == [
+        assert limit.code in LIMIT_KINDS
+        assert next_steps(result([]).target, [limit]) == [
             "Clients at their egress write more only together: use more of them, or larger machines."
         ]
     assert limit_of(written(*clients), FREE) is None
@@ -143,13 +144,13 @@ def test_a_series_that_grows_to_its_end_has_no_knee() -> None:
 
 def test_the_next_step_names_what_a_tebibyte_gives() -> None:
     envelope = synthetic.envelope()
-    steps = advice(envelope, [limit for limit in limits_of(envelope) if limit])
+    steps = next_steps(envelope.target, [limit for limit in limits_of(envelope) if limit])
     assert (
         "For more throughput, raise the quota (each TiB more gives 128 MiB/s at this level) or the service level. "
         "--unlimited shows what this machine itself carries."
     ) in steps
-    assert advice(result([]), []) == []
+    assert next_steps(result([]).target, []) == []
 
 
 def test_every_limit_has_a_short_name() -> None:
-    assert {limit.code for limit in limits_of(synthetic.envelope()) if limit} <= SHORT.keys()
+    assert {limit.code for limit in limits_of(synthetic.envelope()) if limit} <= LIMIT_KINDS.keys()

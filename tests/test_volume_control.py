@@ -27,7 +27,7 @@ from iocurve.units import GIB, MIB, TIB
 from iocurve.volume import control
 from iocurve.volume import view as volume_view
 from iocurve.volume.limits import ClientLimits, Latency, Limits
-from iocurve.volume.serve import ExportSpec, parse_export, read_spec
+from iocurve.volume.spec import ExportSpec, parse_export, read_spec
 
 
 def iocurve(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -1,1 +1,5 @@
-"""What a result means: what limited it, whether it held steady, what it may hide, how it compares."""
+"""Reads what the figures of a result mean: limits, headlines, findings, doubts, comparisons with published figures."""
+
+from iocurve.analysis.reading import Reading, read
+
+__all__ = ["Reading", "read"]

@@ -1,26 +1,29 @@
-"""Points that belong together, and what they have in common: what a figure is about."""
+"""Groups the points of a result into families, and names what the points of a family have in common."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from iocurve.analysis.axes import axis_text
-from iocurve.analysis.limits import depth_series, limits_of
-from iocurve.result.document import Note, Point, Result
+from iocurve.analysis.limit_kinds import Limit
+from iocurve.analysis.limits import depth_series
+from iocurve.result.document import Point, Result
 from iocurve.result.summary import Summary
 from iocurve.units import format_bytes
 
 GRID_AXES = ("kind", "block_bytes", "order", "clients", "target", "nconnect")
-"""Axes of loads that stand beside each other."""
+"""Axes along which loads are compared side by side."""
 
 
 @dataclass(frozen=True)
-class Measured:
-    """A point with what it adds up to and what limited it."""
+class MeasuredPoint:
+    """A point with its summary and its limit."""
 
     point: Point
     summary: Summary
-    limit: Note | None
+    limit: Limit | None
 
     def axis(self, name: str) -> float:
         """Value of a numeric axis."""
@@ -34,15 +37,15 @@ class Measured:
 
 @dataclass(frozen=True)
 class Family:
-    """Points that differ in their axes only."""
+    """Points that differ in their axes only, in the order in which they were measured."""
 
     name: str
-    members: tuple[Measured, ...]
+    members: tuple[MeasuredPoint, ...]
     title: str = ""
-    """What a scenario calls it."""
+    """The scenario's title for the family; empty where it has none."""
 
     def varies(self, axis: str) -> bool:
-        """Whether the axis is there and takes several values."""
+        """True if the points have several values on an axis."""
         return len({member.point.axes.get(axis) for member in self.members}) > 1
 
     @property
@@ -72,12 +75,12 @@ class Family:
 
     @property
     def is_sequential(self) -> bool:
-        """Counted in MiB/s rather than in IOPS."""
+        """Sequential loads are counted in MiB/s, all others in IOPS."""
         return self.members[0].point.axes.get("order") == "sequential"
 
     @property
     def load(self) -> str:
-        """Block size and order, as far as they are the same everywhere: ``4 KiB random``; empty where none is known."""
+        """Block size and order, as far as all points share them: ``4 KiB random``; may be empty."""
         axes = self.members[0].point.axes
         words = []
         if "block_bytes" in axes and not self.varies("block_bytes"):
@@ -88,38 +91,52 @@ class Family:
 
     @property
     def subject(self) -> str:
-        """What is done, as the start of a title: ``4 KiB random read``."""
+        """The scenario's title, or load and kind of operation: ``4 KiB random read``."""
         if self.title:
             return self.title
         kinds = {kind for member in self.members for kind in member.summary.kinds}
         return f"{self.load} {kinds.pop() if len(kinds) == 1 else ''}".strip() or self.name
 
     @property
+    def heading(self) -> str:
+        """The subject with a capital, for the start of a sentence."""
+        return self.subject[0].upper() + self.subject[1:]
+
+    @property
+    def fastest(self) -> MeasuredPoint:
+        """The point with the most IOPS."""
+        return max(self.members, key=lambda member: member.summary.iops)
+
+    @property
     def fixed(self) -> str:
-        """Axes that are the same on all points, in words: ``depth 64, nconnect 8``."""
+        """Depth and connections, where all points share them: ``depth 64, nconnect 8``."""
         axes = self.members[0].point.axes
         named = [axis for axis in ("depth", "nconnect") if axis in axes and not self.varies(axis)]
         return ", ".join(f"{axis} {axes[axis]}" for axis in named)
 
-    def series(self) -> dict[str, list[Measured]]:
-        """The depth series by what sets them apart: ``nconnect 8``."""
+    @cached_property
+    def series(self) -> dict[str, list[MeasuredPoint]]:
+        """The depth series, by the axes in which they differ: ``nconnect 8``."""
         measured = {id(member.point): member for member in self.members}
         found = depth_series(member.point for member in self.members)
         return {self._distinction(points[0]): [measured[id(point)] for point in points] for points in found}
 
     def _distinction(self, point: Point) -> str:
-        # The kind says it better.
+        # Where kinds differ, the kind already tells reads from writes.
         left_out = {"depth"} | ({"read_percent"} if self.varies("kind") else set())
         return ", ".join(
             axis_text(axis, value) for axis, value in point.axes.items() if axis not in left_out and self.varies(axis)
         )
 
 
-def families(result: Result) -> list[Family]:
-    """Points by family, in the order in which they were measured; points that measured nothing are left out."""
-    members: dict[str, list[Measured]] = {}
-    for point, limit in zip(result.points, limits_of(result), strict=True):
+def families_of(result: Result, limits: Sequence[Limit | None]) -> list[Family]:
+    """The families of a result in the order of its points; points that measured nothing are left out.
+
+    ``limits`` has the limit of each point.
+    """
+    members: dict[str, list[MeasuredPoint]] = {}
+    for point, limit in zip(result.points, limits, strict=True):
         if point.summary().operations:
-            members.setdefault(point.family, []).append(Measured(point, point.summary(), limit))
+            members.setdefault(point.family, []).append(MeasuredPoint(point, point.summary(), limit))
     titles = {one.name: one.title for one in result.scenario.families} if result.scenario else {}
     return [Family(name, tuple(points), titles.get(name, "")) for name, points in members.items()]

@@ -1,45 +1,33 @@
-"""What limited a run: the nearest of the known limits, named, with the figure it was reached at.
+"""Finds the limit that held each point down, with the value at which the point reached it.
 
-A limit is only named where the measurement shows it. Which one it is decides what to do next; ``advice`` says what.
+A limit is named only where the measurement shows it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from iocurve.analysis import disk_limits
+from iocurve.analysis.disk_limits import disk_limit
+from iocurve.analysis.limit_kinds import Limit
 from iocurve.engine.outcome import WorkerOutcome
 from iocurve.engine.plan import NfsEngine, OperationPlan, Plan
-from iocurve.result.document import Axis, Note, Point, Result, TargetFacts
+from iocurve.result.document import Axis, Point, Result, TargetFacts
 from iocurve.result.summary import Summary, summarise
 from iocurve.units import MIB, SECOND_NS, TIB
 
 TOLERANCE = 0.02
-"""How near to a limit counts as at it; published results lie 1 to 2 % around theirs."""
+"""A rate within this fraction of a limit counts as at the limit; published results lie 1 to 2 % around theirs."""
 BUSY = 0.95
-"""Share of a processor from which on it counts as used up."""
+"""A processor that is busy for more than this fraction counts as saturated."""
 IN_FLIGHT = 0.9
-"""Share of the requested depth that is in flight when nothing but the depth holds the load back."""
+"""The depth counts as the limit when at least this fraction of it is in flight on average."""
 GROWTH = 0.05
-"""Less gain than this from one step of depth to the next is none."""
-
-SHORT = {
-    "volume_throughput": "MiB/s limit",
-    "volume_iops": "IOPS limit",
-    "client_egress": "client's egress",
-    "rate": "rate asked",
-    "machine": "this machine",
-    "generator": "load's thread",
-    "saturated": "saturation",
-    "depth": "depth",
-    **disk_limits.SHORT,
-}
-"""Names of the limits for narrow places, by code."""
+"""A smaller gain in IOPS from one depth to the next counts as none."""
 
 
-def limits_of(result: Result) -> list[Note | None]:
-    """What limited each point, in the order of the points, seen beside its neighbours in a depth series."""
-    saturated = {id(point): note for series in depth_series(result.points) for point, note in _saturated(series)}
+def limits_of(result: Result) -> list[Limit | None]:
+    """The limit of each point, in the order of the points; in a depth series, points past the knee are saturated."""
+    saturated = {id(point): limit for series in depth_series(result.points) for point, limit in _saturated(series)}
     limits = [limit_of(point, result.target_of(point)) for point in result.points]
     return [
         saturated.get(id(point), limit) if limit and limit.code == "depth" else limit
@@ -47,13 +35,13 @@ def limits_of(result: Result) -> list[Note | None]:
     ]
 
 
-def limit_of(point: Point, target: TargetFacts) -> Note | None:
-    """What limited one point, seen by itself; None where nothing was measured or no known limit was reached."""
+def limit_of(point: Point, target: TargetFacts) -> Limit | None:
+    """The limit of one point by itself; None where nothing was measured or the point reached no known limit."""
     summary = point.summary()
     if not summary.operations:
         return None
     return (
-        disk_limits.disk_limit(point)
+        disk_limit(point)
         or _volume_limit(summary, target)
         or _client_limit(point, target)
         or _rate_limit(point.plan, summary)
@@ -64,7 +52,7 @@ def limit_of(point: Point, target: TargetFacts) -> Note | None:
 
 
 def depth_series(points: Iterable[Point]) -> list[list[Point]]:
-    """Points that differ in nothing but their depth, by depth; only where there are several."""
+    """Points that differ in nothing but their depth, sorted by depth; a series has at least two."""
     series: dict[tuple[tuple[str, Axis], ...], list[Point]] = {}
     for point in points:
         if "depth" in point.axes:
@@ -74,7 +62,7 @@ def depth_series(points: Iterable[Point]) -> list[list[Point]]:
 
 
 def knee(series: Sequence[Point]) -> Point | None:
-    """Of a depth series, the point from which on more depth gives no more IOPS; None while they still grow."""
+    """The point of a depth series after which IOPS no longer grow; None while they still do."""
     iops = [point.summary().iops for point in series]
     for index, point in enumerate(series[:-1]):
         if max(iops[index + 1 :]) < iops[index] * (1 + GROWTH):
@@ -82,19 +70,13 @@ def knee(series: Sequence[Point]) -> Point | None:
     return None
 
 
-def advice(result: Result, limits: Iterable[Note]) -> list[str]:
-    """What to do next to get past the limits that were named, each step once."""
-    steps = (_step(code, result.target) for code in dict.fromkeys(limit.code for limit in limits))
-    return [step for step in steps if step]
-
-
 def volume_description(target: TargetFacts) -> str:
-    """What the volume's limit comes from: ``ultra, 4 TiB``; empty where that is not known."""
+    """The service level and the quota that set the volume's limit: ``ultra, 4 TiB``; empty where neither is known."""
     quota = f"{target.quota_bytes / TIB:g} TiB" if target.quota_bytes else None
     return ", ".join(part for part in (target.service_level, quota) if part)
 
 
-def _volume_limit(summary: Summary, target: TargetFacts) -> Note | None:
+def _volume_limit(summary: Summary, target: TargetFacts) -> Limit | None:
     if target.kind == "emulated_disk":
         return None
     described = volume_description(target)
@@ -102,16 +84,15 @@ def _volume_limit(summary: Summary, target: TargetFacts) -> Note | None:
     throughput, iops = target.throughput_bytes_per_s, target.iops
     if throughput and summary.bytes_per_s >= throughput * (1 - TOLERANCE):
         text = f"at the volume's limit of {throughput / MIB:,.5g} MiB/s{origin}"
-        return Note(code="volume_throughput", text=text + _excess(summary.bytes_per_s, throughput))
+        return Limit(code="volume_throughput", text=text + _excess(summary.bytes_per_s, throughput))
     if iops and summary.iops >= iops * (1 - TOLERANCE):
-        return Note(
-            code="volume_iops", text=f"at the volume's limit of {iops:,} IOPS{origin}{_excess(summary.iops, iops)}"
-        )
+        text = f"at the volume's limit of {iops:,} IOPS{origin}"
+        return Limit(code="volume_iops", text=text + _excess(summary.iops, iops))
     return None
 
 
-def _client_limit(point: Point, target: TargetFacts) -> Note | None:
-    """Clients are told apart by the address that they come from; what they send is their writes."""
+def _client_limit(point: Point, target: TargetFacts) -> Limit | None:
+    """A client is a source address; only writes count, since they are the data that a client sends."""
     egress = target.client_egress_bytes_per_s
     if egress is None:
         return None
@@ -126,24 +107,24 @@ def _client_limit(point: Point, target: TargetFacts) -> Note | None:
         return None
     who = f"{count} of {len(clients)} clients" if len(clients) > 1 else "the client"
     text = f"{who} at the egress of {egress / MIB:,.5g} MiB/s that a client has for writes"
-    return Note(code="client_egress", text=text)
+    return Limit(code="client_egress", text=text)
 
 
 def _excess(measured: float, limit: float) -> str:
-    """A volume that carries more than its limit has given a burst, which a longer run would use up."""
+    """A rate above the limit includes a burst allowance, which a longer run would use up."""
     above = measured / limit - 1
     return f", {above:.0%} above it: a burst allowance is part of this figure" if above > TOLERANCE else ""
 
 
-def _rate_limit(plan: Plan, summary: Summary) -> Note | None:
+def _rate_limit(plan: Plan, summary: Summary) -> Limit | None:
     operations = [operation for group in plan.groups for worker in group.workers for operation in worker.operations]
-    # With an operation that is not paced, no rate bounds the whole.
+    # An operation without a rate leaves the total unbounded.
     if len(plan.groups) > 1 or not all(operation.rate for operation in operations):
         return None
     asked = sum(map(_asked_iops, operations))
     if summary.iops < asked * (1 - TOLERANCE):
         return None
-    return Note(code="rate", text=f"at the rate asked for, {asked:,.6g} IOPS")
+    return Limit(code="rate", text=f"at the rate asked for, {asked:,.6g} IOPS")
 
 
 def _asked_iops(operation: OperationPlan) -> float:
@@ -154,62 +135,35 @@ def _asked_iops(operation: OperationPlan) -> float:
     return per_s if rate.unit == "operations" else per_s / operation.blocks.mean
 
 
-def _machine_limit(point: Point) -> Note | None:
+def _machine_limit(point: Point) -> Limit | None:
     machine = point.machine
     if machine is None or machine.busy_share < BUSY:
         return None
     processors = f"all {machine.cpus} processors" if machine.cpus > 1 else "the processor"
-    return Note(code="machine", text=f"{processors} of this machine more than {BUSY:.0%} busy")
+    return Limit(code="machine", text=f"{processors} of this machine more than {BUSY:.0%} busy")
 
 
-def _generator_limit(summary: Summary) -> Note | None:
+def _generator_limit(summary: Summary) -> Limit | None:
     if summary.cpu_share_max < BUSY:
         return None
-    return Note(code="generator", text=f"a worker's thread more than {BUSY:.0%} busy: the load, not the target")
+    return Limit(code="generator", text=f"a worker's thread more than {BUSY:.0%} busy: the load, not the target")
 
 
-def _depth_limit(summary: Summary) -> Note | None:
+def _depth_limit(summary: Summary) -> Limit | None:
     if summary.paced or summary.concurrency_achieved < summary.depth_requested * IN_FLIGHT:
         return None
     depth = f"{summary.depth_requested:.6g}"
-    return Note(code="depth", text=f"at the depth asked for, {depth} in flight all the time; more may give more")
+    return Limit(code="depth", text=f"at the depth asked for, {depth} in flight all the time; more may give more")
 
 
-def _saturated(series: Sequence[Point]) -> list[tuple[Point, Note]]:
-    """Points from the knee on: that their depth is used up says nothing, since more of it would not help."""
+def _saturated(series: Sequence[Point]) -> list[tuple[Point, Limit]]:
+    """Points from the knee on. Their depth is in flight all the time, but more depth would not help."""
     start = knee(series)
     if start is None:
         return []
-    note = Note(code="saturated", text=f"saturated from depth {start.axes['depth']} on: more depth adds latency only")
-    return [(point, note) for point in series[series.index(start) :]]
+    limit = Limit(code="saturated", text=f"saturated from depth {start.axes['depth']} on: more depth adds latency only")
+    return [(point, limit) for point in series[series.index(start) :]]
 
 
 def _depth(point: Point) -> float:
     return float(point.axes["depth"])
-
-
-def _step(code: str, target: TargetFacts) -> str | None:
-    steps = {
-        "volume_throughput": f"For more throughput, raise {_throughput_lever(target)}.{_free(target)}",
-        "volume_iops": f"For more IOPS, raise the volume's IOPS limit.{_free(target)}",
-        "client_egress": "Clients at their egress write more only together: use more of them, or larger machines.",
-        "machine": "This machine is used up, by the load, by what it measures or by something else: keep it quiet, "
-        "or make the load elsewhere.",
-        "generator": "The load's own thread is used up: for more, use more jobs, each a thread.",
-        "depth": "Where the depth is the limit, a greater depth, more jobs or more connections may give more.",
-        **disk_limits.STEPS,
-        "saturated": "Where more depth only adds latency, more connections (nconnect) or clients may still give more.",
-    }
-    return steps.get(code)
-
-
-def _throughput_lever(target: TargetFacts) -> str:
-    if target.quota_bytes and target.throughput_bytes_per_s:
-        per_tib = target.throughput_bytes_per_s / MIB / (target.quota_bytes / TIB)
-        return f"the quota (each TiB more gives {per_tib:,.4g} MiB/s at this level) or the service level"
-    return "the volume's throughput limit"
-
-
-def _free(target: TargetFacts) -> str:
-    """Our own volume can be measured without its limits."""
-    return " --unlimited shows what this machine itself carries." if target.kind == "embedded_volume" else ""

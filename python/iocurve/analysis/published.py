@@ -1,4 +1,4 @@
-"""Published figures beside measured ones: which belong to a point, how they compare, and what was different."""
+"""Compares measured figures with published ones, and lists how the conditions differed."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from iocurve.result.summary import Totals
 from iocurve.units import MIB, MILLISECOND_NS, TIB, format_bytes
 
 TOLERANCE = 0.02
-"""Published results lie 1 to 2 % around the limits they show; a ratio within this is the same figure."""
+"""Ratios within this fraction of 1 count as the same figure; published results lie 1 to 2 % around their limits."""
 
 
 @dataclass(frozen=True)
-class Compared:
-    """A measured figure and a published one."""
+class PublishedComparison:
+    """A measured figure and the published one that belongs to it."""
 
     point: Point
     figure: Figure
@@ -34,20 +34,20 @@ class Compared:
         return abs(self.ratio - 1) <= TOLERANCE
 
 
-def compared(result: Result) -> list[Compared]:
-    """All pairs of a result, in the order of its points."""
+def comparisons_of(result: Result) -> list[PublishedComparison]:
+    """All comparisons of a result, in the order of its points."""
     found = []
     for point in result.points:
         for reference in result.references:
             for figure in reference.of(point.family, dict(point.axes)):
                 measured = _measured(point, figure, result.points)
                 if measured:
-                    found.append(Compared(point, figure, reference, measured))
+                    found.append(PublishedComparison(point, figure, reference, measured))
     return found
 
 
 def differences(result: Result, reference: Reference) -> list[tuple[str, str, str]]:
-    """What was different: the condition, as published, and here. What the page does not state is left out."""
+    """The conditions that differed: name, as published, as measured. Conditions that the page omits are left out."""
     there = reference.conditions
     points = [point for point in result.points if reference.of(point.family, dict(point.axes))]
     rows = [
@@ -74,13 +74,13 @@ def differences(result: Result, reference: Reference) -> list[tuple[str, str, st
 
 
 def described(figure: Figure) -> str:
-    """How the page has the figure."""
+    """A published figure as the page gives it: ``about 12,800 IOPS``."""
     word = {"stated": "", "about": "about ", "derived": "worked out: "}[figure.how]
     return word + figure_text(figure.value, figure.unit)
 
 
 def figure_text(value: float, unit: str) -> str:
-    """``12,800 IOPS``, ``2.7 ×``: whole where that is enough."""
+    """``12,800 IOPS``, ``2.7 ×``; no decimals from 100 on."""
     return f"{value:,.0f} {unit}" if value >= 100 else f"{value:.3g} {unit}"
 
 
@@ -95,7 +95,7 @@ def _measured(point: Point, figure: Figure, points: Sequence[Point]) -> float | 
 
 
 def _gain(point: Point, points: Sequence[Point]) -> float | None:
-    """IOPS over those of the same load with one connection."""
+    """IOPS relative to the same load with one connection; None where that was not measured."""
     axes = {name: value for name, value in point.axes.items() if name != "nconnect"}
     for other in points:
         others = {name: value for name, value in other.axes.items() if name != "nconnect"}

@@ -1,4 +1,4 @@
-"""Whether figures hold steady, and when they leave their level.
+"""Detects steady states and shifts of level in a series of rates.
 
 The window is that of SNIA's Solid State Storage Performance Test Specification (section "steady state"): over five
 rounds the values stay within 20 % of their average from the lowest to the highest, and the least-squares line through
@@ -16,26 +16,26 @@ ROUNDS = 5
 RANGE_MAX = 0.20
 SLOPE_MAX = 0.10
 SEGMENT_MIN = 5
-"""Fewer values than this are no level."""
+"""The fewest values that make a level."""
 SHIFT_MIN = 0.10
-"""Levels that differ by less are one."""
+"""Levels that differ by less than this fraction count as one."""
 SHIFT_ERRORS = 6.0
-"""Standard errors that two levels must be apart; high, since every place of a series is tried."""
+"""Two levels must be this many standard errors apart. High, because every index of a series is tried."""
 
 
 @dataclass(frozen=True)
 class Window:
-    """Rounds that were looked at."""
+    """The spread and the slope of some rounds."""
 
     average: float
     range_share: float
-    """Highest less lowest, relative to the average."""
+    """The highest minus the lowest value, relative to the average."""
     slope_share: float
-    """Rise or fall of the line from the first to the last round, relative to the average."""
+    """The rise or fall of the least-squares line over the rounds, relative to the average."""
 
     @property
     def is_steady(self) -> bool:
-        """Within both limits."""
+        """True within both of SNIA's limits."""
         return self.range_share <= RANGE_MAX and self.slope_share <= SLOPE_MAX
 
 
@@ -44,13 +44,13 @@ class Shift:
     """A change of level in the middle of a run."""
 
     index: int
-    """First value of the new level."""
+    """The index of the first value at the new level."""
     before: float
     after: float
 
 
 def window(rounds: Sequence[float]) -> Window | None:
-    """The newest rounds; None while there are too few."""
+    """The window of the newest rounds; None while there are too few."""
     newest = list(rounds[-ROUNDS:])
     if len(newest) < ROUNDS:
         return None
@@ -65,7 +65,7 @@ def window(rounds: Sequence[float]) -> Window | None:
 
 
 def attained(rounds: Sequence[float]) -> int | None:
-    """The round with which the window was within its limits for the first time; None if it never was."""
+    """The first round whose window was steady; None if there was none."""
     for end in range(ROUNDS, len(rounds) + 1):
         found = window(rounds[:end])
         if found and found.is_steady:
@@ -74,7 +74,7 @@ def attained(rounds: Sequence[float]) -> int | None:
 
 
 def shift(values: Sequence[float]) -> Shift | None:
-    """The clearest change of level; None where the values keep to one."""
+    """The clearest shift of level; None where the values keep to one level."""
     best, best_errors = None, SHIFT_ERRORS
     for index in range(SEGMENT_MIN, len(values) - SEGMENT_MIN + 1):
         before, after = values[:index], values[index:]

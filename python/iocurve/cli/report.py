@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from iocurve.analysis import read
 from iocurve.report import page
 from iocurve.result.document import Result
 
@@ -20,10 +21,10 @@ def rewrite_report(result: Path, /, *, out: Path | None = None, images: bool = F
     images
         Write the charts as PNG and SVG, too.
     """
-    measured, directory = Result.read(result), out or result.parent
+    reading, directory = read(Result.read(result)), out or result.parent
     directory.mkdir(parents=True, exist_ok=True)
-    written = page.write(measured, directory)
-    written += page.write_images(measured, directory) if images else []
+    written = page.write(reading, directory)
+    written += page.write_images(reading, directory) if images else []
     for path in written:
         print(path)
     return 0

@@ -18,6 +18,7 @@ from iocurve.volume import profile as profiles
 from iocurve.volume import serve as volumes
 from iocurve.volume import view as volume_view
 from iocurve.volume.limits import Limits
+from iocurve.volume.spec import Level, VolumeSpec, parse_export, read_spec, spec_of
 
 ENDING = (signal.SIGINT, signal.SIGTERM)
 
@@ -29,7 +30,7 @@ app = App(name="volume", help="Serve an NFSv3 volume with a service level; chang
 def serve_volume(
     *,
     profile: str | None = None,
-    level: volumes.Level | None = None,
+    level: Level | None = None,
     quota: str | None = None,
     throughput: str | None = None,
     iops: int | None = None,
@@ -124,7 +125,7 @@ def set_volume(
     *,
     export: str | None = None,
     profile: str | None = None,
-    level: volumes.Level | None = None,
+    level: Level | None = None,
     quota: str | None = None,
     throughput: str | None = None,
     iops: int | None = None,
@@ -216,7 +217,7 @@ def volume_stats(
     return 0
 
 
-def _profile_of(profile: str | None, level: volumes.Level | None, *, unlimited: bool) -> str | None:
+def _profile_of(profile: str | None, level: Level | None, *, unlimited: bool) -> str | None:
     """The profile that one of its options names."""
     named = given(profile=profile, level=level and f"anf-{level}", unlimited=profiles.UNLIMITED if unlimited else None)
     if len(named) > 1:
@@ -226,16 +227,16 @@ def _profile_of(profile: str | None, level: volumes.Level | None, *, unlimited: 
 
 def _volume_spec(
     one: dict[str, Any], exports: tuple[str, ...], config: Path | None, address: str, port: int
-) -> volumes.VolumeSpec:
+) -> VolumeSpec:
     """The volume that is described in one of three ways: one export's options, --export, --config."""
     if config is not None:
         if one or exports or port or address != "127.0.0.1":
             raise DialectError([Mistake("--config: what is served stands in the file; leave out the other options")])
-        return volumes.read_spec(config)
+        return read_spec(config)
     if exports and one:
         raise DialectError([Mistake("--export: its settings follow its path, as in /a:quota=2TiB,profile=anf-premium")])
-    specs = tuple(map(volumes.parse_export, exports)) or (volumes.spec_of(one),)
-    return volumes.VolumeSpec(address=address, port=port, export=specs)
+    specs = tuple(map(parse_export, exports)) or (spec_of(one),)
+    return VolumeSpec(address=address, port=port, export=specs)
 
 
 def _hold_the_end_back() -> None:

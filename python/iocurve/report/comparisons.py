@@ -1,70 +1,88 @@
-"""Figures that set loads, families and published figures side by side."""
+"""Figures that compare: loads, families, connections, and measured figures with published ones."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from iocurve.analysis import connections as advice
-from iocurve.analysis import published
-from iocurve.analysis.families import GRID_AXES, Family, Measured
+from iocurve.analysis import Reading, connections, published
+from iocurve.analysis.connections import Pair
+from iocurve.analysis.families import GRID_AXES, Family, MeasuredPoint
+from iocurve.analysis.published import PublishedComparison
 from iocurve.report import charts
 from iocurve.report.cells import (
-    ENDING,
+    LAST_COLUMNS,
     Figure,
     Table,
-    about_far,
+    caption,
     count,
     decimal,
-    ending,
-    in_sight,
-    iops,
-    mib_per_s,
-    percentile,
+    far_caption,
+    last_cells,
+    near_and_far,
+    percentile_us,
     published_marks,
+    rate,
+    rate_unit,
     ratio,
-    sentence,
     series_name,
     slug,
 )
-from iocurve.result.document import Result
-from iocurve.units import format_bytes
+from iocurve.report.prose import sentence
+from iocurve.result.reference import Reference
+from iocurve.units import format_bytes, format_latency
 
 SERIES_AXES = ("nconnect", "target", "clients")
-"""Axes whose values stand beside each other in a group; the first of them that varies."""
+"""Axes whose values are bars of one group; the first of them that varies is used."""
+
+ADVICE_CAPTION = (
+    f"Green pays: at least {connections.PAYS:.2f} times the rate with more connections. Red harms: less than "
+    f"{connections.HARMS:.2f} times, so that each operation waits longer. Yellow is neutral. A field has the gain, and "
+    "the mean latency without and with."
+)
 
 
-# ---- loads beside each other
+# ---- loads of one family
 
 
-def grid(family: Family, result: Result) -> Figure:
-    """Loads beside each other."""
-    what = _unit(family)
-    rate = mib_per_s if what == "MiB/s" else iops
+def grid(family: Family, reading: Reading) -> Figure:
+    """Loads of a family as bars beside each other."""
+    unit = rate_unit(family)
     series_axis = next((axis for axis in SERIES_AXES if family.varies(axis)), None)
     bars = [
-        charts.GroupBar(
-            _place(family, member, series_axis),
-            series_name(member, series_axis),
-            rate(member.summary),
-            member.summary.latency.percentile(99),
-        )
+        _bar(_place(family, member, series_axis), series_name(member, series_axis), member, unit)
         for member in family.members
     ]
-    marks = published_marks(family, result, what, lambda member: _place(family, member, series_axis), series_axis)
-    near, far = in_sight(marks, max(bar.value for bar in bars))
-    title = f"{family.subject}: {what}"
+    marks = published_marks(family, reading, unit, lambda member: _place(family, member, series_axis), series_axis)
+    near, far = near_and_far(marks, max(bar.value for bar in bars))
     return Figure(
-        slug=slug(f"{family.name} {what}"),
-        title=title,
-        caption=" ".join([*sentence(family.fixed), *about_far(far)]),
-        charts=(charts.grouped(bars, what, None, near),),
+        slug=slug(f"{family.name} {unit}"),
+        title=f"{family.subject}: {unit}",
+        caption=caption(sentence(family.fixed), far_caption(far)),
+        charts=(charts.grouped(bars, unit, None, near),),
         table=_grid_table(family, series_axis),
     )
 
 
+def _bar(group: str, series: str, member: MeasuredPoint, unit: str) -> charts.GroupBar:
+    return charts.GroupBar(group, series, rate(member.summary, unit), member.summary.latency.percentile(99))
+
+
+def _place(family: Family, member: MeasuredPoint, series_axis: str | None) -> str:
+    """The axes in which a load differs from others, in words: ``4 KiB read``."""
+    axes = member.point.axes
+    varying = [axis for axis in GRID_AXES if axis in axes and axis != series_axis and family.varies(axis)]
+    return " ".join(_value_text(axis, axes[axis]) for axis in varying) or family.name
+
+
+def _value_text(axis: str, value: int | float | str) -> str:
+    if axis == "block_bytes":
+        return format_bytes(int(value))
+    return f"{axis} {value}" if axis in SERIES_AXES else str(value)
+
+
 def _grid_table(family: Family, series_axis: str | None) -> Table:
-    """A row for each load; with a series its gain over the first one of the same load."""
-    first: dict[str, Measured] = {}
+    """A row for each load; in a series, its gain over the first one of the same load."""
+    first: dict[str, MeasuredPoint] = {}
     rows = []
     for member in family.members:
         place = _place(family, member, series_axis)
@@ -75,123 +93,112 @@ def _grid_table(family: Family, series_axis: str | None) -> Table:
                 series_name(member, series_axis),
                 count(member.summary.iops),
                 decimal(member.summary.mib_per_s),
-                *(percentile(percent)(member.summary) for percent in (50.0, 99.0)),
+                *(percentile_us(percent)(member.summary) for percent in (50.0, 99.0)),
                 ratio(member, base) if member is not base else "",
-                *ending(member),
+                *last_cells(member),
             )
         )
     columns = ("load", "series", "IOPS", "MiB/s", "p50 µs", "p99 µs", "gain")
-    return Table((*columns, *ENDING), tuple(rows), text_columns=2)
+    return Table((*columns, *LAST_COLUMNS), tuple(rows), text_columns=2)
 
 
-def _unit(family: Family) -> str:
-    return "MiB/s" if family.is_sequential else "IOPS"
+# ---- several families
 
 
-def _place(family: Family, member: Measured, series_axis: str | None) -> str:
-    """What sets a load apart from others: ``4 KiB read``."""
-    axes = [axis for axis in GRID_AXES if family.varies(axis) and axis != series_axis]
-    words = [
-        format_bytes(int(value)) if axis == "block_bytes" else f"{axis} {value}" if axis in SERIES_AXES else str(value)
-        for axis, value in ((axis, member.point.axes[axis]) for axis in axes if axis in member.point.axes)
-    ]
-    return " ".join(words) or family.name
-
-
-def single_loads(found: Sequence[Family], result: Result) -> list[Figure]:
-    """Families of a scenario that have one point each, beside each other."""
-    singles = [family for family in found if len(family.members) == 1] if result.scenario else []
+def single_loads(reading: Reading) -> list[Figure]:
+    """The families of a scenario that have one point each, as one figure."""
+    singles = [family for family in reading.families if len(family.members) == 1] if reading.result.scenario else []
     if len(singles) < 2:
         return []
-    bars, rows, marks = [], [], []
-    for family in singles:
-        (member,) = family.members
-        title = family.subject
-        for kind, totals in member.summary.kinds.items():
-            bars.append(charts.GroupBar(title, kind, totals.iops, totals.latency.percentile(99)))
-            rows.append((title, kind, count(totals.iops), decimal(totals.mib_per_s), percentile(99.0)(totals)))
-        marks += [
-            charts.Published(title, one.figure.value, one.reference.title, one.figure.kind)
-            for one in published.compared(result)
-            if one.point is member.point and one.figure.unit == "IOPS" and one.figure.kind != "total"
-        ]
-    near, far = in_sight(marks, max(bar.value for bar in bars))
+    totals = [
+        (family.subject, kind, part) for family in singles for kind, part in family.members[0].summary.kinds.items()
+    ]
+    bars = [charts.GroupBar(title, kind, part.iops, part.latency.percentile(99)) for title, kind, part in totals]
+    rows = [
+        (title, kind, count(part.iops), decimal(part.mib_per_s), percentile_us(99.0)(part))
+        for title, kind, part in totals
+    ]
+    marks = [mark for family in singles for mark in _single_marks(family, reading)]
+    near, far = near_and_far(marks, max(bar.value for bar in bars))
     return [
         Figure(
             slug="all-loads",
             title="All loads beside each other",
-            caption=" ".join(about_far(far)),
+            caption=far_caption(far),
             charts=(charts.grouped(bars, "IOPS", None, near),),
             table=Table(("load", "kind", "IOPS", "MiB/s", "p99 µs"), tuple(rows), text_columns=2),
         )
     ]
 
 
-def comparisons(found: Sequence[Family], result: Result) -> list[Figure]:
-    """Families that the scenario sets side by side, mix by mix or depth by depth."""
-    named = {family.name: family for family in found}
-    comparisons = result.scenario.comparisons if result.scenario else ()
+def _single_marks(family: Family, reading: Reading) -> list[charts.PublishedMark]:
+    """The published IOPS of reads and writes of a family with one point."""
+    (member,) = family.members
+    return [
+        charts.PublishedMark(family.subject, one.figure.value, one.reference.title, one.figure.kind)
+        for one in reading.published
+        if one.point is member.point and one.figure.unit == "IOPS" and one.figure.kind != "total"
+    ]
+
+
+def comparisons(reading: Reading) -> list[Figure]:
+    """The families that the scenario compares, mix by mix or depth by depth."""
+    named = {family.name: family for family in reading.families}
+    scenario = reading.result.scenario
     figures = []
-    for comparison in comparisons:
-        members = [named[name] for name in comparison.families if name in named]
-        axis = next((axis for axis in ("read_percent", "depth") if any(one.varies(axis) for one in members)), None)
-        if len(members) > 1 and axis:
-            figures.append(_compared(comparison.title, members, axis))
+    for comparison in scenario.comparisons if scenario else ():
+        families = [named[name] for name in comparison.families if name in named]
+        axis = next((axis for axis in ("read_percent", "depth") if any(one.varies(axis) for one in families)), None)
+        if len(families) > 1 and axis:
+            figures.append(_comparison(comparison.title, families, axis))
     return figures
 
 
-def _compared(title: str, members: Sequence[Family], axis: str) -> Figure:
-    what = _unit(members[0])
-    rate = mib_per_s if what == "MiB/s" else iops
-    by_place: dict[str, dict[str, Measured]] = {}
-    for family in members:
-        for member in family.members:
-            place = member.mix if axis == "read_percent" else f"{member.axis(axis):g}"
-            by_place.setdefault(place, {})[family.subject] = member
-    # Only what was measured of all of them compares.
-    common = {place: at for place, at in by_place.items() if len(at) == len(members)}
-    bars = [
-        charts.GroupBar(place, name, rate(member.summary), member.summary.latency.percentile(99))
-        for place, at in common.items()
-        for name, member in at.items()
-    ]
-    names = [family.subject for family in members]
-    rows = [
-        (
-            place,
-            *(decimal(rate(at[name].summary)) if what == "MiB/s" else count(at[name].summary.iops) for name in names),
-            *(f"{rate(at[name].summary) / rate(at[names[0]].summary):.2f} ×" for name in names[1:]),
-        )
-        for place, at in common.items()
-    ]
-    columns = ("read:write" if axis == "read_percent" else axis, *(f"{name}, {what}" for name in names))
+def _comparison(title: str, families: Sequence[Family], axis: str) -> Figure:
+    unit = rate_unit(families[0])
+    common = _common_places(families, axis)
+    bars = [_bar(place, name, member, unit) for place, at in common.items() for name, member in at.items()]
     return Figure(
         slug=slug(title),
         title=title,
         caption="Measured in all of them only.",
-        charts=(charts.grouped(bars, what, None),) if bars else (),
-        table=Table((*columns, *(f"{name} to the first" for name in names[1:])), tuple(rows)),
+        charts=(charts.grouped(bars, unit, None),) if bars else (),
+        table=_comparison_table([family.subject for family in families], common, axis, unit),
     )
 
 
-# ---- where more connections pay
+def _common_places(families: Sequence[Family], axis: str) -> dict[str, dict[str, MeasuredPoint]]:
+    """The points of each family by place on the axis, for the places that all families have."""
+    by_place: dict[str, dict[str, MeasuredPoint]] = {}
+    for family in families:
+        for member in family.members:
+            place = member.mix if axis == "read_percent" else f"{member.axis(axis):g}"
+            by_place.setdefault(place, {})[family.subject] = member
+    return {place: at for place, at in by_place.items() if len(at) == len(families)}
+
+
+def _comparison_table(names: Sequence[str], common: dict[str, dict[str, MeasuredPoint]], axis: str, unit: str) -> Table:
+    first, *others = names
+    number = decimal if unit == "MiB/s" else count
+    rows = [
+        (
+            place,
+            *(number(rate(at[name].summary, unit)) for name in names),
+            *(f"{rate(at[name].summary, unit) / rate(at[first].summary, unit):.2f} ×" for name in others),
+        )
+        for place, at in common.items()
+    ]
+    columns = ("read:write" if axis == "read_percent" else axis, *(f"{name}, {unit}" for name in names))
+    return Table((*columns, *(f"{name} to the first" for name in others)), tuple(rows))
+
+
+# ---- connections
 
 
 def advice_table(family: Family) -> Figure:
-    """Green, yellow or red for each load: what more connections do to its rate and latency."""
-    rows = [
-        (
-            *_load_cells(pair.few),
-            count(pair.few.summary.iops),
-            count(pair.many.summary.iops),
-            f"{pair.gain:.2f} ×",
-            decimal(pair.few.summary.latency.mean_ns / 1000),
-            decimal(pair.many.summary.latency.mean_ns / 1000),
-            pair.advice,
-        )
-        for pair in advice.pairs(family.members)
-    ]
-    few, many = advice.compared_connections(family.members)
+    """The gain of more connections, load by load, in green, yellow and red."""
+    pairs = connections.pairs(family.members)
+    few, many = connections.fewest_and_most(family.members)
     columns = (
         "kind",
         "block",
@@ -206,59 +213,91 @@ def advice_table(family: Family) -> Figure:
     return Figure(
         slug=slug(f"{family.name} advice"),
         title=family.title or f"Where nconnect {many} pays",
-        caption=advice.CAPTION,
-        charts=(charts.advice(advice.cells(family.members)),),
-        table=Table(columns, tuple(rows), text_columns=2),
+        caption=ADVICE_CAPTION,
+        charts=(charts.advice(advice_cells(pairs)),),
+        table=Table(columns, tuple(map(_advice_row, pairs)), text_columns=2),
     )
 
 
-def _load_cells(member: Measured) -> tuple[str, str, str]:
-    axes = member.point.axes
-    return str(axes.get("kind", "")), format_bytes(int(axes.get("block_bytes", 0))), str(axes.get("depth", ""))
+def advice_cells(pairs: Sequence[Pair]) -> list[charts.AdviceCell]:
+    """The cells of the coloured table."""
+    return [
+        charts.AdviceCell(
+            row=connections.kind_and_block(pair.few),
+            depth=int(pair.few.axis("depth")),
+            advice=pair.advice,
+            text=f"{pair.gain:.2f} ×/{format_latency(pair.few.summary.latency.mean_ns)} → "
+            f"{format_latency(pair.many.summary.latency.mean_ns)}",
+        )
+        for pair in pairs
+    ]
 
 
-def with_published(result: Result) -> list[Figure]:
-    """A table for each reference: measured, published, ratio, and what was different."""
-    figures, compared = [], published.compared(result)
-    for reference in result.references:
-        pairs = [one for one in compared if one.reference is reference]
-        if not pairs:
-            continue
-        rows = [
-            (
-                one.point.name,
-                one.figure.kind,
-                published.figure_text(one.measured, one.figure.unit),
-                published.described(one.figure),
-                f"{one.ratio:.3f}",
-                "same" if one.is_same else "",
-                one.figure.text or "",
-            )
-            for one in pairs
-        ]
-        columns = (
-            "point",
-            "kind",
-            "measured",
-            "published",
-            "ratio",
-            f"within {published.TOLERANCE:.0%}",
-            "of the figure",
-        )
-        differences = [
-            f"{what}: {there} there, {here} here" for what, there, here in published.differences(result, reference)
-        ]
-        caption = f"Published by others at {reference.source}"
-        caption += f" (state of {reference.date})" if reference.date else ""
-        caption += "; measured under other conditions: " + "; ".join(differences) + "." if differences else "."
-        caption += "".join(f" {remark[0].upper()}{remark[1:]}." for remark in reference.conditions.remarks)
-        figures.append(
-            Figure(
-                slug=slug(f"published {reference.name}"),
-                title=f"Beside published figures: {reference.title}",
-                caption=caption,
-                charts=(),
-                table=Table(columns, tuple(rows), text_columns=2),
-            )
-        )
-    return figures
+def _advice_row(pair: Pair) -> tuple[str, ...]:
+    axes, few, many = pair.few.point.axes, pair.few.summary, pair.many.summary
+    return (
+        str(axes.get("kind", "")),
+        format_bytes(int(axes.get("block_bytes", 0))),
+        str(axes.get("depth", "")),
+        count(few.iops),
+        count(many.iops),
+        f"{pair.gain:.2f} ×",
+        decimal(few.latency.mean_ns / 1000),
+        decimal(many.latency.mean_ns / 1000),
+        pair.advice,
+    )
+
+
+# ---- published figures
+
+
+def with_published(reading: Reading) -> list[Figure]:
+    """A table for each reference that has figures for the points of the result."""
+    by_reference = (
+        [one for one in reading.published if one.reference is reference] for reference in reading.result.references
+    )
+    return [_published_table(found, reading) for found in by_reference if found]
+
+
+def _published_table(found: Sequence[PublishedComparison], reading: Reading) -> Figure:
+    reference = found[0].reference
+    columns = (
+        "point",
+        "kind",
+        "measured",
+        "published",
+        "ratio",
+        f"within {published.TOLERANCE:.0%}",
+        "of the figure",
+    )
+    return Figure(
+        slug=slug(f"published {reference.name}"),
+        title=f"Beside published figures: {reference.title}",
+        caption=_published_caption(reference, reading),
+        charts=(),
+        table=Table(columns, tuple(map(_published_row, found)), text_columns=2),
+    )
+
+
+def _published_row(one: PublishedComparison) -> tuple[str, ...]:
+    return (
+        one.point.name,
+        one.figure.kind,
+        published.figure_text(one.measured, one.figure.unit),
+        published.described(one.figure),
+        f"{one.ratio:.3f}",
+        "same" if one.is_same else "",
+        one.figure.text or "",
+    )
+
+
+def _published_caption(reference: Reference, reading: Reading) -> str:
+    """Source and date of the reference, the conditions that differed, and the remarks on the page."""
+    date = f" (state of {reference.date})" if reference.date else ""
+    found = published.differences(reading.result, reference)
+    differences = "; ".join(f"{condition}: {there} there, {here} here" for condition, there, here in found)
+    conditions = f"; measured under other conditions: {differences}" if differences else ""
+    return caption(
+        f"Published by others at {reference.source}{date}{conditions}.",
+        *map(sentence, reference.conditions.remarks),
+    )

@@ -1,6 +1,6 @@
-"""What a person sees in a terminal: a live view while points run, a table when they have.
+"""The terminal: a live view while points run, and a table of the results.
 
-The live view goes to stderr, so that stdout keeps to what a program may want to read. Figures are in fio's units:
+The live view goes to stderr, so that stdout has only the output that a program may read. Figures are in fio's units:
 IOPS with k and M, MiB/s, latencies in µs and ms.
 """
 
@@ -18,28 +18,28 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from iocurve.analysis.limits import SHORT, limits_of
+from iocurve.analysis import Reading, read
 from iocurve.engine.outcome import IntervalKind, Live
 from iocurve.result.document import Result
 from iocurve.result.summary import Summary
 from iocurve.units import MIB, SECOND_NS, format_bytes, format_count, format_duration, format_latency
 
 PLAIN_LINE_EVERY_S = 5.0
-"""Without a terminal: often enough to see that it runs, seldom enough for a log."""
+"""The interval of plain lines, which replace the live view where stderr is not a terminal."""
 REDRAW_EVERY_S = 0.1
 PHASES = {"layout": "laying out files", "prepare": "preparing", "ramp": "ramp", "run": "running", "done": "finishing"}
 
 
 class View(Protocol):
-    """Is told what is measured."""
+    """Observes a run of several points."""
 
     def point_started(
         self, index: int, count: int, name: str, seconds_expected: float, interval_ns: int = SECOND_NS
     ) -> None:
-        """Point ``index`` (from 0) of ``count`` runs now; ``interval_ns`` is its plan's."""
+        """Point ``index`` (from 0) of ``count`` runs; ``interval_ns`` is the reporting interval of its plan."""
 
     def update(self, live: Live) -> None:
-        """The state of the run; called several times a second."""
+        """Gets the state of the engine, several times a second."""
 
     def point_finished(self, summary: Summary) -> None:
         """The point that was started last has ended."""
@@ -61,10 +61,10 @@ class NoView:
 
 
 class LiveView:
-    """Shows a run of several points: what runs now, how far the whole plan is, what is measured.
+    """Shows a run of several points: the running point, the progress of the whole plan, the latest rates.
 
-    On a terminal it redraws in place; elsewhere it writes a plain line every few seconds.
-    ``clock`` gives seconds; tests bring their own. ``keeps_lines`` leaves a line for each point that has ended.
+    On a terminal the view redraws in place; elsewhere it writes a plain line every few seconds.
+    ``clock`` returns seconds. ``keeps_lines`` leaves a line for each finished point.
     """
 
     def __init__(
@@ -97,12 +97,12 @@ class LiveView:
     def point_started(
         self, index: int, count: int, name: str, seconds_expected: float, interval_ns: int = SECOND_NS
     ) -> None:
-        """Point ``index`` (from 0) of ``count`` runs now; ``interval_ns`` is its plan's."""
+        """Shows point ``index`` (from 0) of ``count``; ``interval_ns`` is the reporting interval of its plan."""
         self._point = _Point(index, count, name, seconds_expected, interval_ns, self._clock())
         self._live = None
 
     def update(self, live: Live) -> None:
-        """What the engine says now; may be called as often as wanted."""
+        """Shows the state of the engine. Call it as often as you like: the view redraws at its own pace."""
         self._live = live
         if self._clock() < self._next_draw:
             return
@@ -114,7 +114,7 @@ class LiveView:
             self._console.print(self._plain_line(), soft_wrap=True, highlight=False)
 
     def point_finished(self, summary: Summary) -> None:
-        """The point that was started last has ended; its line stays."""
+        """Prints a line that stays for the point that was started last."""
         if self._point is not None:
             self._seconds_done += self._clock() - self._point.started
             position = f"{self._point.index + 1:>{len(str(self._point.count))}}/{self._point.count}"
@@ -126,7 +126,7 @@ class LiveView:
             self._display.refresh()
 
     def seconds_left(self) -> float:
-        """Of the whole plan: points to come are taken to last as long as those until now."""
+        """Estimates the rest of the whole plan: later points take as long as the average of those so far."""
         if self._point is None:
             return 0.0
         point = self._point
@@ -187,7 +187,7 @@ def _whole_seconds(seconds: float) -> str:
 
 @dataclass(frozen=True)
 class _Point:
-    """The point that runs now."""
+    """The running point."""
 
     index: int
     count: int
@@ -198,15 +198,15 @@ class _Point:
 
 
 def result_table(result: Result) -> ConsoleRenderable:
-    """All points in one table, families apart; where there is little room, only the columns that matter most."""
-    return _ResultTable(result)
+    """All points in one table, with a gap between families; a narrow terminal gets only the essential columns."""
+    return _ResultTable(read(result))
 
 
 class _ResultTable:
-    """Chooses its columns once it knows how wide it may be."""
+    """A table that chooses its columns by the width of the terminal."""
 
-    def __init__(self, result: Result) -> None:
-        self._result = result
+    def __init__(self, reading: Reading) -> None:
+        self._reading = reading
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         wide = self._table(COLUMNS)
@@ -219,18 +219,18 @@ class _ResultTable:
         for column in columns:
             table.add_column(column.title, justify="right", no_wrap=True)
         table.add_column("limited by", no_wrap=True)
-        points = self._result.points
-        for index, (point, limit) in enumerate(zip(points, limits_of(self._result), strict=True)):
+        points = self._reading.result.points
+        for index, (point, limit) in enumerate(zip(points, self._reading.limits, strict=True)):
             if index and point.family != points[index - 1].family:
                 table.add_row()
             summary = point.summary()
-            table.add_row(point.name, *(column.cell(summary) for column in columns), SHORT[limit.code] if limit else "")
+            table.add_row(point.name, *(column.cell(summary) for column in columns), limit.short_name if limit else "")
         return table
 
 
 @dataclass(frozen=True)
 class _Column:
-    """One figure of a point."""
+    """A column: one figure of each point."""
 
     title: str
     essential: bool

@@ -1,53 +1,49 @@
-"""What the report shows: one figure per question, each a chart or two and a table with the exact figures.
+"""Chooses the figures of a report: each is a chart or two, and a table with the exact values.
 
-Figures follow from the axes of a family of points, not from its name: points along ``read_percent`` are a mix, points
-along ``depth`` a latency curve. Whatever varies in no way that is known here gets its course over time.
+The axes of a family decide, not its name: points along ``read_percent`` are drawn as a mix, points along ``depth`` as a
+latency curve. A family that varies along no known axis is drawn over time.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from iocurve.analysis.families import Family, families
+from iocurve.analysis import Reading
+from iocurve.analysis.families import Family
 from iocurve.analysis.limits import volume_description
-from iocurve.report import charts, loads
-from iocurve.report import comparisons as beside
+from iocurve.report import charts, comparisons, loads
 from iocurve.report.cells import Figure
 from iocurve.result.document import Result
 
 
-def figures(result: Result) -> list[Figure]:
-    """All figures of a result, in the order of its families; what compares several comes after them.
-
-    What was measured on an emulated target says so on every chart.
-    """
-    found = families(result)
+def figures(reading: Reading) -> list[Figure]:
+    """The figures of each family, then those that compare families. Charts of emulated targets are labelled so."""
     made = [
-        *(figure for family in found for figure in _figures(family, result)),
-        *beside.single_loads(found, result),
-        *beside.comparisons(found, result),
-        *beside.with_published(result),
+        *(figure for family in reading.families for figure in _family_figures(family, reading)),
+        *comparisons.single_loads(reading),
+        *comparisons.comparisons(reading),
+        *comparisons.with_published(reading),
     ]
-    emulated = words_of_emulation(result)
-    return [replace(one, charts=tuple(charts.labelled(chart, emulated) for chart in one.charts)) for one in made]
+    label = emulation_label(reading.result)
+    return [replace(one, charts=tuple(charts.labelled(chart, label) for chart in one.charts)) for one in made]
 
 
-def _figures(family: Family, result: Result) -> list[Figure]:
+def _family_figures(family: Family, reading: Reading) -> list[Figure]:
     if family.is_mix:
-        return [loads.mix(family, result)]
+        return [loads.mix(family, reading)]
     if family.is_advice:
-        return [beside.advice_table(family)]
+        return [comparisons.advice_table(family)]
     if family.is_depth:
-        return [loads.latency(family, result), *loads.side_by_side(family, result)]
+        return [loads.latency(family, reading), *loads.side_by_side(family, reading)]
     if family.is_rate:
-        return [loads.by_rate(family, result)]
+        return [loads.by_rate(family, reading)]
     if family.is_grid:
-        return [beside.grid(family, result)]
-    return [loads.over_time(family, result)]
+        return [comparisons.grid(family, reading)]
+    return [loads.over_time(family, reading)]
 
 
-def words_of_emulation(result: Result) -> str:
-    """What was emulated; empty where nothing was."""
+def emulation_label(result: Result) -> str:
+    """Names the emulated targets of a result; empty where all targets are real."""
     facts = result.scenario.targets.values() if result.scenario else [result.target]
     named = [
         _EMULATED[one.kind].format(what=one.address if result.scenario else volume_description(one) or "no limits")

@@ -1,4 +1,4 @@
-"""The report of a result: a page that needs nothing but itself, the points as CSV, charts as images."""
+"""Writes the report of a result: a page that needs nothing but itself, the points as CSV, the charts as images."""
 
 from __future__ import annotations
 
@@ -10,45 +10,48 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
-import altair
-import vl_convert
-from jinja2 import Environment, PackageLoader, StrictUndefined
-
+from iocurve.analysis import Reading, read
 from iocurve.errors import ResultError
-from iocurve.report import sentences as words
-from iocurve.report.figures import figures
+from iocurve.report.conditions import conditions
+from iocurve.report.setting import incomplete_reason, setting
 from iocurve.result.document import RESULT_NAME, Result, write_in_one_step
-from iocurve.result.summary import PERCENTILES
+
+# The libraries that draw take most of a second to load, so only the functions that draw import them.
 
 IMAGE_WIDTH = 960
 IMAGE_SCALE = 2.0
 """Pixels per unit in PNGs: sharp on paper and on dense screens."""
 
-
-def write(result: Result, directory: Path) -> list[Path]:
-    """Writes ``report.html`` and ``points.csv`` and says where. Raises ``ResultError``."""
-    documents = {"report.html": html(result), "points.csv": points_csv(result)}
-    for name, text in documents.items():
-        write_in_one_step(directory / name, text.encode())
-    return [directory / name for name in documents]
+ImageFormat = Literal["png", "svg"]
 
 
 def write_all(result: Result, directory: Path) -> list[Path]:
-    """Writes ``result.json`` and the report into a directory, which is made if it is missing, and says where."""
+    """Writes ``result.json`` and the report into a directory, which may be missing, and returns the paths.
+
+    Raises ``ResultError``.
+    """
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ResultError(f"{directory} cannot be made: {error.strerror}") from None
     result.write(directory / RESULT_NAME)
-    return [directory / RESULT_NAME, *write(result, directory)]
+    return [directory / RESULT_NAME, *write(read(result), directory)]
 
 
-def write_images(
-    result: Result, directory: Path, formats: Sequence[Literal["png", "svg"]] = ("png", "svg")
-) -> list[Path]:
-    """Writes each chart as images and says where. Raises ``ResultError``."""
+def write(reading: Reading, directory: Path) -> list[Path]:
+    """Writes ``report.html`` and ``points.csv`` and returns their paths. Raises ``ResultError``."""
+    documents = {"report.html": html(reading), "points.csv": points_csv(reading)}
+    for name, text in documents.items():
+        write_in_one_step(directory / name, text.encode())
+    return [directory / name for name in documents]
+
+
+def write_images(reading: Reading, directory: Path, formats: Sequence[ImageFormat] = ("png", "svg")) -> list[Path]:
+    """Writes each chart as images and returns their paths. Raises ``ResultError``."""
+    from iocurve.report.figures import figures
+
     written = []
-    for figure in figures(result):
+    for figure in figures(reading):
         for number, chart in enumerate(figure.charts, start=1):
             stem = figure.slug if len(figure.charts) == 1 else f"{figure.slug}-{number}"
             for suffix in formats:
@@ -58,30 +61,29 @@ def write_images(
     return written
 
 
-def html(result: Result) -> str:
-    """The page: everything it needs is inside, and its policy forbids it to load anything."""
+def html(reading: Reading) -> str:
+    """The page with everything it needs; its content security policy forbids loading anything."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    from iocurve.report.figures import figures
+
     environment = Environment(
         loader=PackageLoader(__package__, "."), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
     return environment.get_template("page.html").render(
-        result=result,
-        incomplete_reason=words.incomplete_reason(result),
-        setting=words.setting(result),
-        headlines=words.headlines(result),
-        findings=words.findings(result),
-        next_steps=words.next_steps(result),
-        doubts=words.doubts(result),
-        remarks=words.remarks(result),
-        conditions=words.conditions(result),
-        figures=figures(result),
-        percentiles=PERCENTILES,
+        reading=reading,
+        result=reading.result,
+        incomplete_reason=incomplete_reason(reading.result),
+        setting=setting(reading.result),
+        conditions=conditions(reading.result),
+        figures=figures(reading),
         chart_library=_chart_library(),
     )
 
 
-def points_csv(result: Result) -> str:
+def points_csv(reading: Reading) -> str:
     """One line per point; units are in the names of the columns."""
-    records = result.to_records()
+    records = reading.result.to_records()
     text = io.StringIO()
     writer = csv.DictWriter(text, fieldnames=list(records[0]) if records else [], lineterminator="\n")
     writer.writeheader()
@@ -91,11 +93,15 @@ def points_csv(result: Result) -> str:
 
 @cache
 def _chart_library() -> str:
-    """Vega, Vega-Lite and Vega-Embed as one script, of the version that the charts are written for."""
+    """Vega, Vega-Lite and Vega-Embed as one script, in the version that the charts are written for."""
+    import vl_convert
+
     return vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=_vega_lite_version())
 
 
-def _image(chart: dict[str, object], suffix: Literal["png", "svg"]) -> bytes:
+def _image(chart: dict[str, object], suffix: ImageFormat) -> bytes:
+    import vl_convert
+
     specification = json.dumps(chart)
     if suffix == "svg":
         return vl_convert.vegalite_to_svg(specification, vl_version=_vega_lite_version()).encode()
@@ -103,5 +109,7 @@ def _image(chart: dict[str, object], suffix: Literal["png", "svg"]) -> bytes:
 
 
 def _vega_lite_version() -> str:
-    """Major and minor, as vl-convert names them: ``6.4``."""
+    """Major and minor version, as vl-convert names them: ``6.4``."""
+    import altair
+
     return ".".join(altair.SCHEMA_VERSION.removeprefix("v").split(".")[:2])

@@ -15,7 +15,8 @@ from iocurve.result.document import TargetFacts
 from iocurve.targets import target as targets
 from iocurve.targets.target import DiskTarget, LocalTarget, NewDiskTarget, NfsTarget, Target, VolumeTarget
 from iocurve.units import MIB, format_bytes
-from iocurve.volume.serve import MemoryStore, store_of
+from iocurve.volume.config import MemoryStore
+from iocurve.volume.spec import store_of
 
 
 @dataclass(frozen=True)

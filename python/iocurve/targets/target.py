@@ -25,8 +25,9 @@ from iocurve.result.document import TargetFacts
 from iocurve.targets.disk import DiskSpec, parse_disk
 from iocurve.targets.nfs_url import NfsUrl, parse_nfs_url
 from iocurve.units import SECOND_NS
-from iocurve.volume.serve import ExportSpec, served, spec_of
-from iocurve.volume.serve import facts as volume_facts
+from iocurve.volume.serve import volume_process
+from iocurve.volume.spec import ExportSpec, spec_of
+from iocurve.volume.spec import facts as volume_facts
 
 DEFAULT_TIMEOUT_NS = 60 * SECOND_NS
 """How long a server may be silent before a run gives up."""
@@ -136,7 +137,9 @@ class VolumeTarget:
     def opened(self) -> Iterator[NfsTarget]:
         """The volume while it serves. Raises ``TargetError`` if it does not come up."""
         said = {name: str(value) for name, value in self.export.model_dump(exclude={"path"}, exclude_none=True).items()}
-        with served([word for name, value in said.items() for word in (f"--{name.replace('_', '-')}", value)]) as url:
+        with volume_process(
+            [word for name, value in said.items() for word in (f"--{name.replace('_', '-')}", value)]
+        ) as url:
             yield NfsTarget.of(url)
 
 

@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from iocurve import _native
 from iocurve.errors import IocurveError, TargetError
-from iocurve.volume.serve import ExportSpec, mistakes
+from iocurve.volume.spec import ExportSpec, mistakes
 
 REQUEST_BYTES_MAX = 64 << 10
 NFS_PORT = 2049

@@ -1,17 +1,12 @@
-"""Sentences on what a figure may hide: caches that answered, levels that were left, loads that were never steady."""
+"""Says whether the figures of a point look cached, and what was done about caches before it ran."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from iocurve.analysis.steady import shift
 from iocurve.result.document import CacheFacts, Point, Result
-from iocurve.result.summary import course
-from iocurve.units import SECOND_NS, format_count
 
 
 def cache_doubts(result: Result) -> list[str]:
-    """Figures that look cached though caches were to play no part."""
+    """Points whose figures look cached although the scenario asked for uncached ones."""
     return [
         f"{point.family}: {_compared(facts)}, so its figures look cached, although caches were to be left out"
         for point, facts in _checked(result)
@@ -20,7 +15,7 @@ def cache_doubts(result: Result) -> list[str]:
 
 
 def cache_remarks(result: Result) -> list[str]:
-    """What was done about caches, and whether the figures look cached."""
+    """The preparation of each family's caches, and the verdict on each point that casts no doubt."""
     return [
         *(f"{family}: {preparation}" for family, preparation in _preparations(result)),
         *(
@@ -29,23 +24,6 @@ def cache_remarks(result: Result) -> list[str]:
             if not (facts.verdict == "cached" and facts.policy == "uncached")
         ),
     ]
-
-
-def level_doubts(points: Iterable[Point]) -> list[str]:
-    """Points that left their level in the middle: credits that are spent look like this."""
-    found = []
-    for point in points:
-        intervals = course(point.outcome.workers)
-        left = shift([interval.iops for interval in intervals])
-        if left is None:
-            continue
-        at_s = (intervals[left.index].start_ns - intervals[0].start_ns) / SECOND_NS
-        why = "burst credits that are spent look like this" if left.after < left.before else "its start was not steady"
-        found.append(
-            f"{point.name} left its level {at_s:.3g} s into the measured time: "
-            f"{format_count(left.before)} IOPS before, {format_count(left.after)} after; {why}"
-        )
-    return found
 
 
 _VERDICTS = {
@@ -61,7 +39,7 @@ def _checked(result: Result) -> list[tuple[Point, CacheFacts]]:
 
 
 def _preparations(result: Result) -> dict[tuple[str, str], None]:
-    """Of each family, each once, in order."""
+    """Family and preparation, each pair once, in the order of the points."""
     return dict.fromkeys((point.family, point.cache.preparation) for point in result.points if point.cache)
 
 

@@ -1,0 +1,134 @@
+"""The doubts about a result: everything that keeps its figures from meaning what they seem to mean."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from iocurve.analysis import disk_limits
+from iocurve.analysis.caches import cache_doubts, cache_remarks
+from iocurve.analysis.families import Family, MeasuredPoint
+from iocurve.analysis.steady import shift
+from iocurve.result.document import Point, Result
+from iocurve.result.summary import Summary, course
+from iocurve.units import SECOND_NS, format_count, format_duration
+
+CONCURRENCY_TOLERANCE = 0.1
+"""An achieved concurrency that differs from the requested depth by more than this fraction is a doubt."""
+SKEW_TOLERANCE = 0.01
+"""Workers that did not all run for more than this fraction of the window are a doubt."""
+
+LABELS = {
+    "emulated_disk": "the disk is emulated: this machine's page cache plays it, and its limits are the published ones",
+    "disk_state_not_kept": "the state of the emulated disk could not be written: the next run finds the one before",
+    "payload_discarded": "READ payload was discarded in the kernel, neither copied nor looked at",
+    "write_verifier_changed": "the server restarted and may have lost unstable writes (its write verifier changed)",
+    "file_has_holes": "parts of the files were never written: reading them takes no I/O, so reads look too fast",
+    "aio_buffered_is_synchronous": "without O_DIRECT native AIO waits for each operation: the depth had no effect",
+    "aio_waits_for_trims_and_flushes": "native AIO has no trim and no flush of a range: the worker waited for each",
+    "uring_waits_for_trims": "io_uring has no trim of devices: the worker waited for each",
+    "mmap_direct_is_msync": "there is no direct I/O through a mapping: each write was followed by msync instead",
+    "trim_punches_holes": "trims of files punched holes: the file system did the work, and reads there find zeros",
+    "verify_nothing_to_compare": "the null engine moves no data: verification compared nothing",
+    "verify_not_all_read_back": "the end came before all that was written was read back and compared",
+    "uring_kernel_threads": "kernel threads carried out the I/O: their CPU time is not in the figures",
+    "uring_files_not_registered": "io_uring ran without registered files, which costs CPU time",
+    "uring_buffers_not_registered": "io_uring ran without registered buffers, which costs CPU time",
+}
+"""The meaning of each label of the engine; an unknown label is shown as it is."""
+
+
+def doubts_of(result: Result, families: Sequence[Family]) -> list[str]:
+    """Every reason to read the figures with care, as sentences."""
+    measured = [member for family in families for member in family.members]
+    return [
+        *(note.text for note in result.notes if note.level == "warning"),
+        *cache_doubts(result),
+        *level_doubts(member.point for member in measured),
+        *_labels(families),
+        *_unfinished(result),
+        *_concurrency(measured),
+        *_skew(measured),
+        *_errors(measured),
+    ]
+
+
+def remarks_of(result: Result) -> list[str]:
+    """Facts that are worth knowing and cast no doubt on the figures."""
+    return [note.text for note in result.notes if note.level == "info"] + cache_remarks(result)
+
+
+def level_doubts(points: Iterable[Point]) -> list[str]:
+    """Points whose rate changed its level in the middle of the run, as it does when burst credits run out."""
+    return [doubt for point in points for doubt in _level_doubts(point)]
+
+
+def _level_doubts(point: Point) -> list[str]:
+    intervals = course(point.outcome.workers)
+    left = shift([interval.iops for interval in intervals])
+    if left is None:
+        return []
+    at_s = (intervals[left.index].start_ns - intervals[0].start_ns) / SECOND_NS
+    why = "burst credits that are spent look like this" if left.after < left.before else "its start was not steady"
+    return [
+        f"{point.name} left its level {at_s:.3g} s into the measured time: "
+        f"{format_count(left.before)} IOPS before, {format_count(left.after)} after; {why}"
+    ]
+
+
+def _labels(families: Iterable[Family]) -> list[str]:
+    """Each label of the engine once, with the families that have it."""
+    holders: dict[str, list[str]] = {}
+    for family in families:
+        for label in sorted({label for member in family.members for label in member.summary.labels}):
+            if not label.startswith(disk_limits.PREFIX):
+                holders.setdefault(label, []).append(family.heading)
+    return [f"{', '.join(names)}: {LABELS.get(label, label)}." for label, names in holders.items()]
+
+
+def _unfinished(result: Result) -> list[str]:
+    """Points that failed or were interrupted, with the errors of their workers."""
+    return [
+        f"{point.name}: {'; '.join((point.outcome.state, *point.summary().errors_text))}."
+        for point in result.points
+        if point.outcome.state != "finished"
+    ]
+
+
+def _concurrency(measured: Iterable[MeasuredPoint]) -> list[str]:
+    """Points that had another number of operations in flight than their depth. Under a rate the depth is no goal."""
+    return [
+        f"{member.point.name}: {member.summary.concurrency_achieved:.1f} operations were in flight on average, "
+        f"{member.summary.depth_requested:g} were asked for."
+        for member in measured
+        if not member.summary.paced and _misses_its_depth(member.summary)
+    ]
+
+
+def _misses_its_depth(summary: Summary) -> bool:
+    asked = summary.depth_requested
+    return abs(summary.concurrency_achieved - asked) > CONCURRENCY_TOLERANCE * asked
+
+
+def _skew(measured: Iterable[MeasuredPoint]) -> list[str]:
+    """Points whose workers did not all run at the same time."""
+    return [
+        f"{member.point.name}: {_skew_text(member.summary)}."
+        for member in measured
+        if member.summary.skew_ns > SKEW_TOLERANCE * member.summary.window_ns
+    ]
+
+
+def _skew_text(summary: Summary) -> str:
+    window = format_duration(summary.window_ns)
+    if summary.staggered:
+        return f"its workers did not all run at the same time; rates are over the whole {window}"
+    skew = format_duration(summary.skew_ns)
+    return f"for {skew} some of its workers ran but not all; rates are over the {window} in which all did"
+
+
+def _errors(measured: Iterable[MeasuredPoint]) -> list[str]:
+    return [
+        f"{member.point.name}: {member.summary.errors:,} operations failed and {member.summary.short:,} came up short."
+        for member in measured
+        if member.summary.errors or member.summary.short
+    ]

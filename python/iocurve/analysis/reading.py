@@ -1,0 +1,68 @@
+"""The reading of a result: everything that its figures mean, for the page, the tables and programs to draw."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from iocurve.analysis.doubts import doubts_of, remarks_of
+from iocurve.analysis.families import Family, families_of
+from iocurve.analysis.findings import findings_of
+from iocurve.analysis.headlines import Headline, headlines_of
+from iocurve.analysis.limit_kinds import Limit, next_steps
+from iocurve.analysis.limits import limits_of
+from iocurve.analysis.published import PublishedComparison, comparisons_of
+from iocurve.result.document import Result
+
+
+def read(result: Result) -> Reading:
+    """Reads a result. The parts of the reading are computed on first use, and once."""
+    return Reading(result)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A result with its meaning."""
+
+    result: Result
+
+    @cached_property
+    def limits(self) -> tuple[Limit | None, ...]:
+        """The limit of each point, in the order of the points; None where no known limit was reached."""
+        return tuple(limits_of(self.result))
+
+    @cached_property
+    def families(self) -> tuple[Family, ...]:
+        """The points that measured anything, with their summaries and limits, by family."""
+        return tuple(families_of(self.result, self.limits))
+
+    @cached_property
+    def headlines(self) -> tuple[Headline, ...]:
+        """The few figures that a reader came for."""
+        return tuple(headlines_of(self.result, self.families))
+
+    @cached_property
+    def findings(self) -> tuple[str, ...]:
+        """Sentences on limits, knees and gains."""
+        return tuple(findings_of(self.families))
+
+    @cached_property
+    def next_steps(self) -> tuple[str, ...]:
+        """The steps that get past the limits of the fastest points."""
+        limits = [family.fastest.limit for family in self.families if family.fastest.limit]
+        return tuple(next_steps(self.result.target, limits))
+
+    @cached_property
+    def doubts(self) -> tuple[str, ...]:
+        """Reasons to read the figures with care."""
+        return tuple(doubts_of(self.result, self.families))
+
+    @cached_property
+    def remarks(self) -> tuple[str, ...]:
+        """Facts that are worth knowing and cast no doubt on the figures."""
+        return tuple(remarks_of(self.result))
+
+    @cached_property
+    def published(self) -> tuple[PublishedComparison, ...]:
+        """Each measured figure for which a published one exists, with that one."""
+        return tuple(comparisons_of(self.result))

@@ -1,0 +1,38 @@
+"""The table of advice: a coloured cell for each load."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+import altair as alt
+
+from iocurve.report.charts.style import INK, Chart, data, finished, legend
+
+
+@dataclass(frozen=True)
+class AdviceCell:
+    """One load in a table of advice."""
+
+    row: str
+    """Kind and block size."""
+    depth: int
+    advice: str
+    """``pays``, ``neutral`` or ``harms``."""
+    text: str
+
+
+def advice(cells: Sequence[AdviceCell]) -> Chart:
+    """A table in green, yellow and red. The text repeats the verdict for readers who cannot tell the colours apart."""
+    rows = list(dict.fromkeys(cell.row for cell in cells))
+    base = alt.Chart(data([asdict(cell) for cell in cells])).encode(
+        x=alt.X("depth:O", title="Depth (operations in flight)", axis=alt.Axis(labelAngle=0, orient="top")),
+        y=alt.Y("row:N", sort=rows, title=None),
+    )
+    colors = {"pays": "#8fd19e", "neutral": "#ffe08a", "harms": "#f1a5a0"}
+    scale = alt.Scale(domain=list(colors), range=list(colors.values()))
+    boxes = base.mark_rect(stroke="white", strokeWidth=3).encode(
+        color=alt.Color("advice:N", title=None, scale=scale, legend=legend())
+    )
+    texts = base.mark_text(fontSize=11.5, color=INK, lineBreak="/").encode(text="text:N")
+    return finished(alt.layer(boxes, texts), height=46 * len(rows))
