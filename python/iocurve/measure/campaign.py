@@ -186,9 +186,10 @@ def into_directory(directory: Path, measure: Callable[[View, Keep], Result]) -> 
     return result
 
 
-def started(kind: str, name: str, target: TargetFacts) -> Result:
-    """A result without points, of this machine and moment."""
-    return Result.start(kind, name, host.collect(), target, _native.null_ceiling(NULL_CEILING_S))
+def started(kind: str, name: str, target: TargetFacts, *, with_ceiling: bool = True) -> Result:
+    """A result without points, of this machine and moment; what the loop can do belongs to every result that is kept."""
+    ceiling = _native.null_ceiling(NULL_CEILING_S) if with_ceiling else None
+    return Result.start(kind, name, host.collect(), target, ceiling)
 
 
 def reason(outcome: Outcome) -> str:

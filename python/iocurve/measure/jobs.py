@@ -52,7 +52,7 @@ def _measured(kind: str, prepared: Prepared, out: Path | None) -> Result:
     plans = prepared.plans
     with _view(prepared, len(plans)) as view:
         campaign = Campaign(
-            campaigns.started(kind, plans[0].name, _target_facts(plans)),
+            campaigns.started(kind, plans[0].name, _target_facts(plans), with_ceiling=out is not None),
             view,
             lambda _: None,
             keeps_points=out is not None or prepared.answers_from_result,

@@ -35,7 +35,7 @@ class ExportSpec(BaseModel):
     path: str = "/vol"
     """What clients mount."""
     profile: str | None = None
-    """A service level (``iocurve profiles``) or a file of one's own; anf-ultra, or unlimited with a throughput."""
+    """A service level (``iocurve profile list``) or a file of one's own; anf-ultra, or unlimited with a throughput."""
     quota: str = DEFAULT_QUOTA
     """Size: ``4TiB``."""
     throughput: str | None = None
@@ -85,7 +85,7 @@ class ExportSpec(BaseModel):
 
 
 class VolumeSpec(BaseModel):
-    """A volume as people write it: ``iocurve volume --config volumes.toml``."""
+    """A volume as people write it: ``iocurve volume serve --config volumes.toml``."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
