@@ -187,7 +187,7 @@ def into_directory(directory: Path, measure: Callable[[View, Keep], Result]) -> 
 
 
 def started(kind: str, name: str, target: TargetFacts, *, with_ceiling: bool = True) -> Result:
-    """A result without points, of this machine and moment; what the loop can do belongs to every result that is kept."""
+    """A result without points, of this machine and moment; results that are kept say what the loop itself can do."""
     ceiling = _native.null_ceiling(NULL_CEILING_S) if with_ceiling else None
     return Result.start(kind, name, host.collect(), target, ceiling)
 
