@@ -4,9 +4,10 @@ use iocurve_meter::Nanos;
 use iocurve_wire::mount3::{MOUNT_PROGRAM, MOUNT_V3};
 use iocurve_wire::nfs3::{NFS_PROGRAM, NFS_V3, nfsproc3};
 use iocurve_wire::portmap::{PMAP_PROG, PMAP_VERS};
+use iocurve_wire::record::write_record;
 use iocurve_wire::rpc::{
     AUTH_SYS_GIDS_MAX, Accepted, CallHeader, RPC_VERSION, Rejected, ReplyHeader, auth_flavor, auth_stat, authsys_parms,
-    mismatch_info, opaque_auth, write_record,
+    mismatch_info, opaque_auth,
 };
 use iocurve_wire::server_fast::{self, RangeArgs, WriteArgs};
 use iocurve_wire::xdr::{Decode, Encode, Reader, Writer, XdrError, from_bytes};

@@ -4,7 +4,8 @@ use iocurve_meter::Nanos;
 use iocurve_wire::nfs3::{
     COMMIT3res, Failed, GETATTR3res, READ3res, WRITE3res, nfs_fh3, nfsstat3, stable_how, wcc_data,
 };
-use iocurve_wire::rpc::{ReplyHeader, write_record};
+use iocurve_wire::record::write_record;
+use iocurve_wire::rpc::ReplyHeader;
 use iocurve_wire::server_fast::{self, READ_REPLY_BYTES, RangeArgs, WriteArgs};
 use iocurve_wire::xdr::Encode;
 
