@@ -9,12 +9,13 @@ use libc::iovec;
 use iocurve_wire::nfs3::{cookieverf3, nfs_fh3};
 
 use crate::qos::Limits;
-use crate::replies::ReplyCache;
-use crate::session::{Interest, Session, Transport};
+use crate::reply::cache::ReplyCache;
+use crate::served::{Export, Served};
+use crate::server::session::{Interest, Session, Transport};
+use crate::server::worker::Worker;
 use crate::stats::Counters;
 use crate::store::Store;
 use crate::store::memory::MemoryStore;
-use crate::worker::{Export, Served, Worker};
 
 /// A connection to a small volume.
 #[derive(Debug)]

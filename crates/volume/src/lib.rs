@@ -5,25 +5,17 @@
 //! (`session`), by way of the call's program (`calls`) to one function per procedure (`data` and `nfs3`). Files are kept by
 //! a `store`; limits are decided by `qos`, with time as an argument.
 
-mod access;
-mod batch;
-mod calls;
-mod data;
-mod exports;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
-mod mount3;
-mod nfs3;
-mod portmap;
+mod pending;
+mod programs;
 mod qos;
-mod reactor;
-mod replies;
-mod session;
-mod splice;
+mod reply;
+mod served;
+mod server;
 mod stats;
 mod store;
 mod volume;
-mod worker;
 
 pub use qos::{Bucket, Burst, ClientLimits, ConnectionLimits, Distribution, Latency, Level, Limits, Parallelism};
 pub use stats::{CallStats, ClientStats, ConnectionStats, ExportStats, IoStats, Stats};

@@ -12,15 +12,15 @@ use thiserror::Error;
 use iocurve_meter::{Clock, Nanos};
 use iocurve_wire::mount3::MNTPATHLEN;
 
-use crate::exports::{Exports, Files};
 use crate::qos::Limits;
-use crate::reactor::{Reactor, Threads, allowed_cpus};
-use crate::replies::ReplyCache;
+use crate::reply::cache::ReplyCache;
+use crate::served::{Export, Served};
+use crate::server::reactor::{Reactor, Threads, allowed_cpus};
 use crate::stats::{Counters, ExportStats, IoStats, Stats};
 use crate::store::directory::DirectoryStore;
+use crate::store::exports::{Exports, Files};
 use crate::store::memory::MemoryStore;
 use crate::store::{Store, wall_ns};
-use crate::worker::{Export, Served};
 
 /// Where a volume keeps its files.
 #[derive(Debug, Clone, PartialEq, Eq)]

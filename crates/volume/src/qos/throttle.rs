@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use iocurve_meter::Nanos;
 
 use super::{Bucket, Key, Limits, Qos, Request};
-use crate::worker::{Delayed, Operation, SessionId};
+use crate::pending::{Delayed, Operation, SessionId};
 
 /// The limits of an export and all that waits for them.
 ///

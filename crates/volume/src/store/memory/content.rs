@@ -2,8 +2,7 @@
 
 use iocurve_wire::nfs3::nfsstat3;
 
-use super::arena::CHUNK_BYTES;
-use super::regions::ChunkId;
+use crate::store::arena::{CHUNK_BYTES, ChunkId};
 
 /// Chunks named by one leaf of the table: 16 MiB of the file.
 const LEAF_CHUNKS: usize = 1024;

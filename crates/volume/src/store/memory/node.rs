@@ -9,7 +9,7 @@ use iocurve_wire::nfs3::{createverf3, fattr3, ftype3, nfsstat3, specdata3, wcc_a
 
 use super::content::Content;
 use super::{Caller, NO_DEVICE};
-use crate::access::Permissions;
+use crate::store::access::Permissions;
 use crate::store::{to_nfstime, wall_ns};
 
 /// A file that was written within this time is expected to be written again: 0.1 s. READs of 256 KiB among as many WRITEs to the same

@@ -6,8 +6,8 @@
 use iocurve_wire::nfs3::*;
 use iocurve_wire::xdr::{Decode, Encode, List, Writer, from_bytes, padding};
 
-use crate::access;
-use crate::calls::{Call, Refused};
+use crate::programs::call::{Call, Refused};
+use crate::store::access;
 use crate::store::memory::LINKS_MAX;
 use crate::store::{Creation, Entry, FILE_BYTES_MAX, Listing, NAME_BYTES_MAX, Store, TRANSFER_BYTES_MAX};
 

@@ -1,6 +1,9 @@
 //! Where the files are. A store knows files, names and attributes; it knows nothing of RPC, connections or limits.
 
+pub mod access;
+pub mod arena;
 pub mod directory;
+pub mod exports;
 pub mod memory;
 
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -13,8 +16,9 @@ use iocurve_wire::nfs3::{
 };
 use iocurve_wire::rpc::AUTH_SYS_GIDS_MAX;
 
-use crate::batch::Batch;
-use memory::{Budget, OwnedChunk};
+use crate::reply::batch::Batch;
+use arena::OwnedChunk;
+use memory::Budget;
 
 /// Most bytes of one READ or WRITE.
 pub const TRANSFER_BYTES_MAX: u32 = 1 << 20;
@@ -299,7 +303,7 @@ pub(crate) enum Piece {
 impl Piece {
     pub(crate) fn len(&self) -> usize {
         match self {
-            Self::Chunk(_) => memory::CHUNK_BYTES,
+            Self::Chunk(_) => arena::CHUNK_BYTES,
             Self::Bytes(bytes) => bytes.len(),
         }
     }

@@ -15,11 +15,13 @@ use libc::{c_int, epoll_event, iovec};
 
 use iocurve_meter::{Clock, Nanos};
 
-use crate::session::{Close, Interest, Session, Transport};
-use crate::splice::{SplicePipe, SplicePipes};
+use crate::pending::SessionId;
+use crate::reply::splice::{SplicePipe, SplicePipes};
+use crate::served::Served;
+use crate::server::session::{Close, Interest, Session, Transport};
+use crate::server::worker::Worker;
 use crate::stats::{ConnectionCounters, Connections, Counters};
 use crate::store::Store;
-use crate::worker::{Served, SessionId, Worker};
 
 /// Events of one wait.
 const EVENTS_MAX: usize = 256;

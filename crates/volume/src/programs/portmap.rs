@@ -7,7 +7,7 @@ use iocurve_wire::portmap::{
 };
 use iocurve_wire::xdr::{Encode, List, Writer, from_bytes};
 
-use crate::calls::{Call, Refused};
+use crate::programs::call::{Call, Refused};
 
 /// Answers a call of the port mapper.
 pub fn answer<S>(call: &Call<'_, S>, out: &mut Writer<'_>) -> Result<(), Refused> {

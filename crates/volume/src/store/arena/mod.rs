@@ -1,10 +1,14 @@
 //! Memory for file data: one reservation of address space, cut into chunks, given back to the system when files go.
 
+mod regions;
+
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::regions::{ChunkId, REGION_CHUNKS, Regions};
+use regions::{REGION_CHUNKS, Regions};
+
+pub use regions::ChunkId;
 
 /// Bytes of a chunk: the grain in which files are sparse.
 pub const CHUNK_BYTES: usize = 16 << 10;
@@ -247,7 +251,7 @@ impl Drop for OwnedChunk {
 
 #[cfg(test)]
 mod tests {
-    use super::super::regions::WARM_REGIONS;
+    use super::regions::WARM_REGIONS;
     use super::*;
 
     #[test]

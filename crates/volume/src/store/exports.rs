@@ -2,7 +2,7 @@
 
 use iocurve_wire::nfs3::{cookieverf3, fattr3, nfs_fh3, nfsstat3, sattr3, sattrguard3, stable_how, wcc_data};
 
-use crate::batch::Batch;
+use crate::reply::batch::Batch;
 use crate::store::directory::DirectoryStore;
 use crate::store::memory::{Budget, MemoryStore};
 use crate::store::{Caller, Creation, Landing, Listing, Read, Space, Store, Written};

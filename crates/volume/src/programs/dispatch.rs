@@ -5,50 +5,16 @@ use iocurve_wire::mount3::{MOUNT_PROGRAM, MOUNT_V3};
 use iocurve_wire::nfs3::{NFS_PROGRAM, NFS_V3, nfsproc3};
 use iocurve_wire::portmap::{PMAP_PROG, PMAP_VERS};
 use iocurve_wire::record::write_record;
-use iocurve_wire::rpc::{
-    AUTH_SYS_GIDS_MAX, Accepted, CallHeader, RPC_VERSION, Rejected, ReplyHeader, auth_flavor, auth_stat, authsys_parms,
-    mismatch_info, opaque_auth,
-};
+use iocurve_wire::rpc::{Accepted, CallHeader, RPC_VERSION, Rejected, ReplyHeader, auth_stat, mismatch_info};
 use iocurve_wire::server_fast::{self, RangeArgs, WriteArgs};
-use iocurve_wire::xdr::{Decode, Encode, Reader, Writer, XdrError, from_bytes};
+use iocurve_wire::xdr::{Decode, Encode, Reader, Writer};
 
-use crate::session::{Close, Session};
+use super::call::{Call, Refused};
+use super::{mount3, nfs3, nfs3_data, portmap};
+use crate::reply::cache;
+use crate::server::session::{Close, Session};
+use crate::server::worker::Worker;
 use crate::store::{Caller, Store};
-use crate::worker::{Served, Worker};
-use crate::{data, mount3, nfs3, portmap, replies};
-
-/// Longest name of a machine in `AUTH_SYS` (RFC 5531 App. A).
-const MACHINE_NAME_BYTES_MAX: usize = 255;
-
-/// Why a call that was understood has no results.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Refused {
-    /// The program has no such procedure.
-    Procedure,
-    /// The arguments cannot be decoded.
-    Arguments,
-}
-
-impl From<XdrError> for Refused {
-    fn from(_: XdrError) -> Self {
-        Self::Arguments
-    }
-}
-
-/// A call to a procedure off the data path.
-#[derive(Debug)]
-pub struct Call<'a, S> {
-    /// What is served.
-    pub served: &'a Served<S>,
-    /// The procedure.
-    pub procedure: u32,
-    /// Its arguments.
-    pub arguments: &'a [u8],
-    /// Who calls.
-    pub caller: Caller,
-    /// Where from, in words.
-    pub peer: &'a str,
-}
 
 /// Answers one record. Only one that is no call at all costs the connection.
 #[inline]
@@ -69,16 +35,15 @@ pub fn answer<S: Store>(session: &mut Session, worker: &mut Worker<S>, record: &
         }
     };
     let answered = match nfsproc3::from_u32(header.proc) {
-        Some(nfsproc3::NFSPROC3_READ) => {
-            RangeArgs::parse(arguments).map(|arguments| data::read(session, worker, (xid, &caller), arguments, now))
-        }
+        Some(nfsproc3::NFSPROC3_READ) => RangeArgs::parse(arguments)
+            .map(|arguments| nfs3_data::read(session, worker, (xid, &caller), arguments, now)),
         Some(nfsproc3::NFSPROC3_WRITE) => WriteArgs::parse(arguments, arguments.len())
-            .map(|arguments| data::write(session, worker, (xid, &caller), &arguments, now)),
+            .map(|arguments| nfs3_data::write(session, worker, (xid, &caller), &arguments, now)),
         Some(nfsproc3::NFSPROC3_GETATTR) => {
-            server_fast::parse_getattr(arguments).map(|object| data::getattr(worker, xid, object))
+            server_fast::parse_getattr(arguments).map(|object| nfs3_data::getattr(worker, xid, object))
         }
         Some(nfsproc3::NFSPROC3_COMMIT) => {
-            RangeArgs::parse(arguments).map(|arguments| data::commit(worker, xid, arguments))
+            RangeArgs::parse(arguments).map(|arguments| nfs3_data::commit(worker, xid, arguments))
         }
         _ => {
             answer_program(session, worker, &header, arguments, now);
@@ -105,7 +70,7 @@ fn answer_program<S: Store>(
         Err(refusal) => refusal,
         Ok(caller) => {
             let served = &worker.served;
-            let is_kept = header.prog == NFS_PROGRAM && replies::is_kept(header.proc);
+            let is_kept = header.prog == NFS_PROGRAM && cache::is_kept(header.proc);
             let key = is_kept.then(|| served.replies.key(&session.peer, header, arguments));
             if let Some(record) = key.and_then(|key| served.replies.find(key, now)) {
                 return worker.batch.bytes(&record);
@@ -157,50 +122,6 @@ fn check(session: &mut Session, header: &CallHeader<'_>) -> Result<Caller, Reply
 /// Says that the caller is not known.
 pub fn deny<S>(worker: &mut Worker<S>, xid: u32, stat: auth_stat) {
     reply(worker, &ReplyHeader::denied(xid, Rejected::AUTH_ERROR(stat)));
-}
-
-/// The last credential of a connection, and whom it stands for: nearly every call brings the same one.
-#[derive(Debug)]
-pub struct Credential {
-    flavor: u32,
-    body: Vec<u8>,
-    caller: Caller,
-}
-
-impl Default for Credential {
-    fn default() -> Self {
-        Self { flavor: auth_flavor::AUTH_NONE, body: Vec::new(), caller: NOBODY }
-    }
-}
-
-impl Credential {
-    /// Whom a credential stands for.
-    #[inline]
-    pub fn caller(&mut self, cred: &opaque_auth<'_>) -> Result<&Caller, auth_stat> {
-        if cred.flavor != self.flavor || cred.body != self.body {
-            self.caller = caller(cred)?;
-            self.flavor = cred.flavor;
-            self.body.clear();
-            self.body.extend_from_slice(cred.body);
-        }
-        Ok(&self.caller)
-    }
-}
-
-/// The user that NFS servers traditionally map strangers to.
-const NOBODY: Caller = Caller::new(65534, 65534);
-
-fn caller(cred: &opaque_auth<'_>) -> Result<Caller, auth_stat> {
-    match cred.flavor {
-        auth_flavor::AUTH_NONE => Ok(NOBODY),
-        auth_flavor::AUTH_SYS => {
-            let parms: authsys_parms<'_> = from_bytes(cred.body).map_err(|_| auth_stat::AUTH_BADCRED)?;
-            let is_legal = parms.gids.len() <= AUTH_SYS_GIDS_MAX && parms.machinename.len() <= MACHINE_NAME_BYTES_MAX;
-            let caller = Caller::new(parms.uid, parms.gid).with_groups(&parms.gids);
-            is_legal.then_some(caller).ok_or(auth_stat::AUTH_BADCRED)
-        }
-        _ => Err(auth_stat::AUTH_BADCRED),
-    }
 }
 
 fn answer_call<S: Store>(header: &CallHeader<'_>, call: &Call<'_, S>, out: &mut Vec<u8>) -> Result<(), Refused> {

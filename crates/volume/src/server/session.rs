@@ -19,13 +19,14 @@ use iocurve_wire::rpc::{CallHeader, RPC_VERSION, opaque_auth};
 use iocurve_wire::server_fast::WriteArgs;
 use iocurve_wire::xdr::{Decode, Reader, XdrError, padding};
 
-use crate::batch::Batch;
-use crate::calls::{self, Credential};
-use crate::data;
+use crate::pending::{Delayed, Operation, SessionId};
+use crate::programs::credential::Credential;
+use crate::programs::{dispatch, nfs3_data};
 use crate::qos::{Key, Waiter};
-use crate::splice::SplicePipes;
+use crate::reply::batch::Batch;
+use crate::reply::splice::SplicePipes;
+use crate::server::worker::Worker;
 use crate::store::{Landing, Store, TRANSFER_BYTES_MAX};
-use crate::worker::{Delayed, Operation, SessionId, Worker};
 
 /// Longest head of a call before the data of a WRITE: call header with two full authenticators, handle, numbers.
 const HEAD_BYTES_MAX: usize = 24 + 2 * (8 + 400) + 68 + 20;
@@ -336,7 +337,7 @@ impl Session {
                 return Ok(Stop::Batch);
             }
             if let Some(delayed) = self.ready.pop_front() {
-                data::resume(worker, delayed);
+                nfs3_data::resume(worker, delayed);
                 continue;
             }
             let skipped = self.skip.min(input.len() - *at);
@@ -370,7 +371,7 @@ impl Session {
         }
         if let Some(record) = rest.get(..length) {
             self.bulk &= length >= LANDING_BYTES_MIN;
-            calls::answer(self, worker, record, now)?;
+            dispatch::answer(self, worker, record, now)?;
             return Ok(Some(RECORD_MARK_BYTES + length));
         }
         if length < LANDING_BYTES_MIN {
@@ -389,7 +390,7 @@ impl Session {
             self.fragment = Some(RecordMark { length: left, last });
         } else if last {
             let record = std::mem::take(&mut self.joined);
-            calls::answer(self, worker, &record, now)?;
+            dispatch::answer(self, worker, &record, now)?;
         }
         Ok((taken > 0 || left == 0).then_some(taken))
     }
@@ -410,9 +411,9 @@ impl Session {
         let padded = arguments.length as usize + padding(arguments.length as usize);
         self.skip = padded - arguments.arrived.len();
         match self.credential.caller(&cred) {
-            Err(stat) => calls::deny(worker, xid, stat),
+            Err(stat) => dispatch::deny(worker, xid, stat),
             Ok(by) => match worker.served.store.land(by, arguments.file, arguments.offset, arguments.length) {
-                Err(status) => data::write_failed(worker, xid, arguments.file, status),
+                Err(status) => nfs3_data::write_failed(worker, xid, arguments.file, status),
                 Ok(mut landing) => {
                     let data = &arguments.arrived[..arguments.arrived.len().min(landing.length())];
                     self.skip = padded - landing.length() - (arguments.arrived.len() - data.len());
@@ -430,7 +431,7 @@ impl Session {
         if let Some(Arriving { xid, stable, landing }) =
             self.arriving.take_if(|arriving| arriving.landing.missing() == 0)
         {
-            data::landed(self, worker, xid, landing, stable, now);
+            nfs3_data::landed(self, worker, xid, landing, stable, now);
         }
     }
 

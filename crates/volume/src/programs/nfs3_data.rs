@@ -9,11 +9,12 @@ use iocurve_wire::rpc::ReplyHeader;
 use iocurve_wire::server_fast::{self, READ_REPLY_BYTES, RangeArgs, WriteArgs};
 use iocurve_wire::xdr::Encode;
 
-use crate::access::Permissions;
-use crate::session::Session;
+use crate::pending::{Delayed, Operation};
+use crate::server::session::Session;
+use crate::server::worker::Worker;
 use crate::stats::IoStats;
+use crate::store::access::Permissions;
 use crate::store::{Caller, Landing, Store, TRANSFER_BYTES_MAX, Written};
-use crate::worker::{Delayed, Operation, Worker};
 
 /// GETATTR (RFC 1813 §3.3.1).
 #[inline]

@@ -25,8 +25,8 @@ use super::{
     Caller, Creation, Entry, Landing, Listing, Piece, Read, Space, Store, TRANSFER_BYTES_MAX, Written, check_end,
     check_name,
 };
-use crate::access::{Permissions, without_privileges};
-use crate::batch::Batch;
+use crate::reply::batch::Batch;
+use crate::store::access::{Permissions, without_privileges};
 use sys::{Id, Stat, Time, status_of};
 
 /// Files that are kept open; when there are more, all are closed and opened again as they are used.

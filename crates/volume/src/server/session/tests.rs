@@ -17,11 +17,11 @@ use iocurve_wire::xdr::{Encode, from_bytes, to_bytes};
 
 use super::*;
 use crate::qos::{ConnectionLimits, Latency, Limits, Parallelism};
-use crate::replies::ReplyCache;
+use crate::reply::cache::ReplyCache;
+use crate::served::{Export, Served};
 use crate::stats::{Counters, IoStats};
 use crate::store::Caller;
 use crate::store::memory::MemoryStore;
-use crate::worker::{Export, Served};
 
 /// Both ends of a connection. What the server may send is limited by `room`.
 struct Pipe {

@@ -23,7 +23,7 @@ use gate::{Gate, Rates};
 use latency::Latencies;
 use links::Links;
 
-use crate::worker::SessionId;
+use crate::pending::SessionId;
 
 pub use fair::Key;
 pub use gate::{Level, Request};

@@ -10,9 +10,9 @@ use iocurve_wire::nfs3::{ftype3, nfs_fh3, nfsstat3};
 use iocurve_wire::rpc::auth_flavor;
 use iocurve_wire::xdr::{Encode, List, Writer, from_bytes};
 
-use crate::calls::{Call, Refused};
+use crate::programs::call::{Call, Refused};
+use crate::served::Served;
 use crate::store::Store;
-use crate::worker::Served;
 
 /// Answers a call of the MOUNT program.
 pub fn answer<S: Store>(call: &Call<'_, S>, out: &mut Writer<'_>) -> Result<(), Refused> {

@@ -7,10 +7,8 @@
 //! writers of one mapped file, clients that race for the same bytes get one or the other of them.
 //! All changes of names are in a queue (`namespace`); whoever holds it locks one node at a time, so that locks cannot form a ring.
 
-mod arena;
 mod content;
 mod node;
-mod regions;
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -27,14 +25,12 @@ use super::{
     Caller, Creation, Entry, FILE_BYTES_MAX, Landing, Listing, Piece, Read, SYMLINK_BYTES_MAX, Space, Store,
     TRANSFER_BYTES_MAX, Written, check_end, check_name, from_nfstime, wall_ns,
 };
-use crate::access::without_privileges;
-use crate::batch::{BULK_PIECE_BYTES, Batch};
-use arena::Arena;
+use crate::reply::batch::{BULK_PIECE_BYTES, Batch};
+use crate::store::access::without_privileges;
+use crate::store::arena::{Arena, CHUNK_BYTES, ChunkId};
 use content::{Content, spans};
 use node::{Body, Directory, Node, Slot, Slots};
-use regions::ChunkId;
 
-pub use arena::{CHUNK_BYTES, OwnedChunk};
 pub use content::Budget;
 
 /// Bytes that a name and its file cost beside the data: an upper bound. A file with a name of 12 bytes takes 290 to 380 bytes of
