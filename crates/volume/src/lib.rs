@@ -5,6 +5,8 @@
 //! (`session`), by way of the call's program (`calls`) to one function per procedure (`data` and `nfs3`). Files are kept by
 //! a `store`; limits are decided by `qos`, with time as an argument.
 
+mod config;
+mod credential;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
 mod pending;
@@ -15,8 +17,10 @@ mod served;
 mod server;
 mod stats;
 mod store;
+mod turn;
 mod volume;
 
+pub use config::{ExportConfig, StoreConfig, VolumeConfig, VolumeError};
 pub use qos::{Bucket, Burst, ClientLimits, ConnectionLimits, Distribution, Latency, Level, Limits, Parallelism};
 pub use stats::{CallStats, ClientStats, ConnectionStats, ExportStats, IoStats, Stats};
-pub use volume::{ExportConfig, StoreConfig, Volume, VolumeConfig, VolumeError};
+pub use volume::Volume;

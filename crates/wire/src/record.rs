@@ -207,6 +207,12 @@ impl Reassembler {
         self.joined.clear();
     }
 
+    /// Bytes of memory taken for joined fragments.
+    #[inline]
+    pub const fn buffer_bytes(&self) -> usize {
+        self.joined.capacity()
+    }
+
     /// Frees the buffer of joined fragments unless a record is under way in it. A stream that falls idle should hold no memory.
     pub fn free_buffer(&mut self) {
         if self.state == State::Lent {

@@ -4,18 +4,15 @@
 #![allow(clippy::needless_pass_by_value)] // decoded arguments belong to their procedure
 
 use iocurve_wire::nfs3::*;
-use iocurve_wire::xdr::{Decode, Encode, List, Writer, from_bytes, padding};
+use iocurve_wire::xdr::{Decode, Encode, Writer, from_bytes};
 
-use crate::programs::call::{Call, Refused};
-use crate::store::access;
-use crate::store::memory::LINKS_MAX;
-use crate::store::{Creation, Entry, FILE_BYTES_MAX, Listing, NAME_BYTES_MAX, Store, TRANSFER_BYTES_MAX};
+use super::call::{Call, Refused};
+use super::nfs3_readdir::{LISTING_BYTES_MAX, readdir, readdirplus};
+use crate::store::names::NAME_BYTES_MAX;
+use crate::store::{Creation, FILE_BYTES_MAX, LINKS_MAX, Store, TRANSFER_BYTES_MAX, access};
 
-/// Most bytes of a listing.
-const LISTING_BYTES_MAX: u32 = 64 << 10;
-
-/// Answers a call of the NFS program that the data path does not.
-pub fn answer<S: Store>(call: &Call<'_, S>, out: &mut Writer<'_>) -> Result<(), Refused> {
+/// Answers a call of the NFS program that is not on the data path.
+pub(super) fn answer(call: &Call<'_>, out: &mut Writer<'_>) -> Result<(), Refused> {
     let procedure = nfsproc3::from_u32(call.procedure).ok_or(Refused::Procedure)?;
     match procedure {
         nfsproc3::NFSPROC3_NULL => from_bytes::<()>(call.arguments)?,
@@ -43,29 +40,42 @@ pub fn answer<S: Store>(call: &Call<'_, S>, out: &mut Writer<'_>) -> Result<(), 
     Ok(())
 }
 
+/// Whether a procedure may answer differently when it is carried out again.
+pub(super) fn is_non_idempotent(procedure: u32) -> bool {
+    matches!(
+        nfsproc3::from_u32(procedure),
+        Some(
+            nfsproc3::NFSPROC3_SETATTR
+                | nfsproc3::NFSPROC3_CREATE
+                | nfsproc3::NFSPROC3_MKDIR
+                | nfsproc3::NFSPROC3_SYMLINK
+                | nfsproc3::NFSPROC3_MKNOD
+                | nfsproc3::NFSPROC3_REMOVE
+                | nfsproc3::NFSPROC3_RMDIR
+                | nfsproc3::NFSPROC3_RENAME
+                | nfsproc3::NFSPROC3_LINK
+        )
+    )
+}
+
 /// Decodes the arguments, runs the procedure, encodes its result.
-fn run<'a, S, A: Decode<'a>, R: Encode>(
-    call: &Call<'a, S>,
+fn run<'a, A: Decode<'a>, R: Encode>(
+    call: &Call<'a>,
     out: &mut Writer<'_>,
-    procedure: impl FnOnce(&Call<'a, S>, A) -> R,
+    procedure: impl FnOnce(&Call<'a>, A) -> R,
 ) -> Result<(), Refused> {
     procedure(call, from_bytes(call.arguments)?).encode(out);
     Ok(())
 }
 
-/// Attributes of a file that may have gone.
-fn attributes<S: Store>(call: &Call<'_, S>, file: &nfs_fh3) -> post_op_attr {
-    call.served.store.getattr(file.as_bytes()).ok()
-}
-
-fn setattr<S: Store>(call: &Call<'_, S>, arguments: SETATTR3args) -> SETATTR3res {
+fn setattr(call: &Call<'_>, arguments: SETATTR3args) -> SETATTR3res {
     let mut wcc = wcc_data::default();
     let SETATTR3args { object, new_attributes, guard } = arguments;
-    let store = &call.served.store;
-    let set = store.getattr(object.as_bytes()).and_then(|file| {
+    let files = call.files(&object);
+    let set = files.getattr(object.as_bytes()).and_then(|file| {
         (wcc.before, wcc.after) = (Some(file.wcc()), Some(file));
         let new = access::check_setattr(&call.caller, &file, &new_attributes)?;
-        store.setattr(object.as_bytes(), &new, guard, &mut wcc)
+        files.setattr(object.as_bytes(), &new, guard, &mut wcc)
     });
     match set {
         Ok(()) => Ok(SETATTR3resok { obj_wcc: wcc }),
@@ -73,18 +83,18 @@ fn setattr<S: Store>(call: &Call<'_, S>, arguments: SETATTR3args) -> SETATTR3res
     }
 }
 
-fn lookup<S: Store>(call: &Call<'_, S>, LOOKUP3args { what }: LOOKUP3args<'_>) -> LOOKUP3res {
-    let found = searchable(call, &what.dir).and_then(|_| call.served.store.lookup(what.dir.as_bytes(), what.name));
-    let dir_attributes = attributes(call, &what.dir);
+fn lookup(call: &Call<'_>, LOOKUP3args { what }: LOOKUP3args<'_>) -> LOOKUP3res {
+    let found = searchable(call, &what.dir).and_then(|_| call.files(&what.dir).lookup(what.dir.as_bytes(), what.name));
+    let dir_attributes = call.attributes(&what.dir);
     match found {
-        Ok(object) => Ok(LOOKUP3resok { object, obj_attributes: attributes(call, &object), dir_attributes }),
+        Ok(object) => Ok(LOOKUP3resok { object, obj_attributes: call.attributes(&object), dir_attributes }),
         Err(status) => Err(Failed { status, rest: dir_attributes }),
     }
 }
 
-/// A directory in which the caller may look names up.
-fn searchable<S: Store>(call: &Call<'_, S>, directory: &nfs_fh3) -> Result<fattr3, nfsstat3> {
-    let found = call.served.store.getattr(directory.as_bytes())?;
+/// Attributes of a directory, if the caller may look up names in it.
+fn searchable(call: &Call<'_>, directory: &nfs_fh3) -> Result<fattr3, nfsstat3> {
+    let found = call.files(directory).getattr(directory.as_bytes())?;
     if found.file_type != ftype3::NF3DIR {
         return Err(nfsstat3::NFS3ERR_NOTDIR);
     }
@@ -92,14 +102,14 @@ fn searchable<S: Store>(call: &Call<'_, S>, directory: &nfs_fh3) -> Result<fattr
     Ok(found)
 }
 
-fn access<S: Store>(call: &Call<'_, S>, ACCESS3args { object, access }: ACCESS3args) -> ACCESS3res {
-    let found = call.served.store.getattr(object.as_bytes()).map_err(|status| Failed { status, rest: None })?;
+fn access(call: &Call<'_>, ACCESS3args { object, access }: ACCESS3args) -> ACCESS3res {
+    let found = call.files(&object).getattr(object.as_bytes()).map_err(|status| Failed { status, rest: None })?;
     Ok(ACCESS3resok { obj_attributes: Some(found), access: access::granted(&call.caller, &found, access) })
 }
 
-fn readlink<S: Store>(call: &Call<'_, S>, READLINK3args { symlink }: READLINK3args, out: &mut Writer<'_>) {
-    let target = call.served.store.readlink(symlink.as_bytes());
-    let symlink_attributes = attributes(call, &symlink);
+fn readlink(call: &Call<'_>, READLINK3args { symlink }: READLINK3args, out: &mut Writer<'_>) {
+    let target = call.files(&symlink).readlink(symlink.as_bytes());
+    let symlink_attributes = call.attributes(&symlink);
     let result: READLINK3res<'_> = match &target {
         Ok(target) => Ok(READLINK3resok { symlink_attributes, data: target }),
         Err(status) => Err(Failed { status: *status, rest: symlink_attributes }),
@@ -107,14 +117,14 @@ fn readlink<S: Store>(call: &Call<'_, S>, READLINK3args { symlink }: READLINK3ar
     result.encode(out);
 }
 
-/// Attributes of a directory around a change that was refused before it began.
-fn unchanged<S: Store>(call: &Call<'_, S>, directory: &nfs_fh3) -> wcc_data {
-    let found = attributes(call, directory);
+/// Attributes of a directory before and after a change that was refused before it began.
+fn unchanged(call: &Call<'_>, directory: &nfs_fh3) -> wcc_data {
+    let found = call.attributes(directory);
     wcc_data { before: found.map(|found| found.wcc()), after: found }
 }
 
-/// What CREATE, MKDIR, SYMLINK and MKNOD have in common.
-fn make<S: Store>(call: &Call<'_, S>, r#where: &diropargs3<'_>, what: Creation<'_>) -> CREATE3res {
+/// The common part of CREATE, MKDIR, SYMLINK and MKNOD.
+fn make(call: &Call<'_>, r#where: &diropargs3<'_>, what: Creation<'_>) -> CREATE3res {
     let refused = |status| Failed { status, rest: unchanged(call, &r#where.dir) };
     let directory = searchable(call, &r#where.dir).map_err(refused)?;
     check_creation(call, &directory, r#where, &what).map_err(refused)?;
@@ -144,16 +154,16 @@ fn make<S: Store>(call: &Call<'_, S>, r#where: &diropargs3<'_>, what: Creation<'
         }
     };
     let mut dir_wcc = wcc_data::default();
-    match call.served.store.create(r#where.dir.as_bytes(), r#where.name, what, owner, &mut dir_wcc) {
-        Ok(obj) => Ok(CREATE3resok { obj: Some(obj), obj_attributes: attributes(call, &obj), dir_wcc }),
+    match call.files(&r#where.dir).create(r#where.dir.as_bytes(), r#where.name, what, owner, &mut dir_wcc) {
+        Ok(obj) => Ok(CREATE3resok { obj: Some(obj), obj_attributes: call.attributes(&obj), dir_wcc }),
         Err(status) => Err(Failed { status, rest: dir_wcc }),
     }
 }
 
-/// A new name needs permission to write the directory, a device needs root, and a file that is there already must be the caller's
-/// or writable to be cut.
-fn check_creation<S: Store>(
-    call: &Call<'_, S>,
+/// Checks permissions for a new name: to write the directory, and root for a device. A file that exists and is to be truncated must
+/// be the caller's or writable.
+fn check_creation(
+    call: &Call<'_>,
     directory: &fattr3,
     r#where: &diropargs3<'_>,
     what: &Creation<'_>,
@@ -171,26 +181,26 @@ fn check_creation<S: Store>(
     }
 }
 
-/// Attributes of what a directory has under a name, if it has it.
-fn named<S: Store>(call: &Call<'_, S>, what: &diropargs3<'_>) -> Option<fattr3> {
-    let file = call.served.store.lookup(what.dir.as_bytes(), what.name).ok()?;
-    attributes(call, &file)
+/// Attributes of a name in a directory, if it exists.
+fn named(call: &Call<'_>, what: &diropargs3<'_>) -> Option<fattr3> {
+    let file = call.files(&what.dir).lookup(what.dir.as_bytes(), what.name).ok()?;
+    call.attributes(&file)
 }
 
-fn create<S: Store>(call: &Call<'_, S>, arguments: CREATE3args<'_>) -> CREATE3res {
+fn create(call: &Call<'_>, arguments: CREATE3args<'_>) -> CREATE3res {
     make(call, &arguments.r#where, Creation::File(&arguments.how))
 }
 
-fn mkdir<S: Store>(call: &Call<'_, S>, arguments: MKDIR3args<'_>) -> MKDIR3res {
+fn mkdir(call: &Call<'_>, arguments: MKDIR3args<'_>) -> MKDIR3res {
     make(call, &arguments.r#where, Creation::Directory(&arguments.attributes))
 }
 
-fn symlink<S: Store>(call: &Call<'_, S>, arguments: SYMLINK3args<'_>) -> SYMLINK3res {
+fn symlink(call: &Call<'_>, arguments: SYMLINK3args<'_>) -> SYMLINK3res {
     let symlinkdata3 { symlink_attributes, symlink_data } = &arguments.symlink;
     make(call, &arguments.r#where, Creation::Symlink(symlink_attributes, symlink_data))
 }
 
-fn mknod<S: Store>(call: &Call<'_, S>, arguments: MKNOD3args<'_>) -> MKNOD3res {
+fn mknod(call: &Call<'_>, arguments: MKNOD3args<'_>) -> MKNOD3res {
     let none = specdata3::default();
     let what = match &arguments.what {
         mknoddata3::NF3BLK(device) => Creation::Special(&device.dev_attributes, ftype3::NF3BLK, device.spec),
@@ -204,8 +214,8 @@ fn mknod<S: Store>(call: &Call<'_, S>, arguments: MKNOD3args<'_>) -> MKNOD3res {
     make(call, &arguments.r#where, what)
 }
 
-/// Checks that the caller may take a name out of its directory, and returns what it stands for, if it is there.
-fn removable<S: Store>(call: &Call<'_, S>, what: &diropargs3<'_>) -> Result<Option<fattr3>, nfsstat3> {
+/// Checks that the caller may remove a name, and returns the attributes of its file if the name exists.
+fn removable(call: &Call<'_>, what: &diropargs3<'_>) -> Result<Option<fattr3>, nfsstat3> {
     let directory = searchable(call, &what.dir)?;
     let found = named(call, what);
     if let Some(file) = &found {
@@ -214,39 +224,41 @@ fn removable<S: Store>(call: &Call<'_, S>, what: &diropargs3<'_>) -> Result<Opti
     Ok(found)
 }
 
-fn remove<S: Store>(call: &Call<'_, S>, REMOVE3args { object }: REMOVE3args<'_>) -> REMOVE3res {
+fn remove(call: &Call<'_>, REMOVE3args { object }: REMOVE3args<'_>) -> REMOVE3res {
     removable(call, &object).map_err(|status| Failed { status, rest: unchanged(call, &object.dir) })?;
     let mut dir_wcc = wcc_data::default();
-    match call.served.store.remove(object.dir.as_bytes(), object.name, &mut dir_wcc) {
+    match call.files(&object.dir).remove(object.dir.as_bytes(), object.name, &mut dir_wcc) {
         Ok(()) => Ok(REMOVE3resok { dir_wcc }),
         Err(status) => Err(Failed { status, rest: dir_wcc }),
     }
 }
 
-fn rmdir<S: Store>(call: &Call<'_, S>, RMDIR3args { object }: RMDIR3args<'_>) -> RMDIR3res {
+fn rmdir(call: &Call<'_>, RMDIR3args { object }: RMDIR3args<'_>) -> RMDIR3res {
     removable(call, &object).map_err(|status| Failed { status, rest: unchanged(call, &object.dir) })?;
     let mut dir_wcc = wcc_data::default();
-    match call.served.store.rmdir(object.dir.as_bytes(), object.name, &mut dir_wcc) {
+    match call.files(&object.dir).rmdir(object.dir.as_bytes(), object.name, &mut dir_wcc) {
         Ok(()) => Ok(RMDIR3resok { dir_wcc }),
         Err(status) => Err(Failed { status, rest: dir_wcc }),
     }
 }
 
-fn rename<S: Store>(call: &Call<'_, S>, RENAME3args { from, to }: RENAME3args<'_>) -> RENAME3res {
+fn rename(call: &Call<'_>, RENAME3args { from, to }: RENAME3args<'_>) -> RENAME3res {
     check_rename(call, &from, &to).map_err(|status| Failed {
         status,
         rest: RENAME3resok { fromdir_wcc: unchanged(call, &from.dir), todir_wcc: unchanged(call, &to.dir) },
     })?;
     let mut both = RENAME3resok { fromdir_wcc: wcc_data::default(), todir_wcc: wcc_data::default() };
     let wcc = (&mut both.fromdir_wcc, &mut both.todir_wcc);
-    match call.served.store.rename((from.dir.as_bytes(), from.name), (to.dir.as_bytes(), to.name), wcc) {
+    let export = call.served.exports.of_both(from.dir.as_bytes(), to.dir.as_bytes());
+    let (from, to) = ((from.dir.as_bytes(), from.name), (to.dir.as_bytes(), to.name));
+    match export.and_then(|export| export.files.rename(from, to, wcc)) {
         Ok(()) => Ok(both),
         Err(status) => Err(Failed { status, rest: both }),
     }
 }
 
-/// Both directories must be writable, and so must a directory that gets another one above it.
-fn check_rename<S: Store>(call: &Call<'_, S>, from: &diropargs3<'_>, to: &diropargs3<'_>) -> Result<(), nfsstat3> {
+/// Checks permissions for a RENAME: both directories must be writable, and so must a directory that gets another parent.
+fn check_rename(call: &Call<'_>, from: &diropargs3<'_>, to: &diropargs3<'_>) -> Result<(), nfsstat3> {
     let moved = removable(call, from)?;
     removable(call, to)?;
     access::check(&call.caller, &searchable(call, &to.dir)?, access::WRITE | access::EXECUTE)?;
@@ -258,130 +270,25 @@ fn check_rename<S: Store>(call: &Call<'_, S>, from: &diropargs3<'_>, to: &diropa
     }
 }
 
-fn link<S: Store>(call: &Call<'_, S>, LINK3args { file, link }: LINK3args<'_>) -> LINK3res {
+fn link(call: &Call<'_>, LINK3args { file, link }: LINK3args<'_>) -> LINK3res {
     let mut linkdir_wcc = wcc_data::default();
     let linked = searchable(call, &link.dir).and_then(|directory| {
         linkdir_wcc = unchanged(call, &link.dir);
         access::check(&call.caller, &directory, access::WRITE | access::EXECUTE)?;
-        call.served.store.link(file.as_bytes(), link.dir.as_bytes(), link.name, &mut linkdir_wcc)
+        let export = call.served.exports.of_both(file.as_bytes(), link.dir.as_bytes())?;
+        export.files.link(file.as_bytes(), link.dir.as_bytes(), link.name, &mut linkdir_wcc)
     });
-    let both = LINK3resok { file_attributes: attributes(call, &file), linkdir_wcc };
+    let both = LINK3resok { file_attributes: call.attributes(&file), linkdir_wcc };
     match linked {
         Ok(()) => Ok(both),
         Err(status) => Err(Failed { status, rest: both }),
     }
 }
 
-fn readdir<S: Store>(call: &Call<'_, S>, arguments: &READDIR3args, out: &mut Writer<'_>) {
-    let dir_attributes = attributes(call, &arguments.dir);
-    let count = arguments.count.min(LISTING_BYTES_MAX) as usize;
-    let listing = list(call, &arguments.dir, arguments.cookie, arguments.cookieverf, count / ENTRY_BYTES_MIN);
-    let result: READDIR3res<'_> = match &listing {
-        Err(status) => Err(Failed { status: *status, rest: dir_attributes }),
-        Ok(listing) => {
-            let (fitting, eof) =
-                fit(listing, |entry| entry_bytes(entry) + 4, count.saturating_sub(LISTING_FRAME_BYTES));
-            let entries = fitting.iter().map(|Entry { fileid, name, cookie, .. }| entry3 {
-                fileid: *fileid,
-                name,
-                cookie: *cookie,
-            });
-            let reply = dirlist3 { entries: List(entries.collect()), eof };
-            answer_listing(fitting.is_empty() && !eof, dir_attributes).map(|()| READDIR3resok {
-                dir_attributes,
-                cookieverf: call.served.store.cookieverf(arguments.dir.as_bytes()),
-                reply,
-            })
-        }
-    };
-    result.encode(out);
-}
-
-fn readdirplus<S: Store>(call: &Call<'_, S>, arguments: &READDIRPLUS3args, out: &mut Writer<'_>) {
-    let dir_attributes = attributes(call, &arguments.dir);
-    let count = arguments.maxcount.min(LISTING_BYTES_MAX) as usize;
-    let listing = list(call, &arguments.dir, arguments.cookie, arguments.cookieverf, count / PLUS_BYTES_MIN);
-    let result: READDIRPLUS3res<'_> = match &listing {
-        Err(status) => Err(Failed { status: *status, rest: dir_attributes }),
-        Ok(listing) => {
-            let (fitting, eof) = fit(listing, plus_bytes, count.saturating_sub(LISTING_FRAME_BYTES));
-            let entries = fitting.iter().map(|entry| entryplus3 {
-                fileid: entry.fileid,
-                name: &entry.name,
-                cookie: entry.cookie,
-                name_attributes: entry.handle.as_ref().and_then(|handle| attributes(call, handle)),
-                name_handle: entry.handle,
-            });
-            let reply = dirlistplus3 { entries: List(entries.collect()), eof };
-            answer_listing(fitting.is_empty() && !eof, dir_attributes).map(|()| READDIRPLUS3resok {
-                dir_attributes,
-                cookieverf: call.served.store.cookieverf(arguments.dir.as_bytes()),
-                reply,
-            })
-        }
-    };
-    result.encode(out);
-}
-
-/// Bytes of a listing beside its entries: attributes, verifier, end of list, end of directory.
-const LISTING_FRAME_BYTES: usize = 4 + FATTR3_BYTES + 8 + 4 + 4;
-
-/// Up to one more name than can fit.
-fn list<S: Store>(
-    call: &Call<'_, S>,
-    directory: &nfs_fh3,
-    cookie: u64,
-    cookieverf: cookieverf3,
-    fitting_max: usize,
-) -> Result<Listing, nfsstat3> {
-    let store = &call.served.store;
-    access::check(&call.caller, &store.getattr(directory.as_bytes())?, access::READ)?;
-    if cookie != 0 && cookieverf != store.cookieverf(directory.as_bytes()) {
-        return Err(nfsstat3::NFS3ERR_BAD_COOKIE);
-    }
-    store.readdir(directory.as_bytes(), cookie, fitting_max + 1)
-}
-
-/// An entry with a name of one byte.
-const ENTRY_BYTES_MIN: usize = 4 + 8 + 4 + 4 + 8;
-
-/// The same with attributes and no handle.
-const PLUS_BYTES_MIN: usize = ENTRY_BYTES_MIN + 4 + FATTR3_BYTES + 4;
-
-fn entry_bytes(entry: &Entry) -> usize {
-    8 + 4 + entry.name.len() + padding(entry.name.len()) + 8
-}
-
-fn plus_bytes(entry: &Entry) -> usize {
-    let handle = entry.handle.map_or(0, |handle| 4 + handle.as_bytes().len() + padding(handle.as_bytes().len()));
-    4 + entry_bytes(entry) + 4 + FATTR3_BYTES + 4 + handle
-}
-
-/// The entries that fit into `room`, and whether the directory ends with them.
-fn fit(listing: &Listing, bytes: impl Fn(&Entry) -> usize, room: usize) -> (&[Entry], bool) {
-    let mut left = room;
-    let fits = |entry: &&Entry| match left.checked_sub(bytes(entry)) {
-        Some(rest) => {
-            left = rest;
-            true
-        }
-        None => false,
-    };
-    let count = listing.entries.iter().take_while(fits).count();
-    (&listing.entries[..count], listing.end && count == listing.entries.len())
-}
-
-/// Fails if not even one entry fits.
-fn answer_listing(too_small: bool, dir_attributes: post_op_attr) -> Result<(), Failed<post_op_attr>> {
-    if too_small {
-        return Err(Failed { status: nfsstat3::NFS3ERR_TOOSMALL, rest: dir_attributes });
-    }
-    Ok(())
-}
-
-fn fsstat<S: Store>(call: &Call<'_, S>, FSSTAT3args { fsroot }: FSSTAT3args) -> FSSTAT3res {
-    let found = call.served.store.getattr(fsroot.as_bytes()).map_err(|status| Failed { status, rest: None })?;
-    let space = call.served.store.space(fsroot.as_bytes());
+fn fsstat(call: &Call<'_>, FSSTAT3args { fsroot }: FSSTAT3args) -> FSSTAT3res {
+    let files = call.files(&fsroot);
+    let found = files.getattr(fsroot.as_bytes()).map_err(|status| Failed { status, rest: None })?;
+    let space = files.space();
     Ok(FSSTAT3resok {
         obj_attributes: Some(found),
         tbytes: space.bytes_total,
@@ -394,9 +301,9 @@ fn fsstat<S: Store>(call: &Call<'_, S>, FSSTAT3args { fsroot }: FSSTAT3args) -> 
     })
 }
 
-fn fsinfo<S: Store>(call: &Call<'_, S>, FSINFO3args { fsroot }: FSINFO3args) -> FSINFO3res {
+fn fsinfo(call: &Call<'_>, FSINFO3args { fsroot }: FSINFO3args) -> FSINFO3res {
     use properties::{FSF3_CANSETTIME, FSF3_HOMOGENEOUS, FSF3_LINK, FSF3_SYMLINK};
-    let found = call.served.store.getattr(fsroot.as_bytes()).map_err(|status| Failed { status, rest: None })?;
+    let found = call.files(&fsroot).getattr(fsroot.as_bytes()).map_err(|status| Failed { status, rest: None })?;
     Ok(FSINFO3resok {
         obj_attributes: Some(found),
         rtmax: TRANSFER_BYTES_MAX,
@@ -412,8 +319,8 @@ fn fsinfo<S: Store>(call: &Call<'_, S>, FSINFO3args { fsroot }: FSINFO3args) -> 
     })
 }
 
-fn pathconf<S: Store>(call: &Call<'_, S>, PATHCONF3args { object }: PATHCONF3args) -> PATHCONF3res {
-    let found = call.served.store.getattr(object.as_bytes()).map_err(|status| Failed { status, rest: None })?;
+fn pathconf(call: &Call<'_>, PATHCONF3args { object }: PATHCONF3args) -> PATHCONF3res {
+    let found = call.files(&object).getattr(object.as_bytes()).map_err(|status| Failed { status, rest: None })?;
     Ok(PATHCONF3resok {
         obj_attributes: Some(found),
         linkmax: LINKS_MAX,

@@ -1,16 +1,12 @@
 //! Port mapper (RFC 1833): all programs are on the port on which it is asked.
 
-use iocurve_wire::mount3::{MOUNT_PROGRAM, MOUNT_V3};
-use iocurve_wire::nfs3::{NFS_PROGRAM, NFS_V3};
-use iocurve_wire::portmap::{
-    IPPROTO_TCP, PMAP_PROG, PMAP_VERS, PMAPPROC_DUMP, PMAPPROC_GETPORT, PMAPPROC_NULL, mapping, pmaplist,
-};
+use iocurve_wire::portmap::{IPPROTO_TCP, PMAPPROC_DUMP, PMAPPROC_GETPORT, PMAPPROC_NULL, mapping, pmaplist};
 use iocurve_wire::xdr::{Encode, List, Writer, from_bytes};
 
-use crate::programs::call::{Call, Refused};
+use super::call::{Call, Program, Refused};
 
 /// Answers a call of the port mapper.
-pub fn answer<S>(call: &Call<'_, S>, out: &mut Writer<'_>) -> Result<(), Refused> {
+pub(super) fn answer(call: &Call<'_>, out: &mut Writer<'_>) -> Result<(), Refused> {
     match call.procedure {
         PMAPPROC_NULL => from_bytes::<()>(call.arguments)?,
         PMAPPROC_GETPORT => getport(&from_bytes(call.arguments)?, call.served.port).encode(out),
@@ -26,13 +22,17 @@ fn getport(asked: &mapping, port: u16) -> u32 {
 }
 
 fn registered(port: u16) -> pmaplist {
-    let programs = [(PMAP_PROG, PMAP_VERS), (NFS_PROGRAM, NFS_V3), (MOUNT_PROGRAM, MOUNT_V3)];
-    let mappings = programs.map(|(prog, vers)| mapping { prog, vers, prot: IPPROTO_TCP, port: u32::from(port) });
+    let mappings = Program::ALL.map(|program| {
+        let (prog, vers) = program.number();
+        mapping { prog, vers, prot: IPPROTO_TCP, port: u32::from(port) }
+    });
     List(mappings.into())
 }
 
 #[cfg(test)]
 mod tests {
+    use iocurve_wire::nfs3::{NFS_PROGRAM, NFS_V3};
+
     use super::*;
 
     #[test]

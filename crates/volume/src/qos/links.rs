@@ -8,7 +8,7 @@ use iocurve_meter::{Nanos, TokenBucket};
 use super::fair::Key;
 use super::gate::{Level, Request, set_bucket};
 use super::limits::Limits;
-use super::{Bucket, SessionId};
+use super::{Bucket, ConnectionId};
 
 /// What connections and clients have used of their bandwidth.
 #[derive(Debug, Default)]
@@ -65,7 +65,7 @@ impl Links {
             limits.into_iter().zip(levels).filter_map(of)
         };
         let connection = |(path, link): (&[Key; 2], &Option<TokenBucket>)| {
-            let (connection, level) = (Some(path[1] as SessionId), Level::of(link.as_ref()?, now));
+            let (connection, level) = (Some(path[1] as ConnectionId), Level::of(link.as_ref()?, now));
             Some(Bucket { limit: "connection.bandwidth_bytes_per_s", client: None, connection, level })
         };
         let mut buckets: Vec<_> = self.clients.iter().flat_map(client).collect();

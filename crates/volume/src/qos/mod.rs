@@ -23,7 +23,7 @@ use gate::{Gate, Rates};
 use latency::Latencies;
 use links::Links;
 
-use crate::pending::SessionId;
+use crate::pending::ConnectionId;
 
 pub use fair::Key;
 pub use gate::{Level, Request};
@@ -38,7 +38,7 @@ pub struct Bucket {
     /// Address of the client that it is for; none if it is for a connection or for all.
     pub client: Option<IpAddr>,
     /// Number of the connection that it is for; none if it is for a client or for all.
-    pub connection: Option<SessionId>,
+    pub connection: Option<ConnectionId>,
     /// How full it is.
     #[serde(flatten)]
     pub level: Level,

@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use iocurve_meter::Nanos;
 
 use super::{Bucket, Key, Limits, Qos, Request};
-use crate::pending::{Delayed, Operation, SessionId};
+use crate::pending::{ConnectionId, Delayed, Operation};
 
 /// The limits of an export and all that waits for them.
 ///
@@ -55,7 +55,7 @@ pub struct Waiter {
     pub export: usize,
     /// When it came.
     pub arrived: Nanos,
-    /// Whose it is: client, session.
+    /// Whose it is: client, connection.
     pub path: [Key; 2],
     /// The operation.
     pub operation: Operation,
@@ -139,14 +139,14 @@ impl Throttle {
         released[thread].drain(..).for_each(take);
     }
 
-    /// Forgets a session that has ended, and returns how many operations of it waited. If there were any, those behind them may
+    /// Forgets a connection that has ended, and returns how many operations of it waited. If there were any, those behind them may
     /// go through sooner: all threads must be woken.
     pub fn forget(&self, now: Nanos, thread: usize, path: [Key; 2]) -> usize {
         let mut state = self.lock();
         let State { qos, released, .. } = &mut *state;
         let mut forgotten = qos.remove(now, path, |due, (_, waiter)| self.put(released, due, waiter));
         released[thread].retain(|delayed| {
-            let is_own = delayed.session == path[1] as SessionId;
+            let is_own = delayed.connection == path[1] as ConnectionId;
             forgotten += usize::from(is_own);
             !is_own
         });
@@ -203,7 +203,7 @@ impl Throttle {
 impl Waiter {
     fn delayed(self, due: Nanos) -> Delayed {
         let Self { export, arrived, path, operation, .. } = self;
-        Delayed { due, waited_ns: due.saturating_sub(arrived), export, session: path[1] as SessionId, operation }
+        Delayed { due, waited_ns: due.saturating_sub(arrived), export, connection: path[1] as ConnectionId, operation }
     }
 }
 
@@ -214,15 +214,15 @@ mod tests {
     use super::*;
 
     /// A READ of 1,000 bytes; each client has one connection, of the same number.
-    fn admit(throttle: &Throttle, now: Nanos, thread: usize, session: SessionId) -> Option<Nanos> {
-        let (path, operation) = ([session.into(); 2], Operation::Reply(Box::default()));
+    fn admit(throttle: &Throttle, now: Nanos, thread: usize, connection: ConnectionId) -> Option<Nanos> {
+        let (path, operation) = ([connection.into(); 2], Operation::Reply(Box::default()));
         let waiter = Waiter { thread, export: 0, arrived: now, path, operation };
         throttle.admit(waiter, false, 1000).map(|delayed| delayed.due)
     }
 
-    fn collect(throttle: &Throttle, now: Nanos, thread: usize) -> Vec<(SessionId, Nanos, Nanos)> {
+    fn collect(throttle: &Throttle, now: Nanos, thread: usize) -> Vec<(ConnectionId, Nanos, Nanos)> {
         let mut collected = Vec::new();
-        throttle.collect(now, thread, |delayed| collected.push((delayed.session, delayed.due, delayed.waited_ns)));
+        throttle.collect(now, thread, |delayed| collected.push((delayed.connection, delayed.due, delayed.waited_ns)));
         collected
     }
 
@@ -235,10 +235,10 @@ mod tests {
         let throttle = one_a_second();
         assert_eq!(admit(&throttle, 5, 0, 1), Some(5));
         assert_eq!([throttle.next(0), throttle.next(1)], [None, None]);
-        for (thread, session) in [(1, 2), (0, 3), (1, 4)] {
-            assert_eq!(admit(&throttle, 5, thread, session), None);
+        for (thread, connection) in [(1, 2), (0, 3), (1, 4)] {
+            assert_eq!(admit(&throttle, 5, thread, connection), None);
         }
-        // The token for session 2 is there a second after the first one was taken.
+        // The token for connection 2 is there a second after the first one was taken.
         let second = 5 + SECOND;
         assert_eq!([throttle.next(0), throttle.next(1)], [Some(second), Some(second)]);
         assert_eq!(collect(&throttle, second - 1, 1), []);
@@ -253,11 +253,11 @@ mod tests {
     }
 
     #[test]
-    fn an_ended_session_is_forgotten_wherever_its_operations_are() {
+    fn an_ended_connection_is_forgotten_wherever_its_operations_are() {
         let throttle = one_a_second();
         admit(&throttle, 0, 0, 1);
-        for (thread, session) in [(0, 1), (0, 1), (1, 2), (0, 1)] {
-            assert_eq!(admit(&throttle, 0, thread, session), None);
+        for (thread, connection) in [(0, 1), (0, 1), (1, 2), (0, 1)] {
+            assert_eq!(admit(&throttle, 0, thread, connection), None);
         }
         // One has gone through and was not collected, two wait.
         assert_eq!(collect(&throttle, SECOND, 1), []);

@@ -8,11 +8,11 @@ use iocurve_wire::xdr::padding;
 static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
 
 /// Mean size from which on pieces are sooner sent by reference. READs of 64 KiB took a fifth longer so, those of 256 KiB a fifth less.
-pub const BULK_PIECE_BYTES: usize = 128 << 10;
+pub(crate) const BULK_PIECE_BYTES: usize = 128 << 10;
 
 /// Replies in the order in which they leave.
 #[derive(Debug, Default)]
-pub struct Batch {
+pub(crate) struct Batch {
     own: Vec<u8>,
     segments: Vec<Segment>,
     /// First own byte that is in no segment yet.
@@ -35,7 +35,7 @@ enum Segment {
 
 /// A place in a batch to go back to.
 #[derive(Debug, Clone, Copy)]
-pub struct Mark {
+pub(crate) struct Mark {
     own: usize,
     segments: usize,
     open: usize,
@@ -45,12 +45,12 @@ pub struct Mark {
 
 impl Batch {
     /// Bytes in the batch.
-    pub fn length(&self) -> usize {
+    pub(crate) fn length(&self) -> usize {
         self.own.len() + self.lent_bytes
     }
 
     /// Forgets everything, and keeps the memory.
-    pub fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.own.clear();
         self.segments.clear();
         self.open = 0;
@@ -61,12 +61,12 @@ impl Batch {
 
     /// Appends bytes.
     #[inline]
-    pub fn bytes(&mut self, bytes: &[u8]) {
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) {
         self.own.extend_from_slice(bytes);
     }
 
     /// Appends what `write` encodes; what it returns as an error is taken back.
-    pub fn write<E>(&mut self, write: impl FnOnce(&mut Vec<u8>) -> Result<(), E>) -> Result<(), E> {
+    pub(crate) fn write<E>(&mut self, write: impl FnOnce(&mut Vec<u8>) -> Result<(), E>) -> Result<(), E> {
         let start = self.own.len();
         let written = write(&mut self.own);
         if written.is_err() {
@@ -76,13 +76,13 @@ impl Batch {
     }
 
     /// Appends what `write` appends.
-    pub fn append(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+    pub(crate) fn append(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         write(&mut self.own);
     }
 
     /// Appends `length` zero bytes, to be overwritten by [`Batch::patch`].
     #[inline]
-    pub fn gap(&mut self, length: usize) -> Mark {
+    pub(crate) fn gap(&mut self, length: usize) -> Mark {
         let mark = self.mark();
         self.own.resize(mark.own + length, 0);
         mark
@@ -90,12 +90,12 @@ impl Batch {
 
     /// Overwrites the start of a gap.
     #[inline]
-    pub fn patch(&mut self, mark: Mark, bytes: &[u8]) {
+    pub(crate) fn patch(&mut self, mark: Mark, bytes: &[u8]) {
         self.own[mark.own..mark.own + bytes.len()].copy_from_slice(bytes);
     }
 
     /// Takes back all that was appended since.
-    pub fn rewind(&mut self, mark: Mark) {
+    pub(crate) fn rewind(&mut self, mark: Mark) {
         self.own.truncate(mark.own);
         self.segments.truncate(mark.segments);
         self.open = mark.open;
@@ -104,7 +104,11 @@ impl Batch {
     }
 
     /// Appends `length` bytes that `fill` writes, which returns how many it did; the rest is taken back.
-    pub fn fill<E>(&mut self, length: usize, fill: impl FnOnce(&mut [u8]) -> Result<usize, E>) -> Result<usize, E> {
+    pub(crate) fn fill<E>(
+        &mut self,
+        length: usize,
+        fill: impl FnOnce(&mut [u8]) -> Result<usize, E>,
+    ) -> Result<usize, E> {
         let start = self.own.len();
         self.own.resize(start + length, 0);
         let filled = fill(&mut self.own[start..]);
@@ -114,7 +118,7 @@ impl Batch {
 
     /// Appends the padding of `length` bytes of data.
     #[inline]
-    pub fn pad(&mut self, length: usize) {
+    pub(crate) fn pad(&mut self, length: usize) {
         self.bytes(&[0; 3][..padding(length)]);
     }
 
@@ -124,7 +128,7 @@ impl Batch {
     /// The memory must stay mapped until the batch is cleared or rewound. Its bytes may change meanwhile: they are only ever
     /// copied by the kernel or by [`Batch::copy_from`], or shown to the peer by reference.
     #[inline]
-    pub unsafe fn lend(&mut self, data: *const u8, length: usize) {
+    pub(crate) unsafe fn lend(&mut self, data: *const u8, length: usize) {
         if length == 0 {
             return;
         }
@@ -142,7 +146,7 @@ impl Batch {
     }
 
     /// Appends zeros that nobody stored.
-    pub fn zeros(&mut self, length: usize) {
+    pub(crate) fn zeros(&mut self, length: usize) {
         let mut rest = length;
         while rest > 0 {
             let part = rest.min(ZEROS.len());
@@ -154,18 +158,18 @@ impl Batch {
 
     /// Notes that some of the data are likely to be overwritten soon. They are sooner copied: memory that was sent by reference must
     /// be parted from its pages when it is used again.
-    pub fn expect_change(&mut self) {
+    pub(crate) fn expect_change(&mut self) {
         self.is_changing = true;
     }
 
     /// Whether its data are in large pieces and stay as they are.
     #[inline]
-    pub fn is_bulk(&self) -> bool {
+    pub(crate) fn is_bulk(&self) -> bool {
         self.lent_bytes >= BULK_PIECE_BYTES * self.lent_pieces.max(1) && !self.is_changing
     }
 
     /// The batch in pieces, and which of them are lent.
-    pub fn pieces(&mut self) -> impl Iterator<Item = (bool, iovec)> + use<'_> {
+    pub(crate) fn pieces(&mut self) -> impl Iterator<Item = (bool, iovec)> + use<'_> {
         self.close();
         let own = self.own.as_ptr();
         self.segments.iter().map(move |segment| match *segment {
@@ -177,7 +181,7 @@ impl Batch {
     }
 
     /// The batch as a gather list.
-    pub fn iovecs(&mut self) -> &[iovec] {
+    pub(crate) fn iovecs(&mut self) -> &[iovec] {
         let mut iovecs = std::mem::take(&mut self.iovecs);
         iovecs.clear();
         iovecs.extend(self.pieces().map(|(_, piece)| piece));
@@ -186,7 +190,7 @@ impl Batch {
     }
 
     /// Appends all but the first `skip` bytes of the batch to `out`.
-    pub fn copy_from(&mut self, skip: usize, out: &mut Vec<u8>) {
+    pub(crate) fn copy_from(&mut self, skip: usize, out: &mut Vec<u8>) {
         out.reserve(self.length() - skip);
         let mut skip = skip;
         for part in self.iovecs() {

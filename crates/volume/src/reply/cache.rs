@@ -11,7 +11,6 @@ use std::hash::BuildHasher;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use iocurve_meter::Nanos;
-use iocurve_wire::nfs3::nfsproc3;
 use iocurve_wire::rpc::CallHeader;
 
 /// How long a reply is kept: clients give up a connection and come back well within it.
@@ -25,7 +24,7 @@ const SHARD_REPLIES_MAX: usize = 1024;
 
 /// The latest replies, bounded in number and age.
 #[derive(Debug, Default)]
-pub struct ReplyCache {
+pub(crate) struct ReplyCache {
     hasher: RandomState,
     shards: [Mutex<Shard>; SHARDS],
 }
@@ -39,45 +38,27 @@ struct Shard {
 
 /// Stands for a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Key {
+pub(crate) struct Key {
     xid: u32,
     digest: u64,
 }
 
-/// Whether a procedure may answer differently when it is carried out again.
-pub fn is_kept(procedure: u32) -> bool {
-    matches!(
-        nfsproc3::from_u32(procedure),
-        Some(
-            nfsproc3::NFSPROC3_SETATTR
-                | nfsproc3::NFSPROC3_CREATE
-                | nfsproc3::NFSPROC3_MKDIR
-                | nfsproc3::NFSPROC3_SYMLINK
-                | nfsproc3::NFSPROC3_MKNOD
-                | nfsproc3::NFSPROC3_REMOVE
-                | nfsproc3::NFSPROC3_RMDIR
-                | nfsproc3::NFSPROC3_RENAME
-                | nfsproc3::NFSPROC3_LINK
-        )
-    )
-}
-
 impl ReplyCache {
     /// What stands for a call of the NFS program from `peer`.
-    pub fn key(&self, peer: &str, header: &CallHeader<'_>, arguments: &[u8]) -> Key {
+    pub(crate) fn key(&self, peer: &str, header: &CallHeader<'_>, arguments: &[u8]) -> Key {
         let digest = self.hasher.hash_one((peer, header.proc, header.cred.flavor, header.cred.body, arguments));
         Key { xid: header.xid, digest }
     }
 
     /// The record that answered this call before.
-    pub fn find(&self, key: Key, now: Nanos) -> Option<Box<[u8]>> {
+    pub(crate) fn find(&self, key: Key, now: Nanos) -> Option<Box<[u8]>> {
         let mut shard = self.shard(key);
         shard.expire(now);
         shard.replies.get(&key).cloned()
     }
 
     /// Keeps the record that answers a call.
-    pub fn keep(&self, key: Key, record: &[u8], now: Nanos) {
+    pub(crate) fn keep(&self, key: Key, record: &[u8], now: Nanos) {
         let mut shard = self.shard(key);
         shard.expire(now);
         if shard.replies.insert(key, record.into()).is_none() {
@@ -109,8 +90,10 @@ impl Shard {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use iocurve_wire::nfs3::nfsproc3;
     use iocurve_wire::rpc::opaque_auth;
+
+    use super::*;
 
     const REMOVE: u32 = nfsproc3::NFSPROC3_REMOVE as u32;
 

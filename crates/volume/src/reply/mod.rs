@@ -1,5 +1,5 @@
 //! Replies on their way out: gathered, sent by reference, and kept for clients that ask again.
 
-pub mod batch;
-pub mod cache;
-pub mod splice;
+pub(crate) mod batch;
+pub(crate) mod cache;
+pub(crate) mod splice;

@@ -17,7 +17,7 @@ const SPARE_MAX: usize = 4;
 
 /// A pipe with bytes on their way to one socket.
 #[derive(Debug)]
-pub struct SplicePipe {
+pub(crate) struct SplicePipe {
     read: OwnedFd,
     write: OwnedFd,
     held: usize,
@@ -25,16 +25,16 @@ pub struct SplicePipe {
 
 /// Empty pipes.
 #[derive(Debug, Default)]
-pub struct SplicePipes(Vec<SplicePipe>);
+pub(crate) struct SplicePipes(Vec<SplicePipe>);
 
 impl SplicePipes {
     /// An empty pipe; `None` if the system has none to give.
-    pub fn take(&mut self) -> Option<SplicePipe> {
+    pub(crate) fn take(&mut self) -> Option<SplicePipe> {
         self.0.pop().or_else(|| SplicePipe::new().ok())
     }
 
     /// Keeps an empty pipe.
-    pub fn give_back(&mut self, pipe: SplicePipe) {
+    pub(crate) fn give_back(&mut self, pipe: SplicePipe) {
         debug_assert_eq!(pipe.held, 0);
         if self.0.len() < SPARE_MAX {
             self.0.push(pipe);
@@ -60,7 +60,11 @@ impl SplicePipe {
     ///
     /// # Safety
     /// The pieces must be readable; what is lent is shown to the peer as it is when the peer reads it.
-    pub unsafe fn send(&mut self, pieces: impl Iterator<Item = (bool, iovec)>, socket: RawFd) -> io::Result<usize> {
+    pub(crate) unsafe fn send(
+        &mut self,
+        pieces: impl Iterator<Item = (bool, iovec)>,
+        socket: RawFd,
+    ) -> io::Result<usize> {
         let mut taken = 0;
         for (is_lent, piece) in pieces {
             let mut at = 0;
@@ -85,7 +89,7 @@ impl SplicePipe {
     }
 
     /// Moves what is held to the socket, and says whether all of it has gone.
-    pub fn drain(&mut self, socket: RawFd) -> io::Result<bool> {
+    pub(crate) fn drain(&mut self, socket: RawFd) -> io::Result<bool> {
         let (none, flags) = (std::ptr::null_mut(), libc::SPLICE_F_MOVE | libc::SPLICE_F_NONBLOCK);
         while self.held > 0 {
             // SAFETY: a pipe of ours; no offsets.

@@ -1,5 +1,14 @@
-//! Threads, sockets and the framing of a connection's bytes.
+//! Threads, sockets, and the framing of a connection's bytes. Nothing here knows a program or a procedure but by
+//! `programs::dispatch`, and READs and WRITEs that take more than one turn.
 
-pub mod reactor;
-pub mod session;
-pub mod worker;
+mod close;
+mod connection;
+pub(crate) mod epoll;
+pub(crate) mod incoming;
+mod outgoing;
+pub(crate) mod reactor;
+pub(crate) mod session;
+mod socket;
+pub(crate) mod threads;
+pub(crate) mod transport;
+pub(crate) mod worker;

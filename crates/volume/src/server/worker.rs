@@ -4,78 +4,98 @@ use std::sync::Arc;
 
 use iocurve_meter::Nanos;
 
-use crate::pending::{SessionId, Timers};
-use crate::qos::Key;
+use crate::credential::Credential;
+use crate::pending::{Pending, Timers};
 use crate::reply::batch::Batch;
 use crate::reply::splice::SplicePipes;
 use crate::served::Served;
 use crate::stats::{Counters, IoStats};
-use crate::store::Store;
+use crate::turn::{Peer, ThreadParts, Turn};
 
-/// What one thread works with.
+/// One for each thread; its connections share it.
 #[derive(Debug)]
-pub struct Worker<S> {
-    /// What is served.
-    pub served: Arc<Served<S>>,
+pub(crate) struct Worker {
+    pub(crate) served: Arc<Served>,
     /// Number of this thread.
-    pub thread: usize,
-    /// What this thread has done.
-    pub(crate) counters: Arc<Counters>,
-    /// What it has done for the connection whose turn it is.
-    pub(crate) turn: IoStats,
+    thread: usize,
+    pub(super) counters: Arc<Counters>,
+    /// READs and WRITEs of the turn.
+    pub(super) io: IoStats,
     /// Operations that wait for their time.
-    pub timers: Timers,
+    pub(super) timers: Timers,
     /// Replies of the turn.
-    pub batch: Batch,
+    batch: Batch,
     /// Bytes received in the turn.
-    pub input: Vec<u8>,
+    input: Vec<u8>,
+    spare: Spare,
+}
+
+/// Memory and pipes kept for the next connection that needs some.
+#[derive(Debug, Default)]
+pub(super) struct Spare {
     /// Empty memory for replies that a transport does not take.
-    pub spare: Vec<u8>,
-    /// Empty pipes for what is sent by reference.
-    pub pipes: SplicePipes,
+    pub(super) memory: Vec<u8>,
+    /// Empty pipes for sending by reference.
+    pub(super) pipes: SplicePipes,
 }
 
-impl<S: Store> Worker<S> {
-    /// A worker with nothing to do.
-    pub(crate) fn new(served: Arc<Served<S>>, thread: usize, counters: Arc<Counters>) -> Self {
-        let input = vec![0; crate::server::session::INPUT_BYTES];
-        let (timers, batch, spare) = (Timers::default(), Batch::default(), Vec::new());
-        let pipes = SplicePipes::default();
-        Self { served, thread, counters, turn: IoStats::default(), timers, batch, input, spare, pipes }
+impl Spare {
+    /// Keeps the larger one of two buffers: memory fresh from the system costs more than the copy into it.
+    pub(super) fn keep(&mut self, used: Vec<u8>) {
+        if used.capacity() > self.memory.capacity() {
+            self.memory = used;
+            self.memory.clear();
+        }
     }
 }
 
-impl<S> Worker<S> {
-    /// Counts READs and WRITEs of an export.
-    #[inline]
-    pub(crate) fn count(&mut self, export: usize, done: &IoStats) {
-        self.counters.exports[export].add(done);
-        self.turn += *done;
+impl Worker {
+    /// A worker that receives at most `input_bytes` at once.
+    pub(crate) fn new(served: Arc<Served>, thread: usize, counters: Arc<Counters>, input_bytes: usize) -> Self {
+        let (timers, batch, input) = (Timers::default(), Batch::default(), vec![0; input_bytes]);
+        Self { served, thread, counters, io: IoStats::default(), timers, batch, input, spare: Spare::default() }
     }
 
-    /// Operations that wait for limits or for their time.
-    pub fn waiting(&self) -> usize {
+    /// Lends what a turn of a connection needs: the turn itself, the input buffer, and the spare parts.
+    pub(super) fn turn<'t>(
+        &'t mut self,
+        credential: &'t mut Credential,
+        pending: &'t mut Pending,
+        peer: &'t Peer,
+        now: Nanos,
+    ) -> (Turn<'t>, &'t mut [u8], &'t mut Spare) {
+        let Self { served, thread, counters, io, timers, batch, input, spare } = self;
+        let thread = ThreadParts { number: *thread, timers, counters, io };
+        (Turn { served, batch, credential, pending, peer, now, thread }, input, spare)
+    }
+
+    pub(super) fn spare(&mut self) -> &mut Spare {
+        &mut self.spare
+    }
+
+    /// Counts the operations that wait for limits or for their time.
+    pub(crate) fn waiting(&self) -> usize {
         let throttled = self.served.exports.iter().map(|export| export.throttle.waiting(self.thread));
         self.timers.waiting() + throttled.sum::<usize>()
     }
 
-    /// When there is something to do for those that wait.
-    pub fn next(&self) -> Option<Nanos> {
+    /// When the next of these operations can go on.
+    pub(crate) fn next(&self) -> Option<Nanos> {
         let throttled = self.served.exports.iter().filter_map(|export| export.throttle.next(self.thread));
         throttled.chain(self.timers.next()).min()
     }
 
-    /// Moves what limits have let through to the timers.
-    pub fn collect(&mut self, now: Nanos) {
-        for export in &self.served.exports {
+    /// Moves operations that limits have admitted to the timers.
+    pub(crate) fn collect(&mut self, now: Nanos) {
+        for export in self.served.exports.iter() {
             export.throttle.collect(now, self.thread, |delayed| self.timers.push(delayed));
         }
     }
 
-    /// Drops all operations of a session that has ended. Says whether others may go through sooner.
-    pub fn forget(&mut self, now: Nanos, path: [Key; 2]) -> bool {
-        self.timers.forget(path[1] as SessionId);
-        let forgotten = self.served.exports.iter().map(|export| export.throttle.forget(now, self.thread, path));
+    /// Drops all operations of a connection that has ended. Returns whether others may be admitted sooner by it.
+    pub(super) fn forget(&mut self, peer: &Peer, now: Nanos) -> bool {
+        self.timers.forget(peer.connection);
+        let forgotten = self.served.exports.iter().map(|export| export.throttle.forget(now, self.thread, peer.path));
         forgotten.sum::<usize>() > 0
     }
 }

@@ -6,23 +6,57 @@ use iocurve_wire::nfs3::access::{
     ACCESS3_DELETE, ACCESS3_EXECUTE, ACCESS3_EXTEND, ACCESS3_LOOKUP, ACCESS3_MODIFY, ACCESS3_READ,
 };
 use iocurve_wire::nfs3::{fattr3, ftype3, nfsstat3, sattr3, set_time};
-
-use crate::store::Caller;
+use iocurve_wire::rpc::AUTH_SYS_GIDS_MAX;
 
 /// Permission to read, as in the lowest three bits of a mode.
-pub const READ: u32 = 4;
+pub(crate) const READ: u32 = 4;
 /// Permission to write.
-pub const WRITE: u32 = 2;
+pub(crate) const WRITE: u32 = 2;
 /// Permission to execute a file or to search a directory.
-pub const EXECUTE: u32 = 1;
+pub(crate) const EXECUTE: u32 = 1;
 
 const SET_UID: u32 = 0o4000;
 const SET_GID: u32 = 0o2000;
 const STICKY: u32 = 0o1000;
 const GROUP_EXECUTE: u32 = 0o010;
 
+/// Who calls, as the caller states it (`AUTH_SYS`); new files belong to them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Caller {
+    /// User.
+    pub(crate) uid: u32,
+    /// Group.
+    pub(crate) gid: u32,
+    /// Other groups; those behind the last one repeat `gid`.
+    groups: [u32; AUTH_SYS_GIDS_MAX],
+}
+
+impl Caller {
+    /// A caller with no other groups.
+    pub(crate) const fn new(uid: u32, gid: u32) -> Self {
+        Self { uid, gid, groups: [gid; AUTH_SYS_GIDS_MAX] }
+    }
+
+    /// The same with other groups, of which [`AUTH_SYS_GIDS_MAX`] count.
+    #[must_use]
+    pub(crate) fn with_groups(mut self, groups: &[u32]) -> Self {
+        self.groups.iter_mut().zip(groups).for_each(|(own, group)| *own = *group);
+        self
+    }
+
+    /// Whether nothing is forbidden to the caller.
+    pub(crate) fn is_root(&self) -> bool {
+        self.uid == 0
+    }
+
+    /// Whether the caller is in a group; root is in every one.
+    pub(crate) fn is_in(&self, gid: u32) -> bool {
+        self.is_root() || self.gid == gid || self.groups.contains(&gid)
+    }
+}
+
 /// Whether the caller has all permissions in `wanted`. Root may do everything but execute what nobody may.
-pub fn may(caller: &Caller, file: &fattr3, wanted: u32) -> bool {
+pub(crate) fn may(caller: &Caller, file: &fattr3, wanted: u32) -> bool {
     if caller.is_root() {
         return wanted & EXECUTE == 0 || file.file_type == ftype3::NF3DIR || file.mode & 0o111 != 0;
     }
@@ -31,32 +65,32 @@ pub fn may(caller: &Caller, file: &fattr3, wanted: u32) -> bool {
 
 /// What decides who may do what with a file.
 #[derive(Debug, Clone, Copy)]
-pub struct Permissions {
+pub(crate) struct Permissions {
     /// Its mode.
-    pub mode: u32,
+    pub(crate) mode: u32,
     /// Its owner.
-    pub uid: u32,
+    pub(crate) uid: u32,
     /// Its group.
-    pub gid: u32,
+    pub(crate) gid: u32,
 }
 
 impl Permissions {
     /// Those of a file with these attributes.
-    pub fn of(file: &fattr3) -> Self {
+    pub(crate) fn of(file: &fattr3) -> Self {
         Self { mode: file.mode, uid: file.uid, gid: file.gid }
     }
 
     /// Fails with `NFS3ERR_ACCES` unless the caller may READ the file. Its owner may, whatever its mode has become since it was
     /// opened, and who may execute it must be able to load it (RFC 1813 §4.4).
     #[inline]
-    pub fn check_read(self, caller: &Caller) -> Result<(), nfsstat3> {
+    pub(crate) fn check_read(self, caller: &Caller) -> Result<(), nfsstat3> {
         self.check_transfer(caller, READ | EXECUTE)
     }
 
     /// Fails with `NFS3ERR_ACCES` unless the caller may WRITE the file. Its owner may, whatever its mode has become since it was
     /// opened (RFC 1813 §4.4).
     #[inline]
-    pub fn check_write(self, caller: &Caller) -> Result<(), nfsstat3> {
+    pub(crate) fn check_write(self, caller: &Caller) -> Result<(), nfsstat3> {
         self.check_transfer(caller, WRITE)
     }
 
@@ -79,12 +113,12 @@ impl Permissions {
 }
 
 /// Fails with `NFS3ERR_ACCES` unless [`may`].
-pub fn check(caller: &Caller, file: &fattr3, wanted: u32) -> Result<(), nfsstat3> {
+pub(crate) fn check(caller: &Caller, file: &fattr3, wanted: u32) -> Result<(), nfsstat3> {
     if may(caller, file, wanted) { Ok(()) } else { Err(nfsstat3::NFS3ERR_ACCES) }
 }
 
 /// What ACCESS answers (RFC 1813 §3.3.4): the bits of `asked` that are granted.
-pub fn granted(caller: &Caller, file: &fattr3, asked: u32) -> u32 {
+pub(crate) fn granted(caller: &Caller, file: &fattr3, asked: u32) -> u32 {
     let of_file = [(ACCESS3_READ, READ), (ACCESS3_MODIFY, WRITE), (ACCESS3_EXTEND, WRITE), (ACCESS3_EXECUTE, EXECUTE)];
     let of_directory = [
         (ACCESS3_READ, READ),
@@ -98,14 +132,14 @@ pub fn granted(caller: &Caller, file: &fattr3, asked: u32) -> u32 {
 }
 
 /// Checks that the caller may take `file` out of `directory`. From a sticky directory only its own or the file's owner may.
-pub fn check_removal(caller: &Caller, directory: &fattr3, file: &fattr3) -> Result<(), nfsstat3> {
+pub(crate) fn check_removal(caller: &Caller, directory: &fattr3, file: &fattr3) -> Result<(), nfsstat3> {
     check(caller, directory, WRITE | EXECUTE)?;
     let owns = caller.is_root() || caller.uid == directory.uid || caller.uid == file.uid;
     if directory.mode & STICKY == 0 || owns { Ok(()) } else { Err(nfsstat3::NFS3ERR_PERM) }
 }
 
 /// Checks a SETATTR, and returns what is to be set: set-user-ID and set-group-ID do not outlive a change of owner.
-pub fn check_setattr(caller: &Caller, file: &fattr3, new: &sattr3) -> Result<sattr3, nfsstat3> {
+pub(crate) fn check_setattr(caller: &Caller, file: &fattr3, new: &sattr3) -> Result<sattr3, nfsstat3> {
     let owns = caller.is_root() || caller.uid == file.uid;
     let is_other_owner = new.uid.is_some_and(|uid| uid != file.uid);
     let is_strange_group = new.gid.is_some_and(|gid| gid != file.gid && !caller.is_in(gid));
@@ -141,17 +175,17 @@ fn new_mode(caller: &Caller, file: &fattr3, new: &sattr3) -> Option<u32> {
 }
 
 /// A mode without set-user-ID and, where the group may execute, set-group-ID (elsewhere it stands for mandatory locks).
-pub fn without_privileges(mode: u32) -> u32 {
+pub(crate) fn without_privileges(mode: u32) -> u32 {
     if mode & GROUP_EXECUTE != 0 { mode & !(SET_UID | SET_GID) } else { mode & !SET_UID }
 }
 
 /// Whom a new file in `directory` belongs to: its group is the directory's where that has set-group-ID.
-pub fn creator(caller: &Caller, directory: &fattr3) -> Caller {
+pub(crate) fn creator(caller: &Caller, directory: &fattr3) -> Caller {
     if directory.mode & SET_GID == 0 { *caller } else { Caller::new(caller.uid, directory.gid) }
 }
 
 /// Attributes that a caller may give a new file of this type in `directory`. Only root gives files away.
-pub fn initial(caller: &Caller, directory: &fattr3, file_type: ftype3, new: &sattr3) -> sattr3 {
+pub(crate) fn initial(caller: &Caller, directory: &fattr3, file_type: ftype3, new: &sattr3) -> sattr3 {
     let mut new = *new;
     if !caller.is_root() {
         (new.uid, new.gid) = (None, None);

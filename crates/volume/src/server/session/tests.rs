@@ -1,26 +1,33 @@
 //! Client and server meet in one process, over a pipe and under a clock that the test holds.
 
-use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex};
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+
+use libc::iovec;
 
 use proptest::prelude::*;
 
 use iocurve_meter::SECOND;
 use iocurve_wire::mount3::{MOUNT_PROGRAM, MOUNT_V3, MOUNTPROC3_MNT, mountres3};
 use iocurve_wire::nfs3::*;
-use iocurve_wire::record::write_record;
+use iocurve_wire::record::{RECORD_MARK_BYTES, RecordMark, write_record};
 use iocurve_wire::rpc::{
-    Accepted, AcceptedReply, Rejected, ReplyBody, ReplyHeader, auth_flavor, auth_stat, authsys_parms, mismatch_info,
-    opaque_auth,
+    Accepted, AcceptedReply, CallHeader, Rejected, ReplyBody, ReplyHeader, auth_flavor, auth_stat, authsys_parms,
+    mismatch_info, opaque_auth,
 };
-use iocurve_wire::xdr::{Encode, from_bytes, to_bytes};
+use iocurve_wire::xdr::{Decode, Encode, Reader, from_bytes, to_bytes};
 
+use super::super::incoming::{BATCH_BYTES, INPUT_BYTES};
 use super::*;
+use crate::pending::PENDING_MAX;
 use crate::qos::{ConnectionLimits, Latency, Limits, Parallelism};
 use crate::reply::cache::ReplyCache;
-use crate::served::{Export, Served};
+use crate::served::{Export, Exports, Mounts, Served};
 use crate::stats::{Counters, IoStats};
-use crate::store::Caller;
+use crate::store::Store;
+use crate::store::access::Caller;
+use crate::store::files::Files;
 use crate::store::memory::MemoryStore;
 
 /// Both ends of a connection. What the server may send is limited by `room`.
@@ -61,7 +68,7 @@ impl Transport for Pipe {
 
 /// A server with one connection.
 struct Server {
-    worker: Worker<MemoryStore>,
+    worker: Worker,
     session: Session,
     pipe: Pipe,
     now: Nanos,
@@ -71,11 +78,10 @@ struct Server {
 impl Server {
     fn new(limits: Limits) -> Self {
         let served = Served {
-            store: MemoryStore::new(*b"sessions", 1 << 30, 1 << 30).unwrap(),
-            exports: vec![Export::new("/vol".to_owned(), limits, 1, 0)],
+            exports: Exports::new(vec![export(*b"sessions", limits)]).unwrap(),
             port: 2049,
             writeverf: *b"verifier",
-            mounts: Mutex::new(BTreeSet::new()),
+            mounts: Mounts::default(),
             replies: ReplyCache::default(),
         };
         let pipe = Pipe {
@@ -85,7 +91,7 @@ impl Server {
             grain: usize::MAX,
             ended: false,
         };
-        let worker = Worker::new(Arc::new(served), 0, Arc::new(Counters::new(1)));
+        let worker = Worker::new(Arc::new(served), 0, Arc::new(Counters::new(1)), INPUT_BYTES);
         Self { worker, session: Session::new(7, "127.0.0.1".to_owned()), pipe, now: 0, xid: 0 }
     }
 
@@ -98,7 +104,7 @@ impl Server {
         loop {
             self.worker.collect(self.now);
             while let Some(delayed) = self.worker.timers.pop(self.now) {
-                assert_eq!(delayed.session, 7);
+                assert_eq!(delayed.connection, 7);
                 self.session.due(delayed);
             }
             let input = self.pipe.to_server.len();
@@ -148,12 +154,12 @@ impl Server {
 
     /// A new file with these bytes.
     fn file(&mut self, data: &[u8]) -> nfs_fh3 {
-        let root = self.worker.served.store.root(0);
+        let root = self.files().root();
         let how = createhow3::UNCHECKED(sattr3::default());
         self.nfs(nfsproc3::NFSPROC3_CREATE, &CREATE3args { r#where: diropargs3 { dir: root, name: b"f" }, how });
         let created: CREATE3res = from_bytes(&self.result()).unwrap();
         let file = created.unwrap().obj.unwrap();
-        self.worker.served.store.write(&Caller::default(), file.as_bytes(), 0, data, stable_how::UNSTABLE).unwrap();
+        self.files().write(&Caller::default(), file.as_bytes(), 0, data, stable_how::UNSTABLE).unwrap();
         file
     }
 
@@ -184,9 +190,18 @@ impl Server {
         self.replies().into_iter().map(|(_, result)| result).collect()
     }
 
+    fn files(&self) -> &Files {
+        &self.worker.served.exports.numbered(0).files
+    }
+
     fn stats(&self) -> IoStats {
         self.worker.counters.exports[0].read()
     }
+}
+
+fn export(id: [u8; 8], limits: Limits) -> Export {
+    let files = Files::Memory(MemoryStore::new(id, 1 << 30, 1 << 30).unwrap());
+    Export::new("/vol".to_owned(), files, limits, 1, 0)
 }
 
 fn call(xid: u32, program: (u32, u32, u32), arguments: &impl Encode) -> Vec<u8> {
@@ -246,9 +261,9 @@ fn data_are_only_for_whom_the_mode_allows() {
             let mut server = Server::new(Limits::default());
             let file = server.file(b"data");
             let new = sattr3 { mode: Some(mode), ..sattr3::default() };
-            server.worker.served.store.setattr(file.as_bytes(), &new, None, &mut wcc_data::default()).unwrap();
+            server.files().setattr(file.as_bytes(), &new, None, &mut wcc_data::default()).unwrap();
             server.pipe.grain = grain;
-            let before = server.worker.served.store.getattr(file.as_bytes()).unwrap();
+            let before = server.files().getattr(file.as_bytes()).unwrap();
             let found = server.transfers(&credential(uid, gid), file);
             let [read, short, long] = &found[..] else { panic!("{} replies", found.len()) };
             let read: READ3res<'_> = from_bytes(read).unwrap();
@@ -260,7 +275,7 @@ fn data_are_only_for_whom_the_mode_allows() {
                 // Nothing has changed, and the reply says so.
                 let rest = wcc_data { before: None, after: Some(before) };
                 assert_eq!(writes, [Err(Failed { status: refused, rest }), Err(Failed { status: refused, rest })]);
-                assert_eq!(server.worker.served.store.getattr(file.as_bytes()), Ok(before));
+                assert_eq!(server.files().getattr(file.as_bytes()), Ok(before));
             }
         }
     }
@@ -272,7 +287,7 @@ fn a_refused_read_carries_attributes_and_no_data() {
         let mut server = Server::new(limits);
         let file = server.file(b"data");
         let new = sattr3 { mode: Some(0o600), ..sattr3::default() };
-        server.worker.served.store.setattr(file.as_bytes(), &new, None, &mut wcc_data::default()).unwrap();
+        server.files().setattr(file.as_bytes(), &new, None, &mut wcc_data::default()).unwrap();
         let read = READ3args { file, offset: 0, count: 4 };
         let stranger = credential(7, 7);
         for xid in [8, 9] {
@@ -280,7 +295,7 @@ fn a_refused_read_carries_attributes_and_no_data() {
         }
         server.run().unwrap();
         // Both at once, also under limits: what is refused costs nothing.
-        let attributes = server.worker.served.store.getattr(file.as_bytes()).unwrap();
+        let attributes = server.files().getattr(file.as_bytes()).unwrap();
         let refused: READ3res<'_> = Err(Failed { status: nfsstat3::NFS3ERR_ACCES, rest: Some(attributes) });
         assert_eq!(server.replies(), [(8, to_bytes(&refused)), (9, to_bytes(&refused))]);
         assert_eq!(server.stats().reads, 0);
@@ -292,7 +307,7 @@ fn callers_of_one_connection_are_told_apart() {
     let mut server = Server::new(Limits::default());
     let file = server.file(b"data");
     let new = sattr3 { mode: Some(0o600), ..sattr3::default() };
-    server.worker.served.store.setattr(file.as_bytes(), &new, None, &mut wcc_data::default()).unwrap();
+    server.files().setattr(file.as_bytes(), &new, None, &mut wcc_data::default()).unwrap();
     let read = READ3args { file, offset: 0, count: 4 };
     for (xid, uid) in [(1, 1000), (2, 7), (3, 7), (4, 1000)] {
         let cred = credential(uid, 7);
@@ -331,8 +346,24 @@ fn the_export_is_mounted() {
     let mut server = Server::new(Limits::default());
     server.send(&call(1, (MOUNT_PROGRAM, MOUNT_V3, MOUNTPROC3_MNT), &b"/vol".as_slice()));
     let mounted: mountres3 = from_bytes(&server.result()).unwrap();
-    assert_eq!(mounted.unwrap().fhandle, server.worker.served.store.root(0));
-    assert_eq!(server.worker.served.mounts.lock().unwrap().len(), 1);
+    assert_eq!(mounted.unwrap().fhandle, server.files().root());
+    assert_eq!(server.worker.served.mounts.list().len(), 1);
+}
+
+#[test]
+fn names_do_not_move_between_exports() {
+    let mut server = Server::new(Limits::default());
+    let exports = [*b"export-a", *b"export-b"].map(|id| export(id, Limits::default()));
+    Arc::get_mut(&mut server.worker.served).unwrap().exports = Exports::new(exports.into()).unwrap();
+    let file = server.file(b"data");
+    let (root, other) = (server.files().root(), server.worker.served.exports.numbered(1).files.root());
+    let (from, to) = (diropargs3 { dir: root, name: b"f" }, diropargs3 { dir: other, name: b"g" });
+    server.nfs(nfsproc3::NFSPROC3_RENAME, &RENAME3args { from, to: to.clone() });
+    let renamed: RENAME3res = from_bytes(&server.result()).unwrap();
+    assert_eq!(renamed.unwrap_err().status, nfsstat3::NFS3ERR_XDEV);
+    server.nfs(nfsproc3::NFSPROC3_LINK, &LINK3args { file, link: to });
+    let linked: LINK3res = from_bytes(&server.result()).unwrap();
+    assert_eq!(linked.unwrap_err().status, nfsstat3::NFS3ERR_XDEV);
 }
 
 #[test]
@@ -423,7 +454,7 @@ fn a_slow_reader_holds_a_bounded_amount_and_gets_everything() {
     }
     assert_eq!(server.turn().unwrap(), Interest::Send);
     assert_eq!(server.turn().unwrap(), Interest::Send);
-    assert!(server.session.pending.len() <= BATCH_BYTES + (1 << 20) + 1000);
+    assert!(server.session.outgoing.unsent.len() <= BATCH_BYTES + (1 << 20) + 1000);
     assert_eq!(server.stats().reads, 1, "no further call is looked at");
     let mut answered = 0;
     while answered < 50 {
@@ -434,7 +465,7 @@ fn a_slow_reader_holds_a_bounded_amount_and_gets_everything() {
             answered += 1;
         }
     }
-    assert_eq!((server.stats().reads, server.session.pending.capacity()), (50, 0));
+    assert_eq!((server.stats().reads, server.session.outgoing.unsent.capacity()), (50, 0));
 }
 
 #[test]
@@ -485,7 +516,7 @@ fn writes_are_carried_out_at_once_and_answered_when_due() {
         server.write(file, 0, &data);
     }
     server.run().unwrap();
-    assert_eq!(server.worker.served.store.getattr(file.as_bytes()).unwrap().size, 40_000);
+    assert_eq!(server.files().getattr(file.as_bytes()).unwrap().size, 40_000);
     assert_eq!(server.replies().len(), 1, "the burst is one operation");
     for (due, replies) in [(SECOND / 10 - 1, 0), (SECOND / 10, 1), (2 * SECOND / 10, 1)] {
         server.now = due;
@@ -532,19 +563,19 @@ fn over_a_long_time_the_limit_is_met_exactly() {
 fn what_waits_for_its_time_is_bounded() {
     let mut server = Server::new(Limits { iops: Some(1), ..Limits::default() });
     let file = server.file(&pattern(10));
-    for _ in 0..DELAYED_MAX + 100 {
+    for _ in 0..PENDING_MAX + 100 {
         server.read(file, 0, 10);
     }
     let mut interest = server.turn().unwrap();
     while interest == Interest::Receive {
         interest = server.turn().unwrap();
     }
-    assert_eq!((interest, server.session.delayed), (Interest::Due, DELAYED_MAX));
-    server.now = 2 * SECOND * (DELAYED_MAX as u64 + 100);
+    assert_eq!((interest, server.session.in_flight()), (Interest::Due, PENDING_MAX));
+    server.now = 2 * SECOND * (PENDING_MAX as u64 + 100);
     server.run().unwrap();
     server.now *= 2;
     server.run().unwrap();
-    assert_eq!(server.replies().len(), DELAYED_MAX + 100);
+    assert_eq!(server.replies().len(), PENDING_MAX + 100);
 }
 
 #[test]
@@ -588,7 +619,7 @@ fn new_limits_lose_and_repeat_no_reply() {
         server.run().unwrap();
         waiting_max = waiting_max.max(server.worker.waiting());
         server.now = step as u64 * SECOND / 3;
-        server.worker.served.exports[0].throttle.set_limits(server.now, *limits);
+        server.worker.served.exports.numbered(0).throttle.set_limits(server.now, *limits);
         server.run().unwrap();
         answered.extend(server.replies().into_iter().map(|reply| reply.0));
     }
@@ -673,7 +704,7 @@ fn hostile_records_cost_the_connection_and_no_memory() {
         let mut server = Server::new(Limits::default());
         server.send(bytes);
         assert!(expected(server.run().unwrap_err()));
-        assert!(server.session.joined.capacity() + server.session.pending.capacity() < 4 << 20);
+        assert!(server.session.incoming.records.buffer_bytes() + server.session.outgoing.unsent.capacity() < 4 << 20);
     };
     check(&[0xff; 4], &too_long);
     check(&[0x7f, 0xff, 0xff, 0xff], &too_long);
@@ -702,7 +733,7 @@ fn an_ended_connection_is_closed() {
 fn a_listing_is_read_in_parts_of_the_size_that_was_asked() {
     let mut server = Server::new(Limits::default());
     server.file(&[]);
-    let dir = server.worker.served.store.root(0);
+    let dir = server.files().root();
     let (mut cookie, mut cookieverf, mut names) = (0, [0; 8], Vec::new());
     loop {
         let (dircount, maxcount) = (1000, 300);

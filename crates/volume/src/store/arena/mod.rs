@@ -8,30 +8,30 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use regions::{REGION_CHUNKS, Regions};
 
-pub use regions::ChunkId;
+pub(in crate::store) use regions::ChunkId;
 
 /// Bytes of a chunk: the grain in which files are sparse.
-pub const CHUNK_BYTES: usize = 16 << 10;
+pub(in crate::store) const CHUNK_BYTES: usize = 16 << 10;
 
 const REGION_BYTES: usize = REGION_CHUNKS * CHUNK_BYTES;
 
 /// Words of 64 bits for the chunks of a region.
 const REFERRED_WORDS: usize = REGION_CHUNKS / 64;
 
-/// All chunks of a store.
+/// The chunks of one store.
 #[derive(Debug)]
-pub struct Arena {
+pub(in crate::store) struct Arena {
     mapping: *mut u8,
     /// Start of the first region, on a boundary of huge pages.
     base: *mut u8,
     most_regions: usize,
-    /// A bit for each chunk whose pages a client may still see.
+    /// A bit for each chunk whose pages a client may still see, because they were sent by reference.
     referred: Box<[AtomicU64]>,
     regions: Mutex<Regions>,
-    /// There may be regions to mend.
-    is_worn: AtomicBool,
-    /// One was split since it was last asked to mend.
-    is_wearing: AtomicBool,
+    /// There may be regions to repair.
+    needs_repair: AtomicBool,
+    /// A region was split since the last repair.
+    was_split: AtomicBool,
 }
 
 // SAFETY: `base` is a mapping that lives as long as the arena; who may touch which chunk is decided by ownership of its number.
@@ -40,7 +40,7 @@ unsafe impl Sync for Arena {}
 
 /// A chunk that is in no file. It goes back to the arena when dropped; nobody else may hold a pointer into it.
 #[derive(Debug)]
-pub struct OwnedChunk {
+pub(in crate::store) struct OwnedChunk {
     arena: Arc<Arena>,
     id: ChunkId,
     clean: bool,
@@ -48,7 +48,7 @@ pub struct OwnedChunk {
 
 impl Arena {
     /// Reserves address space for at least `bytes` of data; memory is taken when it is touched.
-    pub fn new(bytes: u64) -> io::Result<Arc<Self>> {
+    pub(in crate::store) fn new(bytes: u64) -> io::Result<Arc<Self>> {
         let most_regions = (bytes / REGION_BYTES as u64 + 1).min(u64::from(u32::MAX) / REGION_CHUNKS as u64) as usize;
         let length = Self::mapping_bytes(most_regions);
         let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
@@ -70,8 +70,8 @@ impl Arena {
             most_regions,
             referred,
             regions: Mutex::new(Regions::new(most_regions)),
-            is_worn: false.into(),
-            is_wearing: false.into(),
+            needs_repair: false.into(),
+            was_split: false.into(),
         }))
     }
 
@@ -80,9 +80,9 @@ impl Arena {
         (regions + 1) * REGION_BYTES
     }
 
-    /// Takes `count` chunks for a file, or none if there are not as many. Those that are taken for one file follow each other in memory
-    /// as far as that can be, here from the end on.
-    pub fn take(self: &Arc<Self>, file: u32, count: usize) -> Option<Vec<OwnedChunk>> {
+    /// Takes `count` chunks for a file, or `None` if there are fewer. Chunks of one file are neighbours in memory as far as possible;
+    /// the last one returned comes first in memory.
+    pub(in crate::store) fn take(self: &Arc<Self>, file: u32, count: usize) -> Option<Vec<OwnedChunk>> {
         let mut regions = self.regions();
         if regions.available() < count {
             return None;
@@ -91,17 +91,17 @@ impl Arena {
         let mut taken: Vec<_> = (0..count).map(|_| chunk(regions.pop(file))).collect();
         for chunk in taken.iter().filter(|chunk| self.is_referred(chunk.id as usize)) {
             regions.split(chunk.id);
-            self.is_worn.store(true, Relaxed);
-            self.is_wearing.store(true, Relaxed);
+            self.needs_repair.store(true, Relaxed);
+            self.was_split.store(true, Relaxed);
         }
         drop(regions);
-        self.part(&mut taken);
+        self.detach(&mut taken);
         taken.reverse();
         Some(taken)
     }
 
-    /// Notes that a client may see these bytes as long as it likes. What is not the arena's is ignored.
-    pub fn refer(&self, data: *const u8, length: usize) {
+    /// Notes that a client may see these bytes for any length of time. Bytes that are not the arena's are ignored.
+    pub(in crate::store) fn sent_by_reference(&self, data: *const u8, length: usize) {
         let offset = data.addr().wrapping_sub(self.base.addr());
         if offset >= self.most_regions * REGION_BYTES || length == 0 {
             return;
@@ -117,8 +117,8 @@ impl Arena {
         self.referred[chunk / 64].load(Relaxed) & 1 << (chunk % 64) != 0
     }
 
-    /// Parts chunks that are to be used again from pages that a client may still see.
-    fn part(&self, taken: &mut [OwnedChunk]) {
+    /// Gives chunks that are to be used again new pages where a client may still see the old ones.
+    fn detach(&self, taken: &mut [OwnedChunk]) {
         let mut at = 0;
         while at < taken.len() {
             let run = taken[at..].iter().enumerate().take_while(|(number, chunk)| {
@@ -130,79 +130,78 @@ impl Arena {
                 self.referred[chunk.id as usize / 64].fetch_and(!(1 << (chunk.id % 64)), Relaxed);
                 chunk.clean = true;
             }
-            self.renew(taken[at].id as usize * CHUNK_BYTES, length * CHUNK_BYTES);
+            self.discard(taken[at].id as usize * CHUNK_BYTES, length * CHUNK_BYTES);
             at += length.max(1);
         }
     }
 
-    /// Whether a client may see any of a region.
+    /// Whether a client may see any chunk of a region.
     fn is_seen(&self, region: usize) -> bool {
         self.referred[region * REFERRED_WORDS..][..REFERRED_WORDS].iter().any(|word| word.load(Relaxed) != 0)
     }
 
-    fn renew_region(&self, region: usize) {
+    fn discard_region(&self, region: usize) {
         let words = &self.referred[region * REFERRED_WORDS..][..REFERRED_WORDS];
         for word in words {
             word.store(0, Relaxed);
         }
-        self.renew(region * REGION_BYTES, REGION_BYTES);
+        self.discard(region * REGION_BYTES, REGION_BYTES);
     }
 
-    /// Gives memory that is in no file back to the system; it reads as zeros, and whoever refers to its pages keeps those.
-    fn renew(&self, offset: usize, length: usize) {
+    /// Gives memory that is in no file back to the system. It then reads as zeros; pages that a client still sees stay with the client.
+    fn discard(&self, offset: usize, length: usize) {
         if length == 0 {
             return;
         }
         // SAFETY: inside the mapping, and in no file.
         let status = unsafe { libc::madvise(self.base.add(offset).cast(), length, libc::MADV_DONTNEED) };
-        // To go on would show the data of one file in another.
+        // To continue would show the data of one file in another.
         assert_eq!(status, 0, "memory must not be locked");
     }
 
-    /// Whether there may be regions to mend.
-    pub fn is_worn(&self) -> bool {
-        self.is_worn.load(Relaxed)
+    pub(in crate::store) fn needs_repair(&self) -> bool {
+        self.needs_repair.load(Relaxed)
     }
 
-    /// Makes a region that has lost a part of its memory a huge page again, if the system can; it copies 2 MiB. It does not while
-    /// other threads wear regions, since that would go round in a ring. Says whether to go on at once.
-    pub fn mend(&self) -> bool {
-        if self.is_wearing.swap(false, Relaxed) {
+    /// Makes one split region a huge page again, if the system can; that copies 2 MiB. Does nothing if a region was split since the
+    /// last call: while files change, repairs would not last. Returns whether to go on with the next region at once.
+    pub(in crate::store) fn repair_huge_page(&self) -> bool {
+        if self.was_split.swap(false, Relaxed) {
             return false;
         }
         let mut regions = self.regions();
-        let Some(region) = regions.next_to_mend() else {
-            self.is_worn.store(false, Relaxed);
+        let Some(region) = regions.next_to_repair() else {
+            self.needs_repair.store(false, Relaxed);
             return false;
         };
         drop(regions);
         let start = self.base.wrapping_add(region * REGION_BYTES).cast();
-        // Pages that a client may still see keep the system from it, and those before Linux 6.1 do not know how.
+        // It fails while a client may see some of the pages, and before Linux 6.1.
         // SAFETY: inside the mapping, whose content stays as it is.
         if unsafe { libc::madvise(start, REGION_BYTES, libc::MADV_COLLAPSE) } == 0 {
-            self.regions().mended(region);
+            self.regions().repaired(region);
         }
         true
     }
 
-    /// Start of a chunk's bytes.
+    /// The first byte of a chunk.
     #[inline]
-    pub fn data(&self, id: ChunkId) -> *mut u8 {
+    pub(in crate::store) fn data(&self, id: ChunkId) -> *mut u8 {
         debug_assert!(id != 0 && (id as usize) < self.most_regions * REGION_CHUNKS);
         // SAFETY: inside the mapping.
         unsafe { self.base.add(id as usize * CHUNK_BYTES) }
     }
 
     /// Takes back chunks that nobody holds a pointer into.
-    pub fn give_back(&self, ids: &[ChunkId]) {
+    pub(in crate::store) fn give_back(&self, ids: &[ChunkId]) {
         let mut regions = self.regions();
-        let cooling: Vec<usize> =
+        let discarded: Vec<usize> =
             ids.iter().filter_map(|id| regions.push(*id, |region| self.is_seen(region))).collect();
         drop(regions);
-        for region in cooling {
+        for region in discarded {
             // All its chunks are in no file and, for now, in no list.
-            self.renew_region(region);
-            self.regions().cooled(region);
+            self.discard_region(region);
+            self.regions().discarded(region);
         }
     }
 
@@ -219,13 +218,13 @@ impl Drop for Arena {
 }
 
 impl OwnedChunk {
-    /// Start of its bytes.
-    pub fn data(&self) -> *mut u8 {
+    /// Its first byte.
+    pub(in crate::store) fn data(&self) -> *mut u8 {
         self.arena.data(self.id)
     }
 
     /// Makes all bytes zero.
-    pub fn zero(&mut self) {
+    pub(in crate::store) fn zero(&mut self) {
         if !self.clean {
             // SAFETY: the chunk is ours alone.
             unsafe { self.data().write_bytes(0, CHUNK_BYTES) };
@@ -234,7 +233,7 @@ impl OwnedChunk {
     }
 
     /// Gives the chunk to a file.
-    pub fn into_id(self) -> ChunkId {
+    pub(in crate::store) fn into_id(self) -> ChunkId {
         let id = self.id;
         // SAFETY: the arena is read once, and its owner is forgotten.
         drop(unsafe { std::ptr::read(&raw const self.arena) });
@@ -302,9 +301,9 @@ mod tests {
         // The end of one chunk and the start of the next; then what is not the arena's.
         let [one, other] = [ids[2], ids[1]];
         assert_eq!(other, one + 1);
-        arena.refer(arena.data(other).wrapping_sub(1), 2);
-        arena.refer(std::ptr::null(), 1);
-        arena.refer(arena.data(1).wrapping_sub(1 << 40), 1);
+        arena.sent_by_reference(arena.data(other).wrapping_sub(1), 2);
+        arena.sent_by_reference(std::ptr::null(), 1);
+        arena.sent_by_reference(arena.data(1).wrapping_sub(1 << 40), 1);
         arena.give_back(&ids);
         let again = arena.take(0, 4).unwrap();
         // SAFETY: the chunks are ours.
@@ -319,10 +318,10 @@ mod tests {
     }
 
     #[test]
-    fn a_region_of_which_a_part_may_be_seen_is_renewed_as_a_whole() {
+    fn a_region_of_which_a_part_may_be_seen_is_discarded_as_a_whole() {
         let arena = Arena::new(REGION_BYTES as u64).unwrap();
         let ids = used(&arena, REGION_CHUNKS);
-        arena.refer(arena.data(ids[5]), 1);
+        arena.sent_by_reference(arena.data(ids[5]), 1);
         arena.give_back(&ids);
         let again = arena.take(0, 1).unwrap().pop().unwrap();
         assert!(again.clean && ids.contains(&again.id));
@@ -331,19 +330,19 @@ mod tests {
     }
 
     #[test]
-    fn what_is_mended_keeps_its_data() {
+    fn repaired_pages_keep_their_data() {
         let arena = Arena::new(REGION_BYTES as u64).unwrap();
         let ids = used(&arena, REGION_CHUNKS);
-        assert!(!arena.is_worn());
-        arena.refer(arena.data(ids[5]), 1);
+        assert!(!arena.needs_repair());
+        arena.sent_by_reference(arena.data(ids[5]), 1);
         arena.give_back(&ids[5..6]);
         let again = arena.take(0, REGION_CHUNKS).unwrap();
-        assert!(arena.is_worn() && again.iter().any(|chunk| chunk.id == ids[5] && chunk.clean));
-        assert_eq!([arena.mend(), arena.mend()], [false, true], "not while it was just split");
+        assert!(arena.needs_repair() && again.iter().any(|chunk| chunk.id == ids[5] && chunk.clean));
+        assert_eq!([arena.repair_huge_page(), arena.repair_huge_page()], [false, true], "not while it was just split");
         // SAFETY: the chunks are ours.
         let sum: usize = ids.iter().map(|id| usize::from(unsafe { arena.data(*id).read() })).sum();
-        assert_eq!((arena.is_worn(), sum), (true, 7 * (REGION_CHUNKS - 1)));
-        assert!(!arena.mend() && !arena.is_worn());
+        assert_eq!((arena.needs_repair(), sum), (true, 7 * (REGION_CHUNKS - 1)));
+        assert!(!arena.repair_huge_page() && !arena.needs_repair());
     }
 
     #[test]

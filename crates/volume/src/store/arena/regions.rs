@@ -1,4 +1,4 @@
-//! Which chunks are free, and which of them is used next. It knows numbers, no memory.
+//! The free chunks, and the order in which they are used. Nothing here touches memory: chunks are numbers.
 //!
 //! A region of chunks is one huge page, and stays one only as long as memory is given back by the whole region. So whole regions are
 //! used before parts of others, which have time to become whole, and files that are written at once lie together.
@@ -6,16 +6,16 @@
 use std::collections::VecDeque;
 
 /// Number of a chunk; 0 is none.
-pub type ChunkId = u32;
+pub(in crate::store) type ChunkId = u32;
 
 /// Chunks of a region: as many as there are bits in a `u128`.
-pub const REGION_CHUNKS: usize = 128;
+pub(super) const REGION_CHUNKS: usize = 128;
 
 /// Regions that chunks are taken from at the same time, so that files which are written at the same time do not mix.
 const LANES: usize = 16;
 
 /// Regions without data that keep their memory, to be used again without a page fault: 64 MiB.
-pub const WARM_REGIONS: usize = 32;
+pub(super) const WARM_REGIONS: usize = 32;
 
 /// Free chunks beside data that are left alone as long as there are whole regions: 64 MiB.
 const LOOSE_CHUNKS: usize = 32 * REGION_CHUNKS;
@@ -24,14 +24,14 @@ const ALL: u128 = u128::MAX;
 
 /// The free chunks of an arena.
 #[derive(Debug)]
-pub struct Regions {
-    /// Those that were ever used.
+pub(super) struct Regions {
+    /// All regions that were ever used.
     states: Vec<Region>,
-    /// Most of them.
+    /// Most regions there can be.
     most: usize,
-    /// What chunks are taken from now.
+    /// The region of each lane, from which chunks are taken.
     current: [Option<usize>; LANES],
-    /// Regions that are all free: first those without memory, then those with.
+    /// Regions all of whose chunks are free: first those without memory, then those with.
     whole: VecDeque<usize>,
     /// Regions in which a chunk became free, each once, in the order in which that began. Some may be whole, full or current since.
     partial: VecDeque<usize>,
@@ -52,34 +52,33 @@ struct Region {
     memory: Memory,
 }
 
-/// What is known of a region's memory.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum Memory {
-    /// A huge page, as far as the system had one.
+    /// A huge page, if the system had one.
     #[default]
     Huge,
-    /// A part of it was given back.
+    /// A part of the memory was given back, which splits the huge page.
     Split,
-    /// The same, and somebody has tried to make it a huge page again.
+    /// As `Split`, and a repair has been tried.
     Tried,
 }
 
 impl Regions {
-    /// At most this many regions, none of which was used.
-    pub fn new(most: usize) -> Self {
+    /// Starts with `most` regions, none of which was used.
+    pub(super) fn new(most: usize) -> Self {
         // Chunk 0 is none, so it is never free.
         let states = vec![Region { free: ALL - 1, is_listed_as_partial: true, ..Region::default() }];
         let (current, whole, partial) = ([None; LANES], VecDeque::new(), VecDeque::from([0]));
         Self { states, most, current, whole, partial, chunks: REGION_CHUNKS - 1, warm: 0 }
     }
 
-    /// Chunks that can be taken.
-    pub fn available(&self) -> usize {
+    /// Counts the chunks that can be taken.
+    pub(super) fn available(&self) -> usize {
         self.chunks + (self.most - self.states.len()) * REGION_CHUNKS
     }
 
-    /// Takes a chunk for a file, of which there must be one, and says whether it is all zeros.
-    pub fn pop(&mut self, file: u32) -> (ChunkId, bool) {
+    /// Takes a chunk for a file; one must be available. Returns `true` with it if it is all zeros.
+    pub(super) fn pop(&mut self, file: u32) -> (ChunkId, bool) {
         let lane = file as usize % LANES;
         loop {
             let Some(number) = self.current[lane] else {
@@ -102,7 +101,7 @@ impl Regions {
         }
     }
 
-    /// The region to go on with.
+    /// Chooses the next region to take chunks from.
     fn next(&mut self) -> Option<usize> {
         let partial = if self.loose() > LOOSE_CHUNKS { self.next_partial() } else { None };
         partial
@@ -112,7 +111,7 @@ impl Regions {
             .or_else(|| self.current.iter_mut().find_map(Option::take))
     }
 
-    /// Free chunks in regions that are neither whole nor current.
+    /// Counts the free chunks in regions that are neither whole nor current.
     fn loose(&self) -> usize {
         let current = self.current.iter().flatten().map(|number| self.states[*number].free.count_ones() as usize);
         self.chunks - self.whole.len() * REGION_CHUNKS - current.sum::<usize>()
@@ -144,29 +143,29 @@ impl Regions {
         }
     }
 
-    /// Notes that a part of the memory of this chunk's region is given back.
-    pub fn split(&mut self, id: ChunkId) {
+    /// Notes that the huge page of this chunk's region is split.
+    pub(super) fn split(&mut self, id: ChunkId) {
         self.states[id as usize / REGION_CHUNKS].memory = Memory::Split;
     }
 
-    /// A region that was split since it was last looked at.
-    pub fn next_to_mend(&mut self) -> Option<usize> {
+    /// Returns a region that was split since its last repair.
+    pub(super) fn next_to_repair(&mut self) -> Option<usize> {
         let found = self.states.iter().position(|region| region.memory == Memory::Split)?;
         self.states[found].memory = Memory::Tried;
         Some(found)
     }
 
     /// Notes that a region is a huge page again.
-    pub fn mended(&mut self, number: usize) {
+    pub(super) fn repaired(&mut self, number: usize) {
         let memory = &mut self.states[number].memory;
         if *memory == Memory::Tried {
             *memory = Memory::Huge;
         }
     }
 
-    /// Takes back a chunk. If its region should lose its memory, it is taken out of use and returned: a whole one which was split, of
-    /// which `is_seen`, or which would be one too many.
-    pub fn push(&mut self, id: ChunkId, is_seen: impl Fn(usize) -> bool) -> Option<usize> {
+    /// Takes back a chunk. A region that becomes whole by it is taken out of use and returned if its memory should be discarded:
+    /// because it was split, because a client may see a part of it (`is_seen`), or because enough regions are warm.
+    pub(super) fn push(&mut self, id: ChunkId, is_seen: impl Fn(usize) -> bool) -> Option<usize> {
         let number = id as usize / REGION_CHUNKS;
         let region = &mut self.states[number];
         region.free |= 1 << (id as usize % REGION_CHUNKS);
@@ -192,8 +191,8 @@ impl Regions {
         None
     }
 
-    /// Puts a region of zeros into use.
-    pub fn cooled(&mut self, number: usize) {
+    /// Puts a region whose memory was discarded back into use.
+    pub(super) fn discarded(&mut self, number: usize) {
         let region = &mut self.states[number];
         *region = Region { free: ALL, is_listed_as_partial: region.is_listed_as_partial, ..Region::default() };
         self.chunks += REGION_CHUNKS;
@@ -270,23 +269,23 @@ mod tests {
             give_back(&mut regions, ids[1..].iter().copied());
             assert_eq!(regions.push(ids[0], |region| region == 1 && !is_split), Some(1));
             assert_eq!(regions.available(), REGION_CHUNKS - 1, "nobody else may take it");
-            regions.cooled(1);
+            regions.discarded(1);
         }
         assert_eq!(regions.pop(0), (REGION, true));
     }
 
     #[test]
-    fn a_region_is_to_be_mended_once_after_each_split() {
+    fn a_region_is_repaired_once_after_each_split() {
         let mut regions = Regions::new(3);
         let ids = take(&mut regions, 0, 2 * REGION_CHUNKS);
         regions.split(ids[0]);
         regions.split(ids[1]);
         regions.split(ids[REGION_CHUNKS]);
-        assert_eq!([0; 3].map(|_| regions.next_to_mend()), [Some(1), Some(2), None]);
-        regions.mended(1);
+        assert_eq!([0; 3].map(|_| regions.next_to_repair()), [Some(1), Some(2), None]);
+        regions.repaired(1);
         regions.split(ids[REGION_CHUNKS]);
-        regions.mended(2);
-        assert_eq!([0; 2].map(|_| regions.next_to_mend()), [Some(2), None], "split again meanwhile");
+        regions.repaired(2);
+        assert_eq!([0; 2].map(|_| regions.next_to_repair()), [Some(2), None], "split again meanwhile");
         let lose_memory = |regions: &mut Regions, ids: &[ChunkId]| {
             ids.iter().filter_map(|id| regions.push(*id, |_| false)).collect::<Vec<_>>()
         };
@@ -309,14 +308,14 @@ mod tests {
             for _ in 0..below(1 + taken.len()) {
                 let id = taken.swap_remove(below(taken.len()));
                 if let Some(region) = regions.push(id, |region| region % 3 == round % 3) {
-                    regions.cooled(region);
+                    regions.discarded(region);
                 }
             }
             assert_eq!(taken.len() + regions.available(), 40 * REGION_CHUNKS - 1);
         }
         for id in taken {
             if let Some(region) = regions.push(id, |_| true) {
-                regions.cooled(region);
+                regions.discarded(region);
             }
         }
         assert_eq!(take(&mut regions, 0, 40 * REGION_CHUNKS - 1).iter().collect::<HashSet<_>>().len(), 5119);

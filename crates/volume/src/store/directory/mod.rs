@@ -4,85 +4,70 @@
 //! is found is known from a scan at the start and from every name seen since; the path is walked again at every use, strictly below
 //! the folder and through no symbolic link, and what is found there must be the inode that was meant. The quota counts file sizes.
 
+mod inodes;
+mod open_files;
 mod sys;
+mod tree;
 
-use std::collections::HashMap;
 use std::ffi::CString;
 use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use iocurve_wire::nfs3::{
-    cookieverf3, createhow3, createverf3, fattr3, ftype3, nfs_fh3, nfsstat3, sattr3, sattrguard3, set_time, specdata3,
-    stable_how, wcc_data,
+    cookieverf3, fattr3, ftype3, nfs_fh3, nfsstat3, sattr3, sattrguard3, set_time, stable_how, wcc_data,
 };
 
-use super::memory::{Budget, check_removable};
-use super::{
-    Caller, Creation, Entry, Landing, Listing, Piece, Read, Space, Store, TRANSFER_BYTES_MAX, Written, check_end,
-    check_name,
-};
+use super::access::{Caller, Permissions, without_privileges};
+use super::budget::Budget;
+use super::names::{check_name, is_dots};
+use super::upkeep::Upkeep;
+use super::write_buffer::{Piece, WriteBuffer};
+use super::{Creation, Listing, Read, Space, Store, TRANSFER_BYTES_MAX, Written, check_end};
 use crate::reply::batch::Batch;
-use crate::store::access::{Permissions, without_privileges};
+use inodes::Inodes;
+use open_files::OpenFiles;
 use sys::{Id, Stat, Time, status_of};
-
-/// Files that are kept open; when there are more, all are closed and opened again as they are used.
-const OPEN_FILES_MAX: usize = 512;
-
-/// Directories below each other; deeper ones are not served.
-const DEPTH_MAX: usize = 1024;
 
 /// Files in a folder.
 #[derive(Debug)]
-pub struct DirectoryStore {
+pub(crate) struct DirectoryStore {
     root: OwnedFd,
-    root_stat: Stat,
-    /// Where inodes are.
-    known: RwLock<HashMap<u64, Known>>,
-    /// Regular files that are open.
-    open: Mutex<HashMap<Id, Arc<File>>>,
+    /// Device of the folder's file system; others mounted below it are not served.
+    device: (u32, u32),
+    inodes: Inodes,
+    open_files: OpenFiles,
     /// Held while names or sizes change.
     namespace: Mutex<()>,
     budget: Budget,
 }
 
-/// Where an inode is: directories (by inode) and names in them.
-#[derive(Debug, Clone)]
-struct Known {
-    id: Id,
-    names: Vec<(u64, Vec<u8>)>,
-}
-
 impl DirectoryStore {
     /// Serves the folder at `path`, which must exist.
-    pub fn open(path: &Path, quota_bytes: u64) -> io::Result<Self> {
+    pub(crate) fn open(path: &Path, quota_bytes: u64) -> io::Result<Self> {
         let root = sys::open_root(path)?;
-        let store = Self {
-            root_stat: sys::stat(&root)?,
-            root,
-            known: RwLock::default(),
-            open: Mutex::default(),
-            namespace: Mutex::default(),
-            budget: Budget::new(quota_bytes, u64::MAX),
-        };
+        let Stat { id, device, .. } = sys::stat(&root)?;
+        let (inodes, open_files, namespace) = (Inodes::new(id), OpenFiles::default(), Mutex::default());
+        let budget = Budget::new(quota_bytes, u64::MAX);
+        let store = Self { root, device, inodes, open_files, namespace, budget };
         store.scan()?;
         Ok(store)
     }
 
-    /// Learns where everything is and how much there is.
+    /// Walks the folder to learn where inodes are, and counts the sizes of the files.
     fn scan(&self) -> io::Result<()> {
-        let mut directories = vec![self.root_stat.id];
+        let mut directories = vec![self.inodes.root()];
         while let Some(id) = directories.pop() {
             let Ok(directory) = self.open_directory(id) else { continue };
             for entry in sys::list(&directory, 0, usize::MAX)?.0 {
-                if matches!(entry.name.as_slice(), b"." | b"..") {
+                if is_dots(&entry.name) {
                     continue;
                 }
                 let Some(stat) = self.stat_in(&directory, &entry.name) else { continue };
-                if self.remember(stat.id, id.inode, &entry.name) && stat.file_type == ftype3::NF3REG {
+                if self.inodes.remember(stat.id, id.inode, &entry.name) && stat.file_type == ftype3::NF3REG {
                     self.budget.use_anyway(stat.size);
                 }
                 if stat.file_type == ftype3::NF3DIR {
@@ -93,9 +78,9 @@ impl DirectoryStore {
         Ok(())
     }
 
-    /// What all handles begin with: the same for the same folder, so that handles and cookies outlive a restart.
+    /// Begins all handles: the same for the same folder, so that handles and cookies outlive a restart.
     fn prefix(&self) -> [u8; 8] {
-        let Id { inode, birth_ns } = self.root_stat.id;
+        let Id { inode, birth_ns } = self.inodes.root();
         (inode.rotate_left(32) ^ birth_ns).to_be_bytes()
     }
 
@@ -116,59 +101,10 @@ impl DirectoryStore {
         Ok(Id { inode: word(8), birth_ns: word(16) })
     }
 
-    /// Notes that an inode is found under a name, and says whether it was unknown before.
-    fn remember(&self, id: Id, parent: u64, name: &[u8]) -> bool {
-        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
-        let entry = known.entry(id.inode).or_insert_with(|| Known { id, names: Vec::new() });
-        if entry.id != id {
-            *entry = Known { id, names: Vec::new() };
-        }
-        let new = entry.names.is_empty();
-        if !entry.names.iter().any(|(at, called)| *at == parent && called == name) {
-            entry.names.push((parent, name.to_vec()));
-        }
-        new
-    }
-
-    fn forget(&self, id: Id, parent: u64, name: &[u8]) {
-        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
-        if let Some(entry) = known.get_mut(&id.inode) {
-            entry.names.retain(|(at, called)| *at != parent || called != name);
-            if entry.names.is_empty() {
-                known.remove(&id.inode);
-            }
-        }
-    }
-
-    /// All paths below the root that should lead to an inode.
-    fn paths(&self, id: Id) -> Vec<Vec<u8>> {
-        if id == self.root_stat.id {
-            return vec![b".".to_vec()];
-        }
-        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
-        let names = known.get(&id.inode).filter(|entry| entry.id == id).map_or(&[][..], |entry| &entry.names);
-        names.iter().filter_map(|(parent, name)| self.path(&known, *parent, name)).collect()
-    }
-
-    fn path(&self, known: &HashMap<u64, Known>, parent: u64, name: &[u8]) -> Option<Vec<u8>> {
-        let mut parts = vec![name];
-        let mut at = parent;
-        while at != self.root_stat.id.inode {
-            let (parent, name) = known.get(&at)?.names.first()?;
-            parts.push(name);
-            at = *parent;
-            if parts.len() > DEPTH_MAX {
-                return None;
-            }
-        }
-        parts.reverse();
-        Some(parts.join(&b'/'))
-    }
-
-    /// Opens what a handle means, wherever it is now.
+    /// Opens an inode, wherever it is now.
     fn reach(&self, id: Id, flags: i32) -> Result<(OwnedFd, Stat), nfsstat3> {
         let mut failed = nfsstat3::NFS3ERR_STALE;
-        for path in self.paths(id) {
+        for path in self.inodes.paths(id) {
             match sys::open_beneath(&self.root, &path, flags).and_then(|fd| sys::stat(&fd).map(|stat| (fd, stat))) {
                 Ok((fd, stat)) if stat.id == id => return Ok((fd, stat)),
                 Err(error) if error.raw_os_error() == Some(libc::EACCES) => failed = nfsstat3::NFS3ERR_ACCES,
@@ -188,10 +124,10 @@ impl DirectoryStore {
 
     /// A regular file, open for reading and, where that is allowed, for writing.
     fn file(&self, id: Id) -> Result<Arc<File>, nfsstat3> {
-        if let Some(file) = self.open_files().get(&id) {
-            return Ok(Arc::clone(file));
+        if let Some(file) = self.open_files.get(id) {
+            return Ok(file);
         }
-        // Only what is known to be a regular file is opened: to open a device or a pipe may do things.
+        // Only regular files are opened: opening a device or a pipe may have effects.
         match self.reach(id, libc::O_PATH)?.1.file_type {
             ftype3::NF3REG => {}
             ftype3::NF3DIR => return Err(nfsstat3::NFS3ERR_ISDIR),
@@ -199,52 +135,28 @@ impl DirectoryStore {
         }
         let (fd, _) = self.reach(id, libc::O_RDWR).or_else(|_| self.reach(id, libc::O_RDONLY))?;
         let file = Arc::new(File::from(fd));
-        let mut open = self.open_files();
-        if open.len() >= OPEN_FILES_MAX {
-            open.clear();
-        }
-        open.insert(id, Arc::clone(&file));
+        self.open_files.insert(id, &file);
         Ok(file)
-    }
-
-    fn open_files(&self) -> MutexGuard<'_, HashMap<Id, Arc<File>>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn namespace(&self) -> MutexGuard<'_, ()> {
         self.namespace.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What a directory has under a name, if it is on the folder's own file system.
+    /// Stats a name in a directory, if it is on the folder's own file system.
     fn stat_in(&self, directory: &OwnedFd, name: &[u8]) -> Option<Stat> {
         let name = CString::new(name).ok()?;
-        sys::stat_at(directory, &name).ok().filter(|stat| stat.device == self.root_stat.device)
+        sys::stat_at(directory, &name).ok().filter(|stat| stat.device == self.device)
     }
 
     fn stat(&self, id: Id) -> Result<Stat, nfsstat3> {
-        let open = self.open_files().get(&id).cloned();
-        match open {
+        match self.open_files.get(id) {
             Some(file) => sys::stat(file.as_ref()).map_err(|error| status_of(&error)),
             None => Ok(self.reach(id, libc::O_PATH)?.1),
         }
     }
 
-    /// Runs a change of names in one directory and records its attributes around it.
-    fn change<R>(
-        &self,
-        directory: &[u8],
-        wcc: &mut wcc_data,
-        change: impl FnOnce(&OwnedFd, u64) -> Result<R, nfsstat3>,
-    ) -> Result<R, nfsstat3> {
-        let _names = self.namespace();
-        let id = self.id(directory)?;
-        wcc.before = Some(self.stat(id)?.attributes().wcc());
-        let changed = self.open_directory(id).and_then(|fd| change(&fd, id.inode));
-        wcc.after = self.getattr(directory).ok();
-        changed
-    }
-
-    /// Notes a change of size in the quota.
+    /// Counts a change of size against the quota.
     fn account(&self, old: u64, new: u64) -> Result<(), nfsstat3> {
         if new >= old {
             return self.budget.take(new - old);
@@ -259,7 +171,7 @@ impl DirectoryStore {
         let old = self.stat(id)?.size;
         self.account(old, size)?;
         file.set_len(size).map_err(|error| {
-            // The way back cannot fail: it undoes what has just fitted.
+            // This cannot fail: it undoes a change that has just fitted.
             let _ = self.account(size, old);
             status_of(&error)
         })
@@ -283,90 +195,10 @@ impl DirectoryStore {
         set().map_err(|error| status_of(&error))
     }
 
-    /// What CREATE answers when the name is there.
-    fn create_existing(&self, stat: &Stat, how: &createhow3) -> Result<nfs_fh3, nfsstat3> {
-        let exists = match how {
-            createhow3::GUARDED(_) => true,
-            createhow3::EXCLUSIVE(verf) => stat.verifier() != verifier(*verf),
-            createhow3::UNCHECKED(_) => stat.file_type != ftype3::NF3REG,
-        };
-        if exists {
-            return Err(nfsstat3::NFS3ERR_EXIST);
-        }
-        if let createhow3::UNCHECKED(sattr3 { size: Some(size), .. }) = how {
-            self.resize(stat.id, *size)?;
-        }
-        Ok(self.handle(stat.id))
-    }
-
-    /// Makes what is not there, and gives it to the caller where this process may.
-    fn make(
-        &self,
-        directory: &OwnedFd,
-        parent: u64,
-        name: &[u8],
-        what: &Creation<'_>,
-        caller: Caller,
-    ) -> Result<nfs_fh3, nfsstat3> {
-        let path = CString::new(name).map_err(|_| nfsstat3::NFS3ERR_INVAL)?;
-        sys::make(directory, &path, what).map_err(|error| status_of(&error))?;
-        let stat = self.stat_in(directory, name).ok_or(nfsstat3::NFS3ERR_IO)?;
-        self.remember(stat.id, parent, name);
-        let mut new = attributes_of(what);
-        let (fd, _) = self.reach(stat.id, libc::O_PATH)?;
-        // Only root can give files away; a server that is not root owns them itself.
-        let _ = sys::chown(&fd, new.uid.take().or(Some(caller.uid)), new.gid.take().or(Some(caller.gid)));
-        if stat.file_type == ftype3::NF3LNK {
-            new.mode = None;
-        }
-        self.apply(stat.id, &new)?;
-        Ok(self.handle(stat.id))
-    }
-
-    /// Forgets a name that has gone, and its file if it was the last one.
-    fn gone(&self, stat: &Stat, parent: u64, name: &[u8]) {
-        self.forget(stat.id, parent, name);
-        if stat.file_type == ftype3::NF3REG && stat.nlink <= 1 {
-            self.budget.give_back(stat.size);
-            self.open_files().remove(&stat.id);
-        }
-    }
-
-    fn unlink(&self, directory: &OwnedFd, parent: u64, name: &[u8], flags: i32) -> Result<(), nfsstat3> {
-        check_removable(name)?;
-        let stat = self.stat_in(directory, name).ok_or(nfsstat3::NFS3ERR_NOENT)?;
-        let path = CString::new(name).map_err(|_| nfsstat3::NFS3ERR_INVAL)?;
-        sys::unlink(directory, &path, flags).map_err(|error| status_of(&error))?;
-        self.gone(&stat, parent, name);
-        Ok(())
-    }
-
-    /// Moves a name between directories that both exist.
-    fn rename_in(
-        &self,
-        (from, from_inode, old): (&OwnedFd, u64, &[u8]),
-        (to, to_inode, new): (&OwnedFd, u64, &[u8]),
-    ) -> Result<(), nfsstat3> {
-        check_removable(old)?;
-        check_removable(new)?;
-        let moved = self.stat_in(from, old).ok_or(nfsstat3::NFS3ERR_NOENT)?;
-        let replaced = self.stat_in(to, new);
-        if replaced.as_ref().is_some_and(|replaced| replaced.id == moved.id) {
-            return Ok(());
-        }
-        sys::rename(from, old, to, new).map_err(|error| status_of(&error))?;
-        if let Some(replaced) = &replaced {
-            self.gone(replaced, to_inode, new);
-        }
-        self.forget(moved.id, from_inode, old);
-        self.remember(moved.id, to_inode, new);
-        Ok(())
-    }
-
     /// Checks that the caller may write a regular file.
-    fn check_write(&self, by: &Caller, id: Id) -> Result<(), nfsstat3> {
+    fn check_write(&self, caller: &Caller, id: Id) -> Result<(), nfsstat3> {
         self.file(id)?;
-        Permissions::of(&self.stat(id)?.attributes()).check_write(by)
+        Permissions::of(&self.stat(id)?.attributes()).check_write(caller)
     }
 
     /// Writes data that may make the file longer.
@@ -406,37 +238,11 @@ impl DirectoryStore {
         let (fd, _) = self.reach(id, libc::O_PATH)?;
         sys::chmod(&fd, kept).map_err(|error| status_of(&error))
     }
-
-    fn entry(&self, directory: &OwnedFd, own: Id, found: sys::Found) -> Entry {
-        let handle = match found.name.as_slice() {
-            b"." => Some(own),
-            b".." => self.parent(own),
-            name => self.stat_in(directory, name).map(|stat| {
-                self.remember(stat.id, own.inode, name);
-                stat.id
-            }),
-        };
-        let fileid = handle.map_or(found.inode, |id| id.inode);
-        Entry { fileid, name: found.name, cookie: found.cookie, handle: handle.map(|id| self.handle(id)) }
-    }
-
-    /// The directory that a directory is in; the root is in itself.
-    fn parent(&self, directory: Id) -> Option<Id> {
-        if directory == self.root_stat.id {
-            return Some(directory);
-        }
-        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
-        let (parent, _) = known.get(&directory.inode)?.names.first()?;
-        if *parent == self.root_stat.id.inode {
-            return Some(self.root_stat.id);
-        }
-        known.get(parent).map(|entry| entry.id)
-    }
 }
 
 impl Store for DirectoryStore {
-    fn root(&self, _export: usize) -> nfs_fh3 {
-        self.handle(self.root_stat.id)
+    fn root(&self) -> nfs_fh3 {
+        self.handle(self.inodes.root())
     }
 
     fn getattr(&self, file: &[u8]) -> Result<fattr3, nfsstat3> {
@@ -461,11 +267,11 @@ impl Store for DirectoryStore {
         let fd = self.open_directory(id)?;
         let found = match name {
             b"." => id,
-            b".." => self.parent(id).ok_or(nfsstat3::NFS3ERR_STALE)?,
+            b".." => self.inodes.parent(id).ok_or(nfsstat3::NFS3ERR_STALE)?,
             name => {
                 check_name(name)?;
                 let stat = self.stat_in(&fd, name).ok_or(nfsstat3::NFS3ERR_NOENT)?;
-                self.remember(stat.id, id.inode, name);
+                self.inodes.remember(stat.id, id.inode, name);
                 stat.id
             }
         };
@@ -480,11 +286,11 @@ impl Store for DirectoryStore {
         }
     }
 
-    fn read(&self, by: &Caller, file: &[u8], offset: u64, count: u32, batch: &mut Batch) -> Result<Read, nfsstat3> {
+    fn read(&self, caller: &Caller, file: &[u8], offset: u64, count: u32, batch: &mut Batch) -> Result<Read, nfsstat3> {
         let id = self.id(file)?;
         let open = self.file(id)?;
         let attributes = self.stat(id)?.attributes();
-        Permissions::of(&attributes).check_read(by)?;
+        Permissions::of(&attributes).check_read(caller)?;
         let left = attributes.size.saturating_sub(offset);
         let wanted = u64::from(count.min(TRANSFER_BYTES_MAX)).min(left) as usize;
         let count = batch.fill(wanted, |room| read_full(&open, room, offset)).map_err(|error| status_of(&error))?;
@@ -494,27 +300,27 @@ impl Store for DirectoryStore {
 
     fn write(
         &self,
-        by: &Caller,
+        caller: &Caller,
         file: &[u8],
         offset: u64,
         data: &[u8],
         stable: stable_how,
     ) -> Result<Written, nfsstat3> {
         let id = self.id(file)?;
-        self.check_write(by, id)?;
+        self.check_write(caller, id)?;
         self.write_at(id, offset, data, stable)
     }
 
-    fn land(&self, by: &Caller, file: &[u8], offset: u64, length: u32) -> Result<Landing, nfsstat3> {
+    fn begin_write(&self, caller: &Caller, file: &[u8], offset: u64, length: u32) -> Result<WriteBuffer, nfsstat3> {
         check_end(offset, u64::from(length))?;
-        self.check_write(by, self.id(file)?)?;
-        Landing::new(file, offset, vec![Piece::Bytes(vec![0; length as usize])])
+        self.check_write(caller, self.id(file)?)?;
+        WriteBuffer::new(file, offset, vec![Piece::Bytes(vec![0; length as usize])])
     }
 
-    fn landed(&self, landing: Landing, stable: stable_how) -> Result<Written, nfsstat3> {
-        let (id, mut at) = (self.id(landing.file.as_bytes())?, landing.offset);
+    fn finish_write(&self, buffer: WriteBuffer, stable: stable_how) -> Result<Written, nfsstat3> {
+        let (id, mut at) = (self.id(buffer.file.as_bytes())?, buffer.offset);
         let mut written = Err(nfsstat3::NFS3ERR_INVAL);
-        for piece in &landing.pieces {
+        for piece in &buffer.pieces {
             if let Piece::Bytes(bytes) = piece {
                 written = Ok(self.write_at(id, at, bytes, stable)?);
                 at += bytes.len() as u64;
@@ -539,16 +345,7 @@ impl Store for DirectoryStore {
         caller: Caller,
         wcc: &mut wcc_data,
     ) -> Result<nfs_fh3, nfsstat3> {
-        self.change(directory, wcc, |fd, parent| {
-            check_name(name)?;
-            match (self.stat_in(fd, name), &what) {
-                (Some(stat), Creation::File(how)) => {
-                    self.remember(stat.id, parent, name);
-                    self.create_existing(&stat, how)
-                }
-                _ => self.make(fd, parent, name, &what, caller),
-            }
-        })
+        self.change(directory, wcc, |fd, parent| self.create_in(fd, parent, name, &what, caller))
     }
 
     fn remove(&self, directory: &[u8], name: &[u8], wcc: &mut wcc_data) -> Result<(), nfsstat3> {
@@ -576,17 +373,7 @@ impl Store for DirectoryStore {
     }
 
     fn link(&self, file: &[u8], directory: &[u8], name: &[u8], wcc: &mut wcc_data) -> Result<(), nfsstat3> {
-        self.change(directory, wcc, |fd, parent| {
-            check_name(name)?;
-            let id = self.id(file)?;
-            let (source, stat) = self.reach(id, libc::O_PATH)?;
-            if stat.file_type == ftype3::NF3DIR {
-                return Err(nfsstat3::NFS3ERR_INVAL);
-            }
-            sys::link(&source, fd, name).map_err(|error| status_of(&error))?;
-            self.remember(id, parent, name);
-            Ok(())
-        })
+        self.change(directory, wcc, |fd, parent| self.link_in(fd, parent, name, file))
     }
 
     fn readdir(&self, directory: &[u8], cookie: u64, limit: usize) -> Result<Listing, nfsstat3> {
@@ -603,17 +390,18 @@ impl Store for DirectoryStore {
         self.prefix()
     }
 
-    fn budget(&self, _export: usize) -> &Budget {
+    fn budget(&self) -> &Budget {
         &self.budget
     }
 
-    fn space(&self, _file: &[u8]) -> Space {
-        let system =
-            sys::space(&self.root).unwrap_or(Space { bytes_total: 0, bytes_free: 0, files_total: 0, files_free: 0 });
-        let bytes_free = self.budget.limit().saturating_sub(self.budget.used()).min(system.bytes_free);
+    fn space(&self) -> Space {
+        let system = sys::space(&self.root).unwrap_or_default();
+        let bytes_free = self.budget.free().min(system.bytes_free);
         Space { bytes_total: self.budget.limit().min(system.bytes_total), bytes_free, ..system }
     }
 }
+
+impl Upkeep for DirectoryStore {}
 
 fn read_full(file: &File, room: &mut [u8], offset: u64) -> io::Result<usize> {
     let mut filled = 0;
@@ -634,29 +422,4 @@ fn time(new: set_time) -> Time {
         set_time::SET_TO_SERVER_TIME(()) => Time::Now,
         set_time::SET_TO_CLIENT_TIME(time) => Time::At(time),
     }
-}
-
-/// The times of a file that stand for an exclusive CREATE's verifier, as RFC 1813 §3.3.8 proposes.
-fn verifier(verf: createverf3) -> (u32, u32) {
-    let word = |at: usize| u32::from_be_bytes([verf[at], verf[at + 1], verf[at + 2], verf[at + 3]]);
-    // File systems with signed times of 32 bits lose the highest one.
-    (word(0) & 0x7fff_ffff, word(4) & 0x7fff_ffff)
-}
-
-/// Attributes that a new file is given.
-fn attributes_of(what: &Creation<'_>) -> sattr3 {
-    match what {
-        Creation::File(createhow3::UNCHECKED(new) | createhow3::GUARDED(new)) => *new,
-        Creation::File(createhow3::EXCLUSIVE(verf)) => {
-            let (atime, mtime) = verifier(*verf);
-            let at = |seconds| set_time::SET_TO_CLIENT_TIME(iocurve_wire::nfs3::nfstime3 { seconds, nseconds: 0 });
-            sattr3 { atime: at(atime), mtime: at(mtime), ..sattr3::default() }
-        }
-        Creation::Directory(new) | Creation::Symlink(new, _) | Creation::Special(new, ..) => **new,
-    }
-}
-
-/// Device number as the protocol has it.
-fn rdev(major: u32, minor: u32) -> specdata3 {
-    specdata3 { specdata1: major, specdata2: minor }
 }

@@ -1,31 +1,28 @@
-//! From a credential to the caller it stands for.
+//! From the credential of a call to the caller it stands for (RFC 5531 §8, App. A).
 
 use iocurve_wire::rpc::{AUTH_SYS_GIDS_MAX, auth_flavor, auth_stat, authsys_parms, opaque_auth};
 use iocurve_wire::xdr::from_bytes;
 
-use crate::store::Caller;
+use crate::store::access::Caller;
 
 /// Longest name of a machine in `AUTH_SYS` (RFC 5531 App. A).
 const MACHINE_NAME_BYTES_MAX: usize = 255;
 
-/// The last credential of a connection, and whom it stands for: nearly every call brings the same one.
+/// The user that NFS servers traditionally map unknown users to.
+const NOBODY: Caller = Caller::new(65534, 65534);
+
+/// The last credential of a connection with its caller: nearly every call brings the same one.
 #[derive(Debug)]
-pub struct Credential {
+pub(crate) struct Credential {
     flavor: u32,
     body: Vec<u8>,
     caller: Caller,
 }
 
-impl Default for Credential {
-    fn default() -> Self {
-        Self { flavor: auth_flavor::AUTH_NONE, body: Vec::new(), caller: NOBODY }
-    }
-}
-
 impl Credential {
-    /// Whom a credential stands for.
+    /// Returns the caller that a credential stands for.
     #[inline]
-    pub fn caller(&mut self, cred: &opaque_auth<'_>) -> Result<&Caller, auth_stat> {
+    pub(crate) fn caller(&mut self, cred: &opaque_auth<'_>) -> Result<&Caller, auth_stat> {
         if cred.flavor != self.flavor || cred.body != self.body {
             self.caller = caller(cred)?;
             self.flavor = cred.flavor;
@@ -36,8 +33,11 @@ impl Credential {
     }
 }
 
-/// The user that NFS servers traditionally map strangers to.
-const NOBODY: Caller = Caller::new(65534, 65534);
+impl Default for Credential {
+    fn default() -> Self {
+        Self { flavor: auth_flavor::AUTH_NONE, body: Vec::new(), caller: NOBODY }
+    }
+}
 
 fn caller(cred: &opaque_auth<'_>) -> Result<Caller, auth_stat> {
     match cred.flavor {
