@@ -5,6 +5,8 @@
 //! (`session`), by way of the call's program (`calls`) to one function per procedure (`data` and `nfs3`). Files are kept by
 //! a `store`; limits are decided by `qos`, with time as an argument.
 
+#![warn(unreachable_pub)]
+
 mod config;
 mod credential;
 #[cfg(feature = "fuzzing")]

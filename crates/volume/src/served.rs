@@ -6,7 +6,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use iocurve_meter::Nanos;
 use iocurve_wire::nfs3::{nfsstat3, writeverf3};
 
-use crate::qos::{Limits, Throttle};
+use crate::qos::Limits;
+use crate::qos::throttle::Throttle;
 use crate::reply::cache::ReplyCache;
 use crate::store::Store;
 use crate::store::files::Files;

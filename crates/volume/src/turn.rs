@@ -12,7 +12,8 @@ use iocurve_wire::xdr::Encode;
 
 use crate::credential::Credential;
 use crate::pending::{ConnectionId, Operation, Pending, Timers};
-use crate::qos::{Key, Waiter};
+use crate::qos::Key;
+use crate::qos::throttle::Waiter;
 use crate::reply::batch::Batch;
 use crate::served::{Export, Served};
 use crate::stats::{Counters, IoStats};

@@ -1,52 +1,34 @@
-//! Quality of service as decisions: who is next, and when is an operation answered? Time is an argument.
+//! Quality of service as pure decisions: the order of operations, and the time at which each is answered. Time is an argument.
 //!
 //! READs and WRITEs pass the gate of their kind, then the gate of all. At each gate clients take turns, and so do a client's
 //! connections; an operation takes its tokens only when it is next, so that those behind it owe nothing and lose nothing
-//! when their connection ends or the limits change. Behind the gates come a server's work, the latency, and the
-//! bandwidth of the connection and of the client; there nobody waits for anybody else.
+//! when their connection ends or the limits change. Behind the gates an operation is delayed by a server's work, the latency, and the
+//! bandwidth of its connection and client; there no operation waits for another.
+//!
+//! [`Qos`] decides for one export; [`throttle`] shares it among threads.
 
+mod bucket;
 mod fair;
 mod gate;
 mod latency;
 mod limits;
 mod links;
 mod servers;
-mod throttle;
-
-use std::net::IpAddr;
-
-use serde::Serialize;
+pub(crate) mod throttle;
 
 use iocurve_meter::Nanos;
 
-use gate::{Gate, Rates};
+use gate::{Gate, Rates, Request};
 use latency::Latencies;
 use links::Links;
 
-use crate::pending::ConnectionId;
-
-pub use fair::Key;
-pub use gate::{Level, Request};
+pub use bucket::{Bucket, Level};
+pub(crate) use fair::Key;
 pub use limits::{Burst, ClientLimits, ConnectionLimits, Distribution, Latency, Limits, Parallelism};
-pub use throttle::{Throttle, Waiter};
 
-/// A token bucket of an export.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct Bucket {
-    /// The limit that it keeps, as in [`Limits`].
-    pub limit: &'static str,
-    /// Address of the client that it is for; none if it is for a connection or for all.
-    pub client: Option<IpAddr>,
-    /// Number of the connection that it is for; none if it is for a client or for all.
-    pub connection: Option<ConnectionId>,
-    /// How full it is.
-    #[serde(flatten)]
-    pub level: Level,
-}
-
-/// Everything that limits an export.
+/// All limits of one export, and the operations that wait for them.
 #[derive(Debug)]
-pub struct Qos<T> {
+struct Qos<T> {
     limits: Limits,
     reads: Gate<T>,
     writes: Gate<T>,
@@ -58,8 +40,7 @@ pub struct Qos<T> {
 }
 
 impl<T> Qos<T> {
-    /// A rested export.
-    pub fn new(limits: Limits, now: Nanos) -> Self {
+    fn new(limits: Limits, now: Nanos) -> Self {
         Self {
             limits,
             reads: Gate::new(limits.rates_of_reads(), now),
@@ -71,8 +52,8 @@ impl<T> Qos<T> {
         }
     }
 
-    /// Takes in an operation that arrives `now`, and hands on what goes through by now, each with the time when it is due.
-    pub fn admit(&mut self, now: Nanos, request: Request<T>, mut release: impl FnMut(Nanos, T)) {
+    /// Queues an operation that arrives `now`. Releases all operations admitted by now, each with the time when it is due.
+    fn admit(&mut self, now: Nanos, request: Request<T>, mut release: impl FnMut(Nanos, T)) {
         self.advance(now, &mut release);
         let kind = if request.is_write { &mut self.writes } else { &mut self.reads };
         let gate = if kind.is_open() { &mut self.all } else { kind };
@@ -80,8 +61,8 @@ impl<T> Qos<T> {
         self.advance(now, release);
     }
 
-    /// Hands on what goes through by `now`, each with the time when it is due.
-    pub fn advance(&mut self, now: Nanos, mut release: impl FnMut(Nanos, T)) {
+    /// Releases all operations admitted by `now`, each with the time when it is due.
+    fn advance(&mut self, now: Nanos, mut release: impl FnMut(Nanos, T)) {
         self.now = self.now.max(now);
         while self.next().is_some_and(|next| next <= self.now) {
             let (reads, writes) = (self.reads.next(), self.writes.next());
@@ -100,20 +81,20 @@ impl<T> Qos<T> {
         }
     }
 
-    /// When something goes through next.
-    pub fn next(&self) -> Option<Nanos> {
+    /// When the next operation is admitted.
+    fn next(&self) -> Option<Nanos> {
         [&self.reads, &self.writes, &self.all].into_iter().filter_map(Gate::next).min()
     }
 
-    /// Forgets a connection, and returns how many operations of it waited. Nobody pays for them.
-    pub fn remove(&mut self, now: Nanos, path: [Key; 2], release: impl FnMut(Nanos, T)) -> usize {
+    /// Drops the operations of a connection that has ended, and returns how many there were. They cost no tokens.
+    fn remove(&mut self, now: Nanos, path: [Key; 2], release: impl FnMut(Nanos, T)) -> usize {
         self.advance(now, release);
         self.links.remove(path);
         [&mut self.reads, &mut self.writes, &mut self.all].into_iter().map(|gate| gate.remove(path, self.now)).sum()
     }
 
-    /// Changes the limits from `now` on, for those who wait at a gate, too. What has gone through is due when it was.
-    pub fn set_limits(&mut self, now: Nanos, limits: Limits, release: impl FnMut(Nanos, T)) {
+    /// Changes the limits from `now` on, also for operations that wait at a gate. Those admitted before keep their time.
+    fn set_limits(&mut self, now: Nanos, limits: Limits, release: impl FnMut(Nanos, T)) {
         self.advance(now, release);
         self.reads.set(limits.rates_of_reads(), self.now);
         self.writes.set(limits.rates_of_writes(), self.now);
@@ -125,13 +106,12 @@ impl<T> Qos<T> {
         self.limits = limits;
     }
 
-    /// What the export is limited to.
-    pub fn limits(&self) -> &Limits {
+    fn limits(&self) -> &Limits {
         &self.limits
     }
 
-    /// What all token buckets hold, each with the name of its limit: those for all, for clients and for connections.
-    pub fn buckets(&self, now: Nanos) -> Vec<Bucket> {
+    /// All token buckets, each with the name of its limit: those for all, for clients and for connections.
+    fn buckets(&self, now: Nanos) -> Vec<Bucket> {
         let now = now.max(self.now);
         let gates = [
             (&self.all, ["throughput_bytes_per_s", "iops", "burst_iops"]),
@@ -145,11 +125,11 @@ impl<T> Qos<T> {
     }
 
     /// Burst credits that are left; `None` without a burst.
-    pub fn credits(&self, now: Nanos) -> Option<u64> {
+    fn credits(&self, now: Nanos) -> Option<u64> {
         self.all.credits(now.max(self.now))
     }
 
-    /// When an operation that went through at `at` is answered.
+    /// When an operation admitted at `at` is answered.
     fn due(&mut self, at: Nanos, service_ns: Nanos, request: &Request<T>) -> Nanos {
         at + service_ns + self.latencies.draw() + self.links.take(&self.limits, request, at)
     }

@@ -1,4 +1,4 @@
-//! One export's quality of service, shared by all threads. An export without limits costs each operation one look at a flag.
+//! One export's quality of service, shared by all threads. Without limits, an operation checks one flag.
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize};
@@ -6,22 +6,23 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use iocurve_meter::Nanos;
 
-use super::{Bucket, Key, Limits, Qos, Request};
+use super::bucket::Bucket;
+use super::gate::Request;
+use super::{Key, Limits, Qos};
 use crate::pending::{ConnectionId, Delayed, Operation};
 
-/// The limits of an export and all that waits for them.
+/// The limits of an export, and the operations that wait for them.
 ///
-/// Every thread with operations that wait here looks in when the next one goes through. Whoever comes first lets through what is
-/// due, and leaves the operations of others where they find them. More operations can only put that moment off; when the limits
-/// change or a connection ends, threads must be woken.
+/// Every thread with operations that wait here collects when the next operation is admitted. The first thread to do so admits
+/// the operations of all threads, and leaves those of other threads for these to collect. New operations can only postpone that time;
+/// when the limits change or a connection ends, threads must be woken.
 #[derive(Debug)]
-pub struct Throttle {
+pub(crate) struct Throttle {
     is_limited: AtomicBool,
     /// Most operations of a connection that wait; `u32::MAX` without a limit.
     requests_in_flight: AtomicU32,
-    /// When something goes through next; `Nanos::MAX` if nothing waits.
+    /// When the next operation is admitted; `Nanos::MAX` if none waits.
     next: AtomicU64,
-    /// What concerns each thread.
     threads: Vec<Slot>,
     state: Mutex<State>,
 }
@@ -30,40 +31,38 @@ pub struct Throttle {
 struct State {
     /// Operations with their tickets.
     qos: Qos<(u64, Waiter)>,
-    /// What has gone through, for each thread.
+    /// Admitted operations that each thread is to collect.
     released: Vec<Vec<Delayed>>,
-    /// How many tickets were given out.
+    /// Tickets given out so far; they tell operations apart.
     tickets: u64,
 }
 
-/// What concerns one thread.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Slot {
-    /// Operations that wait, or have gone through and were not collected.
+    /// Operations that wait, or were admitted and not collected.
     waiting: AtomicUsize,
-    /// Some have gone through.
+    /// Some were admitted and not collected.
     is_ready: AtomicBool,
 }
 
-/// An operation that is to go through.
+/// An operation that is to be admitted.
 #[derive(Debug)]
-pub struct Waiter {
+pub(crate) struct Waiter {
     /// The thread that will collect it.
-    pub thread: usize,
+    pub(crate) thread: usize,
     /// Number of the export.
-    pub export: usize,
-    /// When it came.
-    pub arrived: Nanos,
-    /// Whose it is: client, connection.
-    pub path: [Key; 2],
-    /// The operation.
-    pub operation: Operation,
+    pub(crate) export: usize,
+    /// When it arrived.
+    pub(crate) arrived: Nanos,
+    /// Client and connection that it came from.
+    pub(crate) path: [Key; 2],
+    pub(crate) operation: Operation,
 }
 
 impl Throttle {
-    /// The limits of an export that `threads` threads serve.
-    pub fn new(limits: Limits, threads: usize, now: Nanos) -> Self {
+    /// The throttle of an export that `threads` threads serve.
+    pub(crate) fn new(limits: Limits, threads: usize, now: Nanos) -> Self {
         let released = (0..threads).map(|_| Vec::new()).collect();
         let throttle = Self {
             is_limited: AtomicBool::new(false),
@@ -78,17 +77,17 @@ impl Throttle {
 
     /// Whether operations must be admitted.
     #[inline]
-    pub fn is_limited(&self) -> bool {
+    pub(crate) fn is_limited(&self) -> bool {
         self.is_limited.load(Relaxed)
     }
 
     /// Most operations of a connection that may wait.
-    pub fn requests_in_flight(&self) -> usize {
+    pub(crate) fn requests_in_flight(&self) -> usize {
         self.requests_in_flight.load(Relaxed) as usize
     }
 
-    /// Takes in a READ or WRITE of `bytes`. Returns it if it has gone through; otherwise it waits, and will be collected.
-    pub fn admit(&self, waiter: Waiter, is_write: bool, bytes: u64) -> Option<Delayed> {
+    /// Queues a READ or WRITE of `bytes`. Returns it if it is admitted at once; otherwise its thread collects it later.
+    pub(crate) fn admit(&self, waiter: Waiter, is_write: bool, bytes: u64) -> Option<Delayed> {
         let Waiter { thread, arrived, path, .. } = waiter;
         let mut own = None;
         let mut state = self.lock();
@@ -109,13 +108,13 @@ impl Throttle {
         own
     }
 
-    /// Operations of a thread that wait.
-    pub fn waiting(&self, thread: usize) -> usize {
+    /// Counts the operations of a thread that wait.
+    pub(crate) fn waiting(&self, thread: usize) -> usize {
         self.threads[thread].waiting.load(Relaxed)
     }
 
-    /// When a thread should collect: now if that is 0, never if nothing of it waits.
-    pub fn next(&self, thread: usize) -> Option<Nanos> {
+    /// When a thread should collect: 0 for now, `None` if none of its operations wait.
+    pub(crate) fn next(&self, thread: usize) -> Option<Nanos> {
         let slot = &self.threads[thread];
         if slot.waiting.load(Relaxed) == 0 {
             return None;
@@ -124,8 +123,8 @@ impl Throttle {
         Some(if slot.is_ready.load(Relaxed) { 0 } else { next })
     }
 
-    /// Takes out what has gone through for a thread.
-    pub fn collect(&self, now: Nanos, thread: usize, take: impl FnMut(Delayed)) {
+    /// Hands a thread its admitted operations.
+    pub(crate) fn collect(&self, now: Nanos, thread: usize, take: impl FnMut(Delayed)) {
         if self.next(thread).is_none_or(|next| next > now) {
             return;
         }
@@ -139,9 +138,9 @@ impl Throttle {
         released[thread].drain(..).for_each(take);
     }
 
-    /// Forgets a connection that has ended, and returns how many operations of it waited. If there were any, those behind them may
-    /// go through sooner: all threads must be woken.
-    pub fn forget(&self, now: Nanos, thread: usize, path: [Key; 2]) -> usize {
+    /// Drops the operations of a connection that has ended, and returns how many there were. If there were any, those behind them may
+    /// be admitted sooner: all threads must be woken.
+    pub(crate) fn forget(&self, now: Nanos, thread: usize, path: [Key; 2]) -> usize {
         let mut state = self.lock();
         let State { qos, released, .. } = &mut *state;
         let mut forgotten = qos.remove(now, path, |due, (_, waiter)| self.put(released, due, waiter));
@@ -155,8 +154,8 @@ impl Throttle {
         forgotten
     }
 
-    /// Changes the limits, for those who wait, too; all threads must then be woken.
-    pub fn set_limits(&self, now: Nanos, limits: Limits) {
+    /// Changes the limits, also for operations that wait; all threads must then be woken.
+    pub(crate) fn set_limits(&self, now: Nanos, limits: Limits) {
         let mut state = self.lock();
         let State { qos, released, .. } = &mut *state;
         qos.set_limits(now, limits, |due, (_, waiter)| self.put(released, due, waiter));
@@ -164,18 +163,16 @@ impl Throttle {
         self.publish(&limits);
     }
 
-    /// What the export is limited to.
-    pub fn limits(&self) -> Limits {
+    pub(crate) fn limits(&self) -> Limits {
         *self.lock().qos.limits()
     }
 
-    /// Burst credits that are left; `None` without a burst.
-    pub fn credits(&self, now: Nanos) -> Option<u64> {
+    /// Burst credits left; `None` without a burst.
+    pub(crate) fn credits(&self, now: Nanos) -> Option<u64> {
         self.lock().qos.credits(now)
     }
 
-    /// What all token buckets hold.
-    pub fn buckets(&self, now: Nanos) -> Vec<Bucket> {
+    pub(crate) fn buckets(&self, now: Nanos) -> Vec<Bucket> {
         self.lock().qos.buckets(now)
     }
 
@@ -184,7 +181,7 @@ impl Throttle {
         self.is_limited.store(limits.any(), Relaxed);
     }
 
-    /// Who sees this sees also what was put before.
+    /// A thread that sees this time also sees the operations put before.
     fn publish_next(&self, next: Option<Nanos>) {
         self.next.store(next.unwrap_or(Nanos::MAX), Release);
     }
