@@ -23,7 +23,7 @@ struct Conversation {
 struct Call {
     procedure: u8,
     uid: u8,
-    /// Which of the handles seen so far.
+    /// Index into the handles seen so far.
     file: u8,
     directory: u8,
     name: Name,

@@ -11,7 +11,7 @@ struct Stream<'a> {
     limit: u16,
     /// Bytes of each piece, in turn.
     pieces: Vec<u8>,
-    /// Whether to take over a partial record, in turn.
+    /// Decisions to take over a partial record, in turn.
     take_over: Vec<bool>,
     bytes: &'a [u8],
 }

@@ -11,7 +11,7 @@ use iocurve_wire::mount3::MNTPATHLEN;
 
 use crate::qos::Limits;
 
-/// Where an export keeps its files.
+/// The store of an export.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StoreConfig {
     /// In memory, at most `limit_bytes` of it; gone when the volume stops.
@@ -31,7 +31,7 @@ pub enum StoreConfig {
 pub struct ExportConfig {
     /// Path that clients mount, beginning with `/`.
     pub path: String,
-    /// Where the files are.
+    /// The store of its files.
     pub store: StoreConfig,
     /// Size of the export; writes beyond it fail with `NFS3ERR_DQUOT`.
     pub quota_bytes: u64,

@@ -40,7 +40,7 @@ impl Fed {
     /// Size of the volume.
     pub const QUOTA_BYTES: u64 = 16 << 20;
 
-    /// What listings go on with.
+    /// Cookie verifier of listings.
     pub const COOKIEVERF: cookieverf3 = *b"fuzzing!";
 
     /// An empty volume.

@@ -36,7 +36,7 @@ pub(crate) struct Delayed {
     pub(crate) operation: Operation,
 }
 
-/// The operations of one connection that have been received and not answered.
+/// Operations of one connection that have been received and not answered.
 #[derive(Debug)]
 pub(crate) struct Pending {
     /// Operations that wait: in a throttle, or in the timers of the connection's thread.
@@ -73,7 +73,7 @@ impl Pending {
         self.due.pop_front()
     }
 
-    /// Whether no further operation may wait.
+    /// True if no further operation may wait.
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
         self.waiting >= self.waiting_max

@@ -1,4 +1,4 @@
-//! What all threads of a volume serve: its exports, and what they remember about clients.
+//! The state that all threads of a volume share: its exports, and what it remembers about clients.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};

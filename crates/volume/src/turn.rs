@@ -1,4 +1,4 @@
-//! What a procedure gets: the exports, the batch that its reply goes into, and the connection that it answers.
+//! The context of a procedure: the exports, the batch that its reply goes into, and the connection that it answers.
 //!
 //! A connection has its turn when its thread serves it. A [`Turn`] lends the parts of thread and connection that programs may use,
 //! so that programs know neither of the two.

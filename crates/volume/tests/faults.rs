@@ -1,4 +1,4 @@
-//! What broken and hostile peers do, and what it costs: their own connection, and nothing of anybody else's.
+//! Broken and hostile peers lose their own connection, and harm nobody else's.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

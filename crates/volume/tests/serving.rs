@@ -85,7 +85,7 @@ impl Client {
         read.unwrap().data.to_vec()
     }
 
-    /// Whether the server has closed the connection.
+    /// True if the server has closed the connection.
     fn is_closed(&mut self) -> bool {
         matches!(self.stream.read(&mut [0; 1]), Ok(0) | Err(_))
     }

@@ -1,9 +1,8 @@
 //! The hot path of an `NFSv3` client: calls made from templates, replies parsed where they lie.
 //!
-//! A load generator makes the same call a million times a second with another offset, and looks at five words of each
-//! reply. So a call is its file's template with `xid`, offset and count patched in, and a reply is never turned into a
-//! struct of attributes: they are stepped over. Everything else goes through the full codec in `nfs3`, which says
-//! the same bytes; the tests hold the two together.
+//! A load generator makes the same call a million times a second with another offset, and needs five words of each
+//! reply. So a call is its file's template with `xid`, offset and count patched in, and the attributes in a reply are
+//! skipped, not decoded. All other calls use the full codec in `nfs3`; tests check that both give the same bytes.
 
 use thiserror::Error;
 
@@ -11,15 +10,15 @@ use crate::nfs3::{FATTR3_BYTES, NFS_PROGRAM, NFS_V3, NFS3_FHSIZE, nfsproc3, stab
 use crate::record::{RECORD_MARK_BYTES, RecordMark};
 use crate::rpc::{AUTH_BODY_BYTES_MAX, RPC_VERSION};
 
-/// Bytes before the payload of a successful READ reply that carries attributes and an empty verifier, record mark included:
-/// what to ask the socket for when the payload is to go elsewhere.
+/// Bytes before the payload of a successful READ reply that carries attributes and an empty verifier, record mark included.
+/// Receive only these if the payload is to go elsewhere.
 pub const READ_REPLY_HEAD_BYTES: usize = RECORD_MARK_BYTES + REPLY_HEAD_BYTES + 4 + (4 + FATTR3_BYTES) + 12;
 
 /// `wcc_attr` on the wire (RFC 1813 §2.6).
 const WCC_ATTR_BYTES: usize = 24;
 /// From `xid` to `accept_stat`, with an empty verifier.
 const REPLY_HEAD_BYTES: usize = 24;
-/// REPLY, `MSG_ACCEPTED`, verifier `AUTH_NONE` of length 0, SUCCESS: what follows `xid` in nearly every reply.
+/// REPLY, `MSG_ACCEPTED`, verifier `AUTH_NONE` of length 0, SUCCESS: nearly every reply has these bytes behind its `xid`.
 const ACCEPTED: [u8; 20] = [0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 
 /// READ calls on one file (RFC 1813 §3.3.6).
@@ -75,7 +74,7 @@ impl GetattrTemplate {
 pub struct WriteTemplate(Template);
 
 impl WriteTemplate {
-    /// As [`ReadTemplate::new`]; `stable` is what the reply must promise.
+    /// As [`ReadTemplate::new`]; `stable` is the stability that the reply must promise.
     pub fn new(credential: &[u8], file: &[u8], stable: stable_how) -> Self {
         let mut tail = [0; 20];
         tail[12..16].copy_from_slice(&(stable as u32).to_be_bytes());
@@ -101,7 +100,7 @@ pub const fn padding(length: u32) -> u32 {
     length.wrapping_neg() & 3
 }
 
-/// A call with its record mark; what changes from call to call is zero.
+/// A call with its record mark; the fields that change from call to call are zero.
 #[derive(Debug, Clone)]
 struct Template(Box<[u8]>);
 
@@ -123,7 +122,7 @@ impl Template {
         Self(bytes.into_boxed_slice())
     }
 
-    /// Returns where the call starts.
+    /// Returns the offset of the call.
     fn append(&self, out: &mut Vec<u8>, xid: u32) -> usize {
         let start = out.len();
         out.extend_from_slice(&self.0);
@@ -144,13 +143,13 @@ fn put(bytes: &mut [u8], at: usize, word: u32) {
     bytes[at..at + 4].copy_from_slice(&word.to_be_bytes());
 }
 
-/// Why a reply was not parsed.
+/// Reasons why a reply was not parsed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum Unparsed {
-    /// The part of the record that has arrived ends too early; ask again with more of it.
+    /// The bytes that have arrived end too early; parse again with more of them.
     #[error("the reply has not arrived far enough")]
     Incomplete,
-    /// The record is not a reply as the protocol has it.
+    /// The record is not a reply of this protocol.
     #[error("{0}")]
     Malformed(&'static str),
 }
@@ -162,18 +161,18 @@ pub struct Reply<'a> {
     length: usize,
 }
 
-/// What every reply starts with.
+/// The first fields of every reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Head {
-    /// Which call it answers.
+    /// Identifies the call that it answers.
     pub xid: u32,
-    /// What the RPC layer says.
+    /// Outcome at the RPC layer.
     pub verdict: Verdict,
-    /// Where the procedure's result starts, from the start of the record.
+    /// Offset of the procedure's result in the record.
     pub result_at: usize,
 }
 
-/// What the RPC layer says to a call (RFC 5531 §9).
+/// Outcome of a call at the RPC layer (RFC 5531 §9).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// Carried out: the procedure's result follows.
@@ -193,9 +192,9 @@ pub struct ReadResult {
     pub status: u32,
     /// Bytes of payload.
     pub count: u32,
-    /// Whether the payload reaches the end of the file.
+    /// The payload reaches the end of the file.
     pub eof: bool,
-    /// Where the payload starts, from the start of the record.
+    /// Offset of the payload in the record.
     pub payload_at: usize,
 }
 
@@ -206,9 +205,9 @@ pub struct WriteResult {
     pub status: u32,
     /// Bytes written.
     pub count: u32,
-    /// A `stable_how`: how far they got.
+    /// A `stable_how`: their stability.
     pub committed: u32,
-    /// Changes when the server may have lost what was not committed.
+    /// Changes when the server may have lost data that were not committed.
     pub verifier: [u8; 8],
 }
 
@@ -222,12 +221,12 @@ pub struct CommitResult {
 }
 
 impl<'a> Reply<'a> {
-    /// `arrived` is what there is of a record of `length` bytes.
+    /// Takes the bytes that have `arrived` of a record of `length` bytes.
     pub fn new(arrived: &'a [u8], length: usize) -> Self {
         Self { arrived: &arrived[..arrived.len().min(length)], length }
     }
 
-    /// Which call this answers, and what the RPC layer says to it.
+    /// Parses the first fields.
     pub fn head(&self) -> Result<Head, Unparsed> {
         if self.arrived.len() >= REPLY_HEAD_BYTES && self.arrived[4..REPLY_HEAD_BYTES] == ACCEPTED {
             return Ok(Head { xid: self.word(0)?, verdict: Verdict::Success, result_at: REPLY_HEAD_BYTES });
@@ -315,7 +314,7 @@ impl<'a> Reply<'a> {
         Ok(CommitResult { status, verifier: self.verifier(at)? })
     }
 
-    /// The status of a GETATTR at [`Head::result_at`]; the attributes of a success are there, but not looked at.
+    /// The status of a GETATTR at [`Head::result_at`]; the attributes of a success are skipped.
     pub fn getattr(&self, result_at: usize) -> Result<u32, Unparsed> {
         let status = self.word(result_at)?;
         if status == 0 {
@@ -324,7 +323,7 @@ impl<'a> Reply<'a> {
         Ok(status)
     }
 
-    /// Whether the whole record has arrived.
+    /// True if the whole record has arrived.
     pub fn is_whole(&self) -> bool {
         self.arrived.len() == self.length
     }
@@ -334,7 +333,7 @@ impl<'a> Reply<'a> {
         self.after_optional(after_before, FATTR3_BYTES)
     }
 
-    /// Where what follows an optional field starts.
+    /// Offset behind an optional field.
     fn after_optional(&self, at: usize, bytes: usize) -> Result<usize, Unparsed> {
         Ok(at + 4 + if self.flag(at)? { bytes } else { 0 })
     }

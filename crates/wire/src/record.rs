@@ -74,7 +74,7 @@ enum State {
     Body { left: usize },
 }
 
-/// What the bytes received so far amount to.
+/// Result of looking at the bytes received so far.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Progress<'r, 'i> {
     /// Nothing more can be said until `missing` bytes have been appended to the input. Only an incomplete mark is left in it.

@@ -23,7 +23,7 @@ pub mod auth_flavor {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(non_camel_case_types)] // the RFC's name
 pub struct opaque_auth<'a> {
-    /// What the body means.
+    /// Format of the body.
     pub flavor: u32,
     /// At most [`AUTH_BODY_BYTES_MAX`] bytes.
     pub body: &'a [u8],
@@ -72,15 +72,15 @@ pub struct CallHeader<'a> {
     pub xid: u32,
     /// Protocol version; only [`RPC_VERSION`] is answered with results.
     pub rpcvers: u32,
-    /// Program.
+    /// Program number.
     pub prog: u32,
-    /// Its version.
+    /// Program version.
     pub vers: u32,
-    /// Its procedure.
+    /// Procedure number.
     pub proc: u32,
-    /// Who calls.
+    /// Identity of the caller.
     pub cred: opaque_auth<'a>,
-    /// Proof of it.
+    /// Proof of the identity.
     pub verf: opaque_auth<'a>,
 }
 
@@ -120,9 +120,9 @@ impl<'a> Decode<'a> for CallHeader<'a> {
 /// Opens a reply; if it is `Accepted` with [`Accepted::SUCCESS`], the procedure's results follow.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReplyHeader<'a> {
-    /// That of the call.
+    /// Of the call that it answers.
     pub xid: u32,
-    /// What became of the call.
+    /// Outcome of the call.
     pub body: ReplyBody<'a>,
 }
 
@@ -162,12 +162,12 @@ impl<'a> Decode<'a> for ReplyHeader<'a> {
 }
 
 xdr_union! {
-    /// Whether the call was understood (`reply_body`).
+    /// Outcome of a call (`reply_body`).
     #[allow(non_camel_case_types)] // the RFC's names
     ReplyBody<'a> {
-        /// It was.
+        /// The call was understood.
         0 => MSG_ACCEPTED(AcceptedReply<'a>),
-        /// It was not.
+        /// The call was refused before that.
         1 => MSG_DENIED(Rejected),
     }
 
@@ -218,7 +218,7 @@ xdr_struct! {
 }
 
 xdr_enum! {
-    /// Why a credential or verifier was refused (RFC 5531 §9).
+    /// Reasons to refuse a credential or verifier (RFC 5531 §9).
     #[allow(non_camel_case_types)] // the RFC's names
     auth_stat {
         /// No failure.

@@ -11,7 +11,7 @@ use crate::xdr::{Reader, XdrError, padding};
 pub struct RangeArgs<'a> {
     /// File handle.
     pub file: &'a [u8],
-    /// First byte.
+    /// Offset of the first byte.
     pub offset: u64,
     /// Number of bytes.
     pub count: u32,
@@ -44,7 +44,7 @@ pub struct WriteArgs<'a> {
     pub file: &'a [u8],
     /// First byte.
     pub offset: u64,
-    /// What the reply must promise.
+    /// Stability that the reply must promise.
     pub stable: stable_how,
     /// Bytes of data; the same as the RFC's `count`.
     pub length: u32,
@@ -53,7 +53,7 @@ pub struct WriteArgs<'a> {
 }
 
 impl<'a> WriteArgs<'a> {
-    /// Parses as much as has `arrived` of arguments that are `total` bytes long.
+    /// Parses the `arrived` bytes of arguments that are `total` bytes long.
     #[inline]
     pub fn parse(arrived: &'a [u8], total: usize) -> Result<Self, XdrError> {
         let mut reader = Reader::new(arrived);

@@ -33,7 +33,7 @@ pub(crate) fn answer(turn: &mut Turn<'_>, record: &[u8]) -> Result<(), XdrError>
     Ok(())
 }
 
-/// What became of a call longer than [`SMALL_CALL_BYTES_MAX`] of which the first bytes have arrived.
+/// State of a call longer than [`SMALL_CALL_BYTES_MAX`] of which the first bytes have arrived.
 #[derive(Debug)]
 pub(crate) enum LongCall {
     /// More bytes must arrive to tell.

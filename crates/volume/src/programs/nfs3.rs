@@ -40,7 +40,7 @@ pub(super) fn answer(call: &Call<'_>, out: &mut Writer<'_>) -> Result<(), Refuse
     Ok(())
 }
 
-/// Whether a procedure may answer differently when it is carried out again.
+/// True if a procedure may answer differently when it is carried out again.
 pub(super) fn is_non_idempotent(procedure: u32) -> bool {
     matches!(
         nfsproc3::from_u32(procedure),

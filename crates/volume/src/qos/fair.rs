@@ -27,7 +27,7 @@ pub(super) trait Queue: Default {
     /// Removes a flow, and returns how many items waited in it.
     fn remove(&mut self, path: &[Key]) -> usize;
 
-    /// Whether it has no flows, not even empty ones with a tag to remember.
+    /// True if it has no flows, not even empty ones with a tag to remember.
     fn is_forgotten(&self) -> bool;
 }
 

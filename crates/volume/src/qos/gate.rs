@@ -58,7 +58,7 @@ impl<T> Gate<T> {
         gate
     }
 
-    /// Whether it admits everything at once.
+    /// True if it admits everything at once.
     pub(super) fn is_open(&self) -> bool {
         self.rates == Rates::default() && self.head.is_none()
     }

@@ -131,7 +131,7 @@ impl Latency {
 }
 
 impl Limits {
-    /// Whether any limit applies.
+    /// True if any limit applies.
     pub fn any(&self) -> bool {
         *self != Self::default()
     }

@@ -116,7 +116,7 @@ mod tests {
     fn the_writes_of_a_client_share_its_bandwidth_to_the_nanosecond() {
         let limits = Limits { client: writes(64 * MIB), latency: Latency::constant(7), ..Limits::default() };
         let mut qos = Qos::new(limits, 0);
-        // What may be caught up on is 1 MiB; each further MiB is due 1/64 s after the one before, by whichever connection.
+        // A client may catch up on 1 MiB; each further MiB is due 1/64 s after the one before, by whichever connection.
         for number in 0..65 {
             assert_eq!(due(&mut qos, 0, path(FIRST, number % 4), true, MIB), number as Nanos * SECOND / 64 + 7);
         }

@@ -75,7 +75,7 @@ impl Throttle {
         throttle
     }
 
-    /// Whether operations must be admitted.
+    /// True if operations must be admitted.
     #[inline]
     pub(crate) fn is_limited(&self) -> bool {
         self.is_limited.load(Relaxed)

@@ -1,4 +1,4 @@
-//! Replies of one turn, gathered into one send: bytes written here, and data lent by the store.
+//! The replies of one turn, gathered into one send: bytes written here, and data lent by the store.
 
 use libc::iovec;
 
@@ -7,7 +7,8 @@ use iocurve_wire::xdr::padding;
 /// Zeros that holes in files are read from.
 static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
 
-/// Mean size from which on pieces are sooner sent by reference. READs of 64 KiB took a fifth longer so, those of 256 KiB a fifth less.
+/// Mean size of pieces from which on a batch is sent by reference. READs of 64 KiB took a fifth longer by it, READs of 256 KiB a
+/// fifth less.
 pub(crate) const BULK_PIECE_BYTES: usize = 128 << 10;
 
 /// Replies in the order in which they leave.
@@ -15,11 +16,11 @@ pub(crate) const BULK_PIECE_BYTES: usize = 128 << 10;
 pub(crate) struct Batch {
     own: Vec<u8>,
     segments: Vec<Segment>,
-    /// First own byte that is in no segment yet.
+    /// First of the `own` bytes that are in no segment yet.
     open: usize,
     lent_bytes: usize,
     lent_pieces: usize,
-    /// Some of the data is soon overwritten.
+    /// Some of the data are likely to be overwritten soon.
     is_changing: bool,
     iovecs: Vec<iovec>,
 }
@@ -33,7 +34,7 @@ enum Segment {
     Lent { data: *const u8, length: usize },
 }
 
-/// A place in a batch to go back to.
+/// A position in a batch, to rewind to.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Mark {
     own: usize,
@@ -44,12 +45,11 @@ pub(crate) struct Mark {
 }
 
 impl Batch {
-    /// Bytes in the batch.
     pub(crate) fn length(&self) -> usize {
         self.own.len() + self.lent_bytes
     }
 
-    /// Forgets everything, and keeps the memory.
+    /// Removes all replies, and keeps the memory.
     pub(crate) fn clear(&mut self) {
         self.own.clear();
         self.segments.clear();
@@ -65,7 +65,7 @@ impl Batch {
         self.own.extend_from_slice(bytes);
     }
 
-    /// Appends what `write` encodes; what it returns as an error is taken back.
+    /// Appends bytes by `write`; if that fails, its bytes are removed.
     pub(crate) fn write<E>(&mut self, write: impl FnOnce(&mut Vec<u8>) -> Result<(), E>) -> Result<(), E> {
         let start = self.own.len();
         let written = write(&mut self.own);
@@ -75,7 +75,7 @@ impl Batch {
         written
     }
 
-    /// Appends what `write` appends.
+    /// Appends bytes by `write`.
     pub(crate) fn append(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         write(&mut self.own);
     }
@@ -94,7 +94,7 @@ impl Batch {
         self.own[mark.own..mark.own + bytes.len()].copy_from_slice(bytes);
     }
 
-    /// Takes back all that was appended since.
+    /// Removes everything that was appended since the mark.
     pub(crate) fn rewind(&mut self, mark: Mark) {
         self.own.truncate(mark.own);
         self.segments.truncate(mark.segments);
@@ -103,7 +103,7 @@ impl Batch {
         self.lent_pieces = mark.lent_pieces;
     }
 
-    /// Appends `length` bytes that `fill` writes, which returns how many it did; the rest is taken back.
+    /// Appends up to `length` bytes that `fill` writes. It returns how many it wrote; the rest is removed.
     pub(crate) fn fill<E>(
         &mut self,
         length: usize,
@@ -122,7 +122,7 @@ impl Batch {
         self.bytes(&[0; 3][..padding(length)]);
     }
 
-    /// Appends data that stay where they are.
+    /// Appends data without copying them.
     ///
     /// # Safety
     /// The memory must stay mapped until the batch is cleared or rewound. Its bytes may change meanwhile: they are only ever
@@ -145,7 +145,7 @@ impl Batch {
         self.segments.push(Segment::Lent { data, length });
     }
 
-    /// Appends zeros that nobody stored.
+    /// Appends zeros without storing them.
     pub(crate) fn zeros(&mut self, length: usize) {
         let mut rest = length;
         while rest > 0 {
@@ -156,19 +156,19 @@ impl Batch {
         }
     }
 
-    /// Notes that some of the data are likely to be overwritten soon. They are sooner copied: memory that was sent by reference must
+    /// Notes that some of the data are likely to be overwritten soon. They are better copied: memory that was sent by reference must
     /// be parted from its pages when it is used again.
     pub(crate) fn expect_change(&mut self) {
         self.is_changing = true;
     }
 
-    /// Whether its data are in large pieces and stay as they are.
+    /// True if the batch is better sent by reference: its data are in large pieces, and stay as they are.
     #[inline]
     pub(crate) fn is_bulk(&self) -> bool {
         self.lent_bytes >= BULK_PIECE_BYTES * self.lent_pieces.max(1) && !self.is_changing
     }
 
-    /// The batch in pieces, and which of them are lent.
+    /// The batch in pieces; `true` with those that are lent.
     pub(crate) fn pieces(&mut self) -> impl Iterator<Item = (bool, iovec)> + use<'_> {
         self.close();
         let own = self.own.as_ptr();

@@ -13,16 +13,16 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use iocurve_meter::Nanos;
 use iocurve_wire::rpc::CallHeader;
 
-/// How long a reply is kept: clients give up a connection and come back well within it.
+/// Time for which a reply is kept: clients give up a connection and come back well within it.
 const KEPT_NS: Nanos = 120_000_000_000;
 
-/// Parts with a lock each.
+/// Parts, each with a lock.
 const SHARDS: usize = 16;
 
-/// Replies in one part; with more, the oldest goes. A reply has about 300 bytes.
+/// Most replies in one part; beyond it, the oldest is dropped. A reply has about 300 bytes.
 const SHARD_REPLIES_MAX: usize = 1024;
 
-/// The latest replies, bounded in number and age.
+/// Recent replies, bounded in number and age.
 #[derive(Debug, Default)]
 pub(crate) struct ReplyCache {
     hasher: RandomState,
@@ -32,11 +32,11 @@ pub(crate) struct ReplyCache {
 #[derive(Debug, Default)]
 struct Shard {
     replies: HashMap<Key, Box<[u8]>>,
-    /// Keys and when they came, oldest first.
+    /// Keys and their times, oldest first.
     order: VecDeque<(Nanos, Key)>,
 }
 
-/// Stands for a call.
+/// Identifies a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Key {
     xid: u32,
@@ -44,13 +44,13 @@ pub(crate) struct Key {
 }
 
 impl ReplyCache {
-    /// What stands for a call of the NFS program from `peer`.
+    /// Identifies a call from `peer`.
     pub(crate) fn key(&self, peer: &str, header: &CallHeader<'_>, arguments: &[u8]) -> Key {
         let digest = self.hasher.hash_one((peer, header.proc, header.cred.flavor, header.cred.body, arguments));
         Key { xid: header.xid, digest }
     }
 
-    /// The record that answered this call before.
+    /// Returns the record that answered this call before.
     pub(crate) fn find(&self, key: Key, now: Nanos) -> Option<Box<[u8]>> {
         let mut shard = self.shard(key);
         shard.expire(now);

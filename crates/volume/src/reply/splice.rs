@@ -1,18 +1,18 @@
 //! Sending memory by reference: through a pipe, whose pages go on to a socket without a copy.
 //!
-//! The kernel refers to the pages until the peer has read them, even if that is on this machine, and says to nobody when that is. So
-//! what a store lends must show the same file's data as long as the memory is mapped, and be parted from its pages before it is used
-//! for anything else.
+//! The kernel refers to the pages until the peer has read them, even on this machine, and reports to nobody when that is. So memory
+//! that a store lends must hold the same file's data as long as it is mapped, and must be parted from its pages before it is used for
+//! anything else.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 use libc::{c_int, iovec};
 
-/// Size of a pipe: what all users may have, and a READ of the largest size but for its head.
+/// Size of a pipe: the most that any user may have. It holds a READ of the largest size but for its head.
 const PIPE_BYTES: c_int = 1 << 20;
 
-/// Pipes that a thread keeps for whoever needs one next.
+/// Most empty pipes that a thread keeps.
 const SPARE_MAX: usize = 4;
 
 /// A pipe with bytes on their way to one socket.
@@ -28,7 +28,7 @@ pub(crate) struct SplicePipe {
 pub(crate) struct SplicePipes(Vec<SplicePipe>);
 
 impl SplicePipes {
-    /// An empty pipe; `None` if the system has none to give.
+    /// Returns an empty pipe; `None` if the system has none left.
     pub(crate) fn take(&mut self) -> Option<SplicePipe> {
         self.0.pop().or_else(|| SplicePipe::new().ok())
     }
@@ -45,7 +45,7 @@ impl SplicePipes {
 impl SplicePipe {
     fn new() -> io::Result<Self> {
         let mut ends = [0; 2];
-        // SAFETY: room for two descriptors, which are known to nobody else.
+        // SAFETY: room for two descriptors, which nobody else has.
         let (read, write) = unsafe {
             done(libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC | libc::O_NONBLOCK) as isize)?;
             (OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1]))
@@ -55,11 +55,11 @@ impl SplicePipe {
         Ok(Self { read, write, held: 0 })
     }
 
-    /// Sends pieces in order, those that are lent by reference and the others by copy, and returns how many bytes were taken. Those
-    /// that the socket did not take are held, and go with [`SplicePipe::drain`].
+    /// Sends pieces in order, lent ones by reference and others by copy, and returns how many bytes were taken. The pipe holds bytes
+    /// that the socket did not take, until [`SplicePipe::drain`].
     ///
     /// # Safety
-    /// The pieces must be readable; what is lent is shown to the peer as it is when the peer reads it.
+    /// The pieces must be readable. The peer sees lent pieces as they are when it reads them.
     pub(crate) unsafe fn send(
         &mut self,
         pieces: impl Iterator<Item = (bool, iovec)>,
@@ -88,7 +88,7 @@ impl SplicePipe {
         Ok(taken)
     }
 
-    /// Moves what is held to the socket, and says whether all of it has gone.
+    /// Moves held bytes to the socket, and returns whether all of them have gone.
     pub(crate) fn drain(&mut self, socket: RawFd) -> io::Result<bool> {
         let (none, flags) = (std::ptr::null_mut(), libc::SPLICE_F_MOVE | libc::SPLICE_F_NONBLOCK);
         while self.held > 0 {

@@ -21,7 +21,7 @@ pub(crate) enum Close {
 }
 
 impl Close {
-    /// Whether the peer broke the protocol.
+    /// True if the peer broke the protocol.
     pub(super) fn is_protocol_error(&self) -> bool {
         matches!(self, Self::RecordTooLong(_) | Self::NoCall(_))
     }

@@ -35,7 +35,7 @@ const TURNS_PER_LOOKUP: u32 = 256;
 const ACCEPT_PAUSE_NS: Nanos = 100_000_000;
 
 /// With n operations waiting for their time, a thread wakes up to n times this later for the first one, and finds more of them due.
-/// Where many wait their wait is long, and waking for each of them would cost more than serving them.
+/// If many wait, their wait is long, and waking for each of them would cost more than serving them.
 const LATE_NS: Nanos = 1_000;
 
 /// The latest that a thread wakes up.
@@ -56,7 +56,7 @@ pub(crate) struct Reactor {
     own: usize,
     epoll: Epoll,
     listener: Option<TcpListener>,
-    /// When to accept again after a failure.
+    /// Time at which to accept again after a failure.
     accept_again: Option<Nanos>,
     connections: HashMap<ConnectionId, Connection>,
     /// Connections that have more to do.
@@ -116,7 +116,7 @@ impl Reactor {
         &self.worker.served.exports
     }
 
-    /// How long to wait for events; `None` if there is nothing to do without one.
+    /// Longest time to wait for events; `None` if there is nothing to do without one.
     fn timeout(&self) -> Option<Nanos> {
         if !self.again.is_empty() {
             return Some(0);

@@ -64,7 +64,7 @@ impl Session {
         self.pending.due(delayed);
     }
 
-    /// Whether it can go to another thread: none of its operations wait in this one.
+    /// True if it can move to another thread: none of its operations wait in this one.
     pub(super) fn is_movable(&self) -> bool {
         self.in_flight() == 0
     }
@@ -79,7 +79,7 @@ impl Session {
         self.pending.is_throttled() && worker.forget(&self.peer, now)
     }
 
-    /// Sends unsent bytes, receives, answers. Call it when what the last turn waited for has happened.
+    /// Sends unsent bytes, receives, answers. Call it after the event that the last turn returned.
     pub(crate) fn turn<T: Transport>(
         &mut self,
         worker: &mut Worker,

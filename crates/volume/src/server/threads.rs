@@ -1,4 +1,4 @@
-//! What the threads of a volume share: how they reach each other, and who is connected.
+//! Communication between the threads of a volume, and the list of connections.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

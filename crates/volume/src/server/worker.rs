@@ -1,4 +1,4 @@
-//! What one thread works with.
+//! The state of one thread.
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
-//! Who may do what: the permission bits of a file against the caller's `AUTH_SYS` credential, as Unix servers decide it.
+//! Permissions: the mode of a file against the caller's `AUTH_SYS` credential, as Unix servers check it.
 //!
-//! The caller's word is taken for who they are, as `AUTH_SYS` has it.
+//! Nothing proves the caller's identity: `AUTH_SYS` has the client state it.
 
 use iocurve_wire::nfs3::access::{
     ACCESS3_DELETE, ACCESS3_EXECUTE, ACCESS3_EXTEND, ACCESS3_LOOKUP, ACCESS3_MODIFY, ACCESS3_READ,
@@ -20,14 +20,12 @@ const SET_GID: u32 = 0o2000;
 const STICKY: u32 = 0o1000;
 const GROUP_EXECUTE: u32 = 0o010;
 
-/// Who calls, as the caller states it (`AUTH_SYS`); new files belong to them.
+/// The caller as the client states it (`AUTH_SYS`); new files belong to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Caller {
-    /// User.
     pub(crate) uid: u32,
-    /// Group.
     pub(crate) gid: u32,
-    /// Other groups; those behind the last one repeat `gid`.
+    /// Other groups; unused places repeat `gid`.
     groups: [u32; AUTH_SYS_GIDS_MAX],
 }
 
@@ -37,25 +35,24 @@ impl Caller {
         Self { uid, gid, groups: [gid; AUTH_SYS_GIDS_MAX] }
     }
 
-    /// The same with other groups, of which [`AUTH_SYS_GIDS_MAX`] count.
+    /// Adds other groups, of which the first [`AUTH_SYS_GIDS_MAX`] count.
     #[must_use]
     pub(crate) fn with_groups(mut self, groups: &[u32]) -> Self {
         self.groups.iter_mut().zip(groups).for_each(|(own, group)| *own = *group);
         self
     }
 
-    /// Whether nothing is forbidden to the caller.
     pub(crate) fn is_root(&self) -> bool {
         self.uid == 0
     }
 
-    /// Whether the caller is in a group; root is in every one.
+    /// True if the caller is in a group; root is in every one.
     pub(crate) fn is_in(&self, gid: u32) -> bool {
         self.is_root() || self.gid == gid || self.groups.contains(&gid)
     }
 }
 
-/// Whether the caller has all permissions in `wanted`. Root may do everything but execute what nobody may.
+/// True if the caller has all permissions in `wanted`. Root may do everything but execute files that nobody may execute.
 pub(crate) fn may(caller: &Caller, file: &fattr3, wanted: u32) -> bool {
     if caller.is_root() {
         return wanted & EXECUTE == 0 || file.file_type == ftype3::NF3DIR || file.mode & 0o111 != 0;
@@ -63,32 +60,28 @@ pub(crate) fn may(caller: &Caller, file: &fattr3, wanted: u32) -> bool {
     Permissions::of(file).granted(caller) & wanted == wanted
 }
 
-/// What decides who may do what with a file.
+/// The attributes of a file that permissions depend on.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Permissions {
-    /// Its mode.
     pub(crate) mode: u32,
-    /// Its owner.
     pub(crate) uid: u32,
-    /// Its group.
     pub(crate) gid: u32,
 }
 
 impl Permissions {
-    /// Those of a file with these attributes.
     pub(crate) fn of(file: &fattr3) -> Self {
         Self { mode: file.mode, uid: file.uid, gid: file.gid }
     }
 
-    /// Fails with `NFS3ERR_ACCES` unless the caller may READ the file. Its owner may, whatever its mode has become since it was
-    /// opened, and who may execute it must be able to load it (RFC 1813 §4.4).
+    /// Fails with `NFS3ERR_ACCES` unless the caller may READ the file. Its owner always may, since the mode may have changed after
+    /// the file was opened; callers that may execute the file must be able to load it (RFC 1813 §4.4).
     #[inline]
     pub(crate) fn check_read(self, caller: &Caller) -> Result<(), nfsstat3> {
         self.check_transfer(caller, READ | EXECUTE)
     }
 
-    /// Fails with `NFS3ERR_ACCES` unless the caller may WRITE the file. Its owner may, whatever its mode has become since it was
-    /// opened (RFC 1813 §4.4).
+    /// Fails with `NFS3ERR_ACCES` unless the caller may WRITE the file. Its owner always may, since the mode may have changed after
+    /// the file was opened (RFC 1813 §4.4).
     #[inline]
     pub(crate) fn check_write(self, caller: &Caller) -> Result<(), nfsstat3> {
         self.check_transfer(caller, WRITE)
@@ -117,7 +110,7 @@ pub(crate) fn check(caller: &Caller, file: &fattr3, wanted: u32) -> Result<(), n
     if may(caller, file, wanted) { Ok(()) } else { Err(nfsstat3::NFS3ERR_ACCES) }
 }
 
-/// What ACCESS answers (RFC 1813 §3.3.4): the bits of `asked` that are granted.
+/// The result of ACCESS (RFC 1813 §3.3.4): the bits of `asked` that are granted.
 pub(crate) fn granted(caller: &Caller, file: &fattr3, asked: u32) -> u32 {
     let of_file = [(ACCESS3_READ, READ), (ACCESS3_MODIFY, WRITE), (ACCESS3_EXTEND, WRITE), (ACCESS3_EXECUTE, EXECUTE)];
     let of_directory = [
@@ -131,14 +124,14 @@ pub(crate) fn granted(caller: &Caller, file: &fattr3, asked: u32) -> u32 {
     bits.iter().filter(|(bit, wanted)| asked & bit != 0 && may(caller, file, *wanted)).map(|(bit, _)| bit).sum()
 }
 
-/// Checks that the caller may take `file` out of `directory`. From a sticky directory only its own or the file's owner may.
+/// Checks that the caller may remove `file` from `directory`. In a sticky directory only the owners of directory and file may.
 pub(crate) fn check_removal(caller: &Caller, directory: &fattr3, file: &fattr3) -> Result<(), nfsstat3> {
     check(caller, directory, WRITE | EXECUTE)?;
     let owns = caller.is_root() || caller.uid == directory.uid || caller.uid == file.uid;
     if directory.mode & STICKY == 0 || owns { Ok(()) } else { Err(nfsstat3::NFS3ERR_PERM) }
 }
 
-/// Checks a SETATTR, and returns what is to be set: set-user-ID and set-group-ID do not outlive a change of owner.
+/// Checks a SETATTR, and returns the attributes to set: a change of owner clears set-user-ID and set-group-ID.
 pub(crate) fn check_setattr(caller: &Caller, file: &fattr3, new: &sattr3) -> Result<sattr3, nfsstat3> {
     let owns = caller.is_root() || caller.uid == file.uid;
     let is_other_owner = new.uid.is_some_and(|uid| uid != file.uid);
@@ -179,12 +172,12 @@ pub(crate) fn without_privileges(mode: u32) -> u32 {
     if mode & GROUP_EXECUTE != 0 { mode & !(SET_UID | SET_GID) } else { mode & !SET_UID }
 }
 
-/// Whom a new file in `directory` belongs to: its group is the directory's where that has set-group-ID.
+/// The owner of a new file in `directory`: a directory with set-group-ID passes on its group.
 pub(crate) fn creator(caller: &Caller, directory: &fattr3) -> Caller {
     if directory.mode & SET_GID == 0 { *caller } else { Caller::new(caller.uid, directory.gid) }
 }
 
-/// Attributes that a caller may give a new file of this type in `directory`. Only root gives files away.
+/// The attributes that a caller may give a new file of this type in `directory`. Only root gives files away.
 pub(crate) fn initial(caller: &Caller, directory: &fattr3, file_type: ftype3, new: &sattr3) -> sattr3 {
     let mut new = *new;
     if !caller.is_root() {

@@ -1,7 +1,7 @@
-//! Where the files are. A store knows files, names and attributes; it knows nothing of RPC, connections or limits.
+//! The files. A store knows files, names and attributes; it knows nothing of RPC, connections or limits.
 //!
-//! [`Store`] is what a procedure may ask of an export's files, [`upkeep`] what a thread does for a store between calls. There are two
-//! stores, [`memory`] and [`directory`]; [`files`] is either of them.
+//! Procedures call [`Store`]; threads call [`upkeep`] between calls. There are two stores, [`memory`] and [`directory`], and [`files`]
+//! is either of them.
 
 pub(crate) mod access;
 mod arena;

@@ -11,7 +11,7 @@ pub(crate) trait Upkeep {
         false
     }
 
-    /// Whether [`repair_huge_page`](Self::repair_huge_page) may have something to do.
+    /// True if [`repair_huge_page`](Self::repair_huge_page) may have something to do.
     fn needs_repair(&self) -> bool {
         false
     }

@@ -32,7 +32,7 @@ fn reply(xid: u32, verf: opaque_auth<'_>, results: &impl Encode) -> Vec<u8> {
     bytes
 }
 
-/// What parsing says of a whole reply, and that it says the same or "incomplete" of every part of it.
+/// Parses a whole reply, and checks that every part of it gives the same result or "incomplete".
 fn parse<'r, T: PartialEq + std::fmt::Debug + Copy>(
     record: &'r [u8],
     xid: u32,
@@ -68,7 +68,7 @@ proptest! {
         let count = data.len() as u32;
         let credential = opaque_auth { flavor: 1, body: &body };
         let encoded = to_bytes(&credential);
-        // What was appended before stays.
+        // Bytes appended before stay.
         let mut out = b"before".to_vec();
 
         ReadTemplate::new(&encoded, &handle).append(&mut out, xid, offset, count);

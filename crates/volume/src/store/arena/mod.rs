@@ -135,7 +135,7 @@ impl Arena {
         }
     }
 
-    /// Whether a client may see any chunk of a region.
+    /// True if a client may see any chunk of a region.
     fn is_seen(&self, region: usize) -> bool {
         self.referred[region * REFERRED_WORDS..][..REFERRED_WORDS].iter().any(|word| word.load(Relaxed) != 0)
     }

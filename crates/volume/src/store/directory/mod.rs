@@ -1,8 +1,8 @@
 //! Files in a folder of this machine.
 //!
-//! A handle is the file's inode number and birth time, so it outlives a restart and is not taken over by a later file. Where an inode
-//! is found is known from a scan at the start and from every name seen since; the path is walked again at every use, strictly below
-//! the folder and through no symbolic link, and what is found there must be the inode that was meant. The quota counts file sizes.
+//! A handle is the file's inode number and birth time, so it outlives a restart and is not taken over by a later file. The names of an
+//! inode are known from a scan at the start and from every name seen since; the path is walked again at every use, strictly below
+//! the folder and through no symbolic link, and must lead to the inode of the handle. The quota counts file sizes.
 
 mod inodes;
 mod open_files;
@@ -213,7 +213,7 @@ impl DirectoryStore {
             self.account(before.size, end.max(before.size))?;
         }
         let failed = |error: &io::Error| {
-            // What was written before it failed stays; the quota follows the size that the file has now.
+            // Data written before the failure stay; the quota follows the size that the file has now.
             let now = self.stat(id).map_or(before.size, |stat| stat.size);
             self.budget.give_back(end.max(before.size).saturating_sub(now.max(before.size)));
             status_of(error)

@@ -92,7 +92,7 @@ impl Content {
         self.chunks * CHUNK_BYTES as u64
     }
 
-    /// Whether a part of the file has no holes.
+    /// True if a part of the file has no holes.
     pub(super) fn covers(&self, offset: u64, length: usize) -> bool {
         spans(offset, length).all(|span| self.get(span.number) != 0)
     }

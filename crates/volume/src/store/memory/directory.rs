@@ -23,7 +23,7 @@ impl Directory {
         Self { parent, cookies: HashMap::new(), entries: BTreeMap::new(), next_cookie: DOT_DOT + 1 }
     }
 
-    /// Whether there are no names but `.` and `..`.
+    /// True if there are no names but `.` and `..`.
     pub(super) fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }

@@ -100,12 +100,12 @@ impl Node {
         advance(&self.ctime, now);
     }
 
-    /// Whether the file was written so recently that more writes are to be expected.
+    /// True if the file was written so recently that more writes are to be expected.
     pub(super) fn is_changing(&self) -> bool {
         wall_ns().saturating_sub(self.mtime.load(Relaxed)) < CHANGING_NS
     }
 
-    /// Whether the mode has neither set-user-ID nor set-group-ID, which a WRITE would clear.
+    /// True if the mode has neither set-user-ID nor set-group-ID, which a WRITE would clear.
     #[inline]
     pub(super) fn is_unprivileged(&self) -> bool {
         self.mode & 0o6000 == 0
