@@ -31,18 +31,11 @@ use crate::reply::batch::{BULK_PIECE_BYTES, Batch};
 use data::DataMemory;
 use directory::Directory;
 use node::{Body, Node};
-use slots::{Slot, Slots};
-use tree::Namespace;
+use slots::{FILES_MAX, FreeSlots, ROOT, Slot, Slots};
 
 /// Bytes that a name and its file cost beside the data: an upper bound. A file with a name of 12 bytes takes 290 to 380 bytes of
 /// memory, depending on how full tables that double in size are.
 const NODE_BYTES: u64 = 1024;
-
-/// Most files.
-const FILES_MAX: u32 = 1 << 26;
-
-/// Slot of the root directory.
-const ROOT: u32 = 0;
 
 /// Files in memory.
 #[derive(Debug)]
@@ -50,7 +43,8 @@ pub(crate) struct MemoryStore {
     /// Begins every handle, and tells this store's handles from those of an earlier one.
     id: [u8; 8],
     slots: Slots,
-    namespace: Mutex<Namespace>,
+    /// Held while names change.
+    namespace: Mutex<FreeSlots>,
     data: DataMemory,
 }
 
@@ -58,7 +52,7 @@ impl MemoryStore {
     /// An empty store of at most `limit_bytes` (then `NFS3ERR_NOSPC`) and `quota_bytes` (then `NFS3ERR_DQUOT`), data and
     /// metadata together. `id` must differ from that of an earlier store whose handles clients may still have.
     pub(crate) fn new(id: [u8; 8], quota_bytes: u64, limit_bytes: u64) -> io::Result<Self> {
-        let namespace = Mutex::new(Namespace::new());
+        let namespace = Mutex::new(FreeSlots::new());
         let data = DataMemory::new(quota_bytes, limit_bytes)?;
         let store = Self { id, slots: Slots::default(), namespace, data };
         let root = Node::new(ftype3::NF3DIR, 0o777, Caller::default(), Body::Directory(Box::new(Directory::new(ROOT))));
@@ -100,7 +94,7 @@ impl MemoryStore {
         node.attributes(u64::from(generation) << 32 | u64::from(index + 1), u64::from_be_bytes(self.id))
     }
 
-    fn namespace(&self) -> MutexGuard<'_, Namespace> {
+    fn namespace(&self) -> MutexGuard<'_, FreeSlots> {
         self.namespace.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -267,15 +261,15 @@ impl Store for MemoryStore {
         caller: Caller,
         wcc: &mut wcc_data,
     ) -> Result<nfs_fh3, nfsstat3> {
-        self.change(directory, wcc, |namespace, parent| self.create_in(namespace, parent, name, &what, caller))
+        self.change(directory, wcc, |free_slots, parent| self.create_in(free_slots, parent, name, &what, caller))
     }
 
     fn remove(&self, directory: &[u8], name: &[u8], wcc: &mut wcc_data) -> Result<(), nfsstat3> {
-        self.change(directory, wcc, |namespace, parent| self.remove_from(namespace, parent, name))
+        self.change(directory, wcc, |free_slots, parent| self.remove_from(free_slots, parent, name))
     }
 
     fn rmdir(&self, directory: &[u8], name: &[u8], wcc: &mut wcc_data) -> Result<(), nfsstat3> {
-        self.change(directory, wcc, |namespace, parent| self.rmdir_from(namespace, parent, name))
+        self.change(directory, wcc, |free_slots, parent| self.rmdir_from(free_slots, parent, name))
     }
 
     fn rename(
@@ -284,10 +278,10 @@ impl Store for MemoryStore {
         (to, new): (&[u8], &[u8]),
         (from_wcc, to_wcc): (&mut wcc_data, &mut wcc_data),
     ) -> Result<(), nfsstat3> {
-        let renamed = self.change(from, from_wcc, |namespace, from| {
+        let renamed = self.change(from, from_wcc, |free_slots, from| {
             let to_index = self.view(to, |index, node| node.directory().map(|_| index))?;
             to_wcc.before = self.getattr(to).ok().map(|attributes| attributes.wcc());
-            self.rename_in(namespace, (from, old), (to_index, new))
+            self.rename_in(free_slots, (from, old), (to_index, new))
         });
         to_wcc.after = self.getattr(to).ok();
         renamed

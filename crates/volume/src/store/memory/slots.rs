@@ -6,6 +6,41 @@ use iocurve_wire::nfs3::nfsstat3;
 
 use super::node::Node;
 
+/// Most files.
+pub(super) const FILES_MAX: u32 = 1 << 26;
+
+/// Slot of the root directory.
+pub(super) const ROOT: u32 = 0;
+
+/// The numbers of slots without a node.
+#[derive(Debug)]
+pub(super) struct FreeSlots {
+    /// Slots that were used before.
+    used: Vec<u32>,
+    /// First slot that was never used.
+    next: u32,
+}
+
+impl FreeSlots {
+    /// All slots are free but that of the root.
+    pub(super) fn new() -> Self {
+        Self { used: Vec::new(), next: ROOT + 1 }
+    }
+
+    pub(super) fn take(&mut self) -> Option<u32> {
+        self.used.pop().or_else(|| {
+            (self.next < FILES_MAX).then(|| {
+                self.next += 1;
+                self.next - 1
+            })
+        })
+    }
+
+    pub(super) fn give_back(&mut self, index: u32) {
+        self.used.push(index);
+    }
+}
+
 /// All slots. They are allocated in segments that double in size and never move, so that a slot is found without a lock.
 #[derive(Debug, Default)]
 pub(super) struct Slots {

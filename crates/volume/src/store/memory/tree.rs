@@ -6,33 +6,11 @@ use iocurve_wire::nfs3::{createhow3, createverf3, ftype3, nfs_fh3, nfsstat3, sat
 use super::content::Content;
 use super::directory::Directory;
 use super::node::{Body, Node};
-use super::{FILES_MAX, MemoryStore, NODE_BYTES, ROOT};
+use super::slots::{FreeSlots, ROOT};
+use super::{MemoryStore, NODE_BYTES};
 use crate::store::access::Caller;
 use crate::store::names::{SYMLINK_BYTES_MAX, check_name, check_removable, is_dots};
 use crate::store::{Creation, LINKS_MAX, Store};
-
-/// Free slots. Whoever holds its lock may change names.
-#[derive(Debug)]
-pub(super) struct Namespace {
-    free: Vec<u32>,
-    next: u32,
-}
-
-impl Namespace {
-    /// All slots are free but that of the root.
-    pub(super) fn new() -> Self {
-        Self { free: Vec::new(), next: ROOT + 1 }
-    }
-
-    fn take_slot(&mut self) -> Option<u32> {
-        self.free.pop().or_else(|| {
-            (self.next < FILES_MAX).then(|| {
-                self.next += 1;
-                self.next - 1
-            })
-        })
-    }
-}
 
 impl MemoryStore {
     /// Changes names in one directory and records its attributes before and after.
@@ -40,20 +18,20 @@ impl MemoryStore {
         &self,
         directory: &[u8],
         wcc: &mut wcc_data,
-        change: impl FnOnce(&mut Namespace, u32) -> Result<R, nfsstat3>,
+        change: impl FnOnce(&mut FreeSlots, u32) -> Result<R, nfsstat3>,
     ) -> Result<R, nfsstat3> {
-        let mut namespace = self.namespace();
+        let mut free_slots = self.namespace();
         let before = self.getattr(directory)?;
         wcc.before = Some(before.wcc());
         let changed = self.view(directory, |index, node| node.directory().map(|_| index));
-        let changed = changed.and_then(|index| change(&mut namespace, index));
+        let changed = changed.and_then(|index| change(&mut free_slots, index));
         wcc.after = self.getattr(directory).ok();
         changed
     }
 
     pub(super) fn create_in(
         &self,
-        namespace: &mut Namespace,
+        free_slots: &mut FreeSlots,
         parent: u32,
         name: &[u8],
         what: &Creation<'_>,
@@ -64,7 +42,7 @@ impl MemoryStore {
         match (existing, what) {
             (Ok(index), Creation::File(how)) => self.create_existing(index, how),
             (Ok(_), _) => Err(nfsstat3::NFS3ERR_EXIST),
-            (Err(_), _) => self.add(namespace, parent, name, self.new_node(what, caller, parent)?),
+            (Err(_), _) => self.add(free_slots, parent, name, self.new_node(what, caller, parent)?),
         }
     }
 
@@ -111,10 +89,10 @@ impl MemoryStore {
     }
 
     /// Puts a new node into a slot and under a name.
-    fn add(&self, namespace: &mut Namespace, directory: u32, name: &[u8], node: Node) -> Result<nfs_fh3, nfsstat3> {
+    fn add(&self, free_slots: &mut FreeSlots, directory: u32, name: &[u8], node: Node) -> Result<nfs_fh3, nfsstat3> {
         self.data.budget.take(NODE_BYTES)?;
         let is_directory = node.file_type == ftype3::NF3DIR;
-        let Some(index) = namespace.take_slot() else {
+        let Some(index) = free_slots.take() else {
             self.data.budget.give_back(NODE_BYTES);
             return Err(nfsstat3::NFS3ERR_NOSPC);
         };
@@ -132,7 +110,7 @@ impl MemoryStore {
         Ok(self.handle(index, generation))
     }
 
-    pub(super) fn remove_from(&self, namespace: &mut Namespace, parent: u32, name: &[u8]) -> Result<(), nfsstat3> {
+    pub(super) fn remove_from(&self, free_slots: &mut FreeSlots, parent: u32, name: &[u8]) -> Result<(), nfsstat3> {
         check_removable(name)?;
         let index = self.find(parent, name)?;
         self.node(index, |node| match node.file_type {
@@ -140,23 +118,23 @@ impl MemoryStore {
             _ => Ok(()),
         })?;
         self.take_name(parent, name, false)?;
-        self.unlink(namespace, index);
+        self.unlink(free_slots, index);
         Ok(())
     }
 
-    pub(super) fn rmdir_from(&self, namespace: &mut Namespace, parent: u32, name: &[u8]) -> Result<(), nfsstat3> {
+    pub(super) fn rmdir_from(&self, free_slots: &mut FreeSlots, parent: u32, name: &[u8]) -> Result<(), nfsstat3> {
         check_removable(name)?;
         let index = self.find(parent, name)?;
         self.check_replaced(index, true)?;
         self.take_name(parent, name, true)?;
-        self.unlink(namespace, index);
+        self.unlink(free_slots, index);
         Ok(())
     }
 
     /// Moves a name between directories, both of which exist.
     pub(super) fn rename_in(
         &self,
-        namespace: &mut Namespace,
+        free_slots: &mut FreeSlots,
         (from, old): (u32, &[u8]),
         (to, new): (u32, &[u8]),
     ) -> Result<(), nfsstat3> {
@@ -183,7 +161,7 @@ impl MemoryStore {
         self.take_name(from, old, is_directory)?;
         self.set_parent(moved, to)?;
         if let Some(index) = replaced {
-            self.unlink(namespace, index);
+            self.unlink(free_slots, index);
         }
         Ok(())
     }
@@ -256,7 +234,7 @@ impl MemoryStore {
     }
 
     /// Takes one name away from a node, and removes the node with its last name.
-    fn unlink(&self, namespace: &mut Namespace, index: u32) {
+    fn unlink(&self, free_slots: &mut FreeSlots, index: u32) {
         let Some(slot) = self.slots.get(index) else { return };
         let mut held = slot.write();
         let Some(node) = held.node.as_mut() else { return };
@@ -272,7 +250,7 @@ impl MemoryStore {
         if let Some(Node { body: Body::File(mut content), .. }) = removed {
             self.data.remove_from(&mut content, 0);
         }
-        namespace.free.push(index);
+        free_slots.give_back(index);
     }
 
     /// The node that a directory has under a name.
