@@ -9,7 +9,7 @@ use std::hash::BuildHasher;
 use std::sync::Arc;
 
 use iocurve_meter::Nanos;
-use iocurve_wire::fast::{
+use iocurve_wire::client_fast::{
     CommitResult, CommitTemplate, ReadResult, ReadTemplate, Verdict, WriteResult, WriteTemplate, padding,
 };
 use iocurve_wire::nfs3::{nfsstat3, stable_how};
