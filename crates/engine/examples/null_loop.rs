@@ -13,8 +13,10 @@ use iocurve_engine::plan::Plan;
 use iocurve_engine::{EngineError, Run};
 use serde_json::{Value, json};
 
+type Change = fn(&mut Value);
+
 /// Name of each row, and what it changes in the plain random read of [`plain`].
-const ROWS: [(&str, fn(&mut Value)); 8] = [
+const ROWS: [(&str, Change); 8] = [
     ("randread", |_| {}),
     ("randwrite", |worker| worker["operations"] = json!([operation("write", 1)])),
     ("mixed", |worker| worker["operations"] = json!([operation("read", 70), operation("write", 30)])),
@@ -49,7 +51,9 @@ fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let result = match arguments.as_slice() {
         [] => {
-            ROWS.iter().for_each(|(name, _)| println!("{name}"));
+            for (name, _) in ROWS {
+                println!("{name}");
+            }
             Ok(())
         }
         [row, operations, file @ ..] => run(row, operations, file.first().map_or("null", String::as_str)),

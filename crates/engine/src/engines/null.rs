@@ -1,7 +1,7 @@
 use iocurve_meter::Nanos;
 
+use crate::engines::request::{Completion, Engine, Request};
 use crate::error::EngineError;
-use crate::request::{Completion, Engine, Request};
 
 /// Does nothing, at once: what remains is the cost of the loop, the ceiling of every other engine.
 #[derive(Debug, Default)]

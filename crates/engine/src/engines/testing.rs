@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use iocurve_meter::{Clock, Nanos};
 
-use super::local::Setup;
+use super::Setup;
+use crate::engines::files::has_hole;
+use crate::engines::request::{Buffers, Completion, Engine, Request};
 use crate::error::EngineError;
-use crate::files::has_hole;
 use crate::plan::{Durability, FileOpen, FilePlan, Layout, OperationKind};
-use crate::request::{Buffers, Completion, Engine, Request};
 
 /// A directory under the build's own (a real disk more often than `/tmp` is), gone when dropped.
 pub struct Scratch {

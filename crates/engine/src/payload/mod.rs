@@ -8,9 +8,9 @@ mod pool;
 mod random;
 
 use crate::chance::Rng;
+use crate::engines::request::Buffers;
 use crate::error::EngineError;
 use crate::plan::{Content, OperationKind, Payload, Renew, Worker};
-use crate::request::Buffers;
 
 pub use pattern::Pattern;
 use pool::{POOL_BYTES_MAX, Pool};
@@ -37,7 +37,7 @@ pub(crate) fn check(worker: &Worker) -> Result<(), EngineError> {
     match content {
         Content::Pattern { bytes } => Pattern::parse(bytes).map(|_| ()),
         Content::Pool { bytes, .. } => {
-            let largest = write_sizes(worker).max().unwrap_or(0);
+            let largest = worker.write_bytes_max().unwrap_or(0);
             if *bytes > POOL_BYTES_MAX {
                 return refuse(format!(
                     "a pool of {bytes} bytes is more than the {POOL_BYTES_MAX} that a worker may have"
@@ -50,11 +50,6 @@ pub(crate) fn check(worker: &Worker) -> Result<(), EngineError> {
         }
         Content::Random {} | Content::Zero {} => Ok(()),
     }
-}
-
-fn write_sizes(worker: &Worker) -> impl Iterator<Item = u32> {
-    let writes = worker.operations.iter().filter(|operation| operation.kind == OperationKind::Write);
-    writes.map(|operation| operation.blocks.largest())
 }
 
 /// Makes the bytes of blocks.
@@ -188,7 +183,7 @@ impl Filler {
         let material = Material::new(worker)?;
         let mut seeds = Seeds::new(worker);
         let before_each = before_each(worker, &material);
-        if worker.verify.is_none() && before_each != BeforeEach::Fill && write_sizes(worker).next().is_some() {
+        if worker.verify.is_none() && before_each != BeforeEach::Fill && worker.writes() {
             for slot in 0..buffers.count() {
                 buffers.with_slot(slot as u32, buffers.stride(), |bytes| material.fill(bytes, 0, seeds.draw()));
             }
@@ -225,7 +220,7 @@ impl Filler {
 
 fn before_each(worker: &Worker, material: &Material) -> BeforeEach {
     let Payload { renew, compress_percent, dedupe_percent, .. } = worker.payload;
-    let reads = worker.operations.iter().any(|operation| operation.kind == OperationKind::Read);
+    let reads = worker.does(OperationKind::Read);
     let varies = compress_percent != 0 || dedupe_percent != 0;
     let (is_random, is_fixed) = match &material.source {
         Source::Random => (true, false),

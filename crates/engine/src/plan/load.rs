@@ -106,26 +106,6 @@ pub struct BlockShare {
     pub weight: u32,
 }
 
-impl Blocks {
-    /// The smallest.
-    pub fn smallest(&self) -> u32 {
-        match self {
-            Self::Fixed { bytes } => *bytes,
-            Self::Range { low, .. } => *low,
-            Self::Split { parts } => parts.iter().map(|part| part.bytes).min().unwrap_or(0),
-        }
-    }
-
-    /// The largest: what a buffer must hold.
-    pub fn largest(&self) -> u32 {
-        match self {
-            Self::Fixed { bytes } => *bytes,
-            Self::Range { high, .. } => *high,
-            Self::Split { parts } => parts.iter().map(|part| part.bytes).max().unwrap_or(0),
-        }
-    }
-}
-
 /// Which places chance prefers. Numbers of blocks are spread over the region by a hash where the distribution is about
 /// popularity (Zipf, Pareto), and are places where it is about location (normal, zones).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -223,13 +203,6 @@ pub enum Position {
     Identical,
     /// Each kind has its own, and stays where it is for the rest of a run (fio's `rw_sequencer=identical`).
     Repeated,
-}
-
-impl Position {
-    /// Whether each kind of operation of a worker has one.
-    pub(crate) fn is_of_kind(self) -> bool {
-        matches!(self, Self::Kind | Self::Repeated)
-    }
 }
 
 /// A window of `range_bytes` that moves by `range_bytes + skip_bytes` when `zone_bytes` have been transferred in it (fio's

@@ -5,6 +5,7 @@
 //! serde would take a missing `Option` for `null`, hence the `deserialize_with`.
 
 mod disk;
+mod facts;
 mod load;
 mod pacing;
 mod payload;

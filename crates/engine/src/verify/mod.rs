@@ -14,11 +14,11 @@ mod proof;
 mod tests;
 mod written;
 
+use crate::engines::request::Buffers;
 use crate::error::EngineError;
 use crate::offsets::Address;
 use crate::payload::{Filler, Material};
-use crate::plan::{FilePlan, OperationKind, Verify, VerifyMap, VerifyMethod, Worker};
-use crate::request::Buffers;
+use crate::plan::{FilePlan, OperationKind, Verify, VerifyMethod, Worker};
 
 pub use fault::Fault;
 use map::Map;
@@ -100,15 +100,14 @@ impl<'a> Verifier<'a> {
     pub fn new(worker: &'a Worker, depth: u32) -> Result<Option<Self>, EngineError> {
         let Some(plan) = &worker.verify else { return Ok(None) };
         let interval_bytes = plan::interval_bytes(worker, plan);
-        let writes = plan::writes(worker);
+        let writes = worker.writes();
         let written = if plan.read_back && writes { Some(Written::new(&worker.files, interval_bytes)?) } else { None };
-        let sizes = worker.operations.iter().map(|operation| operation.blocks.largest());
         Ok(Some(Self {
             worker,
             plan,
             proof: Proof::new(plan, plan::method(worker, plan))?,
             interval_bytes,
-            largest: sizes.max().unwrap_or(0),
+            largest: worker.block_bytes_max(),
             written,
             maps: maps(worker, plan, interval_bytes)?,
             in_flight: vec![0; depth as usize],
@@ -173,9 +172,7 @@ impl<'a> Verifier<'a> {
                 Ok(())
             }
             // What workers that write read on their own may have been read before it was written.
-            (OperationKind::Read, _) if back.reads_back || !plan::writes(self.worker) => {
-                self.check(filler, buffers, back)
-            }
+            (OperationKind::Read, _) if back.reads_back || !self.worker.writes() => self.check(filler, buffers, back),
             _ => Ok(()),
         }
     }
@@ -406,12 +403,4 @@ fn maps(worker: &Worker, plan: &Verify, interval_bytes: u32) -> Result<Vec<Map>,
     let Some(map) = &plan.map else { return Ok(Vec::new()) };
     let open = |(path, file): (&String, &FilePlan)| Map::open(path, interval_bytes, file.offset_bytes + file.bytes);
     map.paths.iter().zip(&worker.files).map(open).collect()
-}
-
-/// Whether a kind is read back under another one's name.
-pub(crate) fn adds_reads(worker: &Worker) -> bool {
-    let reads = worker.operations.iter().any(|operation| operation.kind == OperationKind::Read);
-    let around = |plan: &VerifyMap| plan.before_write || plan.after_write;
-    let adds = |plan: &Verify| plan.read_back || plan.map.as_ref().is_some_and(around);
-    !reads && plan::writes(worker) && worker.verify.as_ref().is_some_and(adds)
 }

@@ -38,13 +38,13 @@ pub(crate) fn check(worker: &Worker) -> Result<(), EngineError> {
     if plan.backlog == Some(0) || plan.pass_bytes == Some(0) {
         return refuse("a verification backlog or pass must be at least 1".into());
     }
-    if plan.only && writes(worker) && worker.end.bytes.is_none() && worker.end.operations.is_none() {
+    if plan.only && worker.writes() && worker.end.bytes.is_none() && worker.end.operations.is_none() {
         return refuse("to verify only, an amount is needed: a runtime does not say what an earlier run wrote".into());
     }
-    if plan.only && writes(worker) && !plan.read_back {
+    if plan.only && worker.writes() && !plan.read_back {
         return refuse("to verify only, and not to read back, leaves nothing to do".into());
     }
-    if plan.read_back && worker.operations.iter().any(|operation| operation.kind == OperationKind::Trim) {
+    if plan.read_back && worker.does(OperationKind::Trim) {
         return refuse(
             "what is trimmed cannot be read back and compared; leave out the trims or the verification".into(),
         );
@@ -76,7 +76,7 @@ fn map_fault(worker: &Worker, plan: &Verify, map: &VerifyMap) -> Option<&'static
     if plan.read_back || plan.only || plan.backlog.is_some() {
         return Some("what is remembered in files is compared whenever it is read, and not read back besides");
     }
-    let trims = worker.operations.iter().any(|operation| operation.kind == OperationKind::Trim);
+    let trims = worker.does(OperationKind::Trim);
     trims.then_some("what is trimmed cannot be remembered; leave out the trims or the verification")
 }
 
@@ -102,13 +102,9 @@ pub(super) fn may_overlap(worker: &Worker) -> bool {
     access.cover == Cover::Independent || access.gap_bytes != 0 || access.run_length > 1
 }
 
-pub(super) fn writes(worker: &Worker) -> bool {
-    worker.operations.iter().any(|operation| operation.kind == OperationKind::Write)
-}
-
 /// Every block begins and ends at a multiple of this, counted from the start of its region.
 fn places_bytes(worker: &Worker) -> u64 {
-    let writes = writes(worker);
+    let writes = worker.writes();
     let compares = !writes || worker.verify.as_ref().is_some_and(|plan| plan.map.is_some());
     let moves = |kind| kind == OperationKind::Write || (kind == OperationKind::Read && compares);
     let operations = worker.operations.iter().filter(|operation| moves(operation.kind));

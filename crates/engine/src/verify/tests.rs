@@ -81,7 +81,7 @@ impl<'a> Bench<'a> {
         let buffers = Buffers::new(1, BLOCK as usize);
         let filler = Filler::new(worker, &buffers).unwrap();
         let verifier = Verifier::new(worker, 1).unwrap().unwrap();
-        Self { verifier, filler, buffers, reads_back: plan::writes(worker) }
+        Self { verifier, filler, buffers, reads_back: worker.writes() }
     }
 
     fn write(&mut self, address: Address) -> Vec<u8> {
@@ -355,7 +355,7 @@ fn only_workers_that_write_and_do_not_read_have_reads_added() {
     let mixed = Worker { operations: both, ..writer(by(VerifyMethod::Crc32c)) };
     let not_back = writer(Verify { read_back: false, ..by(VerifyMethod::Crc32c) });
     let plans = [writer(by(VerifyMethod::Crc32c)), mixed, reader(by(VerifyMethod::Crc32c)), not_back];
-    assert_eq!(plans.each_ref().map(adds_reads), [true, false, false, false]);
+    assert_eq!(plans.each_ref().map(Worker::verification_adds_reads), [true, false, false, false]);
 }
 
 #[test]

@@ -17,14 +17,14 @@ use super::submissions::Submissions;
 use super::visit::{LOOK_AGAIN, Visits};
 use super::wake::Wake;
 use super::{Ended, LOOK_AROUND, Shared, Start};
+use crate::engines::request::{Buffers, Completion, Engine, Request};
 use crate::error::EngineError;
+use crate::offsets::replay::Replay;
 use crate::offsets::{Address, Offsets};
 use crate::outcome::{IntervalOutcome, State};
 use crate::payload::Filler;
 use crate::plan::{OperationKind, Worker};
-use crate::recorder::{Done, Recorder, Tally, recorded_kinds};
-use crate::replay::Replay;
-use crate::request::{Buffers, Completion, Engine, Request};
+use crate::record::{Done, Recorder, Tally};
 use crate::verify::Verifier;
 
 /// What a write ends with for which there is no room.
@@ -93,7 +93,7 @@ impl<'a> Load<'a> {
             visits: Visits::new(depth),
             submissions: plan.submission_latency.then(|| Submissions::new(depth as usize)),
             recorder: Recorder::new(plan).with_log(plan.log)?,
-            kinds: recorded_kinds(plan),
+            kinds: plan.recorded_kinds(),
             slots: vec![InFlight::default(); depth as usize],
             free: (0..depth).rev().collect(),
             issued_operations: 0,

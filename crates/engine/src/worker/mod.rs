@@ -4,6 +4,7 @@
 
 #![allow(clippy::inline_always, reason = "a call that is not inlined costs as much as what it does")]
 
+pub(crate) mod flow;
 mod flush;
 mod hold;
 mod load;
@@ -24,8 +25,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use iocurve_meter::{Clock, Nanos};
 
+use self::flow::Share;
 use crate::error::EngineError;
-use crate::flow::Share;
 use crate::offsets::SharedPositions;
 use crate::outcome::{CpuTime, State};
 

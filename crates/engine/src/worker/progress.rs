@@ -8,7 +8,7 @@ use super::Start;
 use crate::cpu::thread_cpu_time;
 use crate::outcome::{CpuTime, IntervalOutcome};
 use crate::plan::Worker;
-use crate::recorder::{Recorder, Tally};
+use crate::record::{Recorder, Tally};
 
 /// How long what is in flight may take to come back after the end, or after a stop.
 pub(super) const DRAIN: Nanos = 30_000_000_000;

@@ -4,7 +4,7 @@ use std::io;
 
 use iocurve_meter::{Nanos, SECOND};
 
-use crate::request::Completion;
+use crate::engines::request::Completion;
 
 use super::flight::Flight;
 use super::incoming::{Incoming, Lost};

@@ -14,8 +14,8 @@ use iocurve_wire::fast::{
 };
 use iocurve_wire::nfs3::{nfsstat3, stable_how};
 
+use crate::engines::request::{Buffers, Completion, Request};
 use crate::plan::OperationKind;
-use crate::request::{Buffers, Completion, Request};
 
 use super::outgoing::Outgoing;
 use super::status;

@@ -9,7 +9,7 @@ use std::io;
 use iocurve_wire::fast::{READ_REPLY_HEAD_BYTES, ReadResult, Reply, Unparsed, Verdict, padding};
 use iocurve_wire::rpc::{RECORD_MARK_BYTES, RecordMark};
 
-use crate::request::Completion;
+use crate::engines::request::Completion;
 
 use super::flight::{CallKind, Flight, LARGE_BYTES};
 use super::socket::{DONTWAIT, Socket, not_now};

@@ -8,10 +8,9 @@ use iocurve_meter::{Clock, Nanos};
 use iocurve_wire::nfs3::nfs_fh3;
 
 use crate::chance::Rng;
+use crate::engines::request::{Buffers, Completion, Engine, Request};
 use crate::error::EngineError;
-use crate::layout::{empties, needed_end};
 use crate::plan::{Durability, FilePlan, Layout, NfsMount, OperationKind};
-use crate::request::{Buffers, Completion, Engine, Request};
 
 use super::NfsEngine;
 use super::session::{Session, missing};
@@ -107,7 +106,7 @@ fn lay_out(
 ) -> Result<(), EngineError> {
     let mut session = Session::open(mount, stop)?;
     let mut gaps = Vec::new();
-    let emptied = |file: &&FilePlan| empties(file.layout);
+    let emptied = |file: &&FilePlan| file.layout.empties();
     // Whatever else can fail comes before what cannot be put back.
     for file in files.iter().filter(|file| !emptied(file)).chain(files.iter().filter(emptied)) {
         check_stop(stop)?;
@@ -130,7 +129,7 @@ fn lay_out(
 
 /// Creates or extends a file as planned and returns what has to be written.
 fn prepare(session: &mut Session<'_>, file: &FilePlan, changes: &mut Changes) -> Result<Option<Gap>, EngineError> {
-    let end = needed_end(file);
+    let end = file.needed_end();
     let found = if file.layout == Layout::New { None } else { session.find(&file.path)? };
     let (handle, length) = match found {
         Some((handle, attributes)) => (handle, attributes.size),
@@ -141,7 +140,7 @@ fn prepare(session: &mut Session<'_>, file: &FilePlan, changes: &mut Changes) ->
             (handle, 0)
         }
     };
-    let anew = found.is_some() && empties(file.layout);
+    let anew = found.is_some() && file.layout.empties();
     let length = if anew { 0 } else { length };
     if anew {
         session.set_size(handle, &file.path, 0)?;

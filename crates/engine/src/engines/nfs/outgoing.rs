@@ -3,7 +3,7 @@
 use std::io;
 use std::ptr;
 
-use crate::request::Buffers;
+use crate::engines::request::Buffers;
 
 use super::socket::{PIECES_MAX, Socket, not_now};
 

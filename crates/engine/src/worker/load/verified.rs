@@ -3,10 +3,10 @@
 use iocurve_meter::Nanos;
 
 use super::{InFlight, Load};
+use crate::engines::request::{Engine, Request};
 use crate::error::EngineError;
 use crate::offsets::Address;
 use crate::plan::OperationKind;
-use crate::request::{Engine, Request};
 use crate::verify::{CameBack, Turn};
 use crate::worker::mix::Next;
 use crate::worker::visit::{LOOK_AGAIN, Step};

@@ -12,12 +12,12 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
 use super::*;
+use crate::engines::request::{Buffers, Completion, Engine, Request};
 use crate::offsets::SharedPositions;
 use crate::outcome::IntervalOutcome;
 use crate::plan::tests::{file, operation, worker};
 use crate::plan::{Access, Arrivals, Cover, End, OperationKind, OperationPlan, Passes, Rate, RateUnit, Worker};
-use crate::recorder::Recorded;
-use crate::request::{Buffers, Completion, Engine, Request};
+use crate::record::Recorded;
 
 const MS: Nanos = 1_000_000;
 
@@ -178,8 +178,7 @@ fn simulate_on(plan: &Worker, service: Service, prepare: impl FnOnce(&mut Simula
 }
 
 fn drive(plan: &Worker, shared: Shared, engine: &mut impl Engine) -> (Ended, Recorded) {
-    let block = plan.operations.iter().map(|operation| operation.blocks.largest()).max().unwrap();
-    let buffers = Buffers::new(plan.depth as usize, block as usize);
+    let buffers = Buffers::new(plan.depth as usize, plan.block_bytes_max() as usize);
     let load = Load::new(plan, plan.depth, buffers, shared).unwrap();
     let (ended, recorder) = load.run(engine, Start::with_group(START), &mut |_, _| {});
     (ended, recorder.finish())

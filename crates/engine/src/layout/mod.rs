@@ -1,12 +1,13 @@
 //! What is done to files before and after the load, wherever they are.
 
+pub mod local;
+
 use std::cell::Cell;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
 use crate::engines::nfs;
 use crate::error::EngineError;
-use crate::layout::{self, needed_end, stronger};
 use crate::plan::{EnginePlan, FilePlan, Layout, NfsMount, Plan};
 
 /// Files that have to be removed again.
@@ -62,13 +63,13 @@ impl Targets {
         let (local, mounts) = by_place(plan);
         let local: Vec<&FilePlan> = local.iter().collect();
         let remote_bytes: u64 = mounts.iter().flat_map(|(_, files)| files).map(bytes_to_write_at_most).sum();
-        let total = layout::total_bytes(&local) + remote_bytes;
+        let total = local::total_bytes(&local) + remote_bytes;
         let done = Cell::new(0);
         let seed = plan.groups.first().map_or(0, |group| group.workers[0].seed);
 
-        let created = layout::lay_out(&local, seed, &|bytes| progress(bytes, total), stop)?;
+        let created = local::lay_out(&local, seed, &|bytes| progress(bytes, total), stop)?;
         self.local = created.into_iter().filter(|path| temporary(&local, path)).collect();
-        done.set(layout::total_bytes(&local));
+        done.set(local::total_bytes(&local));
         for (mount, files) in mounts {
             let created = nfs::layout(&mount, &files, seed, &|bytes| progress(done.get() + bytes, total), stop)?;
             let paths = files.iter().zip(created).filter(|(file, created)| *created && !file.keep);
@@ -123,11 +124,11 @@ fn same_export(a: &NfsMount, b: &NfsMount) -> bool {
 
 /// What both uses of a file need: the larger region, and data if one of them reads.
 fn merge(file: &mut FilePlan, other: &FilePlan) {
-    let end = needed_end(file).max(needed_end(other));
+    let end = file.needed_end().max(other.needed_end());
     file.offset_bytes = file.offset_bytes.min(other.offset_bytes).min(end);
     file.bytes = end - file.offset_bytes;
     file.keep |= other.keep;
-    file.layout = stronger(file.layout, other.layout);
+    file.layout = file.layout.stronger(other.layout);
 }
 
 #[cfg(test)]

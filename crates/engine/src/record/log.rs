@@ -4,10 +4,10 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use iocurve_meter::{Latencies, Nanos};
 
+use super::recorder::Done;
 use crate::error::EngineError;
 use crate::outcome::LogOutcome;
 use crate::plan::LogPlan;
-use crate::recorder::Done;
 
 /// More records than this are refused: they would take 6 GiB.
 pub const RECORDS_MAX: u64 = 1 << 27;

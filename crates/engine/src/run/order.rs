@@ -9,8 +9,8 @@ use iocurve_meter::{Clock, Nanos};
 
 use crate::outcome::{IntervalOutcome, State, SteadyOutcome};
 use crate::plan::{EndsOthers, Group};
-use crate::recorder::Tally;
-use crate::steady::Steadiness;
+use crate::record::Tally;
+use crate::run::steady::Steadiness;
 
 /// Time between "all are ready" and the common start, so that every thread is waiting when it comes.
 const LEAD: Nanos = 2_000_000;

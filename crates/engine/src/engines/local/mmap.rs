@@ -8,11 +8,11 @@ use std::sync::Arc;
 use iocurve_meter::Nanos;
 
 use super::bus_error::{self, Guarded};
-use super::local::{self, Finished, Setup};
+use crate::engines::files::LocalFiles;
+use crate::engines::local::{self, Finished, Setup};
+use crate::engines::request::{Buffers, Completion, Engine, Request};
 use crate::error::EngineError;
-use crate::files::LocalFiles;
 use crate::plan::{Durability, FileOpen, FilePlan, OperationKind};
-use crate::request::{Buffers, Completion, Engine, Request};
 
 /// Does each operation in `submit`. A file that cannot be mapped as a whole is mapped in windows, one at a time.
 ///

@@ -228,5 +228,4 @@ impl WriteBack {
 }
 
 #[cfg(test)]
-#[path = "model_tests.rs"]
 mod tests;

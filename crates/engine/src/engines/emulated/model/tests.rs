@@ -1,5 +1,5 @@
 use super::*;
-use crate::disk::cache::BLOCK_BYTES;
+use crate::engines::emulated::cache::BLOCK_BYTES;
 use crate::plan::tests::disk as plan;
 use crate::plan::{IoBurst, IoLimits};
 

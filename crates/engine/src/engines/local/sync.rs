@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use iocurve_meter::Nanos;
 
-use super::local::{self, Finished, Setup};
+use crate::engines::local::{self, Finished, Setup};
 
+use crate::engines::files::LocalFiles;
+use crate::engines::request::{Buffers, Completion, Engine, Request};
 use crate::error::EngineError;
-use crate::files::LocalFiles;
 use crate::plan::OperationKind;
-use crate::request::{Buffers, Completion, Engine, Request};
 
 /// Does each operation in `submit`.
 #[derive(Debug)]

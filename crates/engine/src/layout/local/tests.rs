@@ -241,19 +241,6 @@ fn long_layouts_pass_through_write_back() {
 }
 
 #[test]
-fn a_layout_that_says_less_does_not_undo_one_that_says_more() {
-    assert_eq!(stronger(Layout::Existing, Layout::Reserve), Layout::Reserve);
-    assert_eq!(stronger(Layout::Fill, Layout::Reserve), Layout::Fill);
-    assert_eq!(stronger(Layout::Fill, Layout::New), Layout::New);
-    assert_eq!(stronger(Layout::Create, Layout::Existing), Layout::Create);
-    assert_eq!(stronger(Layout::Create, Layout::Recreate), Layout::Recreate);
-    assert_eq!(stronger(Layout::Recreate, Layout::New), Layout::New);
-    assert_eq!(stronger(Layout::Reserve, Layout::RecreateReserve), Layout::RecreateReserve);
-    assert_eq!(stronger(Layout::Fill, Layout::RecreateReserve), Layout::Recreate);
-    assert_eq!(stronger(Layout::RecreateReserve, Layout::Fill), Layout::Recreate);
-}
-
-#[test]
 fn a_use_that_takes_any_length_does_not_make_the_file_longer() {
     let scratch = Scratch::new("any-length");
     let files = [plan(scratch.path(), 0, 9000, Layout::Create), plan(scratch.path(), 0, 100, Layout::Fill)];

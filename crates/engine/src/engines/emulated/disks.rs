@@ -3,11 +3,6 @@
 //! `model` decides and knows neither files nor clocks; this module opens the disks of a run, so that its workers share them,
 //! and keeps what they hold from run to run. [`crate::engines`] has the engine that waits accordingly.
 
-mod cache;
-mod gate;
-mod model;
-mod state;
-
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::fs::{self, File};
@@ -20,12 +15,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use iocurve_meter::{Clock, Nanos};
 
-use self::model::Machine;
-use self::state::{CachedFile, State};
+use super::model::{Access, Admitted, Machine};
+use super::state::{CachedFile, State};
 use crate::error::EngineError;
 use crate::plan::{DiskPlan, FilePlan, Plan};
-
-pub use self::model::{Access, Admitted, Limit};
 
 /// This machine may hold up a worker's thread for so long without costing the disk what it could have done meanwhile.
 pub const HELD_UP_NS: Nanos = 50_000_000;

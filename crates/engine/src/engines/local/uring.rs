@@ -9,11 +9,11 @@ use io_uring::types::{Fd, Fixed, FsyncFlags, SubmitArgs, Timespec};
 use io_uring::{Builder, EnterFlags, IoUring, opcode, squeue};
 use iocurve_meter::{Clock, Nanos};
 
-use super::local::{self, PUNCH, Setup, WHOLE_SYNC};
+use crate::engines::files::{self, LocalFiles};
+use crate::engines::local::{self, PUNCH, Setup, WHOLE_SYNC};
+use crate::engines::request::{Buffers, Completion, Engine, Request};
 use crate::error::EngineError;
-use crate::files::{self, LocalFiles};
 use crate::plan::OperationKind;
-use crate::request::{Buffers, Completion, Engine, Request};
 
 /// Hands over a few requests at a time; see [`files::HAND_OVER_AT`].
 ///

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use iocurve_meter::Nanos;
 
+use crate::check::PLAN_VERSION;
 use crate::error::EngineError;
 use crate::plan::{Access, End, Group, OperationKind, OperationPlan, Passes, Plan, Worker, plain};
-use crate::plan_check::PLAN_VERSION;
 use crate::run::Run;
 
 /// Operations per second that the loop itself can do on one core, measured with the null engine.

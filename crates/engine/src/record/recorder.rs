@@ -6,22 +6,11 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use iocurve_meter::{Latencies, Nanos};
 
+use super::levels::Levels;
+use super::log::Log;
 use crate::error::EngineError;
-use crate::levels::Levels;
-use crate::log::Log;
 use crate::outcome::{IntervalKind, IntervalOutcome, KindOutcome, LatencyOutcome, LogOutcome};
 use crate::plan::{LogPlan, OperationKind, OperationPlan, Worker};
-use crate::verify;
-
-/// The kinds that a worker's recordings have: those of its mix, then flushes after writes, each kind, then the one at the end,
-/// if it has any, then reads, if only verification reads.
-pub fn recorded_kinds(worker: &Worker) -> Vec<OperationKind> {
-    let mix = worker.operations.iter().map(|operation| operation.kind);
-    let reads = verify::adds_reads(worker);
-    let at_end = worker.sync_at_end.then_some(OperationKind::FsyncAtEnd);
-    let flushes = worker.syncs.iter().map(|sync| sync.kind).chain(at_end);
-    mix.chain(flushes).chain(reads.then_some(OperationKind::Read)).collect()
-}
 
 /// Counts and latencies of one kind of operation.
 #[derive(Debug, Clone)]
@@ -133,7 +122,7 @@ fn latency_outcome(latencies: &Latencies) -> LatencyOutcome {
 /// One operation that is to be recorded.
 #[derive(Debug, Clone, Copy)]
 pub struct Done {
-    /// Number among the [`recorded_kinds`].
+    /// Number among the kinds that recordings have.
     pub operation: usize,
     /// When it was handed to the engine.
     pub submitted: Nanos,
@@ -170,7 +159,7 @@ impl Recorder {
         let all_paced = worker.rate.is_some() || worker.replay.as_ref().is_some_and(|replay| replay.paced);
         let is_paced = |operation: &OperationPlan| operation.rate.is_some() || all_paced;
         let mut tallies: Vec<Tally> = worker.operations.iter().map(|one| Tally::new(is_paced(one), in_parts)).collect();
-        let names: Vec<_> = recorded_kinds(worker).into_iter().map(OperationKind::name).collect();
+        let names: Vec<_> = worker.recorded_kinds().into_iter().map(OperationKind::name).collect();
         tallies.resize_with(names.len(), || Tally::new(false, in_parts));
         Self {
             names,

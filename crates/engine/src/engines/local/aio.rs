@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use iocurve_meter::{Clock, Nanos, SECOND};
 
-use super::local::{self, Setup};
+use crate::engines::files::{self, LocalFiles};
+use crate::engines::local::{self, Setup};
+use crate::engines::request::{Buffers, Completion, Engine, Request};
 use crate::error::EngineError;
-use crate::files::{self, LocalFiles};
 use crate::plan::OperationKind;
-use crate::request::{Buffers, Completion, Engine, Request};
 
 /// Hands over a few requests at a time; see [`files::HAND_OVER_AT`].
 #[derive(Debug)]

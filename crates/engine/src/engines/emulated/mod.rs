@@ -1,14 +1,24 @@
 //! Another engine's operations, handed back when an emulated disk would have done them.
 
+mod cache;
+mod disks;
+mod gate;
+mod model;
+mod state;
+#[cfg(test)]
+mod tests;
+
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use iocurve_meter::{Clock, Nanos};
 
-use crate::disk::{Access, Disk, Limit};
+use self::model::{Access, Limit};
+use crate::engines::request::{Completion, Engine, Request};
 use crate::error::EngineError;
 use crate::plan::FilePlan;
-use crate::request::{Completion, Engine, Request};
+
+pub use self::disks::{Disk, Disks, HELD_UP_NS};
 
 /// The inner engine gets each operation at once; what it has done waits here for its time. Flushes do not reach it: what the
 /// disk has is safe, and this machine's own storage is not what is measured.
@@ -137,6 +147,3 @@ impl<E: Engine> Engine for Emulated<E> {
         own.chain(["emulated_disk".to_owned()]).chain(limit.map(|limit| limit.label().to_owned())).collect()
     }
 }
-
-#[cfg(test)]
-mod tests;

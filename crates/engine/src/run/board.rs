@@ -8,7 +8,7 @@ use std::time::Duration;
 use iocurve_meter::{Clock, Nanos};
 
 use crate::outcome::{IntervalKind, IntervalOutcome, Live};
-use crate::recorder::Tally;
+use crate::record::Tally;
 
 /// Shared by the run's threads and whoever looks at it.
 #[derive(Debug)]
@@ -146,7 +146,7 @@ impl Board {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::recorder::tests::tally_of;
+    use crate::record::recorder::tests::tally_of;
 
     #[test]
     fn an_interval_is_shown_when_all_have_closed_it_also_those_that_have_left_since() {

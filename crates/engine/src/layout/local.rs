@@ -8,8 +8,8 @@ use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::engines::files::length_bytes;
 use crate::error::EngineError;
-use crate::files::length_bytes;
 use crate::plan::{FilePlan, Layout};
 
 /// Bytes that [`lay_out`] will write. Reserved bytes are not written and do not count.
@@ -38,7 +38,7 @@ pub fn lay_out(
     let mut session = Session { seed, progress, stop, written: 0, changes: Vec::new() };
     let mut targets = targets(files);
     // Whatever else can fail comes before what cannot be put back.
-    targets.sort_by_key(|target| empties(target.layout));
+    targets.sort_by_key(|target| target.layout.empties());
     match targets.iter().try_for_each(|target| session.prepare(target)) {
         Ok(()) => Ok(session.created()),
         Err(error) => {
@@ -65,11 +65,11 @@ fn targets(files: &[&FilePlan]) -> Vec<Target> {
     for file in files {
         let path = PathBuf::from(&file.path);
         let identity = identity(&path);
-        let end = needed_end(file);
+        let end = file.needed_end();
         match targets.iter_mut().find(|target| target.identity == identity) {
             Some(target) => {
                 target.end = target.end.max(end);
-                target.layout = stronger(target.layout, file.layout);
+                target.layout = target.layout.stronger(file.layout);
             }
             None => targets.push(Target { path, identity, end, layout: file.layout }),
         }
@@ -94,35 +94,6 @@ fn identity(path: &Path) -> PathBuf {
 
 fn directory_of(path: &Path) -> &Path {
     path.parent().filter(|directory| !directory.as_os_str().is_empty()).unwrap_or(Path::new("."))
-}
-
-/// Whether what a file holds is lost.
-pub fn empties(layout: Layout) -> bool {
-    matches!(layout, Layout::Recreate | Layout::RecreateReserve)
-}
-
-/// How long a file must be for one of its plans.
-pub fn needed_end(file: &FilePlan) -> u64 {
-    if file.layout == Layout::Create { 0 } else { file.offset_bytes.saturating_add(file.bytes) }
-}
-
-/// What does for both uses of one file. It is emptied if one asks for that, and written if one needs data; a use that
-/// the file must not be there for comes before all.
-pub fn stronger(one: Layout, other: Layout) -> Layout {
-    let strength = |layout| match layout {
-        Layout::Existing => 0,
-        Layout::Create => 1,
-        Layout::Reserve => 2,
-        Layout::RecreateReserve => 3,
-        Layout::Fill => 4,
-        Layout::Recreate => 5,
-        Layout::New => 6,
-    };
-    match (one, other) {
-        (Layout::RecreateReserve, Layout::Fill) | (Layout::Fill, Layout::RecreateReserve) => Layout::Recreate,
-        _ if strength(one) >= strength(other) => one,
-        _ => other,
-    }
 }
 
 /// What was changed, so that it can be put back.
@@ -150,7 +121,7 @@ impl Session<'_> {
                 "{} exists already and is not overwritten; remove it or use another name",
                 path.display()
             ))),
-            Ok(_) if empties(target.layout) => self.empty(target),
+            Ok(_) if target.layout.empties() => self.empty(target),
             Ok(_) => self.extend_existing(target),
         }
     }

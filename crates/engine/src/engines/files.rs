@@ -7,9 +7,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use crate::engines::request::{Buffers, Request};
 use crate::error::EngineError;
 use crate::plan::{Durability, FileOpen, FilePlan, Layout, OperationKind, OperationPlan};
-use crate::request::{Buffers, Request};
 
 /// Requests that an engine hands over at once, without waiting for the next reap: enough that they share the cost of
 /// entering the kernel and of waking the device, few enough that it works on them while the next are prepared.

@@ -7,10 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use iocurve_meter::Nanos;
 
 use crate::error::EngineError;
-use crate::log::RECORDS_MAX;
 use crate::offsets;
 use crate::payload;
 use crate::plan::{EnginePlan, Group, LatencyTarget, Layout, OperationKind, Plan, SyncPlan, Worker};
+use crate::record::log::RECORDS_MAX;
 use crate::verify;
 
 /// Version of the plan contract that this build runs.
@@ -154,11 +154,10 @@ fn log(worker: &Worker) -> Option<String> {
 
 /// What is wrong with the kinds of its operations.
 fn kinds(worker: &Worker) -> Option<&'static str> {
-    let does = |kind| worker.operations.iter().any(|operation| operation.kind == kind);
-    if OperationKind::ALL.into_iter().any(|kind| kind.is_flush() && does(kind)) && worker.replay.is_none() {
+    if OperationKind::ALL.into_iter().any(|kind| kind.is_flush() && worker.does(kind)) && worker.replay.is_none() {
         return Some("a flush is no part of a mix; say after how many writes one comes");
     }
-    if does(OperationKind::Trim) && matches!(worker.engine, EnginePlan::Nfs { .. }) {
+    if worker.does(OperationKind::Trim) && matches!(worker.engine, EnginePlan::Nfs { .. }) {
         return Some("NFSv3 has no trim; leave it out, or use another engine on a kernel's mount");
     }
     let is_at_once = matches!(worker.engine, EnginePlan::Null {} | EnginePlan::Sync { .. } | EnginePlan::Mmap { .. });

@@ -1,5 +1,11 @@
 //! What the engines for local files share: how they are set up, and the operations that move no data.
 
+mod aio;
+mod bus_error;
+mod mmap;
+mod sync;
+mod uring;
+
 use std::io;
 use std::os::fd::RawFd;
 use std::sync::Arc;
@@ -7,8 +13,13 @@ use std::time::Duration;
 
 use iocurve_meter::{Clock, Nanos};
 
+use crate::engines::request::{Buffers, Completion, Request};
 use crate::plan::{FileOpen, FilePlan, OperationKind, Worker};
-use crate::request::{Buffers, Completion, Request};
+
+pub use aio::AioEngine;
+pub use mmap::MmapEngine;
+pub use sync::SyncEngine;
+pub use uring::UringEngine;
 
 /// What an engine for local files is opened with.
 #[derive(Debug, Clone)]
@@ -30,11 +41,10 @@ pub struct Setup<'a> {
 impl<'a> Setup<'a> {
     /// What a worker's plan says.
     pub fn new(worker: &'a Worker, open: &'a FileOpen, buffers: &Arc<Buffers>, clock: &Clock) -> Self {
-        let changes = |kind| matches!(kind, OperationKind::Write | OperationKind::Trim);
         Self {
             open,
             files: &worker.files,
-            writes: worker.operations.iter().any(|operation| changes(operation.kind)),
+            writes: worker.changes_files(),
             buffers: Arc::clone(buffers),
             depth: worker.depth,
             clock: clock.clone(),

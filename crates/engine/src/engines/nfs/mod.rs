@@ -24,9 +24,9 @@ use iocurve_meter::{Clock, Nanos};
 use iocurve_wire::fast::{CommitTemplate, ReadTemplate, WriteTemplate};
 use iocurve_wire::nfs3::{nfs_fh3, stable_how};
 
+use crate::engines::request::{Buffers, Completion, Engine, Request};
 use crate::error::EngineError;
 use crate::plan::{Durability, FilePlan, NfsMount};
-use crate::request::{Buffers, Completion, Engine, Request};
 
 use self::connection::Connection;
 use self::flight::{CALLS_MAX, CallLimits, FileCalls, Flight, JUKEBOX_DELAY_NS};

@@ -6,7 +6,7 @@ use iocurve_meter::{Nanos, SECOND};
 
 use crate::outcome::{IntervalOutcome, SteadyOutcome, SteadySample};
 use crate::plan::{SteadyCriterion, SteadyFigure, SteadyState};
-use crate::recorder::Tally;
+use crate::record::Tally;
 
 /// Samples of all workers of a report group together, the newest of which make up the window that is judged.
 ///
@@ -152,7 +152,7 @@ fn judge(figures: &[f64], plan: &SteadyState) -> Judged {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::recorder::tests::tally_of;
+    use crate::record::recorder::tests::tally_of;
 
     const S: Nanos = SECOND;
 

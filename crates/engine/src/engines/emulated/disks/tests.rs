@@ -1,5 +1,6 @@
-use super::cache::BLOCK_BYTES;
 use super::*;
+use crate::engines::emulated::cache::BLOCK_BYTES;
+use crate::engines::emulated::model::Limit;
 use crate::engines::testing::Scratch;
 use crate::plan::tests::{disk, file, worker};
 use crate::plan::{Group, HostCache, IoBurst, IoLimits, OperationKind, VmPlan, Worker};
