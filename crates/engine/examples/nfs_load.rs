@@ -12,7 +12,7 @@ use std::thread;
 
 use iocurve_engine::engines::nfs::{self, NfsEngine};
 use iocurve_engine::plan::{Durability, FilePlan, Layout, NfsMount, OperationKind};
-use iocurve_engine::{Buffers, Engine, EngineError, Request};
+use iocurve_engine::{Address, Buffers, Engine, EngineError, Request};
 use iocurve_meter::{Clock, Nanos, SECOND};
 
 fn main() {
@@ -138,7 +138,7 @@ fn work(load: &Load, number: usize, file: FilePlan) -> Result<(u64, String), Eng
     let mut request = |slot| {
         chance = chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let offset = (chance >> 33) % blocks * u64::from(load.block);
-        Request { slot, kind, file: 0, offset, length: load.block }
+        Request { slot, kind, address: Address { file: 0, offset, length: load.block } }
     };
     for slot in 0..load.depth {
         engine.submit(request(slot))?;
@@ -209,7 +209,7 @@ fn pass(load: &Load, kind: OperationKind, number: u64, file: FilePlan) -> Result
             if kind == OperationKind::Write {
                 fill(content(slot), number, offset);
             }
-            engine.submit(Request { slot, kind, file: 0, offset, length: load.block })?;
+            engine.submit(Request { slot, kind, address: Address { file: 0, offset, length: load.block } })?;
         }
         if under_way.iter().all(|offset| *offset == 0) {
             return engine.finish();

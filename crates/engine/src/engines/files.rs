@@ -37,7 +37,7 @@ impl LocalFiles {
 
     /// Whether the request is about a block device.
     pub fn is_device(&self, request: &Request) -> bool {
-        self.devices[request.file as usize]
+        self.devices[request.address.file as usize]
     }
 
     /// Has what was written reach the storage and leave the page cache, so that reads come from where it is kept.
@@ -79,9 +79,9 @@ impl LocalFiles {
     pub fn target(&self, request: &Request, buffers: &Buffers) -> Result<(RawFd, *mut u8), EngineError> {
         let moves_data = matches!(request.kind, OperationKind::Read | OperationKind::Write);
         let fits = (request.slot as usize) < buffers.count()
-            && (request.length as usize <= buffers.stride() || !moves_data)
-            && request.offset <= i64::MAX as u64 - u64::from(u32::MAX);
-        match self.files.get(request.file as usize) {
+            && (request.address.length as usize <= buffers.stride() || !moves_data)
+            && request.address.offset <= i64::MAX as u64 - u64::from(u32::MAX);
+        match self.files.get(request.address.file as usize) {
             Some(file) if fits => Ok((file.as_raw_fd(), buffers.slot(request.slot))),
             _ => Err(misfit(request, self.files.len(), buffers)),
         }

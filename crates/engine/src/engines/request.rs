@@ -8,19 +8,26 @@ use iocurve_meter::Nanos;
 use crate::error::EngineError;
 use crate::plan::OperationKind;
 
+/// Place of one operation: a range of one of the worker's files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Address {
+    /// Index into the worker's files.
+    pub file: u32,
+    /// Bytes from the file's start.
+    pub offset: u64,
+    /// Bytes; of a flush, the bytes written since the last one.
+    pub length: u32,
+}
+
 /// One operation to carry out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request {
     /// Number of the buffer and of the place in flight, below the worker's depth; free again once completed.
     pub slot: u32,
-    /// What to do.
+    /// Kind of the operation.
     pub kind: OperationKind,
-    /// Index into the worker's files.
-    pub file: u32,
-    /// Where in the file.
-    pub offset: u64,
-    /// How many bytes; of a flush, those written since the last one.
-    pub length: u32,
+    /// Range that it reads, writes, trims or flushes.
+    pub address: Address,
 }
 
 /// One operation that finished.

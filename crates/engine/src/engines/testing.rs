@@ -9,7 +9,7 @@ use iocurve_meter::{Clock, Nanos};
 
 use super::Setup;
 use crate::engines::files::has_hole;
-use crate::engines::request::{Buffers, Completion, Engine, Request};
+use crate::engines::request::{Address, Buffers, Completion, Engine, Request};
 use crate::error::EngineError;
 use crate::plan::{Durability, FileOpen, FilePlan, Layout, OperationKind};
 
@@ -137,7 +137,8 @@ impl<E: Engine> Bench<E> {
     }
 
     fn submit(&mut self, kind: OperationKind, slot: u32, block: u64) {
-        let request = Request { slot, kind, file: 0, offset: block * BLOCK as u64, length: BLOCK as u32 };
+        let request =
+            Request { slot, kind, address: Address { file: 0, offset: block * BLOCK as u64, length: BLOCK as u32 } };
         self.engine.submit(request).unwrap();
     }
 
@@ -245,7 +246,8 @@ fn several_files_are_told_apart<E: Engine>(opener: Opener<E>, direct: bool) {
     let plans = [plan(scratch.path(), BLOCK), plan(&other, BLOCK)];
     let mut bench = Bench::over(opener, direct, false, &plans, 2, scratch);
     for (slot, file) in [(0, 1), (1, 0)] {
-        let request = Request { slot, kind: OperationKind::Read, file, offset: 0, length: BLOCK as u32 };
+        let request =
+            Request { slot, kind: OperationKind::Read, address: Address { file, offset: 0, length: BLOCK as u32 } };
         bench.engine.submit(request).unwrap();
     }
     assert_eq!(bench.finish(2), done(0..2, BLOCK as i64));
@@ -256,8 +258,11 @@ fn several_files_are_told_apart<E: Engine>(opener: Opener<E>, direct: bool) {
 /// A file keeps its length, and what is trimmed takes no space. A trim needs no buffer of its size.
 fn trims_read_as_zeros<E: Engine>(opener: Opener<E>, direct: bool) {
     let mut bench = Bench::new(opener, direct, true, 8, 2);
-    let trim =
-        Request { slot: 0, kind: OperationKind::Trim, file: 0, offset: 2 * BLOCK as u64, length: 3 * BLOCK as u32 };
+    let trim = Request {
+        slot: 0,
+        kind: OperationKind::Trim,
+        address: Address { file: 0, offset: 2 * BLOCK as u64, length: 3 * BLOCK as u32 },
+    };
     bench.engine.submit(trim).unwrap();
     assert_eq!(bench.finish(1), done(0..1, 3 * BLOCK as i64));
     bench.submit(OperationKind::Trim, 0, 7);
@@ -283,7 +288,7 @@ fn flushes_leave_nothing_dirty<E: Engine>(opener: Opener<E>) {
             assert_eq!(bench.finish(1), done(0..1, BLOCK as i64));
         }
         let length = 3 * BLOCK as u32;
-        let flush = Request { slot: 1, kind, file: 0, offset: BLOCK as u64, length };
+        let flush = Request { slot: 1, kind, address: Address { file: 0, offset: BLOCK as u64, length } };
         bench.engine.submit(flush).unwrap();
         assert_eq!(bench.finish(1), [Completion { slot: 1, result: 0 }]);
         assert!(matches!(dirty_pages(bench.scratch.path()), Some(0) | None), "{kind:?}");
@@ -354,12 +359,13 @@ fn a_deadline_ends_the_wait<E: Engine>(opener: Opener<E>) {
 
 fn requests_that_do_not_fit_are_refused<E: Engine>(opener: Opener<E>) {
     let mut bench = Bench::new(opener, false, false, 1, 2);
-    let fits = Request { slot: 0, kind: OperationKind::Read, file: 0, offset: 0, length: BLOCK as u32 };
+    let fits =
+        Request { slot: 0, kind: OperationKind::Read, address: Address { file: 0, offset: 0, length: BLOCK as u32 } };
     let misfits = [
         Request { slot: 2, ..fits },
-        Request { file: 1, ..fits },
-        Request { length: BLOCK as u32 + 1, ..fits },
-        Request { offset: u64::MAX, ..fits },
+        Request { address: Address { file: 1, ..fits.address }, ..fits },
+        Request { address: Address { length: BLOCK as u32 + 1, ..fits.address }, ..fits },
+        Request { address: Address { offset: u64::MAX, ..fits.address }, ..fits },
     ];
     for request in misfits {
         let error = bench.engine.submit(request).unwrap_err().to_string();

@@ -40,19 +40,9 @@ use self::replay::Replay;
 use self::scattered::Scattered;
 use self::selection::Selection;
 use crate::chance::Rng;
+use crate::engines::request::Address;
 use crate::error::EngineError;
 use crate::plan::{AtEnd, Group, Passes, Position, Worker};
-
-/// Where one operation goes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Address {
-    /// Index into the worker's files.
-    pub file: u32,
-    /// From the file's start.
-    pub offset: u64,
-    /// Bytes.
-    pub length: u32,
-}
 
 /// Whether a worker's addresses make sense; the error says what does not.
 pub fn check(worker: &Worker) -> Result<(), EngineError> {

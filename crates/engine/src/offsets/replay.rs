@@ -7,8 +7,8 @@ use std::rc::Rc;
 
 use iocurve_meter::Nanos;
 
+use crate::engines::request::Address;
 use crate::error::EngineError;
-use crate::offsets::Address;
 use crate::plan::{OperationKind, Worker};
 
 /// Bytes of one record: when it is due (`u64`, ns since the worker's start), offset (`u64`), bytes (`u32`), number of the file

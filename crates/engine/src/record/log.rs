@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use iocurve_meter::{Latencies, Nanos};
 
-use super::recorder::Done;
+use super::done::Done;
 use crate::error::EngineError;
 use crate::outcome::LogOutcome;
 use crate::plan::LogPlan;

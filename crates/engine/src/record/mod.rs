@@ -1,8 +1,10 @@
 //! What a worker measured: counts and latencies by kind and interval, levels, and a log of operations.
 
-pub mod levels;
-pub mod log;
-pub mod recorder;
+mod done;
+mod levels;
+pub(crate) mod log;
+pub(crate) mod recorder;
 
+pub use done::Done;
 pub use levels::Levels;
-pub use recorder::{Done, Recorded, Recorder, Tally};
+pub use recorder::{Recorded, Recorder, Tally};

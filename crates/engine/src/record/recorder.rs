@@ -6,6 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use iocurve_meter::{Latencies, Nanos};
 
+use super::done::Done;
 use super::levels::Levels;
 use super::log::Log;
 use crate::error::EngineError;
@@ -117,27 +118,6 @@ fn latency_outcome(latencies: &Latencies) -> LatencyOutcome {
         stddev_ns: latencies.stddev(),
         histogram: STANDARD.encode(latencies.encode()),
     }
-}
-
-/// One operation that is to be recorded.
-#[derive(Debug, Clone, Copy)]
-pub struct Done {
-    /// Number among the kinds that recordings have.
-    pub operation: usize,
-    /// When it was handed to the engine.
-    pub submitted: Nanos,
-    /// When the engine had handed it over; the same as `submitted` where that is not measured apart.
-    pub sent: Nanos,
-    /// When it was due; the same as `submitted` in a closed loop.
-    pub due: Nanos,
-    /// When it was done.
-    pub at: Nanos,
-    /// Bytes asked for.
-    pub asked: u32,
-    /// Bytes moved.
-    pub bytes: u32,
-    /// Where in its file.
-    pub offset: u64,
 }
 
 /// A worker's recordings. Operations go into the current interval; a closed interval is added to the window.

@@ -6,7 +6,6 @@
 
 mod digest;
 mod dump;
-mod fault;
 mod map;
 mod plan;
 mod proof;
@@ -14,13 +13,12 @@ mod proof;
 mod tests;
 mod written;
 
+use crate::engines::request::Address;
 use crate::engines::request::Buffers;
-use crate::error::EngineError;
-use crate::offsets::Address;
+use crate::error::{EngineError, Fault};
 use crate::payload::{Filler, Material};
 use crate::plan::{FilePlan, OperationKind, Verify, VerifyMethod, Worker};
 
-pub use fault::Fault;
 use map::Map;
 pub(crate) use plan::{check, labels};
 use proof::{Proof, SEQUENCE_MASK, Stamp};

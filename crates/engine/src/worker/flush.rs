@@ -1,6 +1,6 @@
 //! Flushes after so many writes.
 
-use crate::offsets::Address;
+use crate::engines::request::Address;
 use crate::plan::{OperationKind, SyncPlan, Worker};
 
 /// Counts writes towards the next flush, which is of the file that was written last.

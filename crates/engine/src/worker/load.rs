@@ -17,10 +17,10 @@ use super::submissions::Submissions;
 use super::visit::{LOOK_AGAIN, Visits};
 use super::wake::Wake;
 use super::{Ended, LOOK_AROUND, Shared, Start};
-use crate::engines::request::{Buffers, Completion, Engine, Request};
+use crate::engines::request::{Address, Buffers, Completion, Engine, Request};
 use crate::error::EngineError;
+use crate::offsets::Offsets;
 use crate::offsets::replay::Replay;
-use crate::offsets::{Address, Offsets};
 use crate::outcome::{IntervalOutcome, State};
 use crate::payload::Filler;
 use crate::plan::{OperationKind, Worker};
@@ -374,7 +374,6 @@ impl<'a> Load<'a> {
     ) -> Result<(), EngineError> {
         let Next { operation, due } = next;
         let slot = self.take_slot(operation, address, now, due.unwrap_or(now));
-        let Address { file, offset, length } = address;
         let kind = self.kinds[operation];
         if kind == OperationKind::Write {
             self.prepare_write(slot, address);
@@ -382,7 +381,7 @@ impl<'a> Load<'a> {
         if let Some(hold) = &mut self.hold {
             hold.issued();
         }
-        engine.submit(Request { slot, kind, file, offset, length })
+        engine.submit(Request { slot, kind, address })
     }
 
     #[inline(never)]
@@ -407,8 +406,7 @@ impl<'a> Load<'a> {
     ) -> Result<(), EngineError> {
         let operation = self.plan.operations.len() + flush;
         let slot = self.take_slot(operation, Address { length: 0, ..range }, now, now);
-        let Address { file, offset, length } = range;
-        engine.submit(Request { slot, kind: self.kinds[operation], file, offset, length })
+        engine.submit(Request { slot, kind: self.kinds[operation], address: range })
     }
 
     /// Flushes the next file of those that are flushed at the end, if there is one.

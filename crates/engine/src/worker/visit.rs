@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use iocurve_meter::Nanos;
 
 use super::mix::Next;
-use crate::offsets::Address;
+use crate::engines::request::Address;
 
 /// How soon a place that others hold, or an operation that others are to catch up with, is looked at again.
 pub(super) const LOOK_AGAIN: Nanos = 20_000;

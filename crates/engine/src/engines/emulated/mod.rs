@@ -14,7 +14,7 @@ use std::collections::BinaryHeap;
 use iocurve_meter::{Clock, Nanos};
 
 use self::model::{Access, Limit};
-use crate::engines::request::{Completion, Engine, Request};
+use crate::engines::request::{Address, Completion, Engine, Request};
 use crate::error::EngineError;
 use crate::plan::FilePlan;
 
@@ -85,7 +85,7 @@ impl<E: Engine> Engine for Emulated<E> {
     const HAND_OVER_AT: usize = E::HAND_OVER_AT;
 
     fn submit(&mut self, request: Request) -> Result<(), EngineError> {
-        let Request { slot, kind, file, offset, length } = request;
+        let Request { slot, kind, address: Address { file, offset, length } } = request;
         let (Some(&file), Some(due)) = (self.files.get(file as usize), self.due.get_mut(slot as usize)) else {
             // The inner engine says what is wrong with it.
             return self.inner.submit(request);

@@ -50,7 +50,8 @@ fn what_is_done_waits_until_it_is_due() {
     let disk = opened(&Scratch::new("due"), limits(1_000), &clock);
     let mut engine = Emulated::new(NullEngine::default(), disk, &[file("f", 1 << 20)], 8, clock.clone());
     for slot in 0..4 {
-        let request = Request { slot, kind: OperationKind::Read, file: 0, offset: 0, length: 4096 };
+        let request =
+            Request { slot, kind: OperationKind::Read, address: Address { file: 0, offset: 0, length: 4096 } };
         engine.submit(request).unwrap();
     }
     let mut reap = |min, deadline| {

@@ -127,8 +127,8 @@ impl Engine for AioEngine {
         let transfer = |opcode| Control {
             opcode,
             buffer: memory as u64,
-            bytes: u64::from(request.length),
-            offset: request.offset as i64,
+            bytes: u64::from(request.address.length),
+            offset: request.address.offset as i64,
             ..Control::default()
         };
         let call = match request.kind {
@@ -341,6 +341,7 @@ fn is_interruption(source: &io::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engines::request::Address;
     use crate::engines::testing::{Scratch, check_engine, open, setup};
 
     #[test]
@@ -362,10 +363,17 @@ mod tests {
         let scratch = Scratch::with_file("waits", 4096);
         let (files, open) = ([scratch.plan(4096)], open(true));
         let mut engine = AioEngine::open(setup(&open, &files, true, 1)).unwrap();
-        let request = Request { slot: 0, kind: OperationKind::Fsync, file: 0, offset: 0, length: 0 };
+        let request =
+            Request { slot: 0, kind: OperationKind::Fsync, address: Address { file: 0, offset: 0, length: 0 } };
         engine.submit(request).unwrap();
         assert_eq!(engine.labels(), Vec::<String>::new());
-        engine.submit(Request { kind: OperationKind::Trim, length: 4096, ..request }).unwrap();
+        engine
+            .submit(Request {
+                kind: OperationKind::Trim,
+                address: Address { length: 4096, ..request.address },
+                ..request
+            })
+            .unwrap();
         assert_eq!(engine.labels(), ["aio_waits_for_trims_and_flushes"]);
     }
 

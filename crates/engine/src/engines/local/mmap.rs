@@ -59,30 +59,31 @@ impl MmapEngine {
         if is_write && !self.writes {
             return -i64::from(libc::EBADF);
         }
-        let mapping = &mut self.mappings[request.file as usize];
-        let place = match mapping.reach(request.offset, request.length) {
+        let mapping = &mut self.mappings[request.address.file as usize];
+        let place = match mapping.reach(request.address.offset, request.address.length) {
             Ok(place) => place,
             Err(errno) => return -i64::from(errno),
         };
         let (from, to) = if is_write { (memory, place) } else { (place, memory) };
-        let guarded = Guarded { start: place as usize, bytes: request.length as usize };
+        let guarded = Guarded { start: place as usize, bytes: request.address.length as usize };
         // SAFETY: the mapping and the slot's buffer have room for `length` bytes; they are apart.
         if !unsafe { guarded.copy(from, to) } {
             return mapping.cut_short(request);
         }
         if is_write && self.write_through {
-            let result = mapping.flush(request.offset, u64::from(request.length));
+            let result = mapping.flush(request.address.offset, u64::from(request.address.length));
             if result != 0 {
                 return result;
             }
         }
-        i64::from(request.length)
+        i64::from(request.address.length)
     }
 
     fn flush(&self, request: &Request, descriptor: RawFd) -> i64 {
-        let mapping = &self.mappings[request.file as usize];
-        if request.kind == OperationKind::SyncFileRange && mapping.holds(request.offset, request.length) {
-            mapping.flush(request.offset, u64::from(request.length))
+        let mapping = &self.mappings[request.address.file as usize];
+        if request.kind == OperationKind::SyncFileRange && mapping.holds(request.address.offset, request.address.length)
+        {
+            mapping.flush(request.address.offset, u64::from(request.address.length))
         } else if mapping.is_whole() {
             mapping.flush(mapping.start, mapping.bytes as u64)
         } else {
@@ -249,9 +250,9 @@ impl Mapping {
             let mut status: libc::stat = std::mem::zeroed();
             if libc::fstat(self.descriptor, &raw mut status) == 0 { status.st_size as u64 } else { u64::MAX }
         };
-        let end = request.offset + u64::from(request.length);
+        let end = request.address.offset + u64::from(request.address.length);
         if request.kind == OperationKind::Read && end > length {
-            return length.saturating_sub(request.offset) as i64;
+            return length.saturating_sub(request.address.offset) as i64;
         }
         -i64::from(libc::EIO)
     }
@@ -271,6 +272,7 @@ mod tests {
     use std::fs::{self, File};
 
     use super::*;
+    use crate::engines::request::Address;
     use crate::engines::testing::{Scratch, check_mapped_engine, open, pattern, setup};
 
     #[test]
@@ -284,7 +286,7 @@ mod tests {
     }
 
     fn request(kind: OperationKind, offset: u64) -> Request {
-        Request { slot: 0, kind, file: 0, offset, length: 4096 }
+        Request { slot: 0, kind, address: Address { file: 0, offset, length: 4096 } }
     }
 
     fn one(engine: &mut MmapEngine, request: Request) -> i64 {

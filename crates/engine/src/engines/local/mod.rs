@@ -86,7 +86,7 @@ pub fn flush(descriptor: RawFd, request: &Request) -> i64 {
     if request.kind != OperationKind::SyncFileRange {
         return sync_file(request.kind, descriptor);
     }
-    let (offset, length) = (request.offset as i64, i64::from(request.length));
+    let (offset, length) = (request.address.offset as i64, i64::from(request.address.length));
     // SAFETY: only numbers are passed.
     uninterrupted(|| unsafe { libc::sync_file_range(descriptor, offset, length, WHOLE_SYNC) })
 }
@@ -104,15 +104,17 @@ pub fn sync_file(kind: OperationKind, descriptor: RawFd) -> i64 {
 pub fn trim(descriptor: RawFd, is_device: bool, request: &Request) -> i64 {
     let result = uninterrupted(|| {
         if is_device {
-            let range = [request.offset, u64::from(request.length)];
+            let range = [request.address.offset, u64::from(request.address.length)];
             // SAFETY: the request reads two numbers.
             unsafe { libc::ioctl(descriptor, BLKDISCARD, &raw const range) }
         } else {
             // SAFETY: only numbers are passed.
-            unsafe { libc::fallocate(descriptor, PUNCH, request.offset as i64, i64::from(request.length)) }
+            unsafe {
+                libc::fallocate(descriptor, PUNCH, request.address.offset as i64, i64::from(request.address.length))
+            }
         }
     });
-    if result == 0 { i64::from(request.length) } else { result }
+    if result == 0 { i64::from(request.address.length) } else { result }
 }
 
 /// Start of write-back included, and its end waited for.

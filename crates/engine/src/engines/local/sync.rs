@@ -67,7 +67,7 @@ impl Engine for SyncEngine {
 
 /// Bytes moved or a negated `errno`; a signal in between is no failure of the operation.
 fn transfer(request: &Request, descriptor: RawFd, memory: *mut u8) -> i64 {
-    let (length, offset) = (request.length as usize, request.offset as i64);
+    let (length, offset) = (request.address.length as usize, request.address.offset as i64);
     loop {
         // SAFETY: `memory` has room for `length` bytes and is this operation's until it has finished.
         let moved = unsafe {

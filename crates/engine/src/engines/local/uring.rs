@@ -144,7 +144,7 @@ impl UringEngine {
     fn entry(&self, request: &Request) -> Result<squeue::Entry, EngineError> {
         let (descriptor, memory) = self.files.target(request, &self.buffers)?;
         let buffer = self.registered.slots_per_buffer.map(|slots| (request.slot / slots) as u16);
-        let (length, offset) = (request.length, request.offset);
+        let (length, offset) = (request.address.length, request.address.offset);
         let data_only =
             if request.kind == OperationKind::Fdatasync { FsyncFlags::DATASYNC } else { FsyncFlags::empty() };
         // The kernel's result of a trim is 0; the bytes it stands for come back with the slot.
@@ -171,7 +171,7 @@ impl UringEngine {
                 }
             };
         }
-        let entry = if self.registered.files { entry!(Fixed(request.file)) } else { entry!(Fd(descriptor)) };
+        let entry = if self.registered.files { entry!(Fixed(request.address.file)) } else { entry!(Fd(descriptor)) };
         Ok(entry.user_data(given_back | u64::from(request.slot)))
     }
 

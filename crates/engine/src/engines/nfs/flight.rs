@@ -198,12 +198,12 @@ impl Flight {
     pub fn refusal(&self, request: &Request) -> Option<String> {
         if request.slot as usize >= self.operations.len().min(self.buffers.count()) {
             Some(format!("slot {} is beyond the depth of {}", request.slot, self.operations.len()))
-        } else if request.file as usize >= self.files.len() {
-            Some(format!("file {} is not one of the {} files", request.file, self.files.len()))
+        } else if request.address.file as usize >= self.files.len() {
+            Some(format!("file {} is not one of the {} files", request.address.file, self.files.len()))
         } else if request.kind == OperationKind::Trim {
             Some("NFSv3 has no trim".to_owned())
-        } else if !request.kind.is_flush() && request.length as usize > self.buffers.stride() {
-            Some(format!("{} bytes do not fit a buffer of {}", request.length, self.buffers.stride()))
+        } else if !request.kind.is_flush() && request.address.length as usize > self.buffers.stride() {
+            Some(format!("{} bytes do not fit a buffer of {}", request.address.length, self.buffers.stride()))
         } else {
             None
         }
@@ -228,9 +228,9 @@ impl Flight {
             OperationKind::Read => CallKind::Read,
             OperationKind::Write => CallKind::Write,
             OperationKind::Trim => unreachable!("refused with the plan"),
-            _ => return self.open(CallKind::Commit, request.slot, request.file, 0, 0, 0),
+            _ => return self.open(CallKind::Commit, request.slot, request.address.file, 0, 0, 0),
         };
-        self.open(kind, request.slot, request.file, request.offset + u64::from(at), length, at)
+        self.open(kind, request.slot, request.address.file, request.address.offset + u64::from(at), length, at)
     }
 
     /// Opens a COMMIT for the next file that needs one, if there is a place in the table.

@@ -8,7 +8,7 @@ use iocurve_meter::{Clock, Nanos};
 use iocurve_wire::nfs3::nfs_fh3;
 
 use crate::chance::Rng;
-use crate::engines::request::{Buffers, Completion, Engine, Request};
+use crate::engines::request::{Address, Buffers, Completion, Engine, Request};
 use crate::error::EngineError;
 use crate::plan::{Durability, FilePlan, Layout, NfsMount, OperationKind};
 
@@ -195,7 +195,7 @@ fn requests(gaps: &[Gap], block: u32) -> impl Iterator<Item = Request> + '_ {
         (0..blocks).map(move |number| {
             let offset = gap.start + number * u64::from(block);
             let length = (gap.end - offset).min(u64::from(block)) as u32;
-            Request { slot: 0, kind: OperationKind::Write, file: file as u32, offset, length }
+            Request { slot: 0, kind: OperationKind::Write, address: Address { file: file as u32, offset, length } }
         })
     })
 }
@@ -257,9 +257,11 @@ impl Writer<'_> {
     }
 
     fn fill(&self, request: &Request) {
-        let mut rng = Rng::new(self.seed ^ request.offset.rotate_left(20) ^ u64::from(request.file));
+        let mut rng = Rng::new(self.seed ^ request.address.offset.rotate_left(20) ^ u64::from(request.address.file));
         // SAFETY: the slot is free, so nobody else touches it, and the length is inside it.
-        rng.fill(unsafe { std::slice::from_raw_parts_mut(self.buffers.slot(request.slot), request.length as usize) });
+        rng.fill(unsafe {
+            std::slice::from_raw_parts_mut(self.buffers.slot(request.slot), request.address.length as usize)
+        });
     }
 
     fn reap(&mut self, progress: &dyn Fn(u64), stop: &AtomicBool) -> Result<(), EngineError> {
@@ -270,9 +272,9 @@ impl Writer<'_> {
             if completion.result < 0 {
                 return Err(EngineError::Operation {
                     kind: "layout write",
-                    length: request.length,
-                    offset: request.offset,
-                    path: self.gaps[request.file as usize].path.clone(),
+                    length: request.address.length,
+                    offset: request.address.offset,
+                    path: self.gaps[request.address.file as usize].path.clone(),
                     source: std::io::Error::from_raw_os_error(-completion.result as i32),
                 });
             }

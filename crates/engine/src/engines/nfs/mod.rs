@@ -315,11 +315,11 @@ impl Engine for NfsEngine {
             return Err(EngineError::Plan(why));
         }
         let bytes_max = self.flight.call_bytes_max(request.kind);
-        let calls = if request.kind.is_flush() { 1 } else { request.length.div_ceil(bytes_max).max(1) };
+        let calls = if request.kind.is_flush() { 1 } else { request.address.length.div_ceil(bytes_max).max(1) };
         self.flight.open_operation(request.slot, calls);
         let mut at = 0;
         for _ in 0..calls {
-            let length = (request.length - at).min(bytes_max);
+            let length = (request.address.length - at).min(bytes_max);
             let call = self.flight.open_call(&request, at, length);
             self.place(call);
             at += length;

@@ -19,6 +19,7 @@ use super::outgoing::Outgoing;
 use super::socket::{Route, Socket};
 use super::*;
 use crate::chance::Rng;
+use crate::engines::request::Address;
 use crate::plan::{Layout, OperationKind};
 
 const READ: OperationKind = OperationKind::Read;
@@ -49,7 +50,7 @@ impl Client {
     }
 
     fn submit(&mut self, slot: u32, kind: OperationKind, offset: u64, length: u32) {
-        self.engine.submit(Request { slot, kind, file: 0, offset, length }).unwrap();
+        self.engine.submit(Request { slot, kind, address: Address { file: 0, offset, length } }).unwrap();
     }
 
     /// Waits for so many completions, in the order of their slots.
@@ -230,7 +231,7 @@ fn receive_in_two(wire: &mut Wire, split: usize) {
     let length = |slot: u32| [40_000, 101, 5][slot as usize];
     for slot in 0..3 {
         let kind = if slot == 2 { WRITE } else { READ };
-        wire.call(Request { slot, kind, file: 0, offset: 0, length: length(slot) });
+        wire.call(Request { slot, kind, address: Address { file: 0, offset: 0, length: length(slot) } });
     }
     wire.outgoing.send(&wire.socket, wire.flight.buffers()).unwrap();
     let content = pattern(40_000);
@@ -284,7 +285,7 @@ impl Wire {
 
     fn call(&mut self, request: Request) {
         self.flight.open_operation(request.slot, 1);
-        let call = self.flight.open_call(&request, 0, request.length);
+        let call = self.flight.open_call(&request, 0, request.address.length);
         self.flight.assign(call, 0);
         self.flight.write(call, &mut self.outgoing);
     }
@@ -332,7 +333,7 @@ fn damaged_replies_are_never_a_panic() {
         let mut wire = Wire::new(keep_payload);
         for slot in 0..3 {
             let kind = if slot == 2 { WRITE } else { READ };
-            wire.call(Request { slot, kind, file: 0, offset: 0, length: 500 });
+            wire.call(Request { slot, kind, address: Address { file: 0, offset: 0, length: 500 } });
         }
         wire.outgoing.send(&wire.socket, wire.flight.buffers()).unwrap();
         let content = pattern(500);
@@ -613,11 +614,17 @@ fn a_commit_that_fails_is_an_error() {
 fn requests_that_cannot_be_are_refused() {
     let server = Server::answering().with_file("f", b"");
     let mut client = Client::new(&server, 2, 4096, |_| {});
-    let request = Request { slot: 0, kind: READ, file: 0, offset: 0, length: 4096 };
+    let request = Request { slot: 0, kind: READ, address: Address { file: 0, offset: 0, length: 4096 } };
     let mut refused = |request| client.engine.submit(request).unwrap_err().to_string();
     assert_eq!(refused(Request { slot: 2, ..request }), "slot 2 is beyond the depth of 2");
-    assert_eq!(refused(Request { file: 1, ..request }), "file 1 is not one of the 1 files");
-    assert_eq!(refused(Request { length: 4097, ..request }), "4097 bytes do not fit a buffer of 4096");
+    assert_eq!(
+        refused(Request { address: Address { file: 1, ..request.address }, ..request }),
+        "file 1 is not one of the 1 files"
+    );
+    assert_eq!(
+        refused(Request { address: Address { length: 4097, ..request.address }, ..request }),
+        "4097 bytes do not fit a buffer of 4096"
+    );
     assert_eq!(refused(Request { kind: OperationKind::Trim, ..request }), "NFSv3 has no trim");
 }
 

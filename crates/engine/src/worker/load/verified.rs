@@ -3,9 +3,9 @@
 use iocurve_meter::Nanos;
 
 use super::{InFlight, Load};
+use crate::engines::request::Address;
 use crate::engines::request::{Engine, Request};
 use crate::error::EngineError;
-use crate::offsets::Address;
 use crate::plan::OperationKind;
 use crate::verify::{CameBack, Turn};
 use crate::worker::mix::Next;
@@ -153,8 +153,7 @@ impl Load<'_> {
         let operation = self.kinds.iter().position(|&recorded| recorded == kind).unwrap_or(0);
         let slot = self.take_slot(operation, address, now, now);
         self.slots[slot as usize].reads_back = true;
-        let Address { file, offset, length } = address;
-        engine.submit(Request { slot, kind, file, offset, length })?;
+        engine.submit(Request { slot, kind, address })?;
         Ok(slot)
     }
 }

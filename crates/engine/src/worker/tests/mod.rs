@@ -79,7 +79,7 @@ impl Engine for Simulated {
         if let Some((count, end)) = &self.end_at {
             end.store(self.requests.len() >= *count, Ordering::Relaxed);
         }
-        let moved = if request.kind.is_flush() { 0 } else { i64::from(request.length) };
+        let moved = if request.kind.is_flush() { 0 } else { i64::from(request.address.length) };
         let result = match () {
             () if self.fail_at == Some(number) => -i64::from(libc::EIO),
             () if self.full_at.is_some_and(|full| number >= full) => -i64::from(libc::ENOSPC),

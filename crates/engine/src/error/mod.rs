@@ -1,10 +1,13 @@
 //! What can go wrong, in words for people.
 
+mod fault;
+
 use std::io;
 
 use thiserror::Error;
 
-use crate::verify::Fault;
+pub use self::fault::Fault;
+pub(crate) use self::fault::hexadecimal;
 
 /// Ends a worker or keeps it from starting. The text says what, where, and what to do.
 #[derive(Debug, Error)]
