@@ -41,7 +41,9 @@ fn run() -> Result<(), EngineError> {
     let clock = Clock::new();
     let end = Nanos::from(seconds) * SECOND;
     let files = [file];
-    let setup = Setup { open: &open, files: &files, writes: false, buffers, depth, clock: clock.clone() };
+    // SAFETY: no slot is ever borrowed.
+    let slots = unsafe { buffers.slot_map() };
+    let setup = Setup { open: &open, files: &files, writes: false, slots, depth, clock: clock.clone() };
     match engine.as_str() {
         "sync" => load(SyncEngine::open(setup)?, depth, block, end, &clock),
         "aio" => load(AioEngine::open(setup)?, depth, block, end, &clock),

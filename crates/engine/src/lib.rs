@@ -18,7 +18,8 @@ pub mod run;
 pub mod verify;
 pub mod worker;
 
-pub use engines::request::{Address, Buffers, Completion, Engine, Request};
+pub use engines::buffers::{Buffers, SlotMap};
+pub use engines::request::{Address, Completion, Engine, Request};
 pub use error::EngineError;
 pub use run::Run;
 pub use run::ceiling::null_ceiling;

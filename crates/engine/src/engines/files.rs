@@ -7,7 +7,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use crate::engines::request::{Buffers, Request};
+use crate::engines::buffers::{Buffers, SlotMap};
+use crate::engines::request::Request;
 use crate::error::EngineError;
 use crate::plan::{Durability, FileOpen, FilePlan, Layout, OperationKind, OperationPlan};
 
@@ -63,8 +64,9 @@ impl LocalFiles {
     /// Whether the kernel can start I/O on every file without blocking the thread that asks (`FMODE_NOWAIT`).
     /// Network and memory file systems mostly cannot.
     pub fn start_without_blocking(&self) -> bool {
-        let memory = Buffers::new(1, 4096);
-        let piece = libc::iovec { iov_base: memory.slot(0).cast(), iov_len: memory.stride() };
+        let mut memory = Buffers::new(1, 4096);
+        let memory = memory.slot_mut(0, 4096);
+        let piece = libc::iovec { iov_base: memory.as_mut_ptr().cast(), iov_len: memory.len() };
         self.files.iter().all(|file| {
             // SAFETY: one piece of memory that may be written to.
             let read = unsafe { libc::preadv2(file.as_raw_fd(), &raw const piece, 1, 0, libc::RWF_NOWAIT) };
@@ -76,14 +78,14 @@ impl LocalFiles {
     ///
     /// An engine hands both to the kernel, so a request that does not fit is an error here and never a stray access.
     #[inline]
-    pub fn target(&self, request: &Request, buffers: &Buffers) -> Result<(RawFd, *mut u8), EngineError> {
+    pub fn target(&self, request: &Request, slots: &SlotMap) -> Result<(RawFd, *mut u8), EngineError> {
         let moves_data = matches!(request.kind, OperationKind::Read | OperationKind::Write);
-        let fits = (request.slot as usize) < buffers.count()
-            && (request.address.length as usize <= buffers.stride() || !moves_data)
+        let fits = (request.slot as usize) < slots.count()
+            && (request.address.length as usize <= slots.stride() || !moves_data)
             && request.address.offset <= i64::MAX as u64 - u64::from(u32::MAX);
         match self.files.get(request.address.file as usize) {
-            Some(file) if fits => Ok((file.as_raw_fd(), buffers.slot(request.slot))),
-            _ => Err(misfit(request, self.files.len(), buffers)),
+            Some(file) if fits => Ok((file.as_raw_fd(), slots.slot(request.slot))),
+            _ => Err(misfit(request, self.files.len(), slots)),
         }
     }
 }
@@ -298,11 +300,11 @@ fn device_number(device: u64) -> String {
 }
 
 #[cold]
-fn misfit(request: &Request, files: usize, buffers: &Buffers) -> EngineError {
+fn misfit(request: &Request, files: usize, slots: &SlotMap) -> EngineError {
     EngineError::Plan(format!(
         "{request:?} does not fit: there are {files} files and {} buffers of {} bytes",
-        buffers.count(),
-        buffers.stride()
+        slots.count(),
+        slots.stride()
     ))
 }
 

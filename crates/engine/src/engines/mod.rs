@@ -1,5 +1,6 @@
 //! Engines: what carries out I/O.
 
+pub mod buffers;
 pub(crate) mod emulated;
 pub mod files;
 pub mod local;

@@ -1,8 +1,5 @@
 //! The two verbs between the worker loop and an engine, and what they speak about.
 
-use std::alloc::{Layout as MemoryLayout, alloc_zeroed, dealloc, handle_alloc_error};
-use std::sync::Arc;
-
 use iocurve_meter::Nanos;
 
 use crate::error::EngineError;
@@ -88,71 +85,5 @@ pub trait Engine {
     /// Connections that were made anew.
     fn reconnects(&self) -> u64 {
         0
-    }
-}
-
-/// A worker's I/O memory: one buffer per slot, in one allocation that is page-aligned.
-///
-/// The loop fills a buffer before it submits a write and leaves it alone until the completion; an engine touches it in between.
-#[derive(Debug)]
-pub struct Buffers {
-    base: *mut u8,
-    stride: usize,
-    count: usize,
-}
-
-// SAFETY: plain memory; who may touch a slot when is the protocol between loop and engine, which are one thread.
-unsafe impl Send for Buffers {}
-unsafe impl Sync for Buffers {}
-
-impl Buffers {
-    const ALIGN: usize = 4096;
-
-    /// `count` buffers of at least `bytes` each, zeroed, every one aligned to a page.
-    pub fn new(count: usize, bytes: usize) -> Arc<Self> {
-        let stride = bytes.max(1).next_multiple_of(Self::ALIGN);
-        let layout = Self::layout(stride, count);
-        // SAFETY: the layout is not zero-sized.
-        let base = unsafe { alloc_zeroed(layout) };
-        if base.is_null() {
-            handle_alloc_error(layout);
-        }
-        Arc::new(Self { base, stride, count })
-    }
-
-    fn layout(stride: usize, count: usize) -> MemoryLayout {
-        MemoryLayout::from_size_align(stride * count.max(1), Self::ALIGN).expect("buffer memory fits the address space")
-    }
-
-    /// Start of a slot's buffer.
-    pub fn slot(&self, slot: u32) -> *mut u8 {
-        assert!((slot as usize) < self.count);
-        // SAFETY: inside the allocation, by the check above.
-        unsafe { self.base.add(slot as usize * self.stride) }
-    }
-
-    /// Lends the first bytes of a free slot.
-    #[inline]
-    pub fn with_slot<T>(&self, slot: u32, length: usize, touch: impl FnOnce(&mut [u8]) -> T) -> T {
-        assert!(length <= self.stride);
-        // SAFETY: the slot is free, so nobody else touches it, and the length is inside it.
-        touch(unsafe { std::slice::from_raw_parts_mut(self.slot(slot), length) })
-    }
-
-    /// Bytes from one slot to the next.
-    pub fn stride(&self) -> usize {
-        self.stride
-    }
-
-    /// Number of slots.
-    pub fn count(&self) -> usize {
-        self.count
-    }
-}
-
-impl Drop for Buffers {
-    fn drop(&mut self) {
-        // SAFETY: allocated in `new` with the same layout.
-        unsafe { dealloc(self.base, Self::layout(self.stride, self.count)) }
     }
 }

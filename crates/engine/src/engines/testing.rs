@@ -2,14 +2,14 @@
 
 use std::fs::{self, File};
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use iocurve_meter::{Clock, Nanos};
 
 use super::Setup;
+use crate::engines::buffers::Buffers;
 use crate::engines::files::has_hole;
-use crate::engines::request::{Address, Buffers, Completion, Engine, Request};
+use crate::engines::request::{Address, Completion, Engine, Request};
 use crate::error::EngineError;
 use crate::plan::{Durability, FileOpen, FilePlan, Layout, OperationKind};
 
@@ -73,8 +73,13 @@ pub fn open(direct: bool) -> FileOpen {
 
 /// What an engine is opened with, with buffers of a block and a clock of its own.
 pub fn setup<'a>(open: &'a FileOpen, files: &'a [FilePlan], writes: bool, depth: u32) -> Setup<'a> {
-    let buffers = Buffers::new(depth as usize, BLOCK);
-    Setup { open, files, writes, buffers, depth, clock: Clock::new() }
+    setup_on(&Buffers::new(depth as usize, BLOCK), open, files, writes, depth)
+}
+
+fn setup_on<'a>(buffers: &Buffers, open: &'a FileOpen, files: &'a [FilePlan], writes: bool, depth: u32) -> Setup<'a> {
+    // SAFETY: tests look at a slot before they submit a request for it, or after its completion.
+    let slots = unsafe { buffers.slot_map() };
+    Setup { open, files, writes, slots, depth, clock: Clock::new() }
 }
 
 /// Opens an engine for a test.
@@ -114,7 +119,7 @@ const BLOCK: usize = 4096;
 
 struct Bench<E> {
     engine: E,
-    buffers: Arc<Buffers>,
+    buffers: Buffers,
     clock: Clock,
     scratch: Scratch,
 }
@@ -127,12 +132,9 @@ impl<E: Engine> Bench<E> {
     }
 
     fn over(opener: Opener<E>, direct: bool, writes: bool, plans: &[FilePlan], depth: u32, scratch: Scratch) -> Self {
-        let open = open(direct);
-        Self::with(opener, setup(&open, plans, writes, depth), scratch)
-    }
-
-    fn with(opener: Opener<E>, setup: Setup<'_>, scratch: Scratch) -> Self {
-        let (buffers, clock) = (Arc::clone(&setup.buffers), setup.clock.clone());
+        let (open, buffers) = (open(direct), Buffers::new(depth as usize, BLOCK));
+        let setup = setup_on(&buffers, &open, plans, writes, depth);
+        let clock = setup.clock.clone();
         Self { engine: opener(setup).unwrap(), buffers, clock, scratch }
     }
 
@@ -154,14 +156,12 @@ impl<E: Engine> Bench<E> {
         done
     }
 
-    fn fill(&self, slot: u32, content: &[u8]) {
-        // SAFETY: nothing is in flight in this slot, and content is one block.
-        unsafe { self.buffers.slot(slot).copy_from(content.as_ptr(), content.len()) }
+    fn fill(&mut self, slot: u32, content: &[u8]) {
+        self.buffers.slot_mut(slot, content.len()).copy_from_slice(content);
     }
 
-    fn content(&self, slot: u32, bytes: usize) -> Vec<u8> {
-        // SAFETY: nothing is in flight in this slot.
-        unsafe { std::slice::from_raw_parts(self.buffers.slot(slot), bytes) }.to_vec()
+    fn content(&self, slot: u32, bytes: usize) -> &[u8] {
+        self.buffers.slot(slot, bytes)
     }
 }
 
@@ -210,7 +210,7 @@ fn writes_then_reads_back<E: Engine>(opener: Opener<E>, direct: bool) {
     }
     assert_eq!(bench.finish(4), done(0..4, BLOCK as i64));
     for (slot, block) in [(3, 5), (2, 6), (1, 7), (0, 0)] {
-        assert_eq!(bench.content(slot, BLOCK), expected[block * BLOCK..(block + 1) * BLOCK]);
+        assert_eq!(bench.content(slot, BLOCK), &expected[block * BLOCK..(block + 1) * BLOCK]);
     }
 }
 
@@ -277,11 +277,11 @@ fn trims_read_as_zeros<E: Engine>(opener: Opener<E>, direct: bool) {
 }
 
 fn flushes_leave_nothing_dirty<E: Engine>(opener: Opener<E>) {
-    let (read_write, several) = (open(false), 4);
+    let several = 4;
     for kind in OperationKind::ALL.into_iter().filter(|kind| kind.is_flush()) {
         let scratch = Scratch::with_file("flush", several * BLOCK);
         let files = [scratch.plan(several * BLOCK)];
-        let mut bench = Bench::with(opener, setup(&read_write, &files, true, 2), scratch);
+        let mut bench = Bench::over(opener, false, true, &files, 2, scratch);
         File::open(bench.scratch.path()).unwrap().sync_all().unwrap();
         for block in [1, 3] {
             bench.submit(OperationKind::Write, 0, block);
@@ -384,7 +384,8 @@ fn dropping_with_operations_in_flight_is_clean<E: Engine>(opener: Opener<E>) {
     for slot in 32..64 {
         bench.submit(OperationKind::Read, slot, u64::from(slot));
     }
-    let buffers = Arc::clone(&bench.buffers);
-    drop(bench);
-    assert_eq!(Arc::strong_count(&buffers), 1);
+    let Bench { engine, buffers, .. } = bench;
+    assert!(buffers.holders() > 1);
+    drop(engine);
+    assert_eq!(buffers.holders(), 1);
 }

@@ -8,7 +8,6 @@ mod pool;
 mod random;
 
 use crate::chance::Rng;
-use crate::engines::request::Buffers;
 use crate::error::EngineError;
 use crate::plan::{Content, OperationKind, Payload, Renew, Worker};
 
@@ -178,14 +177,14 @@ enum BeforeEach {
 }
 
 impl Filler {
-    /// Fills all buffers, if the worker writes.
-    pub fn new(worker: &Worker, buffers: &Buffers) -> Result<Self, EngineError> {
+    /// Fills all of the worker's buffers now, if they are not filled before each write.
+    pub fn new<'a>(worker: &Worker, buffers: impl Iterator<Item = &'a mut [u8]>) -> Result<Self, EngineError> {
         let material = Material::new(worker)?;
         let mut seeds = Seeds::new(worker);
         let before_each = before_each(worker, &material);
         if worker.verify.is_none() && before_each != BeforeEach::Fill && worker.writes() {
-            for slot in 0..buffers.count() {
-                buffers.with_slot(slot as u32, buffers.stride(), |bytes| material.fill(bytes, 0, seeds.draw()));
+            for buffer in buffers {
+                material.fill(buffer, 0, seeds.draw());
             }
         }
         Ok(Self { material, seeds, before_each })
@@ -201,19 +200,13 @@ impl Filler {
         &mut self.seeds
     }
 
-    /// Prepares a buffer for its next write; with verification, that does it instead.
+    /// Prepares a block for its write at `offset`. With verification, the verifier does it instead.
     #[inline]
-    pub fn renew(&mut self, buffers: &Buffers, slot: u32, offset: u64, length: u32) {
+    pub fn renew(&mut self, block: &mut [u8], offset: u64) {
         match self.before_each {
             BeforeEach::Nothing => {}
-            BeforeEach::Scramble => {
-                let word = self.seeds.draw().to_le_bytes();
-                buffers.with_slot(slot, length as usize, |bytes| scramble(bytes, word));
-            }
-            BeforeEach::Fill => {
-                let seed = self.seeds.draw();
-                buffers.with_slot(slot, length as usize, |bytes| self.material.fill(bytes, offset, seed));
-            }
+            BeforeEach::Scramble => scramble(block, self.seeds.draw().to_le_bytes()),
+            BeforeEach::Fill => self.material.fill(block, offset, self.seeds.draw()),
         }
     }
 }

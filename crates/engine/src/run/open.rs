@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use crate::engines::buffers::Buffers;
 use crate::engines::emulated::{Disk, Emulated};
 use crate::engines::files::{check_direct_blocks, has_hole, is_regular_file};
 use crate::engines::nfs::NfsEngine;
-use crate::engines::request::{Buffers, Engine};
+use crate::engines::request::Engine;
 use crate::engines::{AioEngine, MmapEngine, NullEngine, Setup, SyncEngine, UringEngine};
 use crate::error::EngineError;
 use crate::outcome::{IntervalOutcome, State};
@@ -20,15 +21,16 @@ use crate::worker::{Ended, Load, Shared, Start};
 /// this one then has not run either.
 pub(super) fn open_and_run(
     worker: &Worker,
-    buffers: &Arc<Buffers>,
+    buffers: Buffers,
     shared: &Shared,
     disk: Option<Disk>,
     wait_for_start: &mut dyn FnMut() -> Option<Start>,
     publish: &mut dyn FnMut(&IntervalOutcome, &[Tally]),
 ) -> Result<Option<Ran>, EngineError> {
     let Worker { files, depth, .. } = worker;
-    let (memory, clock) = (Arc::clone(buffers), shared.clock.clone());
-    let setup = |open| Setup::new(worker, open, buffers, &shared.clock);
+    // SAFETY: the loop borrows a slot before it submits a request for it, or after its completion.
+    let slots = unsafe { buffers.slot_map() };
+    let setup = |open| Setup::new(worker, open, &slots, &shared.clock);
     let mut labels = verify::labels(worker);
     if let EnginePlan::Sync { open } | EnginePlan::Aio { open } | EnginePlan::Uring { open } = &worker.engine {
         check_direct_blocks(open, files, &worker.operations)?;
@@ -36,23 +38,28 @@ pub(super) fn open_and_run(
     if disk.is_none() && !matches!(worker.engine, EnginePlan::Null {} | EnginePlan::Nfs { .. }) {
         labels.extend(labels_of_files(worker));
     }
-    let mut run = Runner { worker, buffers, shared, disk, labels, wait_for_start, publish };
+    let run = Runner { worker, buffers, shared, disk, labels, wait_for_start, publish };
     match &worker.engine {
         EnginePlan::Null {} => run.drive(NullEngine::default()),
         EnginePlan::Sync { open } => run.drive(SyncEngine::open(setup(open))?),
         EnginePlan::Aio { open } => run.drive(AioEngine::open(setup(open))?),
         EnginePlan::Uring { open } => run.drive(UringEngine::open(setup(open))?),
         EnginePlan::Mmap { open } => run.drive(MmapEngine::open(setup(open))?),
-        EnginePlan::Nfs { mount } => {
-            run.drive(NfsEngine::connect(mount, files, memory, *depth, clock, Arc::clone(&shared.stop))?)
-        }
+        EnginePlan::Nfs { mount } => run.drive(NfsEngine::connect(
+            mount,
+            files,
+            slots.clone(),
+            *depth,
+            shared.clock.clone(),
+            Arc::clone(&shared.stop),
+        )?),
     }
 }
 
 /// What it takes to run a worker, whatever its engine.
 struct Runner<'a> {
     worker: &'a Worker,
-    buffers: &'a Arc<Buffers>,
+    buffers: Buffers,
     shared: &'a Shared,
     disk: Option<Disk>,
     /// What is known before the engine is opened.
@@ -63,16 +70,17 @@ struct Runner<'a> {
 
 impl Runner<'_> {
     /// The only place that knows whether there is an emulated disk.
-    fn drive<E: Engine>(&mut self, engine: E) -> Result<Option<Ran>, EngineError> {
+    fn drive<E: Engine>(mut self, engine: E) -> Result<Option<Ran>, EngineError> {
         let Some(disk) = self.disk.take() else { return self.run(engine) };
         let Worker { files, depth, .. } = self.worker;
-        self.run(Emulated::new(engine, disk, files, *depth, self.shared.clock.clone()))
+        let clock = self.shared.clock.clone();
+        self.run(Emulated::new(engine, disk, files, *depth, clock))
     }
 
-    fn run<E: Engine>(&mut self, mut engine: E) -> Result<Option<Ran>, EngineError> {
+    fn run<E: Engine>(self, mut engine: E) -> Result<Option<Ran>, EngineError> {
         let worker = self.worker;
         let depth = if E::SYNCHRONOUS { 1 } else { worker.depth };
-        let load = Load::new(worker, depth, Arc::clone(self.buffers), self.shared.clone())?;
+        let load = Load::new(worker, depth, self.buffers, self.shared.clone())?;
         let Some(start) = (self.wait_for_start)() else { return Ok(None) };
         let (mut ended, recorder) = load.run(&mut engine, start, self.publish);
         if ended.error.is_none()
@@ -81,7 +89,7 @@ impl Runner<'_> {
             (ended.state, ended.error) = (State::Failed, Some(error));
         }
         let (described, reconnects) = (engine.describe(), engine.reconnects());
-        let labels = [std::mem::take(&mut self.labels), engine.labels(), std::mem::take(&mut ended.labels)].concat();
+        let labels = [self.labels, engine.labels(), std::mem::take(&mut ended.labels)].concat();
         Ok(Some(Ran { ended, recorded: recorder.finish(), engine: described, reconnects, labels }))
     }
 }

@@ -8,8 +8,8 @@ use super::open::{Ran, open_and_run};
 use super::order::Order;
 use super::outcomes::{not_started, outcome};
 use crate::cpu::{bind_thread, wake_on_time};
+use crate::engines::buffers::Buffers;
 use crate::engines::emulated::Disks;
-use crate::engines::request::Buffers;
 use crate::error::EngineError;
 use crate::offsets::SharedPositions;
 use crate::outcome::{IntervalOutcome, State, WorkerOutcome};
@@ -83,7 +83,7 @@ fn prepare_and_run(place: &Place<'_>, start: &mut dyn FnMut() -> Option<Start>) 
         order.interval_closed(number, interval, tallies);
     };
     let disk = worker.disk.as_ref().map(|plan| disks.get(plan));
-    open_and_run(worker, &buffers, &shared, disk, start, &mut publish)
+    open_and_run(worker, buffers, &shared, disk, start, &mut publish)
 }
 
 /// Tells the others that a worker has left, however it does: by its end, an error or a panic.

@@ -14,7 +14,6 @@ mod tests;
 mod written;
 
 use crate::engines::request::Address;
-use crate::engines::request::Buffers;
 use crate::error::{EngineError, Fault};
 use crate::payload::{Filler, Material};
 use crate::plan::{FilePlan, OperationKind, Verify, VerifyMethod, Worker};
@@ -124,19 +123,17 @@ impl<'a> Verifier<'a> {
         self.plan.only && self.written.is_some()
     }
 
-    /// Fills the buffer of a write, and remembers it.
+    /// Fills the block of a write, whose buffer is `slot`'s, and remembers the write.
     #[inline]
-    pub fn stamp(&mut self, filler: &mut Filler, buffers: &Buffers, slot: u32, address: Address) {
+    pub fn stamp(&mut self, filler: &mut Filler, block: &mut [u8], slot: u32, address: Address) {
         let seed = filler.seeds().draw();
         let newest = filler.seeds().newest();
         let (map, file) = (self.maps.get(address.file as usize), self.key(address.file));
         let (material, step) = (filler.material(), self.interval_bytes as usize);
-        buffers.with_slot(slot, address.length as usize, |block| {
-            for (interval, offset) in block.chunks_mut(step).zip((address.offset..).step_by(step)) {
-                let sequence = map.map_or(newest, |map| map::following(map.known(offset).newest).into());
-                self.make(material, interval, Stamp { file, offset, sequence, seed });
-            }
-        });
+        for (interval, offset) in block.chunks_mut(step).zip((address.offset..).step_by(step)) {
+            let sequence = map.map_or(newest, |map| map::following(map.known(offset).newest).into());
+            self.make(material, interval, Stamp { file, offset, sequence, seed });
+        }
         if let Some(map) = map {
             map.writing(address.offset, address.length);
         }
@@ -149,7 +146,7 @@ impl<'a> Verifier<'a> {
 
     /// Takes note of a write, and compares what was read; an error ends the worker.
     #[inline]
-    pub fn came_back(&mut self, filler: &mut Filler, buffers: &Buffers, back: CameBack) -> Result<(), EngineError> {
+    pub fn came_back(&mut self, filler: &mut Filler, block: &[u8], back: CameBack) -> Result<(), EngineError> {
         if let Some(map) = self.maps.get(back.address.file as usize) {
             let Address { offset, length, .. } = back.address;
             return match back.kind {
@@ -161,7 +158,7 @@ impl<'a> Verifier<'a> {
                     map.forget(offset, length);
                     Ok(())
                 }
-                _ => self.check(filler, buffers, back),
+                _ => self.check(filler, block, back),
             };
         }
         match (back.kind, &mut self.written) {
@@ -170,7 +167,7 @@ impl<'a> Verifier<'a> {
                 Ok(())
             }
             // What workers that write read on their own may have been read before it was written.
-            (OperationKind::Read, _) if back.reads_back || !self.worker.writes() => self.check(filler, buffers, back),
+            (OperationKind::Read, _) if back.reads_back || !self.worker.writes() => self.check(filler, block, back),
             _ => Ok(()),
         }
     }
@@ -272,23 +269,21 @@ impl<'a> Verifier<'a> {
         self.written.as_ref().map_or(0, Written::waiting)
     }
 
-    fn check(&mut self, filler: &mut Filler, buffers: &Buffers, read: CameBack) -> Result<(), EngineError> {
-        let (Address { file, offset, length }, step) = (read.address, self.interval_bytes as usize);
-        buffers.with_slot(read.slot, length as usize, |block| {
-            for (number, interval) in block.chunks(step).enumerate() {
-                let start = number * step;
-                let place = Address { file, offset: offset + start as u64, length: interval.len() as u32 };
-                let there = (read.bytes as usize).saturating_sub(start).min(interval.len());
-                self.checked += 1;
-                if let Err(fault) = self.check_interval(&interval[..there], place) {
-                    self.note(filler, &interval[..there], place, fault);
-                    if self.plan.fatal {
-                        return self.failure().map_or(Ok(()), Err);
-                    }
+    fn check(&mut self, filler: &mut Filler, block: &[u8], read: CameBack) -> Result<(), EngineError> {
+        let (Address { file, offset, .. }, step) = (read.address, self.interval_bytes as usize);
+        for (number, interval) in block.chunks(step).enumerate() {
+            let start = number * step;
+            let place = Address { file, offset: offset + start as u64, length: interval.len() as u32 };
+            let there = (read.bytes as usize).saturating_sub(start).min(interval.len());
+            self.checked += 1;
+            if let Err(fault) = self.check_interval(&interval[..there], place) {
+                self.note(filler, &interval[..there], place, fault);
+                if self.plan.fatal {
+                    return self.failure().map_or(Ok(()), Err);
                 }
             }
-            Ok(())
-        })
+        }
+        Ok(())
     }
 
     fn check_interval(&self, interval: &[u8], place: Address) -> Result<(), Fault> {

@@ -72,30 +72,31 @@ fn at(offset: u64) -> Address {
 struct Bench<'a> {
     verifier: Verifier<'a>,
     filler: Filler,
-    buffers: std::sync::Arc<Buffers>,
+    buffer: Vec<u8>,
     reads_back: bool,
 }
 
 impl<'a> Bench<'a> {
     fn new(worker: &'a Worker) -> Self {
-        let buffers = Buffers::new(1, BLOCK as usize);
-        let filler = Filler::new(worker, &buffers).unwrap();
+        let mut buffer = vec![0; BLOCK as usize];
+        let filler = Filler::new(worker, std::iter::once(&mut buffer[..])).unwrap();
         let verifier = Verifier::new(worker, 1).unwrap().unwrap();
-        Self { verifier, filler, buffers, reads_back: worker.writes() }
+        Self { verifier, filler, buffer, reads_back: worker.writes() }
     }
 
     fn write(&mut self, address: Address) -> Vec<u8> {
-        self.verifier.stamp(&mut self.filler, &self.buffers, 0, address);
+        let block = &mut self.buffer[..address.length as usize];
+        self.verifier.stamp(&mut self.filler, block, 0, address);
         let back = CameBack { slot: 0, kind: OperationKind::Write, address, bytes: BLOCK, reads_back: false };
-        self.verifier.came_back(&mut self.filler, &self.buffers, back).unwrap();
-        self.buffers.with_slot(0, address.length as usize, |bytes| bytes.to_vec())
+        self.verifier.came_back(&mut self.filler, block, back).unwrap();
+        block.to_vec()
     }
 
     fn read(&mut self, address: Address, content: &[u8]) -> Result<(), EngineError> {
-        self.buffers.with_slot(0, content.len(), |bytes| bytes.copy_from_slice(content));
+        self.buffer[..content.len()].copy_from_slice(content);
         let bytes = content.len() as u32;
         let back = CameBack { slot: 0, kind: OperationKind::Read, address, bytes, reads_back: self.reads_back };
-        self.verifier.came_back(&mut self.filler, &self.buffers, back)
+        self.verifier.came_back(&mut self.filler, &self.buffer[..address.length as usize], back)
     }
 
     fn failure(&self) -> String {

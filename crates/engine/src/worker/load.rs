@@ -3,7 +3,6 @@
 mod verified;
 
 use std::ops::Range;
-use std::sync::Arc;
 
 use iocurve_meter::Nanos;
 
@@ -17,7 +16,8 @@ use super::submissions::Submissions;
 use super::visit::{LOOK_AGAIN, Visits};
 use super::wake::Wake;
 use super::{Ended, LOOK_AROUND, Shared, Start};
-use crate::engines::request::{Address, Buffers, Completion, Engine, Request};
+use crate::engines::buffers::Buffers;
+use crate::engines::request::{Address, Completion, Engine, Request};
 use crate::error::EngineError;
 use crate::offsets::Offsets;
 use crate::offsets::replay::Replay;
@@ -36,7 +36,7 @@ pub struct Load<'a> {
     shared: Shared,
     offsets: Offsets,
     filler: Filler,
-    buffers: Arc<Buffers>,
+    buffers: Buffers,
     mix: Mix,
     hold: Option<Hold>,
     replay: Option<Replay>,
@@ -75,13 +75,13 @@ struct InFlight {
 
 impl<'a> Load<'a> {
     /// `buffers` has `depth` slots of the largest block.
-    pub fn new(plan: &'a Worker, depth: u32, buffers: Arc<Buffers>, shared: Shared) -> Result<Self, EngineError> {
+    pub fn new(plan: &'a Worker, depth: u32, mut buffers: Buffers, shared: Shared) -> Result<Self, EngineError> {
         let replay = Replay::open(plan)?;
         Ok(Self {
             plan,
             offsets: Offsets::new(plan, &shared.positions)?.or_replayed(replay.as_ref()),
             shared,
-            filler: Filler::new(plan, &buffers)?,
+            filler: Filler::new(plan, buffers.slots_mut())?,
             buffers,
             mix: replay.clone().map_or_else(|| Mix::new(plan), Mix::Replayed),
             replay,
@@ -386,9 +386,10 @@ impl<'a> Load<'a> {
 
     #[inline(never)]
     fn prepare_write(&mut self, slot: u32, address: Address) {
+        let block = self.buffers.slot_mut(slot, address.length as usize);
         match &mut self.verifier {
-            None => self.filler.renew(&self.buffers, slot, address.offset, address.length),
-            Some(verifier) => verifier.stamp(&mut self.filler, &self.buffers, slot, address),
+            None => self.filler.renew(block, address.offset),
+            Some(verifier) => verifier.stamp(&mut self.filler, block, slot, address),
         }
         if let Some(flushes) = &mut self.flushes {
             flushes.written(address);

@@ -69,7 +69,7 @@ fn what_is_done_waits_until_it_is_due() {
 /// A closed loop over a P20 whose credits last for a second, on a clock that moves only while the loop waits.
 #[test]
 fn a_run_sees_the_burst_end() {
-    use crate::engines::request::Buffers;
+    use crate::engines::buffers::Buffers;
     use crate::offsets::SharedPositions;
     use crate::outcome::IntervalOutcome;
     use crate::record::Tally;

@@ -3,14 +3,14 @@
 use std::io;
 use std::os::fd::RawFd;
 use std::ptr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use iocurve_meter::{Clock, Nanos, SECOND};
 
+use crate::engines::buffers::SlotMap;
 use crate::engines::files::{self, LocalFiles};
 use crate::engines::local::{self, Setup};
-use crate::engines::request::{Buffers, Completion, Engine, Request};
+use crate::engines::request::{Completion, Engine, Request};
 use crate::error::EngineError;
 use crate::plan::OperationKind;
 
@@ -19,7 +19,7 @@ use crate::plan::OperationKind;
 pub struct AioEngine {
     context: Context,
     files: LocalFiles,
-    buffers: Arc<Buffers>,
+    slots: SlotMap,
     clock: Clock,
     direct: bool,
     /// A flush or trim that native AIO does not have was done before `submit` returned.
@@ -38,19 +38,19 @@ pub struct AioEngine {
 impl AioEngine {
     /// Opens the files and a context with room for `depth` operations.
     pub fn open(setup: Setup<'_>) -> Result<Self, EngineError> {
-        let buffers = setup.buffers;
+        let slots = setup.slots;
         Ok(Self {
             files: LocalFiles::open(setup.open, setup.files, setup.writes)?,
             context: Context::new(setup.depth.max(1))?,
             clock: setup.clock,
             direct: setup.open.direct,
             waited: false,
-            controls: vec![Control::default(); buffers.count()].into(),
-            queued: Vec::with_capacity(buffers.count()),
+            controls: vec![Control::default(); slots.count()].into(),
+            queued: Vec::with_capacity(slots.count()),
             in_flight: 0,
             early: Vec::new(),
-            events: vec![Event::default(); buffers.count().max(1)].into(),
-            buffers,
+            events: vec![Event::default(); slots.count().max(1)].into(),
+            slots,
         })
     }
 
@@ -123,7 +123,7 @@ impl Engine for AioEngine {
     const HAND_OVER_AT: usize = files::HAND_OVER_AT;
 
     fn submit(&mut self, request: Request) -> Result<(), EngineError> {
-        let (descriptor, memory) = self.files.target(&request, &self.buffers)?;
+        let (descriptor, memory) = self.files.target(&request, &self.slots)?;
         let transfer = |opcode| Control {
             opcode,
             buffer: memory as u64,

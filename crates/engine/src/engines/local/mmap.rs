@@ -3,14 +3,14 @@
 use std::io;
 use std::os::fd::RawFd;
 use std::ptr;
-use std::sync::Arc;
 
 use iocurve_meter::Nanos;
 
 use super::bus_error::{self, Guarded};
+use crate::engines::buffers::SlotMap;
 use crate::engines::files::LocalFiles;
 use crate::engines::local::{self, Finished, Setup};
-use crate::engines::request::{Buffers, Completion, Engine, Request};
+use crate::engines::request::{Completion, Engine, Request};
 use crate::error::EngineError;
 use crate::plan::{Durability, FileOpen, FilePlan, OperationKind};
 
@@ -22,7 +22,7 @@ use crate::plan::{Durability, FileOpen, FilePlan, OperationKind};
 pub struct MmapEngine {
     files: LocalFiles,
     mappings: Vec<Mapping>,
-    buffers: Arc<Buffers>,
+    slots: SlotMap,
     writes: bool,
     direct: bool,
     /// Whether each write is on stable storage before it is done.
@@ -49,7 +49,7 @@ impl MmapEngine {
             direct: setup.open.direct,
             write_through: setup.open.direct || setup.open.durability != Durability::None,
             finished: Finished::new(setup.depth, setup.clock),
-            buffers: setup.buffers,
+            slots: setup.slots,
         })
     }
 
@@ -98,7 +98,7 @@ impl Engine for MmapEngine {
     const HAND_OVER_AT: usize = 1;
 
     fn submit(&mut self, request: Request) -> Result<(), EngineError> {
-        let (descriptor, memory) = self.files.target(&request, &self.buffers)?;
+        let (descriptor, memory) = self.files.target(&request, &self.slots)?;
         let result = match request.kind {
             OperationKind::Read | OperationKind::Write => self.copy(&request, memory),
             OperationKind::Trim => local::trim(descriptor, self.files.is_device(&request), &request),
@@ -304,7 +304,7 @@ mod tests {
         let mut engine = MmapEngine::open(setup(&open, &files, true, 1)).unwrap();
         let cut = |bytes| File::options().write(true).open(scratch.path()).unwrap().set_len(bytes).unwrap();
         cut(8192);
-        let memory = engine.buffers.slot(0);
+        let memory = engine.slots.slot(0);
         assert_eq!(one(&mut engine, request(OperationKind::Read, 8192)), 0);
         assert_eq!(one(&mut engine, request(OperationKind::Read, 8190)), 2);
         // SAFETY: nothing is in flight.

@@ -8,12 +8,12 @@ mod uring;
 
 use std::io;
 use std::os::fd::RawFd;
-use std::sync::Arc;
 use std::time::Duration;
 
 use iocurve_meter::{Clock, Nanos};
 
-use crate::engines::request::{Buffers, Completion, Request};
+use crate::engines::buffers::SlotMap;
+use crate::engines::request::{Completion, Request};
 use crate::plan::{FileOpen, FilePlan, OperationKind, Worker};
 
 pub use aio::AioEngine;
@@ -30,8 +30,8 @@ pub struct Setup<'a> {
     pub files: &'a [FilePlan],
     /// Whether the worker changes them.
     pub writes: bool,
-    /// One for each slot.
-    pub buffers: Arc<Buffers>,
+    /// Where the buffers are.
+    pub slots: SlotMap,
     /// Operations in flight at most.
     pub depth: u32,
     /// The worker's time.
@@ -40,12 +40,12 @@ pub struct Setup<'a> {
 
 impl<'a> Setup<'a> {
     /// What a worker's plan says.
-    pub fn new(worker: &'a Worker, open: &'a FileOpen, buffers: &Arc<Buffers>, clock: &Clock) -> Self {
+    pub fn new(worker: &'a Worker, open: &'a FileOpen, slots: &SlotMap, clock: &Clock) -> Self {
         Self {
             open,
             files: &worker.files,
             writes: worker.changes_files(),
-            buffers: Arc::clone(buffers),
+            slots: slots.clone(),
             depth: worker.depth,
             clock: clock.clone(),
         }

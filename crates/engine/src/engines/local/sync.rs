@@ -2,14 +2,14 @@
 
 use std::io;
 use std::os::fd::RawFd;
-use std::sync::Arc;
 
 use iocurve_meter::Nanos;
 
 use crate::engines::local::{self, Finished, Setup};
 
+use crate::engines::buffers::SlotMap;
 use crate::engines::files::LocalFiles;
-use crate::engines::request::{Buffers, Completion, Engine, Request};
+use crate::engines::request::{Completion, Engine, Request};
 use crate::error::EngineError;
 use crate::plan::OperationKind;
 
@@ -17,7 +17,7 @@ use crate::plan::OperationKind;
 #[derive(Debug)]
 pub struct SyncEngine {
     files: LocalFiles,
-    buffers: Arc<Buffers>,
+    slots: SlotMap,
     finished: Finished,
 }
 
@@ -26,7 +26,7 @@ impl SyncEngine {
     pub fn open(setup: Setup<'_>) -> Result<Self, EngineError> {
         Ok(Self {
             files: LocalFiles::open(setup.open, setup.files, setup.writes)?,
-            buffers: setup.buffers,
+            slots: setup.slots,
             finished: Finished::new(setup.depth, setup.clock),
         })
     }
@@ -45,7 +45,7 @@ impl Engine for SyncEngine {
     const HAND_OVER_AT: usize = 1;
 
     fn submit(&mut self, request: Request) -> Result<(), EngineError> {
-        let (descriptor, memory) = self.files.target(&request, &self.buffers)?;
+        let (descriptor, memory) = self.files.target(&request, &self.slots)?;
         let result = self.carry_out(&request, descriptor, memory);
         self.finished.push(Completion { slot: request.slot, result });
         Ok(())

@@ -2,16 +2,16 @@
 
 use std::io;
 use std::os::fd::AsRawFd;
-use std::sync::Arc;
 use std::time::Duration;
 
 use io_uring::types::{Fd, Fixed, FsyncFlags, SubmitArgs, Timespec};
 use io_uring::{Builder, EnterFlags, IoUring, opcode, squeue};
 use iocurve_meter::{Clock, Nanos};
 
+use crate::engines::buffers::SlotMap;
 use crate::engines::files::{self, LocalFiles};
 use crate::engines::local::{self, PUNCH, Setup, WHOLE_SYNC};
-use crate::engines::request::{Buffers, Completion, Engine, Request};
+use crate::engines::request::{Completion, Engine, Request};
 use crate::error::EngineError;
 use crate::plan::OperationKind;
 
@@ -21,7 +21,7 @@ use crate::plan::OperationKind;
 pub struct UringEngine {
     ring: IoUring,
     files: LocalFiles,
-    buffers: Arc<Buffers>,
+    slots: SlotMap,
     clock: Clock,
     registered: Registered,
     /// Whether the kernel's own threads do the I/O, because the files' file system may block.
@@ -52,7 +52,7 @@ impl UringEngine {
 
     fn over(ring: IoUring, setup: Setup<'_>) -> Result<Self, EngineError> {
         let files = LocalFiles::open(setup.open, setup.files, setup.writes)?;
-        let Setup { buffers, depth, clock, .. } = setup;
+        let Setup { slots, depth, clock, .. } = setup;
         let threaded = !files.start_without_blocking();
         if threaded {
             // As many threads as operations, or fewer would be in flight than asked for (the default is 4 a processor).
@@ -62,12 +62,12 @@ impl UringEngine {
         let registered = Registered {
             // Registration is an optimisation: whatever refuses it (a limit, an old kernel), plain I/O works too.
             files: ring.submitter().register_files(&files.descriptors()).is_ok(),
-            slots_per_buffer: register_buffers(&ring, &buffers),
+            slots_per_buffer: register_buffers(&ring, &slots),
         };
         Ok(Self {
             ring,
             files,
-            buffers,
+            slots,
             clock,
             registered,
             threaded,
@@ -142,7 +142,7 @@ impl UringEngine {
     }
 
     fn entry(&self, request: &Request) -> Result<squeue::Entry, EngineError> {
-        let (descriptor, memory) = self.files.target(request, &self.buffers)?;
+        let (descriptor, memory) = self.files.target(request, &self.slots)?;
         let buffer = self.registered.slots_per_buffer.map(|slots| (request.slot / slots) as u16);
         let (length, offset) = (request.address.length, request.address.offset);
         let data_only =
@@ -178,7 +178,7 @@ impl UringEngine {
     /// Trims a device: before Linux 6.12 a ring has no call for it.
     #[cold]
     fn discard(&mut self, request: &Request) -> Result<(), EngineError> {
-        let (descriptor, _) = self.files.target(request, &self.buffers)?;
+        let (descriptor, _) = self.files.target(request, &self.slots)?;
         self.waited = true;
         self.early.push(Completion { slot: request.slot, result: local::trim(descriptor, true, request) });
         Ok(())
@@ -254,7 +254,7 @@ impl Drop for UringEngine {
         while self.in_flight > 0 {
             if self.enter(1, Nanos::MAX).is_err() {
                 // Memory that the kernel may still write to is better lost than reused.
-                std::mem::forget(Arc::clone(&self.buffers));
+                std::mem::forget(self.slots.clone());
                 return;
             }
             self.take_completions(&mut Vec::new());
@@ -317,13 +317,13 @@ fn setup_error(source: &io::Error) -> EngineError {
 /// Registers the buffers and says how many slots each registered one has, or `None` where that is refused.
 ///
 /// Few large ones cost the kernel less to look up than many; it takes at most 1 GiB in one and 16384 of them.
-fn register_buffers(ring: &IoUring, buffers: &Buffers) -> Option<u32> {
-    let slots_per_buffer = ((1_usize << 30) / buffers.stride()).clamp(1, buffers.count().max(1));
-    let pieces: Vec<libc::iovec> = (0..buffers.count())
+fn register_buffers(ring: &IoUring, slots: &SlotMap) -> Option<u32> {
+    let slots_per_buffer = ((1_usize << 30) / slots.stride()).clamp(1, slots.count().max(1));
+    let pieces: Vec<libc::iovec> = (0..slots.count())
         .step_by(slots_per_buffer)
         .map(|first| libc::iovec {
-            iov_base: buffers.slot(first as u32).cast(),
-            iov_len: slots_per_buffer.min(buffers.count() - first) * buffers.stride(),
+            iov_base: slots.slot(first as u32).cast(),
+            iov_len: slots_per_buffer.min(slots.count() - first) * slots.stride(),
         })
         .collect();
     // SAFETY: the memory lives as long as the engine, and the ring is closed before it goes.

@@ -8,7 +8,8 @@ use iocurve_meter::{Clock, Nanos};
 use iocurve_wire::nfs3::nfs_fh3;
 
 use crate::chance::Rng;
-use crate::engines::request::{Address, Buffers, Completion, Engine, Request};
+use crate::engines::buffers::Buffers;
+use crate::engines::request::{Address, Completion, Engine, Request};
 use crate::error::EngineError;
 use crate::plan::{Durability, FilePlan, Layout, NfsMount, OperationKind};
 
@@ -178,8 +179,10 @@ fn write(
     let block = BLOCK_BYTES.min(session.limits.write);
     let buffers = Buffers::new(DEPTH as usize, block as usize);
     let files = gaps.iter().map(|gap| (gap.path.clone(), gap.handle)).collect();
-    let (clock, memory) = (Clock::new(), Arc::clone(&buffers));
-    let engine = NfsEngine::with_handles(session, &mount, files, memory, DEPTH, clock.clone(), Arc::default())?;
+    let clock = Clock::new();
+    // SAFETY: the writer fills a slot before it submits a write for it, and again only after its completion.
+    let slots = unsafe { buffers.slot_map() };
+    let engine = NfsEngine::with_handles(session, &mount, files, slots, DEPTH, clock.clone(), Arc::default())?;
     let mut writer = Writer { engine, clock, buffers, gaps, seed, in_flight: [None; DEPTH as usize], written: 0 };
     let result = writer.write_all(requests(gaps, block), progress, stop);
     if result.is_err() {
@@ -203,7 +206,7 @@ fn requests(gaps: &[Gap], block: u32) -> impl Iterator<Item = Request> + '_ {
 struct Writer<'a> {
     engine: NfsEngine,
     clock: Clock,
-    buffers: Arc<Buffers>,
+    buffers: Buffers,
     gaps: &'a [Gap],
     seed: u64,
     in_flight: [Option<Request>; DEPTH as usize],
@@ -256,12 +259,10 @@ impl Writer<'_> {
         Ok(!self.engine.flight.verifier_changed)
     }
 
-    fn fill(&self, request: &Request) {
-        let mut rng = Rng::new(self.seed ^ request.address.offset.rotate_left(20) ^ u64::from(request.address.file));
-        // SAFETY: the slot is free, so nobody else touches it, and the length is inside it.
-        rng.fill(unsafe {
-            std::slice::from_raw_parts_mut(self.buffers.slot(request.slot), request.address.length as usize)
-        });
+    fn fill(&mut self, request: &Request) {
+        let Address { file, offset, length } = request.address;
+        let mut rng = Rng::new(self.seed ^ offset.rotate_left(20) ^ u64::from(file));
+        rng.fill(self.buffers.slot_mut(request.slot, length as usize));
     }
 
     fn reap(&mut self, progress: &dyn Fn(u64), stop: &AtomicBool) -> Result<(), EngineError> {

@@ -24,7 +24,8 @@ use iocurve_meter::{Clock, Nanos};
 use iocurve_wire::fast::{CommitTemplate, ReadTemplate, WriteTemplate};
 use iocurve_wire::nfs3::{nfs_fh3, stable_how};
 
-use crate::engines::request::{Buffers, Completion, Engine, Request};
+use crate::engines::buffers::SlotMap;
+use crate::engines::request::{Completion, Engine, Request};
 use crate::error::EngineError;
 use crate::plan::{Durability, FilePlan, NfsMount};
 
@@ -77,7 +78,7 @@ impl NfsEngine {
     pub fn connect(
         mount: &NfsMount,
         files: &[FilePlan],
-        buffers: Arc<Buffers>,
+        slots: SlotMap,
         depth: u32,
         clock: Clock,
         stop: Arc<AtomicBool>,
@@ -89,24 +90,24 @@ impl NfsEngine {
             let (handle, _) = session.find(&file.path)?.ok_or_else(|| session::missing(&file.path))?;
             handles.push((file.path.clone(), handle));
         }
-        Self::with_handles(session, mount, handles, buffers, depth, clock, stop)
+        Self::with_handles(session, mount, handles, slots, depth, clock, stop)
     }
 
     fn with_handles(
         session: Session<'_>,
         mount: &NfsMount,
         files: Vec<(String, nfs_fh3)>,
-        buffers: Arc<Buffers>,
+        slots: SlotMap,
         depth: u32,
         clock: Clock,
         stop: Arc<AtomicBool>,
     ) -> Result<Self, EngineError> {
         let limits = session.limits;
-        check_limits(mount, limits, depth, &buffers)?;
+        check_limits(mount, limits, depth, &slots)?;
         let (server, route, credential) = (session.server(), session.route(), session.credential.clone());
         let calls = files.iter().map(|(_, handle)| file_calls(&credential, handle, mount.durability)).collect();
         let epoll = Epoll::new().map_err(|source| EngineError::System { action: "make an epoll set", source })?;
-        let read_bytes_max = limits.read.min(u32::try_from(buffers.stride()).unwrap_or(u32::MAX));
+        let read_bytes_max = limits.read.min(u32::try_from(slots.stride()).unwrap_or(u32::MAX));
         let mut connections = Vec::new();
         let mut first = Some(session.into_socket());
         for number in 0..mount.nconnect as usize {
@@ -117,8 +118,7 @@ impl NfsEngine {
             let connection = Connection::new(number, socket, &epoll, read_bytes_max, clock.now());
             connections.push(connection.map_err(|source| EngineError::System { action: "watch a socket", source })?);
         }
-        let flight =
-            Flight::new(calls, buffers, depth, connections.len(), limits, mount.keep_payload, mount.timeout_ns);
+        let flight = Flight::new(calls, slots, depth, connections.len(), limits, mount.keep_payload, mount.timeout_ns);
         Ok(Self {
             server,
             route,
@@ -385,15 +385,15 @@ impl Engine for NfsEngine {
     }
 }
 
-fn check_limits(mount: &NfsMount, limits: CallLimits, depth: u32, buffers: &Buffers) -> Result<(), EngineError> {
+fn check_limits(mount: &NfsMount, limits: CallLimits, depth: u32, slots: &SlotMap) -> Result<(), EngineError> {
     if !(1..=CONNECTIONS_MAX).contains(&mount.nconnect) {
         return Err(EngineError::Plan(format!("nconnect is {}; it must be 1 to {CONNECTIONS_MAX}", mount.nconnect)));
     }
-    if limits.calls(depth, buffers.stride()) > CALLS_MAX {
+    if limits.calls(depth, slots.stride()) > CALLS_MAX {
         return Err(EngineError::Plan(format!(
             "{depth} operations of {} bytes at a time are too many: the server takes {} bytes in one call; use a smaller \
              depth or block",
-            buffers.stride(),
+            slots.stride(),
             limits.read.min(limits.write)
         )));
     }

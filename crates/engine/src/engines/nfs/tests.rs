@@ -19,6 +19,7 @@ use super::outgoing::Outgoing;
 use super::socket::{Route, Socket};
 use super::*;
 use crate::chance::Rng;
+use crate::engines::buffers::Buffers;
 use crate::engines::request::Address;
 use crate::plan::{Layout, OperationKind};
 
@@ -31,7 +32,7 @@ const FIRST: usize = 1;
 /// An engine on file `f` with its buffers; `change` adapts the mount.
 struct Client {
     engine: NfsEngine,
-    buffers: Arc<Buffers>,
+    buffers: Buffers,
     clock: Clock,
     stop: Arc<AtomicBool>,
 }
@@ -42,9 +43,10 @@ impl Client {
         change(&mut mount);
         let (buffers, clock) = (Buffers::new(depth as usize, bytes), Clock::new());
         let stop = Arc::new(AtomicBool::new(false));
-        let memory = Arc::clone(&buffers);
+        // SAFETY: tests look at a slot before they submit a request for it, or after its completion.
+        let slots = unsafe { buffers.slot_map() };
         let files = [file("f", 0, Layout::Existing)];
-        let engine = NfsEngine::connect(&mount, &files, memory, depth, clock.clone(), Arc::clone(&stop))
+        let engine = NfsEngine::connect(&mount, &files, slots, depth, clock.clone(), Arc::clone(&stop))
             .expect("the server serves");
         Self { engine, buffers, clock, stop }
     }
@@ -72,9 +74,7 @@ impl Client {
     }
 
     fn buffer(&mut self, slot: u32, length: usize) -> &mut [u8] {
-        assert!(length <= self.buffers.stride());
-        // SAFETY: the slot is not in flight when a test looks at it.
-        unsafe { std::slice::from_raw_parts_mut(self.buffers.slot(slot), length) }
+        self.buffers.slot_mut(slot, length)
     }
 }
 
@@ -233,7 +233,7 @@ fn receive_in_two(wire: &mut Wire, split: usize) {
         let kind = if slot == 2 { WRITE } else { READ };
         wire.call(Request { slot, kind, address: Address { file: 0, offset: 0, length: length(slot) } });
     }
-    wire.outgoing.send(&wire.socket, wire.flight.buffers()).unwrap();
+    wire.outgoing.send(&wire.socket, wire.flight.slots()).unwrap();
     let content = pattern(40_000);
     let replies: Vec<u8> = (0..3).flat_map(|slot| wire.reply_to_next_call(&content[..length(slot) as usize])).collect();
     let (first, second) = replies.split_at(split.min(replies.len()));
@@ -253,8 +253,7 @@ fn receive_in_two(wire: &mut Wire, split: usize) {
     assert_eq!(done, expected, "split at {split}");
     for slot in 0..2 {
         let length = length(slot) as usize;
-        // SAFETY: the slot is not in flight any more.
-        let buffer = unsafe { std::slice::from_raw_parts_mut(wire.flight.buffers().slot(slot), length) };
+        let buffer = wire.buffers.slot_mut(slot, length);
         assert!(!wire.flight.keep_payload() || buffer == &content[..length], "split at {split}");
         buffer.fill(0);
     }
@@ -264,6 +263,7 @@ fn receive_in_two(wire: &mut Wire, split: usize) {
 struct Wire {
     socket: Socket,
     peer: TcpStream,
+    buffers: Buffers,
     flight: Flight,
     outgoing: Outgoing,
     incoming: Incoming,
@@ -279,8 +279,11 @@ impl Wire {
         peer.set_nodelay(true).unwrap();
         let file = file_calls(&[0; 8], &nfs_fh3::new(b"f").unwrap(), Durability::FileSync);
         let limits = CallLimits { read: 1 << 20, write: 1 << 20 };
-        let flight = Flight::new(vec![file], Buffers::new(3, 40_000), 3, 1, limits, keep_payload, SECOND);
-        Self { socket, peer, flight, outgoing: Outgoing::default(), incoming: Incoming::new(40_000) }
+        let buffers = Buffers::new(3, 40_000);
+        // SAFETY: tests look at a slot before they make a call for it, or after its completion.
+        let slots = unsafe { buffers.slot_map() };
+        let flight = Flight::new(vec![file], slots, 3, 1, limits, keep_payload, SECOND);
+        Self { socket, peer, buffers, flight, outgoing: Outgoing::default(), incoming: Incoming::new(40_000) }
     }
 
     fn call(&mut self, request: Request) {
@@ -335,7 +338,7 @@ fn damaged_replies_are_never_a_panic() {
             let kind = if slot == 2 { WRITE } else { READ };
             wire.call(Request { slot, kind, address: Address { file: 0, offset: 0, length: 500 } });
         }
-        wire.outgoing.send(&wire.socket, wire.flight.buffers()).unwrap();
+        wire.outgoing.send(&wire.socket, wire.flight.slots()).unwrap();
         let content = pattern(500);
         let mut replies: Vec<u8> = (0..3).flat_map(|_| wire.reply_to_next_call(&content)).collect();
         for _ in 0..=chance.below(3) {
@@ -630,7 +633,9 @@ fn requests_that_cannot_be_are_refused() {
 
 fn connect(mount: &NfsMount, path: &str) -> Result<NfsEngine, EngineError> {
     let files = [file(path, 0, Layout::Existing)];
-    NfsEngine::connect(mount, &files, Buffers::new(1, 4096), 1, Clock::new(), Arc::new(AtomicBool::new(false)))
+    // SAFETY: no slot is ever borrowed.
+    let slots = unsafe { Buffers::new(1, 4096).slot_map() };
+    NfsEngine::connect(mount, &files, slots, 1, Clock::new(), Arc::new(AtomicBool::new(false)))
 }
 
 #[test]

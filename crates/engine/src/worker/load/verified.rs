@@ -80,7 +80,7 @@ impl Load<'_> {
         let &InFlight { offset, length, file, operation, reads_back, .. } = done;
         let (kind, address) = (self.kinds[operation as usize], Address { file, offset, length });
         let back = CameBack { slot, kind, address, bytes, reads_back };
-        let compared = verifier.came_back(&mut self.filler, &self.buffers, back);
+        let compared = verifier.came_back(&mut self.filler, self.buffers.slot(slot, length as usize), back);
         self.visited(slot, kind, address, false);
         compared
     }

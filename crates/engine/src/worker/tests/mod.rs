@@ -12,7 +12,8 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
 use super::*;
-use crate::engines::request::{Buffers, Completion, Engine, Request};
+use crate::engines::buffers::Buffers;
+use crate::engines::request::{Completion, Engine, Request};
 use crate::offsets::SharedPositions;
 use crate::outcome::IntervalOutcome;
 use crate::plan::tests::{file, operation, worker};
