@@ -31,6 +31,7 @@ const ROWS: [(&str, Change); 8] = [
     }),
     ("verify", |worker| {
         worker["operations"] = json!([operation("write", 1)]);
+        worker["operations"][0]["blocks"] = json!({"kind": "fixed", "bytes": 512});
         worker["payload"]["content"] = json!({"kind": "zero"});
         worker["verify"] = json!({
             "method": "header", "interval_bytes": 0, "header_offset": 0, "pattern": "", "read_back": true,
