@@ -15,7 +15,7 @@ use crate::plan::{Durability, FileOpen, FilePlan, Layout, OperationKind, Operati
 /// Requests that an engine hands over at once, without waiting for the next reap: enough that they share the cost of
 /// entering the kernel and of waking the device, few enough that it works on them while the next are prepared.
 /// Measured in `bench/README.md`.
-pub(crate) const HAND_OVER_AT: usize = 8;
+pub(crate) const SEND_BATCH: usize = 8;
 
 /// A worker's files, open.
 #[derive(Debug)]

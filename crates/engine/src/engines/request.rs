@@ -1,4 +1,4 @@
-//! The two verbs between the worker loop and an engine, and what they speak about.
+//! The interface between the worker loop and an engine: submit and reap.
 
 use iocurve_meter::Nanos;
 
@@ -41,26 +41,27 @@ pub trait Engine {
     /// Whether `submit` does the whole operation before it returns; the loop then stamps each one by itself.
     const SYNCHRONOUS: bool = false;
 
-    /// Requests that `submit` hands over at once; the rest goes with the next reap.
-    const HAND_OVER_AT: usize = usize::MAX;
+    /// Requests that `submit` collects before it sends them at once. The next reap sends the rest.
+    const SEND_BATCH: usize = usize::MAX;
 
-    /// Hands over one request. It may finish now or later; `reap` reports it either way.
+    /// Takes one request. It may finish now or later; `reap` reports it either way.
     /// An error ends the worker; an operation that fails is a `Completion` with a negative result.
     fn submit(&mut self, request: Request) -> Result<(), EngineError>;
 
-    /// Whether handing over can take as long as the operations themselves: the loop then looks at the clock between pieces.
-    fn blocks(&self) -> bool {
+    /// Whether sending requests can take as long as the operations themselves: the loop then looks at the clock between
+    /// batches.
+    fn sending_blocks(&self) -> bool {
         false
     }
 
-    /// Sends what was handed over, without waiting. The loop asks for it where it measures how long that takes; otherwise
-    /// it goes with the next reap.
-    fn hand_over(&mut self) -> Result<(), EngineError> {
+    /// Sends what was submitted, without waiting for it. The loop calls this where it measures how long sending takes;
+    /// otherwise the next reap sends.
+    fn send(&mut self) -> Result<(), EngineError> {
         Ok(())
     }
 
-    /// Sends what was handed over, then waits for `min` completions or until `deadline` (worker clock), and appends
-    /// what has finished to `done`. With `min` 0 it does not wait. May return early with fewer (even none).
+    /// Sends what was submitted, then waits for `min` completions or until `deadline` (worker clock), and appends the
+    /// completions to `done`. With `min` 0 it does not wait. May return early with fewer (even none).
     fn reap(&mut self, min: usize, deadline: Nanos, done: &mut Vec<Completion>) -> Result<(), EngineError>;
 
     /// Called once after an orderly end, when nothing is in flight: makes good what was promised (an NFS COMMIT).
@@ -68,21 +69,21 @@ pub trait Engine {
         Ok(())
     }
 
-    /// Called when nothing is in flight and what was written is about to be read back: reads are to come from where it
-    /// is kept, not from a cache on the way.
+    /// Called before written data are read back, when nothing is in flight: writes them to stable storage and drops
+    /// caches on the way, so that reads come from where the data are kept.
     fn settle(&mut self) -> Result<(), EngineError> {
         Ok(())
     }
 
-    /// What carries out the I/O, in words, for the result.
+    /// Description of the engine for the result.
     fn describe(&self) -> String;
 
-    /// What a reader must know about figures from this engine, for the result.
+    /// Labels for the result: what a reader must know about figures from this engine.
     fn labels(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// Connections that were made anew.
+    /// Number of times that a connection was made anew.
     fn reconnects(&self) -> u64 {
         0
     }

@@ -9,11 +9,11 @@ use crate::engines::nfs::NfsEngine;
 use crate::engines::request::Engine;
 use crate::engines::{AioEngine, MmapEngine, NullEngine, Setup, SyncEngine, UringEngine};
 use crate::error::EngineError;
-use crate::outcome::{IntervalOutcome, State};
+use crate::outcome::State;
 use crate::plan::{EnginePlan, OperationKind, Worker};
-use crate::record::{Recorded, Tally};
+use crate::record::Recorded;
 use crate::verify;
-use crate::worker::{Ended, Load, Shared, Start};
+use crate::worker::{Ended, Load, Publish, Shared, Start};
 
 /// Opens a worker's engine, waits for the group's start and runs the worker to its end.
 ///
@@ -25,7 +25,7 @@ pub(super) fn open_and_run(
     shared: &Shared,
     disk: Option<Disk>,
     wait_for_start: &mut dyn FnMut() -> Option<Start>,
-    publish: &mut dyn FnMut(&IntervalOutcome, &[Tally]),
+    publish: &mut Publish<'_>,
 ) -> Result<Option<Ran>, EngineError> {
     let Worker { files, depth, .. } = worker;
     // SAFETY: the loop borrows a slot before it submits a request for it, or after its completion.
@@ -65,7 +65,7 @@ struct Runner<'a> {
     /// What is known before the engine is opened.
     labels: Vec<String>,
     wait_for_start: &'a mut dyn FnMut() -> Option<Start>,
-    publish: &'a mut dyn FnMut(&IntervalOutcome, &[Tally]),
+    publish: &'a mut Publish<'a>,
 }
 
 impl Runner<'_> {

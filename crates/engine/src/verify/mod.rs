@@ -119,7 +119,7 @@ impl<'a> Verifier<'a> {
     }
 
     /// Whether operations are only gone through, to know what an earlier run wrote.
-    pub fn only_looks(&self) -> bool {
+    pub fn submits_nothing(&self) -> bool {
         self.plan.only && self.written.is_some()
     }
 
@@ -173,26 +173,26 @@ impl<'a> Verifier<'a> {
     }
 
     /// Takes a place for itself, if nobody is there.
-    pub fn hold(&self, address: Address) -> bool {
+    pub fn lock(&self, address: Address) -> bool {
         let Some(map) = self.maps.get(address.file as usize) else { return true };
         if self.plan.map.as_ref().is_some_and(|plan| plan.take_over) {
             map.take_over(address.offset, address.length);
             return true;
         }
-        map.hold(address.offset, address.length)
+        map.lock(address.offset, address.length)
     }
 
     /// Others may go there; `failed` is a write of which nobody knows what it left.
-    pub fn release(&self, address: Address, failed: bool) {
+    pub fn unlock(&self, address: Address, failed: bool) {
         let Some(map) = self.maps.get(address.file as usize) else { return };
         if failed {
             map.forget(address.offset, address.length);
         }
-        map.release(address.offset, address.length);
+        map.unlock(address.offset, address.length);
     }
 
     /// Whether places are held while operations are there.
-    pub fn holds(&self) -> bool {
+    pub fn locks_ranges(&self) -> bool {
         !self.maps.is_empty()
     }
 

@@ -82,7 +82,7 @@ impl<E: Engine> Emulated<E> {
 
 impl<E: Engine> Engine for Emulated<E> {
     const SYNCHRONOUS: bool = E::SYNCHRONOUS;
-    const HAND_OVER_AT: usize = E::HAND_OVER_AT;
+    const SEND_BATCH: usize = E::SEND_BATCH;
 
     fn submit(&mut self, request: Request) -> Result<(), EngineError> {
         let Request { slot, kind, address: Address { file, offset, length } } = request;
@@ -104,12 +104,12 @@ impl<E: Engine> Engine for Emulated<E> {
         self.inner.submit(request)
     }
 
-    fn blocks(&self) -> bool {
-        self.inner.blocks()
+    fn sending_blocks(&self) -> bool {
+        self.inner.sending_blocks()
     }
 
-    fn hand_over(&mut self) -> Result<(), EngineError> {
-        self.inner.hand_over()
+    fn send(&mut self) -> Result<(), EngineError> {
+        self.inner.send()
     }
 
     fn reap(&mut self, min: usize, deadline: Nanos, done: &mut Vec<Completion>) -> Result<(), EngineError> {

@@ -14,7 +14,7 @@ use crate::engines::request::{Completion, Engine, Request};
 use crate::error::EngineError;
 use crate::plan::OperationKind;
 
-/// Hands over a few requests at a time; see [`files::HAND_OVER_AT`].
+/// Hands over a few requests at a time; see [`files::SEND_BATCH`].
 #[derive(Debug)]
 pub struct AioEngine {
     context: Context,
@@ -55,7 +55,7 @@ impl AioEngine {
     }
 
     /// Hands over what is queued. What the kernel refuses is a completion, unless it has no room now.
-    fn send(&mut self, done: &mut Vec<Completion>) -> Result<(), EngineError> {
+    fn submit_queued(&mut self, done: &mut Vec<Completion>) -> Result<(), EngineError> {
         let mut next = 0;
         while next < self.queued.len() {
             match self.context.submit(&mut self.queued[next..]) {
@@ -120,7 +120,7 @@ impl AioEngine {
 }
 
 impl Engine for AioEngine {
-    const HAND_OVER_AT: usize = files::HAND_OVER_AT;
+    const SEND_BATCH: usize = files::SEND_BATCH;
 
     fn submit(&mut self, request: Request) -> Result<(), EngineError> {
         let (descriptor, memory) = self.files.target(&request, &self.slots)?;
@@ -146,17 +146,17 @@ impl Engine for AioEngine {
         let control = &mut self.controls[request.slot as usize];
         *control = Control { data: u64::from(request.slot), descriptor: descriptor as u32, ..call };
         self.queued.push(ptr::from_mut(control));
-        if self.queued.len() < Self::HAND_OVER_AT { Ok(()) } else { self.hand_over() }
+        if self.queued.len() < Self::SEND_BATCH { Ok(()) } else { self.send() }
     }
 
     /// Through the page cache, the kernel does all of it in `io_submit`.
-    fn blocks(&self) -> bool {
+    fn sending_blocks(&self) -> bool {
         !self.direct
     }
 
-    fn hand_over(&mut self) -> Result<(), EngineError> {
+    fn send(&mut self) -> Result<(), EngineError> {
         let mut early = std::mem::take(&mut self.early);
-        let outcome = self.send(&mut early);
+        let outcome = self.submit_queued(&mut early);
         self.early = early;
         outcome
     }
@@ -164,7 +164,7 @@ impl Engine for AioEngine {
     fn reap(&mut self, min: usize, deadline: Nanos, done: &mut Vec<Completion>) -> Result<(), EngineError> {
         let before = done.len();
         done.append(&mut self.early);
-        self.send(done)?;
+        self.submit_queued(done)?;
         self.in_flight -= self.context.finished(done);
         let taken = done.len() - before;
         let missing = min.saturating_sub(taken);

@@ -95,7 +95,7 @@ impl MmapEngine {
 
 impl Engine for MmapEngine {
     const SYNCHRONOUS: bool = true;
-    const HAND_OVER_AT: usize = 1;
+    const SEND_BATCH: usize = 1;
 
     fn submit(&mut self, request: Request) -> Result<(), EngineError> {
         let (descriptor, memory) = self.files.target(&request, &self.slots)?;

@@ -15,7 +15,7 @@ use crate::engines::request::{Completion, Engine, Request};
 use crate::error::EngineError;
 use crate::plan::OperationKind;
 
-/// Hands over a few requests at a time; see [`files::HAND_OVER_AT`].
+/// Hands over a few requests at a time; see [`files::SEND_BATCH`].
 ///
 /// Must be used on the thread that opened it: the ring is set up for a single issuer.
 pub struct UringEngine {
@@ -186,7 +186,7 @@ impl UringEngine {
 }
 
 impl Engine for UringEngine {
-    const HAND_OVER_AT: usize = files::HAND_OVER_AT;
+    const SEND_BATCH: usize = files::SEND_BATCH;
 
     #[inline]
     fn submit(&mut self, request: Request) -> Result<(), EngineError> {
@@ -199,10 +199,10 @@ impl Engine for UringEngine {
             self.hand_over_early()?;
         }
         self.queued += 1;
-        if self.queued >= Self::HAND_OVER_AT { self.hand_over_early() } else { Ok(()) }
+        if self.queued >= Self::SEND_BATCH { self.hand_over_early() } else { Ok(()) }
     }
 
-    fn hand_over(&mut self) -> Result<(), EngineError> {
+    fn send(&mut self) -> Result<(), EngineError> {
         if self.queued > 0 { self.hand_over_early() } else { Ok(()) }
     }
 

@@ -327,7 +327,7 @@ impl Engine for NfsEngine {
         Ok(())
     }
 
-    fn hand_over(&mut self) -> Result<(), EngineError> {
+    fn send(&mut self) -> Result<(), EngineError> {
         self.flush()
     }
 

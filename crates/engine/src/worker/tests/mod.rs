@@ -91,7 +91,7 @@ impl Engine for Simulated {
         Ok(())
     }
 
-    fn hand_over(&mut self) -> Result<(), EngineError> {
+    fn send(&mut self) -> Result<(), EngineError> {
         self.clock.advance(std::mem::take(&mut self.unsent) * self.hand_over);
         Ok(())
     }
