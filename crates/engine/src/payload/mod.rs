@@ -234,8 +234,10 @@ fn before_each(worker: &Worker, material: &Material) -> BeforeEach {
 
 fn scramble(bytes: &mut [u8], word: [u8; 8]) {
     for sector in bytes.chunks_mut(SCRAMBLE_STEP) {
-        let length = sector.len().min(word.len());
-        sector[..length].copy_from_slice(&word[..length]);
+        match sector.first_chunk_mut() {
+            Some(first) => *first = word,
+            None => sector.copy_from_slice(&word[..sector.len()]),
+        }
     }
 }
 

@@ -50,6 +50,13 @@ fn scrambling_changes_every_sector_a_little() {
 }
 
 #[test]
+fn a_sector_that_is_shorter_than_what_scrambling_changes_is_changed_as_a_whole() {
+    let mut block = vec![0; 512 + 3];
+    scramble(&mut block, [1, 2, 3, 4, 5, 6, 7, 8]);
+    assert_eq!((&block[..9], &block[512..]), (&[1, 2, 3, 4, 5, 6, 7, 8, 0][..], &[1, 2, 3][..]));
+}
+
+#[test]
 fn refilling_changes_everything() {
     let (a, b) = two_writes(Content::Random {}, Renew::Refill);
     assert!(a.iter().zip(&b).filter(|(a, b)| a == b).count() < 100);

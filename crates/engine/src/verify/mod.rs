@@ -144,32 +144,45 @@ impl<'a> Verifier<'a> {
         }
     }
 
-    /// Takes note of a write, and compares what was read; an error ends the worker.
+    /// Takes note of an operation that has come back; whether its content is to be compared ([`Self::compare`]).
     #[inline]
-    pub fn came_back(&mut self, filler: &mut Filler, block: &[u8], back: CameBack) -> Result<(), EngineError> {
+    pub fn came_back(&mut self, back: &CameBack) -> bool {
         if let Some(map) = self.maps.get(back.address.file as usize) {
             let Address { offset, length, .. } = back.address;
-            return match back.kind {
-                OperationKind::Write if back.bytes == length => {
-                    map.written(offset, length);
-                    Ok(())
-                }
-                OperationKind::Write => {
-                    map.forget(offset, length);
-                    Ok(())
-                }
-                _ => self.check(filler, block, back),
-            };
+            match back.kind {
+                OperationKind::Write if back.bytes == length => map.written(offset, length),
+                OperationKind::Write => map.forget(offset, length),
+                _ => return true,
+            }
+            return false;
         }
         match (back.kind, &mut self.written) {
             (OperationKind::Write, Some(written)) => {
                 written.completed(back.address, self.in_flight[back.slot as usize]);
-                Ok(())
+                false
             }
-            // What workers that write read on their own may have been read before it was written.
-            (OperationKind::Read, _) if back.reads_back || !self.worker.writes() => self.check(filler, block, back),
-            _ => Ok(()),
+            // A read of a worker that writes may have come before the write.
+            (OperationKind::Read, _) => back.reads_back || !self.worker.writes(),
+            _ => false,
         }
+    }
+
+    /// Compares the block that an operation brought with what was written there; an error ends the worker.
+    pub fn compare(&mut self, filler: &mut Filler, block: &[u8], read: &CameBack) -> Result<(), EngineError> {
+        let (Address { file, offset, .. }, step) = (read.address, self.interval_bytes as usize);
+        for (number, interval) in block.chunks(step).enumerate() {
+            let start = number * step;
+            let place = Address { file, offset: offset + start as u64, length: interval.len() as u32 };
+            let there = (read.bytes as usize).saturating_sub(start).min(interval.len());
+            self.checked += 1;
+            if let Err(fault) = self.check_interval(&interval[..there], place) {
+                self.note(filler, &interval[..there], place, fault);
+                if self.plan.fatal {
+                    return self.failure().map_or(Ok(()), Err);
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Takes a place for itself, if nobody is there.
@@ -267,23 +280,6 @@ impl<'a> Verifier<'a> {
 
     fn waiting(&self) -> usize {
         self.written.as_ref().map_or(0, Written::waiting)
-    }
-
-    fn check(&mut self, filler: &mut Filler, block: &[u8], read: CameBack) -> Result<(), EngineError> {
-        let (Address { file, offset, .. }, step) = (read.address, self.interval_bytes as usize);
-        for (number, interval) in block.chunks(step).enumerate() {
-            let start = number * step;
-            let place = Address { file, offset: offset + start as u64, length: interval.len() as u32 };
-            let there = (read.bytes as usize).saturating_sub(start).min(interval.len());
-            self.checked += 1;
-            if let Err(fault) = self.check_interval(&interval[..there], place) {
-                self.note(filler, &interval[..there], place, fault);
-                if self.plan.fatal {
-                    return self.failure().map_or(Ok(()), Err);
-                }
-            }
-        }
-        Ok(())
     }
 
     fn check_interval(&self, interval: &[u8], place: Address) -> Result<(), Fault> {

@@ -88,7 +88,7 @@ impl<'a> Bench<'a> {
         let block = &mut self.buffer[..address.length as usize];
         self.verifier.stamp(&mut self.filler, block, 0, address);
         let back = CameBack { slot: 0, kind: OperationKind::Write, address, bytes: BLOCK, reads_back: false };
-        self.verifier.came_back(&mut self.filler, block, back).unwrap();
+        assert!(!self.verifier.came_back(&back));
         block.to_vec()
     }
 
@@ -96,7 +96,10 @@ impl<'a> Bench<'a> {
         self.buffer[..content.len()].copy_from_slice(content);
         let bytes = content.len() as u32;
         let back = CameBack { slot: 0, kind: OperationKind::Read, address, bytes, reads_back: self.reads_back };
-        self.verifier.came_back(&mut self.filler, &self.buffer[..address.length as usize], back)
+        if !self.verifier.came_back(&back) {
+            return Ok(());
+        }
+        self.verifier.compare(&mut self.filler, &self.buffer[..address.length as usize], &back)
     }
 
     fn failure(&self) -> String {

@@ -76,9 +76,12 @@ impl Load<'_> {
         let Some(verifier) = &mut data.verifier else { return Ok(()) };
         let &InFlight { address, operation, reads_back, .. } = done;
         let kind = self.kinds[operation as usize];
-        let block = data.buffers.slot(slot, address.length as usize);
         let back = CameBack { slot, kind, address, bytes, reads_back };
-        let compared = verifier.came_back(&mut data.filler, block, back);
+        let compared = if verifier.came_back(&back) {
+            verifier.compare(&mut data.filler, data.buffers.slot(slot, address.length as usize), &back)
+        } else {
+            Ok(())
+        };
         self.leave_range(slot, kind, address, false);
         compared
     }
