@@ -4,11 +4,12 @@ use iocurve_meter::Nanos;
 use iocurve_wire::mount3::{MOUNT_PROGRAM, MOUNT_V3};
 use iocurve_wire::nfs3::{NFS_PROGRAM, NFS_V3, nfsproc3};
 use iocurve_wire::portmap::{PMAP_PROG, PMAP_VERS};
+use iocurve_wire::record::write_record;
 use iocurve_wire::rpc::{
     AUTH_SYS_GIDS_MAX, Accepted, CallHeader, RPC_VERSION, Rejected, ReplyHeader, auth_flavor, auth_stat, authsys_parms,
-    mismatch_info, opaque_auth, write_record,
+    mismatch_info, opaque_auth,
 };
-use iocurve_wire::serve::{self, RangeArgs, WriteArgs};
+use iocurve_wire::server_fast::{self, RangeArgs, WriteArgs};
 use iocurve_wire::xdr::{Decode, Encode, Reader, Writer, XdrError, from_bytes};
 
 use crate::session::{Close, Session};
@@ -74,7 +75,7 @@ pub fn answer<S: Store>(session: &mut Session, worker: &mut Worker<S>, record: &
         Some(nfsproc3::NFSPROC3_WRITE) => WriteArgs::parse(arguments, arguments.len())
             .map(|arguments| data::write(session, worker, (xid, &caller), &arguments, now)),
         Some(nfsproc3::NFSPROC3_GETATTR) => {
-            serve::parse_getattr(arguments).map(|object| data::getattr(worker, xid, object))
+            server_fast::parse_getattr(arguments).map(|object| data::getattr(worker, xid, object))
         }
         Some(nfsproc3::NFSPROC3_COMMIT) => {
             RangeArgs::parse(arguments).map(|arguments| data::commit(worker, xid, arguments))

@@ -4,8 +4,9 @@ use iocurve_meter::Nanos;
 use iocurve_wire::nfs3::{
     COMMIT3res, Failed, GETATTR3res, READ3res, WRITE3res, nfs_fh3, nfsstat3, stable_how, wcc_data,
 };
-use iocurve_wire::rpc::{ReplyHeader, write_record};
-use iocurve_wire::serve::{self, READ_REPLY_BYTES, RangeArgs, WriteArgs};
+use iocurve_wire::record::write_record;
+use iocurve_wire::rpc::ReplyHeader;
+use iocurve_wire::server_fast::{self, READ_REPLY_BYTES, RangeArgs, WriteArgs};
 use iocurve_wire::xdr::Encode;
 
 use crate::access::Permissions;
@@ -19,7 +20,7 @@ use crate::worker::{Delayed, Operation, Worker};
 pub fn getattr<S: Store>(worker: &mut Worker<S>, xid: u32, object: &[u8]) {
     worker.counters.calls.other_operations.add(1);
     match worker.served.store.getattr(object) {
-        Ok(attributes) => worker.batch.bytes(&serve::getattr_reply(xid, &attributes)),
+        Ok(attributes) => worker.batch.bytes(&server_fast::getattr_reply(xid, &attributes)),
         Err(status) => reply::<S, GETATTR3res>(worker, xid, &Err(Failed { status, rest: () })),
     }
 }
@@ -61,7 +62,7 @@ fn read_now<S: Store>(worker: &mut Worker<S>, (xid, by): (u32, &Caller), file: &
     let head = worker.batch.gap(READ_REPLY_BYTES);
     match worker.served.store.read(by, file, offset, count, &mut worker.batch) {
         Ok(read) => {
-            worker.batch.patch(head, &serve::read_reply(xid, &read.attributes, read.count, read.eof));
+            worker.batch.patch(head, &server_fast::read_reply(xid, &read.attributes, read.count, read.eof));
             let export = worker.served.store.export_of(file);
             worker.count(export, &IoStats { reads: 1, read_bytes: u64::from(read.count), ..IoStats::default() });
         }
@@ -118,7 +119,7 @@ fn write_done<S: Store>(
     now: Nanos,
 ) {
     worker.count(export, &IoStats { writes: 1, write_bytes: u64::from(length), ..IoStats::default() });
-    let reply = serve::write_reply(xid, before, after, length, stable, worker.served.writeverf);
+    let reply = server_fast::write_reply(xid, before, after, length, stable, worker.served.writeverf);
     if !worker.served.exports[export].throttle.is_limited() {
         return worker.batch.bytes(&reply);
     }
@@ -138,7 +139,7 @@ pub fn commit<S: Store>(worker: &mut Worker<S>, xid: u32, arguments: RangeArgs<'
     worker.counters.calls.commits.add(1);
     match worker.served.store.commit(arguments.file) {
         Ok(Written { before, after }) => {
-            worker.batch.bytes(&serve::commit_reply(xid, &before, &after, worker.served.writeverf));
+            worker.batch.bytes(&server_fast::commit_reply(xid, &before, &after, worker.served.writeverf));
         }
         Err(status) => {
             let rest = wcc_data { before: None, after: worker.served.store.getattr(arguments.file).ok() };

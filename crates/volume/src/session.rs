@@ -14,8 +14,9 @@ use thiserror::Error;
 
 use iocurve_meter::Nanos;
 use iocurve_wire::nfs3::{NFS_PROGRAM, NFS_V3, nfsproc3, stable_how};
-use iocurve_wire::rpc::{CallHeader, RECORD_MARK_BYTES, RPC_VERSION, RecordMark, opaque_auth};
-use iocurve_wire::serve::WriteArgs;
+use iocurve_wire::record::{RECORD_MARK_BYTES, RecordMark};
+use iocurve_wire::rpc::{CallHeader, RPC_VERSION, opaque_auth};
+use iocurve_wire::server_fast::WriteArgs;
 use iocurve_wire::xdr::{Decode, Reader, XdrError, padding};
 
 use crate::batch::Batch;

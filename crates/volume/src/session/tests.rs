@@ -8,9 +8,10 @@ use proptest::prelude::*;
 use iocurve_meter::SECOND;
 use iocurve_wire::mount3::{MOUNT_PROGRAM, MOUNT_V3, MOUNTPROC3_MNT, mountres3};
 use iocurve_wire::nfs3::*;
+use iocurve_wire::record::write_record;
 use iocurve_wire::rpc::{
     Accepted, AcceptedReply, Rejected, ReplyBody, ReplyHeader, auth_flavor, auth_stat, authsys_parms, mismatch_info,
-    opaque_auth, write_record,
+    opaque_auth,
 };
 use iocurve_wire::xdr::{Encode, from_bytes, to_bytes};
 

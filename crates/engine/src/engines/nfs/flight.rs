@@ -8,7 +8,7 @@ use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 
 use iocurve_meter::Nanos;
-use iocurve_wire::fast::{
+use iocurve_wire::client_fast::{
     CommitResult, CommitTemplate, ReadResult, ReadTemplate, Verdict, WriteResult, WriteTemplate, padding,
 };
 use iocurve_wire::nfs3::{nfsstat3, stable_how};

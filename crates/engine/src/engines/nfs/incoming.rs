@@ -6,8 +6,8 @@
 
 use std::io;
 
-use iocurve_wire::fast::{READ_REPLY_HEAD_BYTES, ReadResult, Reply, Unparsed, Verdict, padding};
-use iocurve_wire::rpc::{RECORD_MARK_BYTES, RecordMark};
+use iocurve_wire::client_fast::{READ_REPLY_HEAD_BYTES, ReadResult, Reply, Unparsed, Verdict, padding};
+use iocurve_wire::record::{RECORD_MARK_BYTES, RecordMark};
 
 use crate::engines::request::Completion;
 

@@ -1,7 +1,7 @@
 //! A user-space `NFSv3` client: many calls in flight on each of `nconnect` TCP connections.
 //!
 //! `session` reaches the export, `layout` prepares files, [`NfsEngine`] carries the load. On the hot path a call is a
-//! template with three words patched in (`iocurve_wire::fast`), all calls of a round leave in one send per connection
+//! template with three words patched in (`iocurve_wire::client_fast`), all calls of a round leave in one send per connection
 //! (`outgoing`), all replies of a receive are parsed where they lie (`incoming`), and a reply finds its call by its `xid`
 //! (`flight`). A connection that breaks is made anew and its calls are sent again, as a hard mount does (`connection`).
 
@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use iocurve_meter::{Clock, Nanos};
-use iocurve_wire::fast::{CommitTemplate, ReadTemplate, WriteTemplate};
+use iocurve_wire::client_fast::{CommitTemplate, ReadTemplate, WriteTemplate};
 use iocurve_wire::nfs3::{nfs_fh3, stable_how};
 
 use crate::engines::buffers::SlotMap;

@@ -16,9 +16,9 @@ use iocurve_wire::nfs3::{
     ftype3, nfs_fh3, nfsproc3, nfsstat3, sattr3,
 };
 use iocurve_wire::portmap::{IPPROTO_TCP, PMAP_PORT, PMAP_PROG, PMAP_VERS, PMAPPROC_GETPORT, mapping};
+use iocurve_wire::record::{RECORD_MARK_BYTES, RecordMark, write_record};
 use iocurve_wire::rpc::{
-    Accepted, CallHeader, RECORD_MARK_BYTES, RPC_VERSION, RecordMark, Rejected, ReplyBody, ReplyHeader, auth_flavor,
-    authsys_parms, opaque_auth, write_record,
+    Accepted, CallHeader, RPC_VERSION, Rejected, ReplyBody, ReplyHeader, auth_flavor, authsys_parms, opaque_auth,
 };
 use iocurve_wire::xdr::{Decode, Encode, Reader, to_bytes};
 

@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use iocurve_meter::SECOND;
 use iocurve_wire::nfs3::{READ3res, READ3resok, WRITE3res, WRITE3resok, ftype3, nfsproc3, nfsstat3, wcc_data};
-use iocurve_wire::rpc::{CallHeader, RECORD_MARK_BYTES, RecordMark};
+use iocurve_wire::record::{RECORD_MARK_BYTES, RecordMark};
+use iocurve_wire::rpc::CallHeader;
 use iocurve_wire::xdr::{Decode, Reader, to_bytes};
 
 use self::server::{Act, EXPORT, Server, marked, reply};

@@ -19,7 +19,8 @@ use iocurve_wire::nfs3::{
     SETATTR3args, SETATTR3res, SETATTR3resok, WRITE3args, WRITE3res, WRITE3resok, diropargs3, fattr3, ftype3, nfs_fh3,
     nfsproc3, nfsstat3, nfstime3, specdata3, stable_how, wcc_data,
 };
-use iocurve_wire::rpc::{CallHeader, RECORD_MARK_BYTES, RecordMark, ReplyHeader};
+use iocurve_wire::record::{RECORD_MARK_BYTES, RecordMark};
+use iocurve_wire::rpc::{CallHeader, ReplyHeader};
 use iocurve_wire::xdr::{Decode, List, Reader, from_bytes, to_bytes};
 
 use crate::plan::{Durability, NfsMount};

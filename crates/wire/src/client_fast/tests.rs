@@ -5,8 +5,9 @@ use super::*;
 use crate::nfs3::{
     COMMIT3args, COMMIT3res, GETATTR3args, GETATTR3res, READ3args, READ3res, READ3resok, WRITE3args, WRITE3res, nfs_fh3,
 };
+use crate::record::write_record;
+use crate::rpc::opaque_auth;
 use crate::rpc::{Accepted, AcceptedReply, CallHeader, Rejected, ReplyBody, ReplyHeader, auth_stat, mismatch_info};
-use crate::rpc::{opaque_auth, write_record};
 use crate::sample::{Entropy, Sample};
 use crate::xdr::{Encode, to_bytes};
 

@@ -3,7 +3,7 @@
 //! Nothing is allocated and no handle is copied. The layouts are those of [`crate::nfs3`]; tests hold the two together.
 
 use crate::nfs3::{FATTR3_BYTES, NFS3_FHSIZE, fattr3, nfsstat3, stable_how, wcc_attr, writeverf3};
-use crate::rpc::{RECORD_MARK_BYTES, RecordMark};
+use crate::record::{RECORD_MARK_BYTES, RecordMark};
 use crate::xdr::{Reader, XdrError, padding};
 
 /// Arguments of READ and of COMMIT, which are alike.
@@ -220,7 +220,8 @@ impl<const N: usize> Reply<N> {
 mod tests {
     use super::*;
     use crate::nfs3::*;
-    use crate::rpc::{ReplyHeader, write_record};
+    use crate::record::write_record;
+    use crate::rpc::ReplyHeader;
     use crate::xdr::{Encode, to_bytes};
 
     fn attributes() -> fattr3 {

@@ -8,7 +8,8 @@
 use thiserror::Error;
 
 use crate::nfs3::{FATTR3_BYTES, NFS_PROGRAM, NFS_V3, NFS3_FHSIZE, nfsproc3, stable_how};
-use crate::rpc::{AUTH_BODY_BYTES_MAX, RECORD_MARK_BYTES, RPC_VERSION, RecordMark};
+use crate::record::{RECORD_MARK_BYTES, RecordMark};
+use crate::rpc::{AUTH_BODY_BYTES_MAX, RPC_VERSION};
 
 /// Bytes before the payload of a successful READ reply that carries attributes and an empty verifier, record mark included:
 /// what to ask the socket for when the payload is to go elsewhere.
