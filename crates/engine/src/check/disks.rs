@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use crate::engines::capabilities;
 use crate::error::EngineError;
-use crate::plan::{DiskPlan, EnginePlan, HostCache, IoLimits, Plan, VmPlan, Worker};
+use crate::plan::{DiskPlan, HostCache, IoLimits, Plan, VmPlan, Worker};
 
 /// What is wrong with the disks of a plan: one by one, or beside each other.
 pub fn check(plan: &Plan) -> Result<(), EngineError> {
@@ -31,7 +32,7 @@ fn differ(what: &str, name: &str) -> EngineError {
 }
 
 fn wrong(worker: &Worker, disk: &DiskPlan) -> Option<&'static str> {
-    if matches!(worker.engine, EnginePlan::Nfs { .. }) {
+    if !capabilities(&worker.engine).local {
         return Some("an emulated disk is for local files, not for NFS");
     }
     if disk.io_bytes == 0 {

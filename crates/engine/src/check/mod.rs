@@ -6,10 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use iocurve_meter::Nanos;
 
+use crate::engines::capabilities;
 use crate::error::EngineError;
 use crate::offsets;
 use crate::payload;
-use crate::plan::{EnginePlan, Group, LatencyTarget, Layout, OperationKind, Plan, SyncPlan, Worker};
+use crate::plan::{Group, LatencyTarget, Layout, OperationKind, Plan, SyncPlan, Worker};
 use crate::record::log::RECORDS_MAX;
 use crate::verify;
 
@@ -154,18 +155,18 @@ fn log(worker: &Worker) -> Option<String> {
 
 /// What is wrong with the kinds of its operations.
 fn kinds(worker: &Worker) -> Option<&'static str> {
+    let engine = capabilities(&worker.engine);
     if OperationKind::ALL.into_iter().any(|kind| kind.is_flush() && worker.does(kind)) && worker.replay.is_none() {
         return Some("a flush is no part of a mix; say after how many writes one comes");
     }
-    if worker.does(OperationKind::Trim) && matches!(worker.engine, EnginePlan::Nfs { .. }) {
+    if worker.does(OperationKind::Trim) && !engine.can_trim {
         return Some("NFSv3 has no trim; leave it out, or use another engine on a kernel's mount");
     }
-    let is_at_once = matches!(worker.engine, EnginePlan::Null {} | EnginePlan::Sync { .. } | EnginePlan::Mmap { .. });
-    if worker.submission_latency && is_at_once {
+    if worker.submission_latency && engine.immediate {
         return Some("an engine that does operations at once hands nothing over; leave submission_latency out");
     }
     let grows = worker.files.iter().any(|file| file.layout == Layout::Create);
-    if grows && matches!(worker.engine, EnginePlan::Mmap { .. }) {
+    if grows && !engine.can_grow {
         return Some("a mapped file cannot grow; have the files laid out before the run");
     }
     refused_syncs(&worker.syncs)
@@ -188,8 +189,8 @@ mod tests {
     use super::*;
     use crate::plan::tests::{operation, worker};
     use crate::plan::{
-        Arrivals, Durability, End, LogPlan, NfsMount, OperationPlan, Rate, RateUnit, SteadyCriterion, SteadyFigure,
-        SteadyState, Think, ThinkCounts,
+        Arrivals, Durability, End, EnginePlan, LogPlan, NfsMount, OperationPlan, Rate, RateUnit, SteadyCriterion,
+        SteadyFigure, SteadyState, Think, ThinkCounts,
     };
 
     fn refusal(workers: Vec<Worker>) -> String {

@@ -1,6 +1,7 @@
 //! Engines: what carries out I/O.
 
 pub mod buffers;
+mod capabilities;
 pub(crate) mod emulated;
 pub mod files;
 pub mod local;
@@ -10,5 +11,6 @@ pub mod request;
 #[cfg(test)]
 pub(crate) mod testing;
 
+pub(crate) use capabilities::capabilities;
 pub use local::{AioEngine, MmapEngine, Setup, SyncEngine, UringEngine};
 pub use null::NullEngine;

@@ -6,9 +6,9 @@ use std::cell::Cell;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
-use crate::engines::nfs;
+use crate::engines::{capabilities, nfs};
 use crate::error::EngineError;
-use crate::plan::{EnginePlan, FilePlan, Layout, NfsMount, Plan};
+use crate::plan::{FilePlan, Layout, NfsMount, Plan};
 
 /// Files that have to be removed again.
 #[derive(Debug, Default)]
@@ -95,17 +95,17 @@ fn by_place(plan: &Plan) -> (Vec<FilePlan>, Vec<(NfsMount, Vec<FilePlan>)>) {
     let mut local = Vec::new();
     let mut mounts: Vec<(NfsMount, Vec<FilePlan>)> = Vec::new();
     for worker in plan.groups.iter().flat_map(|group| &group.workers) {
-        let files = match &worker.engine {
-            EnginePlan::Null {} => continue,
-            EnginePlan::Sync { .. } | EnginePlan::Aio { .. } | EnginePlan::Uring { .. } | EnginePlan::Mmap { .. } => {
-                &mut local
-            }
-            EnginePlan::Nfs { mount } => {
-                let place = mounts.iter().position(|(other, _)| same_export(other, mount)).unwrap_or_else(|| {
+        if !capabilities(&worker.engine).moves_data {
+            continue;
+        }
+        let files = match worker.engine.mount() {
+            None => &mut local,
+            Some(mount) => {
+                let known = mounts.iter().position(|(other, _)| same_export(other, mount)).unwrap_or_else(|| {
                     mounts.push((mount.clone(), Vec::new()));
                     mounts.len() - 1
                 });
-                &mut mounts[place].1
+                &mut mounts[known].1
             }
         };
         for file in &worker.files {
@@ -135,7 +135,7 @@ fn merge(file: &mut FilePlan, other: &FilePlan) {
 mod tests {
     use super::*;
     use crate::plan::tests::{file, worker};
-    use crate::plan::{Durability, FileOpen, Group, Worker};
+    use crate::plan::{Durability, EnginePlan, FileOpen, Group, Worker};
 
     fn plan(workers: Vec<Worker>) -> Plan {
         Plan { version: 1, name: "t".into(), interval_ns: 1_000_000_000, groups: vec![Group { workers }] }

@@ -1,6 +1,6 @@
 //! What follows from a plan: questions that several parts of the engine ask about the same declarations.
 
-use super::{Blocks, FilePlan, Layout, OperationKind, Position, Verify, VerifyMap, Worker};
+use super::{Blocks, EnginePlan, FilePlan, Layout, NfsMount, OperationKind, Position, Verify, VerifyMap, Worker};
 
 impl Worker {
     /// Whether operations of a kind are in the mix.
@@ -42,6 +42,16 @@ impl Worker {
         let reads_around_writes = |map: &VerifyMap| map.before_write || map.after_write;
         let reads = |verify: &Verify| verify.read_back || verify.map.as_ref().is_some_and(reads_around_writes);
         !self.does(OperationKind::Read) && self.writes() && self.verify.as_ref().is_some_and(reads)
+    }
+}
+
+impl EnginePlan {
+    /// The mount that the files are on; `None` for files of this machine.
+    pub(crate) fn mount(&self) -> Option<&NfsMount> {
+        match self {
+            Self::Nfs { mount } => Some(mount),
+            _ => None,
+        }
     }
 }
 

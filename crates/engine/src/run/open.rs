@@ -7,7 +7,7 @@ use crate::engines::emulated::{Disk, Emulated};
 use crate::engines::files::{check_direct_blocks, has_hole, is_regular_file};
 use crate::engines::nfs::NfsEngine;
 use crate::engines::request::Engine;
-use crate::engines::{AioEngine, MmapEngine, NullEngine, Setup, SyncEngine, UringEngine};
+use crate::engines::{AioEngine, MmapEngine, NullEngine, Setup, SyncEngine, UringEngine, capabilities};
 use crate::error::EngineError;
 use crate::outcome::State;
 use crate::plan::{EnginePlan, OperationKind, Worker};
@@ -15,10 +15,10 @@ use crate::record::Recorded;
 use crate::verify;
 use crate::worker::{Ended, Load, Publish, Shared, Start};
 
-/// Opens a worker's engine, waits for the group's start and runs the worker to its end.
+/// Opens a worker's engine, waits for the start and runs the worker to its end.
 ///
-/// Its files are on `disk`, if there is one. `wait_for_start` returns the instant at which the worker starts, or `None` if another one could not be prepared;
-/// this one then has not run either.
+/// The worker's files are on `disk`, if there is one. `wait_for_start` returns the instant at which the worker starts;
+/// `None` means that another worker could not be prepared, and then this one does not run either.
 pub(super) fn open_and_run(
     worker: &Worker,
     buffers: Buffers,
@@ -27,42 +27,36 @@ pub(super) fn open_and_run(
     wait_for_start: &mut dyn FnMut() -> Option<Start>,
     publish: &mut Publish<'_>,
 ) -> Result<Option<Ran>, EngineError> {
-    let Worker { files, depth, .. } = worker;
     // SAFETY: the loop borrows a slot before it submits a request for it, or after its completion.
     let slots = unsafe { buffers.slot_map() };
     let setup = |open| Setup::new(worker, open, &slots, &shared.clock);
+    let aligned = |open| check_direct_blocks(open, &worker.files, &worker.operations).map(|()| setup(open));
     let mut labels = verify::labels(worker);
-    if let EnginePlan::Sync { open } | EnginePlan::Aio { open } | EnginePlan::Uring { open } = &worker.engine {
-        check_direct_blocks(open, files, &worker.operations)?;
-    }
-    if disk.is_none() && !matches!(worker.engine, EnginePlan::Null {} | EnginePlan::Nfs { .. }) {
+    let engine = capabilities(&worker.engine);
+    if disk.is_none() && engine.local && engine.moves_data {
         labels.extend(labels_of_files(worker));
     }
     let run = Runner { worker, buffers, shared, disk, labels, wait_for_start, publish };
     match &worker.engine {
         EnginePlan::Null {} => run.drive(NullEngine::default()),
-        EnginePlan::Sync { open } => run.drive(SyncEngine::open(setup(open))?),
-        EnginePlan::Aio { open } => run.drive(AioEngine::open(setup(open))?),
-        EnginePlan::Uring { open } => run.drive(UringEngine::open(setup(open))?),
+        EnginePlan::Sync { open } => run.drive(SyncEngine::open(aligned(open)?)?),
+        EnginePlan::Aio { open } => run.drive(AioEngine::open(aligned(open)?)?),
+        EnginePlan::Uring { open } => run.drive(UringEngine::open(aligned(open)?)?),
         EnginePlan::Mmap { open } => run.drive(MmapEngine::open(setup(open))?),
-        EnginePlan::Nfs { mount } => run.drive(NfsEngine::connect(
-            mount,
-            files,
-            slots.clone(),
-            *depth,
-            shared.clock.clone(),
-            Arc::clone(&shared.stop),
-        )?),
+        EnginePlan::Nfs { mount } => {
+            let (clock, stop) = (shared.clock.clone(), Arc::clone(&shared.stop));
+            run.drive(NfsEngine::connect(mount, &worker.files, slots.clone(), worker.depth, clock, stop)?)
+        }
     }
 }
 
-/// What it takes to run a worker, whatever its engine.
+/// Runs a worker on any engine.
 struct Runner<'a> {
     worker: &'a Worker,
     buffers: Buffers,
     shared: &'a Shared,
     disk: Option<Disk>,
-    /// What is known before the engine is opened.
+    /// Labels that are known before the engine is opened.
     labels: Vec<String>,
     wait_for_start: &'a mut dyn FnMut() -> Option<Start>,
     publish: &'a mut Publish<'a>,
@@ -94,7 +88,7 @@ impl Runner<'_> {
     }
 }
 
-/// What an engine and its worker leave behind.
+/// A worker that has run, and its engine.
 pub(super) struct Ran {
     pub(super) ended: Ended,
     pub(super) recorded: Recorded,
@@ -103,7 +97,7 @@ pub(super) struct Ran {
     pub(super) labels: Vec<String>,
 }
 
-/// What the local files of a worker mean for its figures.
+/// Labels for what the local files of a worker mean for its figures.
 fn labels_of_files(worker: &Worker) -> Vec<String> {
     let labels = [
         ("file_has_holes", worker.does(OperationKind::Read) && worker.files.iter().any(has_hole)),

@@ -1,9 +1,10 @@
 //! Whether verification can be carried out as planned, and what follows from the plan.
 
 use super::proof::header_bytes;
+use crate::engines::capabilities;
 use crate::error::EngineError;
 use crate::payload::Pattern;
-use crate::plan::{Blocks, Cover, EnginePlan, OperationKind, Verify, VerifyMap, VerifyMethod, Worker};
+use crate::plan::{Blocks, Cover, OperationKind, Verify, VerifyMap, VerifyMethod, Worker};
 
 /// Label of a worker whose engine moves no data that could be compared.
 const NOTHING_TO_COMPARE: &str = "verify_nothing_to_compare";
@@ -52,8 +53,7 @@ pub(crate) fn check(worker: &Worker) -> Result<(), EngineError> {
     if let Some(what) = plan.map.as_ref().and_then(|map| map_fault(worker, plan, map)) {
         return refuse(what.into());
     }
-    let discards = matches!(&worker.engine, EnginePlan::Nfs { mount } if !mount.keep_payload);
-    if discards && plan.method != VerifyMethod::Null {
+    if !capabilities(&worker.engine).keeps_payload && plan.method != VerifyMethod::Null {
         return refuse("verification needs the payload of READs, which this mount discards; keep it".into());
     }
     Ok(())
@@ -88,7 +88,7 @@ pub(crate) fn labels(worker: &Worker) -> Vec<String> {
 
 /// How blocks are proved: the null engine moves none.
 pub(super) fn method(worker: &Worker, plan: &Verify) -> VerifyMethod {
-    if matches!(worker.engine, EnginePlan::Null {}) { VerifyMethod::Null } else { plan.method }
+    if capabilities(&worker.engine).moves_data { plan.method } else { VerifyMethod::Null }
 }
 
 /// Length of an interval: the plan's, or the largest that fits all blocks.
