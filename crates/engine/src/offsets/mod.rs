@@ -26,6 +26,7 @@ mod lengths;
 mod places;
 mod preference;
 mod region;
+pub mod replay;
 mod scattered;
 mod selection;
 
@@ -35,23 +36,13 @@ use std::sync::atomic::AtomicU64;
 
 use self::kinds::{Jump, Kind, ends, kinds};
 use self::region::{Region, Walk};
+use self::replay::Replay;
 use self::scattered::Scattered;
 use self::selection::Selection;
 use crate::chance::Rng;
+use crate::engines::request::Address;
 use crate::error::EngineError;
 use crate::plan::{AtEnd, Group, Passes, Position, Worker};
-use crate::replay::Replay;
-
-/// Where one operation goes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Address {
-    /// Index into the worker's files.
-    pub file: u32,
-    /// From the file's start.
-    pub offset: u64,
-    /// Bytes.
-    pub length: u32,
-}
 
 /// Whether a worker's addresses make sense; the error says what does not.
 pub fn check(worker: &Worker) -> Result<(), EngineError> {

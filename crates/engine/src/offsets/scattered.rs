@@ -1,10 +1,10 @@
 //! The plain random load: no more than the next place.
 
-use super::Address;
 use super::kinds::{Jump, Kind};
 use super::lengths::Lengths;
 use super::places::Order;
 use super::region::{Region, Walk};
+use crate::engines::request::Address;
 
 /// All operations go to places of one file, each place once a pass, with blocks of one size, pass after pass.
 #[derive(Debug)]

@@ -10,7 +10,6 @@ mod random;
 use crate::chance::Rng;
 use crate::error::EngineError;
 use crate::plan::{Content, OperationKind, Payload, Renew, Worker};
-use crate::request::Buffers;
 
 pub use pattern::Pattern;
 use pool::{POOL_BYTES_MAX, Pool};
@@ -37,7 +36,7 @@ pub(crate) fn check(worker: &Worker) -> Result<(), EngineError> {
     match content {
         Content::Pattern { bytes } => Pattern::parse(bytes).map(|_| ()),
         Content::Pool { bytes, .. } => {
-            let largest = write_sizes(worker).max().unwrap_or(0);
+            let largest = worker.write_bytes_max().unwrap_or(0);
             if *bytes > POOL_BYTES_MAX {
                 return refuse(format!(
                     "a pool of {bytes} bytes is more than the {POOL_BYTES_MAX} that a worker may have"
@@ -50,11 +49,6 @@ pub(crate) fn check(worker: &Worker) -> Result<(), EngineError> {
         }
         Content::Random {} | Content::Zero {} => Ok(()),
     }
-}
-
-fn write_sizes(worker: &Worker) -> impl Iterator<Item = u32> {
-    let writes = worker.operations.iter().filter(|operation| operation.kind == OperationKind::Write);
-    writes.map(|operation| operation.blocks.largest())
 }
 
 /// Makes the bytes of blocks.
@@ -183,14 +177,14 @@ enum BeforeEach {
 }
 
 impl Filler {
-    /// Fills all buffers, if the worker writes.
-    pub fn new(worker: &Worker, buffers: &Buffers) -> Result<Self, EngineError> {
+    /// Fills all of the worker's buffers now, if they are not filled before each write.
+    pub fn new<'a>(worker: &Worker, buffers: impl Iterator<Item = &'a mut [u8]>) -> Result<Self, EngineError> {
         let material = Material::new(worker)?;
         let mut seeds = Seeds::new(worker);
         let before_each = before_each(worker, &material);
-        if worker.verify.is_none() && before_each != BeforeEach::Fill && write_sizes(worker).next().is_some() {
-            for slot in 0..buffers.count() {
-                buffers.with_slot(slot as u32, buffers.stride(), |bytes| material.fill(bytes, 0, seeds.draw()));
+        if worker.verify.is_none() && before_each != BeforeEach::Fill && worker.writes() {
+            for buffer in buffers {
+                material.fill(buffer, 0, seeds.draw());
             }
         }
         Ok(Self { material, seeds, before_each })
@@ -206,26 +200,20 @@ impl Filler {
         &mut self.seeds
     }
 
-    /// Prepares a buffer for its next write; with verification, that does it instead.
+    /// Prepares a block for its write at `offset`. With verification, the verifier does it instead.
     #[inline]
-    pub fn renew(&mut self, buffers: &Buffers, slot: u32, offset: u64, length: u32) {
+    pub fn renew(&mut self, block: &mut [u8], offset: u64) {
         match self.before_each {
             BeforeEach::Nothing => {}
-            BeforeEach::Scramble => {
-                let word = self.seeds.draw().to_le_bytes();
-                buffers.with_slot(slot, length as usize, |bytes| scramble(bytes, word));
-            }
-            BeforeEach::Fill => {
-                let seed = self.seeds.draw();
-                buffers.with_slot(slot, length as usize, |bytes| self.material.fill(bytes, offset, seed));
-            }
+            BeforeEach::Scramble => scramble(block, self.seeds.draw().to_le_bytes()),
+            BeforeEach::Fill => self.material.fill(block, offset, self.seeds.draw()),
         }
     }
 }
 
 fn before_each(worker: &Worker, material: &Material) -> BeforeEach {
     let Payload { renew, compress_percent, dedupe_percent, .. } = worker.payload;
-    let reads = worker.operations.iter().any(|operation| operation.kind == OperationKind::Read);
+    let reads = worker.does(OperationKind::Read);
     let varies = compress_percent != 0 || dedupe_percent != 0;
     let (is_random, is_fixed) = match &material.source {
         Source::Random => (true, false),
@@ -246,8 +234,10 @@ fn before_each(worker: &Worker, material: &Material) -> BeforeEach {
 
 fn scramble(bytes: &mut [u8], word: [u8; 8]) {
     for sector in bytes.chunks_mut(SCRAMBLE_STEP) {
-        let length = sector.len().min(word.len());
-        sector[..length].copy_from_slice(&word[..length]);
+        match sector.first_chunk_mut() {
+            Some(first) => *first = word,
+            None => sector.copy_from_slice(&word[..sector.len()]),
+        }
     }
 }
 

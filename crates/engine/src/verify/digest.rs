@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     fn hexadecimal(method: VerifyMethod, parts: [&[u8]; 2]) -> String {
-        super::super::fault::hexadecimal(&digest(method, parts)[..digest_bytes(method)])
+        crate::error::hexadecimal(&digest(method, parts)[..digest_bytes(method)])
     }
 
     #[test]

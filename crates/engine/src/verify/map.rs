@@ -15,7 +15,7 @@ use super::proof::{KEY_MASK, SEQUENCE_MASK};
 use crate::error::EngineError;
 
 /// Somebody is at the interval, so that nobody else may be.
-const HELD: u32 = 1 << 31;
+const LOCKED: u32 = 1 << 31;
 /// A write to it is under way: it may have come to be or not.
 const WRITING: u32 = 1 << 30;
 
@@ -78,11 +78,11 @@ impl Map {
     }
 
     /// Takes the intervals of a place, if nobody is at one of them.
-    pub fn hold(&self, offset: u64, length: u32) -> bool {
+    pub fn lock(&self, offset: u64, length: u32) -> bool {
         let (first, end) = self.range(offset, length);
         for number in first..end {
-            if self.word(number).fetch_or(HELD, Ordering::AcqRel) & HELD != 0 {
-                (first..number).for_each(|taken| self.change(taken, !HELD));
+            if self.word(number).fetch_or(LOCKED, Ordering::AcqRel) & LOCKED != 0 {
+                (first..number).for_each(|taken| self.change(taken, !LOCKED));
                 return false;
             }
         }
@@ -93,7 +93,7 @@ impl Map {
     pub fn take_over(&self, offset: u64, length: u32) {
         let (first, end) = self.range(offset, length);
         (first..end).for_each(|number| {
-            self.word(number).fetch_or(HELD, Ordering::AcqRel);
+            self.word(number).fetch_or(LOCKED, Ordering::AcqRel);
         });
     }
 
@@ -110,25 +110,25 @@ impl Map {
         let (first, end) = self.range(offset, length);
         for number in first..end {
             let next = following(self.word(number).load(Ordering::Acquire) & SEQUENCE_MASK);
-            self.word(number).store(next | HELD, Ordering::Release);
+            self.word(number).store(next | LOCKED, Ordering::Release);
         }
     }
 
     /// Nobody knows any more what is there.
     pub fn forget(&self, offset: u64, length: u32) {
         let (first, end) = self.range(offset, length);
-        (first..end).for_each(|number| self.word(number).store(HELD, Ordering::Release));
+        (first..end).for_each(|number| self.word(number).store(LOCKED, Ordering::Release));
     }
 
     /// The interval at `offset`, which was open, holds the write of this number.
     pub fn settle(&self, offset: u64, newest: u32) {
-        self.word(offset / self.interval_bytes).store(newest | HELD, Ordering::Release);
+        self.word(offset / self.interval_bytes).store(newest | LOCKED, Ordering::Release);
     }
 
     /// Others may go there.
-    pub fn release(&self, offset: u64, length: u32) {
+    pub fn unlock(&self, offset: u64, length: u32) {
         let (first, end) = self.range(offset, length);
-        (first..end).for_each(|number| self.change(number, !HELD));
+        (first..end).for_each(|number| self.change(number, !LOCKED));
     }
 
     /// What is known of the interval at `offset`.
@@ -224,10 +224,10 @@ mod tests {
     }
 
     fn write(map: &Map, offset: u64) {
-        assert!(map.hold(offset, 4096));
+        assert!(map.lock(offset, 4096));
         map.writing(offset, 4096);
         map.written(offset, 4096);
-        map.release(offset, 4096);
+        map.unlock(offset, 4096);
     }
 
     #[test]
@@ -247,11 +247,11 @@ mod tests {
     fn one_at_a_time_is_at_a_place() {
         let scratch = Scratch::new("map");
         let (one, other) = (open(&scratch), open(&scratch));
-        assert!(one.hold(4096, 8192));
-        assert!(!other.hold(0, 16384), "a part of it is held");
-        assert!(other.hold(0, 4096), "what was free is free again");
-        one.release(4096, 8192);
-        assert!(other.hold(4096, 8192));
+        assert!(one.lock(4096, 8192));
+        assert!(!other.lock(0, 16384), "a part of it is held");
+        assert!(other.lock(0, 4096), "what was free is free again");
+        one.unlock(4096, 8192);
+        assert!(other.lock(4096, 8192));
     }
 
     #[test]
@@ -259,15 +259,15 @@ mod tests {
         let scratch = Scratch::new("map");
         let map = open(&scratch);
         write(&map, 0);
-        assert!(map.hold(0, 4096));
+        assert!(map.lock(0, 4096));
         map.writing(0, 4096);
         drop(map);
         let map = open(&scratch);
         assert_eq!(map.known(0), Known { newest: 1, is_open: true });
-        assert!(!map.hold(0, 4096));
+        assert!(!map.lock(0, 4096));
         map.take_over(0, 4096);
         map.settle(0, 2);
-        map.release(0, 4096);
+        map.unlock(0, 4096);
         assert_eq!(map.known(0), Known { newest: 2, is_open: false });
     }
 

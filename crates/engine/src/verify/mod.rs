@@ -6,7 +6,6 @@
 
 mod digest;
 mod dump;
-mod fault;
 mod map;
 mod plan;
 mod proof;
@@ -14,13 +13,11 @@ mod proof;
 mod tests;
 mod written;
 
-use crate::error::EngineError;
-use crate::offsets::Address;
+use crate::engines::request::Address;
+use crate::error::{EngineError, Fault};
 use crate::payload::{Filler, Material};
-use crate::plan::{FilePlan, OperationKind, Verify, VerifyMap, VerifyMethod, Worker};
-use crate::request::Buffers;
+use crate::plan::{FilePlan, OperationKind, Verify, VerifyMethod, Worker};
 
-pub use fault::Fault;
 use map::Map;
 pub(crate) use plan::{check, labels};
 use proof::{Proof, SEQUENCE_MASK, Stamp};
@@ -100,15 +97,14 @@ impl<'a> Verifier<'a> {
     pub fn new(worker: &'a Worker, depth: u32) -> Result<Option<Self>, EngineError> {
         let Some(plan) = &worker.verify else { return Ok(None) };
         let interval_bytes = plan::interval_bytes(worker, plan);
-        let writes = plan::writes(worker);
+        let writes = worker.writes();
         let written = if plan.read_back && writes { Some(Written::new(&worker.files, interval_bytes)?) } else { None };
-        let sizes = worker.operations.iter().map(|operation| operation.blocks.largest());
         Ok(Some(Self {
             worker,
             plan,
             proof: Proof::new(plan, plan::method(worker, plan))?,
             interval_bytes,
-            largest: sizes.max().unwrap_or(0),
+            largest: worker.block_bytes_max(),
             written,
             maps: maps(worker, plan, interval_bytes)?,
             in_flight: vec![0; depth as usize],
@@ -123,23 +119,21 @@ impl<'a> Verifier<'a> {
     }
 
     /// Whether operations are only gone through, to know what an earlier run wrote.
-    pub fn only_looks(&self) -> bool {
+    pub fn submits_nothing(&self) -> bool {
         self.plan.only && self.written.is_some()
     }
 
-    /// Fills the buffer of a write, and remembers it.
+    /// Fills the block of a write, whose buffer is `slot`'s, and remembers the write.
     #[inline]
-    pub fn stamp(&mut self, filler: &mut Filler, buffers: &Buffers, slot: u32, address: Address) {
+    pub fn stamp(&mut self, filler: &mut Filler, block: &mut [u8], slot: u32, address: Address) {
         let seed = filler.seeds().draw();
         let newest = filler.seeds().newest();
         let (map, file) = (self.maps.get(address.file as usize), self.key(address.file));
         let (material, step) = (filler.material(), self.interval_bytes as usize);
-        buffers.with_slot(slot, address.length as usize, |block| {
-            for (interval, offset) in block.chunks_mut(step).zip((address.offset..).step_by(step)) {
-                let sequence = map.map_or(newest, |map| map::following(map.known(offset).newest).into());
-                self.make(material, interval, Stamp { file, offset, sequence, seed });
-            }
-        });
+        for (interval, offset) in block.chunks_mut(step).zip((address.offset..).step_by(step)) {
+            let sequence = map.map_or(newest, |map| map::following(map.known(offset).newest).into());
+            self.make(material, interval, Stamp { file, offset, sequence, seed });
+        }
         if let Some(map) = map {
             map.writing(address.offset, address.length);
         }
@@ -150,57 +144,68 @@ impl<'a> Verifier<'a> {
         }
     }
 
-    /// Takes note of a write, and compares what was read; an error ends the worker.
+    /// Takes note of an operation that has come back; whether its content is to be compared ([`Self::compare`]).
     #[inline]
-    pub fn came_back(&mut self, filler: &mut Filler, buffers: &Buffers, back: CameBack) -> Result<(), EngineError> {
+    pub fn came_back(&mut self, back: &CameBack) -> bool {
         if let Some(map) = self.maps.get(back.address.file as usize) {
             let Address { offset, length, .. } = back.address;
-            return match back.kind {
-                OperationKind::Write if back.bytes == length => {
-                    map.written(offset, length);
-                    Ok(())
-                }
-                OperationKind::Write => {
-                    map.forget(offset, length);
-                    Ok(())
-                }
-                _ => self.check(filler, buffers, back),
-            };
+            match back.kind {
+                OperationKind::Write if back.bytes == length => map.written(offset, length),
+                OperationKind::Write => map.forget(offset, length),
+                _ => return true,
+            }
+            return false;
         }
         match (back.kind, &mut self.written) {
             (OperationKind::Write, Some(written)) => {
                 written.completed(back.address, self.in_flight[back.slot as usize]);
-                Ok(())
+                false
             }
-            // What workers that write read on their own may have been read before it was written.
-            (OperationKind::Read, _) if back.reads_back || !plan::writes(self.worker) => {
-                self.check(filler, buffers, back)
-            }
-            _ => Ok(()),
+            // A read of a worker that writes may have come before the write.
+            (OperationKind::Read, _) => back.reads_back || !self.worker.writes(),
+            _ => false,
         }
     }
 
+    /// Compares the block that an operation brought with what was written there; an error ends the worker.
+    pub fn compare(&mut self, filler: &mut Filler, block: &[u8], read: &CameBack) -> Result<(), EngineError> {
+        let (Address { file, offset, .. }, step) = (read.address, self.interval_bytes as usize);
+        for (number, interval) in block.chunks(step).enumerate() {
+            let start = number * step;
+            let place = Address { file, offset: offset + start as u64, length: interval.len() as u32 };
+            let there = (read.bytes as usize).saturating_sub(start).min(interval.len());
+            self.checked += 1;
+            if let Err(fault) = self.check_interval(&interval[..there], place) {
+                self.note(filler, &interval[..there], place, fault);
+                if self.plan.fatal {
+                    return self.failure().map_or(Ok(()), Err);
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Takes a place for itself, if nobody is there.
-    pub fn hold(&self, address: Address) -> bool {
+    pub fn lock(&self, address: Address) -> bool {
         let Some(map) = self.maps.get(address.file as usize) else { return true };
         if self.plan.map.as_ref().is_some_and(|plan| plan.take_over) {
             map.take_over(address.offset, address.length);
             return true;
         }
-        map.hold(address.offset, address.length)
+        map.lock(address.offset, address.length)
     }
 
     /// Others may go there; `failed` is a write of which nobody knows what it left.
-    pub fn release(&self, address: Address, failed: bool) {
+    pub fn unlock(&self, address: Address, failed: bool) {
         let Some(map) = self.maps.get(address.file as usize) else { return };
         if failed {
             map.forget(address.offset, address.length);
         }
-        map.release(address.offset, address.length);
+        map.unlock(address.offset, address.length);
     }
 
     /// Whether places are held while operations are there.
-    pub fn holds(&self) -> bool {
+    pub fn locks_ranges(&self) -> bool {
         !self.maps.is_empty()
     }
 
@@ -275,25 +280,6 @@ impl<'a> Verifier<'a> {
 
     fn waiting(&self) -> usize {
         self.written.as_ref().map_or(0, Written::waiting)
-    }
-
-    fn check(&mut self, filler: &mut Filler, buffers: &Buffers, read: CameBack) -> Result<(), EngineError> {
-        let (Address { file, offset, length }, step) = (read.address, self.interval_bytes as usize);
-        buffers.with_slot(read.slot, length as usize, |block| {
-            for (number, interval) in block.chunks(step).enumerate() {
-                let start = number * step;
-                let place = Address { file, offset: offset + start as u64, length: interval.len() as u32 };
-                let there = (read.bytes as usize).saturating_sub(start).min(interval.len());
-                self.checked += 1;
-                if let Err(fault) = self.check_interval(&interval[..there], place) {
-                    self.note(filler, &interval[..there], place, fault);
-                    if self.plan.fatal {
-                        return self.failure().map_or(Ok(()), Err);
-                    }
-                }
-            }
-            Ok(())
-        })
     }
 
     fn check_interval(&self, interval: &[u8], place: Address) -> Result<(), Fault> {
@@ -406,12 +392,4 @@ fn maps(worker: &Worker, plan: &Verify, interval_bytes: u32) -> Result<Vec<Map>,
     let Some(map) = &plan.map else { return Ok(Vec::new()) };
     let open = |(path, file): (&String, &FilePlan)| Map::open(path, interval_bytes, file.offset_bytes + file.bytes);
     map.paths.iter().zip(&worker.files).map(open).collect()
-}
-
-/// Whether a kind is read back under another one's name.
-pub(crate) fn adds_reads(worker: &Worker) -> bool {
-    let reads = worker.operations.iter().any(|operation| operation.kind == OperationKind::Read);
-    let around = |plan: &VerifyMap| plan.before_write || plan.after_write;
-    let adds = |plan: &Verify| plan.read_back || plan.map.as_ref().is_some_and(around);
-    !reads && plan::writes(worker) && worker.verify.as_ref().is_some_and(adds)
 }

@@ -1,8 +1,7 @@
 //! Stamping one interval, and checking it.
 
 use super::digest::{digest, digest_bytes};
-use super::fault::{Fault, hexadecimal};
-use crate::error::EngineError;
+use crate::error::{EngineError, Fault, hexadecimal};
 use crate::payload::Pattern;
 use crate::plan::{Verify, VerifyMethod};
 

@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 
 use super::proof::SEQUENCE_MASK;
+use crate::engines::request::Address;
 use crate::error::EngineError;
-use crate::offsets::Address;
 use crate::plan::FilePlan;
 
 /// A write to the interval has not come back.

@@ -5,8 +5,8 @@ use iocurve_meter::Nanos;
 use super::schedule::Schedule;
 use super::wake::Wake;
 use crate::chance::Rng;
+use crate::offsets::replay::Replay;
 use crate::plan::{Position, Worker};
-use crate::replay::Replay;
 
 /// The next operation to issue.
 #[derive(Debug, Clone, Copy)]

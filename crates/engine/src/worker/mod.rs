@@ -4,19 +4,23 @@
 
 #![allow(clippy::inline_always, reason = "a call that is not inlined costs as much as what it does")]
 
+mod flight;
+pub(crate) mod flow;
 mod flush;
-mod hold;
 mod load;
 mod mix;
+mod phase;
 mod progress;
+mod range_locks;
 mod read_back;
 mod schedule;
 mod search;
 mod submissions;
+mod submit_gate;
+mod supply;
 #[cfg(test)]
 mod tests;
 mod think;
-mod visit;
 mod wake;
 
 use std::sync::Arc;
@@ -24,15 +28,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use iocurve_meter::{Clock, Nanos};
 
+use self::flow::Share;
 use crate::error::EngineError;
-use crate::flow::Share;
 use crate::offsets::SharedPositions;
 use crate::outcome::{CpuTime, State};
 
 pub use load::Load;
+pub(crate) use progress::Publish;
 
-/// Longest time the loop waits before it looks at the stop flag again.
-const LOOK_AROUND: Nanos = 50_000_000;
+/// Longest time between two polls of the stop flag.
+const STOP_CHECK: Nanos = 50_000_000;
 
 /// What a worker shares with the run.
 #[derive(Debug, Clone)]
@@ -52,9 +57,9 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// How the worker was told to end, if it was.
+    /// The state that a stop ends the worker in, if one is requested.
     #[inline]
-    fn told_to_end(&self) -> Option<State> {
+    fn stop_requested(&self) -> Option<State> {
         if self.stop.load(Ordering::Relaxed) {
             return Some(State::Interrupted);
         }

@@ -1,4 +1,4 @@
-//! Where a worker stands in time: intervals, ramp, window.
+//! The worker's times: intervals, ramp, measured window.
 
 use std::collections::BTreeMap;
 
@@ -8,53 +8,54 @@ use super::Start;
 use crate::cpu::thread_cpu_time;
 use crate::outcome::{CpuTime, IntervalOutcome};
 use crate::plan::Worker;
-use crate::recorder::{Recorder, Tally};
+use crate::record::{Recorder, Tally};
 
-/// How long what is in flight may take to come back after the end, or after a stop.
-pub(super) const DRAIN: Nanos = 30_000_000_000;
-pub(super) const DRAIN_WHEN_STOPPED: Nanos = 1_000_000_000;
+/// Called with every interval that a worker closes.
+pub(crate) type Publish<'a> = dyn FnMut(&IntervalOutcome, &[Tally]) + 'a;
 
-/// Where a worker stands in time: intervals, ramp, window.
-#[derive(Debug)]
-pub(super) struct Progress {
+/// Closes intervals as time passes, and knows when the measured window begins and ends.
+pub(super) struct Progress<'a> {
+    publish: &'a mut Publish<'a>,
     group_start: Nanos,
-    pub(super) start: Nanos,
     interval_ns: Nanos,
+    /// Start of the worker's load.
+    pub(super) start: Nanos,
+    /// Start of the current interval.
     opened: Nanos,
-    /// When the current interval ends: at the next multiple of its length, the end of the ramp, or the end of the window.
+    /// End of the current interval: the next multiple of its length, the end of the ramp, or the end of the window.
     boundary: Nanos,
-    /// When nothing more is issued.
+    /// Nothing is issued from here on.
     pub(super) issue_end: Nanos,
     /// Whether the window goes on until files are flushed at the end.
     flushes_at_end: bool,
     pub(super) window_start: Nanos,
     pub(super) window_end: Nanos,
-    pub(super) give_up: Nanos,
-    pub(super) ended: bool,
-    pub(super) drained_operations: u64,
+    window_is_over: bool,
+    /// Operations that came back after the window.
+    drained_operations: u64,
     cpu_start: CpuTime,
     cpu_end: Option<CpuTime>,
 }
 
-impl Progress {
-    pub(super) fn new(plan: &Worker, start: Start, interval_ns: Nanos) -> Self {
+impl<'a> Progress<'a> {
+    pub(super) fn new(plan: &Worker, start: Start, interval_ns: Nanos, publish: &'a mut Publish<'a>) -> Self {
         let Start { group: group_start, own } = start;
         let start = own.saturating_add(plan.start_delay_ns);
         let window_start = start.saturating_add(plan.ramp_ns);
         let window_end = plan.end.runtime_ns.map_or(Nanos::MAX, |runtime| window_start.saturating_add(runtime));
         let flushes_at_end = plan.sync_at_end && plan.cooldown_ns == 0;
         let mut progress = Self {
+            publish,
             group_start,
-            start,
             interval_ns,
+            start,
             opened: start,
             boundary: Nanos::MAX,
             issue_end: window_end.saturating_add(plan.cooldown_ns),
             flushes_at_end,
             window_start,
             window_end: if flushes_at_end { Nanos::MAX } else { window_end },
-            give_up: Nanos::MAX,
-            ended: false,
+            window_is_over: false,
             drained_operations: 0,
             cpu_start: thread_cpu_time(),
             cpu_end: None,
@@ -63,54 +64,56 @@ impl Progress {
         progress
     }
 
-    /// When the loop must look again, by the clock alone.
+    /// Whether an operation that comes back now is counted.
     #[inline]
-    pub(super) fn next_look(&self, now: Nanos) -> Nanos {
+    pub(super) fn measures(&self) -> bool {
+        !self.window_is_over
+    }
+
+    /// Counts an operation that came back; whether it is part of the window (or of the ramp).
+    #[inline]
+    pub(super) fn completed(&mut self) -> bool {
+        self.drained_operations += u64::from(self.window_is_over);
+        self.measures()
+    }
+
+    /// The next instant at which the loop must look at the clock.
+    #[inline]
+    pub(super) fn next_deadline(&self, now: Nanos) -> Nanos {
         let end = if now < self.issue_end { self.issue_end } else { Nanos::MAX };
         self.boundary.min(end)
     }
 
-    /// An interval begins.
-    fn open(&mut self, at: Nanos) {
-        let next = self.group_start + ((at - self.group_start) / self.interval_ns + 1) * self.interval_ns;
-        let ramp_end = if at < self.window_start { self.window_start } else { Nanos::MAX };
-        self.opened = at;
-        self.boundary = if self.ended { Nanos::MAX } else { next.min(ramp_end).min(self.window_end) };
-    }
-
     /// Closes the intervals that are over at `now`.
     #[inline]
-    pub(super) fn advance(
-        &mut self,
-        now: Nanos,
-        recorder: &mut Recorder,
-        publish: &mut dyn FnMut(&IntervalOutcome, &[Tally]),
-    ) {
+    pub(super) fn advance(&mut self, now: Nanos, recorder: &mut Recorder) {
         if now >= self.boundary {
-            self.close_until(now, recorder, publish);
+            self.close_until(now, recorder);
         }
     }
 
     #[cold]
-    fn close_until(
-        &mut self,
-        now: Nanos,
-        recorder: &mut Recorder,
-        publish: &mut dyn FnMut(&IntervalOutcome, &[Tally]),
-    ) {
-        while !self.ended && now >= self.boundary {
+    fn close_until(&mut self, now: Nanos, recorder: &mut Recorder) {
+        while self.measures() && now >= self.boundary {
             let boundary = self.boundary;
-            self.close(boundary, recorder, publish);
+            self.close(boundary, recorder);
             if boundary == self.window_start {
                 self.cpu_start = thread_cpu_time();
             }
             if boundary == self.window_end {
-                self.end_window(boundary, DRAIN);
+                self.end_window(boundary);
             }
         }
     }
 
-    fn close(&mut self, end: Nanos, recorder: &mut Recorder, publish: &mut dyn FnMut(&IntervalOutcome, &[Tally])) {
+    fn open(&mut self, at: Nanos) {
+        let next = self.group_start + ((at - self.group_start) / self.interval_ns + 1) * self.interval_ns;
+        let ramp_end = if at < self.window_start { self.window_start } else { Nanos::MAX };
+        self.opened = at;
+        self.boundary = if self.measures() { next.min(ramp_end).min(self.window_end) } else { Nanos::MAX };
+    }
+
+    fn close(&mut self, end: Nanos, recorder: &mut Recorder) {
         let interval = IntervalOutcome {
             index: (self.opened - self.group_start) / self.interval_ns,
             ramp: self.opened < self.window_start,
@@ -118,29 +121,22 @@ impl Progress {
             end_ns: end - self.group_start,
             operations: BTreeMap::new(),
         };
-        recorder.close(interval, publish);
+        recorder.close(interval, &mut *self.publish);
         self.open(end);
     }
 
-    /// Nothing is issued after `end`. The window ends there, too, unless it has before or flushes are part of it.
+    /// Nothing is issued after `end`. The window ends there, too, unless it is over already or flushes are part of it.
     pub(super) fn end_issuing(&mut self, end: Nanos) {
-        if self.flushes_at_end {
-            self.give_up = end.saturating_add(DRAIN);
-        } else {
-            self.end_window(end, DRAIN);
+        if !self.flushes_at_end {
+            self.end_window(end);
         }
     }
 
-    /// What was measured so far counts no more: the window begins now.
-    pub(super) fn restart(
-        &mut self,
-        now: Nanos,
-        recorder: &mut Recorder,
-        publish: &mut dyn FnMut(&IntervalOutcome, &[Tally]),
-    ) {
-        self.advance(now, recorder, publish);
+    /// Restarts the measured window: what was measured so far does not count.
+    pub(super) fn restart(&mut self, now: Nanos, recorder: &mut Recorder) {
+        self.advance(now, recorder);
         if now > self.opened {
-            self.close(now, recorder, publish);
+            self.close(now, recorder);
         }
         recorder.forget(now);
         self.window_start = now;
@@ -148,29 +144,27 @@ impl Progress {
         self.cpu_start = thread_cpu_time();
     }
 
-    /// No operation counts after `end`; what is in flight gets `grace` to come back.
-    pub(super) fn end_window(&mut self, end: Nanos, grace: Nanos) {
-        self.give_up = end.saturating_add(grace);
-        if self.ended {
+    /// No operation counts after `end`.
+    pub(super) fn end_window(&mut self, end: Nanos) {
+        if self.window_is_over {
             return;
         }
-        (self.ended, self.boundary) = (true, Nanos::MAX);
+        (self.window_is_over, self.boundary) = (true, Nanos::MAX);
         // A stop before the window leaves it empty.
         self.window_end = self.window_end.min(end).max(self.window_start);
         self.cpu_end = Some(thread_cpu_time());
     }
 
-    /// Closes the last interval, if there is anything in it.
-    pub(super) fn finish(
-        &mut self,
-        now: Nanos,
-        recorder: &mut Recorder,
-        publish: &mut dyn FnMut(&IntervalOutcome, &[Tally]),
-    ) {
-        self.end_window(now, 0);
+    /// Closes the last interval, if it is not empty.
+    pub(super) fn finish(&mut self, now: Nanos, recorder: &mut Recorder) {
+        self.end_window(now);
         if self.window_end > self.opened {
-            self.close(self.window_end, recorder, publish);
+            self.close(self.window_end, recorder);
         }
+    }
+
+    pub(super) fn drained_operations(&self) -> u64 {
+        self.drained_operations
     }
 
     pub(super) fn cpu(&self) -> CpuTime {

@@ -30,7 +30,7 @@ impl Thinking {
         self.last_end = now;
     }
 
-    pub(super) fn issued(&mut self) {
+    pub(super) fn submitted(&mut self) {
         self.fresh = true;
         self.count += u64::from(self.plan.counts == ThinkCounts::Issued);
     }

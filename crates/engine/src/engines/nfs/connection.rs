@@ -4,7 +4,7 @@ use std::io;
 
 use iocurve_meter::{Nanos, SECOND};
 
-use crate::request::Completion;
+use crate::engines::request::Completion;
 
 use super::flight::Flight;
 use super::incoming::{Incoming, Lost};
@@ -89,7 +89,7 @@ impl Connection {
         if self.outgoing.is_empty() {
             return Ok(());
         }
-        self.outgoing.send(socket, flight.buffers()).map_err(Lost::Closed)?;
+        self.outgoing.send(socket, flight.slots()).map_err(Lost::Closed)?;
         if self.wants_to_send == self.outgoing.is_empty() {
             self.wants_to_send = !self.wants_to_send;
             let events = if self.wants_to_send { libc::EPOLLIN | libc::EPOLLOUT } else { libc::EPOLLIN };

@@ -6,7 +6,6 @@
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
-use std::sync::Arc;
 
 use iocurve_meter::Nanos;
 use iocurve_wire::client_fast::{
@@ -14,8 +13,9 @@ use iocurve_wire::client_fast::{
 };
 use iocurve_wire::nfs3::{nfsstat3, stable_how};
 
+use crate::engines::buffers::SlotMap;
+use crate::engines::request::{Completion, Request};
 use crate::plan::OperationKind;
-use crate::request::{Buffers, Completion, Request};
 
 use super::outgoing::Outgoing;
 use super::status;
@@ -128,7 +128,7 @@ pub struct Flight {
     /// By file: whether it has data that the server may hold in memory only.
     unstable: Vec<bool>,
     unstable_files: Vec<u32>,
-    buffers: Arc<Buffers>,
+    slots: SlotMap,
     limits: CallLimits,
     keep_payload: bool,
     jukebox_retries_max: u16,
@@ -150,14 +150,14 @@ impl Flight {
     /// `depth` operations at a time on `connections` connections; [`CallLimits::calls`] of them must be at most [`CALLS_MAX`].
     pub fn new(
         files: Vec<FileCalls>,
-        buffers: Arc<Buffers>,
+        slots: SlotMap,
         depth: u32,
         connections: usize,
         limits: CallLimits,
         keep_payload: bool,
         timeout_ns: Nanos,
     ) -> Self {
-        let places = limits.calls(depth, buffers.stride()) as u32;
+        let places = limits.calls(depth, slots.stride()) as u32;
         let index_bits = places.trailing_zeros();
         // Servers remember calls by xid and client address, and a reserved port comes back soon: start anywhere.
         let generation = RandomState::new().hash_one(0u8) as u32;
@@ -180,7 +180,7 @@ impl Flight {
             unstable: vec![false; files.len()],
             unstable_files: Vec::new(),
             files,
-            buffers,
+            slots,
             limits,
             keep_payload,
             jukebox_retries_max: (timeout_ns / JUKEBOX_DELAY_NS).clamp(1, u64::from(u16::MAX)) as u16,
@@ -196,14 +196,14 @@ impl Flight {
 
     /// Why a request cannot be carried out at all, if so.
     pub fn refusal(&self, request: &Request) -> Option<String> {
-        if request.slot as usize >= self.operations.len().min(self.buffers.count()) {
+        if request.slot as usize >= self.operations.len().min(self.slots.count()) {
             Some(format!("slot {} is beyond the depth of {}", request.slot, self.operations.len()))
-        } else if request.file as usize >= self.files.len() {
-            Some(format!("file {} is not one of the {} files", request.file, self.files.len()))
+        } else if request.address.file as usize >= self.files.len() {
+            Some(format!("file {} is not one of the {} files", request.address.file, self.files.len()))
         } else if request.kind == OperationKind::Trim {
             Some("NFSv3 has no trim".to_owned())
-        } else if !request.kind.is_flush() && request.length as usize > self.buffers.stride() {
-            Some(format!("{} bytes do not fit a buffer of {}", request.length, self.buffers.stride()))
+        } else if !request.kind.is_flush() && request.address.length as usize > self.slots.stride() {
+            Some(format!("{} bytes do not fit a buffer of {}", request.address.length, self.slots.stride()))
         } else {
             None
         }
@@ -228,9 +228,9 @@ impl Flight {
             OperationKind::Read => CallKind::Read,
             OperationKind::Write => CallKind::Write,
             OperationKind::Trim => unreachable!("refused with the plan"),
-            _ => return self.open(CallKind::Commit, request.slot, request.file, 0, 0, 0),
+            _ => return self.open(CallKind::Commit, request.slot, request.address.file, 0, 0, 0),
         };
-        self.open(kind, request.slot, request.file, request.offset + u64::from(at), length, at)
+        self.open(kind, request.slot, request.address.file, request.address.offset + u64::from(at), length, at)
     }
 
     /// Opens a COMMIT for the next file that needs one, if there is a place in the table.
@@ -311,19 +311,19 @@ impl Flight {
         self.keep_payload
     }
 
-    /// The worker's memory.
-    pub fn buffers(&self) -> &Buffers {
-        &self.buffers
+    /// Where the worker's buffers are.
+    pub fn slots(&self) -> &SlotMap {
+        &self.slots
     }
 
     /// Where the payload of a READ goes, from its byte `from` on, for `length` bytes of it.
     pub fn destination(&mut self, index: u32, from: u32, length: u32) -> &mut [u8] {
         let call = &self.calls[index as usize];
         assert!(u64::from(from) + u64::from(length) <= u64::from(call.length));
-        assert!(call.at as usize + call.length as usize <= self.buffers.stride());
+        assert!(call.at as usize + call.length as usize <= self.slots.stride());
         // SAFETY: inside the slot's buffer, by the checks above; the slot is in flight, so that only this engine touches it.
         unsafe {
-            let start = self.buffers.slot(call.slot).add(call.at as usize + from as usize);
+            let start = self.slots.slot(call.slot).add(call.at as usize + from as usize);
             std::slice::from_raw_parts_mut(start, length as usize)
         }
     }

@@ -8,10 +8,10 @@ use iocurve_meter::{Clock, Nanos};
 use iocurve_wire::nfs3::nfs_fh3;
 
 use crate::chance::Rng;
+use crate::engines::buffers::Buffers;
+use crate::engines::request::{Address, Completion, Engine, Request};
 use crate::error::EngineError;
-use crate::layout::{empties, needed_end};
 use crate::plan::{Durability, FilePlan, Layout, NfsMount, OperationKind};
-use crate::request::{Buffers, Completion, Engine, Request};
 
 use super::NfsEngine;
 use super::session::{Session, missing};
@@ -107,7 +107,7 @@ fn lay_out(
 ) -> Result<(), EngineError> {
     let mut session = Session::open(mount, stop)?;
     let mut gaps = Vec::new();
-    let emptied = |file: &&FilePlan| empties(file.layout);
+    let emptied = |file: &&FilePlan| file.layout.empties();
     // Whatever else can fail comes before what cannot be put back.
     for file in files.iter().filter(|file| !emptied(file)).chain(files.iter().filter(emptied)) {
         check_stop(stop)?;
@@ -130,7 +130,7 @@ fn lay_out(
 
 /// Creates or extends a file as planned and returns what has to be written.
 fn prepare(session: &mut Session<'_>, file: &FilePlan, changes: &mut Changes) -> Result<Option<Gap>, EngineError> {
-    let end = needed_end(file);
+    let end = file.needed_end();
     let found = if file.layout == Layout::New { None } else { session.find(&file.path)? };
     let (handle, length) = match found {
         Some((handle, attributes)) => (handle, attributes.size),
@@ -141,7 +141,7 @@ fn prepare(session: &mut Session<'_>, file: &FilePlan, changes: &mut Changes) ->
             (handle, 0)
         }
     };
-    let anew = found.is_some() && empties(file.layout);
+    let anew = found.is_some() && file.layout.empties();
     let length = if anew { 0 } else { length };
     if anew {
         session.set_size(handle, &file.path, 0)?;
@@ -179,8 +179,10 @@ fn write(
     let block = BLOCK_BYTES.min(session.limits.write);
     let buffers = Buffers::new(DEPTH as usize, block as usize);
     let files = gaps.iter().map(|gap| (gap.path.clone(), gap.handle)).collect();
-    let (clock, memory) = (Clock::new(), Arc::clone(&buffers));
-    let engine = NfsEngine::with_handles(session, &mount, files, memory, DEPTH, clock.clone(), Arc::default())?;
+    let clock = Clock::new();
+    // SAFETY: the writer fills a slot before it submits a write for it, and again only after its completion.
+    let slots = unsafe { buffers.slot_map() };
+    let engine = NfsEngine::with_handles(session, &mount, files, slots, DEPTH, clock.clone(), Arc::default())?;
     let mut writer = Writer { engine, clock, buffers, gaps, seed, in_flight: [None; DEPTH as usize], written: 0 };
     let result = writer.write_all(requests(gaps, block), progress, stop);
     if result.is_err() {
@@ -196,7 +198,7 @@ fn requests(gaps: &[Gap], block: u32) -> impl Iterator<Item = Request> + '_ {
         (0..blocks).map(move |number| {
             let offset = gap.start + number * u64::from(block);
             let length = (gap.end - offset).min(u64::from(block)) as u32;
-            Request { slot: 0, kind: OperationKind::Write, file: file as u32, offset, length }
+            Request { slot: 0, kind: OperationKind::Write, address: Address { file: file as u32, offset, length } }
         })
     })
 }
@@ -204,7 +206,7 @@ fn requests(gaps: &[Gap], block: u32) -> impl Iterator<Item = Request> + '_ {
 struct Writer<'a> {
     engine: NfsEngine,
     clock: Clock,
-    buffers: Arc<Buffers>,
+    buffers: Buffers,
     gaps: &'a [Gap],
     seed: u64,
     in_flight: [Option<Request>; DEPTH as usize],
@@ -257,10 +259,10 @@ impl Writer<'_> {
         Ok(!self.engine.flight.verifier_changed)
     }
 
-    fn fill(&self, request: &Request) {
-        let mut rng = Rng::new(self.seed ^ request.offset.rotate_left(20) ^ u64::from(request.file));
-        // SAFETY: the slot is free, so nobody else touches it, and the length is inside it.
-        rng.fill(unsafe { std::slice::from_raw_parts_mut(self.buffers.slot(request.slot), request.length as usize) });
+    fn fill(&mut self, request: &Request) {
+        let Address { file, offset, length } = request.address;
+        let mut rng = Rng::new(self.seed ^ offset.rotate_left(20) ^ u64::from(file));
+        rng.fill(self.buffers.slot_mut(request.slot, length as usize));
     }
 
     fn reap(&mut self, progress: &dyn Fn(u64), stop: &AtomicBool) -> Result<(), EngineError> {
@@ -271,9 +273,9 @@ impl Writer<'_> {
             if completion.result < 0 {
                 return Err(EngineError::Operation {
                     kind: "layout write",
-                    length: request.length,
-                    offset: request.offset,
-                    path: self.gaps[request.file as usize].path.clone(),
+                    length: request.address.length,
+                    offset: request.address.offset,
+                    path: self.gaps[request.address.file as usize].path.clone(),
                     source: std::io::Error::from_raw_os_error(-completion.result as i32),
                 });
             }

@@ -3,7 +3,7 @@
 use std::io;
 use std::ptr;
 
-use crate::request::Buffers;
+use crate::engines::buffers::SlotMap;
 
 use super::socket::{PIECES_MAX, Socket, not_now};
 
@@ -64,9 +64,9 @@ impl Outgoing {
     }
 
     /// Sends as much as the socket takes now.
-    pub fn send(&mut self, socket: &Socket, buffers: &Buffers) -> io::Result<()> {
+    pub fn send(&mut self, socket: &Socket, slots: &SlotMap) -> io::Result<()> {
         while self.first < self.pieces.len() {
-            match self.send_once(socket, buffers) {
+            match self.send_once(socket, slots) {
                 Ok(bytes) => self.advance(bytes),
                 Err(error) if not_now(&error) => {
                     self.compact();
@@ -79,7 +79,7 @@ impl Outgoing {
         Ok(())
     }
 
-    fn send_once(&mut self, socket: &Socket, buffers: &Buffers) -> io::Result<usize> {
+    fn send_once(&mut self, socket: &Socket, slots: &SlotMap) -> io::Result<usize> {
         if let [Piece::Heads { start, end }] = self.pieces[self.first..] {
             return socket.send(&self.heads[start + self.sent..end]);
         }
@@ -89,7 +89,7 @@ impl Outgoing {
                 Piece::Heads { start, end } => &raw const self.heads[start..end],
                 // SAFETY: the call was made for a range inside the slot's buffer.
                 Piece::Payload { slot, at, length } => unsafe {
-                    ptr::slice_from_raw_parts(buffers.slot(slot).add(at as usize), length as usize)
+                    ptr::slice_from_raw_parts(slots.slot(slot).add(at as usize), length as usize)
                 },
             };
             self.iovecs.push(libc::iovec { iov_base: bytes.cast::<libc::c_void>().cast_mut(), iov_len: bytes.len() });

@@ -16,7 +16,7 @@ use iocurve_wire::nfs3::{
     ftype3, nfs_fh3, nfsproc3, nfsstat3, sattr3,
 };
 use iocurve_wire::portmap::{IPPROTO_TCP, PMAP_PORT, PMAP_PROG, PMAP_VERS, PMAPPROC_GETPORT, mapping};
-use iocurve_wire::record::{RECORD_MARK_BYTES, RecordMark, write_record};
+use iocurve_wire::record::{Progress, Reassembler, RecordTooLong, write_record};
 use iocurve_wire::rpc::{
     Accepted, CallHeader, RPC_VERSION, Rejected, ReplyBody, ReplyHeader, auth_flavor, authsys_parms, opaque_auth,
 };
@@ -477,24 +477,30 @@ impl<'a> Rpc<'a> {
         while sent < call.len() {
             sent += self.retry(true, &patience, |socket| socket.send(&call[sent..]))?;
         }
-        self.reply.clear();
+        self.receive_record(&patience)
+    }
+
+    /// Receives no byte beyond the record.
+    fn receive_record(&mut self, patience: &Patience<'_>) -> io::Result<()> {
+        let mut records = Reassembler::new(REPLY_BYTES_MAX);
+        let mut received = Vec::new();
         loop {
-            let mut mark = [0; RECORD_MARK_BYTES];
-            self.receive(&mut mark, &patience)?;
-            let RecordMark { length, last } = RecordMark::from_bytes(mark);
-            let (start, length) = (self.reply.len(), length as usize);
-            if start + length > REPLY_BYTES_MAX {
-                return Err(io::Error::new(
-                    io::ErrorKind::InvalidData,
-                    "its reply is longer than any that was asked for",
-                ));
-            }
-            let mut fragment = vec![0; length];
-            self.receive(&mut fragment, &patience)?;
-            self.reply.append(&mut fragment);
-            if last {
-                return Ok(());
-            }
+            let mut input = &received[..];
+            let missing = match records.advance(&mut input).map_err(too_long)? {
+                Progress::Record(record) => {
+                    self.reply.clear();
+                    self.reply.extend_from_slice(record);
+                    return Ok(());
+                }
+                Progress::NeedBytes { missing } => missing,
+                Progress::Partial { arrived, length } => length - arrived.len(),
+                Progress::Body(_) => unreachable!("no record is taken over"),
+            };
+            let taken = received.len() - input.len();
+            received.drain(..taken);
+            let start = received.len();
+            received.resize(start + missing, 0);
+            self.receive(&mut received[start..], patience)?;
         }
     }
 
@@ -553,6 +559,10 @@ impl<'a> Rpc<'a> {
             _ => format!("server {} could not carry out a call to {name}: {stat:?}", self.server),
         })
     }
+}
+
+fn too_long(_: RecordTooLong) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "its reply is longer than any that was asked for")
 }
 
 fn senseless(server: &str, why: &dyn Display) -> EngineError {

@@ -1,0 +1,453 @@
+//! Local files and block devices, opened the way a plan asks for.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Seek, SeekFrom};
+use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use crate::engines::buffers::{Buffers, SlotMap};
+use crate::engines::request::Request;
+use crate::error::EngineError;
+use crate::plan::{Durability, FileOpen, FilePlan, Layout, OperationKind, OperationPlan};
+
+/// Requests that an engine hands over at once, without waiting for the next reap: enough that they share the cost of
+/// entering the kernel and of waking the device, few enough that it works on them while the next are prepared.
+/// Measured in `bench/README.md`.
+pub(crate) const SEND_BATCH: usize = 8;
+
+/// A worker's files, open.
+#[derive(Debug)]
+pub struct LocalFiles {
+    files: Vec<File>,
+    devices: Vec<bool>,
+}
+
+impl LocalFiles {
+    /// Opens every file as `open` says: for reading, and for writing too where the worker `writes`.
+    ///
+    /// Refuses a region that reaches past the end of a file that may not grow, direct I/O where the file system has none, and writing to
+    /// a block device that is mounted or otherwise in use.
+    pub fn open(open: &FileOpen, plans: &[FilePlan], writes: bool) -> Result<Self, EngineError> {
+        let files = plans.iter().map(|plan| open_file(open, plan, writes)).collect::<Result<Vec<_>, _>>()?;
+        let is_device = |file: &File| file.metadata().is_ok_and(|status| status.file_type().is_block_device());
+        let devices = files.iter().map(is_device).collect();
+        Ok(Self { files, devices })
+    }
+
+    /// Whether the request is about a block device.
+    pub fn is_device(&self, request: &Request) -> bool {
+        self.devices[request.address.file as usize]
+    }
+
+    /// Has what was written reach the storage and leave the page cache, so that reads come from where it is kept.
+    pub fn settle(&self) -> Result<(), EngineError> {
+        let failed = || EngineError::System { action: "flush what was written", source: io::Error::last_os_error() };
+        for file in &self.files {
+            // SAFETY: system calls without pointers. That pages stay in the cache is no failure.
+            unsafe {
+                if libc::fdatasync(file.as_raw_fd()) != 0 {
+                    return Err(failed());
+                }
+                libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED);
+            }
+        }
+        Ok(())
+    }
+
+    /// The descriptors, in the order of the plan.
+    pub fn descriptors(&self) -> Vec<RawFd> {
+        self.files.iter().map(AsRawFd::as_raw_fd).collect()
+    }
+
+    /// Whether the kernel can start I/O on every file without blocking the thread that asks (`FMODE_NOWAIT`).
+    /// Network and memory file systems mostly cannot.
+    pub fn start_without_blocking(&self) -> bool {
+        let mut memory = Buffers::new(1, 4096);
+        let memory = memory.slot_mut(0, 4096);
+        let piece = libc::iovec { iov_base: memory.as_mut_ptr().cast(), iov_len: memory.len() };
+        self.files.iter().all(|file| {
+            // SAFETY: one piece of memory that may be written to.
+            let read = unsafe { libc::preadv2(file.as_raw_fd(), &raw const piece, 1, 0, libc::RWF_NOWAIT) };
+            read >= 0 || io::Error::last_os_error().raw_os_error() != Some(libc::EOPNOTSUPP)
+        })
+    }
+
+    /// The descriptor and the memory that a request is about.
+    ///
+    /// An engine hands both to the kernel, so a request that does not fit is an error here and never a stray access.
+    #[inline]
+    pub fn target(&self, request: &Request, slots: &SlotMap) -> Result<(RawFd, *mut u8), EngineError> {
+        let moves_data = matches!(request.kind, OperationKind::Read | OperationKind::Write);
+        let fits = (request.slot as usize) < slots.count()
+            && (request.address.length as usize <= slots.stride() || !moves_data)
+            && request.address.offset <= i64::MAX as u64 - u64::from(u32::MAX);
+        match self.files.get(request.address.file as usize) {
+            Some(file) if fits => Ok((file.as_raw_fd(), slots.slot(request.slot))),
+            _ => Err(misfit(request, self.files.len(), slots)),
+        }
+    }
+}
+
+/// Whether part of the region holds no data: reading that part takes no I/O, and zeros come back at memory speed.
+///
+/// Space that is reserved but not written counts as a hole, where the file system can tell. Devices have none.
+pub fn has_hole(plan: &FilePlan) -> bool {
+    let Ok(file) = File::open(&plan.path) else { return false };
+    if !is_regular_file(plan) {
+        return false;
+    }
+    // SAFETY: a system call without pointers.
+    let hole = unsafe { libc::lseek(file.as_raw_fd(), plan.offset_bytes as i64, libc::SEEK_HOLE) };
+    u64::try_from(hole).is_ok_and(|hole| hole < plan.offset_bytes + plan.bytes)
+}
+
+/// Whether it is there and neither a device nor anything else.
+pub fn is_regular_file(plan: &FilePlan) -> bool {
+    fs::metadata(&plan.path).is_ok_and(|status| status.is_file())
+}
+
+/// Checks that direct I/O is possible with these block sizes and regions; without direct I/O anything is.
+///
+/// The files must be there already, so this comes after the layout.
+pub fn check_direct_blocks(
+    open: &FileOpen,
+    files: &[FilePlan],
+    operations: &[OperationPlan],
+) -> Result<(), EngineError> {
+    if !open.direct {
+        return Ok(());
+    }
+    for file in files {
+        let multiple = direct_multiple(Path::new(&file.path))?;
+        for operation in operations {
+            let what = format!("the {} block size", operation.kind.name());
+            check_multiple(&what, u64::from(operation.blocks.smallest()), multiple, &file.path)?;
+        }
+        check_multiple("the region's offset", file.offset_bytes, multiple, &file.path)?;
+    }
+    Ok(())
+}
+
+/// Length of a regular file, or size of a block device.
+pub fn length_bytes(path: &Path) -> Result<u64, EngineError> {
+    let failed = |source| EngineError::Path { action: "open", path: path.display().to_string(), source };
+    let metadata = fs::metadata(path).map_err(failed)?;
+    if metadata.is_file() {
+        return Ok(metadata.len());
+    }
+    if metadata.file_type().is_block_device() {
+        return File::open(path).and_then(|mut device| device.seek(SeekFrom::End(0))).map_err(failed);
+    }
+    let kind = if metadata.is_dir() { "a directory" } else { "neither a regular file nor a block device" };
+    Err(EngineError::Target(format!("{} is {kind}; name a file in it or a block device", path.display())))
+}
+
+fn open_file(open: &FileOpen, plan: &FilePlan, writes: bool) -> Result<File, EngineError> {
+    // Looked at by path first: merely opening a pipe could block for ever.
+    let length = length_bytes(Path::new(&plan.path))?;
+    if plan.layout != Layout::Create {
+        check_region(plan, length)?;
+    }
+    if writes {
+        refuse_device_in_use(&plan.path)?;
+    }
+    let options = |flags| OpenOptions::new().read(true).write(writes).custom_flags(flags).open(&plan.path);
+    // Reads that note their time would be measured with the file system's own writes; only the owner may leave it out.
+    let opened = match options(open_flags(open) | libc::O_NOATIME) {
+        Err(error) if error.raw_os_error() == Some(libc::EPERM) => options(open_flags(open)),
+        opened => opened,
+    };
+    let file = opened.map_err(|source| open_error(open, &plan.path, source))?;
+    if open.invalidate {
+        drop_cached_pages(&file, plan)?;
+    }
+    Ok(file)
+}
+
+fn open_flags(open: &FileOpen) -> i32 {
+    let durability = match open.durability {
+        Durability::None => 0,
+        Durability::DataSync => libc::O_DSYNC,
+        Durability::FileSync => libc::O_SYNC,
+    };
+    durability | if open.direct { libc::O_DIRECT } else { 0 }
+}
+
+fn open_error(open: &FileOpen, path: &str, source: io::Error) -> EngineError {
+    if open.direct && source.raw_os_error() == Some(libc::EINVAL) {
+        return no_direct(path);
+    }
+    EngineError::Path { action: "open", path: path.to_owned(), source }
+}
+
+fn no_direct(path: &str) -> EngineError {
+    EngineError::Target(format!(
+        "open {path}: its file system does not support direct I/O (O_DIRECT); switch direct I/O off or use another file system"
+    ))
+}
+
+fn check_region(plan: &FilePlan, length: u64) -> Result<(), EngineError> {
+    if plan.offset_bytes.checked_add(plan.bytes).is_some_and(|end| end <= length) {
+        return Ok(());
+    }
+    Err(EngineError::Target(format!(
+        "{} has {length} bytes, but the region to use starts at {} and is {} bytes long; use a smaller size or offset",
+        plan.path, plan.offset_bytes, plan.bytes
+    )))
+}
+
+/// Dirty pages cannot be dropped, hence the sync before.
+fn drop_cached_pages(file: &File, plan: &FilePlan) -> Result<(), EngineError> {
+    let failed = |source| EngineError::Path { action: "drop the cached pages of", path: plan.path.clone(), source };
+    file.sync_data().map_err(failed)?;
+    let (offset, length) = (plan.offset_bytes as i64, plan.bytes as i64);
+    // SAFETY: only numbers are passed.
+    let code = unsafe { libc::posix_fadvise(file.as_raw_fd(), offset, length, libc::POSIX_FADV_DONTNEED) };
+    if code == 0 { Ok(()) } else { Err(failed(io::Error::from_raw_os_error(code))) }
+}
+
+/// What offsets and lengths of direct I/O on this file must be multiples of.
+///
+/// Linux ≥ 6.1 says so itself; before that the device's logical block size is the rule. A file system that has
+/// neither (a network's) sets no multiple.
+fn direct_multiple(path: &Path) -> Result<u64, EngineError> {
+    let failed = |source| EngineError::Path { action: "look at", path: path.display().to_string(), source };
+    match statx_offset_align(path).map_err(failed)? {
+        Some(0) => Err(no_direct(&path.display().to_string())),
+        Some(multiple) => Ok(u64::from(multiple)),
+        None => {
+            let metadata = fs::metadata(path).map_err(failed)?;
+            let device = if metadata.file_type().is_block_device() { metadata.rdev() } else { metadata.dev() };
+            Ok(logical_block_bytes(device).unwrap_or(1))
+        }
+    }
+}
+
+fn statx_offset_align(path: &Path) -> io::Result<Option<u32>> {
+    let name = std::ffi::CString::new(path.as_os_str().as_bytes())?;
+    // SAFETY: all zeros is a valid `statx`.
+    let mut status: libc::statx = unsafe { std::mem::zeroed() };
+    // SAFETY: `name` ends with a zero byte and `status` is writable.
+    let code = unsafe { libc::statx(libc::AT_FDCWD, name.as_ptr(), 0, libc::STATX_DIOALIGN, &raw mut status) };
+    if code != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok((status.stx_mask & libc::STATX_DIOALIGN != 0).then_some(status.stx_dio_offset_align))
+}
+
+fn logical_block_bytes(device: u64) -> Option<u64> {
+    let directory = device_directory(device);
+    // A partition has no queue of its own.
+    let queue = [directory.join("queue"), directory.join("../queue")].into_iter().find(|path| path.exists())?;
+    fs::read_to_string(queue.join("logical_block_size")).ok()?.trim().parse().ok()
+}
+
+fn check_multiple(what: &str, value: u64, multiple: u64, path: &str) -> Result<(), EngineError> {
+    if value.is_multiple_of(multiple) {
+        return Ok(());
+    }
+    Err(EngineError::Target(format!(
+        "{what} of {value} bytes is not a multiple of {multiple} bytes, which direct I/O on {path} needs; use a multiple of {multiple} or switch direct I/O off"
+    )))
+}
+
+fn refuse_device_in_use(path: &str) -> Result<(), EngineError> {
+    let Ok(metadata) = fs::metadata(path) else { return Ok(()) };
+    if !metadata.file_type().is_block_device() {
+        return Ok(());
+    }
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let devices = with_partitions(metadata.rdev());
+    let user = devices.iter().find_map(|device| mount_of(&mounts, device).or_else(|| holder_of(device)));
+    match user {
+        Some(user) => Err(EngineError::Target(format!(
+            "{path} is in use by {user}; writing to it would destroy what is there: unmount it or use another device"
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// A device and its partitions, as `major:minor`.
+fn with_partitions(device: u64) -> Vec<String> {
+    let entries = fs::read_dir(device_directory(device)).into_iter().flatten().flatten();
+    let partitions = entries.filter(|entry| entry.path().join("partition").exists());
+    let numbers = partitions.filter_map(|entry| fs::read_to_string(entry.path().join("dev")).ok());
+    std::iter::once(device_number(device)).chain(numbers.map(|number| number.trim().to_owned())).collect()
+}
+
+/// Where a device is mounted, by the text of `/proc/self/mountinfo` (proc(5): the third field is `major:minor`).
+fn mount_of(mounts: &str, device: &str) -> Option<String> {
+    let fields = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
+    fields.into_iter().find(|fields| fields.get(2) == Some(&device)).map(|fields| format!("the mount at {}", fields[4]))
+}
+
+/// The device built on top of this one (a volume group, a RAID array).
+fn holder_of(device: &str) -> Option<String> {
+    let mut holders = fs::read_dir(format!("/sys/dev/block/{device}/holders")).ok()?.flatten();
+    holders.next().map(|holder| format!("the device {}", holder.file_name().display()))
+}
+
+fn device_directory(device: u64) -> PathBuf {
+    // The link is resolved so that `..` from a partition leads to its disk.
+    let link = PathBuf::from(format!("/sys/dev/block/{}", device_number(device)));
+    fs::canonicalize(&link).unwrap_or(link)
+}
+
+fn device_number(device: u64) -> String {
+    format!("{}:{}", libc::major(device), libc::minor(device))
+}
+
+#[cold]
+fn misfit(request: &Request, files: usize, slots: &SlotMap) -> EngineError {
+    EngineError::Plan(format!(
+        "{request:?} does not fit: there are {files} files and {} buffers of {} bytes",
+        slots.count(),
+        slots.stride()
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engines::testing::{Scratch, open};
+
+    fn plan(path: &str, offset_bytes: u64, bytes: u64) -> FilePlan {
+        FilePlan { path: path.to_owned(), offset_bytes, bytes, start_bytes: 0, layout: Layout::Existing, keep: true }
+    }
+
+    fn error_of<T>(result: Result<T, EngineError>) -> String {
+        result.err().expect("an error").to_string()
+    }
+
+    #[test]
+    fn a_hole_is_seen_where_it_is() {
+        let scratch = Scratch::with_file("hole", 1 << 20);
+        OpenOptions::new().write(true).open(scratch.path()).unwrap().set_len(2 << 20).unwrap();
+        assert!(!has_hole(&plan(scratch.path(), 0, 1 << 20)));
+        assert!(has_hole(&plan(scratch.path(), 0, 2 << 20)));
+        assert!(has_hole(&plan(scratch.path(), 3 << 19, 1 << 19)));
+    }
+
+    #[test]
+    fn opens_a_region_that_fits_exactly_and_refuses_one_byte_more() {
+        let scratch = Scratch::with_file("region", 8192);
+        let path = scratch.path();
+        assert_eq!(LocalFiles::open(&open(false), &[plan(path, 4096, 4096)], false).unwrap().descriptors().len(), 1);
+        assert_eq!(
+            error_of(LocalFiles::open(&open(false), &[plan(path, 4096, 4097)], false)),
+            format!(
+                "{path} has 8192 bytes, but the region to use starts at 4096 and is 4097 bytes long; use a smaller size or offset"
+            )
+        );
+        assert!(LocalFiles::open(&open(false), &[plan(path, u64::MAX, 2)], false).is_err());
+        let any_length = FilePlan { layout: Layout::Create, ..plan(path, 4096, 1 << 40) };
+        assert!(LocalFiles::open(&open(false), &[any_length], false).is_ok());
+    }
+
+    #[test]
+    fn opens_read_only_unless_the_worker_writes_and_as_durable_as_asked() {
+        let scratch = Scratch::with_file("flags", 4096);
+        let flags = |open: &FileOpen, writes| {
+            let files = LocalFiles::open(open, &[plan(scratch.path(), 0, 4096)], writes).unwrap();
+            // SAFETY: F_GETFL takes no argument.
+            unsafe { libc::fcntl(files.descriptors()[0], libc::F_GETFL) }
+        };
+        let durable = |durability| FileOpen { direct: false, durability, invalidate: true };
+        assert_eq!(flags(&durable(Durability::None), false) & libc::O_ACCMODE, libc::O_RDONLY);
+        assert_eq!(flags(&durable(Durability::None), true) & libc::O_ACCMODE, libc::O_RDWR);
+        assert_eq!(flags(&durable(Durability::None), true) & libc::O_SYNC, 0);
+        assert_eq!(flags(&durable(Durability::DataSync), true) & libc::O_SYNC, libc::O_DSYNC);
+        assert_eq!(flags(&durable(Durability::FileSync), true) & libc::O_SYNC, libc::O_SYNC);
+    }
+
+    #[test]
+    fn invalidate_leaves_no_page_in_the_cache() {
+        let scratch = Scratch::with_file("cached", 1 << 20);
+        assert!(cached_pages(scratch.path(), 1 << 20) > 0);
+        let invalidate = FileOpen { invalidate: true, ..open(false) };
+        LocalFiles::open(&invalidate, &[plan(scratch.path(), 0, 1 << 20)], false).unwrap();
+        assert_eq!(cached_pages(scratch.path(), 1 << 20), 0);
+    }
+
+    fn cached_pages(path: &str, bytes: usize) -> usize {
+        let file = File::open(path).unwrap();
+        let mut residency = vec![0_u8; bytes.div_ceil(4096)];
+        // SAFETY: a fresh mapping, looked at and removed again.
+        unsafe {
+            let map = libc::mmap(std::ptr::null_mut(), bytes, libc::PROT_READ, libc::MAP_SHARED, file.as_raw_fd(), 0);
+            assert_ne!(map, libc::MAP_FAILED);
+            assert_eq!(libc::mincore(map, bytes, residency.as_mut_ptr()), 0);
+            libc::munmap(map, bytes);
+        }
+        residency.iter().filter(|&&page| page & 1 == 1).count()
+    }
+
+    #[test]
+    fn refuses_what_is_not_a_file_and_says_what_is_missing() {
+        let directory = std::env::temp_dir().display().to_string();
+        assert_eq!(
+            error_of(LocalFiles::open(&open(false), &[plan(&directory, 0, 1)], false)),
+            format!("{directory} is a directory; name a file in it or a block device")
+        );
+        let missing = error_of(LocalFiles::open(&open(false), &[plan("/nowhere/at-all", 0, 1)], false));
+        assert_eq!(missing, "open /nowhere/at-all: No such file or directory (os error 2); check the path");
+    }
+
+    #[test]
+    fn direct_io_where_there_is_none_is_said_so() {
+        assert_eq!(
+            error_of(LocalFiles::open(&open(true), &[plan("/proc/self/stat", 0, 0)], false)),
+            "open /proc/self/stat: its file system does not support direct I/O (O_DIRECT); switch direct I/O off or use another file system"
+        );
+    }
+
+    #[test]
+    fn files_that_block_are_told_apart() {
+        // procfs has never been able to start a read without blocking.
+        let procfs = LocalFiles { files: vec![File::open("/proc/self/mounts").unwrap()], devices: vec![false] };
+        assert!(!procfs.start_without_blocking());
+        let scratch = Scratch::with_file("blocking", 4096);
+        let files = LocalFiles::open(&open(false), &[scratch.plan(4096)], false).unwrap();
+        // SAFETY: all zeros is a valid `statfs`, and the call writes one.
+        let kind = unsafe {
+            let mut status: libc::statfs = std::mem::zeroed();
+            assert_eq!(libc::fstatfs(files.descriptors()[0], &raw mut status), 0);
+            status.f_type
+        };
+        if [libc::EXT4_SUPER_MAGIC, libc::XFS_SUPER_MAGIC].contains(&kind) {
+            assert!(files.start_without_blocking());
+        }
+    }
+
+    #[test]
+    fn a_block_size_that_direct_io_cannot_do_is_named_with_the_multiple() {
+        let scratch = Scratch::with_file("multiple", 8192);
+        let Ok(multiple) = direct_multiple(Path::new(scratch.path())) else { return };
+        let path = scratch.path();
+        let operation = |block_bytes| crate::plan::tests::operation(OperationKind::Read, block_bytes);
+        let check = |direct, offset, block| {
+            check_direct_blocks(&open(direct), &[plan(path, offset, 4096)], &[operation(block)])
+        };
+        check(true, 0, 4096).unwrap();
+        check(false, 1, 1001).unwrap();
+        if multiple > 1 {
+            assert_eq!(
+                error_of(check(true, 0, 4097)),
+                format!(
+                    "the read block size of 4097 bytes is not a multiple of {multiple} bytes, which direct I/O on {path} needs; use a multiple of {multiple} or switch direct I/O off"
+                )
+            );
+            assert!(error_of(check(true, 1, 4096)).starts_with("the region's offset of 1 bytes"));
+        }
+    }
+
+    #[test]
+    fn mounts_are_found_by_device_number() {
+        let mounts = "21 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw\n22 21 0:20 / /proc rw - proc proc rw\n";
+        assert_eq!(mount_of(mounts, "254:0"), Some("the mount at /".to_owned()));
+        assert_eq!(mount_of(mounts, "254:1"), None);
+        assert_eq!(mount_of(mounts, "0:2"), None);
+    }
+}
