@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console
 
 from bench.servers import Server
 from bench.servers import volume as serve
@@ -18,7 +17,7 @@ from iocurve.measure import local
 from iocurve.measure.scenario import runner
 from iocurve.measure.scenario.cases import Cases
 from iocurve.measure.scenario.document import load
-from iocurve.report.console import LiveView
+from iocurve.report.progress import NoView
 from iocurve.result.document import Point, TargetFacts
 from iocurve.result.summary import Totals, summarise
 from iocurve.targets import opened_target as place
@@ -137,7 +136,7 @@ def test_a_scenario_s_clients_have_an_address_each_and_reach_the_egress_of_the_t
     scenario = load(str(tmp_path / "three.toml"))
     target = targets.parse("volume:unlimited?client_egress=160Mb")
     request = runner.Request(scenario, scenario.full, "full", {"volume": target})
-    result = runner.carry_out(request, LiveView(Console(quiet=True)), lambda _: None)
+    result = runner.carry_out(request, NoView(), lambda _: None)
     (point,) = result.points
     engines = [one.engine for one in point.plan.groups[0].workers]
     mounts = [engine.mount.source for engine in engines if isinstance(engine, planned.NfsEngine)]

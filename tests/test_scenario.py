@@ -16,7 +16,6 @@ import pytest
 import tomli_w
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rich.console import Console
 
 from iocurve.errors import DialectError, IocurveError, PlanError, TargetError
 from iocurve.measure.campaign import Keep
@@ -24,7 +23,7 @@ from iocurve.measure.scenario import command, runner
 from iocurve.measure.scenario.cases import Case, Cases, scaled
 from iocurve.measure.scenario.document import Scenario, load, names
 from iocurve.measure.scenario.runner import Request
-from iocurve.report.console import LiveView
+from iocurve.report.progress import NoView
 from iocurve.result.document import RESULT_NAME, Result
 from iocurve.targets import target as targets
 from iocurve.targets.opened_target import UNOPENED
@@ -86,7 +85,7 @@ def request(scenario: Scenario, directory: Path) -> Request:
 
 
 def carried_out(asked: Request, keep: Keep = lambda _: None, earlier: Result | None = None) -> Result:
-    return runner.carry_out(asked, LiveView(Console(quiet=True)), keep, earlier)
+    return runner.carry_out(asked, NoView(), keep, earlier)
 
 
 @pytest.mark.parametrize("name", names())

@@ -16,7 +16,7 @@ from iocurve.engine.plan import Plan
 from iocurve.errors import Interrupted, RunError, TargetError
 from iocurve.measure import local
 from iocurve.report import page
-from iocurve.report.console import LiveView, View
+from iocurve.report.progress import View, progress_view
 from iocurve.result import host
 from iocurve.result.document import RESULT_NAME, Axis, Point, Result, SearchFacts, TargetFacts, make_writable
 from iocurve.units import SECOND_NS
@@ -180,7 +180,7 @@ def into_directory(directory: Path, measure: Callable[[View, Keep], Result]) -> 
     Raises what ``measure`` raises, ``TargetError`` where nothing can be written there, ``ResultError``.
     """
     make_writable(directory)
-    with LiveView() as view:
+    with progress_view() as view:
         result = measure(view, lambda so_far: so_far.write(directory / RESULT_NAME))
     page.write_all(result, directory)
     return result

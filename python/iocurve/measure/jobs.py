@@ -17,7 +17,7 @@ from iocurve.job.model import PlanNote
 from iocurve.measure import campaign as campaigns
 from iocurve.measure.campaign import Campaign, CutShort, Measurement
 from iocurve.report import page
-from iocurve.report.console import LiveView, NoView, View
+from iocurve.report.progress import NoView, View, progress_view
 from iocurve.result import host
 from iocurve.result.document import Result, TargetFacts
 from iocurve.targets.target import disk_facts
@@ -90,7 +90,7 @@ def convert(prepared: Prepared) -> str:
 
 
 def _view(prepared: Prepared, plans: int) -> AbstractContextManager[View]:
-    return LiveView(keeps_lines=plans > 1) if prepared.shows_progress else nullcontext(NoView())
+    return progress_view(keeps_lines=plans > 1) if prepared.shows_progress else nullcontext(NoView())
 
 
 def _tell(notes: Iterable[PlanNote]) -> None:
