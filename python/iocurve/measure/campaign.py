@@ -15,7 +15,6 @@ from iocurve.engine.outcome import Live, Outcome, State
 from iocurve.engine.plan import Plan
 from iocurve.errors import Interrupted, RunError, TargetError
 from iocurve.measure import local
-from iocurve.report import page
 from iocurve.report.progress import View, progress_view
 from iocurve.result import host
 from iocurve.result.document import RESULT_NAME, Axis, Point, Result, SearchFacts, TargetFacts, make_writable
@@ -179,6 +178,8 @@ def into_directory(directory: Path, measure: Callable[[View, Keep], Result]) -> 
 
     Raises what ``measure`` raises, ``TargetError`` where nothing can be written there, ``ResultError``.
     """
+    from iocurve.report import page
+
     make_writable(directory)
     with progress_view() as view:
         result = measure(view, lambda so_far: so_far.write(directory / RESULT_NAME))

@@ -16,11 +16,10 @@ from iocurve.errors import PlanError, TargetError
 from iocurve.job.model import PlanNote
 from iocurve.measure import campaign as campaigns
 from iocurve.measure.campaign import Campaign, CutShort, Measurement
-from iocurve.report import page
 from iocurve.report.progress import NoView, View, progress_view
 from iocurve.result import host
 from iocurve.result.document import Result, TargetFacts
-from iocurve.targets.target import disk_facts
+from iocurve.targets.disk_facts import disk_facts
 
 
 def run(dialect: Dialect, arguments: Sequence[str], out: Path | None = None) -> Result | None:
@@ -62,6 +61,9 @@ def _measured(kind: str, prepared: Prepared, out: Path | None) -> Result:
         result = result.with_note(note.code, str(note), note.level)
     result = prepared.answer(result)
     if out is not None:
+        # A job without a report loads nothing that draws one.
+        from iocurve.report import page
+
         page.write_all(result, out)
     return result
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 import tomllib
 from collections.abc import Iterable
@@ -15,7 +14,7 @@ from iocurve.dialects.native.read.document import DEFAULTS
 from iocurve.dialects.native.read.keys import FIELD_OF, KINDS
 from iocurve.dialects.native.read.kinds import Time
 from iocurve.dialects.native.words import WORDS
-from iocurve.errors import DialectError, Mistake, Where
+from iocurve.errors import DialectError, Mistake, Where, nearest
 from iocurve.job.model import Job, Said
 from iocurve.units import MILLISECOND_NS, SECOND_NS
 
@@ -162,8 +161,8 @@ class Reader:
         known = list(known)
         for key in table:
             if key not in known:
-                close = difflib.get_close_matches(key, known, n=1, cutoff=0.6)
-                hint = f"Did you mean {close[0]}?" if close else None
+                close = nearest(key, known)
+                hint = f"Did you mean {close}?" if close else None
                 self.mistake((*place, key), f"there is no key '{key}' here", hint)
 
     def mistake(self, place: Place, text: str, hint: str | None = None) -> None:
