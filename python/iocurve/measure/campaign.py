@@ -18,7 +18,7 @@ from iocurve.measure import local
 from iocurve.report.progress import View, progress_view
 from iocurve.result import host
 from iocurve.result.document import RESULT_NAME, Axis, Point, Result, SearchFacts, TargetFacts, make_writable
-from iocurve.units import SECOND_NS
+from iocurve.units import SECOND_NS, counted
 
 NULL_CEILING_S = 0.1
 """Length of the run of the null engine that tells what the loop itself can do."""
@@ -167,7 +167,7 @@ def carry_out(campaign: Campaign, body: Body) -> Result:
         if not campaign.measured:
             raise
         is_wanted = isinstance(error, Interrupted | KeyboardInterrupt)
-        why = str(error) or f"interrupted after {campaign.measured} points"
+        why = str(error) or f"interrupted after {counted(campaign.measured, 'point')}"
         result = campaign.result.ended("interrupted" if is_wanted else "failed", why)
     campaign.finish(result)
     return result
