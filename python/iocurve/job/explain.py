@@ -21,7 +21,7 @@ from iocurve.job.describe import (
 )
 from iocurve.job.model import PlanNote
 from iocurve.job.resolve import Machine
-from iocurve.units import SECOND_NS, counted, format_bytes, format_duration
+from iocurve.units import SECOND_NS, counted, format_bytes, format_count, format_duration
 
 FILES_SHOWN = 6
 """Of each job; the rest is counted."""
