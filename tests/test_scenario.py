@@ -125,6 +125,11 @@ def test_a_depth_that_workers_cannot_share_is_refused(tmp_path: Path) -> None:
         cases_of(tiny(tmp_path, TINY.replace("[4, 8]", "[6]")))
 
 
+def test_more_workers_than_can_run_are_refused_before_any_is_made(tmp_path: Path) -> None:
+    with pytest.raises(PlanError, match="mix: 8,000,000 workers are too many; 4096 can run at once"):
+        cases_of(tiny(tmp_path, TINY.replace("clones = 2", "clones = 4_000_000")))
+
+
 def test_only_what_is_to_be_cached_has_the_same_offsets_again(tmp_path: Path) -> None:
     repeatable = {case.family.name: {s.data.repeatable for s in case.job.sections} for case in cases_of(tiny(tmp_path))}
     assert repeatable == {"mix": {False}, "again": {True}}

@@ -14,6 +14,7 @@ from iocurve.dialects.native.words import WORDS
 from iocurve.engine.plan import Blocks, FixedBlocks
 from iocurve.errors import Mistake, PlanError
 from iocurve.job.model import Job, PerKind, Said
+from iocurve.job.resolve.checks import MAX_WORKERS
 from iocurve.measure.axes import axes_of
 from iocurve.measure.data_set import PROCESSORS_MAX, DataSet, pinned, processors
 from iocurve.measure.scenario.document import TARGETS_OWN, Family, FamilyForm, FamilyJob, Form, Scenario
@@ -97,6 +98,9 @@ class Cases:
         clients = int(axes.get("clients", family.clients))
         jobs = [_at(job, axes) for job in family.jobs]
         workers = sum(clients * _clones(job) for job in jobs)
+        if workers > MAX_WORKERS:
+            text = f"{family.name}: {workers:,} workers are too many; {MAX_WORKERS} can run at once"
+            raise PlanError([Mistake(text)])
         sections = [section for job in jobs for section in self._sections(family, job, clients, workers, axes)]
         name = " ".join([family.name, *(_axis_text(axis, value) for axis, value in axes.items())])
         job = self._job(name, sections)
