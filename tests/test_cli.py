@@ -38,7 +38,7 @@ def wait_for_reads(port: int) -> None:
     deadline = time.monotonic() + 30
     with control.Client(str(port)) as client:
         while time.monotonic() < deadline:
-            if sum(export["reads"] for export in client.ask({"do": "stats"})["stats"]["exports"]) > 1000:
+            if sum(export.reads for export in client.stats().exports) > 1000:
                 return
             time.sleep(0.05)
     raise AssertionError("nothing is read")

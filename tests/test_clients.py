@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Any
@@ -96,7 +97,7 @@ def total(plan: planned.Plan, outcome: Outcome, kind: str) -> Totals:
 
 def stats(server: Server) -> dict[str, Any]:
     with control.Client(str(server.port)) as client:
-        found: dict[str, Any] = client.ask({"do": "stats"})["stats"]
+        found: dict[str, Any] = json.loads(client.stats().to_json())
         return found
 
 

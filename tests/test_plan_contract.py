@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from data.json_paths import paths, without
 from iocurve import _native
 from iocurve.engine import plan
 from iocurve.errors import RunError
@@ -240,33 +241,14 @@ def test_rust_reads_what_python_writes(written: plan.Plan) -> None:
     assert json.loads(read) == json.loads(written.to_json())
 
 
-def _fields(value: Any, path: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:
-    """Paths of all fields below a JSON value."""
-    if isinstance(value, dict):
-        return [found for key, part in value.items() for found in [(*path, key), *_fields(part, (*path, key))]]
-    if isinstance(value, list):
-        return [found for index, part in enumerate(value) for found in _fields(part, (*path, index))]
-    return []
-
-
-def _without(value: Any, path: tuple[str | int, ...]) -> Any:
-    """A copy of a JSON value that lacks the field at ``path``."""
-    copy = json.loads(json.dumps(value))
-    parent = copy
-    for step in path[:-1]:
-        parent = parent[step]
-    del parent[path[-1]]
-    return copy
-
-
 def _example() -> Any:
     return json.loads(null_plan().to_json())
 
 
-@pytest.mark.parametrize("path", _fields(_example()), ids=lambda path: ".".join(map(str, path)))
+@pytest.mark.parametrize("path", paths(_example()), ids=lambda path: ".".join(map(str, path)))
 def test_neither_side_does_without_a_field(path: tuple[str | int, ...]) -> None:
     with pytest.raises(RunError, match="missing field"):
-        _native.plan_as_read(json.dumps(_without(_example(), path)))
+        _native.plan_as_read(json.dumps(without(_example(), path)))
 
 
 def test_neither_side_takes_a_field_it_does_not_know() -> None:

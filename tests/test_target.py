@@ -37,7 +37,7 @@ def test_a_volume_without_a_level_has_no_quota_that_would_limit_it() -> None:
     [
         ("volume:anf-ulra", "anf-ulra"),
         ("volume:anf-ultra?quota=4TB4", "quota: '4TB4' is not a size"),
-        ("volume:anf-ultra?latncy=1ms", "latncy: Extra inputs are not permitted"),
+        ("volume:anf-ultra?latncy=1ms", "latncy: there is no such key; did you mean latency"),
         ("disk:premium-ssd-p31", "there is no disk 'premium-ssd-p31'"),
         ("smb://host/share", "can be measured"),
     ],

@@ -7,6 +7,7 @@ from rich.console import Console
 from rich.table import Table
 
 from iocurve.volume import profile as profiles
+from iocurve.volume.profile_text import describe
 
 app = App(name="profile", help="List and show service levels for volumes.")
 
@@ -34,7 +35,7 @@ def show_profile(name: str, /) -> int:
     table = Table(box=None, pad_edge=False)
     for column in ("figure", "value", "page of learn.microsoft.com" if name in profiles.names() else "source"):
         table.add_column(column, overflow="fold")
-    for row in profiles.describe(name):
+    for row in describe(name):
         table.add_row(*row)
     if table.row_count:
         Console().print(table)

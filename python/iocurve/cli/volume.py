@@ -17,8 +17,8 @@ from iocurve.volume import control
 from iocurve.volume import profile as profiles
 from iocurve.volume import serve as volumes
 from iocurve.volume import view as volume_view
-from iocurve.volume.limits import Limits
-from iocurve.volume.spec import Level, VolumeSpec, parse_export, read_spec, spec_of
+from iocurve.volume.messages import SetRequest
+from iocurve.volume.spec import Level, VolumeSpec, parse_export, read_spec, spec_of, volume_of
 
 ENDING = (signal.SIGINT, signal.SIGTERM)
 
@@ -103,7 +103,7 @@ def serve_volume(
     answers = control.Control(served, spec.export)
     with ExitStack() as stack:
         stack.callback(served.stop)
-        socket = stack.enter_context(control.served(answers, served.port))
+        socket = stack.enter_context(control.control_socket(answers, served.port))
         for line in volumes.greeting(spec, served.port):
             print(line)
         print(f"control: {socket}")
@@ -111,8 +111,8 @@ def serve_volume(
             # The library takes a while to load; who does not ask for it need not wait.
             from iocurve.volume import metrics as openmetrics
 
-            found = openmetrics.VolumeMetrics(lambda: answers.stats()["stats"])
-            print(f"metrics: {stack.enter_context(openmetrics.served(found, metrics_address, metrics))}")
+            found = openmetrics.VolumeMetrics(answers.stats)
+            print(f"metrics: {stack.enter_context(openmetrics.metrics_server(found, metrics_address, metrics))}")
         print("Ctrl-C ends it", flush=True)
         _wait_for_the_end()
     return 0
@@ -179,9 +179,8 @@ def set_volume(
             ]
         )
     with control.Client(volume) as client:
-        done = client.ask({"do": "set"} | given(export=export or client.export) | changes)["set"]
-    speed = Limits.model_validate(done["limits"]).throughput or "no limit"
-    print(f"{done['export']}: {done['profile']}, {format_bytes(done['quota_bytes'])}, {speed}")
+        done = client.set(SetRequest(export=export or client.export, **changes))
+    print(f"{done.export}: {done.profile}, {format_bytes(done.quota_bytes)}, {done.limits.throughput or 'no limit'}")
     return 0
 
 
@@ -211,9 +210,7 @@ def volume_stats(
     if not 0.01 <= seconds <= control.IDLE_S_MAX / 2:
         raise DialectError([Mistake(f"--interval {interval}: choose 10ms to 30m")])
     with control.Client(volume) as client:
-        volume_view.show(
-            lambda: client.ask({"do": "stats"})["stats"], lambda: time.sleep(seconds), once=once, as_json=json
-        )
+        volume_view.show(client.stats, lambda: time.sleep(seconds), once=once, as_json=json)
     return 0
 
 
@@ -236,7 +233,7 @@ def _volume_spec(
     if exports and one:
         raise DialectError([Mistake("--export: its settings follow its path, as in /a:quota=2TiB,profile=anf-premium")])
     specs = tuple(map(parse_export, exports)) or (spec_of(one),)
-    return VolumeSpec(address=address, port=port, export=specs)
+    return volume_of(specs, address, port)
 
 
 def _hold_the_end_back() -> None:

@@ -15,8 +15,7 @@ from iocurve.result.document import TargetFacts
 from iocurve.targets import target as targets
 from iocurve.targets.target import DiskTarget, LocalTarget, NewDiskTarget, NfsTarget, Target, VolumeTarget
 from iocurve.units import MIB, format_bytes
-from iocurve.volume.config import MemoryStore
-from iocurve.volume.spec import store_of
+from iocurve.volume.spec import memory_limit_bytes
 
 
 @dataclass(frozen=True)
@@ -109,9 +108,7 @@ def check_room(target: Target, size_bytes: int) -> None:
 def _room(target: Target) -> tuple[int | None, str]:
     """Bytes that files of ours can have, and of what; None where that is not known."""
     if isinstance(target, VolumeTarget) and target.export.store == "memory":
-        store = store_of("memory")
-        assert isinstance(store, MemoryStore)
-        return min(store.limit_bytes, target.export.quota_bytes()), "of memory that the embedded volume may take"
+        return min(memory_limit_bytes(), target.export.quota_bytes()), "of memory that the embedded volume may take"
     if isinstance(target, VolumeTarget):
         return shutil.disk_usage(target.export.store).free, f"that are free at {target.export.store}"
     if isinstance(target, NewDiskTarget):

@@ -137,10 +137,7 @@ class VolumeTarget:
     @contextmanager
     def opened(self) -> Iterator[NfsTarget]:
         """The volume while it serves. Raises ``TargetError`` if it does not come up."""
-        said = {name: str(value) for name, value in self.export.model_dump(exclude={"path"}, exclude_none=True).items()}
-        with volume_process(
-            [word for name, value in said.items() for word in (f"--{name.replace('_', '-')}", value)]
-        ) as url:
+        with volume_process(self.export.arguments()) as url:
             yield NfsTarget.of(url)
 
 

@@ -2,42 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
-
-from pydantic import BaseModel, ConfigDict, Field
-
+from iocurve.structs import Struct, TaggedStruct
 from iocurve.volume.limits import Limits
 
 
-class MemoryStore(BaseModel):
+class MemoryStore(TaggedStruct, tag="memory"):
     """Keeps the data in memory, for as long as the volume serves."""
 
-    kind: Literal["memory"] = "memory"
     limit_bytes: int
 
 
-class DirectoryStore(BaseModel):
+class DirectoryStore(TaggedStruct, tag="directory"):
     """Keeps the data in the files of a directory."""
 
-    kind: Literal["directory"] = "directory"
     path: str
 
 
-class ExportConfig(BaseModel):
+class ExportConfig(Struct):
     """A directory tree that clients mount."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
     path: str = "/vol"
-    store: Annotated[MemoryStore | DirectoryStore, Field(discriminator="kind")]
+    store: MemoryStore | DirectoryStore
     quota_bytes: int
     limits: Limits = Limits()
 
 
-class VolumeConfig(BaseModel):
+class VolumeConfig(Struct):
     """The exports of a volume, and the address it listens on."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     address: str = "127.0.0.1"
     port: int = 0

@@ -1,8 +1,7 @@
-"""Talking to a volume while it serves: a Unix socket with JSON lines, one request and one answer a line."""
+"""The control socket of a volume: a Unix socket with JSON lines, one request and one answer a line."""
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import socket
@@ -12,14 +11,25 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import cast
 from urllib.parse import parse_qsl, urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+import msgspec
 
 from iocurve import _native
 from iocurve.errors import IocurveError, TargetError
-from iocurve.volume.spec import ExportSpec, mistakes
+from iocurve.volume.messages import (
+    Answer,
+    NewSettings,
+    Request,
+    ServedExportStats,
+    ServedStats,
+    SetRequest,
+    StatsRequest,
+)
+from iocurve.volume.spec import ExportSpec
+from iocurve.volume.stats import ExportStats, VolumeStats
+from iocurve.volume.validation import validated
 
 REQUEST_BYTES_MAX = 64 << 10
 NFS_PORT = 2049
@@ -27,33 +37,9 @@ CONNECTIONS_MAX = 32
 IDLE_S_MAX = 3600
 ANSWER_S_MAX = 10
 
-
-class Stats(BaseModel):
-    """What the volume has done."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    do: Literal["stats"]
-
-
-class Set(BaseModel):
-    """Other settings for an export; what is not named stays. Another profile begins anew."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    do: Literal["set"]
-    export: str | None = None
-    """Its path; not needed if there is one."""
-    profile: str | None = None
-    quota: str | None = None
-    throughput: str | None = None
-    iops: Annotated[int | None, Field(gt=0, lt=1 << 53)] = None
-    latency: str | None = None
-    pool: str | None = None
-    client_egress: str | None = None
-
-
-_REQUEST: TypeAdapter[Stats | Set] = TypeAdapter(Annotated[Stats | Set, Field(discriminator="do")])
+# msgspec prepares the types of a struct on first use, and crashes if several threads do so at once: prepare them here.
+_REQUESTS: msgspec.json.Decoder[Request] = msgspec.json.Decoder(Request, strict=False)
+_STATS = msgspec.json.Decoder(VolumeStats)
 
 
 class Control:
@@ -64,36 +50,36 @@ class Control:
         self._exports = {export.path: export for export in exports}
         self._lock = threading.Lock()
 
-    def answer(self, line: bytes) -> dict[str, Any]:
-        """Answers a request; a wrong one with ``error``."""
+    def answer(self, line: bytes) -> Answer:
+        """Answers a request; an invalid one with ``error``."""
         try:
-            request = _REQUEST.validate_json(line)
-            return self.stats() if isinstance(request, Stats) else self._set(request)
-        except ValidationError as error:
-            return {"error": "; ".join(mistakes(error))}
-        except IocurveError as error:
-            return {"error": str(error)}
+            request = _request(line)
+            if isinstance(request, StatsRequest):
+                return Answer(stats=self.stats())
+            return Answer(set=self._set(request))
+        except (IocurveError, ValueError) as error:
+            return Answer(error=str(error))
 
-    def stats(self) -> dict[str, Any]:
-        """What the volume has done, with the profile of each export. Raises ``TargetError`` after its end."""
+    def stats(self) -> ServedStats:
+        """The counters of the volume. Raises ``TargetError`` after its end."""
         if (text := self._served.stats()) is None:
             raise TargetError("the volume has ended")
-        stats: dict[str, Any] = json.loads(text)
-        for export in stats["exports"]:
-            export["profile"] = self._exports[export["path"]].profile_name
-        return {"stats": stats}
+        stats = _STATS.decode(text)
+        exports = tuple(map(self._with_profile, stats.exports))
+        return ServedStats(**(msgspec.structs.asdict(stats) | {"exports": exports}))
 
-    def _set(self, request: Set) -> dict[str, Any]:
-        changes = request.model_dump(exclude={"do", "export"}, exclude_none=True)
+    def _with_profile(self, export: ExportStats) -> ServedExportStats:
+        return ServedExportStats(**msgspec.structs.asdict(export), profile=self._exports[export.path].profile_name)
+
+    def _set(self, request: SetRequest) -> NewSettings:
         with self._lock:
-            # All is worked out before anything changes.
-            new = self._named(request.export).changed(changes)
+            # Work out everything first, so that a mistake changes nothing.
+            new = self._named(request.export).changed(request.changes)
             quota_bytes, limits = new.quota_bytes(), new.limits()
-            self._served.set_limits(new.path, limits.model_dump_json())
+            self._served.set_limits(new.path, limits.to_json())
             self._served.set_quota(new.path, quota_bytes)
             self._exports[new.path] = new
-        described = {"export": new.path, "profile": new.profile_name, "quota_bytes": quota_bytes}
-        return {"set": described | {"limits": limits.model_dump()}}
+        return NewSettings(export=new.path, profile=new.profile_name, quota_bytes=quota_bytes, limits=limits)
 
     def _named(self, path: str | None) -> ExportSpec:
         if path is None and len(self._exports) == 1:
@@ -104,9 +90,25 @@ class Control:
         return self._exports[path]
 
 
+def _request(line: bytes) -> Request:
+    """Reads a request. Raises ``ValueError`` with all mistakes."""
+    try:
+        return _REQUESTS.decode(line)
+    except msgspec.ValidationError:
+        return validated(_document(line), cast("type[Request]", Request))
+
+
+def _document(line: bytes) -> object:
+    try:
+        document: object = msgspec.json.decode(line)
+    except RecursionError:
+        raise ValueError("the request is nested too deeply") from None
+    return document
+
+
 @contextmanager
-def served(control: Control, port: int) -> Iterator[Path]:
-    """Answers on the control socket of a port while the context lasts; gives its path. Raises ``TargetError``."""
+def control_socket(control: Control, port: int) -> Iterator[Path]:
+    """Answers on the control socket of a port while the context lasts; yields its path. Raises ``TargetError``."""
     path = _directory(make=True) / f"{port}.sock"
     _remove_stale(path)
     before = os.umask(0o177)
@@ -127,10 +129,10 @@ def served(control: Control, port: int) -> Iterator[Path]:
 
 
 class Client:
-    """Asks a running volume."""
+    """A connection to the control socket of a running volume."""
 
     def __init__(self, target: str | None) -> None:
-        """``target`` is a port, an ``nfs://`` URL or the path of a socket; not needed if one volume runs."""
+        """``target`` is a port, an ``nfs://`` URL or the path of a socket; None if one volume runs."""
         path, self.export = find(target)
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._socket.settimeout(ANSWER_S_MAX)
@@ -147,18 +149,29 @@ class Client:
         self._answers.close()
         self._socket.close()
 
-    def ask(self, request: dict[str, Any]) -> dict[str, Any]:
-        """The answer to a request. Raises ``TargetError`` with the volume's own words if it refuses."""
+    def stats(self) -> ServedStats:
+        """The counters of the volume. Raises ``TargetError``."""
+        answer = self._ask(StatsRequest())
+        assert answer.stats is not None, "a volume answers a request for its counters with them or with an error"
+        return answer.stats
+
+    def set(self, request: SetRequest) -> NewSettings:
+        """Changes the settings of an export. Raises ``TargetError`` with the volume's message if it refuses."""
+        answer = self._ask(request)
+        assert answer.set is not None, "a volume answers a change with the new settings or with an error"
+        return answer.set
+
+    def _ask(self, request: Request) -> Answer:
         try:
-            self._socket.sendall(json.dumps(request).encode() + b"\n")
+            self._socket.sendall(msgspec.json.encode(request) + b"\n")
             line = self._answers.readline()
         except OSError as error:
             raise TargetError(f"the volume does not answer: {error.strerror or error}") from None
         if not line:
             raise TargetError("the volume has ended")
-        answer: dict[str, Any] = json.loads(line)
-        if "error" in answer:
-            raise TargetError(answer["error"])
+        answer = Answer.from_json(line)
+        if answer.error is not None:
+            raise TargetError(answer.error)
         return answer
 
 
@@ -224,10 +237,10 @@ class _Server(socketserver.ThreadingUnixStreamServer):
     def __init__(self, path: str, control: Control) -> None:
         super().__init__(path, _Handler)
         self.control = control
-        self.places = threading.BoundedSemaphore(CONNECTIONS_MAX)
+        self.free_connections = threading.BoundedSemaphore(CONNECTIONS_MAX)
 
     def handle_error(self, *_: object) -> None:
-        """A peer that breaks off is no news."""
+        """Ignores peers that disconnect."""
 
 
 class _Handler(socketserver.StreamRequestHandler):
@@ -235,18 +248,18 @@ class _Handler(socketserver.StreamRequestHandler):
     server: _Server
 
     def handle(self) -> None:
-        if not self.server.places.acquire(blocking=False):
-            return self._write({"error": "too many connections"})
+        if not self.server.free_connections.acquire(blocking=False):
+            return self._write(Answer(error="too many connections"))
         try:
             while line := self.rfile.readline(REQUEST_BYTES_MAX + 1):
                 if len(line) > REQUEST_BYTES_MAX:
-                    return self._write({"error": f"a request is at most {REQUEST_BYTES_MAX} bytes"})
+                    return self._write(Answer(error=f"a request is at most {REQUEST_BYTES_MAX} bytes"))
                 self._write(self.server.control.answer(line))
         except OSError:
-            # The peer has gone, or has said nothing for too long.
+            # The peer has gone, or has been silent for too long.
             return None
         finally:
-            self.server.places.release()
+            self.server.free_connections.release()
 
-    def _write(self, answer: dict[str, Any]) -> None:
-        self.wfile.write(json.dumps(answer).encode() + b"\n")
+    def _write(self, answer: Answer) -> None:
+        self.wfile.write(msgspec.json.encode(answer) + b"\n")

@@ -1,84 +1,73 @@
-"""How fast an export of the embedded volume may be, as the native module takes it. None is no limit."""
+"""The limits of an export, as the native module takes them. None is no limit."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
-
-from pydantic import BaseModel, ConfigDict, Field
-
+from iocurve.structs import Struct, TaggedStruct
 from iocurve.units import format_bytes
 
 
-class _Data(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Burst(_Data):
-    """IOPS beyond the baseline while credits last: each operation above the baseline costs one."""
+class Burst(Struct):
+    """IOPS beyond the baseline while credits last: each operation above the baseline costs one credit."""
 
     iops: int
     credits: int
 
 
-class Constant(_Data):
-    """Nothing varies."""
-
-    kind: Literal["constant"] = "constant"
+class Constant(TaggedStruct, tag="constant"):
+    """The same latency for every operation."""
 
 
-class Exponential(_Data):
-    """An exponential tail."""
+class Exponential(TaggedStruct, tag="exponential"):
+    """A latency with an exponential tail."""
 
-    kind: Literal["exponential"] = "exponential"
     mean_ns: int
 
 
-class Lognormal(_Data):
-    """A logarithmic normal distribution: half of the operations take less than the median, 99 % less than the other."""
+class Lognormal(TaggedStruct, tag="lognormal"):
+    """A lognormal latency: half of the operations take at most the median, 99 % at most ``p99_ns``."""
 
-    kind: Literal["lognormal"] = "lognormal"
     median_ns: int
     p99_ns: int
 
 
-class Latency(_Data):
-    """Added to each read and write."""
+class Latency(Struct):
+    """The latency added to each read and write."""
 
     base_ns: int = 0
-    distribution: Annotated[Constant | Exponential | Lognormal, Field(discriminator="kind")] = Constant()
-    """What comes on top of the base."""
+    distribution: Constant | Exponential | Lognormal = Constant()
+    """Comes on top of the base."""
     seed: int = 0
     """The same seed gives the same latencies in the same order."""
 
 
-class ClientLimits(_Data):
-    """What each client, which is an IP address, is limited to, over all its connections.
+class ClientLimits(Struct):
+    """The limits of each client, which is an IP address, over all its connections.
 
-    The egress cap of a virtual machine binds what it sends, and that is writes. Such caps are published in megabits:
-    16,000 Mb/s are 2,000 MB/s, or 1,907 MiB/s.
+    The egress cap of a virtual machine limits the data that it sends, which are its writes. Such caps are published in
+    megabits: 16,000 Mb/s are 2,000 MB/s, or 1,907 MiB/s.
     """
 
     bandwidth_read_bytes_per_s: int | None = None
     bandwidth_write_bytes_per_s: int | None = None
 
 
-class ConnectionLimits(_Data):
-    """What each connection is limited to."""
+class ConnectionLimits(Struct):
+    """The limits of each connection."""
 
     requests_in_flight: int | None = None
     """Further requests of the connection wait until one is answered."""
     bandwidth_bytes_per_s: int | None = None
 
 
-class Parallelism(_Data):
-    """The server's own speed: so many operations at once, each of which takes so long."""
+class Parallelism(Struct):
+    """The server's own speed: ``servers`` operations at a time, each of which takes ``service_ns``."""
 
     servers: int
     service_ns: int
 
 
-class Limits(_Data):
-    """All of them together; an operation is answered once each allows it."""
+class Limits(Struct):
+    """All limits of an export; an operation is answered once every limit allows it."""
 
     throughput_bytes_per_s: int | None = None
     """Reads and writes together."""
@@ -96,7 +85,7 @@ class Limits(_Data):
 
     @property
     def throughput(self) -> str:
-        """How many bytes a second, for people."""
+        """The limits on throughput in words: ``128 MiB/s``, ``reads 70 MiB/s``; empty without one."""
         rates = (
             ("", self.throughput_bytes_per_s),
             ("reads ", self.throughput_read_bytes_per_s),
@@ -104,4 +93,4 @@ class Limits(_Data):
             ("each client's reads ", self.client.bandwidth_read_bytes_per_s),
             ("each client's writes ", self.client.bandwidth_write_bytes_per_s),
         )
-        return ", ".join(f"{what}{format_bytes(rate)}/s" for what, rate in rates if rate is not None)
+        return ", ".join(f"{name}{format_bytes(rate)}/s" for name, rate in rates if rate is not None)

@@ -1,4 +1,4 @@
-"""A volume's figures in OpenMetrics text format, over HTTP."""
+"""The counters of a volume in OpenMetrics text format, over HTTP."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -15,23 +14,23 @@ from prometheus_client.registry import Collector
 
 from iocurve.errors import TargetError
 from iocurve.units import SECOND_NS
-
-_OPERATIONS = (("read", "reads", "read_bytes"), ("write", "writes", "write_bytes"))
-_BY = (("export", "exports", "path"), ("client", "clients", "address"))
+from iocurve.volume.stats import ExportStats, IoStats, VolumeStats
 
 
 class VolumeMetrics(Collector):
-    """What ``iocurve volume stats`` shows, by export and by client; connections come and go and are only counted."""
+    """The counters by export and by client. Connections come and go, so they are only counted."""
 
-    def __init__(self, stats: Callable[[], dict[str, Any]]) -> None:
+    def __init__(self, stats: Callable[[], VolumeStats]) -> None:
         self._stats = stats
 
     def collect(self) -> Iterable[Metric]:
         """The metrics now."""
         stats = self._stats()
-        for label, group, name in _BY:
-            yield from _io(label, [(str(part[name] or "other"), part) for part in stats[group]])
-        yield from _exports(stats["exports"])
+        yield from _io("export", [(export.path, export) for export in stats.exports])
+        yield from _io("client", [(client.address or "other", client) for client in stats.clients])
+        yield from _sizes(stats.exports)
+        yield from _limits(stats.exports)
+        yield from _buckets(stats.exports)
         yield from _calls(stats)
 
 
@@ -43,9 +42,11 @@ def text(metrics: VolumeMetrics) -> bytes:
     return written
 
 
+# prometheus_client's own server chooses the format by the Accept header, answers on every path, and lets a silent peer
+# hold its thread for ever.
 @contextmanager
-def served(metrics: VolumeMetrics, address: str, port: int) -> Iterator[str]:
-    """Answers ``GET /metrics`` while the context lasts; gives the URL. Raises ``TargetError``."""
+def metrics_server(metrics: VolumeMetrics, address: str, port: int) -> Iterator[str]:
+    """Answers ``GET /metrics`` while the context lasts; yields the URL. Raises ``TargetError``."""
     try:
         server = ThreadingHTTPServer((address, port), _handler(metrics))
     except OSError as error:
@@ -59,7 +60,7 @@ def served(metrics: VolumeMetrics, address: str, port: int) -> Iterator[str]:
         server.server_close()
 
 
-def _io(label: str, parts: list[tuple[str, dict[str, Any]]]) -> Iterator[Metric]:
+def _io(label: str, parts: Iterable[tuple[str, IoStats]]) -> Iterator[Metric]:
     prefix, labels = f"iocurve_volume_{label}", [label]
     operations = CounterMetricFamily(
         f"{prefix}_operations", f"READs and WRITEs answered, by {label}", labels=[*labels, "operation"]
@@ -79,17 +80,27 @@ def _io(label: str, parts: list[tuple[str, dict[str, Any]]]) -> Iterator[Metric]
         f"{prefix}_throttled_seconds", f"How long they waited, together, by {label}", labels=labels, unit="seconds"
     )
     for name, part in parts:
-        for operation, count, size in _OPERATIONS:
-            operations.add_metric([name, operation], part[count])
-            data.add_metric([name, operation], part[size])
-        throttled.add_metric([name], part["throttled_operations"])
-        waited.add_metric([name], part["throttled_ns"] / SECOND_NS)
+        for operation, count, size in (
+            ("read", part.reads, part.read_bytes),
+            ("write", part.writes, part.write_bytes),
+        ):
+            operations.add_metric([name, operation], count)
+            data.add_metric([name, operation], size)
+        throttled.add_metric([name], part.throttled_operations)
+        waited.add_metric([name], part.throttled_ns / SECOND_NS)
     yield from (operations, data, throttled, waited)
 
 
-def _exports(exports: list[dict[str, Any]]) -> Iterator[Metric]:
+def _sizes(exports: Iterable[ExportStats]) -> Iterator[Metric]:
     quota = GaugeMetricFamily("iocurve_volume_quota_bytes", "Size of the export", labels=["export"], unit="bytes")
     used = GaugeMetricFamily("iocurve_volume_used_bytes", "Used of the quota", labels=["export"], unit="bytes")
+    for export in exports:
+        quota.add_metric([export.path], export.quota_bytes)
+        used.add_metric([export.path], export.used_bytes)
+    yield from (quota, used)
+
+
+def _limits(exports: Iterable[ExportStats]) -> Iterator[Metric]:
     limit = GaugeMetricFamily(
         "iocurve_volume_throughput_limit_bytes_per_second",
         "Most bytes read and written a second; absent without a limit",
@@ -99,6 +110,16 @@ def _exports(exports: list[dict[str, Any]]) -> Iterator[Metric]:
     credits = GaugeMetricFamily(
         "iocurve_volume_burst_credits", "Operations that can still be had beyond the baseline", labels=["export"]
     )
+    for export in exports:
+        if (throughput := export.limits.throughput_bytes_per_s) is not None:
+            limit.add_metric([export.path], throughput)
+        if export.burst_credits is not None:
+            credits.add_metric([export.path], export.burst_credits)
+    yield from (limit, credits)
+
+
+def _buckets(exports: Iterable[ExportStats]) -> Iterator[Metric]:
+    """The buckets of exports. Those of clients and connections come and go with them."""
     level = GaugeMetricFamily(
         "iocurve_volume_bucket_level",
         "Bytes or operations that a limit's token bucket lets through at once; negative if owed",
@@ -108,30 +129,23 @@ def _exports(exports: list[dict[str, Any]]) -> Iterator[Metric]:
         "iocurve_volume_bucket_capacity", "The most that the token bucket saves up", labels=["export", "limit"]
     )
     for export in exports:
-        quota.add_metric([export["path"]], export["quota_bytes"])
-        used.add_metric([export["path"]], export["used_bytes"])
-        if (most := export["limits"]["throughput_bytes_per_s"]) is not None:
-            limit.add_metric([export["path"]], most)
-        if (left := export["burst_credits"]) is not None:
-            credits.add_metric([export["path"]], left)
-        for bucket in export["buckets"]:
-            # Clients and connections come and go, and are not told apart here.
-            if bucket["client"] is None and bucket["connection"] is None:
-                level.add_metric([export["path"], bucket["limit"]], bucket["level"])
-                capacity.add_metric([export["path"], bucket["limit"]], bucket["capacity"])
-    yield from (quota, used, limit, credits, level, capacity)
+        for bucket in export.buckets:
+            if bucket.client is None and bucket.connection is None:
+                level.add_metric([export.path, bucket.limit], bucket.level)
+                capacity.add_metric([export.path, bucket.limit], bucket.capacity)
+    yield from (level, capacity)
 
 
-def _calls(stats: dict[str, Any]) -> Iterator[Metric]:
-    for name, help_text in (
-        ("commits", "COMMITs answered"),
-        ("other_operations", "Other calls answered, of all programs"),
-        ("connections_accepted", "Connections accepted"),
-        ("protocol_errors", "Connections closed because the peer broke the protocol"),
+def _calls(stats: VolumeStats) -> Iterator[Metric]:
+    for name, help_text, value in (
+        ("commits", "COMMITs answered", stats.commits),
+        ("other_operations", "Other calls answered, of all programs", stats.other_operations),
+        ("connections_accepted", "Connections accepted", stats.connections_accepted),
+        ("protocol_errors", "Connections closed because the peer broke the protocol", stats.protocol_errors),
     ):
-        yield CounterMetricFamily(f"iocurve_volume_{name}", help_text, value=stats[name])
-    yield GaugeMetricFamily("iocurve_volume_connections", "Open connections", value=len(stats["connections"]))
-    in_flight = sum(connection["in_flight"] for connection in stats["connections"])
+        yield CounterMetricFamily(f"iocurve_volume_{name}", help_text, value=value)
+    yield GaugeMetricFamily("iocurve_volume_connections", "Open connections", value=len(stats.connections))
+    in_flight = sum(connection.in_flight for connection in stats.connections)
     yield GaugeMetricFamily(
         "iocurve_volume_requests_in_flight", "Requests that wait for a limit or latency", value=in_flight
     )
@@ -153,6 +167,6 @@ def _handler(metrics: VolumeMetrics) -> type[BaseHTTPRequestHandler]:
             self.wfile.write(body)
 
         def log_message(self, *_: object) -> None:
-            """Who asks is nobody's news."""
+            """Logs nothing."""
 
     return Handler

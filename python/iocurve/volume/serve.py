@@ -19,7 +19,7 @@ from iocurve.volume.spec import VolumeSpec
 
 def serve(config: VolumeConfig) -> _native.Volume:
     """Starts a volume in threads of this process. Raises ``TargetError``."""
-    return _native.Volume(config.model_dump_json())
+    return _native.Volume(config.to_json())
 
 
 def greeting(spec: VolumeSpec, port: int) -> Iterator[str]:

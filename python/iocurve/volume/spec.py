@@ -4,105 +4,105 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from msgspec import Meta
 
 from iocurve.errors import DialectError, Mistake, TargetError
 from iocurve.result.document import TargetFacts
+from iocurve.structs import Struct
 from iocurve.units import parse_bandwidth, parse_bytes, parse_time_ns
-from iocurve.volume import profile as profiles
 from iocurve.volume.config import DirectoryStore, ExportConfig, MemoryStore, VolumeConfig
 from iocurve.volume.limits import Limits
+from iocurve.volume.messages import Iops
+from iocurve.volume.profile import UNLIMITED
+from iocurve.volume.profile_limits import resolve
+from iocurve.volume.validation import InvalidDocument, validated
 
+T = TypeVar("T")
 Level = Literal["standard", "premium", "ultra"]
 """Short for the profile ``anf-`` and the level's name."""
 DEFAULT_PROFILE = "anf-ultra"
 DEFAULT_QUOTA = "4TiB"
 NUMBER_MAX = (1 << 63) - 1
-"""Largest number of bytes or nanoseconds, which the native module can still count with."""
+"""The largest number of bytes or nanoseconds that the native module can count."""
+PORT_MAX = 65535
 MEMORY_SHARE = 0.75
-"""Part of the memory that is free at the start which the exports in memory may take, together."""
+"""The fraction of the memory free at the start that all exports in memory may use together."""
 
 
-class ExportSpec(BaseModel):
+class ExportSpec(Struct):
     """An export as people write it, on the command line or in a file."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
     path: str = "/vol"
-    """What clients mount."""
+    """The path that clients mount."""
     profile: str | None = None
-    """A service level (``iocurve profile list``) or a file of one's own; anf-ultra, or unlimited with a throughput."""
+    """A service level (``iocurve profile list``) or a TOML file. Default: anf-ultra; with a throughput, unlimited."""
     quota: str = DEFAULT_QUOTA
     """Size: ``4TiB``."""
     throughput: str | None = None
-    """Per second, instead of the profile's: ``512MiB``."""
-    iops: Annotated[int | None, Field(gt=0, lt=1 << 53)] = None
+    """Bytes per second, instead of the profile's: ``512MiB``."""
+    iops: Iops | None = None
     """Instead of the profile's."""
     latency: str | None = None
     """Added to each read and write, instead of the profile's: ``500us``."""
     pool: str | None = None
-    """Size of the capacity pool that a throughput is taken from; the quota if not given."""
+    """Size of the capacity pool that a throughput is taken from. Default: the quota."""
     client_egress: str | None = None
-    """What each client, an IP address, can send, and so write, per second: ``16000Mb`` are 1,907 MiB."""
+    """Bandwidth at which each client (an IP address) can send, and so write: ``16000Mb`` are 1,907 MiB/s."""
     store: str = "memory"
     """``memory``, or a directory."""
 
     @property
     def profile_name(self) -> str:
-        """The profile that is meant."""
-        return self.profile or (DEFAULT_PROFILE if self.throughput is None else profiles.UNLIMITED)
+        """The profile, or the default one."""
+        return self.profile or (DEFAULT_PROFILE if self.throughput is None else UNLIMITED)
 
     def quota_bytes(self) -> int:
         """The size. Raises ``DialectError``."""
-        return quantity("--quota", self.quota, at_least=1)
+        return _number("--quota", self.quota, parse_bytes, at_least=1)
 
     def limits(self) -> Limits:
-        """What the profile and the settings give. Raises ``DialectError`` or ``TargetError``."""
-        return profiles.resolve(
+        """The limits of the profile, with the settings in their place. Raises ``DialectError`` or ``TargetError``."""
+        return resolve(
             self.profile_name,
             self.quota_bytes(),
-            throughput_bytes_per_s=quantity("--throughput", self.throughput, at_least=1)
-            if self.throughput is not None
-            else None,
+            throughput_bytes_per_s=_optional("--throughput", self.throughput, parse_bytes, at_least=1),
             iops=self.iops,
-            latency_ns=time_ns("--latency", self.latency) if self.latency is not None else None,
-            pool_bytes=quantity("--pool", self.pool) if self.pool is not None else None,
-            client_egress_bytes_per_s=bandwidth("--client-egress", self.client_egress)
-            if self.client_egress is not None
-            else None,
+            latency_ns=_optional("--latency", self.latency, parse_time_ns),
+            pool_bytes=_optional("--pool", self.pool, parse_bytes),
+            client_egress_bytes_per_s=_optional("--client-egress", self.client_egress, parse_bandwidth, at_least=1),
         )
 
     def changed(self, changes: dict[str, str | int]) -> ExportSpec:
-        """With other settings. Another profile begins anew: what was set by hand before goes."""
-        kept = self.model_dump()
-        if "profile" in changes:
-            kept |= dict.fromkeys(("throughput", "iops", "latency", "pool", "client_egress"))
-        return ExportSpec(**(kept | changes))
+        """The export with other settings. A new profile resets the settings that replaced values of the old one."""
+        reset = ("throughput", "iops", "latency", "pool", "client_egress") if "profile" in changes else ()
+        return self.replace(**(dict.fromkeys(reset) | changes))
+
+    def arguments(self) -> list[str]:
+        """The options of ``iocurve volume serve`` for this export."""
+        settings = {name: value for name, value in self.to_builtins().items() if name != "path" and value is not None}
+        return [word for name, value in settings.items() for word in (f"--{name.replace('_', '-')}", str(value))]
 
 
-class VolumeSpec(BaseModel):
+class VolumeSpec(Struct):
     """A volume as people write it: ``iocurve volume serve --config volumes.toml``."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     address: str = "127.0.0.1"
     """Address to listen on."""
-    port: Annotated[int, Field(ge=0, le=65535)] = 0
+    port: Annotated[int, Meta(ge=0, le=PORT_MAX)] = 0
     """TCP port of NFS and MOUNT; 0 takes a free one."""
-    export: Annotated[tuple[ExportSpec, ...], Field(min_length=1)]
-    """What clients mount."""
+    export: Annotated[tuple[ExportSpec, ...], Meta(min_length=1)]
 
     def config(self) -> VolumeConfig:
-        """As the native module takes it. Raises ``DialectError`` or ``TargetError``."""
+        """The configuration for the native module. Raises ``DialectError`` or ``TargetError``."""
         in_memory = sum(export.store == "memory" for export in self.export)
         exports = tuple(
             ExportConfig(
                 path=export.path,
-                store=store_of(export.store, in_memory),
+                store=_store(export.store, in_memory),
                 quota_bytes=export.quota_bytes(),
                 limits=export.limits(),
             )
@@ -112,78 +112,39 @@ class VolumeSpec(BaseModel):
 
 
 def read_spec(path: Path) -> VolumeSpec:
-    """Reads a volume's TOML file. Raises ``DialectError`` that says where it is wrong."""
+    """Reads a volume's TOML file. Raises ``DialectError`` with all mistakes and their places."""
     try:
-        return VolumeSpec.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise DialectError([Mistake(f"--config {path}: {error}")]) from None
-    except ValidationError as error:
-        raise DialectError([Mistake(f"--config {path}: {text}") for text in mistakes(error)]) from None
+    return _validated(document, VolumeSpec, f"--config {path}: ")
 
 
 def parse_export(text: str) -> ExportSpec:
-    """``/a:profile=anf-premium,quota=2TiB``. Raises ``DialectError``."""
+    """Reads ``/a:profile=anf-premium,quota=2TiB``. Raises ``DialectError``."""
     path, _, settings = text.partition(":")
     pairs = [setting.partition("=") for setting in settings.split(",") if setting]
     if wrong := [key for key, equals, _ in pairs if not equals]:
         raise DialectError([Mistake(f"--export {text}: '{wrong[0]}' is not key=value, as in /a:quota=2TiB")])
-    try:
-        return ExportSpec.model_validate({"path": path} | {key: value for key, _, value in pairs})
-    except ValidationError as error:
-        raise DialectError([Mistake(f"--export {text}: {reason}") for reason in mistakes(error)]) from None
+    return _validated({"path": path} | {key: value for key, _, value in pairs}, ExportSpec, f"--export {text}: ")
 
 
 def spec_of(options: dict[str, str | int]) -> ExportSpec:
     """The export that options of the command line describe. Raises ``DialectError``."""
-    try:
-        return ExportSpec.model_validate(options)
-    except ValidationError as error:
-        raise DialectError([Mistake(f"--{reason}") for reason in mistakes(error)]) from None
+    return _validated(options, ExportSpec, "--")
 
 
-def mistakes(error: ValidationError) -> list[str]:
-    """What is wrong with a model, for people."""
-    return [f"{'.'.join(map(str, wrong['loc']))}: {wrong['msg']}".lstrip(": ") for wrong in error.errors()]
-
-
-def quantity(option: str, text: str, *, at_least: int = 0) -> int:
-    """Bytes. Raises ``DialectError`` that names the option."""
-    return _within(option, text, parse_bytes, at_least)
-
-
-def bandwidth(option: str, text: str) -> int:
-    """Bytes per second. Raises ``DialectError`` that names the option."""
-    return _within(option, text, parse_bandwidth, 1)
-
-
-def time_ns(option: str, text: str) -> int:
-    """Nanoseconds. Raises ``DialectError`` that names the option."""
-    return _within(option, text, parse_time_ns, 0)
-
-
-def _within(option: str, text: str, parse: Callable[[str], int], at_least: int) -> int:
-    try:
-        value = parse(text)
-        if not at_least <= value <= NUMBER_MAX:
-            raise ValueError(f"'{text}' is too {'small' if value < at_least else 'large'}")
-    except ValueError as error:
-        raise DialectError([Mistake(f"{option}: {error}")]) from None
-    return value
-
-
-def store_of(text: str, sharing: int = 1) -> MemoryStore | DirectoryStore:
-    """``memory``, of which ``sharing`` exports get equal parts, or a directory. Raises ``TargetError``."""
-    if text == "memory":
-        return MemoryStore(limit_bytes=int(_memory_available() * MEMORY_SHARE / sharing))
-    if not Path(text).is_dir():
-        raise TargetError(f"--store {text}: there is no such directory; create it, or use --store memory")
-    return DirectoryStore(path=str(Path(text).resolve()))
+def volume_of(exports: Sequence[ExportSpec], address: str, port: int) -> VolumeSpec:
+    """The volume with the given exports. Raises ``DialectError``."""
+    if not 0 <= port <= PORT_MAX:
+        raise DialectError([Mistake(f"--port {port}: choose 0 to {PORT_MAX}")])
+    return VolumeSpec(address=address, port=port, export=tuple(exports))
 
 
 def facts(address: str, spec: ExportSpec) -> TargetFacts:
-    """Facts of an embedded volume with one export."""
+    """The facts of an embedded volume with one export."""
     limits = spec.limits()
-    is_limited = spec.profile_name != profiles.UNLIMITED
+    is_limited = spec.profile_name != UNLIMITED
     return TargetFacts(
         kind="embedded_volume",
         address=address,
@@ -195,6 +156,41 @@ def facts(address: str, spec: ExportSpec) -> TargetFacts:
         client_egress_bytes_per_s=limits.client.bandwidth_write_bytes_per_s,
         store=spec.store,
     )
+
+
+def memory_limit_bytes(exports: int = 1) -> int:
+    """The memory that each of several exports in memory may use."""
+    return int(_memory_available() * MEMORY_SHARE / exports)
+
+
+def _validated(document: object, kind: type[T], prefix: str) -> T:
+    try:
+        return validated(document, kind)
+    except InvalidDocument as error:
+        raise DialectError([Mistake(prefix + mistake) for mistake in error.mistakes]) from None
+
+
+def _optional(option: str, text: str | None, parse: Callable[[str], int], at_least: int = 0) -> int | None:
+    return None if text is None else _number(option, text, parse, at_least)
+
+
+def _number(option: str, text: str, parse: Callable[[str], int], at_least: int) -> int:
+    try:
+        value = parse(text)
+        if not at_least <= value <= NUMBER_MAX:
+            raise ValueError(f"'{text}' is too {'small' if value < at_least else 'large'}")
+    except ValueError as error:
+        raise DialectError([Mistake(f"{option}: {error}")]) from None
+    return value
+
+
+def _store(text: str, exports_in_memory: int) -> MemoryStore | DirectoryStore:
+    """The store that ``memory`` or the name of a directory means. Raises ``TargetError``."""
+    if text == "memory":
+        return MemoryStore(limit_bytes=memory_limit_bytes(exports_in_memory))
+    if not Path(text).is_dir():
+        raise TargetError(f"--store {text}: there is no such directory; create it, or use --store memory")
+    return DirectoryStore(path=str(Path(text).resolve()))
 
 
 def _memory_available() -> int:

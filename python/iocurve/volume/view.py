@@ -1,106 +1,202 @@
-"""What a volume does, as tables: rates between two looks at its counters."""
+"""Rates of a running volume, from two readings of its counters, as tables and as JSON."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Generic, TypeVar
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.table import Table
 
-from iocurve.units import SECOND_NS, format_bytes, format_count, format_duration
-from iocurve.volume.limits import Limits
+from iocurve.units import MIB, SECOND_NS, format_bytes, format_count, format_duration
+from iocurve.volume.messages import ServedExportStats, ServedStats
+from iocurve.volume.stats import BucketStats, ClientStats, ConnectionStats, IoStats
 
-Stats = dict[str, Any]
-_PARTS = (("exports", "path"), ("clients", "address"), ("connections", "id"))
-
-
-def rates(before: Stats, after: Stats) -> Stats:
-    """``after`` with what each part did a second since ``before``. A part that was not there before began with 0."""
-    seconds = max(after["uptime_ns"] - before["uptime_ns"], 1) / SECOND_NS
-    result = after | {"interval_s": seconds, **_rate({**before}, after, seconds)}
-    for group, name in _PARTS:
-        old = {part[name]: part for part in before[group]}
-        result[group] = [part | _rate(old.get(part[name], {}), part, seconds) for part in after[group]]
-    return result
+S = TypeVar("S", bound=IoStats)
 
 
-def tables(stats: Stats) -> RenderableType:
-    """Exports, clients and connections as tables."""
-    levels = _table("export", "profile", "used", "quota", "limit", "burst credits")
-    exports = _table("export", *_RATES)
-    buckets = _table("bucket of", "limit", "level", "capacity", "a second")
-    peers = {part["id"]: part["peer"] for part in stats["connections"]}
-    for part in stats["exports"]:
-        limit = Limits.model_validate(part["limits"]).throughput or "none"
-        sizes = (format_bytes(part["used_bytes"]), format_bytes(part["quota_bytes"]), limit)
-        credits = "none" if part["burst_credits"] is None else f"{part['burst_credits']:,}"
-        levels.add_row(part["path"], part["profile"], *sizes, credits)
-        exports.add_row(part["path"], *_cells(part))
-        for bucket in part["buckets"]:
-            of = part["path"] if bucket["connection"] is None else peers.get(bucket["connection"], "gone")
-            of = bucket["client"] or of
-            amounts = (bucket["level"], bucket["capacity"], bucket["rate_per_s"])
-            buckets.add_row(of, bucket["limit"], *(f"{amount:,}" for amount in amounts))
-    clients = _table("client", *_RATES, "open")
-    for part in stats["clients"]:
-        clients.add_row(part["address"] or "other", *_cells(part), str(part["connections"]))
-    connections = _table("connection", *_RATES, "waiting")
-    for part in stats["connections"]:
-        connections.add_row(part["peer"], *_cells(part), str(part["in_flight"]))
-    return Group(levels, exports, *([buckets] if buckets.rows else []), clients, connections)
+@dataclass(frozen=True)
+class IoRates:
+    """The rates between two readings."""
+
+    read_iops: float
+    write_iops: float
+    read_bytes_per_s: float
+    write_bytes_per_s: float
+    throttled_mean_ns: int
+    """The mean wait of the operations that were throttled."""
 
 
-def show(look: Callable[[], Stats], pause: Callable[[], None], *, once: bool, as_json: bool) -> None:
-    """Prints rates over each pause until interrupted, or once."""
-    before = look()
+@dataclass(frozen=True)
+class Rated(Generic[S]):
+    """The newer counters of an export, a client or a connection, with the rates since the older ones."""
+
+    stats: S
+    rates: IoRates
+
+    def to_builtins(self) -> dict[str, Any]:
+        """Counters and rates as one JSON object."""
+        counters: dict[str, Any] = self.stats.to_builtins()
+        return counters | asdict(self.rates)
+
+
+@dataclass(frozen=True)
+class VolumeRates:
+    """The newer counters of a volume, with the rates since the older ones."""
+
+    interval_s: float
+    stats: ServedStats
+    total: IoRates
+    exports: Sequence[Rated[ServedExportStats]]
+    clients: Sequence[Rated[ClientStats]]
+    connections: Sequence[Rated[ConnectionStats]]
+
+    def to_builtins(self) -> dict[str, Any]:
+        """Counters and rates as one JSON object."""
+        return {
+            **self.stats.to_builtins(),
+            "interval_s": self.interval_s,
+            **asdict(self.total),
+            "exports": [one.to_builtins() for one in self.exports],
+            "clients": [one.to_builtins() for one in self.clients],
+            "connections": [one.to_builtins() for one in self.connections],
+        }
+
+
+def rates(before: ServedStats, after: ServedStats) -> VolumeRates:
+    """The rates between two readings. The counters of a part that was not there before started at 0."""
+    seconds = max(after.uptime_ns - before.uptime_ns, 1) / SECOND_NS
+    return VolumeRates(
+        interval_s=seconds,
+        stats=after,
+        total=_rates(before, after, seconds),
+        exports=_rated(before.exports, after.exports, seconds, lambda export: export.path),
+        clients=_rated(before.clients, after.clients, seconds, lambda client: client.address),
+        connections=_rated(before.connections, after.connections, seconds, lambda connection: connection.id),
+    )
+
+
+def show(read: Callable[[], ServedStats], pause: Callable[[], None], *, once: bool, as_json: bool) -> None:
+    """Prints the rates over each pause, until interrupted or once."""
+    intervals = _intervals(read, pause)
     if once or as_json:
-        while True:
-            pause()
-            after = look()
-            found = rates(before, after)
+        for found in intervals:
             if as_json:
-                print(json.dumps(found), flush=True)
+                print(json.dumps(found.to_builtins()), flush=True)
             else:
                 Console().print(tables(found))
             if once:
                 return
-            before = after
     with Live(auto_refresh=False) as live:
-        while True:
-            pause()
-            after = look()
-            live.update(tables(rates(before, after)), refresh=True)
-            before = after
+        for found in intervals:
+            live.update(tables(found), refresh=True)
 
+
+def tables(found: VolumeRates) -> RenderableType:
+    """Exports, token buckets, clients and connections as tables."""
+    buckets = _bucket_table(found)
+    return Group(
+        _level_table(found.exports),
+        _export_table(found.exports),
+        *([buckets] if buckets.rows else []),
+        _client_table(found.clients),
+        _connection_table(found.connections),
+    )
+
+
+# ---- rates
+
+
+def _intervals(read: Callable[[], ServedStats], pause: Callable[[], None]) -> Iterator[VolumeRates]:
+    before = read()
+    while True:
+        pause()
+        after = read()
+        yield rates(before, after)
+        before = after
+
+
+_NO_IO = IoStats(reads=0, read_bytes=0, writes=0, write_bytes=0, throttled_operations=0, throttled_ns=0)
+
+
+def _rated(before: Sequence[S], after: Sequence[S], seconds: float, key: Callable[[S], object]) -> list[Rated[S]]:
+    old = {key(part): part for part in before}
+    return [Rated(part, _rates(old.get(key(part), _NO_IO), part, seconds)) for part in after]
+
+
+def _rates(before: IoStats, after: IoStats, seconds: float) -> IoRates:
+    throttled = after.throttled_operations - before.throttled_operations
+    return IoRates(
+        read_iops=(after.reads - before.reads) / seconds,
+        write_iops=(after.writes - before.writes) / seconds,
+        read_bytes_per_s=(after.read_bytes - before.read_bytes) / seconds,
+        write_bytes_per_s=(after.write_bytes - before.write_bytes) / seconds,
+        throttled_mean_ns=(after.throttled_ns - before.throttled_ns) // throttled if throttled else 0,
+    )
+
+
+# ---- tables
 
 _RATES = ("read IOPS", "write IOPS", "read MiB/s", "write MiB/s", "mean wait")
 
 
-def _rate(before: Stats, after: Stats, seconds: float) -> Stats:
-    def per_s(name: str) -> float:
-        return float(after[name] - before.get(name, 0)) / seconds
-
-    throttled = after["throttled_operations"] - before.get("throttled_operations", 0)
-    waited_ns = after["throttled_ns"] - before.get("throttled_ns", 0)
-    return {
-        "read_iops": per_s("reads"),
-        "write_iops": per_s("writes"),
-        "read_bytes_per_s": per_s("read_bytes"),
-        "write_bytes_per_s": per_s("write_bytes"),
-        "throttled_mean_ns": waited_ns // throttled if throttled else 0,
-    }
+def _level_table(exports: Sequence[Rated[ServedExportStats]]) -> Table:
+    table = _table("export", "profile", "used", "quota", "limit", "burst credits")
+    for export in (one.stats for one in exports):
+        sizes = (format_bytes(export.used_bytes), format_bytes(export.quota_bytes), export.limits.throughput or "none")
+        credits = "none" if export.burst_credits is None else f"{export.burst_credits:,}"
+        table.add_row(export.path, export.profile, *sizes, credits)
+    return table
 
 
-def _cells(part: Stats) -> tuple[str, ...]:
+def _export_table(exports: Sequence[Rated[ServedExportStats]]) -> Table:
+    table = _table("export", *_RATES)
+    for one in exports:
+        table.add_row(one.stats.path, *_cells(one.rates))
+    return table
+
+
+def _bucket_table(found: VolumeRates) -> Table:
+    table = _table("bucket of", "limit", "level", "capacity", "a second")
+    peers = {one.stats.id: one.stats.peer for one in found.connections}
+    for export in (one.stats for one in found.exports):
+        for bucket in export.buckets:
+            amounts = (bucket.level, bucket.capacity, bucket.rate_per_s)
+            table.add_row(_holder(bucket, export, peers), bucket.limit, *(f"{amount:,}" for amount in amounts))
+    return table
+
+
+def _holder(bucket: BucketStats, export: ServedExportStats, peers: dict[int, str]) -> str:
+    """The client, the connection or the export that a bucket belongs to."""
+    if bucket.client is not None:
+        return bucket.client
+    return export.path if bucket.connection is None else peers.get(bucket.connection, "gone")
+
+
+def _client_table(clients: Sequence[Rated[ClientStats]]) -> Table:
+    table = _table("client", *_RATES, "open")
+    for one in clients:
+        table.add_row(one.stats.address or "other", *_cells(one.rates), str(one.stats.connections))
+    return table
+
+
+def _connection_table(connections: Sequence[Rated[ConnectionStats]]) -> Table:
+    table = _table("connection", *_RATES, "waiting")
+    for one in connections:
+        table.add_row(one.stats.peer, *_cells(one.rates), str(one.stats.in_flight))
+    return table
+
+
+def _cells(rates: IoRates) -> tuple[str, ...]:
     return (
-        format_count(part["read_iops"]),
-        format_count(part["write_iops"]),
-        f"{part['read_bytes_per_s'] / (1 << 20):,.1f}",
-        f"{part['write_bytes_per_s'] / (1 << 20):,.1f}",
-        format_duration(part["throttled_mean_ns"]),
+        format_count(rates.read_iops),
+        format_count(rates.write_iops),
+        f"{rates.read_bytes_per_s / MIB:,.1f}",
+        f"{rates.write_bytes_per_s / MIB:,.1f}",
+        format_duration(rates.throttled_mean_ns),
     )
 
 

@@ -1,0 +1,117 @@
+"""The figures of a profile in words, each with its source."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from decimal import Decimal
+
+from iocurve.units import GIB, format_bytes, format_duration
+from iocurve.volume.profile import (
+    BurstFigure,
+    Exponential,
+    Figure,
+    Formula,
+    LatencyFigure,
+    Lognormal,
+    Profile,
+    QuotaBounds,
+    Settable,
+    Term,
+    load,
+)
+
+Row = tuple[str, str, str | None]
+"""Name, value and source."""
+
+
+def describe(name: str) -> list[tuple[str, str, str]]:
+    """The figures of a profile: name, value, and where it was published."""
+    profile = load(name)
+    return [(label, value, profile.cite(source)) for label, value, source in _rows(profile)]
+
+
+def quota_text(bounds: QuotaBounds) -> str:
+    """``50 GiB to 100 TiB``."""
+    return f"{format_bytes(bounds.at_least_gib * GIB)} to {format_bytes(bounds.at_most_gib * GIB)}"
+
+
+def bounds_text(settable: Settable) -> str:
+    """``3,000 to 102,400``."""
+    text = f"{settable.at_least:,} to {settable.at_most:,}"
+    if settable.pool_at_most_per_tib is not None:
+        text += f", of the pool's {settable.pool_at_most_per_tib:,} × TiB"
+        text += f" (at least {settable.pool_at_least:,})" if settable.pool_at_least else ""
+    return text
+
+
+def _rows(profile: Profile) -> Iterator[Row]:
+    if profile.quota is not None:
+        yield "quota", quota_text(profile.quota), profile.quota.source
+    figures: tuple[tuple[str, Formula | None], ...] = (
+        ("throughput, MiB/s", profile.throughput_mib_per_s),
+        ("read throughput, MiB/s", profile.throughput_read_mib_per_s),
+        ("write throughput, MiB/s", profile.throughput_write_mib_per_s),
+        ("IOPS", profile.iops),
+        ("read IOPS", profile.iops_read),
+        ("write IOPS", profile.iops_write),
+        ("burst IOPS", profile.burst_iops),
+    )
+    for label, figure in figures:
+        if figure is not None:
+            yield from _figure_rows(label, figure)
+    if profile.latency_us is not None:
+        yield from _latency_rows(profile.latency_us)
+    yield from _number_rows(profile)
+    if (parallelism := profile.parallelism) is not None:
+        text = f"{parallelism.servers:,} at once, {_time(parallelism.service_us)} each"
+        yield "operations served", text, parallelism.source
+
+
+def _figure_rows(label: str, figure: Formula) -> Iterator[Row]:
+    yield label, _formula(figure), figure.source
+    if isinstance(figure, BurstFigure):
+        yield "burst credits", f"(burst − IOPS) × {figure.credits_for_s:,}", figure.source
+    if isinstance(figure, Figure) and figure.settable is not None:
+        yield f"{label}, set by hand", bounds_text(figure.settable), figure.settable.source
+
+
+def _latency_rows(latency: LatencyFigure) -> Iterator[Row]:
+    yield "latency, µs", f"{latency.value:,}", latency.source
+    if latency.distribution is not None:
+        yield "latency, on top of that", _distribution(latency.distribution), latency.source
+
+
+def _number_rows(profile: Profile) -> Iterator[Row]:
+    numbers = (
+        ("requests in flight per connection", profile.requests_in_flight_per_connection),
+        ("bandwidth per connection, MiB/s", profile.bandwidth_mib_per_s_per_connection),
+        ("reads of a client, MiB/s", profile.bandwidth_read_mib_per_s_per_client),
+        ("writes of a client, MiB/s", profile.bandwidth_write_mib_per_s_per_client),
+    )
+    return ((label, f"{number.value:,}", number.source) for label, number in numbers if number is not None)
+
+
+def _formula(figure: Formula) -> str:
+    parts = [f"{figure.base:,}"] if figure.base or not figure.terms else []
+    parts += [part for term in figure.terms for part in _term(term)]
+    text = " + ".join(parts)
+    text += f", at least {figure.at_least:,}" if figure.at_least else ""
+    return text + (f", at most {figure.at_most:,}" if figure.at_most else "")
+
+
+def _term(term: Term) -> Iterator[str]:
+    for factor, unit in ((term.per_gib, "GiB"), (term.per_tib, "TiB"), (term.per_iops, "IOPS")):
+        if factor:
+            part = f"{factor:,} × {unit}"
+            yield f"⌈{part}⌉" if term.round_up else part
+
+
+def _distribution(distribution: Exponential | Lognormal) -> str:
+    if isinstance(distribution, Exponential):
+        return f"an exponential tail, mean {_time(distribution.mean_us)}"
+    return f"lognormal, median {_time(distribution.median_us)}, 99 % below {_time(distribution.p99_us)}"
+
+
+def _time(microseconds: Decimal) -> str:
+    return format_duration(math.ceil(microseconds * 1000))

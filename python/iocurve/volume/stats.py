@@ -1,0 +1,88 @@
+"""The counters of a volume since its start, as the native module counts them."""
+
+from __future__ import annotations
+
+from iocurve.structs import Struct
+from iocurve.volume.limits import Limits
+
+
+class IoStats(Struct):
+    """The READs and WRITEs of an export, a client or a connection."""
+
+    reads: int
+    """READs answered."""
+    read_bytes: int
+    writes: int
+    """WRITEs carried out."""
+    write_bytes: int
+    throttled_operations: int
+    """READs and WRITEs that waited for a limit or the added latency."""
+    throttled_ns: int
+    """The sum of their waits."""
+
+
+class BucketStats(Struct):
+    """A token bucket of a limit."""
+
+    limit: str
+    """The name of the limit in ``Limits``."""
+    client: str | None
+    """The address of the client that the bucket is for; None if it is for a connection or for the whole export."""
+    connection: int | None
+    """The id of the connection that the bucket is for; None if it is for a client or for the whole export."""
+    level: int
+    """Bytes or operations that can go through at once; negative while some are owed."""
+    capacity: int
+    """The most that the bucket saves up."""
+    rate_per_s: int
+
+
+class ExportStats(IoStats):
+    """An export."""
+
+    path: str
+    quota_bytes: int
+    used_bytes: int
+    limits: Limits
+    burst_credits: int | None
+    """None without a burst."""
+    buckets: tuple[BucketStats, ...]
+
+
+class ClientStats(IoStats):
+    """All connections from one address."""
+
+    address: str | None
+    """None gathers the clients beyond the number that the volume remembers."""
+    connections: int
+    """Open connections."""
+
+
+class ConnectionStats(IoStats):
+    """An open connection."""
+
+    id: int
+    """Never used twice."""
+    peer: str
+    """Address and port of the client."""
+    in_flight: int
+    """Requests that wait for a limit or the added latency."""
+
+
+class VolumeStats(IoStats):
+    """A volume; its READs and WRITEs are those of all exports."""
+
+    uptime_ns: int
+    commits: int
+    """COMMITs answered."""
+    other_operations: int
+    """Other calls answered, of all programs."""
+    connections_accepted: int
+    connections_closed: int
+    protocol_errors: int
+    """Connections closed because the peer broke the protocol."""
+    exports: tuple[ExportStats, ...]
+    """In the order of the configuration."""
+    clients: tuple[ClientStats, ...]
+    """Includes those that have left."""
+    connections: tuple[ConnectionStats, ...]

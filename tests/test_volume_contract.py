@@ -1,0 +1,124 @@
+"""Configuration, limits and counters of a volume are one contract in two languages."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from data.json_paths import Path, paths, without
+from iocurve import _native
+from iocurve.errors import TargetError
+from iocurve.units import GIB, MIB
+from iocurve.volume import limits
+from iocurve.volume.config import ExportConfig, MemoryStore, VolumeConfig
+from iocurve.volume.stats import VolumeStats
+
+CONFIG = VolumeConfig(exports=(ExportConfig(store=MemoryStore(limit_bytes=MIB), quota_bytes=GIB),))
+
+u64, hour_ns = st.integers(1, 2**64 - 1), st.integers(1, 3600 * 10**9)
+rates = st.none() | u64
+distribution = st.one_of(
+    st.builds(limits.Constant),
+    st.builds(limits.Exponential, mean_ns=hour_ns),
+    st.tuples(hour_ns, hour_ns).map(lambda two: limits.Lognormal(median_ns=min(two), p99_ns=max(two))),
+)
+bursts = st.none() | st.builds(limits.Burst, iops=st.just(2**64 - 1), credits=u64)
+all_limits = st.builds(
+    limits.Limits,
+    throughput_bytes_per_s=rates,
+    throughput_read_bytes_per_s=rates,
+    throughput_write_bytes_per_s=rates,
+    iops=u64,
+    iops_read=rates,
+    iops_write=rates,
+    burst=bursts,
+    latency=st.builds(limits.Latency, base_ns=hour_ns, distribution=distribution, seed=u64),
+    client=st.builds(limits.ClientLimits, bandwidth_read_bytes_per_s=rates, bandwidth_write_bytes_per_s=rates),
+    connection=st.builds(
+        limits.ConnectionLimits,
+        requests_in_flight=st.none() | st.integers(1, 2**32 - 1),
+        bandwidth_bytes_per_s=rates,
+    ),
+    parallelism=st.none() | st.builds(limits.Parallelism, servers=st.integers(1, 64), service_ns=hour_ns),
+)
+
+
+@pytest.fixture(scope="module")
+def volume() -> Iterator[_native.Volume]:
+    served = _native.Volume(CONFIG.to_json())
+    yield served
+    served.stop()
+
+
+@given(all_limits)
+def test_rust_has_the_limits_that_python_sets(volume: _native.Volume, written: limits.Limits) -> None:
+    volume.set_limits("/vol", written.to_json())
+    (export,) = VolumeStats.from_json(stats_text(volume)).exports
+    assert export.limits == written
+
+
+def test_python_reads_what_rust_counts(volume: _native.Volume) -> None:
+    connection_limits = limits.ConnectionLimits(bandwidth_bytes_per_s=MIB)
+    volume.set_limits("/vol", limits.Limits(iops=7, connection=connection_limits).to_json())
+    text = connected_stats_text(volume)
+    read = VolumeStats.from_json(text)
+    assert json.loads(read.to_json()) == json.loads(text)
+    assert (len(read.clients), len(read.connections), len(read.exports[0].buckets)) == (1, 1, 1)
+
+
+def required(document: Any) -> list[Path]:
+    """Paths of the fields that may not be left out. Limits have defaults, which are the same on both sides."""
+    return [path for path in paths(document) if "limits" not in path[:-1]]
+
+
+@pytest.mark.parametrize("path", required(json.loads(CONFIG.to_json())), ids=lambda path: ".".join(map(str, path)))
+def test_rust_does_without_no_field_of_a_configuration(path: Path) -> None:
+    document = without(json.loads(CONFIG.to_json()), path)
+    with pytest.raises(TargetError, match=f"missing field `{path[-1]}`"):
+        _native.Volume(json.dumps(document))
+
+
+def test_neither_side_takes_a_field_it_does_not_know(volume: _native.Volume) -> None:
+    for document in (json.loads(CONFIG.to_json()) | {"surprise": 1}, with_surprise_in_limits()):
+        with pytest.raises(TargetError, match="unknown field `surprise`"):
+            _native.Volume(json.dumps(document))
+        with pytest.raises(ValueError, match="surprise"):
+            VolumeConfig.from_builtins(document)
+    with pytest.raises(ValueError, match="surprise"):
+        VolumeStats.from_builtins(json.loads(stats_text(volume)) | {"surprise": 1})
+
+
+def test_python_does_without_no_field_of_the_counters(volume: _native.Volume) -> None:
+    document = json.loads(connected_stats_text(volume))
+    for path in required(document):
+        with pytest.raises(ValueError, match=f"missing required field `{path[-1]}`"):
+            VolumeStats.from_builtins(without(document, path))
+
+
+def connected_stats_text(volume: _native.Volume) -> str:
+    """The counters while a client is connected."""
+    patience = time.monotonic() + 30
+    with socket.create_connection(("127.0.0.1", volume.port)):
+        while not json.loads(text := stats_text(volume))["connections"]:
+            assert time.monotonic() < patience, "the connection is not there"
+            time.sleep(0.01)
+    return text
+
+
+def stats_text(volume: _native.Volume) -> str:
+    text = volume.stats()
+    assert text is not None
+    return text
+
+
+def with_surprise_in_limits() -> Any:
+    document = json.loads(CONFIG.to_json())
+    document["exports"][0]["limits"]["surprise"] = 1
+    return document
