@@ -13,7 +13,7 @@
 //! | `programs` | from the bytes of a call to those of its reply, one function per procedure | sockets, threads, connections |
 //! | `turn` | what a procedure gets: exports, batch, credential, the connection's pending operations, the time | programs |
 //! | `served`, `credential`, `stats` | the exports, who calls, counters | turns |
-//! | `qos` | when an operation is admitted and answered: pure decisions, with time as an argument | clocks, threads' timers, replies |
+//! | `qos` | when an operation is admitted and answered: pure decisions, with time as an argument | clocks |
 //! | `pending` | operations that wait, and the timers of a thread | limits |
 //! | `store` | files in memory or in a folder, permissions, quotas | RPC, connections, limits |
 //! | `reply` | the replies of a turn gathered into one send; replies kept for repeated calls; sending by reference | everything else |
