@@ -3,7 +3,7 @@
 use crate::outcome::CpuTime;
 
 /// CPU time, context switches and page faults of the calling thread so far.
-pub fn thread_cpu_time() -> CpuTime {
+pub(crate) fn thread_cpu_time() -> CpuTime {
     // SAFETY: an all-zero rusage is valid, and the call only writes to it.
     let usage = unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
@@ -21,7 +21,7 @@ pub fn thread_cpu_time() -> CpuTime {
 }
 
 /// Lets the calling thread run on these processors alone.
-pub fn bind_thread(cpus: &[u32]) -> std::io::Result<()> {
+pub(crate) fn bind_thread(cpus: &[u32]) -> std::io::Result<()> {
     // SAFETY: the set is plain memory of the size given.
     let result = unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();
@@ -34,7 +34,7 @@ pub fn bind_thread(cpus: &[u32]) -> std::io::Result<()> {
 }
 
 /// Lets the calling thread's waits end when they are due: the kernel's default lets them be 50 µs late.
-pub fn wake_on_time() {
+pub(crate) fn wake_on_time() {
     // SAFETY: changes one number of the calling thread.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
 }

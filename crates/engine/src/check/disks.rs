@@ -7,7 +7,7 @@ use crate::error::EngineError;
 use crate::plan::{DiskPlan, HostCache, IoLimits, Plan, VmPlan, Worker};
 
 /// What is wrong with the disks of a plan: one by one, or beside each other.
-pub fn check(plan: &Plan) -> Result<(), EngineError> {
+pub(super) fn check(plan: &Plan) -> Result<(), EngineError> {
     let mut disks: BTreeMap<&str, &DiskPlan> = BTreeMap::new();
     let mut vms: BTreeMap<&str, &VmPlan> = BTreeMap::new();
     for worker in plan.groups.iter().flat_map(|group| &group.workers) {

@@ -15,10 +15,10 @@ use crate::record::log::RECORDS_MAX;
 use crate::verify;
 
 /// Version of the plan contract that this build runs.
-pub const PLAN_VERSION: u32 = 2;
+pub(crate) const PLAN_VERSION: u32 = 2;
 
 /// Whether the plan can be carried out; if not, the error says what of it cannot.
-pub fn check(plan: &Plan) -> Result<(), EngineError> {
+pub(crate) fn check(plan: &Plan) -> Result<(), EngineError> {
     let refuse = |text: String| Err(EngineError::Plan(text));
     if plan.version != PLAN_VERSION {
         return refuse(format!("plan version {} is not the {PLAN_VERSION} that this build runs", plan.version));

@@ -19,7 +19,7 @@ pub(crate) const SEND_BATCH: usize = 8;
 
 /// A worker's files, open.
 #[derive(Debug)]
-pub struct LocalFiles {
+pub(crate) struct LocalFiles {
     files: Vec<File>,
     devices: Vec<bool>,
 }
@@ -29,7 +29,7 @@ impl LocalFiles {
     ///
     /// Refuses a region that reaches past the end of a file that may not grow, direct I/O where the file system has none, and writing to
     /// a block device that is mounted or otherwise in use.
-    pub fn open(open: &FileOpen, plans: &[FilePlan], writes: bool) -> Result<Self, EngineError> {
+    pub(crate) fn open(open: &FileOpen, plans: &[FilePlan], writes: bool) -> Result<Self, EngineError> {
         let files = plans.iter().map(|plan| open_file(open, plan, writes)).collect::<Result<Vec<_>, _>>()?;
         let is_device = |file: &File| file.metadata().is_ok_and(|status| status.file_type().is_block_device());
         let devices = files.iter().map(is_device).collect();
@@ -37,12 +37,12 @@ impl LocalFiles {
     }
 
     /// Whether the request is about a block device.
-    pub fn is_device(&self, request: &Request) -> bool {
+    pub(crate) fn is_device(&self, request: &Request) -> bool {
         self.devices[request.address.file as usize]
     }
 
     /// Has what was written reach the storage and leave the page cache, so that reads come from where it is kept.
-    pub fn settle(&self) -> Result<(), EngineError> {
+    pub(crate) fn settle(&self) -> Result<(), EngineError> {
         let failed = || EngineError::System { action: "flush what was written", source: io::Error::last_os_error() };
         for file in &self.files {
             // SAFETY: system calls without pointers. That pages stay in the cache is no failure.
@@ -57,13 +57,13 @@ impl LocalFiles {
     }
 
     /// The descriptors, in the order of the plan.
-    pub fn descriptors(&self) -> Vec<RawFd> {
+    pub(crate) fn descriptors(&self) -> Vec<RawFd> {
         self.files.iter().map(AsRawFd::as_raw_fd).collect()
     }
 
     /// Whether the kernel can start I/O on every file without blocking the thread that asks (`FMODE_NOWAIT`).
     /// Network and memory file systems mostly cannot.
-    pub fn start_without_blocking(&self) -> bool {
+    pub(crate) fn start_without_blocking(&self) -> bool {
         let mut memory = Buffers::new(1, 4096);
         let memory = memory.slot_mut(0, 4096);
         let piece = libc::iovec { iov_base: memory.as_mut_ptr().cast(), iov_len: memory.len() };
@@ -78,7 +78,7 @@ impl LocalFiles {
     ///
     /// An engine hands both to the kernel, so a request that does not fit is an error here and never a stray access.
     #[inline]
-    pub fn target(&self, request: &Request, slots: &SlotMap) -> Result<(RawFd, *mut u8), EngineError> {
+    pub(crate) fn target(&self, request: &Request, slots: &SlotMap) -> Result<(RawFd, *mut u8), EngineError> {
         let moves_data = matches!(request.kind, OperationKind::Read | OperationKind::Write);
         let fits = (request.slot as usize) < slots.count()
             && (request.address.length as usize <= slots.stride() || !moves_data)
@@ -93,7 +93,7 @@ impl LocalFiles {
 /// Whether part of the region holds no data: reading that part takes no I/O, and zeros come back at memory speed.
 ///
 /// Space that is reserved but not written counts as a hole, where the file system can tell. Devices have none.
-pub fn has_hole(plan: &FilePlan) -> bool {
+pub(crate) fn has_hole(plan: &FilePlan) -> bool {
     let Ok(file) = File::open(&plan.path) else { return false };
     if !is_regular_file(plan) {
         return false;
@@ -104,14 +104,14 @@ pub fn has_hole(plan: &FilePlan) -> bool {
 }
 
 /// Whether it is there and neither a device nor anything else.
-pub fn is_regular_file(plan: &FilePlan) -> bool {
+pub(crate) fn is_regular_file(plan: &FilePlan) -> bool {
     fs::metadata(&plan.path).is_ok_and(|status| status.is_file())
 }
 
 /// Checks that direct I/O is possible with these block sizes and regions; without direct I/O anything is.
 ///
 /// The files must be there already, so this comes after the layout.
-pub fn check_direct_blocks(
+pub(crate) fn check_direct_blocks(
     open: &FileOpen,
     files: &[FilePlan],
     operations: &[OperationPlan],
@@ -131,7 +131,7 @@ pub fn check_direct_blocks(
 }
 
 /// Length of a regular file, or size of a block device.
-pub fn length_bytes(path: &Path) -> Result<u64, EngineError> {
+pub(crate) fn length_bytes(path: &Path) -> Result<u64, EngineError> {
     let failed = |source| EngineError::Path { action: "open", path: path.display().to_string(), source };
     let metadata = fs::metadata(path).map_err(failed)?;
     if metadata.is_file() {

@@ -5,7 +5,7 @@ use crate::error::EngineError;
 
 /// Does nothing, at once: what remains is the cost of the loop, the ceiling of every other engine.
 #[derive(Debug, Default)]
-pub struct NullEngine {
+pub(crate) struct NullEngine {
     finished: Vec<Completion>,
 }
 

@@ -113,7 +113,7 @@ impl Display for Fault {
 }
 
 /// Bytes as people write them.
-pub fn hexadecimal(bytes: &[u8]) -> String {
+pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
     bytes
         .iter()
         .flat_map(|byte| [byte >> 4, byte & 15])

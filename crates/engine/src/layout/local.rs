@@ -13,7 +13,7 @@ use crate::error::EngineError;
 use crate::plan::{FilePlan, Layout};
 
 /// Bytes that [`lay_out`] will write. Reserved bytes are not written and do not count.
-pub fn total_bytes(files: &[&FilePlan]) -> u64 {
+pub(super) fn total_bytes(files: &[&FilePlan]) -> u64 {
     let missing = |target: &Target| match target.layout {
         Layout::Fill => target.end.saturating_sub(length_bytes(&target.path).unwrap_or(0)),
         Layout::New | Layout::Recreate => target.end,

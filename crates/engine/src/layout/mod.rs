@@ -1,6 +1,6 @@
 //! What is done to files before and after the load, wherever they are.
 
-pub mod local;
+mod local;
 
 use std::cell::Cell;
 use std::path::PathBuf;
@@ -9,6 +9,8 @@ use std::sync::atomic::AtomicBool;
 use crate::engines::{capabilities, nfs};
 use crate::error::EngineError;
 use crate::plan::{FilePlan, Layout, NfsMount, Plan};
+
+pub use self::local::lay_out;
 
 /// Files that have to be removed again.
 #[derive(Debug, Default)]
@@ -67,7 +69,7 @@ impl Targets {
         let done = Cell::new(0);
         let seed = plan.groups.first().map_or(0, |group| group.workers[0].seed);
 
-        let created = local::lay_out(&local, seed, &|bytes| progress(bytes, total), stop)?;
+        let created = lay_out(&local, seed, &|bytes| progress(bytes, total), stop)?;
         self.local = created.into_iter().filter(|path| temporary(&local, path)).collect();
         done.set(local::total_bytes(&local));
         for (mount, files) in mounts {

@@ -26,7 +26,7 @@ mod lengths;
 mod places;
 mod preference;
 mod region;
-pub mod replay;
+pub(crate) mod replay;
 mod scattered;
 mod selection;
 
@@ -45,18 +45,18 @@ use crate::error::EngineError;
 use crate::plan::{AtEnd, Group, Passes, Position, Worker};
 
 /// Whether a worker's addresses make sense; the error says what does not.
-pub fn check(worker: &Worker) -> Result<(), EngineError> {
+pub(crate) fn check(worker: &Worker) -> Result<(), EngineError> {
     kinds(worker).map(|_| ())
 }
 
 /// The sequential positions that a worker shares with the others of its job, one per file; empty if it shares none.
 #[derive(Debug, Clone, Default)]
-pub struct SharedPositions(Vec<Arc<AtomicU64>>);
+pub(crate) struct SharedPositions(Vec<Arc<AtomicU64>>);
 
 impl SharedPositions {
     /// For each worker of a group: those with `position: job` share the regions that are the same. Each begins where its
     /// first worker does.
-    pub fn of_group(group: &Group) -> Vec<Self> {
+    pub(crate) fn of_group(group: &Group) -> Vec<Self> {
         let mut all = BTreeMap::new();
         let of_worker = |worker: &Worker| {
             if worker.access.position != Position::Job {
@@ -74,7 +74,7 @@ impl SharedPositions {
 
 /// The addresses of one worker, one after another.
 #[derive(Debug)]
-pub struct Offsets {
+pub(crate) struct Offsets {
     kinds: Vec<Kind>,
     walk: Walk,
     regions: Vec<Region>,
@@ -106,7 +106,7 @@ enum Course {
 
 impl Offsets {
     /// Addresses for a worker's plan, repeatable from its seed.
-    pub fn new(worker: &Worker, shared: &SharedPositions) -> Result<Self, EngineError> {
+    pub(crate) fn new(worker: &Worker, shared: &SharedPositions) -> Result<Self, EngineError> {
         let (kinds, recipes) = kinds(worker)?;
         let access = &worker.access;
         let walk = Walk {
@@ -153,14 +153,14 @@ impl Offsets {
 
     /// The same, or where a replay says.
     #[must_use]
-    pub fn or_replayed(self, replay: Option<&Replay>) -> Self {
+    pub(crate) fn or_replayed(self, replay: Option<&Replay>) -> Self {
         let Some(replay) = replay else { return self };
         Self { course: Course::Replayed(replay.clone()), ..self }
     }
 
     /// Address for the worker's operation number `operation`; `None` when its regions are through and do not begin again.
     #[inline]
-    pub fn next(&mut self, operation: usize) -> Option<Address> {
+    pub(crate) fn next(&mut self, operation: usize) -> Option<Address> {
         match &mut self.course {
             Course::Scattered(scattered) => Some(scattered.next()),
             _ => self.next_by_kind(operation),

@@ -13,11 +13,11 @@ use crate::plan::{OperationKind, Worker};
 
 /// Bytes of one record: when it is due (`u64`, ns since the worker's start), offset (`u64`), bytes (`u32`), number of the file
 /// (`u32`), number of the kind in [`OperationKind::ALL`] (`u32`), 4 bytes of zeros; little-endian.
-pub const RECORD_BYTES: usize = 32;
+pub(crate) const RECORD_BYTES: usize = 32;
 
 /// The records of a worker, one after another, for all who need a part of them.
 #[derive(Debug, Clone)]
-pub struct Replay(Rc<RefCell<Stream>>);
+pub(crate) struct Replay(Rc<RefCell<Stream>>);
 
 #[derive(Debug)]
 struct Stream {
@@ -47,7 +47,7 @@ struct Record {
 
 impl Replay {
     /// The first record of a worker's plan; `None` if it replays nothing.
-    pub fn open(worker: &Worker) -> Result<Option<Self>, EngineError> {
+    pub(crate) fn open(worker: &Worker) -> Result<Option<Self>, EngineError> {
         let Some(plan) = &worker.replay else { return Ok(None) };
         let failed = |source| EngineError::Path { action: "open", path: plan.path.clone(), source };
         let number = |kind| worker.operations.iter().position(|operation| operation.kind == kind);
@@ -69,24 +69,24 @@ impl Replay {
     }
 
     /// Due times count from here.
-    pub fn start(&self, now: Nanos) {
+    pub(crate) fn start(&self, now: Nanos) {
         self.0.borrow_mut().origin = now;
     }
 
     /// Everything that is still to come is due that much later.
-    pub fn postpone(&self, by: Nanos) {
+    pub(crate) fn postpone(&self, by: Nanos) {
         self.0.borrow_mut().origin += by;
     }
 
     /// Number of the next operation and when it is due, if its time counts; `None` when all were taken.
-    pub fn next(&self) -> Option<(usize, Option<Nanos>)> {
+    pub(crate) fn next(&self) -> Option<(usize, Option<Nanos>)> {
         let stream = self.0.borrow();
         let due = |record: &Record| stream.paced.then(|| stream.origin.saturating_add(record.due));
         stream.current.map(|record| (record.operation, due(&record)))
     }
 
     /// Takes the next operation.
-    pub fn take(&self) -> Option<Address> {
+    pub(crate) fn take(&self) -> Option<Address> {
         let mut stream = self.0.borrow_mut();
         let taken = stream.current.take();
         stream.advance();
@@ -94,7 +94,7 @@ impl Replay {
     }
 
     /// Why it ended early, if it did.
-    pub fn failure(&self) -> Option<EngineError> {
+    pub(crate) fn failure(&self) -> Option<EngineError> {
         self.0.borrow_mut().failure.take()
     }
 }

@@ -8,7 +8,7 @@ const OFFSET_BYTES: usize = 8;
 
 /// A pattern, ready to be laid down and looked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Pattern {
+pub(crate) struct Pattern {
     bytes: Vec<u8>,
     /// Where in it the offset goes.
     offsets: Vec<usize>,
@@ -16,7 +16,7 @@ pub struct Pattern {
 
 impl Pattern {
     /// Reads a pattern as the plan writes it; an empty one or other text is refused.
-    pub fn parse(text: &str) -> Result<Self, EngineError> {
+    pub(crate) fn parse(text: &str) -> Result<Self, EngineError> {
         let wrong =
             || EngineError::Plan(format!("'{text}' is not a pattern: at least one byte in hexadecimal is needed"));
         let (mut bytes, mut offsets, mut rest) = (Vec::new(), Vec::new(), text);
@@ -35,13 +35,13 @@ impl Pattern {
     }
 
     /// Whether it is the same at every offset.
-    pub fn is_fixed(&self) -> bool {
+    pub(crate) fn is_fixed(&self) -> bool {
         self.offsets.is_empty()
     }
 
     /// Lays it down from the start of `memory`, which is at `offset` of its file.
     #[inline]
-    pub fn fill(&self, memory: &mut [u8], offset: u64) {
+    pub(crate) fn fill(&self, memory: &mut [u8], offset: u64) {
         let first = self.bytes.len().min(memory.len());
         memory[..first].copy_from_slice(&self.bytes[..first]);
         for (place, byte) in self.offset_bytes(offset).take_while(|&(place, _)| place < first) {
@@ -57,7 +57,7 @@ impl Pattern {
 
     /// The first place from `from` on where `memory`, all of which is at `offset`, is not the pattern; with the byte
     /// that should be there.
-    pub fn difference(&self, memory: &[u8], from: usize, offset: u64) -> Option<(usize, u8)> {
+    pub(crate) fn difference(&self, memory: &[u8], from: usize, offset: u64) -> Option<(usize, u8)> {
         let period = self.bytes.len();
         let first = period.min(memory.len() - from);
         if let Some(place) = (from..from + first).find(|&place| memory[place] != self.at(place, offset)) {

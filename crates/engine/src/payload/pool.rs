@@ -8,17 +8,17 @@ use crate::error::EngineError;
 use crate::payload::random::fill_random;
 
 /// Largest pool: each worker has its own.
-pub const POOL_BYTES_MAX: u64 = 1 << 30;
+pub(super) const POOL_BYTES_MAX: u64 = 1 << 30;
 /// Parts begin at multiples of this.
 const STEP: u64 = 8;
 
 /// The pool of one worker.
 #[derive(Debug)]
-pub struct Pool(Vec<u8>);
+pub(super) struct Pool(Vec<u8>);
 
 impl Pool {
     /// A pool of so many bytes: the beginning of a file, over and over if it is shorter, or random.
-    pub fn new(bytes: u64, path: Option<&str>, seed: u64) -> Result<Self, EngineError> {
+    pub(super) fn new(bytes: u64, path: Option<&str>, seed: u64) -> Result<Self, EngineError> {
         let mut pool = vec![0; bytes as usize];
         match path {
             None => fill_random(&mut pool, seed),
@@ -29,7 +29,7 @@ impl Pool {
 
     /// Takes the part that `seed` chooses. The pool is at least as long.
     #[inline]
-    pub fn fill(&self, memory: &mut [u8], seed: u64) {
+    pub(super) fn fill(&self, memory: &mut [u8], seed: u64) {
         let places = (self.0.len() - memory.len()) as u64 / STEP + 1;
         let start = (Rng::new(seed).below(places) * STEP) as usize;
         memory.copy_from_slice(&self.0[start..start + memory.len()]);

@@ -9,7 +9,7 @@ const WIDE: usize = LANES * 8;
 ///
 /// Eight xorshift generators side by side (Marsaglia, 2003), so that the compiler makes vector instructions of them.
 #[inline]
-pub fn fill_random(bytes: &mut [u8], seed: u64) {
+pub(super) fn fill_random(bytes: &mut [u8], seed: u64) {
     let mut rng = Rng::new(seed);
     // A generator must not begin at zero.
     let mut lanes: [u64; LANES] = std::array::from_fn(|_| rng.next_u64() | 1);

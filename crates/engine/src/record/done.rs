@@ -2,7 +2,7 @@ use iocurve_meter::Nanos;
 
 /// One operation that is to be recorded.
 #[derive(Debug, Clone, Copy)]
-pub struct Done {
+pub(crate) struct Done {
     /// Number among the kinds that recordings have.
     pub operation: usize,
     /// When it was handed to the engine.

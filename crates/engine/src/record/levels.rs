@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 /// Counts by how many there were, in fio's levels.
 #[derive(Debug, Default)]
-pub struct Levels {
+pub(crate) struct Levels {
     /// Operations by how many were in flight once they were handed over: 1, 2, 4, 8, 16, 32, 64, each standing for all up to
     /// the next.
     depths: [u64; 7],
@@ -17,7 +17,7 @@ pub struct Levels {
 impl Levels {
     /// `count` operations, at least one, were handed over, `at_once` at a time, and `in_flight` are now.
     #[inline]
-    pub fn submitted(&mut self, count: usize, at_once: usize, in_flight: usize) {
+    pub(crate) fn submitted(&mut self, count: usize, at_once: usize, in_flight: usize) {
         self.depths[(in_flight.max(1).ilog2() as usize).min(6)] += count as u64;
         let (full, rest) = (count / at_once, count % at_once);
         if full > 0 {
@@ -30,17 +30,17 @@ impl Levels {
 
     /// So many completions were fetched at once.
     #[inline]
-    pub fn completed(&mut self, count: usize) {
+    pub(crate) fn completed(&mut self, count: usize) {
         self.completes[batch_level(count)] += 1;
     }
 
     /// Nothing was counted yet.
-    pub fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         *self = Self::default();
     }
 
     /// Counts above 0 by the level's name in results: depths, submits, completes.
-    pub fn named(&self) -> [BTreeMap<String, u64>; 3] {
+    pub(crate) fn named(&self) -> [BTreeMap<String, u64>; 3] {
         [
             named(["1", "2", "4", "8", "16", "32", ">=64"], self.depths),
             named(["0", "4", "8", "16", "32", "64", ">=64"], self.submits),

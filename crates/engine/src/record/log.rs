@@ -10,11 +10,11 @@ use crate::outcome::LogOutcome;
 use crate::plan::LogPlan;
 
 /// More records than this are refused: they would take 6 GiB.
-pub const RECORDS_MAX: u64 = 1 << 27;
+pub(crate) const RECORDS_MAX: u64 = 1 << 27;
 
 /// A log that is being kept. Nothing is kept of the ramp.
 #[derive(Debug)]
-pub struct Log {
+pub(crate) struct Log {
     records_max: usize,
     lost: u64,
     group_start: Nanos,
@@ -73,7 +73,7 @@ struct Sums {
 impl Log {
     /// Takes the memory for a log of so many kinds of operation. `paced`: whether there are response latencies; `in_parts`:
     /// whether the time until an operation is handed over is measured apart.
-    pub fn new(plan: LogPlan, kinds: usize, paced: bool, in_parts: bool) -> Result<Self, EngineError> {
+    pub(crate) fn new(plan: LogPlan, kinds: usize, paced: bool, in_parts: bool) -> Result<Self, EngineError> {
         let records_max = plan.records as usize;
         let body = match plan.window_ns {
             None => Body::Every { records: reserve(records_max)?, paced },
@@ -93,12 +93,12 @@ impl Log {
     }
 
     /// Says where the measured window begins; before that nothing is kept.
-    pub fn begin(&mut self, group_start: Nanos, window_start: Nanos) {
+    pub(crate) fn begin(&mut self, group_start: Nanos, window_start: Nanos) {
         (self.group_start, self.window_start) = (group_start, window_start);
     }
 
     /// Forgets what was kept: the window begins now.
-    pub fn restart(&mut self, now: Nanos) {
+    pub(crate) fn restart(&mut self, now: Nanos) {
         (self.window_start, self.lost) = (now, 0);
         match &mut self.body {
             Body::Every { records, .. } => records.clear(),
@@ -113,7 +113,7 @@ impl Log {
 
     /// Keeps an operation.
     #[inline(never)]
-    pub fn record(&mut self, done: &Done) {
+    pub(crate) fn record(&mut self, done: &Done) {
         if done.at < self.window_start {
             return;
         }
@@ -189,7 +189,7 @@ impl Log {
     }
 
     /// What was kept. `kinds` are the names of the operations, by their numbers.
-    pub fn finish(mut self, kinds: &[&'static str]) -> LogOutcome {
+    pub(crate) fn finish(mut self, kinds: &[&'static str]) -> LogOutcome {
         self.close_window(0);
         let since_start = |at: Nanos| at - self.group_start;
         let mut log = LogOutcome {

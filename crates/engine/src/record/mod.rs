@@ -5,6 +5,5 @@ mod levels;
 pub(crate) mod log;
 pub(crate) mod recorder;
 
-pub use done::Done;
-pub use levels::Levels;
-pub use recorder::{Recorded, Recorder, Tally};
+pub(crate) use done::Done;
+pub(crate) use recorder::{Recorded, Recorder, Tally};

@@ -15,7 +15,7 @@ use crate::plan::{LogPlan, OperationKind, OperationPlan, Worker};
 
 /// Counts and latencies of one kind of operation.
 #[derive(Debug, Clone)]
-pub struct Tally {
+pub(crate) struct Tally {
     /// Completed operations.
     pub operations: u64,
     /// Bytes they moved.
@@ -34,7 +34,7 @@ pub struct Tally {
 
 /// The parts of the service latency.
 #[derive(Debug, Clone)]
-pub struct Parts {
+pub(crate) struct Parts {
     /// Submit to handed over.
     pub submission: Latencies,
     /// Handed over to done.
@@ -49,7 +49,7 @@ impl Tally {
     }
 
     /// Adds another's counts and latencies.
-    pub fn add(&mut self, other: &Self) {
+    pub(crate) fn add(&mut self, other: &Self) {
         self.operations += other.operations;
         self.bytes += other.bytes;
         self.errors += other.errors;
@@ -81,7 +81,7 @@ impl Tally {
     }
 
     /// The tally of an interval as it is reported.
-    pub fn interval(&self) -> IntervalKind {
+    pub(crate) fn interval(&self) -> IntervalKind {
         IntervalKind {
             operations: self.operations,
             bytes: self.bytes,
@@ -122,7 +122,7 @@ fn latency_outcome(latencies: &Latencies) -> LatencyOutcome {
 
 /// A worker's recordings. Operations go into the current interval; a closed interval is added to the window.
 #[derive(Debug)]
-pub struct Recorder {
+pub(crate) struct Recorder {
     names: Vec<&'static str>,
     interval: Vec<Tally>,
     window: Vec<Tally>,
@@ -134,7 +134,7 @@ pub struct Recorder {
 
 impl Recorder {
     /// All memory is taken now.
-    pub fn new(worker: &Worker) -> Self {
+    pub(crate) fn new(worker: &Worker) -> Self {
         let in_parts = worker.submission_latency;
         let all_paced = worker.rate.is_some() || worker.replay.as_ref().is_some_and(|replay| replay.paced);
         let is_paced = |operation: &OperationPlan| operation.rate.is_some() || all_paced;
@@ -152,7 +152,7 @@ impl Recorder {
     }
 
     /// The same, with a log where the plan has one.
-    pub fn with_log(self, plan: Option<LogPlan>) -> Result<Self, EngineError> {
+    pub(crate) fn with_log(self, plan: Option<LogPlan>) -> Result<Self, EngineError> {
         let paced = self.interval.iter().any(|tally| tally.response.is_some());
         let in_parts = self.interval.iter().any(|tally| tally.parts.is_some());
         let log = plan.map(|plan| Log::new(plan, self.names.len(), paced, in_parts)).transpose()?;
@@ -160,7 +160,7 @@ impl Recorder {
     }
 
     /// Says when the measured window begins: only what is done in it is logged.
-    pub fn begin(&mut self, group_start: Nanos, window_start: Nanos) {
+    pub(crate) fn begin(&mut self, group_start: Nanos, window_start: Nanos) {
         if let Some(log) = &mut self.log {
             log.begin(group_start, window_start);
         }
@@ -169,7 +169,7 @@ impl Recorder {
     /// Records an operation that succeeded.
     #[expect(clippy::inline_always, reason = "a call that is not inlined costs as much as the counting")]
     #[inline(always)]
-    pub fn record(&mut self, done: Done) {
+    pub(crate) fn record(&mut self, done: Done) {
         let tally = &mut self.interval[done.operation];
         tally.operations += 1;
         tally.bytes += u64::from(done.bytes);
@@ -185,7 +185,7 @@ impl Recorder {
 
     /// The same, in parts.
     #[inline(never)]
-    pub fn record_in_parts(&mut self, done: Done) {
+    pub(crate) fn record_in_parts(&mut self, done: Done) {
         if let Some(parts) = &mut self.interval[done.operation].parts {
             parts.submission.record(done.sent.saturating_sub(done.submitted));
             parts.completion.record(done.at.saturating_sub(done.sent));
@@ -194,12 +194,12 @@ impl Recorder {
     }
 
     /// Records an operation that failed.
-    pub fn record_error(&mut self, operation: usize) {
+    pub(crate) fn record_error(&mut self, operation: usize) {
         self.interval[operation].errors += 1;
     }
 
     /// Ends the current interval and hands its tallies to `publish`; what it holds counts unless it was part of the ramp.
-    pub fn close(&mut self, interval: IntervalOutcome, publish: impl FnOnce(&IntervalOutcome, &[Tally])) {
+    pub(crate) fn close(&mut self, interval: IntervalOutcome, publish: impl FnOnce(&IntervalOutcome, &[Tally])) {
         let mut record = interval;
         for (name, tally) in self.names.iter().zip(&self.interval) {
             if !tally.is_empty() {
@@ -220,7 +220,7 @@ impl Recorder {
     }
 
     /// What was recorded so far does not count any more: as if it had been part of the ramp.
-    pub fn forget(&mut self, now: Nanos) {
+    pub(crate) fn forget(&mut self, now: Nanos) {
         self.window.iter_mut().for_each(Tally::clear);
         self.levels.clear();
         self.intervals.iter_mut().for_each(|interval| interval.ramp = true);
@@ -230,7 +230,7 @@ impl Recorder {
     }
 
     /// Everything that was measured.
-    pub fn finish(self) -> Recorded {
+    pub(crate) fn finish(self) -> Recorded {
         let kinds = self.names.iter().zip(&self.window).map(|(name, tally)| ((*name).to_owned(), tally.outcome()));
         Recorded {
             operations: kinds.collect(),
@@ -243,7 +243,7 @@ impl Recorder {
 
 /// Everything that a worker measured.
 #[derive(Debug)]
-pub struct Recorded {
+pub(crate) struct Recorded {
     /// The window, by kind.
     pub operations: BTreeMap<String, KindOutcome>,
     /// One per interval.

@@ -6,7 +6,7 @@ use std::path::Path;
 
 /// Writes what was received, and what was expected where that is known, into the current directory as fio names them:
 /// `NAME.OFFSET.received` and `NAME.OFFSET.expected`. Files that are there stay. Says what it did.
-pub fn dump(path: &str, offset: u64, received: &[u8], expected: Option<&[u8]>) -> String {
+pub(super) fn dump(path: &str, offset: u64, received: &[u8], expected: Option<&[u8]>) -> String {
     let name = Path::new(path).file_name().unwrap_or_default().to_string_lossy().into_owned();
     let pieces = [("received", Some(received)), ("expected", expected)];
     let texts = pieces.iter().filter_map(|(what, bytes)| {

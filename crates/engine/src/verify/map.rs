@@ -27,7 +27,7 @@ const MAP_BYTES_MAX: u64 = 1 << 30;
 
 /// What is known of an interval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Known {
+pub(super) struct Known {
     /// Number of the newest write; 0 if nobody knows what is there.
     pub newest: u32,
     /// Whether a run ended while the write after that one was under way.
@@ -36,7 +36,7 @@ pub struct Known {
 
 /// The words of one file.
 #[derive(Debug)]
-pub struct Map {
+pub(super) struct Map {
     interval_bytes: u64,
     words: u64,
     key: u32,
@@ -49,7 +49,7 @@ unsafe impl Send for Map {}
 
 impl Map {
     /// Opens the map of a file of so many bytes, and makes it where it is missing.
-    pub fn open(path: &str, interval_bytes: u32, file_bytes: u64) -> Result<Self, EngineError> {
+    pub(super) fn open(path: &str, interval_bytes: u32, file_bytes: u64) -> Result<Self, EngineError> {
         let words = file_bytes.div_ceil(u64::from(interval_bytes));
         let bytes = words.saturating_mul(4).saturating_add(HEADER_BYTES as u64);
         if bytes > MAP_BYTES_MAX {
@@ -73,12 +73,12 @@ impl Map {
     }
 
     /// What blocks of this file bear, so that one that was written to another file is found; never 0.
-    pub fn key(&self) -> u32 {
+    pub(super) fn key(&self) -> u32 {
         self.key
     }
 
     /// Takes the intervals of a place, if nobody is at one of them.
-    pub fn lock(&self, offset: u64, length: u32) -> bool {
+    pub(super) fn lock(&self, offset: u64, length: u32) -> bool {
         let (first, end) = self.range(offset, length);
         for number in first..end {
             if self.word(number).fetch_or(LOCKED, Ordering::AcqRel) & LOCKED != 0 {
@@ -90,7 +90,7 @@ impl Map {
     }
 
     /// Takes them over from a run that did not come to its end.
-    pub fn take_over(&self, offset: u64, length: u32) {
+    pub(super) fn take_over(&self, offset: u64, length: u32) {
         let (first, end) = self.range(offset, length);
         (first..end).for_each(|number| {
             self.word(number).fetch_or(LOCKED, Ordering::AcqRel);
@@ -98,7 +98,7 @@ impl Map {
     }
 
     /// A write to the place, which is held, is about to be handed over.
-    pub fn writing(&self, offset: u64, length: u32) {
+    pub(super) fn writing(&self, offset: u64, length: u32) {
         let (first, end) = self.range(offset, length);
         (first..end).for_each(|number| {
             self.word(number).fetch_or(WRITING, Ordering::AcqRel);
@@ -106,7 +106,7 @@ impl Map {
     }
 
     /// The write has come back.
-    pub fn written(&self, offset: u64, length: u32) {
+    pub(super) fn written(&self, offset: u64, length: u32) {
         let (first, end) = self.range(offset, length);
         for number in first..end {
             let next = following(self.word(number).load(Ordering::Acquire) & SEQUENCE_MASK);
@@ -115,30 +115,30 @@ impl Map {
     }
 
     /// Nobody knows any more what is there.
-    pub fn forget(&self, offset: u64, length: u32) {
+    pub(super) fn forget(&self, offset: u64, length: u32) {
         let (first, end) = self.range(offset, length);
         (first..end).for_each(|number| self.word(number).store(LOCKED, Ordering::Release));
     }
 
     /// The interval at `offset`, which was open, holds the write of this number.
-    pub fn settle(&self, offset: u64, newest: u32) {
+    pub(super) fn settle(&self, offset: u64, newest: u32) {
         self.word(offset / self.interval_bytes).store(newest | LOCKED, Ordering::Release);
     }
 
     /// Others may go there.
-    pub fn unlock(&self, offset: u64, length: u32) {
+    pub(super) fn unlock(&self, offset: u64, length: u32) {
         let (first, end) = self.range(offset, length);
         (first..end).for_each(|number| self.change(number, !LOCKED));
     }
 
     /// What is known of the interval at `offset`.
-    pub fn known(&self, offset: u64) -> Known {
+    pub(super) fn known(&self, offset: u64) -> Known {
         let word = self.word(offset / self.interval_bytes).load(Ordering::Acquire);
         Known { newest: word & SEQUENCE_MASK, is_open: word & WRITING != 0 }
     }
 
     /// Whether anything is known of a place.
-    pub fn knows(&self, offset: u64, length: u32) -> bool {
+    pub(super) fn knows(&self, offset: u64, length: u32) -> bool {
         let (first, end) = self.range(offset, length);
         (first..end).any(|number| self.word(number).load(Ordering::Acquire) & SEQUENCE_MASK != 0)
     }
@@ -177,7 +177,7 @@ fn key_of(path: &str) -> u32 {
 }
 
 /// Number of the write after this one: never 0.
-pub fn following(newest: u32) -> u32 {
+pub(super) fn following(newest: u32) -> u32 {
     if newest == SEQUENCE_MASK { 1 } else { newest + 1 }
 }
 

@@ -31,7 +31,7 @@ const NOT_ALL_READ_BACK: &str = "verify_not_all_read_back";
 
 /// What the loop does next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Turn {
+pub(crate) enum Turn {
     /// The load goes on.
     Load,
     /// Nothing more until all that is in flight has come back.
@@ -47,7 +47,7 @@ pub enum Turn {
 
 /// An operation that has come back.
 #[derive(Debug, Clone, Copy)]
-pub struct CameBack {
+pub(crate) struct CameBack {
     /// Its buffer.
     pub slot: u32,
     /// What it was.
@@ -62,7 +62,7 @@ pub struct CameBack {
 
 /// The verification of one worker.
 #[derive(Debug)]
-pub struct Verifier<'a> {
+pub(crate) struct Verifier<'a> {
     worker: &'a Worker,
     plan: &'a Verify,
     proof: Proof,
@@ -94,7 +94,7 @@ enum Stage {
 
 impl<'a> Verifier<'a> {
     /// `None` without verification. All memory is taken now.
-    pub fn new(worker: &'a Worker, depth: u32) -> Result<Option<Self>, EngineError> {
+    pub(crate) fn new(worker: &'a Worker, depth: u32) -> Result<Option<Self>, EngineError> {
         let Some(plan) = &worker.verify else { return Ok(None) };
         let interval_bytes = plan::interval_bytes(worker, plan);
         let writes = worker.writes();
@@ -119,13 +119,13 @@ impl<'a> Verifier<'a> {
     }
 
     /// Whether operations are only gone through, to know what an earlier run wrote.
-    pub fn submits_nothing(&self) -> bool {
+    pub(crate) fn submits_nothing(&self) -> bool {
         self.plan.only && self.written.is_some()
     }
 
     /// Fills the block of a write, whose buffer is `slot`'s, and remembers the write.
     #[inline]
-    pub fn stamp(&mut self, filler: &mut Filler, block: &mut [u8], slot: u32, address: Address) {
+    pub(crate) fn stamp(&mut self, filler: &mut Filler, block: &mut [u8], slot: u32, address: Address) {
         let seed = filler.seeds().draw();
         let newest = filler.seeds().newest();
         let (map, file) = (self.maps.get(address.file as usize), self.key(address.file));
@@ -146,7 +146,7 @@ impl<'a> Verifier<'a> {
 
     /// Takes note of an operation that has come back; whether its content is to be compared ([`Self::compare`]).
     #[inline]
-    pub fn came_back(&mut self, back: &CameBack) -> bool {
+    pub(crate) fn came_back(&mut self, back: &CameBack) -> bool {
         if let Some(map) = self.maps.get(back.address.file as usize) {
             let Address { offset, length, .. } = back.address;
             match back.kind {
@@ -168,7 +168,7 @@ impl<'a> Verifier<'a> {
     }
 
     /// Compares the block that an operation brought with what was written there; an error ends the worker.
-    pub fn compare(&mut self, filler: &mut Filler, block: &[u8], read: &CameBack) -> Result<(), EngineError> {
+    pub(crate) fn compare(&mut self, filler: &mut Filler, block: &[u8], read: &CameBack) -> Result<(), EngineError> {
         let (Address { file, offset, .. }, step) = (read.address, self.interval_bytes as usize);
         for (number, interval) in block.chunks(step).enumerate() {
             let start = number * step;
@@ -186,7 +186,7 @@ impl<'a> Verifier<'a> {
     }
 
     /// Takes a place for itself, if nobody is there.
-    pub fn lock(&self, address: Address) -> bool {
+    pub(crate) fn lock(&self, address: Address) -> bool {
         let Some(map) = self.maps.get(address.file as usize) else { return true };
         if self.plan.map.as_ref().is_some_and(|plan| plan.take_over) {
             map.take_over(address.offset, address.length);
@@ -196,7 +196,7 @@ impl<'a> Verifier<'a> {
     }
 
     /// Others may go there; `failed` is a write of which nobody knows what it left.
-    pub fn unlock(&self, address: Address, failed: bool) {
+    pub(crate) fn unlock(&self, address: Address, failed: bool) {
         let Some(map) = self.maps.get(address.file as usize) else { return };
         if failed {
             map.forget(address.offset, address.length);
@@ -205,23 +205,23 @@ impl<'a> Verifier<'a> {
     }
 
     /// Whether places are held while operations are there.
-    pub fn locks_ranges(&self) -> bool {
+    pub(crate) fn locks_ranges(&self) -> bool {
         !self.maps.is_empty()
     }
 
     /// Whether a place is to be read and compared before it is written.
-    pub fn reads_before(&self, address: Address) -> bool {
+    pub(crate) fn reads_before(&self, address: Address) -> bool {
         self.plan.map.as_ref().is_some_and(|plan| plan.before_write)
             && self.maps[address.file as usize].knows(address.offset, address.length)
     }
 
     /// Whether a place is to be read and compared after it was written.
-    pub fn reads_after(&self) -> bool {
+    pub(crate) fn reads_after(&self) -> bool {
         self.plan.map.as_ref().is_some_and(|plan| plan.after_write)
     }
 
     /// What an earlier run wrote here is to be read back.
-    pub fn found(&mut self, address: Address) {
+    pub(crate) fn found(&mut self, address: Address) {
         if let Some(written) = &mut self.written {
             written.found(address);
             self.writes_waiting += 1;
@@ -230,7 +230,7 @@ impl<'a> Verifier<'a> {
 
     /// What to do next, given what was issued so far and is in flight now.
     #[inline]
-    pub fn turn(&mut self, issued_bytes: u64, exhausted: bool, in_flight: usize) -> Turn {
+    pub(crate) fn turn(&mut self, issued_bytes: u64, exhausted: bool, in_flight: usize) -> Turn {
         if let Stage::ReadBack(left) = self.stage {
             if left > 0
                 && let Some(address) = self.written.as_mut().and_then(|written| written.take(self.largest))
@@ -360,7 +360,7 @@ impl<'a> Verifier<'a> {
     }
 
     /// The first difference, with how many there were.
-    pub fn failure(&self) -> Option<EngineError> {
+    pub(crate) fn failure(&self) -> Option<EngineError> {
         let (place, fault) = self.first.clone()?;
         let mut more = String::new();
         if self.differ > 1 {
@@ -375,7 +375,7 @@ impl<'a> Verifier<'a> {
     }
 
     /// What a reader must know about it.
-    pub fn labels(&self) -> Vec<String> {
+    pub(crate) fn labels(&self) -> Vec<String> {
         if self.waiting() > 0 { vec![NOT_ALL_READ_BACK.to_owned()] } else { Vec::new() }
     }
 }

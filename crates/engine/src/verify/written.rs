@@ -24,7 +24,7 @@ const BYTES_PER_INTERVAL: u64 = 8;
 /// Takes eight bytes for each interval of the files' regions, however long the run, and is refused where that is too
 /// much; memory is touched only as intervals are written.
 #[derive(Debug)]
-pub struct Written {
+pub(super) struct Written {
     interval_bytes: u64,
     regions: Vec<Region>,
     marks: Vec<u32>,
@@ -40,7 +40,7 @@ struct Region {
 
 impl Written {
     /// Nothing was written.
-    pub fn new(files: &[FilePlan], interval_bytes: u32) -> Result<Self, EngineError> {
+    pub(super) fn new(files: &[FilePlan], interval_bytes: u32) -> Result<Self, EngineError> {
         let interval_bytes = u64::from(interval_bytes);
         let (mut regions, mut intervals) = (Vec::with_capacity(files.len()), 0_u64);
         for file in files {
@@ -60,7 +60,7 @@ impl Written {
 
     /// A write is about to be handed over.
     #[inline]
-    pub fn submitted(&mut self, address: Address, sequence: u64) {
+    pub(super) fn submitted(&mut self, address: Address, sequence: u64) {
         let mark = IN_FLIGHT | WAITING | (sequence as u32 & SEQUENCE_MASK);
         for interval in self.intervals(address) {
             let before = self.marks[interval as usize];
@@ -79,7 +79,7 @@ impl Written {
 
     /// A write has come back.
     #[inline]
-    pub fn completed(&mut self, address: Address, sequence: u64) {
+    pub(super) fn completed(&mut self, address: Address, sequence: u64) {
         for interval in self.intervals(address) {
             let mark = &mut self.marks[interval as usize];
             if *mark & SEQUENCE_MASK == sequence as u32 & SEQUENCE_MASK {
@@ -89,7 +89,7 @@ impl Written {
     }
 
     /// Somebody else wrote here: what is there is to be read back, whichever write it is of.
-    pub fn found(&mut self, address: Address) {
+    pub(super) fn found(&mut self, address: Address) {
         for interval in self.intervals(address) {
             if self.marks[interval as usize] & WAITING == 0 {
                 self.queue.push_back(interval);
@@ -99,17 +99,17 @@ impl Written {
     }
 
     /// Intervals that wait to be read back.
-    pub fn waiting(&self) -> usize {
+    pub(super) fn waiting(&self) -> usize {
         self.queue.len()
     }
 
     /// From now on they come in the order of their places.
-    pub fn sort(&mut self) {
+    pub(super) fn sort(&mut self) {
         self.queue.make_contiguous().sort_unstable();
     }
 
     /// What to read back next: intervals of one write, at most `most` bytes.
-    pub fn take(&mut self, most: u32) -> Option<Address> {
+    pub(super) fn take(&mut self, most: u32) -> Option<Address> {
         let first = self.queue.pop_front()?;
         let mark = self.marks[first as usize];
         self.marks[first as usize] &= !WAITING;
@@ -128,7 +128,7 @@ impl Written {
     }
 
     /// The low bits of the number of the newest write to the interval at `offset`, if only one can be the last.
-    pub fn sequence(&self, file: u32, offset: u64) -> Option<u32> {
+    pub(super) fn sequence(&self, file: u32, offset: u64) -> Option<u32> {
         let mark = self.marks[self.number(file, offset) as usize];
         (mark & RACED == 0).then_some(mark & SEQUENCE_MASK)
     }

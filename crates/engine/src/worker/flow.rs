@@ -23,7 +23,7 @@ struct Together {
 
 /// One worker's part of a flow.
 #[derive(Debug, Clone)]
-pub struct Share {
+pub(crate) struct Share {
     together: Arc<Together>,
     number: usize,
     operations: u64,
@@ -59,7 +59,7 @@ pub(crate) fn of_group(group: &Group) -> Vec<Option<Share>> {
 
 impl Share {
     /// Whether another operation may be handed over.
-    pub fn may_go(&mut self) -> bool {
+    pub(crate) fn may_go(&mut self) -> bool {
         let limit = |last: u64| last.saturating_add(self.together.ahead);
         let place = self.place();
         if place > limit(self.last) {
@@ -69,13 +69,13 @@ impl Share {
     }
 
     /// One was handed over.
-    pub fn gone(&mut self) {
+    pub(crate) fn gone(&mut self) {
         self.operations += 1;
         self.together.places[self.number].store(self.place(), Ordering::Relaxed);
     }
 
     /// Keeps nobody back any more.
-    pub fn end(&self) {
+    pub(crate) fn end(&self) {
         self.together.places[self.number].store(ENDED, Ordering::Relaxed);
     }
 

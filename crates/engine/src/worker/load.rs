@@ -26,7 +26,7 @@ use crate::record::Recorder;
 use crate::verify::Verifier;
 
 /// The load of one worker, ready to start: all memory is taken, all addresses are computable.
-pub struct Load<'a> {
+pub(crate) struct Load<'a> {
     plan: &'a Worker,
     shared: Shared,
     supply: Supply,
@@ -60,7 +60,12 @@ struct Ending {
 
 impl<'a> Load<'a> {
     /// `buffers` has `depth` slots of the largest block.
-    pub fn new(plan: &'a Worker, depth: u32, mut buffers: Buffers, mut shared: Shared) -> Result<Self, EngineError> {
+    pub(crate) fn new(
+        plan: &'a Worker,
+        depth: u32,
+        mut buffers: Buffers,
+        mut shared: Shared,
+    ) -> Result<Self, EngineError> {
         Ok(Self {
             plan,
             supply: Supply::new(plan, &shared.positions, shared.flow.take())?,
@@ -84,7 +89,12 @@ impl<'a> Load<'a> {
 
     /// Runs to the end. `publish` is called with every interval that closes.
     #[inline(always)]
-    pub fn run<E: Engine>(mut self, engine: &mut E, start: Start, publish: &mut Publish<'_>) -> (Ended, Recorder) {
+    pub(crate) fn run<E: Engine>(
+        mut self,
+        engine: &mut E,
+        start: Start,
+        publish: &mut Publish<'_>,
+    ) -> (Ended, Recorder) {
         let mut progress = Progress::new(self.plan, start, self.shared.interval_ns, publish);
         self.start(start.group, &progress);
         let driven = self.drive(engine, &mut progress);

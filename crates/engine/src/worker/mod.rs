@@ -33,7 +33,7 @@ use crate::error::EngineError;
 use crate::offsets::SharedPositions;
 use crate::outcome::{CpuTime, State};
 
-pub use load::Load;
+pub(crate) use load::Load;
 pub(crate) use progress::Publish;
 
 /// Longest time between two polls of the stop flag.
@@ -41,7 +41,7 @@ const STOP_CHECK: Nanos = 50_000_000;
 
 /// What a worker shares with the run.
 #[derive(Debug, Clone)]
-pub struct Shared {
+pub(crate) struct Shared {
     /// Set from outside to end the run early.
     pub stop: Arc<AtomicBool>,
     /// Set by the run to end the worker in order, as finished: its window ends there.
@@ -69,7 +69,7 @@ impl Shared {
 
 /// When a worker starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Start {
+pub(crate) struct Start {
     /// The instant that all workers of the group count from.
     pub group: Nanos,
     /// When this one's turn came: the same, or later if it waited for others.
@@ -78,14 +78,14 @@ pub struct Start {
 
 impl Start {
     /// Together with the group.
-    pub fn with_group(at: Nanos) -> Self {
+    pub(crate) fn with_group(at: Nanos) -> Self {
         Self { group: at, own: at }
     }
 }
 
 /// How the loop ended.
 #[derive(Debug)]
-pub struct Ended {
+pub(crate) struct Ended {
     /// Finished, interrupted or failed.
     pub state: State,
     /// Why it failed.

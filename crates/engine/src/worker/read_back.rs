@@ -4,7 +4,7 @@ use iocurve_meter::Nanos;
 
 /// The passes of reading back, so that the rates of reads and writes can be told over their own time.
 #[derive(Debug, Default)]
-pub struct ReadBack {
+pub(super) struct ReadBack {
     window_start: Nanos,
     since: Option<Nanos>,
     total: Nanos,
@@ -12,17 +12,17 @@ pub struct ReadBack {
 
 impl ReadBack {
     /// What comes before the window does not count.
-    pub fn counts_from(&mut self, window_start: Nanos) {
+    pub(super) fn counts_from(&mut self, window_start: Nanos) {
         self.window_start = window_start;
     }
 
     /// A pass begins, unless one goes on.
-    pub fn begins(&mut self, now: Nanos) {
+    pub(super) fn begins(&mut self, now: Nanos) {
         self.since.get_or_insert(now.max(self.window_start));
     }
 
     /// A pass ends, if there is one; all that was inside the window so far.
-    pub fn ends(&mut self, now: Nanos) -> Nanos {
+    pub(super) fn ends(&mut self, now: Nanos) -> Nanos {
         if let Some(since) = self.since.take() {
             self.total += now.saturating_sub(since);
         }

@@ -21,11 +21,11 @@ use crate::error::EngineError;
 use crate::plan::{DiskPlan, FilePlan, Plan};
 
 /// This machine may hold up a worker's thread for so long without costing the disk what it could have done meanwhile.
-pub const HELD_UP_NS: Nanos = 50_000_000;
+pub(crate) const HELD_UP_NS: Nanos = 50_000_000;
 
 /// The disks of a run, open: no other run can use them meanwhile.
 #[derive(Debug)]
-pub struct Disks {
+pub(crate) struct Disks {
     open: BTreeMap<PathBuf, Disk>,
     clock: Clock,
     /// Directories that are locked, for as long as these are open.
@@ -34,7 +34,7 @@ pub struct Disks {
 
 /// A disk, and the virtual machine that it may share with others.
 #[derive(Debug, Clone)]
-pub struct Disk {
+pub(crate) struct Disk {
     machine: Arc<Mutex<Attached>>,
     number: usize,
     name: String,
@@ -49,7 +49,7 @@ struct Attached {
 
 impl Disks {
     /// Opens all disks of a plan. They are as the last run left them. What was missed in the last `slack` is made up for.
-    pub fn open(plan: &Plan, slack: Nanos, clock: &Clock) -> Result<Self, EngineError> {
+    pub(crate) fn open(plan: &Plan, slack: Nanos, clock: &Clock) -> Result<Self, EngineError> {
         let mut disks = Self { open: BTreeMap::new(), clock: clock.clone(), locked: BTreeMap::new() };
         let mut machines = BTreeMap::new();
         for worker in plan.groups.iter().flat_map(|group| &group.workers) {
@@ -72,12 +72,12 @@ impl Disks {
     }
 
     /// The disk that a plan describes.
-    pub fn get(&self, plan: &DiskPlan) -> Disk {
+    pub(crate) fn get(&self, plan: &DiskPlan) -> Disk {
         self.open[Path::new(&plan.state_path)].clone()
     }
 
     /// Keeps what the disks hold for the next run.
-    pub fn keep(&self) -> Result<(), EngineError> {
+    pub(crate) fn keep(&self) -> Result<(), EngineError> {
         let now = self.clock.now();
         self.open.iter().try_for_each(|(path, disk)| disk.state(now).write(path))
     }
@@ -123,12 +123,12 @@ impl Disk {
     }
 
     /// What people call it.
-    pub fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
     /// The numbers of a worker's files for [`Access`].
-    pub fn files(&self, plans: &[FilePlan]) -> Vec<usize> {
+    pub(crate) fn files(&self, plans: &[FilePlan]) -> Vec<usize> {
         let mut attached = lock_of(&self.machine);
         let Attached { machine, files } = &mut *attached;
         let mut number = |plan: &FilePlan| {
@@ -146,7 +146,7 @@ impl Disk {
 
     /// Takes in an operation that comes now.
     #[inline]
-    pub fn admit(&self, access: Access, now: Nanos) -> Admitted {
+    pub(crate) fn admit(&self, access: Access, now: Nanos) -> Admitted {
         lock_of(&self.machine).machine.admit(self.number, access, now)
     }
 }

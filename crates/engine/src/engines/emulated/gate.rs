@@ -7,17 +7,17 @@ use crate::plan::{IoBurst, IoLimits};
 /// Operations and bytes per second, each by itself. What comes is charged at once, and waits until what came before it is
 /// paid for: an idle gate lets anything through.
 #[derive(Debug)]
-pub struct Gate {
+pub(super) struct Gate {
     operations: Flow,
     bytes: Flow,
 }
 
 /// Credits of a burst, of operations and of bytes; below 0 is what was let through too early.
-pub type Credits = [i64; 2];
+pub(super) type Credits = [i64; 2];
 
 impl Gate {
     /// With all credits. What was not used in the last `slack` can be made up for.
-    pub fn new(limits: &IoLimits, slack: Nanos, now: Nanos) -> Self {
+    pub(super) fn new(limits: &IoLimits, slack: Nanos, now: Nanos) -> Self {
         let IoLimits { iops, bytes_per_s, burst } = *limits;
         let burst_of = |rate: fn(IoBurst) -> u64| burst.map(|burst| (rate(burst), burst.duration_ns));
         Self {
@@ -27,17 +27,17 @@ impl Gate {
     }
 
     /// How long after `now` so many operations, and so many bytes, are through.
-    pub fn take(&mut self, now: Nanos, operations: u64, bytes: u64) -> [Nanos; 2] {
+    pub(super) fn take(&mut self, now: Nanos, operations: u64, bytes: u64) -> [Nanos; 2] {
         [self.operations.take(now, operations), self.bytes.take(now, bytes)]
     }
 
     /// Credits left, if it has a burst.
-    pub fn credits(&self, now: Nanos) -> Option<Credits> {
+    pub(super) fn credits(&self, now: Nanos) -> Option<Credits> {
         Some([self.operations.credits(now)?, self.bytes.credits(now)?])
     }
 
     /// As many credits as were left, and those gained in the time since.
-    pub fn restore(&mut self, now: Nanos, [operations, bytes]: Credits, since: Nanos) {
+    pub(super) fn restore(&mut self, now: Nanos, [operations, bytes]: Credits, since: Nanos) {
         self.operations.restore(now, operations, since);
         self.bytes.restore(now, bytes, since);
     }

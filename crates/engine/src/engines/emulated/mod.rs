@@ -18,12 +18,12 @@ use crate::engines::request::{Address, Completion, Engine, Request};
 use crate::error::EngineError;
 use crate::plan::FilePlan;
 
-pub use self::disks::{Disk, Disks, HELD_UP_NS};
+pub(crate) use self::disks::{Disk, Disks, HELD_UP_NS};
 
 /// The inner engine gets each operation at once; what it has done waits here for its time. Flushes do not reach it: what the
 /// disk has is safe, and this machine's own storage is not what is measured.
 #[derive(Debug)]
-pub struct Emulated<E> {
+pub(crate) struct Emulated<E> {
     inner: E,
     disk: Disk,
     /// Numbers of the worker's files on the disk.
@@ -43,7 +43,7 @@ pub struct Emulated<E> {
 
 impl<E: Engine> Emulated<E> {
     /// Over an engine that is open, with at most `depth` operations in flight.
-    pub fn new(inner: E, disk: Disk, files: &[FilePlan], depth: u32, clock: Clock) -> Self {
+    pub(crate) fn new(inner: E, disk: Disk, files: &[FilePlan], depth: u32, clock: Clock) -> Self {
         let depth = depth as usize;
         Self {
             inner,

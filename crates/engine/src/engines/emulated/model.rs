@@ -16,7 +16,7 @@ use crate::plan::{DiskPlan, HostCache, OperationKind, VmPlan};
 
 /// A limit that operations wait for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Limit {
+pub(crate) enum Limit {
     /// Operations per second of the disk.
     DiskIops,
     /// Bytes per second of the disk.
@@ -33,7 +33,7 @@ pub enum Limit {
 
 impl Limit {
     /// In the order of their numbers.
-    pub const ALL: [Self; 6] = [
+    pub(crate) const ALL: [Self; 6] = [
         Self::DiskIops,
         Self::DiskThroughput,
         Self::UncachedIops,
@@ -43,7 +43,7 @@ impl Limit {
     ];
 
     /// The label of figures that it held down.
-    pub fn label(self) -> &'static str {
+    pub(crate) fn label(self) -> &'static str {
         match self {
             Self::DiskIops => "limited_by_disk_iops",
             Self::DiskThroughput => "limited_by_disk_throughput",
@@ -57,7 +57,7 @@ impl Limit {
 
 /// An operation on a file of a disk.
 #[derive(Debug, Clone, Copy)]
-pub struct Access {
+pub(crate) struct Access {
     /// What is done.
     pub kind: OperationKind,
     /// Number of the file in the machine's cache.
@@ -70,7 +70,7 @@ pub struct Access {
 
 /// When an operation is done, and the limit that it waited for longest, if it waited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Admitted {
+pub(crate) struct Admitted {
     /// When.
     pub due: Nanos,
     /// Why not sooner.
@@ -79,7 +79,7 @@ pub struct Admitted {
 
 /// A virtual machine with its disks; a disk that is attached to none has one without limits for itself.
 #[derive(Debug)]
-pub struct Machine {
+pub(super) struct Machine {
     uncached: Option<Gate>,
     cached: Option<Gate>,
     cache_bytes: u64,
@@ -100,7 +100,7 @@ struct Disk {
 
 impl Machine {
     /// Without disks. What a limit did not give in the last `slack`, it gives later.
-    pub fn new(vm: Option<&VmPlan>, slack: Nanos, now: Nanos) -> Self {
+    pub(super) fn new(vm: Option<&VmPlan>, slack: Nanos, now: Nanos) -> Self {
         let gate = |limits| Gate::new(&limits, slack, now);
         let cache_bytes = vm.map_or(0, |vm| vm.cache_bytes);
         Self {
@@ -114,7 +114,7 @@ impl Machine {
     }
 
     /// Attaches a disk; its number.
-    pub fn attach(&mut self, plan: &DiskPlan, now: Nanos) -> usize {
+    pub(super) fn attach(&mut self, plan: &DiskPlan, now: Nanos) -> usize {
         self.disks.push(Disk {
             gate: Gate::new(&plan.limits, self.slack, now),
             io_bytes: u64::from(plan.io_bytes),
@@ -127,7 +127,7 @@ impl Machine {
 
     /// Takes in an operation that comes at `now`; from then on it is charged, and the cache holds what it reads.
     /// Trims count against nothing, and flushes only wait for what is still to be written back.
-    pub fn admit(&mut self, disk: usize, access: Access, now: Nanos) -> Admitted {
+    pub(super) fn admit(&mut self, disk: usize, access: Access, now: Nanos) -> Admitted {
         let Access { kind, file, offset, length } = access;
         let bytes = u64::from(length);
         let Self { uncached, cached, cache_bytes, cache, disks, .. } = self;
@@ -168,7 +168,7 @@ impl Machine {
     }
 
     /// Credits left of a disk and of the machine, by name; those without a burst are missing.
-    pub fn credits(&self, disk: usize, now: Nanos) -> Vec<(&'static str, Credits)> {
+    pub(super) fn credits(&self, disk: usize, now: Nanos) -> Vec<(&'static str, Credits)> {
         let gates = [
             ("disk", Some(&self.disks[disk].gate)),
             ("vm_uncached", self.uncached.as_ref()),
@@ -178,7 +178,7 @@ impl Machine {
     }
 
     /// Sets credits by name, as they were left `since` ago.
-    pub fn restore_credits(&mut self, disk: usize, name: &str, credits: Credits, since: Nanos, now: Nanos) {
+    pub(super) fn restore_credits(&mut self, disk: usize, name: &str, credits: Credits, since: Nanos, now: Nanos) {
         let gate = match name {
             "disk" => Some(&mut self.disks[disk].gate),
             "vm_uncached" => self.uncached.as_mut(),

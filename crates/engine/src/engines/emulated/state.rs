@@ -17,7 +17,7 @@ const VERSION: u32 = 1;
 /// What is in the file. `iocurve disk restart` takes the files out of it.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct State {
+pub(super) struct State {
     /// Version of this form.
     pub version: u32,
     /// When it was written, since 1970.
@@ -31,7 +31,7 @@ pub struct State {
 /// What the cache holds of a file.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct CachedFile {
+pub(super) struct CachedFile {
     /// The file.
     pub path: String,
     /// Its inode: another file of that name is not cached.
@@ -48,7 +48,7 @@ impl Default for State {
 
 impl State {
     /// Reads it; a disk without one is new.
-    pub fn read(path: &Path) -> Result<Option<Self>, EngineError> {
+    pub(super) fn read(path: &Path) -> Result<Option<Self>, EngineError> {
         let text = match fs::read(path) {
             Ok(text) => text,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
@@ -68,7 +68,7 @@ impl State {
     }
 
     /// Writes it in one step.
-    pub fn write(&self, path: &Path) -> Result<(), EngineError> {
+    pub(super) fn write(&self, path: &Path) -> Result<(), EngineError> {
         let text = serde_json::to_vec(self).expect("a state is plain data");
         let new = path.with_extension("new");
         let written = fs::File::create(&new).and_then(|mut file| file.write_all(&text));
@@ -78,14 +78,14 @@ impl State {
 
 impl CachedFile {
     /// What is cached of a file; `None` where that is nothing.
-    pub fn new(path: &str, inode: Option<u64>, words: &[u64]) -> Option<Self> {
+    pub(super) fn new(path: &str, inode: Option<u64>, words: &[u64]) -> Option<Self> {
         let used = words.iter().rposition(|&word| word != 0)? + 1;
         let bytes: Vec<u8> = words[..used].iter().flat_map(|word| word.to_le_bytes()).collect();
         Some(Self { path: path.into(), inode, blocks: STANDARD.encode(bytes) })
     }
 
     /// A bit for each block; none where the text is no such thing.
-    pub fn words(&self) -> Vec<u64> {
+    pub(super) fn words(&self) -> Vec<u64> {
         let bytes = STANDARD.decode(&self.blocks).unwrap_or_default();
         bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect()
     }

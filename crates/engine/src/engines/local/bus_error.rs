@@ -22,7 +22,7 @@ thread_local! {
 static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
 
 /// Installs the handler, once in the process.
-pub fn catch() -> Result<(), EngineError> {
+pub(super) fn catch() -> Result<(), EngineError> {
     static INSTALLED: OnceLock<i32> = OnceLock::new();
     match *INSTALLED.get_or_init(install) {
         0 => Ok(()),
@@ -35,7 +35,7 @@ pub fn catch() -> Result<(), EngineError> {
 
 /// Mapped memory that a copy reads from or writes to.
 #[derive(Debug, Clone, Copy)]
-pub struct Guarded {
+pub(super) struct Guarded {
     /// Its first address.
     pub start: usize,
     /// Its length, which is also how much is copied.
@@ -48,7 +48,7 @@ impl Guarded {
     /// # Safety
     /// `from` and `to` have room for the bytes and do not overlap; one of them is this memory, a shared mapping.
     #[inline]
-    pub unsafe fn copy(self, from: *const u8, to: *mut u8) -> bool {
+    pub(super) unsafe fn copy(self, from: *const u8, to: *mut u8) -> bool {
         MISSED.set(false);
         GUARDED.set(self);
         compiler_fence(Ordering::SeqCst);

@@ -19,7 +19,7 @@ use crate::plan::{Durability, FileOpen, FilePlan, OperationKind};
 /// A file that somebody else cuts short during the run, or that no block can be found for, fails the operation that
 /// meets it; see [`bus_error`]. What is read in the last page beyond such a new end is zeros.
 #[derive(Debug)]
-pub struct MmapEngine {
+pub(crate) struct MmapEngine {
     files: LocalFiles,
     mappings: Vec<Mapping>,
     slots: SlotMap,
@@ -32,7 +32,7 @@ pub struct MmapEngine {
 
 impl MmapEngine {
     /// Opens and maps the files.
-    pub fn open(setup: Setup<'_>) -> Result<Self, EngineError> {
+    pub(crate) fn open(setup: Setup<'_>) -> Result<Self, EngineError> {
         Self::with_window(setup, usize::MAX)
     }
 

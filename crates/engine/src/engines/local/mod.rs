@@ -17,7 +17,7 @@ use crate::engines::request::{Completion, Request};
 use crate::plan::{FileOpen, FilePlan, OperationKind, Worker};
 
 pub use aio::AioEngine;
-pub use mmap::MmapEngine;
+pub(crate) use mmap::MmapEngine;
 pub use sync::SyncEngine;
 pub use uring::UringEngine;
 
@@ -54,26 +54,26 @@ impl<'a> Setup<'a> {
 
 /// What engines that do each operation at once have done and not reported yet.
 #[derive(Debug)]
-pub struct Finished {
+pub(super) struct Finished {
     done: Vec<Completion>,
     clock: Clock,
 }
 
 impl Finished {
     /// Nothing yet; at most `depth` at a time.
-    pub fn new(depth: u32, clock: Clock) -> Self {
+    pub(super) fn new(depth: u32, clock: Clock) -> Self {
         Self { done: Vec::with_capacity(depth as usize), clock }
     }
 
     /// One more.
     #[inline]
-    pub fn push(&mut self, completion: Completion) {
+    pub(super) fn push(&mut self, completion: Completion) {
         self.done.push(completion);
     }
 
     /// As [`crate::Engine::reap`] says.
     #[inline]
-    pub fn reap(&mut self, min: usize, deadline: Nanos, done: &mut Vec<Completion>) {
+    pub(super) fn reap(&mut self, min: usize, deadline: Nanos, done: &mut Vec<Completion>) {
         if min > 0 && self.done.is_empty() && deadline != Nanos::MAX {
             std::thread::sleep(Duration::from_nanos(deadline.saturating_sub(self.clock.now())));
         }
@@ -82,7 +82,7 @@ impl Finished {
 }
 
 /// Flushes a file and waits for it: 0 or a negated `errno`.
-pub fn flush(descriptor: RawFd, request: &Request) -> i64 {
+pub(super) fn flush(descriptor: RawFd, request: &Request) -> i64 {
     if request.kind != OperationKind::SyncFileRange {
         return sync_file(request.kind, descriptor);
     }
@@ -92,7 +92,7 @@ pub fn flush(descriptor: RawFd, request: &Request) -> i64 {
 }
 
 /// Flushes all of a file and waits for it: 0 or a negated `errno`.
-pub fn sync_file(kind: OperationKind, descriptor: RawFd) -> i64 {
+pub(super) fn sync_file(kind: OperationKind, descriptor: RawFd) -> i64 {
     // SAFETY: only numbers are passed.
     uninterrupted(|| unsafe {
         if kind == OperationKind::Fdatasync { libc::fdatasync(descriptor) } else { libc::fsync(descriptor) }
@@ -101,7 +101,7 @@ pub fn sync_file(kind: OperationKind, descriptor: RawFd) -> i64 {
 
 /// Gives a range back, to the device itself or to the file system: the bytes of the range or a negated `errno`.
 /// A file keeps its length and reads as zeros there.
-pub fn trim(descriptor: RawFd, is_device: bool, request: &Request) -> i64 {
+pub(super) fn trim(descriptor: RawFd, is_device: bool, request: &Request) -> i64 {
     let result = uninterrupted(|| {
         if is_device {
             let range = [request.address.offset, u64::from(request.address.length)];
@@ -118,11 +118,11 @@ pub fn trim(descriptor: RawFd, is_device: bool, request: &Request) -> i64 {
 }
 
 /// Start of write-back included, and its end waited for.
-pub const WHOLE_SYNC: libc::c_uint =
+pub(super) const WHOLE_SYNC: libc::c_uint =
     libc::SYNC_FILE_RANGE_WAIT_BEFORE | libc::SYNC_FILE_RANGE_WRITE | libc::SYNC_FILE_RANGE_WAIT_AFTER;
 
 /// A trim of a file.
-pub const PUNCH: libc::c_int = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+pub(super) const PUNCH: libc::c_int = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
 
 /// `_IO(0x12, 119)` (`linux/fs.h`).
 const BLKDISCARD: libc::Ioctl = 0x1277;

@@ -20,7 +20,7 @@ const ATTEMPT_NS: Nanos = 5 * SECOND;
 
 /// A connection and what is on its way on it.
 #[derive(Debug)]
-pub struct Connection {
+pub(super) struct Connection {
     number: usize,
     status: Status,
     outgoing: Outgoing,
@@ -42,7 +42,13 @@ enum Status {
 
 impl Connection {
     /// Takes a connected socket; `number` is its place in the engine and in the epoll set.
-    pub fn new(number: usize, socket: Socket, epoll: &Epoll, read_bytes_max: u32, now: Nanos) -> io::Result<Self> {
+    pub(super) fn new(
+        number: usize,
+        socket: Socket,
+        epoll: &Epoll,
+        read_bytes_max: u32,
+        now: Nanos,
+    ) -> io::Result<Self> {
         epoll.add(&socket, number, libc::EPOLLIN)?;
         Ok(Self {
             number,
@@ -56,12 +62,12 @@ impl Connection {
     }
 
     /// Whether calls can be sent.
-    pub fn is_up(&self) -> bool {
+    pub(super) fn is_up(&self) -> bool {
         matches!(self.status, Status::Up(_))
     }
 
     /// The socket, if there is nothing to do but to wait for what it brings.
-    pub fn only_receiving(&self) -> Option<&Socket> {
+    pub(super) fn only_receiving(&self) -> Option<&Socket> {
         match &self.status {
             Status::Up(socket) if self.outgoing.is_empty() => Some(socket),
             _ => None,
@@ -69,7 +75,7 @@ impl Connection {
     }
 
     /// Name of the congestion control in use, if there is a connection.
-    pub fn congestion_control(&self) -> Option<String> {
+    pub(super) fn congestion_control(&self) -> Option<String> {
         match &self.status {
             Status::Up(socket) => socket.congestion_control(),
             _ => None,
@@ -77,14 +83,14 @@ impl Connection {
     }
 
     /// Queues a call that was assigned to this connection. While it is down, the call waits in `flight`.
-    pub fn queue(&mut self, call: u32, flight: &Flight) {
+    pub(super) fn queue(&mut self, call: u32, flight: &Flight) {
         if self.is_up() {
             flight.write(call, &mut self.outgoing);
         }
     }
 
     /// Sends what is queued, as far as the socket takes it.
-    pub fn flush(&mut self, flight: &Flight, epoll: &Epoll) -> Result<(), Lost> {
+    pub(super) fn flush(&mut self, flight: &Flight, epoll: &Epoll) -> Result<(), Lost> {
         let Status::Up(socket) = &self.status else { return Ok(()) };
         if self.outgoing.is_empty() {
             return Ok(());
@@ -99,7 +105,12 @@ impl Connection {
     }
 
     /// Receives what there is; waits for it only without `DONTWAIT` in `flags`.
-    pub fn receive(&mut self, flags: libc::c_int, flight: &mut Flight, done: &mut Vec<Completion>) -> Result<(), Lost> {
+    pub(super) fn receive(
+        &mut self,
+        flags: libc::c_int,
+        flight: &mut Flight,
+        done: &mut Vec<Completion>,
+    ) -> Result<(), Lost> {
         match &self.status {
             Status::Up(socket) => self.incoming.receive(socket, flags, self.number, flight, done),
             _ => Ok(()),
@@ -107,7 +118,7 @@ impl Connection {
     }
 
     /// How long an answer has been missing.
-    pub fn unanswered_ns(&mut self, flight: &Flight, now: Nanos) -> Nanos {
+    pub(super) fn unanswered_ns(&mut self, flight: &Flight, now: Nanos) -> Nanos {
         self.note_heard(now);
         if flight.load(self.number).calls == 0 {
             self.waiting_since = now;
@@ -123,7 +134,7 @@ impl Connection {
     }
 
     /// Gives the socket up; the calls on it wait in `flight`.
-    pub fn lose(&mut self, now: Nanos) {
+    pub(super) fn lose(&mut self, now: Nanos) {
         self.note_heard(now);
         self.incoming.reset();
         self.outgoing.clear();
@@ -133,7 +144,7 @@ impl Connection {
     }
 
     /// Connects again if it is time; returns when to look again.
-    pub fn revive(&mut self, route: &Route, epoll: &Epoll, now: Nanos) -> io::Result<Nanos> {
+    pub(super) fn revive(&mut self, route: &Route, epoll: &Epoll, now: Nanos) -> io::Result<Nanos> {
         match self.status {
             Status::Up(_) => Ok(Nanos::MAX),
             Status::Down { retry_at } if now < retry_at => Ok(retry_at),
@@ -150,7 +161,7 @@ impl Connection {
 
     /// What epoll has to say about the socket: an attempt to connect has ended. Returns whether the connection is up anew,
     /// with all calls on it queued once more.
-    pub fn attempt_ended(&mut self, flight: &Flight, epoll: &Epoll) -> io::Result<bool> {
+    pub(super) fn attempt_ended(&mut self, flight: &Flight, epoll: &Epoll) -> io::Result<bool> {
         if !matches!(self.status, Status::Connecting { .. }) {
             return Ok(false);
         }

@@ -22,11 +22,11 @@ use super::status;
 
 /// READ payloads from this size up are received by themselves: straight into the slot's buffer, or nowhere.
 /// Below it the additional system call costs more than the copy.
-pub const LARGE_BYTES: u32 = 32 << 10;
+pub(super) const LARGE_BYTES: u32 = 32 << 10;
 /// How long the server is left alone after `NFS3ERR_JUKEBOX`.
-pub const JUKEBOX_DELAY_NS: Nanos = 100_000_000;
+pub(super) const JUKEBOX_DELAY_NS: Nanos = 100_000_000;
 /// Most calls in flight: a bound on memory, whatever a server says of its limits.
-pub const CALLS_MAX: u64 = 1 << 20;
+pub(super) const CALLS_MAX: u64 = 1 << 20;
 /// The slot of a call that no operation waits for.
 const NO_SLOT: u32 = u32::MAX;
 /// A write that the server takes nothing of is given up after so many tries.
@@ -34,7 +34,7 @@ const FRUITLESS_WRITES_MAX: u16 = 3;
 
 /// The calls that a file's operations are made from.
 #[derive(Debug)]
-pub struct FileCalls {
+pub(super) struct FileCalls {
     /// For reading.
     pub read: ReadTemplate,
     /// For writing.
@@ -45,7 +45,7 @@ pub struct FileCalls {
 
 /// Limits of one call, as the server offers them (FSINFO).
 #[derive(Debug, Clone, Copy)]
-pub struct CallLimits {
+pub(super) struct CallLimits {
     /// Most bytes of one READ.
     pub read: u32,
     /// Most bytes of one WRITE.
@@ -54,7 +54,7 @@ pub struct CallLimits {
 
 impl CallLimits {
     /// Calls that a table needs for `depth` operations of at most `bytes` each.
-    pub fn calls(self, depth: u32, bytes: usize) -> u64 {
+    pub(super) fn calls(self, depth: u32, bytes: usize) -> u64 {
         let parts = (bytes as u64).div_ceil(u64::from(self.read.min(self.write))).max(1);
         (u64::from(depth.max(1)) * parts).next_power_of_two()
     }
@@ -62,7 +62,7 @@ impl CallLimits {
 
 /// What a call does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CallKind {
+pub(super) enum CallKind {
     /// READ.
     Read,
     /// WRITE.
@@ -73,7 +73,7 @@ pub enum CallKind {
 
 /// What one connection carries.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Load {
+pub(super) struct Load {
     /// Calls without a reply.
     pub calls: u32,
     /// Those of them that read [`LARGE_BYTES`] or more.
@@ -119,7 +119,7 @@ struct Operation {
 
 /// All calls of one engine.
 #[derive(Debug)]
-pub struct Flight {
+pub(super) struct Flight {
     calls: Vec<Call>,
     free: Vec<u32>,
     index_bits: u32,
@@ -148,7 +148,7 @@ pub struct Flight {
 
 impl Flight {
     /// `depth` operations at a time on `connections` connections; [`CallLimits::calls`] of them must be at most [`CALLS_MAX`].
-    pub fn new(
+    pub(super) fn new(
         files: Vec<FileCalls>,
         slots: SlotMap,
         depth: u32,
@@ -195,7 +195,7 @@ impl Flight {
     }
 
     /// Why a request cannot be carried out at all, if so.
-    pub fn refusal(&self, request: &Request) -> Option<String> {
+    pub(super) fn refusal(&self, request: &Request) -> Option<String> {
         if request.slot as usize >= self.operations.len().min(self.slots.count()) {
             Some(format!("slot {} is beyond the depth of {}", request.slot, self.operations.len()))
         } else if request.address.file as usize >= self.files.len() {
@@ -210,7 +210,7 @@ impl Flight {
     }
 
     /// Most bytes of one call that carries such an operation.
-    pub fn call_bytes_max(&self, kind: OperationKind) -> u32 {
+    pub(super) fn call_bytes_max(&self, kind: OperationKind) -> u32 {
         match kind {
             OperationKind::Read => self.limits.read,
             _ => self.limits.write,
@@ -218,12 +218,12 @@ impl Flight {
     }
 
     /// Opens the slot for an operation of so many calls.
-    pub fn open_operation(&mut self, slot: u32, calls: u32) {
+    pub(super) fn open_operation(&mut self, slot: u32, calls: u32) {
         self.operations[slot as usize] = Operation { calls_left: calls, bytes: 0, errno: 0 };
     }
 
     /// Opens the call that carries `length` bytes of a request, from `at` on.
-    pub fn open_call(&mut self, request: &Request, at: u32, length: u32) -> u32 {
+    pub(super) fn open_call(&mut self, request: &Request, at: u32, length: u32) -> u32 {
         let kind = match request.kind {
             OperationKind::Read => CallKind::Read,
             OperationKind::Write => CallKind::Write,
@@ -234,7 +234,7 @@ impl Flight {
     }
 
     /// Opens a COMMIT for the next file that needs one, if there is a place in the table.
-    pub fn open_commit(&mut self) -> Option<u32> {
+    pub(super) fn open_commit(&mut self) -> Option<u32> {
         if self.free.is_empty() {
             return None;
         }
@@ -252,7 +252,7 @@ impl Flight {
     }
 
     /// Puts a call on a connection; it has still to be written.
-    pub fn assign(&mut self, index: u32, connection: usize) {
+    pub(super) fn assign(&mut self, index: u32, connection: usize) {
         let call = &mut self.calls[index as usize];
         call.place = Place::On(connection as u8);
         let load = &mut self.loads[connection];
@@ -261,7 +261,7 @@ impl Flight {
     }
 
     /// Queues a call.
-    pub fn write(&self, index: u32, outgoing: &mut Outgoing) {
+    pub(super) fn write(&self, index: u32, outgoing: &mut Outgoing) {
         let call = &self.calls[index as usize];
         let file = &self.files[call.file as usize];
         match call.kind {
@@ -275,7 +275,7 @@ impl Flight {
     }
 
     /// Queues all calls of a connection again, with the same `xid`s.
-    pub fn write_all(&self, connection: usize, outgoing: &mut Outgoing) {
+    pub(super) fn write_all(&self, connection: usize, outgoing: &mut Outgoing) {
         let place = Place::On(connection as u8);
         for index in 0..self.calls.len() {
             if self.calls[index].place == place {
@@ -285,39 +285,39 @@ impl Flight {
     }
 
     /// The call that a reply on a connection belongs to.
-    pub fn find(&self, xid: u32, connection: usize) -> Option<(u32, CallKind)> {
+    pub(super) fn find(&self, xid: u32, connection: usize) -> Option<(u32, CallKind)> {
         let index = xid & (self.calls.len() as u32 - 1);
         let call = &self.calls[index as usize];
         (call.xid == xid && call.place == Place::On(connection as u8)).then_some((index, call.kind))
     }
 
     /// What a connection carries.
-    pub fn load(&self, connection: usize) -> Load {
+    pub(super) fn load(&self, connection: usize) -> Load {
         self.loads[connection]
     }
 
     /// Whether nothing is in flight.
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.free.len() == self.calls.len()
     }
 
     /// Bytes a READ or WRITE asked for.
-    pub fn asked(&self, index: u32) -> u32 {
+    pub(super) fn asked(&self, index: u32) -> u32 {
         self.calls[index as usize].length
     }
 
     /// Whether payload is to reach the buffers.
-    pub fn keep_payload(&self) -> bool {
+    pub(super) fn keep_payload(&self) -> bool {
         self.keep_payload
     }
 
     /// Where the worker's buffers are.
-    pub fn slots(&self) -> &SlotMap {
+    pub(super) fn slots(&self) -> &SlotMap {
         &self.slots
     }
 
     /// Where the payload of a READ goes, from its byte `from` on, for `length` bytes of it.
-    pub fn destination(&mut self, index: u32, from: u32, length: u32) -> &mut [u8] {
+    pub(super) fn destination(&mut self, index: u32, from: u32, length: u32) -> &mut [u8] {
         let call = &self.calls[index as usize];
         assert!(u64::from(from) + u64::from(length) <= u64::from(call.length));
         assert!(call.at as usize + call.length as usize <= self.slots.stride());
@@ -329,7 +329,7 @@ impl Flight {
     }
 
     /// A READ whose payload is in place, or that failed.
-    pub fn read_done(&mut self, index: u32, result: ReadResult, done: &mut Vec<Completion>) {
+    pub(super) fn read_done(&mut self, index: u32, result: ReadResult, done: &mut Vec<Completion>) {
         if result.status != 0 {
             return self.refused(index, result.status, done);
         }
@@ -341,7 +341,7 @@ impl Flight {
     }
 
     /// The reply to a WRITE.
-    pub fn write_done(&mut self, index: u32, result: WriteResult, done: &mut Vec<Completion>) {
+    pub(super) fn write_done(&mut self, index: u32, result: WriteResult, done: &mut Vec<Completion>) {
         if result.status != 0 {
             return self.refused(index, result.status, done);
         }
@@ -363,7 +363,7 @@ impl Flight {
     }
 
     /// The reply to a COMMIT.
-    pub fn commit_done(&mut self, index: u32, result: CommitResult, done: &mut Vec<Completion>) {
+    pub(super) fn commit_done(&mut self, index: u32, result: CommitResult, done: &mut Vec<Completion>) {
         if result.status != 0 {
             return self.refused(index, result.status, done);
         }
@@ -372,7 +372,7 @@ impl Flight {
     }
 
     /// A call that the RPC layer of the server did not carry out.
-    pub fn rejected(&mut self, index: u32, verdict: Verdict, done: &mut Vec<Completion>) {
+    pub(super) fn rejected(&mut self, index: u32, verdict: Verdict, done: &mut Vec<Completion>) {
         match verdict {
             Verdict::DeniedCredential(_) => self.fail(index, nfsstat3::NFS3ERR_ACCES as u32, done),
             _ => self.fail(index, nfsstat3::NFS3ERR_SERVERFAULT as u32, done),

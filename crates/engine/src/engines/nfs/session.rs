@@ -43,7 +43,7 @@ const EXPORTS_NAMED_MAX: usize = 8;
 const STOP_CHECK_NS: Nanos = 50_000_000;
 
 /// An export that was reached.
-pub struct Session<'a> {
+pub(super) struct Session<'a> {
     rpc: Rpc<'a>,
     root: nfs_fh3,
     /// Limits of READ and WRITE.
@@ -54,7 +54,7 @@ pub struct Session<'a> {
 
 impl<'a> Session<'a> {
     /// Asks for ports where the mount names none, mounts the export and connects to the NFS program.
-    pub fn open(mount: &NfsMount, stop: &'a AtomicBool) -> Result<Self, EngineError> {
+    pub(super) fn open(mount: &NfsMount, stop: &'a AtomicBool) -> Result<Self, EngineError> {
         if mount.version != 3 {
             return Err(EngineError::Plan(format!("NFS version {} is not spoken here; use version 3", mount.version)));
         }
@@ -74,22 +74,22 @@ impl<'a> Session<'a> {
     }
 
     /// `host:port` of the NFS program.
-    pub fn server(&self) -> String {
+    pub(super) fn server(&self) -> String {
         self.rpc.server.clone()
     }
 
     /// The way to the NFS program.
-    pub fn route(&self) -> Route {
+    pub(super) fn route(&self) -> Route {
         self.rpc.route
     }
 
     /// The connection, for other uses; nothing is under way on it.
-    pub fn into_socket(self) -> Socket {
+    pub(super) fn into_socket(self) -> Socket {
         self.rpc.socket
     }
 
     /// Looks a regular file up; `None` if it does not exist.
-    pub fn find(&mut self, path: &str) -> Result<Option<(nfs_fh3, fattr3)>, EngineError> {
+    pub(super) fn find(&mut self, path: &str) -> Result<Option<(nfs_fh3, fattr3)>, EngineError> {
         let (directory, name) = self.directory_of(path)?;
         let Some((handle, attributes)) = self.lookup(directory, name, path)? else { return Ok(None) };
         if attributes.file_type != ftype3::NF3REG {
@@ -99,7 +99,7 @@ impl<'a> Session<'a> {
     }
 
     /// Creates an empty file; fails if there is something of this name.
-    pub fn create(&mut self, path: &str) -> Result<nfs_fh3, EngineError> {
+    pub(super) fn create(&mut self, path: &str) -> Result<nfs_fh3, EngineError> {
         let (dir, name) = self.directory_of(path)?;
         let how = createhow3::GUARDED(sattr3 { mode: Some(FILE_MODE), ..sattr3::default() });
         let arguments = CREATE3args { r#where: diropargs3 { dir, name: name.as_bytes() }, how };
@@ -111,7 +111,7 @@ impl<'a> Session<'a> {
     }
 
     /// Sets a file's length.
-    pub fn set_size(&mut self, object: nfs_fh3, path: &str, size: u64) -> Result<(), EngineError> {
+    pub(super) fn set_size(&mut self, object: nfs_fh3, path: &str, size: u64) -> Result<(), EngineError> {
         let new_attributes = sattr3 { size: Some(size), ..sattr3::default() };
         let arguments = SETATTR3args { object, new_attributes, guard: None };
         let set: SETATTR3res = self.rpc.nfs(nfsproc3::NFSPROC3_SETATTR, &arguments)?;
@@ -119,7 +119,7 @@ impl<'a> Session<'a> {
     }
 
     /// Removes a file; one that is not there is removed already.
-    pub fn remove(&mut self, path: &str) -> Result<(), EngineError> {
+    pub(super) fn remove(&mut self, path: &str) -> Result<(), EngineError> {
         let (dir, name) = self.directory_of(path)?;
         let arguments = REMOVE3args { object: diropargs3 { dir, name: name.as_bytes() } };
         let removed: REMOVE3res = self.rpc.nfs(nfsproc3::NFSPROC3_REMOVE, &arguments)?;
@@ -179,18 +179,23 @@ impl<'a> Session<'a> {
 }
 
 /// A file that has to be there is not.
-pub fn missing(path: &str) -> EngineError {
+pub(super) fn missing(path: &str) -> EngineError {
     EngineError::Target(format!("{path} does not exist on the export, and this job does not create it; check the path"))
 }
 
 /// Connects to a server's NFS program.
-pub fn connect(route: &Route, server: &str, timeout_ns: Nanos, stop: &AtomicBool) -> Result<Socket, EngineError> {
+pub(super) fn connect(
+    route: &Route,
+    server: &str,
+    timeout_ns: Nanos,
+    stop: &AtomicBool,
+) -> Result<Socket, EngineError> {
     let connected = connect_one(route, &Patience::new(timeout_ns, stop));
     connected.map_err(|error| unreachable_error("NFS", server, &error, timeout_ns))
 }
 
 /// Nanoseconds in seconds, for messages.
-pub fn seconds(nanos: Nanos) -> f64 {
+pub(super) fn seconds(nanos: Nanos) -> f64 {
     nanos as f64 / SECOND as f64
 }
 

@@ -11,11 +11,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use iocurve_meter::Nanos;
 
 /// How long a blocking receive waits at most: less than a worker waits, so that its deadlines are kept.
-pub const RECEIVE_WAIT_NS: Nanos = 20_000_000;
+pub(super) const RECEIVE_WAIT_NS: Nanos = 20_000_000;
 /// Flag for [`Socket::receive`] and [`Socket::discard`].
-pub const DONTWAIT: libc::c_int = libc::MSG_DONTWAIT;
+pub(super) const DONTWAIT: libc::c_int = libc::MSG_DONTWAIT;
 /// Most pieces in one gathered send (`UIO_MAXIOV`).
-pub const PIECES_MAX: usize = 1024;
+pub(super) const PIECES_MAX: usize = 1024;
 
 /// Privileged ports, without those below 665 that well-known services use (as the Linux NFS client chooses).
 const RESERVED_PORTS: std::ops::RangeInclusive<u32> = 665..=1023;
@@ -29,7 +29,7 @@ const LOOPBACK_SEND_BYTES: libc::c_int = 512 << 10;
 
 /// Where a connection leads, and from where.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Route {
+pub(super) struct Route {
     /// The server.
     pub peer: SocketAddr,
     /// Address of this machine; `None` leaves the choice to the system.
@@ -45,19 +45,19 @@ impl Route {
 }
 
 /// Fails with the system's reason if connections cannot come from an address.
-pub fn check_source(source: IpAddr) -> io::Result<()> {
+pub(super) fn check_source(source: IpAddr) -> io::Result<()> {
     UdpSocket::bind((source, 0)).map(drop)
 }
 
 /// A TCP socket.
 #[derive(Debug)]
-pub struct Socket(OwnedFd);
+pub(super) struct Socket(OwnedFd);
 
 impl Socket {
     /// Starts to connect; the socket becomes writable when that has ended, and [`Socket::connected`] says how.
     ///
     /// Where the process may, the socket is bound to a privileged port: many servers insist on one.
-    pub fn start(route: &Route) -> io::Result<Self> {
+    pub(super) fn start(route: &Route) -> io::Result<Self> {
         let socket = Self::new(&route.peer)?;
         if !socket.bind_reserved(route) {
             return socket.connect_from_any_port(route);
@@ -72,7 +72,7 @@ impl Socket {
     }
 
     /// Whether the connection was made; from here on the socket blocks.
-    pub fn connected(&self) -> io::Result<()> {
+    pub(super) fn connected(&self) -> io::Result<()> {
         match self.option(libc::SOL_SOCKET, libc::SO_ERROR)? {
             0 => {
                 let off: libc::c_int = 0;
@@ -84,7 +84,7 @@ impl Socket {
     }
 
     /// Waits until the socket can be read (`write`: written) or `wait_ns` have passed; returns whether it can.
-    pub fn wait(&self, write: bool, wait_ns: Nanos) -> io::Result<bool> {
+    pub(super) fn wait(&self, write: bool, wait_ns: Nanos) -> io::Result<bool> {
         let events = if write { libc::POLLOUT } else { libc::POLLIN };
         let mut entry = libc::pollfd { fd: self.as_raw_fd(), events, revents: 0 };
         let timeout = timespec(wait_ns);
@@ -97,7 +97,7 @@ impl Socket {
     }
 
     /// Sends what fits now of one piece.
-    pub fn send(&self, bytes: &[u8]) -> io::Result<usize> {
+    pub(super) fn send(&self, bytes: &[u8]) -> io::Result<usize> {
         let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
         // SAFETY: the slice is valid for its length.
         check(unsafe { libc::send(self.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), flags) })
@@ -107,7 +107,7 @@ impl Socket {
     ///
     /// # Safety
     /// Every piece points to readable memory.
-    pub unsafe fn send_gathered(&self, pieces: &[libc::iovec]) -> io::Result<usize> {
+    pub(super) unsafe fn send_gathered(&self, pieces: &[libc::iovec]) -> io::Result<usize> {
         let message = message(pieces);
         let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
         // SAFETY: the pieces are valid by this function's contract.
@@ -115,7 +115,7 @@ impl Socket {
     }
 
     /// Receives into one place.
-    pub fn receive(&self, into: &mut [u8], flags: libc::c_int) -> io::Result<usize> {
+    pub(super) fn receive(&self, into: &mut [u8], flags: libc::c_int) -> io::Result<usize> {
         // SAFETY: the slice is valid for its length.
         check(unsafe { libc::recv(self.as_raw_fd(), into.as_mut_ptr().cast(), into.len(), flags) })
     }
@@ -124,21 +124,21 @@ impl Socket {
     ///
     /// # Safety
     /// Every piece points to writable memory.
-    pub unsafe fn receive_scattered(&self, pieces: &[libc::iovec], flags: libc::c_int) -> io::Result<usize> {
+    pub(super) unsafe fn receive_scattered(&self, pieces: &[libc::iovec], flags: libc::c_int) -> io::Result<usize> {
         let mut message = message(pieces);
         // SAFETY: the pieces are valid by this function's contract.
         check(unsafe { libc::recvmsg(self.as_raw_fd(), &raw mut message, flags) })
     }
 
     /// Drops up to `bytes` received bytes in the kernel, without copying them (tcp(7), `MSG_TRUNC`).
-    pub fn discard(&self, bytes: usize, flags: libc::c_int) -> io::Result<usize> {
+    pub(super) fn discard(&self, bytes: usize, flags: libc::c_int) -> io::Result<usize> {
         let flags = flags | libc::MSG_TRUNC;
         // SAFETY: TCP touches no memory with MSG_TRUNC; if it did, a null pointer is an error, not a stray write.
         check(unsafe { libc::recv(self.as_raw_fd(), std::ptr::null_mut(), bytes, flags) })
     }
 
     /// Name of the congestion control in use.
-    pub fn congestion_control(&self) -> Option<String> {
+    pub(super) fn congestion_control(&self) -> Option<String> {
         let mut name = [0_u8; 16];
         let mut length = name.len() as libc::socklen_t;
         // SAFETY: the array has room for `length` bytes.
@@ -253,11 +253,11 @@ impl AsRawFd for Socket {
 
 /// Waits for several sockets at once.
 #[derive(Debug)]
-pub struct Epoll(OwnedFd);
+pub(super) struct Epoll(OwnedFd);
 
 impl Epoll {
     /// An empty set.
-    pub fn new() -> io::Result<Self> {
+    pub(super) fn new() -> io::Result<Self> {
         // SAFETY: no memory is passed.
         let fd = check(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) } as isize)? as RawFd;
         // SAFETY: a new descriptor that nobody else owns.
@@ -265,17 +265,17 @@ impl Epoll {
     }
 
     /// Adds a socket under a number. Closing the socket takes it out again.
-    pub fn add(&self, socket: &Socket, number: usize, events: libc::c_int) -> io::Result<()> {
+    pub(super) fn add(&self, socket: &Socket, number: usize, events: libc::c_int) -> io::Result<()> {
         self.control(libc::EPOLL_CTL_ADD, socket, number, events)
     }
 
     /// Changes what is waited for.
-    pub fn change(&self, socket: &Socket, number: usize, events: libc::c_int) -> io::Result<()> {
+    pub(super) fn change(&self, socket: &Socket, number: usize, events: libc::c_int) -> io::Result<()> {
         self.control(libc::EPOLL_CTL_MOD, socket, number, events)
     }
 
     /// Waits for `wait_ns` at most; returns how many events there are. A signal ends the wait with none.
-    pub fn wait(&self, events: &mut [libc::epoll_event], wait_ns: Nanos) -> io::Result<usize> {
+    pub(super) fn wait(&self, events: &mut [libc::epoll_event], wait_ns: Nanos) -> io::Result<usize> {
         let timeout = timespec(wait_ns);
         // SAFETY: events and timeout are valid; the kernel writes at most `events.len()` entries.
         let count = unsafe {
@@ -304,7 +304,7 @@ impl Epoll {
 }
 
 /// Whether an error only says "not now".
-pub fn not_now(error: &io::Error) -> bool {
+pub(super) fn not_now(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
 
