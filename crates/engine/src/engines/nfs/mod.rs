@@ -9,7 +9,9 @@ mod connection;
 mod flight;
 mod incoming;
 mod layout;
+mod mounter;
 mod outgoing;
+mod rpc;
 mod session;
 mod socket;
 mod status;
@@ -113,7 +115,7 @@ impl NfsEngine {
         for number in 0..mount.nconnect as usize {
             let socket = match first.take() {
                 Some(socket) => socket,
-                None => session::connect(&route, &server, mount.timeout_ns, &stop)?,
+                None => mounter::connect(&route, &server, mount.timeout_ns, &stop)?,
             };
             let connection = Connection::new(number, socket, &epoll, read_bytes_max, clock.now());
             connections.push(connection.map_err(|source| EngineError::System { action: "watch a socket", source })?);
@@ -292,8 +294,8 @@ impl NfsEngine {
             "NFS server {} has not answered for {:.1} s{trouble}; gave up, as the timeout is {:.1} s: is the server still \
              running and reachable?",
             self.server,
-            session::seconds(unanswered_ns),
-            session::seconds(self.timeout_ns),
+            rpc::seconds(unanswered_ns),
+            rpc::seconds(self.timeout_ns),
         ))
     }
 
