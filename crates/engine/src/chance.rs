@@ -1,4 +1,4 @@
-//! Chance that repeats exactly from its seed, on every machine and in every version.
+//! Random numbers that repeat exactly from their seed, on every machine and in every version.
 
 /// `SplitMix64`: one addition and one mix per number (Steele, Lea and Flood, OOPSLA 2014).
 #[derive(Debug, Clone)]
@@ -7,31 +7,28 @@ pub(crate) struct Rng(u64);
 impl Rng {
     const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
-    /// The same seed gives the same numbers.
     pub(crate) fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// The next 64 bits.
     #[inline]
     pub(crate) fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(Self::GOLDEN);
         mix(self.0)
     }
 
-    /// A number below `bound` with equal chance (to 2⁻⁶⁴ × bound); 0 if `bound` is 0.
+    /// A number below `bound`, uniform to 2⁻⁶⁴ × bound; 0 if `bound` is 0.
     #[inline]
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
     }
 
-    /// A number from 0 up to, but not, 1, in steps of 2⁻⁵³.
+    /// A number in [0, 1), in steps of 2⁻⁵³.
     #[inline]
     pub(crate) fn unit(&mut self) -> f64 {
         (self.next_u64() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// Fills memory.
     pub(crate) fn fill(&mut self, bytes: &mut [u8]) {
         let mut words = bytes.chunks_exact_mut(8);
         for word in &mut words {
@@ -79,7 +76,7 @@ impl Permutation {
         }
     }
 
-    /// The number at place `index`, which is below `n`.
+    /// The number at position `index`, which is below `n`.
     #[inline]
     pub(crate) fn at(&self, index: u64) -> u64 {
         let mut x = index;
@@ -91,7 +88,7 @@ impl Permutation {
         }
     }
 
-    /// Multiplying by an odd number and folding the upper half into the lower are both invertible.
+    /// Both steps are invertible: multiplying by an odd number, and folding the upper half into the lower.
     #[inline]
     fn step(&self, mut x: u64) -> u64 {
         const ODD: [u64; 3] = [0x9e37_79b9_7f4a_7c15, 0xd1b5_4a32_d192_ed03, 0x2545_f491_4f6c_dd1d];

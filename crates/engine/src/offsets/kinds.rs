@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::lengths::Lengths;
-use super::places::{Map, Order, Places, Shape};
+use super::places::{Map, Places, Shape, VisitOrder};
 use crate::error::EngineError;
 use crate::plan::{AtEnd, Cover, Distribution, FileSelect, OperationPlan, Passes, Position, Worker};
 
@@ -58,7 +58,7 @@ pub(super) enum Recipe {
 impl Recipe {
     pub(super) fn make(&self, window_bytes: u64, passes: Passes, seed: u64) -> Places {
         match self {
-            Self::Once { align } => Places::Once(Order::new((window_bytes / align).max(1), passes, seed)),
+            Self::Once { align } => Places::Once(VisitOrder::new((window_bytes / align).max(1), passes, seed)),
             Self::Map { unit } => Places::Map(Box::new(Map::new(units(window_bytes, *unit), *unit, passes, seed))),
             Self::Drawn { distribution, lengths, align } => {
                 Places::drawn(distribution, &Shape { lengths: lengths.clone(), align: *align }, window_bytes, seed)

@@ -38,7 +38,7 @@ pub(super) struct Spot {
 #[derive(Debug)]
 pub(super) enum Places {
     /// Every place once, where operations cannot touch one another.
-    Once(Order),
+    Once(VisitOrder),
     /// Every byte once, where operations of several sizes could overlap: fio's random map.
     Map(Box<Map>),
     /// Each draw by itself, all places alike.
@@ -80,14 +80,14 @@ impl Places {
 
 /// Every place once per pass, by a bijection: no memory, however large the region.
 #[derive(Debug, Clone)]
-pub(super) struct Order {
+pub(super) struct VisitOrder {
     permutation: Permutation,
     index: u64,
     places: u64,
     pass: Pass,
 }
 
-impl Order {
+impl VisitOrder {
     pub(super) fn new(places: u64, passes: Passes, seed: u64) -> Self {
         Self { permutation: Permutation::new(places, seed), index: 0, places, pass: Pass { seed, number: 0, passes } }
     }

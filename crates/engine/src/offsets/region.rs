@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::kinds::{AtEdge, Kind, Recipe};
-use super::places::{Order, Places, Spot};
+use super::places::{Places, Spot, VisitOrder};
 use crate::chance::Rng;
 use crate::plan::{FilePlan, Passes, Strided};
 
@@ -77,7 +77,7 @@ impl Region {
     }
 
     /// The order of its places, if a kind visits each once.
-    pub(super) fn order(&self, kind: &Kind) -> Option<&Order> {
+    pub(super) fn order(&self, kind: &Kind) -> Option<&VisitOrder> {
         match &self.places[kind.places] {
             Places::Once(order) => Some(order),
             _ => None,

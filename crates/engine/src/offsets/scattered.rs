@@ -2,14 +2,14 @@
 
 use super::kinds::{Jump, Kind};
 use super::lengths::Lengths;
-use super::places::Order;
+use super::places::VisitOrder;
 use super::region::{Region, Walk};
 use crate::engines::request::Address;
 
 /// All operations go to places of one file, each place once a pass, with blocks of one size, pass after pass.
 #[derive(Debug)]
 pub(super) struct Scattered {
-    order: Order,
+    order: VisitOrder,
     start: u64,
     align: u64,
     length: u32,

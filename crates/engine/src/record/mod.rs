@@ -1,4 +1,4 @@
-//! What a worker measured: counts and latencies by kind and interval, levels, and a log of operations.
+//! Recordings of a worker: counts and latencies by kind and interval, batch levels, and a log of operations.
 
 mod done;
 mod levels;

@@ -1,4 +1,4 @@
-//! What one worker measured: counts and latencies by kind, by interval and over the measured window.
+//! Counts and latencies of one worker: by kind, by interval and over the measured window.
 
 use std::collections::BTreeMap;
 
@@ -16,28 +16,25 @@ use crate::plan::{LogPlan, OperationKind, OperationPlan, Worker};
 /// Counts and latencies of one kind of operation.
 #[derive(Debug, Clone)]
 pub(crate) struct Tally {
-    /// Completed operations.
     pub operations: u64,
-    /// Bytes they moved.
     pub bytes: u64,
-    /// Operations that failed.
     pub errors: u64,
-    /// Operations that moved fewer bytes than asked.
+    /// Operations that moved fewer bytes than requested.
     pub short: u64,
-    /// Submit to done.
+    /// From submitted to done.
     pub service: Latencies,
-    /// Due to done, where the kind is paced.
+    /// From due to done, for paced kinds.
     pub response: Option<Latencies>,
-    /// The service latency in two, where its parts are measured.
+    /// The two parts of the service latency, where submission latency is measured.
     pub parts: Option<Box<Parts>>,
 }
 
 /// The parts of the service latency.
 #[derive(Debug, Clone)]
 pub(crate) struct Parts {
-    /// Submit to handed over.
+    /// From submitted to sent.
     pub submission: Latencies,
-    /// Handed over to done.
+    /// From sent to done.
     pub completion: Latencies,
 }
 
@@ -48,7 +45,6 @@ impl Tally {
         Self { operations: 0, bytes: 0, errors: 0, short: 0, service: Latencies::new(), response, parts }
     }
 
-    /// Adds another's counts and latencies.
     pub(crate) fn add(&mut self, other: &Self) {
         self.operations += other.operations;
         self.bytes += other.bytes;
@@ -80,7 +76,7 @@ impl Tally {
         self.operations == 0 && self.errors == 0
     }
 
-    /// The tally of an interval as it is reported.
+    /// The tally as an interval reports it.
     pub(crate) fn interval(&self) -> IntervalKind {
         IntervalKind {
             operations: self.operations,
@@ -120,7 +116,7 @@ fn latency_outcome(latencies: &Latencies) -> LatencyOutcome {
     }
 }
 
-/// A worker's recordings. Operations go into the current interval; a closed interval is added to the window.
+/// Records operations in the current interval; a closed interval is added to the window.
 #[derive(Debug)]
 pub(crate) struct Recorder {
     names: Vec<&'static str>,
@@ -128,12 +124,12 @@ pub(crate) struct Recorder {
     window: Vec<Tally>,
     intervals: Vec<IntervalOutcome>,
     log: Option<Log>,
-    /// Of the window; the ramp is forgotten as its intervals close.
+    /// Levels of the window; those of the ramp are dropped as its intervals close.
     pub levels: Levels,
 }
 
 impl Recorder {
-    /// All memory is taken now.
+    /// Allocates all memory.
     pub(crate) fn new(worker: &Worker) -> Self {
         let in_parts = worker.submission_latency;
         let all_paced = worker.rate.is_some() || worker.replay.as_ref().is_some_and(|replay| replay.paced);
@@ -151,7 +147,7 @@ impl Recorder {
         }
     }
 
-    /// The same, with a log where the plan has one.
+    /// Adds a log, if the plan has one.
     pub(crate) fn with_log(self, plan: Option<LogPlan>) -> Result<Self, EngineError> {
         let paced = self.interval.iter().any(|tally| tally.response.is_some());
         let in_parts = self.interval.iter().any(|tally| tally.parts.is_some());
@@ -159,7 +155,7 @@ impl Recorder {
         Ok(Self { log, ..self })
     }
 
-    /// Says when the measured window begins: only what is done in it is logged.
+    /// Sets the start of the measured window, for the log.
     pub(crate) fn begin(&mut self, group_start: Nanos, window_start: Nanos) {
         if let Some(log) = &mut self.log {
             log.begin(group_start, window_start);
@@ -183,7 +179,7 @@ impl Recorder {
         }
     }
 
-    /// The same, in parts.
+    /// Records an operation, and both parts of its latency.
     #[inline(never)]
     pub(crate) fn record_in_parts(&mut self, done: Done) {
         if let Some(parts) = &mut self.interval[done.operation].parts {
@@ -193,12 +189,12 @@ impl Recorder {
         self.record(done);
     }
 
-    /// Records an operation that failed.
     pub(crate) fn record_error(&mut self, operation: usize) {
         self.interval[operation].errors += 1;
     }
 
-    /// Ends the current interval and hands its tallies to `publish`; what it holds counts unless it was part of the ramp.
+    /// Closes the current interval, calls `publish` with its tallies, and adds them to the window unless the interval
+    /// is part of the ramp.
     pub(crate) fn close(&mut self, interval: IntervalOutcome, publish: impl FnOnce(&IntervalOutcome, &[Tally])) {
         let mut record = interval;
         for (name, tally) in self.names.iter().zip(&self.interval) {
@@ -219,7 +215,7 @@ impl Recorder {
         self.intervals.push(record);
     }
 
-    /// What was recorded so far does not count any more: as if it had been part of the ramp.
+    /// Drops the window so far: its intervals become part of the ramp.
     pub(crate) fn forget(&mut self, now: Nanos) {
         self.window.iter_mut().for_each(Tally::clear);
         self.levels.clear();
@@ -229,7 +225,6 @@ impl Recorder {
         }
     }
 
-    /// Everything that was measured.
     pub(crate) fn finish(self) -> Recorded {
         let kinds = self.names.iter().zip(&self.window).map(|(name, tally)| ((*name).to_owned(), tally.outcome()));
         Recorded {
@@ -241,16 +236,13 @@ impl Recorder {
     }
 }
 
-/// Everything that a worker measured.
+/// The recordings of a worker that has ended.
 #[derive(Debug)]
 pub(crate) struct Recorded {
     /// The window, by kind.
     pub operations: BTreeMap<String, KindOutcome>,
-    /// One per interval.
     pub intervals: Vec<IntervalOutcome>,
-    /// The log, if one was asked for.
     pub log: Option<LogOutcome>,
-    /// How many operations were in flight, handed over and fetched at once.
     pub levels: Levels,
 }
 

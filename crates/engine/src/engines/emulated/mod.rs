@@ -2,11 +2,11 @@
 
 mod cache;
 mod disks;
-mod gate;
 mod model;
 mod state;
 #[cfg(test)]
 mod tests;
+mod throttle;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

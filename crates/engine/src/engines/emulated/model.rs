@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use iocurve_meter::Nanos;
 
 use super::cache::Cache;
-use super::gate::{Credits, Gate};
+use super::throttle::{Credits, Throttle};
 use crate::plan::{DiskPlan, HostCache, OperationKind, VmPlan};
 
 /// A limit that operations wait for.
@@ -80,8 +80,8 @@ pub(crate) struct Admitted {
 /// A virtual machine with its disks; a disk that is attached to none has one without limits for itself.
 #[derive(Debug)]
 pub(super) struct Machine {
-    uncached: Option<Gate>,
-    cached: Option<Gate>,
+    uncached: Option<Throttle>,
+    cached: Option<Throttle>,
     cache_bytes: u64,
     slack: Nanos,
     /// What the host keeps.
@@ -91,7 +91,7 @@ pub(super) struct Machine {
 
 #[derive(Debug)]
 struct Disk {
-    gate: Gate,
+    gate: Throttle,
     io_bytes: u64,
     cache: HostCache,
     latency: Nanos,
@@ -101,7 +101,7 @@ struct Disk {
 impl Machine {
     /// Without disks. What a limit did not give in the last `slack`, it gives later.
     pub(super) fn new(vm: Option<&VmPlan>, slack: Nanos, now: Nanos) -> Self {
-        let gate = |limits| Gate::new(&limits, slack, now);
+        let gate = |limits| Throttle::new(&limits, slack, now);
         let cache_bytes = vm.map_or(0, |vm| vm.cache_bytes);
         Self {
             uncached: vm.and_then(|vm| vm.uncached).map(gate),
@@ -116,7 +116,7 @@ impl Machine {
     /// Attaches a disk; its number.
     pub(super) fn attach(&mut self, plan: &DiskPlan, now: Nanos) -> usize {
         self.disks.push(Disk {
-            gate: Gate::new(&plan.limits, self.slack, now),
+            gate: Throttle::new(&plan.limits, self.slack, now),
             io_bytes: u64::from(plan.io_bytes),
             cache: plan.cache,
             latency: plan.latency_ns,
@@ -141,7 +141,7 @@ impl Machine {
             return Admitted { due, limit: None };
         }
         let operations = bytes.div_ceil(disk.io_bytes).max(1);
-        let take = |gate: &mut Option<Gate>| gate.as_mut().map_or([0; 2], |gate| gate.take(now, operations, bytes));
+        let take = |gate: &mut Option<Throttle>| gate.as_mut().map_or([0; 2], |gate| gate.take(now, operations, bytes));
         let mut waits = [0; 6];
         let mut is_hit = false;
         if disk.cache != HostCache::None {

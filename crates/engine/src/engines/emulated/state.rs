@@ -9,7 +9,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 
-use super::gate::Credits;
+use super::throttle::Credits;
 use crate::error::EngineError;
 
 const VERSION: u32 = 1;

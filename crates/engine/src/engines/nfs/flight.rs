@@ -73,7 +73,7 @@ pub(super) enum CallKind {
 
 /// What one connection carries.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Load {
+pub(super) struct ConnectionLoad {
     /// Calls without a reply.
     pub calls: u32,
     /// Those of them that read [`LARGE_BYTES`] or more.
@@ -132,7 +132,7 @@ pub(super) struct Flight {
     limits: CallLimits,
     keep_payload: bool,
     jukebox_retries_max: u16,
-    loads: Vec<Load>,
+    loads: Vec<ConnectionLoad>,
     verifier: Option<[u8; 8]>,
     /// The server's write verifier changed: it may have lost data that it had accepted.
     pub verifier_changed: bool,
@@ -184,7 +184,7 @@ impl Flight {
             limits,
             keep_payload,
             jukebox_retries_max: (timeout_ns / JUKEBOX_DELAY_NS).clamp(1, u64::from(u16::MAX)) as u16,
-            loads: vec![Load::default(); connections],
+            loads: vec![ConnectionLoad::default(); connections],
             verifier: None,
             verifier_changed: false,
             payload_discarded: false,
@@ -292,7 +292,7 @@ impl Flight {
     }
 
     /// What a connection carries.
-    pub(super) fn load(&self, connection: usize) -> Load {
+    pub(super) fn load(&self, connection: usize) -> ConnectionLoad {
         self.loads[connection]
     }
 

@@ -7,7 +7,7 @@ use crate::plan::{IoBurst, IoLimits};
 /// Operations and bytes per second, each by itself. What comes is charged at once, and waits until what came before it is
 /// paid for: an idle gate lets anything through.
 #[derive(Debug)]
-pub(super) struct Gate {
+pub(super) struct Throttle {
     operations: Flow,
     bytes: Flow,
 }
@@ -15,7 +15,7 @@ pub(super) struct Gate {
 /// Credits of a burst, of operations and of bytes; below 0 is what was let through too early.
 pub(super) type Credits = [i64; 2];
 
-impl Gate {
+impl Throttle {
     /// With all credits. What was not used in the last `slack` can be made up for.
     pub(super) fn new(limits: &IoLimits, slack: Nanos, now: Nanos) -> Self {
         let IoLimits { iops, bytes_per_s, burst } = *limits;
