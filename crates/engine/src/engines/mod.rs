@@ -1,4 +1,4 @@
-//! Engines: what carries out I/O.
+//! Engines carry out I/O. They know requests, not the loop that submits them.
 
 pub(crate) mod buffers;
 mod capabilities;

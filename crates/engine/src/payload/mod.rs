@@ -1,7 +1,7 @@
-//! What is written.
+//! The data that are written.
 //!
-//! [`Material`] makes bytes: the same again for the same seed and offset, so that verification can tell what a block
-//! should hold. [`Filler`] decides when a buffer is made anew.
+//! [`Material`] makes bytes, the same for the same seed and offset, so that verification knows the content of a block.
+//! [`Filler`] decides when a buffer is filled again.
 
 mod pattern;
 mod pool;
@@ -18,7 +18,7 @@ use random::fill_random;
 /// Distance between the bytes that scrambling changes: no storage compares smaller units.
 const SCRAMBLE_STEP: usize = 512;
 
-/// Refuses what no buffer can hold, with a text for people.
+/// Refuses payloads that cannot be made, with a text for people.
 pub(crate) fn check(worker: &Worker) -> Result<(), EngineError> {
     let refuse = |text: String| Err(EngineError::Plan(format!("{}: {text}", worker.job)));
     let Payload { content, compress_percent, dedupe_percent, .. } = &worker.payload;
@@ -66,7 +66,7 @@ enum Source {
     Pool(Pool),
 }
 
-/// Random bytes take only a share of every chunk.
+/// A share of every chunk is random.
 #[derive(Debug)]
 struct Compressible {
     random_percent: usize,
@@ -75,7 +75,7 @@ struct Compressible {
 }
 
 impl Material {
-    /// What the plan says; a pool is made now.
+    /// Takes the payload of the plan; fills the pool, if it has one.
     pub(crate) fn new(worker: &Worker) -> Result<Self, EngineError> {
         let Payload { content, compress_percent, compress_chunk_bytes, .. } = &worker.payload;
         let source = match content {
@@ -91,7 +91,7 @@ impl Material {
         Ok(Self { source, compressible })
     }
 
-    /// Fills a block that goes to `offset`; the same seed gives the same bytes.
+    /// Fills a block for `offset`; the same seed gives the same bytes.
     #[inline]
     pub(crate) fn fill(&self, block: &mut [u8], offset: u64, seed: u64) {
         match &self.source {
@@ -110,18 +110,17 @@ impl Material {
     }
 }
 
-/// The seeds of one block after another; a share of them comes again.
+/// The seeds of consecutive blocks, of which a share repeats.
 #[derive(Debug)]
 pub(crate) struct Seeds {
     base: u64,
     repeat_percent: u64,
-    /// Number of the newest block, and of the newest that was not a repetition; from 1.
+    /// Number of the newest block, and of the newest block that was no repetition; from 1.
     newest: u64,
     unique: u64,
 }
 
 impl Seeds {
-    /// None has been drawn.
     pub(crate) fn new(worker: &Worker) -> Self {
         let base = worker.seed ^ 0x0070_6179_6c6f_6164;
         Self { base, repeat_percent: u64::from(worker.payload.dedupe_percent), newest: 0, unique: 0 }
@@ -190,12 +189,10 @@ impl Filler {
         Ok(Self { material, seeds, before_each })
     }
 
-    /// What blocks are made from.
     pub(crate) fn material(&self) -> &Material {
         &self.material
     }
 
-    /// The seeds of the blocks so far.
     pub(crate) fn seeds(&mut self) -> &mut Seeds {
         &mut self.seeds
     }
@@ -222,9 +219,9 @@ fn before_each(worker: &Worker, material: &Material) -> BeforeEach {
         Source::Pool(_) => (false, false),
     };
     match renew {
-        // A read leaves its own bytes in the buffer.
+        // Reads overwrite the buffer.
         _ if !is_random && (reads || !is_fixed) => BeforeEach::Fill,
-        // What is scrambled repeats nothing.
+        // Scrambled blocks would repeat nothing.
         Renew::Scramble if varies => BeforeEach::Fill,
         Renew::Scramble => BeforeEach::Scramble,
         Renew::Refill if is_random => BeforeEach::Fill,

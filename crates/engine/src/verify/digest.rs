@@ -1,4 +1,4 @@
-//! Checksums, each from a crate that is kept for it.
+//! Checksums, each from a crate of its own.
 
 use std::hash::Hasher;
 
@@ -35,8 +35,7 @@ pub(super) fn digest_bytes(method: VerifyMethod) -> usize {
     }
 }
 
-/// The checksum of two parts one after the other; unused bytes are 0. Numbers stand with their highest byte first, as
-/// people write them.
+/// The checksum of two parts, one after the other; unused bytes are 0. Numbers are big-endian, as people write them.
 pub(super) fn digest(method: VerifyMethod, parts: [&[u8]; 2]) -> [u8; DIGEST_BYTES_MAX] {
     let mut result = [0; DIGEST_BYTES_MAX];
     let mut put = |bytes: &[u8]| result[..bytes.len()].copy_from_slice(bytes);

@@ -1,4 +1,4 @@
-//! Block devices: their logical blocks, and who uses them.
+//! Block devices: their logical blocks, and their users.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -31,7 +31,7 @@ fn with_partitions(device: u64) -> Vec<String> {
     std::iter::once(device_number(device)).chain(numbers.map(|number| number.trim().to_owned())).collect()
 }
 
-/// Where a device is mounted, by the text of `/proc/self/mountinfo` (proc(5): the third field is `major:minor`).
+/// The mount of a device, from the text of `/proc/self/mountinfo` (proc(5): the third field is `major:minor`).
 fn mount_of(mounts: &str, device: &str) -> Option<String> {
     let fields = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
     fields.into_iter().find(|fields| fields.get(2) == Some(&device)).map(|fields| format!("the mount at {}", fields[4]))

@@ -1,4 +1,4 @@
-//! Block sizes and offsets that direct I/O is possible with.
+//! Alignment of direct I/O: block sizes and offsets.
 
 use std::fs;
 use std::io;
@@ -10,9 +10,9 @@ use super::device::logical_block_bytes;
 use crate::error::EngineError;
 use crate::plan::{FileOpen, FilePlan, OperationPlan};
 
-/// Checks that direct I/O is possible with these block sizes and regions; without direct I/O anything is.
+/// Checks that direct I/O is possible with these block sizes and regions.
 ///
-/// The files must be there already, so this comes after the layout.
+/// The files must exist, so this comes after the layout.
 pub(crate) fn check_direct_blocks(
     open: &FileOpen,
     files: &[FilePlan],
@@ -38,10 +38,10 @@ pub(super) fn no_direct(path: &str) -> EngineError {
     ))
 }
 
-/// What offsets and lengths of direct I/O on this file must be multiples of.
+/// Multiple that offsets and lengths of direct I/O on this file must have.
 ///
-/// Linux ≥ 6.1 says so itself; before that the device's logical block size is the rule. A file system that has
-/// neither (a network's) sets no multiple.
+/// Linux reports it since 6.1; before, it is the device's logical block size. A file system that has neither (a
+/// network's) sets none.
 fn direct_multiple(path: &Path) -> Result<u64, EngineError> {
     let failed = |source| EngineError::Path { action: "look at", path: path.display().to_string(), source };
     match statx_offset_align(path).map_err(failed)? {

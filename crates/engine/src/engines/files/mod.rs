@@ -17,12 +17,12 @@ use crate::engines::request::Request;
 use crate::error::EngineError;
 use crate::plan::{Durability, FileOpen, FilePlan, Layout, OperationKind};
 
-/// Requests that an engine hands over at once, without waiting for the next reap: enough that they share the cost of
-/// entering the kernel and of waking the device, few enough that it works on them while the next are prepared.
-/// Measured in `bench/README.md`.
+/// Requests that an engine sends at once, without waiting for the next reap: enough to share the cost of entering the
+/// kernel and waking the device, few enough that the device works on them while the next are prepared. Measured in
+/// `bench/README.md`.
 pub(crate) const SEND_BATCH: usize = 8;
 
-/// A worker's files, open.
+/// The open files of a worker.
 #[derive(Debug)]
 pub(crate) struct LocalFiles {
     files: Vec<File>,
@@ -30,10 +30,10 @@ pub(crate) struct LocalFiles {
 }
 
 impl LocalFiles {
-    /// Opens every file as `open` says: for reading, and for writing too where the worker `writes`.
+    /// Opens every file as `open` says: for reading, and for writing if the worker `writes`.
     ///
-    /// Refuses a region that reaches past the end of a file that may not grow, direct I/O where the file system has none, and writing to
-    /// a block device that is mounted or otherwise in use.
+    /// Refuses a region beyond the end of a file that may not grow, direct I/O where the file system has none, and
+    /// writing to a block device that is mounted or otherwise in use.
     pub(crate) fn open(open: &FileOpen, plans: &[FilePlan], writes: bool) -> Result<Self, EngineError> {
         let files = plans.iter().map(|plan| open_file(open, plan, writes)).collect::<Result<Vec<_>, _>>()?;
         let is_device = |file: &File| file.metadata().is_ok_and(|status| status.file_type().is_block_device());
@@ -41,16 +41,16 @@ impl LocalFiles {
         Ok(Self { files, devices })
     }
 
-    /// Whether the request is about a block device.
+    /// Whether the request goes to a block device.
     pub(crate) fn is_device(&self, request: &Request) -> bool {
         self.devices[request.address.file as usize]
     }
 
-    /// Has what was written reach the storage and leave the page cache, so that reads come from where it is kept.
+    /// Writes dirty pages to the storage and drops them from the page cache, so that reads come from the storage.
     pub(crate) fn settle(&self) -> Result<(), EngineError> {
         let failed = || EngineError::System { action: "flush what was written", source: io::Error::last_os_error() };
         for file in &self.files {
-            // SAFETY: system calls without pointers. That pages stay in the cache is no failure.
+            // SAFETY: system calls without pointers. Pages that stay in the cache are no failure.
             unsafe {
                 if libc::fdatasync(file.as_raw_fd()) != 0 {
                     return Err(failed());
@@ -66,8 +66,8 @@ impl LocalFiles {
         self.files.iter().map(AsRawFd::as_raw_fd).collect()
     }
 
-    /// Whether the kernel can start I/O on every file without blocking the thread that asks (`FMODE_NOWAIT`).
-    /// Network and memory file systems mostly cannot.
+    /// Whether the kernel can start I/O on every file without blocking the calling thread (`FMODE_NOWAIT`). Network and
+    /// memory file systems mostly cannot.
     pub(crate) fn start_without_blocking(&self) -> bool {
         let mut memory = Buffers::new(1, 4096);
         let memory = memory.slot_mut(0, 4096);
@@ -79,9 +79,9 @@ impl LocalFiles {
         })
     }
 
-    /// The descriptor and the memory that a request is about.
+    /// The descriptor and the memory of a request.
     ///
-    /// An engine hands both to the kernel, so a request that does not fit is an error here and never a stray access.
+    /// An engine passes both to the kernel, so a request that does not fit is an error here and never a stray access.
     #[inline]
     pub(crate) fn target(&self, request: &Request, slots: &SlotMap) -> Result<(RawFd, *mut u8), EngineError> {
         let moves_data = matches!(request.kind, OperationKind::Read | OperationKind::Write);
@@ -108,7 +108,7 @@ pub(crate) fn has_hole(plan: &FilePlan) -> bool {
     u64::try_from(hole).is_ok_and(|hole| hole < plan.offset_bytes + plan.bytes)
 }
 
-/// Whether it is there and neither a device nor anything else.
+/// Whether the file exists and is a regular file.
 pub(crate) fn is_regular_file(plan: &FilePlan) -> bool {
     fs::metadata(&plan.path).is_ok_and(|status| status.is_file())
 }
@@ -128,7 +128,7 @@ pub(crate) fn length_bytes(path: &Path) -> Result<u64, EngineError> {
 }
 
 fn open_file(open: &FileOpen, plan: &FilePlan, writes: bool) -> Result<File, EngineError> {
-    // Looked at by path first: merely opening a pipe could block for ever.
+    // Checked by path first: opening a pipe could block for ever.
     let length = length_bytes(Path::new(&plan.path))?;
     if plan.layout != Layout::Create {
         check_region(plan, length)?;
@@ -137,7 +137,7 @@ fn open_file(open: &FileOpen, plan: &FilePlan, writes: bool) -> Result<File, Eng
         refuse_device_in_use(&plan.path)?;
     }
     let options = |flags| OpenOptions::new().read(true).write(writes).custom_flags(flags).open(&plan.path);
-    // Reads that note their time would be measured with the file system's own writes; only the owner may leave it out.
+    // Without O_NOATIME, reads would be measured with the writes that note their times; only the owner may set it.
     let opened = match options(open_flags(open) | libc::O_NOATIME) {
         Err(error) if error.raw_os_error() == Some(libc::EPERM) => options(open_flags(open)),
         opened => opened,

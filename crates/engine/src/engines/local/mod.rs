@@ -1,4 +1,4 @@
-//! What the engines for local files share: how they are set up, and the operations that move no data.
+//! Engines for local files, and what they share: set-up, flushes and trims.
 
 mod aio;
 mod bus_error;
@@ -21,25 +21,25 @@ pub(crate) use mmap::MmapEngine;
 pub use sync::SyncEngine;
 pub use uring::UringEngine;
 
-/// What an engine for local files is opened with.
+/// Parameters to open an engine for local files with.
 #[derive(Debug, Clone)]
 pub struct Setup<'a> {
-    /// How the files are opened.
+    /// Flags that the files are opened with.
     pub open: &'a FileOpen,
     /// The worker's files.
     pub files: &'a [FilePlan],
-    /// Whether the worker changes them.
+    /// Whether the worker writes or trims.
     pub writes: bool,
-    /// Where the buffers are.
+    /// Addresses of the buffers.
     pub slots: SlotMap,
-    /// Operations in flight at most.
+    /// Most operations in flight.
     pub depth: u32,
-    /// The worker's time.
+    /// Clock of the worker.
     pub clock: Clock,
 }
 
 impl<'a> Setup<'a> {
-    /// What a worker's plan says.
+    /// Takes the parameters from a worker's plan.
     pub fn new(worker: &'a Worker, open: &'a FileOpen, slots: &SlotMap, clock: &Clock) -> Self {
         Self {
             open,
@@ -52,7 +52,7 @@ impl<'a> Setup<'a> {
     }
 }
 
-/// What engines that do each operation at once have done and not reported yet.
+/// Completions of engines that carry out operations inside `submit`, for the next reap.
 #[derive(Debug)]
 pub(super) struct Finished {
     done: Vec<Completion>,
@@ -60,18 +60,16 @@ pub(super) struct Finished {
 }
 
 impl Finished {
-    /// Nothing yet; at most `depth` at a time.
     pub(super) fn new(depth: u32, clock: Clock) -> Self {
         Self { done: Vec::with_capacity(depth as usize), clock }
     }
 
-    /// One more.
     #[inline]
     pub(super) fn push(&mut self, completion: Completion) {
         self.done.push(completion);
     }
 
-    /// As [`crate::Engine::reap`] says.
+    /// See [`crate::Engine::reap`].
     #[inline]
     pub(super) fn reap(&mut self, min: usize, deadline: Nanos, done: &mut Vec<Completion>) {
         if min > 0 && self.done.is_empty() && deadline != Nanos::MAX {
@@ -99,8 +97,8 @@ pub(super) fn sync_file(kind: OperationKind, descriptor: RawFd) -> i64 {
     })
 }
 
-/// Gives a range back, to the device itself or to the file system: the bytes of the range or a negated `errno`.
-/// A file keeps its length and reads as zeros there.
+/// Trims a range of a device or a file: the bytes of the range or a negated `errno`. A file keeps its length and reads
+/// as zeros there.
 pub(super) fn trim(descriptor: RawFd, is_device: bool, request: &Request) -> i64 {
     let result = uninterrupted(|| {
         if is_device {
@@ -117,11 +115,11 @@ pub(super) fn trim(descriptor: RawFd, is_device: bool, request: &Request) -> i64
     if result == 0 { i64::from(request.address.length) } else { result }
 }
 
-/// Start of write-back included, and its end waited for.
+/// Starts write-back and waits for its end.
 pub(super) const WHOLE_SYNC: libc::c_uint =
     libc::SYNC_FILE_RANGE_WAIT_BEFORE | libc::SYNC_FILE_RANGE_WRITE | libc::SYNC_FILE_RANGE_WAIT_AFTER;
 
-/// A trim of a file.
+/// Flags of `fallocate` for a trim.
 pub(super) const PUNCH: libc::c_int = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
 
 /// `_IO(0x12, 119)` (`linux/fs.h`).

@@ -1,4 +1,4 @@
-//! One TCP connection of the mount: up, or on its way up again.
+//! One TCP connection of the mount: up, down, or connecting.
 
 use std::io;
 
@@ -15,10 +15,10 @@ use super::socket::{Epoll, Route, Socket};
 const BACKOFF_NS_MIN: Nanos = 10_000_000;
 /// Longest pause between two attempts to connect.
 const BACKOFF_NS_MAX: Nanos = SECOND;
-/// How long one attempt to connect may take.
+/// Most time of one attempt to connect.
 const ATTEMPT_NS: Nanos = 5 * SECOND;
 
-/// A connection and what is on its way on it.
+/// A connection, with its unsent and unparsed bytes.
 #[derive(Debug)]
 pub(super) struct Connection {
     number: usize,
@@ -27,9 +27,9 @@ pub(super) struct Connection {
     incoming: Incoming,
     /// Pause before the next attempt to connect.
     backoff_ns: Nanos,
-    /// Since when an answer is missing.
+    /// Since when a reply is missing.
     waiting_since: Nanos,
-    /// Whether the epoll set waits for room to send, too.
+    /// Whether the epoll set also waits for room to send.
     wants_to_send: bool,
 }
 
@@ -41,7 +41,7 @@ enum Status {
 }
 
 impl Connection {
-    /// Takes a connected socket; `number` is its place in the engine and in the epoll set.
+    /// Takes a connected socket; `number` is its index in the engine and the epoll set.
     pub(super) fn new(
         number: usize,
         socket: Socket,
@@ -66,7 +66,7 @@ impl Connection {
         matches!(self.status, Status::Up(_))
     }
 
-    /// The socket, if there is nothing to do but to wait for what it brings.
+    /// The socket, if there is nothing to do but to receive.
     pub(super) fn only_receiving(&self) -> Option<&Socket> {
         match &self.status {
             Status::Up(socket) if self.outgoing.is_empty() => Some(socket),
@@ -89,7 +89,7 @@ impl Connection {
         }
     }
 
-    /// Sends what is queued, as far as the socket takes it.
+    /// Sends as much of the queue as the socket takes.
     pub(super) fn flush(&mut self, flight: &Flight, epoll: &Epoll) -> Result<(), Lost> {
         let Status::Up(socket) = &self.status else { return Ok(()) };
         if self.outgoing.is_empty() {
@@ -104,7 +104,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Receives what there is; waits for it only without `DONTWAIT` in `flags`.
+    /// Receives what has arrived; waits for it only without `DONTWAIT` in `flags`.
     pub(super) fn receive(
         &mut self,
         flags: libc::c_int,
@@ -117,7 +117,7 @@ impl Connection {
         }
     }
 
-    /// How long an answer has been missing.
+    /// Time since a reply is missing.
     pub(super) fn unanswered_ns(&mut self, flight: &Flight, now: Nanos) -> Nanos {
         self.note_heard(now);
         if flight.load(self.number).calls == 0 {
@@ -133,7 +133,7 @@ impl Connection {
         }
     }
 
-    /// Gives the socket up; the calls on it wait in `flight`.
+    /// Closes the socket; its calls wait in `flight`.
     pub(super) fn lose(&mut self, now: Nanos) {
         self.note_heard(now);
         self.incoming.reset();
@@ -143,7 +143,7 @@ impl Connection {
         self.backoff_ns = (self.backoff_ns * 2).clamp(BACKOFF_NS_MIN, BACKOFF_NS_MAX);
     }
 
-    /// Connects again if it is time; returns when to look again.
+    /// Starts to reconnect if it is time; returns when to check again.
     pub(super) fn revive(&mut self, route: &Route, epoll: &Epoll, now: Nanos) -> io::Result<Nanos> {
         match self.status {
             Status::Up(_) => Ok(Nanos::MAX),
@@ -159,8 +159,8 @@ impl Connection {
         }
     }
 
-    /// What epoll has to say about the socket: an attempt to connect has ended. Returns whether the connection is up anew,
-    /// with all calls on it queued once more.
+    /// Called when epoll reports the socket: an attempt to connect has ended. Returns whether the connection is up
+    /// again, with all its calls queued again.
     pub(super) fn attempt_ended(&mut self, flight: &Flight, epoll: &Epoll) -> io::Result<bool> {
         if !matches!(self.status, Status::Connecting { .. }) {
             return Ok(false);

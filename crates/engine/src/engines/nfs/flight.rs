@@ -1,8 +1,8 @@
-//! What is in flight: operations of the worker, and the calls that carry them.
+//! The operations in flight, and the NFS calls that carry them.
 //!
-//! An operation is one call, or several where it is larger than the server takes in one. A call's `xid` holds its place
-//! in the table and how often the place was used, so that a reply finds its call by one look, and a reply that comes
-//! twice or late finds none.
+//! An operation is one call, or several if it is larger than the server takes in one. The `xid` of a call holds its
+//! index in the table and a generation, so that a reply finds its call with one look-up, and a reply that comes twice
+//! or late finds none.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
@@ -20,30 +20,27 @@ use crate::plan::OperationKind;
 use super::outgoing::Outgoing;
 use super::status;
 
-/// READ payloads from this size up are received by themselves: straight into the slot's buffer, or nowhere.
-/// Below it the additional system call costs more than the copy.
+/// READ payloads from this size up are received on their own: straight into the slot's buffer, or dropped. Below it the
+/// extra system call costs more than the copy.
 pub(super) const LARGE_BYTES: u32 = 32 << 10;
-/// How long the server is left alone after `NFS3ERR_JUKEBOX`.
+/// Delay before a call is repeated after `NFS3ERR_JUKEBOX`.
 pub(super) const JUKEBOX_DELAY_NS: Nanos = 100_000_000;
-/// Most calls in flight: a bound on memory, whatever a server says of its limits.
+/// Most calls in flight: bounds memory, whatever limits a server reports.
 pub(super) const CALLS_MAX: u64 = 1 << 20;
 /// The slot of a call that no operation waits for.
 const NO_SLOT: u32 = u32::MAX;
-/// A write that the server takes nothing of is given up after so many tries.
+/// Most attempts of a write that the server takes no byte of.
 const FRUITLESS_WRITES_MAX: u16 = 3;
 
-/// The calls that a file's operations are made from.
+/// Templates of the calls on a file.
 #[derive(Debug)]
 pub(super) struct FileCalls {
-    /// For reading.
     pub read: ReadTemplate,
-    /// For writing.
     pub write: WriteTemplate,
-    /// For making what was written stable.
     pub commit: CommitTemplate,
 }
 
-/// Limits of one call, as the server offers them (FSINFO).
+/// Limits of one call, as the server reports them (FSINFO).
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CallLimits {
     /// Most bytes of one READ.
@@ -60,46 +57,46 @@ impl CallLimits {
     }
 }
 
-/// What a call does.
+/// Kind of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CallKind {
     /// READ.
     Read,
     /// WRITE.
     Write,
-    /// COMMIT of a whole file; without a slot where it is not an operation of the worker's.
+    /// COMMIT of a whole file; without a slot if it is no operation of the worker.
     Commit,
 }
 
-/// What one connection carries.
+/// Load of one connection.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct ConnectionLoad {
     /// Calls without a reply.
     pub calls: u32,
-    /// Those of them that read [`LARGE_BYTES`] or more.
+    /// Calls without a reply that read [`LARGE_BYTES`] or more.
     pub large_reads: u32,
 }
 
-/// One call. A place in the table that is free keeps its last `xid`.
+/// One call. A free entry of the table keeps its last `xid`.
 #[derive(Debug, Clone, Copy)]
 struct Call {
     xid: u32,
     place: Place,
     kind: CallKind,
-    /// Times it was put off or got nowhere.
+    /// Attempts that were postponed or moved no byte.
     retries: u16,
     slot: u32,
     file: u32,
     offset: u64,
     length: u32,
-    /// Where its payload is in the slot's buffer.
+    /// Offset of its payload in the slot's buffer.
     at: u32,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
     Free,
-    /// To be made, again or later.
+    /// To be issued, again or later.
     Waiting,
     On(u8),
 }
@@ -125,7 +122,7 @@ pub(super) struct Flight {
     index_bits: u32,
     operations: Vec<Operation>,
     files: Vec<FileCalls>,
-    /// By file: whether it has data that the server may hold in memory only.
+    /// By file: whether the server may hold some of its data in memory only.
     unstable: Vec<bool>,
     unstable_files: Vec<u32>,
     slots: SlotMap,
@@ -134,20 +131,21 @@ pub(super) struct Flight {
     jukebox_retries_max: u16,
     loads: Vec<ConnectionLoad>,
     verifier: Option<[u8; 8]>,
-    /// The server's write verifier changed: it may have lost data that it had accepted.
+    /// Whether the server's write verifier changed: it may have lost data that it had accepted.
     pub verifier_changed: bool,
-    /// Some payload was dropped in the kernel.
+    /// Whether payload was dropped in the kernel.
     pub payload_discarded: bool,
-    /// Calls to be made again now, on any connection.
-    pub again: Vec<u32>,
-    /// Calls that the server asked to make later.
-    pub later: Vec<u32>,
+    /// Calls to repeat now, on any connection.
+    pub retry_now: Vec<u32>,
+    /// Calls to repeat later, at the server's request.
+    pub retry_later: Vec<u32>,
     /// A COMMIT that failed: file and status.
     pub commit_failure: Option<(u32, u32)>,
 }
 
 impl Flight {
-    /// `depth` operations at a time on `connections` connections; [`CallLimits::calls`] of them must be at most [`CALLS_MAX`].
+    /// `depth` operations at a time on `connections` connections. Their [`CallLimits::calls`] must be at most
+    /// [`CALLS_MAX`].
     pub(super) fn new(
         files: Vec<FileCalls>,
         slots: SlotMap,
@@ -159,7 +157,8 @@ impl Flight {
     ) -> Self {
         let places = limits.calls(depth, slots.stride()) as u32;
         let index_bits = places.trailing_zeros();
-        // Servers remember calls by xid and client address, and a reserved port comes back soon: start anywhere.
+        // Servers remember calls by xid and client address, and reserved ports are reused soon: start at a random
+        // generation.
         let generation = RandomState::new().hash_one(0u8) as u32;
         let free_call = |index| Call {
             xid: generation << index_bits | index,
@@ -188,13 +187,13 @@ impl Flight {
             verifier: None,
             verifier_changed: false,
             payload_discarded: false,
-            again: Vec::new(),
-            later: Vec::new(),
+            retry_now: Vec::new(),
+            retry_later: Vec::new(),
             commit_failure: None,
         }
     }
 
-    /// Why a request cannot be carried out at all, if so.
+    /// Error text for a request that cannot be carried out.
     pub(super) fn refusal(&self, request: &Request) -> Option<String> {
         if request.slot as usize >= self.operations.len().min(self.slots.count()) {
             Some(format!("slot {} is beyond the depth of {}", request.slot, self.operations.len()))
@@ -209,7 +208,7 @@ impl Flight {
         }
     }
 
-    /// Most bytes of one call that carries such an operation.
+    /// Most bytes of one call of this kind.
     pub(super) fn call_bytes_max(&self, kind: OperationKind) -> u32 {
         match kind {
             OperationKind::Read => self.limits.read,
@@ -217,7 +216,7 @@ impl Flight {
         }
     }
 
-    /// Opens the slot for an operation of so many calls.
+    /// Opens a slot for an operation of that many calls.
     pub(super) fn open_operation(&mut self, slot: u32, calls: u32) {
         self.operations[slot as usize] = Operation { calls_left: calls, bytes: 0, errno: 0 };
     }
@@ -233,7 +232,7 @@ impl Flight {
         self.open(kind, request.slot, request.address.file, request.address.offset + u64::from(at), length, at)
     }
 
-    /// Opens a COMMIT for the next file that needs one, if there is a place in the table.
+    /// Opens a COMMIT for the next file that needs one, if the table has room.
     pub(super) fn open_commit(&mut self) -> Option<u32> {
         if self.free.is_empty() {
             return None;
@@ -251,7 +250,7 @@ impl Flight {
         index
     }
 
-    /// Puts a call on a connection; it has still to be written.
+    /// Assigns a call to a connection; it is not written yet.
     pub(super) fn assign(&mut self, index: u32, connection: usize) {
         let call = &mut self.calls[index as usize];
         call.place = Place::On(connection as u8);
@@ -291,7 +290,6 @@ impl Flight {
         (call.xid == xid && call.place == Place::On(connection as u8)).then_some((index, call.kind))
     }
 
-    /// What a connection carries.
     pub(super) fn load(&self, connection: usize) -> ConnectionLoad {
         self.loads[connection]
     }
@@ -301,22 +299,20 @@ impl Flight {
         self.free.len() == self.calls.len()
     }
 
-    /// Bytes a READ or WRITE asked for.
+    /// Bytes that a READ or WRITE requested.
     pub(super) fn asked(&self, index: u32) -> u32 {
         self.calls[index as usize].length
     }
 
-    /// Whether payload is to reach the buffers.
     pub(super) fn keep_payload(&self) -> bool {
         self.keep_payload
     }
 
-    /// Where the worker's buffers are.
     pub(super) fn slots(&self) -> &SlotMap {
         &self.slots
     }
 
-    /// Where the payload of a READ goes, from its byte `from` on, for `length` bytes of it.
+    /// Memory for `length` bytes of a READ's payload, from its byte `from` on.
     pub(super) fn destination(&mut self, index: u32, from: u32, length: u32) -> &mut [u8] {
         let call = &self.calls[index as usize];
         assert!(u64::from(from) + u64::from(length) <= u64::from(call.length));
@@ -335,7 +331,7 @@ impl Flight {
         }
         let asked = self.calls[index as usize].length;
         if result.count < asked && result.count > 0 && !result.eof {
-            return self.go_on(index, result.count);
+            return self.continue_call(index, result.count);
         }
         self.close(index, result.count, 0, done);
     }
@@ -359,7 +355,7 @@ impl Flight {
                 return self.close(index, 0, libc::EIO, done);
             }
         }
-        self.go_on(index, result.count);
+        self.continue_call(index, result.count);
     }
 
     /// The reply to a COMMIT.
@@ -383,8 +379,8 @@ impl Flight {
         let call = &mut self.calls[index as usize];
         if status == nfsstat3::NFS3ERR_JUKEBOX as u32 && call.retries < self.jukebox_retries_max {
             call.retries += 1;
-            self.make_again(index);
-            return self.later.push(index);
+            self.reissue(index);
+            return self.retry_later.push(index);
         }
         self.fail(index, status, done);
     }
@@ -397,19 +393,19 @@ impl Flight {
         self.close(index, 0, status::errno(status), done);
     }
 
-    /// Part of a call is done; the rest becomes the call.
-    fn go_on(&mut self, index: u32, bytes: u32) {
-        self.make_again(index);
+    /// Continues a call that was done in part: the rest becomes the call.
+    fn continue_call(&mut self, index: u32, bytes: u32) {
+        self.reissue(index);
         let call = &mut self.calls[index as usize];
         call.offset += u64::from(bytes);
         call.length -= bytes;
         call.at += bytes;
         self.operations[call.slot as usize].bytes += bytes;
-        self.again.push(index);
+        self.retry_now.push(index);
     }
 
     /// Takes a call off its connection, under a new `xid`: it is a new call to the server.
-    fn make_again(&mut self, index: u32) {
+    fn reissue(&mut self, index: u32) {
         self.unload(index);
         let xid = self.next_xid(index);
         let call = &mut self.calls[index as usize];

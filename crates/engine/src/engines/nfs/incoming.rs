@@ -93,8 +93,8 @@ impl Incoming {
         self.records.reset();
     }
 
-    /// Receives what there is and completes the operations that it answers. Only the first receive may wait, and only
-    /// without `DONTWAIT`.
+    /// Receives what has arrived and completes the operations that are answered. Only the first receive may wait, and
+    /// only without `DONTWAIT`.
     pub(super) fn receive(
         &mut self,
         socket: &Socket,
@@ -113,7 +113,7 @@ impl Incoming {
                 Err(error) => return Err(Lost::Closed(error)),
             };
             self.process(connection, flight, done).map_err(Lost::Garbage)?;
-            // Less than asked for was all there was.
+            // A short receive has emptied the socket.
             if bytes < asked {
                 return Ok(());
             }
@@ -186,7 +186,7 @@ impl Incoming {
         }
     }
 
-    /// Payload was received that did not come through the staging buffer.
+    /// Notes payload that did not come through the staging buffer.
     fn placed(&mut self, bytes: u32) {
         if let Some(payload) = &mut self.payload {
             payload.placed += bytes;

@@ -50,12 +50,10 @@ impl Outgoing {
         }
     }
 
-    /// Whether there is nothing to send.
     pub(super) fn is_empty(&self) -> bool {
         self.pieces.is_empty()
     }
 
-    /// Forgets everything.
     pub(super) fn clear(&mut self) {
         self.heads.clear();
         self.pieces.clear();
@@ -102,7 +100,7 @@ impl Outgoing {
         unsafe { socket.send_gathered(&self.iovecs) }
     }
 
-    /// A socket that is always behind never empties the queue: drops what is sent, now and then.
+    /// Drops sent pieces now and then: a socket that is always behind never empties the queue.
     fn compact(&mut self) {
         if self.first < PIECES_MAX {
             return;

@@ -36,12 +36,12 @@ pub(super) struct Rpc<'a> {
 impl<'a> Rpc<'a> {
     pub(super) fn new(socket: Socket, route: Route, server: String, timeout_ns: Nanos, stop: &'a AtomicBool) -> Self {
         let credential = to_bytes(&opaque_auth::NONE);
-        // Not the xids of a former program with this address, which the server may remember.
+        // Differs from the xids of an earlier process with this address, which the server may remember.
         let xid = std::process::id().wrapping_shl(16) ^ Instant::now().elapsed().subsec_nanos();
         Self { socket, route, server, timeout_ns, stop, credential, xid, reply: Vec::new() }
     }
 
-    /// A call to the NFS program; `NFS3ERR_JUKEBOX` is asked again until the timeout.
+    /// Calls the NFS program; repeats the call after `NFS3ERR_JUKEBOX` until the timeout.
     pub(super) fn nfs<T, F>(
         &mut self,
         procedure: nfsproc3,
@@ -66,7 +66,7 @@ impl<'a> Rpc<'a> {
         }
     }
 
-    /// A call whose results hold no reference to the reply.
+    /// Calls a procedure; the results hold no reference to the reply.
     pub(super) fn call<R: for<'r> Decode<'r>>(
         &mut self,
         program: u32,
@@ -165,7 +165,7 @@ impl<'a> Rpc<'a> {
         Ok(())
     }
 
-    /// Repeats what would have to wait, until it has not.
+    /// Repeats an attempt that would block, until it does not.
     fn retry(
         &self,
         write: bool,
@@ -219,7 +219,7 @@ fn senseless(server: &str, why: &dyn Display) -> EngineError {
     EngineError::Connection(format!("the reply of server {server} makes no sense ({why}); is it an NFSv3 server?"))
 }
 
-/// How long to wait, and whether to go on.
+/// Timeout and stop flag of a wait.
 pub(super) struct Patience<'a> {
     end: Instant,
     stop: &'a AtomicBool,
@@ -227,7 +227,7 @@ pub(super) struct Patience<'a> {
 
 impl<'a> Patience<'a> {
     pub(super) fn new(timeout_ns: Nanos, stop: &'a AtomicBool) -> Self {
-        // A timeout beyond the clock's range is as good as a day.
+        // A timeout beyond the clock's range becomes a day.
         let now = Instant::now();
         let end = now.checked_add(Duration::from_nanos(timeout_ns)).unwrap_or(now + Duration::from_secs(86_400));
         Self { end, stop }

@@ -58,12 +58,12 @@ impl<'a> Session<'a> {
         self.rpc.server.clone()
     }
 
-    /// The way to the NFS program.
+    /// Route to the NFS program.
     pub(super) fn route(&self) -> Route {
         self.rpc.route
     }
 
-    /// The connection, for other uses; nothing is under way on it.
+    /// The connection; no call is in flight on it.
     pub(super) fn into_socket(self) -> Socket {
         self.rpc.socket
     }
@@ -98,7 +98,7 @@ impl<'a> Session<'a> {
         set.map(drop).map_err(|failed| refused("set the length of", path, &failed))
     }
 
-    /// Removes a file; one that is not there is removed already.
+    /// Removes a file; a file that does not exist is no error.
     pub(super) fn remove(&mut self, path: &str) -> Result<(), EngineError> {
         let (dir, name) = self.directory_of(path)?;
         let arguments = REMOVE3args { object: diropargs3 { dir, name: name.as_bytes() } };
@@ -109,7 +109,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Handle of the directory that a path lies in, and the path's last part.
+    /// Handle of the directory of a path, and the last part of the path.
     fn directory_of<'p>(&mut self, path: &'p str) -> Result<(nfs_fh3, &'p str), EngineError> {
         let mut parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
         let Some(name) = parts.pop() else {
@@ -158,7 +158,7 @@ impl<'a> Session<'a> {
     }
 }
 
-/// A file that has to be there is not.
+/// Error for a file that must exist and does not.
 pub(super) fn missing(path: &str) -> EngineError {
     EngineError::Target(format!("{path} does not exist on the export, and this job does not create it; check the path"))
 }

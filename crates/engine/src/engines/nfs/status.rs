@@ -1,4 +1,4 @@
-//! What an NFS status means to the worker and to people.
+//! NFS statuses as `errno` and as errors for people.
 
 use iocurve_wire::nfs3::nfsstat3;
 
@@ -37,7 +37,7 @@ pub(super) fn name(status: u32) -> &'static str {
     nfsstat3::from_u32(status).map_or("a status that NFSv3 does not have", nfsstat3::name)
 }
 
-/// An error about `path` with what a person can do about it.
+/// An error about `path`, with advice.
 pub(super) fn refused(action: &'static str, path: &str, status: u32) -> EngineError {
     EngineError::Nfs { action, path: path.to_owned(), status: name(status), hint: hint(status).to_owned() }
 }
