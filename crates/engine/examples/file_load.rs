@@ -6,7 +6,7 @@
 use std::sync::atomic::AtomicBool;
 
 use iocurve_engine::engines::{AioEngine, Setup, SyncEngine, UringEngine};
-use iocurve_engine::layout::local::lay_out;
+use iocurve_engine::layout::lay_out;
 use iocurve_engine::plan::{Durability, FileOpen, FilePlan, Layout, OperationKind};
 use iocurve_engine::{Address, Buffers, Completion, Engine, EngineError, Request};
 use iocurve_meter::{Clock, Nanos, SECOND};

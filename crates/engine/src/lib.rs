@@ -3,23 +3,25 @@
 //! [`Run::start`] takes a [`plan::Plan`] and gives back, in the end, an [`outcome::Outcome`]. In between, each worker is one
 //! thread with its own engine and memory; nothing is shared on the hot path and nothing is allocated per operation.
 
-pub mod chance;
+#![warn(unreachable_pub)]
+
+mod chance;
 mod check;
 mod cpu;
 pub mod engines;
-pub mod error;
+mod error;
 pub mod layout;
-pub mod offsets;
+mod offsets;
 pub mod outcome;
-pub mod payload;
+mod payload;
 pub mod plan;
-pub mod record;
-pub mod run;
-pub mod verify;
-pub mod worker;
+mod record;
+mod run;
+mod verify;
+mod worker;
 
 pub use engines::buffers::{Buffers, SlotMap};
 pub use engines::request::{Address, Completion, Engine, Request};
-pub use error::EngineError;
+pub use error::{EngineError, Fault};
 pub use run::Run;
 pub use run::ceiling::null_ceiling;

@@ -1,4 +1,4 @@
-//! Emulated disks that could not be.
+//! Checks of emulated disks.
 
 use std::collections::BTreeMap;
 
@@ -6,8 +6,8 @@ use crate::engines::capabilities;
 use crate::error::EngineError;
 use crate::plan::{DiskPlan, HostCache, IoLimits, Plan, VmPlan, Worker};
 
-/// What is wrong with the disks of a plan: one by one, or beside each other.
-pub fn check(plan: &Plan) -> Result<(), EngineError> {
+/// Checks the disks of a plan, each by itself and all together.
+pub(super) fn check(plan: &Plan) -> Result<(), EngineError> {
     let mut disks: BTreeMap<&str, &DiskPlan> = BTreeMap::new();
     let mut vms: BTreeMap<&str, &VmPlan> = BTreeMap::new();
     for worker in plan.groups.iter().flat_map(|group| &group.workers) {

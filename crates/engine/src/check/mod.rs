@@ -1,4 +1,4 @@
-//! Refuses plans that cannot be carried out, before anything is touched.
+//! Refuses plans that cannot be carried out, before any file is touched.
 
 mod disks;
 
@@ -15,10 +15,10 @@ use crate::record::log::RECORDS_MAX;
 use crate::verify;
 
 /// Version of the plan contract that this build runs.
-pub const PLAN_VERSION: u32 = 2;
+pub(crate) const PLAN_VERSION: u32 = 2;
 
-/// Whether the plan can be carried out; if not, the error says what of it cannot.
-pub fn check(plan: &Plan) -> Result<(), EngineError> {
+/// Checks that the plan can be carried out; the error says what is wrong with it.
+pub(crate) fn check(plan: &Plan) -> Result<(), EngineError> {
     let refuse = |text: String| Err(EngineError::Plan(text));
     if plan.version != PLAN_VERSION {
         return refuse(format!("plan version {} is not the {PLAN_VERSION} that this build runs", plan.version));
@@ -45,7 +45,6 @@ pub fn check(plan: &Plan) -> Result<(), EngineError> {
     Ok(())
 }
 
-/// What is wrong with a worker's load.
 fn load(worker: &Worker) -> Option<&'static str> {
     if worker.depth == 0 || worker.files.is_empty() || worker.operations.is_empty() {
         return Some("depth, files and operations must not be empty");
@@ -57,7 +56,6 @@ fn load(worker: &Worker) -> Option<&'static str> {
     nothing.then_some("all shares of the mix are 0")
 }
 
-/// What is wrong with its times.
 fn pacing(worker: &Worker) -> Option<&'static str> {
     let rates = worker.operations.iter().filter_map(|operation| operation.rate).chain(worker.rate);
     if rates.clone().any(|rate| rate.count == 0 || rate.per_ns == 0) {
@@ -87,7 +85,6 @@ fn pacing(worker: &Worker) -> Option<&'static str> {
     (!is_possible).then_some("the share of operations within a latency target must be above 0 and at most 100 per cent")
 }
 
-/// What is wrong with who waits for whom in a group.
 fn order(group: &Group) -> Option<String> {
     let mut waits: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for worker in &group.workers {
@@ -98,7 +95,7 @@ fn order(group: &Group) -> Option<String> {
             return Some(format!("{job}: waits for {unknown}, which is no job of the same group; check the name"));
         }
     }
-    // Whoever waits for nobody goes, then those who waited only for them, and so on; who is left waits in a circle.
+    // Jobs without `wait_for` are removed, then jobs that waited only for those, and so on. What remains is a circle.
     while let Some(free) = waits.iter().find(|(_, others)| others.is_empty()).map(|(job, _)| *job) {
         waits.remove(free);
         for others in waits.values_mut() {
@@ -109,7 +106,6 @@ fn order(group: &Group) -> Option<String> {
     (!circle.is_empty()).then(|| format!("{}: wait for each other, so that none would ever start", circle.join(", ")))
 }
 
-/// What is wrong with the steady states of a group.
 fn steady_state(group: &Group, interval_ns: Nanos) -> Option<String> {
     for worker in &group.workers {
         let wrong = |what: String| Some(format!("{}: {what}", worker.job));
@@ -138,7 +134,6 @@ fn steady_state(group: &Group, interval_ns: Nanos) -> Option<String> {
     None
 }
 
-/// What is wrong with its log.
 fn log(worker: &Worker) -> Option<String> {
     let log = worker.log?;
     if log.records == 0 {
@@ -153,7 +148,6 @@ fn log(worker: &Worker) -> Option<String> {
     (log.histograms && log.window_ns.is_none()).then(|| "a log of each operation has no histograms; say windows".into())
 }
 
-/// What is wrong with the kinds of its operations.
 fn kinds(worker: &Worker) -> Option<&'static str> {
     let engine = capabilities(&worker.engine);
     if OperationKind::ALL.into_iter().any(|kind| kind.is_flush() && worker.does(kind)) && worker.replay.is_none() {

@@ -1,16 +1,17 @@
-//! Engines: what carries out I/O.
+//! Engines carry out I/O. They know requests, not the loop that submits them.
 
-pub mod buffers;
+pub(crate) mod buffers;
 mod capabilities;
 pub(crate) mod emulated;
-pub mod files;
-pub mod local;
+pub(crate) mod files;
+mod local;
 pub mod nfs;
 mod null;
-pub mod request;
+pub(crate) mod request;
 #[cfg(test)]
 pub(crate) mod testing;
 
 pub(crate) use capabilities::capabilities;
-pub use local::{AioEngine, MmapEngine, Setup, SyncEngine, UringEngine};
-pub use null::NullEngine;
+pub(crate) use local::MmapEngine;
+pub use local::{AioEngine, Setup, SyncEngine, UringEngine};
+pub(crate) use null::NullEngine;

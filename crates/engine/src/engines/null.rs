@@ -3,9 +3,10 @@ use iocurve_meter::Nanos;
 use crate::engines::request::{Completion, Engine, Request};
 use crate::error::EngineError;
 
-/// Does nothing, at once: what remains is the cost of the loop, the ceiling of every other engine.
+/// Completes every request at once without I/O: what remains is the cost of the loop, the ceiling of every other
+/// engine.
 #[derive(Debug, Default)]
-pub struct NullEngine {
+pub(crate) struct NullEngine {
     finished: Vec<Completion>,
 }
 

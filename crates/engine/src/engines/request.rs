@@ -19,11 +19,11 @@ pub struct Address {
 /// One operation to carry out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request {
-    /// Number of the buffer and of the place in flight, below the worker's depth; free again once completed.
+    /// Number of the buffer, below the worker's depth. The slot is busy until the completion.
     pub slot: u32,
     /// Kind of the operation.
     pub kind: OperationKind,
-    /// Range that it reads, writes, trims or flushes.
+    /// Range that is read, written, trimmed or flushed.
     pub address: Address,
 }
 

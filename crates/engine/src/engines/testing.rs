@@ -14,14 +14,14 @@ use crate::error::EngineError;
 use crate::plan::{Durability, FileOpen, FilePlan, Layout, OperationKind};
 
 /// A directory under the build's own (a real disk more often than `/tmp` is), gone when dropped.
-pub struct Scratch {
+pub(crate) struct Scratch {
     directory: PathBuf,
     path: String,
 }
 
 impl Scratch {
     /// A fresh directory; `path` names a file in it that is not there yet.
-    pub fn new(name: &str) -> Self {
+    pub(crate) fn new(name: &str) -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let build = std::env::current_exe().unwrap().parent().unwrap().to_owned();
@@ -32,24 +32,24 @@ impl Scratch {
     }
 
     /// The same, with a file of that many patterned bytes.
-    pub fn with_file(name: &str, bytes: usize) -> Self {
+    pub(crate) fn with_file(name: &str, bytes: usize) -> Self {
         let scratch = Self::new(name);
         fs::write(&scratch.path, pattern(0, bytes)).unwrap();
         scratch
     }
 
     /// Path of the file.
-    pub fn path(&self) -> &str {
+    pub(crate) fn path(&self) -> &str {
         &self.path
     }
 
     /// A plan for the first so many bytes of the file.
-    pub fn plan(&self, bytes: usize) -> FilePlan {
+    pub(crate) fn plan(&self, bytes: usize) -> FilePlan {
         plan(&self.path, bytes)
     }
 
     /// Path of another file in the directory.
-    pub fn other(&self, name: &str) -> String {
+    pub(crate) fn other(&self, name: &str) -> String {
         self.directory.join(name).to_str().unwrap().to_owned()
     }
 }
@@ -62,17 +62,17 @@ impl Drop for Scratch {
 }
 
 /// Bytes that differ with their place.
-pub fn pattern(offset: usize, bytes: usize) -> Vec<u8> {
+pub(crate) fn pattern(offset: usize, bytes: usize) -> Vec<u8> {
     (offset..offset + bytes).map(|place| (place / 512 * 31 + place) as u8).collect()
 }
 
 /// How files are opened: direct or not, with nothing else.
-pub fn open(direct: bool) -> FileOpen {
+pub(crate) fn open(direct: bool) -> FileOpen {
     FileOpen { direct, durability: Durability::None, invalidate: false }
 }
 
 /// What an engine is opened with, with buffers of a block and a clock of its own.
-pub fn setup<'a>(open: &'a FileOpen, files: &'a [FilePlan], writes: bool, depth: u32) -> Setup<'a> {
+pub(crate) fn setup<'a>(open: &'a FileOpen, files: &'a [FilePlan], writes: bool, depth: u32) -> Setup<'a> {
     setup_on(&Buffers::new(depth as usize, BLOCK), open, files, writes, depth)
 }
 
@@ -83,10 +83,10 @@ fn setup_on<'a>(buffers: &Buffers, open: &'a FileOpen, files: &'a [FilePlan], wr
 }
 
 /// Opens an engine for a test.
-pub type Opener<E> = fn(Setup<'_>) -> Result<E, EngineError>;
+pub(crate) type Opener<E> = fn(Setup<'_>) -> Result<E, EngineError>;
 
 /// Everything that an engine for local files must do, buffered and direct.
-pub fn check_engine<E: Engine>(opener: Opener<E>) {
+pub(crate) fn check_engine<E: Engine>(opener: Opener<E>) {
     for direct in possible_ways() {
         reads_past_the_end_are_short(opener, direct);
     }
@@ -94,14 +94,14 @@ pub fn check_engine<E: Engine>(opener: Opener<E>) {
 }
 
 /// The same, without what an engine cannot know that maps its files: how long they are now.
-pub fn check_mapped_engine<E: Engine>(opener: Opener<E>) {
+pub(crate) fn check_mapped_engine<E: Engine>(opener: Opener<E>) {
     flushes_leave_nothing_dirty(opener);
     settling_leaves_nothing_dirty(opener);
     check_transfers(opener);
 }
 
 /// The same, without what is promised of the storage below.
-pub fn check_transfers<E: Engine>(opener: Opener<E>) {
+pub(crate) fn check_transfers<E: Engine>(opener: Opener<E>) {
     for direct in possible_ways() {
         writes_then_reads_back(opener, direct);
         a_batch_completes_whole(opener, direct);

@@ -1,80 +1,80 @@
-//! What is wrong with a block, in words.
+//! Differences found by verification, and their text.
 
 use std::fmt::{self, Display, Formatter};
 
 use crate::plan::VerifyMethod;
 
-/// How an interval differs from what it should be.
+/// Difference between an interval and what was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault {
-    /// The file ended in it.
+    /// The file ends inside the interval.
     Short {
-        /// Bytes that there were.
+        /// Bytes before the end of the file.
         bytes: usize,
     },
-    /// It does not begin as a header does.
+    /// The magic of a header is missing.
     Magic {
-        /// What is there instead.
+        /// Bytes found.
         got: [u8; 4],
-        /// What should be.
+        /// Bytes expected.
         wanted: [u8; 4],
     },
-    /// Its header was damaged.
+    /// The header is damaged.
     Header {
-        /// Checksum of the header as it is.
+        /// Checksum of the header found.
         got: u32,
-        /// As it was written.
+        /// Checksum that the header holds.
         wanted: u32,
     },
-    /// Written with another method.
+    /// The interval was written with another method.
     Method {
-        /// Which, as a number of our own.
+        /// Number of that method.
         got: u32,
-        /// What the plan says.
+        /// Number of the plan's method.
         wanted: u32,
     },
-    /// Written with another length.
+    /// The interval was written with another length.
     Length {
-        /// As its header says.
+        /// Length in the header.
         got: u32,
-        /// As the plan says.
+        /// Length of the interval.
         wanted: u32,
     },
-    /// It belongs to another file.
+    /// The interval belongs to another file.
     File {
-        /// Where in that file.
+        /// Its offset in that file.
         offset: u64,
     },
-    /// It belongs elsewhere.
+    /// The interval belongs to another offset.
     Offset {
-        /// Where it was written to.
+        /// Offset that it was written to.
         got: u64,
-        /// Where it was found.
+        /// Offset that it was read from.
         wanted: u64,
     },
-    /// A write before or after the newest one.
+    /// The interval holds another write than the newest.
     Sequence {
-        /// Number of the write that is there.
+        /// Number of the write found.
         got: u64,
-        /// The low bits of the newest one's number.
+        /// Low bits of the number of the newest write.
         wanted: u32,
     },
-    /// Its content is not what was written.
+    /// The checksum differs.
     Checksum {
-        /// How it was proved.
+        /// Method of the checksum.
         method: VerifyMethod,
-        /// Of what is there, in hexadecimal.
+        /// Checksum of the content found, in hexadecimal.
         got: String,
-        /// As its header says, in hexadecimal.
+        /// Checksum in the header, in hexadecimal.
         wanted: String,
     },
-    /// A byte is not the pattern's.
+    /// A byte differs from the pattern.
     Pattern {
-        /// Where in the interval.
+        /// Offset in the interval.
         place: usize,
-        /// What is there.
+        /// Byte found.
         got: u8,
-        /// What should be.
+        /// Byte expected.
         wanted: u8,
     },
 }
@@ -112,8 +112,8 @@ impl Display for Fault {
     }
 }
 
-/// Bytes as people write them.
-pub fn hexadecimal(bytes: &[u8]) -> String {
+/// Bytes in hexadecimal digits.
+pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
     bytes
         .iter()
         .flat_map(|byte| [byte >> 4, byte & 15])

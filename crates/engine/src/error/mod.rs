@@ -1,4 +1,4 @@
-//! What can go wrong, in words for people.
+//! Errors, with texts for people.
 
 mod fault;
 
@@ -9,36 +9,36 @@ use thiserror::Error;
 pub use self::fault::Fault;
 pub(crate) use self::fault::hexadecimal;
 
-/// Ends a worker or keeps it from starting. The text says what, where, and what to do.
+/// An error that ends a worker or keeps it from starting. Its text says what is wrong, where, and what to do.
 #[derive(Debug, Error)]
 pub enum EngineError {
     /// A system call on a path failed.
     #[error("{action} {path}: {source}{}", hint(source))]
     Path {
-        /// What was tried, as a verb (`open`, `write`).
+        /// What failed, as a verb (`open`, `write`).
         action: &'static str,
-        /// On what.
+        /// Path that the action concerned.
         path: String,
         /// Why it failed.
         source: io::Error,
     },
-    /// The plan asks for what cannot be.
+    /// The plan cannot be carried out.
     #[error("{0}")]
     Plan(String),
-    /// What is to be measured is not as the plan needs it.
+    /// The target is not as the plan needs it.
     #[error("{0}")]
     Target(String),
     /// The run was stopped before it measured anything.
     #[error("stopped while files were laid out; what was written for it is removed again")]
     StoppedInLayout,
-    /// The NFS server refused, with its status name (`NFS3ERR_ACCES`) and what it concerned.
+    /// The NFS server refused a call.
     #[error("{action} {path}: the server answered {status}{hint}")]
     Nfs {
-        /// Procedure or step.
+        /// What failed, as a verb.
         action: &'static str,
-        /// On what.
+        /// Path that the action concerned.
         path: String,
-        /// Name of the status.
+        /// Name of the status (`NFS3ERR_ACCES`).
         status: &'static str,
         /// What to do, with a leading `; `, or empty.
         hint: String,
@@ -53,31 +53,31 @@ pub enum EngineError {
         kind: &'static str,
         /// Bytes asked for.
         length: u32,
-        /// Where.
+        /// Offset in the file.
         offset: u64,
-        /// In which file.
+        /// Path of the file.
         path: String,
         /// Why it failed.
         source: io::Error,
     },
-    /// What was read is not what was written.
+    /// Verification found a difference.
     #[error("verification of {length} bytes at offset {offset} of {path} failed: {fault}{more}")]
     Verification {
-        /// In which file.
+        /// Path of the file.
         path: String,
-        /// Where.
+        /// Offset in the file.
         offset: u64,
-        /// How long the interval is.
+        /// Bytes of the interval.
         length: u32,
-        /// What is wrong with it.
+        /// The difference.
         fault: Box<Fault>,
-        /// How many others differ and what was dumped, with a leading `; `, or empty.
+        /// Number of further differences and names of dumped files, with a leading `; `, or empty.
         more: String,
     },
-    /// Anything else the system refused.
+    /// Another system call failed.
     #[error("{action}: {source}{}", hint(source))]
     System {
-        /// What was tried.
+        /// What failed, as a verb.
         action: &'static str,
         /// Why it failed.
         source: io::Error,
@@ -85,7 +85,7 @@ pub enum EngineError {
 }
 
 impl EngineError {
-    /// Number of the error, for the tools that tell one; EIO where there is none. A difference found by verification is
+    /// The `errno` that tools report for this error; EIO where there is none. A difference found by verification is
     /// EILSEQ, as in fio.
     pub fn errno(&self) -> i32 {
         match self {
@@ -98,7 +98,7 @@ impl EngineError {
     }
 }
 
-/// What a person can do about an `errno`, with a leading `; `, or empty.
+/// Advice for an `errno`, with a leading `; `, or empty.
 fn hint(source: &io::Error) -> &'static str {
     match source.raw_os_error() {
         Some(libc::ENOSPC) => "; free space or use a smaller size",

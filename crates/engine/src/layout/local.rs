@@ -1,5 +1,5 @@
-//! What happens to local files before the run: they are created, written or reserved, and nothing that was there is
-//! touched unless the plan has the file made anew.
+//! Layout of local files: they are created, written or reserved before the run. Existing data are not touched unless
+//! the plan recreates the file.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -13,7 +13,7 @@ use crate::error::EngineError;
 use crate::plan::{FilePlan, Layout};
 
 /// Bytes that [`lay_out`] will write. Reserved bytes are not written and do not count.
-pub fn total_bytes(files: &[&FilePlan]) -> u64 {
+pub(super) fn total_bytes(files: &[&FilePlan]) -> u64 {
     let missing = |target: &Target| match target.layout {
         Layout::Fill => target.end.saturating_sub(length_bytes(&target.path).unwrap_or(0)),
         Layout::New | Layout::Recreate => target.end,
@@ -22,27 +22,29 @@ pub fn total_bytes(files: &[&FilePlan]) -> u64 {
     targets(files).iter().map(missing).sum()
 }
 
-/// Does what each file's [`Layout`] says and returns which files it created, as the plans name them.
+/// Carries out the [`Layout`] of each file, and returns the files that it created, as the plans name them.
 ///
-/// A file that several plans name is laid out once, up to the end of their furthest region. What is written is
-/// pseudo-random, from `seed`, and on stable storage at the end, so that the run does not measure the layout's
-/// write-back. `progress` is told the bytes written so far. On an error, or when `stop` is set, everything is put
-/// back: files created here are gone, files extended here have their former length. What a plan wants emptied is lost,
-/// but nothing is emptied before it is known that there is room and that all other files are as they must be.
+/// A file that several plans name is laid out once, up to the end of the furthest region. Data are pseudo-random from
+/// `seed`, and on stable storage at the end, so that the run does not measure the layout's write-back. `progress` is
+/// called with the bytes written so far.
+///
+/// On an error, or when `stop` is set, everything is undone: files created here are removed, files extended here get
+/// their former length. The data of a recreated file are lost, but no file is emptied before there is known to be room
+/// and all other files are as they must be.
 pub fn lay_out(
     files: &[&FilePlan],
     seed: u64,
     progress: &dyn Fn(u64),
     stop: &AtomicBool,
 ) -> Result<Vec<PathBuf>, EngineError> {
-    let mut session = Session { seed, progress, stop, written: 0, changes: Vec::new() };
+    let mut preparation = Preparation { seed, progress, stop, written: 0, changes: Vec::new() };
     let mut targets = targets(files);
-    // Whatever else can fail comes before what cannot be put back.
+    // Everything else that can fail comes before what cannot be undone.
     targets.sort_by_key(|target| target.layout.empties());
-    match targets.iter().try_for_each(|target| session.prepare(target)) {
-        Ok(()) => Ok(session.created()),
+    match targets.iter().try_for_each(|target| preparation.prepare(target)) {
+        Ok(()) => Ok(preparation.created()),
         Err(error) => {
-            session.undo();
+            preparation.undo();
             Err(error)
         }
     }
@@ -53,9 +55,9 @@ pub fn lay_out(
 struct Target {
     /// As the first plan names it.
     path: PathBuf,
-    /// The same for every way to name the file.
+    /// Canonical path: the same for every name of the file.
     identity: PathBuf,
-    /// How long it must be.
+    /// Length that the file must have.
     end: u64,
     layout: Layout,
 }
@@ -75,13 +77,13 @@ fn targets(files: &[&FilePlan]) -> Vec<Target> {
         }
     }
     for target in targets.iter_mut().filter(|target| target.layout == Layout::Create) {
-        // Another use that needs a length has it written by this one, before its turn.
+        // The length is left alone: another plan that needs one has a layout of its own.
         target.end = 0;
     }
     targets
 }
 
-/// The same path for the same file, whether it is there already or not.
+/// Canonical path of a file, whether it exists or not.
 fn identity(path: &Path) -> PathBuf {
     if let Ok(canonical) = fs::canonicalize(path) {
         return canonical;
@@ -96,13 +98,13 @@ fn directory_of(path: &Path) -> &Path {
     path.parent().filter(|directory| !directory.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// What was changed, so that it can be put back.
+/// A change that can be undone.
 enum Change {
     Created(PathBuf),
     Extended { path: PathBuf, former_length: u64 },
 }
 
-struct Session<'a> {
+struct Preparation<'a> {
     seed: u64,
     progress: &'a dyn Fn(u64),
     stop: &'a AtomicBool,
@@ -110,10 +112,10 @@ struct Session<'a> {
     changes: Vec<Change>,
 }
 
-impl Session<'_> {
+impl Preparation<'_> {
     fn prepare(&mut self, target: &Target) -> Result<(), EngineError> {
         let path = &target.path;
-        // `symlink_metadata`: a link that leads nowhere is something that is there, too.
+        // `symlink_metadata`: a dangling link exists, too.
         match fs::symlink_metadata(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => self.create(target),
             Err(source) => Err(path_error("look at", path, source)),
@@ -167,7 +169,7 @@ impl Session<'_> {
         self.extend(&file, target, length)
     }
 
-    /// Empties a file and makes it as long as needed: the user said that what is there may go.
+    /// Empties a file and extends it: the user asked to recreate it.
     fn empty(&mut self, target: &Target) -> Result<(), EngineError> {
         let path = &target.path;
         let metadata = fs::metadata(path).map_err(|source| path_error("look at", path, source))?;
@@ -197,7 +199,7 @@ impl Session<'_> {
         }
     }
 
-    /// Writes from `from` to the target's end, with little of it dirty at any time and nothing at the end.
+    /// Writes from `from` to the target's end. Few bytes are dirty at any time, none at the end.
     fn write(
         &mut self,
         file: &File,
@@ -210,7 +212,7 @@ impl Session<'_> {
         let mut at = from;
         while at < target.end {
             self.check_stop()?;
-            // Blocks start at multiples of their size, so a file's content depends on seed and place alone.
+            // Blocks start at multiples of their size, so that a file's content depends on seed and offset alone.
             let start = at - at % BLOCK_BYTES;
             let end = (start + BLOCK_BYTES).min(target.end);
             let content = fill(&mut block, seed, start);
@@ -237,7 +239,7 @@ impl Session<'_> {
         self.changes.into_iter().filter_map(created).collect()
     }
 
-    /// What cannot be put back stays; the error that led here says more than this one would.
+    /// A change that cannot be undone stays: the error that led here is the one to report.
     fn undo(&self) {
         for change in &self.changes {
             let _ = match change {
@@ -250,14 +252,14 @@ impl Session<'_> {
     }
 }
 
-/// Written at once, between two looks at the stop flag.
+/// Bytes written between two polls of the stop flag.
 const BLOCK_BYTES: u64 = 1 << 20;
 
-/// Dirty at most twice this much.
+/// At most twice as many bytes are dirty.
 const WRITE_BACK_BYTES: u64 = 16 << 20;
 
-/// Starts writing back the newest stretch before `end` and waits for the one before it, so that the disk is kept busy
-/// while the next blocks are made.
+/// Starts writing back the newest stretch before `end`, and waits for the one before it: the disk stays busy while the
+/// next blocks are made.
 fn write_back(file: &File, end: u64) -> io::Result<()> {
     const START: libc::c_uint = libc::SYNC_FILE_RANGE_WRITE;
     const FINISH: libc::c_uint =
@@ -275,13 +277,13 @@ fn sync_range(file: &File, start: u64, flags: libc::c_uint) -> io::Result<()> {
     let error = io::Error::last_os_error();
     match error.raw_os_error() {
         _ if code == 0 => Ok(()),
-        // A file system without it: the sync at the end does all the work.
+        // The file system has no such call: the sync at the end does all the work.
         Some(libc::ENOSYS | libc::EINVAL | libc::ESPIPE | libc::EINTR) => Ok(()),
         _ => Err(error),
     }
 }
 
-/// Extends without writing: space is set aside where the file system can do that, else the file becomes sparse.
+/// Extends without writing. Space is reserved where the file system can do that; otherwise the file becomes sparse.
 fn reserve(file: &File, from: u64, end: u64) -> io::Result<()> {
     loop {
         // SAFETY: only numbers are passed.
@@ -296,7 +298,7 @@ fn reserve(file: &File, from: u64, end: u64) -> io::Result<()> {
     }
 }
 
-/// Said at once: writing until nothing is left would take long and starve everybody else.
+/// Fails early: writing until the disk is full would take long and starve others.
 fn check_room(target: &Target, missing: u64) -> Result<(), EngineError> {
     let free = free_bytes(&target.path);
     if free.is_some_and(|free| missing > free) {
@@ -305,7 +307,7 @@ fn check_room(target: &Target, missing: u64) -> Result<(), EngineError> {
     Ok(())
 }
 
-/// Free bytes on the file system of `path`, or `None` where it does not say.
+/// Free bytes on the file system of `path`; `None` if it does not report them.
 fn free_bytes(path: &Path) -> Option<u64> {
     use std::os::unix::ffi::OsStrExt;
     let directory = std::ffi::CString::new(directory_of(path).as_os_str().as_bytes()).ok()?;
@@ -332,7 +334,7 @@ fn path_error(action: &'static str, path: &Path, source: io::Error) -> EngineErr
     EngineError::Path { action, path: path.display().to_string(), source }
 }
 
-/// Fills `block` with what belongs at `start` of a file and returns it as bytes.
+/// Fills `block` with the data for offset `start` of a file, and returns them as bytes.
 fn fill(block: &mut [u64], seed: u64, start: u64) -> &[u8] {
     let first = start / 8;
     for (number, word) in (first..).zip(block.iter_mut()) {
@@ -342,14 +344,14 @@ fn fill(block: &mut [u64], seed: u64, start: u64) -> &[u8] {
     unsafe { std::slice::from_raw_parts(block.as_ptr().cast(), size_of_val(block)) }
 }
 
-/// The finalizer of `SplitMix64` (Steele, Lea and Flood, 2014): each place gets its bits without the ones before it.
+/// The finalizer of `SplitMix64` (Steele, Lea and Flood, 2014): the data at an offset need no data before it.
 fn mix(value: u64) -> u64 {
     let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     value ^ (value >> 31)
 }
 
-/// Different files get different content, or a store that deduplicates would keep one of them (FNV-1a).
+/// FNV-1a. Files must differ, or a store that deduplicates would keep only one of them.
 fn hash(path: &Path) -> u64 {
     let bytes = path.as_os_str().as_encoded_bytes();
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3))

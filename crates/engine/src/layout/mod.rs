@@ -1,6 +1,6 @@
-//! What is done to files before and after the load, wherever they are.
+//! Files before and after the load, local or on NFS: laid out, and removed.
 
-pub mod local;
+mod local;
 
 use std::cell::Cell;
 use std::path::PathBuf;
@@ -10,7 +10,9 @@ use crate::engines::{capabilities, nfs};
 use crate::error::EngineError;
 use crate::plan::{FilePlan, Layout, NfsMount, Plan};
 
-/// Files that have to be removed again.
+pub use self::local::lay_out;
+
+/// Files to be removed after the run.
 #[derive(Debug, Default)]
 pub struct Targets {
     local: Vec<PathBuf>,
@@ -18,22 +20,22 @@ pub struct Targets {
 }
 
 impl Targets {
-    /// Lays out the files of all groups. `progress` is told the bytes written and the bytes there are to write;
-    /// `stop` ends it early with an error. What was created before an error is removed if the plan says so.
+    /// Lays out the files of all groups. `progress` is called with the bytes written and the bytes to write; `stop`
+    /// ends the layout with an error. After an error, files that the plan does not keep are removed again.
     pub fn lay_out(plan: &Plan, progress: &dyn Fn(u64, u64), stop: &AtomicBool) -> Result<Self, EngineError> {
         let mut targets = Self::default();
         let result = targets.lay_out_all(plan, progress, stop);
         match result {
             Ok(()) => Ok(targets),
             Err(error) => {
-                // The first error is the one to tell.
+                // The first error is the one to report.
                 let _ = targets.remove();
                 Err(error)
             }
         }
     }
 
-    /// Removes the files; one that is gone already is fine.
+    /// Removes the files; a file that is gone already is no error.
     pub fn remove(self) -> Result<(), EngineError> {
         let mut result = Ok(());
         for path in self.local {
@@ -51,7 +53,7 @@ impl Targets {
         result
     }
 
-    /// All files that a plan names, for who knows that they may go.
+    /// All files that a plan names, whether its run created them or not.
     pub fn of(plan: &Plan) -> Self {
         let (local, mounts) = by_place(plan);
         let local = local.into_iter().map(|file| PathBuf::from(file.path)).collect();
@@ -67,7 +69,7 @@ impl Targets {
         let done = Cell::new(0);
         let seed = plan.groups.first().map_or(0, |group| group.workers[0].seed);
 
-        let created = local::lay_out(&local, seed, &|bytes| progress(bytes, total), stop)?;
+        let created = lay_out(&local, seed, &|bytes| progress(bytes, total), stop)?;
         self.local = created.into_iter().filter(|path| temporary(&local, path)).collect();
         done.set(local::total_bytes(&local));
         for (mount, files) in mounts {
@@ -90,7 +92,8 @@ fn bytes_to_write_at_most(file: &FilePlan) -> u64 {
     }
 }
 
-/// Local files, and the files of each mount; a file that several workers use is there once, as large as any needs it.
+/// Local files, and the files of each mount. A file that several workers use is listed once, with the union of their
+/// needs.
 fn by_place(plan: &Plan) -> (Vec<FilePlan>, Vec<(NfsMount, Vec<FilePlan>)>) {
     let mut local = Vec::new();
     let mut mounts: Vec<(NfsMount, Vec<FilePlan>)> = Vec::new();
@@ -122,7 +125,7 @@ fn same_export(a: &NfsMount, b: &NfsMount) -> bool {
     (&a.host, a.port, a.mount_port, &a.export) == (&b.host, b.port, b.mount_port, &b.export)
 }
 
-/// What both uses of a file need: the larger region, and data if one of them reads.
+/// Merges two uses of a file: the union of the regions, and the stronger layout.
 fn merge(file: &mut FilePlan, other: &FilePlan) {
     let end = file.needed_end().max(other.needed_end());
     file.offset_bytes = file.offset_bytes.min(other.offset_bytes).min(end);

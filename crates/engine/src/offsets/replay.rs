@@ -1,4 +1,4 @@
-//! Operations that were recorded elsewhere, read from a file as the load goes.
+//! Replay of recorded operations, read from a file during the load.
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -11,13 +11,13 @@ use crate::engines::request::Address;
 use crate::error::EngineError;
 use crate::plan::{OperationKind, Worker};
 
-/// Bytes of one record: when it is due (`u64`, ns since the worker's start), offset (`u64`), bytes (`u32`), number of the file
-/// (`u32`), number of the kind in [`OperationKind::ALL`] (`u32`), 4 bytes of zeros; little-endian.
-pub const RECORD_BYTES: usize = 32;
+/// Bytes of one record: due time (`u64`, ns since the worker's start), offset (`u64`), length (`u32`), number of the
+/// file (`u32`), number of the kind in [`OperationKind::ALL`] (`u32`), 4 bytes of zeros; little-endian.
+pub(crate) const RECORD_BYTES: usize = 32;
 
-/// The records of a worker, one after another, for all who need a part of them.
+/// The records of a worker, one after another. Mix and offsets share them.
 #[derive(Debug, Clone)]
-pub struct Replay(Rc<RefCell<Stream>>);
+pub(crate) struct Replay(Rc<RefCell<Stream>>);
 
 #[derive(Debug)]
 struct Stream {
@@ -26,12 +26,12 @@ struct Stream {
     paced: bool,
     /// By kind: its number in the plan.
     operations: [Option<usize>; OperationKind::ALL.len()],
-    /// Bytes that a record has at most, by operation.
+    /// By operation: most bytes of a record.
     largest: Vec<u32>,
     files: u32,
-    /// What due times count from.
+    /// Zero of the due times.
     origin: Nanos,
-    /// Records that were not read yet.
+    /// Records not read yet.
     left: u64,
     read: u64,
     current: Option<Record>,
@@ -46,8 +46,8 @@ struct Record {
 }
 
 impl Replay {
-    /// The first record of a worker's plan; `None` if it replays nothing.
-    pub fn open(worker: &Worker) -> Result<Option<Self>, EngineError> {
+    /// Opens the recording of a plan, at its first record; `None` if the plan has none.
+    pub(crate) fn open(worker: &Worker) -> Result<Option<Self>, EngineError> {
         let Some(plan) = &worker.replay else { return Ok(None) };
         let failed = |source| EngineError::Path { action: "open", path: plan.path.clone(), source };
         let number = |kind| worker.operations.iter().position(|operation| operation.kind == kind);
@@ -68,33 +68,32 @@ impl Replay {
         Ok(Some(Self(Rc::new(RefCell::new(stream)))))
     }
 
-    /// Due times count from here.
-    pub fn start(&self, now: Nanos) {
+    /// Sets the zero of the due times.
+    pub(crate) fn start(&self, now: Nanos) {
         self.0.borrow_mut().origin = now;
     }
 
-    /// Everything that is still to come is due that much later.
-    pub fn postpone(&self, by: Nanos) {
+    /// Moves all due times to come.
+    pub(crate) fn postpone(&self, by: Nanos) {
         self.0.borrow_mut().origin += by;
     }
 
-    /// Number of the next operation and when it is due, if its time counts; `None` when all were taken.
-    pub fn next(&self) -> Option<(usize, Option<Nanos>)> {
+    /// Number of the next operation, and its due time if the replay is paced; `None` when all were taken.
+    pub(crate) fn next(&self) -> Option<(usize, Option<Nanos>)> {
         let stream = self.0.borrow();
         let due = |record: &Record| stream.paced.then(|| stream.origin.saturating_add(record.due));
         stream.current.map(|record| (record.operation, due(&record)))
     }
 
-    /// Takes the next operation.
-    pub fn take(&self) -> Option<Address> {
+    pub(crate) fn take(&self) -> Option<Address> {
         let mut stream = self.0.borrow_mut();
         let taken = stream.current.take();
         stream.advance();
         taken.map(|record| record.address)
     }
 
-    /// Why it ended early, if it did.
-    pub fn failure(&self) -> Option<EngineError> {
+    /// The error that ended the replay early, if one did.
+    pub(crate) fn failure(&self) -> Option<EngineError> {
         self.0.borrow_mut().failure.take()
     }
 }

@@ -4,54 +4,54 @@ use serde::{Deserialize, Serialize};
 
 use iocurve_meter::Nanos;
 
-/// A disk of a cloud, emulated over local files: each operation is done at once and handed back when the disk and its
-/// virtual machine would have had it done.
+/// A cloud disk, emulated over local files: each operation is carried out at once, and completes when the disk and its
+/// virtual machine would have completed it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DiskPlan {
-    /// What people call it.
+    /// Name of the disk, for messages.
     pub name: String,
-    /// File that keeps what the cache holds and the burst credits from run to run. Workers that name the same one share the
-    /// disk; while a run uses it, no other can use one in the same directory.
+    /// File that keeps the cached blocks and the burst credits from run to run. Workers that name the same file share
+    /// the disk. While a run uses the disk, no other run can use one in the same directory.
     pub state_path: String,
-    /// Of the disk itself, or of several striped ones together.
+    /// Limits of the disk, or of several striped disks together.
     pub limits: IoLimits,
-    /// The largest operation that counts as one; a larger one counts as several.
+    /// The largest operation that counts as one, in bytes; a larger one counts as several.
     pub io_bytes: u32,
-    /// What its virtual machine's host keeps of it.
+    /// Caching by the virtual machine's host.
     pub cache: HostCache,
-    /// Added to each operation that goes to the disk.
+    /// Latency added to each operation that goes to the disk.
     pub latency_ns: Nanos,
-    /// What it is attached to; `null` sets no further limits.
+    /// Virtual machine that the disk is attached to; `null` sets no further limits.
     #[serde(deserialize_with = "Option::deserialize")]
     pub vm: Option<VmPlan>,
 }
 
-/// What a host keeps of a disk near its virtual machine.
+/// Caching of a disk by the host of its virtual machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HostCache {
-    /// Nothing.
+    /// No caching.
     None,
-    /// What was read or written; writes are done once the disk has them.
+    /// Reads and writes fill the cache; a write completes once it is on the disk.
     ReadOnly,
-    /// What was read or written; writes are done once the cache has them, and go to the disk later.
+    /// Reads and writes fill the cache; a write completes once it is in the cache, and goes to the disk later.
     ReadWrite,
 }
 
-/// A virtual machine, whose limits all disks with the same name of it share.
+/// A virtual machine. Disks that name the same one share its limits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct VmPlan {
-    /// Its name.
+    /// Name of the machine.
     pub name: String,
-    /// Of what goes to disks.
+    /// Limits of operations that go to disks.
     #[serde(deserialize_with = "Option::deserialize")]
     pub uncached: Option<IoLimits>,
-    /// Of what goes to disks with a host cache, whether it is in the cache or not.
+    /// Limits of operations on disks with a host cache, whether they hit the cache or not.
     #[serde(deserialize_with = "Option::deserialize")]
     pub cached: Option<IoLimits>,
-    /// Size of the cache of all its disks.
+    /// Size of the cache that all disks share.
     pub cache_bytes: u64,
 }
 
@@ -63,19 +63,20 @@ pub struct IoLimits {
     pub iops: u64,
     /// Bytes per second; at least 1.
     pub bytes_per_s: u64,
-    /// What can be had beyond that for a time.
+    /// Higher limits that hold for a time.
     #[serde(deserialize_with = "Option::deserialize")]
     pub burst: Option<IoBurst>,
 }
 
-/// Limits that hold while credits last: each operation and byte above the limits costs one, each below gains one.
+/// Limits that hold while credits last: each operation and byte above the base limits costs a credit, each below gains
+/// one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct IoBurst {
-    /// Operations per second; at least the limit.
+    /// Operations per second; at least the base limit.
     pub iops: u64,
-    /// Bytes per second; at least the limit.
+    /// Bytes per second; at least the base limit.
     pub bytes_per_s: u64,
-    /// How long the credits last at the full burst, if none are gone yet.
+    /// How long full credits last at the full burst.
     pub duration_ns: Nanos,
 }

@@ -1,4 +1,4 @@
-//! What follows from a plan: questions that several parts of the engine ask about the same declarations.
+//! Facts that follow from a plan, each computed in one place.
 
 use super::{Blocks, EnginePlan, FilePlan, Layout, NfsMount, OperationKind, Position, Verify, VerifyMap, Worker};
 

@@ -4,22 +4,22 @@ use serde::{Deserialize, Serialize};
 
 use super::pacing::Rate;
 
-/// Kinds of operation. Open-ended: metadata operations come as further names. Flushes (NFS: COMMIT) come last; they are
-/// in the mix of a replay alone.
+/// Kinds of operation. Flushes (NFS: COMMIT) come last; only a replay has them in its mix. The list is open: metadata
+/// operations will be further names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OperationKind {
-    /// Data from the file.
+    /// Reads data.
     Read,
-    /// Data to the file.
+    /// Writes data.
     Write,
-    /// A range that is not needed any more (`BLKDISCARD`; `FALLOC_FL_PUNCH_HOLE` on files).
+    /// Discards a range (`BLKDISCARD`; `FALLOC_FL_PUNCH_HOLE` on files).
     Trim,
     /// `fsync(2)`, issued by a [`SyncPlan`].
     Fsync,
-    /// `fdatasync(2)`, likewise.
+    /// `fdatasync(2)`, issued by a [`SyncPlan`].
     Fdatasync,
-    /// `sync_file_range(2)` over the region written since the last flush, waiting for it; likewise.
+    /// `sync_file_range(2)` over the region written since the last flush, waiting for it; issued by a [`SyncPlan`].
     SyncFileRange,
     /// `fsync(2)` of a file after the last operation.
     FsyncAtEnd,
@@ -54,19 +54,19 @@ impl OperationKind {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OperationPlan {
-    /// What is done.
+    /// Kind of the operation.
     pub kind: OperationKind,
-    /// Weight in the mix; with a rate on any operation, operations are paced one by one and weights do not count.
+    /// Weight in the mix. If any operation has a rate, each kind is paced by itself and weights are ignored.
     pub share: u32,
-    /// Bytes of one operation.
+    /// Block sizes.
     pub blocks: Blocks,
-    /// Offsets of random operations are multiples of this; 0 is the smallest block.
+    /// Alignment of random offsets; 0 is the smallest block.
     pub align_bytes: u64,
-    /// Per cent of the operations that go to a random place; the others go on from the last one.
+    /// Per cent of the operations that go to a random offset; the others continue after the last one.
     pub random_percent: u32,
-    /// Which places chance prefers.
+    /// Distribution of random offsets.
     pub distribution: Distribution,
-    /// Most that is asked of this kind; `null` is as fast as possible.
+    /// Rate limit of this kind; `null` is as fast as possible.
     #[serde(deserialize_with = "Option::deserialize")]
     pub rate: Option<Rate>,
 }
@@ -75,12 +75,12 @@ pub struct OperationPlan {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Blocks {
-    /// Always the same.
+    /// One size.
     Fixed {
-        /// How many; at least 1.
+        /// At least 1.
         bytes: u32,
     },
-    /// `low`, `low + step` and so on up to `high`, with equal chance.
+    /// `low`, `low + step` and so on up to `high`, all equally likely.
     Range {
         /// Smallest; at least 1.
         low: u32,
@@ -89,35 +89,35 @@ pub enum Blocks {
         /// At least 1.
         step: u32,
     },
-    /// One of several, by weight.
+    /// Several sizes by weight (fio's `bssplit`).
     Split {
-        /// At least one, with a weight above 0 in sum.
+        /// At least one, with a sum of weights above 0.
         parts: Vec<BlockShare>,
     },
 }
 
-/// One block size of several.
+/// One of several block sizes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BlockShare {
-    /// At least 1.
+    /// Size; at least 1.
     pub bytes: u32,
-    /// Its share of the operations, relative to the others'.
+    /// Share of the operations, relative to the other sizes.
     pub weight: u32,
 }
 
-/// Which places chance prefers. Numbers of blocks are spread over the region by a hash where the distribution is about
-/// popularity (Zipf, Pareto), and are places where it is about location (normal, zones).
+/// Distribution of random offsets. Zipf and Pareto are about popularity: a hash spreads the popular blocks over the
+/// region. Normal and zones are about location.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Distribution {
-    /// All alike.
+    /// All blocks are equally likely.
     Uniform {},
-    /// The k-th most popular block with a chance of 1/k^theta.
+    /// The k-th most popular block is hit with a probability of 1/k^theta.
     Zipf {
         /// Above 0, not 1.
         theta: f64,
-        /// Where the most popular block is, as a part of the region; `null` spreads by a hash.
+        /// Place of the most popular block, as a fraction of the region; `null` spreads by a hash.
         #[serde(deserialize_with = "Option::deserialize")]
         center: Option<f64>,
     },
@@ -125,7 +125,7 @@ pub enum Distribution {
     Pareto {
         /// Between 0 and 1.
         h: f64,
-        /// Where the most popular block is, as a part of the region; `null` spreads by a hash.
+        /// Place of the most popular block, as a fraction of the region; `null` spreads by a hash.
         #[serde(deserialize_with = "Option::deserialize")]
         center: Option<f64>,
     },
@@ -133,80 +133,82 @@ pub enum Distribution {
     Normal {
         /// Standard deviation in per cent of the region.
         deviation_percent: f64,
-        /// The middle, as a part of the region; `null` is one half.
+        /// The middle, as a fraction of the region; `null` is one half.
         #[serde(deserialize_with = "Option::deserialize")]
         center: Option<f64>,
     },
-    /// Zones one after another, each with its share of the operations.
+    /// Consecutive zones, each with a share of the operations.
     Zones {
-        /// In the order in which they lie; those beyond the region's end are cut off.
+        /// Zones in the order of their offsets. What lies beyond the region's end is cut off.
         zones: Vec<Zone>,
     },
 }
 
-/// A part of a region with its share of the operations.
+/// A part of a region, with its share of the operations.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Zone {
     /// Per cent of the operations.
     pub access_percent: f64,
-    /// Where it starts, from the region's start.
+    /// Start of the zone, from the region's start.
     pub offset_bytes: u64,
-    /// How long it is.
+    /// Length of the zone.
     pub bytes: u64,
 }
 
-/// Where in a file the next operation goes.
+/// Order of the offsets in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Access {
-    /// Whether a random block can come again before all have come; draws that prefer some places always can.
+    /// Whether a random block can come again before all blocks have come. With a distribution other than uniform it
+    /// always can.
     pub cover: Cover,
     /// Whether the next pass over the region repeats the random sequence of this one.
     pub passes: Passes,
-    /// Operations at consecutive places that follow each random one, itself included (fio's `randread:8`); at least 1.
+    /// Operations at consecutive offsets from each random one on, itself included (fio's `randread:8`); at least 1.
     pub run_length: u32,
-    /// Left out after each sequential operation; negative goes backwards (fio's `read:8k`).
+    /// Bytes skipped after each sequential operation; negative goes backwards (fio's `read:8k`).
     pub gap_bytes: i64,
-    /// Further bytes to leave out after each sequential operation, drawn up to this (vdbench's `stride`); 0 is none.
+    /// Random number of further bytes skipped after each sequential operation, at most (vdbench's `stride`); 0 is none.
     pub gap_spread_bytes: u64,
-    /// What follows the end of the region in sequential order.
+    /// Behaviour at the end of the region in sequential order.
     pub at_end: AtEnd,
-    /// Who shares a sequential position.
+    /// Sharing of the sequential position.
     pub position: Position,
     /// fio's strided zones; `null` uses the whole region.
     #[serde(deserialize_with = "Option::deserialize")]
     pub strided: Option<Strided>,
 }
 
-/// What follows the end of the region in sequential order.
+/// Behaviour at the end of the region in sequential order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AtEnd {
-    /// Its start.
+    /// Wraps to the region's start.
     Wrap,
-    /// The worker's end, once all its files are through (vdbench's `seekpct=eof`).
+    /// Ends the worker once all its files are exhausted (vdbench's `seekpct=eof`).
     Stop,
 }
 
-/// Who shares a sequential position.
+/// Sharing of the sequential position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Position {
-    /// Each kind of operation of a worker has its own (fio).
+    /// Each kind of operation of a worker has a position (fio).
     Kind,
-    /// All kinds of a worker share one (vdbench, DiskSpd).
+    /// All kinds of a worker share a position (vdbench, DiskSpd).
     Worker,
-    /// All workers of a job share one per file (DiskSpd's `-si`).
+    /// All workers of a job share a position per file (DiskSpd's `-si`).
     Job,
-    /// All kinds take turns at one that only the last of them moves on: a place is trimmed, then written (fio's `trimwrite`).
+    /// All kinds take turns at one position, which only the last kind advances: a range is trimmed, then written (fio's
+    /// `trimwrite`).
     Identical,
-    /// Each kind has its own, and stays where it is for the rest of a run (fio's `rw_sequencer=identical`).
+    /// Each kind has a position, and repeats it for the rest of a run (fio's `rw_sequencer=identical`).
     Repeated,
 }
 
-/// A window of `range_bytes` that moves by `range_bytes + skip_bytes` when `zone_bytes` have been transferred in it (fio's
-/// `zonemode=strided`).
+/// A window of `range_bytes` that advances by `range_bytes + skip_bytes` when `zone_bytes` have been transferred in it
+/// (fio's `zonemode=strided`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Strided {
@@ -214,17 +216,17 @@ pub struct Strided {
     pub range_bytes: u64,
     /// Bytes to transfer in a zone before the next (fio's `zonesize`).
     pub zone_bytes: u64,
-    /// Bytes left out after a zone (fio's `zoneskip`).
+    /// Bytes skipped after a zone (fio's `zoneskip`).
     pub skip_bytes: u64,
 }
 
-/// Whether a block can come again before all have come.
+/// Whether a random block can come again before all blocks have come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cover {
     /// Every block once per pass (fio's random map).
     Once,
-    /// Each draw is independent (fio's `norandommap`).
+    /// Blocks are drawn independently (fio's `norandommap`).
     Independent,
 }
 
@@ -238,39 +240,40 @@ pub enum Passes {
     Fresh,
 }
 
-/// How operations are handed over and fetched. `submit` 0, `complete_min` 1, `complete_max` 0 and `low` 0 is as soon as possible.
+/// Batching of submissions and completions. `submit` 0, `complete_min` 1, `complete_max` 0 and `low` 0 is as soon as
+/// possible.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Batch {
-    /// Operations handed over at once at most; 0 is all that are due.
+    /// Most operations submitted at once; 0 is all that are due.
     pub submit: u32,
-    /// Completions that are waited for at once; 0 only looks.
+    /// Completions waited for at once; 0 polls without waiting.
     pub complete_min: u32,
-    /// Completions that are taken at once at most; 0 is all that are there.
+    /// Most completions reaped at once; 0 is all that are there.
     pub complete_max: u32,
-    /// Once the depth is reached, nothing is handed over until no more than this many are in flight (fio's
+    /// Once the depth is reached, nothing is submitted until no more than this many operations are in flight (fio's
     /// `iodepth_low`); 0 is the depth itself.
     pub low: u32,
 }
 
-/// A flush after so many writes, issued as an operation of its own and reported as its kind.
+/// A flush after every so many writes, issued as an operation of its own and reported under its kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SyncPlan {
     /// `fsync`, `fdatasync` or `sync_file_range`, each at most once.
     pub kind: OperationKind,
-    /// Writes between two; at least 1.
+    /// Writes between two flushes; at least 1.
     pub every: u32,
 }
 
-/// Operations that were recorded elsewhere (fio's `read_iolog`): `operations` says which kinds there are and how large they are.
+/// Replay of a recording (fio's `read_iolog`). `operations` lists its kinds and their largest sizes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReplayPlan {
-    /// File of records of 32 bytes, as `replay.rs` says.
+    /// File of 32-byte records, in the form that `offsets/replay.rs` describes.
     pub path: String,
-    /// How many there are.
+    /// Number of records.
     pub records: u64,
-    /// Whether each waits for its time; otherwise they follow each other as fast as possible.
+    /// Whether each operation waits for its recorded time; otherwise they follow each other as fast as possible.
     pub paced: bool,
 }

@@ -1,6 +1,6 @@
-//! What runs: the contract between Python (which resolves a job into a plan) and the engine.
+//! The plan of a run: the contract between Python, which resolves a job into a plan, and the engine.
 //!
-//! Everything is decided here: sizes are bytes, times are nanoseconds, a `null` is a decision ("no limit").
+//! A plan leaves nothing open: sizes are bytes, times are nanoseconds, and `null` is a decision ("no limit").
 //! `python/iocurve/plan.py` mirrors these types; a contract test holds the two together. No field may be left out:
 //! serde would take a missing `Option` for `null`, hence the `deserialize_with`.
 
@@ -36,7 +36,7 @@ pub use self::verify::{Verify, VerifyMap, VerifyMethod};
 pub struct Plan {
     /// Version of this contract; this build runs version 2.
     pub version: u32,
-    /// What people call the run.
+    /// Name of the run, for people.
     pub name: String,
     /// Length of one reporting interval.
     pub interval_ns: Nanos,
@@ -48,7 +48,7 @@ pub struct Plan {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Group {
-    /// One thread each.
+    /// Each worker is one thread.
     pub workers: Vec<Worker>,
 }
 
@@ -58,92 +58,92 @@ pub struct Group {
 pub struct Worker {
     /// Name of the job this worker is a clone of.
     pub job: String,
-    /// Which clone of its job (fio's `numjobs`), from 0.
+    /// Number of this clone of the job (fio's `numjobs`), from 0.
     pub clone: u32,
     /// Workers with the same number are reported as one (fio's `group_reporting`).
     pub report_group: u32,
-    /// How I/O is carried out.
+    /// Engine that carries out the I/O.
     pub engine: EnginePlan,
-    /// The emulated disk that the files lie on; `null` is the place itself.
+    /// Emulated disk that the files are on; `null` uses the files as they are.
     #[serde(deserialize_with = "Option::deserialize")]
     pub disk: Option<DiskPlan>,
-    /// What I/O goes to; at least one.
+    /// Files that operations go to; at least one.
     pub files: Vec<FilePlan>,
-    /// Which file the next operation goes to.
+    /// Order in which operations go to the files.
     pub file_select: FileSelect,
-    /// Operations in a row that go to one file before the next is selected; 1 or more.
+    /// Consecutive operations on one file before the next is selected; at least 1.
     pub file_run: u32,
-    /// What is done, in which shares; at least one.
+    /// Kinds of operation and their shares; at least one.
     pub operations: Vec<OperationPlan>,
-    /// Where in a file the next operation goes.
+    /// Order of the offsets in a file.
     pub access: Access,
-    /// Operations in flight at most; an engine that is synchronous runs at 1.
+    /// Most operations in flight (queue depth); a synchronous engine runs at 1.
     pub depth: u32,
-    /// How operations are handed over and fetched, where that is not as soon as possible.
+    /// Batching of submissions and completions.
     pub batch: Batch,
-    /// Most that is asked of all kinds together, the mix by shares kept; excludes rates of single operations.
+    /// Rate limit of all kinds together, with the shares of the mix kept; excludes rates of single kinds.
     #[serde(deserialize_with = "Option::deserialize")]
     pub rate: Option<Rate>,
     /// Pauses between operations.
     #[serde(deserialize_with = "Option::deserialize")]
     pub think: Option<Think>,
-    /// Writes that are followed by a flush; where several are due, the first of them comes alone (fio).
+    /// Flushes after writes; where several are due, only the first is issued (fio).
     pub syncs: Vec<SyncPlan>,
     /// Flush every file once, after the last operation (fio's `end_fsync`).
     pub sync_at_end: bool,
-    /// What was recorded elsewhere is done instead of what `operations` and `access` would choose.
+    /// Replays a recording instead of what `operations` and `access` would choose.
     #[serde(deserialize_with = "Option::deserialize")]
     pub replay: Option<ReplayPlan>,
-    /// Keeps its operations in proportion to those of other workers of the group; `null` goes its own pace.
+    /// Keeps operations in proportion to those of other workers of the group; `null` runs independently.
     #[serde(deserialize_with = "Option::deserialize")]
     pub flow: Option<Flow>,
-    /// Start only when all workers of these jobs in the same group have ended (fio's `wait_for`).
+    /// Jobs of the same group whose workers must all have ended before this one starts (fio's `wait_for`).
     pub wait_for: Vec<String>,
-    /// Wait this long after the group's start (after those waited for).
+    /// Delay of the start, after the group's start or after the workers waited for.
     pub start_delay_ns: Nanos,
-    /// Load that runs but is not counted, before the measured window.
+    /// Load that runs before the measured window and is not counted.
     pub ramp_ns: Nanos,
-    /// What ends the worker.
+    /// Conditions that end the worker.
     pub end: End,
-    /// Load that goes on after the window that `end.runtime_ns` ends, and is not counted (DiskSpd's `-C`).
+    /// Load that continues after the window that `end.runtime_ns` ends, and is not counted (DiskSpd's `-C`).
     pub cooldown_ns: Nanos,
-    /// What happens to the others when this worker has ended.
+    /// Whether other workers end when this one has ended.
     pub ends_others: EndsOthers,
-    /// Whether later groups do not start then, either (fio's `exit_what=all`).
+    /// Whether later groups are then left out, too (fio's `exit_what=all`).
     pub ends_run: bool,
-    /// The depth that a latency allows is searched for, instead of running at `depth`.
+    /// Searches for the depth that a latency allows, instead of running at `depth`.
     #[serde(deserialize_with = "Option::deserialize")]
     pub latency_target: Option<LatencyTarget>,
-    /// Ends the report group's workers once their figures hold steady; a criterion that is never met changes nothing.
+    /// Ends the report group's workers once their figures are steady; a criterion that is never met changes nothing.
     #[serde(deserialize_with = "Option::deserialize")]
     pub steady_state: Option<SteadyState>,
-    /// Seed of all chance in this worker.
+    /// Seed of all random choices of this worker.
     pub seed: u64,
-    /// What is written.
+    /// Data that are written.
     pub payload: Payload,
-    /// What is read is compared with what was written.
+    /// Verification: data that are read are compared with what was written.
     #[serde(deserialize_with = "Option::deserialize")]
     pub verify: Option<Verify>,
-    /// A record of the operations themselves, besides the intervals.
+    /// Log of the operations, besides the intervals.
     #[serde(deserialize_with = "Option::deserialize")]
     pub log: Option<LogPlan>,
-    /// Whether the time until an operation is handed over is measured apart (fio's slat): every hand-over then enters the
-    /// kernel by itself. For engines that carry out operations after they were handed over.
+    /// Whether submission latency is measured apart (fio's slat): each batch is then sent as soon as it is submitted.
+    /// Only for engines that carry out operations after they were sent.
     pub submission_latency: bool,
-    /// Processors the thread may run on; empty leaves it to the scheduler.
+    /// Processors that the thread may run on; empty leaves the choice to the scheduler.
     pub cpus: Vec<u32>,
 }
 
-/// A record of the operations themselves; what of it is written to which log is decided after the run.
+/// Log of operations. Which part of it is written to which file is decided after the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LogPlan {
-    /// Operations are added up over windows of this length; `null` records each one, with its offset.
+    /// Adds operations up over windows of this length; `null` records each operation, with its offset.
     #[serde(deserialize_with = "Option::deserialize")]
     pub window_ns: Option<Nanos>,
     /// Whether each window keeps its latency histogram.
     pub histograms: bool,
-    /// Records at most; what comes later is counted as lost, and said so.
+    /// Most records; later ones are counted as lost, and reported so.
     pub records: u64,
 }
 

@@ -8,27 +8,27 @@ use iocurve_meter::Nanos;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rate {
-    /// What is counted.
+    /// Unit of `count`.
     pub unit: RateUnit,
-    /// How many; at least 1.
+    /// Units per `per_ns`; at least 1.
     pub count: u64,
-    /// In how long; at least 1.
+    /// At least 1.
     pub per_ns: Nanos,
-    /// When, within that.
+    /// Distribution of the arrivals.
     pub arrivals: Arrivals,
 }
 
-/// When operations of a rate are due.
+/// Distribution of the arrivals of a rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Arrivals {
-    /// At equal distances.
+    /// Equal distances.
     Even,
-    /// At exponentially distributed distances (a Poisson process) of that mean.
+    /// Exponentially distributed distances (a Poisson process) with the mean of the rate.
     Poisson,
 }
 
-/// What a rate counts.
+/// Unit of a rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RateUnit {
@@ -46,16 +46,16 @@ pub struct Think {
     pub pause_ns: Nanos,
     /// Part of the pause in which the processor is kept busy.
     pub spin_ns: Nanos,
-    /// Operations between pauses; 0, with `every_ns` alone, is any number.
+    /// Operations between pauses; 0 sets no number, and `every_ns` alone decides.
     pub every: u32,
-    /// Whether operations are counted when handed over or when done.
+    /// Whether operations are counted when they are submitted or when they complete.
     pub counts: ThinkCounts,
-    /// Length of the load between pauses, if so many operations do not come first (fio's `thinktime_iotime`).
+    /// Length of the load between pauses, if `every` operations do not come first (fio's `thinktime_iotime`).
     #[serde(deserialize_with = "Option::deserialize")]
     pub every_ns: Option<Nanos>,
-    /// Whether what is in flight comes back before a pause begins (fio); otherwise it begins at once (`DiskSpd`).
+    /// Whether operations in flight complete before a pause begins (fio); otherwise it begins at once (`DiskSpd`).
     pub drains: bool,
-    /// Whether due times are moved by a pause (fio's `rate_ignore_thinktime`); otherwise what was missed is caught up with.
+    /// Whether a pause moves due times (fio's `rate_ignore_thinktime`); otherwise the worker catches up.
     pub moves_schedule: bool,
 }
 
@@ -63,23 +63,24 @@ pub struct Think {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ThinkCounts {
-    /// Those that are done.
+    /// Completed operations.
     Completed,
-    /// Those that are handed over.
+    /// Submitted operations.
     Issued,
 }
 
-/// A part of the operations of all workers with the same number (vdbench's skew, fio's `flow`): whoever is ahead waits.
+/// Share of the operations of all workers with the same number (vdbench's skew, fio's `flow`): a worker that is ahead
+/// waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Flow {
-    /// Workers of a group with the same number belong together.
+    /// Workers of a group with the same number share a flow.
     pub id: u32,
-    /// Its part, relative to the others'; at least 1.
+    /// Share, relative to the other workers; at least 1.
     pub weight: u32,
 }
 
-/// What ends a worker: whichever comes first. At least one is set, or it runs until it is stopped.
+/// Conditions that end a worker, whichever comes first. With none it runs until it is stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct End {
@@ -92,60 +93,61 @@ pub struct End {
     /// Operations, all kinds together, ramp included.
     #[serde(deserialize_with = "Option::deserialize")]
     pub operations: Option<u64>,
-    /// Whether a write for which there is no room ends the worker in order (fio's `fill_device`); otherwise it has failed.
+    /// Whether a write that finds no room ends the worker in order (fio's `fill_device`); otherwise it is a failure.
     pub when_full: bool,
 }
 
-/// What happens to the others when a worker has ended.
+/// Whether other workers end when a worker has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EndsOthers {
-    /// Nothing.
+    /// They go on.
     Never,
     /// They end in order, as finished (fio's `exitall`); later groups still run.
     Always,
     /// They end in order if this one failed (fio's `exitall_on_error`).
     OnError,
-    /// They end in order once all workers of the group that say so have ended (vdbench's `seekpct=eof`).
+    /// They end in order once all workers of the group with this setting have ended (vdbench's `seekpct=eof`).
     Together,
 }
 
-/// A search for the depth at which so many per cent of the operations stay within a latency, up to the worker's depth
+/// Search for the largest depth, up to the worker's, at which a percentage of the operations stays within a latency
 /// (fio's `latency_target`).
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LatencyTarget {
-    /// The latency.
+    /// Latency limit.
     pub target_ns: Nanos,
-    /// How long each depth is tried.
+    /// Length of the window in which each depth is tried.
     pub window_ns: Nanos,
-    /// Per cent of operations that must be within it.
+    /// Per cent of the operations that must be within the limit.
     pub percentile: f64,
-    /// Whether to go on at the depth found until the worker's end; otherwise it ends the worker.
+    /// Whether the worker goes on at the depth found; otherwise finding it ends the worker.
     pub run_on: bool,
 }
 
-/// When figures hold steady (fio's `steadystate`, SNIA PTS).
+/// Criterion for a steady state (fio's `steadystate`, SNIA PTS).
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SteadyState {
-    /// Which figure.
+    /// Figure that is judged.
     pub figure: SteadyFigure,
-    /// What of it must be small.
+    /// Property of the figure that must be small.
     pub criterion: SteadyCriterion,
-    /// How small: in per cent of the mean, or in the figure's own unit (operations/s, bytes/s, ns; a slope per check).
+    /// Limit of that property: in per cent of the mean, or in the figure's own unit (operations/s, bytes/s, ns; a slope
+    /// per check).
     pub limit: f64,
     /// Whether `limit` is in per cent.
     pub limit_is_percent: bool,
-    /// Over how long.
+    /// Length of the judged window.
     pub duration_ns: Nanos,
-    /// How long to let pass first.
+    /// Time that is ignored at the start.
     pub ramp_ns: Nanos,
     /// Time between two samples.
     pub check_ns: Nanos,
 }
 
-/// Which figure must hold steady.
+/// Figure that must be steady.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SteadyFigure {
@@ -157,7 +159,7 @@ pub enum SteadyFigure {
     Latency,
 }
 
-/// What must be small.
+/// Property that must be small.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SteadyCriterion {

@@ -1,4 +1,4 @@
-//! Engines, how files are opened and mounted, and the files themselves.
+//! Targets of the load: engines, mounts and files.
 
 use std::net::IpAddr;
 
@@ -6,60 +6,60 @@ use serde::{Deserialize, Serialize};
 
 use iocurve_meter::Nanos;
 
-/// How I/O is carried out.
+/// Engine that carries out the I/O.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum EnginePlan {
-    /// Nothing is done: the cost of the loop itself.
+    /// No I/O: the cost of the loop itself.
     Null {},
     /// pread and pwrite, one at a time.
     Sync {
-        /// How files are opened.
+        /// Flags that files are opened with.
         open: FileOpen,
     },
     /// Linux native AIO (`io_submit`).
     Aio {
-        /// How files are opened.
+        /// Flags that files are opened with.
         open: FileOpen,
     },
     /// `io_uring` with registered files and buffers.
     Uring {
-        /// How files are opened.
+        /// Flags that files are opened with.
         open: FileOpen,
     },
     /// Copies from and to files mapped into memory; a flush is `msync`.
     Mmap {
-        /// How files are opened.
+        /// Flags that files are opened with.
         open: FileOpen,
     },
-    /// User-space NFS over `nconnect` TCP connections of this worker's own.
+    /// User-space NFS over `nconnect` TCP connections that belong to this worker.
     Nfs {
-        /// Which server and export, and how to talk to it.
+        /// Server, export and connections.
         mount: NfsMount,
     },
 }
 
-/// How local files are opened.
+/// Flags that local files are opened with.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FileOpen {
     /// Bypass the page cache (`O_DIRECT`).
     pub direct: bool,
-    /// What a completed write promises.
+    /// Guarantee of a completed write.
     pub durability: Durability,
     /// Drop the file's pages from the page cache before the run.
     pub invalidate: bool,
 }
 
-/// What a completed write promises.
+/// Guarantee of a completed write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Durability {
-    /// Nothing (NFS: UNSTABLE).
+    /// None (NFS: UNSTABLE).
     None,
     /// The data are on stable storage (`O_DSYNC`; NFS: `DATA_SYNC`).
     DataSync,
-    /// Data and attributes are (`O_SYNC`; NFS: `FILE_SYNC`).
+    /// Data and attributes are on stable storage (`O_SYNC`; NFS: `FILE_SYNC`).
     FileSync,
 }
 
@@ -85,65 +85,65 @@ pub struct NfsMount {
     pub uid: u32,
     /// `AUTH_SYS` group.
     pub gid: u32,
-    /// What a completed write promises.
+    /// Guarantee of a completed write.
     pub durability: Durability,
-    /// Give up when the server has not answered for this long.
+    /// The engine gives up when the server has not answered for this long.
     pub timeout_ns: Nanos,
     /// Whether READ payload reaches the worker's buffers (`false` lets large payloads be discarded in the kernel).
     pub keep_payload: bool,
-    /// Address of this machine that all connections come from, MOUNT's too; `null` leaves the choice to the system.
+    /// Local address of all connections, MOUNT's too; `null` leaves the choice to the system.
     #[serde(deserialize_with = "Option::deserialize")]
     pub source: Option<IpAddr>,
 }
 
-/// One file (or device) and the region of it that is used.
+/// A file or device, and the region of it that is used.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FilePlan {
     /// Path; for NFS relative to the export.
     pub path: String,
-    /// Where the region starts.
+    /// Start of the region.
     pub offset_bytes: u64,
-    /// How long the region is.
+    /// Length of the region.
     pub bytes: u64,
-    /// Where in the region sequential operations begin.
+    /// Offset in the region at which sequential operations begin.
     pub start_bytes: u64,
-    /// What is done before the run.
+    /// Preparation before the run.
     pub layout: Layout,
     /// Whether the file stays after the run; `false` removes it if this run created it.
     pub keep: bool,
 }
 
-/// What is done to a file before the run.
+/// Preparation of a file before the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Layout {
-    /// It must be there and long enough (always so for devices and the null engine).
+    /// The file must exist and be long enough (always so for devices and the null engine).
     Existing,
-    /// Created if missing, written up to the region's end where it is shorter; what is there stays.
+    /// Created if missing, and written up to the region's end; existing data stay.
     Fill,
-    /// Created if missing, extended without writing where it is shorter; what is there stays.
+    /// Created if missing, and extended to the region's end without writing; existing data stay.
     Reserve,
-    /// Must not exist; created and written.
+    /// The file must not exist; it is created and written.
     New,
-    /// Created if missing, with whatever length it has; operations beyond its end extend it or move nothing.
+    /// Created if missing; the length stays. Writes behind the end extend the file, reads there return nothing.
     Create,
-    /// Created if missing, emptied if not, and written: what was there is lost (the user said so).
+    /// Created if missing, emptied if not, and written. Existing data are lost: the user asked for it.
     Recreate,
     /// As `Recreate`, but extended without writing.
     RecreateReserve,
 }
 
-/// Which file the next operation goes to.
+/// Order in which operations go to files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FileSelect {
-    /// One operation each, in order.
+    /// Files take turns.
     RoundRobin,
-    /// Any, with equal chance.
+    /// Random, all files equally likely.
     Random,
-    /// Any, with a chance that goes by the size of its region: all bytes are as likely.
+    /// Random, in proportion to the size of the region: all bytes are equally likely.
     BySize,
-    /// The first to its end, then the next.
+    /// One file to its end, then the next.
     Sequential,
 }

@@ -2,66 +2,66 @@
 
 use serde::{Deserialize, Serialize};
 
-/// How what is read is compared with what was written: blocks carry a header with magic, length, offset, seed and
+/// Comparison of data that are read with what was written. Blocks carry a header with magic, length, offset, seed and
 /// checksum, or hold a pattern.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a choice of its own")]
 pub struct Verify {
-    /// What proves a block.
+    /// Method that proves a block.
     pub method: VerifyMethod,
-    /// Bytes with one header each, a divisor of all operations; 0 is the largest that there is.
+    /// Bytes with one header each, a divisor of all block sizes; 0 is the largest divisor.
     pub interval_bytes: u32,
-    /// Where in an interval the header is.
+    /// Offset of the header in an interval.
     pub header_offset: u32,
-    /// The pattern, for the methods with one; in hexadecimal.
+    /// The pattern in hexadecimal, for methods with one.
     pub pattern: String,
     /// Whether what was written is read back and compared (fio's `do_verify`).
     pub read_back: bool,
-    /// Bytes issued, all kinds together, after which what was written is read back, before the next pass begins (a loop
-    /// of fio's); `null` is once, when all is written.
+    /// Bytes issued, all kinds together, after which written data are read back before the next pass begins (a loop of
+    /// fio's); `null` reads back once, at the end.
     #[serde(deserialize_with = "Option::deserialize")]
     pub pass_bytes: Option<u64>,
-    /// Written operations after which they are read back at once, without waiting for the pass to end.
+    /// Number of writes after which they are read back at once, without waiting for the end of the pass.
     #[serde(deserialize_with = "Option::deserialize")]
     pub backlog: Option<u32>,
-    /// Operations read back in one go with a backlog; 0 is all of them.
+    /// Writes of a backlog that are read back in one go; 0 is all of them.
     pub backlog_batch: u32,
-    /// Nothing is written: what an earlier run with this plan wrote is read and compared (fio's `verify_only`).
+    /// Writes nothing: reads and compares what an earlier run with this plan wrote (fio's `verify_only`).
     pub only: bool,
-    /// Whether the first difference ends the worker (otherwise it ends it at the end, as failed).
+    /// Whether the first difference ends the worker at once; otherwise the worker fails at its end.
     pub fatal: bool,
-    /// Whether blocks that differ, and what they should be, are written into the current directory, as fio names them
+    /// Whether blocks that differ, and the blocks expected, are dumped into the current directory under fio's names
     /// (`NAME.OFFSET.received`, `NAME.OFFSET.expected`).
     pub dump: bool,
-    /// What was written is remembered in files that other workers and later runs go on with, and every read is compared
-    /// with it (vdbench's data validation); `null` compares by what this worker alone knows.
+    /// Files that remember what was written, for other workers and later runs; every read is compared (vdbench's data
+    /// validation). `null` compares only what this worker knows.
     #[serde(deserialize_with = "Option::deserialize")]
     pub map: Option<VerifyMap>,
 }
 
-/// What was written is remembered in files. One operation at a time is at a place; others wait for it.
+/// Files that remember what was written. Operations lock their range; others wait until it is unlocked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct VerifyMap {
-    /// One for each of the worker's files; made where it is missing. Blocks bear the mark of its name.
+    /// One map for each of the worker's files, created if missing. Blocks are marked with the map's name.
     pub paths: Vec<String>,
-    /// Whether a place is read and compared before it is written again.
+    /// Whether a range is read and compared before it is written again.
     pub before_write: bool,
-    /// Whether a place is read and compared as soon as it was written.
+    /// Whether a range is read and compared as soon as it was written.
     pub after_write: bool,
-    /// Whether the run that wrote the files may have ended in the middle: of a write that was under way, the one before
-    /// is right, too.
+    /// Whether the run that wrote the files may have been cut off: where a write was in flight, the block before it is
+    /// accepted, too.
     pub take_over: bool,
 }
 
-/// What proves a block.
+/// Method that proves a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum VerifyMethod {
     /// The header alone.
     Header,
-    /// Nothing: blocks are read back and not looked at.
+    /// Nothing: blocks are read back and not compared.
     Null,
     /// The pattern alone, without a header.
     Pattern,

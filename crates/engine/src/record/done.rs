@@ -1,22 +1,18 @@
 use iocurve_meter::Nanos;
 
-/// One operation that is to be recorded.
+/// A completed operation, to be recorded.
 #[derive(Debug, Clone, Copy)]
-pub struct Done {
-    /// Number among the kinds that recordings have.
+pub(crate) struct Done {
+    /// Number of its kind; see [`crate::plan::Worker::recorded_kinds`].
     pub operation: usize,
-    /// When it was handed to the engine.
+    /// When the engine was given the operation.
     pub submitted: Nanos,
-    /// When the engine had handed it over; the same as `submitted` where that is not measured apart.
+    /// When the engine had sent it; the same as `submitted` unless submission latency is measured.
     pub sent: Nanos,
-    /// When it was due; the same as `submitted` in a closed loop.
+    /// Scheduled time; the same as `submitted` in a closed loop.
     pub due: Nanos,
-    /// When it was done.
     pub at: Nanos,
-    /// Bytes asked for.
     pub asked: u32,
-    /// Bytes moved.
     pub bytes: u32,
-    /// Where in its file.
     pub offset: u64,
 }

@@ -1,23 +1,22 @@
-//! How many operations were in flight, handed over and fetched at once.
+//! Distribution of the queue depth and of batch sizes, in fio's levels.
 
 use std::collections::BTreeMap;
 
-/// Counts by how many there were, in fio's levels.
+/// Counts by level.
 #[derive(Debug, Default)]
-pub struct Levels {
-    /// Operations by how many were in flight once they were handed over: 1, 2, 4, 8, 16, 32, 64, each standing for all up to
-    /// the next.
+pub(crate) struct Levels {
+    /// Operations by the number in flight just after their submission: 1, 2, 4, 8, 16, 32, 64, each up to the next.
     depths: [u64; 7],
-    /// Times that operations were handed over: by how many at once; see [`batch_level`].
+    /// Submissions by batch size; see [`batch_level`].
     submits: [u64; 7],
-    /// Times that completions were fetched, likewise.
+    /// Reaps by batch size.
     completes: [u64; 7],
 }
 
 impl Levels {
-    /// `count` operations, at least one, were handed over, `at_once` at a time, and `in_flight` are now.
+    /// Counts `count` operations, at least one, that were sent `at_once` at a time; `in_flight` are in flight now.
     #[inline]
-    pub fn submitted(&mut self, count: usize, at_once: usize, in_flight: usize) {
+    pub(crate) fn submitted(&mut self, count: usize, at_once: usize, in_flight: usize) {
         self.depths[(in_flight.max(1).ilog2() as usize).min(6)] += count as u64;
         let (full, rest) = (count / at_once, count % at_once);
         if full > 0 {
@@ -28,19 +27,18 @@ impl Levels {
         }
     }
 
-    /// So many completions were fetched at once.
+    /// Counts a reap of `count` completions.
     #[inline]
-    pub fn completed(&mut self, count: usize) {
+    pub(crate) fn completed(&mut self, count: usize) {
         self.completes[batch_level(count)] += 1;
     }
 
-    /// Nothing was counted yet.
-    pub fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         *self = Self::default();
     }
 
-    /// Counts above 0 by the level's name in results: depths, submits, completes.
-    pub fn named(&self) -> [BTreeMap<String, u64>; 3] {
+    /// Counts above 0 by the name of the level in results: depths, submits, completes.
+    pub(crate) fn named(&self) -> [BTreeMap<String, u64>; 3] {
         [
             named(["1", "2", "4", "8", "16", "32", ">=64"], self.depths),
             named(["0", "4", "8", "16", "32", "64", ">=64"], self.submits),
@@ -49,7 +47,7 @@ impl Levels {
     }
 }
 
-/// None, up to 4, up to 8, 16, 32, 64, more.
+/// Level of a batch: 0, up to 4, up to 8, 16, 32, 64, more.
 #[inline]
 fn batch_level(count: usize) -> usize {
     if count == 0 { 0 } else { (((count - 1) | 3).ilog2() as usize).min(6) }

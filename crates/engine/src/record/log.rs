@@ -1,4 +1,4 @@
-//! A worker's own record of its operations, each one or added up over windows, in memory that is taken before the start.
+//! A worker's log of operations: each operation, or sums over windows. Its memory is allocated before the start.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -9,17 +9,17 @@ use crate::error::EngineError;
 use crate::outcome::LogOutcome;
 use crate::plan::LogPlan;
 
-/// More records than this are refused: they would take 6 GiB.
-pub const RECORDS_MAX: u64 = 1 << 27;
+/// Most records of a log; more would take over 6 GiB.
+pub(crate) const RECORDS_MAX: u64 = 1 << 27;
 
-/// A log that is being kept. Nothing is kept of the ramp.
+/// The log of a worker. The ramp is not logged.
 #[derive(Debug)]
-pub struct Log {
+pub(crate) struct Log {
     records_max: usize,
     lost: u64,
     group_start: Nanos,
     window_start: Nanos,
-    /// Whether the time until an operation is handed over is measured apart.
+    /// Whether submission latency is measured.
     in_parts: bool,
     body: Body,
 }
@@ -30,7 +30,6 @@ enum Body {
     Windows { length_ns: Nanos, records: Vec<Window>, open: Vec<Sums>, number: u64, histograms: Vec<String> },
 }
 
-/// One operation.
 #[derive(Debug, Clone, Copy)]
 struct Every {
     at: Nanos,
@@ -56,7 +55,7 @@ struct Window {
     completion_max: Nanos,
 }
 
-/// What a kind comes to in the window that is open.
+/// Sums of one kind in the open window.
 #[derive(Debug, Clone, Default)]
 struct Sums {
     operations: u64,
@@ -66,14 +65,14 @@ struct Sums {
     submission_total: u128,
     submission_max: Nanos,
     completion_max: Nanos,
-    /// From hand-over to done.
+    /// Completion latencies: from sent to done.
     histogram: Option<Latencies>,
 }
 
 impl Log {
-    /// Takes the memory for a log of so many kinds of operation. `paced`: whether there are response latencies; `in_parts`:
-    /// whether the time until an operation is handed over is measured apart.
-    pub fn new(plan: LogPlan, kinds: usize, paced: bool, in_parts: bool) -> Result<Self, EngineError> {
+    /// Allocates a log of so many kinds of operation. `paced`: whether there are response latencies; `in_parts`:
+    /// whether submission latency is measured.
+    pub(crate) fn new(plan: LogPlan, kinds: usize, paced: bool, in_parts: bool) -> Result<Self, EngineError> {
         let records_max = plan.records as usize;
         let body = match plan.window_ns {
             None => Body::Every { records: reserve(records_max)?, paced },
@@ -92,13 +91,13 @@ impl Log {
         Ok(Self { records_max, lost: 0, group_start: 0, window_start: Nanos::MAX, in_parts, body })
     }
 
-    /// Says where the measured window begins; before that nothing is kept.
-    pub fn begin(&mut self, group_start: Nanos, window_start: Nanos) {
+    /// Sets the start of the measured window; nothing before it is logged.
+    pub(crate) fn begin(&mut self, group_start: Nanos, window_start: Nanos) {
         (self.group_start, self.window_start) = (group_start, window_start);
     }
 
-    /// Forgets what was kept: the window begins now.
-    pub fn restart(&mut self, now: Nanos) {
+    /// Restarts the measured window: earlier records are dropped.
+    pub(crate) fn restart(&mut self, now: Nanos) {
         (self.window_start, self.lost) = (now, 0);
         match &mut self.body {
             Body::Every { records, .. } => records.clear(),
@@ -111,9 +110,8 @@ impl Log {
         }
     }
 
-    /// Keeps an operation.
     #[inline(never)]
-    pub fn record(&mut self, done: &Done) {
+    pub(crate) fn record(&mut self, done: &Done) {
         if done.at < self.window_start {
             return;
         }
@@ -160,7 +158,7 @@ impl Log {
         }
     }
 
-    /// Keeps what is in the open window, and opens another.
+    /// Logs the open window, and opens another.
     #[cold]
     fn close_window(&mut self, next: u64) {
         let Body::Windows { length_ns, records, open, number, histograms } = &mut self.body else { return };
@@ -188,8 +186,8 @@ impl Log {
         *number = next;
     }
 
-    /// What was kept. `kinds` are the names of the operations, by their numbers.
-    pub fn finish(mut self, kinds: &[&'static str]) -> LogOutcome {
+    /// Returns the log. `kinds` are the names of the operations, by their numbers.
+    pub(crate) fn finish(mut self, kinds: &[&'static str]) -> LogOutcome {
         self.close_window(0);
         let since_start = |at: Nanos| at - self.group_start;
         let mut log = LogOutcome {

@@ -1,10 +1,9 @@
-//! What a worker measured: counts and latencies by kind and interval, levels, and a log of operations.
+//! Recordings of a worker: counts and latencies by kind and interval, batch levels, and a log of operations.
 
 mod done;
 mod levels;
 pub(crate) mod log;
 pub(crate) mod recorder;
 
-pub use done::Done;
-pub use levels::Levels;
-pub use recorder::{Recorded, Recorder, Tally};
+pub(crate) use done::Done;
+pub(crate) use recorder::{Recorded, Recorder, Tally};

@@ -1,4 +1,4 @@
-//! What one worker measured: counts and latencies by kind, by interval and over the measured window.
+//! Counts and latencies of one worker: by kind, by interval and over the measured window.
 
 use std::collections::BTreeMap;
 
@@ -15,29 +15,26 @@ use crate::plan::{LogPlan, OperationKind, OperationPlan, Worker};
 
 /// Counts and latencies of one kind of operation.
 #[derive(Debug, Clone)]
-pub struct Tally {
-    /// Completed operations.
+pub(crate) struct Tally {
     pub operations: u64,
-    /// Bytes they moved.
     pub bytes: u64,
-    /// Operations that failed.
     pub errors: u64,
-    /// Operations that moved fewer bytes than asked.
+    /// Operations that moved fewer bytes than requested.
     pub short: u64,
-    /// Submit to done.
+    /// From submitted to done.
     pub service: Latencies,
-    /// Due to done, where the kind is paced.
+    /// From due to done, for paced kinds.
     pub response: Option<Latencies>,
-    /// The service latency in two, where its parts are measured.
+    /// The two parts of the service latency, where submission latency is measured.
     pub parts: Option<Box<Parts>>,
 }
 
 /// The parts of the service latency.
 #[derive(Debug, Clone)]
-pub struct Parts {
-    /// Submit to handed over.
+pub(crate) struct Parts {
+    /// From submitted to sent.
     pub submission: Latencies,
-    /// Handed over to done.
+    /// From sent to done.
     pub completion: Latencies,
 }
 
@@ -48,8 +45,7 @@ impl Tally {
         Self { operations: 0, bytes: 0, errors: 0, short: 0, service: Latencies::new(), response, parts }
     }
 
-    /// Adds another's counts and latencies.
-    pub fn add(&mut self, other: &Self) {
+    pub(crate) fn add(&mut self, other: &Self) {
         self.operations += other.operations;
         self.bytes += other.bytes;
         self.errors += other.errors;
@@ -80,8 +76,8 @@ impl Tally {
         self.operations == 0 && self.errors == 0
     }
 
-    /// The tally of an interval as it is reported.
-    pub fn interval(&self) -> IntervalKind {
+    /// The tally as an interval reports it.
+    pub(crate) fn interval(&self) -> IntervalKind {
         IntervalKind {
             operations: self.operations,
             bytes: self.bytes,
@@ -120,21 +116,21 @@ fn latency_outcome(latencies: &Latencies) -> LatencyOutcome {
     }
 }
 
-/// A worker's recordings. Operations go into the current interval; a closed interval is added to the window.
+/// Records operations in the current interval; a closed interval is added to the window.
 #[derive(Debug)]
-pub struct Recorder {
+pub(crate) struct Recorder {
     names: Vec<&'static str>,
     interval: Vec<Tally>,
     window: Vec<Tally>,
     intervals: Vec<IntervalOutcome>,
     log: Option<Log>,
-    /// Of the window; the ramp is forgotten as its intervals close.
+    /// Levels of the window; those of the ramp are dropped as its intervals close.
     pub levels: Levels,
 }
 
 impl Recorder {
-    /// All memory is taken now.
-    pub fn new(worker: &Worker) -> Self {
+    /// Allocates all memory.
+    pub(crate) fn new(worker: &Worker) -> Self {
         let in_parts = worker.submission_latency;
         let all_paced = worker.rate.is_some() || worker.replay.as_ref().is_some_and(|replay| replay.paced);
         let is_paced = |operation: &OperationPlan| operation.rate.is_some() || all_paced;
@@ -151,16 +147,16 @@ impl Recorder {
         }
     }
 
-    /// The same, with a log where the plan has one.
-    pub fn with_log(self, plan: Option<LogPlan>) -> Result<Self, EngineError> {
+    /// Adds a log, if the plan has one.
+    pub(crate) fn with_log(self, plan: Option<LogPlan>) -> Result<Self, EngineError> {
         let paced = self.interval.iter().any(|tally| tally.response.is_some());
         let in_parts = self.interval.iter().any(|tally| tally.parts.is_some());
         let log = plan.map(|plan| Log::new(plan, self.names.len(), paced, in_parts)).transpose()?;
         Ok(Self { log, ..self })
     }
 
-    /// Says when the measured window begins: only what is done in it is logged.
-    pub fn begin(&mut self, group_start: Nanos, window_start: Nanos) {
+    /// Sets the start of the measured window, for the log.
+    pub(crate) fn begin(&mut self, group_start: Nanos, window_start: Nanos) {
         if let Some(log) = &mut self.log {
             log.begin(group_start, window_start);
         }
@@ -169,7 +165,7 @@ impl Recorder {
     /// Records an operation that succeeded.
     #[expect(clippy::inline_always, reason = "a call that is not inlined costs as much as the counting")]
     #[inline(always)]
-    pub fn record(&mut self, done: Done) {
+    pub(crate) fn record(&mut self, done: Done) {
         let tally = &mut self.interval[done.operation];
         tally.operations += 1;
         tally.bytes += u64::from(done.bytes);
@@ -183,9 +179,9 @@ impl Recorder {
         }
     }
 
-    /// The same, in parts.
+    /// Records an operation, and both parts of its latency.
     #[inline(never)]
-    pub fn record_in_parts(&mut self, done: Done) {
+    pub(crate) fn record_in_parts(&mut self, done: Done) {
         if let Some(parts) = &mut self.interval[done.operation].parts {
             parts.submission.record(done.sent.saturating_sub(done.submitted));
             parts.completion.record(done.at.saturating_sub(done.sent));
@@ -193,13 +189,13 @@ impl Recorder {
         self.record(done);
     }
 
-    /// Records an operation that failed.
-    pub fn record_error(&mut self, operation: usize) {
+    pub(crate) fn record_error(&mut self, operation: usize) {
         self.interval[operation].errors += 1;
     }
 
-    /// Ends the current interval and hands its tallies to `publish`; what it holds counts unless it was part of the ramp.
-    pub fn close(&mut self, interval: IntervalOutcome, publish: impl FnOnce(&IntervalOutcome, &[Tally])) {
+    /// Closes the current interval, calls `publish` with its tallies, and adds them to the window unless the interval
+    /// is part of the ramp.
+    pub(crate) fn close(&mut self, interval: IntervalOutcome, publish: impl FnOnce(&IntervalOutcome, &[Tally])) {
         let mut record = interval;
         for (name, tally) in self.names.iter().zip(&self.interval) {
             if !tally.is_empty() {
@@ -219,8 +215,8 @@ impl Recorder {
         self.intervals.push(record);
     }
 
-    /// What was recorded so far does not count any more: as if it had been part of the ramp.
-    pub fn forget(&mut self, now: Nanos) {
+    /// Drops the window so far: its intervals become part of the ramp.
+    pub(crate) fn forget(&mut self, now: Nanos) {
         self.window.iter_mut().for_each(Tally::clear);
         self.levels.clear();
         self.intervals.iter_mut().for_each(|interval| interval.ramp = true);
@@ -229,8 +225,7 @@ impl Recorder {
         }
     }
 
-    /// Everything that was measured.
-    pub fn finish(self) -> Recorded {
+    pub(crate) fn finish(self) -> Recorded {
         let kinds = self.names.iter().zip(&self.window).map(|(name, tally)| ((*name).to_owned(), tally.outcome()));
         Recorded {
             operations: kinds.collect(),
@@ -241,16 +236,13 @@ impl Recorder {
     }
 }
 
-/// Everything that a worker measured.
+/// The recordings of a worker that has ended.
 #[derive(Debug)]
-pub struct Recorded {
+pub(crate) struct Recorded {
     /// The window, by kind.
     pub operations: BTreeMap<String, KindOutcome>,
-    /// One per interval.
     pub intervals: Vec<IntervalOutcome>,
-    /// The log, if one was asked for.
     pub log: Option<LogOutcome>,
-    /// How many operations were in flight, handed over and fetched at once.
     pub levels: Levels,
 }
 

@@ -1,4 +1,4 @@
-//! What a run shows while it goes on, and how it is told to stop.
+//! The live view of a run, and its stop flag.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,7 +10,7 @@ use iocurve_meter::{Clock, Nanos};
 use crate::outcome::{IntervalKind, IntervalOutcome, Live};
 use crate::record::Tally;
 
-/// Shared by the run's threads and whoever looks at it.
+/// Shared by the threads of the run and its observers.
 #[derive(Debug)]
 pub(crate) struct Board {
     pub(crate) stop: Arc<AtomicBool>,
@@ -25,14 +25,14 @@ struct BoardState {
     live: Live,
     /// Workers of the running group that have not ended.
     running: usize,
-    /// Intervals that not all running workers have closed yet.
+    /// Intervals that some running workers have not closed.
     open: BTreeMap<u64, OpenInterval>,
     over: bool,
 }
 
 #[derive(Debug)]
 struct OpenInterval {
-    /// Running workers that have closed it.
+    /// Running workers that have closed the interval.
     closed_by: usize,
     ramp: bool,
     kinds: BTreeMap<&'static str, Tally>,
@@ -58,18 +58,17 @@ impl Board {
         }
     }
 
-    /// What runs now.
     pub(crate) fn live(&self) -> Live {
         self.lock().live.clone()
     }
 
-    /// Waits for the end, at most so long; whether it has come.
+    /// Waits for the end of the run, at most `timeout`; returns whether the run is over.
     pub(crate) fn wait_until_over(&self, timeout: Duration) -> bool {
         let waited = self.changed.wait_timeout_while(self.lock(), timeout, |state| !state.over);
         waited.unwrap_or_else(PoisonError::into_inner).0.over
     }
 
-    /// So many workers start; the last of them to close an interval shows it.
+    /// A group of `workers` workers starts. The last of them to close an interval publishes it.
     pub(crate) fn start(&self, workers: usize) {
         self.lock().running = workers;
     }
@@ -98,7 +97,7 @@ impl Board {
         state.open.clear();
     }
 
-    /// One worker has closed an interval; the last one to do so brings it into the live view.
+    /// Adds the interval that a worker has closed. The live view shows it once all running workers have closed it.
     pub(crate) fn publish(&self, names: &[&'static str], interval: &IntervalOutcome, tallies: &[Tally]) {
         let mut state = self.lock();
         let running = state.running;
@@ -128,7 +127,7 @@ impl Board {
         self.lock().running += 1;
     }
 
-    /// A worker has left after it had closed so many intervals: the others are still to close theirs.
+    /// A worker has ended after closing `closed` intervals, which the other workers still have to close.
     pub(crate) fn worker_ended(&self, closed: u64) {
         let mut state = self.lock();
         state.running -= 1;

@@ -1,4 +1,4 @@
-//! What the loop itself can do: the ceiling for any figure of this machine.
+//! The ceiling of this machine: operations per second of the loop itself.
 
 use std::time::Duration;
 
@@ -9,9 +9,9 @@ use crate::error::EngineError;
 use crate::plan::{Access, End, Group, OperationKind, OperationPlan, Passes, Plan, Worker, plain};
 use crate::run::Run;
 
-/// Operations per second that the loop itself can do on one core, measured with the null engine.
+/// Measures the operations per second of the loop on one core with the null engine.
 ///
-/// The ceiling for any figure of this machine: 4 KiB random reads at depth 32, every latency recorded.
+/// No other figure of this machine can be higher: 4 KiB random reads at depth 32, every latency recorded.
 pub fn null_ceiling(duration: Duration) -> Result<f64, EngineError> {
     let plan = ceiling_plan(duration);
     let run = Run::start(plan)?;

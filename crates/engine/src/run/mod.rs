@@ -1,4 +1,4 @@
-//! A run: files are laid out, then group after group, one thread per worker.
+//! A run lays out the files, then runs one group after another, each worker on a thread.
 
 pub(crate) mod board;
 pub(crate) mod ceiling;
@@ -17,9 +17,9 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use self::board::Board;
-use self::order::Order;
+use self::order::GroupOrder;
 use self::outcomes::{never_started, not_started};
-use self::thread::{Place, run_worker};
+use self::thread::{WorkerThread, run_worker};
 use crate::check::check;
 use crate::engines::emulated::{Disks, HELD_UP_NS};
 use crate::error::EngineError;
@@ -29,7 +29,7 @@ use crate::outcome::{Live, Outcome, State, WorkerOutcome};
 use crate::plan::{Group, Plan};
 use crate::worker::flow;
 
-/// A run that is under way in threads of its own.
+/// A run in progress, on threads of its own.
 #[derive(Debug)]
 pub struct Run {
     board: Arc<Board>,
@@ -37,7 +37,7 @@ pub struct Run {
 }
 
 impl Run {
-    /// Checks the plan and starts it. Errors of the plan come at once; others from [`Self::wait`].
+    /// Checks the plan and starts it. An invalid plan is an error here; other errors come from [`Self::wait`].
     pub fn start(plan: Plan) -> Result<Self, EngineError> {
         check(&plan)?;
         let board = Arc::new(Board::new(plan.interval_ns));
@@ -49,17 +49,18 @@ impl Run {
         Ok(Self { board, supervisor: Mutex::new(Some(supervisor)) })
     }
 
-    /// What runs now.
+    /// The live view: progress and the newest interval.
     pub fn live(&self) -> Live {
         self.board.live()
     }
 
-    /// Asks the run to end in order; what was measured is kept.
+    /// Stops the run in order; what was measured is kept.
     pub fn stop(&self) {
         self.board.stop.store(true, Ordering::Relaxed);
     }
 
-    /// Waits until the run has ended, at most `timeout`. `None` is "not yet" (or the outcome was taken before).
+    /// Waits for the outcome, at most `timeout`. `None` means that the run goes on, or that the outcome was taken
+    /// before.
     ///
     /// An error means that nothing was measured: the layout or the preparation failed.
     pub fn wait(&self, timeout: Duration) -> Option<Result<Outcome, EngineError>> {
@@ -108,14 +109,14 @@ fn lay_out_and_run(plan: &Plan, board: &Board) -> Result<Outcome, EngineError> {
         }
     }
     if disks.keep().is_err() {
-        // What was measured stands all the same.
+        // The figures are valid all the same.
         for worker in &mut workers {
             worker.labels.push("disk_state_not_kept".to_owned());
         }
     }
     let removed = targets.remove();
     match result {
-        // What earlier groups measured is kept; the error is told with the group that could not start.
+        // The figures of earlier groups are kept; the error belongs to the group that could not start.
         Err(error) if workers.is_empty() => return Err(error),
         Err(error) => workers.push(never_started(plan, workers.len(), &error)),
         Ok(()) => removed?,
@@ -125,7 +126,8 @@ fn lay_out_and_run(plan: &Plan, board: &Board) -> Result<Outcome, EngineError> {
     Ok(Outcome { state, workers })
 }
 
-/// Runs one group, and says whether it ends the run; an error means that it could not be prepared and nothing of it ran.
+/// Runs one group; returns the outcomes and whether the group ends the run. An error means that the group could not be
+/// prepared and none of its workers ran.
 fn run_group(
     index: usize,
     group: &Group,
@@ -135,7 +137,7 @@ fn run_group(
     board.phase("prepare", index);
     let positions = SharedPositions::of_group(group);
     let flows = flow::of_group(group);
-    let order = Order::new(group);
+    let order = GroupOrder::new(group);
     board.start(group.workers.iter().filter(|worker| worker.wait_for.is_empty()).count());
     let results: Vec<Result<Option<WorkerOutcome>, EngineError>> = std::thread::scope(|scope| {
         let handles: Vec<_> = group
@@ -145,11 +147,11 @@ fn run_group(
             .enumerate()
             .map(|(number, (worker, (positions, flow)))| {
                 let closed = Cell::new(0);
-                let place =
-                    Place { group: index, number, worker, positions, flow, disks, order: &order, board, closed };
+                let member =
+                    WorkerThread { group: index, number, worker, positions, flow, disks, order: &order, board, closed };
                 std::thread::Builder::new()
                     .name(format!("{}.{}", worker.job, worker.clone))
-                    .spawn_scoped(scope, move || run_worker(&place))
+                    .spawn_scoped(scope, move || run_worker(&member))
                     .map_err(|source| {
                         order.failed();
                         EngineError::System { action: "start a thread", source }
@@ -164,7 +166,7 @@ fn run_group(
             })
             .collect()
     });
-    // If one could not be prepared, its error speaks for the group, and the others are `None`.
+    // If one worker could not be prepared, its error is the group's, and the other results are `None`.
     let outcomes: Result<Vec<WorkerOutcome>, _> = results.into_iter().filter_map(Result::transpose).collect();
     let steady = |outcome: WorkerOutcome| WorkerOutcome { steady_state: order.steady(outcome.report_group), ..outcome };
     Ok((outcomes?.into_iter().map(steady).collect(), order.ends_run()))

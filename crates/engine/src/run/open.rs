@@ -63,7 +63,7 @@ struct Runner<'a> {
 }
 
 impl Runner<'_> {
-    /// The only place that knows whether there is an emulated disk.
+    /// Puts the emulated disk around the engine, if there is one. Nothing else knows about it.
     fn drive<E: Engine>(mut self, engine: E) -> Result<Option<Ran>, EngineError> {
         let Some(disk) = self.disk.take() else { return self.run(engine) };
         let Worker { files, depth, .. } = self.worker;

@@ -1,4 +1,4 @@
-//! Which workers of a group start when, and which end which others.
+//! The order in which the workers of a group start, and end each other.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,29 +12,29 @@ use crate::plan::{EndsOthers, Group};
 use crate::record::Tally;
 use crate::run::steady::Steadiness;
 
-/// Time between "all are ready" and the common start, so that every thread is waiting when it comes.
+/// Time between the last worker's preparation and the common start: every thread must be waiting by then.
 const LEAD: Nanos = 2_000_000;
-/// How often who waits for others looks whether the run was stopped.
-const LOOK_AROUND: Duration = Duration::from_millis(20);
+/// How often a waiting worker polls the stop flag.
+const STOP_CHECK: Duration = Duration::from_millis(20);
 
-/// What the workers of one group share. Those that wait for nobody prepare themselves, wait for each other and start at
+/// Shared by the workers of one group. Workers without `wait_for` prepare themselves, wait for each other and start at
 /// one instant; if one cannot be prepared, none starts.
 #[derive(Debug)]
-pub(crate) struct Order<'a> {
+pub(crate) struct GroupOrder<'a> {
     group: &'a Group,
-    /// By worker: set to end it in order.
+    /// By worker: the flag that ends it in order.
     finish: Vec<Arc<AtomicBool>>,
-    state: Mutex<OrderState>,
+    state: Mutex<GroupState>,
     changed: Condvar,
 }
 
 #[derive(Debug)]
-struct OrderState {
-    /// Workers that are not prepared yet, of those that wait for nobody.
+struct GroupState {
+    /// Workers without `wait_for` that are not prepared yet.
     unprepared: usize,
     start: Option<Nanos>,
     failed: bool,
-    /// Workers that have not ended, of those that end the others together.
+    /// Running workers of those that end the others together.
     together: usize,
     /// Workers that have not ended, by job.
     left: BTreeMap<String, usize>,
@@ -43,7 +43,7 @@ struct OrderState {
     ends_run: bool,
 }
 
-impl<'a> Order<'a> {
+impl<'a> GroupOrder<'a> {
     pub(crate) fn new(group: &'a Group) -> Self {
         let mut left = BTreeMap::new();
         let mut steadiness = BTreeMap::new();
@@ -60,7 +60,7 @@ impl<'a> Order<'a> {
         Self {
             group,
             finish: group.workers.iter().map(|_| Arc::default()).collect(),
-            state: Mutex::new(OrderState {
+            state: Mutex::new(GroupState {
                 unprepared,
                 start: None,
                 failed: false,
@@ -73,12 +73,12 @@ impl<'a> Order<'a> {
         }
     }
 
-    /// What ends a worker in order.
     pub(crate) fn finish_flag(&self, number: usize) -> Arc<AtomicBool> {
         Arc::clone(&self.finish[number])
     }
 
-    /// This worker is prepared: waits until all are, and returns the common start; `None` if one cannot be prepared.
+    /// Called by a worker that is prepared. Waits for the others and returns the common start; `None` if one cannot be
+    /// prepared.
     pub(crate) fn prepared(&self, clock: &Clock) -> Option<Nanos> {
         let mut state = self.lock();
         state.unprepared -= 1;
@@ -89,12 +89,12 @@ impl<'a> Order<'a> {
         self.common_start(state)
     }
 
-    /// Waits for the common start without being part of it.
+    /// Waits for the common start without taking part in it.
     pub(crate) fn others_start(&self) -> Option<Nanos> {
         self.common_start(self.lock())
     }
 
-    /// One worker cannot be prepared. After the start this changes nothing.
+    /// Called when a worker cannot be prepared. Ignored after the start.
     pub(crate) fn failed(&self) {
         let mut state = self.lock();
         if state.start.is_none() {
@@ -103,8 +103,8 @@ impl<'a> Order<'a> {
         self.changed.notify_all();
     }
 
-    /// Waits until all workers of the jobs that this one waits for have ended. `None` is its turn; else it was told to end
-    /// before, and how.
+    /// Waits until all workers of the jobs in `wait_for` have ended. `None`: this worker may start; otherwise it is to
+    /// end in this state without starting.
     pub(crate) fn wait_for_turn(&self, number: usize, stop: &AtomicBool) -> Option<State> {
         let waits_for = &self.group.workers[number].wait_for;
         let mut state = self.lock();
@@ -118,11 +118,11 @@ impl<'a> Order<'a> {
             if waits_for.iter().all(|job| state.left.get(job).is_none_or(|left| *left == 0)) {
                 return None;
             }
-            state = self.changed.wait_timeout(state, LOOK_AROUND).unwrap_or_else(PoisonError::into_inner).0;
+            state = self.changed.wait_timeout(state, STOP_CHECK).unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 
-    /// A worker has ended; others may start, or end with it.
+    /// Called when a worker has ended: others may start, or end with it.
     pub(crate) fn ended(&self, number: usize, how: State) {
         let worker = &self.group.workers[number];
         let mut state = self.lock();
@@ -148,13 +148,13 @@ impl<'a> Order<'a> {
         self.changed.notify_all();
     }
 
-    /// A worker has closed an interval; its whole report group ends once its figures hold steady.
+    /// Called when a worker has closed an interval. The report group ends once its figures are steady.
     pub(crate) fn interval_closed(&self, number: usize, interval: &IntervalOutcome, tallies: &[Tally]) {
         let worker = &self.group.workers[number];
         if worker.steady_state.is_none() {
             return;
         }
-        // Flushes, which come after the mix, are no operations of the figure.
+        // Flushes come after the mix, and are not part of the figure.
         let mix = &tallies[..worker.operations.len()];
         let mut state = self.lock();
         let Some(steadiness) = state.steadiness.get_mut(&worker.report_group) else { return };
@@ -168,23 +168,23 @@ impl<'a> Order<'a> {
         }
     }
 
-    /// Whether a worker has ended later groups with its own.
+    /// Whether a worker has asked to leave out later groups.
     pub(crate) fn ends_run(&self) -> bool {
         self.lock().ends_run
     }
 
-    /// What came of the steady state of a report group, if one was asked for.
+    /// Steady state of a report group, if the plan has one.
     pub(crate) fn steady(&self, report_group: u32) -> Option<SteadyOutcome> {
         self.lock().steadiness.get(&report_group).map(Steadiness::outcome)
     }
 
-    fn common_start(&self, state: MutexGuard<'_, OrderState>) -> Option<Nanos> {
+    fn common_start(&self, state: MutexGuard<'_, GroupState>) -> Option<Nanos> {
         let opened = self.changed.wait_while(state, |state| state.start.is_none() && !state.failed);
         let state = opened.unwrap_or_else(PoisonError::into_inner);
         if state.failed { None } else { state.start }
     }
 
-    fn lock(&self) -> MutexGuard<'_, OrderState> {
+    fn lock(&self) -> MutexGuard<'_, GroupState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

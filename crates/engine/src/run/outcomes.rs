@@ -1,4 +1,4 @@
-//! The record of a worker, whether it ran or not.
+//! The outcome of a worker, whether it ran or not.
 
 use std::collections::BTreeMap;
 
@@ -39,14 +39,14 @@ pub(super) fn outcome(group: usize, number: usize, worker: &Worker, ran: Ran) ->
     }
 }
 
-/// The record of the first worker of a group that could not be prepared, after others had run.
+/// Outcome of the first worker of a group that could not be prepared, after other groups had run.
 pub(super) fn never_started(plan: &Plan, started: usize, error: &EngineError) -> WorkerOutcome {
     let all = plan.groups.iter().enumerate().flat_map(|(index, group)| group.workers.iter().map(move |w| (index, w)));
     let (group, worker) = all.clone().nth(started).expect("the group that failed has workers");
     not_started(group, 0, worker, State::Failed, Some(error))
 }
 
-/// The record of a worker that measured nothing.
+/// Outcome of a worker that measured nothing.
 pub(super) fn not_started(
     group: usize,
     number: usize,

@@ -1,4 +1,4 @@
-//! Whether the figures of a report group hold steady (fio's `steadystate`, SNIA PTS).
+//! Detection of a steady state in a report group (fio's `steadystate`, SNIA PTS).
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -8,18 +8,17 @@ use crate::outcome::{IntervalOutcome, SteadyOutcome, SteadySample};
 use crate::plan::{SteadyCriterion, SteadyFigure, SteadyState};
 use crate::record::Tally;
 
-/// Samples of all workers of a report group together, the newest of which make up the window that is judged.
+/// Samples of a report group, all workers together. The newest samples are the window that is judged.
 ///
-/// Samples are taken over periods of `check_ns` since the group's start; one in which not all workers ran from its
-/// beginning to its end, or with a part of the ramp, is left out.
+/// A sample is a period of `check_ns`, counted from the group's start. A period in which some worker did not run from
+/// beginning to end, or that contains a part of the ramp, is left out.
 #[derive(Debug)]
 pub(crate) struct Steadiness {
     plan: SteadyState,
-    /// Workers that have not ended.
     running: usize,
-    /// Periods that not all running workers have come to the end of.
+    /// Periods that some running workers have not finished.
     open: BTreeMap<u64, Period>,
-    /// Beginning of the first whole period.
+    /// Start of the first whole period.
     first_ns: Option<Nanos>,
     samples: VecDeque<SteadySample>,
     judged: Judged,
@@ -35,7 +34,7 @@ struct Period {
     latency_ns: u128,
 }
 
-/// The figures of the last full window.
+/// Figures of the last full window.
 #[derive(Debug, Clone, Copy, Default)]
 struct Judged {
     criterion: f64,
@@ -60,7 +59,7 @@ impl Steadiness {
         self.running = self.running.saturating_sub(1);
     }
 
-    /// One worker has closed an interval. True once: when the figures have come to hold steady.
+    /// Called when a worker has closed an interval. Returns true once, when the figures have become steady.
     pub(crate) fn interval_closed(&mut self, interval: &IntervalOutcome, tallies: &[Tally]) -> bool {
         if self.attained_ns.is_some() || interval.end_ns <= interval.start_ns {
             return false;
@@ -95,7 +94,7 @@ impl Steadiness {
         }
     }
 
-    /// Adds the sample of a whole period; whether the figures hold steady now.
+    /// Adds the sample of a whole period; returns whether the figures are steady now.
     fn add(&mut self, start_ns: Nanos, period: &Period) -> bool {
         let first_ns = *self.first_ns.get_or_insert(start_ns);
         if start_ns < first_ns + self.plan.ramp_ns {
@@ -131,7 +130,7 @@ fn figure(sample: &SteadySample, figure: SteadyFigure) -> f64 {
     }
 }
 
-/// With a mean of 0 nothing is steady in per cent of it.
+/// A mean of 0 is never steady in per cent of the mean.
 fn judge(figures: &[f64], plan: &SteadyState) -> Judged {
     let count = figures.len() as f64;
     let mean = figures.iter().sum::<f64>() / count;

@@ -1,8 +1,8 @@
-//! What was written to a file, remembered in a file of its own: workers of the same file share it, and later runs go on
+//! A map file remembers what was written to a file. Workers of the same file share the map, and later runs continue
 //! with it.
 //!
-//! One word for each interval of the file: how often it was written, 0 if nobody knows what is there, and whether
-//! somebody is at it. The words are mapped into memory, so they outlive the process however it ends.
+//! The map has a word for each interval of the file: the number of its newest write, 0 if the content is unknown, and
+//! whether the interval is locked. The words are mapped into memory, so they survive the process however it ends.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -14,33 +14,33 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use super::proof::{KEY_MASK, SEQUENCE_MASK};
 use crate::error::EngineError;
 
-/// Somebody is at the interval, so that nobody else may be.
+/// An operation has locked the interval.
 const LOCKED: u32 = 1 << 31;
-/// A write to it is under way: it may have come to be or not.
+/// A write to the interval is in flight: it may or may not have reached the file.
 const WRITING: u32 = 1 << 30;
 
 const MAGIC: [u8; 8] = *b"ioCmap1\n";
 /// Magic and length of an interval; the rest is zeros.
 const HEADER_BYTES: usize = 64;
-/// Memory that may be used, for each file.
+/// Largest map of a file.
 const MAP_BYTES_MAX: u64 = 1 << 30;
 
-/// What is known of an interval.
+/// Knowledge of an interval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Known {
-    /// Number of the newest write; 0 if nobody knows what is there.
+pub(super) struct Known {
+    /// Number of the newest write; 0 if the content is unknown.
     pub newest: u32,
-    /// Whether a run ended while the write after that one was under way.
+    /// Whether a run ended while the next write was in flight.
     pub is_open: bool,
 }
 
-/// The words of one file.
+/// The map of one file.
 #[derive(Debug)]
-pub struct Map {
+pub(super) struct Map {
     interval_bytes: u64,
     words: u64,
     key: u32,
-    /// The whole file, header included.
+    /// Start of the mapping, header included.
     start: NonNull<u8>,
 }
 
@@ -48,8 +48,8 @@ pub struct Map {
 unsafe impl Send for Map {}
 
 impl Map {
-    /// Opens the map of a file of so many bytes, and makes it where it is missing.
-    pub fn open(path: &str, interval_bytes: u32, file_bytes: u64) -> Result<Self, EngineError> {
+    /// Opens the map of a file of `file_bytes` bytes, and creates it if it is missing.
+    pub(super) fn open(path: &str, interval_bytes: u32, file_bytes: u64) -> Result<Self, EngineError> {
         let words = file_bytes.div_ceil(u64::from(interval_bytes));
         let bytes = words.saturating_mul(4).saturating_add(HEADER_BYTES as u64);
         if bytes > MAP_BYTES_MAX {
@@ -72,13 +72,13 @@ impl Map {
         Ok(Self { interval_bytes: u64::from(interval_bytes), words, key: key_of(path), start })
     }
 
-    /// What blocks of this file bear, so that one that was written to another file is found; never 0.
-    pub fn key(&self) -> u32 {
+    /// Key that blocks of this file carry, so that a block written to another file is found; never 0.
+    pub(super) fn key(&self) -> u32 {
         self.key
     }
 
-    /// Takes the intervals of a place, if nobody is at one of them.
-    pub fn lock(&self, offset: u64, length: u32) -> bool {
+    /// Locks a range, unless one of its intervals is locked.
+    pub(super) fn lock(&self, offset: u64, length: u32) -> bool {
         let (first, end) = self.range(offset, length);
         for number in first..end {
             if self.word(number).fetch_or(LOCKED, Ordering::AcqRel) & LOCKED != 0 {
@@ -89,24 +89,24 @@ impl Map {
         true
     }
 
-    /// Takes them over from a run that did not come to its end.
-    pub fn take_over(&self, offset: u64, length: u32) {
+    /// Locks a range, whether or not a run that was cut off left it locked.
+    pub(super) fn take_over(&self, offset: u64, length: u32) {
         let (first, end) = self.range(offset, length);
         (first..end).for_each(|number| {
             self.word(number).fetch_or(LOCKED, Ordering::AcqRel);
         });
     }
 
-    /// A write to the place, which is held, is about to be handed over.
-    pub fn writing(&self, offset: u64, length: u32) {
+    /// Called before a write to a locked range is submitted.
+    pub(super) fn writing(&self, offset: u64, length: u32) {
         let (first, end) = self.range(offset, length);
         (first..end).for_each(|number| {
             self.word(number).fetch_or(WRITING, Ordering::AcqRel);
         });
     }
 
-    /// The write has come back.
-    pub fn written(&self, offset: u64, length: u32) {
+    /// Called when that write has completed.
+    pub(super) fn written(&self, offset: u64, length: u32) {
         let (first, end) = self.range(offset, length);
         for number in first..end {
             let next = following(self.word(number).load(Ordering::Acquire) & SEQUENCE_MASK);
@@ -114,31 +114,30 @@ impl Map {
         }
     }
 
-    /// Nobody knows any more what is there.
-    pub fn forget(&self, offset: u64, length: u32) {
+    /// Marks the content of a locked range as unknown.
+    pub(super) fn forget(&self, offset: u64, length: u32) {
         let (first, end) = self.range(offset, length);
         (first..end).for_each(|number| self.word(number).store(LOCKED, Ordering::Release));
     }
 
-    /// The interval at `offset`, which was open, holds the write of this number.
-    pub fn settle(&self, offset: u64, newest: u32) {
+    /// Notes that the interval at `offset`, which was open, holds the write of this number.
+    pub(super) fn settle(&self, offset: u64, newest: u32) {
         self.word(offset / self.interval_bytes).store(newest | LOCKED, Ordering::Release);
     }
 
-    /// Others may go there.
-    pub fn unlock(&self, offset: u64, length: u32) {
+    /// Unlocks a range.
+    pub(super) fn unlock(&self, offset: u64, length: u32) {
         let (first, end) = self.range(offset, length);
         (first..end).for_each(|number| self.change(number, !LOCKED));
     }
 
-    /// What is known of the interval at `offset`.
-    pub fn known(&self, offset: u64) -> Known {
+    pub(super) fn known(&self, offset: u64) -> Known {
         let word = self.word(offset / self.interval_bytes).load(Ordering::Acquire);
         Known { newest: word & SEQUENCE_MASK, is_open: word & WRITING != 0 }
     }
 
-    /// Whether anything is known of a place.
-    pub fn knows(&self, offset: u64, length: u32) -> bool {
+    /// Whether the content of any interval of a range is known.
+    pub(super) fn knows(&self, offset: u64, length: u32) -> bool {
         let (first, end) = self.range(offset, length);
         (first..end).any(|number| self.word(number).load(Ordering::Acquire) & SEQUENCE_MASK != 0)
     }
@@ -170,18 +169,18 @@ impl Drop for Map {
     }
 }
 
-/// From the map's name: directories may change between the runs.
+/// Made from the file name of the map: directories may change between runs.
 fn key_of(path: &str) -> u32 {
     let name = Path::new(path).file_name().unwrap_or_default().as_encoded_bytes();
     (crc32c::crc32c(name) & KEY_MASK).max(1)
 }
 
-/// Number of the write after this one: never 0.
-pub fn following(newest: u32) -> u32 {
+/// Number of the next write; never 0.
+pub(super) fn following(newest: u32) -> u32 {
     if newest == SEQUENCE_MASK { 1 } else { newest + 1 }
 }
 
-/// The header is there, and room for all words; what others do at the same time is the same.
+/// Writes the header and reserves room for all words. Other workers may do the same at the same time.
 fn begin(file: &mut File, interval_bytes: u32, bytes: u64) -> io::Result<()> {
     let mut wanted = [0; HEADER_BYTES];
     wanted[..8].copy_from_slice(&MAGIC);

@@ -1,4 +1,4 @@
-//! Whether verification can be carried out as planned, and what follows from the plan.
+//! Checks of the verification in a plan, and facts that follow from it.
 
 use super::proof::header_bytes;
 use crate::engines::capabilities;
@@ -6,10 +6,10 @@ use crate::error::EngineError;
 use crate::payload::Pattern;
 use crate::plan::{Blocks, Cover, OperationKind, Verify, VerifyMap, VerifyMethod, Worker};
 
-/// Label of a worker whose engine moves no data that could be compared.
+/// Label of a worker whose engine moves no data to compare.
 const NOTHING_TO_COMPARE: &str = "verify_nothing_to_compare";
 
-/// Refuses what cannot be, with a text for people.
+/// Refuses verification that cannot work, with a text for people.
 pub(crate) fn check(worker: &Worker) -> Result<(), EngineError> {
     let Some(plan) = &worker.verify else { return Ok(()) };
     let refuse = |text: String| Err(EngineError::Plan(format!("{}: {text}", worker.job)));
@@ -59,7 +59,7 @@ pub(crate) fn check(worker: &Worker) -> Result<(), EngineError> {
     Ok(())
 }
 
-/// Why what was written cannot be remembered in files.
+/// Error for maps that cannot work.
 fn map_fault(worker: &Worker, plan: &Verify, map: &VerifyMap) -> Option<&'static str> {
     let interval = u64::from(plan.interval_bytes);
     if map.paths.len() != worker.files.len() {
@@ -80,13 +80,13 @@ fn map_fault(worker: &Worker, plan: &Verify, map: &VerifyMap) -> Option<&'static
     trims.then_some("what is trimmed cannot be remembered; leave out the trims or the verification")
 }
 
-/// What a reader must know from the plan alone.
+/// Labels that follow from the plan alone.
 pub(crate) fn labels(worker: &Worker) -> Vec<String> {
     let compares = worker.verify.as_ref().is_none_or(|plan| plan.method == method(worker, plan));
     if compares { Vec::new() } else { vec![NOTHING_TO_COMPARE.to_owned()] }
 }
 
-/// How blocks are proved: the null engine moves none.
+/// Method of the comparison. Without data there is nothing to compare.
 pub(super) fn method(worker: &Worker, plan: &Verify) -> VerifyMethod {
     if capabilities(&worker.engine).moves_data { plan.method } else { VerifyMethod::Null }
 }
@@ -102,7 +102,7 @@ pub(super) fn may_overlap(worker: &Worker) -> bool {
     access.cover == Cover::Independent || access.gap_bytes != 0 || access.run_length > 1
 }
 
-/// Every block begins and ends at a multiple of this, counted from the start of its region.
+/// Greatest common divisor of all block boundaries, from the region's start.
 fn places_bytes(worker: &Worker) -> u64 {
     let writes = worker.writes();
     let compares = !writes || worker.verify.as_ref().is_some_and(|plan| plan.map.is_some());
@@ -122,7 +122,7 @@ fn places_bytes(worker: &Worker) -> u64 {
         .fold(places, greatest_common_divisor)
 }
 
-/// All sizes are multiples of this.
+/// Greatest common divisor of the sizes.
 fn step_bytes(blocks: &Blocks) -> u64 {
     match blocks {
         Blocks::Fixed { bytes } => u64::from(*bytes),

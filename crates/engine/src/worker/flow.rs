@@ -1,4 +1,4 @@
-//! Workers that keep their operations in proportion, each as fast as the slowest of them allows.
+//! Flows: workers that keep their operations in proportion, each as fast as the slowest allows.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,34 +6,34 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::plan::Group;
 
-/// How far somebody got who has ended and keeps nobody back.
+/// Position of a worker that has ended: it holds nobody back.
 const ENDED: u64 = u64::MAX;
-/// Operations of the whole that somebody may be ahead at least: workers that waited for each other after a few would
-/// spend their time waking up.
+/// Least number of operations that a worker may be ahead. Workers that waited for each other after a few operations
+/// would spend their time waking up.
 const AHEAD_MIN: u64 = 1000;
 
-/// What the workers of one flow share.
+/// Shared by the workers of one flow.
 #[derive(Debug)]
 struct Together {
-    /// How far each got: operations handed over, as many times the whole as its weight is of it.
+    /// Position of each worker: its operations, scaled by the sum of weights over its own weight.
     places: Vec<AtomicU64>,
-    /// How far somebody may be ahead of the last.
+    /// How far a worker may be ahead of the last one.
     ahead: u64,
 }
 
-/// One worker's part of a flow.
+/// The share of one worker in a flow.
 #[derive(Debug, Clone)]
-pub struct Share {
+pub(crate) struct Share {
     together: Arc<Together>,
     number: usize,
     operations: u64,
     weight: u64,
     whole: u64,
-    /// Where the last of all was when that was looked at; it only goes on.
+    /// Position of the last worker when it was read last; it only grows.
     last: u64,
 }
 
-/// By worker of a group: its part of a flow, if it has one.
+/// By worker of a group: its share in a flow, if it has one.
 pub(crate) fn of_group(group: &Group) -> Vec<Option<Share>> {
     let mut flows: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
     for (number, worker) in group.workers.iter().enumerate() {
@@ -58,8 +58,8 @@ pub(crate) fn of_group(group: &Group) -> Vec<Option<Share>> {
 }
 
 impl Share {
-    /// Whether another operation may be handed over.
-    pub fn may_go(&mut self) -> bool {
+    /// Whether another operation may be submitted.
+    pub(crate) fn may_go(&mut self) -> bool {
         let limit = |last: u64| last.saturating_add(self.together.ahead);
         let place = self.place();
         if place > limit(self.last) {
@@ -68,14 +68,14 @@ impl Share {
         place <= limit(self.last)
     }
 
-    /// One was handed over.
-    pub fn gone(&mut self) {
+    /// Counts a submitted operation.
+    pub(crate) fn gone(&mut self) {
         self.operations += 1;
         self.together.places[self.number].store(self.place(), Ordering::Relaxed);
     }
 
-    /// Keeps nobody back any more.
-    pub fn end(&self) {
+    /// Ends the worker's part: it holds nobody back any more.
+    pub(crate) fn end(&self) {
         self.together.places[self.number].store(ENDED, Ordering::Relaxed);
     }
 

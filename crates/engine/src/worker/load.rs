@@ -6,14 +6,14 @@ mod verify;
 
 use iocurve_meter::Nanos;
 
-use super::flight::Flight;
 use super::flush::Flushes;
 use super::phase::{DRAIN, Event, Phase};
-use super::progress::{Progress, Publish};
 use super::range_locks::RangeLocks;
 use super::read_back::ReadBack;
+use super::slots::Slots;
 use super::submit_gate::SubmitGate;
 use super::supply::Supply;
+use super::timeline::{Publish, Timeline};
 use super::wake::Wake;
 use super::{Ended, STOP_CHECK, Shared, Start};
 use crate::engines::buffers::Buffers;
@@ -26,11 +26,11 @@ use crate::record::Recorder;
 use crate::verify::Verifier;
 
 /// The load of one worker, ready to start: all memory is taken, all addresses are computable.
-pub struct Load<'a> {
+pub(crate) struct Load<'a> {
     plan: &'a Worker,
     shared: Shared,
     supply: Supply,
-    flight: Flight,
+    slots: Slots,
     data: Data<'a>,
     gate: Option<SubmitGate>,
     flushes: Flushes,
@@ -60,11 +60,16 @@ struct Ending {
 
 impl<'a> Load<'a> {
     /// `buffers` has `depth` slots of the largest block.
-    pub fn new(plan: &'a Worker, depth: u32, mut buffers: Buffers, mut shared: Shared) -> Result<Self, EngineError> {
+    pub(crate) fn new(
+        plan: &'a Worker,
+        depth: u32,
+        mut buffers: Buffers,
+        mut shared: Shared,
+    ) -> Result<Self, EngineError> {
         Ok(Self {
             plan,
             supply: Supply::new(plan, &shared.positions, shared.flow.take())?,
-            flight: Flight::new(depth, plan.submission_latency),
+            slots: Slots::new(depth, plan.submission_latency),
             data: Data {
                 filler: Filler::new(plan, buffers.slots_mut())?,
                 buffers,
@@ -84,22 +89,27 @@ impl<'a> Load<'a> {
 
     /// Runs to the end. `publish` is called with every interval that closes.
     #[inline(always)]
-    pub fn run<E: Engine>(mut self, engine: &mut E, start: Start, publish: &mut Publish<'_>) -> (Ended, Recorder) {
-        let mut progress = Progress::new(self.plan, start, self.shared.interval_ns, publish);
-        self.start(start.group, &progress);
-        let driven = self.drive(engine, &mut progress);
+    pub(crate) fn run<E: Engine>(
+        mut self,
+        engine: &mut E,
+        start: Start,
+        publish: &mut Publish<'_>,
+    ) -> (Ended, Recorder) {
+        let mut timeline = Timeline::new(self.plan, start, self.shared.interval_ns, publish);
+        self.start(start.group, &timeline);
+        let driven = self.drive(engine, &mut timeline);
         self.release_all();
         let now = self.shared.clock.now();
-        progress.finish(now, &mut self.recorder);
+        timeline.finish(now, &mut self.recorder);
         let (state, error) = self.verdict(driven);
         let ended = Ended {
             state,
             error,
-            window: (progress.window_start - start.group, progress.window_end - start.group),
+            window: (timeline.window_start - start.group, timeline.window_end - start.group),
             drained: now.saturating_sub(start.group),
-            drained_operations: progress.drained_operations(),
-            cpu: progress.cpu(),
-            read_back: self.data.read_back.ends(progress.window_end),
+            drained_operations: timeline.drained_operations(),
+            cpu: timeline.cpu(),
+            read_back: self.data.read_back.ends(timeline.window_end),
             depth_found: self.gate.as_ref().and_then(SubmitGate::depth_found),
             labels: self.data.verifier.as_ref().map_or_else(Vec::new, Verifier::labels),
         };
@@ -107,82 +117,82 @@ impl<'a> Load<'a> {
     }
 
     /// Waits for the start of the load.
-    fn start(&mut self, group_start: Nanos, progress: &Progress<'_>) {
-        self.recorder.begin(group_start, progress.window_start);
-        self.wait_until(progress.start);
-        self.supply.mix.start(progress.start, self.plan);
-        self.data.read_back.counts_from(progress.window_start);
+    fn start(&mut self, group_start: Nanos, timeline: &Timeline<'_>) {
+        self.recorder.begin(group_start, timeline.window_start);
+        self.wait_until(timeline.start);
+        self.supply.mix.start(timeline.start, self.plan);
+        self.data.read_back.counts_from(timeline.window_start);
         if let Some(gate) = &mut self.gate {
-            gate.start(progress.start, progress.window_start);
+            gate.start(timeline.start, timeline.window_start);
         }
     }
 
-    fn drive<E: Engine>(&mut self, engine: &mut E, progress: &mut Progress<'_>) -> Result<State, EngineError> {
-        let mut done = Vec::with_capacity(self.flight.depth());
+    fn drive<E: Engine>(&mut self, engine: &mut E, timeline: &mut Timeline<'_>) -> Result<State, EngineError> {
+        let mut done = Vec::with_capacity(self.slots.depth());
         let mut now = self.shared.clock.now();
         loop {
-            self.check_for_end(now, progress);
+            self.check_for_end(now, timeline);
             let wake = if self.ending.phase == Phase::Issuing { self.fill(engine)? } else { Wake::Exhausted };
             match wake {
-                Wake::Found => self.end_load(now, progress),
-                Wake::Measure => progress.restart(now, &mut self.recorder),
+                Wake::Found => self.end_load(now, timeline),
+                Wake::Measure => timeline.restart(now, &mut self.recorder),
                 _ => {}
             }
-            if self.flight.is_empty() {
+            if self.slots.is_empty() {
                 if !wake.is_last() {
-                    self.wait_for(wake, progress.next_deadline(now));
-                    now = self.advance(progress);
+                    self.wait_for(wake, timeline.next_deadline(now));
+                    now = self.advance(timeline);
                     continue;
                 }
-                self.flush_next(engine, now, progress)?;
+                self.flush_next(engine, now, timeline)?;
             }
             if self.ending.phase == Phase::Over || self.ending.phase.gives_up(now) {
                 return self.how_it_ended();
             }
-            let wanted = self.reap(engine, wake, progress.next_deadline(now).min(now + STOP_CHECK), &mut done)?;
-            now = self.advance(progress);
-            self.complete_reaped(&mut done, wanted, now, progress);
+            let wanted = self.reap(engine, wake, timeline.next_deadline(now).min(now + STOP_CHECK), &mut done)?;
+            now = self.advance(timeline);
+            self.complete_reaped(&mut done, wanted, now, timeline);
         }
     }
 
     /// Looks whether the run was stopped, or the load is over.
     #[inline]
-    fn check_for_end(&mut self, now: Nanos, progress: &mut Progress<'_>) {
+    fn check_for_end(&mut self, now: Nanos, timeline: &mut Timeline<'_>) {
         let issues = self.ending.phase == Phase::Issuing;
-        if !issues && !progress.measures() {
+        if !issues && !timeline.measures() {
             return;
         }
         match self.shared.stop_requested() {
-            Some(State::Interrupted) => self.stop(progress),
-            Some(_) if issues => self.end_load(self.shared.clock.now(), progress),
-            None if issues && now >= progress.issue_end => self.end_load(progress.issue_end, progress),
+            Some(State::Interrupted) => self.stop(timeline),
+            Some(_) if issues => self.end_load(self.shared.clock.now(), timeline),
+            None if issues && now >= timeline.issue_end => self.end_load(timeline.issue_end, timeline),
             _ => {}
         }
     }
 
     #[cold]
-    fn stop(&mut self, progress: &mut Progress<'_>) {
+    fn stop(&mut self, timeline: &mut Timeline<'_>) {
         let now = self.shared.clock.now();
         self.ending.state = State::Interrupted;
         self.ending.phase = self.ending.phase.after(Event::Stopped, now);
-        progress.end_window(now);
+        timeline.end_window(now);
     }
 
     #[cold]
-    fn end_load(&mut self, at: Nanos, progress: &mut Progress<'_>) {
+    fn end_load(&mut self, at: Nanos, timeline: &mut Timeline<'_>) {
         self.ending.phase = self.ending.phase.after(Event::LoadOver, at);
-        progress.end_issuing(at);
+        timeline.end_issuing(at);
     }
 
     /// The first failure ends the load; what is in flight may come back.
     #[cold]
-    fn fail(&mut self, error: EngineError, now: Nanos, progress: &mut Progress<'_>) {
+    fn fail(&mut self, error: EngineError, now: Nanos, timeline: &mut Timeline<'_>) {
         if self.ending.failure.is_some() {
             return;
         }
         (self.ending.state, self.ending.failure) = (State::Failed, Some(error));
         self.ending.phase = self.ending.phase.after(Event::Failed, now);
-        progress.end_window(now);
+        timeline.end_window(now);
     }
 
     /// Flushes the next file at the end; without one, everything asked for was issued and is done.
@@ -191,22 +201,22 @@ impl<'a> Load<'a> {
         &mut self,
         engine: &mut E,
         now: Nanos,
-        progress: &mut Progress<'_>,
+        timeline: &mut Timeline<'_>,
     ) -> Result<(), EngineError> {
         let next = if self.ending.state == State::Finished { self.flushes.take_at_end() } else { None };
         self.ending.phase = self.ending.phase.after(Event::Idle { flushes: next.is_some() }, now);
         if let Some((number, range)) = next {
             return self.flush(engine, number, range, self.shared.clock.now());
         }
-        progress.end_window(now);
+        timeline.end_window(now);
         Ok(())
     }
 
     /// Reads the clock, and closes the intervals that are over.
     #[inline]
-    fn advance(&mut self, progress: &mut Progress<'_>) -> Nanos {
+    fn advance(&mut self, timeline: &mut Timeline<'_>) -> Nanos {
         let now = self.shared.clock.now();
-        progress.advance(now, &mut self.recorder);
+        timeline.advance(now, &mut self.recorder);
         now
     }
 
@@ -219,7 +229,7 @@ impl<'a> Load<'a> {
         limit: Nanos,
         done: &mut Vec<Completion>,
     ) -> Result<usize, EngineError> {
-        let wanted = self.gate.as_ref().map_or(1, |gate| gate.reap_min(wake, self.flight.count()));
+        let wanted = self.gate.as_ref().map_or(1, |gate| gate.reap_min(wake, self.slots.count()));
         engine.reap(wanted.saturating_sub(done.len()), wake.at().min(limit), done)?;
         Ok(wanted)
     }
@@ -233,7 +243,7 @@ impl<'a> Load<'a> {
             }
             None => Err(EngineError::Connection(format!(
                 "{} operations of {} did not come back within {} s of the end of the run",
-                self.flight.count(),
+                self.slots.count(),
                 self.plan.job,
                 DRAIN / 1_000_000_000
             ))),

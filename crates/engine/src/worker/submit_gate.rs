@@ -16,13 +16,13 @@ pub(super) struct SubmitGate {
     /// Nothing is submitted while more operations than this are in flight.
     closed_above: Option<usize>,
     /// What comes before the next operation, once so few are in flight.
-    next: Next,
+    state: GateState,
     think: Option<Thinking>,
     search: Option<Search>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Next {
+enum GateState {
     Submit,
     Pause,
     /// The rest of a pause.
@@ -49,7 +49,7 @@ impl SubmitGate {
             batch: worker.batch,
             depth,
             closed_above: None,
-            next: Next::Submit,
+            state: GateState::Submit,
             think: worker.think.map(Thinking::new),
             search: worker.latency_target.map(|target| Search::new(target, depth as u32)),
         })
@@ -68,10 +68,10 @@ impl SubmitGate {
     /// How many operations may be submitted while `in_flight` are in flight, or what to wait for. A pause that moves the
     /// schedule moves it when it is over.
     pub(super) fn allowance(&mut self, now: Nanos, in_flight: usize, mix: &mut Mix) -> Result<usize, Wake> {
-        if self.next == Next::Submit {
+        if self.state == GateState::Submit {
             self.poll(now);
         }
-        if self.next == Next::Found {
+        if self.state == GateState::Found {
             return Err(Wake::Found);
         }
         if self.closed_above.is_some_and(|most| in_flight > most) {
@@ -102,7 +102,7 @@ impl SubmitGate {
         }
         match &mut self.search {
             // Before the next window begins, operations come back that were submitted at another depth.
-            Some(search) if self.next == Next::Submit => {
+            Some(search) if self.state == GateState::Submit => {
                 let verdict = search.completed(service, now);
                 self.apply(verdict);
                 verdict
@@ -152,7 +152,7 @@ impl SubmitGate {
             && think.is_due(now)
         {
             think.call();
-            (self.closed_above, self.next) = (think.drains().then_some(0), Next::Pause);
+            (self.closed_above, self.state) = (think.drains().then_some(0), GateState::Pause);
         } else if let Some(search) = &mut self.search {
             let verdict = search.judge(now);
             self.apply(verdict);
@@ -162,31 +162,31 @@ impl SubmitGate {
     fn apply(&mut self, verdict: Verdict) {
         let next = match verdict {
             Verdict::Continue | Verdict::Hopeless => return,
-            Verdict::Lowered => Next::Window,
-            Verdict::Measure => Next::LastWindow,
-            Verdict::Found => Next::Found,
+            Verdict::Lowered => GateState::Window,
+            Verdict::Measure => GateState::LastWindow,
+            Verdict::Found => GateState::Found,
         };
-        (self.closed_above, self.next) = (Some(0), next);
+        (self.closed_above, self.state) = (Some(0), next);
     }
 
     /// Goes on with what comes before the next operation.
     fn resume(&mut self, now: Nanos, mix: &mut Mix) -> Result<(), Wake> {
-        if let (Next::Pause, Some(think)) = (self.next, &self.think) {
+        if let (GateState::Pause, Some(think)) = (self.state, &self.think) {
             let (busy_until, over) = think.begin(now);
-            self.next = Next::Pausing { begun: now, busy_until, over };
+            self.state = GateState::Pausing { begun: now, busy_until, over };
         }
-        let next = self.next;
-        match next {
-            Next::Pausing { busy_until, .. } if now < busy_until => return Err(Wake::Busy(busy_until)),
-            Next::Pausing { over, .. } if now < over => return Err(Wake::At(over)),
-            _ => self.next = Next::Submit,
+        let state = self.state;
+        match state {
+            GateState::Pausing { busy_until, .. } if now < busy_until => return Err(Wake::Busy(busy_until)),
+            GateState::Pausing { over, .. } if now < over => return Err(Wake::At(over)),
+            _ => self.state = GateState::Submit,
         }
-        if let (Next::Pausing { begun, .. }, Some(think)) = (next, &mut self.think) {
+        if let (GateState::Pausing { begun, .. }, Some(think)) = (state, &mut self.think) {
             mix.postpone(think.end(begun, now));
         }
-        if let (Next::Window | Next::LastWindow, Some(search)) = (next, &mut self.search) {
+        if let (GateState::Window | GateState::LastWindow, Some(search)) = (state, &mut self.search) {
             search.restart(now);
         }
-        if next == Next::LastWindow { Err(Wake::Measure) } else { Ok(()) }
+        if state == GateState::LastWindow { Err(Wake::Measure) } else { Ok(()) }
     }
 }

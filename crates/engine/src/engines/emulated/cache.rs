@@ -1,14 +1,14 @@
-//! What a virtual machine's host keeps of its disks: which blocks, not their data.
+//! Host cache of a virtual machine: which blocks of its disks are cached, without their data.
 
-/// What is kept or not, as a whole. 4 KiB is a page of the guest and the smallest operation that benchmarks measure: a larger
-/// unit would count as read what nobody asked for, and the cache would be warm too soon.
-pub const BLOCK_BYTES: u64 = 4096;
+/// Unit of caching. 4 KiB is a page of the guest and the smallest operation that benchmarks measure: with a larger unit
+/// the cache would warm up too soon.
+pub(super) const BLOCK_BYTES: u64 = 4096;
 const WORD_BITS: u64 = 64;
 
-/// The blocks that are cached. When it is full, a hand goes round over all blocks (CLOCK): those used since it came by last
-/// stay, the others go.
+/// The cached blocks. When the cache is full, a hand goes round over all blocks (CLOCK): it evicts those not used since
+/// it last passed.
 #[derive(Debug)]
-pub struct Cache {
+pub(super) struct Cache {
     capacity: u64,
     used: u64,
     files: Vec<Blocks>,
@@ -20,18 +20,17 @@ pub struct Cache {
 #[derive(Debug, Default)]
 struct Blocks {
     present: Vec<u64>,
-    /// Used since the hand came by last.
+    /// Used since the hand last passed.
     recent: Vec<u64>,
 }
 
 impl Cache {
-    /// An empty one.
-    pub fn new(bytes: u64) -> Self {
+    pub(super) fn new(bytes: u64) -> Self {
         Self { capacity: bytes / BLOCK_BYTES, used: 0, files: Vec::new(), hand: (0, 0) }
     }
 
-    /// Takes in a file whose blocks are cached as `present` says, and has room for those below `bytes`; its number.
-    pub fn add_file(&mut self, present: Vec<u64>, bytes: u64) -> usize {
+    /// Adds a file whose cached blocks are `present`, with room for the blocks below `bytes`; returns its number.
+    pub(super) fn add_file(&mut self, present: Vec<u64>, bytes: u64) -> usize {
         let number = self.files.len();
         let recent = vec![0; present.len()];
         self.used += present.iter().map(|word| u64::from(word.count_ones())).sum::<u64>();
@@ -43,8 +42,8 @@ impl Cache {
         number
     }
 
-    /// Has room for the blocks of a file below `bytes`, so that none has to be made later.
-    pub fn make_room(&mut self, file: usize, bytes: u64) {
+    /// Allocates room for the blocks of a file below `bytes`.
+    pub(super) fn make_room(&mut self, file: usize, bytes: u64) {
         let words = usize::try_from(bytes.div_ceil(BLOCK_BYTES * WORD_BITS)).unwrap_or(usize::MAX);
         let blocks = &mut self.files[file];
         if blocks.present.len() < words {
@@ -53,22 +52,22 @@ impl Cache {
         }
     }
 
-    /// Whether all blocks of a range were cached; now they are.
-    pub fn read(&mut self, file: usize, offset: u64, length: u64) -> bool {
+    /// Caches all blocks of a range; returns whether they were cached before.
+    pub(super) fn read(&mut self, file: usize, offset: u64, length: u64) -> bool {
         let (first, end) = (offset / BLOCK_BYTES, (offset + length).div_ceil(BLOCK_BYTES));
         let missed = (first..end).filter(|&block| !self.use_block(file, block)).count();
         missed == 0
     }
 
-    /// Blocks that are wholly written are cached; of those written in part, what was cached stays so.
-    pub fn write(&mut self, file: usize, offset: u64, length: u64) {
+    /// Caches the blocks that are written as a whole. A block written in part stays as it is.
+    pub(super) fn write(&mut self, file: usize, offset: u64, length: u64) {
         for block in offset.div_ceil(BLOCK_BYTES)..(offset + length) / BLOCK_BYTES {
             self.use_block(file, block);
         }
     }
 
-    /// Which blocks of a file are cached, one bit each.
-    pub fn present(&self, file: usize) -> &[u64] {
+    /// Cached blocks of a file, one bit each.
+    pub(super) fn present(&self, file: usize) -> &[u64] {
         &self.files[file].present
     }
 
@@ -90,7 +89,7 @@ impl Cache {
         was_there
     }
 
-    /// Lets go of the first block from the hand on that was not used lately; there is one at the latest in the second round.
+    /// Evicts the first block from the hand on that was not used lately; the second round finds one at the latest.
     fn evict(&mut self) {
         loop {
             let (file, word) = self.hand;

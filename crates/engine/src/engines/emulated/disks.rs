@@ -1,7 +1,6 @@
-//! Emulated disks: when operations on local files would be done if they were on a disk of a cloud.
+//! The emulated disks of a run: opened once, shared by its workers, and saved for the next run.
 //!
-//! `model` decides and knows neither files nor clocks; this module opens the disks of a run, so that its workers share them,
-//! and keeps what they hold from run to run. [`crate::engines`] has the engine that waits accordingly.
+//! [`super::model`] decides when an operation completes; it knows neither files nor clocks.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -20,27 +19,27 @@ use super::state::{CachedFile, State};
 use crate::error::EngineError;
 use crate::plan::{DiskPlan, FilePlan, Plan};
 
-/// This machine may hold up a worker's thread for so long without costing the disk what it could have done meanwhile.
-pub const HELD_UP_NS: Nanos = 50_000_000;
+/// A worker's thread may be held up for this long without costing the disk any throughput.
+pub(crate) const HELD_UP_NS: Nanos = 50_000_000;
 
-/// The disks of a run, open: no other run can use them meanwhile.
+/// The open disks of a run; no other run can use them.
 #[derive(Debug)]
-pub struct Disks {
+pub(crate) struct Disks {
     open: BTreeMap<PathBuf, Disk>,
     clock: Clock,
-    /// Directories that are locked, for as long as these are open.
+    /// Locked directories, by the open files that hold the locks.
     locked: BTreeMap<PathBuf, File>,
 }
 
 /// A disk, and the virtual machine that it may share with others.
 #[derive(Debug, Clone)]
-pub struct Disk {
+pub(crate) struct Disk {
     machine: Arc<Mutex<Attached>>,
     number: usize,
     name: String,
 }
 
-/// A machine, and which files its disks hold: by their number in the cache, with the disk's.
+/// A machine and the files on its disks, by their number in the cache, with the number of the disk.
 #[derive(Debug)]
 struct Attached {
     machine: Machine,
@@ -48,8 +47,8 @@ struct Attached {
 }
 
 impl Disks {
-    /// Opens all disks of a plan. They are as the last run left them. What was missed in the last `slack` is made up for.
-    pub fn open(plan: &Plan, slack: Nanos, clock: &Clock) -> Result<Self, EngineError> {
+    /// Opens all disks of a plan, as the last run left them. Throughput missed in the last `slack` is made up for.
+    pub(crate) fn open(plan: &Plan, slack: Nanos, clock: &Clock) -> Result<Self, EngineError> {
         let mut disks = Self { open: BTreeMap::new(), clock: clock.clone(), locked: BTreeMap::new() };
         let mut machines = BTreeMap::new();
         for worker in plan.groups.iter().flat_map(|group| &group.workers) {
@@ -71,13 +70,12 @@ impl Disks {
         Ok(disks)
     }
 
-    /// The disk that a plan describes.
-    pub fn get(&self, plan: &DiskPlan) -> Disk {
+    pub(crate) fn get(&self, plan: &DiskPlan) -> Disk {
         self.open[Path::new(&plan.state_path)].clone()
     }
 
-    /// Keeps what the disks hold for the next run.
-    pub fn keep(&self) -> Result<(), EngineError> {
+    /// Saves the state of the disks for the next run.
+    pub(crate) fn keep(&self) -> Result<(), EngineError> {
         let now = self.clock.now();
         self.open.iter().try_for_each(|(path, disk)| disk.state(now).write(path))
     }
@@ -122,13 +120,13 @@ impl Disk {
         State { saved_unix_ns: unix_ns(), credits: credits.collect(), files: files.collect(), ..State::default() }
     }
 
-    /// What people call it.
-    pub fn name(&self) -> &str {
+    /// Name of the disk, for messages.
+    pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
-    /// The numbers of a worker's files for [`Access`].
-    pub fn files(&self, plans: &[FilePlan]) -> Vec<usize> {
+    /// Numbers of a worker's files for [`Access`].
+    pub(crate) fn files(&self, plans: &[FilePlan]) -> Vec<usize> {
         let mut attached = lock_of(&self.machine);
         let Attached { machine, files } = &mut *attached;
         let mut number = |plan: &FilePlan| {
@@ -144,9 +142,9 @@ impl Disk {
         plans.iter().map(&mut number).collect()
     }
 
-    /// Takes in an operation that comes now.
+    /// Admits an operation that is submitted now.
     #[inline]
-    pub fn admit(&self, access: Access, now: Nanos) -> Admitted {
+    pub(crate) fn admit(&self, access: Access, now: Nanos) -> Admitted {
         lock_of(&self.machine).machine.admit(self.number, access, now)
     }
 }
@@ -155,7 +153,7 @@ fn lock_of(machine: &Mutex<Attached>) -> MutexGuard<'_, Attached> {
     machine.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Locks a directory against other runs; the system unlocks it when this process ends, however it does.
+/// Locks a directory against other runs; the system unlocks it when this process ends.
 fn lock(directory: &Path) -> Result<File, EngineError> {
     let failed = |action, source| EngineError::Path { action, path: directory.display().to_string(), source };
     let opened = File::open(directory).map_err(|source| failed("open the emulated disk in", source))?;

@@ -1,12 +1,12 @@
-//! Another engine's operations, handed back when an emulated disk would have done them.
+//! An emulated disk around another engine: operations complete when the disk would have completed them.
 
 mod cache;
 mod disks;
-mod gate;
 mod model;
 mod state;
 #[cfg(test)]
 mod tests;
+mod throttle;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -18,12 +18,12 @@ use crate::engines::request::{Address, Completion, Engine, Request};
 use crate::error::EngineError;
 use crate::plan::FilePlan;
 
-pub use self::disks::{Disk, Disks, HELD_UP_NS};
+pub(crate) use self::disks::{Disk, Disks, HELD_UP_NS};
 
-/// The inner engine gets each operation at once; what it has done waits here for its time. Flushes do not reach it: what the
-/// disk has is safe, and this machine's own storage is not what is measured.
+/// Submits each operation to the inner engine at once, and holds its completion until the disk's time. Flushes do not
+/// reach the inner engine: data on the emulated disk are safe, and this machine's storage is not what is measured.
 #[derive(Debug)]
-pub struct Emulated<E> {
+pub(crate) struct Emulated<E> {
     inner: E,
     disk: Disk,
     /// Numbers of the worker's files on the disk.
@@ -34,16 +34,16 @@ pub struct Emulated<E> {
     /// Operations that the inner engine has.
     in_inner: usize,
     from_inner: Vec<Completion>,
-    /// Done and not due yet, the next one first.
+    /// Completions that are not due yet, the next one first.
     waiting: BinaryHeap<Reverse<(Nanos, u32, i64)>>,
     operations: u64,
-    /// How many of them waited for each limit, by its number.
+    /// Number of operations that waited for each limit.
     limited: [u64; Limit::ALL.len()],
 }
 
 impl<E: Engine> Emulated<E> {
-    /// Over an engine that is open, with at most `depth` operations in flight.
-    pub fn new(inner: E, disk: Disk, files: &[FilePlan], depth: u32, clock: Clock) -> Self {
+    /// Wraps an open engine, with at most `depth` operations in flight.
+    pub(crate) fn new(inner: E, disk: Disk, files: &[FilePlan], depth: u32, clock: Clock) -> Self {
         let depth = depth as usize;
         Self {
             inner,
@@ -59,7 +59,7 @@ impl<E: Engine> Emulated<E> {
         }
     }
 
-    /// Takes over what the inner engine has done.
+    /// Takes the completions of the inner engine.
     fn collect(&mut self, min: usize, deadline: Nanos) -> Result<(), EngineError> {
         self.inner.reap(min, deadline, &mut self.from_inner)?;
         self.in_inner -= self.from_inner.len();
@@ -69,7 +69,7 @@ impl<E: Engine> Emulated<E> {
         Ok(())
     }
 
-    /// Hands back what is due.
+    /// Releases the completions that are due.
     fn release(&mut self, now: Nanos, done: &mut Vec<Completion>) {
         while let Some(&Reverse((due, slot, result))) = self.waiting.peek()
             && due <= now
@@ -87,7 +87,7 @@ impl<E: Engine> Engine for Emulated<E> {
     fn submit(&mut self, request: Request) -> Result<(), EngineError> {
         let Request { slot, kind, address: Address { file, offset, length } } = request;
         let (Some(&file), Some(due)) = (self.files.get(file as usize), self.due.get_mut(slot as usize)) else {
-            // The inner engine says what is wrong with it.
+            // The inner engine has the error text.
             return self.inner.submit(request);
         };
         let admitted = self.disk.admit(Access { kind, file, offset, length }, self.clock.now());
@@ -125,7 +125,7 @@ impl<E: Engine> Engine for Emulated<E> {
             match next {
                 Some(next) if self.in_inner == 0 => self.clock.wait_until(next),
                 None if self.in_inner == 0 && done.len() > before => return Ok(()),
-                // With nothing in flight this sleeps until the deadline, as it says.
+                // With nothing in flight this sleeps until the deadline.
                 None if self.in_inner == 0 => return self.inner.reap(wanted - done.len(), deadline, done),
                 next => self.collect(1, next.unwrap_or(deadline))?,
             }
@@ -141,7 +141,7 @@ impl<E: Engine> Engine for Emulated<E> {
     }
 
     fn labels(&self) -> Vec<String> {
-        // How the files here are opened is not what is measured.
+        // The inner engine's open flags are not what is measured.
         let own = self.inner.labels().into_iter().filter(|label| label != "aio_buffered_is_synchronous");
         let limit = Limit::ALL.into_iter().find(|&limit| self.limited[limit as usize] * 2 > self.operations);
         own.chain(["emulated_disk".to_owned()]).chain(limit.map(|limit| limit.label().to_owned())).collect()

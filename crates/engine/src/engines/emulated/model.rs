@@ -1,22 +1,23 @@
-//! A virtual machine and its disks: which operation counts against what, and when it is done. Time is an argument.
+//! Model of a virtual machine and its disks: the limits that an operation counts against, and the time when it
+//! completes. Time is an argument.
 //!
-//! What counts where is as Azure's documentation has it (learn.microsoft.com: azure/virtual-machines/disks-performance,
-//! 2026-09): without a host cache, an operation counts against the disk and the machine's uncached limits. With one, a read that
-//! is in the cache counts against the machine's cached limits alone; one that is not, and each write of a read-only cache,
-//! counts against all three. A write to a read/write cache is done when it is in the cache, and counts against disk and
-//! uncached limits as it is written back.
+//! The limits follow Azure's documentation (learn.microsoft.com: azure/virtual-machines/disks-performance, 2026-09).
+//! Without a host cache, an operation counts against the disk and the machine's uncached limits. With one, a read that
+//! hits the cache counts against the machine's cached limits alone; a read that misses, and each write of a read-only
+//! cache, counts against all three. A write to a read/write cache completes when it is in the cache, and counts against
+//! disk and uncached limits as it is written back.
 
 use std::collections::VecDeque;
 
 use iocurve_meter::Nanos;
 
 use super::cache::Cache;
-use super::gate::{Credits, Gate};
+use super::throttle::{Credits, Throttle};
 use crate::plan::{DiskPlan, HostCache, OperationKind, VmPlan};
 
 /// A limit that operations wait for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Limit {
+pub(crate) enum Limit {
     /// Operations per second of the disk.
     DiskIops,
     /// Bytes per second of the disk.
@@ -32,8 +33,7 @@ pub enum Limit {
 }
 
 impl Limit {
-    /// In the order of their numbers.
-    pub const ALL: [Self; 6] = [
+    pub(crate) const ALL: [Self; 6] = [
         Self::DiskIops,
         Self::DiskThroughput,
         Self::UncachedIops,
@@ -42,8 +42,8 @@ impl Limit {
         Self::CachedThroughput,
     ];
 
-    /// The label of figures that it held down.
-    pub fn label(self) -> &'static str {
+    /// Label of figures that the limit held down.
+    pub(crate) fn label(self) -> &'static str {
         match self {
             Self::DiskIops => "limited_by_disk_iops",
             Self::DiskThroughput => "limited_by_disk_throughput",
@@ -57,41 +57,35 @@ impl Limit {
 
 /// An operation on a file of a disk.
 #[derive(Debug, Clone, Copy)]
-pub struct Access {
-    /// What is done.
+pub(crate) struct Access {
     pub kind: OperationKind,
     /// Number of the file in the machine's cache.
     pub file: usize,
-    /// Where.
     pub offset: u64,
-    /// How much.
     pub length: u32,
 }
 
-/// When an operation is done, and the limit that it waited for longest, if it waited.
+/// Completion time of an operation, and the limit that it waited for longest, if it waited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Admitted {
-    /// When.
+pub(crate) struct Admitted {
     pub due: Nanos,
-    /// Why not sooner.
     pub limit: Option<Limit>,
 }
 
-/// A virtual machine with its disks; a disk that is attached to none has one without limits for itself.
+/// A virtual machine with its disks. A disk that is attached to none has a machine without limits to itself.
 #[derive(Debug)]
-pub struct Machine {
-    uncached: Option<Gate>,
-    cached: Option<Gate>,
+pub(super) struct Machine {
+    uncached: Option<Throttle>,
+    cached: Option<Throttle>,
     cache_bytes: u64,
     slack: Nanos,
-    /// What the host keeps.
     pub cache: Cache,
     disks: Vec<Disk>,
 }
 
 #[derive(Debug)]
 struct Disk {
-    gate: Gate,
+    gate: Throttle,
     io_bytes: u64,
     cache: HostCache,
     latency: Nanos,
@@ -99,9 +93,9 @@ struct Disk {
 }
 
 impl Machine {
-    /// Without disks. What a limit did not give in the last `slack`, it gives later.
-    pub fn new(vm: Option<&VmPlan>, slack: Nanos, now: Nanos) -> Self {
-        let gate = |limits| Gate::new(&limits, slack, now);
+    /// A machine without disks. Throughput missed in the last `slack` is made up for.
+    pub(super) fn new(vm: Option<&VmPlan>, slack: Nanos, now: Nanos) -> Self {
+        let gate = |limits| Throttle::new(&limits, slack, now);
         let cache_bytes = vm.map_or(0, |vm| vm.cache_bytes);
         Self {
             uncached: vm.and_then(|vm| vm.uncached).map(gate),
@@ -113,10 +107,10 @@ impl Machine {
         }
     }
 
-    /// Attaches a disk; its number.
-    pub fn attach(&mut self, plan: &DiskPlan, now: Nanos) -> usize {
+    /// Attaches a disk; returns its number.
+    pub(super) fn attach(&mut self, plan: &DiskPlan, now: Nanos) -> usize {
         self.disks.push(Disk {
-            gate: Gate::new(&plan.limits, self.slack, now),
+            gate: Throttle::new(&plan.limits, self.slack, now),
             io_bytes: u64::from(plan.io_bytes),
             cache: plan.cache,
             latency: plan.latency_ns,
@@ -125,9 +119,9 @@ impl Machine {
         self.disks.len() - 1
     }
 
-    /// Takes in an operation that comes at `now`; from then on it is charged, and the cache holds what it reads.
-    /// Trims count against nothing, and flushes only wait for what is still to be written back.
-    pub fn admit(&mut self, disk: usize, access: Access, now: Nanos) -> Admitted {
+    /// Admits an operation at `now`: charges it, and caches what it reads. Trims count against nothing; flushes only
+    /// wait for pending write-back.
+    pub(super) fn admit(&mut self, disk: usize, access: Access, now: Nanos) -> Admitted {
         let Access { kind, file, offset, length } = access;
         let bytes = u64::from(length);
         let Self { uncached, cached, cache_bytes, cache, disks, .. } = self;
@@ -141,7 +135,7 @@ impl Machine {
             return Admitted { due, limit: None };
         }
         let operations = bytes.div_ceil(disk.io_bytes).max(1);
-        let take = |gate: &mut Option<Gate>| gate.as_mut().map_or([0; 2], |gate| gate.take(now, operations, bytes));
+        let take = |gate: &mut Option<Throttle>| gate.as_mut().map_or([0; 2], |gate| gate.take(now, operations, bytes));
         let mut waits = [0; 6];
         let mut is_hit = false;
         if disk.cache != HostCache::None {
@@ -167,8 +161,8 @@ impl Machine {
         longest(waits, now, disk.latency)
     }
 
-    /// Credits left of a disk and of the machine, by name; those without a burst are missing.
-    pub fn credits(&self, disk: usize, now: Nanos) -> Vec<(&'static str, Credits)> {
+    /// Credits left of a disk and its machine, by name; limits without a burst are left out.
+    pub(super) fn credits(&self, disk: usize, now: Nanos) -> Vec<(&'static str, Credits)> {
         let gates = [
             ("disk", Some(&self.disks[disk].gate)),
             ("vm_uncached", self.uncached.as_ref()),
@@ -178,7 +172,7 @@ impl Machine {
     }
 
     /// Sets credits by name, as they were left `since` ago.
-    pub fn restore_credits(&mut self, disk: usize, name: &str, credits: Credits, since: Nanos, now: Nanos) {
+    pub(super) fn restore_credits(&mut self, disk: usize, name: &str, credits: Credits, since: Nanos, now: Nanos) {
         let gate = match name {
             "disk" => Some(&mut self.disks[disk].gate),
             "vm_uncached" => self.uncached.as_mut(),
@@ -197,16 +191,16 @@ fn longest(waits: [Nanos; 6], now: Nanos, latency: Nanos) -> Admitted {
     Admitted { due: now + wait + latency, limit: (wait > 0).then_some(Limit::ALL[number]) }
 }
 
-/// What is in a read/write cache and not on the disk yet.
+/// Writes in a read/write cache that are not on the disk yet.
 #[derive(Debug, Default)]
 struct WriteBack {
-    /// When each write is on the disk, and its bytes; the oldest first.
+    /// Time when each write is on the disk, and its bytes; the oldest first.
     pending: VecDeque<(Nanos, u64)>,
     bytes: u64,
 }
 
 impl WriteBack {
-    /// One more, which will be on the disk at `written`; when there is room for it.
+    /// Adds a write that will be on the disk at `written`; returns when the cache has room for it.
     fn push(&mut self, capacity: u64, bytes: u64, written: Nanos, now: Nanos) -> Nanos {
         let mut room = now;
         while let Some(&(due, size)) = self.pending.front()
@@ -221,7 +215,7 @@ impl WriteBack {
         room
     }
 
-    /// When all is on the disk.
+    /// Time when all writes are on the disk.
     fn done(&self) -> Nanos {
         self.pending.back().map_or(0, |&(due, _)| due)
     }

@@ -1,4 +1,4 @@
-//! What a disk keeps from run to run: the file beside its data.
+//! State of a disk from run to run: a file beside its data.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,32 +9,31 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 
-use super::gate::Credits;
+use super::throttle::Credits;
 use crate::error::EngineError;
 
 const VERSION: u32 = 1;
 
-/// What is in the file. `iocurve disk restart` takes the files out of it.
+/// Content of that file. `iocurve disk restart` removes the cached files from it.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct State {
+pub(super) struct State {
     /// Version of this form.
     pub version: u32,
-    /// When it was written, since 1970.
+    /// Time when it was written, since 1970.
     pub saved_unix_ns: u64,
-    /// Burst credits left, by what they are of.
+    /// Burst credits left, by limit.
     pub credits: BTreeMap<String, Credits>,
-    /// What the host's cache holds.
+    /// Content of the host cache.
     pub files: Vec<CachedFile>,
 }
 
-/// What the cache holds of a file.
+/// Cached blocks of a file.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct CachedFile {
-    /// The file.
+pub(super) struct CachedFile {
     pub path: String,
-    /// Its inode: another file of that name is not cached.
+    /// Inode of the file: another file of that name is not cached.
     pub inode: Option<u64>,
     /// A bit for each block of 4 KiB, in words of 64 bits, little-endian and in base64.
     pub blocks: String,
@@ -47,8 +46,8 @@ impl Default for State {
 }
 
 impl State {
-    /// Reads it; a disk without one is new.
-    pub fn read(path: &Path) -> Result<Option<Self>, EngineError> {
+    /// Reads the state; a disk without one is new.
+    pub(super) fn read(path: &Path) -> Result<Option<Self>, EngineError> {
         let text = match fs::read(path) {
             Ok(text) => text,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
@@ -67,8 +66,8 @@ impl State {
         Ok(Some(state))
     }
 
-    /// Writes it in one step.
-    pub fn write(&self, path: &Path) -> Result<(), EngineError> {
+    /// Writes the state atomically.
+    pub(super) fn write(&self, path: &Path) -> Result<(), EngineError> {
         let text = serde_json::to_vec(self).expect("a state is plain data");
         let new = path.with_extension("new");
         let written = fs::File::create(&new).and_then(|mut file| file.write_all(&text));
@@ -77,15 +76,15 @@ impl State {
 }
 
 impl CachedFile {
-    /// What is cached of a file; `None` where that is nothing.
-    pub fn new(path: &str, inode: Option<u64>, words: &[u64]) -> Option<Self> {
+    /// Cached blocks of a file; `None` if there are none.
+    pub(super) fn new(path: &str, inode: Option<u64>, words: &[u64]) -> Option<Self> {
         let used = words.iter().rposition(|&word| word != 0)? + 1;
         let bytes: Vec<u8> = words[..used].iter().flat_map(|word| word.to_le_bytes()).collect();
         Some(Self { path: path.into(), inode, blocks: STANDARD.encode(bytes) })
     }
 
-    /// A bit for each block; none where the text is no such thing.
-    pub fn words(&self) -> Vec<u64> {
+    /// A bit for each block; none if the text is invalid.
+    pub(super) fn words(&self) -> Vec<u64> {
         let bytes = STANDARD.decode(&self.blocks).unwrap_or_default();
         bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect()
     }

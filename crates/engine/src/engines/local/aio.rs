@@ -1,4 +1,4 @@
-//! Linux native AIO (`io_submit`, `io_getevents`), what other tools call libaio.
+//! Linux native AIO (`io_submit`, `io_getevents`), which other tools call libaio.
 
 use std::io;
 use std::os::fd::RawFd;
@@ -14,7 +14,7 @@ use crate::engines::request::{Completion, Engine, Request};
 use crate::error::EngineError;
 use crate::plan::OperationKind;
 
-/// Hands over a few requests at a time; see [`files::SEND_BATCH`].
+/// Sends a few requests at a time; see [`files::SEND_BATCH`].
 #[derive(Debug)]
 pub struct AioEngine {
     context: Context,
@@ -22,15 +22,15 @@ pub struct AioEngine {
     slots: SlotMap,
     clock: Clock,
     direct: bool,
-    /// A flush or trim that native AIO does not have was done before `submit` returned.
+    /// Whether a flush or trim that native AIO does not have was done inside `submit`.
     waited: bool,
     /// One per slot, at a fixed address for as long as the kernel may look at it.
     controls: Box<[Control]>,
-    /// Submitted but not handed over yet, oldest first.
+    /// Submitted but not sent yet, oldest first.
     queued: Vec<*mut Control>,
-    /// Handed over and not reaped.
+    /// Sent and not reaped.
     in_flight: usize,
-    /// Refused when `submit` handed over, for the next reap.
+    /// Completed while sending, for the next reap.
     early: Vec<Completion>,
     events: Box<[Event]>,
 }
@@ -54,7 +54,7 @@ impl AioEngine {
         })
     }
 
-    /// Hands over what is queued. What the kernel refuses is a completion, unless it has no room now.
+    /// Sends what is queued. A request that the kernel refuses is a completion, unless the kernel has no room now.
     fn submit_queued(&mut self, done: &mut Vec<Completion>) -> Result<(), EngineError> {
         let mut next = 0;
         while next < self.queued.len() {
@@ -64,7 +64,7 @@ impl AioEngine {
                     self.in_flight += count;
                 }
                 Err(source) if is_interruption(&source) => {}
-                // No room: what is in flight must finish first, and the rest goes with a later reap.
+                // No room: operations in flight must finish first; a later reap sends the rest.
                 Err(source) if source.raw_os_error() == Some(libc::EAGAIN) && self.in_flight > 0 => break,
                 Err(source) if source.raw_os_error() == Some(libc::EAGAIN) => {
                     return Err(EngineError::System { action: "submit to native AIO", source });
@@ -81,7 +81,7 @@ impl AioEngine {
         Ok(())
     }
 
-    /// Result of an operation that the kernel did not take. Before Linux 4.18 it took no flushes: they are done here.
+    /// Result of an operation that the kernel refused. Before Linux 4.18 it refused flushes: they are done here.
     #[cold]
     fn refused(&mut self, control: &Control, source: &io::Error) -> i64 {
         let errno = source.raw_os_error().unwrap_or(libc::EIO);
@@ -93,7 +93,7 @@ impl AioEngine {
         -i64::from(errno)
     }
 
-    /// Does what native AIO has no call for.
+    /// Carries out an operation that native AIO has no call for.
     #[cold]
     fn wait_for(&mut self, request: &Request, descriptor: RawFd) {
         self.waited = true;
@@ -149,7 +149,7 @@ impl Engine for AioEngine {
         if self.queued.len() < Self::SEND_BATCH { Ok(()) } else { self.send() }
     }
 
-    /// Through the page cache, the kernel does all of it in `io_submit`.
+    /// With the page cache, the kernel does all the work in `io_submit`.
     fn sending_blocks(&self) -> bool {
         !self.direct
     }
@@ -169,7 +169,7 @@ impl Engine for AioEngine {
         let taken = done.len() - before;
         let missing = min.saturating_sub(taken);
         if missing == 0 || (self.in_flight == 0 && (taken > 0 || deadline == Nanos::MAX)) {
-            // Without a ring to look at, only the kernel knows what has finished.
+            // Without the mapped ring, only the kernel knows what has finished.
             return if self.context.ring.is_some() { Ok(()) } else { self.wait(0, 0, done) };
         }
         // With nothing in flight this sleeps until the deadline.
@@ -264,7 +264,7 @@ impl Context {
         Ok(Self { id, ring: mapped_ring(id) })
     }
 
-    /// Hands over from the front; how many were taken, at least one.
+    /// Sends requests from the front; returns how many were taken, at least one.
     fn submit(&self, controls: &mut [*mut Control]) -> io::Result<usize> {
         // SAFETY: each points to a control block whose buffer and descriptor live until its event.
         count(unsafe { libc::syscall(libc::SYS_io_submit, self.id, controls.len(), controls.as_mut_ptr()) })
@@ -278,7 +278,7 @@ impl Context {
         })
     }
 
-    /// Takes what is in the mapped ring; how many those were.
+    /// Takes the completions in the mapped ring; returns how many.
     fn finished(&self, done: &mut Vec<Completion>) -> usize {
         let Some(ring) = self.ring else { return 0 };
         // SAFETY: `mapped_ring` checked the layout; the mapping lives as long as the context. This thread alone moves
@@ -298,7 +298,7 @@ impl Context {
 }
 
 impl Drop for Context {
-    /// Waits for what is in flight, so that no buffer is written to after it was freed.
+    /// Waits for operations in flight, so that no buffer is written to after it was freed.
     fn drop(&mut self) {
         // SAFETY: the id is this context's own.
         unsafe { libc::syscall(libc::SYS_io_destroy, self.id) };

@@ -1,8 +1,8 @@
-//! Mapped memory that turns out not to be there (SIGBUS: the file was cut short, or no block was found for it) fails the
-//! copy that meets it, and not the process.
+//! A bus error in mapped memory (the file was cut short, or the file system found no block for it) fails the copy, not
+//! the process.
 //!
-//! The handler puts an empty page where the missing one was, so that the copy goes on, and remembers that it did. It
-//! only looks at what the same thread is copying; any other bus error goes to whoever handled it before.
+//! The handler maps an empty page in place of the missing one, so that the copy goes on, and remembers the miss. It
+//! only handles the copy of the same thread; any other bus error goes to the handler before it.
 
 use std::cell::Cell;
 use std::io;
@@ -18,11 +18,11 @@ thread_local! {
     static MISSED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Who handled bus errors before.
+/// The handler before ours.
 static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
 
 /// Installs the handler, once in the process.
-pub fn catch() -> Result<(), EngineError> {
+pub(super) fn catch() -> Result<(), EngineError> {
     static INSTALLED: OnceLock<i32> = OnceLock::new();
     match *INSTALLED.get_or_init(install) {
         0 => Ok(()),
@@ -35,10 +35,9 @@ pub fn catch() -> Result<(), EngineError> {
 
 /// Mapped memory that a copy reads from or writes to.
 #[derive(Debug, Clone, Copy)]
-pub struct Guarded {
-    /// Its first address.
+pub(super) struct Guarded {
     pub start: usize,
-    /// Its length, which is also how much is copied.
+    /// Length of the memory, and of the copy.
     pub bytes: usize,
 }
 
@@ -48,7 +47,7 @@ impl Guarded {
     /// # Safety
     /// `from` and `to` have room for the bytes and do not overlap; one of them is this memory, a shared mapping.
     #[inline]
-    pub unsafe fn copy(self, from: *const u8, to: *mut u8) -> bool {
+    pub(super) unsafe fn copy(self, from: *const u8, to: *mut u8) -> bool {
         MISSED.set(false);
         GUARDED.set(self);
         compiler_fence(Ordering::SeqCst);

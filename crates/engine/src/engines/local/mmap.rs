@@ -14,25 +14,25 @@ use crate::engines::request::{Completion, Engine, Request};
 use crate::error::EngineError;
 use crate::plan::{Durability, FileOpen, FilePlan, OperationKind};
 
-/// Does each operation in `submit`. A file that cannot be mapped as a whole is mapped in windows, one at a time.
+/// Carries out each operation in `submit`. A file that cannot be mapped as a whole is mapped in windows, one at a time.
 ///
-/// A file that somebody else cuts short during the run, or that no block can be found for, fails the operation that
-/// meets it; see [`bus_error`]. What is read in the last page beyond such a new end is zeros.
+/// If another process cuts the file short during the run, or the file system finds no block, the operation fails; see
+/// [`bus_error`]. Reads in the last page beyond the new end return zeros.
 #[derive(Debug)]
-pub struct MmapEngine {
+pub(crate) struct MmapEngine {
     files: LocalFiles,
     mappings: Vec<Mapping>,
     slots: SlotMap,
     writes: bool,
     direct: bool,
-    /// Whether each write is on stable storage before it is done.
+    /// Whether each write is on stable storage before it completes.
     write_through: bool,
     finished: Finished,
 }
 
 impl MmapEngine {
     /// Opens and maps the files.
-    pub fn open(setup: Setup<'_>) -> Result<Self, EngineError> {
+    pub(crate) fn open(setup: Setup<'_>) -> Result<Self, EngineError> {
         Self::with_window(setup, usize::MAX)
     }
 
@@ -87,7 +87,7 @@ impl MmapEngine {
         } else if mapping.is_whole() {
             mapping.flush(mapping.start, mapping.bytes as u64)
         } else {
-            // What was written through earlier windows is flushed, too.
+            // Data written through earlier windows are flushed, too.
             local::sync_file(request.kind, descriptor)
         }
     }
@@ -143,9 +143,9 @@ struct Mapping {
     /// Most bytes to map at once.
     window: usize,
     address: *mut u8,
-    /// Place of the address in the file, a multiple of a page.
+    /// Offset of the mapping in the file, a multiple of a page.
     start: u64,
-    /// Length; 0 while nothing is mapped.
+    /// Length of the mapping; 0 while nothing is mapped.
     bytes: usize,
 }
 
@@ -183,7 +183,7 @@ impl Mapping {
         self.start <= self.region_start && self.start + self.bytes as u64 >= self.region_end
     }
 
-    /// Where a range is in memory; maps the window that begins with it, if it is not mapped yet. Or an `errno`.
+    /// Address of a range; maps the window that begins with it, if it is not mapped yet. The error is an `errno`.
     #[inline]
     fn reach(&mut self, offset: u64, length: u32) -> Result<*mut u8, i32> {
         if self.bytes == 0 || !self.holds(offset, length) {
@@ -241,7 +241,7 @@ impl Mapping {
         if code == 0 { 0 } else { -i64::from(io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO)) }
     }
 
-    /// What an operation has come to whose pages were not all there. The pages put in their place go.
+    /// Result of an operation whose pages were not all there. Unmaps the empty pages put in their place.
     #[cold]
     fn cut_short(&mut self, request: &Request) -> i64 {
         self.unmap();
@@ -264,7 +264,7 @@ impl Drop for Mapping {
     }
 }
 
-/// Places in files that can be mapped are multiples of this on every architecture with pages of 64 KiB or less.
+/// Mappings start at multiples of this; right for every architecture with pages of 64 KiB or less.
 const PAGE: u64 = 65_536;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What the engines for local files share: how they are set up, and the operations that move no data.
+//! Engines for local files, and what they share: set-up, flushes and trims.
 
 mod aio;
 mod bus_error;
@@ -17,29 +17,29 @@ use crate::engines::request::{Completion, Request};
 use crate::plan::{FileOpen, FilePlan, OperationKind, Worker};
 
 pub use aio::AioEngine;
-pub use mmap::MmapEngine;
+pub(crate) use mmap::MmapEngine;
 pub use sync::SyncEngine;
 pub use uring::UringEngine;
 
-/// What an engine for local files is opened with.
+/// Parameters to open an engine for local files with.
 #[derive(Debug, Clone)]
 pub struct Setup<'a> {
-    /// How the files are opened.
+    /// Flags that the files are opened with.
     pub open: &'a FileOpen,
     /// The worker's files.
     pub files: &'a [FilePlan],
-    /// Whether the worker changes them.
+    /// Whether the worker writes or trims.
     pub writes: bool,
-    /// Where the buffers are.
+    /// Addresses of the buffers.
     pub slots: SlotMap,
-    /// Operations in flight at most.
+    /// Most operations in flight.
     pub depth: u32,
-    /// The worker's time.
+    /// Clock of the worker.
     pub clock: Clock,
 }
 
 impl<'a> Setup<'a> {
-    /// What a worker's plan says.
+    /// Takes the parameters from a worker's plan.
     pub fn new(worker: &'a Worker, open: &'a FileOpen, slots: &SlotMap, clock: &Clock) -> Self {
         Self {
             open,
@@ -52,28 +52,26 @@ impl<'a> Setup<'a> {
     }
 }
 
-/// What engines that do each operation at once have done and not reported yet.
+/// Completions of engines that carry out operations inside `submit`, for the next reap.
 #[derive(Debug)]
-pub struct Finished {
+pub(super) struct Finished {
     done: Vec<Completion>,
     clock: Clock,
 }
 
 impl Finished {
-    /// Nothing yet; at most `depth` at a time.
-    pub fn new(depth: u32, clock: Clock) -> Self {
+    pub(super) fn new(depth: u32, clock: Clock) -> Self {
         Self { done: Vec::with_capacity(depth as usize), clock }
     }
 
-    /// One more.
     #[inline]
-    pub fn push(&mut self, completion: Completion) {
+    pub(super) fn push(&mut self, completion: Completion) {
         self.done.push(completion);
     }
 
-    /// As [`crate::Engine::reap`] says.
+    /// See [`crate::Engine::reap`].
     #[inline]
-    pub fn reap(&mut self, min: usize, deadline: Nanos, done: &mut Vec<Completion>) {
+    pub(super) fn reap(&mut self, min: usize, deadline: Nanos, done: &mut Vec<Completion>) {
         if min > 0 && self.done.is_empty() && deadline != Nanos::MAX {
             std::thread::sleep(Duration::from_nanos(deadline.saturating_sub(self.clock.now())));
         }
@@ -82,7 +80,7 @@ impl Finished {
 }
 
 /// Flushes a file and waits for it: 0 or a negated `errno`.
-pub fn flush(descriptor: RawFd, request: &Request) -> i64 {
+pub(super) fn flush(descriptor: RawFd, request: &Request) -> i64 {
     if request.kind != OperationKind::SyncFileRange {
         return sync_file(request.kind, descriptor);
     }
@@ -92,16 +90,16 @@ pub fn flush(descriptor: RawFd, request: &Request) -> i64 {
 }
 
 /// Flushes all of a file and waits for it: 0 or a negated `errno`.
-pub fn sync_file(kind: OperationKind, descriptor: RawFd) -> i64 {
+pub(super) fn sync_file(kind: OperationKind, descriptor: RawFd) -> i64 {
     // SAFETY: only numbers are passed.
     uninterrupted(|| unsafe {
         if kind == OperationKind::Fdatasync { libc::fdatasync(descriptor) } else { libc::fsync(descriptor) }
     })
 }
 
-/// Gives a range back, to the device itself or to the file system: the bytes of the range or a negated `errno`.
-/// A file keeps its length and reads as zeros there.
-pub fn trim(descriptor: RawFd, is_device: bool, request: &Request) -> i64 {
+/// Trims a range of a device or a file: the bytes of the range or a negated `errno`. A file keeps its length and reads
+/// as zeros there.
+pub(super) fn trim(descriptor: RawFd, is_device: bool, request: &Request) -> i64 {
     let result = uninterrupted(|| {
         if is_device {
             let range = [request.address.offset, u64::from(request.address.length)];
@@ -117,12 +115,12 @@ pub fn trim(descriptor: RawFd, is_device: bool, request: &Request) -> i64 {
     if result == 0 { i64::from(request.address.length) } else { result }
 }
 
-/// Start of write-back included, and its end waited for.
-pub const WHOLE_SYNC: libc::c_uint =
+/// Starts write-back and waits for its end.
+pub(super) const WHOLE_SYNC: libc::c_uint =
     libc::SYNC_FILE_RANGE_WAIT_BEFORE | libc::SYNC_FILE_RANGE_WRITE | libc::SYNC_FILE_RANGE_WAIT_AFTER;
 
-/// A trim of a file.
-pub const PUNCH: libc::c_int = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+/// Flags of `fallocate` for a trim.
+pub(super) const PUNCH: libc::c_int = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
 
 /// `_IO(0x12, 119)` (`linux/fs.h`).
 const BLKDISCARD: libc::Ioctl = 0x1277;

@@ -13,7 +13,7 @@ use crate::engines::request::{Completion, Engine, Request};
 use crate::error::EngineError;
 use crate::plan::OperationKind;
 
-/// Does each operation in `submit`.
+/// Carries out each operation in `submit`.
 #[derive(Debug)]
 pub struct SyncEngine {
     files: LocalFiles,
@@ -22,7 +22,7 @@ pub struct SyncEngine {
 }
 
 impl SyncEngine {
-    /// Opens the files. `depth` is only how many completions may wait to be reaped.
+    /// Opens the files. `depth` only bounds the completions that wait to be reaped.
     pub fn open(setup: Setup<'_>) -> Result<Self, EngineError> {
         Ok(Self {
             files: LocalFiles::open(setup.open, setup.files, setup.writes)?,
@@ -65,7 +65,7 @@ impl Engine for SyncEngine {
     }
 }
 
-/// Bytes moved or a negated `errno`; a signal in between is no failure of the operation.
+/// Bytes moved or a negated `errno`. A call that a signal interrupts is repeated.
 fn transfer(request: &Request, descriptor: RawFd, memory: *mut u8) -> i64 {
     let (length, offset) = (request.address.length as usize, request.address.offset as i64);
     loop {

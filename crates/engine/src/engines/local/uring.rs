@@ -1,4 +1,4 @@
-//! `io_uring` with registered files and buffers: handing over and waiting share a kernel entry.
+//! `io_uring` with registered files and buffers. Sending and waiting share a kernel entry.
 
 use std::io;
 use std::os::fd::AsRawFd;
@@ -15,7 +15,7 @@ use crate::engines::request::{Completion, Engine, Request};
 use crate::error::EngineError;
 use crate::plan::OperationKind;
 
-/// Hands over a few requests at a time; see [`files::SEND_BATCH`].
+/// Sends a few requests at a time; see [`files::SEND_BATCH`].
 ///
 /// Must be used on the thread that opened it: the ring is set up for a single issuer.
 pub struct UringEngine {
@@ -26,17 +26,17 @@ pub struct UringEngine {
     registered: Registered,
     /// Whether the kernel's own threads do the I/O, because the files' file system may block.
     threaded: bool,
-    /// A trim of a device was done before `submit` returned.
+    /// Whether a trim of a device was done inside `submit`.
     waited: bool,
-    /// In the submission queue, not handed over yet.
+    /// In the submission queue, not sent yet.
     queued: usize,
-    /// Handed over and not completed.
+    /// Sent and not completed.
     in_flight: usize,
-    /// Completed when `submit` handed over, for the next reap.
+    /// Completed while `submit` sent, for the next reap.
     early: Vec<Completion>,
 }
 
-/// What the kernel looked up once instead of at every operation.
+/// Files and buffers that the kernel looked up once instead of at every operation.
 #[derive(Debug, Clone, Copy)]
 struct Registered {
     files: bool,
@@ -55,12 +55,12 @@ impl UringEngine {
         let Setup { slots, depth, clock, .. } = setup;
         let threaded = !files.start_without_blocking();
         if threaded {
-            // As many threads as operations, or fewer would be in flight than asked for (the default is 4 a processor).
-            // Where it is refused (before Linux 5.15), the default stays.
+            // As many threads as operations, or fewer operations would be in flight than the depth (the default is 4 a
+            // processor). If that is refused (before Linux 5.15), the default stays.
             let _ = ring.submitter().register_iowq_max_workers(&mut [depth, 0]);
         }
         let registered = Registered {
-            // Registration is an optimisation: whatever refuses it (a limit, an old kernel), plain I/O works too.
+            // Registration is an optimisation: if a limit or an old kernel refuses it, plain I/O works, too.
             files: ring.submitter().register_files(&files.descriptors()).is_ok(),
             slots_per_buffer: register_buffers(&ring, &slots),
         };
@@ -78,7 +78,7 @@ impl UringEngine {
         })
     }
 
-    /// Enters the kernel once: hands over what is queued and waits until `min` completions are there.
+    /// Enters the kernel once: sends what is queued and waits for `min` completions.
     fn enter(&mut self, min: usize, deadline: Nanos) -> Result<(), EngineError> {
         let remaining = (min > 0 && deadline != Nanos::MAX).then(|| deadline.saturating_sub(self.clock.now()));
         let min = if remaining == Some(0) { 0 } else { min };
@@ -113,16 +113,16 @@ impl UringEngine {
                 }
                 // Before Linux 5.11 entering has no timeout, but polling the ring has.
                 Some(remaining) => {
-                    let handed_over = submitter.enter::<libc::sigset_t>(self.queued as u32, 0, flags, None);
+                    let sent = submitter.enter::<libc::sigset_t>(self.queued as u32, 0, flags, None);
                     poll_ring(&self.ring, remaining);
-                    handed_over
+                    sent
                 }
             }
         }
     }
 
-    /// Hands over before the reap. Completions are taken too, for the kernel may accept nothing while they fill its queue.
-    fn hand_over_early(&mut self) -> Result<(), EngineError> {
+    /// Sends before the reap. Takes completions, too: the kernel may accept nothing while they fill its queue.
+    fn send_early(&mut self) -> Result<(), EngineError> {
         let mut early = std::mem::take(&mut self.early);
         self.enter(0, Nanos::MAX)?;
         self.take_completions(&mut early);
@@ -196,14 +196,14 @@ impl Engine for UringEngine {
         let entry = self.entry(&request)?;
         // SAFETY: the entry's buffer and file stay until it has completed; see `drop`.
         while unsafe { self.ring.submission().push(&entry) }.is_err() {
-            self.hand_over_early()?;
+            self.send_early()?;
         }
         self.queued += 1;
-        if self.queued >= Self::SEND_BATCH { self.hand_over_early() } else { Ok(()) }
+        if self.queued >= Self::SEND_BATCH { self.send_early() } else { Ok(()) }
     }
 
     fn send(&mut self) -> Result<(), EngineError> {
-        if self.queued > 0 { self.hand_over_early() } else { Ok(()) }
+        if self.queued > 0 { self.send_early() } else { Ok(()) }
     }
 
     fn reap(&mut self, min: usize, deadline: Nanos, done: &mut Vec<Completion>) -> Result<(), EngineError> {
@@ -238,7 +238,7 @@ impl Engine for UringEngine {
         let labels = [
             ("uring_files_not_registered", !self.registered.files),
             ("uring_buffers_not_registered", self.registered.slots_per_buffer.is_none()),
-            // Their processor time is not the worker's, and each operation changes threads twice.
+            // The threads' CPU time is not the worker's, and each operation changes threads twice.
             ("uring_kernel_threads", self.threaded),
             ("uring_waits_for_trims", self.waited),
         ];
@@ -247,13 +247,13 @@ impl Engine for UringEngine {
 }
 
 impl Drop for UringEngine {
-    /// Waits for what is in flight, so that no buffer is written to after it was freed.
+    /// Waits for operations in flight, so that no buffer is written to after it was freed.
     fn drop(&mut self) {
-        // What was never handed over stays in the queue and dies with it.
+        // Entries that were never sent are dropped with the queue.
         self.queued = 0;
         while self.in_flight > 0 {
             if self.enter(1, Nanos::MAX).is_err() {
-                // Memory that the kernel may still write to is better lost than reused.
+                // Leaks the memory: the kernel may still write to it.
                 std::mem::forget(self.slots.clone());
                 return;
             }
@@ -275,7 +275,7 @@ fn new_ring(depth: u32) -> Result<IoUring, EngineError> {
     Err(setup_error(&refusal.unwrap_or_else(|| io::Error::from_raw_os_error(libc::EINVAL))))
 }
 
-/// Adds to a ring what newer kernels do better.
+/// Options for a ring that newer kernels have.
 type RingSetup = fn(&mut Builder);
 
 /// Best first. Deferred task work (Linux 6.1) completes operations in batches on entry instead of by interrupting the
@@ -296,7 +296,7 @@ const SETUPS: [RingSetup; 4] = [
 fn build_ring(setup: RingSetup, depth: u32) -> io::Result<IoUring> {
     let mut ring = IoUring::builder();
     setup(&mut ring);
-    // A depth beyond the kernel's limit is cut to it: `submit` then hands over before the reap.
+    // A depth beyond the kernel's limit is cut to it: `submit` then sends before the reap.
     ring.setup_clamp().build(depth.max(1))
 }
 
@@ -314,9 +314,9 @@ fn setup_error(source: &io::Error) -> EngineError {
     EngineError::Plan(format!("set up io_uring: {source}{advice}"))
 }
 
-/// Registers the buffers and says how many slots each registered one has, or `None` where that is refused.
+/// Registers the buffers; returns the slots of each registered buffer, or `None` if the kernel refuses.
 ///
-/// Few large ones cost the kernel less to look up than many; it takes at most 1 GiB in one and 16384 of them.
+/// Few large buffers cost the kernel less to look up than many; it takes at most 1 GiB in one and 16384 of them.
 fn register_buffers(ring: &IoUring, slots: &SlotMap) -> Option<u32> {
     let slots_per_buffer = ((1_usize << 30) / slots.stride()).clamp(1, slots.count().max(1));
     let pieces: Vec<libc::iovec> = (0..slots.count())
@@ -330,7 +330,7 @@ fn register_buffers(ring: &IoUring, slots: &SlotMap) -> Option<u32> {
     unsafe { ring.submitter().register_buffers(&pieces) }.ok().map(|()| slots_per_buffer as u32)
 }
 
-/// Waits for a completion, or until the time is up; the caller looks at the ring either way.
+/// Waits for a completion, or until the time is up; the caller looks at the ring in both cases.
 fn poll_ring(ring: &IoUring, remaining: Duration) {
     let mut poll = libc::pollfd { fd: ring.as_raw_fd(), events: libc::POLLIN, revents: 0 };
     let timeout = libc::timespec { tv_sec: remaining.as_secs() as i64, tv_nsec: i64::from(remaining.subsec_nanos()) };

@@ -23,7 +23,7 @@ const DISCARD_BYTES_MIN: u32 = LARGE_BYTES / 2;
 
 /// Why a connection cannot be used any more.
 #[derive(Debug)]
-pub enum Lost {
+pub(super) enum Lost {
     /// It was closed or broke.
     Closed(io::Error),
     /// The server sent no sensible reply.
@@ -32,7 +32,7 @@ pub enum Lost {
 
 /// Receiving side of one connection.
 #[derive(Debug)]
-pub struct Incoming {
+pub(super) struct Incoming {
     staging: Box<[u8]>,
     /// Received bytes that are not parsed yet.
     start: usize,
@@ -76,7 +76,7 @@ enum Target {
 
 impl Incoming {
     /// For replies to READs of at most `read_bytes_max`.
-    pub fn new(read_bytes_max: u32) -> Self {
+    pub(super) fn new(read_bytes_max: u32) -> Self {
         Self {
             staging: vec![0; STAGING_BYTES].into_boxed_slice(),
             start: 0,
@@ -88,14 +88,14 @@ impl Incoming {
     }
 
     /// Forgets what was received: the next byte is the first of a new connection.
-    pub fn reset(&mut self) {
+    pub(super) fn reset(&mut self) {
         (self.start, self.end, self.payload) = (0, 0, None);
         self.records.reset();
     }
 
-    /// Receives what there is and completes the operations that it answers. Only the first receive may wait, and only
-    /// without `DONTWAIT`.
-    pub fn receive(
+    /// Receives what has arrived and completes the operations that are answered. Only the first receive may wait, and
+    /// only without `DONTWAIT`.
+    pub(super) fn receive(
         &mut self,
         socket: &Socket,
         flags: libc::c_int,
@@ -113,7 +113,7 @@ impl Incoming {
                 Err(error) => return Err(Lost::Closed(error)),
             };
             self.process(connection, flight, done).map_err(Lost::Garbage)?;
-            // Less than asked for was all there was.
+            // A short receive has emptied the socket.
             if bytes < asked {
                 return Ok(());
             }
@@ -186,7 +186,7 @@ impl Incoming {
         }
     }
 
-    /// Payload was received that did not come through the staging buffer.
+    /// Notes payload that did not come through the staging buffer.
     fn placed(&mut self, bytes: u32) {
         if let Some(payload) = &mut self.payload {
             payload.placed += bytes;

@@ -1,5 +1,5 @@
-//! What happens to files on an export before and after the run: they are created, written or extended, and nothing that was
-//! there is touched unless the plan has the file made anew.
+//! Layout of files on an export: they are created, written or extended before the run, and removed after it. Existing
+//! data are not touched unless the plan recreates the file.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,18 +20,18 @@ use super::session::{Session, missing};
 const DEPTH: u32 = 16;
 /// Bytes of one write, if the server takes as much in one call.
 const BLOCK_BYTES: u32 = 1 << 20;
-/// How soon a stop is noticed.
+/// Longest time between two polls of the stop flag.
 const STOP_CHECK_NS: Nanos = 100_000_000;
-/// How long writes in flight may take after a failure or a stop.
+/// Most time for writes in flight after a failure or a stop.
 const SETTLE_NS: Nanos = 2_000_000_000;
-/// A server that restarts again and again while files are written is given up.
+/// Most attempts: a server may restart again and again while files are written.
 const ATTEMPTS_MAX: u32 = 3;
 
-/// Does what each file's [`Layout`] says and returns, by file, whether it was created here.
+/// Carries out the [`Layout`] of each file; returns, by file, whether it was created here.
 ///
-/// What is written is pseudo-random, from `seed`, and on stable storage at the end. `progress` is told the bytes written so far.
-/// On an error, or when `stop` is set, everything is put back: files created here are gone, files extended here have
-/// their former length.
+/// Data are pseudo-random from `seed`, and on stable storage at the end. `progress` is called with the bytes written so
+/// far. On an error, or when `stop` is set, everything is undone: files created here are removed, files extended here
+/// get their former length.
 pub fn layout(
     mount: &NfsMount,
     files: &[FilePlan],
@@ -48,7 +48,7 @@ pub fn layout(
     Ok(files.iter().map(|file| changes.created.contains(&file.path)).collect())
 }
 
-/// Removes files; those that are not there are removed already.
+/// Removes files; a file that does not exist is no error.
 pub fn remove(mount: &NfsMount, paths: &[String]) -> Result<(), EngineError> {
     if paths.is_empty() {
         return Ok(());
@@ -57,13 +57,13 @@ pub fn remove(mount: &NfsMount, paths: &[String]) -> Result<(), EngineError> {
     let mut session = Session::open(mount, &never)?;
     let mut result = Ok(());
     for path in paths {
-        // All that can be removed is; the first trouble is told.
+        // Goes on after an error; the first one is reported.
         result = result.and(session.remove(path));
     }
     result
 }
 
-/// What was changed, so that it can be put back.
+/// Changes that can be undone.
 #[derive(Default)]
 struct Changes {
     created: Vec<String>,
@@ -72,7 +72,7 @@ struct Changes {
 }
 
 impl Changes {
-    /// What cannot be put back stays; the error that led here says more than this one would.
+    /// A change that cannot be undone stays: the error that led here is the one to report.
     fn undo(&self, mount: &NfsMount) {
         if !self.created.is_empty() {
             let _ = remove(mount, &self.created);
@@ -108,7 +108,7 @@ fn lay_out(
     let mut session = Session::open(mount, stop)?;
     let mut gaps = Vec::new();
     let emptied = |file: &&FilePlan| file.layout.empties();
-    // Whatever else can fail comes before what cannot be put back.
+    // Everything else that can fail comes before what cannot be undone.
     for file in files.iter().filter(|file| !emptied(file)).chain(files.iter().filter(emptied)) {
         check_stop(stop)?;
         gaps.extend(prepare(&mut session, file, changes)?);
@@ -117,7 +117,7 @@ fn lay_out(
         return Ok(());
     }
     for _ in 0..ATTEMPTS_MAX {
-        // A new engine each time: its view of the server's write verifier starts anew.
+        // A new engine each time, to forget the server's former write verifier.
         if write(Session::open(mount, stop)?, mount, &gaps, seed, progress, stop)? {
             return Ok(());
         }
@@ -128,7 +128,7 @@ fn lay_out(
     )))
 }
 
-/// Creates or extends a file as planned and returns what has to be written.
+/// Creates or extends a file as planned; returns the bytes to write.
 fn prepare(session: &mut Session<'_>, file: &FilePlan, changes: &mut Changes) -> Result<Option<Gap>, EngineError> {
     let end = file.needed_end();
     let found = if file.layout == Layout::New { None } else { session.find(&file.path)? };
@@ -165,7 +165,7 @@ fn prepare(session: &mut Session<'_>, file: &FilePlan, changes: &mut Changes) ->
     Ok(Some(Gap { path: file.path.clone(), handle, start: length, end }))
 }
 
-/// Writes all gaps; returns whether the server has certainly kept what it took.
+/// Writes all gaps; returns whether the server has certainly kept the data.
 fn write(
     session: Session<'_>,
     mount: &NfsMount,
@@ -174,7 +174,7 @@ fn write(
     progress: &dyn Fn(u64),
     stop: &AtomicBool,
 ) -> Result<bool, EngineError> {
-    // Stable at the end is enough; each write by itself would take long.
+    // One COMMIT at the end is enough; stable writes would take long.
     let mount = NfsMount { durability: Durability::None, ..mount.clone() };
     let block = BLOCK_BYTES.min(session.limits.write);
     let buffers = Buffers::new(DEPTH as usize, block as usize);
@@ -191,7 +191,7 @@ fn write(
     result
 }
 
-/// All writes, in order; their slots are still open.
+/// All writes, in order; their slots are set later.
 fn requests(gaps: &[Gap], block: u32) -> impl Iterator<Item = Request> + '_ {
     gaps.iter().enumerate().flat_map(move |(file, gap)| {
         let blocks = (gap.end - gap.start).div_ceil(u64::from(block));
@@ -226,7 +226,7 @@ impl Writer<'_> {
         self.finish(progress, stop)
     }
 
-    /// Lets what is in flight come back, so that nothing is written after the files were put back.
+    /// Waits for writes in flight, so that nothing is written after the changes were undone.
     fn settle(&mut self) {
         let end = self.clock.now() + SETTLE_NS;
         let mut done = Vec::new();

@@ -9,7 +9,9 @@ mod connection;
 mod flight;
 mod incoming;
 mod layout;
+mod mounter;
 mod outgoing;
+mod rpc;
 mod session;
 mod socket;
 mod status;
@@ -39,8 +41,8 @@ pub use self::layout::{layout, remove};
 
 /// Most connections of one mount, as in the Linux client.
 const CONNECTIONS_MAX: u32 = 16;
-/// How often connections, put-off calls and the stop flag are looked at, at least.
-const LOOK_AROUND_NS: Nanos = 100_000_000;
+/// Longest time between two checks of connections, postponed calls and the stop flag.
+const MAINTENANCE_NS: Nanos = 100_000_000;
 /// A blocking receive ends up to a tick of the kernel later than asked; one is used only when the deadline is further away.
 const RECEIVE_WAIT_ROOM_NS: Nanos = RECEIVE_WAIT_NS + 10_000_000;
 /// So many senseless replies in one run are more than an accident.
@@ -64,7 +66,7 @@ pub struct NfsEngine {
     /// When to look around next.
     alarm: Nanos,
     /// Calls that the server asked to make later, and when.
-    put_off: VecDeque<(Nanos, u32)>,
+    postponed: VecDeque<(Nanos, u32)>,
     reconnects: u64,
     garbage: u32,
     /// Why the last connection broke or was not made.
@@ -113,7 +115,7 @@ impl NfsEngine {
         for number in 0..mount.nconnect as usize {
             let socket = match first.take() {
                 Some(socket) => socket,
-                None => session::connect(&route, &server, mount.timeout_ns, &stop)?,
+                None => mounter::connect(&route, &server, mount.timeout_ns, &stop)?,
             };
             let connection = Connection::new(number, socket, &epoll, read_bytes_max, clock.now());
             connections.push(connection.map_err(|source| EngineError::System { action: "watch a socket", source })?);
@@ -131,7 +133,7 @@ impl NfsEngine {
             stop,
             next: 0,
             alarm: 0,
-            put_off: VecDeque::new(),
+            postponed: VecDeque::new(),
             reconnects: 0,
             garbage: 0,
             last_trouble: None,
@@ -139,7 +141,7 @@ impl NfsEngine {
     }
 
     /// Puts a call on the connection that carries least; on each in turn where they are equal.
-    fn place(&mut self, call: u32) {
+    fn dispatch(&mut self, call: u32) {
         let connection = self.least_loaded();
         self.next = (connection + 1) % self.connections.len();
         self.flight.assign(call, connection);
@@ -170,11 +172,11 @@ impl NfsEngine {
     /// Waits until something comes, for 100 ms or until `deadline` at most, and deals with it.
     fn round(&mut self, now: Nanos, deadline: Nanos, done: &mut Vec<Completion>) -> Result<(), EngineError> {
         if now >= self.alarm {
-            self.look_around(now)?;
+            self.maintain(now)?;
             self.flush()?;
         }
-        self.receive(now, deadline.min(now + LOOK_AROUND_NS), done)?;
-        self.make_again(now);
+        self.receive(now, deadline.min(now + MAINTENANCE_NS), done)?;
+        self.reissue(now);
         self.flush()
     }
 
@@ -182,7 +184,7 @@ impl NfsEngine {
     fn receive(&mut self, now: Nanos, deadline: Nanos, done: &mut Vec<Completion>) -> Result<(), EngineError> {
         let wait_ns = deadline.saturating_sub(now);
         if self.connections.len() == 1
-            && self.put_off.is_empty()
+            && self.postponed.is_empty()
             && let Some(socket) = self.connections[0].only_receiving()
         {
             // The socket itself can be waited for: one system call less than with epoll.
@@ -220,28 +222,28 @@ impl NfsEngine {
     }
 
     /// Makes calls again that were done in part, and puts off those that the server does not want yet.
-    fn make_again(&mut self, now: Nanos) {
-        while let Some(call) = self.flight.again.pop() {
-            self.place(call);
+    fn reissue(&mut self, now: Nanos) {
+        while let Some(call) = self.flight.retry_now.pop() {
+            self.dispatch(call);
         }
-        while let Some(call) = self.flight.later.pop() {
+        while let Some(call) = self.flight.retry_later.pop() {
             let due = now + JUKEBOX_DELAY_NS;
-            self.put_off.push_back((due, call));
+            self.postponed.push_back((due, call));
             self.alarm = self.alarm.min(due);
         }
     }
 
     /// What does not happen on every round: timeouts, new connections, calls that were put off.
     #[cold]
-    fn look_around(&mut self, now: Nanos) -> Result<(), EngineError> {
-        self.alarm = now + LOOK_AROUND_NS;
-        while let Some(&(due, call)) = self.put_off.front() {
+    fn maintain(&mut self, now: Nanos) -> Result<(), EngineError> {
+        self.alarm = now + MAINTENANCE_NS;
+        while let Some(&(due, call)) = self.postponed.front() {
             if due > now {
                 self.alarm = self.alarm.min(due);
                 break;
             }
-            self.put_off.pop_front();
-            self.place(call);
+            self.postponed.pop_front();
+            self.dispatch(call);
         }
         for number in 0..self.connections.len() {
             let connection = &mut self.connections[number];
@@ -292,8 +294,8 @@ impl NfsEngine {
             "NFS server {} has not answered for {:.1} s{trouble}; gave up, as the timeout is {:.1} s: is the server still \
              running and reachable?",
             self.server,
-            session::seconds(unanswered_ns),
-            session::seconds(self.timeout_ns),
+            rpc::seconds(unanswered_ns),
+            rpc::seconds(self.timeout_ns),
         ))
     }
 
@@ -321,7 +323,7 @@ impl Engine for NfsEngine {
         for _ in 0..calls {
             let length = (request.address.length - at).min(bytes_max);
             let call = self.flight.open_call(&request, at, length);
-            self.place(call);
+            self.dispatch(call);
             at += length;
         }
         Ok(())
@@ -351,14 +353,14 @@ impl Engine for NfsEngine {
         let mut done = Vec::new();
         while !self.stopped() {
             while let Some(call) = self.flight.open_commit() {
-                self.place(call);
+                self.dispatch(call);
             }
             if self.flight.is_empty() {
                 break;
             }
             self.flush()?;
             let now = self.clock.now();
-            self.round(now, now + LOOK_AROUND_NS, &mut done)?;
+            self.round(now, now + MAINTENANCE_NS, &mut done)?;
             done.clear();
         }
         self.commit_failed()

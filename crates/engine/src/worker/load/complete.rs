@@ -6,10 +6,10 @@ use super::Load;
 use crate::engines::request::Completion;
 use crate::error::EngineError;
 use crate::record::Done;
-use crate::worker::flight::InFlight;
-use crate::worker::progress::Progress;
 use crate::worker::search::Verdict;
+use crate::worker::slots::InFlight;
 use crate::worker::submit_gate::SubmitGate;
+use crate::worker::timeline::Timeline;
 
 /// Errors that mean "device full" or "quota exceeded".
 const NO_ROOM: [i64; 2] = [libc::ENOSPC as i64, libc::EDQUOT as i64];
@@ -22,25 +22,25 @@ impl Load<'_> {
         done: &mut Vec<Completion>,
         wanted: usize,
         now: Nanos,
-        progress: &mut Progress<'_>,
+        timeline: &mut Timeline<'_>,
     ) {
         let most = self.gate.as_ref().map_or(usize::MAX, SubmitGate::reap_max);
         let taken = done.len().min(most);
-        if progress.measures() && (taken > 0 || wanted == 0) {
+        if timeline.measures() && (taken > 0 || wanted == 0) {
             self.recorder.levels.completed(taken);
         }
         for completion in done.drain(..taken) {
-            if let Err(error) = self.complete(completion, now, progress) {
-                self.fail(error, now, progress);
+            if let Err(error) = self.complete(completion, now, timeline) {
+                self.fail(error, now, timeline);
             }
         }
     }
 
     #[inline(always)]
-    fn complete(&mut self, completion: Completion, at: Nanos, progress: &mut Progress<'_>) -> Result<(), EngineError> {
+    fn complete(&mut self, completion: Completion, at: Nanos, timeline: &mut Timeline<'_>) -> Result<(), EngineError> {
         let Completion { slot, result } = completion;
-        let done = self.flight.release(slot);
-        let counts = progress.completed();
+        let done = self.slots.release(slot);
+        let counts = timeline.completed();
         if result < 0 {
             return self.failed(slot, &done, result, counts);
         }
@@ -59,7 +59,7 @@ impl Load<'_> {
         let &InFlight { submitted, due, address, operation, .. } = done;
         let (operation, asked, offset) = (operation as usize, address.length, address.offset);
         let done = Done { operation, submitted, sent: submitted, due, at, asked, bytes, offset };
-        match &self.flight.submissions {
+        match &self.slots.submissions {
             None => self.recorder.record(done),
             Some(submissions) => {
                 self.recorder.record_in_parts(Done { sent: submissions.of(slot, submitted), ..done });

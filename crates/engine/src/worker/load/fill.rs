@@ -7,8 +7,8 @@ use crate::engines::request::{Address, Engine, Request};
 use crate::error::EngineError;
 use crate::plan::OperationKind;
 use crate::worker::STOP_CHECK;
-use crate::worker::flight::InFlight;
 use crate::worker::mix::Next;
+use crate::worker::slots::InFlight;
 use crate::worker::wake::{Issue, Wake};
 
 impl Load<'_> {
@@ -16,9 +16,9 @@ impl Load<'_> {
     #[inline]
     pub(super) fn fill<E: Engine>(&mut self, engine: &mut E) -> Result<Wake, EngineError> {
         let now = self.shared.clock.now();
-        let in_flight = self.flight.count();
+        let in_flight = self.slots.count();
         let allowance = match &mut self.gate {
-            None => Ok(self.flight.free()),
+            None => Ok(self.slots.free()),
             Some(gate) => gate.allowance(now, in_flight, &mut self.supply.mix),
         };
         let (submitted, wake) = match allowance {
@@ -39,7 +39,7 @@ impl Load<'_> {
         engine: &mut E,
         now: Nanos,
     ) -> Result<(usize, Wake), EngineError> {
-        if self.flight.submissions.is_none() && !engine.sending_blocks() {
+        if self.slots.submissions.is_none() && !engine.sending_blocks() {
             return self.submit_up_to(count, engine, now);
         }
         self.submit_in_parts(count, engine, now)
@@ -57,14 +57,14 @@ impl Load<'_> {
         let (began, mut submitted) = (now, 0);
         loop {
             let part = (count - submitted).min(E::SEND_BATCH);
-            self.flight.expect_submissions(part);
+            self.slots.expect_submissions(part);
             let (taken, wake) = self.submit_up_to(part, engine, now)?;
             submitted += taken;
             if taken > 0 {
                 engine.send()?;
             }
             let sent = self.shared.clock.now();
-            self.flight.sent(taken, sent);
+            self.slots.sent(taken, sent);
             let pauses = self.gate.as_ref().is_some_and(|gate| gate.pause_is_due(now));
             if taken < part || submitted == count || pauses {
                 return Ok((submitted, wake));
@@ -93,7 +93,7 @@ impl Load<'_> {
                 return Ok((submitted + 1, Wake::Now));
             }
         }
-        let in_flight = self.flight.count();
+        let in_flight = self.slots.count();
         Ok((count, self.gate.as_mut().map_or(Wake::Never, |gate| gate.allowance_used(in_flight))))
     }
 
@@ -143,7 +143,7 @@ impl Load<'_> {
         let Next { operation, due } = next;
         let due = due.unwrap_or(now);
         let in_flight = InFlight { submitted: now, due, address, operation: operation as u32, reads_back: false };
-        let slot = self.flight.take(in_flight);
+        let slot = self.slots.take(in_flight);
         let kind = self.kinds[operation];
         if kind == OperationKind::Write {
             self.prepare_write(slot, address);
@@ -177,7 +177,7 @@ impl Load<'_> {
         let operation = self.plan.operations.len() + number;
         let address = Address { length: 0, ..range };
         let in_flight = InFlight { submitted: now, due: now, address, operation: operation as u32, reads_back: false };
-        let slot = self.flight.take(in_flight);
+        let slot = self.slots.take(in_flight);
         engine.submit(Request { slot, kind: self.kinds[operation], address: range })
     }
 }

@@ -7,9 +7,9 @@ use crate::engines::request::{Address, Engine, Request};
 use crate::error::EngineError;
 use crate::plan::OperationKind;
 use crate::verify::{CameBack, Turn};
-use crate::worker::flight::InFlight;
 use crate::worker::mix::Next;
 use crate::worker::range_locks::{RETRY_NS, Step};
+use crate::worker::slots::InFlight;
 use crate::worker::wake::{Issue, Wake};
 
 impl Load<'_> {
@@ -23,7 +23,7 @@ impl Load<'_> {
         if self.data.is_full {
             return Ok(None);
         }
-        let (exhausted, in_flight) = (self.supply.is_exhausted(), self.flight.count());
+        let (exhausted, in_flight) = (self.supply.is_exhausted(), self.slots.count());
         loop {
             let Some(verifier) = &mut self.data.verifier else { return Ok(None) };
             match verifier.turn(self.supply.issued_bytes(), exhausted, in_flight) {
@@ -154,7 +154,7 @@ impl Load<'_> {
         let kind = OperationKind::Read;
         let operation = self.kinds.iter().position(|&recorded| recorded == kind).unwrap_or(0) as u32;
         let in_flight = InFlight { submitted: now, due: now, address, operation, reads_back: true };
-        let slot = self.flight.take(in_flight);
+        let slot = self.slots.take(in_flight);
         engine.submit(Request { slot, kind, address })?;
         Ok(slot)
     }

@@ -7,8 +7,8 @@ use crate::engines::request::Address;
 
 /// One slot for each operation that may be in flight.
 #[derive(Debug)]
-pub(super) struct Flight {
-    slots: Vec<InFlight>,
+pub(super) struct Slots {
+    by_slot: Vec<InFlight>,
     /// The last one is taken first.
     free: Vec<u32>,
     /// When each operation was sent, where that is measured apart.
@@ -27,12 +27,12 @@ pub(super) struct InFlight {
     pub(super) reads_back: bool,
 }
 
-impl Flight {
+impl Slots {
     pub(super) fn new(depth: u32, measures_submission: bool) -> Self {
         let nowhere = Address { file: 0, offset: 0, length: 0 };
         let free = InFlight { submitted: 0, due: 0, address: nowhere, operation: 0, reads_back: false };
         Self {
-            slots: vec![free; depth as usize],
+            by_slot: vec![free; depth as usize],
             free: (0..depth).rev().collect(),
             submissions: measures_submission.then(|| Submissions::new(depth as usize)),
         }
@@ -41,19 +41,19 @@ impl Flight {
     #[inline]
     pub(super) fn take(&mut self, operation: InFlight) -> u32 {
         let slot = self.free.pop().expect("no more is submitted than there are slots");
-        self.slots[slot as usize] = operation;
+        self.by_slot[slot as usize] = operation;
         slot
     }
 
     #[inline]
     pub(super) fn release(&mut self, slot: u32) -> InFlight {
         self.free.push(slot);
-        self.slots[slot as usize]
+        self.by_slot[slot as usize]
     }
 
     #[inline]
     pub(super) fn count(&self) -> usize {
-        self.slots.len() - self.free.len()
+        self.by_slot.len() - self.free.len()
     }
 
     #[inline]
@@ -66,7 +66,7 @@ impl Flight {
     }
 
     pub(super) fn depth(&self) -> usize {
-        self.slots.len()
+        self.by_slot.len()
     }
 
     /// The next `count` submissions will be stamped together.

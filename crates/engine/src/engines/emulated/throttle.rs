@@ -1,23 +1,23 @@
-//! Limits at work: when an operation is through.
+//! Limits of operations and bytes per second: how long an operation waits.
 
 use iocurve_meter::{Nanos, SECOND, TokenBucket};
 
 use crate::plan::{IoBurst, IoLimits};
 
-/// Operations and bytes per second, each by itself. What comes is charged at once, and waits until what came before it is
-/// paid for: an idle gate lets anything through.
+/// Operations and bytes per second, each by itself. An operation is charged at once, and waits until everything before
+/// it is paid for: an idle throttle delays nothing.
 #[derive(Debug)]
-pub struct Gate {
+pub(super) struct Throttle {
     operations: Flow,
     bytes: Flow,
 }
 
-/// Credits of a burst, of operations and of bytes; below 0 is what was let through too early.
-pub type Credits = [i64; 2];
+/// Burst credits of operations and of bytes; below 0 where too much was admitted.
+pub(super) type Credits = [i64; 2];
 
-impl Gate {
-    /// With all credits. What was not used in the last `slack` can be made up for.
-    pub fn new(limits: &IoLimits, slack: Nanos, now: Nanos) -> Self {
+impl Throttle {
+    /// Starts with full credits. Throughput not used in the last `slack` can be made up for.
+    pub(super) fn new(limits: &IoLimits, slack: Nanos, now: Nanos) -> Self {
         let IoLimits { iops, bytes_per_s, burst } = *limits;
         let burst_of = |rate: fn(IoBurst) -> u64| burst.map(|burst| (rate(burst), burst.duration_ns));
         Self {
@@ -26,24 +26,24 @@ impl Gate {
         }
     }
 
-    /// How long after `now` so many operations, and so many bytes, are through.
-    pub fn take(&mut self, now: Nanos, operations: u64, bytes: u64) -> [Nanos; 2] {
+    /// Charges operations and bytes; returns how long after `now` each limit lets them complete.
+    pub(super) fn take(&mut self, now: Nanos, operations: u64, bytes: u64) -> [Nanos; 2] {
         [self.operations.take(now, operations), self.bytes.take(now, bytes)]
     }
 
     /// Credits left, if it has a burst.
-    pub fn credits(&self, now: Nanos) -> Option<Credits> {
+    pub(super) fn credits(&self, now: Nanos) -> Option<Credits> {
         Some([self.operations.credits(now)?, self.bytes.credits(now)?])
     }
 
-    /// As many credits as were left, and those gained in the time since.
-    pub fn restore(&mut self, now: Nanos, [operations, bytes]: Credits, since: Nanos) {
+    /// Restores the credits left, and adds those gained since.
+    pub(super) fn restore(&mut self, now: Nanos, [operations, bytes]: Credits, since: Nanos) {
         self.operations.restore(now, operations, since);
         self.bytes.restore(now, bytes, since);
     }
 }
 
-/// One figure of a gate. With a burst, what is saved up of the sustained rate are the credits.
+/// One limit of a throttle. With a burst, the credits are what is saved up of the sustained rate.
 #[derive(Debug)]
 struct Flow {
     sustained: TokenBucket,
@@ -76,7 +76,7 @@ impl Flow {
     }
 }
 
-/// Charges a cost; how long until all before it is paid for.
+/// Charges a cost; returns how long until all before it is paid for.
 fn behind(bucket: &mut TokenBucket, now: Nanos, cost: u64) -> Nanos {
     let wait = bucket.take(now, 0);
     bucket.take(now, cost);

@@ -14,7 +14,7 @@ use crate::record::{Recorder, Tally};
 pub(crate) type Publish<'a> = dyn FnMut(&IntervalOutcome, &[Tally]) + 'a;
 
 /// Closes intervals as time passes, and knows when the measured window begins and ends.
-pub(super) struct Progress<'a> {
+pub(super) struct Timeline<'a> {
     publish: &'a mut Publish<'a>,
     group_start: Nanos,
     interval_ns: Nanos,
@@ -37,14 +37,14 @@ pub(super) struct Progress<'a> {
     cpu_end: Option<CpuTime>,
 }
 
-impl<'a> Progress<'a> {
+impl<'a> Timeline<'a> {
     pub(super) fn new(plan: &Worker, start: Start, interval_ns: Nanos, publish: &'a mut Publish<'a>) -> Self {
         let Start { group: group_start, own } = start;
         let start = own.saturating_add(plan.start_delay_ns);
         let window_start = start.saturating_add(plan.ramp_ns);
         let window_end = plan.end.runtime_ns.map_or(Nanos::MAX, |runtime| window_start.saturating_add(runtime));
         let flushes_at_end = plan.sync_at_end && plan.cooldown_ns == 0;
-        let mut progress = Self {
+        let mut timeline = Self {
             publish,
             group_start,
             interval_ns,
@@ -60,8 +60,8 @@ impl<'a> Progress<'a> {
             cpu_start: thread_cpu_time(),
             cpu_end: None,
         };
-        progress.open(start);
-        progress
+        timeline.open(start);
+        timeline
     }
 
     /// Whether an operation that comes back now is counted.

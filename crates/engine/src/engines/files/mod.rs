@@ -1,51 +1,56 @@
 //! Local files and block devices, opened the way a plan asks for.
 
+mod device;
+mod direct;
+
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Seek, SeekFrom};
 use std::os::fd::{AsRawFd, RawFd};
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::Path;
 
+use self::device::refuse_device_in_use;
+pub(crate) use self::direct::check_direct_blocks;
+use self::direct::no_direct;
 use crate::engines::buffers::{Buffers, SlotMap};
 use crate::engines::request::Request;
 use crate::error::EngineError;
-use crate::plan::{Durability, FileOpen, FilePlan, Layout, OperationKind, OperationPlan};
+use crate::plan::{Durability, FileOpen, FilePlan, Layout, OperationKind};
 
-/// Requests that an engine hands over at once, without waiting for the next reap: enough that they share the cost of
-/// entering the kernel and of waking the device, few enough that it works on them while the next are prepared.
-/// Measured in `bench/README.md`.
+/// Requests that an engine sends at once, without waiting for the next reap: enough to share the cost of entering the
+/// kernel and waking the device, few enough that the device works on them while the next are prepared. Measured in
+/// `bench/README.md`.
 pub(crate) const SEND_BATCH: usize = 8;
 
-/// A worker's files, open.
+/// The open files of a worker.
 #[derive(Debug)]
-pub struct LocalFiles {
+pub(crate) struct LocalFiles {
     files: Vec<File>,
     devices: Vec<bool>,
 }
 
 impl LocalFiles {
-    /// Opens every file as `open` says: for reading, and for writing too where the worker `writes`.
+    /// Opens every file as `open` says: for reading, and for writing if the worker `writes`.
     ///
-    /// Refuses a region that reaches past the end of a file that may not grow, direct I/O where the file system has none, and writing to
-    /// a block device that is mounted or otherwise in use.
-    pub fn open(open: &FileOpen, plans: &[FilePlan], writes: bool) -> Result<Self, EngineError> {
+    /// Refuses a region beyond the end of a file that may not grow, direct I/O where the file system has none, and
+    /// writing to a block device that is mounted or otherwise in use.
+    pub(crate) fn open(open: &FileOpen, plans: &[FilePlan], writes: bool) -> Result<Self, EngineError> {
         let files = plans.iter().map(|plan| open_file(open, plan, writes)).collect::<Result<Vec<_>, _>>()?;
         let is_device = |file: &File| file.metadata().is_ok_and(|status| status.file_type().is_block_device());
         let devices = files.iter().map(is_device).collect();
         Ok(Self { files, devices })
     }
 
-    /// Whether the request is about a block device.
-    pub fn is_device(&self, request: &Request) -> bool {
+    /// Whether the request goes to a block device.
+    pub(crate) fn is_device(&self, request: &Request) -> bool {
         self.devices[request.address.file as usize]
     }
 
-    /// Has what was written reach the storage and leave the page cache, so that reads come from where it is kept.
-    pub fn settle(&self) -> Result<(), EngineError> {
+    /// Writes dirty pages to the storage and drops them from the page cache, so that reads come from the storage.
+    pub(crate) fn settle(&self) -> Result<(), EngineError> {
         let failed = || EngineError::System { action: "flush what was written", source: io::Error::last_os_error() };
         for file in &self.files {
-            // SAFETY: system calls without pointers. That pages stay in the cache is no failure.
+            // SAFETY: system calls without pointers. Pages that stay in the cache are no failure.
             unsafe {
                 if libc::fdatasync(file.as_raw_fd()) != 0 {
                     return Err(failed());
@@ -57,13 +62,13 @@ impl LocalFiles {
     }
 
     /// The descriptors, in the order of the plan.
-    pub fn descriptors(&self) -> Vec<RawFd> {
+    pub(crate) fn descriptors(&self) -> Vec<RawFd> {
         self.files.iter().map(AsRawFd::as_raw_fd).collect()
     }
 
-    /// Whether the kernel can start I/O on every file without blocking the thread that asks (`FMODE_NOWAIT`).
-    /// Network and memory file systems mostly cannot.
-    pub fn start_without_blocking(&self) -> bool {
+    /// Whether the kernel can start I/O on every file without blocking the calling thread (`FMODE_NOWAIT`). Network and
+    /// memory file systems mostly cannot.
+    pub(crate) fn start_without_blocking(&self) -> bool {
         let mut memory = Buffers::new(1, 4096);
         let memory = memory.slot_mut(0, 4096);
         let piece = libc::iovec { iov_base: memory.as_mut_ptr().cast(), iov_len: memory.len() };
@@ -74,11 +79,11 @@ impl LocalFiles {
         })
     }
 
-    /// The descriptor and the memory that a request is about.
+    /// The descriptor and the memory of a request.
     ///
-    /// An engine hands both to the kernel, so a request that does not fit is an error here and never a stray access.
+    /// An engine passes both to the kernel, so a request that does not fit is an error here and never a stray access.
     #[inline]
-    pub fn target(&self, request: &Request, slots: &SlotMap) -> Result<(RawFd, *mut u8), EngineError> {
+    pub(crate) fn target(&self, request: &Request, slots: &SlotMap) -> Result<(RawFd, *mut u8), EngineError> {
         let moves_data = matches!(request.kind, OperationKind::Read | OperationKind::Write);
         let fits = (request.slot as usize) < slots.count()
             && (request.address.length as usize <= slots.stride() || !moves_data)
@@ -93,7 +98,7 @@ impl LocalFiles {
 /// Whether part of the region holds no data: reading that part takes no I/O, and zeros come back at memory speed.
 ///
 /// Space that is reserved but not written counts as a hole, where the file system can tell. Devices have none.
-pub fn has_hole(plan: &FilePlan) -> bool {
+pub(crate) fn has_hole(plan: &FilePlan) -> bool {
     let Ok(file) = File::open(&plan.path) else { return false };
     if !is_regular_file(plan) {
         return false;
@@ -103,35 +108,13 @@ pub fn has_hole(plan: &FilePlan) -> bool {
     u64::try_from(hole).is_ok_and(|hole| hole < plan.offset_bytes + plan.bytes)
 }
 
-/// Whether it is there and neither a device nor anything else.
-pub fn is_regular_file(plan: &FilePlan) -> bool {
+/// Whether the file exists and is a regular file.
+pub(crate) fn is_regular_file(plan: &FilePlan) -> bool {
     fs::metadata(&plan.path).is_ok_and(|status| status.is_file())
 }
 
-/// Checks that direct I/O is possible with these block sizes and regions; without direct I/O anything is.
-///
-/// The files must be there already, so this comes after the layout.
-pub fn check_direct_blocks(
-    open: &FileOpen,
-    files: &[FilePlan],
-    operations: &[OperationPlan],
-) -> Result<(), EngineError> {
-    if !open.direct {
-        return Ok(());
-    }
-    for file in files {
-        let multiple = direct_multiple(Path::new(&file.path))?;
-        for operation in operations {
-            let what = format!("the {} block size", operation.kind.name());
-            check_multiple(&what, u64::from(operation.blocks.smallest()), multiple, &file.path)?;
-        }
-        check_multiple("the region's offset", file.offset_bytes, multiple, &file.path)?;
-    }
-    Ok(())
-}
-
 /// Length of a regular file, or size of a block device.
-pub fn length_bytes(path: &Path) -> Result<u64, EngineError> {
+pub(crate) fn length_bytes(path: &Path) -> Result<u64, EngineError> {
     let failed = |source| EngineError::Path { action: "open", path: path.display().to_string(), source };
     let metadata = fs::metadata(path).map_err(failed)?;
     if metadata.is_file() {
@@ -145,7 +128,7 @@ pub fn length_bytes(path: &Path) -> Result<u64, EngineError> {
 }
 
 fn open_file(open: &FileOpen, plan: &FilePlan, writes: bool) -> Result<File, EngineError> {
-    // Looked at by path first: merely opening a pipe could block for ever.
+    // Checked by path first: opening a pipe could block for ever.
     let length = length_bytes(Path::new(&plan.path))?;
     if plan.layout != Layout::Create {
         check_region(plan, length)?;
@@ -154,7 +137,7 @@ fn open_file(open: &FileOpen, plan: &FilePlan, writes: bool) -> Result<File, Eng
         refuse_device_in_use(&plan.path)?;
     }
     let options = |flags| OpenOptions::new().read(true).write(writes).custom_flags(flags).open(&plan.path);
-    // Reads that note their time would be measured with the file system's own writes; only the owner may leave it out.
+    // Without O_NOATIME, reads would be measured with the writes that note their times; only the owner may set it.
     let opened = match options(open_flags(open) | libc::O_NOATIME) {
         Err(error) if error.raw_os_error() == Some(libc::EPERM) => options(open_flags(open)),
         opened => opened,
@@ -182,12 +165,6 @@ fn open_error(open: &FileOpen, path: &str, source: io::Error) -> EngineError {
     EngineError::Path { action: "open", path: path.to_owned(), source }
 }
 
-fn no_direct(path: &str) -> EngineError {
-    EngineError::Target(format!(
-        "open {path}: its file system does not support direct I/O (O_DIRECT); switch direct I/O off or use another file system"
-    ))
-}
-
 fn check_region(plan: &FilePlan, length: u64) -> Result<(), EngineError> {
     if plan.offset_bytes.checked_add(plan.bytes).is_some_and(|end| end <= length) {
         return Ok(());
@@ -206,97 +183,6 @@ fn drop_cached_pages(file: &File, plan: &FilePlan) -> Result<(), EngineError> {
     // SAFETY: only numbers are passed.
     let code = unsafe { libc::posix_fadvise(file.as_raw_fd(), offset, length, libc::POSIX_FADV_DONTNEED) };
     if code == 0 { Ok(()) } else { Err(failed(io::Error::from_raw_os_error(code))) }
-}
-
-/// What offsets and lengths of direct I/O on this file must be multiples of.
-///
-/// Linux ≥ 6.1 says so itself; before that the device's logical block size is the rule. A file system that has
-/// neither (a network's) sets no multiple.
-fn direct_multiple(path: &Path) -> Result<u64, EngineError> {
-    let failed = |source| EngineError::Path { action: "look at", path: path.display().to_string(), source };
-    match statx_offset_align(path).map_err(failed)? {
-        Some(0) => Err(no_direct(&path.display().to_string())),
-        Some(multiple) => Ok(u64::from(multiple)),
-        None => {
-            let metadata = fs::metadata(path).map_err(failed)?;
-            let device = if metadata.file_type().is_block_device() { metadata.rdev() } else { metadata.dev() };
-            Ok(logical_block_bytes(device).unwrap_or(1))
-        }
-    }
-}
-
-fn statx_offset_align(path: &Path) -> io::Result<Option<u32>> {
-    let name = std::ffi::CString::new(path.as_os_str().as_bytes())?;
-    // SAFETY: all zeros is a valid `statx`.
-    let mut status: libc::statx = unsafe { std::mem::zeroed() };
-    // SAFETY: `name` ends with a zero byte and `status` is writable.
-    let code = unsafe { libc::statx(libc::AT_FDCWD, name.as_ptr(), 0, libc::STATX_DIOALIGN, &raw mut status) };
-    if code != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok((status.stx_mask & libc::STATX_DIOALIGN != 0).then_some(status.stx_dio_offset_align))
-}
-
-fn logical_block_bytes(device: u64) -> Option<u64> {
-    let directory = device_directory(device);
-    // A partition has no queue of its own.
-    let queue = [directory.join("queue"), directory.join("../queue")].into_iter().find(|path| path.exists())?;
-    fs::read_to_string(queue.join("logical_block_size")).ok()?.trim().parse().ok()
-}
-
-fn check_multiple(what: &str, value: u64, multiple: u64, path: &str) -> Result<(), EngineError> {
-    if value.is_multiple_of(multiple) {
-        return Ok(());
-    }
-    Err(EngineError::Target(format!(
-        "{what} of {value} bytes is not a multiple of {multiple} bytes, which direct I/O on {path} needs; use a multiple of {multiple} or switch direct I/O off"
-    )))
-}
-
-fn refuse_device_in_use(path: &str) -> Result<(), EngineError> {
-    let Ok(metadata) = fs::metadata(path) else { return Ok(()) };
-    if !metadata.file_type().is_block_device() {
-        return Ok(());
-    }
-    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    let devices = with_partitions(metadata.rdev());
-    let user = devices.iter().find_map(|device| mount_of(&mounts, device).or_else(|| holder_of(device)));
-    match user {
-        Some(user) => Err(EngineError::Target(format!(
-            "{path} is in use by {user}; writing to it would destroy what is there: unmount it or use another device"
-        ))),
-        None => Ok(()),
-    }
-}
-
-/// A device and its partitions, as `major:minor`.
-fn with_partitions(device: u64) -> Vec<String> {
-    let entries = fs::read_dir(device_directory(device)).into_iter().flatten().flatten();
-    let partitions = entries.filter(|entry| entry.path().join("partition").exists());
-    let numbers = partitions.filter_map(|entry| fs::read_to_string(entry.path().join("dev")).ok());
-    std::iter::once(device_number(device)).chain(numbers.map(|number| number.trim().to_owned())).collect()
-}
-
-/// Where a device is mounted, by the text of `/proc/self/mountinfo` (proc(5): the third field is `major:minor`).
-fn mount_of(mounts: &str, device: &str) -> Option<String> {
-    let fields = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
-    fields.into_iter().find(|fields| fields.get(2) == Some(&device)).map(|fields| format!("the mount at {}", fields[4]))
-}
-
-/// The device built on top of this one (a volume group, a RAID array).
-fn holder_of(device: &str) -> Option<String> {
-    let mut holders = fs::read_dir(format!("/sys/dev/block/{device}/holders")).ok()?.flatten();
-    holders.next().map(|holder| format!("the device {}", holder.file_name().display()))
-}
-
-fn device_directory(device: u64) -> PathBuf {
-    // The link is resolved so that `..` from a partition leads to its disk.
-    let link = PathBuf::from(format!("/sys/dev/block/{}", device_number(device)));
-    fs::canonicalize(&link).unwrap_or(link)
-}
-
-fn device_number(device: u64) -> String {
-    format!("{}:{}", libc::major(device), libc::minor(device))
 }
 
 #[cold]
@@ -419,35 +305,5 @@ mod tests {
         if [libc::EXT4_SUPER_MAGIC, libc::XFS_SUPER_MAGIC].contains(&kind) {
             assert!(files.start_without_blocking());
         }
-    }
-
-    #[test]
-    fn a_block_size_that_direct_io_cannot_do_is_named_with_the_multiple() {
-        let scratch = Scratch::with_file("multiple", 8192);
-        let Ok(multiple) = direct_multiple(Path::new(scratch.path())) else { return };
-        let path = scratch.path();
-        let operation = |block_bytes| crate::plan::tests::operation(OperationKind::Read, block_bytes);
-        let check = |direct, offset, block| {
-            check_direct_blocks(&open(direct), &[plan(path, offset, 4096)], &[operation(block)])
-        };
-        check(true, 0, 4096).unwrap();
-        check(false, 1, 1001).unwrap();
-        if multiple > 1 {
-            assert_eq!(
-                error_of(check(true, 0, 4097)),
-                format!(
-                    "the read block size of 4097 bytes is not a multiple of {multiple} bytes, which direct I/O on {path} needs; use a multiple of {multiple} or switch direct I/O off"
-                )
-            );
-            assert!(error_of(check(true, 1, 4096)).starts_with("the region's offset of 1 bytes"));
-        }
-    }
-
-    #[test]
-    fn mounts_are_found_by_device_number() {
-        let mounts = "21 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw\n22 21 0:20 / /proc rw - proc proc rw\n";
-        assert_eq!(mount_of(mounts, "254:0"), Some("the mount at /".to_owned()));
-        assert_eq!(mount_of(mounts, "254:1"), None);
-        assert_eq!(mount_of(mounts, "0:2"), None);
     }
 }
