@@ -54,9 +54,17 @@ test-python: build ## the tests of the whole path, from plan to result, and agai
 
 # By hand: it needs a nightly compiler and `cargo install cargo-fuzz`, and takes its time.
 .PHONY: fuzz
-fuzz: ## fuzz the decoders and whole calls, FUZZ_SECONDS (600) each
+fuzz: ## fuzz the decoders, record marking and whole calls, FUZZ_SECONDS (600) each
 	cargo +nightly fuzz run decode -- -max_total_time=$(FUZZ_SECONDS)
+	cargo +nightly fuzz run records -- -max_total_time=$(FUZZ_SECONDS)
 	cargo +nightly fuzz run calls -- -max_total_time=$(FUZZ_SECONDS)
+
+# By hand, too: Miri is a part of the nightly compiler, and slow.
+.PHONY: miri
+miri: ## run the tests of the I/O memory under Miri, which finds undefined behaviour
+	@cargo +nightly miri --version >/dev/null 2>&1 || { \
+	    echo "Miri is missing: rustup toolchain install nightly --component miri,rust-src" >&2; exit 1; }
+	cargo +nightly miri test --package iocurve-engine --lib engines::buffers
 
 .PHONY: bench
 bench: build ## measure iocurve beside its peers; results go to bench/results

@@ -39,7 +39,7 @@ class Server:
 
 @contextmanager
 def volume(*options: str, prefix: Sequence[str] = ()) -> Iterator[Server]:
-    """``iocurve volume`` on a free port; ``prefix`` comes before the command (``taskset …``)."""
+    """``iocurve volume serve`` on a free port; ``prefix`` comes before the command (``taskset …``)."""
     process = subprocess.Popen(
         [*prefix, IOCURVE, "volume", "serve", "--port", "0", *options],
         stdout=subprocess.PIPE,

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console
 
 from bench.servers import Server
 from bench.servers import volume as serve
@@ -19,7 +18,7 @@ from iocurve.measure import local
 from iocurve.measure.scenario import runner
 from iocurve.measure.scenario.cases import Cases
 from iocurve.measure.scenario.document import load
-from iocurve.report.console import LiveView
+from iocurve.report.progress import NoView
 from iocurve.result.document import Point, TargetFacts
 from iocurve.result.summary import Totals, summarise
 from iocurve.targets import opened_target as place
@@ -87,8 +86,8 @@ def three_clients(server: Server, operation: planned.OperationPlan, runtime_ns: 
     )
 
 
-def source(number: int) -> IPv4Address:
-    return IPv4Address("127.0.1.0") + number
+def source(number: int) -> str:
+    return str(IPv4Address("127.0.1.0") + number)
 
 
 def total(plan: planned.Plan, outcome: Outcome, kind: str) -> Totals:
@@ -138,7 +137,7 @@ def test_a_scenario_s_clients_have_an_address_each_and_reach_the_egress_of_the_t
     scenario = load(str(tmp_path / "three.toml"))
     target = targets.parse("volume:unlimited?client_egress=160Mb")
     request = runner.Request(scenario, scenario.full, "full", {"volume": target})
-    result = runner.carry_out(request, LiveView(Console(quiet=True)), lambda _: None)
+    result = runner.carry_out(request, NoView(), lambda _: None)
     (point,) = result.points
     engines = [one.engine for one in point.plan.groups[0].workers]
     mounts = [engine.mount.source for engine in engines if isinstance(engine, planned.NfsEngine)]
@@ -167,7 +166,7 @@ def test_only_a_server_on_loopback_is_shown_many_clients(
     scenario = load(str(tmp_path / "three.toml"))
     with place.opened(targets.parse(target)) as there:
         (case,) = Cases(scenario, scenario.full, {"volume": there}, "tag").all()
-    assert [section.nfs_source for section in case.job.sections] == expected
+    assert [section.target.nfs_source for section in case.job.sections] == expected
 
 
 def test_one_client_comes_from_wherever_the_system_says(tmp_path: Path) -> None:
@@ -175,4 +174,4 @@ def test_one_client_comes_from_wherever_the_system_says(tmp_path: Path) -> None:
     scenario = load(str(tmp_path / "one.toml"))
     with place.opened(targets.parse("nfs://127.0.0.1/a")) as there:
         (case,) = Cases(scenario, scenario.full, {"volume": there}, "tag").all()
-    assert [section.nfs_source for section in case.job.sections] == [None, None]
+    assert [section.target.nfs_source for section in case.job.sections] == [None, None]

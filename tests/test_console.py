@@ -9,7 +9,9 @@ from rich.console import Console
 
 from data import synthetic
 from iocurve.engine.outcome import IntervalKind, Live
-from iocurve.report.console import LiveView, result_table
+from iocurve.report.live import LiveView
+from iocurve.report.progress import PlainView
+from iocurve.report.table import result_table
 from iocurve.units import MIB, SECOND_NS
 
 
@@ -67,14 +69,14 @@ LAYOUT = Live(
 
 
 def test_without_a_terminal_a_plain_line_comes_every_five_seconds() -> None:
-    out, clock = console(), Clock()
-    with LiveView(out, clock) as view:
-        view.point_started(0, 2, "first", 10.0)
-        view.update(LAYOUT)
-        for _ in range(9):
-            clock.now += 1
-            view.update(running(SECOND_NS, 59_000))
-    assert text(out).splitlines() == snapshot(
+    out, clock = io.StringIO(), Clock()
+    view = PlainView(out, clock)
+    view.point_started(0, 2, "first", 10.0)
+    view.update(LAYOUT)
+    for _ in range(9):
+        clock.now += 1
+        view.update(running(SECOND_NS, 59_000))
+    assert out.getvalue().splitlines() == snapshot(
         [
             "point 1 of 2 (20 s left), first, laying out files: 64 MiB of 256 MiB",
             "point 1 of 2 (15 s left), first, running, 1.0 s; "
@@ -84,13 +86,13 @@ def test_without_a_terminal_a_plain_line_comes_every_five_seconds() -> None:
 
 
 def test_a_finished_point_leaves_a_line() -> None:
-    out, clock = console(), Clock()
+    out, clock = io.StringIO(), Clock()
     points = synthetic.envelope().points
-    with LiveView(out, clock) as view:
-        for index in (0, 5):
-            view.point_started(index, 26, points[index].name, 2.0)
-            view.point_finished(points[index].summary())
-    assert text(out).splitlines() == snapshot(
+    view = PlainView(out, clock)
+    for index in (0, 5):
+        view.point_started(index, 26, points[index].name, 2.0)
+        view.point_finished(points[index].summary())
+    assert out.getvalue().splitlines() == snapshot(
         [
             " 1/26  4 KiB, 100 % reads           118k IOPS     460.9 MiB/s   p50   469 µs   p99   1.5 ms",
             " 6/26  64 KiB, 100 % reads         8.19k IOPS     512.0 MiB/s   p50  6.75 ms   p99  21.6 ms",
@@ -99,18 +101,18 @@ def test_a_finished_point_leaves_a_line() -> None:
 
 
 def test_a_point_that_measured_nothing_says_so() -> None:
-    out = console()
+    out = io.StringIO()
     nothing = synthetic.worker_outcome({"read": synthetic.kind({}, 4096)}, state="failed", error="connection refused")
     point = synthetic.envelope().points[0].replace(outcome=synthetic.outcome(nothing))
-    with LiveView(out, Clock()) as view:
-        view.point_started(0, 1, point.name, 1.0)
-        view.point_finished(point.summary())
-    assert text(out) == "1/1  4 KiB, 100 % reads: nothing was measured (failed)\n"
+    view = PlainView(out, Clock())
+    view.point_started(0, 1, point.name, 1.0)
+    view.point_finished(point.summary())
+    assert out.getvalue() == "1/1  4 KiB, 100 % reads: nothing was measured (failed)\n"
 
 
 def test_the_time_left_is_that_of_the_whole_plan() -> None:
     clock = Clock()
-    view = LiveView(console(), clock)
+    view = PlainView(io.StringIO(), clock)
     view.point_started(0, 4, "first", 10.0)
     assert view.seconds_left() == 40.0
     clock.now += 20
@@ -122,11 +124,11 @@ def test_the_time_left_is_that_of_the_whole_plan() -> None:
 
 
 def test_rates_are_per_second_whatever_the_interval() -> None:
-    out, clock = console(), Clock()
-    with LiveView(out, clock) as view:
-        view.point_started(0, 1, "quick", 1.0, interval_ns=SECOND_NS // 10)
-        view.update(running(SECOND_NS // 2, 5_900))
-    assert "59k IOPS" in text(out)
+    out, clock = io.StringIO(), Clock()
+    view = PlainView(out, clock)
+    view.point_started(0, 1, "quick", 1.0, interval_ns=SECOND_NS // 10)
+    view.update(running(SECOND_NS // 2, 5_900))
+    assert "59k IOPS" in out.getvalue()
 
 
 def test_a_terminal_shows_progress_and_figures() -> None:

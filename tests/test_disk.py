@@ -152,7 +152,7 @@ def test_a_target_says_what_is_known_of_it_and_where_a_load_goes(tmp_path: Path)
     facts = facts_of(target)
     assert (facts.kind, facts.address, facts.iops) == ("emulated_disk", str(tmp_path), 12_800)
     opened = OpenedTarget(target, facts)
-    assert (facts.throughput_bytes_per_s, reach(opened).disk) == (192 * MB, text)
+    assert (facts.throughput_bytes_per_s, reach(opened).get("disk")) == (192 * MB, text)
     cached = facts_of(parse(text.replace("vm=", "cache=read-only&vm=")))
     assert (cached.iops, cached.throughput_bytes_per_s) == (77_000, 485 * MB)
     with pytest.raises(TargetError, match=r"there is no directory .*/missing; create it"):

@@ -27,7 +27,7 @@ from iocurve.dialects.native.read.reader import read
 from iocurve.dialects.native.words import own_key
 from iocurve.dialects.vdbench import command as vdbench
 from iocurve.errors import DialectError, PlanError
-from iocurve.job.model import Section
+from iocurve.job.model import Said
 from iocurve.job.resolve import resolve
 from iocurve.measure.jobs import convert
 from iocurve.result.document import Result
@@ -218,7 +218,7 @@ def test_a_job_that_does_nothing_is_told_so(tmp_path: Path) -> None:
 def test_the_defaults_are_written_and_read_as_they_are() -> None:
     table = table_of(DEFAULTS)
     fields = {name: KINDS[name].read(table[own_key(name)]) for name in FIELDS if own_key(name) in table}
-    assert Section(**fields) == DEFAULTS
+    assert Said.of(**fields) == DEFAULTS
 
 
 @settings(deadline=None)

@@ -14,8 +14,8 @@ from iocurve.dialects.fio.read.draft import DEFAULTS
 from iocurve.dialects.native import words as native
 from iocurve.dialects.vdbench import words as vdbench
 from iocurve.engine import plan
-from iocurve.errors import PlanError, Where
-from iocurve.job.model import Job, Percent, PerKind, Section, ZoneShare, ZonesSaid
+from iocurve.errors import PlanError
+from iocurve.job.model import Job, Percent, PerKind, Said, ZoneShare, ZonesSaid
 from iocurve.job.resolve import PathFacts, Resolution, resolve
 from iocurve.units import KIB, MIB, MILLISECOND_NS, SECOND_NS
 
@@ -23,16 +23,16 @@ WORDS = {"fio": fio.WORDS, "vdbench": vdbench.WORDS, "diskspd": diskspd.WORDS, "
 MACHINE = HeldMachine(directories=frozenset({"/d"}))
 
 
-def resolved(*sections: Section, dialect: str = "iocurve") -> Resolution:
-    job = Job(name="job", words=WORDS[dialect], sections=sections, defaults=DEFAULTS.over(Section(size=MIB)))
+def resolved(*sections: Said, dialect: str = "iocurve") -> Resolution:
+    job = Job.of("job", WORDS[dialect], sections, Said.of(size=MIB).over(DEFAULTS))
     return resolve(job, MACHINE, Path("/d"))
 
 
 def worker(**fields: Any) -> plan.Worker:
-    return resolved(Section(name="a", **fields)).plan.groups[0].workers[0]
+    return resolved(Said.of(name="a", **fields)).plan.groups[0].workers[0]
 
 
-def mistakes(*sections: Section, dialect: str = "iocurve") -> list[str]:
+def mistakes(*sections: Said, dialect: str = "iocurve") -> list[str]:
     with pytest.raises(PlanError) as refusal:
         resolved(*sections, dialect=dialect)
     return [str(mistake) for mistake in refusal.value.mistakes]
@@ -158,7 +158,7 @@ def test_each_path_may_have_a_size_of_its_own() -> None:
     paths = ("x", "y")
     sizes = [file.bytes for file in worker(paths=paths, path_bytes=(64 * KIB, MIB), size=0).files]
     assert sizes == [64 * KIB, MIB]
-    assert mistakes(Section(name="a", paths=paths, path_bytes=(MIB,))) == [
+    assert mistakes(Said.of(name="a", paths=paths, path_bytes=(MIB,))) == [
         "a: path_sizes has 1 sizes for 2 files (give one for each of the paths)"
     ]
 
@@ -168,10 +168,11 @@ NAMES = ("a", "a b", "a/b", "a//b", "./a", "a/.", ".", "..", "...", "../a", ".a"
 
 @pytest.mark.parametrize("base", ["/", "/d", ".", "d"])
 def test_names_are_joined_with_their_directory_as_paths_are(base: str) -> None:
-    job = Job(name="job", words=native.WORDS, sections=(Section(paths=NAMES, size=MIB),), defaults=DEFAULTS)
+    job = Job.of("job", native.WORDS, [Said.of(paths=NAMES, size=MIB)], DEFAULTS)
     (group,) = resolve(job, HeldMachine(), Path(base)).plan.groups
     assert [file.path for file in group.workers[0].files] == [str(Path(base) / name) for name in NAMES]
-    below = job.replace(defaults=Section(directories=("sub",)).over(DEFAULTS))
+    said = Said.of(paths=NAMES, size=MIB)
+    below = Job.of("job", native.WORDS, [said], Said.of(directories=("sub",)).over(DEFAULTS))
     resolution = resolve(below, HeldMachine(), Path(base))
     paths = [Path(base, "sub", name.lstrip("/")) for name in NAMES]
     assert [file.path for file in resolution.plan.groups[0].workers[0].files] == list(map(str, paths))
@@ -186,20 +187,20 @@ def test_each_file_and_each_directory_is_looked_at_once() -> None:
             looks.append(path)
             return super().look(path)
 
-    files = Section(name="a", file_count=3, clones=2, size=MIB, writes=True, directories=("/d/x",))
-    job = Job(name="job", words=native.WORDS, sections=(files, files), defaults=DEFAULTS)
+    files = Said.of(name="a", file_count=3, clones=2, size=MIB, writes=True, directories=("/d/x",))
+    job = Job.of("job", native.WORDS, [files, files], DEFAULTS)
     resolution = resolve(job, Watched(directories=frozenset({"/d/x"})), Path("/d"))
     assert (resolution.obstacles, resolution.directories) == ((), ())
     assert sorted(looks) == ["/d/x", *(f"/d/x/a.{clone}.{file}" for clone in range(2) for file in range(3))]
 
 
 def test_clones_start_one_after_another() -> None:
-    workers = resolved(Section(clones=3, start_bytes=8192, start_increment_bytes=4096)).plan.groups[0].workers
+    workers = resolved(Said.of(clones=3, start_bytes=8192, start_increment_bytes=4096)).plan.groups[0].workers
     assert [worker.files[0].start_bytes for worker in workers] == [8192, 12288, 16384]
 
 
 def test_a_clone_cannot_start_behind_its_region() -> None:
-    section = Section(name="a", clones=3, start_increment_bytes=MIB // 2, paths=("f",))
+    section = Said.of(name="a", clones=3, start_increment_bytes=MIB // 2, paths=("f",))
     assert mistakes(section) == ["a: /d/f: a worker would start at byte 1048576 of a region of 1048576 bytes"]
 
 
@@ -262,20 +263,20 @@ def test_zones_are_parts_of_the_region() -> None:
 
 def test_zones_must_fit() -> None:
     said = zoned(ZoneShare(access_percent=100, size=2 * MIB))
-    assert mistakes(Section(name="a", **said), dialect="fio") == [
+    assert mistakes(Said.of(name="a", **said), dialect="fio") == [
         "a: random_distribution: the zones are larger than the region of 1048576 bytes"
     ]
 
 
 def test_only_one_rate() -> None:
-    section = Section(name="a", rate_total_operations=5, rate_total_bytes=5)
+    section = Said.of(name="a", rate_total_operations=5, rate_total_bytes=5)
     assert mistakes(section) == ["a: rate_total_bytes and rate_total_operations exclude one another (keep one)"]
 
 
 def test_the_slowest_rate() -> None:
     slowest = plan.Rate(unit="operations", count=1, per_ns=1_000_000 * SECOND_NS)
     assert worker(rate_total_operations=1e-6).rate == slowest
-    assert mistakes(Section(name="a", rate_total_operations=9e-7)) == [
+    assert mistakes(Said.of(name="a", rate_total_operations=9e-7)) == [
         "a: rate_total_operations: one operation in 1,000,000 s is the slowest"
     ]
 
@@ -290,21 +291,21 @@ def test_samples_of_a_steady_state_are_whole_milliseconds() -> None:
         ramp_ns=0,
         check_ns=1,
     )
-    assert mistakes(Section(name="a", steady_state=steady)) == ["a: steady_state: samples every 1 ns are not whole ms"]
+    assert mistakes(Said.of(name="a", steady_state=steady)) == ["a: steady_state: samples every 1 ns are not whole ms"]
 
 
 def test_who_waits_for_whom() -> None:
-    sections = [Section(name="a"), Section(name="b", wait_for=("a",)), Section(name="c", barrier=True, wait_for=("b",))]
+    sections = [Said.of(name="a"), Said.of(name="b", wait_for=("a",)), Said.of(name="c", barrier=True, wait_for=("b",))]
     groups = resolved(*sections).plan.groups
     assert [[worker.wait_for for worker in group.workers] for group in groups] == [[(), ("a",)], [()]]
 
 
 def test_nobody_waits_in_vain() -> None:
     sections = [
-        Section(name="a", wait_for=("a", "b", "x")),
-        Section(name="b"),
-        Section(name="b"),
-        Section(name="c", wait_for=("b",)),
+        Said.of(name="a", wait_for=("a", "b", "x")),
+        Said.of(name="b"),
+        Said.of(name="b"),
+        Said.of(name="c", wait_for=("b",)),
     ]
     assert mistakes(*sections, dialect="fio") == [
         "a: wait_for makes the job wait for itself",
@@ -324,14 +325,13 @@ def test_nobody_waits_in_vain() -> None:
     ],
 )
 def test_notes_speak_the_words_of_the_dialect(dialect: str, text: str) -> None:
-    notes = resolved(Section(name="a"), dialect=dialect).notes
+    notes = resolved(Said.of(name="a"), dialect=dialect).notes
     assert text in [note.text for note in notes]
 
 
 def test_a_timeout_that_is_said_wins_over_that_of_the_url() -> None:
-    said = Section(name="a", engine="nfs", nfs_url="nfs://h/x?timeo=100", nfs_timeout_ns=3 * SECOND_NS)
-    said.positions["nfs_timeout_ns"] = Where("job", 1)
-    for section, seconds in ((said, 3), (Section(name="b", engine="nfs", nfs_url="nfs://h/x?timeo=100"), 10)):
+    said = Said.of(name="a", engine="nfs", nfs_url="nfs://h/x?timeo=100", nfs_timeout_ns=3 * SECOND_NS)
+    for section, seconds in ((said, 3), (Said.of(name="b", engine="nfs", nfs_url="nfs://h/x?timeo=100"), 10)):
         engine = resolved(section).plan.groups[0].workers[0].engine
         assert isinstance(engine, plan.NfsEngine)
         assert engine.mount.timeout_ns == seconds * SECOND_NS

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from ipaddress import IPv4Address
-
 import pytest
 
 from data import synthetic
@@ -58,7 +56,7 @@ def written(*clients: tuple[str, int]) -> Point:
     assert isinstance(mount, NfsEngine)
     workers = [
         worker_plan([("write", 1), ("read", 1)], block_bytes=BLOCK, depth=1000).replace(
-            engine=NfsEngine(mount=mount.mount.replace(source=IPv4Address(address)))
+            engine=NfsEngine(mount=mount.mount.replace(source=address))
         )
         for address, _ in clients
     ]

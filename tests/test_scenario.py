@@ -16,7 +16,6 @@ import pytest
 import tomli_w
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rich.console import Console
 
 from iocurve.errors import DialectError, IocurveError, PlanError, TargetError
 from iocurve.measure.campaign import Keep
@@ -24,7 +23,7 @@ from iocurve.measure.scenario import command, runner
 from iocurve.measure.scenario.cases import Case, Cases, scaled
 from iocurve.measure.scenario.document import Scenario, load, names
 from iocurve.measure.scenario.runner import Request
-from iocurve.report.console import LiveView
+from iocurve.report.progress import NoView
 from iocurve.result.document import RESULT_NAME, Result
 from iocurve.targets import target as targets
 from iocurve.targets.opened_target import UNOPENED
@@ -86,7 +85,7 @@ def request(scenario: Scenario, directory: Path) -> Request:
 
 
 def carried_out(asked: Request, keep: Keep = lambda _: None, earlier: Result | None = None) -> Result:
-    return runner.carry_out(asked, LiveView(Console(quiet=True)), keep, earlier)
+    return runner.carry_out(asked, NoView(), keep, earlier)
 
 
 @pytest.mark.parametrize("name", names())
@@ -111,14 +110,14 @@ def test_axes_nest_in_the_order_in_which_they_are_written(tmp_path: Path) -> Non
 
 def test_each_client_has_its_workers_and_each_worker_files_of_its_own(tmp_path: Path) -> None:
     sections = cases_of(tiny(tmp_path))[0].job.sections
-    assert [section.paths for section in sections] == [(f"iocurve-tiny-tag-data.{n}",) for n in range(4)]
-    assert [section.size for section in sections] == [1 << 20] * 4
+    assert [section.files.paths for section in sections] == [(f"iocurve-tiny-tag-data.{n}",) for n in range(4)]
+    assert [section.files.size for section in sections] == [1 << 20] * 4
 
 
 def test_the_depth_of_an_axis_is_that_of_all_workers_together(tmp_path: Path) -> None:
     deep = cases_of(tiny(tmp_path))[-1]
     assert deep.axes["depth"] == 8
-    assert [section.depth for section in deep.job.sections] == [2] * 4
+    assert [section.pace.depth for section in deep.job.sections] == [2] * 4
 
 
 def test_a_depth_that_workers_cannot_share_is_refused(tmp_path: Path) -> None:
@@ -126,8 +125,13 @@ def test_a_depth_that_workers_cannot_share_is_refused(tmp_path: Path) -> None:
         cases_of(tiny(tmp_path, TINY.replace("[4, 8]", "[6]")))
 
 
+def test_more_workers_than_can_run_are_refused_before_any_is_made(tmp_path: Path) -> None:
+    with pytest.raises(PlanError, match="mix: 8,000,000 workers are too many; 4096 can run at once"):
+        cases_of(tiny(tmp_path, TINY.replace("clones = 2", "clones = 4_000_000")))
+
+
 def test_only_what_is_to_be_cached_has_the_same_offsets_again(tmp_path: Path) -> None:
-    repeatable = {case.family.name: {s.repeatable for s in case.job.sections} for case in cases_of(tiny(tmp_path))}
+    repeatable = {case.family.name: {s.data.repeatable for s in case.job.sections} for case in cases_of(tiny(tmp_path))}
     assert repeatable == {"mix": {False}, "again": {True}}
 
 

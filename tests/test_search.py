@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from iocurve.errors import DialectError, TargetError
+from iocurve.job.model import Section
 from iocurve.measure.search import ceiling, knee, usl
 from iocurve.measure.search.ceiling import Trial
 from iocurve.measure.search.command import Question, draw_curve, find_knee, find_max, shown, workload_of
@@ -178,8 +179,8 @@ def test_a_limit_that_all_loads_keep_is_said() -> None:
 
 def test_a_workload_is_in_fios_words() -> None:
     section, defaults = workload_of("rw=randrw rwmixread=70 bs=8k")
-    both = section.over(defaults)
-    assert (both.reads, both.writes, both.read_percent) == (True, True, 70.0)
+    load = Section.of(section, defaults).load
+    assert (load.reads, load.writes, load.read_percent) == (True, True, 70.0)
 
 
 def test_what_a_search_decides_itself_is_refused() -> None:

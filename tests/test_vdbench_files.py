@@ -53,18 +53,18 @@ def test_comments_blanks_and_eof_end_what_counts(tmp_path: Path) -> None:
 
 def test_a_comma_continues_a_line_but_not_into_the_next_definition(tmp_path: Path) -> None:
     text = "sd=sd1,lun=/d/a,size=1g,\nsd=sd2,lun=/d/b, \nsize=1g\nwd=wd1, \nsd=sd*,xf=4k\n" + RD
-    assert [section.paths for section in sections(tmp_path, text)] == [("/d/a",), ("/d/b",)]
+    assert [section.files.paths for section in sections(tmp_path, text)] == [("/d/a",), ("/d/b",)]
 
 
 def test_keywords_are_cut_and_in_mixed_case(tmp_path: Path) -> None:
     text = f"{SDS}wd=wd1,SD=sd1,Xfer=8K,readp=30\nrd=rd1,wd=wd1,io=MAX,el=2m,in=1\n"
     (section,) = sections(tmp_path, text)
-    assert (section.blocks, section.read_percent) == (PerKind.same(FixedBlocks(bytes=8192)), 30)
+    assert (section.load.blocks, section.load.read_percent) == (PerKind.same(FixedBlocks(bytes=8192)), 30)
 
 
 def test_quotes_hold_blanks_and_commas_together(tmp_path: Path) -> None:
     text = f'sd=sd1,lun="/d/a file, with",size=1g\n{WD}rd=rd1,wd=wd1,sd=("sd*"),iorate=max\n'
-    assert sections(tmp_path, text)[0].paths == ("/d/a file, with",)
+    assert sections(tmp_path, text)[0].files.paths == ("/d/a file, with",)
 
 
 def test_an_include_is_looked_for_beside_the_file_that_names_it(tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ def test_files_that_include_one_another_end(tmp_path: Path) -> None:
 
 def test_variables_come_from_the_command_line(tmp_path: Path) -> None:
     text = f"sd=sd1,lun=$lun,size=!size\n{WD}{RD}"
-    assert sections(tmp_path, text, "lun=/d/x", "size=2g")[0].paths == ("/d/x",)
+    assert sections(tmp_path, text, "lun=/d/x", "size=2g")[0].files.paths == ("/d/x",)
     assert refused(tmp_path, text, "lun=/d/x", "other=1") == [
         "1:17 '!size' is no number; k, m, g and t stand for 1024, 1024², …",
         "1:22 variable !size has no value",
@@ -91,7 +91,7 @@ def test_variables_come_from_the_command_line(tmp_path: Path) -> None:
 def test_a_line_is_repeated_for_each_host(tmp_path: Path) -> None:
     text = f"hd=h1,system=a\nhd=h2,system=b\nsd=sd_$host,host=!host,lun=/d/f#host,size=1g\n{WD}{RD}"
     found = sections(tmp_path, text)
-    assert [(section.name, section.paths) for section in found] == [
+    assert [(section.name, section.files.paths) for section in found] == [
         ("wd1 sd_h1 h1", ("/d/f0",)),
         ("wd1 sd_h2 h2", ("/d/f1",)),
     ]
@@ -104,7 +104,7 @@ def test_hosts_and_luns_are_pairs_in_either_order(tmp_path: Path) -> None:
     hosts = "hd=h1,system=a\nhd=h2,system=b\n"
     for pairs in ("lun=/d/a,host=h1,lun=/d/b,host=h2", "host=h1,lun=/d/a,host=h2,lun=/d/b"):
         found = sections(tmp_path, f"{hosts}sd=sd1,{pairs},size=1g\n{WD}{RD}")
-        assert [(section.name, section.paths) for section in found] == [
+        assert [(section.name, section.files.paths) for section in found] == [
             ("wd1 sd1 h1", ("/d/a",)),
             ("wd1 sd1 h2", ("/d/b",)),
         ]
@@ -118,7 +118,7 @@ def test_one_sequence_on_a_shared_lun_is_read_by_one_host_only(tmp_path: Path) -
 
 def test_count_makes_a_sequence_of_sds(tmp_path: Path) -> None:
     text = f"sd=sd,lun=/d/f%04d,size=1g,count=(1,2)\nsd=x,lun=/d/g,size=1g,count=(0,2)\n{WD}{RD}"
-    assert [section.paths for section in sections(tmp_path, text)] == [
+    assert [section.files.paths for section in sections(tmp_path, text)] == [
         ("/d/f0001",),
         ("/d/f0002",),
         ("/d/g0",),
@@ -151,19 +151,26 @@ def test_directories_are_not_made(tmp_path: Path) -> None:
 
 def test_a_lun_may_be_on_an_nfs_server(tmp_path: Path) -> None:
     (section,) = sections(tmp_path, f"sd=sd1,lun=nfs://h:2049/e/f/data?nconnect=4,size=1g\n{WD}{RD}")
-    assert (section.engine, section.nfs_url, section.paths) == ("nfs", "nfs://h:2049/e/f?nconnect=4", ("data",))
+    assert (section.target.engine, section.target.nfs_url, section.files.paths) == (
+        "nfs",
+        "nfs://h:2049/e/f?nconnect=4",
+        ("data",),
+    )
 
 
 def test_hosts_and_luns_are_mapped(tmp_path: Path) -> None:
     text = f"hd=h1,system=s1\nhd=h2,system=s2\nsd=sd1,lun=/mnt/a\nsd=sd2,lun=/dev/rdsk/c0t0,host=h2\n{WD}{RD}"
     arguments = ("--map-host", "s*=localhost", "--map-lun=/mnt=/d", "--map-lun", "h2:/dev/rdsk/*=/d/{sd}-{host}")
-    assert [section.paths for section in sections(tmp_path, text, *arguments)] == [("/d/a",), ("/d/sd2-localhost",)]
+    assert [section.files.paths for section in sections(tmp_path, text, *arguments)] == [
+        ("/d/a",),
+        ("/d/sd2-localhost",),
+    ]
     (mistake,) = refused(tmp_path, text, "--map-lun", "/x=/y")
     assert mistake.endswith("--map-lun /x=… fits nothing in the parameter files")
 
 
 def test_every_size_can_be_replaced(tmp_path: Path) -> None:
-    assert [section.file_bytes for section in sections(tmp_path, f"{SDS}{WD}{RD}", "--size", "64m")] == [
+    assert [section.files.file_bytes for section in sections(tmp_path, f"{SDS}{WD}{RD}", "--size", "64m")] == [
         (64 << 20, 64 << 20)
     ] * 2
 
@@ -222,7 +229,7 @@ def test_targets_of_a_curve_are_rounded_up(most: float, percent: int, target: in
 def test_a_curve_keeps_the_skew_that_was_seen_at_the_maximum(tmp_path: Path) -> None:
     prepared = read(tmp_path, f"{SDS}{WD}rd=rd1,wd=wd1,io=curve,el=10,in=1\n")
     resolved = prepared.resolve(prepared.runs[1], [0.75, 0.25], 400)
-    assert [section.rate_total_operations for section in resolved.built.job.sections] == [300, 100]
+    assert [section.pace.rate_total_operations for section in resolved.built.job.sections] == [300, 100]
 
 
 def test_several_rates_are_several_runs(tmp_path: Path) -> None:
@@ -242,7 +249,7 @@ def test_a_variable_rate_is_one_run_in_groups_that_repeat(tmp_path: Path) -> Non
 def test_the_rate_is_divided_by_skew_and_then_evenly(tmp_path: Path) -> None:
     text = f"{SDS}wd=wd1,sd=sd1,skew=40\nwd=wd2,sd=*\nrd=rd1,wd=wd*,io=200,el=10,in=1\n"
     found = sections(tmp_path, text)
-    assert [(section.rate_total_operations, section.arrivals) for section in found] == [
+    assert [(section.pace.rate_total_operations, section.pace.arrivals) for section in found] == [
         (80, "poisson"),
         (60, "poisson"),
         (60, "poisson"),
@@ -252,7 +259,10 @@ def test_the_rate_is_divided_by_skew_and_then_evenly(tmp_path: Path) -> None:
 def test_a_rate_of_a_workload_is_beside_the_others(tmp_path: Path) -> None:
     text = f"{SDS}wd=wd1,sd=sd1,iorate=30\nwd=wd2,sd=sd2\nrd=rd1,wd=wd*,io=200,dist=d,el=10,in=1\n"
     found = sections(tmp_path, text)
-    assert [(section.rate_total_operations, section.arrivals) for section in found] == [(30, "even"), (200, "even")]
+    assert [(section.pace.rate_total_operations, section.pace.arrivals) for section in found] == [
+        (30, "even"),
+        (200, "even"),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -293,7 +303,7 @@ def test_defaults_hold_for_what_follows(tmp_path: Path) -> None:
         "sd=sd0,lun=/d/0,size=1g\nsd=default,threads=3,size=2g\nsd=sd1,lun=/d/a\n"
         f"{WD}rd=default,io=max,el=10,in=1\nrd=rd1,wd=wd1\n"
     )
-    assert [section.depth for section in sections(tmp_path, text)] == [8, 3]
+    assert [section.pace.depth for section in sections(tmp_path, text)] == [8, 3]
 
 
 def test_five_thousand_definitions_are_looked_at_by_their_differences(tmp_path: Path) -> None:
@@ -332,13 +342,13 @@ def test_five_thousand_definitions_are_looked_at_by_their_differences(tmp_path: 
 )
 def test_seekpct(tmp_path: Path, said: str, random: bool, percent: int, at_end: str) -> None:
     (section,) = sections(tmp_path, f"{SDS}wd=wd1,sd=sd1,xf=4k{',' if said else ''}{said}\n{RD}")
-    assert section.random_percent is not None
-    assert (section.random, section.random_percent.read, section.at_end) == (random, percent, at_end)
+    assert section.load.random_percent is not None
+    assert (section.load.random, section.load.random_percent.read, section.load.at_end) == (random, percent, at_end)
 
 
 def test_threads_are_those_of_the_sd_divided_among_its_workloads(tmp_path: Path) -> None:
     text = f"{SDS}wd=wd1,sd=*\nwd=wd2,sd=sd1\nrd=rd1,wd=*,io=max,el=10,in=1,th=5\n"
-    assert [(section.name, section.depth) for section in sections(tmp_path, text)] == [
+    assert [(section.name, section.pace.depth) for section in sections(tmp_path, text)] == [
         ("wd1 sd1", 3),
         ("wd1 sd2", 5),
         ("wd2 sd1", 2),
@@ -376,7 +386,7 @@ def test_what_does_not_count_is_told(tmp_path: Path, warmup: str, note: str) -> 
 
 def test_concatenated_sds_are_one_with_all_threads(tmp_path: Path) -> None:
     (section,) = sections(tmp_path, f"concat=yes\n{SDS}wd=wd1,sd=*\nrd=rd1,wd=*,io=max,el=10,in=1,th=50\n")
-    assert (section.paths, section.depth, section.file_select) == (("/d/a", "/d/b"), 50, "by_size")
+    assert (section.files.paths, section.pace.depth, section.files.file_select) == (("/d/a", "/d/b"), 50, "by_size")
 
 
 def test_concatenated_sds_may_have_different_sizes(tmp_path: Path) -> None:
@@ -401,12 +411,12 @@ def test_concatenated_sds_may_have_different_sizes(tmp_path: Path) -> None:
 )
 def test_openflags(tmp_path: Path, flags: str, direct: bool, durability: str, flushed: bool) -> None:
     (section,) = sections(tmp_path, f"sd=sd1,lun=/d/a,size=1g,openflags={flags}\n{WD}{RD}")
-    assert (section.direct, section.durability, section.sync_at_end) == (direct, durability, flushed)
+    assert (section.target.direct, section.target.durability, section.pace.sync_at_end) == (direct, durability, flushed)
 
 
 def test_files_are_buffered_unless_openflags_say_otherwise(tmp_path: Path) -> None:
     (section, _) = sections(tmp_path, f"{SDS}{WD}{RD}")
-    assert (section.direct, section.durability) == (False, "none")
+    assert (section.target.direct, section.target.durability) == (False, "none")
 
 
 def test_what_differs_from_vdbench_is_said(tmp_path: Path) -> None:
@@ -473,17 +483,17 @@ def test_every_keyword_is_honoured_noted_or_refused(tmp_path: Path) -> None:
 
 def test_a_skew_at_the_maximum_is_kept_by_waiting_for_one_another(tmp_path: Path) -> None:
     text = f"{SDS}wd=wd1,sd=*,skew=75\nwd=wd2,sd=sd1\nwd=wd3,sd=sd2,iorate=50\nrd=rd1,wd=*,io=max,el=4,in=1\n"
-    flows = [section.flow and section.flow.weight for section in sections(tmp_path, text)]
+    flows = [section.load.flow and section.load.flow.weight for section in sections(tmp_path, text)]
     assert flows == [375_000, 375_000, 250_000, None]
-    assert {section.flow for section in sections(tmp_path, text.replace("io=max", "io=100"))} == {None}
-    assert {section.flow for section in sections(tmp_path, text.replace(",skew=75", ""))} == {None}
+    assert {section.load.flow for section in sections(tmp_path, text.replace("io=max", "io=100"))} == {None}
+    assert {section.load.flow for section in sections(tmp_path, text.replace(",skew=75", ""))} == {None}
 
 
 def test_the_end_of_file_ends_the_others_once_all_are_there(tmp_path: Path) -> None:
     text = f"{SDS}wd=wd1,sd=*,seekpct=eof\nwd=wd2,sd=sd1\nrd=rd1,wd={{wd}},io=max,el=4,in=1\n"
-    ends = [section.ends_others for section in sections(tmp_path, text.format(wd="*"))]
-    assert ends == ["together", "together", None]
-    assert {section.ends_others for section in sections(tmp_path, text.format(wd="wd1"))} == {None}
+    ends = [section.ending.ends_others for section in sections(tmp_path, text.format(wd="*"))]
+    assert ends == ["together", "together", "never"]
+    assert {section.ending.ends_others for section in sections(tmp_path, text.format(wd="wd1"))} == {"never"}
 
 
 @pytest.mark.parametrize("writes", [False, True])

@@ -101,9 +101,9 @@ def test_a_recovery_reads_whole_blocks_of_the_sd(tmp_path: Path) -> None:
     text = f"sd=sd1,lun=/d/a,size=100m,journal={tmp_path}\n{REST}"
     made = prepared(tmp_path, text, "-jr")
     (section,) = made.builder().recovery().sections
-    assert (section.blocks and section.blocks.read.largest, section.at_end) == (1 << 20, "stop")
-    assert section.verify
-    assert section.verify.map == VerifyMap(
+    assert (section.load.blocks and section.load.blocks.read.largest, section.load.at_end) == (1 << 20, "stop")
+    assert section.data.verify
+    assert section.data.verify.map == VerifyMap(
         paths=(str(tmp_path / "sd1.iocurve-map"),), before_write=False, after_write=False, take_over=True
     )
 

@@ -6,7 +6,8 @@
 use arbitrary::Arbitrary;
 use iocurve_volume::fuzzing::Fed;
 use iocurve_wire::nfs3::*;
-use iocurve_wire::rpc::{CallHeader, RecordMark, ReplyHeader, auth_flavor, authsys_parms, opaque_auth, write_record};
+use iocurve_wire::record::{RecordMark, write_record};
+use iocurve_wire::rpc::{CallHeader, ReplyHeader, auth_flavor, authsys_parms, opaque_auth};
 use iocurve_wire::xdr::{Decode, Encode, Reader, from_bytes, to_bytes};
 use libfuzzer_sys::fuzz_target;
 
@@ -22,7 +23,7 @@ struct Conversation {
 struct Call {
     procedure: u8,
     uid: u8,
-    /// Which of the handles seen so far.
+    /// Index into the handles seen so far.
     file: u8,
     directory: u8,
     name: Name,

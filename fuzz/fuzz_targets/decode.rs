@@ -7,7 +7,7 @@ use iocurve_wire::mount3::mountres3;
 use iocurve_wire::nfs3::*;
 use iocurve_wire::portmap::mapping;
 use iocurve_wire::rpc::{CallHeader, ReplyHeader, authsys_parms};
-use iocurve_wire::serve::{RangeArgs, WriteArgs, parse_getattr};
+use iocurve_wire::server_fast::{RangeArgs, WriteArgs, parse_getattr};
 use iocurve_wire::xdr::{Decode, Reader, from_bytes, to_bytes};
 use libfuzzer_sys::fuzz_target;
 

@@ -1,6 +1,9 @@
 """The engine, the statistics and the embedded volume, in Rust (``crates/py``)."""
 
-from typing import Self
+from typing import Final, Self
+
+VERSION: Final[str]
+"""Version of this package."""
 
 class Histogram:
     """A latency histogram in nanoseconds, three significant digits."""

@@ -61,6 +61,15 @@ class Mistake:
         return f"{place}{self.text}{hint}"
 
 
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The known name that ``name`` is most like, for "Did you mean …?"; None where none is."""
+    # Only a mistake needs it.
+    from difflib import get_close_matches
+
+    found = get_close_matches(name, list(known), n=1, cutoff=0.6)
+    return found[0] if found else None
+
+
 def in_order(mistakes: Iterable[Mistake]) -> list[Mistake]:
     """Each once, by file and line, so that a person can go through them."""
     unique = list(dict.fromkeys(mistakes))

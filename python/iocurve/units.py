@@ -61,6 +61,11 @@ def format_bytes(size: int) -> str:
     return f"{_three_digits(scaled)} {unit}"
 
 
+def counted(number: int, noun: str) -> str:
+    """``1 point``, ``1,200 points``."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def format_count(count: float) -> str:
     """With thousands and millions shortened: ``950``, ``12.8k``, ``1.05M``."""
     unit, scaled = "", float(count)

@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use iocurve_engine::engines::{AioEngine, Setup, SyncEngine, UringEngine};
 use iocurve_engine::layout::lay_out;
 use iocurve_engine::plan::{Durability, FileOpen, FilePlan, Layout, OperationKind};
-use iocurve_engine::{Buffers, Completion, Engine, EngineError, Request};
+use iocurve_engine::{Address, Buffers, Completion, Engine, EngineError, Request};
 use iocurve_meter::{Clock, Nanos, SECOND};
 
 const FILE_BYTES: u64 = 1 << 30;
@@ -41,7 +41,9 @@ fn run() -> Result<(), EngineError> {
     let clock = Clock::new();
     let end = Nanos::from(seconds) * SECOND;
     let files = [file];
-    let setup = Setup { open: &open, files: &files, writes: false, buffers, depth, clock: clock.clone() };
+    // SAFETY: no slot is ever borrowed.
+    let slots = unsafe { buffers.slot_map() };
+    let setup = Setup { open: &open, files: &files, writes: false, slots, depth, clock: clock.clone() };
     match engine.as_str() {
         "sync" => load(SyncEngine::open(setup)?, depth, block, end, &clock),
         "aio" => load(AioEngine::open(setup)?, depth, block, end, &clock),
@@ -59,7 +61,7 @@ fn load<E: Engine>(mut engine: E, depth: u32, block: u32, end: Nanos, clock: &Cl
     let mut next = |slot| {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let offset = (random >> 33) % (FILE_BYTES / u64::from(block)) * u64::from(block);
-        Request { slot, kind: OperationKind::Read, file: 0, offset, length: block }
+        Request { slot, kind: OperationKind::Read, address: Address { file: 0, offset, length: block } }
     };
     let (before, start) = (processor_ns(), clock.now());
     let (mut operations, mut reaps) = (0_u64, 0_u64);

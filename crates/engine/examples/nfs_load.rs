@@ -12,7 +12,7 @@ use std::thread;
 
 use iocurve_engine::engines::nfs::{self, NfsEngine};
 use iocurve_engine::plan::{Durability, FilePlan, Layout, NfsMount, OperationKind};
-use iocurve_engine::{Buffers, Engine, EngineError, Request};
+use iocurve_engine::{Address, Buffers, Engine, EngineError, Request};
 use iocurve_meter::{Clock, Nanos, SECOND};
 
 fn main() {
@@ -132,13 +132,15 @@ fn work(load: &Load, number: usize, file: FilePlan) -> Result<(u64, String), Eng
     let clock = Clock::new();
     let buffers = Buffers::new(load.depth as usize, load.block as usize);
     let stop = Arc::new(AtomicBool::new(false));
-    let mut engine = NfsEngine::connect(&load.mount, &[file], buffers, load.depth, clock.clone(), stop)?;
+    // SAFETY: no slot is ever borrowed.
+    let slots = unsafe { buffers.slot_map() };
+    let mut engine = NfsEngine::connect(&load.mount, &[file], slots, load.depth, clock.clone(), stop)?;
     let blocks = load.file_bytes / u64::from(load.block);
     let mut chance = 0x9e37_79b9_7f4a_7c15_u64 + number as u64;
     let mut request = |slot| {
         chance = chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let offset = (chance >> 33) % blocks * u64::from(load.block);
-        Request { slot, kind, file: 0, offset, length: load.block }
+        Request { slot, kind, address: Address { file: 0, offset, length: load.block } }
     };
     for slot in 0..load.depth {
         engine.submit(request(slot))?;
@@ -190,13 +192,11 @@ fn check(load: &Load, files: &[FilePlan]) -> Result<(), EngineError> {
 /// Writes every block of a file once, or reads every block once and compares it.
 fn pass(load: &Load, kind: OperationKind, number: u64, file: FilePlan) -> Result<(), EngineError> {
     let clock = Clock::new();
-    let buffers = Buffers::new(load.depth as usize, load.block as usize);
-    let content = |slot: u32| {
-        // SAFETY: inside the slot, which is not in flight whenever this is called.
-        unsafe { std::slice::from_raw_parts_mut(buffers.slot(slot), load.block as usize) }
-    };
+    let mut buffers = Buffers::new(load.depth as usize, load.block as usize);
+    // SAFETY: a slot is filled before its write is submitted, and looked at after its completion.
+    let slots = unsafe { buffers.slot_map() };
     let stop = Arc::new(AtomicBool::new(false));
-    let mut engine = NfsEngine::connect(&load.mount, &[file], Arc::clone(&buffers), load.depth, clock.clone(), stop)?;
+    let mut engine = NfsEngine::connect(&load.mount, &[file], slots, load.depth, clock.clone(), stop)?;
     let mut offsets = (0..load.file_bytes / u64::from(load.block)).map(|block| block * u64::from(load.block));
     let mut free: Vec<u32> = (0..load.depth).collect();
     let mut under_way = vec![0; load.depth as usize];
@@ -207,9 +207,9 @@ fn pass(load: &Load, kind: OperationKind, number: u64, file: FilePlan) -> Result
             let Some(offset) = offsets.next() else { break };
             under_way[slot as usize] = offset + 1;
             if kind == OperationKind::Write {
-                fill(content(slot), number, offset);
+                fill(buffers.slot_mut(slot, load.block as usize), number, offset);
             }
-            engine.submit(Request { slot, kind, file: 0, offset, length: load.block })?;
+            engine.submit(Request { slot, kind, address: Address { file: 0, offset, length: load.block } })?;
         }
         if under_way.iter().all(|offset| *offset == 0) {
             return engine.finish();
@@ -220,7 +220,7 @@ fn pass(load: &Load, kind: OperationKind, number: u64, file: FilePlan) -> Result
             let offset = std::mem::take(&mut under_way[slot as usize]) - 1;
             assert_eq!(completion.result, length, "an operation failed or was short");
             fill(&mut expected, number, offset);
-            if kind == OperationKind::Read && *content(slot) != *expected {
+            if kind == OperationKind::Read && buffers.slot(slot, load.block as usize) != expected {
                 return Err(EngineError::Plan(format!("block at {offset} of file {number} is not what was written")));
             }
             free.push(slot);

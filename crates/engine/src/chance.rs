@@ -1,38 +1,35 @@
-//! Chance that repeats exactly from its seed, on every machine and in every version.
+//! Random numbers that repeat exactly from their seed, on every machine and in every version.
 
 /// `SplitMix64`: one addition and one mix per number (Steele, Lea and Flood, OOPSLA 2014).
 #[derive(Debug, Clone)]
-pub struct Rng(u64);
+pub(crate) struct Rng(u64);
 
 impl Rng {
     const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
-    /// The same seed gives the same numbers.
-    pub fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// The next 64 bits.
     #[inline]
-    pub fn next_u64(&mut self) -> u64 {
+    pub(crate) fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(Self::GOLDEN);
         mix(self.0)
     }
 
-    /// A number below `bound` with equal chance (to 2⁻⁶⁴ × bound); 0 if `bound` is 0.
+    /// A number below `bound`, uniform to 2⁻⁶⁴ × bound; 0 if `bound` is 0.
     #[inline]
-    pub fn below(&mut self, bound: u64) -> u64 {
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
     }
 
-    /// A number from 0 up to, but not, 1, in steps of 2⁻⁵³.
+    /// A number in [0, 1), in steps of 2⁻⁵³.
     #[inline]
-    pub fn unit(&mut self) -> f64 {
+    pub(crate) fn unit(&mut self) -> f64 {
         (self.next_u64() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// Fills memory.
-    pub fn fill(&mut self, bytes: &mut [u8]) {
+    pub(crate) fn fill(&mut self, bytes: &mut [u8]) {
         let mut words = bytes.chunks_exact_mut(8);
         for word in &mut words {
             word.copy_from_slice(&self.next_u64().to_le_bytes());
@@ -55,7 +52,7 @@ fn mix(mut x: u64) -> u64 {
 /// A few invertible steps on the next power of two, walked on until the result is below n (fewer than two
 /// steps on average). Takes no memory, however large the region, where a bitmap would take a bit per block.
 #[derive(Debug, Clone)]
-pub struct Permutation {
+pub(crate) struct Permutation {
     n: u64,
     mask: u64,
     shift: u32,
@@ -67,7 +64,7 @@ impl Permutation {
     ///
     /// # Panics
     /// If `n` is 0.
-    pub fn new(n: u64, seed: u64) -> Self {
+    pub(crate) fn new(n: u64, seed: u64) -> Self {
         assert!(n > 0, "nothing to put in order");
         let bits = (64 - (n - 1).leading_zeros()).max(2);
         let mut rng = Rng::new(seed);
@@ -79,9 +76,9 @@ impl Permutation {
         }
     }
 
-    /// The number at place `index`, which is below `n`.
+    /// The number at position `index`, which is below `n`.
     #[inline]
-    pub fn at(&self, index: u64) -> u64 {
+    pub(crate) fn at(&self, index: u64) -> u64 {
         let mut x = index;
         loop {
             x = self.step(x);
@@ -91,7 +88,7 @@ impl Permutation {
         }
     }
 
-    /// Multiplying by an odd number and folding the upper half into the lower are both invertible.
+    /// Both steps are invertible: multiplying by an odd number, and folding the upper half into the lower.
     #[inline]
     fn step(&self, mut x: u64) -> u64 {
         const ODD: [u64; 3] = [0x9e37_79b9_7f4a_7c15, 0xd1b5_4a32_d192_ed03, 0x2545_f491_4f6c_dd1d];

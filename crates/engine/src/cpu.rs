@@ -1,9 +1,9 @@
-//! Processors and the time threads spend on them.
+//! CPU time of the calling thread, the processors it runs on, and the precision of its sleeps.
 
 use crate::outcome::CpuTime;
 
 /// CPU time, context switches and page faults of the calling thread so far.
-pub fn thread_cpu_time() -> CpuTime {
+pub(crate) fn thread_cpu_time() -> CpuTime {
     // SAFETY: an all-zero rusage is valid, and the call only writes to it.
     let usage = unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
@@ -20,8 +20,8 @@ pub fn thread_cpu_time() -> CpuTime {
     }
 }
 
-/// Lets the calling thread run on these processors alone.
-pub fn bind_thread(cpus: &[u32]) -> std::io::Result<()> {
+/// Binds the calling thread to these processors.
+pub(crate) fn bind_thread(cpus: &[u32]) -> std::io::Result<()> {
     // SAFETY: the set is plain memory of the size given.
     let result = unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();
@@ -33,8 +33,8 @@ pub fn bind_thread(cpus: &[u32]) -> std::io::Result<()> {
     if result == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
 }
 
-/// Lets the calling thread's waits end when they are due: the kernel's default lets them be 50 µs late.
-pub fn wake_on_time() {
+/// Lets the calling thread's sleeps end on time; by default the kernel lets them end 50 µs late.
+pub(crate) fn wake_on_time() {
     // SAFETY: changes one number of the calling thread.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
 }

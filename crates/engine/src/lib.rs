@@ -3,34 +3,25 @@
 //! [`Run::start`] takes a [`plan::Plan`] and gives back, in the end, an [`outcome::Outcome`]. In between, each worker is one
 //! thread with its own engine and memory; nothing is shared on the hot path and nothing is allocated per operation.
 
-mod board;
-mod ceiling;
-pub mod chance;
-pub mod cpu;
-mod disk;
-pub mod engines;
-pub mod error;
-pub mod files;
-mod flow;
-pub mod layout;
-mod levels;
-pub mod log;
-pub mod offsets;
-mod order;
-pub mod outcome;
-pub mod payload;
-pub mod plan;
-pub mod plan_check;
-pub mod recorder;
-pub mod replay;
-mod request;
-pub mod run;
-mod steady;
-pub mod targets;
-pub mod verify;
-pub mod worker;
+#![warn(unreachable_pub)]
 
-pub use ceiling::null_ceiling;
-pub use error::EngineError;
-pub use request::{Buffers, Completion, Engine, Request};
+mod chance;
+mod check;
+mod cpu;
+pub mod engines;
+mod error;
+pub mod layout;
+mod offsets;
+pub mod outcome;
+mod payload;
+pub mod plan;
+mod record;
+mod run;
+mod verify;
+mod worker;
+
+pub use engines::buffers::{Buffers, SlotMap};
+pub use engines::request::{Address, Completion, Engine, Request};
+pub use error::{EngineError, Fault};
 pub use run::Run;
+pub use run::ceiling::null_ceiling;

@@ -1,4 +1,4 @@
-//! What was measured: the document the engine hands back. `python/iocurve/outcome.py` mirrors it.
+//! The outcome of a run: the document that the engine returns. `python/iocurve/outcome.py` mirrors it.
 
 use std::collections::BTreeMap;
 
@@ -9,21 +9,21 @@ use iocurve_meter::Nanos;
 /// The whole run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Outcome {
-    /// How the run as a whole ended: the worst of its workers.
+    /// State of the whole run: the worst of its workers.
     pub state: State,
-    /// One per worker of the plan that was started, in plan order.
+    /// One for each worker of the plan that was started, in plan order.
     pub workers: Vec<WorkerOutcome>,
 }
 
-/// How a worker ended.
+/// End of a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// As planned.
+    /// Ended as planned.
     Finished,
-    /// Stopped from outside; what it measured is kept.
+    /// Was stopped; what it measured is kept.
     Interrupted,
-    /// By an error; what it measured until then is kept.
+    /// Failed; what it measured until then is kept.
     Failed,
 }
 
@@ -38,48 +38,48 @@ pub struct WorkerOutcome {
     pub job: String,
     /// Clone of its job.
     pub clone: u32,
-    /// Reported together with others of this number.
+    /// Workers with the same number are reported as one.
     pub report_group: u32,
-    /// What carried out the I/O, in words (`io_uring, registered buffers and files`).
+    /// Description of the engine (`io_uring, registered buffers and files`).
     pub engine: String,
-    /// How it ended.
+    /// End of the worker.
     pub state: State,
-    /// Why, where it failed.
+    /// Text of the error, if it failed.
     pub error: Option<String>,
-    /// Its `errno`; EIO where it has no number of its own.
+    /// `errno` of that error; EIO where it has no number.
     pub errno: Option<i32>,
-    /// Measured window, since the group's start.
+    /// Start of the measured window, since the group's start.
     pub window_start_ns: Nanos,
-    /// Measured window, since the group's start.
+    /// End of the measured window, since the group's start.
     pub window_end_ns: Nanos,
-    /// When the thread had drained all that was in flight, since the group's start.
+    /// When all operations had come back, since the group's start.
     pub drained_ns: Nanos,
-    /// Operations that finished after the window and are counted nowhere else.
+    /// Operations that came back after the window; they are counted nowhere else.
     pub drained_operations: u64,
     /// By kind: only kinds in the plan.
     pub operations: BTreeMap<String, KindOutcome>,
     /// CPU time of the worker's thread in its window.
     pub cpu: CpuTime,
-    /// Operations in flight just after a submission: how often 1, 2 or more, 4 or more, … (the key is the lower bound, as in fio; `>=64` last).
+    /// Operations by the number in flight just after their submission: 1, 2 or more, 4 or more, … (the key is the lower
+    /// bound, as in fio; `>=64` last).
     pub depth_levels: BTreeMap<String, u64>,
-    /// Times that operations were handed over, by how many at once: up to 4, 8, 16, 32, 64 (the key is the upper bound, as
-    /// in fio; `>=64` last).
+    /// Submissions by batch size: up to 4, 8, 16, 32, 64 (the key is the upper bound, as in fio; `>=64` last).
     pub submit_levels: BTreeMap<String, u64>,
-    /// Times that completions were fetched, likewise; `0` is looks that found none.
+    /// Reaps by batch size, with the same keys; `0` counts polls that found none.
     pub complete_levels: BTreeMap<String, u64>,
-    /// The depth that a search for what a latency allows has come to; `null` where none was searched for.
+    /// Depth that the search for a latency target has converged to; `null` without a search.
     pub latency_depth: Option<u32>,
-    /// Part of the window in which what was written was read back, and nothing else was done.
+    /// Part of the window in which written data were read back, and nothing else was done.
     pub read_back_ns: Nanos,
-    /// Connections that were made anew (NFS).
+    /// Connections that were re-established (NFS).
     pub reconnects: u64,
-    /// What a reader must know about the figures (`payload_discarded`, …).
+    /// Labels: what a reader must know about the figures (`payload_discarded`, …).
     pub labels: Vec<String>,
-    /// One per interval, ramp included.
+    /// One for each interval, ramp included.
     pub intervals: Vec<IntervalOutcome>,
-    /// What came of waiting for a steady state, of its whole report group; `null` where the plan has none.
+    /// Steady state of the whole report group; `null` where the plan has none.
     pub steady_state: Option<SteadyOutcome>,
-    /// Operations of the measured window, where the plan has them logged.
+    /// Log of the measured window, if the plan has one.
     pub log: Option<LogOutcome>,
 }
 
@@ -107,15 +107,15 @@ pub struct KindOutcome {
     pub bytes: u64,
     /// Operations that failed.
     pub errors: u64,
-    /// Operations that moved fewer bytes than asked.
+    /// Operations that moved fewer bytes than requested.
     pub short: u64,
-    /// Submit to done.
+    /// Service latency: from submitted to done.
     pub service: LatencyOutcome,
-    /// Due to done, under a rate; `null` in a closed loop, where the two are the same.
+    /// Response latency: from due to done, under a rate; `null` in a closed loop, where the two are the same.
     pub response: Option<LatencyOutcome>,
-    /// Submit to handed over; `null` where that was not measured apart.
+    /// Submission latency: from submitted to sent; `null` unless it was measured.
     pub submission: Option<LatencyOutcome>,
-    /// Handed over to done; `null` likewise.
+    /// Completion latency: from sent to done; `null` unless submission latency was measured.
     pub completion: Option<LatencyOutcome>,
 }
 
@@ -141,11 +141,11 @@ pub struct LatencyOutcome {
 pub struct IntervalOutcome {
     /// Number of the interval since the group's start; interval k is [k, k+1) × `interval_ns`.
     pub index: u64,
-    /// Whether it belongs to the ramp (an interval that straddles the ramp's end is split in two records).
+    /// Whether the interval belongs to the ramp. One that straddles the ramp's end is split in two records.
     pub ramp: bool,
-    /// Since the group's start.
+    /// Start, since the group's start.
     pub start_ns: Nanos,
-    /// Since the group's start.
+    /// End, since the group's start.
     pub end_ns: Nanos,
     /// By kind: only kinds that completed something or failed.
     pub operations: BTreeMap<String, IntervalKind>,
@@ -174,18 +174,18 @@ pub struct IntervalKind {
     pub max_ns: Nanos,
 }
 
-/// What came of waiting for a steady state.
+/// Steady state of a report group.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SteadyOutcome {
-    /// When the figures had come to hold steady, since the group's start; `null` if they never did.
+    /// When the figures became steady, since the group's start; `null` if they never did.
     pub attained_ns: Option<Nanos>,
-    /// What was compared with the limit: the deviation or the slope, in per cent of the mean if the limit is.
+    /// Value compared with the limit: the deviation or the slope, in per cent of the mean if the limit is.
     pub criterion: f64,
     /// Largest deviation from the mean of the samples, in the figure's unit.
     pub deviation: f64,
     /// Slope of the least-squares line, in the figure's unit per sample.
     pub slope: f64,
-    /// The newest samples, at most as many as are judged.
+    /// The newest samples, at most one window of them.
     pub samples: Vec<SteadySample>,
 }
 
@@ -202,15 +202,15 @@ pub struct SteadySample {
     pub latency_ns: f64,
 }
 
-/// A log of operations: one record for each, or one for each kind in each window. All columns have one entry per
-/// record, in the order in which operations were done or windows ended; they are little-endian and in base64.
+/// A log of operations: one record for each operation, or for each kind in each window. Columns have one entry per
+/// record, in the order of completion; they are little-endian, in base64.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct LogOutcome {
     /// Length of a window; `null` where each record is one operation. The last window may be shorter.
     pub window_ns: Option<Nanos>,
     /// Records kept.
     pub records: u64,
-    /// Records that found no room any more.
+    /// Records beyond the plan's maximum.
     pub lost: u64,
     /// Names of the kinds, by their numbers.
     pub kinds: Vec<String>,
@@ -224,23 +224,24 @@ pub struct LogOutcome {
     pub service_ns: String,
     /// `u64`: response latency of an operation, where the worker is paced; else empty.
     pub response_ns: String,
-    /// `u64`: where an operation was in its file; empty with windows.
+    /// `u64`: offset of an operation in its file; empty with windows.
     pub offset: String,
     /// `u64`: operations in a window; empty without.
     pub operations: String,
     /// `u64`: largest service latency in a window; empty without.
     pub service_ns_max: String,
-    /// `f64`: time until an operation was handed over, the mean over a window; empty where it was not measured apart.
+    /// `f64`: submission latency, the mean over a window; empty unless it was measured.
     pub submission_ns: String,
-    /// `u64`: the largest in a window; empty likewise.
+    /// `u64`: largest submission latency in a window; empty unless it was measured.
     pub submission_ns_max: String,
-    /// `u64`: largest time from hand-over to done in a window; empty likewise.
+    /// `u64`: largest completion latency in a window; empty unless submission latency was measured.
     pub completion_ns_max: String,
-    /// One per record, if asked for, as in [`LatencyOutcome`]; from hand-over to done where that is measured apart.
+    /// One histogram per record, if the plan has them, as in [`LatencyOutcome`]; of the completion latency where
+    /// submission latency was measured.
     pub histograms: Vec<String>,
 }
 
-/// What runs now, over all workers: for a live view.
+/// Live view of a run, over all workers.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Live {
     /// `layout`, `prepare`, `ramp`, `run`, `done`.

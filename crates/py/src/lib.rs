@@ -21,6 +21,10 @@ mod _native {
     use crate::run::{Run, null_ceiling, plan_as_read, remove_files};
     #[pymodule_export]
     use crate::volume::Volume;
+
+    /// Version of this package.
+    #[pymodule_export]
+    const VERSION: &str = env!("CARGO_PKG_VERSION");
 }
 
 /// An exception of `iocurve.errors`, by name.

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
+use iocurve_engine::layout::Targets;
 use iocurve_engine::plan::Plan;
-use iocurve_engine::targets::Targets;
 use iocurve_engine::{EngineError, Run as EngineRun};
 use pyo3::prelude::*;
 

@@ -1,32 +1,37 @@
 //! A volume in memory behind a pipe, without sockets and clocks, for the fuzz targets.
 
-use std::collections::VecDeque;
 use std::io;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use libc::iovec;
 
 use iocurve_wire::nfs3::{cookieverf3, nfs_fh3};
 
 use crate::qos::Limits;
-use crate::replies::ReplyCache;
-use crate::session::{Interest, Session, Transport};
+use crate::reply::cache::ReplyCache;
+use crate::served::{Export, Exports, Mounts, Served};
+use crate::server::incoming::INPUT_BYTES;
+use crate::server::session::{Interest, Session};
+use crate::server::transport::Transport;
+use crate::server::worker::Worker;
 use crate::stats::Counters;
 use crate::store::Store;
+use crate::store::files::Files;
 use crate::store::memory::MemoryStore;
-use crate::worker::{Export, Served, Worker};
 
 /// A connection to a small volume.
 #[derive(Debug)]
 pub struct Fed {
-    worker: Worker<MemoryStore>,
+    worker: Worker,
     session: Session,
     pipe: Pipe,
 }
 
 #[derive(Debug, Default)]
 struct Pipe {
-    to_server: VecDeque<u8>,
+    to_server: Vec<u8>,
+    /// Bytes of `to_server` that the server has received.
+    received: usize,
     to_client: Vec<u8>,
     grain: usize,
 }
@@ -35,45 +40,56 @@ impl Fed {
     /// Size of the volume.
     pub const QUOTA_BYTES: u64 = 16 << 20;
 
-    /// What listings go on with.
+    /// Cookie verifier of listings.
     pub const COOKIEVERF: cookieverf3 = *b"fuzzing!";
 
     /// An empty volume.
     #[allow(clippy::new_without_default)] // it takes memory
     pub fn new() -> Self {
+        let files = MemoryStore::new(Self::COOKIEVERF, Self::QUOTA_BYTES, Self::QUOTA_BYTES).expect("memory");
+        let export = Export::new("/vol".to_owned(), Files::Memory(files), Limits::default(), 1, 0);
         let served = Served {
-            store: MemoryStore::new(Self::COOKIEVERF, Self::QUOTA_BYTES, Self::QUOTA_BYTES).expect("memory"),
-            exports: vec![Export::new("/vol".to_owned(), Limits::default(), 1, 0)],
+            exports: Exports::new(vec![export]).expect("one export"),
             port: 2049,
             writeverf: *b"verifier",
-            mounts: Mutex::default(),
+            mounts: Mounts::default(),
             replies: ReplyCache::default(),
         };
-        let worker = Worker::new(Arc::new(served), 0, Arc::new(Counters::new(1)));
+        let worker = Worker::new(Arc::new(served), 0, Arc::new(Counters::new(1)), INPUT_BYTES);
         Self { worker, session: Session::new(1, "127.0.0.1".to_owned()), pipe: Pipe::default() }
     }
 
     /// Handle of the topmost directory.
     pub fn root(&self) -> nfs_fh3 {
-        self.worker.served.store.root(0)
+        self.files().root()
     }
 
     /// Bytes that the volume keeps.
     pub fn used_bytes(&self) -> u64 {
-        self.worker.served.store.budget(0).used()
+        self.files().budget().used()
     }
 
-    /// Sends bytes, of which at most `grain` arrive at once, and returns what is answered; `None` if that closed the connection.
+    fn files(&self) -> &Files {
+        &self.worker.served.exports.numbered(0).files
+    }
+
+    /// Sends bytes, of which at most `grain` arrive at once, and returns the replies; `None` if the bytes closed the connection.
     pub fn feed(&mut self, bytes: &[u8], grain: usize) -> Option<Vec<u8>> {
-        self.pipe.to_server.extend(bytes);
+        self.pipe.to_server.extend_from_slice(bytes);
         self.pipe.grain = grain;
         loop {
-            let waiting = self.pipe.to_server.len();
+            let waiting = self.pipe.waiting();
             let interest = self.session.turn(&mut self.worker, &mut self.pipe, 0).ok()?;
-            if interest != Interest::Turn && self.pipe.to_server.len() == waiting {
+            if interest != Interest::Turn && self.pipe.waiting() == waiting {
                 return Some(std::mem::take(&mut self.pipe.to_client));
             }
         }
+    }
+}
+
+impl Pipe {
+    fn waiting(&self) -> usize {
+        self.to_server.len() - self.received
     }
 }
 
@@ -81,11 +97,16 @@ impl Transport for Pipe {
     unsafe fn receive(&mut self, into: &[iovec]) -> io::Result<usize> {
         let mut count = 0;
         for piece in into {
-            let length = piece.iov_len.min(self.to_server.len()).min(self.grain - count);
-            let bytes: Vec<u8> = self.to_server.drain(..length).collect();
-            // SAFETY: the caller's memory is at least as long.
-            unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), piece.iov_base.cast(), length) };
+            let length = piece.iov_len.min(self.waiting()).min(self.grain - count);
+            let from = self.to_server[self.received..].as_ptr();
+            // SAFETY: both are at least as long.
+            unsafe { std::ptr::copy_nonoverlapping(from, piece.iov_base.cast(), length) };
+            self.received += length;
             count += length;
+        }
+        if self.waiting() == 0 {
+            self.to_server.clear();
+            self.received = 0;
         }
         if count == 0 { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(count) }
     }
@@ -94,7 +115,8 @@ impl Transport for Pipe {
         let before = self.to_client.len();
         for piece in from {
             // SAFETY: the caller's memory is readable.
-            self.to_client.extend(unsafe { std::slice::from_raw_parts(piece.iov_base.cast::<u8>(), piece.iov_len) });
+            let bytes = unsafe { std::slice::from_raw_parts(piece.iov_base.cast::<u8>(), piece.iov_len) };
+            self.to_client.extend_from_slice(bytes);
         }
         Ok(self.to_client.len() - before)
     }

@@ -1,30 +1,61 @@
 //! The embedded NFS volume: an NFS version 3 server with a service level.
 //!
-//! [`Volume::start`] binds one TCP port that answers the NFS, MOUNT and port mapper programs. Each thread has a core and the
-//! connections whose packets arrive there (`reactor`); a connection's bytes are turned into replies without sockets and clocks
-//! (`session`), by way of the call's program (`calls`) to one function per procedure (`data` and `nfs3`). Files are kept by
-//! a `store`; limits are decided by `qos`, with time as an argument.
+//! [`Volume::start`] binds one TCP port that answers the NFS, MOUNT and port mapper programs.
+//!
+//! # Rooms
+//!
+//! Each room uses only rooms below it.
+//!
+//! | room | holds | does not know |
+//! | --- | --- | --- |
+//! | `volume`, `config` | start, change, stop, counters; configuration and errors | sockets, protocols |
+//! | `server` | one thread per core, sockets, and the framing of a connection's bytes into calls | procedures |
+//! | `programs` | from the bytes of a call to those of its reply, one function per procedure | sockets, threads, connections |
+//! | `turn` | what a procedure gets: exports, batch, credential, the connection's pending operations, the time | programs |
+//! | `served`, `credential`, `stats` | the exports, who calls, counters | turns |
+//! | `qos` | when an operation is admitted and answered: pure decisions, with time as an argument | clocks |
+//! | `pending` | operations that wait, and the timers of a thread | limits |
+//! | `store` | files in memory or in a folder, permissions, quotas | RPC, connections, limits |
+//! | `reply` | the replies of a turn gathered into one send; replies kept for repeated calls; sending by reference | everything else |
+//!
+//! # From a call to its reply
+//!
+//! `server::reactor` gives a connection its turn when epoll reports it. `server::session` receives, lets `server::incoming` answer
+//! every complete record, and sends the batch by `server::outgoing`. `programs::dispatch` finds the program: `programs::nfs3_data`
+//! for READ, WRITE, COMMIT and GETATTR, which carry the load and allocate nothing, `programs::nfs3` for all other procedures. A
+//! procedure resolves the handle to an export (`served`), asks its files (`store`), and appends to the batch (`reply`). Under limits
+//! the export's throttle (`qos`) decides when the reply leaves; until then the operation is `pending`.
+//!
+//! # Adding an NFS procedure
+//!
+//! 1. `wire::nfs3` (or a module for another version): arguments and result.
+//! 2. `programs::nfs3`: a function, and its line in `answer`. If carrying it out twice gives another result, also a line in
+//!    `is_non_idempotent`.
+//! 3. `store`: only if no method of `Store` does the work: a method, in `memory` and in `directory`, passed on in `files`, with a
+//!    check in `store::tests` that runs on both.
+//! 4. The fuzz target `calls`: its arguments.
+//!
+//! Another program or version is a variant of `programs::call::Program`, a file in `programs`, and a line in
+//! `programs::dispatch::answer_call`.
 
-mod access;
-mod batch;
-mod calls;
-mod data;
-mod exports;
+#![warn(unreachable_pub)]
+
+mod config;
+mod credential;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
-mod mount3;
-mod nfs3;
-mod portmap;
+mod pending;
+mod programs;
 mod qos;
-mod reactor;
-mod replies;
-mod session;
-mod splice;
+mod reply;
+mod served;
+mod server;
 mod stats;
 mod store;
+mod turn;
 mod volume;
-mod worker;
 
+pub use config::{ExportConfig, StoreConfig, VolumeConfig, VolumeError};
 pub use qos::{Bucket, Burst, ClientLimits, ConnectionLimits, Distribution, Latency, Level, Limits, Parallelism};
 pub use stats::{CallStats, ClientStats, ConnectionStats, ExportStats, IoStats, Stats};
-pub use volume::{ExportConfig, StoreConfig, Volume, VolumeConfig, VolumeError};
+pub use volume::Volume;

@@ -1,4 +1,4 @@
-//! What a volume has done. Each thread counts for itself, in plain loads and stores; readers add up.
+//! Counters of a volume. Each thread has its own, written by plain loads and stores; readers add them up.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::qos::{Bucket, Limits};
 
-/// Most clients whose closed connections are remembered apart from each other.
+/// Most clients whose closed connections are counted apart from each other.
 const CLIENTS_MAX: usize = 1024;
 
 macro_rules! counters {
@@ -26,7 +26,6 @@ macro_rules! counters {
         pub(crate) struct $counters { $(pub(crate) $name: Counter),* }
 
         impl $counters {
-            /// The counters now.
             pub(crate) fn read(&self) -> $stats {
                 $stats { $($name: self.$name.0.load(Relaxed)),* }
             }
@@ -43,7 +42,7 @@ macro_rules! counters {
 counters! {
     /// READs and WRITEs of an export, a client or a connection.
     IoStats,
-    /// Those that one thread counted, on cache lines of their own.
+    /// The counters of one thread, on cache lines of their own.
     IoCounters {
         /// READs answered.
         reads,
@@ -55,15 +54,15 @@ counters! {
         write_bytes,
         /// READs and WRITEs that had to wait for a limit or the added latency.
         throttled_operations,
-        /// How long they waited, together.
+        /// Sum of the times that they waited.
         throttled_ns,
     }
 }
 
 counters! {
-    /// What else a volume has done since it was started.
+    /// Other calls, and connections, since the start.
     CallStats,
-    /// That of one thread, on cache lines of their own.
+    /// The counters of one thread, on cache lines of their own.
     CallCounters {
         /// COMMITs answered.
         commits,
@@ -79,7 +78,7 @@ counters! {
 }
 
 impl IoCounters {
-    /// Counts what was done; only the counters' thread may.
+    /// Adds counts. Only the thread that owns the counters may call this.
     #[inline]
     pub(crate) fn add(&self, done: &IoStats) {
         self.reads.add(done.reads);
@@ -91,7 +90,7 @@ impl IoCounters {
     }
 }
 
-/// What one thread has done.
+/// All counters of one thread.
 #[derive(Debug)]
 pub(crate) struct Counters {
     /// READs and WRITEs of each export.
@@ -101,25 +100,24 @@ pub(crate) struct Counters {
 }
 
 impl Counters {
-    /// Of a thread that has done nothing.
     pub(crate) fn new(exports: usize) -> Self {
         Self { exports: (0..exports).map(|_| IoCounters::default()).collect(), calls: CallCounters::default() }
     }
 }
 
-/// A number that one thread adds to and others read.
+/// A counter that one thread writes and others read.
 #[derive(Debug, Default)]
 pub(crate) struct Counter(AtomicU64);
 
 impl Counter {
-    /// Adds; only one thread may. A plain load and store cost less than a locked addition.
+    /// Adds to the counter. Only one thread may: a plain load and store cost less than a locked addition.
     #[inline]
     pub(crate) fn add(&self, value: u64) {
         self.0.store(self.0.load(Relaxed) + value, Relaxed);
     }
 }
 
-/// What a volume has done since it was started.
+/// Counters of a volume since its start.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Stats {
     /// Nanoseconds since the start.
@@ -134,57 +132,57 @@ pub struct Stats {
     pub exports: Vec<ExportStats>,
     /// By client address, also those that have left.
     pub clients: Vec<ClientStats>,
-    /// Connections that are open now.
+    /// Open connections.
     pub connections: Vec<ConnectionStats>,
 }
 
-/// An export.
+/// State and counters of an export.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ExportStats {
-    /// What clients mount.
+    /// Path that clients mount.
     pub path: String,
-    /// Its size.
+    /// Size of the export.
     pub quota_bytes: u64,
-    /// What of it is used.
+    /// Bytes of it that are used.
     pub used_bytes: u64,
-    /// What it is limited to now.
+    /// Current limits.
     pub limits: Limits,
-    /// Credits that are left for a burst; none without one.
+    /// Burst credits left; none if the limits have no burst.
     pub burst_credits: Option<u64>,
-    /// What the token buckets of its limits hold.
+    /// Token buckets of its limits.
     pub buckets: Vec<Bucket>,
-    /// What was done.
+    /// READs and WRITEs.
     #[serde(flatten)]
     pub io: IoStats,
 }
 
-/// A client: all connections from one address.
+/// Counters of a client: all connections from one address.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ClientStats {
-    /// Its address; none for clients beyond the number that is remembered.
+    /// Address; none for the sum of clients beyond those that are remembered one by one.
     pub address: Option<IpAddr>,
-    /// Connections that are open now.
+    /// Open connections.
     pub connections: u64,
-    /// What was done.
+    /// READs and WRITEs.
     #[serde(flatten)]
     pub io: IoStats,
 }
 
-/// A connection that is open.
+/// Counters of an open connection.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ConnectionStats {
-    /// Its number; never used twice.
+    /// Number of the connection; never used twice.
     pub id: u64,
     /// Address and port of the client.
     pub peer: SocketAddr,
-    /// Requests that wait for a limit or the added latency now.
+    /// READs and WRITEs that wait for a limit or the added latency now.
     pub in_flight: u64,
-    /// What was done.
+    /// READs and WRITEs.
     #[serde(flatten)]
     pub io: IoStats,
 }
 
-/// What one connection has done; written by the thread that has it.
+/// Counters of one connection, written by the thread that serves it.
 #[derive(Debug)]
 pub(crate) struct ConnectionCounters {
     peer: SocketAddr,
@@ -193,7 +191,7 @@ pub(crate) struct ConnectionCounters {
 }
 
 impl ConnectionCounters {
-    /// Counts what one turn did, and notes how many requests still wait.
+    /// Adds the counts of one turn, and sets the number of requests that wait.
     #[inline]
     pub(crate) fn turned(&self, done: &IoStats, in_flight: usize) {
         self.io.add(done);
@@ -201,19 +199,19 @@ impl ConnectionCounters {
     }
 }
 
-/// Who is and was connected.
+/// Counters of all connections, open and closed.
 #[derive(Debug, Default)]
 pub(crate) struct Connections(Mutex<Known>);
 
 #[derive(Debug, Default)]
 struct Known {
     open: BTreeMap<u64, Arc<ConnectionCounters>>,
-    /// What closed connections did.
+    /// Sums over closed connections, by client.
     closed: BTreeMap<Option<IpAddr>, IoStats>,
 }
 
 impl Connections {
-    /// Counters of a new connection.
+    /// Adds a connection and returns its counters.
     pub(crate) fn opened(&self, id: u64, peer: SocketAddr) -> Arc<ConnectionCounters> {
         let counters = ConnectionCounters { peer, in_flight: AtomicU64::new(0), io: IoCounters::default() };
         let counters = Arc::new(counters);
@@ -221,7 +219,7 @@ impl Connections {
         counters
     }
 
-    /// Keeps of a connection what its client is remembered for.
+    /// Removes a connection, and adds its counts to those of its client.
     pub(crate) fn closed(&self, id: u64) {
         let mut known = self.known();
         let Some(counters) = known.open.remove(&id) else { return };
@@ -230,7 +228,7 @@ impl Connections {
         *known.closed.entry(client.filter(|_| apart)).or_default() += counters.io.read();
     }
 
-    /// Clients by address, and connections by number.
+    /// Returns clients by address, and open connections by number.
     pub(crate) fn read(&self) -> (Vec<ClientStats>, Vec<ConnectionStats>) {
         let known = self.known();
         let mut clients: BTreeMap<_, _> = known.closed.iter().map(|(client, io)| (*client, (0, *io))).collect();

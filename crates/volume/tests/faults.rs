@@ -1,4 +1,4 @@
-//! What broken and hostile peers do, and what it costs: their own connection, and nothing of anybody else's.
+//! Broken and hostile peers lose their own connection, and harm nobody else's.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use iocurve_volume::{ExportConfig, Limits, StoreConfig, Volume, VolumeConfig};
 use iocurve_wire::mount3::{MOUNT_PROGRAM, MOUNT_V3, MOUNTPROC3_MNT, mountres3};
 use iocurve_wire::nfs3::*;
+use iocurve_wire::record::{RecordMark, write_record};
 use iocurve_wire::rpc::{
-    Accepted, CallHeader, RecordMark, Rejected, ReplyHeader, auth_flavor, auth_stat, authsys_parms, mismatch_info,
-    opaque_auth, write_record,
+    Accepted, CallHeader, Rejected, ReplyHeader, auth_flavor, auth_stat, authsys_parms, mismatch_info, opaque_auth,
 };
 use iocurve_wire::xdr::{Encode, Reader, from_bytes, to_bytes};
 

@@ -1,11 +1,11 @@
-//! What connections cost that nobody uses. Alone in its process, since it counts how often the process's threads wake up.
+//! Idle connections cost nothing. This test is alone in its process, since it counts the wake-ups of the process's threads.
 
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use iocurve_volume::{Volume, VolumeConfig};
 
-/// How often the volume's threads have gone to sleep, which is how often they had been woken.
+/// Counts how often the volume's threads have gone to sleep, which is how often they had been woken.
 fn sleeps() -> u64 {
     let tasks = std::fs::read_dir("/proc/self/task").unwrap().flatten();
     let of_volume = tasks

@@ -8,9 +8,8 @@ use iocurve_volume::{Burst, ExportConfig, Latency, Limits, StoreConfig, Volume, 
 use iocurve_wire::mount3::{MOUNT_PROGRAM, MOUNT_V3, MOUNTPROC3_MNT, mountres3, mountstat3};
 use iocurve_wire::nfs3::*;
 use iocurve_wire::portmap::{IPPROTO_TCP, PMAP_PROG, PMAP_VERS, PMAPPROC_GETPORT, mapping};
-use iocurve_wire::rpc::{
-    Accepted, CallHeader, RecordMark, ReplyHeader, auth_flavor, authsys_parms, opaque_auth, write_record,
-};
+use iocurve_wire::record::{RecordMark, write_record};
+use iocurve_wire::rpc::{Accepted, CallHeader, ReplyHeader, auth_flavor, authsys_parms, opaque_auth};
 use iocurve_wire::xdr::{Decode, Encode, Reader, from_bytes, to_bytes};
 
 /// One connection, one call at a time.
@@ -86,7 +85,7 @@ impl Client {
         read.unwrap().data.to_vec()
     }
 
-    /// Whether the server has closed the connection.
+    /// True if the server has closed the connection.
     fn is_closed(&mut self) -> bool {
         matches!(self.stream.read(&mut [0; 1]), Ok(0) | Err(_))
     }

@@ -28,17 +28,17 @@ pub const MOUNTPROC3_EXPORT: u32 = 5;
 /// A path on the server.
 pub type dirpath<'a> = &'a [u8];
 
-/// What clients have mounted.
+/// Result of DUMP: the mounts that clients have told of.
 pub type mountlist<'a> = List<mountbody<'a>>;
 
-/// What can be mounted.
+/// Result of EXPORT: the directories that can be mounted.
 pub type exports<'a> = List<exportnode<'a>>;
 
 /// Result of MNT.
 pub type mountres3 = Result<mountres3_ok, mountstat3>;
 
 xdr_enum! {
-    /// Why a mount was refused.
+    /// Reasons to refuse a mount.
     #[allow(missing_docs)] // the RFC's table
     mountstat3 {
         MNT3_OK = 0,
@@ -67,7 +67,7 @@ xdr_struct! {
     mountbody<'a> {
         /// The client.
         ml_hostname: &'a [u8],
-        /// What it mounted.
+        /// The directory that it mounted.
         ml_directory: dirpath<'a>,
     }
 
@@ -75,7 +75,7 @@ xdr_struct! {
     exportnode<'a> {
         /// Its path.
         ex_dir: dirpath<'a>,
-        /// Who may mount it; everyone if empty.
+        /// Groups of clients that may mount it; everyone if empty.
         ex_groups: List<&'a [u8]>,
     }
 }

@@ -92,7 +92,7 @@ xdr_enum! {
         NF3FIFO = 7,
     }
 
-    /// What a completed WRITE promises (RFC 1813 §3.3.7).
+    /// Stability of written data (RFC 1813 §3.3.7).
     stable_how {
         UNSTABLE = 0,
         DATA_SYNC = 1,
@@ -173,12 +173,12 @@ impl<'a> Decode<'a> for nfs_fh3 {
     }
 }
 
-/// A result that is not `NFS3_OK`: the status, and the attributes that the procedure sends even then.
+/// A result that is not `NFS3_OK`: the status, and the attributes that the procedure sends on failure.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failed<F> {
     /// Never `NFS3_OK`.
     pub status: nfsstat3,
-    /// What follows it.
+    /// The attributes that follow the status.
     pub rest: F,
 }
 
@@ -237,7 +237,7 @@ xdr_struct! {
     #[derive(Copy)]
     wcc_attr { size: u64, mtime: nfstime3, ctime: nfstime3 }
 
-    /// Attributes around a change (RFC 1813 §2.6).
+    /// Attributes before and after a change (RFC 1813 §2.6).
     #[derive(Copy, Default)]
     wcc_data { before: pre_op_attr, after: post_op_attr }
 
@@ -286,7 +286,7 @@ xdr_struct! {
     /// RFC 1813 §3.3.8.
     CREATE3args<'a> { r#where: diropargs3<'a>, how: createhow3 }
 
-    /// What CREATE, MKDIR, SYMLINK and MKNOD answer.
+    /// Result of CREATE, MKDIR, SYMLINK and MKNOD.
     CREATE3resok { obj: post_op_fh3, obj_attributes: post_op_attr, dir_wcc: wcc_data }
 
     /// RFC 1813 §3.3.9.
@@ -375,7 +375,7 @@ xdr_struct! {
 }
 
 xdr_union! {
-    /// How a time is set (RFC 1813 §2.6).
+    /// A change of a time (RFC 1813 §2.6).
     #[derive(Copy)]
     set_time {
         0 => DONT_CHANGE(()),
@@ -383,14 +383,14 @@ xdr_union! {
         2 => SET_TO_CLIENT_TIME(nfstime3),
     }
 
-    /// What CREATE does when the name exists (RFC 1813 §3.3.8).
+    /// Mode of CREATE for a name that exists (RFC 1813 §3.3.8).
     createhow3 {
         0 => UNCHECKED(sattr3),
         1 => GUARDED(sattr3),
         2 => EXCLUSIVE(createverf3),
     }
 
-    /// What MKNOD makes (RFC 1813 §3.3.11); the types that it cannot make carry nothing.
+    /// Kinds of files of MKNOD (RFC 1813 §3.3.11); those that it cannot create carry nothing.
     mknoddata3 {
         1 => NF3REG(()),
         2 => NF3DIR(()),
@@ -409,7 +409,7 @@ impl Default for set_time {
 }
 
 impl fattr3 {
-    /// What `pre_op_attr` says of these attributes.
+    /// The part of these attributes in `pre_op_attr`.
     pub fn wcc(&self) -> wcc_attr {
         wcc_attr { size: self.size, mtime: self.mtime, ctime: self.ctime }
     }
@@ -428,9 +428,9 @@ pub type SYMLINK3res = CREATE3res;
 pub type MKNOD3res = CREATE3res;
 pub type REMOVE3res = Result<REMOVE3resok, Failed<wcc_data>>;
 pub type RMDIR3res = Result<RMDIR3resok, Failed<wcc_data>>;
-/// On failure, too, both directories' attributes follow.
+/// The attributes of both directories follow on failure, too.
 pub type RENAME3res = Result<RENAME3resok, Failed<RENAME3resok>>;
-/// On failure, too, the file's and the directory's attributes follow.
+/// The attributes of file and directory follow on failure, too.
 pub type LINK3res = Result<LINK3resok, Failed<LINK3resok>>;
 pub type READDIR3res<'a> = Result<READDIR3resok<'a>, Failed<post_op_attr>>;
 pub type READDIRPLUS3res<'a> = Result<READDIRPLUS3resok<'a>, Failed<post_op_attr>>;

@@ -21,7 +21,7 @@ pub const PMAPPROC_DUMP: u32 = 4;
 pub const IPPROTO_TCP: u32 = 6;
 
 xdr_struct! {
-    /// A program and where it listens.
+    /// A program and its port.
     mapping {
         /// Program.
         prog: u32,
@@ -34,5 +34,5 @@ xdr_struct! {
     }
 }
 
-/// All that is registered.
+/// Result of DUMP: all registered programs.
 pub type pmaplist = List<mapping>;

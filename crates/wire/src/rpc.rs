@@ -1,4 +1,4 @@
-//! ONC RPC version 2 (RFC 5531): record marks, calls, replies, `AUTH_NONE` and `AUTH_SYS`.
+//! ONC RPC version 2 (RFC 5531): calls, replies, `AUTH_NONE` and `AUTH_SYS`.
 
 use crate::xdr::{Decode, Encode, Reader, Writer, XdrError, xdr_enum, xdr_struct, xdr_union};
 
@@ -10,45 +10,6 @@ pub const AUTH_BODY_BYTES_MAX: usize = 400;
 
 /// Most supplementary groups in `AUTH_SYS` (RFC 5531 App. A).
 pub const AUTH_SYS_GIDS_MAX: usize = 16;
-
-/// Bytes of a record mark.
-pub const RECORD_MARK_BYTES: usize = 4;
-
-/// Opens each fragment of a record on a byte stream (RFC 5531 §11).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RecordMark {
-    /// Bytes of the fragment, at most 2³¹ − 1, not counting the mark.
-    pub length: u32,
-    /// Whether the fragment ends its record.
-    pub last: bool,
-}
-
-impl RecordMark {
-    const LAST: u32 = 1 << 31;
-
-    /// Reads the four bytes on the wire.
-    #[inline]
-    pub const fn from_bytes(bytes: [u8; RECORD_MARK_BYTES]) -> Self {
-        let word = u32::from_be_bytes(bytes);
-        Self { length: word & !Self::LAST, last: word & Self::LAST != 0 }
-    }
-
-    /// The four bytes on the wire.
-    #[inline]
-    pub const fn to_bytes(self) -> [u8; RECORD_MARK_BYTES] {
-        (self.length | if self.last { Self::LAST } else { 0 }).to_be_bytes()
-    }
-}
-
-/// Appends one record of a single fragment: its mark, then what `body` writes.
-pub fn write_record(out: &mut Vec<u8>, body: impl FnOnce(&mut Writer<'_>)) {
-    let start = out.len();
-    let mut writer = Writer::new(out);
-    writer.u32(0);
-    body(&mut writer);
-    let length = (writer.position() - start - RECORD_MARK_BYTES) as u32;
-    writer.patch_u32(start, u32::from_be_bytes(RecordMark { length, last: true }.to_bytes()));
-}
 
 /// Flavors of credentials and verifiers (RFC 5531 §8.2); others are carried as numbers.
 pub mod auth_flavor {
@@ -62,7 +23,7 @@ pub mod auth_flavor {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(non_camel_case_types)] // the RFC's name
 pub struct opaque_auth<'a> {
-    /// What the body means.
+    /// Format of the body.
     pub flavor: u32,
     /// At most [`AUTH_BODY_BYTES_MAX`] bytes.
     pub body: &'a [u8],
@@ -111,15 +72,15 @@ pub struct CallHeader<'a> {
     pub xid: u32,
     /// Protocol version; only [`RPC_VERSION`] is answered with results.
     pub rpcvers: u32,
-    /// Program.
+    /// Program number.
     pub prog: u32,
-    /// Its version.
+    /// Program version.
     pub vers: u32,
-    /// Its procedure.
+    /// Procedure number.
     pub proc: u32,
-    /// Who calls.
+    /// Identity of the caller.
     pub cred: opaque_auth<'a>,
-    /// Proof of it.
+    /// Proof of the identity.
     pub verf: opaque_auth<'a>,
 }
 
@@ -159,9 +120,9 @@ impl<'a> Decode<'a> for CallHeader<'a> {
 /// Opens a reply; if it is `Accepted` with [`Accepted::SUCCESS`], the procedure's results follow.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReplyHeader<'a> {
-    /// That of the call.
+    /// Of the call that it answers.
     pub xid: u32,
-    /// What became of the call.
+    /// Outcome of the call.
     pub body: ReplyBody<'a>,
 }
 
@@ -201,12 +162,12 @@ impl<'a> Decode<'a> for ReplyHeader<'a> {
 }
 
 xdr_union! {
-    /// Whether the call was understood (`reply_body`).
+    /// Outcome of a call (`reply_body`).
     #[allow(non_camel_case_types)] // the RFC's names
     ReplyBody<'a> {
-        /// It was.
+        /// The call was understood.
         0 => MSG_ACCEPTED(AcceptedReply<'a>),
-        /// It was not.
+        /// The call was refused before that.
         1 => MSG_DENIED(Rejected),
     }
 
@@ -257,7 +218,7 @@ xdr_struct! {
 }
 
 xdr_enum! {
-    /// Why a credential or verifier was refused (RFC 5531 §9).
+    /// Reasons to refuse a credential or verifier (RFC 5531 §9).
     #[allow(non_camel_case_types)] // the RFC's names
     auth_stat {
         /// No failure.

@@ -3,12 +3,12 @@
 use crate::xdr::List;
 
 /// Random bytes that values are made from; zeros once they are used up.
-pub struct Entropy<'a> {
+pub(crate) struct Entropy<'a> {
     bytes: &'a [u8],
 }
 
 impl<'a> Entropy<'a> {
-    pub fn new(bytes: &'a [u8]) -> Self {
+    pub(crate) fn new(bytes: &'a [u8]) -> Self {
         Self { bytes }
     }
 
@@ -21,13 +21,13 @@ impl<'a> Entropy<'a> {
         array
     }
 
-    pub fn one_of<'c, T>(&mut self, choices: &'c [T]) -> &'c T {
+    pub(crate) fn one_of<'c, T>(&mut self, choices: &'c [T]) -> &'c T {
         &choices[self.take::<1>()[0] as usize % choices.len()]
     }
 }
 
 /// A value made from random bytes.
-pub trait Sample<'a> {
+pub(crate) trait Sample<'a> {
     fn sample(entropy: &mut Entropy<'a>) -> Self;
 }
 

@@ -6,21 +6,21 @@
 
 use thiserror::Error;
 
-/// Why bytes are not the value they should be.
+/// Reasons why bytes cannot be decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum XdrError {
     /// The message ends inside a value.
     #[error("the message ends {missing} bytes too early")]
     Truncated {
-        /// Bytes that are not there.
+        /// Number of missing bytes.
         missing: usize,
     },
-    /// A length is above what the protocol or this program allows.
+    /// A length is above the limit of the protocol or of this program.
     #[error("a length of {length} is above the limit of {limit}")]
     TooLong {
         /// Length in the message.
         length: usize,
-        /// What is allowed.
+        /// Largest length accepted.
         limit: usize,
     },
     /// A discriminant that its type does not have.
@@ -28,13 +28,13 @@ pub enum XdrError {
     BadValue {
         /// Name of the type.
         what: &'static str,
-        /// What the message says.
+        /// Number in the message.
         value: u32,
     },
     /// Bytes are left after the last value.
     #[error("{count} bytes follow the last value")]
     Trailing {
-        /// How many.
+        /// Number of bytes left.
         count: usize,
     },
 }
@@ -83,7 +83,7 @@ impl<'a> Reader<'a> {
         Self { rest: bytes }
     }
 
-    /// What has not been read.
+    /// The bytes not read yet.
     pub fn rest(&self) -> &'a [u8] {
         self.rest
     }
@@ -124,7 +124,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A variable-length opaque of at most `limit` bytes; its padding is stepped over, whatever is in it.
+    /// A variable-length opaque of at most `limit` bytes; its padding is skipped, and may have any value.
     #[inline]
     pub fn opaque(&mut self, limit: usize) -> Result<&'a [u8], XdrError> {
         let length = self.u32()? as usize;
@@ -162,7 +162,7 @@ impl<'b> Writer<'b> {
         self.out.len()
     }
 
-    /// Bytes as they are.
+    /// Appends bytes without padding.
     #[inline]
     pub fn bytes(&mut self, bytes: &[u8]) {
         self.out.extend_from_slice(bytes);
@@ -287,7 +287,7 @@ impl<'a, T: Decode<'a>> Decode<'a> for Option<T> {
     }
 }
 
-/// A variable-length array. Memory grows with elements that were really read, not with the length that was announced.
+/// A variable-length array. Memory grows with the elements read, not with the announced length.
 impl<T: Encode> Encode for Vec<T> {
     fn encode(&self, writer: &mut Writer<'_>) {
         writer.u32(self.len() as u32);
@@ -433,7 +433,7 @@ macro_rules! xdr_union {
     )* };
 }
 
-/// Writes the `Decode` of a type that borrows from the message, or of one that does not; under test also how to make one up.
+/// Implements `Decode` for a type that borrows from the message, or for one that does not; under test `Sample`, too.
 macro_rules! with_lifetime {
     (() impl Decode for $name:ident {
         #[inline] fn decode($reader:ident) -> $result:ty $decode:block

@@ -6,9 +6,10 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NoReturn
 
-from iocurve.errors import Interrupted, IocurveError, TargetError
+from iocurve import _native
 
 if TYPE_CHECKING:
+    from iocurve.errors import IocurveError
     from iocurve.result.document import Result
 
 EXIT_INCOMPLETE = 1
@@ -18,8 +19,15 @@ EXIT_INTERRUPTED = 130
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Runs a command and exits: 0 all measured, 1 cut short, 2 a mistake in what was asked, 130 Ctrl-C."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if words == ["--version"]:
+        print(_native.VERSION)
+        sys.exit()
+    # Everything below takes longer to load than that takes to print.
+    from iocurve.errors import Interrupted, IocurveError, TargetError
+
     try:
-        status = _run(list(sys.argv[1:] if arguments is None else arguments))
+        status = _run(words)
     except TargetError as error:
         complain(error)
         status = EXIT_INCOMPLETE
@@ -52,11 +60,6 @@ def status(result: Result) -> int:
 
 def _run(arguments: list[str]) -> int:
     """Loads what a command needs and nothing else: a short fio job ends before a parser of commands is imported."""
-    if arguments == ["--version"]:
-        from iocurve.result.version import iocurve_version
-
-        print(iocurve_version())
-        return 0
     from iocurve.dialects.registry import REGISTRY
 
     if arguments and arguments[0] in REGISTRY:

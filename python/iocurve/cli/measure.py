@@ -18,7 +18,7 @@ from iocurve.measure.scenario import command as scenarios
 from iocurve.measure.scenario import document as documents
 from iocurve.measure.search import command as searches
 from iocurve.measure.search.loads import Effort
-from iocurve.report.console import result_table
+from iocurve.report.table import result_table
 from iocurve.result.document import Result
 from iocurve.targets import target as targets
 

@@ -74,6 +74,11 @@ class Prepared(ABC):
         """Whether a live view belongs to the run; not where the dialect prints its own."""
         return True
 
+    @property
+    def answers_from_result(self) -> bool:
+        """Whether the answer is made of all points; not where the dialect has answered each as it ran."""
+        return True
+
     def printed(self) -> str | None:
         """The whole answer where nothing is to be run; None where something is."""
         return None

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from iocurve.errors import Mistake, Where
-from iocurve.job.model import Job, Section
+from iocurve.job.model import Job
 from iocurve.job.resolve import Machine, PathFacts
 from iocurve.targets.disk import parse_disk
 
@@ -74,9 +74,9 @@ def put_on_disks(job: Job, mounts: Sequence[DiskMount], directory: Path) -> tupl
     used: set[DiskMount] = set()
     sections = []
     for section in job.sections:
+        names = section.files.directories or section.files.paths
         # The innermost mount counts, as it does for a kernel.
         for one in sorted(mounts, key=lambda mount: -len(mount.mount)):
-            names = section.directories or section.paths or ()
             within = [_within(one.mount, directory / name) for name in names]
             if not any(within):
                 continue
@@ -84,19 +84,17 @@ def put_on_disks(job: Job, mounts: Sequence[DiskMount], directory: Path) -> tupl
             if not all(within):
                 text = f"{section.name}: some of its files are below {one.mount} and some are not; split the job"
                 mistakes.append(Mistake(text, section.where("directories", "paths", "name")))
-            section = _on_disk(section, one, tuple(name or "." for name in within))
+            field = "directories" if section.files.directories else "paths"
+            moved = section.said.but(**{"disk": one.disk, field: tuple(name or "." for name in within)})
+            sections.append(moved)
             break
-        sections.append(section)
+        else:
+            sections.append(section.said)
     mistakes += [Mistake(f"no job has files below {mount.mount}", mount.where) for mount in mounts if mount not in used]
-    return job.replace(sections=tuple(sections)), mistakes
+    return Job.of(job.name, job.words, sections, job.defaults), mistakes
 
 
 def _within(mount: str, path: Path) -> str | None:
     """The name from the mount on; None if it is not below."""
     whole = os.path.normpath(path)
     return os.path.relpath(whole, mount) if whole == mount or whole.startswith(mount.rstrip("/") + "/") else None
-
-
-def _on_disk(section: Section, mount: DiskMount, names: tuple[str, ...]) -> Section:
-    field = "directories" if section.directories else "paths"
-    return section.replace(**{"disk": mount.disk, field: names})

@@ -21,7 +21,7 @@ from iocurve.job.describe import (
 )
 from iocurve.job.model import PlanNote
 from iocurve.job.resolve import Machine
-from iocurve.units import SECOND_NS, format_bytes, format_count, format_duration
+from iocurve.units import SECOND_NS, counted, format_bytes, format_count, format_duration
 
 FILES_SHOWN = 6
 """Of each job; the rest is counted."""
@@ -56,7 +56,7 @@ def explain(
 def _headline(plan: Plan, parts: str | None) -> str:
     in_flight = max(sum(worker.depth for worker in group.workers) for group in plan.groups)
     jobs = sum(len(_jobs(group.workers)) for group in plan.groups)
-    parts = parts or f"{_count(jobs, 'job')}, {_count(len(_workers(plan)), 'worker')}"
+    parts = parts or f"{counted(jobs, 'job')}, {counted(len(_workers(plan)), 'worker')}"
     return f"{plan.name}: {parts}, at most {in_flight} in flight"
 
 
@@ -76,7 +76,7 @@ def explain_job(clones: Sequence[Worker], machine: Machine, called: str) -> list
     in_flight = len(clones) * first.depth
     return [
         f"{first.job}: {load_text(first)}",
-        f"  in flight  {_count(len(clones), called)} x depth {first.depth} = {in_flight}",
+        f"  in flight  {counted(len(clones), called)} x depth {first.depth} = {in_flight}",
         f"  engine     {_engine(first)}",
         *_rates(clones, called),
         *_details(clones),
@@ -113,7 +113,7 @@ def _engine(worker: Worker) -> str:
         mount = worker.engine.mount
         port = f":{mount.port}" if mount.port else ""
         source = f" from {mount.source}" if mount.source else ""
-        connections = f"{_count(mount.nconnect, 'connection')} a worker{source}"
+        connections = f"{counted(mount.nconnect, 'connection')} a worker{source}"
         return f"NFSv3 client, {connections} to nfs://{mount.host}{port}{mount.export}"
     names = {"sync": "pread and pwrite", "aio": "Linux native AIO", "uring": "io_uring", "mmap": "mapped files"}
     if worker.disk:
@@ -134,7 +134,7 @@ def _files(clones: Sequence[Worker], machine: Machine) -> list[str]:
     files = _distinct(clones)
     total = sum(file.bytes for file in files)
     up_to = "up to " if clones[0].end.when_full else ""
-    lines = [f"  files      {_count(len(files), 'file')}, {up_to}{format_bytes(total)} used"]
+    lines = [f"  files      {counted(len(files), 'file')}, {up_to}{format_bytes(total)} used"]
     lines += [f"             {file.path}: {_file(file, clones[0], machine)}" for file in files[:FILES_SHOWN]]
     if len(files) > FILES_SHOWN:
         lines.append(f"             … and {format_count(len(files) - FILES_SHOWN)} more")
@@ -277,7 +277,3 @@ def _section(title: str, items: Iterable[str]) -> list[str]:
 
 def _workers(plan: Plan) -> list[Worker]:
     return [worker for group in plan.groups for worker in group.workers]
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"

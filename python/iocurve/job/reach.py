@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from iocurve.job.model import Section
+from iocurve.job.model import Said
 from iocurve.targets.opened_target import OpenedTarget
 from iocurve.targets.target import DiskTarget, NfsTarget
 
 
-def reach(opened: OpenedTarget) -> Section:
+def reach(opened: OpenedTarget) -> Said:
     """Where the load goes, without names of files: those of an emulated disk start from the disk's directory."""
     target = opened.target
     if isinstance(target, NfsTarget):
-        return Section(engine="nfs", nfs_url=target.text, nconnect=target.nconnect)
+        return Said.of(engine="nfs", nfs_url=target.text)
     if isinstance(target, DiskTarget):
-        return Section(disk=target.text)
-    return Section(directories=(str(target.path),)) if target.kind == "directory" else Section()
+        return Said.of(disk=target.text)
+    return Said.of(directories=(str(target.path),)) if target.kind == "directory" else Said()

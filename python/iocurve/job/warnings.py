@@ -1,6 +1,6 @@
 """Warnings about a job: where a load is not what one may think, a note says so, in the words of the job's dialect.
 
-Each function takes one section, as it was said and with defaults filled in, and the workers it became.
+Each function takes one section and the workers it became.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from iocurve.engine import plan as planned
-from iocurve.job.model import Level, PlanNote, Section, named, settled
+from iocurve.job.model import Level, PlanNote, Section, named
 from iocurve.job.words import Words
 from iocurve.units import format_bytes
 
@@ -17,16 +17,14 @@ from iocurve.units import format_bytes
 @dataclass(frozen=True)
 class _Seen:
     words: Words
-    said: Section
     section: Section
-    """With defaults."""
     workers: Sequence[planned.Worker]
 
     def option(self, field: str, value: object = None) -> str:
         return self.words.option(field, value)
 
     def note(self, code: str, text: str, *fields: str, level: Level = "info") -> PlanNote:
-        return PlanNote(code, text, self.said.where(*fields), level)
+        return PlanNote(code, text, self.section.where(*fields), level)
 
     @property
     def each(self) -> str:
@@ -34,9 +32,9 @@ class _Seen:
         return f"{len(self.workers)} {self.words.clone}s"
 
 
-def warnings_of(words: Words, said: Section, section: Section, workers: Sequence[planned.Worker]) -> list[PlanNote]:
+def warnings_of(words: Words, section: Section, workers: Sequence[planned.Worker]) -> list[PlanNote]:
     """All that apply to a section."""
-    seen = _Seen(words, said, section, workers)
+    seen = _Seen(words, section, workers)
     notes = [note for check in _CHECKS if (note := check(seen)) is not None]
     return [
         note
@@ -46,7 +44,7 @@ def warnings_of(words: Words, said: Section, section: Section, workers: Sequence
 
 
 def _engine_mapped(seen: _Seen) -> PlanNote | None:
-    if seen.section.engine_asked is None:
+    if seen.section.target.engine_asked is None:
         return None
     runs = {
         "sync": "pread and pwrite, one at a time",
@@ -56,17 +54,17 @@ def _engine_mapped(seen: _Seen) -> PlanNote | None:
         "nfs": "iocurve's own NFSv3 client",
         "null": "no I/O: the cost of the loop itself",
     }
-    text = f"{seen.option('engine', seen.section.engine_asked)} runs as {runs[settled(seen.section.engine)]}"
+    text = f"{seen.option('engine', seen.section.target.engine_asked)} runs as {runs[seen.section.target.engine]}"
     return seen.note("engine", text, "engine")
 
 
 def _depth_capped(seen: _Seen) -> PlanNote | None:
     section = seen.section
-    if section.engine not in ("sync", "mmap") or settled(section.depth) == 1:
+    if section.target.engine not in ("sync", "mmap") or section.pace.depth == 1:
         return None
-    engine = section.engine_asked or section.engine
+    engine = section.target.engine_asked or section.target.engine
     text = (
-        f"{seen.option('depth', section.depth)} has no effect: "
+        f"{seen.option('depth', section.pace.depth)} has no effect: "
         f"{seen.option('engine', engine)} does one operation at a time"
     )
     return seen.note("depth_capped", text, "depth", "engine", level="warning")
@@ -74,12 +72,12 @@ def _depth_capped(seen: _Seen) -> PlanNote | None:
 
 def _page_cache(seen: _Seen) -> PlanNote | None:
     section = seen.section
-    if section.direct or section.engine in ("null", "nfs"):
+    if section.target.direct or section.target.engine in ("null", "nfs"):
         return None
     text = f"without {seen.words.asks['direct']} the page cache answers: the figures may be those of memory"
-    if section.engine == "aio" and settled(section.depth) > 1:
+    if section.target.engine == "aio" and section.pace.depth > 1:
         text = (
-            f"{section.engine_asked or 'Linux native AIO'} without {seen.words.asks['direct']} blocks on "
+            f"{section.target.engine_asked or 'Linux native AIO'} without {seen.words.asks['direct']} blocks on "
             "submission: what is in flight stays near 1, and the page cache answers"
         )
     return seen.note("page_cache", text, "direct", "engine", level="warning")
@@ -87,11 +85,11 @@ def _page_cache(seen: _Seen) -> PlanNote | None:
 
 def _ends_after_size(seen: _Seen) -> PlanNote | None:
     section = seen.section
-    if section.time_based and not section.runtime_ns:
+    if section.ending.time_based and not section.ending.runtime_ns:
         word = seen.option("time_based")
         text = f"{word} without a runtime has no effect: each worker ends when its size is transferred"
         return seen.note("time_based_without_runtime", text, "time_based", level="warning")
-    if section.time_based or not section.runtime_ns:
+    if section.ending.time_based or not section.ending.runtime_ns:
         return None
     text = (
         f"{seen.option('runtime_ns')} only caps: without {seen.option('time_based')} a worker ends earlier when its "
@@ -101,7 +99,7 @@ def _ends_after_size(seen: _Seen) -> PlanNote | None:
 
 
 def _ramp(seen: _Seen) -> PlanNote | None:
-    if not seen.section.ramp_ns:
+    if not seen.section.ending.ramp_ns:
         return None
     text = f"{seen.option('ramp_ns')} comes before the {seen.option('runtime_ns')} and is not part of it"
     return seen.note("ramp_added", text, "ramp_ns")
@@ -109,9 +107,9 @@ def _ramp(seen: _Seen) -> PlanNote | None:
 
 def _mix_lost(seen: _Seen) -> PlanNote | None:
     section = seen.section
-    if not (section.reads and section.writes) or not _is_paced(seen.workers):
+    if not (section.load.reads and section.load.writes) or not _is_paced(seen.workers):
         return None
-    text = f"under a rate each direction is paced by itself: the mix of {section.read_percent:g} % reads is lost"
+    text = f"under a rate each direction is paced by itself: the mix of {section.load.read_percent:g} % reads is lost"
     return seen.note("mix_lost", text, "read_percent", "rate_operations", "rate_bytes", level="warning")
 
 
@@ -119,26 +117,25 @@ def _rate_per_clone(seen: _Seen) -> PlanNote | None:
     if not _is_paced(seen.workers):
         return None
     workers = seen.workers
-    totals = [_rate_total(operation, len(workers)) for operation in workers[0].operations if operation.rate]
+    totals = [_rate_total(one.rate, one.kind, len(workers)) for one in workers[0].operations if one.rate]
     text = f"a rate holds per direction and per {seen.words.clone}: {' and '.join(totals)} in all"
     return seen.note("rate_per_clone", text, "rate_operations", "rate_bytes")
 
 
-def _rate_total(operation: planned.OperationPlan, workers: int) -> str:
-    rate = settled(operation.rate)
+def _rate_total(rate: planned.Rate, kind: str, workers: int) -> str:
     total = rate.count * workers
     if rate.unit == "operations":
-        return f"{total:,} {operation.kind}s per second"
-    return f"{operation.kind}s of {format_bytes(total)} per second"
+        return f"{total:,} {kind}s per second"
+    return f"{kind}s of {format_bytes(total)} per second"
 
 
 def _size_per_clone(seen: _Seen) -> PlanNote | None:
     section, workers = seen.section, seen.workers
     if len(workers) == 1:
         return None
-    if section.paths:
-        apart = section.offset_increment or section.start_increment_bytes or section.position == "job"
-        text, is_trap = f"all {seen.each} share {named(section.paths)}", not section.random and not apart
+    if section.files.paths:
+        apart = section.files.offset_increment or section.load.start_increment_bytes or section.load.position == "job"
+        text, is_trap = f"all {seen.each} share {named(section.files.paths)}", not section.load.random and not apart
         if is_trap:
             text += " and go through it side by side, block for block: most of it may come from a cache"
         return seen.note("file_shared", text, "paths", level="warning" if is_trap else "info")
@@ -161,8 +158,8 @@ def _connections_per_clone(seen: _Seen) -> PlanNote | None:
 
 def _repeated_offsets(seen: _Seen) -> PlanNote | None:
     section = seen.section
-    repeats = section.random and section.reads and section.repeatable and section.seed is None
-    if not repeats or section.engine == "null":
+    repeats = section.load.random and section.load.reads and section.data.repeatable and section.data.seed is None
+    if not repeats or section.target.engine == "null":
         return None
     text = (
         f"every run visits the same blocks in the same order ({seen.words.asks['repeat']}): a second run may be "
@@ -173,10 +170,10 @@ def _repeated_offsets(seen: _Seen) -> PlanNote | None:
 
 def _visits(seen: _Seen) -> PlanNote | None:
     section = seen.section
-    if not section.random:
+    if not section.load.random:
         return None
-    if section.cover == "independent":
-        said = f"{seen.option('cover')}: " if "cover" in seen.said.positions else ""
+    if section.load.cover == "independent":
+        said = f"{seen.option('cover')}: " if "cover" in seen.section.said.positions else ""
         text = f"{said}offsets are drawn independently, so some blocks come twice and some never"
         return seen.note("offsets_independent", text, "cover", "random")
     return seen.note("offsets_once", "each block is visited once per pass, in random order", "random")
@@ -184,7 +181,7 @@ def _visits(seen: _Seen) -> PlanNote | None:
 
 def _payload_repeats(seen: _Seen) -> PlanNote | None:
     section = seen.section
-    if not section.writes or section.payload_refill or section.engine == "null":
+    if not section.load.writes or section.data.payload_refill or section.target.engine == "null":
         return None
     if isinstance(seen.workers[0].payload.content, planned.ZeroContent):
         text = "zeros are written: volumes that compress or skip zeros will look fast"
@@ -196,7 +193,7 @@ def _payload_repeats(seen: _Seen) -> PlanNote | None:
 
 
 def _cpus_not_bound(seen: _Seen) -> PlanNote | None:
-    if len(seen.section.cpus or ()) < 2 or seen.section.cpus_split:
+    if len(seen.section.cpus) < 2 or seen.section.cpus_split:
         return None
     text = (
         f"{seen.option('cpus')} with several processors leaves the choice to the scheduler; "

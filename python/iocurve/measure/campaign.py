@@ -15,11 +15,10 @@ from iocurve.engine.outcome import Live, Outcome, State
 from iocurve.engine.plan import Plan
 from iocurve.errors import Interrupted, RunError, TargetError
 from iocurve.measure import local
-from iocurve.report import page
-from iocurve.report.console import LiveView, View
+from iocurve.report.progress import View, progress_view
 from iocurve.result import host
 from iocurve.result.document import RESULT_NAME, Axis, Point, Result, SearchFacts, TargetFacts, make_writable
-from iocurve.units import SECOND_NS
+from iocurve.units import SECOND_NS, counted
 
 NULL_CEILING_S = 0.1
 """Length of the run of the null engine that tells what the loop itself can do."""
@@ -168,7 +167,7 @@ def carry_out(campaign: Campaign, body: Body) -> Result:
         if not campaign.measured:
             raise
         is_wanted = isinstance(error, Interrupted | KeyboardInterrupt)
-        why = str(error) or f"interrupted after {campaign.measured} points"
+        why = str(error) or f"interrupted after {counted(campaign.measured, 'point')}"
         result = campaign.result.ended("interrupted" if is_wanted else "failed", why)
     campaign.finish(result)
     return result
@@ -179,16 +178,19 @@ def into_directory(directory: Path, measure: Callable[[View, Keep], Result]) -> 
 
     Raises what ``measure`` raises, ``TargetError`` where nothing can be written there, ``ResultError``.
     """
+    from iocurve.report import page
+
     make_writable(directory)
-    with LiveView() as view:
+    with progress_view() as view:
         result = measure(view, lambda so_far: so_far.write(directory / RESULT_NAME))
     page.write_all(result, directory)
     return result
 
 
-def started(kind: str, name: str, target: TargetFacts) -> Result:
-    """A result without points, of this machine and moment."""
-    return Result.start(kind, name, host.collect(), target, _native.null_ceiling(NULL_CEILING_S))
+def started(kind: str, name: str, target: TargetFacts, *, with_ceiling: bool = True) -> Result:
+    """A result without points, of this machine and moment; results that are kept say what the loop itself can do."""
+    ceiling = _native.null_ceiling(NULL_CEILING_S) if with_ceiling else None
+    return Result.start(kind, name, host.collect(), target, ceiling)
 
 
 def reason(outcome: Outcome) -> str:

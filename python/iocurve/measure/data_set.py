@@ -10,7 +10,7 @@ from pathlib import Path
 from iocurve import _native
 from iocurve.engine.plan import Plan
 from iocurve.errors import Mistake, PlanError
-from iocurve.job.model import Section
+from iocurve.job.model import Said
 from iocurve.job.reach import reach
 from iocurve.targets.opened_target import OpenedTarget
 from iocurve.units import MIB, format_bytes
@@ -43,15 +43,15 @@ class DataSet:
             raise PlanError([Mistake(f"a data set of {format_bytes(room)} is too small: 1 MiB is the least")])
         return cls(opened, stem, files, room // files // MULTIPLE_BYTES * MULTIPLE_BYTES)
 
-    def section(self, numbers: Sequence[int]) -> Section:
+    def section(self, numbers: Sequence[int]) -> Said:
         """Fields of a worker that uses these files."""
-        there = reach(self.opened).replace(size=len(numbers) * self.file_bytes)
+        there = reach(self.opened).but(size=len(numbers) * self.file_bytes)
         if self.opened.path is None:
-            return there.replace(paths=tuple(f"{self.stem}.{number}" for number in numbers))
+            return there.but(paths=tuple(f"{self.stem}.{number}" for number in numbers))
         # The parts of a named file lie beside each other.
-        return there.replace(paths=(self.opened.path,), offset=numbers[0] * self.file_bytes)
+        return there.but(paths=(self.opened.path,), offset=numbers[0] * self.file_bytes)
 
-    def share(self, worker: int, workers: int) -> Section:
+    def share(self, worker: int, workers: int) -> Said:
         """Fields of one of several workers: all files are used, none by two unless there are more workers."""
         return self.section(self._numbers(worker, workers))
 
@@ -77,10 +77,10 @@ def processors() -> list[int]:
     return sorted(os.sched_getaffinity(0))
 
 
-def pinned(opened: OpenedTarget, worker: int) -> Section:
+def pinned(opened: OpenedTarget, worker: int) -> Said:
     """Binds a worker to one processor, where its connections are: both ends of a connection on one core win over ends
     on different cores."""
     if opened.nconnect is None:
-        return Section()
+        return Said()
     cpus = processors()
-    return Section(cpus=(cpus[worker % len(cpus)],))
+    return Said.of(cpus=(cpus[worker % len(cpus)],))

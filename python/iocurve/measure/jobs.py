@@ -16,11 +16,10 @@ from iocurve.errors import PlanError, TargetError
 from iocurve.job.model import PlanNote
 from iocurve.measure import campaign as campaigns
 from iocurve.measure.campaign import Campaign, CutShort, Measurement
-from iocurve.report import page
-from iocurve.report.console import LiveView, NoView, View
+from iocurve.report.progress import NoView, View, progress_view
 from iocurve.result import host
 from iocurve.result.document import Result, TargetFacts
-from iocurve.targets.target import disk_facts
+from iocurve.targets.disk_facts import disk_facts
 
 
 def run(dialect: Dialect, arguments: Sequence[str], out: Path | None = None) -> Result | None:
@@ -51,18 +50,20 @@ def _measured(kind: str, prepared: Prepared, out: Path | None) -> Result:
     prepared.make_directories()
     plans = prepared.plans
     with _view(prepared, len(plans)) as view:
-        # Points of thousands of runs are kept only for who wants them.
         campaign = Campaign(
-            campaigns.started(kind, plans[0].name, _target_facts(plans)),
+            campaigns.started(kind, plans[0].name, _target_facts(plans), with_ceiling=out is not None),
             view,
             lambda _: None,
-            keeps_points=out is not None or prepared.shows_progress,
+            keeps_points=out is not None or prepared.answers_from_result,
         )
         result = campaigns.carry_out(campaign, lambda campaign: _run(kind, prepared, campaign))
     for note in notes:
         result = result.with_note(note.code, str(note), note.level)
     result = prepared.answer(result)
     if out is not None:
+        # A job without a report loads nothing that draws one.
+        from iocurve.report import page
+
         page.write_all(result, out)
     return result
 
@@ -91,7 +92,7 @@ def convert(prepared: Prepared) -> str:
 
 
 def _view(prepared: Prepared, plans: int) -> AbstractContextManager[View]:
-    return LiveView(keeps_lines=plans > 1) if prepared.shows_progress else nullcontext(NoView())
+    return progress_view(keeps_lines=plans > 1) if prepared.shows_progress else nullcontext(NoView())
 
 
 def _tell(notes: Iterable[PlanNote]) -> None:

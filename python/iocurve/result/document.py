@@ -6,10 +6,8 @@ What they add up to is computed (``iocurve.summary``) and never stored.
 
 from __future__ import annotations
 
-import json
 import math
 import os
-import tempfile
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -318,6 +316,8 @@ class Result(Struct):
     @classmethod
     def read(cls, path: Path | str) -> Result:
         """Reads ``result.json``. Raises ``ResultError``."""
+        import json
+
         text = _read_text(Path(path))
         try:
             document = json.loads(text)
@@ -413,6 +413,8 @@ def _check_version(path: Path | str, document: Any) -> None:
 
 def make_writable(directory: Path) -> None:
     """Makes the directory of a report before anything is measured. Raises ``TargetError`` if nothing can be written."""
+    import tempfile
+
     try:
         directory.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=directory):
@@ -431,6 +433,8 @@ def write_in_one_step(path: Path, content: bytes) -> None:
 
 def _replace(path: Path, content: bytes) -> None:
     """A temporary file beside the target, renamed over it once it is on disk."""
+    import tempfile
+
     descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
     try:
         with os.fdopen(descriptor, "wb") as file:

@@ -6,8 +6,8 @@ What a system does not publish is ``unknown``: a missing fact never keeps a meas
 from __future__ import annotations
 
 import os
-import platform
 import re
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,14 +20,14 @@ UNKNOWN = "unknown"
 def collect(root: Path = Path("/")) -> HostFacts:
     """The machine as it is now; ``root`` is where its ``proc`` and ``etc`` are."""
     return HostFacts(
-        hostname=platform.node() or UNKNOWN,
+        hostname=os.uname().nodename or UNKNOWN,
         cpu_model=_cpu_model(root),
         cpus=len(os.sched_getaffinity(0)),
         memory_bytes=_memory_bytes(root),
         kernel=_text(root / "proc/sys/kernel/osrelease") or UNKNOWN,
         distribution=_distribution(root),
         tcp_congestion_control=_text(root / "proc/sys/net/ipv4/tcp_congestion_control") or None,
-        python=platform.python_version(),
+        python=".".join(map(str, sys.version_info[:3])),
     )
 
 
@@ -129,7 +129,7 @@ def _shares(then: Sequence[int], now: Sequence[int]) -> Processors | None:
 def _cpu_model(root: Path) -> str:
     """x86 and s390 name the model in cpuinfo; elsewhere the architecture has to do."""
     match = re.search(r"^model name\s*:\s*(.+)$", _text(root / "proc/cpuinfo"), re.MULTILINE)
-    return match[1].strip() if match else platform.machine() or UNKNOWN
+    return match[1].strip() if match else os.uname().machine or UNKNOWN
 
 
 def _memory_bytes(root: Path) -> int:

@@ -6,17 +6,17 @@ between them is not known and not made up.
 
 from __future__ import annotations
 
-import tomllib
 from functools import cache
-from importlib import resources
-from importlib.resources.abc import Traversable
+from pathlib import Path
 from typing import Literal
 
+from iocurve import bundled
 from iocurve.errors import ResultError
 from iocurve.structs import Struct
 
 Unit = Literal["IOPS", "MiB/s", "ms", "×"]
 Axis = int | float | str
+FOLDER = Path(__file__).parent / "references"
 
 
 class Conditions(Struct):
@@ -82,8 +82,8 @@ class Reference(Struct):
 
 
 def names() -> list[str]:
-    """All references that come along."""
-    return sorted(path.name.removesuffix(".toml") for path in _folder().iterdir() if path.name.endswith(".toml"))
+    """All bundled references."""
+    return bundled.names(FOLDER)
 
 
 @cache
@@ -91,9 +91,5 @@ def load(name: str) -> Reference:
     """One of ``names()``. Raises ``ResultError``."""
     if name not in names():
         raise ResultError(f"there is no reference '{name}'; these are: {', '.join(names())}")
-    document = tomllib.loads((_folder() / f"{name}.toml").read_text(encoding="utf-8"))
+    document = bundled.read(FOLDER, name)
     return Reference.from_builtins(document | {"name": name, "figures": document.pop("figure", [])})
-
-
-def _folder() -> Traversable:
-    return resources.files(__package__) / "references"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
+from iocurve import _native
 
 
 def iocurve_version() -> str:
-    """Version of this package."""
-    return version("iocurve")
+    """Version of this package; the native module knows it without a search for installed packages."""
+    return _native.VERSION

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
 import fcntl
-import json
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -13,7 +11,7 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from iocurve.engine.plan import DiskPlan, HostCache, IoBurst, IoLimits, VmPlan
-from iocurve.errors import TargetError
+from iocurve.errors import TargetError, nearest
 from iocurve.targets import disk_data as data
 from iocurve.units import GIB, KIB, parse_bytes, parse_time_ns
 
@@ -56,6 +54,8 @@ def restart(directory: Path) -> int:
 
     Returns how many bytes were in the cache. Raises ``TargetError``, also while a run uses the disk.
     """
+    import json
+
     path = directory / STATE_NAME
     try:
         opened = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
@@ -238,6 +238,6 @@ def _one_of(word: str, known: Iterable[str]) -> str:
 def _unknown(what: str, name: str, known: Iterable[str]) -> str:
     known = list(known)
     lower = {one.lower(): one for one in known}
-    close = difflib.get_close_matches(name.lower(), lower, n=1, cutoff=0.6)
-    hint = f"did you mean {lower[close[0]]}?" if close else f"there are {', '.join(known)}"
+    close = nearest(name.lower(), lower)
+    hint = f"did you mean {lower[close]}?" if close else f"there are {', '.join(known)}"
     return f"there is no {what} '{name}' ({hint})"

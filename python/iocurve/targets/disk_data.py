@@ -5,15 +5,15 @@ MB are 10^6 bytes, as on the pages that the figures come from.
 
 from __future__ import annotations
 
-import tomllib
 from decimal import Decimal
 from fractions import Fraction
 from functools import cache
-from importlib import resources
+from pathlib import Path
 from typing import Annotated, TypeVar
 
 from msgspec import Meta
 
+from iocurve import bundled
 from iocurve.structs import Struct
 
 MB = 1_000_000
@@ -199,11 +199,5 @@ _Family = TypeVar("_Family", bound=Struct)
 
 
 def _read(directory: str, family: type[_Family]) -> dict[str, _Family]:
-    files = sorted((resources.files(__package__) / directory).iterdir(), key=lambda file: file.name)
-    return {
-        file.name.removesuffix(".toml"): family.from_builtins(
-            tomllib.loads(file.read_text(encoding="utf-8"), parse_float=Decimal)
-        )
-        for file in files
-        if file.name.endswith(".toml")
-    }
+    folder = Path(__file__).parent / directory
+    return {name: family.from_builtins(bundled.read(folder, name, Decimal)) for name in bundled.names(folder)}

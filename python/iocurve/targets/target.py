@@ -23,6 +23,7 @@ from iocurve.errors import DialectError, TargetError
 from iocurve.result import host
 from iocurve.result.document import TargetFacts
 from iocurve.targets.disk import DiskSpec, parse_disk
+from iocurve.targets.disk_facts import disk_facts
 from iocurve.targets.nfs_url import NfsUrl, parse_nfs_url
 from iocurve.units import SECOND_NS
 from iocurve.volume.serve import volume_process
@@ -219,24 +220,6 @@ def parse(text: str) -> Target:
     if "://" in text:
         raise TargetError(f"{text}: only nfs:// URLs, directories, files and block devices can be measured")
     return LocalTarget.of(text)
-
-
-def disk_facts(disk: DiskPlan) -> TargetFacts:
-    """What is known about an emulated disk; its limits are those that hold all the time."""
-    within = [disk.limits]
-    if disk.vm and disk.cache != "none" and disk.vm.cached:
-        within = [disk.vm.cached]
-    elif disk.vm and disk.vm.uncached:
-        within.append(disk.vm.uncached)
-    directory = Path(disk.state_path).parent
-    return TargetFacts(
-        kind="emulated_disk",
-        address=str(directory),
-        service_level=disk.name,
-        iops=min(limits.iops for limits in within),
-        throughput_bytes_per_s=min(limits.bytes_per_s for limits in within),
-        mount=host.mount_of(directory),
-    )
 
 
 def facts_of(target: Target) -> TargetFacts:

@@ -1,129 +1,17 @@
-//! Engines: what carries out I/O.
+//! Engines carry out I/O. They know requests, not the loop that submits them.
 
-mod aio;
-mod bus_error;
-mod emulated;
+pub(crate) mod buffers;
+mod capabilities;
+pub(crate) mod emulated;
+pub(crate) mod files;
 mod local;
-mod mmap;
 pub mod nfs;
 mod null;
-mod sync;
+pub(crate) mod request;
 #[cfg(test)]
 pub(crate) mod testing;
-mod uring;
 
-use std::sync::Arc;
-
-use self::emulated::Emulated;
-use self::nfs::NfsEngine;
-use crate::disk::Disk;
-use crate::error::EngineError;
-use crate::files::{check_direct_blocks, has_hole, is_regular_file};
-use crate::outcome::{IntervalOutcome, State};
-use crate::plan::{EnginePlan, OperationKind, Worker};
-use crate::recorder::{Recorded, Tally};
-use crate::request::{Buffers, Engine};
-use crate::verify;
-use crate::worker::{Ended, Load, Shared, Start};
-
-pub use aio::AioEngine;
-pub use local::Setup;
-pub use mmap::MmapEngine;
-pub use null::NullEngine;
-pub use sync::SyncEngine;
-pub use uring::UringEngine;
-
-/// Opens a worker's engine, waits for the group's start and runs the worker to its end.
-///
-/// Its files are on `disk`, if there is one. `wait_for_start` returns the instant at which the worker starts, or `None` if another one could not be prepared;
-/// this one then has not run either.
-pub(crate) fn open_and_run(
-    worker: &Worker,
-    buffers: &Arc<Buffers>,
-    shared: &Shared,
-    disk: Option<Disk>,
-    wait_for_start: &mut dyn FnMut() -> Option<Start>,
-    publish: &mut dyn FnMut(&IntervalOutcome, &[Tally]),
-) -> Result<Option<Ran>, EngineError> {
-    let Worker { files, depth, .. } = worker;
-    let (memory, clock) = (Arc::clone(buffers), shared.clock.clone());
-    let setup = |open| Setup::new(worker, open, buffers, &shared.clock);
-    let mut labels = verify::labels(worker);
-    if let EnginePlan::Sync { open } | EnginePlan::Aio { open } | EnginePlan::Uring { open } = &worker.engine {
-        check_direct_blocks(open, files, &worker.operations)?;
-    }
-    if disk.is_none() && !matches!(worker.engine, EnginePlan::Null {} | EnginePlan::Nfs { .. }) {
-        labels.extend(labels_of_files(worker));
-    }
-    let mut run = Runner { worker, buffers, shared, disk, labels, wait_for_start, publish };
-    match &worker.engine {
-        EnginePlan::Null {} => run.drive(NullEngine::default()),
-        EnginePlan::Sync { open } => run.drive(SyncEngine::open(setup(open))?),
-        EnginePlan::Aio { open } => run.drive(AioEngine::open(setup(open))?),
-        EnginePlan::Uring { open } => run.drive(UringEngine::open(setup(open))?),
-        EnginePlan::Mmap { open } => run.drive(MmapEngine::open(setup(open))?),
-        EnginePlan::Nfs { mount } => {
-            run.drive(NfsEngine::connect(mount, files, memory, *depth, clock, Arc::clone(&shared.stop))?)
-        }
-    }
-}
-
-/// What it takes to run a worker, whatever its engine.
-struct Runner<'a> {
-    worker: &'a Worker,
-    buffers: &'a Arc<Buffers>,
-    shared: &'a Shared,
-    disk: Option<Disk>,
-    /// What is known before the engine is opened.
-    labels: Vec<String>,
-    wait_for_start: &'a mut dyn FnMut() -> Option<Start>,
-    publish: &'a mut dyn FnMut(&IntervalOutcome, &[Tally]),
-}
-
-impl Runner<'_> {
-    /// The only place that knows whether there is an emulated disk.
-    fn drive<E: Engine>(&mut self, engine: E) -> Result<Option<Ran>, EngineError> {
-        let Some(disk) = self.disk.take() else { return self.run(engine) };
-        let Worker { files, depth, .. } = self.worker;
-        self.run(Emulated::new(engine, disk, files, *depth, self.shared.clock.clone()))
-    }
-
-    fn run<E: Engine>(&mut self, mut engine: E) -> Result<Option<Ran>, EngineError> {
-        let worker = self.worker;
-        let depth = if E::SYNCHRONOUS { 1 } else { worker.depth };
-        let load = Load::new(worker, depth, Arc::clone(self.buffers), self.shared.clone())?;
-        let Some(start) = (self.wait_for_start)() else { return Ok(None) };
-        let (mut ended, recorder) = load.run(&mut engine, start, self.publish);
-        if ended.error.is_none()
-            && let Err(error) = engine.finish()
-        {
-            (ended.state, ended.error) = (State::Failed, Some(error));
-        }
-        let (described, reconnects) = (engine.describe(), engine.reconnects());
-        let labels = [std::mem::take(&mut self.labels), engine.labels(), std::mem::take(&mut ended.labels)].concat();
-        Ok(Some(Ran { ended, recorded: recorder.finish(), engine: described, reconnects, labels }))
-    }
-}
-
-/// What an engine and its worker leave behind.
-pub(crate) struct Ran {
-    pub(crate) ended: Ended,
-    pub(crate) recorded: Recorded,
-    pub(crate) engine: String,
-    pub(crate) reconnects: u64,
-    pub(crate) labels: Vec<String>,
-}
-
-/// Whether operations of a kind are in a worker's mix.
-fn does(worker: &Worker, kind: OperationKind) -> bool {
-    worker.operations.iter().any(|operation| operation.kind == kind)
-}
-
-/// What the local files of a worker mean for its figures.
-fn labels_of_files(worker: &Worker) -> Vec<String> {
-    let labels = [
-        ("file_has_holes", does(worker, OperationKind::Read) && worker.files.iter().any(has_hole)),
-        ("trim_punches_holes", does(worker, OperationKind::Trim) && worker.files.iter().any(is_regular_file)),
-    ];
-    labels.into_iter().filter(|(_, applies)| *applies).map(|(label, _)| label.to_owned()).collect()
-}
+pub(crate) use capabilities::capabilities;
+pub(crate) use local::MmapEngine;
+pub use local::{AioEngine, Setup, SyncEngine, UringEngine};
+pub(crate) use null::NullEngine;

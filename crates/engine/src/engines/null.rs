@@ -1,18 +1,19 @@
 use iocurve_meter::Nanos;
 
+use crate::engines::request::{Completion, Engine, Request};
 use crate::error::EngineError;
-use crate::request::{Completion, Engine, Request};
 
-/// Does nothing, at once: what remains is the cost of the loop, the ceiling of every other engine.
+/// Completes every request at once without I/O: what remains is the cost of the loop, the ceiling of every other
+/// engine.
 #[derive(Debug, Default)]
-pub struct NullEngine {
+pub(crate) struct NullEngine {
     finished: Vec<Completion>,
 }
 
 impl Engine for NullEngine {
     #[inline]
     fn submit(&mut self, request: Request) -> Result<(), EngineError> {
-        let bytes = if request.kind.is_flush() { 0 } else { request.length };
+        let bytes = if request.kind.is_flush() { 0 } else { request.address.length };
         self.finished.push(Completion { slot: request.slot, result: i64::from(bytes) });
         Ok(())
     }
@@ -31,13 +32,14 @@ impl Engine for NullEngine {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engines::request::Address;
     use crate::plan::OperationKind;
 
     #[test]
     fn every_kind_is_done_at_once_and_a_flush_moves_nothing() {
         let mut engine = NullEngine::default();
         for (slot, kind) in (0..).zip(OperationKind::ALL) {
-            engine.submit(Request { slot, kind, file: 0, offset: 0, length: 512 }).unwrap();
+            engine.submit(Request { slot, kind, address: Address { file: 0, offset: 0, length: 512 } }).unwrap();
         }
         let mut done = Vec::new();
         engine.reap(0, 0, &mut done).unwrap();

@@ -2,26 +2,26 @@
 
 use std::fs::{self, File};
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use iocurve_meter::{Clock, Nanos};
 
-use super::local::Setup;
+use super::Setup;
+use crate::engines::buffers::Buffers;
+use crate::engines::files::has_hole;
+use crate::engines::request::{Address, Completion, Engine, Request};
 use crate::error::EngineError;
-use crate::files::has_hole;
 use crate::plan::{Durability, FileOpen, FilePlan, Layout, OperationKind};
-use crate::request::{Buffers, Completion, Engine, Request};
 
 /// A directory under the build's own (a real disk more often than `/tmp` is), gone when dropped.
-pub struct Scratch {
+pub(crate) struct Scratch {
     directory: PathBuf,
     path: String,
 }
 
 impl Scratch {
     /// A fresh directory; `path` names a file in it that is not there yet.
-    pub fn new(name: &str) -> Self {
+    pub(crate) fn new(name: &str) -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let build = std::env::current_exe().unwrap().parent().unwrap().to_owned();
@@ -32,24 +32,24 @@ impl Scratch {
     }
 
     /// The same, with a file of that many patterned bytes.
-    pub fn with_file(name: &str, bytes: usize) -> Self {
+    pub(crate) fn with_file(name: &str, bytes: usize) -> Self {
         let scratch = Self::new(name);
         fs::write(&scratch.path, pattern(0, bytes)).unwrap();
         scratch
     }
 
     /// Path of the file.
-    pub fn path(&self) -> &str {
+    pub(crate) fn path(&self) -> &str {
         &self.path
     }
 
     /// A plan for the first so many bytes of the file.
-    pub fn plan(&self, bytes: usize) -> FilePlan {
+    pub(crate) fn plan(&self, bytes: usize) -> FilePlan {
         plan(&self.path, bytes)
     }
 
     /// Path of another file in the directory.
-    pub fn other(&self, name: &str) -> String {
+    pub(crate) fn other(&self, name: &str) -> String {
         self.directory.join(name).to_str().unwrap().to_owned()
     }
 }
@@ -62,26 +62,31 @@ impl Drop for Scratch {
 }
 
 /// Bytes that differ with their place.
-pub fn pattern(offset: usize, bytes: usize) -> Vec<u8> {
+pub(crate) fn pattern(offset: usize, bytes: usize) -> Vec<u8> {
     (offset..offset + bytes).map(|place| (place / 512 * 31 + place) as u8).collect()
 }
 
 /// How files are opened: direct or not, with nothing else.
-pub fn open(direct: bool) -> FileOpen {
+pub(crate) fn open(direct: bool) -> FileOpen {
     FileOpen { direct, durability: Durability::None, invalidate: false }
 }
 
 /// What an engine is opened with, with buffers of a block and a clock of its own.
-pub fn setup<'a>(open: &'a FileOpen, files: &'a [FilePlan], writes: bool, depth: u32) -> Setup<'a> {
-    let buffers = Buffers::new(depth as usize, BLOCK);
-    Setup { open, files, writes, buffers, depth, clock: Clock::new() }
+pub(crate) fn setup<'a>(open: &'a FileOpen, files: &'a [FilePlan], writes: bool, depth: u32) -> Setup<'a> {
+    setup_on(&Buffers::new(depth as usize, BLOCK), open, files, writes, depth)
+}
+
+fn setup_on<'a>(buffers: &Buffers, open: &'a FileOpen, files: &'a [FilePlan], writes: bool, depth: u32) -> Setup<'a> {
+    // SAFETY: tests look at a slot before they submit a request for it, or after its completion.
+    let slots = unsafe { buffers.slot_map() };
+    Setup { open, files, writes, slots, depth, clock: Clock::new() }
 }
 
 /// Opens an engine for a test.
-pub type Opener<E> = fn(Setup<'_>) -> Result<E, EngineError>;
+pub(crate) type Opener<E> = fn(Setup<'_>) -> Result<E, EngineError>;
 
 /// Everything that an engine for local files must do, buffered and direct.
-pub fn check_engine<E: Engine>(opener: Opener<E>) {
+pub(crate) fn check_engine<E: Engine>(opener: Opener<E>) {
     for direct in possible_ways() {
         reads_past_the_end_are_short(opener, direct);
     }
@@ -89,14 +94,14 @@ pub fn check_engine<E: Engine>(opener: Opener<E>) {
 }
 
 /// The same, without what an engine cannot know that maps its files: how long they are now.
-pub fn check_mapped_engine<E: Engine>(opener: Opener<E>) {
+pub(crate) fn check_mapped_engine<E: Engine>(opener: Opener<E>) {
     flushes_leave_nothing_dirty(opener);
     settling_leaves_nothing_dirty(opener);
     check_transfers(opener);
 }
 
 /// The same, without what is promised of the storage below.
-pub fn check_transfers<E: Engine>(opener: Opener<E>) {
+pub(crate) fn check_transfers<E: Engine>(opener: Opener<E>) {
     for direct in possible_ways() {
         writes_then_reads_back(opener, direct);
         a_batch_completes_whole(opener, direct);
@@ -114,7 +119,7 @@ const BLOCK: usize = 4096;
 
 struct Bench<E> {
     engine: E,
-    buffers: Arc<Buffers>,
+    buffers: Buffers,
     clock: Clock,
     scratch: Scratch,
 }
@@ -127,17 +132,15 @@ impl<E: Engine> Bench<E> {
     }
 
     fn over(opener: Opener<E>, direct: bool, writes: bool, plans: &[FilePlan], depth: u32, scratch: Scratch) -> Self {
-        let open = open(direct);
-        Self::with(opener, setup(&open, plans, writes, depth), scratch)
-    }
-
-    fn with(opener: Opener<E>, setup: Setup<'_>, scratch: Scratch) -> Self {
-        let (buffers, clock) = (Arc::clone(&setup.buffers), setup.clock.clone());
+        let (open, buffers) = (open(direct), Buffers::new(depth as usize, BLOCK));
+        let setup = setup_on(&buffers, &open, plans, writes, depth);
+        let clock = setup.clock.clone();
         Self { engine: opener(setup).unwrap(), buffers, clock, scratch }
     }
 
     fn submit(&mut self, kind: OperationKind, slot: u32, block: u64) {
-        let request = Request { slot, kind, file: 0, offset: block * BLOCK as u64, length: BLOCK as u32 };
+        let request =
+            Request { slot, kind, address: Address { file: 0, offset: block * BLOCK as u64, length: BLOCK as u32 } };
         self.engine.submit(request).unwrap();
     }
 
@@ -153,14 +156,12 @@ impl<E: Engine> Bench<E> {
         done
     }
 
-    fn fill(&self, slot: u32, content: &[u8]) {
-        // SAFETY: nothing is in flight in this slot, and content is one block.
-        unsafe { self.buffers.slot(slot).copy_from(content.as_ptr(), content.len()) }
+    fn fill(&mut self, slot: u32, content: &[u8]) {
+        self.buffers.slot_mut(slot, content.len()).copy_from_slice(content);
     }
 
-    fn content(&self, slot: u32, bytes: usize) -> Vec<u8> {
-        // SAFETY: nothing is in flight in this slot.
-        unsafe { std::slice::from_raw_parts(self.buffers.slot(slot), bytes) }.to_vec()
+    fn content(&self, slot: u32, bytes: usize) -> &[u8] {
+        self.buffers.slot(slot, bytes)
     }
 }
 
@@ -209,7 +210,7 @@ fn writes_then_reads_back<E: Engine>(opener: Opener<E>, direct: bool) {
     }
     assert_eq!(bench.finish(4), done(0..4, BLOCK as i64));
     for (slot, block) in [(3, 5), (2, 6), (1, 7), (0, 0)] {
-        assert_eq!(bench.content(slot, BLOCK), expected[block * BLOCK..(block + 1) * BLOCK]);
+        assert_eq!(bench.content(slot, BLOCK), &expected[block * BLOCK..(block + 1) * BLOCK]);
     }
 }
 
@@ -245,7 +246,8 @@ fn several_files_are_told_apart<E: Engine>(opener: Opener<E>, direct: bool) {
     let plans = [plan(scratch.path(), BLOCK), plan(&other, BLOCK)];
     let mut bench = Bench::over(opener, direct, false, &plans, 2, scratch);
     for (slot, file) in [(0, 1), (1, 0)] {
-        let request = Request { slot, kind: OperationKind::Read, file, offset: 0, length: BLOCK as u32 };
+        let request =
+            Request { slot, kind: OperationKind::Read, address: Address { file, offset: 0, length: BLOCK as u32 } };
         bench.engine.submit(request).unwrap();
     }
     assert_eq!(bench.finish(2), done(0..2, BLOCK as i64));
@@ -256,8 +258,11 @@ fn several_files_are_told_apart<E: Engine>(opener: Opener<E>, direct: bool) {
 /// A file keeps its length, and what is trimmed takes no space. A trim needs no buffer of its size.
 fn trims_read_as_zeros<E: Engine>(opener: Opener<E>, direct: bool) {
     let mut bench = Bench::new(opener, direct, true, 8, 2);
-    let trim =
-        Request { slot: 0, kind: OperationKind::Trim, file: 0, offset: 2 * BLOCK as u64, length: 3 * BLOCK as u32 };
+    let trim = Request {
+        slot: 0,
+        kind: OperationKind::Trim,
+        address: Address { file: 0, offset: 2 * BLOCK as u64, length: 3 * BLOCK as u32 },
+    };
     bench.engine.submit(trim).unwrap();
     assert_eq!(bench.finish(1), done(0..1, 3 * BLOCK as i64));
     bench.submit(OperationKind::Trim, 0, 7);
@@ -272,18 +277,18 @@ fn trims_read_as_zeros<E: Engine>(opener: Opener<E>, direct: bool) {
 }
 
 fn flushes_leave_nothing_dirty<E: Engine>(opener: Opener<E>) {
-    let (read_write, several) = (open(false), 4);
+    let several = 4;
     for kind in OperationKind::ALL.into_iter().filter(|kind| kind.is_flush()) {
         let scratch = Scratch::with_file("flush", several * BLOCK);
         let files = [scratch.plan(several * BLOCK)];
-        let mut bench = Bench::with(opener, setup(&read_write, &files, true, 2), scratch);
+        let mut bench = Bench::over(opener, false, true, &files, 2, scratch);
         File::open(bench.scratch.path()).unwrap().sync_all().unwrap();
         for block in [1, 3] {
             bench.submit(OperationKind::Write, 0, block);
             assert_eq!(bench.finish(1), done(0..1, BLOCK as i64));
         }
         let length = 3 * BLOCK as u32;
-        let flush = Request { slot: 1, kind, file: 0, offset: BLOCK as u64, length };
+        let flush = Request { slot: 1, kind, address: Address { file: 0, offset: BLOCK as u64, length } };
         bench.engine.submit(flush).unwrap();
         assert_eq!(bench.finish(1), [Completion { slot: 1, result: 0 }]);
         assert!(matches!(dirty_pages(bench.scratch.path()), Some(0) | None), "{kind:?}");
@@ -354,12 +359,13 @@ fn a_deadline_ends_the_wait<E: Engine>(opener: Opener<E>) {
 
 fn requests_that_do_not_fit_are_refused<E: Engine>(opener: Opener<E>) {
     let mut bench = Bench::new(opener, false, false, 1, 2);
-    let fits = Request { slot: 0, kind: OperationKind::Read, file: 0, offset: 0, length: BLOCK as u32 };
+    let fits =
+        Request { slot: 0, kind: OperationKind::Read, address: Address { file: 0, offset: 0, length: BLOCK as u32 } };
     let misfits = [
         Request { slot: 2, ..fits },
-        Request { file: 1, ..fits },
-        Request { length: BLOCK as u32 + 1, ..fits },
-        Request { offset: u64::MAX, ..fits },
+        Request { address: Address { file: 1, ..fits.address }, ..fits },
+        Request { address: Address { length: BLOCK as u32 + 1, ..fits.address }, ..fits },
+        Request { address: Address { offset: u64::MAX, ..fits.address }, ..fits },
     ];
     for request in misfits {
         let error = bench.engine.submit(request).unwrap_err().to_string();
@@ -378,7 +384,8 @@ fn dropping_with_operations_in_flight_is_clean<E: Engine>(opener: Opener<E>) {
     for slot in 32..64 {
         bench.submit(OperationKind::Read, slot, u64::from(slot));
     }
-    let buffers = Arc::clone(&bench.buffers);
-    drop(bench);
-    assert_eq!(Arc::strong_count(&buffers), 1);
+    let Bench { engine, buffers, .. } = bench;
+    assert!(buffers.holders() > 1);
+    drop(engine);
+    assert_eq!(buffers.holders(), 1);
 }

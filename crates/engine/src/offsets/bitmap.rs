@@ -1,7 +1,7 @@
-//! Which units of a region have been visited, where blocks of several sizes share it.
+//! The visited units of a region that blocks of several sizes share.
 
-/// A bit per unit, and above each 64 of them one that says "all visited", so that the next free unit is found in a
-/// few steps, however full the map is.
+/// A bit per unit, and for each 64 bits one above them that says "all visited": the next free unit is found in a few
+/// steps, however full the map is.
 #[derive(Debug)]
 pub(super) struct Bitmap {
     /// The units first, then ever coarser levels, the last of one word.
@@ -11,7 +11,6 @@ pub(super) struct Bitmap {
 }
 
 impl Bitmap {
-    /// All units free.
     pub(super) fn new(units: u64) -> Self {
         let mut bits = units;
         let mut levels = Vec::new();
@@ -27,13 +26,12 @@ impl Bitmap {
         map
     }
 
-    /// All units free again.
     pub(super) fn clear(&mut self) {
         self.free = self.units;
         let mut bits = self.units;
         for level in &mut self.levels {
             level.fill(0);
-            // What is behind the end counts as visited.
+            // Units behind the end count as visited.
             if let (Some(last), 1..) = (level.last_mut(), bits % 64) {
                 *last = u64::MAX << (bits % 64);
             }
@@ -41,12 +39,11 @@ impl Bitmap {
         }
     }
 
-    /// Units that were not visited.
     pub(super) fn free(&self) -> u64 {
         self.free
     }
 
-    /// The first free unit at or after `unit`, from the start again at the end; `None` if all are visited.
+    /// The first free unit at or after `unit`, wrapping at the end; `None` if all are visited.
     pub(super) fn next_free(&self, unit: u64) -> Option<u64> {
         self.free_from(unit).or_else(|| self.free_from(0))
     }
@@ -71,8 +68,8 @@ impl Bitmap {
             .fold(bit, |at, level| at * 64 + u64::from((!self.levels[level][at as usize]).trailing_zeros()))
     }
 
-    /// Visits the free units from `unit`, which is free, on: at most `count`, and none beyond one that was visited.
-    /// Gives back how many.
+    /// Visits free units from `unit`, which must be free: at most `count`, up to the first visited one. Returns how
+    /// many.
     pub(super) fn visit(&mut self, unit: u64, count: u64) -> u64 {
         let mut visited = 0;
         while visited < count {
@@ -95,7 +92,7 @@ impl Bitmap {
         visited
     }
 
-    /// Says on the levels above that a word is full.
+    /// Marks a full word on the levels above.
     fn close(&mut self, mut word: u64) {
         for level in &mut self.levels[1..] {
             level[(word / 64) as usize] |= 1 << (word % 64);

@@ -1,53 +1,52 @@
-//! What the operations of a worker are like, the same for all its files; what makes no sense is refused here.
+//! The kinds of operation of a worker, the same for all its files. Plans that make no sense are refused here.
 
 use std::collections::BTreeMap;
 
 use super::lengths::Lengths;
-use super::places::{Map, Order, Places, Shape};
+use super::places::{Map, Places, Shape, VisitOrder};
 use crate::error::EngineError;
 use crate::plan::{AtEnd, Cover, Distribution, FileSelect, OperationPlan, Passes, Position, Worker};
 
 /// Most memory for maps of visited units, over all files of a worker: 2³³ units, such as 32 TiB in blocks of 4 KiB.
 const MAP_BYTES_MAX: u64 = 1 << 30;
-/// No file is larger.
+/// Largest offset in a file.
 const OFFSET_MAX: u64 = i64::MAX as u64;
 
-/// One kind of operation.
 #[derive(Debug)]
 pub(super) struct Kind {
     pub(super) shape: Shape,
     pub(super) smallest: u64,
     pub(super) jump: Jump,
     pub(super) edge: AtEdge,
-    /// Which of a region's positions it goes on from.
+    /// Index of its sequential position in a region.
     pub(super) position: usize,
-    /// Which of a region's places it draws from.
+    /// Index of the places it draws from in a region.
     pub(super) places: usize,
-    /// Whether sequential operations go on from its random ones.
-    pub(super) leaves_position: bool,
+    /// Whether its random operations set the sequential position.
+    pub(super) sets_position: bool,
 }
 
-/// Whether an operation goes to a random place.
+/// Whether an operation goes to a random offset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Jump {
     Never,
     Always,
-    /// So many per cent do, or those that begin a run.
+    /// A percentage of the operations does, or those that begin a run.
     Mixed(u32),
 }
 
-/// What a sequential operation does where there is no room for it any more.
+/// Behaviour of a sequential operation at the end of the region.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AtEdge {
-    /// It goes to a random place, as in fio.
+    /// Goes to a random offset, as in fio.
     Jump,
-    /// It goes to the other end.
+    /// Wraps to the other end.
     Wrap,
-    /// It does not come: the file is through.
+    /// Exhausts the file.
     End,
 }
 
-/// How the random places of one kind, or of several that share them, are made for a window.
+/// Recipe for the random places of a kind in a window. Kinds with the same recipe share the places.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Recipe {
     Once { align: u64 },
@@ -58,7 +57,7 @@ pub(super) enum Recipe {
 impl Recipe {
     pub(super) fn make(&self, window_bytes: u64, passes: Passes, seed: u64) -> Places {
         match self {
-            Self::Once { align } => Places::Once(Order::new((window_bytes / align).max(1), passes, seed)),
+            Self::Once { align } => Places::Once(VisitOrder::new((window_bytes / align).max(1), passes, seed)),
             Self::Map { unit } => Places::Map(Box::new(Map::new(units(window_bytes, *unit), *unit, passes, seed))),
             Self::Drawn { distribution, lengths, align } => {
                 Places::drawn(distribution, &Shape { lengths: lengths.clone(), align: *align }, window_bytes, seed)
@@ -71,9 +70,9 @@ fn units(window_bytes: u64, unit: u64) -> u64 {
     (window_bytes / unit).max(1)
 }
 
-/// Whether a file that was gone through waits until all are, as fio's do: so where a pass counts, which is where bytes or
-/// operations end the worker, where the end of the region does, or where files come one after another. Under a time
-/// alone each begins again by itself.
+/// Whether an exhausted file waits until all files are, as in fio. It does where passes count: where bytes, operations
+/// or the end of the region end the worker, or where files come one after another. Under a time limit alone each file
+/// restarts by itself.
 pub(super) fn ends(worker: &Worker) -> bool {
     let access = &worker.access;
     let counts = worker.end.bytes.is_some() || worker.end.operations.is_some();
@@ -81,7 +80,7 @@ pub(super) fn ends(worker: &Worker) -> bool {
         || (access.position != Position::Job && (counts || worker.file_select == FileSelect::Sequential))
 }
 
-/// The kinds of a worker and how their places are made. The error is for people.
+/// The kinds of a worker, and the recipes of their places. The error is a text for people.
 pub(super) fn kinds(worker: &Worker) -> Result<(Vec<Kind>, Vec<Recipe>), EngineError> {
     let shapes: Vec<Shape> = worker
         .operations
@@ -108,7 +107,7 @@ pub(super) fn kinds(worker: &Worker) -> Result<(Vec<Kind>, Vec<Recipe>), EngineE
             edge: AtEdge::Wrap,
             position: if worker.access.position.is_of_kind() { kinds.len() } else { 0 },
             places: place_of(recipe, &mut recipes),
-            leaves_position: false,
+            sets_position: false,
         });
     }
     set_edges(&mut kinds, ends(worker) && worker.access.strided.is_none());
@@ -116,7 +115,7 @@ pub(super) fn kinds(worker: &Worker) -> Result<(Vec<Kind>, Vec<Recipe>), EngineE
     Ok((kinds, recipes))
 }
 
-/// The number of a recipe, which is added if it is not there.
+/// Index of a recipe, which is added if it is new.
 fn place_of(recipe: Option<Recipe>, recipes: &mut Vec<Recipe>) -> usize {
     let Some(recipe) = recipe else { return 0 };
     recipes.iter().position(|other| *other == recipe).unwrap_or_else(|| {
@@ -133,7 +132,7 @@ fn jump(worker: &Worker, operation: &OperationPlan) -> Jump {
     }
 }
 
-/// What happens at the end of the window depends on who else moves the position.
+/// Sets the behaviour at the end of the region: it depends on the other kinds that move the position.
 fn set_edges(kinds: &mut [Kind], ends: bool) {
     let mut moved: BTreeMap<usize, (bool, bool)> = BTreeMap::new();
     for kind in kinds.iter() {
@@ -143,7 +142,7 @@ fn set_edges(kinds: &mut [Kind], ends: bool) {
     }
     for kind in kinds {
         let (jumps, walks) = moved[&kind.position];
-        kind.leaves_position = jumps && walks;
+        kind.sets_position = jumps && walks;
         kind.edge = match kind.jump {
             Jump::Mixed(_) => AtEdge::Jump,
             Jump::Never if ends && !jumps => AtEdge::End,
@@ -152,14 +151,15 @@ fn set_edges(kinds: &mut [Kind], ends: bool) {
     }
 }
 
-/// Whether a kind visits every place once. Distributions other than the uniform never do, as in fio.
+/// Whether a kind visits every place once. Only the uniform distribution does, as in fio.
 fn covers(worker: &Worker, operation: &OperationPlan) -> bool {
     operation.random_percent > 0
         && worker.access.cover == Cover::Once
         && operation.distribution == (Distribution::Uniform {})
 }
 
-/// What the covering kinds share: an order of places where no two operations can overlap, or else a map.
+/// Recipe shared by the kinds that visit every place once: a permutation where no two operations can overlap, otherwise
+/// a map.
 fn covering(worker: &Worker, shapes: &[Shape]) -> Option<Recipe> {
     let covering: Vec<&Shape> = worker
         .operations
@@ -292,7 +292,7 @@ fn check_regions(worker: &Worker, kinds: &[Kind], recipes: &[Recipe]) -> Result<
     Ok(())
 }
 
-/// Why a distribution has no place in a region.
+/// Error for a distribution that has no place in a region.
 fn without_place(recipe: &Recipe, region_bytes: u64) -> Option<String> {
     let Recipe::Drawn { distribution: Distribution::Zones { zones }, lengths, align } = recipe else { return None };
     let places = Shape { lengths: lengths.clone(), align: *align }.places(region_bytes);

@@ -1,9 +1,9 @@
-//! How many bytes the next operation has.
+//! Block sizes: the length of the next operation.
 
 use crate::chance::Rng;
 use crate::plan::Blocks;
 
-/// The block sizes of one kind of operation, ready to be drawn from.
+/// Block sizes of one kind of operation, ready to be drawn from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Lengths {
     Fixed(u32),
@@ -18,7 +18,7 @@ pub(super) enum Lengths {
 }
 
 impl Lengths {
-    /// An error says what about the sizes makes no sense.
+    /// The error says what is wrong with the sizes.
     pub(super) fn new(blocks: &Blocks) -> Result<Self, String> {
         match *blocks {
             Blocks::Fixed { bytes: 0 } => Err("a block of 0 bytes moves nothing".into()),
@@ -66,7 +66,7 @@ impl Lengths {
         }
     }
 
-    /// A size that fits into `room`, which is at least the smallest: as if drawn until one fits, as fio does.
+    /// Draws a size that fits into `room`, which is at least the smallest: as if drawn until one fits, like fio.
     #[inline(always)]
     pub(super) fn draw(&self, room: u64, rng: &mut Rng) -> u32 {
         match self {

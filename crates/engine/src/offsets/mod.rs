@@ -1,22 +1,21 @@
-//! Where the next operation goes: a file and an offset in it.
+//! The addresses of a load: file and offset of each operation.
 //!
-//! All of it is computed: nothing is allocated or shared per operation, and the same seed gives the same addresses.
+//! Addresses are computed: nothing is allocated or shared per operation, and the same seed gives the same addresses.
 //!
 //! - A **random** operation goes to a multiple of its alignment (by default its smallest block) where the smallest block
-//!   fits. With `cover: once` no byte comes twice in a pass; `kinds` that do so share what has been visited, as they
-//!   share fio's random map. Where no two operations can overlap, a bijection gives the order (no memory); only blocks
-//!   of several sizes need a map, as in fio: see `places`. Other distributions than the uniform are drawn independently,
-//!   whatever `cover` says: fio turns the random map off for them.
-//! - A **sequential** operation begins where the last one of its position ended, plus the gap. Several sizes at the end
-//!   of the region: what still fits is drawn; a rest that nothing fits into is left out, as in fio. Backwards, it goes on
-//!   from the end, less the gap. The first pass begins at `start_bytes`, the others at the region's start.
-//! - **Mixed** operations (`random_percent` between, or a `run_length`) are sequential ones that go on from the random
-//!   ones; where there is no room at the end, they are random. Sequential ones do not count as visited.
-//! - A **pass** is over when every file is through; then all begin again, or, with `at_end: stop`, nothing comes any
-//!   more. A file is through as soon as one of its positions has come to the end of the region, or all of it was visited
-//!   once. Independent draws never end. Under a time limit alone nobody counts passes, and each file begins again by
-//!   itself.
-//! - **Zones** move per file; in a zone operations go round until its bytes are transferred.
+//!   fits. With `cover: once` no byte comes twice in a pass; kinds with that setting share the visited places, as they
+//!   share fio's random map. Where no two operations can overlap, a permutation gives the order and takes no memory; only
+//!   blocks of several sizes need a map, as in fio: see `places`. Distributions other than the uniform are always drawn
+//!   independently: fio turns the random map off for them.
+//! - A **sequential** operation begins where the last one of its position ended, plus the gap. At the end of the region
+//!   only sizes that still fit are drawn; a rest that is too small for all sizes is skipped, as in fio. Backwards, it
+//!   continues from the end, less the gap. The first pass begins at `start_bytes`, the others at the region's start.
+//! - **Mixed** operations (`random_percent` between 0 and 100, or a `run_length`) are sequential ones that continue from
+//!   the random ones; where there is no room at the end, they are random. Sequential ones do not count as visited.
+//! - A **pass** is over when every file is exhausted; then all files restart, or, with `at_end: stop`, no address is left.
+//!   A file is exhausted as soon as one of its positions has come to the end of the region, or all of it was visited once.
+//!   Independent draws never end. Under a time limit alone passes do not count, and each file restarts by itself.
+//! - **Zones** advance per file; in a zone operations wrap around until its bytes are transferred.
 
 #![allow(clippy::inline_always, reason = "a call that is not inlined costs as much as the address")]
 
@@ -26,6 +25,7 @@ mod lengths;
 mod places;
 mod preference;
 mod region;
+pub(crate) mod replay;
 mod scattered;
 mod selection;
 
@@ -35,37 +35,27 @@ use std::sync::atomic::AtomicU64;
 
 use self::kinds::{Jump, Kind, ends, kinds};
 use self::region::{Region, Walk};
+use self::replay::Replay;
 use self::scattered::Scattered;
 use self::selection::Selection;
 use crate::chance::Rng;
+use crate::engines::request::Address;
 use crate::error::EngineError;
 use crate::plan::{AtEnd, Group, Passes, Position, Worker};
-use crate::replay::Replay;
 
-/// Where one operation goes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Address {
-    /// Index into the worker's files.
-    pub file: u32,
-    /// From the file's start.
-    pub offset: u64,
-    /// Bytes.
-    pub length: u32,
-}
-
-/// Whether a worker's addresses make sense; the error says what does not.
-pub fn check(worker: &Worker) -> Result<(), EngineError> {
+/// Checks a worker's addresses; the error says what is wrong.
+pub(crate) fn check(worker: &Worker) -> Result<(), EngineError> {
     kinds(worker).map(|_| ())
 }
 
-/// The sequential positions that a worker shares with the others of its job, one per file; empty if it shares none.
+/// Sequential positions that the workers of a job share, one per file; empty if they share none.
 #[derive(Debug, Clone, Default)]
-pub struct SharedPositions(Vec<Arc<AtomicU64>>);
+pub(crate) struct SharedPositions(Vec<Arc<AtomicU64>>);
 
 impl SharedPositions {
-    /// For each worker of a group: those with `position: job` share the regions that are the same. Each begins where its
-    /// first worker does.
-    pub fn of_group(group: &Group) -> Vec<Self> {
+    /// Positions for each worker of a group. Workers with `position: job` share the position of a region, which begins
+    /// where the first of them does.
+    pub(crate) fn of_group(group: &Group) -> Vec<Self> {
         let mut all = BTreeMap::new();
         let of_worker = |worker: &Worker| {
             if worker.access.position != Position::Job {
@@ -83,7 +73,7 @@ impl SharedPositions {
 
 /// The addresses of one worker, one after another.
 #[derive(Debug)]
-pub struct Offsets {
+pub(crate) struct Offsets {
     kinds: Vec<Kind>,
     walk: Walk,
     regions: Vec<Region>,
@@ -91,31 +81,31 @@ pub struct Offsets {
     rng: Rng,
     seed: u64,
     run_length: u32,
-    /// Operations that follow the random one of this run.
+    /// Operations left in this run after its random one.
     run_left: u32,
     course: Course,
-    /// Whether nothing comes any more.
+    /// Whether no address is left.
     is_over: bool,
 }
 
-/// What decides where operations go, chosen at the start so that no operation pays for what its worker does not use.
+/// Source of the addresses, chosen at the start so that no operation pays for what its worker does not use.
 #[derive(Debug)]
 enum Course {
-    /// To the next place of the only file.
+    /// The next place of the only file.
     Scattered(Scattered),
-    /// Each goes where its kind, the files and the zones say.
+    /// Kind, files and zones decide for each operation.
     Own,
-    /// The place that all kinds visit until the last of them has (fio's `trimwrite`).
+    /// One address for all kinds in turn (fio's `trimwrite`).
     ForAll(Option<Address>),
-    /// Where it was recorded.
+    /// The recorded address.
     Replayed(Replay),
-    /// The last place of each kind, where it stays during a run (fio's `rw_sequencer=identical`); by file and kind.
+    /// The last offset of each kind, repeated during a run (fio's `rw_sequencer=identical`); by file and kind.
     ForEach(Vec<u64>),
 }
 
 impl Offsets {
     /// Addresses for a worker's plan, repeatable from its seed.
-    pub fn new(worker: &Worker, shared: &SharedPositions) -> Result<Self, EngineError> {
+    pub(crate) fn new(worker: &Worker, shared: &SharedPositions) -> Result<Self, EngineError> {
         let (kinds, recipes) = kinds(worker)?;
         let access = &worker.access;
         let walk = Walk {
@@ -160,16 +150,17 @@ impl Offsets {
         })
     }
 
-    /// The same, or where a replay says.
+    /// Takes the addresses of a replay instead, if there is one.
     #[must_use]
-    pub fn or_replayed(self, replay: Option<&Replay>) -> Self {
+    pub(crate) fn or_replayed(self, replay: Option<&Replay>) -> Self {
         let Some(replay) = replay else { return self };
         Self { course: Course::Replayed(replay.clone()), ..self }
     }
 
-    /// Address for the worker's operation number `operation`; `None` when its regions are through and do not begin again.
+    /// Next address for the worker's operation number `operation`; `None` when the files are exhausted and do not
+    /// restart.
     #[inline]
-    pub fn next(&mut self, operation: usize) -> Option<Address> {
+    pub(crate) fn next(&mut self, operation: usize) -> Option<Address> {
         match &mut self.course {
             Course::Scattered(scattered) => Some(scattered.next()),
             _ => self.next_by_kind(operation),
@@ -230,7 +221,7 @@ impl Offsets {
         Some(address)
     }
 
-    /// The last place of this kind once more, with a size of its own (a place of what is left by others can be short).
+    /// Repeats the last offset of this kind with a size of its own; a visited neighbour can shorten it.
     fn again(&mut self, operation: usize) -> Address {
         let file = self.selection.next(&mut self.rng);
         let offset = match &self.course {
@@ -242,7 +233,7 @@ impl Offsets {
         Address { file: file as u32, offset, length: u64::from(length).min(room) as u32 }
     }
 
-    /// Counts the operations of a run, all kinds and files together; whether this is the first of one.
+    /// Counts the operations of a run, all kinds and files together; returns whether this is its first.
     #[inline]
     fn begins_run(&mut self) -> bool {
         let begins = self.run_left == 0;
@@ -260,8 +251,8 @@ impl Offsets {
         while !self.is_over {
             let file = self.selection.next(&mut self.rng);
             let spot = self.regions[file].next(&self.kinds[operation], &self.walk, jumps, &mut self.rng);
-            if spot.is_none_or(|spot| spot.through) {
-                self.is_through(file);
+            if spot.is_none_or(|spot| spot.exhausted) {
+                self.file_exhausted(file);
             }
             if let Some(spot) = spot {
                 return Some(Address { file: file as u32, offset: spot.offset, length: spot.length });
@@ -270,19 +261,19 @@ impl Offsets {
         None
     }
 
-    /// A file is through; after the last of them a new pass begins, if one does.
+    /// Called when a file is exhausted. After the last file a new pass begins, unless the plan stops there.
     #[cold]
-    fn is_through(&mut self, file: usize) {
-        if self.selection.is_through(file) {
+    fn file_exhausted(&mut self, file: usize) {
+        if self.selection.exhaust(file) {
             return;
         }
         if self.walk.stops {
             self.is_over = true;
             return;
         }
-        self.selection.begin_again();
+        self.selection.restart();
         for region in &mut self.regions {
-            region.begin_again(&self.walk);
+            region.restart(&self.walk);
         }
         if self.walk.passes == Passes::Same {
             self.rng = Rng::new(self.seed);

@@ -6,7 +6,7 @@ use super::preference::Preference;
 use crate::chance::{Permutation, Rng};
 use crate::plan::{Distribution, Passes};
 
-/// How the random operations of one kind lie: their sizes, and what their offsets are multiples of.
+/// Sizes and alignment of the random operations of one kind.
 #[derive(Debug, Clone)]
 pub(super) struct Shape {
     pub(super) lengths: Lengths,
@@ -14,8 +14,8 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    /// Places in a window: those where the smallest block fits; where places are further apart than that, whole
-    /// distances, as fio counts. At least one.
+    /// Number of places in a window: those where the smallest block fits. Where places are further apart than that,
+    /// whole distances count, as in fio. At least one.
     pub(super) fn places(&self, window_bytes: u64) -> u64 {
         let smallest = self.lengths.smallest();
         let places = match window_bytes.checked_sub(smallest) {
@@ -26,53 +26,52 @@ impl Shape {
     }
 }
 
-/// An offset in a window, and whether the window was gone through with it.
+/// A range in a window, and whether the window is exhausted with it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Spot {
     pub(super) offset: u64,
     pub(super) length: u32,
-    pub(super) through: bool,
+    pub(super) exhausted: bool,
 }
 
-/// What has been visited, and where chance goes next. Kinds that cover a region once share one.
+/// Random places of a window, and which of them were visited. Kinds that visit every place once share one.
 #[derive(Debug)]
 pub(super) enum Places {
     /// Every place once, where operations cannot touch one another.
-    Once(Order),
+    Once(VisitOrder),
     /// Every byte once, where operations of several sizes could overlap: fio's random map.
     Map(Box<Map>),
-    /// Each draw by itself, all places alike.
+    /// Independent draws, all places equally likely.
     Independent { places: u64 },
-    /// Each draw by itself. A distribution knows no random map, as in fio.
+    /// Independent draws from a distribution; it has no random map, as in fio.
     Preferred(Box<Preference>),
 }
 
 impl Places {
-    /// Independent draws.
     pub(super) fn drawn(distribution: &Distribution, shape: &Shape, window_bytes: u64, seed: u64) -> Self {
         let places = shape.places(window_bytes);
         Preference::new(distribution, places, shape.align, seed)
             .map_or(Self::Independent { places }, |preference| Self::Preferred(Box::new(preference)))
     }
 
-    /// The next operation in a window of `window_bytes`.
+    /// Draws the next operation in a window of `window_bytes`.
     #[inline(always)]
     pub(super) fn draw(&mut self, shape: &Shape, window_bytes: u64, rng: &mut Rng) -> Spot {
-        let (place, through) = match self {
+        let (place, exhausted) = match self {
             Self::Once(order) => order.next(),
             Self::Independent { places } => (rng.below(*places), false),
             Self::Preferred(preference) => (preference.draw(rng), false),
             Self::Map(map) => return map.draw(shape, window_bytes),
         };
         let offset = place * shape.align;
-        Spot { offset, length: shape.lengths.draw(window_bytes - offset, rng), through }
+        Spot { offset, length: shape.lengths.draw(window_bytes - offset, rng), exhausted }
     }
 
-    /// A pass that was not finished is left, and a new one begins.
-    pub(super) fn begin_again(&mut self) {
+    /// Abandons an unfinished pass, and begins a new one.
+    pub(super) fn restart(&mut self) {
         match self {
-            Self::Once(order) => order.begin_again(),
-            Self::Map(map) => map.begin_again(),
+            Self::Once(order) => order.restart(),
+            Self::Map(map) => map.restart(),
             Self::Independent { .. } | Self::Preferred(_) => {}
         }
     }
@@ -80,14 +79,14 @@ impl Places {
 
 /// Every place once per pass, by a bijection: no memory, however large the region.
 #[derive(Debug, Clone)]
-pub(super) struct Order {
+pub(super) struct VisitOrder {
     permutation: Permutation,
     index: u64,
     places: u64,
     pass: Pass,
 }
 
-impl Order {
+impl VisitOrder {
     pub(super) fn new(places: u64, passes: Passes, seed: u64) -> Self {
         Self { permutation: Permutation::new(places, seed), index: 0, places, pass: Pass { seed, number: 0, passes } }
     }
@@ -104,7 +103,7 @@ impl Order {
         (place, true)
     }
 
-    fn begin_again(&mut self) {
+    fn restart(&mut self) {
         if self.index > 0 {
             self.begin();
         }
@@ -119,7 +118,7 @@ impl Order {
     }
 }
 
-/// Which pass over a region this is.
+/// The current pass over a region.
 #[derive(Debug, Clone)]
 struct Pass {
     seed: u64,
@@ -128,7 +127,7 @@ struct Pass {
 }
 
 impl Pass {
-    /// The seed of the next one; `None` if it is the same again.
+    /// Seed of the next pass; `None` if it repeats this one.
     fn next(&mut self) -> Option<u64> {
         (self.passes == Passes::Fresh).then(|| {
             self.number += 1;
@@ -137,10 +136,10 @@ impl Pass {
     }
 }
 
-/// Every byte once per pass, in units of what all offsets and sizes are multiples of (if they are; what is smaller than
-/// a unit takes all of it). A place is drawn; if it was visited, the next free unit is taken instead; the operation ends
-/// before what was visited, shortened if need be. That is how fio's random map works, and so it has fio's bias: places
-/// behind long visited stretches are more likely.
+/// Every byte once per pass, in units that all offsets and sizes are multiples of (a smaller block takes a whole unit).
+/// A place is drawn; if it was visited, the next free unit is taken instead. The operation ends before the next visited
+/// unit, shortened if need be. This is fio's random map, with fio's bias: places behind long visited stretches are more
+/// likely.
 #[derive(Debug)]
 pub(super) struct Map {
     visited: Bitmap,
@@ -156,7 +155,7 @@ impl Map {
 
     #[inline(never)]
     fn draw(&mut self, shape: &Shape, window_bytes: u64) -> Spot {
-        // Cleared only now: the pass may have been the last.
+        // Cleared only now: the pass before may have been the last.
         if self.visited.free() == 0 {
             self.clear();
         }
@@ -165,10 +164,10 @@ impl Map {
         let offset = unit * self.unit;
         let length = u64::from(shape.lengths.draw(window_bytes - offset, &mut self.rng));
         let free = self.visited.visit(unit, length.div_ceil(self.unit)) * self.unit;
-        Spot { offset, length: length.min(free) as u32, through: self.visited.free() == 0 }
+        Spot { offset, length: length.min(free) as u32, exhausted: self.visited.free() == 0 }
     }
 
-    fn begin_again(&mut self) {
+    fn restart(&mut self) {
         if self.visited.free() > 0 {
             self.clear();
         }

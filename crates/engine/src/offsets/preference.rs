@@ -1,6 +1,6 @@
-//! Which places chance prefers, where it is not the same to all.
+//! Distributions other than the uniform.
 //!
-//! Each number is drawn in a time that does not depend on how many places there are.
+//! The time of a draw does not depend on the number of places.
 
 use std::f64::consts::TAU;
 
@@ -25,7 +25,7 @@ pub(super) struct Part {
 }
 
 impl Preference {
-    /// For `places` places at multiples of `align_bytes`; `None` where all are alike or no place is left.
+    /// A distribution over `places` places at multiples of `align_bytes`; `None` if it is uniform or no place is left.
     pub(super) fn new(distribution: &Distribution, places: u64, align_bytes: u64, seed: u64) -> Option<Self> {
         Some(match *distribution {
             Distribution::Uniform {} => return None,
@@ -64,7 +64,7 @@ impl Preference {
     }
 }
 
-/// Zones as places, without those that are cut off or never visited; a zone narrower than a block has one place.
+/// Zones as places, without zones that are cut off or never visited. A zone narrower than a block has one place.
 fn parts(zones: &[Zone], places: u64, align_bytes: u64) -> Option<Box<[Part]>> {
     let mut upto = 0.0;
     let parts: Box<[Part]> = zones

@@ -4,24 +4,24 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::kinds::{AtEdge, Kind, Recipe};
-use super::places::{Order, Places, Spot};
+use super::places::{Places, Spot, VisitOrder};
 use crate::chance::Rng;
 use crate::plan::{FilePlan, Passes, Strided};
 
 /// A position behind the end of every region.
 const BEHIND: u64 = u64::MAX;
 
-/// How sequential operations go on, the same for all files of a worker.
+/// Rules of sequential operations, the same for all files of a worker.
 #[derive(Debug)]
 pub(super) struct Walk {
     pub(super) gap: i64,
     pub(super) spread: u64,
-    /// Whether a region that was gone through is through until all are; otherwise it begins again by itself.
+    /// Whether an exhausted region waits until all are; otherwise it restarts by itself.
     pub(super) ends: bool,
-    /// Whether backwards, too, the end is the end.
+    /// Whether the region also ends backwards.
     pub(super) stops: bool,
     pub(super) strided: Option<Strided>,
-    /// Room that the smallest block of every kind fits into.
+    /// Room for the smallest block of every kind.
     pub(super) smallest: u64,
     pub(super) recipes: Vec<Recipe>,
     pub(super) passes: Passes,
@@ -33,14 +33,14 @@ pub(super) struct Region {
     bytes: u64,
     seed: u64,
     window: Window,
-    /// Transferred in this window; counted for zones only.
+    /// Bytes transferred in this window; counted for zones only.
     given: u64,
     positions: Vec<u64>,
     shared: Option<Arc<AtomicU64>>,
     places: Vec<Places>,
 }
 
-/// The part of a region that operations go to now, from the region's start: all of it, or a zone.
+/// The current part of a region, from the region's start: all of it, or a zone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Window {
     from: u64,
@@ -48,7 +48,7 @@ struct Window {
 }
 
 impl Region {
-    /// `positions` is how many kinds of position there are; with `shared`, workers share the one.
+    /// `positions` is the number of sequential positions; with `shared`, several workers share one.
     pub(super) fn new(
         file: &FilePlan,
         walk: &Walk,
@@ -71,20 +71,20 @@ impl Region {
         region
     }
 
-    /// Where it ends, from the file's start.
+    /// End of the region, from the file's start.
     pub(super) fn end(&self) -> u64 {
         self.start + self.bytes
     }
 
-    /// The order of its places, if a kind visits each once.
-    pub(super) fn order(&self, kind: &Kind) -> Option<&Order> {
+    /// Visit order of its places, if the kind visits each once.
+    pub(super) fn order(&self, kind: &Kind) -> Option<&VisitOrder> {
         match &self.places[kind.places] {
             Places::Once(order) => Some(order),
             _ => None,
         }
     }
 
-    /// Where the window begins, from the file's start.
+    /// Start of the window, from the file's start.
     pub(super) fn window_start(&self) -> u64 {
         self.start + self.window.from
     }
@@ -97,21 +97,21 @@ impl Region {
         walk.recipes.iter().enumerate().map(make).collect()
     }
 
-    /// The next operation, from the file's start; `None` if the region is through.
+    /// The next operation, from the file's start; `None` if the region is exhausted.
     #[inline(always)]
     pub(super) fn next(&mut self, kind: &Kind, walk: &Walk, jumps: bool, rng: &mut Rng) -> Option<Spot> {
         if let Some(strided) = &walk.strided {
-            self.follow(*strided, walk)?;
+            self.advance_zone(*strided, walk)?;
         }
-        let step = if jumps { None } else { self.go_on(kind, walk, rng) };
+        let step = if jumps { None } else { self.walk_on(kind, walk, rng) };
         let spot = match step {
             Some(spot) => Spot { offset: self.start + spot.offset, ..spot },
             None if jumps || kind.edge == AtEdge::Jump => {
                 let spot = self.jump(kind, rng);
-                if kind.leaves_position {
-                    self.leave_position(spot, kind, walk, rng);
+                if kind.sets_position {
+                    self.set_position(spot, kind, walk, rng);
                 }
-                Spot { through: spot.through && walk.ends && walk.strided.is_none(), ..spot }
+                Spot { exhausted: spot.exhausted && walk.ends && walk.strided.is_none(), ..spot }
             }
             None => return None,
         };
@@ -119,7 +119,7 @@ impl Region {
         Some(spot)
     }
 
-    /// A random operation in the window, from the file's start; `through` is whether the window is.
+    /// A random operation in the window, from the file's start; it says whether the window is exhausted.
     #[inline(always)]
     fn jump(&mut self, kind: &Kind, rng: &mut Rng) -> Spot {
         let Window { from, to } = self.window;
@@ -128,7 +128,7 @@ impl Region {
     }
 
     #[inline(never)]
-    fn leave_position(&mut self, spot: Spot, kind: &Kind, walk: &Walk, rng: &mut Rng) {
+    fn set_position(&mut self, spot: Spot, kind: &Kind, walk: &Walk, rng: &mut Rng) {
         let next = walk.after(spot.offset - self.start, spot.length, rng);
         let next = u64::try_from(next).unwrap_or(BEHIND);
         match &self.shared {
@@ -138,16 +138,16 @@ impl Region {
     }
 
     #[inline(always)]
-    fn go_on(&mut self, kind: &Kind, walk: &Walk, rng: &mut Rng) -> Option<Spot> {
+    fn walk_on(&mut self, kind: &Kind, walk: &Walk, rng: &mut Rng) -> Option<Spot> {
         let Some(shared) = &self.shared else {
             let (spot, next) = self.window.step(self.positions[kind.position], kind, walk, rng)?;
             self.positions[kind.position] = next;
             return Some(spot);
         };
-        self.go_on_shared(shared, kind, walk, rng)
+        self.walk_shared(shared, kind, walk, rng)
     }
 
-    fn go_on_shared(&self, shared: &AtomicU64, kind: &Kind, walk: &Walk, rng: &mut Rng) -> Option<Spot> {
+    fn walk_shared(&self, shared: &AtomicU64, kind: &Kind, walk: &Walk, rng: &mut Rng) -> Option<Spot> {
         let mut seen = shared.load(Ordering::Relaxed);
         loop {
             let (spot, next) = self.window.step(seen, kind, walk, rng)?;
@@ -158,9 +158,9 @@ impl Region {
         }
     }
 
-    /// Moves to the next zone once this one has had its bytes; `None` behind the last, if the region then is through.
+    /// Moves to the next zone once the bytes of this one are transferred; `None` if that exhausts the region.
     #[inline(never)]
-    fn follow(&mut self, strided: Strided, walk: &Walk) -> Option<()> {
+    fn advance_zone(&mut self, strided: Strided, walk: &Walk) -> Option<()> {
         if self.given < strided.zone_bytes {
             return Some(());
         }
@@ -170,7 +170,7 @@ impl Region {
         (!is_behind || !walk.ends).then_some(())
     }
 
-    /// A window begins.
+    /// Begins a window.
     fn enter(&mut self, from: u64, walk: &Walk) {
         let old = self.window;
         let range = walk.strided.map_or(self.bytes, |strided| strided.range_bytes);
@@ -178,21 +178,21 @@ impl Region {
         self.given = 0;
         self.positions.fill(from);
         if self.window.to - from == old.to - old.from {
-            self.places.iter_mut().for_each(Places::begin_again);
+            self.places.iter_mut().for_each(Places::restart);
         } else {
             self.places = self.make_places(walk);
         }
     }
 
-    /// A new pass begins, at the region's start.
-    pub(super) fn begin_again(&mut self, walk: &Walk) {
+    /// Begins a new pass, at the region's start.
+    pub(super) fn restart(&mut self, walk: &Walk) {
         self.enter(0, walk);
     }
 }
 
 impl Window {
-    /// A sequential operation at a position, and the position after it; `None` if there is no room for one any more and
-    /// the window does not begin again by itself.
+    /// A sequential operation at a position, and the next position; `None` if there is no room left and the window does
+    /// not wrap.
     #[inline]
     fn step(self, position: u64, kind: &Kind, walk: &Walk, rng: &mut Rng) -> Option<(Spot, u64)> {
         let last = self.to - kind.smallest;
@@ -205,7 +205,7 @@ impl Window {
         let next = walk.after(offset, length, rng);
         let is_before = next < self.from as i64;
         if !is_before && next as u64 <= last {
-            return Some((Spot { offset, length, through: false }, next as u64));
+            return Some((Spot { offset, length, exhausted: false }, next as u64));
         }
         let turns = kind.edge == AtEdge::Wrap || (is_before && kind.edge == AtEdge::End && !walk.stops);
         let next = match (turns, is_before) {
@@ -213,12 +213,12 @@ impl Window {
             (true, false) => self.from,
             (false, _) => BEHIND,
         };
-        Some((Spot { offset, length, through: !turns && kind.edge == AtEdge::End }, next))
+        Some((Spot { offset, length, exhausted: !turns && kind.edge == AtEdge::End }, next))
     }
 }
 
 impl Walk {
-    /// Where the next sequential operation begins, if that is in the window.
+    /// Offset of the next sequential operation, inside the window or not.
     #[inline]
     fn after(&self, offset: u64, length: u32, rng: &mut Rng) -> i64 {
         let next = (offset as i64 + i64::from(length)).saturating_add(self.gap);

@@ -1,22 +1,22 @@
-//! The plain random load: no more than the next place.
+//! The plain random load: the fastest way to the next address.
 
-use super::Address;
 use super::kinds::{Jump, Kind};
 use super::lengths::Lengths;
-use super::places::Order;
+use super::places::VisitOrder;
 use super::region::{Region, Walk};
+use crate::engines::request::Address;
 
-/// All operations go to places of one file, each place once a pass, with blocks of one size, pass after pass.
+/// All operations go to random places of one file, each place once a pass, with blocks of one size.
 #[derive(Debug)]
 pub(super) struct Scattered {
-    order: Order,
+    order: VisitOrder,
     start: u64,
     align: u64,
     length: u32,
 }
 
 impl Scattered {
-    /// `None` if there is more to the load than that.
+    /// `None` if the load is not so plain.
     pub(super) fn new(kinds: &[Kind], walk: &Walk, regions: &[Region]) -> Option<Self> {
         let ([region], [first, ..]) = (regions, kinds) else { return None };
         let &Lengths::Fixed(length) = &first.shape.lengths else { return None };

@@ -1,22 +1,22 @@
-//! Which file the next operation goes to.
+//! Selection of the file for the next operation.
 
 use crate::chance::Rng;
 use crate::plan::{FileSelect, Worker};
 
-/// The files of a worker that are not through in this pass, in their order.
+/// The files of a worker that are not exhausted in this pass, in their order.
 #[derive(Debug)]
 pub(super) struct Selection {
     is_alone: bool,
     how: FileSelect,
     run: u32,
-    /// Operations that the current file gets before the next is selected.
+    /// Operations on the current file before the next is selected.
     left: u32,
-    /// Files that are not through, and among them some that are: those are sorted out when they are the majority.
+    /// Files that are not exhausted, and some that are: those are removed once they are the majority.
     files: Vec<u32>,
     at: usize,
-    through: Vec<bool>,
+    exhausted: Vec<bool>,
     open: usize,
-    /// Bytes of all regions of `files` up to each one, where the chance goes by size.
+    /// By file: sum of the region sizes up to it, where selection goes by size.
     ends: Vec<u64>,
     bytes: Vec<u64>,
 }
@@ -30,7 +30,7 @@ impl Selection {
             left: 0,
             files: Vec::new(),
             at: 0,
-            through: vec![false; worker.files.len()],
+            exhausted: vec![false; worker.files.len()],
             open: 0,
             ends: Vec::new(),
             bytes: match worker.file_select {
@@ -38,18 +38,18 @@ impl Selection {
                 _ => Vec::new(),
             },
         };
-        selection.begin_again();
+        selection.restart();
         selection
     }
 
-    /// All files are open again, beginning with the first.
-    pub(super) fn begin_again(&mut self) {
-        self.open = self.through.len();
+    /// Opens all files again, beginning with the first.
+    pub(super) fn restart(&mut self) {
+        self.open = self.exhausted.len();
         if self.files.len() < self.open {
             self.files = (0..self.open as u32).collect();
             self.weigh();
         }
-        self.through.fill(false);
+        self.exhausted.fill(false);
         (self.at, self.left) = (self.files.len() - 1, 0);
     }
 
@@ -62,7 +62,7 @@ impl Selection {
         }));
     }
 
-    /// The file of the next operation; there is one that is not through.
+    /// Selects the file of the next operation; one that is not exhausted must be left.
     #[inline(always)]
     pub(super) fn next(&mut self, rng: &mut Rng) -> usize {
         if self.is_alone { 0 } else { self.next_of_many(rng) }
@@ -91,22 +91,22 @@ impl Selection {
                 _ if self.at + 1 == self.files.len() => 0,
                 _ => self.at + 1,
             };
-            if self.open == self.files.len() || !self.through[self.files[self.at] as usize] {
+            if self.open == self.files.len() || !self.exhausted[self.files[self.at] as usize] {
                 break;
             }
         }
         self.left = self.run;
     }
 
-    /// The file is left out until [`Self::begin_again`]. Gives back whether any other is open.
-    pub(super) fn is_through(&mut self, file: usize) -> bool {
-        self.through[file] = true;
+    /// Leaves the file out until [`Self::restart`]; returns whether any other is open.
+    pub(super) fn exhaust(&mut self, file: usize) -> bool {
+        self.exhausted[file] = true;
         self.open -= 1;
         self.left = 0;
         if self.open * 2 < self.files.len() && self.open > 0 {
-            let through = &self.through;
-            let before = self.files[..=self.at].iter().filter(|&&file| !through[file as usize]).count();
-            self.files.retain(|&file| !through[file as usize]);
+            let exhausted = &self.exhausted;
+            let before = self.files[..=self.at].iter().filter(|&&file| !exhausted[file as usize]).count();
+            self.files.retain(|&file| !exhausted[file as usize]);
             self.at = before.checked_sub(1).unwrap_or(self.open - 1);
             self.weigh();
         }
@@ -141,14 +141,14 @@ mod tests {
     fn files_that_are_through_are_passed_over_until_all_are() {
         let mut files = selection(FileSelect::RoundRobin, 1, 5);
         assert_eq!(take(&mut files, 3), [0, 1, 2]);
-        assert!(files.is_through(2) && files.is_through(0));
+        assert!(files.exhaust(2) && files.exhaust(0));
         assert_eq!(take(&mut files, 4), [3, 4, 1, 3]);
-        assert!(files.is_through(3));
+        assert!(files.exhaust(3));
         assert_eq!(take(&mut files, 3), [4, 1, 4]);
-        assert!(files.is_through(1));
+        assert!(files.exhaust(1));
         assert_eq!(take(&mut files, 2), [4, 4]);
-        assert!(!files.is_through(4));
-        files.begin_again();
+        assert!(!files.exhaust(4));
+        files.restart();
         assert_eq!(take(&mut files, 6), [0, 1, 2, 3, 4, 0]);
     }
 
@@ -157,7 +157,7 @@ mod tests {
         let mut files = selection(FileSelect::Sequential, 1, 3);
         for file in 0..3 {
             assert_eq!(take(&mut files, 4), [file; 4]);
-            assert_eq!(files.is_through(file), file < 2);
+            assert_eq!(files.exhaust(file), file < 2);
         }
     }
 
@@ -171,7 +171,7 @@ mod tests {
         for (drawn, share) in [(first, 10_000), (large, 60_000), (last, 30_000)] {
             assert!(drawn.abs_diff(share) < 1_000, "{drawn} instead of {share}");
         }
-        assert!(files.is_through(2) && files.is_through(1) && files.is_through(0));
+        assert!(files.exhaust(2) && files.exhaust(1) && files.exhaust(0));
         assert_eq!(take(&mut files, 10), [3; 10]);
     }
 
@@ -179,7 +179,7 @@ mod tests {
     fn only_open_files_are_drawn() {
         let mut files = selection(FileSelect::Random, 1, 50);
         for file in 0..49 {
-            assert!(files.is_through(file));
+            assert!(files.exhaust(file));
             assert!(take(&mut files, 100).into_iter().all(|drawn| drawn > file));
         }
     }

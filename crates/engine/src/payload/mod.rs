@@ -1,7 +1,7 @@
-//! What is written.
+//! The data that are written.
 //!
-//! [`Material`] makes bytes: the same again for the same seed and offset, so that verification can tell what a block
-//! should hold. [`Filler`] decides when a buffer is made anew.
+//! [`Material`] makes bytes, the same for the same seed and offset, so that verification knows the content of a block.
+//! [`Filler`] decides when a buffer is filled again.
 
 mod pattern;
 mod pool;
@@ -10,16 +10,15 @@ mod random;
 use crate::chance::Rng;
 use crate::error::EngineError;
 use crate::plan::{Content, OperationKind, Payload, Renew, Worker};
-use crate::request::Buffers;
 
-pub use pattern::Pattern;
+pub(crate) use pattern::Pattern;
 use pool::{POOL_BYTES_MAX, Pool};
 use random::fill_random;
 
 /// Distance between the bytes that scrambling changes: no storage compares smaller units.
 const SCRAMBLE_STEP: usize = 512;
 
-/// Refuses what no buffer can hold, with a text for people.
+/// Refuses payloads that cannot be made, with a text for people.
 pub(crate) fn check(worker: &Worker) -> Result<(), EngineError> {
     let refuse = |text: String| Err(EngineError::Plan(format!("{}: {text}", worker.job)));
     let Payload { content, compress_percent, dedupe_percent, .. } = &worker.payload;
@@ -37,7 +36,7 @@ pub(crate) fn check(worker: &Worker) -> Result<(), EngineError> {
     match content {
         Content::Pattern { bytes } => Pattern::parse(bytes).map(|_| ()),
         Content::Pool { bytes, .. } => {
-            let largest = write_sizes(worker).max().unwrap_or(0);
+            let largest = worker.write_bytes_max().unwrap_or(0);
             if *bytes > POOL_BYTES_MAX {
                 return refuse(format!(
                     "a pool of {bytes} bytes is more than the {POOL_BYTES_MAX} that a worker may have"
@@ -52,14 +51,9 @@ pub(crate) fn check(worker: &Worker) -> Result<(), EngineError> {
     }
 }
 
-fn write_sizes(worker: &Worker) -> impl Iterator<Item = u32> {
-    let writes = worker.operations.iter().filter(|operation| operation.kind == OperationKind::Write);
-    writes.map(|operation| operation.blocks.largest())
-}
-
 /// Makes the bytes of blocks.
 #[derive(Debug)]
-pub struct Material {
+pub(crate) struct Material {
     source: Source,
     compressible: Option<Compressible>,
 }
@@ -72,7 +66,7 @@ enum Source {
     Pool(Pool),
 }
 
-/// Random bytes take only a share of every chunk.
+/// A share of every chunk is random.
 #[derive(Debug)]
 struct Compressible {
     random_percent: usize,
@@ -81,8 +75,8 @@ struct Compressible {
 }
 
 impl Material {
-    /// What the plan says; a pool is made now.
-    pub fn new(worker: &Worker) -> Result<Self, EngineError> {
+    /// Takes the payload of the plan; fills the pool, if it has one.
+    pub(crate) fn new(worker: &Worker) -> Result<Self, EngineError> {
         let Payload { content, compress_percent, compress_chunk_bytes, .. } = &worker.payload;
         let source = match content {
             Content::Random {} => Source::Random,
@@ -97,9 +91,9 @@ impl Material {
         Ok(Self { source, compressible })
     }
 
-    /// Fills a block that goes to `offset`; the same seed gives the same bytes.
+    /// Fills a block for `offset`; the same seed gives the same bytes.
     #[inline]
-    pub fn fill(&self, block: &mut [u8], offset: u64, seed: u64) {
+    pub(crate) fn fill(&self, block: &mut [u8], offset: u64, seed: u64) {
         match &self.source {
             Source::Random if self.compressible.is_none() => fill_random(block, seed),
             Source::Random | Source::Zero => block.fill(0),
@@ -116,26 +110,25 @@ impl Material {
     }
 }
 
-/// The seeds of one block after another; a share of them comes again.
+/// The seeds of consecutive blocks, of which a share repeats.
 #[derive(Debug)]
-pub struct Seeds {
+pub(crate) struct Seeds {
     base: u64,
     repeat_percent: u64,
-    /// Number of the newest block, and of the newest that was not a repetition; from 1.
+    /// Number of the newest block, and of the newest block that was no repetition; from 1.
     newest: u64,
     unique: u64,
 }
 
 impl Seeds {
-    /// None has been drawn.
-    pub fn new(worker: &Worker) -> Self {
+    pub(crate) fn new(worker: &Worker) -> Self {
         let base = worker.seed ^ 0x0070_6179_6c6f_6164;
         Self { base, repeat_percent: u64::from(worker.payload.dedupe_percent), newest: 0, unique: 0 }
     }
 
     /// The seed of the next block.
     #[inline]
-    pub fn draw(&mut self) -> u64 {
+    pub(crate) fn draw(&mut self) -> u64 {
         self.newest += 1;
         if self.is_unique(self.newest) {
             self.unique = self.newest;
@@ -144,13 +137,13 @@ impl Seeds {
     }
 
     /// The seed that the block of this number had.
-    pub fn of(&self, number: u64) -> u64 {
+    pub(crate) fn of(&self, number: u64) -> u64 {
         let unique = (1..=number).rev().find(|&earlier| self.is_unique(earlier)).unwrap_or(1);
         self.of_unique(unique)
     }
 
     /// Number of the newest block; 0 before the first.
-    pub fn newest(&self) -> u64 {
+    pub(crate) fn newest(&self) -> u64 {
         self.newest
     }
 
@@ -169,7 +162,7 @@ impl Seeds {
 
 /// Prepares a worker's write buffers.
 #[derive(Debug)]
-pub struct Filler {
+pub(crate) struct Filler {
     material: Material,
     seeds: Seeds,
     before_each: BeforeEach,
@@ -183,49 +176,41 @@ enum BeforeEach {
 }
 
 impl Filler {
-    /// Fills all buffers, if the worker writes.
-    pub fn new(worker: &Worker, buffers: &Buffers) -> Result<Self, EngineError> {
+    /// Fills all of the worker's buffers now, if they are not filled before each write.
+    pub(crate) fn new<'a>(worker: &Worker, buffers: impl Iterator<Item = &'a mut [u8]>) -> Result<Self, EngineError> {
         let material = Material::new(worker)?;
         let mut seeds = Seeds::new(worker);
         let before_each = before_each(worker, &material);
-        if worker.verify.is_none() && before_each != BeforeEach::Fill && write_sizes(worker).next().is_some() {
-            for slot in 0..buffers.count() {
-                buffers.with_slot(slot as u32, buffers.stride(), |bytes| material.fill(bytes, 0, seeds.draw()));
+        if worker.verify.is_none() && before_each != BeforeEach::Fill && worker.writes() {
+            for buffer in buffers {
+                material.fill(buffer, 0, seeds.draw());
             }
         }
         Ok(Self { material, seeds, before_each })
     }
 
-    /// What blocks are made from.
-    pub fn material(&self) -> &Material {
+    pub(crate) fn material(&self) -> &Material {
         &self.material
     }
 
-    /// The seeds of the blocks so far.
-    pub fn seeds(&mut self) -> &mut Seeds {
+    pub(crate) fn seeds(&mut self) -> &mut Seeds {
         &mut self.seeds
     }
 
-    /// Prepares a buffer for its next write; with verification, that does it instead.
+    /// Prepares a block for its write at `offset`. With verification, the verifier does it instead.
     #[inline]
-    pub fn renew(&mut self, buffers: &Buffers, slot: u32, offset: u64, length: u32) {
+    pub(crate) fn renew(&mut self, block: &mut [u8], offset: u64) {
         match self.before_each {
             BeforeEach::Nothing => {}
-            BeforeEach::Scramble => {
-                let word = self.seeds.draw().to_le_bytes();
-                buffers.with_slot(slot, length as usize, |bytes| scramble(bytes, word));
-            }
-            BeforeEach::Fill => {
-                let seed = self.seeds.draw();
-                buffers.with_slot(slot, length as usize, |bytes| self.material.fill(bytes, offset, seed));
-            }
+            BeforeEach::Scramble => scramble(block, self.seeds.draw().to_le_bytes()),
+            BeforeEach::Fill => self.material.fill(block, offset, self.seeds.draw()),
         }
     }
 }
 
 fn before_each(worker: &Worker, material: &Material) -> BeforeEach {
     let Payload { renew, compress_percent, dedupe_percent, .. } = worker.payload;
-    let reads = worker.operations.iter().any(|operation| operation.kind == OperationKind::Read);
+    let reads = worker.does(OperationKind::Read);
     let varies = compress_percent != 0 || dedupe_percent != 0;
     let (is_random, is_fixed) = match &material.source {
         Source::Random => (true, false),
@@ -234,9 +219,9 @@ fn before_each(worker: &Worker, material: &Material) -> BeforeEach {
         Source::Pool(_) => (false, false),
     };
     match renew {
-        // A read leaves its own bytes in the buffer.
+        // Reads overwrite the buffer.
         _ if !is_random && (reads || !is_fixed) => BeforeEach::Fill,
-        // What is scrambled repeats nothing.
+        // Scrambled blocks would repeat nothing.
         Renew::Scramble if varies => BeforeEach::Fill,
         Renew::Scramble => BeforeEach::Scramble,
         Renew::Refill if is_random => BeforeEach::Fill,
@@ -246,8 +231,10 @@ fn before_each(worker: &Worker, material: &Material) -> BeforeEach {
 
 fn scramble(bytes: &mut [u8], word: [u8; 8]) {
     for sector in bytes.chunks_mut(SCRAMBLE_STEP) {
-        let length = sector.len().min(word.len());
-        sector[..length].copy_from_slice(&word[..length]);
+        match sector.first_chunk_mut() {
+            Some(first) => *first = word,
+            None => sector.copy_from_slice(&word[..sector.len()]),
+        }
     }
 }
 

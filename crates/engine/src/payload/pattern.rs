@@ -1,22 +1,22 @@
-//! Bytes that come over and over, with the offset among them if wanted.
+//! Patterns of bytes, which may contain the offset.
 
 use crate::error::EngineError;
 
-/// How fio's `%o` is written in a pattern: eight bytes for the offset.
+/// Form of fio's `%o` in a pattern: eight bytes for the offset.
 const OFFSET: &str = "oooooooooooooooo";
 const OFFSET_BYTES: usize = 8;
 
-/// A pattern, ready to be laid down and looked for.
+/// A pattern to fill memory with, and to compare memory with.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Pattern {
+pub(crate) struct Pattern {
     bytes: Vec<u8>,
-    /// Where in it the offset goes.
+    /// Positions of the offset in the pattern.
     offsets: Vec<usize>,
 }
 
 impl Pattern {
-    /// Reads a pattern as the plan writes it; an empty one or other text is refused.
-    pub fn parse(text: &str) -> Result<Self, EngineError> {
+    /// Parses the plan's form of a pattern; an empty pattern is refused.
+    pub(crate) fn parse(text: &str) -> Result<Self, EngineError> {
         let wrong =
             || EngineError::Plan(format!("'{text}' is not a pattern: at least one byte in hexadecimal is needed"));
         let (mut bytes, mut offsets, mut rest) = (Vec::new(), Vec::new(), text);
@@ -34,14 +34,14 @@ impl Pattern {
         if bytes.is_empty() { Err(wrong()) } else { Ok(Self { bytes, offsets }) }
     }
 
-    /// Whether it is the same at every offset.
-    pub fn is_fixed(&self) -> bool {
+    /// Whether the pattern is the same at every offset.
+    pub(crate) fn is_fixed(&self) -> bool {
         self.offsets.is_empty()
     }
 
-    /// Lays it down from the start of `memory`, which is at `offset` of its file.
+    /// Fills `memory`, which is at `offset` of its file, from its start.
     #[inline]
-    pub fn fill(&self, memory: &mut [u8], offset: u64) {
+    pub(crate) fn fill(&self, memory: &mut [u8], offset: u64) {
         let first = self.bytes.len().min(memory.len());
         memory[..first].copy_from_slice(&self.bytes[..first]);
         for (place, byte) in self.offset_bytes(offset).take_while(|&(place, _)| place < first) {
@@ -55,23 +55,23 @@ impl Pattern {
         }
     }
 
-    /// The first place from `from` on where `memory`, all of which is at `offset`, is not the pattern; with the byte
-    /// that should be there.
-    pub fn difference(&self, memory: &[u8], from: usize, offset: u64) -> Option<(usize, u8)> {
+    /// First index from `from` on at which `memory` (all of it at `offset`) differs from the pattern, with the byte
+    /// expected.
+    pub(crate) fn difference(&self, memory: &[u8], from: usize, offset: u64) -> Option<(usize, u8)> {
         let period = self.bytes.len();
         let first = period.min(memory.len() - from);
         if let Some(place) = (from..from + first).find(|&place| memory[place] != self.at(place, offset)) {
             return Some((place, self.at(place, offset)));
         }
         let rest = &memory[from..];
-        // Where the first period is right, the rest is if it repeats it.
+        // If the first period is right, the rest is right if it repeats it.
         if rest[first..] == rest[..rest.len() - first] {
             return None;
         }
         (from + first..memory.len()).map(|place| (place, self.at(place, offset))).find(|&(at, byte)| memory[at] != byte)
     }
 
-    /// The byte at a place of an area that is at `offset`.
+    /// The byte at an index of memory that is at `offset`.
     fn at(&self, place: usize, offset: u64) -> u8 {
         let place = place % self.bytes.len();
         match self.offsets.iter().find(|&&start| (start..start + OFFSET_BYTES).contains(&place)) {

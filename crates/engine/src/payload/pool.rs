@@ -1,4 +1,4 @@
-//! Bytes that are made once, and of which each write takes a part (`DiskSpd`'s `-Z1M`).
+//! A pool of bytes that is made once; each write takes a part of it (`DiskSpd`'s `-Z1M`).
 
 use std::fs::File;
 use std::io::Read;
@@ -7,18 +7,18 @@ use crate::chance::Rng;
 use crate::error::EngineError;
 use crate::payload::random::fill_random;
 
-/// Largest pool: each worker has its own.
-pub const POOL_BYTES_MAX: u64 = 1 << 30;
+/// Largest pool of a worker.
+pub(super) const POOL_BYTES_MAX: u64 = 1 << 30;
 /// Parts begin at multiples of this.
 const STEP: u64 = 8;
 
 /// The pool of one worker.
 #[derive(Debug)]
-pub struct Pool(Vec<u8>);
+pub(super) struct Pool(Vec<u8>);
 
 impl Pool {
-    /// A pool of so many bytes: the beginning of a file, over and over if it is shorter, or random.
-    pub fn new(bytes: u64, path: Option<&str>, seed: u64) -> Result<Self, EngineError> {
+    /// Makes a pool: the beginning of a file, repeated if the file is shorter, or random bytes.
+    pub(super) fn new(bytes: u64, path: Option<&str>, seed: u64) -> Result<Self, EngineError> {
         let mut pool = vec![0; bytes as usize];
         match path {
             None => fill_random(&mut pool, seed),
@@ -27,9 +27,9 @@ impl Pool {
         Ok(Self(pool))
     }
 
-    /// Takes the part that `seed` chooses. The pool is at least as long.
+    /// Copies the part that `seed` chooses. The pool must be at least as long as `memory`.
     #[inline]
-    pub fn fill(&self, memory: &mut [u8], seed: u64) {
+    pub(super) fn fill(&self, memory: &mut [u8], seed: u64) {
         let places = (self.0.len() - memory.len()) as u64 / STEP + 1;
         let start = (Rng::new(seed).below(places) * STEP) as usize;
         memory.copy_from_slice(&self.0[start..start + memory.len()]);

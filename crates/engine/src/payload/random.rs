@@ -5,13 +5,13 @@ use crate::chance::Rng;
 const LANES: usize = 8;
 const WIDE: usize = LANES * 8;
 
-/// Fills memory with bytes that follow from the seed, and that no compressor makes smaller.
+/// Fills memory with incompressible bytes that follow from the seed.
 ///
-/// Eight xorshift generators side by side (Marsaglia, 2003), so that the compiler makes vector instructions of them.
+/// Eight xorshift generators side by side (Marsaglia, 2003), which the compiler turns into vector instructions.
 #[inline]
-pub fn fill_random(bytes: &mut [u8], seed: u64) {
+pub(super) fn fill_random(bytes: &mut [u8], seed: u64) {
     let mut rng = Rng::new(seed);
-    // A generator must not begin at zero.
+    // A generator must not start at zero.
     let mut lanes: [u64; LANES] = std::array::from_fn(|_| rng.next_u64() | 1);
     let (wide, rest) = bytes.as_chunks_mut::<WIDE>();
     for place in wide {

@@ -16,12 +16,12 @@ fn payload(content: Content, renew: Renew) -> Payload {
 
 /// What a worker writes to the first blocks of its file.
 fn written(plan: &Worker, blocks: u64) -> Vec<Vec<u8>> {
-    let buffers = Buffers::new(1, BLOCK);
-    let mut filler = Filler::new(plan, &buffers).unwrap();
+    let mut buffer = vec![0; BLOCK];
+    let mut filler = Filler::new(plan, std::iter::once(&mut buffer[..])).unwrap();
     (0..blocks)
         .map(|block| {
-            filler.renew(&buffers, 0, block * BLOCK as u64, BLOCK as u32);
-            buffers.with_slot(0, BLOCK, |bytes| bytes.to_vec())
+            filler.renew(&mut buffer, block * BLOCK as u64);
+            buffer.clone()
         })
         .collect()
 }
@@ -47,6 +47,13 @@ fn scrambling_changes_every_sector_a_little() {
     let writes = two_writes(Content::Random {}, Renew::Scramble);
     assert_eq!(sectors_that_differ(&writes), 8);
     assert_eq!(writes.0[8..512], writes.1[8..512]);
+}
+
+#[test]
+fn a_sector_that_is_shorter_than_what_scrambling_changes_is_changed_as_a_whole() {
+    let mut block = vec![0; 512 + 3];
+    scramble(&mut block, [1, 2, 3, 4, 5, 6, 7, 8]);
+    assert_eq!((&block[..9], &block[512..]), (&[1, 2, 3, 4, 5, 6, 7, 8, 0][..], &[1, 2, 3][..]));
 }
 
 #[test]
@@ -85,11 +92,11 @@ fn zeros_and_patterns_do_not_become_what_was_read_into_the_buffer() {
     for (content, expected) in [(Content::Zero {}, 0), (Content::Pattern { bytes: "5a".into() }, 0x5a)] {
         let operations = vec![operation(OperationKind::Read, 4096), operation(OperationKind::Write, 4096)];
         let plan = Worker { operations, ..writer(payload(content, Renew::Keep)) };
-        let buffers = Buffers::new(1, BLOCK);
-        let mut filler = Filler::new(&plan, &buffers).unwrap();
-        buffers.with_slot(0, BLOCK, |bytes| bytes.fill(0xee));
-        filler.renew(&buffers, 0, 0, BLOCK as u32);
-        assert_eq!(buffers.with_slot(0, BLOCK, |bytes| bytes.to_vec()), vec![expected; BLOCK]);
+        let mut buffer = vec![0; BLOCK];
+        let mut filler = Filler::new(&plan, std::iter::once(&mut buffer[..])).unwrap();
+        buffer.fill(0xee);
+        filler.renew(&mut buffer, 0);
+        assert_eq!(buffer, vec![expected; BLOCK]);
     }
 }
 

@@ -1,4 +1,4 @@
-//! Plans that ask for nothing special: what others are made of, by what they change.
+//! The plainest plan. Others start from it and change what they need.
 
 use super::{
     Access, AtEnd, Batch, Blocks, Content, Cover, Distribution, End, EndsOthers, EnginePlan, FilePlan, FileSelect,
@@ -21,7 +21,7 @@ pub(crate) fn operation(kind: OperationKind, block_bytes: u32) -> OperationPlan 
     }
 }
 
-/// A worker that reads 4 KiB blocks of 1 MiB sequentially, with an engine that does nothing.
+/// A worker that reads 1 MiB sequentially in blocks of 4 KiB on the null engine.
 pub(crate) fn worker() -> Worker {
     Worker {
         job: "job".into(),

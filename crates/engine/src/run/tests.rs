@@ -1,12 +1,13 @@
 use iocurve_meter::Nanos;
 
 use super::*;
+use crate::check::PLAN_VERSION;
 use crate::engines::testing::Scratch;
 use crate::plan::tests::{operation, worker};
 use crate::plan::{
     Durability, End, EndsOthers, EnginePlan, FileOpen, Flow, OperationKind, SteadyCriterion, SteadyFigure, SteadyState,
+    Worker,
 };
-use crate::plan_check::PLAN_VERSION;
 
 const MS: Nanos = 1_000_000;
 
@@ -127,7 +128,7 @@ fn a_stop_reaches_who_waits() {
     // Both are there once the first has closed an interval.
     let patience = std::time::Instant::now() + Duration::from_secs(60);
     while run.live().intervals == 0 && std::time::Instant::now() < patience {
-        thread::sleep(Duration::from_millis(1));
+        std::thread::sleep(Duration::from_millis(1));
     }
     run.stop();
     let outcome = outcome_of(&run);

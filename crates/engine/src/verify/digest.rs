@@ -1,4 +1,4 @@
-//! Checksums, each from a crate that is kept for it.
+//! Checksums, each from a crate of its own.
 
 use std::hash::Hasher;
 
@@ -12,14 +12,14 @@ use twox_hash::XxHash32;
 use crate::plan::VerifyMethod;
 
 /// Longest checksum.
-pub const DIGEST_BYTES_MAX: usize = 64;
+pub(super) const DIGEST_BYTES_MAX: usize = 64;
 
 static CRC7: Crc<u8, Table<16>> = Crc::<u8, Table<16>>::new(&CRC_7_MMC);
 static CRC16: Crc<u16, Table<16>> = Crc::<u16, Table<16>>::new(&CRC_16_ARC);
 static CRC64: Crc<u64, Table<16>> = Crc::<u64, Table<16>>::new(&CRC_64_XZ);
 
 /// Bytes of a method's checksum; 0 where there is none.
-pub fn digest_bytes(method: VerifyMethod) -> usize {
+pub(super) fn digest_bytes(method: VerifyMethod) -> usize {
     match method {
         VerifyMethod::Header | VerifyMethod::Null | VerifyMethod::Pattern | VerifyMethod::PatternHeader => 0,
         VerifyMethod::Crc7 => 1,
@@ -35,9 +35,8 @@ pub fn digest_bytes(method: VerifyMethod) -> usize {
     }
 }
 
-/// The checksum of two parts one after the other; unused bytes are 0. Numbers stand with their highest byte first, as
-/// people write them.
-pub fn digest(method: VerifyMethod, parts: [&[u8]; 2]) -> [u8; DIGEST_BYTES_MAX] {
+/// The checksum of two parts, one after the other; unused bytes are 0. Numbers are big-endian, as people write them.
+pub(super) fn digest(method: VerifyMethod, parts: [&[u8]; 2]) -> [u8; DIGEST_BYTES_MAX] {
     let mut result = [0; DIGEST_BYTES_MAX];
     let mut put = |bytes: &[u8]| result[..bytes.len()].copy_from_slice(bytes);
     match method {
@@ -107,7 +106,7 @@ mod tests {
     use super::*;
 
     fn hexadecimal(method: VerifyMethod, parts: [&[u8]; 2]) -> String {
-        super::super::fault::hexadecimal(&digest(method, parts)[..digest_bytes(method)])
+        crate::error::hexadecimal(&digest(method, parts)[..digest_bytes(method)])
     }
 
     #[test]

@@ -1,12 +1,13 @@
-//! Blocks that differ, kept for whoever wants to see how.
+//! Dumps of blocks that differ.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Write};
 use std::path::Path;
 
-/// Writes what was received, and what was expected where that is known, into the current directory as fio names them:
-/// `NAME.OFFSET.received` and `NAME.OFFSET.expected`. Files that are there stay. Says what it did.
-pub fn dump(path: &str, offset: u64, received: &[u8], expected: Option<&[u8]>) -> String {
+/// Writes the received block, and the expected one if it is known, into the current directory under fio's names:
+/// `NAME.OFFSET.received` and `NAME.OFFSET.expected`. Existing files are kept. Returns a text that says what was
+/// written.
+pub(super) fn dump(path: &str, offset: u64, received: &[u8], expected: Option<&[u8]>) -> String {
     let name = Path::new(path).file_name().unwrap_or_default().to_string_lossy().into_owned();
     let pieces = [("received", Some(received)), ("expected", expected)];
     let texts = pieces.iter().filter_map(|(what, bytes)| {

@@ -1,8 +1,8 @@
-//! What was written to a file, remembered in a file of its own: workers of the same file share it, and later runs go on
+//! A map file remembers what was written to a file. Workers of the same file share the map, and later runs continue
 //! with it.
 //!
-//! One word for each interval of the file: how often it was written, 0 if nobody knows what is there, and whether
-//! somebody is at it. The words are mapped into memory, so they outlive the process however it ends.
+//! The map has a word for each interval of the file: the number of its newest write, 0 if the content is unknown, and
+//! whether the interval is locked. The words are mapped into memory, so they survive the process however it ends.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -14,33 +14,33 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use super::proof::{KEY_MASK, SEQUENCE_MASK};
 use crate::error::EngineError;
 
-/// Somebody is at the interval, so that nobody else may be.
-const HELD: u32 = 1 << 31;
-/// A write to it is under way: it may have come to be or not.
+/// An operation has locked the interval.
+const LOCKED: u32 = 1 << 31;
+/// A write to the interval is in flight: it may or may not have reached the file.
 const WRITING: u32 = 1 << 30;
 
 const MAGIC: [u8; 8] = *b"ioCmap1\n";
 /// Magic and length of an interval; the rest is zeros.
 const HEADER_BYTES: usize = 64;
-/// Memory that may be used, for each file.
+/// Largest map of a file.
 const MAP_BYTES_MAX: u64 = 1 << 30;
 
-/// What is known of an interval.
+/// Knowledge of an interval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Known {
-    /// Number of the newest write; 0 if nobody knows what is there.
+pub(super) struct Known {
+    /// Number of the newest write; 0 if the content is unknown.
     pub newest: u32,
-    /// Whether a run ended while the write after that one was under way.
+    /// Whether a run ended while the next write was in flight.
     pub is_open: bool,
 }
 
-/// The words of one file.
+/// The map of one file.
 #[derive(Debug)]
-pub struct Map {
+pub(super) struct Map {
     interval_bytes: u64,
     words: u64,
     key: u32,
-    /// The whole file, header included.
+    /// Start of the mapping, header included.
     start: NonNull<u8>,
 }
 
@@ -48,8 +48,8 @@ pub struct Map {
 unsafe impl Send for Map {}
 
 impl Map {
-    /// Opens the map of a file of so many bytes, and makes it where it is missing.
-    pub fn open(path: &str, interval_bytes: u32, file_bytes: u64) -> Result<Self, EngineError> {
+    /// Opens the map of a file of `file_bytes` bytes, and creates it if it is missing.
+    pub(super) fn open(path: &str, interval_bytes: u32, file_bytes: u64) -> Result<Self, EngineError> {
         let words = file_bytes.div_ceil(u64::from(interval_bytes));
         let bytes = words.saturating_mul(4).saturating_add(HEADER_BYTES as u64);
         if bytes > MAP_BYTES_MAX {
@@ -72,73 +72,72 @@ impl Map {
         Ok(Self { interval_bytes: u64::from(interval_bytes), words, key: key_of(path), start })
     }
 
-    /// What blocks of this file bear, so that one that was written to another file is found; never 0.
-    pub fn key(&self) -> u32 {
+    /// Key that blocks of this file carry, so that a block written to another file is found; never 0.
+    pub(super) fn key(&self) -> u32 {
         self.key
     }
 
-    /// Takes the intervals of a place, if nobody is at one of them.
-    pub fn hold(&self, offset: u64, length: u32) -> bool {
+    /// Locks a range, unless one of its intervals is locked.
+    pub(super) fn lock(&self, offset: u64, length: u32) -> bool {
         let (first, end) = self.range(offset, length);
         for number in first..end {
-            if self.word(number).fetch_or(HELD, Ordering::AcqRel) & HELD != 0 {
-                (first..number).for_each(|taken| self.change(taken, !HELD));
+            if self.word(number).fetch_or(LOCKED, Ordering::AcqRel) & LOCKED != 0 {
+                (first..number).for_each(|taken| self.change(taken, !LOCKED));
                 return false;
             }
         }
         true
     }
 
-    /// Takes them over from a run that did not come to its end.
-    pub fn take_over(&self, offset: u64, length: u32) {
+    /// Locks a range, whether or not a run that was cut off left it locked.
+    pub(super) fn take_over(&self, offset: u64, length: u32) {
         let (first, end) = self.range(offset, length);
         (first..end).for_each(|number| {
-            self.word(number).fetch_or(HELD, Ordering::AcqRel);
+            self.word(number).fetch_or(LOCKED, Ordering::AcqRel);
         });
     }
 
-    /// A write to the place, which is held, is about to be handed over.
-    pub fn writing(&self, offset: u64, length: u32) {
+    /// Called before a write to a locked range is submitted.
+    pub(super) fn writing(&self, offset: u64, length: u32) {
         let (first, end) = self.range(offset, length);
         (first..end).for_each(|number| {
             self.word(number).fetch_or(WRITING, Ordering::AcqRel);
         });
     }
 
-    /// The write has come back.
-    pub fn written(&self, offset: u64, length: u32) {
+    /// Called when that write has completed.
+    pub(super) fn written(&self, offset: u64, length: u32) {
         let (first, end) = self.range(offset, length);
         for number in first..end {
             let next = following(self.word(number).load(Ordering::Acquire) & SEQUENCE_MASK);
-            self.word(number).store(next | HELD, Ordering::Release);
+            self.word(number).store(next | LOCKED, Ordering::Release);
         }
     }
 
-    /// Nobody knows any more what is there.
-    pub fn forget(&self, offset: u64, length: u32) {
+    /// Marks the content of a locked range as unknown.
+    pub(super) fn forget(&self, offset: u64, length: u32) {
         let (first, end) = self.range(offset, length);
-        (first..end).for_each(|number| self.word(number).store(HELD, Ordering::Release));
+        (first..end).for_each(|number| self.word(number).store(LOCKED, Ordering::Release));
     }
 
-    /// The interval at `offset`, which was open, holds the write of this number.
-    pub fn settle(&self, offset: u64, newest: u32) {
-        self.word(offset / self.interval_bytes).store(newest | HELD, Ordering::Release);
+    /// Notes that the interval at `offset`, which was open, holds the write of this number.
+    pub(super) fn settle(&self, offset: u64, newest: u32) {
+        self.word(offset / self.interval_bytes).store(newest | LOCKED, Ordering::Release);
     }
 
-    /// Others may go there.
-    pub fn release(&self, offset: u64, length: u32) {
+    /// Unlocks a range.
+    pub(super) fn unlock(&self, offset: u64, length: u32) {
         let (first, end) = self.range(offset, length);
-        (first..end).for_each(|number| self.change(number, !HELD));
+        (first..end).for_each(|number| self.change(number, !LOCKED));
     }
 
-    /// What is known of the interval at `offset`.
-    pub fn known(&self, offset: u64) -> Known {
+    pub(super) fn known(&self, offset: u64) -> Known {
         let word = self.word(offset / self.interval_bytes).load(Ordering::Acquire);
         Known { newest: word & SEQUENCE_MASK, is_open: word & WRITING != 0 }
     }
 
-    /// Whether anything is known of a place.
-    pub fn knows(&self, offset: u64, length: u32) -> bool {
+    /// Whether the content of any interval of a range is known.
+    pub(super) fn knows(&self, offset: u64, length: u32) -> bool {
         let (first, end) = self.range(offset, length);
         (first..end).any(|number| self.word(number).load(Ordering::Acquire) & SEQUENCE_MASK != 0)
     }
@@ -170,18 +169,18 @@ impl Drop for Map {
     }
 }
 
-/// From the map's name: directories may change between the runs.
+/// Made from the file name of the map: directories may change between runs.
 fn key_of(path: &str) -> u32 {
     let name = Path::new(path).file_name().unwrap_or_default().as_encoded_bytes();
     (crc32c::crc32c(name) & KEY_MASK).max(1)
 }
 
-/// Number of the write after this one: never 0.
-pub fn following(newest: u32) -> u32 {
+/// Number of the next write; never 0.
+pub(super) fn following(newest: u32) -> u32 {
     if newest == SEQUENCE_MASK { 1 } else { newest + 1 }
 }
 
-/// The header is there, and room for all words; what others do at the same time is the same.
+/// Writes the header and reserves room for all words. Other workers may do the same at the same time.
 fn begin(file: &mut File, interval_bytes: u32, bytes: u64) -> io::Result<()> {
     let mut wanted = [0; HEADER_BYTES];
     wanted[..8].copy_from_slice(&MAGIC);
@@ -224,10 +223,10 @@ mod tests {
     }
 
     fn write(map: &Map, offset: u64) {
-        assert!(map.hold(offset, 4096));
+        assert!(map.lock(offset, 4096));
         map.writing(offset, 4096);
         map.written(offset, 4096);
-        map.release(offset, 4096);
+        map.unlock(offset, 4096);
     }
 
     #[test]
@@ -247,11 +246,11 @@ mod tests {
     fn one_at_a_time_is_at_a_place() {
         let scratch = Scratch::new("map");
         let (one, other) = (open(&scratch), open(&scratch));
-        assert!(one.hold(4096, 8192));
-        assert!(!other.hold(0, 16384), "a part of it is held");
-        assert!(other.hold(0, 4096), "what was free is free again");
-        one.release(4096, 8192);
-        assert!(other.hold(4096, 8192));
+        assert!(one.lock(4096, 8192));
+        assert!(!other.lock(0, 16384), "a part of it is held");
+        assert!(other.lock(0, 4096), "what was free is free again");
+        one.unlock(4096, 8192);
+        assert!(other.lock(4096, 8192));
     }
 
     #[test]
@@ -259,15 +258,15 @@ mod tests {
         let scratch = Scratch::new("map");
         let map = open(&scratch);
         write(&map, 0);
-        assert!(map.hold(0, 4096));
+        assert!(map.lock(0, 4096));
         map.writing(0, 4096);
         drop(map);
         let map = open(&scratch);
         assert_eq!(map.known(0), Known { newest: 1, is_open: true });
-        assert!(!map.hold(0, 4096));
+        assert!(!map.lock(0, 4096));
         map.take_over(0, 4096);
         map.settle(0, 2);
-        map.release(0, 4096);
+        map.unlock(0, 4096);
         assert_eq!(map.known(0), Known { newest: 2, is_open: false });
     }
 

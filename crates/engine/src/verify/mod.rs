@@ -1,12 +1,11 @@
-//! What was written is read back and compared.
+//! Verification: written data are read back and compared.
 //!
-//! A write is cut into intervals of one length at fixed places, so that each can be checked by itself, whichever write
-//! it was part of: it carries a header ([`proof`]) or holds a pattern. [`Written`] remembers which write was the newest,
-//! [`Verifier`] decides when to read back.
+//! A write is cut into intervals of one length at fixed offsets. Each interval carries a header ([`proof`]) or holds a
+//! pattern, so that it can be checked by itself, whichever write it was part of. [`Written`] remembers the newest write
+//! of each interval; [`Verifier`] decides when to read back.
 
 mod digest;
 mod dump;
-mod fault;
 mod map;
 mod plan;
 mod proof;
@@ -14,58 +13,53 @@ mod proof;
 mod tests;
 mod written;
 
-use crate::error::EngineError;
-use crate::offsets::Address;
+use crate::engines::request::Address;
+use crate::error::{EngineError, Fault};
 use crate::payload::{Filler, Material};
-use crate::plan::{FilePlan, OperationKind, Verify, VerifyMap, VerifyMethod, Worker};
-use crate::request::Buffers;
+use crate::plan::{FilePlan, OperationKind, Verify, VerifyMethod, Worker};
 
-pub use fault::Fault;
 use map::Map;
 pub(crate) use plan::{check, labels};
 use proof::{Proof, SEQUENCE_MASK, Stamp};
 use written::Written;
 
-/// Blocks that are dumped at most: a whole file may differ.
+/// Most blocks that are dumped: a whole file may differ.
 const DUMPS_MAX: u64 = 16;
 
-/// Label of a worker whose end came before all that it wrote was read back.
+/// Label of a worker that ended before all its writes were read back.
 const NOT_ALL_READ_BACK: &str = "verify_not_all_read_back";
 
-/// What the loop does next.
+/// The loop's next step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Turn {
+pub(crate) enum Turn {
     /// The load goes on.
     Load,
-    /// Nothing more until all that is in flight has come back.
+    /// Wait until all operations in flight have come back.
     Drain,
-    /// Nothing is in flight: have what was written leave the caches, and ask again.
+    /// Nothing is in flight: settle the engine, then ask again.
     Settle {
-        /// Whether it is a whole pass, not a part of a backlog.
+        /// Whether a whole pass is read back, not a part of a backlog.
         is_pass: bool,
     },
-    /// This is to be read back.
+    /// Read this range back.
     ReadBack(Address),
 }
 
-/// An operation that has come back.
+/// A completed operation.
 #[derive(Debug, Clone, Copy)]
-pub struct CameBack {
-    /// Its buffer.
+pub(crate) struct CameBack {
     pub slot: u32,
-    /// What it was.
     pub kind: OperationKind,
-    /// Where.
     pub address: Address,
-    /// Bytes it moved.
+    /// Bytes moved.
     pub bytes: u32,
-    /// Whether it was asked for by [`Turn::ReadBack`].
+    /// Whether it is a read for verification.
     pub reads_back: bool,
 }
 
 /// The verification of one worker.
 #[derive(Debug)]
-pub struct Verifier<'a> {
+pub(crate) struct Verifier<'a> {
     worker: &'a Worker,
     plan: &'a Verify,
     proof: Proof,
@@ -73,12 +67,12 @@ pub struct Verifier<'a> {
     largest: u32,
     /// `None` if nothing is read back.
     written: Option<Written>,
-    /// By file; empty if what was written is not remembered in files.
+    /// By file; empty if the plan has no maps.
     maps: Vec<Map>,
     /// Number of the write in each slot.
     in_flight: Vec<u64>,
     stage: Stage,
-    /// Writes that were not read back.
+    /// Writes not read back yet.
     writes_waiting: u64,
     /// Bytes issued when the current pass ends.
     pass_end: Option<u64>,
@@ -91,24 +85,23 @@ pub struct Verifier<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Load,
-    /// So many operations more.
+    /// This many more operations.
     ReadBack(u64),
 }
 
 impl<'a> Verifier<'a> {
-    /// `None` without verification. All memory is taken now.
-    pub fn new(worker: &'a Worker, depth: u32) -> Result<Option<Self>, EngineError> {
+    /// `None` if the plan has no verification. Allocates all memory.
+    pub(crate) fn new(worker: &'a Worker, depth: u32) -> Result<Option<Self>, EngineError> {
         let Some(plan) = &worker.verify else { return Ok(None) };
         let interval_bytes = plan::interval_bytes(worker, plan);
-        let writes = plan::writes(worker);
+        let writes = worker.writes();
         let written = if plan.read_back && writes { Some(Written::new(&worker.files, interval_bytes)?) } else { None };
-        let sizes = worker.operations.iter().map(|operation| operation.blocks.largest());
         Ok(Some(Self {
             worker,
             plan,
             proof: Proof::new(plan, plan::method(worker, plan))?,
             interval_bytes,
-            largest: sizes.max().unwrap_or(0),
+            largest: worker.block_bytes_max(),
             written,
             maps: maps(worker, plan, interval_bytes)?,
             in_flight: vec![0; depth as usize],
@@ -122,24 +115,22 @@ impl<'a> Verifier<'a> {
         }))
     }
 
-    /// Whether operations are only gone through, to know what an earlier run wrote.
-    pub fn only_looks(&self) -> bool {
+    /// Whether operations are only counted, to know what an earlier run wrote.
+    pub(crate) fn submits_nothing(&self) -> bool {
         self.plan.only && self.written.is_some()
     }
 
-    /// Fills the buffer of a write, and remembers it.
+    /// Fills the block of a write in `slot`, and remembers the write.
     #[inline]
-    pub fn stamp(&mut self, filler: &mut Filler, buffers: &Buffers, slot: u32, address: Address) {
+    pub(crate) fn stamp(&mut self, filler: &mut Filler, block: &mut [u8], slot: u32, address: Address) {
         let seed = filler.seeds().draw();
         let newest = filler.seeds().newest();
         let (map, file) = (self.maps.get(address.file as usize), self.key(address.file));
         let (material, step) = (filler.material(), self.interval_bytes as usize);
-        buffers.with_slot(slot, address.length as usize, |block| {
-            for (interval, offset) in block.chunks_mut(step).zip((address.offset..).step_by(step)) {
-                let sequence = map.map_or(newest, |map| map::following(map.known(offset).newest).into());
-                self.make(material, interval, Stamp { file, offset, sequence, seed });
-            }
-        });
+        for (interval, offset) in block.chunks_mut(step).zip((address.offset..).step_by(step)) {
+            let sequence = map.map_or(newest, |map| map::following(map.known(offset).newest).into());
+            self.make(material, interval, Stamp { file, offset, sequence, seed });
+        }
         if let Some(map) = map {
             map.writing(address.offset, address.length);
         }
@@ -150,82 +141,93 @@ impl<'a> Verifier<'a> {
         }
     }
 
-    /// Takes note of a write, and compares what was read; an error ends the worker.
+    /// Notes a completed operation; returns whether its block is to be compared ([`Self::compare`]).
     #[inline]
-    pub fn came_back(&mut self, filler: &mut Filler, buffers: &Buffers, back: CameBack) -> Result<(), EngineError> {
+    pub(crate) fn came_back(&mut self, back: &CameBack) -> bool {
         if let Some(map) = self.maps.get(back.address.file as usize) {
             let Address { offset, length, .. } = back.address;
-            return match back.kind {
-                OperationKind::Write if back.bytes == length => {
-                    map.written(offset, length);
-                    Ok(())
-                }
-                OperationKind::Write => {
-                    map.forget(offset, length);
-                    Ok(())
-                }
-                _ => self.check(filler, buffers, back),
-            };
+            match back.kind {
+                OperationKind::Write if back.bytes == length => map.written(offset, length),
+                OperationKind::Write => map.forget(offset, length),
+                _ => return true,
+            }
+            return false;
         }
         match (back.kind, &mut self.written) {
             (OperationKind::Write, Some(written)) => {
                 written.completed(back.address, self.in_flight[back.slot as usize]);
-                Ok(())
+                false
             }
-            // What workers that write read on their own may have been read before it was written.
-            (OperationKind::Read, _) if back.reads_back || !plan::writes(self.worker) => {
-                self.check(filler, buffers, back)
-            }
-            _ => Ok(()),
+            // A read of a worker that writes may have come before the write.
+            (OperationKind::Read, _) => back.reads_back || !self.worker.writes(),
+            _ => false,
         }
     }
 
-    /// Takes a place for itself, if nobody is there.
-    pub fn hold(&self, address: Address) -> bool {
+    /// Compares a block that was read with what was written there; an error ends the worker.
+    pub(crate) fn compare(&mut self, filler: &mut Filler, block: &[u8], read: &CameBack) -> Result<(), EngineError> {
+        let (Address { file, offset, .. }, step) = (read.address, self.interval_bytes as usize);
+        for (number, interval) in block.chunks(step).enumerate() {
+            let start = number * step;
+            let place = Address { file, offset: offset + start as u64, length: interval.len() as u32 };
+            let there = (read.bytes as usize).saturating_sub(start).min(interval.len());
+            self.checked += 1;
+            if let Err(fault) = self.check_interval(&interval[..there], place) {
+                self.note(filler, &interval[..there], place, fault);
+                if self.plan.fatal {
+                    return self.failure().map_or(Ok(()), Err);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Locks a range, unless it is locked.
+    pub(crate) fn lock(&self, address: Address) -> bool {
         let Some(map) = self.maps.get(address.file as usize) else { return true };
         if self.plan.map.as_ref().is_some_and(|plan| plan.take_over) {
             map.take_over(address.offset, address.length);
             return true;
         }
-        map.hold(address.offset, address.length)
+        map.lock(address.offset, address.length)
     }
 
-    /// Others may go there; `failed` is a write of which nobody knows what it left.
-    pub fn release(&self, address: Address, failed: bool) {
+    /// Unlocks a range; after a `failed` write its content is unknown.
+    pub(crate) fn unlock(&self, address: Address, failed: bool) {
         let Some(map) = self.maps.get(address.file as usize) else { return };
         if failed {
             map.forget(address.offset, address.length);
         }
-        map.release(address.offset, address.length);
+        map.unlock(address.offset, address.length);
     }
 
-    /// Whether places are held while operations are there.
-    pub fn holds(&self) -> bool {
+    /// Whether operations lock their ranges.
+    pub(crate) fn locks_ranges(&self) -> bool {
         !self.maps.is_empty()
     }
 
-    /// Whether a place is to be read and compared before it is written.
-    pub fn reads_before(&self, address: Address) -> bool {
+    /// Whether a range is read and compared before it is written.
+    pub(crate) fn reads_before(&self, address: Address) -> bool {
         self.plan.map.as_ref().is_some_and(|plan| plan.before_write)
             && self.maps[address.file as usize].knows(address.offset, address.length)
     }
 
-    /// Whether a place is to be read and compared after it was written.
-    pub fn reads_after(&self) -> bool {
+    /// Whether a range is read and compared after it was written.
+    pub(crate) fn reads_after(&self) -> bool {
         self.plan.map.as_ref().is_some_and(|plan| plan.after_write)
     }
 
-    /// What an earlier run wrote here is to be read back.
-    pub fn found(&mut self, address: Address) {
+    /// Notes a range that an earlier run wrote: it is to be read back.
+    pub(crate) fn found(&mut self, address: Address) {
         if let Some(written) = &mut self.written {
             written.found(address);
             self.writes_waiting += 1;
         }
     }
 
-    /// What to do next, given what was issued so far and is in flight now.
+    /// Decides the next step, from the bytes issued and the operations in flight.
     #[inline]
-    pub fn turn(&mut self, issued_bytes: u64, exhausted: bool, in_flight: usize) -> Turn {
+    pub(crate) fn turn(&mut self, issued_bytes: u64, exhausted: bool, in_flight: usize) -> Turn {
         if let Stage::ReadBack(left) = self.stage {
             if left > 0
                 && let Some(address) = self.written.as_mut().and_then(|written| written.take(self.largest))
@@ -256,7 +258,7 @@ impl<'a> Verifier<'a> {
         Turn::Settle { is_pass: most == u64::MAX }
     }
 
-    /// How many operations are to be read back now.
+    /// Number of operations to read back now, if it is time to.
     fn due(&self, issued_bytes: u64, exhausted: bool) -> Option<u64> {
         if self.waiting() == 0 {
             return None;
@@ -277,25 +279,6 @@ impl<'a> Verifier<'a> {
         self.written.as_ref().map_or(0, Written::waiting)
     }
 
-    fn check(&mut self, filler: &mut Filler, buffers: &Buffers, read: CameBack) -> Result<(), EngineError> {
-        let (Address { file, offset, length }, step) = (read.address, self.interval_bytes as usize);
-        buffers.with_slot(read.slot, length as usize, |block| {
-            for (number, interval) in block.chunks(step).enumerate() {
-                let start = number * step;
-                let place = Address { file, offset: offset + start as u64, length: interval.len() as u32 };
-                let there = (read.bytes as usize).saturating_sub(start).min(interval.len());
-                self.checked += 1;
-                if let Err(fault) = self.check_interval(&interval[..there], place) {
-                    self.note(filler, &interval[..there], place, fault);
-                    if self.plan.fatal {
-                        return self.failure().map_or(Ok(()), Err);
-                    }
-                }
-            }
-            Ok(())
-        })
-    }
-
     fn check_interval(&self, interval: &[u8], place: Address) -> Result<(), Fault> {
         if self.proof.method() == VerifyMethod::Null {
             return Ok(());
@@ -313,13 +296,13 @@ impl<'a> Verifier<'a> {
         self.proof.check(interval, self.key(place.file), place.offset, sequence)
     }
 
-    /// What tells a file from others; 0 where nothing does.
+    /// Key of a file in its blocks; 0 without maps.
     #[inline]
     fn key(&self, file: u32) -> u32 {
         self.maps.get(file as usize).map_or(0, Map::key)
     }
 
-    /// By what was remembered; where nothing was, anything is right.
+    /// Checks an interval by its map; where the map knows nothing, any content is right.
     fn check_known(&self, interval: &[u8], offset: u64, map: &Map) -> Result<(), Fault> {
         let known = map.known(offset);
         let possible =
@@ -344,7 +327,7 @@ impl<'a> Verifier<'a> {
         }
     }
 
-    /// What the interval should be, where that is known: from the number of its write, or from its own header.
+    /// Expected content of an interval, if it is known: from the number of its write, or from its own header.
     fn expected(&self, filler: &mut Filler, interval: &[u8], place: Address) -> Option<Vec<u8>> {
         let sequence = self.written.as_ref().and_then(|written| written.sequence(place.file, place.offset));
         let file = self.key(place.file);
@@ -358,7 +341,7 @@ impl<'a> Verifier<'a> {
         };
         let mut expected = vec![0; place.length as usize];
         self.make(filler.material(), &mut expected, stamp);
-        // A header that was made from other content than ours knows better.
+        // A header made from other content is right about itself.
         let is_ours = sequence.is_some() || self.proof.same_header(interval, &expected);
         is_ours.then_some(expected)
     }
@@ -373,8 +356,8 @@ impl<'a> Verifier<'a> {
         }
     }
 
-    /// The first difference, with how many there were.
-    pub fn failure(&self) -> Option<EngineError> {
+    /// The first difference, with the number of all differences.
+    pub(crate) fn failure(&self) -> Option<EngineError> {
         let (place, fault) = self.first.clone()?;
         let mut more = String::new();
         if self.differ > 1 {
@@ -388,30 +371,22 @@ impl<'a> Verifier<'a> {
         Some(EngineError::Verification { path, offset: place.offset, length: place.length, fault, more })
     }
 
-    /// What a reader must know about it.
-    pub fn labels(&self) -> Vec<String> {
+    /// Labels for the result.
+    pub(crate) fn labels(&self) -> Vec<String> {
         if self.waiting() > 0 { vec![NOT_ALL_READ_BACK.to_owned()] } else { Vec::new() }
     }
 }
 
-/// The newest number that is not above `newest` and ends in these low bits.
+/// The largest number up to `newest` with these low bits.
 fn whole_sequence(low: u32, newest: u64) -> u64 {
     let range = u64::from(SEQUENCE_MASK) + 1;
     let candidate = newest - newest % range + u64::from(low);
     if candidate > newest { candidate.saturating_sub(range) } else { candidate }
 }
 
-/// What was written to each file, as far as it is remembered in files.
+/// Opens the maps of the worker's files, if the plan has them.
 fn maps(worker: &Worker, plan: &Verify, interval_bytes: u32) -> Result<Vec<Map>, EngineError> {
     let Some(map) = &plan.map else { return Ok(Vec::new()) };
     let open = |(path, file): (&String, &FilePlan)| Map::open(path, interval_bytes, file.offset_bytes + file.bytes);
     map.paths.iter().zip(&worker.files).map(open).collect()
-}
-
-/// Whether a kind is read back under another one's name.
-pub(crate) fn adds_reads(worker: &Worker) -> bool {
-    let reads = worker.operations.iter().any(|operation| operation.kind == OperationKind::Read);
-    let around = |plan: &VerifyMap| plan.before_write || plan.after_write;
-    let adds = |plan: &Verify| plan.read_back || plan.map.as_ref().is_some_and(around);
-    !reads && plan::writes(worker) && worker.verify.as_ref().is_some_and(adds)
 }

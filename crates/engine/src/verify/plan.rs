@@ -1,14 +1,15 @@
-//! Whether verification can be carried out as planned, and what follows from the plan.
+//! Checks of the verification in a plan, and facts that follow from it.
 
 use super::proof::header_bytes;
+use crate::engines::capabilities;
 use crate::error::EngineError;
 use crate::payload::Pattern;
-use crate::plan::{Blocks, Cover, EnginePlan, OperationKind, Verify, VerifyMap, VerifyMethod, Worker};
+use crate::plan::{Blocks, Cover, OperationKind, Verify, VerifyMap, VerifyMethod, Worker};
 
-/// Label of a worker whose engine moves no data that could be compared.
+/// Label of a worker whose engine moves no data to compare.
 const NOTHING_TO_COMPARE: &str = "verify_nothing_to_compare";
 
-/// Refuses what cannot be, with a text for people.
+/// Refuses verification that cannot work, with a text for people.
 pub(crate) fn check(worker: &Worker) -> Result<(), EngineError> {
     let Some(plan) = &worker.verify else { return Ok(()) };
     let refuse = |text: String| Err(EngineError::Plan(format!("{}: {text}", worker.job)));
@@ -38,13 +39,13 @@ pub(crate) fn check(worker: &Worker) -> Result<(), EngineError> {
     if plan.backlog == Some(0) || plan.pass_bytes == Some(0) {
         return refuse("a verification backlog or pass must be at least 1".into());
     }
-    if plan.only && writes(worker) && worker.end.bytes.is_none() && worker.end.operations.is_none() {
+    if plan.only && worker.writes() && worker.end.bytes.is_none() && worker.end.operations.is_none() {
         return refuse("to verify only, an amount is needed: a runtime does not say what an earlier run wrote".into());
     }
-    if plan.only && writes(worker) && !plan.read_back {
+    if plan.only && worker.writes() && !plan.read_back {
         return refuse("to verify only, and not to read back, leaves nothing to do".into());
     }
-    if plan.read_back && worker.operations.iter().any(|operation| operation.kind == OperationKind::Trim) {
+    if plan.read_back && worker.does(OperationKind::Trim) {
         return refuse(
             "what is trimmed cannot be read back and compared; leave out the trims or the verification".into(),
         );
@@ -52,14 +53,13 @@ pub(crate) fn check(worker: &Worker) -> Result<(), EngineError> {
     if let Some(what) = plan.map.as_ref().and_then(|map| map_fault(worker, plan, map)) {
         return refuse(what.into());
     }
-    let discards = matches!(&worker.engine, EnginePlan::Nfs { mount } if !mount.keep_payload);
-    if discards && plan.method != VerifyMethod::Null {
+    if !capabilities(&worker.engine).keeps_payload && plan.method != VerifyMethod::Null {
         return refuse("verification needs the payload of READs, which this mount discards; keep it".into());
     }
     Ok(())
 }
 
-/// Why what was written cannot be remembered in files.
+/// Error for maps that cannot work.
 fn map_fault(worker: &Worker, plan: &Verify, map: &VerifyMap) -> Option<&'static str> {
     let interval = u64::from(plan.interval_bytes);
     if map.paths.len() != worker.files.len() {
@@ -76,19 +76,19 @@ fn map_fault(worker: &Worker, plan: &Verify, map: &VerifyMap) -> Option<&'static
     if plan.read_back || plan.only || plan.backlog.is_some() {
         return Some("what is remembered in files is compared whenever it is read, and not read back besides");
     }
-    let trims = worker.operations.iter().any(|operation| operation.kind == OperationKind::Trim);
+    let trims = worker.does(OperationKind::Trim);
     trims.then_some("what is trimmed cannot be remembered; leave out the trims or the verification")
 }
 
-/// What a reader must know from the plan alone.
+/// Labels that follow from the plan alone.
 pub(crate) fn labels(worker: &Worker) -> Vec<String> {
     let compares = worker.verify.as_ref().is_none_or(|plan| plan.method == method(worker, plan));
     if compares { Vec::new() } else { vec![NOTHING_TO_COMPARE.to_owned()] }
 }
 
-/// How blocks are proved: the null engine moves none.
+/// Method of the comparison. Without data there is nothing to compare.
 pub(super) fn method(worker: &Worker, plan: &Verify) -> VerifyMethod {
-    if matches!(worker.engine, EnginePlan::Null {}) { VerifyMethod::Null } else { plan.method }
+    if capabilities(&worker.engine).moves_data { plan.method } else { VerifyMethod::Null }
 }
 
 /// Length of an interval: the plan's, or the largest that fits all blocks.
@@ -102,13 +102,9 @@ pub(super) fn may_overlap(worker: &Worker) -> bool {
     access.cover == Cover::Independent || access.gap_bytes != 0 || access.run_length > 1
 }
 
-pub(super) fn writes(worker: &Worker) -> bool {
-    worker.operations.iter().any(|operation| operation.kind == OperationKind::Write)
-}
-
-/// Every block begins and ends at a multiple of this, counted from the start of its region.
+/// Greatest common divisor of all block boundaries, from the region's start.
 fn places_bytes(worker: &Worker) -> u64 {
-    let writes = writes(worker);
+    let writes = worker.writes();
     let compares = !writes || worker.verify.as_ref().is_some_and(|plan| plan.map.is_some());
     let moves = |kind| kind == OperationKind::Write || (kind == OperationKind::Read && compares);
     let operations = worker.operations.iter().filter(|operation| moves(operation.kind));
@@ -126,7 +122,7 @@ fn places_bytes(worker: &Worker) -> u64 {
         .fold(places, greatest_common_divisor)
 }
 
-/// All sizes are multiples of this.
+/// Greatest common divisor of the sizes.
 fn step_bytes(blocks: &Blocks) -> u64 {
     match blocks {
         Blocks::Fixed { bytes } => u64::from(*bytes),

@@ -1,51 +1,50 @@
 //! Stamping one interval, and checking it.
 
 use super::digest::{digest, digest_bytes};
-use super::fault::{Fault, hexadecimal};
-use crate::error::EngineError;
+use crate::error::{EngineError, Fault, hexadecimal};
 use crate::payload::Pattern;
 use crate::plan::{Verify, VerifyMethod};
 
-/// Every header begins with it.
+/// First bytes of every header.
 const MAGIC: [u8; 4] = *b"ioCv";
 /// Magic, method and file, length, checksum of the header, offset, sequence and seed; the content's checksum follows.
 const HEADER_BYTES: usize = 40;
 /// Bits of the method's number in its word.
 const METHOD_BITS: u32 = 8;
 const METHOD_MASK: u32 = (1 << METHOD_BITS) - 1;
-/// Place of the header's own checksum, which does not cover itself.
+/// The header's own checksum, which does not cover itself.
 const HEADER_CHECKSUM: std::ops::Range<usize> = 12..16;
 
-/// Bits that say which file a block belongs to; they share a word with the number of the method.
-pub const KEY_MASK: u32 = (1 << 24) - 1;
+/// Bits of the key of a file; they share a word with the number of the method.
+pub(super) const KEY_MASK: u32 = (1 << 24) - 1;
 
 /// Bits of a write's number that are remembered.
-pub const SEQUENCE_MASK: u32 = (1 << 29) - 1;
+pub(super) const SEQUENCE_MASK: u32 = (1 << 29) - 1;
 
 /// Bytes that the header of a method takes in each interval.
-pub fn header_bytes(method: VerifyMethod) -> usize {
+pub(super) fn header_bytes(method: VerifyMethod) -> usize {
     match method {
         VerifyMethod::Null | VerifyMethod::Pattern => 0,
         _ => HEADER_BYTES + digest_bytes(method),
     }
 }
 
-/// What a header says besides its interval's length.
+/// Content of a header, besides the length of its interval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stamp {
-    /// Which file it is, by a key of so many bits as [`KEY_MASK`]; 0 where files are not told apart.
+pub(super) struct Stamp {
+    /// Key of the file, within [`KEY_MASK`]; 0 without maps.
     pub file: u32,
-    /// Where in its file the interval is.
+    /// Offset of the interval in its file.
     pub offset: u64,
     /// Number of the write.
     pub sequence: u64,
-    /// What its content was made from.
+    /// Seed of the content.
     pub seed: u64,
 }
 
-/// How intervals are proved.
+/// Stamps intervals, and checks them.
 #[derive(Debug)]
-pub struct Proof {
+pub(super) struct Proof {
     method: VerifyMethod,
     header_start: usize,
     header_bytes: usize,
@@ -53,41 +52,40 @@ pub struct Proof {
 }
 
 impl Proof {
-    /// As the plan says, but by `method`.
-    pub fn new(plan: &Verify, method: VerifyMethod) -> Result<Self, EngineError> {
+    /// Follows the plan, but with `method`.
+    pub(super) fn new(plan: &Verify, method: VerifyMethod) -> Result<Self, EngineError> {
         let pattern = if plan.pattern.is_empty() { None } else { Some(Pattern::parse(&plan.pattern)?) };
         Ok(Self { method, header_start: plan.header_offset as usize, header_bytes: header_bytes(method), pattern })
     }
 
-    /// What proves a block.
-    pub fn method(&self) -> VerifyMethod {
+    pub(super) fn method(&self) -> VerifyMethod {
         self.method
     }
 
     /// Whether intervals carry a header.
-    pub fn has_header(&self) -> bool {
+    pub(super) fn has_header(&self) -> bool {
         self.header_bytes != 0
     }
 
     /// Whether the interval, which may be cut off by the end of a file, has room for the header.
     #[inline]
-    pub fn fits(&self, interval: &[u8]) -> bool {
+    pub(super) fn fits(&self, interval: &[u8]) -> bool {
         interval.len() >= self.header_start + self.header_bytes
     }
 
     /// Whether two intervals carry the same header.
-    pub fn same_header(&self, a: &[u8], b: &[u8]) -> bool {
+    pub(super) fn same_header(&self, a: &[u8], b: &[u8]) -> bool {
         self.fits(a) && self.fits(b) && self.header(a) == self.header(b)
     }
 
     /// The pattern that takes the place of the payload.
-    pub fn pattern(&self) -> Option<&Pattern> {
+    pub(super) fn pattern(&self) -> Option<&Pattern> {
         self.pattern.as_ref()
     }
 
-    /// Puts the header over the content of an interval.
+    /// Writes the header over the content of an interval.
     #[inline]
-    pub fn stamp(&self, interval: &mut [u8], stamp: Stamp) {
+    pub(super) fn stamp(&self, interval: &mut [u8], stamp: Stamp) {
         if self.header_bytes == 0 {
             return;
         }
@@ -105,10 +103,10 @@ impl Proof {
         header[HEADER_CHECKSUM].copy_from_slice(&checksum.to_le_bytes());
     }
 
-    /// Compares an interval that was read from `offset` of the file with this key; `sequence` has the low bits of the
-    /// newest write's number, where they are known.
+    /// Checks an interval that was read from `offset` of the file with this key. `sequence` has the low bits of the
+    /// newest write's number, if they are known.
     #[inline]
-    pub fn check(&self, interval: &[u8], file: u32, offset: u64, sequence: Option<u32>) -> Result<(), Fault> {
+    pub(super) fn check(&self, interval: &[u8], file: u32, offset: u64, sequence: Option<u32>) -> Result<(), Fault> {
         if self.header_bytes != 0 {
             self.check_header(interval, file, offset, sequence)?;
         }
@@ -120,8 +118,8 @@ impl Proof {
         }
     }
 
-    /// What the header says, if it is whole.
-    pub fn read(&self, interval: &[u8]) -> Option<Stamp> {
+    /// The header of an interval, if it is valid.
+    pub(super) fn read(&self, interval: &[u8]) -> Option<Stamp> {
         let header = interval.get(self.header_start..self.header_start + self.header_bytes)?;
         let whole = self.header_bytes != 0 && header[0..4] == MAGIC && header_checksum(header) == word(header, 12);
         whole.then(|| Stamp {
@@ -176,13 +174,13 @@ impl Proof {
         &interval[self.header_start..self.header_start + self.header_bytes]
     }
 
-    /// What is before and after the header.
+    /// The content before and after the header.
     fn content<'a>(&self, interval: &'a [u8]) -> [&'a [u8]; 2] {
         [&interval[..self.header_start], &interval[self.header_start + self.header_bytes..]]
     }
 }
 
-/// How a method is written in a header: by its place in the contract, which never changes for a method.
+/// Number of a method in headers: its position in the contract, which never changes.
 fn number(method: VerifyMethod) -> u32 {
     method as u32
 }

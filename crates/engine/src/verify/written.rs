@@ -1,30 +1,30 @@
-//! What was written and is to be read back.
+//! The writes of a worker that are to be read back.
 
 use std::collections::VecDeque;
 
 use super::proof::SEQUENCE_MASK;
+use crate::engines::request::Address;
 use crate::error::EngineError;
-use crate::offsets::Address;
 use crate::plan::FilePlan;
 
-/// A write to the interval has not come back.
+/// A write to the interval is in flight.
 const IN_FLIGHT: u32 = 1 << 31;
-/// Two writes were under way at once: either may be the last.
+/// Two writes were in flight at once: either may be the last.
 const RACED: u32 = 1 << 30;
 /// The interval is to be read back.
 const WAITING: u32 = 1 << 29;
 
-/// Memory that may be used, for each worker.
+/// Most memory of a worker.
 const MEMORY_BYTES_MAX: u64 = 1 << 30;
-/// A mark and a place in the queue.
+/// A mark, and an entry in the queue.
 const BYTES_PER_INTERVAL: u64 = 8;
 
-/// Every interval of a worker's files with the number of its newest write, and the queue of those to be read back.
+/// The newest write of every interval of a worker's files, and the queue of intervals to read back.
 ///
-/// Takes eight bytes for each interval of the files' regions, however long the run, and is refused where that is too
-/// much; memory is touched only as intervals are written.
+/// It takes eight bytes for each interval, however long the run; a plan that would need too much is refused. Memory is
+/// touched only as intervals are written.
 #[derive(Debug)]
-pub struct Written {
+pub(super) struct Written {
     interval_bytes: u64,
     regions: Vec<Region>,
     marks: Vec<u32>,
@@ -34,13 +34,12 @@ pub struct Written {
 #[derive(Debug)]
 struct Region {
     offset: u64,
-    /// Number of its first interval among those of all files.
+    /// Number of its first interval, over all files.
     first: u32,
 }
 
 impl Written {
-    /// Nothing was written.
-    pub fn new(files: &[FilePlan], interval_bytes: u32) -> Result<Self, EngineError> {
+    pub(super) fn new(files: &[FilePlan], interval_bytes: u32) -> Result<Self, EngineError> {
         let interval_bytes = u64::from(interval_bytes);
         let (mut regions, mut intervals) = (Vec::with_capacity(files.len()), 0_u64);
         for file in files {
@@ -58,15 +57,15 @@ impl Written {
         Ok(Self { interval_bytes, regions, marks: vec![0; intervals as usize], queue })
     }
 
-    /// A write is about to be handed over.
+    /// Called before a write is submitted.
     #[inline]
-    pub fn submitted(&mut self, address: Address, sequence: u64) {
+    pub(super) fn submitted(&mut self, address: Address, sequence: u64) {
         let mark = IN_FLIGHT | WAITING | (sequence as u32 & SEQUENCE_MASK);
         for interval in self.intervals(address) {
             let before = self.marks[interval as usize];
             let raced = match before {
                 _ if before & IN_FLIGHT != 0 => RACED,
-                // A third one may follow while the first is still on its way.
+                // A third write may follow while the first is still in flight.
                 _ if before & WAITING != 0 => before & RACED,
                 _ => 0,
             };
@@ -77,9 +76,9 @@ impl Written {
         }
     }
 
-    /// A write has come back.
+    /// Called when a write has completed.
     #[inline]
-    pub fn completed(&mut self, address: Address, sequence: u64) {
+    pub(super) fn completed(&mut self, address: Address, sequence: u64) {
         for interval in self.intervals(address) {
             let mark = &mut self.marks[interval as usize];
             if *mark & SEQUENCE_MASK == sequence as u32 & SEQUENCE_MASK {
@@ -88,8 +87,8 @@ impl Written {
         }
     }
 
-    /// Somebody else wrote here: what is there is to be read back, whichever write it is of.
-    pub fn found(&mut self, address: Address) {
+    /// Notes a range that another run wrote: it is to be read back, whichever write it holds.
+    pub(super) fn found(&mut self, address: Address) {
         for interval in self.intervals(address) {
             if self.marks[interval as usize] & WAITING == 0 {
                 self.queue.push_back(interval);
@@ -98,18 +97,18 @@ impl Written {
         }
     }
 
-    /// Intervals that wait to be read back.
-    pub fn waiting(&self) -> usize {
+    /// Number of intervals that wait to be read back.
+    pub(super) fn waiting(&self) -> usize {
         self.queue.len()
     }
 
-    /// From now on they come in the order of their places.
-    pub fn sort(&mut self) {
+    /// Puts the queue in the order of the offsets.
+    pub(super) fn sort(&mut self) {
         self.queue.make_contiguous().sort_unstable();
     }
 
-    /// What to read back next: intervals of one write, at most `most` bytes.
-    pub fn take(&mut self, most: u32) -> Option<Address> {
+    /// Takes the next range to read back: intervals of one write, at most `most` bytes.
+    pub(super) fn take(&mut self, most: u32) -> Option<Address> {
         let first = self.queue.pop_front()?;
         let mark = self.marks[first as usize];
         self.marks[first as usize] &= !WAITING;
@@ -127,8 +126,8 @@ impl Written {
         Some(Address { file, offset, length: count * self.interval_bytes as u32 })
     }
 
-    /// The low bits of the number of the newest write to the interval at `offset`, if only one can be the last.
-    pub fn sequence(&self, file: u32, offset: u64) -> Option<u32> {
+    /// Low bits of the number of the newest write to the interval at `offset`, if it is certain.
+    pub(super) fn sequence(&self, file: u32, offset: u64) -> Option<u32> {
         let mark = self.marks[self.number(file, offset) as usize];
         (mark & RACED == 0).then_some(mark & SEQUENCE_MASK)
     }

@@ -1,49 +1,82 @@
-//! Flushes after so many writes.
+//! Flushes: after so many writes, and of every file at the end.
 
-use crate::offsets::Address;
+use std::ops::Range;
+
+use crate::engines::request::Address;
 use crate::plan::{OperationKind, SyncPlan, Worker};
 
-/// Counts writes towards the next flush, which is of the file that was written last.
+/// The flushes of a worker. Each has a number: first those of the plan, then the one at the end.
 #[derive(Debug)]
 pub(super) struct Flushes {
-    syncs: Vec<SyncPlan>,
-    writes: u64,
-    /// Which of the plan's flushes comes next, and of which file.
-    due: Option<(usize, u32)>,
-    /// What was written of each file since its last flush, where a flush is told so.
-    ranges: Vec<Option<(u64, u64)>>,
+    after_writes: Option<AfterWrites>,
+    /// Files that are still to be flushed at the end.
+    at_end: Range<u32>,
+    number_at_end: usize,
 }
 
 impl Flushes {
-    pub(super) fn new(worker: &Worker) -> Option<Self> {
+    pub(super) fn new(worker: &Worker) -> Self {
+        let at_end = 0..if worker.sync_at_end { worker.files.len() as u32 } else { 0 };
+        Self { after_writes: AfterWrites::new(worker), at_end, number_at_end: worker.syncs.len() }
+    }
+
+    /// Counts a write that is about to be submitted.
+    #[inline]
+    pub(super) fn count(&mut self, write: Address) {
+        if let Some(after_writes) = &mut self.after_writes {
+            after_writes.count(write);
+        }
+    }
+
+    /// Number and range of the flush that is due now, if one is.
+    #[inline]
+    pub(super) fn take(&mut self) -> Option<(usize, Address)> {
+        self.after_writes.as_mut()?.take()
+    }
+
+    /// Number and range of the next flush at the end.
+    pub(super) fn take_at_end(&mut self) -> Option<(usize, Address)> {
+        let file = self.at_end.next()?;
+        // A length of 0 is the whole file.
+        Some((self.number_at_end, Address { file, offset: 0, length: 0 }))
+    }
+}
+
+/// Counts writes towards the next flush, which is of the file that was written last.
+#[derive(Debug)]
+struct AfterWrites {
+    syncs: Vec<SyncPlan>,
+    writes: u64,
+    /// Number of the flush that comes next, and its file.
+    due: Option<(usize, u32)>,
+    /// By file: the range written since its last flush, where the kind of flush takes a range.
+    ranges: Vec<Option<(u64, u64)>>,
+}
+
+impl AfterWrites {
+    fn new(worker: &Worker) -> Option<Self> {
         let syncs = &worker.syncs;
         let has_ranges = syncs.iter().any(|sync| sync.kind == OperationKind::SyncFileRange);
         let ranges = vec![None; if has_ranges { worker.files.len() } else { 0 }];
         (!syncs.is_empty()).then(|| Self { syncs: syncs.clone(), writes: 0, due: None, ranges })
     }
 
-    /// A write was issued.
-    pub(super) fn written(&mut self, address: Address) {
-        if let Some(range) = self.ranges.get_mut(address.file as usize) {
-            let (start, end) = (address.offset, address.offset + u64::from(address.length));
+    fn count(&mut self, write: Address) {
+        if let Some(range) = self.ranges.get_mut(write.file as usize) {
+            let (start, end) = (write.offset, write.offset + u64::from(write.length));
             *range = Some(range.map_or((start, end), |(first, last)| (first.min(start), last.max(end))));
         }
         self.writes += 1;
         let due = self.syncs.iter().position(|sync| self.writes.is_multiple_of(u64::from(sync.every)));
-        self.due = due.map(|flush| (flush, address.file));
+        self.due = due.map(|number| (number, write.file));
     }
 
-    /// Which of the plan's flushes comes now, and of what, if one does. A range that is too long for a request goes to the end
-    /// of the file: length 0.
-    pub(super) fn take(&mut self) -> Option<(usize, Address)> {
-        let (flush, file) = self.due.take()?;
+    /// A range that is too long for a request goes to the end of the file: length 0.
+    #[inline]
+    fn take(&mut self) -> Option<(usize, Address)> {
+        let (number, file) = self.due.take()?;
         let range = self.ranges.get_mut(file as usize).and_then(Option::take);
         let (start, end) = range.unwrap_or((0, 0));
-        Some((flush, Address { file, offset: start, length: u32::try_from(end - start).unwrap_or(0) }))
+        Some((number, Address { file, offset: start, length: u32::try_from(end - start).unwrap_or(0) }))
     }
-}
-
-/// All of a file.
-pub(super) fn whole(file: u32) -> Address {
-    Address { file, offset: 0, length: 0 }
 }

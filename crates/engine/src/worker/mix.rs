@@ -1,22 +1,23 @@
-//! Which kind of operation comes next, and when it is due.
+//! The mix: kind and due time of the next operation.
 
 use iocurve_meter::Nanos;
 
 use super::schedule::Schedule;
 use super::wake::Wake;
 use crate::chance::Rng;
+use crate::offsets::replay::Replay;
 use crate::plan::{Position, Worker};
-use crate::replay::Replay;
 
 /// The next operation to issue.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Next {
     pub(super) operation: usize,
-    /// When it was due; `None` in a closed loop.
+    /// Scheduled time; `None` in a closed loop.
     pub(super) due: Option<Nanos>,
 }
 
-/// Which kind comes next: as chosen, as soon as possible or by one schedule; or each kind by its own, in turns or not.
+/// Order of the kinds: chosen as soon as possible or by one schedule; or each kind by a schedule of its own, in turns
+/// or not.
 #[derive(Debug)]
 pub(super) enum Mix {
     Unpaced(Choice),
@@ -26,7 +27,7 @@ pub(super) enum Mix {
     Replayed(Replay),
 }
 
-/// How a kind is chosen.
+/// Choice of the next kind.
 #[derive(Debug)]
 pub(super) enum Choice {
     Only,
@@ -35,7 +36,7 @@ pub(super) enum Choice {
         total: u64,
         rng: Rng,
     },
-    /// One after the other, at one place.
+    /// Kinds take turns at one offset.
     Turns {
         next: usize,
         kinds: usize,
@@ -62,7 +63,7 @@ impl Mix {
         }
     }
 
-    /// Schedules begin here.
+    /// Starts all schedules.
     pub(super) fn start(&mut self, now: Nanos, worker: &Worker) {
         let mut smallest = worker.operations.iter().map(|operation| operation.blocks.smallest());
         match self {
@@ -96,7 +97,7 @@ impl Mix {
         }
     }
 
-    /// The operation was issued with that many bytes.
+    /// Called when an operation of that many bytes was issued.
     #[inline]
     pub(super) fn issued(&mut self, operation: usize, bytes: u32) {
         match self {
@@ -116,7 +117,7 @@ impl Mix {
         }
     }
 
-    /// Everything that is still to come is due that much later.
+    /// Moves all due times to come.
     pub(super) fn postpone(&mut self, by: Nanos) {
         match self {
             Self::Unpaced(_) => {}
@@ -129,7 +130,7 @@ impl Mix {
     }
 }
 
-/// The kind whose next operation was due first. A kind without a rate is always due now, after those that are late.
+/// Chooses the kind whose next operation is due first. A kind without a rate is due now, after all that are late.
 #[inline(never)]
 fn earliest(schedules: &[Option<Schedule>], now: Nanos) -> Result<Next, Wake> {
     let (operation, due) = schedules

@@ -1,22 +1,26 @@
-//! The loop of one worker: what is due is submitted, what is done is recorded.
+//! The loop of one worker submits what is due and records what is done.
 //!
-//! The loop owns time, pacing and accounting; the engine moves bytes.
+//! The loop owns time, pacing and accounting; the engine moves bytes. It runs on a clock that tests move by hand.
 
 #![allow(clippy::inline_always, reason = "a call that is not inlined costs as much as what it does")]
 
+pub(crate) mod flow;
 mod flush;
-mod hold;
 mod load;
 mod mix;
-mod progress;
+mod phase;
+mod range_locks;
 mod read_back;
 mod schedule;
 mod search;
+mod slots;
 mod submissions;
+mod submit_gate;
+mod supply;
 #[cfg(test)]
 mod tests;
 mod think;
-mod visit;
+mod timeline;
 mod wake;
 
 use std::sync::Arc;
@@ -24,37 +28,36 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use iocurve_meter::{Clock, Nanos};
 
+use self::flow::Share;
 use crate::error::EngineError;
-use crate::flow::Share;
 use crate::offsets::SharedPositions;
 use crate::outcome::{CpuTime, State};
 
-pub use load::Load;
+pub(crate) use load::Load;
+pub(crate) use timeline::Publish;
 
-/// Longest time the loop waits before it looks at the stop flag again.
-const LOOK_AROUND: Nanos = 50_000_000;
+/// Longest time between two polls of the stop flag.
+const STOP_CHECK: Nanos = 50_000_000;
 
-/// What a worker shares with the run.
+/// Shared by a worker and its run.
 #[derive(Debug, Clone)]
-pub struct Shared {
-    /// Set from outside to end the run early.
+pub(crate) struct Shared {
+    /// Stops the run.
     pub stop: Arc<AtomicBool>,
-    /// Set by the run to end the worker in order, as finished: its window ends there.
+    /// Ends the worker in order, as finished; its window ends there.
     pub finish: Arc<AtomicBool>,
-    /// The clock of all workers.
     pub clock: Clock,
-    /// Length of a reporting interval.
     pub interval_ns: Nanos,
-    /// Sequential positions that it has in common with other workers of its job.
+    /// Sequential positions that the workers of a job share.
     pub positions: SharedPositions,
-    /// Its part of the operations of workers that keep in proportion.
+    /// Share of the worker in its flow.
     pub flow: Option<Share>,
 }
 
 impl Shared {
-    /// How the worker was told to end, if it was.
+    /// The state that a stop ends the worker in, if one is requested.
     #[inline]
-    fn told_to_end(&self) -> Option<State> {
+    fn stop_requested(&self) -> Option<State> {
         if self.stop.load(Ordering::Relaxed) {
             return Some(State::Interrupted);
         }
@@ -62,41 +65,37 @@ impl Shared {
     }
 }
 
-/// When a worker starts.
+/// Start of a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Start {
-    /// The instant that all workers of the group count from.
+pub(crate) struct Start {
+    /// Start of the group: the zero of all times in the outcome.
     pub group: Nanos,
-    /// When this one's turn came: the same, or later if it waited for others.
+    /// Start of this worker; later than the group's if it waited for others.
     pub own: Nanos,
 }
 
 impl Start {
-    /// Together with the group.
-    pub fn with_group(at: Nanos) -> Self {
+    pub(crate) fn with_group(at: Nanos) -> Self {
         Self { group: at, own: at }
     }
 }
 
-/// How the loop ended.
+/// End of the loop.
 #[derive(Debug)]
-pub struct Ended {
-    /// Finished, interrupted or failed.
+pub(crate) struct Ended {
     pub state: State,
-    /// Why it failed.
     pub error: Option<EngineError>,
     /// The measured window, since the group's start.
     pub window: (Nanos, Nanos),
-    /// When nothing was in flight any more, since the group's start.
+    /// When all operations had come back, since the group's start.
     pub drained: Nanos,
     /// Operations that came back after the window.
     pub drained_operations: u64,
-    /// CPU time in the window.
     pub cpu: CpuTime,
-    /// The depth that a search for what a latency allows has come to.
+    /// Depth that the search for a latency target has converged to.
     pub depth_found: Option<u32>,
-    /// Part of the window in which what was written was read back, and nothing else was done.
+    /// Part of the window in which written data were read back, and nothing else was done.
     pub read_back: Nanos,
-    /// What a reader must know about how it went.
+    /// Labels for the result.
     pub labels: Vec<String>,
 }

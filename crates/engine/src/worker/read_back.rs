@@ -1,28 +1,28 @@
-//! How long what was written was read back and nothing else was done.
+//! Time in which written data are read back and nothing else is done.
 
 use iocurve_meter::Nanos;
 
-/// The passes of reading back, so that the rates of reads and writes can be told over their own time.
+/// Adds up the passes of reading back, so that the rates of reads and writes can be reported over their own time.
 #[derive(Debug, Default)]
-pub struct ReadBack {
+pub(super) struct ReadBack {
     window_start: Nanos,
     since: Option<Nanos>,
     total: Nanos,
 }
 
 impl ReadBack {
-    /// What comes before the window does not count.
-    pub fn counts_from(&mut self, window_start: Nanos) {
+    /// Sets the start of the window; time before it does not count.
+    pub(super) fn counts_from(&mut self, window_start: Nanos) {
         self.window_start = window_start;
     }
 
-    /// A pass begins, unless one goes on.
-    pub fn begins(&mut self, now: Nanos) {
+    /// Begins a pass, unless one goes on.
+    pub(super) fn begins(&mut self, now: Nanos) {
         self.since.get_or_insert(now.max(self.window_start));
     }
 
-    /// A pass ends, if there is one; all that was inside the window so far.
-    pub fn ends(&mut self, now: Nanos) -> Nanos {
+    /// Ends the pass, if there is one; returns the sum inside the window so far.
+    pub(super) fn ends(&mut self, now: Nanos) -> Nanos {
         if let Some(since) = self.since.take() {
             self.total += now.saturating_sub(since);
         }

@@ -1,4 +1,4 @@
-//! When the operations of a rate are due.
+//! Due times of a rate.
 
 use iocurve_meter::{Nanos, Pacer};
 
@@ -14,13 +14,12 @@ pub(super) struct Schedule {
 }
 
 impl Schedule {
-    /// Chance repeats from the seed.
     pub(super) fn new(rate: Rate, seed: u64) -> Self {
         Self { rate, pacer: Pacer::new(rate.count, rate.per_ns, 0), rng: Rng::new(seed) }
     }
 
-    /// Counts from `now`. Even arrivals begin at once, those by chance after a first distance, which is that of an
-    /// operation of `first_bytes`.
+    /// Starts at `now`. Even arrivals begin at once, random ones after a first distance: that of an operation of
+    /// `first_bytes`.
     pub(super) fn start(&mut self, now: Nanos, first_bytes: u32) {
         self.pacer = Pacer::new(self.rate.count, self.rate.per_ns, now);
         if self.rate.arrivals == Arrivals::Poisson {
@@ -28,13 +27,12 @@ impl Schedule {
         }
     }
 
-    /// When the next operation is due.
     #[inline]
     pub(super) fn due(&self) -> Nanos {
         self.pacer.due()
     }
 
-    /// An operation of that many bytes was issued.
+    /// Called when an operation of that many bytes was issued.
     #[inline(never)]
     pub(super) fn advance(&mut self, bytes: u32) {
         let units = match self.rate.unit {
@@ -47,7 +45,7 @@ impl Schedule {
         }
     }
 
-    /// Everything that is still to come is due that much later.
+    /// Moves all due times to come.
     pub(super) fn postpone(&mut self, by: Nanos) {
         self.pacer.postpone(by);
     }
@@ -55,7 +53,7 @@ impl Schedule {
 
 /// Exponentially distributed with a mean of 1.
 fn exponential(rng: &mut Rng) -> f64 {
-    /// 2^53: as many steps as a float from 0 to 1 can tell apart.
+    /// 2^53: the steps of a float from 0 to 1.
     const STEPS: f64 = 9_007_199_254_740_992.0;
     let below_one = (rng.next_u64() >> 11) as f64 / STEPS;
     -(-below_one).ln_1p()

@@ -1,38 +1,38 @@
-//! The search for the depth that a latency allows.
+//! Search for the depth that a latency allows.
 
 use iocurve_meter::Nanos;
 
 use crate::plan::LatencyTarget;
 
-/// What follows from what was seen at a depth.
+/// Conclusion from a window at one depth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// Go on.
+    /// The window goes on.
     Continue,
-    /// The depth was lowered: what is in flight comes back first.
+    /// The depth was lowered; operations in flight must come back first.
     Lowered,
-    /// The depth stands: one more window is measured at it, alone.
+    /// The search has converged; one more window measures at this depth.
     Measure,
-    /// That window is over.
+    /// That last window is over.
     Found,
-    /// Not even one at a time is within the latency.
+    /// Not even one operation at a time is within the latency.
     Hopeless,
 }
 
-/// The depth starts at 1 and is doubled until a window fails, then halves the distance between the largest depth that
-/// was good and the smallest that was not.
+/// Starts at depth 1 and doubles until a window fails, then halves the distance between the largest good depth and the
+/// smallest bad one.
 #[derive(Debug)]
 pub(super) struct Search {
     target: LatencyTarget,
     most: u32,
     depth: u32,
-    /// The largest that was good.
+    /// Largest good depth.
     low: u32,
-    /// The smallest that was not.
+    /// Smallest bad depth.
     high: u32,
-    /// Windows in a row that were good with the next depth known as bad.
+    /// Consecutive good windows with the next depth known as bad.
     steady: u32,
-    /// The last window, at the depth found, has begun.
+    /// Whether the last window, at the depth found, has begun.
     last: bool,
     window_start: Nanos,
     operations: u64,
@@ -40,7 +40,6 @@ pub(super) struct Search {
 }
 
 impl Search {
-    /// Up to `most`.
     pub(super) fn new(target: LatencyTarget, most: u32) -> Self {
         Self {
             target,
@@ -56,17 +55,16 @@ impl Search {
         }
     }
 
-    /// As many as may be in flight now.
     pub(super) fn depth(&self) -> u32 {
         self.depth
     }
 
-    /// A new window begins at `start`; what is done before does not count.
+    /// Begins a new window at `start`; operations completed before it do not count.
     pub(super) fn restart(&mut self, start: Nanos) {
         (self.window_start, self.operations, self.late) = (start, 0, 0);
     }
 
-    /// An operation is done. Where every single one must be within the latency, one that is not speaks at once.
+    /// Counts a completed operation. If all must be within the latency, a single late one lowers the depth at once.
     pub(super) fn completed(&mut self, service: Nanos, now: Nanos) -> Verdict {
         if now < self.window_start {
             return Verdict::Continue;
@@ -80,7 +78,7 @@ impl Search {
         if self.depth == 1 { Verdict::Hopeless } else { self.lower() }
     }
 
-    /// Judges the window, once it is over.
+    /// Judges the window once it is over.
     pub(super) fn judge(&mut self, now: Nanos) -> Verdict {
         if self.operations == 0 || now < self.window_start.saturating_add(self.target.window_ns) {
             return Verdict::Continue;
@@ -89,7 +87,7 @@ impl Search {
         if good >= self.target.percentile {
             return self.good(now);
         }
-        // At 1 the window goes on until enough of it is good.
+        // At depth 1 the window goes on until enough of it is good.
         if self.depth == 1 { Verdict::Continue } else { self.lower() }
     }
 
@@ -97,7 +95,7 @@ impl Search {
         let before = self.depth;
         self.low = self.depth;
         if self.depth + 1 == self.high {
-            // The depth would stay below the limit for good: the limit gives way a little.
+            // Without this the depth could never pass a bad depth again: raise the bound a little.
             self.steady += 1;
             if self.steady >= 3 {
                 (self.high, self.steady) = (self.high + 1, 0);

@@ -1,12 +1,13 @@
-//! When operations were handed over, where that is measured apart.
+//! When operations were sent, where the time until then is measured apart.
 
 use iocurve_meter::Nanos;
 
+/// The instants of the operations in flight.
 #[derive(Debug)]
 pub(super) struct Submissions {
-    /// By slot: when its operation was handed over.
+    /// By slot: when its operation was sent.
     sent: Vec<Nanos>,
-    /// Slots that are free for what comes next; the last is taken first.
+    /// Free slots that the next submissions take, the last one first.
     next: Vec<u32>,
 }
 
@@ -15,20 +16,20 @@ impl Submissions {
         Self { sent: vec![0; depth], next: Vec::with_capacity(depth) }
     }
 
-    /// These slots will be taken, from the last on.
+    /// The next submissions take these slots, the last one first.
     pub(super) fn expect(&mut self, free: &[u32]) {
         self.next.clear();
         self.next.extend_from_slice(free);
     }
 
-    /// So many of them were taken, and what is in them was handed over.
+    /// The first `taken` of the expected slots were taken, and their operations sent.
     pub(super) fn sent(&mut self, taken: usize, at: Nanos) {
         for &slot in self.next.iter().rev().take(taken) {
             self.sent[slot as usize] = at;
         }
     }
 
-    /// When the operation in a slot was handed over that had been submitted at that time; a flush at the end is not stamped.
+    /// When the operation in a slot was sent. A flush at the end is not stamped: it counts as sent when submitted.
     pub(super) fn of(&self, slot: u32, submitted: Nanos) -> Nanos {
         self.sent[slot as usize].max(submitted)
     }

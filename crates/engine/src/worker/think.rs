@@ -4,19 +4,19 @@ use iocurve_meter::Nanos;
 
 use crate::plan::{Think, ThinkCounts};
 
-/// Counts towards the next pause. Operations that move data count, flushes do not.
+/// Counts operations towards the next pause. Operations that move data count, flushes do not.
 #[derive(Debug)]
 pub(super) struct Thinking {
     plan: Think,
-    /// Operations of the counted sort so far.
+    /// Operations counted so far.
     count: u64,
-    /// Their number when the last pause was called for.
+    /// Count at which the last pause was called.
     last_count: u64,
-    /// When the last pause ended.
+    /// End of the last pause.
     last_end: Nanos,
-    /// Whether anything was issued since: without that, no pause follows another.
+    /// Whether an operation was submitted since; without one, no pause follows another.
     fresh: bool,
-    /// Whether what came back before the last pause was already enough for the next.
+    /// Whether operations that came back before the last pause were enough for the next.
     is_overdue: bool,
 }
 
@@ -25,12 +25,11 @@ impl Thinking {
         Self { plan, count: 0, last_count: 0, last_end: 0, fresh: false, is_overdue: false }
     }
 
-    /// The load begins.
     pub(super) fn start(&mut self, now: Nanos) {
         self.last_end = now;
     }
 
-    pub(super) fn issued(&mut self) {
+    pub(super) fn submitted(&mut self) {
         self.fresh = true;
         self.count += u64::from(self.plan.counts == ThinkCounts::Issued);
     }
@@ -39,7 +38,6 @@ impl Thinking {
         self.count += u64::from(self.plan.counts == ThinkCounts::Completed);
     }
 
-    /// Whether it is time for a pause.
     pub(super) fn is_due(&self, now: Nanos) -> bool {
         let by_time = self.plan.every_ns.is_some_and(|load| now >= self.last_end.saturating_add(load));
         self.fresh && (self.is_full() || by_time)
@@ -49,25 +47,24 @@ impl Thinking {
         self.plan.every > 0 && self.count >= self.last_count + u64::from(self.plan.every)
     }
 
-    /// A pause is called for, by the operation that made the number full. What completes besides counts towards the
-    /// pause after it.
+    /// Calls a pause, for the operation that completed the count. Further completions count towards the pause after it.
     pub(super) fn call(&mut self) {
         let by_count = self.is_full() && !self.is_overdue;
         self.last_count = if by_count { self.last_count + u64::from(self.plan.every) } else { self.count };
         self.fresh = false;
     }
 
-    /// Whether what is in flight comes back first.
+    /// Whether operations in flight complete before a pause begins.
     pub(super) fn drains(&self) -> bool {
         self.plan.drains
     }
 
-    /// The pause that begins now is busy until the first instant and over at the second.
+    /// Begins a pause; returns until when it is busy and when it is over.
     pub(super) fn begin(&self, now: Nanos) -> (Nanos, Nanos) {
         (now.saturating_add(self.plan.spin_ns), now.saturating_add(self.plan.pause_ns))
     }
 
-    /// The pause that began at `begun` is over. How much later everything is due because of it.
+    /// Ends the pause that began at `begun`; returns by how much it moves due times.
     pub(super) fn end(&mut self, begun: Nanos, now: Nanos) -> Nanos {
         (self.last_end, self.is_overdue) = (now, self.is_full());
         if self.plan.moves_schedule { now - begun } else { 0 }

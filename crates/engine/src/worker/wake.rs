@@ -1,23 +1,31 @@
-//! Why the loop does not go on submitting.
+//! Why the loop stops submitting.
 
 use iocurve_meter::Nanos;
 
-/// What the loop waits for besides completions.
+/// An attempt to submit the next operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Issue {
+    Submitted,
+    /// Nothing was submitted, until this comes.
+    Blocked(Wake),
+}
+
+/// The loop waits for this, or for a completion, whichever comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wake {
     /// An instant: the next paced operation is due, or a pause is over.
     At(Nanos),
     /// As `At`, but the processor is kept busy.
     Busy(Nanos),
-    /// Nothing: more could be handed over at once, after what has been has gone out.
+    /// Nothing: more can be submitted as soon as the batch is sent.
     Now,
-    /// Completions alone: as much is in flight as may be.
+    /// A completion alone: the submit allowance is used up.
     Never,
-    /// Nothing: what was measured so far was for the search of a depth alone, and counts from now on.
+    /// Nothing: the depth search has converged, and the measured window restarts.
     Measure,
-    /// Nothing more: all was issued.
+    /// Nothing more: all operations were issued.
     Exhausted,
-    /// Nothing more: the depth that was searched for is found.
+    /// Nothing more: the window at the depth found is over.
     Found,
 }
 
@@ -27,7 +35,7 @@ impl Wake {
         matches!(self, Self::Exhausted | Self::Found)
     }
 
-    /// When it comes, if it comes by itself.
+    /// The instant at which submitting can go on by itself.
     #[inline]
     pub(super) fn at(self) -> Nanos {
         match self {

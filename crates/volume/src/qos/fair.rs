@@ -1,20 +1,19 @@
-//! Start-time fair queueing (Goyal, Vin and Cheng, SIGCOMM 1996): whoever has been given least is next.
+//! Start-time fair queueing (Goyal, Vin and Cheng, SIGCOMM 1996): the flow that has been given least is next.
 //!
 //! Each flow has a tag, the virtual time at which its next item starts; the lowest tag is served first and goes up by what the item
-//! costs. A flow that was empty starts at the present virtual time, so nobody saves up a claim and nobody is punished for having
-//! used what nobody else wanted. Queues nest: shares are fair among clients, and a client's share among its connections.
+//! costs. A flow that was empty starts at the present virtual time: idle flows save up no claim, and flows that used spare
+//! capacity owe nothing for it. Queues nest: shares are fair among clients, and a client's share among its connections.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
 /// Names a flow among its siblings.
-pub type Key = u128;
+pub(crate) type Key = u128;
 
-/// What an item takes, in the unit of virtual time.
-pub type Cost = u128;
+/// The cost of an item, in units of virtual time.
+pub(super) type Cost = u128;
 
 /// A queue with a path of keys to each of its first-in, first-out ends.
-pub trait Queue: Default {
-    /// What waits.
+pub(super) trait Queue: Default {
     type Item;
 
     /// Adds an item at the end of its path's flow.
@@ -23,29 +22,28 @@ pub trait Queue: Default {
     /// Takes out the item that is next.
     fn pop(&mut self, cost: &impl Fn(&Self::Item) -> Cost) -> Option<Self::Item>;
 
-    /// Whether nothing waits.
     fn is_empty(&self) -> bool;
 
-    /// Forgets a flow, and returns how many items waited there.
+    /// Removes a flow, and returns how many items waited in it.
     fn remove(&mut self, path: &[Key]) -> usize;
 
-    /// Whether there are no flows to be remembered.
+    /// True if it has no flows, not even empty ones with a tag to remember.
     fn is_forgotten(&self) -> bool;
 }
 
 /// First in, first out: the end of a path.
 #[derive(Debug)]
-pub struct Fifo<T>(VecDeque<T>);
+pub(super) struct Fifo<T>(VecDeque<T>);
 
 /// Shares fairly among its flows, in logarithmic time.
 #[derive(Debug, Default)]
-pub struct Fair<Q> {
+pub(super) struct Fair<Q> {
     flows: HashMap<Key, Flow<Q>>,
-    /// Flows with something to do: tag, turn, key.
+    /// Flows with items: tag, turn, key.
     order: BTreeSet<(Cost, u64, Key)>,
     /// Tag of the item served last.
     virtual_time: Cost,
-    /// Decides between equal tags: who has waited longer.
+    /// Decides between equal tags: the flow that has waited longer is next.
     turns: u64,
 }
 

@@ -9,19 +9,18 @@ const NORMAL_P99: f64 = 2.326_347_874_040_841;
 
 /// Draws latencies.
 #[derive(Debug)]
-pub struct Latencies {
+pub(super) struct Latencies {
     latency: Latency,
     state: u64,
 }
 
 impl Latencies {
-    /// Starts from the seed.
-    pub fn new(latency: Latency) -> Self {
+    pub(super) fn new(latency: Latency) -> Self {
         Self { latency, state: latency.seed }
     }
 
-    /// The next operation's latency.
-    pub fn draw(&mut self) -> Nanos {
+    /// Draws the next operation's latency.
+    pub(super) fn draw(&mut self) -> Nanos {
         let varying = match self.latency.distribution {
             Distribution::Constant => return self.latency.base_ns,
             Distribution::Exponential { mean_ns } => mean_ns as f64 * -self.uniform().ln(),

@@ -1,28 +1,28 @@
-//! What a volume is limited to, as data. Figures of real services are profiles of these numbers, kept elsewhere.
+//! The limits of an export as data. Profiles with figures of real services are kept elsewhere.
 
 use serde::{Deserialize, Serialize};
 
 use iocurve_meter::{Nanos, SECOND};
 
-/// Longest latency that can be asked for, or drawn from a distribution: an hour.
+/// Longest latency that can be configured, or drawn from a distribution: an hour.
 pub(crate) const LATENCY_NS_MAX: Nanos = 3600 * SECOND;
 
-/// Most servers that work at once; each has its memory.
+/// Most servers; each takes some memory.
 const SERVERS_MAX: u32 = 65_536;
 
-/// What an export is limited to. What is `None` is unlimited and costs nothing.
+/// Limits of an export. A limit that is `None` does not apply and costs nothing.
 ///
 /// READs and WRITEs are limited; other procedures are not. An operation is due once all of these allow it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
-    /// Bytes of READ and WRITE data per second, together.
+    /// Bytes of READ and WRITE data per second, in sum.
     pub throughput_bytes_per_s: Option<u64>,
     /// Bytes of READ data per second.
     pub throughput_read_bytes_per_s: Option<u64>,
     /// Bytes of WRITE data per second.
     pub throughput_write_bytes_per_s: Option<u64>,
-    /// READ and WRITE operations per second, together.
+    /// READ and WRITE operations per second, in sum.
     pub iops: Option<u64>,
     /// READ operations per second.
     pub iops_read: Option<u64>,
@@ -30,13 +30,13 @@ pub struct Limits {
     pub iops_write: Option<u64>,
     /// More than `iops` for a time.
     pub burst: Option<Burst>,
-    /// Added to every READ and WRITE.
+    /// Latency added to every READ and WRITE.
     pub latency: Latency,
-    /// What each client is limited to.
+    /// Limits of each client.
     pub client: ClientLimits,
-    /// What each connection is limited to.
+    /// Limits of each connection.
     pub connection: ConnectionLimits,
-    /// How many operations the server works on at once.
+    /// Operations that the server works on at once.
     pub parallelism: Option<Parallelism>,
 }
 
@@ -46,7 +46,7 @@ pub struct Limits {
 pub struct Burst {
     /// Most operations per second, at least the baseline.
     pub iops: u64,
-    /// Most credits that can be saved, and how many there are at the start.
+    /// Most credits that can be saved; an export starts with all of them.
     pub credits: u64,
 }
 
@@ -56,7 +56,7 @@ pub struct Burst {
 pub struct Latency {
     /// The fixed part.
     pub base_ns: Nanos,
-    /// What comes on top of it.
+    /// The part that varies, on top of it.
     pub distribution: Distribution,
     /// The same seed gives the same latencies in the same order.
     pub seed: u64,
@@ -66,7 +66,7 @@ pub struct Latency {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Distribution {
-    /// Nothing.
+    /// No variation.
     #[default]
     Constant,
     /// An exponential tail.
@@ -83,7 +83,7 @@ pub enum Distribution {
     },
 }
 
-/// What each client, which is an IP address, is limited to, over all its connections to an export.
+/// Limits of each client (IP address), over all its connections to an export.
 ///
 /// The egress cap of a virtual machine binds what it sends, and that is WRITEs. Such caps are published in megabits: 16,000 Mb/s
 /// are 2,000 MB/s, or 1,907 MiB/s.
@@ -96,28 +96,28 @@ pub struct ClientLimits {
     pub bandwidth_write_bytes_per_s: Option<u64>,
 }
 
-/// What each connection is limited to.
+/// Limits of each connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ConnectionLimits {
-    /// READs and WRITEs that wait for an answer; further calls stay in the transport.
+    /// READs and WRITEs that may wait for their answer; further calls stay in the transport.
     pub requests_in_flight: Option<u32>,
     /// Bytes of READ and WRITE data per second.
     pub bandwidth_bytes_per_s: Option<u64>,
 }
 
-/// The server's own speed: so many operations at once, each of which takes so long.
+/// The server's own speed: the number of operations at once, and the time that each takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Parallelism {
     /// Operations at once, at most 65,536.
     pub servers: u32,
-    /// How long one takes.
+    /// Time that one operation takes.
     pub service_ns: Nanos,
 }
 
 impl ClientLimits {
-    /// Of READs and of WRITEs.
+    /// Bandwidths of READs and of WRITEs.
     pub(super) fn bandwidths(&self) -> [Option<u64>; 2] {
         [self.bandwidth_read_bytes_per_s, self.bandwidth_write_bytes_per_s]
     }
@@ -131,12 +131,12 @@ impl Latency {
 }
 
 impl Limits {
-    /// Whether there is anything to limit.
+    /// True if any limit applies.
     pub fn any(&self) -> bool {
         *self != Self::default()
     }
 
-    /// Checks that the numbers make sense; says in words for people what does not.
+    /// Checks that the numbers make sense. The error is a message for people.
     pub fn check(&self) -> Result<(), String> {
         self.check_rates()?;
         self.check_burst()?;

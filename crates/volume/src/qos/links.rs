@@ -1,27 +1,28 @@
-//! The bandwidth that connections and clients have of their own. Whoever has used it up waits alone.
+//! Bandwidth limits of single connections and clients. One that has used its bandwidth up delays nobody else.
 
 use std::collections::HashMap;
 use std::net::Ipv6Addr;
 
 use iocurve_meter::{Nanos, TokenBucket};
 
+use super::bucket::{Bucket, Level, set_bucket};
 use super::fair::Key;
-use super::gate::{Level, Request, set_bucket};
+use super::gate::Request;
 use super::limits::Limits;
-use super::{Bucket, SessionId};
+use crate::pending::ConnectionId;
 
-/// What connections and clients have used of their bandwidth.
+/// The bandwidth that connections and clients have used.
 #[derive(Debug, Default)]
-pub struct Links {
-    /// By client and connection: all that have sent anything while there was a limit.
+pub(super) struct Links {
+    /// By client and connection: all that have transferred data while there was a limit.
     connections: HashMap<[Key; 2], Option<TokenBucket>>,
-    /// Of READs and of WRITEs.
+    /// By client: READs and WRITEs.
     clients: HashMap<Key, [Option<TokenBucket>; 2]>,
 }
 
 impl Links {
-    /// Takes the tokens of an operation that goes through at `at`, and returns how long it is on its way.
-    pub fn take<T>(&mut self, limits: &Limits, request: &Request<T>, at: Nanos) -> Nanos {
+    /// Takes the tokens of an operation admitted at `at`, and returns how long its transfer takes.
+    pub(super) fn take<T>(&mut self, limits: &Limits, request: &Request<T>, at: Nanos) -> Nanos {
         let (connection, client) = (limits.connection.bandwidth_bytes_per_s, limits.client.bandwidths());
         if connection.is_none() && client == [None; 2] {
             return 0;
@@ -35,8 +36,8 @@ impl Links {
         own.max(shared)
     }
 
-    /// Changes the limits from `now` on. What is on its way is due when it was.
-    pub fn set(&mut self, limits: &Limits, now: Nanos) {
+    /// Changes the limits from `now` on. Operations that were admitted before keep their time.
+    pub(super) fn set(&mut self, limits: &Limits, now: Nanos) {
         for link in self.connections.values_mut() {
             set_bucket(link, limits.connection.bandwidth_bytes_per_s, 0, now);
         }
@@ -47,16 +48,16 @@ impl Links {
         }
     }
 
-    /// Forgets a connection, and with its last one a client.
-    pub fn remove(&mut self, path: [Key; 2]) {
+    /// Forgets a connection, and with its last connection a client.
+    pub(super) fn remove(&mut self, path: [Key; 2]) {
         self.connections.remove(&path);
         if !self.connections.keys().any(|other| other[0] == path[0]) {
             self.clients.remove(&path[0]);
         }
     }
 
-    /// What the buckets hold: those of clients in the order of their addresses, then those of connections in that of their numbers.
-    pub fn buckets(&self, now: Nanos) -> Vec<Bucket> {
+    /// All buckets: those of clients in the order of their addresses, then those of connections in the order of their numbers.
+    pub(super) fn buckets(&self, now: Nanos) -> Vec<Bucket> {
         let limits = ["client.bandwidth_read_bytes_per_s", "client.bandwidth_write_bytes_per_s"];
         let client = |(key, links): (&Key, &[Option<TokenBucket>; 2])| {
             let client = Some(Ipv6Addr::from_bits(*key).to_canonical());
@@ -65,7 +66,7 @@ impl Links {
             limits.into_iter().zip(levels).filter_map(of)
         };
         let connection = |(path, link): (&[Key; 2], &Option<TokenBucket>)| {
-            let (connection, level) = (Some(path[1] as SessionId), Level::of(link.as_ref()?, now));
+            let (connection, level) = (Some(path[1] as ConnectionId), Level::of(link.as_ref()?, now));
             Some(Bucket { limit: "connection.bandwidth_bytes_per_s", client: None, connection, level })
         };
         let mut buckets: Vec<_> = self.clients.iter().flat_map(client).collect();
@@ -115,7 +116,7 @@ mod tests {
     fn the_writes_of_a_client_share_its_bandwidth_to_the_nanosecond() {
         let limits = Limits { client: writes(64 * MIB), latency: Latency::constant(7), ..Limits::default() };
         let mut qos = Qos::new(limits, 0);
-        // What may be caught up on is 1 MiB; each further MiB is due 1/64 s after the one before, by whichever connection.
+        // A client may catch up on 1 MiB; each further MiB is due 1/64 s after the one before, by whichever connection.
         for number in 0..65 {
             assert_eq!(due(&mut qos, 0, path(FIRST, number % 4), true, MIB), number as Nanos * SECOND / 64 + 7);
         }

@@ -7,34 +7,33 @@ use iocurve_meter::Nanos;
 
 use super::limits::Parallelism;
 
-/// When each server is free again.
+/// The times at which the servers are free again.
 #[derive(Debug)]
-pub struct Servers {
+pub(super) struct Servers {
     free_at: BinaryHeap<Reverse<Nanos>>,
     service_ns: Nanos,
 }
 
 impl Servers {
-    /// Servers with nothing to do.
-    pub fn new(parallelism: Parallelism) -> Self {
+    pub(super) fn new(parallelism: Parallelism) -> Self {
         let free_at = (0..parallelism.servers).map(|_| Reverse(0)).collect();
         Self { free_at, service_ns: parallelism.service_ns }
     }
 
     /// When the next server is free.
-    pub fn free_at(&self) -> Nanos {
+    pub(super) fn free_at(&self) -> Nanos {
         self.free_at.peek().map_or(0, |free_at| free_at.0)
     }
 
     /// Gives the next free server work at `start` and returns how long it takes.
-    pub fn occupy(&mut self, start: Nanos) -> Nanos {
+    pub(super) fn occupy(&mut self, start: Nanos) -> Nanos {
         self.free_at.pop();
         self.free_at.push(Reverse(start + self.service_ns));
         self.service_ns
     }
 
-    /// Another number of servers or service time. Work that has begun goes on as it was.
-    pub fn set(&mut self, parallelism: Parallelism) {
+    /// Changes the number of servers and the service time. Work that has begun is not affected.
+    pub(super) fn set(&mut self, parallelism: Parallelism) {
         self.service_ns = parallelism.service_ns;
         let servers = parallelism.servers as usize;
         while self.free_at.len() > servers {

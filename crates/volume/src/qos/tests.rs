@@ -20,7 +20,7 @@ struct Load {
     blocks: Vec<(bool, u64)>,
 }
 
-/// What came of a load.
+/// Measurements of a load.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Outcome {
     operations: u64,
@@ -123,7 +123,7 @@ fn run(limits: Limits, loads: &[Load], seconds: u64) -> Vec<Outcome> {
     simulation.outcomes
 }
 
-/// When each of these READs and WRITEs, all there at 0 and of one connection, is answered.
+/// Answer times of these READs and WRITEs, all of which arrive at 0 on one connection.
 fn answered(limits: Limits, operations: &[(bool, u64)]) -> Vec<Nanos> {
     let mut qos = Qos::new(limits, 0);
     let mut answered = vec![Nanos::MAX; operations.len()];
@@ -142,7 +142,7 @@ fn assert_within(percent: f64, actual: u64, expected: u64) {
 #[test]
 fn throughput_is_exact_to_the_nanosecond() {
     let limits = Limits { throughput_bytes_per_s: Some(64 * MIB), ..Limits::default() };
-    // What may be caught up on is 1 MiB; each further MiB is due 1/64 s after the one before.
+    // An idle export may catch up on 1 MiB; each further MiB is due 1/64 s after the one before.
     let expected: Vec<_> = (0..65).map(|n| n * SECOND / 64).collect();
     assert_eq!(answered(limits, &[(false, MIB); 65]), expected);
 }

@@ -1,4 +1,4 @@
-//! One export's quality of service, shared by all threads. An export without limits costs each operation one look at a flag.
+//! One export's quality of service, shared by all threads. Without limits, an operation checks one flag.
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize};
@@ -6,22 +6,23 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use iocurve_meter::Nanos;
 
-use super::{Bucket, Key, Limits, Qos, Request};
-use crate::worker::{Delayed, Operation, SessionId};
+use super::bucket::Bucket;
+use super::gate::Request;
+use super::{Key, Limits, Qos};
+use crate::pending::{ConnectionId, Delayed, Operation};
 
-/// The limits of an export and all that waits for them.
+/// The limits of an export, and the operations that wait for them.
 ///
-/// Every thread with operations that wait here looks in when the next one goes through. Whoever comes first lets through what is
-/// due, and leaves the operations of others where they find them. More operations can only put that moment off; when the limits
-/// change or a connection ends, threads must be woken.
+/// Every thread with operations that wait here collects when the next operation is admitted. The first thread to do so admits
+/// the operations of all threads, and leaves those of other threads for these to collect. New operations can only postpone that time;
+/// when the limits change or a connection ends, threads must be woken.
 #[derive(Debug)]
-pub struct Throttle {
+pub(crate) struct Throttle {
     is_limited: AtomicBool,
     /// Most operations of a connection that wait; `u32::MAX` without a limit.
     requests_in_flight: AtomicU32,
-    /// When something goes through next; `Nanos::MAX` if nothing waits.
+    /// When the next operation is admitted; `Nanos::MAX` if none waits.
     next: AtomicU64,
-    /// What concerns each thread.
     threads: Vec<Slot>,
     state: Mutex<State>,
 }
@@ -30,40 +31,38 @@ pub struct Throttle {
 struct State {
     /// Operations with their tickets.
     qos: Qos<(u64, Waiter)>,
-    /// What has gone through, for each thread.
+    /// Admitted operations that each thread is to collect.
     released: Vec<Vec<Delayed>>,
-    /// How many tickets were given out.
+    /// Tickets given out so far; they tell operations apart.
     tickets: u64,
 }
 
-/// What concerns one thread.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Slot {
-    /// Operations that wait, or have gone through and were not collected.
+    /// Operations that wait, or were admitted and not collected.
     waiting: AtomicUsize,
-    /// Some have gone through.
+    /// Some were admitted and not collected.
     is_ready: AtomicBool,
 }
 
-/// An operation that is to go through.
+/// An operation that is to be admitted.
 #[derive(Debug)]
-pub struct Waiter {
+pub(crate) struct Waiter {
     /// The thread that will collect it.
-    pub thread: usize,
+    pub(crate) thread: usize,
     /// Number of the export.
-    pub export: usize,
-    /// When it came.
-    pub arrived: Nanos,
-    /// Whose it is: client, session.
-    pub path: [Key; 2],
-    /// The operation.
-    pub operation: Operation,
+    pub(crate) export: usize,
+    /// When it arrived.
+    pub(crate) arrived: Nanos,
+    /// Client and connection that it came from.
+    pub(crate) path: [Key; 2],
+    pub(crate) operation: Operation,
 }
 
 impl Throttle {
-    /// The limits of an export that `threads` threads serve.
-    pub fn new(limits: Limits, threads: usize, now: Nanos) -> Self {
+    /// The throttle of an export that `threads` threads serve.
+    pub(crate) fn new(limits: Limits, threads: usize, now: Nanos) -> Self {
         let released = (0..threads).map(|_| Vec::new()).collect();
         let throttle = Self {
             is_limited: AtomicBool::new(false),
@@ -76,19 +75,19 @@ impl Throttle {
         throttle
     }
 
-    /// Whether operations must be admitted.
+    /// True if operations must be admitted.
     #[inline]
-    pub fn is_limited(&self) -> bool {
+    pub(crate) fn is_limited(&self) -> bool {
         self.is_limited.load(Relaxed)
     }
 
     /// Most operations of a connection that may wait.
-    pub fn requests_in_flight(&self) -> usize {
+    pub(crate) fn requests_in_flight(&self) -> usize {
         self.requests_in_flight.load(Relaxed) as usize
     }
 
-    /// Takes in a READ or WRITE of `bytes`. Returns it if it has gone through; otherwise it waits, and will be collected.
-    pub fn admit(&self, waiter: Waiter, is_write: bool, bytes: u64) -> Option<Delayed> {
+    /// Queues a READ or WRITE of `bytes`. Returns it if it is admitted at once; otherwise its thread collects it later.
+    pub(crate) fn admit(&self, waiter: Waiter, is_write: bool, bytes: u64) -> Option<Delayed> {
         let Waiter { thread, arrived, path, .. } = waiter;
         let mut own = None;
         let mut state = self.lock();
@@ -109,13 +108,13 @@ impl Throttle {
         own
     }
 
-    /// Operations of a thread that wait.
-    pub fn waiting(&self, thread: usize) -> usize {
+    /// Counts the operations of a thread that wait.
+    pub(crate) fn waiting(&self, thread: usize) -> usize {
         self.threads[thread].waiting.load(Relaxed)
     }
 
-    /// When a thread should collect: now if that is 0, never if nothing of it waits.
-    pub fn next(&self, thread: usize) -> Option<Nanos> {
+    /// When a thread should collect: 0 for now, `None` if none of its operations wait.
+    pub(crate) fn next(&self, thread: usize) -> Option<Nanos> {
         let slot = &self.threads[thread];
         if slot.waiting.load(Relaxed) == 0 {
             return None;
@@ -124,8 +123,8 @@ impl Throttle {
         Some(if slot.is_ready.load(Relaxed) { 0 } else { next })
     }
 
-    /// Takes out what has gone through for a thread.
-    pub fn collect(&self, now: Nanos, thread: usize, take: impl FnMut(Delayed)) {
+    /// Hands a thread its admitted operations.
+    pub(crate) fn collect(&self, now: Nanos, thread: usize, take: impl FnMut(Delayed)) {
         if self.next(thread).is_none_or(|next| next > now) {
             return;
         }
@@ -139,14 +138,14 @@ impl Throttle {
         released[thread].drain(..).for_each(take);
     }
 
-    /// Forgets a session that has ended, and returns how many operations of it waited. If there were any, those behind them may
-    /// go through sooner: all threads must be woken.
-    pub fn forget(&self, now: Nanos, thread: usize, path: [Key; 2]) -> usize {
+    /// Drops the operations of a connection that has ended, and returns how many there were. If there were any, those behind them may
+    /// be admitted sooner: all threads must be woken.
+    pub(crate) fn forget(&self, now: Nanos, thread: usize, path: [Key; 2]) -> usize {
         let mut state = self.lock();
         let State { qos, released, .. } = &mut *state;
         let mut forgotten = qos.remove(now, path, |due, (_, waiter)| self.put(released, due, waiter));
         released[thread].retain(|delayed| {
-            let is_own = delayed.session == path[1] as SessionId;
+            let is_own = delayed.connection == path[1] as ConnectionId;
             forgotten += usize::from(is_own);
             !is_own
         });
@@ -155,8 +154,8 @@ impl Throttle {
         forgotten
     }
 
-    /// Changes the limits, for those who wait, too; all threads must then be woken.
-    pub fn set_limits(&self, now: Nanos, limits: Limits) {
+    /// Changes the limits, also for operations that wait; all threads must then be woken.
+    pub(crate) fn set_limits(&self, now: Nanos, limits: Limits) {
         let mut state = self.lock();
         let State { qos, released, .. } = &mut *state;
         qos.set_limits(now, limits, |due, (_, waiter)| self.put(released, due, waiter));
@@ -164,18 +163,16 @@ impl Throttle {
         self.publish(&limits);
     }
 
-    /// What the export is limited to.
-    pub fn limits(&self) -> Limits {
+    pub(crate) fn limits(&self) -> Limits {
         *self.lock().qos.limits()
     }
 
-    /// Burst credits that are left; `None` without a burst.
-    pub fn credits(&self, now: Nanos) -> Option<u64> {
+    /// Burst credits left; `None` without a burst.
+    pub(crate) fn credits(&self, now: Nanos) -> Option<u64> {
         self.lock().qos.credits(now)
     }
 
-    /// What all token buckets hold.
-    pub fn buckets(&self, now: Nanos) -> Vec<Bucket> {
+    pub(crate) fn buckets(&self, now: Nanos) -> Vec<Bucket> {
         self.lock().qos.buckets(now)
     }
 
@@ -184,7 +181,7 @@ impl Throttle {
         self.is_limited.store(limits.any(), Relaxed);
     }
 
-    /// Who sees this sees also what was put before.
+    /// A thread that sees this time also sees the operations put before.
     fn publish_next(&self, next: Option<Nanos>) {
         self.next.store(next.unwrap_or(Nanos::MAX), Release);
     }
@@ -203,7 +200,7 @@ impl Throttle {
 impl Waiter {
     fn delayed(self, due: Nanos) -> Delayed {
         let Self { export, arrived, path, operation, .. } = self;
-        Delayed { due, waited_ns: due.saturating_sub(arrived), export, session: path[1] as SessionId, operation }
+        Delayed { due, waited_ns: due.saturating_sub(arrived), export, connection: path[1] as ConnectionId, operation }
     }
 }
 
@@ -214,15 +211,15 @@ mod tests {
     use super::*;
 
     /// A READ of 1,000 bytes; each client has one connection, of the same number.
-    fn admit(throttle: &Throttle, now: Nanos, thread: usize, session: SessionId) -> Option<Nanos> {
-        let (path, operation) = ([session.into(); 2], Operation::Reply(Box::default()));
+    fn admit(throttle: &Throttle, now: Nanos, thread: usize, connection: ConnectionId) -> Option<Nanos> {
+        let (path, operation) = ([connection.into(); 2], Operation::Reply(Box::default()));
         let waiter = Waiter { thread, export: 0, arrived: now, path, operation };
         throttle.admit(waiter, false, 1000).map(|delayed| delayed.due)
     }
 
-    fn collect(throttle: &Throttle, now: Nanos, thread: usize) -> Vec<(SessionId, Nanos, Nanos)> {
+    fn collect(throttle: &Throttle, now: Nanos, thread: usize) -> Vec<(ConnectionId, Nanos, Nanos)> {
         let mut collected = Vec::new();
-        throttle.collect(now, thread, |delayed| collected.push((delayed.session, delayed.due, delayed.waited_ns)));
+        throttle.collect(now, thread, |delayed| collected.push((delayed.connection, delayed.due, delayed.waited_ns)));
         collected
     }
 
@@ -235,10 +232,10 @@ mod tests {
         let throttle = one_a_second();
         assert_eq!(admit(&throttle, 5, 0, 1), Some(5));
         assert_eq!([throttle.next(0), throttle.next(1)], [None, None]);
-        for (thread, session) in [(1, 2), (0, 3), (1, 4)] {
-            assert_eq!(admit(&throttle, 5, thread, session), None);
+        for (thread, connection) in [(1, 2), (0, 3), (1, 4)] {
+            assert_eq!(admit(&throttle, 5, thread, connection), None);
         }
-        // The token for session 2 is there a second after the first one was taken.
+        // The token for connection 2 is there a second after the first one was taken.
         let second = 5 + SECOND;
         assert_eq!([throttle.next(0), throttle.next(1)], [Some(second), Some(second)]);
         assert_eq!(collect(&throttle, second - 1, 1), []);
@@ -253,11 +250,11 @@ mod tests {
     }
 
     #[test]
-    fn an_ended_session_is_forgotten_wherever_its_operations_are() {
+    fn an_ended_connection_is_forgotten_wherever_its_operations_are() {
         let throttle = one_a_second();
         admit(&throttle, 0, 0, 1);
-        for (thread, session) in [(0, 1), (0, 1), (1, 2), (0, 1)] {
-            assert_eq!(admit(&throttle, 0, thread, session), None);
+        for (thread, connection) in [(0, 1), (0, 1), (1, 2), (0, 1)] {
+            assert_eq!(admit(&throttle, 0, thread, connection), None);
         }
         // One has gone through and was not collected, two wait.
         assert_eq!(collect(&throttle, SECOND, 1), []);

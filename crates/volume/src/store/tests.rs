@@ -2,10 +2,11 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use iocurve_wire::nfs3::{createverf3, ftype3};
+use iocurve_wire::nfs3::{createverf3, nfstime3};
 
 use super::directory::DirectoryStore;
 use super::memory::MemoryStore;
+use super::upkeep::Upkeep;
 use super::*;
 
 const QUOTA_BYTES: u64 = 64 << 20;
@@ -26,7 +27,7 @@ suite! {
     names_come_and_go,
     holes_read_as_zeros,
     cutting_a_file_forgets_what_was_behind,
-    landed_data_are_the_files,
+    received_data_are_the_files,
     hard_links_share_a_file,
     symbolic_links_keep_their_target,
     renaming_replaces_what_it_may,
@@ -53,7 +54,7 @@ fn file<S: Store>(store: &S, name: &str) -> nfs_fh3 {
 }
 
 fn create<S: Store>(store: &S, name: &str, how: &createhow3) -> Result<nfs_fh3, nfsstat3> {
-    let root = store.root(0);
+    let root = store.root();
     store.create(root.as_bytes(), name.as_bytes(), Creation::File(how), CALLER, &mut wcc_data::default())
 }
 
@@ -89,15 +90,15 @@ fn rename<S: Store>(store: &S, from: (&nfs_fh3, &str), to: (&nfs_fh3, &str)) -> 
 }
 
 fn remove<S: Store>(store: &S, name: &str) -> Result<(), nfsstat3> {
-    store.remove(store.root(0).as_bytes(), name.as_bytes(), &mut wcc_data::default())
+    store.remove(store.root().as_bytes(), name.as_bytes(), &mut wcc_data::default())
 }
 
 fn lookup<S: Store>(store: &S, name: &str) -> Result<nfs_fh3, nfsstat3> {
-    store.lookup(store.root(0).as_bytes(), name.as_bytes())
+    store.lookup(store.root().as_bytes(), name.as_bytes())
 }
 
 fn names_come_and_go<S: Store>(store: &S) {
-    let root = store.root(0);
+    let root = store.root();
     let mut wcc = wcc_data::default();
     let how = createhow3::UNCHECKED(sattr3 { mode: Some(0o640), ..sattr3::default() });
     let made = store.create(root.as_bytes(), b"a", Creation::File(&how), CALLER, &mut wcc).unwrap();
@@ -148,14 +149,14 @@ fn cutting_a_file_forgets_what_was_behind<S: Store>(store: &S) {
     assert_eq!(resize(store, &file, FILE_BYTES_MAX + 1), Err(nfsstat3::NFS3ERR_FBIG));
 }
 
-fn landed_data_are_the_files<S: Store>(store: &S) {
+fn received_data_are_the_files<S: Store>(store: &S) {
     let file = file(store, "f");
     write(store, &file, 0, &vec![1; 80_000]).unwrap();
     let data: Vec<u8> = (0..50_000_u32).map(|n| (n % 251) as u8).collect();
-    let mut landing = store.land(&CALLER, file.as_bytes(), 10_001, 50_000).unwrap();
-    assert_eq!((landing.copy_from(&data[..30_000]), landing.missing()), (30_000, 20_000));
-    assert_eq!(landing.copy_from(&data[30_000..]), 20_000);
-    let written = store.landed(landing, stable_how::FILE_SYNC).unwrap();
+    let mut buffer = store.begin_write(&CALLER, file.as_bytes(), 10_001, 50_000).unwrap();
+    assert_eq!((buffer.copy_from(&data[..30_000]), buffer.missing()), (30_000, 20_000));
+    assert_eq!(buffer.copy_from(&data[30_000..]), 20_000);
+    let written = store.finish_write(buffer, stable_how::FILE_SYNC).unwrap();
     assert_eq!((written.before.size, written.after.size), (80_000, 80_000));
     let mut expected = vec![1; 80_000];
     expected[10_001..60_001].copy_from_slice(&data);
@@ -163,7 +164,7 @@ fn landed_data_are_the_files<S: Store>(store: &S) {
 }
 
 fn hard_links_share_a_file<S: Store>(store: &S) {
-    let (root, one) = (store.root(0), file(store, "one"));
+    let (root, one) = (store.root(), file(store, "one"));
     let link = |file: &nfs_fh3, name: &str| {
         store.link(file.as_bytes(), root.as_bytes(), name.as_bytes(), &mut wcc_data::default())
     };
@@ -179,7 +180,7 @@ fn hard_links_share_a_file<S: Store>(store: &S) {
 }
 
 fn symbolic_links_keep_their_target<S: Store>(store: &S) {
-    let root = store.root(0);
+    let root = store.root();
     let none = sattr3::default();
     let make = |name: &str, target: &[u8]| {
         let what = Creation::Symlink(&none, target);
@@ -194,7 +195,7 @@ fn symbolic_links_keep_their_target<S: Store>(store: &S) {
 }
 
 fn renaming_replaces_what_it_may<S: Store>(store: &S) {
-    let root = store.root(0);
+    let root = store.root();
     let (one, two) = (file(store, "one"), file(store, "two"));
     let (d, e) = (directory(store, &root, "d"), directory(store, &root, "e"));
     assert_eq!(rename(store, (&root, "one"), (&root, "two")), Ok(()));
@@ -213,7 +214,7 @@ fn renaming_replaces_what_it_may<S: Store>(store: &S) {
 }
 
 fn directories_do_not_move_into_themselves<S: Store>(store: &S) {
-    let root = store.root(0);
+    let root = store.root();
     let a = directory(store, &root, "a");
     let b = directory(store, &a, "b");
     assert_eq!(rename(store, (&root, "a"), (&b, "c")), Err(nfsstat3::NFS3ERR_INVAL));
@@ -236,7 +237,7 @@ fn creating_again_depends_on_how<S: Store>(store: &S) {
     let exclusive = create(store, "x", &createhow3::EXCLUSIVE(verf)).unwrap();
     assert_eq!(create(store, "x", &createhow3::EXCLUSIVE(verf)), Ok(exclusive));
     assert_eq!(create(store, "x", &createhow3::EXCLUSIVE([9; 8])), Err(nfsstat3::NFS3ERR_EXIST));
-    directory(store, &store.root(0), "d");
+    directory(store, &store.root(), "d");
     assert_eq!(create(store, "d", &createhow3::UNCHECKED(none)), Err(nfsstat3::NFS3ERR_EXIST));
 }
 
@@ -246,7 +247,7 @@ fn a_removed_file_is_stale<S: Store>(store: &S) {
     remove(store, "f").unwrap();
     assert_eq!(store.getattr(gone.as_bytes()), Err(nfsstat3::NFS3ERR_STALE));
     assert_eq!(write(store, &gone, 0, b"data"), Err(nfsstat3::NFS3ERR_STALE));
-    assert_eq!(store.land(&CALLER, gone.as_bytes(), 0, 1 << 20).unwrap_err(), nfsstat3::NFS3ERR_STALE);
+    assert_eq!(store.begin_write(&CALLER, gone.as_bytes(), 0, 1 << 20).unwrap_err(), nfsstat3::NFS3ERR_STALE);
     let next = file(store, "f");
     assert_ne!(next, gone);
     assert_eq!(read(store, &gone, 0, 4), Err(nfsstat3::NFS3ERR_STALE));
@@ -270,7 +271,7 @@ fn listings_go_on_where_they_ended<S: Store>(store: &S) {
     for n in 0..100 {
         file(store, &format!("file-{n}"));
     }
-    let root = store.root(0);
+    let root = store.root();
     let (mut names, mut cookie) = (Vec::new(), 0);
     loop {
         let listing = store.readdir(root.as_bytes(), cookie, 7).unwrap();
@@ -296,7 +297,7 @@ fn ten_thousand_names_are_listed_once_each_while_they_are_removed<S: Store>(stor
     for n in 0..NAMES {
         file(store, &format!("file-{n}"));
     }
-    let root = store.root(0);
+    let root = store.root();
     let (mut names, mut cookie, mut calls) = (std::collections::HashSet::new(), 0, 0);
     loop {
         let listing = store.readdir(root.as_bytes(), cookie, 100).unwrap();
@@ -319,14 +320,14 @@ fn ten_thousand_names_are_listed_once_each_while_they_are_removed<S: Store>(stor
 fn the_quota_is_kept_and_given_back<S: Store>(store: &S) {
     let (one, two) = (file(store, "one"), file(store, "two"));
     let mebibyte = vec![5; 1 << 20];
-    let free = |store: &S| store.space(store.root(0).as_bytes()).bytes_free;
+    let free = |store: &S| store.space().bytes_free;
     let before = free(store);
     let written = (0..200).take_while(|n| write(store, &one, n << 20, &mebibyte).is_ok()).count() as u64;
     assert!((62..=64).contains(&written), "{written} MiB fit into 64 MiB");
     assert_eq!(write(store, &two, 0, &vec![0; 2 << 20]), Err(nfsstat3::NFS3ERR_DQUOT));
-    let mut landing = store.land(&CALLER, two.as_bytes(), 0, 2 << 20).unwrap();
-    landing.arrived(2 << 20);
-    assert_eq!(store.landed(landing, stable_how::UNSTABLE).unwrap_err(), nfsstat3::NFS3ERR_DQUOT);
+    let mut buffer = store.begin_write(&CALLER, two.as_bytes(), 0, 2 << 20).unwrap();
+    buffer.received(2 << 20);
+    assert_eq!(store.finish_write(buffer, stable_how::UNSTABLE).unwrap_err(), nfsstat3::NFS3ERR_DQUOT);
     assert_eq!(store.getattr(two.as_bytes()).unwrap().size, 0);
     assert_eq!(write(store, &one, 0, &mebibyte), Ok(written << 20), "what is there can be overwritten");
     resize(store, &one, 1 << 20).unwrap();
@@ -337,7 +338,7 @@ fn the_quota_is_kept_and_given_back<S: Store>(store: &S) {
 }
 
 fn handles_of_others_are_refused<S: Store>(store: &S) {
-    let root = store.root(0);
+    let root = store.root();
     assert_eq!(store.getattr(&[]), Err(nfsstat3::NFS3ERR_BADHANDLE));
     assert_eq!(store.getattr(&[1; 64]), Err(nfsstat3::NFS3ERR_BADHANDLE));
     for at in 0..root.as_bytes().len() {
@@ -348,7 +349,7 @@ fn handles_of_others_are_refused<S: Store>(store: &S) {
 }
 
 fn wrong_types_are_refused<S: Store>(store: &S) {
-    let (root, file) = (store.root(0), file(store, "f"));
+    let (root, file) = (store.root(), file(store, "f"));
     assert_eq!(read(store, &root, 0, 1), Err(nfsstat3::NFS3ERR_ISDIR));
     assert_eq!(write(store, &root, 0, b"x"), Err(nfsstat3::NFS3ERR_ISDIR));
     assert_eq!(store.lookup(file.as_bytes(), b"x"), Err(nfsstat3::NFS3ERR_NOTDIR));
@@ -358,7 +359,7 @@ fn wrong_types_are_refused<S: Store>(store: &S) {
 
 fn paths_may_be_longer_than_a_system_call_takes<S: Store>(store: &S) {
     let name = "d".repeat(200);
-    let deepest = (0..50).fold(store.root(0), |parent, _| directory(store, &parent, &name));
+    let deepest = (0..50).fold(store.root(), |parent, _| directory(store, &parent, &name));
     let how = createhow3::UNCHECKED(sattr3::default());
     let made = store.create(deepest.as_bytes(), b"f", Creation::File(&how), CALLER, &mut wcc_data::default()).unwrap();
     assert_eq!(write(store, &made, 0, b"deep"), Ok(4));
@@ -383,7 +384,7 @@ fn data_are_for_owners_and_for_whom_the_mode_allows<S: Store>(store: &S) {
             let expected = if may_write { Ok(()) } else { Err(refused) };
             let written = store.write(&by, made.as_bytes(), 0, b"DATA", stable_how::UNSTABLE).map(drop);
             assert_eq!(written, expected, "{mode:o}");
-            assert_eq!(store.land(&by, made.as_bytes(), 0, 40_000).map(drop), expected, "{mode:o}");
+            assert_eq!(store.begin_write(&by, made.as_bytes(), 0, 40_000).map(drop), expected, "{mode:o}");
         }
     }
 }
@@ -397,7 +398,7 @@ fn names_must_be_names<S: Store>(store: &S) {
     assert!(make(&"n".repeat(255)).is_ok());
     assert_eq!(make(".."), Err(nfsstat3::NFS3ERR_EXIST));
     assert_eq!(remove(store, "."), Err(nfsstat3::NFS3ERR_INVAL));
-    let root = store.root(0);
+    let root = store.root();
     assert_eq!(rename(store, (&root, ".."), (&root, "x")), Err(nfsstat3::NFS3ERR_EXIST));
 }
 
@@ -444,7 +445,7 @@ fn threads_may_do_everything_at_once() {
                         seen.fetch_add(data.len() as u64, Relaxed);
                     }
                     let _ = resize(store, &file, round * 100);
-                    let root = store.root(0);
+                    let root = store.root();
                     let _ = rename(store, (&root, &name), (&root, "f0"));
                     let _ = remove(store, &name);
                 }
@@ -455,7 +456,7 @@ fn threads_may_do_everything_at_once() {
     for name in ["f0", "f1", "f2"] {
         let _ = remove(&store, name);
     }
-    assert_eq!(store.space(store.root(0).as_bytes()).bytes_free, QUOTA_BYTES, "nothing is lost");
+    assert_eq!(store.space().bytes_free, QUOTA_BYTES, "nothing is lost");
 }
 
 mod folder {
@@ -469,12 +470,12 @@ mod folder {
             let store = open();
             let handle = file(&store, "f");
             write(&store, &handle, 0, b"kept").unwrap();
-            (handle, directory(&store, &store.root(0), "d"))
+            (handle, directory(&store, &store.root(), "d"))
         };
         let store = open();
         assert_eq!(read(&store, &handle, 0, 9), Ok((b"kept".to_vec(), true)));
-        assert_eq!(store.lookup(inner.as_bytes(), b".."), Ok(store.root(0)));
-        assert!(store.space(store.root(0).as_bytes()).bytes_free <= QUOTA_BYTES - 4, "what is there counts");
+        assert_eq!(store.lookup(inner.as_bytes(), b".."), Ok(store.root()));
+        assert!(store.space().bytes_free <= QUOTA_BYTES - 4, "what is there counts");
     }
 
     #[test]
@@ -490,7 +491,7 @@ mod folder {
         assert_eq!(lookup(&store, "../x"), Err(nfsstat3::NFS3ERR_ACCES));
 
         // A directory that somebody replaces by a link does not lead out, either.
-        let inner = directory(&store, &store.root(0), "d");
+        let inner = directory(&store, &store.root(), "d");
         std::fs::remove_dir(folder.path().join("d")).unwrap();
         std::os::unix::fs::symlink(outside.path(), folder.path().join("d")).unwrap();
         assert_eq!(store.lookup(inner.as_bytes(), b"secret"), Err(nfsstat3::NFS3ERR_STALE));

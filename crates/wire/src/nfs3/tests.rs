@@ -4,10 +4,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::mount3::{dirpath, exports, mountlist, mountres3, mountres3_ok, mountstat3};
 use crate::portmap::{mapping, pmaplist};
-use crate::rpc::{
-    Accepted, CallHeader, RecordMark, Rejected, ReplyHeader, auth_flavor, authsys_parms, mismatch_info, opaque_auth,
-    write_record,
-};
+use crate::record::{RecordMark, write_record};
+use crate::rpc::{Accepted, CallHeader, Rejected, ReplyHeader, auth_flavor, authsys_parms, mismatch_info, opaque_auth};
 use crate::sample::{Entropy, Sample};
 use crate::xdr::{from_bytes, to_bytes};
 

@@ -8,7 +8,6 @@ from operator import mul
 from pathlib import Path
 from typing import Any
 
-from iocurve.dialects.defaults import COMMON
 from iocurve.dialects.diskspd.read.distribution import Zone, shares, zones_of
 from iocurve.dialects.diskspd.read.profile import Target, TimeSpan
 from iocurve.dialects.diskspd.read.rules import Findings
@@ -16,12 +15,12 @@ from iocurve.dialects.diskspd.targets import Found, find
 from iocurve.dialects.diskspd.words import WORDS
 from iocurve.engine.plan import FixedBlocks
 from iocurve.errors import Where
-from iocurve.job.model import EngineName, Job, PerKind, Section, ZoneShare, ZonesSaid
+from iocurve.job.model import EngineName, Job, PerKind, Said, ZoneShare, ZonesSaid
 from iocurve.job.resolve import Machine
 from iocurve.job.resolve.checks import MAX_WORKERS
 from iocurve.units import MILLISECOND_NS, SECOND_NS
 
-DEFAULTS = Section(
+DEFAULTS = Said.of(
     engine="uring",
     file_name_pattern="{job}",
     create=False,
@@ -36,7 +35,7 @@ DEFAULTS = Section(
     ramp_ns=5 * SECOND_NS,
     payload_scramble=False,
     cpus_split=True,
-).over(COMMON)
+)
 """What DiskSpd does where nothing is said."""
 
 PATTERN = bytes(range(256)).hex()
@@ -80,12 +79,7 @@ def build(span: TimeSpan, number: int | None, machine: Machine, directory: Path,
     for part in parts:
         builder.add(part)
     name = " ".join(dict.fromkeys(target.path for target in span.targets))
-    job = Job(
-        name=name if number is None else f"{name} ({number})",
-        words=WORDS,
-        sections=tuple(builder.sections),
-        defaults=DEFAULTS,
-    )
+    job = Job.of(name if number is None else f"{name} ({number})", WORDS, builder.sections, DEFAULTS)
     return Built(job, tuple(tuple(builder.rows.get(thread, ())) for thread in range(_threads(span))))
 
 
@@ -193,7 +187,7 @@ def _check_processors(span: TimeSpan, findings: Findings) -> None:
 class _Builder:
     span: TimeSpan
     machine_cpus: Sequence[int]
-    sections: list[Section] = field(default_factory=list)
+    sections: list[Said] = field(default_factory=list)
     rows: dict[int, list[Row]] = field(default_factory=dict)
     workers: int = 0
 
@@ -208,12 +202,12 @@ class _Builder:
             row = Row(path, total, tuple(_zones(part.targets[0])), numbers)
             self.rows.setdefault(thread, []).append(row)
         section = self._section(part, slots)
-        names = {section.name for section in self.sections}
-        if section.name in names:
-            section = section.replace(name=f"{section.name} #{len(self.sections) + 1}")
+        name = section.get("name")
+        if name in {other.get("name") for other in self.sections}:
+            section = section.but(name=f"{name} #{len(self.sections) + 1}")
         self.sections.append(section)
 
-    def _section(self, part: _Part, slots: int) -> Section:
+    def _section(self, part: _Part, slots: int) -> Said:
         span, first = self.span, part.targets[0]
         target = first.target
         fields: dict[str, Any] = {
@@ -241,7 +235,7 @@ class _Builder:
             | _pace(target, _users(span, target), slots)
             | _payload(span, first)
         )
-        return Section(**fields, positions=_positions(span, target))
+        return Said.of(**fields).at(_positions(span, target))
 
     def _cpus(self, part: _Part, slots: int) -> tuple[int, ...] | None:
         """Of each worker: threads take the processors in turn, unless that is switched off."""

@@ -59,7 +59,7 @@ class Prepared(Invocation):
 
     def jobs(self) -> list[TimedJob]:
         """The job; not a replayed trace."""
-        if any(section.replay for section in self.job.sections):
+        if any(section.load.replay for section in self.job.sections):
             text = "a replayed trace (read_iolog) cannot be written as a job file; run it with iocurve fio"
             raise PlanError([Mistake(text)])
         return [TimedJob(self.job, self.plan.interval_ns)]
@@ -291,7 +291,7 @@ def _writers(job: Job) -> list[Mistake]:
     return [
         Mistake(f"{section.name}: {text}", section.where("writes", "name"))
         for section in job.sections
-        if section.writes or section.trims
+        if section.load.writes or section.load.trims
     ]
 
 

@@ -14,7 +14,7 @@ from iocurve.dialects.fio.read.together import combine, end_others
 from iocurve.dialects.fio.read.values import Context
 from iocurve.dialects.fio.words import WORDS
 from iocurve.errors import COMMAND_LINE, Mistake, Where
-from iocurve.job.model import Job, PlanNote, Section
+from iocurve.job.model import Job, PlanNote, Said
 
 
 @dataclass(frozen=True)
@@ -54,10 +54,10 @@ def build(parsed: Parsed, directory: Path) -> Built:
     for draft in drafts:
         mistakes += draft.mistakes
         notes += draft.notes
-    sections = [Section(**draft.fields, positions=draft.positions) for draft in drafts]
+    said = [Said.of(**draft.fields).at(draft.positions) for draft in drafts]
     reports = [_report(raw, draft) for raw, draft in zip(parsed.sections, drafts, strict=True)]
     name = "+".join(dict.fromkeys(report.name for report in reports)) or "fio"
-    job = Job(name=name, words=WORDS, sections=tuple(sections), defaults=DEFAULTS)
+    job = Job.of(name, WORDS, said, DEFAULTS)
     return Built(job, tuple(reports), tuple(dict.fromkeys(mistakes)), tuple(dict.fromkeys(notes)))
 
 
@@ -144,7 +144,7 @@ def _implicit_job(raw: RawSection) -> PlanNote:
 
 
 def _misplaced_engine_options(raw: RawSection, draft: Draft) -> Iterable[PlanNote]:
-    engine = draft.fields.get("engine_asked", DEFAULTS.engine_asked)
+    engine = draft.value("engine_asked")
     for setting in (*raw.global_settings, *raw.settings):
         option = BY_NAME.get(setting.name)
         if option is not None and option.engines and engine not in option.engines:

@@ -19,7 +19,7 @@ Runs fio's job files and command lines as they are; fio's manual describes the o
   --nconnect=N        connections of each job to its NFS server (ioengine=nfs)
   --nfs_url=URL       also nfs://host:port/export?nconnect=8, NFS and MOUNT on one port
   --disk=MOUNT=DISK   files below the directory MOUNT lie on an emulated disk, as in
-                      --disk '/mnt/data=disk:premium-ssd-p30?stripe=3&vm=Standard_D8ds_v4&path=DIR' (iocurve disks)
+                      --disk '/mnt/data=disk:premium-ssd-p30?stripe=3&vm=Standard_D8ds_v4&path=DIR' (iocurve disk list)
   --nfs_timeout=TIME  give up when the server has not answered for so long (60 s)
   --out=DIR           result.json, report.html and points.csv go there
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iocurve.job.model import Section
+from iocurve.job.model import FIELDS
 from iocurve.job.words import Words
 
 _OTHERWISE = {
@@ -22,7 +22,7 @@ def own_key(field: str) -> str:
 
 
 WORDS = Words(
-    names={field: own_key(field) for field in Section.__struct_fields__},
+    names={field: own_key(field) for field in FIELDS},
     joint=" = ",
     asks={
         "direct": "direct = true",

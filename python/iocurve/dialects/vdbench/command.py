@@ -63,6 +63,11 @@ class Prepared(Invocation):
         """Each interval is a line on stdout already."""
         return False
 
+    @property
+    def answers_from_result(self) -> bool:
+        """Each run is answered when it ends: a file may have thousands."""
+        return False
+
     def printed(self) -> str | None:
         """With -s the runs that there would be."""
         return "".join(f"{line}\n" for line in runner.simulate(self)) if self.options.simulate else None

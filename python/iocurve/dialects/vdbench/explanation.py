@@ -11,7 +11,7 @@ from iocurve.dialects.vdbench.runs import Run
 from iocurve.dialects.vdbench.words import WORDS
 from iocurve.errors import Mistake
 from iocurve.job.explain import explain_job
-from iocurve.units import format_duration
+from iocurve.units import counted, format_duration
 
 RUNS_SHOWN = 20
 """Of each run definition; the rest is counted."""
@@ -27,7 +27,7 @@ def explain(prepared: Invocation) -> str:
     notes, obstacles = check(prepared)
     seconds = sum(run.timing.total_ns + (run.rd.get("pause") or 0) for run in prepared.runs)
     definitions = list(prepared.first_runs())
-    lines = [f"{_count(len(definitions), 'run definition')}, {_count(len(prepared.runs), 'run')}"]
+    lines = [f"{counted(len(definitions), 'run definition')}, {counted(len(prepared.runs), 'run')}"]
     for number, (rd, runs) in enumerate(groupby(prepared.runs, key=lambda run: id(run.rd))):
         if number == DEFINITIONS_SHOWN:
             lines += ["", f"… and {len(definitions) - number} more run definitions"]
@@ -44,7 +44,7 @@ def explain(prepared: Invocation) -> str:
 
 def _definition(prepared: Invocation, runs: Sequence[Run], *, in_full: bool) -> Iterator[str]:
     first = runs[0]
-    yield f"rd={first.rd.name}: {_count(len(runs), 'run')}, {_timing(first)}"
+    yield f"rd={first.rd.name}: {counted(len(runs), 'run')}, {_timing(first)}"
     for run in runs[:RUNS_SHOWN]:
         yield f"  {_run_text(run)}"
     if len(runs) > RUNS_SHOWN:
@@ -86,7 +86,7 @@ def _workloads(prepared: Invocation, resolved: Resolved) -> Iterator[str]:
         alike = list(found)
         in_flight = sum(worker.depth for _, worker in alike)
         luns = {lun for piece, _ in alike for lun in piece.luns}
-        what = f"{_count(len(alike), 'worker')} on {_count(len(luns), 'lun')}, at most {in_flight} in flight"
+        what = f"{counted(len(alike), 'worker')} on {counted(len(luns), 'lun')}, at most {in_flight} in flight"
         yield f"  wd={name}: {what}; the first:"
         yield from (f"    {line}" for line in explain_job([alike[0][1]], prepared.machine, WORDS.clone))
 
@@ -94,8 +94,8 @@ def _workloads(prepared: Invocation, resolved: Resolved) -> Iterator[str]:
 def _file_systems(prepared: Invocation) -> Iterator[str]:
     found = prepared.found
     yield (
-        f"{_count(len(found.by_kind['fsd']), 'file system')}, {_count(len(found.by_kind['fwd']), 'file workload')}, "
-        f"{_count(len(prepared.runs), 'run')}"
+        f"{counted(len(found.by_kind['fsd']), 'file system')}, {counted(len(found.by_kind['fwd']), 'file workload')}, "
+        f"{counted(len(prepared.runs), 'run')}"
     )
     for kind in ("fsd", "fwd"):
         for definition in found.by_kind[kind]:
@@ -103,7 +103,7 @@ def _file_systems(prepared: Invocation) -> Iterator[str]:
             yield from (f"  {line}" for line in _tree(definition) if kind == "fsd")
     for _, found_runs in groupby(prepared.runs, key=lambda run: id(run.rd)):
         runs = list(found_runs)
-        yield f"rd={runs[0].rd.name}: {_count(len(runs), 'run')}, {_timing(runs[0])}; {_written(runs[0].rd)}"
+        yield f"rd={runs[0].rd.name}: {counted(len(runs), 'run')}, {_timing(runs[0])}; {_written(runs[0].rd)}"
         yield from (f"  {_run_text(run)}" for run in runs[:RUNS_SHOWN])
     yield from _section("Beware", (str(note) for note in prepared.notes if note.level == "warning"))
     yield from _section("Notes", (str(note) for note in prepared.notes if note.level == "info"))
@@ -137,7 +137,3 @@ def _written(definition: Definition) -> str:
 def _section(title: str, items: Iterable[str]) -> list[str]:
     lines = [f"  - {item}" for item in dict.fromkeys(items)]
     return ["", f"{title}:", *lines] if lines else []
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"

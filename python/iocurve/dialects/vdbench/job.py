@@ -9,7 +9,6 @@ from decimal import Decimal
 from random import Random
 from typing import Any
 
-from iocurve.dialects.defaults import COMMON
 from iocurve.dialects.vdbench import luns
 from iocurve.dialects.vdbench.read import values
 from iocurve.dialects.vdbench.read.definitions import Definition, Definitions
@@ -22,11 +21,11 @@ from iocurve.dialects.vdbench.words import WORDS
 from iocurve.dialects.vdbench.world import Storage, World
 from iocurve.engine.plan import BlockRange, Blocks, FixedBlocks, Flow
 from iocurve.errors import Mistake, PlanError, Where
-from iocurve.job.model import Job, PerKind, PlanNote, Section
+from iocurve.job.model import Job, PerKind, PlanNote, Said
 from iocurve.units import SECOND_NS
 
 MAX_SECTIONS = 4096
-DEFAULTS = Section(
+DEFAULTS = Said.of(
     engine="uring",
     overwrite=True,
     random=True,
@@ -36,7 +35,7 @@ DEFAULTS = Section(
     depth=8,
     time_based=True,
     repeatable=False,
-).over(COMMON)
+)
 """What vdbench does where nothing is said."""
 
 
@@ -128,11 +127,11 @@ class Builder:
                 # Once all that read or write to the end have come there, the run is over.
                 update |= {"ends_others": "together"} if stops[index] and not all(stops) else {}
                 update |= {"rate_total_operations": each, "arrivals": _arrivals(run)} if each else {}
-                sections.append(section.replace(**update))
+                sections.append(section.but(**update))
         if mistakes:
             raise PlanError(list(dict.fromkeys(mistakes)))
         notes += _run_notes(run)
-        job = Job(name=run.name, words=WORDS, sections=tuple(sections), defaults=DEFAULTS)
+        job = Job.of(run.name, WORDS, sections, DEFAULTS)
         return Built(job, tuple(pieces), tuple(dict.fromkeys(notes)), tuple(self._obstacles))
 
     def recovery(self) -> Job:
@@ -145,7 +144,7 @@ class Builder:
                 continue
             opened = opening(storage.openflags or (), storage.where, mistakes, [])
             whole = self._whole(storage, lun)
-            section = Section(
+            section = Said.of(
                 name=f"journal_recovery {storage.name}",
                 paths=(lun,),
                 offset=0,
@@ -159,12 +158,11 @@ class Builder:
                 ramp_ns=0,
                 time_based=False,
                 verify=self._validation.verify((storage,), (lun,), take_over=True),
-                positions=dict.fromkeys(("paths", "file_bytes"), storage.where),
-            )
-            sections.append(section.replace(**luns.target((lun,), opened, storage.where, mistakes)))
+            ).at(dict.fromkeys(("paths", "file_bytes"), storage.where))
+            sections.append(section.but(**luns.target((lun,), opened, storage.where, mistakes)))
         if mistakes:
             raise PlanError(mistakes)
-        return Job(name="journal_recovery", words=WORDS, sections=tuple(sections), defaults=DEFAULTS)
+        return Job.of("journal_recovery", WORDS, sections, DEFAULTS)
 
     def asked_shares(self, run: Run) -> list[float] | None:
         """Each piece's part of the run's rate where any workload has a skew; None where none has."""
@@ -317,7 +315,7 @@ class Builder:
 
     # -- one section ---------------------------------------------------------------------------------------------------
 
-    def _section(self, run: Run, piece: Piece, depth: int, mistakes: list[Mistake], notes: list[PlanNote]) -> Section:
+    def _section(self, run: Run, piece: Piece, depth: int, mistakes: list[Mistake], notes: list[PlanNote]) -> Said:
         workload, storage = piece.workload, piece.storage[0]
         seek = seek_of(run, workload)
         size = run.loops.get("xfersize")
@@ -363,7 +361,7 @@ class Builder:
             fields["verify"] = self._validation.verify(piece.storage, piece.luns)
         fields |= luns.target(piece.luns, opened, storage.where, mistakes)
         self._obstacles |= dict.fromkeys(luns.windows_names(piece.luns, storage.where))
-        return Section(**fields, positions=_positions(run, workload, storage))
+        return Said.of(**fields).at(_positions(run, workload, storage))
 
     def _together(self, piece: Piece, fields: Mapping[str, Any]) -> dict[str, Any]:
         """Each SD has a size of its own, where any says one."""

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from iocurve.engine import plan as planned
 from iocurve.errors import Mistake, PlanError, Where
-from iocurve.job.model import Job, PlanNote, Section, named, settled
+from iocurve.job.model import Job, PlanNote, Section, named
 from iocurve.job.resolve import checks, load
 from iocurve.job.resolve.engines import disk_of, nfs_url_of, planned_engine
 from iocurve.job.resolve.files import Files
@@ -77,10 +77,10 @@ class _Resolver:
         self.files = Files(self.job, self.machine, self.directory, self.findings)
 
     def resolve(self) -> Resolution:
-        sections = [section.over(self.job.defaults) for section in self.job.sections]
+        sections = self.job.sections
         checks.amounts(sections)
         checks.waits(sections, self.findings)
-        workers = [self._workers(index, section) for index, section in enumerate(sections)]
+        workers = [self._workers(section) for section in sections]
         self._note_overwritten_files()
         mistakes = self.findings.mistakes
         if not any(workers) and not mistakes:
@@ -90,7 +90,7 @@ class _Resolver:
         groups, numbers = report_groups(sections)
         numbered = [[worker.replace(report_group=next(numbers)) for worker in clones] for clones in workers]
         # Samples of a steady state are whole intervals.
-        checks_ns = [section.steady_state.check_ns for section in sections if section.steady_state]
+        checks_ns = [section.ending.steady_state.check_ns for section in sections if section.ending.steady_state]
         interval_ns = math.gcd(SECOND_NS, *checks_ns)
         plan = planned.Plan(name=self.job.name, interval_ns=interval_ns, groups=start_groups(sections, numbered))
         return Resolution(
@@ -101,21 +101,21 @@ class _Resolver:
             report_groups=tuple(groups),
         )
 
-    def _workers(self, index: int, section: Section) -> list[planned.Worker]:
+    def _workers(self, section: Section) -> list[planned.Worker]:
         mistakes_before = len(self.findings.mistakes)
         nfs_url, disk = nfs_url_of(section, self.findings), disk_of(section, self.findings)
         checks.section(section, self.machine, self.findings)
         if len(self.findings.mistakes) > mistakes_before:
             return []
         workers = []
-        for clone in range(settled(section.clones)):
+        for clone in range(section.clones):
             self.workers += 1
             worker = self._worker(section, clone, nfs_url, disk)
             # What is wrong with one clone is wrong with all.
             if worker is None:
                 return []
             workers.append(worker)
-        self._note(index, section, workers)
+        self._note(section, workers)
         return workers
 
     def _worker(
@@ -126,7 +126,7 @@ class _Resolver:
         regions = self.files.on(disk).regions(section, clone, chance)
         if regions is None:
             return None
-        low, high = settled(section.start_delay_ns)
+        low, high = section.ending.start_delay_ns
         ending = load.end(section, regions)
         return planned.Worker(
             job=section.name or self.job.name,
@@ -135,51 +135,51 @@ class _Resolver:
             engine=planned_engine(section, nfs_url, self.machine.user()),
             disk=disk.plan(self.directory) if disk else None,
             files=tuple(self.files.planned(section, region) for region in regions),
-            file_select=settled(section.file_select),
-            file_run=section.file_run or 1,
+            file_select=section.files.file_select,
+            file_run=section.files.file_run,
             operations=load.operations(section, regions),
             access=load.access(section),
             depth=load.depth(section),
-            batch=load.batch(section),
-            rate=load.total_rate(section),
-            think=load.think(section),
+            batch=load.batch(section.pace),
+            rate=load.total_rate(section.pace),
+            think=load.think(section.pace),
             syncs=load.syncs(section),
-            replay=section.replay,
-            sync_at_end=bool(section.sync_at_end and section.writes),
-            flow=section.flow,
-            wait_for=section.wait_for or (),
+            replay=section.load.replay,
+            sync_at_end=section.pace.sync_at_end and section.load.writes,
+            flow=section.load.flow,
+            wait_for=section.ending.wait_for,
             start_delay_ns=chance.randint(low, high),
-            ramp_ns=settled(section.ramp_ns),
+            ramp_ns=section.ending.ramp_ns,
             end=ending,
-            cooldown_ns=settled(section.cooldown_ns),
-            ends_others=section.ends_others or "never",
-            ends_run=section.ends_run or False,
-            latency_target=load.latency_target(section),
-            steady_state=section.steady_state,
+            cooldown_ns=section.ending.cooldown_ns,
+            ends_others=section.ending.ends_others,
+            ends_run=section.ending.ends_run,
+            latency_target=load.latency_target(section.pace),
+            steady_state=section.ending.steady_state,
             seed=seed,
-            payload=load.payload(section),
+            payload=load.payload(section.data),
             verify=load.verify(section, regions, ending),
             log=load.log(section, ending),
-            submission_latency=bool(section.submission_latency),
+            submission_latency=section.report.submission_latency,
             cpus=load.processors(section, clone),
         )
 
     def _seed(self, section: Section) -> int:
         """The same in every run for the same worker of a job, unless the job wants it otherwise."""
-        if section.seed is None and not section.repeatable:
+        if section.data.seed is None and not section.data.repeatable:
             return self.machine.fresh_seed()
-        said = _DEFAULT_SEED if section.seed is None else section.seed
+        said = _DEFAULT_SEED if section.data.seed is None else section.data.seed
         return int.from_bytes(hashlib.blake2b(f"{said}/{self.workers}".encode(), digest_size=8).digest())
 
     # -- what to say about it ------------------------------------------------------------------------------------------
 
-    def _note(self, index: int, section: Section, workers: Sequence[planned.Worker]) -> None:
-        self.findings.notes += warnings_of(self.job.words, self.job.sections[index], section, workers)
-        if section.writes or section.trims or section.recreate:
+    def _note(self, section: Section, workers: Sequence[planned.Worker]) -> None:
+        self.findings.notes += warnings_of(self.job.words, section, workers)
+        if section.load.writes or section.load.trims or section.files.recreate:
             self._note_overwritten(section, workers)
 
     def _note_overwritten(self, section: Section, workers: Sequence[planned.Worker]) -> None:
-        if section.engine in ("nfs", "null") or (section.verify and section.verify.only):
+        if section.target.engine in ("nfs", "null") or (section.data.verify and section.data.verify.only):
             return
         where = section.where("paths", "writes", "name")
         for path in dict.fromkeys(file.path for worker in workers for file in worker.files):

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from iocurve.engine import plan as planned
-from iocurve.job.model import Section, settled
+from iocurve.job.model import Section
 
 
 def kinds(section: Section) -> list[planned.OperationKind]:
     """In the order of the plan; fio's trimwrite trims a block before it writes it."""
     used: dict[planned.OperationKind, bool | None] = {
-        "read": section.reads,
-        "trim": section.trims,
-        "write": section.writes,
+        "read": section.load.reads,
+        "trim": section.load.trims,
+        "write": section.load.writes,
     }
     return [kind for kind, is_used in used.items() if is_used]
 
@@ -27,5 +27,5 @@ def largest_block(section: Section) -> int:
 
 
 def _blocks(section: Section) -> list[planned.Blocks]:
-    blocks = settled(section.blocks)
+    blocks = section.load.blocks
     return [getattr(blocks, kind) for kind in kinds(section)]

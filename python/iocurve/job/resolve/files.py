@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 
 from iocurve.engine import plan as planned
 from iocurve.errors import Mistake
-from iocurve.job.model import Amount, Job, Percent, PerKind, Section, ZonesSaid, named, settled
+from iocurve.job.model import Amount, Job, Percent, Section, ZonesSaid, named
 from iocurve.job.resolve.blocks import largest_block, smallest_block
 from iocurve.job.resolve.findings import Findings
 from iocurve.job.resolve.machine import Machine, PathFacts
@@ -53,8 +53,8 @@ class Files:
         paths = self._paths(section, clone)
         regions = self._looked_at(section, paths)
         known = sum(region.facts.bytes for region in regions)
-        is_sized = bool(section.file_bytes or section.path_bytes or section.until_full)
-        if not known and not is_sized and (isinstance(section.size, Percent) or not section.size):
+        is_sized = bool(section.files.file_bytes or section.files.path_bytes or section.files.until_full)
+        if not known and not is_sized and (isinstance(section.files.size, Percent) or not section.files.size):
             self._sizeless(section, paths)
             return None
         block = smallest_block(section)
@@ -62,7 +62,7 @@ class Files:
         for region, share, limits in zip(regions, shares, _limits(section, len(regions)), strict=True):
             region.offset = region.facts.bytes if _appends(section, region) else _offset(section, region, clone, block)
             region.bytes = _region_bytes(section, region, share, limits, block, chance)
-            region.start = (section.start_bytes or 0) + clone * (section.start_increment_bytes or 0)
+            region.start = section.load.start_bytes + clone * section.load.start_increment_bytes
             if not self._check_region(section, region):
                 return None
         return regions if self._check_zones(section, regions) else None
@@ -75,11 +75,11 @@ class Files:
             bytes=region.bytes,
             start_bytes=region.start,
             layout=_layout(section, region),
-            keep=not section.unlink,
+            keep=not section.files.unlink,
         )
 
     def _sizeless(self, section: Section, paths: Sequence[str]) -> None:
-        if section.engine not in ("nfs", "null") and any(map(_is_device_name, paths)):
+        if section.target.engine not in ("nfs", "null") and any(map(_is_device_name, paths)):
             self.findings.mistake(section, f"there is no device {named(paths)}", ("paths",))
             return
         hint = f"add a size, such as {self.job.words.asks['size']}"
@@ -102,13 +102,13 @@ class Files:
         return text is None
 
     def _check_zones(self, section: Section, regions: Sequence[Region]) -> bool:
-        said = section.distribution or PerKind.same(planned.Uniform())
+        said = section.load.distribution
         zoned = [part for part in (said.read, said.write, said.trim) if isinstance(part, ZonesSaid)]
         sizes = {region.bytes for region in regions}
         text = None
-        if zoned and section.random and len(sizes) > 1:
+        if zoned and section.load.random and len(sizes) > 1:
             text = "zones need files of one size"
-        elif section.random and any(_zoned_bytes(zones, min(sizes)) > min(sizes) for zones in zoned):
+        elif section.load.random and any(_zoned_bytes(zones, min(sizes)) > min(sizes) for zones in zoned):
             text = f"the zones are larger than the region of {min(sizes)} bytes"
         if text:
             self.findings.mistake(section, f"{self.findings.option('distribution')}: {text}", ("distribution",))
@@ -117,23 +117,23 @@ class Files:
     # -- names ---------------------------------------------------------------------------------------------------------
 
     def _paths(self, section: Section, clone: int) -> list[str]:
-        directories = section.directories or ()
-        if section.paths:
-            return self._placed(section, directories[:1], section.paths)
+        directories = section.files.directories
+        if section.files.paths:
+            return self._placed(section, directories[:1], section.files.paths)
         name = section.name or self.job.name
         # A job may bear the name of the device it uses.
-        if not directories and section.file_count == 1 and section.engine != "nfs":
+        if not directories and section.files.file_count == 1 and section.target.engine != "nfs":
             place = str(self.directory / name)
             if self.look(place).kind == "block":
                 return [place]
         chosen = (directories[clone % len(directories)],) if directories else ()
-        pattern = settled(section.file_name_pattern)
-        numbers = range(settled(section.file_count))
+        pattern = section.files.file_name_pattern
+        numbers = range(section.files.file_count)
         return self._placed(section, chosen, [pattern.format(job=name, clone=clone, file=number) for number in numbers])
 
     def _placed(self, section: Section, directories: Sequence[str], names: Sequence[str]) -> list[str]:
         """fio puts the directory before the name even where the name begins with a slash."""
-        if section.engine == "nfs":
+        if section.target.engine == "nfs":
             within = [PurePosixPath(*directories, name.lstrip("/")) for name in names]
             return [self._place_within(section, path, "the export") for path in within]
         if self.is_disk:
@@ -159,9 +159,9 @@ class Files:
 
     def _looked_at(self, section: Section, paths: Sequence[str]) -> list[Region]:
         """What is there; unknown for NFS and the null engine, which counts as missing."""
-        if section.engine in ("nfs", "null"):
+        if section.target.engine in ("nfs", "null"):
             return [Region(path, PathFacts("missing")) for path in paths]
-        bases = [str(self.directory / name) for name in (not self.is_disk and section.directories) or ("",)]
+        bases = [str(self.directory / name) for name in (not self.is_disk and section.files.directories) or ("",)]
         regions = [Region(path, self.look(path)) for path in paths]
         for region in regions:
             self._check_path(section, region.path, region.facts, bases)
@@ -176,12 +176,12 @@ class Files:
             self._obstacle(section, f"there is no device {path}, and a file of that name would be in memory")
         elif facts.kind == "missing" and self.look(base).kind != "directory":
             self._obstacle(section, f"directory {base} does not exist", f"make it: mkdir -p {base}")
-        elif facts.kind == "missing" and section.verify is not None and section.verify.only:
+        elif facts.kind == "missing" and section.data.verify is not None and section.data.verify.only:
             self._obstacle(section, f"{path} does not exist: nothing was written that could be verified")
-        elif facts.kind == "missing" and not section.create:
+        elif facts.kind == "missing" and not section.files.create:
             forbids = self.job.words.asks["no create"]
             self._obstacle(section, f"{path} does not exist, and {forbids} forbids to make it")
-        elif facts.kind == "block" and section.writes and self.machine.is_mounted(path):
+        elif facts.kind == "block" and section.load.writes and self.machine.is_mounted(path):
             self._obstacle(section, f"{path} is mounted and would be overwritten", "unmount it first")
         above, slash, _ = path.rpartition("/")
         parent = above or slash or "."
@@ -210,7 +210,7 @@ def _is_device_name(path: str) -> bool:
 
 def _shares(section: Section, files: int, block: int) -> list[int]:
     """``size`` divided among the files; what does not divide goes to the first ones, a block each."""
-    size = section.size if isinstance(section.size, int) else 0
+    size = section.files.size if isinstance(section.files.size, int) else 0
     share = size // files
     larger = (size - share * files) // block
     return [share + (block if number < larger else 0) for number in range(files)]
@@ -218,19 +218,19 @@ def _shares(section: Section, files: int, block: int) -> list[int]:
 
 def _offset(section: Section, region: Region, clone: int, block: int) -> int:
     """Start of the region; shares of a file are rounded up to a block."""
-    offset, increment = section.offset, section.offset_increment
+    offset, increment = section.files.offset, section.files.offset_increment
     place = _bytes_of(offset, region.facts.bytes) + clone * _bytes_of(increment, region.facts.bytes)
     if not isinstance(offset, Percent) and not isinstance(increment, Percent):
         return place
-    multiple = section.offset_align or block
+    multiple = section.files.offset_align or block
     return -(-place // multiple) * multiple
 
 
 def _limits(section: Section, files: int) -> Sequence[tuple[int, int] | None]:
     """Between which sizes each file is."""
-    if section.path_bytes is not None:
-        return [(size, size) for size in section.path_bytes]
-    return [section.file_bytes] * files
+    if section.files.path_bytes is not None:
+        return [(size, size) for size in section.files.path_bytes]
+    return [section.files.file_bytes] * files
 
 
 def _region_bytes(
@@ -243,20 +243,20 @@ def _region_bytes(
 ) -> int:
     """Length of the region of one file."""
     there = region.facts.bytes
-    if section.until_full and not section.size and limits is None and region.facts.kind != "block":
+    if section.files.until_full and not section.files.size and limits is None and region.facts.kind != "block":
         return _ENDLESS_FILE - region.offset
     if limits is None:
         length = share or there - region.offset
     else:
         length = _file_bytes(limits, there, block, chance) - region.offset
-    if not isinstance(section.size, Percent) or section.size.percent in (0, 100):
+    if not isinstance(section.files.size, Percent) or section.files.size.percent in (0, 100):
         return length
-    portion = min((length + region.offset) * section.size.percent // 100, length)
+    portion = min((length + region.offset) * section.files.size.percent // 100, length)
     return portion - portion % block
 
 
 def _appends(section: Section, region: Region) -> bool:
-    return bool(section.append) and region.facts.kind == "file"
+    return section.files.append and region.facts.kind == "file"
 
 
 def _file_bytes(limits: tuple[int, int], there: int, block: int, chance: random.Random) -> int:
@@ -278,15 +278,15 @@ def _bytes_of(amount: Amount | None, whole: int) -> int:
 
 def _layout(section: Section, region: Region) -> planned.Layout:
     """Files that are read hold data first; files that are only written have their space reserved."""
-    if section.verify is not None and section.verify.only:
+    if section.data.verify is not None and section.data.verify.only:
         return "existing"
-    has_sizes = section.file_bytes is not None or section.path_bytes is not None
-    is_sized = has_sizes or (isinstance(section.size, int) and section.size > 0)
-    if region.facts.kind == "block" or not section.create or not (is_sized or section.until_full):
+    has_sizes = section.files.file_bytes is not None or section.files.path_bytes is not None
+    is_sized = has_sizes or (isinstance(section.files.size, int) and section.files.size > 0)
+    if region.facts.kind == "block" or not section.files.create or not (is_sized or section.files.until_full):
         return "existing"
-    if section.create_on_open or section.until_full:
+    if section.files.create_on_open or section.files.until_full:
         return "create"
-    needs_data = section.reads or section.overwrite
-    if section.recreate:
+    needs_data = section.load.reads or section.files.overwrite
+    if section.files.recreate:
         return "recreate" if needs_data else "recreate_reserve"
     return "fill" if needs_data else "reserve"

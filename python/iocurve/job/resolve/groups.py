@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from iocurve.engine import plan as planned
-from iocurve.job.model import Section, settled
+from iocurve.job.model import Section
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ def start_groups(sections: Sequence[Section], workers: Sequence[Sequence[planned
     groups: list[list[planned.Worker]] = []
     names: set[str] = set()
     for section, clones in zip(sections, workers, strict=True):
-        if section.barrier or not groups:
+        if section.report.barrier or not groups:
             groups.append([])
             names = set()
         names.update(worker.job for worker in clones)
@@ -47,10 +47,10 @@ def report_groups(sections: Sequence[Section]) -> tuple[list[ReportGroup], Itera
     numbers: list[int] = []
     number = 0
     for index, section in enumerate(sections):
-        for clone in range(settled(section.clones)):
-            if clone == 0 and index and (section.barrier or section.new_report_group):
+        for clone in range(section.clones):
+            if clone == 0 and index and (section.report.barrier or section.report.new_report_group):
                 number += 1
-            if groups and section.report_as_group and groups[-1].number == number:
+            if groups and section.report.report_as_group and groups[-1].number == number:
                 last = groups[-1]
                 groups[-1] = ReportGroup(last.section, number, last.workers + 1)
             else:

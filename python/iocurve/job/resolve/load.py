@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import Literal
 
 from iocurve.engine import plan as planned
-from iocurve.job.model import Percent, PerKind, Preference, Section, ZonesSaid, settled
+from iocurve.job.model import Data, Pace, Percent, PerKind, Preference, Section, ZonesSaid
 from iocurve.job.resolve.blocks import kinds, largest_block, smallest_block
 from iocurve.job.resolve.files import Region
 from iocurve.units import SECOND_NS
@@ -18,19 +19,18 @@ _ENDLESS = 2**64 - 1
 
 def operations(section: Section, regions: Sequence[Region]) -> tuple[planned.OperationPlan, ...]:
     """The kinds of operations with their weights, sizes and places."""
-    blocks, percent = settled(section.blocks), int(settled(section.read_percent))
-    mixed = section.reads and section.writes
+    load, percent = section.load, int(section.load.read_percent)
+    mixed = load.reads and load.writes
     shares = {"read": percent if mixed else 100, "write": 100 - percent if mixed else 100, "trim": 100}
     used = kinds(section)
-    places = settled(section.random_percent) if section.random else PerKind.same(0)
-    aligned = section.align_bytes or PerKind.same(0)
-    rates = {kind: _rate(section, kind) for kind in used}
+    places = load.random_percent if load.random else PerKind.same(0)
+    rates = {kind: _rate(section.pace, kind) for kind in used}
     mix = tuple(
         planned.OperationPlan(
             kind=kind,
             share=shares[kind],
-            blocks=getattr(blocks, kind),
-            align_bytes=getattr(aligned, kind) if section.random else 0,
+            blocks=getattr(load.blocks, kind),
+            align_bytes=getattr(load.align_bytes, kind) if load.random else 0,
             random_percent=getattr(places, kind),
             distribution=_distribution(section, kind, regions),
             rate=rates[kind],
@@ -38,14 +38,13 @@ def operations(section: Section, regions: Sequence[Region]) -> tuple[planned.Ope
         for kind in used
         if shares[kind] or any(rates.values())
     )
-    flushes = section.replay_flushes or ()
-    return (*mix, *(mix[0].replace(kind=kind) for kind in flushes))
+    return (*mix, *(mix[0].replace(kind=kind) for kind in load.replay_flushes))
 
 
 def _distribution(section: Section, kind: str, regions: Sequence[Region]) -> planned.Distribution:
-    preference: Preference = planned.Uniform()
-    if section.random and section.distribution is not None:
-        preference = getattr(section.distribution, kind)
+    if not section.load.random:
+        return planned.Uniform()
+    preference: Preference = getattr(section.load.distribution, kind)
     return _zones(preference, regions[0].bytes) if isinstance(preference, ZonesSaid) else preference
 
 
@@ -61,25 +60,26 @@ def _zones(said: ZonesSaid, region_bytes: int) -> planned.Zones:
 
 def access(section: Section) -> planned.Access:
     """Where the next operation goes."""
+    load = section.load
     # fio seeds its chance anew for each loop, but not where a time has passes follow one another.
-    repeats = section.random and section.repeatable and section.seed is None
-    repeats = repeats and not (section.time_based and section.runtime_ns)
+    repeats = load.random and section.data.repeatable and section.data.seed is None
+    repeats = repeats and not (section.ending.time_based and section.ending.runtime_ns)
+    strided = None
+    if load.zone_bytes:
+        strided = planned.Strided(
+            range_bytes=load.zone_range_bytes or load.zone_bytes,
+            zone_bytes=load.zone_bytes,
+            skip_bytes=load.zone_skip_bytes,
+        )
     return planned.Access(
-        cover=settled(section.cover) if section.random else "once",
-        passes="same" if repeats or not section.random else "fresh",
-        run_length=section.run_length or 1,
-        gap_bytes=section.gap_bytes or 0,
-        gap_spread_bytes=section.gap_spread_bytes or 0,
-        at_end=section.at_end or "wrap",
-        position=section.position or "kind",
-        strided=_strided(section) if section.zone_bytes else None,
-    )
-
-
-def _strided(section: Section) -> planned.Strided:
-    zone = settled(section.zone_bytes)
-    return planned.Strided(
-        range_bytes=section.zone_range_bytes or zone, zone_bytes=zone, skip_bytes=section.zone_skip_bytes or 0
+        cover=load.cover if load.random else "once",
+        passes="same" if repeats or not load.random else "fresh",
+        run_length=load.run_length,
+        gap_bytes=load.gap_bytes,
+        gap_spread_bytes=load.gap_spread_bytes,
+        at_end=load.at_end,
+        position=load.position,
+        strided=strided,
     )
 
 
@@ -88,87 +88,85 @@ def _strided(section: Section) -> planned.Strided:
 
 def depth(section: Section) -> int:
     """In flight; engines that do one operation at a time run at 1."""
-    return 1 if section.engine in ("sync", "mmap") else settled(section.depth)
+    return 1 if section.target.engine in ("sync", "mmap") else section.pace.depth
 
 
-def batch(section: Section) -> planned.Batch:
-    """How operations are handed over and fetched."""
-    least = section.batch_complete_min
+def batch(pace: Pace) -> planned.Batch:
+    """How operations are submitted and completed."""
     return planned.Batch(
-        submit=section.batch_submit or 0,
-        complete_min=1 if least is None else least,
-        complete_max=section.batch_complete_max or 0,
-        low=section.depth_low or 0,
+        submit=pace.batch_submit,
+        complete_min=pace.batch_complete_min,
+        complete_max=pace.batch_complete_max,
+        low=pace.depth_low,
     )
 
 
-def total_rate(section: Section) -> planned.Rate | None:
+def total_rate(pace: Pace) -> planned.Rate | None:
     """A rate for all kinds together."""
-    if section.rate_total_operations:
-        rate = Fraction(section.rate_total_operations).limit_denominator(1_000_000)
-        return _paced(section, "operations", rate)
-    return _paced(section, "bytes", Fraction(section.rate_total_bytes)) if section.rate_total_bytes else None
+    if pace.rate_total_operations:
+        return _paced(pace, "operations", Fraction(pace.rate_total_operations).limit_denominator(1_000_000))
+    return _paced(pace, "bytes", Fraction(pace.rate_total_bytes)) if pace.rate_total_bytes else None
 
 
-def _rate(section: Section, kind: str) -> planned.Rate | None:
-    for unit, rates in (("operations", section.rate_operations), ("bytes", section.rate_bytes)):
-        count = getattr(rates, kind) if rates is not None else None
-        if count:
-            return _paced(section, unit, Fraction(count))
+def _rate(pace: Pace, kind: str) -> planned.Rate | None:
+    if count := getattr(pace.rate_operations, kind):
+        return _paced(pace, "operations", Fraction(count))
+    if count := getattr(pace.rate_bytes, kind):
+        return _paced(pace, "bytes", Fraction(count))
     return None
 
 
-def _paced(section: Section, unit: str, per_second: Fraction) -> planned.Rate:
-    return planned.Rate.from_builtins(
-        {
-            "unit": unit,
-            "count": per_second.numerator,
-            "per_ns": per_second.denominator * SECOND_NS,
-            "arrivals": section.arrivals or "even",
-        }
+def _paced(pace: Pace, unit: Literal["operations", "bytes"], per_second: Fraction) -> planned.Rate:
+    return planned.Rate(
+        unit=unit,
+        count=per_second.numerator,
+        per_ns=per_second.denominator * SECOND_NS,
+        arrivals=pace.arrivals,
     )
 
 
-def think(section: Section) -> planned.Think | None:
+def think(pace: Pace) -> planned.Think | None:
     """Pauses between operations."""
-    if not section.think_ns:
+    if not pace.think_ns:
         return None
     return planned.Think(
-        pause_ns=section.think_ns,
-        spin_ns=min(section.think_spin_ns or 0, section.think_ns),
-        every=section.think_every or (0 if section.think_every_ns else 1),
-        counts=section.think_counts or "completed",
-        every_ns=section.think_every_ns or None,
-        drains=section.think_drains is not False,
-        moves_schedule=section.think_moves_schedule or False,
+        pause_ns=pace.think_ns,
+        spin_ns=min(pace.think_spin_ns, pace.think_ns),
+        every=pace.think_every or (0 if pace.think_every_ns else 1),
+        counts=pace.think_counts,
+        every_ns=pace.think_every_ns or None,
+        drains=pace.think_drains,
+        moves_schedule=pace.think_moves_schedule,
     )
 
 
 def syncs(section: Section) -> tuple[planned.SyncPlan, ...]:
     """Flushes between writes."""
-    asked: tuple[tuple[planned.SyncKind, int | None], ...] = (
-        ("fsync", section.fsync_every),
-        ("fdatasync", section.fdatasync_every),
-        ("sync_file_range", section.sync_file_range_every),
+    if not section.load.writes:
+        return ()
+    asked: tuple[tuple[planned.SyncKind, int], ...] = (
+        ("fsync", section.pace.fsync_every),
+        ("fdatasync", section.pace.fdatasync_every),
+        ("sync_file_range", section.pace.sync_file_range_every),
     )
-    return tuple(planned.SyncPlan(kind=kind, every=every) for kind, every in asked if every and section.writes)
+    return tuple(planned.SyncPlan(kind=kind, every=every) for kind, every in asked if every)
 
 
-def latency_target(section: Section) -> planned.LatencyTarget | None:
+def latency_target(pace: Pace) -> planned.LatencyTarget | None:
     """The search for a depth."""
-    if not section.latency_target_ns:
+    if not pace.latency_target_ns:
         return None
     return planned.LatencyTarget(
-        target_ns=section.latency_target_ns,
-        window_ns=section.latency_window_ns or SECOND_NS,
-        percentile=section.latency_percentile or 100,
-        run_on=section.latency_run_on or False,
+        target_ns=pace.latency_target_ns,
+        window_ns=pace.latency_window_ns,
+        percentile=pace.latency_percentile,
+        run_on=pace.latency_run_on,
     )
 
 
 def processors(section: Section, clone: int) -> tuple[int, ...]:
     """Those a worker may run on."""
-    cpus = section.cpus or ()
+    cpus = section.cpus
     return (cpus[clone % len(cpus)],) if section.cpus_split and cpus else cpus
 
 
@@ -177,61 +175,61 @@ def processors(section: Section, clone: int) -> tuple[int, ...]:
 
 def end(section: Section, regions: Sequence[Region]) -> planned.End:
     """What ends a worker."""
-    runtime = section.runtime_ns or None
-    if section.replay:
-        return planned.End(runtime_ns=runtime, bytes=None, operations=section.replay.records, when_full=False)
-    if section.time_based and runtime:
-        return planned.End(runtime_ns=runtime, bytes=None, operations=None, when_full=bool(section.until_full))
-    loops = settled(section.loops)
+    runtime, when_full = section.ending.runtime_ns or None, section.files.until_full
+    if section.load.replay:
+        return planned.End(runtime_ns=runtime, bytes=None, operations=section.load.replay.records)
+    if section.ending.time_based and runtime:
+        return planned.End(runtime_ns=runtime, bytes=None, operations=None, when_full=when_full)
+    loops = section.ending.loops
     # A block that is trimmed and then written counts twice.
-    each = 2 if section.trims and section.writes else 1
-    operations = min(section.operations * loops * each, _ENDLESS) if section.operations else None
+    each = 2 if section.load.trims and section.load.writes else 1
+    operations = min(section.ending.operations * loops * each, _ENDLESS)
     transferred = min(_bytes_to_transfer(section, regions, loops) * each, _ENDLESS)
-    if section.until_full and not section.size and not section.file_bytes:
-        transferred = section.transfer if isinstance(section.transfer, int) else 0
+    if when_full and not section.files.size and not section.files.file_bytes:
+        transferred = section.ending.transfer if isinstance(section.ending.transfer, int) else 0
     return planned.End(
-        runtime_ns=runtime, bytes=transferred or None, operations=operations, when_full=bool(section.until_full)
+        runtime_ns=runtime, bytes=transferred or None, operations=operations or None, when_full=when_full
     )
 
 
 def _bytes_to_transfer(section: Section, regions: Sequence[Region], loops: int) -> int:
     """A pass over the whole blocks of all regions per loop; an amount to transfer ends a pass early or adds to it."""
-    block = smallest_block(section)
+    block, size, transfer = smallest_block(section), section.files.size, section.ending.transfer or 0
     whole = sum(_pass_bytes(section, region.bytes, block) for region in regions)
-    if isinstance(section.transfer, Percent):
-        whole, transfer = whole * (section.transfer.percent or 100) // 100, 0
-    else:
-        transfer = section.transfer or 0
-    if isinstance(section.size, int) and section.size:
-        whole = min(whole, section.size)
+    if isinstance(transfer, Percent):
+        whole, transfer = whole * (transfer.percent or 100) // 100, 0
+    if isinstance(size, int) and size:
+        whole = min(whole, size)
     return max(loops * min(whole, transfer), transfer) if transfer else loops * whole
 
 
 def verify(section: Section, regions: Sequence[Region], ending: planned.End) -> planned.Verify | None:
     """Each of several loops is read back by itself."""
-    if section.verify is None or section.verify.map or ending.bytes is None:
-        return section.verify
+    said = section.data.verify
+    if said is None or said.map or ending.bytes is None:
+        return said
     loop = _bytes_to_transfer(section, regions, 1)
-    return section.verify.replace(pass_bytes=loop if loop < ending.bytes else None)
+    return said.replace(pass_bytes=loop if loop < ending.bytes else None)
 
 
 def log(section: Section, ending: planned.End) -> planned.LogPlan | None:
     """Not more records than there can be."""
-    if section.log is None:
+    said = section.report.log
+    if said is None:
         return None
-    window, most = section.log.window_ns, section.log.records
-    if section.replay and window is None:
-        most = section.replay.records
+    window, most = said.window_ns, said.records
+    if section.load.replay and window is None:
+        most = section.load.replay.records
     elif window and ending.runtime_ns:
         most = (ending.runtime_ns // window + 2) * len(kinds(section))
     elif window is None and ending.bytes:
         most = ending.bytes // smallest_block(section) + 1
-    return section.log.replace(records=min(most, section.log.records))
+    return said.replace(records=min(most, said.records))
 
 
 def _pass_bytes(section: Section, region_bytes: int, block: int) -> int:
     """What one pass transfers: with steps that lead exactly to the end of the region, fio ends there; others wrap."""
-    gap = 0 if section.random else section.gap_bytes or 0
+    gap = 0 if section.load.random else section.load.gap_bytes
     if gap > 0 and largest_block(section) == block and (region_bytes - block) % (block + gap) == 0:
         return ((region_bytes - block) // (block + gap) + 1) * block
     return region_bytes - region_bytes % block
@@ -240,26 +238,26 @@ def _pass_bytes(section: Section, region_bytes: int, block: int) -> int:
 # -- payload -----------------------------------------------------------------------------------------------------------
 
 
-def payload(section: Section) -> planned.Payload:
+def payload(data: Data) -> planned.Payload:
     """What is written."""
-    content = _content(section)
-    scrambles = (
-        isinstance(content, planned.RandomContent) if section.payload_scramble is None else section.payload_scramble
-    )
+    content = _content(data)
+    scrambles = data.payload_scramble
+    if scrambles is None:
+        scrambles = isinstance(content, planned.RandomContent)
     return planned.Payload(
         content=content,
-        renew="refill" if section.payload_refill else "scramble" if scrambles else "keep",
-        compress_percent=section.payload_compress_percent or 0,
-        compress_chunk_bytes=section.payload_compress_chunk_bytes or 0,
-        dedupe_percent=section.payload_dedupe_percent or 0,
+        renew="refill" if data.payload_refill else "scramble" if scrambles else "keep",
+        compress_percent=data.payload_compress_percent,
+        compress_chunk_bytes=data.payload_compress_chunk_bytes,
+        dedupe_percent=data.payload_dedupe_percent,
     )
 
 
-def _content(section: Section) -> planned.Content:
+def _content(data: Data) -> planned.Content:
     """As in fio, a share to compress is filled up with a pattern or zeros, and what is only deduplicated is random."""
-    compresses, dedupes = section.payload_compress_percent, section.payload_dedupe_percent
-    if section.payload_pattern and (compresses or not dedupes):
-        return planned.PatternContent(bytes=section.payload_pattern)
-    if section.payload_pool_bytes:
-        return planned.PoolContent(bytes=section.payload_pool_bytes, path=section.payload_pool_path)
-    return planned.ZeroContent() if section.payload_zero and not (compresses or dedupes) else planned.RandomContent()
+    compresses, dedupes = data.payload_compress_percent, data.payload_dedupe_percent
+    if data.payload_pattern and (compresses or not dedupes):
+        return planned.PatternContent(bytes=data.payload_pattern)
+    if data.payload_pool_bytes:
+        return planned.PoolContent(bytes=data.payload_pool_bytes, path=data.payload_pool_path)
+    return planned.ZeroContent() if data.payload_zero and not (compresses or dedupes) else planned.RandomContent()

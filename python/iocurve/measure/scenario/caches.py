@@ -157,5 +157,4 @@ def _lasting(plan: Plan, runtime_ns: int) -> Plan:
 
 
 def _at_new_offsets(job: Job) -> Job:
-    sections = tuple(section.replace(repeatable=False) for section in job.sections)
-    return job.replace(sections=sections)
+    return job.changed(lambda said: said.but(repeatable=False))

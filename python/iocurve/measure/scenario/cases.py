@@ -6,13 +6,16 @@ import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from ipaddress import IPv4Address
+from typing import Any
 
-from iocurve.analysis.axes import axes_of, axis_text
+from iocurve.analysis.axes import axis_text
 from iocurve.dialects.native.read.document import DEFAULTS
 from iocurve.dialects.native.words import WORDS
 from iocurve.engine.plan import Blocks, FixedBlocks
-from iocurve.errors import COMMAND_LINE, Mistake, PlanError, Where
-from iocurve.job.model import Job, PerKind, Section, settled
+from iocurve.errors import Mistake, PlanError
+from iocurve.job.model import Job, PerKind, Said
+from iocurve.job.resolve.checks import MAX_WORKERS
+from iocurve.measure.axes import axes_of
 from iocurve.measure.data_set import PROCESSORS_MAX, DataSet, pinned, processors
 from iocurve.measure.scenario.document import TARGETS_OWN, Family, FamilyForm, FamilyJob, Form, Scenario
 from iocurve.result.document import Axis
@@ -40,7 +43,7 @@ class Case:
     @property
     def writes(self) -> bool:
         """Whether any of its workers writes."""
-        return any(section.over(self.job.defaults).writes for section in self.job.sections)
+        return any(section.load.writes for section in self.job.sections)
 
 
 @dataclass(frozen=True)
@@ -71,7 +74,7 @@ class Cases:
 
     def _read_once(self, name: str, data: DataSet) -> Job:
         blocks = _one_size(READ_ONCE_BLOCK_BYTES)
-        load = Section(name=name, random=False, blocks=blocks, depth=8, time_based=False)
+        load = Said.of(name=name, random=False, blocks=blocks, depth=8, time_based=False)
         return self._job(name, [load.over(data.section(range(data.count)))])
 
     def _family(self, family: Family) -> Iterable[Case]:
@@ -95,14 +98,18 @@ class Cases:
         clients = int(axes.get("clients", family.clients))
         jobs = [_at(job, axes) for job in family.jobs]
         workers = sum(clients * _clones(job) for job in jobs)
+        if workers > MAX_WORKERS:
+            text = f"{family.name}: {workers:,} workers are too many; {MAX_WORKERS} can run at once"
+            raise PlanError([Mistake(text)])
         sections = [section for job in jobs for section in self._sections(family, job, clients, workers, axes)]
         name = " ".join([family.name, *(_axis_text(axis, value) for axis, value in axes.items())])
-        described = _described(sections, clients, axes) if len(jobs) == 1 else {}
-        return Case(family, name, described | axes, self._job(name, sections), tuple({job.on: None for job in jobs}))
+        job = self._job(name, sections)
+        described = self._described(job, jobs[0].on, clients, axes) if len(jobs) == 1 else {}
+        return Case(family, name, described | axes, job, tuple({job.on: None for job in jobs}))
 
     def _sections(
         self, family: Family, job: FamilyJob, clients: int, workers: int, axes: dict[str, Axis]
-    ) -> Iterable[Section]:
+    ) -> Iterable[Said]:
         data, form = self._data(job.on, self.form.size_bytes, "data"), self.form.families[family.name]
         own = clients * _clones(job)
         depth = int(axes.get("depth", 0))
@@ -110,7 +117,7 @@ class Cases:
             raise PlanError([Mistake(f"{family.name}: a depth of {depth} cannot be shared by {workers} workers")])
         is_told_apart = clients > 1 and data.opened.has_many_clients
         for worker in range(own):
-            fields = Section(
+            fields = Said.of(
                 name=job.name,
                 clones=1,
                 depth=depth // workers if depth else None,
@@ -122,16 +129,30 @@ class Cases:
                 nfs_source=_source(worker // _clones(job)) if is_told_apart else None,
                 nfs_timeout_ns=self.nfs_timeout_ns,
             )
-            said = job.load.replace(clones=None)
             there = data.share(worker, own).over(pinned(data.opened, worker))
-            yield _with_positions(fields.over(said)).over(there)
+            yield fields.over(job.load).over(there)
 
     def _data(self, target: str, size_bytes: int, what: str) -> DataSet:
         stem = f"iocurve-{self.scenario.name}-{self.tag}-{what}"
         return DataSet.of(self.opened[target], stem, self.scenario.files, size_bytes)
 
-    def _job(self, name: str, sections: Sequence[Section]) -> Job:
-        return Job(name=name, words=WORDS, sections=tuple(sections), defaults=DEFAULTS)
+    def _job(self, name: str, sections: Sequence[Said]) -> Job:
+        return Job.of(name, WORDS, sections, DEFAULTS)
+
+    def _described(self, job: Job, target: str, clients: int, varied: Mapping[str, Axis]) -> dict[str, Axis]:
+        """Axes that a reader wants beside a figure, whether they vary or not."""
+        first = job.sections[0]
+        axes = axes_of(first.load)
+        if "kind" in varied:
+            # It says it better.
+            del axes["read_percent"]
+        axes["depth"] = sum(section.pace.depth for section in job.sections)
+        nconnect = first.target.nconnect or self.opened[target].nconnect
+        if nconnect is not None:
+            axes["nconnect"] = nconnect
+        if clients > 1:
+            axes["clients"] = clients
+        return axes
 
 
 def scaled(full: Form, factor: float, at_least_bytes: int) -> Form:
@@ -164,7 +185,7 @@ def _source(client: int) -> str:
 
 def _at(job: FamilyJob, axes: dict[str, Axis]) -> FamilyJob:
     """The job at one place on the axes."""
-    fields: dict[str, object] = {}
+    fields: dict[str, Any] = {}
     if "read_percent" in axes:
         percent = float(axes["read_percent"])
         fields |= {"reads": percent > 0, "writes": percent < 100, "read_percent": percent}
@@ -176,33 +197,12 @@ def _at(job: FamilyJob, axes: dict[str, Axis]) -> FamilyJob:
         fields["blocks"] = _one_size(int(axes["block_bytes"]))
     if "nconnect" in axes:
         fields["nconnect"] = int(axes["nconnect"])
-    return replace(job, on=str(axes.get("target", job.on)), load=job.load.replace(**fields))
-
-
-def _with_positions(section: Section) -> Section:
-    """Connections and a timeout that a scenario asks for win over those of a URL."""
-    said = [name for name in ("nconnect", "nfs_timeout_ns") if getattr(section, name) is not None]
-    return section.replace(positions=dict.fromkeys(said, Where(COMMAND_LINE, 1)))
+    return replace(job, on=str(axes.get("target", job.on)), load=job.load.but(**fields))
 
 
 def _clones(job: FamilyJob) -> int:
     """Workers of one client."""
-    return min(len(processors()), PROCESSORS_MAX) if job.per_processor else job.load.clones or 1
-
-
-def _described(sections: Sequence[Section], clients: int, varied: Mapping[str, Axis]) -> dict[str, Axis]:
-    """Axes that a reader wants beside a figure, whether they vary or not."""
-    first = sections[0].over(DEFAULTS)
-    axes = axes_of(first)
-    if "kind" in varied:
-        # It says it better.
-        del axes["read_percent"]
-    axes["depth"] = sum(settled(section.over(DEFAULTS).depth) for section in sections)
-    if first.engine == "nfs":
-        axes["nconnect"] = settled(first.nconnect)
-    if clients > 1:
-        axes["clients"] = clients
-    return axes
+    return min(len(processors()), PROCESSORS_MAX) if job.per_processor else job.load.get("clones") or 1
 
 
 def _axis_text(axis: str, value: Axis) -> str:

@@ -1,4 +1,4 @@
-"""``iocurve run SCENARIO``, ``iocurve scenarios`` and ``iocurve scenario show``: from words to requests."""
+"""``iocurve run SCENARIO``, ``iocurve scenario list`` and ``iocurve scenario show``: from words to requests."""
 
 from __future__ import annotations
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from importlib import resources
 from pathlib import Path
 from typing import Any, get_args
 
+from iocurve import bundled
 from iocurve.dialects.native.read.keys import FIELD_OF
 from iocurve.dialects.native.read.kinds import TEXT, Kind, Pattern, Plain, Several, Size, Time, Word, whole
 from iocurve.dialects.native.read.reader import Place, Reader, begin
 from iocurve.errors import DialectError, Mistake
-from iocurve.job.model import Section
+from iocurve.job.model import Said
 from iocurve.result import reference
 from iocurve.result.document import Axis, CachePolicy, Comparison
 from iocurve.units import GIB, MILLISECOND_NS, SECOND_NS
@@ -53,7 +53,7 @@ AXES: dict[str, Kind] = {
 """What points of a family may differ in, with what each takes."""
 AXIS_NAMES = {"blocks": "block_bytes"}
 """Names of axes in results, where they are not the keys."""
-FOLDER = "scenarios"
+FOLDER = Path(__file__).parent.parent / "scenarios"
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class FamilyJob:
     name: str
     on: str
     """Name of its target."""
-    load: Section
+    load: Said
     per_processor: bool = False
     """Whether each client has a worker for each processor (at most four) instead of the load's clones."""
 
@@ -143,9 +143,8 @@ class Scenario:
 
 
 def names() -> list[str]:
-    """All scenarios that come along."""
-    folder = resources.files("iocurve.measure") / FOLDER
-    return sorted(path.name.removesuffix(".toml") for path in folder.iterdir() if path.name.endswith(".toml"))
+    """All bundled scenarios."""
+    return bundled.names(FOLDER)
 
 
 def load(name: str) -> Scenario:
@@ -154,8 +153,7 @@ def load(name: str) -> Scenario:
         return _read(Path(name))
     if name not in names():
         raise DialectError([Mistake(f"there is no scenario '{name}'; these are: {', '.join(names())}")])
-    with resources.as_file(resources.files("iocurve.measure") / FOLDER / f"{name}.toml") as path:
-        return _read(path)
+    return _read(FOLDER / f"{name}.toml")
 
 
 def is_scenario(path: Path) -> bool:
@@ -208,7 +206,7 @@ def _read(path: Path) -> Scenario:
 class _Scenario:
     reader: Reader
     document: dict[str, Any]
-    common: Section = field(init=False)
+    common: Said = field(init=False)
     """Load of all families."""
     cache: CachePolicy = field(init=False)
     clients: int = field(init=False)
@@ -306,7 +304,7 @@ class _Scenario:
         )
 
     def _jobs(
-        self, table: dict[str, Any], place: Place, load: Section, targets: tuple[TargetNeed, ...]
+        self, table: dict[str, Any], place: Place, load: Said, targets: tuple[TargetNeed, ...]
     ) -> tuple[FamilyJob, ...]:
         known = [target.name for target in targets]
         per_processor = self._value(table, place, "workers", _WORKERS, None) is not None

@@ -9,12 +9,12 @@ from pathlib import Path
 
 from iocurve.dialects.fio import command as fio
 from iocurve.errors import DialectError, Mistake
-from iocurve.job.model import Section
+from iocurve.job.model import Said, Section
 from iocurve.measure import campaign as campaigns
 from iocurve.measure.campaign import Campaign, Keep
 from iocurve.measure.search import ceiling, knee, usl
 from iocurve.measure.search.loads import Effort, Loads
-from iocurve.report.console import View
+from iocurve.report.progress import View
 from iocurve.result.document import Finding, Interval, Result, SearchFacts
 from iocurve.result.stats import Estimate, scaled
 from iocurve.targets import opened_target
@@ -39,7 +39,7 @@ class Question:
     overwrite: bool = False
 
 
-def workload_of(text: str) -> tuple[Section, Section]:
+def workload_of(text: str) -> tuple[Said, Said]:
     """A workload in fio's words, and fio's defaults for what it leaves open. Raises ``DialectError``."""
     try:
         words = [word if word.startswith("--") else f"--{word}" for word in shlex.split(text)]
@@ -50,8 +50,8 @@ def workload_of(text: str) -> tuple[Section, Section]:
         raise DialectError([Mistake(f"--workload: {decided[0]} is for the search to decide; leave it out")])
     prepared = fio.prepare(["--name=load", "--size=1m", "--ioengine=io_uring", "--direct=1", "--norandommap", *words])
     (section,) = prepared.job.sections
-    kept = section.replace(name=None, size=None, engine=None, paths=None, positions={})
-    return kept, prepared.job.defaults.replace(engine="uring")
+    kept = section.said.but(name=None, size=None, engine=None, paths=None).at({})
+    return kept, prepared.job.defaults.but(engine="uring")
 
 
 def find_knee(question: Question, directory: Path) -> Result:
@@ -99,7 +99,7 @@ def draw_curve(question: Question, steps: int, directory: Path) -> Result:
 
 def _searched(question: Question, kind: str, search: Callable[[Loads], SearchFacts], directory: Path) -> Result:
     workload, defaults = workload_of(question.workload)
-    writes = bool(workload.over(defaults).writes)
+    writes = Section.of(workload, defaults).load.writes
     opened_target.check_overwrites(question.target, overwrite=question.overwrite, writes=writes)
 
     def measure(view: View, keep: Keep) -> Result:

@@ -8,13 +8,13 @@ from __future__ import annotations
 import secrets
 from dataclasses import dataclass, field
 
-from iocurve.analysis.axes import axes_of
 from iocurve.dialects.native.words import WORDS
 from iocurve.engine.outcome import Live
 from iocurve.engine.plan import FLUSH_KINDS, Plan
-from iocurve.job.model import Job, Section
+from iocurve.job.model import Job, Said, Section
 from iocurve.job.resolve import plan_here
 from iocurve.measure import data_set, local
+from iocurve.measure.axes import axes_of
 from iocurve.measure.campaign import Campaign, Measurement
 from iocurve.measure.data_set import DataSet, pinned, processors
 from iocurve.measure.search.ceiling import Trial
@@ -49,9 +49,9 @@ class Loads:
     """One workload on one target; every load is a point of a campaign."""
 
     opened: OpenedTarget
-    workload: Section
+    workload: Said
     """What one worker does; how much is in flight, where and how long is decided here."""
-    defaults: Section
+    defaults: Said
     size_bytes: int
     effort: Effort
     campaign: Campaign
@@ -69,7 +69,7 @@ class Loads:
         depths = [in_flight // workers + (worker < in_flight % workers) for worker in range(workers)]
         enough = _Precise(self.effort).enough
         point = self._measured(
-            f"{in_flight} in flight", {"depth": in_flight}, [Section(depth=depth) for depth in depths], enough
+            f"{in_flight} in flight", {"depth": in_flight}, [Said.of(depth=depth) for depth in depths], enough
         )
         steady = [interval for interval in course(point.outcome.workers) if interval.iops > 0]
         return Sample(
@@ -81,7 +81,7 @@ class Loads:
     def open(self, rate: float, percent: float) -> Trial:
         """So many operations due a second. Raises what ``Campaign.measure`` raises."""
         workers = self._workers()
-        paced = Section(depth=DEPTH_OPEN, rate_total_operations=rate / workers, arrivals="poisson")
+        paced = Said.of(depth=DEPTH_OPEN, rate_total_operations=rate / workers, arrivals="poisson")
         point = self._measured(f"{rate:,.0f} IOPS due", {"rate": round(rate, 1)}, [paced] * workers, None)
         summary = point.summary()
         return Trial(summary.iops, summary.latency.percentile(percent))
@@ -90,9 +90,7 @@ class Loads:
         """Removes what was made; what a person named stays as it is."""
         data_set.remove_files(self._made, [self.opened] if self.opened.bytes else [])
 
-    def _measured(
-        self, name: str, axes: dict[str, Axis], sections: list[Section], enough: local.Enough | None
-    ) -> Point:
+    def _measured(self, name: str, axes: dict[str, Axis], sections: list[Said], enough: local.Enough | None) -> Point:
         """Until it is enough, or for one trial."""
         plan = self._plan(name, sections, self.effort.longest_ns if enough else self.effort.trial_ns)
         self._made.append(plan)
@@ -107,8 +105,8 @@ class Loads:
             )
         )
 
-    def _plan(self, name: str, sections: list[Section], runtime_ns: int) -> Plan:
-        common = Section(
+    def _plan(self, name: str, sections: list[Said], runtime_ns: int) -> Plan:
+        common = Said.of(
             name=self.family,
             clones=1,
             ramp_ns=self.effort.ramp_ns,
@@ -125,14 +123,14 @@ class Loads:
             .over(self.workload)
             for number, section in enumerate(sections)
         ]
-        job = Job(name=name, words=WORDS, sections=tuple(workers), defaults=self.defaults)
+        job = Job.of(name, WORDS, workers, self.defaults)
         return plan_here(job, self.effort.interval_ns)
 
     def _workers(self) -> int:
         return min(len(processors()), WORKERS_MAX)
 
     def _axes(self) -> dict[str, Axis]:
-        axes = axes_of(self.workload.over(self.defaults))
+        axes = axes_of(Section.of(self.workload, self.defaults).load)
         if self.opened.nconnect is not None:
             axes["nconnect"] = self.opened.nconnect
         return axes

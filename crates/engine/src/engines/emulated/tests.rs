@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::disk::Disks;
+use crate::engines::emulated::Disks;
 use crate::engines::local::Setup;
 use crate::engines::testing::{Scratch, check_transfers};
 use crate::engines::{AioEngine, MmapEngine, NullEngine, SyncEngine, UringEngine};
@@ -50,7 +50,8 @@ fn what_is_done_waits_until_it_is_due() {
     let disk = opened(&Scratch::new("due"), limits(1_000), &clock);
     let mut engine = Emulated::new(NullEngine::default(), disk, &[file("f", 1 << 20)], 8, clock.clone());
     for slot in 0..4 {
-        let request = Request { slot, kind: OperationKind::Read, file: 0, offset: 0, length: 4096 };
+        let request =
+            Request { slot, kind: OperationKind::Read, address: Address { file: 0, offset: 0, length: 4096 } };
         engine.submit(request).unwrap();
     }
     let mut reap = |min, deadline| {
@@ -68,10 +69,10 @@ fn what_is_done_waits_until_it_is_due() {
 /// A closed loop over a P20 whose credits last for a second, on a clock that moves only while the loop waits.
 #[test]
 fn a_run_sees_the_burst_end() {
+    use crate::engines::buffers::Buffers;
     use crate::offsets::SharedPositions;
     use crate::outcome::IntervalOutcome;
-    use crate::recorder::Tally;
-    use crate::request::Buffers;
+    use crate::record::Tally;
     use crate::worker::{Load, Shared, Start};
 
     let burst = IoBurst { iops: 3_500, bytes_per_s: 1 << 40, duration_ns: S };

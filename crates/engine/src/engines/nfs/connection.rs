@@ -1,10 +1,10 @@
-//! One TCP connection of the mount: up, or on its way up again.
+//! One TCP connection of the mount: up, down, or connecting.
 
 use std::io;
 
 use iocurve_meter::{Nanos, SECOND};
 
-use crate::request::Completion;
+use crate::engines::request::Completion;
 
 use super::flight::Flight;
 use super::incoming::{Incoming, Lost};
@@ -15,21 +15,21 @@ use super::socket::{Epoll, Route, Socket};
 const BACKOFF_NS_MIN: Nanos = 10_000_000;
 /// Longest pause between two attempts to connect.
 const BACKOFF_NS_MAX: Nanos = SECOND;
-/// How long one attempt to connect may take.
+/// Most time of one attempt to connect.
 const ATTEMPT_NS: Nanos = 5 * SECOND;
 
-/// A connection and what is on its way on it.
+/// A connection, with its unsent and unparsed bytes.
 #[derive(Debug)]
-pub struct Connection {
+pub(super) struct Connection {
     number: usize,
     status: Status,
     outgoing: Outgoing,
     incoming: Incoming,
     /// Pause before the next attempt to connect.
     backoff_ns: Nanos,
-    /// Since when an answer is missing.
+    /// Since when a reply is missing.
     waiting_since: Nanos,
-    /// Whether the epoll set waits for room to send, too.
+    /// Whether the epoll set also waits for room to send.
     wants_to_send: bool,
 }
 
@@ -41,8 +41,14 @@ enum Status {
 }
 
 impl Connection {
-    /// Takes a connected socket; `number` is its place in the engine and in the epoll set.
-    pub fn new(number: usize, socket: Socket, epoll: &Epoll, read_bytes_max: u32, now: Nanos) -> io::Result<Self> {
+    /// Takes a connected socket; `number` is its index in the engine and the epoll set.
+    pub(super) fn new(
+        number: usize,
+        socket: Socket,
+        epoll: &Epoll,
+        read_bytes_max: u32,
+        now: Nanos,
+    ) -> io::Result<Self> {
         epoll.add(&socket, number, libc::EPOLLIN)?;
         Ok(Self {
             number,
@@ -56,12 +62,12 @@ impl Connection {
     }
 
     /// Whether calls can be sent.
-    pub fn is_up(&self) -> bool {
+    pub(super) fn is_up(&self) -> bool {
         matches!(self.status, Status::Up(_))
     }
 
-    /// The socket, if there is nothing to do but to wait for what it brings.
-    pub fn only_receiving(&self) -> Option<&Socket> {
+    /// The socket, if there is nothing to do but to receive.
+    pub(super) fn only_receiving(&self) -> Option<&Socket> {
         match &self.status {
             Status::Up(socket) if self.outgoing.is_empty() => Some(socket),
             _ => None,
@@ -69,7 +75,7 @@ impl Connection {
     }
 
     /// Name of the congestion control in use, if there is a connection.
-    pub fn congestion_control(&self) -> Option<String> {
+    pub(super) fn congestion_control(&self) -> Option<String> {
         match &self.status {
             Status::Up(socket) => socket.congestion_control(),
             _ => None,
@@ -77,19 +83,19 @@ impl Connection {
     }
 
     /// Queues a call that was assigned to this connection. While it is down, the call waits in `flight`.
-    pub fn queue(&mut self, call: u32, flight: &Flight) {
+    pub(super) fn queue(&mut self, call: u32, flight: &Flight) {
         if self.is_up() {
             flight.write(call, &mut self.outgoing);
         }
     }
 
-    /// Sends what is queued, as far as the socket takes it.
-    pub fn flush(&mut self, flight: &Flight, epoll: &Epoll) -> Result<(), Lost> {
+    /// Sends as much of the queue as the socket takes.
+    pub(super) fn flush(&mut self, flight: &Flight, epoll: &Epoll) -> Result<(), Lost> {
         let Status::Up(socket) = &self.status else { return Ok(()) };
         if self.outgoing.is_empty() {
             return Ok(());
         }
-        self.outgoing.send(socket, flight.buffers()).map_err(Lost::Closed)?;
+        self.outgoing.send(socket, flight.slots()).map_err(Lost::Closed)?;
         if self.wants_to_send == self.outgoing.is_empty() {
             self.wants_to_send = !self.wants_to_send;
             let events = if self.wants_to_send { libc::EPOLLIN | libc::EPOLLOUT } else { libc::EPOLLIN };
@@ -98,16 +104,21 @@ impl Connection {
         Ok(())
     }
 
-    /// Receives what there is; waits for it only without `DONTWAIT` in `flags`.
-    pub fn receive(&mut self, flags: libc::c_int, flight: &mut Flight, done: &mut Vec<Completion>) -> Result<(), Lost> {
+    /// Receives what has arrived; waits for it only without `DONTWAIT` in `flags`.
+    pub(super) fn receive(
+        &mut self,
+        flags: libc::c_int,
+        flight: &mut Flight,
+        done: &mut Vec<Completion>,
+    ) -> Result<(), Lost> {
         match &self.status {
             Status::Up(socket) => self.incoming.receive(socket, flags, self.number, flight, done),
             _ => Ok(()),
         }
     }
 
-    /// How long an answer has been missing.
-    pub fn unanswered_ns(&mut self, flight: &Flight, now: Nanos) -> Nanos {
+    /// Time since a reply is missing.
+    pub(super) fn unanswered_ns(&mut self, flight: &Flight, now: Nanos) -> Nanos {
         self.note_heard(now);
         if flight.load(self.number).calls == 0 {
             self.waiting_since = now;
@@ -122,8 +133,8 @@ impl Connection {
         }
     }
 
-    /// Gives the socket up; the calls on it wait in `flight`.
-    pub fn lose(&mut self, now: Nanos) {
+    /// Closes the socket; its calls wait in `flight`.
+    pub(super) fn lose(&mut self, now: Nanos) {
         self.note_heard(now);
         self.incoming.reset();
         self.outgoing.clear();
@@ -132,8 +143,8 @@ impl Connection {
         self.backoff_ns = (self.backoff_ns * 2).clamp(BACKOFF_NS_MIN, BACKOFF_NS_MAX);
     }
 
-    /// Connects again if it is time; returns when to look again.
-    pub fn revive(&mut self, route: &Route, epoll: &Epoll, now: Nanos) -> io::Result<Nanos> {
+    /// Starts to reconnect if it is time; returns when to check again.
+    pub(super) fn revive(&mut self, route: &Route, epoll: &Epoll, now: Nanos) -> io::Result<Nanos> {
         match self.status {
             Status::Up(_) => Ok(Nanos::MAX),
             Status::Down { retry_at } if now < retry_at => Ok(retry_at),
@@ -148,9 +159,9 @@ impl Connection {
         }
     }
 
-    /// What epoll has to say about the socket: an attempt to connect has ended. Returns whether the connection is up anew,
-    /// with all calls on it queued once more.
-    pub fn attempt_ended(&mut self, flight: &Flight, epoll: &Epoll) -> io::Result<bool> {
+    /// Called when epoll reports the socket: an attempt to connect has ended. Returns whether the connection is up
+    /// again, with all its calls queued again.
+    pub(super) fn attempt_ended(&mut self, flight: &Flight, epoll: &Epoll) -> io::Result<bool> {
         if !matches!(self.status, Status::Connecting { .. }) {
             return Ok(false);
         }

@@ -1,51 +1,48 @@
-//! What is in flight: operations of the worker, and the calls that carry them.
+//! The operations in flight, and the NFS calls that carry them.
 //!
-//! An operation is one call, or several where it is larger than the server takes in one. A call's `xid` holds its place
-//! in the table and how often the place was used, so that a reply finds its call by one look, and a reply that comes
-//! twice or late finds none.
+//! An operation is one call, or several if it is larger than the server takes in one. The `xid` of a call holds its
+//! index in the table and a generation, so that a reply finds its call with one look-up, and a reply that comes twice
+//! or late finds none.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
-use std::sync::Arc;
 
 use iocurve_meter::Nanos;
-use iocurve_wire::fast::{
+use iocurve_wire::client_fast::{
     CommitResult, CommitTemplate, ReadResult, ReadTemplate, Verdict, WriteResult, WriteTemplate, padding,
 };
 use iocurve_wire::nfs3::{nfsstat3, stable_how};
 
+use crate::engines::buffers::SlotMap;
+use crate::engines::request::{Completion, Request};
 use crate::plan::OperationKind;
-use crate::request::{Buffers, Completion, Request};
 
 use super::outgoing::Outgoing;
 use super::status;
 
-/// READ payloads from this size up are received by themselves: straight into the slot's buffer, or nowhere.
-/// Below it the additional system call costs more than the copy.
-pub const LARGE_BYTES: u32 = 32 << 10;
-/// How long the server is left alone after `NFS3ERR_JUKEBOX`.
-pub const JUKEBOX_DELAY_NS: Nanos = 100_000_000;
-/// Most calls in flight: a bound on memory, whatever a server says of its limits.
-pub const CALLS_MAX: u64 = 1 << 20;
+/// READ payloads from this size up are received on their own: straight into the slot's buffer, or dropped. Below it the
+/// extra system call costs more than the copy.
+pub(super) const LARGE_BYTES: u32 = 32 << 10;
+/// Delay before a call is repeated after `NFS3ERR_JUKEBOX`.
+pub(super) const JUKEBOX_DELAY_NS: Nanos = 100_000_000;
+/// Most calls in flight: bounds memory, whatever limits a server reports.
+pub(super) const CALLS_MAX: u64 = 1 << 20;
 /// The slot of a call that no operation waits for.
 const NO_SLOT: u32 = u32::MAX;
-/// A write that the server takes nothing of is given up after so many tries.
+/// Most attempts of a write that the server takes no byte of.
 const FRUITLESS_WRITES_MAX: u16 = 3;
 
-/// The calls that a file's operations are made from.
+/// Templates of the calls on a file.
 #[derive(Debug)]
-pub struct FileCalls {
-    /// For reading.
+pub(super) struct FileCalls {
     pub read: ReadTemplate,
-    /// For writing.
     pub write: WriteTemplate,
-    /// For making what was written stable.
     pub commit: CommitTemplate,
 }
 
-/// Limits of one call, as the server offers them (FSINFO).
+/// Limits of one call, as the server reports them (FSINFO).
 #[derive(Debug, Clone, Copy)]
-pub struct CallLimits {
+pub(super) struct CallLimits {
     /// Most bytes of one READ.
     pub read: u32,
     /// Most bytes of one WRITE.
@@ -54,52 +51,52 @@ pub struct CallLimits {
 
 impl CallLimits {
     /// Calls that a table needs for `depth` operations of at most `bytes` each.
-    pub fn calls(self, depth: u32, bytes: usize) -> u64 {
+    pub(super) fn calls(self, depth: u32, bytes: usize) -> u64 {
         let parts = (bytes as u64).div_ceil(u64::from(self.read.min(self.write))).max(1);
         (u64::from(depth.max(1)) * parts).next_power_of_two()
     }
 }
 
-/// What a call does.
+/// Kind of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CallKind {
+pub(super) enum CallKind {
     /// READ.
     Read,
     /// WRITE.
     Write,
-    /// COMMIT of a whole file; without a slot where it is not an operation of the worker's.
+    /// COMMIT of a whole file; without a slot if it is no operation of the worker.
     Commit,
 }
 
-/// What one connection carries.
+/// Load of one connection.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Load {
+pub(super) struct ConnectionLoad {
     /// Calls without a reply.
     pub calls: u32,
-    /// Those of them that read [`LARGE_BYTES`] or more.
+    /// Calls without a reply that read [`LARGE_BYTES`] or more.
     pub large_reads: u32,
 }
 
-/// One call. A place in the table that is free keeps its last `xid`.
+/// One call. A free entry of the table keeps its last `xid`.
 #[derive(Debug, Clone, Copy)]
 struct Call {
     xid: u32,
     place: Place,
     kind: CallKind,
-    /// Times it was put off or got nowhere.
+    /// Attempts that were postponed or moved no byte.
     retries: u16,
     slot: u32,
     file: u32,
     offset: u64,
     length: u32,
-    /// Where its payload is in the slot's buffer.
+    /// Offset of its payload in the slot's buffer.
     at: u32,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
     Free,
-    /// To be made, again or later.
+    /// To be issued, again or later.
     Waiting,
     On(u8),
 }
@@ -119,47 +116,49 @@ struct Operation {
 
 /// All calls of one engine.
 #[derive(Debug)]
-pub struct Flight {
+pub(super) struct Flight {
     calls: Vec<Call>,
     free: Vec<u32>,
     index_bits: u32,
     operations: Vec<Operation>,
     files: Vec<FileCalls>,
-    /// By file: whether it has data that the server may hold in memory only.
+    /// By file: whether the server may hold some of its data in memory only.
     unstable: Vec<bool>,
     unstable_files: Vec<u32>,
-    buffers: Arc<Buffers>,
+    slots: SlotMap,
     limits: CallLimits,
     keep_payload: bool,
     jukebox_retries_max: u16,
-    loads: Vec<Load>,
+    loads: Vec<ConnectionLoad>,
     verifier: Option<[u8; 8]>,
-    /// The server's write verifier changed: it may have lost data that it had accepted.
+    /// Whether the server's write verifier changed: it may have lost data that it had accepted.
     pub verifier_changed: bool,
-    /// Some payload was dropped in the kernel.
+    /// Whether payload was dropped in the kernel.
     pub payload_discarded: bool,
-    /// Calls to be made again now, on any connection.
-    pub again: Vec<u32>,
-    /// Calls that the server asked to make later.
-    pub later: Vec<u32>,
+    /// Calls to repeat now, on any connection.
+    pub retry_now: Vec<u32>,
+    /// Calls to repeat later, at the server's request.
+    pub retry_later: Vec<u32>,
     /// A COMMIT that failed: file and status.
     pub commit_failure: Option<(u32, u32)>,
 }
 
 impl Flight {
-    /// `depth` operations at a time on `connections` connections; [`CallLimits::calls`] of them must be at most [`CALLS_MAX`].
-    pub fn new(
+    /// `depth` operations at a time on `connections` connections. Their [`CallLimits::calls`] must be at most
+    /// [`CALLS_MAX`].
+    pub(super) fn new(
         files: Vec<FileCalls>,
-        buffers: Arc<Buffers>,
+        slots: SlotMap,
         depth: u32,
         connections: usize,
         limits: CallLimits,
         keep_payload: bool,
         timeout_ns: Nanos,
     ) -> Self {
-        let places = limits.calls(depth, buffers.stride()) as u32;
+        let places = limits.calls(depth, slots.stride()) as u32;
         let index_bits = places.trailing_zeros();
-        // Servers remember calls by xid and client address, and a reserved port comes back soon: start anywhere.
+        // Servers remember calls by xid and client address, and reserved ports are reused soon: start at a random
+        // generation.
         let generation = RandomState::new().hash_one(0u8) as u32;
         let free_call = |index| Call {
             xid: generation << index_bits | index,
@@ -180,61 +179,61 @@ impl Flight {
             unstable: vec![false; files.len()],
             unstable_files: Vec::new(),
             files,
-            buffers,
+            slots,
             limits,
             keep_payload,
             jukebox_retries_max: (timeout_ns / JUKEBOX_DELAY_NS).clamp(1, u64::from(u16::MAX)) as u16,
-            loads: vec![Load::default(); connections],
+            loads: vec![ConnectionLoad::default(); connections],
             verifier: None,
             verifier_changed: false,
             payload_discarded: false,
-            again: Vec::new(),
-            later: Vec::new(),
+            retry_now: Vec::new(),
+            retry_later: Vec::new(),
             commit_failure: None,
         }
     }
 
-    /// Why a request cannot be carried out at all, if so.
-    pub fn refusal(&self, request: &Request) -> Option<String> {
-        if request.slot as usize >= self.operations.len().min(self.buffers.count()) {
+    /// Error text for a request that cannot be carried out.
+    pub(super) fn refusal(&self, request: &Request) -> Option<String> {
+        if request.slot as usize >= self.operations.len().min(self.slots.count()) {
             Some(format!("slot {} is beyond the depth of {}", request.slot, self.operations.len()))
-        } else if request.file as usize >= self.files.len() {
-            Some(format!("file {} is not one of the {} files", request.file, self.files.len()))
+        } else if request.address.file as usize >= self.files.len() {
+            Some(format!("file {} is not one of the {} files", request.address.file, self.files.len()))
         } else if request.kind == OperationKind::Trim {
             Some("NFSv3 has no trim".to_owned())
-        } else if !request.kind.is_flush() && request.length as usize > self.buffers.stride() {
-            Some(format!("{} bytes do not fit a buffer of {}", request.length, self.buffers.stride()))
+        } else if !request.kind.is_flush() && request.address.length as usize > self.slots.stride() {
+            Some(format!("{} bytes do not fit a buffer of {}", request.address.length, self.slots.stride()))
         } else {
             None
         }
     }
 
-    /// Most bytes of one call that carries such an operation.
-    pub fn call_bytes_max(&self, kind: OperationKind) -> u32 {
+    /// Most bytes of one call of this kind.
+    pub(super) fn call_bytes_max(&self, kind: OperationKind) -> u32 {
         match kind {
             OperationKind::Read => self.limits.read,
             _ => self.limits.write,
         }
     }
 
-    /// Opens the slot for an operation of so many calls.
-    pub fn open_operation(&mut self, slot: u32, calls: u32) {
+    /// Opens a slot for an operation of that many calls.
+    pub(super) fn open_operation(&mut self, slot: u32, calls: u32) {
         self.operations[slot as usize] = Operation { calls_left: calls, bytes: 0, errno: 0 };
     }
 
     /// Opens the call that carries `length` bytes of a request, from `at` on.
-    pub fn open_call(&mut self, request: &Request, at: u32, length: u32) -> u32 {
+    pub(super) fn open_call(&mut self, request: &Request, at: u32, length: u32) -> u32 {
         let kind = match request.kind {
             OperationKind::Read => CallKind::Read,
             OperationKind::Write => CallKind::Write,
             OperationKind::Trim => unreachable!("refused with the plan"),
-            _ => return self.open(CallKind::Commit, request.slot, request.file, 0, 0, 0),
+            _ => return self.open(CallKind::Commit, request.slot, request.address.file, 0, 0, 0),
         };
-        self.open(kind, request.slot, request.file, request.offset + u64::from(at), length, at)
+        self.open(kind, request.slot, request.address.file, request.address.offset + u64::from(at), length, at)
     }
 
-    /// Opens a COMMIT for the next file that needs one, if there is a place in the table.
-    pub fn open_commit(&mut self) -> Option<u32> {
+    /// Opens a COMMIT for the next file that needs one, if the table has room.
+    pub(super) fn open_commit(&mut self) -> Option<u32> {
         if self.free.is_empty() {
             return None;
         }
@@ -251,8 +250,8 @@ impl Flight {
         index
     }
 
-    /// Puts a call on a connection; it has still to be written.
-    pub fn assign(&mut self, index: u32, connection: usize) {
+    /// Assigns a call to a connection; it is not written yet.
+    pub(super) fn assign(&mut self, index: u32, connection: usize) {
         let call = &mut self.calls[index as usize];
         call.place = Place::On(connection as u8);
         let load = &mut self.loads[connection];
@@ -261,7 +260,7 @@ impl Flight {
     }
 
     /// Queues a call.
-    pub fn write(&self, index: u32, outgoing: &mut Outgoing) {
+    pub(super) fn write(&self, index: u32, outgoing: &mut Outgoing) {
         let call = &self.calls[index as usize];
         let file = &self.files[call.file as usize];
         match call.kind {
@@ -275,7 +274,7 @@ impl Flight {
     }
 
     /// Queues all calls of a connection again, with the same `xid`s.
-    pub fn write_all(&self, connection: usize, outgoing: &mut Outgoing) {
+    pub(super) fn write_all(&self, connection: usize, outgoing: &mut Outgoing) {
         let place = Place::On(connection as u8);
         for index in 0..self.calls.len() {
             if self.calls[index].place == place {
@@ -285,63 +284,60 @@ impl Flight {
     }
 
     /// The call that a reply on a connection belongs to.
-    pub fn find(&self, xid: u32, connection: usize) -> Option<(u32, CallKind)> {
+    pub(super) fn find(&self, xid: u32, connection: usize) -> Option<(u32, CallKind)> {
         let index = xid & (self.calls.len() as u32 - 1);
         let call = &self.calls[index as usize];
         (call.xid == xid && call.place == Place::On(connection as u8)).then_some((index, call.kind))
     }
 
-    /// What a connection carries.
-    pub fn load(&self, connection: usize) -> Load {
+    pub(super) fn load(&self, connection: usize) -> ConnectionLoad {
         self.loads[connection]
     }
 
     /// Whether nothing is in flight.
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.free.len() == self.calls.len()
     }
 
-    /// Bytes a READ or WRITE asked for.
-    pub fn asked(&self, index: u32) -> u32 {
+    /// Bytes that a READ or WRITE requested.
+    pub(super) fn asked(&self, index: u32) -> u32 {
         self.calls[index as usize].length
     }
 
-    /// Whether payload is to reach the buffers.
-    pub fn keep_payload(&self) -> bool {
+    pub(super) fn keep_payload(&self) -> bool {
         self.keep_payload
     }
 
-    /// The worker's memory.
-    pub fn buffers(&self) -> &Buffers {
-        &self.buffers
+    pub(super) fn slots(&self) -> &SlotMap {
+        &self.slots
     }
 
-    /// Where the payload of a READ goes, from its byte `from` on, for `length` bytes of it.
-    pub fn destination(&mut self, index: u32, from: u32, length: u32) -> &mut [u8] {
+    /// Memory for `length` bytes of a READ's payload, from its byte `from` on.
+    pub(super) fn destination(&mut self, index: u32, from: u32, length: u32) -> &mut [u8] {
         let call = &self.calls[index as usize];
         assert!(u64::from(from) + u64::from(length) <= u64::from(call.length));
-        assert!(call.at as usize + call.length as usize <= self.buffers.stride());
+        assert!(call.at as usize + call.length as usize <= self.slots.stride());
         // SAFETY: inside the slot's buffer, by the checks above; the slot is in flight, so that only this engine touches it.
         unsafe {
-            let start = self.buffers.slot(call.slot).add(call.at as usize + from as usize);
+            let start = self.slots.slot(call.slot).add(call.at as usize + from as usize);
             std::slice::from_raw_parts_mut(start, length as usize)
         }
     }
 
     /// A READ whose payload is in place, or that failed.
-    pub fn read_done(&mut self, index: u32, result: ReadResult, done: &mut Vec<Completion>) {
+    pub(super) fn read_done(&mut self, index: u32, result: ReadResult, done: &mut Vec<Completion>) {
         if result.status != 0 {
             return self.refused(index, result.status, done);
         }
         let asked = self.calls[index as usize].length;
         if result.count < asked && result.count > 0 && !result.eof {
-            return self.go_on(index, result.count);
+            return self.continue_call(index, result.count);
         }
         self.close(index, result.count, 0, done);
     }
 
     /// The reply to a WRITE.
-    pub fn write_done(&mut self, index: u32, result: WriteResult, done: &mut Vec<Completion>) {
+    pub(super) fn write_done(&mut self, index: u32, result: WriteResult, done: &mut Vec<Completion>) {
         if result.status != 0 {
             return self.refused(index, result.status, done);
         }
@@ -359,11 +355,11 @@ impl Flight {
                 return self.close(index, 0, libc::EIO, done);
             }
         }
-        self.go_on(index, result.count);
+        self.continue_call(index, result.count);
     }
 
     /// The reply to a COMMIT.
-    pub fn commit_done(&mut self, index: u32, result: CommitResult, done: &mut Vec<Completion>) {
+    pub(super) fn commit_done(&mut self, index: u32, result: CommitResult, done: &mut Vec<Completion>) {
         if result.status != 0 {
             return self.refused(index, result.status, done);
         }
@@ -372,7 +368,7 @@ impl Flight {
     }
 
     /// A call that the RPC layer of the server did not carry out.
-    pub fn rejected(&mut self, index: u32, verdict: Verdict, done: &mut Vec<Completion>) {
+    pub(super) fn rejected(&mut self, index: u32, verdict: Verdict, done: &mut Vec<Completion>) {
         match verdict {
             Verdict::DeniedCredential(_) => self.fail(index, nfsstat3::NFS3ERR_ACCES as u32, done),
             _ => self.fail(index, nfsstat3::NFS3ERR_SERVERFAULT as u32, done),
@@ -383,8 +379,8 @@ impl Flight {
         let call = &mut self.calls[index as usize];
         if status == nfsstat3::NFS3ERR_JUKEBOX as u32 && call.retries < self.jukebox_retries_max {
             call.retries += 1;
-            self.make_again(index);
-            return self.later.push(index);
+            self.reissue(index);
+            return self.retry_later.push(index);
         }
         self.fail(index, status, done);
     }
@@ -397,19 +393,19 @@ impl Flight {
         self.close(index, 0, status::errno(status), done);
     }
 
-    /// Part of a call is done; the rest becomes the call.
-    fn go_on(&mut self, index: u32, bytes: u32) {
-        self.make_again(index);
+    /// Continues a call that was done in part: the rest becomes the call.
+    fn continue_call(&mut self, index: u32, bytes: u32) {
+        self.reissue(index);
         let call = &mut self.calls[index as usize];
         call.offset += u64::from(bytes);
         call.length -= bytes;
         call.at += bytes;
         self.operations[call.slot as usize].bytes += bytes;
-        self.again.push(index);
+        self.retry_now.push(index);
     }
 
     /// Takes a call off its connection, under a new `xid`: it is a new call to the server.
-    fn make_again(&mut self, index: u32) {
+    fn reissue(&mut self, index: u32) {
         self.unload(index);
         let xid = self.next_xid(index);
         let call = &mut self.calls[index as usize];

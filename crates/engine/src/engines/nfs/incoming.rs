@@ -1,93 +1,101 @@
 //! Replies on their way in: a byte stream becomes records, records become completions.
 //!
-//! Received bytes lie in one staging buffer and are parsed there, as many replies as there are. A payload that is not all
-//! there yet has a state of its own, so that its rest can go straight to the slot's buffer or be dropped in the kernel,
-//! and no record has to fit the staging buffer. Nothing here touches a socket but [`Incoming::receive`].
+//! Received bytes lie in one staging buffer. A [`Reassembler`] splits them into records, and replies are parsed where they
+//! lie. A READ reply whose payload has not all arrived is taken over: the rest of the payload goes straight to the slot's
+//! buffer or is dropped in the kernel, and no record has to fit the staging buffer. Only [`Incoming::receive`] touches a
+//! socket.
 
 use std::io;
 
-use iocurve_wire::fast::{READ_REPLY_HEAD_BYTES, ReadResult, Reply, Unparsed, Verdict, padding};
-use iocurve_wire::rpc::{RECORD_MARK_BYTES, RecordMark};
-
-use crate::request::Completion;
+use iocurve_wire::client_fast::{READ_REPLY_HEAD_BYTES, ReadResult, Reply, Unparsed, Verdict};
+use iocurve_wire::record::{Progress, Reassembler};
 
 use super::flight::{CallKind, Flight, LARGE_BYTES};
 use super::socket::{DONTWAIT, Socket, not_now};
+use crate::engines::request::Completion;
 
-/// Room for what one receive brings.
+/// Room for the bytes of one receive.
 const STAGING_BYTES: usize = 256 << 10;
-/// Longest reply without READ payload: a head with the longest verifier and a failed or written result are far below.
+/// Longest reply without READ payload. A head with the longest verifier and a failed or written result are far below.
 const PLAIN_REPLY_BYTES_MAX: usize = 2048;
-/// A payload's rest from this size up is dropped by a call of its own.
+/// The rest of a payload is dropped by a system call of its own from this size up.
 const DISCARD_BYTES_MIN: u32 = LARGE_BYTES / 2;
 
-/// Why a connection is no good any more.
+/// Why a connection cannot be used any more.
 #[derive(Debug)]
-pub enum Lost {
+pub(super) enum Lost {
     /// It was closed or broke.
     Closed(io::Error),
-    /// What came makes no sense.
+    /// The server sent no sensible reply.
     Garbage(&'static str),
 }
 
 /// Receiving side of one connection.
 #[derive(Debug)]
-pub struct Incoming {
+pub(super) struct Incoming {
     staging: Box<[u8]>,
+    /// Received bytes that are not parsed yet.
     start: usize,
     end: usize,
-    state: State,
-    /// Fragments of a record that came in several.
-    assembled: Vec<u8>,
-    /// Longest record that can be a reply.
-    record_bytes_max: usize,
+    records: Reassembler,
+    /// The READ reply that was taken over.
+    payload: Option<Payload>,
     /// Whether a reply has come since this was last cleared.
     pub heard: bool,
 }
 
+/// A payload that is still arriving; padding may follow it in its record.
 #[derive(Debug, Clone, Copy)]
-enum State {
-    /// A record mark comes next.
-    Record,
-    /// The rest of a READ payload, then padding.
-    Payload { call: u32, result: ReadResult, placed: u32, padding: u32 },
-    /// The rest of a fragment of a record that has several.
-    Fragment { left: usize, last: bool },
-    /// The mark of the next fragment.
-    FragmentMark,
+struct Payload {
+    call: u32,
+    result: ReadResult,
+    placed: u32,
 }
 
-/// Where the next bytes go.
+impl Payload {
+    fn left(&self) -> u32 {
+        self.result.count - self.placed
+    }
+
+    /// Brings received bytes to the slot's buffer, or drops them; bytes behind the payload are padding.
+    fn place(&mut self, bytes: &[u8], flight: &mut Flight) {
+        let taken = bytes.len().min(self.left() as usize);
+        if flight.keep_payload() && taken > 0 {
+            flight.destination(self.call, self.placed, taken as u32).copy_from_slice(&bytes[..taken]);
+        }
+        self.placed += taken as u32;
+    }
+}
+
+/// Destination of the next bytes.
 enum Target {
     Staging { bytes: usize },
-    Payload { call: u32, placed: u32, left: u32, staging: usize },
+    Payload { payload: Payload, staging: usize },
     Nowhere { bytes: usize },
 }
 
 impl Incoming {
     /// For replies to READs of at most `read_bytes_max`.
-    pub fn new(read_bytes_max: u32) -> Self {
+    pub(super) fn new(read_bytes_max: u32) -> Self {
         Self {
             staging: vec![0; STAGING_BYTES].into_boxed_slice(),
             start: 0,
             end: 0,
-            state: State::Record,
-            assembled: Vec::new(),
-            record_bytes_max: PLAIN_REPLY_BYTES_MAX + read_bytes_max as usize,
+            records: Reassembler::new(PLAIN_REPLY_BYTES_MAX + read_bytes_max as usize),
+            payload: None,
             heard: false,
         }
     }
 
     /// Forgets what was received: the next byte is the first of a new connection.
-    pub fn reset(&mut self) {
-        self.start = 0;
-        self.end = 0;
-        self.state = State::Record;
-        self.assembled.clear();
+    pub(super) fn reset(&mut self) {
+        (self.start, self.end, self.payload) = (0, 0, None);
+        self.records.reset();
     }
 
-    /// Receives what there is and completes what that completes. Only the first receive may wait, and only without `DONTWAIT`.
-    pub fn receive(
+    /// Receives what has arrived and completes the operations that are answered. Only the first receive may wait, and
+    /// only without `DONTWAIT`.
+    pub(super) fn receive(
         &mut self,
         socket: &Socket,
         flags: libc::c_int,
@@ -105,7 +113,7 @@ impl Incoming {
                 Err(error) => return Err(Lost::Closed(error)),
             };
             self.process(connection, flight, done).map_err(Lost::Garbage)?;
-            // Less than asked for was all there was.
+            // A short receive has emptied the socket.
             if bytes < asked {
                 return Ok(());
             }
@@ -132,10 +140,11 @@ impl Incoming {
                 self.placed(*received.as_ref().unwrap_or(&0) as u32);
                 (bytes, received)
             }
-            Target::Payload { call, placed, left, staging } => {
-                let payload = flight.destination(call, placed, left);
+            Target::Payload { payload, staging } => {
+                let left = payload.left();
+                let rest = flight.destination(payload.call, payload.placed, left);
                 let next = &mut self.staging[..staging];
-                let pieces = [iovec(payload), iovec(next)];
+                let pieces = [iovec(rest), iovec(next)];
                 // SAFETY: both pieces are exclusive slices that live through the call.
                 let received = unsafe { socket.receive_scattered(&pieces, flags) };
                 let bytes = *received.as_ref().unwrap_or(&0);
@@ -147,24 +156,25 @@ impl Incoming {
     }
 
     /// Decides where the next bytes go. Before a large payload only its head is asked for, so that the payload stays in the
-    /// socket until it is known where it goes.
+    /// socket until its place is known.
     fn target(&mut self, large_reads: bool, keep_payload: bool) -> Target {
         self.compact();
         let head = if large_reads { READ_REPLY_HEAD_BYTES } else { self.staging.len() };
-        if let State::Payload { call, result, placed, padding } = self.state {
-            let left = result.count - placed;
-            let after = padding as usize + head;
-            if keep_payload && left > 0 {
-                return Target::Payload { call, placed, left, staging: after.min(self.staging.len()) };
-            }
-            if left >= DISCARD_BYTES_MIN {
-                return Target::Nowhere { bytes: left as usize };
-            }
-            return Target::Staging { bytes: (left as usize + after).min(self.staging.len()) };
+        let Some(payload) = self.payload else {
+            let room = self.staging.len() - self.end;
+            let bytes = if head > self.end { head - self.end } else { head };
+            return Target::Staging { bytes: bytes.min(room) };
+        };
+        let left = payload.left() as usize;
+        // Padding, and the head of the next reply.
+        let after = self.records.body_left() - left + head;
+        if keep_payload && left > 0 {
+            return Target::Payload { payload, staging: after.min(self.staging.len()) };
         }
-        let room = self.staging.len() - self.end;
-        let bytes = if head > self.end { head - self.end } else { head };
-        Target::Staging { bytes: bytes.min(room) }
+        if left >= DISCARD_BYTES_MIN as usize {
+            return Target::Nowhere { bytes: left };
+        }
+        Target::Staging { bytes: (left + after).min(self.staging.len()) }
     }
 
     /// Moves what is not parsed yet to the front.
@@ -176,9 +186,11 @@ impl Incoming {
         }
     }
 
+    /// Notes payload that did not come through the staging buffer.
     fn placed(&mut self, bytes: u32) {
-        if let State::Payload { placed, .. } = &mut self.state {
-            *placed += bytes;
+        if let Some(payload) = &mut self.payload {
+            payload.placed += bytes;
+            self.records.body_received(bytes as usize);
         }
     }
 
@@ -189,153 +201,81 @@ impl Incoming {
         flight: &mut Flight,
         done: &mut Vec<Completion>,
     ) -> Result<(), &'static str> {
+        let Self { staging, start, end, records, payload, heard } = self;
+        let mut input = &staging[*start..*end];
         loop {
-            let more = match self.state {
-                State::Record => self.record(connection, flight, done)?,
-                State::Payload { call, result, placed, padding } => {
-                    self.payload(call, result, placed, padding, flight, done)
-                }
-                State::FragmentMark => self.fragment_mark()?,
-                State::Fragment { left, last } => self.fragment(left, last, connection, flight, done)?,
-            };
-            if !more {
-                return Ok(());
-            }
-        }
-    }
-
-    /// The next record, where it starts in the staging buffer; returns whether there may be more to do.
-    fn record(
-        &mut self,
-        connection: usize,
-        flight: &mut Flight,
-        done: &mut Vec<Completion>,
-    ) -> Result<bool, &'static str> {
-        let Some((length, last)) = self.mark()? else { return Ok(false) };
-        if !last {
-            self.start += RECORD_MARK_BYTES;
-            self.assembled.clear();
-            self.state = State::Fragment { left: length, last };
-            return Ok(true);
-        }
-        let arrived = &self.staging[self.start + RECORD_MARK_BYTES..self.end];
-        match answer(&Reply::new(arrived, length), length, connection, flight, done) {
-            Ok(Answer::Done) => self.start += RECORD_MARK_BYTES + length,
-            Ok(Answer::Payload { call, result }) => {
-                self.start += RECORD_MARK_BYTES + result.payload_at;
-                self.state = State::Payload { call, result, placed: 0, padding: padding(result.count) };
-            }
-            Err(Unparsed::Incomplete) => return Ok(false),
-            Err(Unparsed::Malformed(why)) => return Err(why),
-        }
-        self.heard = true;
-        Ok(true)
-    }
-
-    fn payload(
-        &mut self,
-        call: u32,
-        result: ReadResult,
-        placed: u32,
-        padding: u32,
-        flight: &mut Flight,
-        done: &mut Vec<Completion>,
-    ) -> bool {
-        let arrived = self.end - self.start;
-        let taken = ((result.count - placed) as usize).min(arrived);
-        if flight.keep_payload() && taken > 0 {
-            let from = &self.staging[self.start..self.start + taken];
-            flight.destination(call, placed, taken as u32).copy_from_slice(from);
-        }
-        let placed = placed + taken as u32;
-        let padded = if placed == result.count { (padding as usize).min(arrived - taken) } else { 0 };
-        self.start += taken + padded;
-        let padding = padding - padded as u32;
-        if placed < result.count || padding > 0 {
-            self.state = State::Payload { call, result, placed, padding };
-            return false;
-        }
-        self.state = State::Record;
-        flight.read_done(call, result, done);
-        true
-    }
-
-    fn fragment_mark(&mut self) -> Result<bool, &'static str> {
-        let Some((left, last)) = self.mark()? else { return Ok(false) };
-        if self.assembled.len() + left > self.record_bytes_max {
-            return Err("a record is longer than any reply");
-        }
-        self.start += RECORD_MARK_BYTES;
-        self.state = State::Fragment { left, last };
-        Ok(true)
-    }
-
-    fn fragment(
-        &mut self,
-        left: usize,
-        last: bool,
-        connection: usize,
-        flight: &mut Flight,
-        done: &mut Vec<Completion>,
-    ) -> Result<bool, &'static str> {
-        let taken = left.min(self.end - self.start);
-        self.assembled.extend_from_slice(&self.staging[self.start..self.start + taken]);
-        self.start += taken;
-        if taken < left {
-            self.state = State::Fragment { left: left - taken, last };
-            return Ok(false);
-        }
-        self.state = if last { State::Record } else { State::FragmentMark };
-        if last {
-            self.whole_record(connection, flight, done)?;
-        }
-        Ok(true)
-    }
-
-    /// A record put together from fragments.
-    fn whole_record(
-        &mut self,
-        connection: usize,
-        flight: &mut Flight,
-        done: &mut Vec<Completion>,
-    ) -> Result<(), &'static str> {
-        let record = &self.assembled[..];
-        match answer(&Reply::new(record, record.len()), record.len(), connection, flight, done) {
-            Ok(Answer::Done) => {}
-            Ok(Answer::Payload { call, result }) => {
-                if flight.keep_payload() {
-                    let payload = &record[result.payload_at..result.payload_at + result.count as usize];
-                    flight.destination(call, 0, result.count).copy_from_slice(payload);
-                }
+            if records.body_left() == 0
+                && let Some(Payload { call, result, .. }) = payload.take()
+            {
                 flight.read_done(call, result, done);
             }
-            Err(Unparsed::Incomplete) => return Err("the record ends inside its reply"),
-            Err(Unparsed::Malformed(why)) => return Err(why),
+            match records.advance(&mut input).map_err(|_| "a record is longer than any reply")? {
+                Progress::NeedBytes { .. } => break,
+                Progress::Record(record) => {
+                    *heard = true;
+                    whole_reply(record, connection, flight, done)?;
+                }
+                Progress::Partial { arrived, length } => {
+                    let Some(mut begun) = partial_reply(arrived, length, connection, flight)? else { break };
+                    *heard = true;
+                    begun.place(&arrived[begun.result.payload_at..], flight);
+                    *payload = Some(begun);
+                    records.take_partial(&mut input);
+                }
+                Progress::Body(bytes) => {
+                    if let Some(payload) = payload {
+                        payload.place(bytes, flight);
+                    }
+                }
+            }
         }
-        self.heard = true;
+        *start = *end - input.len();
         Ok(())
-    }
-
-    /// Length of the fragment that starts here and whether it is the last, once its mark has arrived.
-    fn mark(&self) -> Result<Option<(usize, bool)>, &'static str> {
-        let Some(mark) = self.staging[self.start..self.end].first_chunk() else { return Ok(None) };
-        let RecordMark { length, last } = RecordMark::from_bytes(*mark);
-        if length as usize > self.record_bytes_max {
-            return Err("a record is longer than any reply");
-        }
-        Ok(Some((length as usize, last)))
     }
 }
 
-/// What a reply leaves to do.
+/// Completes the call that a whole record answers.
+fn whole_reply(
+    record: &[u8],
+    connection: usize,
+    flight: &mut Flight,
+    done: &mut Vec<Completion>,
+) -> Result<(), &'static str> {
+    match answer(&Reply::new(record, record.len()), record.len(), connection, flight, done) {
+        Ok(Answer::Done) => Ok(()),
+        Ok(Answer::Payload { call, result }) => {
+            Payload { call, result, placed: 0 }.place(&record[result.payload_at..], flight);
+            flight.read_done(call, result, done);
+            Ok(())
+        }
+        Err(Unparsed::Incomplete) => Err("the record ends inside its reply"),
+        Err(Unparsed::Malformed(why)) => Err(why),
+    }
+}
+
+/// The payload of a record that has begun to arrive, once its head is there. Other replies wait until they are whole.
+fn partial_reply(
+    arrived: &[u8],
+    length: usize,
+    connection: usize,
+    flight: &mut Flight,
+) -> Result<Option<Payload>, &'static str> {
+    match answer(&Reply::new(arrived, length), length, connection, flight, &mut Vec::new()) {
+        Ok(Answer::Payload { call, result }) => Ok(Some(Payload { call, result, placed: 0 })),
+        Ok(Answer::Done) | Err(Unparsed::Incomplete) => Ok(None),
+        Err(Unparsed::Malformed(why)) => Err(why),
+    }
+}
+
+/// A reply that was looked at.
 enum Answer {
-    /// Nothing; the record can go.
+    /// Its call is completed.
     Done,
-    /// Its payload has to be brought to its place.
+    /// Its payload is still to be brought to its place.
     Payload { call: u32, result: ReadResult },
 }
 
-/// Looks at a reply; a READ that brings payload is handed back, everything else is done when its record is whole.
+/// Looks at a reply. A READ that brings payload is returned; any other call is completed when its record is whole.
 fn answer(
     reply: &Reply<'_>,
     length: usize,

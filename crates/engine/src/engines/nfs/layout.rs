@@ -1,5 +1,5 @@
-//! What happens to files on an export before and after the run: they are created, written or extended, and nothing that was
-//! there is touched unless the plan has the file made anew.
+//! Layout of files on an export: they are created, written or extended before the run, and removed after it. Existing
+//! data are not touched unless the plan recreates the file.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,10 +8,10 @@ use iocurve_meter::{Clock, Nanos};
 use iocurve_wire::nfs3::nfs_fh3;
 
 use crate::chance::Rng;
+use crate::engines::buffers::Buffers;
+use crate::engines::request::{Address, Completion, Engine, Request};
 use crate::error::EngineError;
-use crate::layout::{empties, needed_end};
 use crate::plan::{Durability, FilePlan, Layout, NfsMount, OperationKind};
-use crate::request::{Buffers, Completion, Engine, Request};
 
 use super::NfsEngine;
 use super::session::{Session, missing};
@@ -20,18 +20,18 @@ use super::session::{Session, missing};
 const DEPTH: u32 = 16;
 /// Bytes of one write, if the server takes as much in one call.
 const BLOCK_BYTES: u32 = 1 << 20;
-/// How soon a stop is noticed.
+/// Longest time between two polls of the stop flag.
 const STOP_CHECK_NS: Nanos = 100_000_000;
-/// How long writes in flight may take after a failure or a stop.
+/// Most time for writes in flight after a failure or a stop.
 const SETTLE_NS: Nanos = 2_000_000_000;
-/// A server that restarts again and again while files are written is given up.
+/// Most attempts: a server may restart again and again while files are written.
 const ATTEMPTS_MAX: u32 = 3;
 
-/// Does what each file's [`Layout`] says and returns, by file, whether it was created here.
+/// Carries out the [`Layout`] of each file; returns, by file, whether it was created here.
 ///
-/// What is written is pseudo-random, from `seed`, and on stable storage at the end. `progress` is told the bytes written so far.
-/// On an error, or when `stop` is set, everything is put back: files created here are gone, files extended here have
-/// their former length.
+/// Data are pseudo-random from `seed`, and on stable storage at the end. `progress` is called with the bytes written so
+/// far. On an error, or when `stop` is set, everything is undone: files created here are removed, files extended here
+/// get their former length.
 pub fn layout(
     mount: &NfsMount,
     files: &[FilePlan],
@@ -48,7 +48,7 @@ pub fn layout(
     Ok(files.iter().map(|file| changes.created.contains(&file.path)).collect())
 }
 
-/// Removes files; those that are not there are removed already.
+/// Removes files; a file that does not exist is no error.
 pub fn remove(mount: &NfsMount, paths: &[String]) -> Result<(), EngineError> {
     if paths.is_empty() {
         return Ok(());
@@ -57,13 +57,13 @@ pub fn remove(mount: &NfsMount, paths: &[String]) -> Result<(), EngineError> {
     let mut session = Session::open(mount, &never)?;
     let mut result = Ok(());
     for path in paths {
-        // All that can be removed is; the first trouble is told.
+        // Goes on after an error; the first one is reported.
         result = result.and(session.remove(path));
     }
     result
 }
 
-/// What was changed, so that it can be put back.
+/// Changes that can be undone.
 #[derive(Default)]
 struct Changes {
     created: Vec<String>,
@@ -72,7 +72,7 @@ struct Changes {
 }
 
 impl Changes {
-    /// What cannot be put back stays; the error that led here says more than this one would.
+    /// A change that cannot be undone stays: the error that led here is the one to report.
     fn undo(&self, mount: &NfsMount) {
         if !self.created.is_empty() {
             let _ = remove(mount, &self.created);
@@ -107,8 +107,8 @@ fn lay_out(
 ) -> Result<(), EngineError> {
     let mut session = Session::open(mount, stop)?;
     let mut gaps = Vec::new();
-    let emptied = |file: &&FilePlan| empties(file.layout);
-    // Whatever else can fail comes before what cannot be put back.
+    let emptied = |file: &&FilePlan| file.layout.empties();
+    // Everything else that can fail comes before what cannot be undone.
     for file in files.iter().filter(|file| !emptied(file)).chain(files.iter().filter(emptied)) {
         check_stop(stop)?;
         gaps.extend(prepare(&mut session, file, changes)?);
@@ -117,7 +117,7 @@ fn lay_out(
         return Ok(());
     }
     for _ in 0..ATTEMPTS_MAX {
-        // A new engine each time: its view of the server's write verifier starts anew.
+        // A new engine each time, to forget the server's former write verifier.
         if write(Session::open(mount, stop)?, mount, &gaps, seed, progress, stop)? {
             return Ok(());
         }
@@ -128,9 +128,9 @@ fn lay_out(
     )))
 }
 
-/// Creates or extends a file as planned and returns what has to be written.
+/// Creates or extends a file as planned; returns the bytes to write.
 fn prepare(session: &mut Session<'_>, file: &FilePlan, changes: &mut Changes) -> Result<Option<Gap>, EngineError> {
-    let end = needed_end(file);
+    let end = file.needed_end();
     let found = if file.layout == Layout::New { None } else { session.find(&file.path)? };
     let (handle, length) = match found {
         Some((handle, attributes)) => (handle, attributes.size),
@@ -141,7 +141,7 @@ fn prepare(session: &mut Session<'_>, file: &FilePlan, changes: &mut Changes) ->
             (handle, 0)
         }
     };
-    let anew = found.is_some() && empties(file.layout);
+    let anew = found.is_some() && file.layout.empties();
     let length = if anew { 0 } else { length };
     if anew {
         session.set_size(handle, &file.path, 0)?;
@@ -165,7 +165,7 @@ fn prepare(session: &mut Session<'_>, file: &FilePlan, changes: &mut Changes) ->
     Ok(Some(Gap { path: file.path.clone(), handle, start: length, end }))
 }
 
-/// Writes all gaps; returns whether the server has certainly kept what it took.
+/// Writes all gaps; returns whether the server has certainly kept the data.
 fn write(
     session: Session<'_>,
     mount: &NfsMount,
@@ -174,13 +174,15 @@ fn write(
     progress: &dyn Fn(u64),
     stop: &AtomicBool,
 ) -> Result<bool, EngineError> {
-    // Stable at the end is enough; each write by itself would take long.
+    // One COMMIT at the end is enough; stable writes would take long.
     let mount = NfsMount { durability: Durability::None, ..mount.clone() };
     let block = BLOCK_BYTES.min(session.limits.write);
     let buffers = Buffers::new(DEPTH as usize, block as usize);
     let files = gaps.iter().map(|gap| (gap.path.clone(), gap.handle)).collect();
-    let (clock, memory) = (Clock::new(), Arc::clone(&buffers));
-    let engine = NfsEngine::with_handles(session, &mount, files, memory, DEPTH, clock.clone(), Arc::default())?;
+    let clock = Clock::new();
+    // SAFETY: the writer fills a slot before it submits a write for it, and again only after its completion.
+    let slots = unsafe { buffers.slot_map() };
+    let engine = NfsEngine::with_handles(session, &mount, files, slots, DEPTH, clock.clone(), Arc::default())?;
     let mut writer = Writer { engine, clock, buffers, gaps, seed, in_flight: [None; DEPTH as usize], written: 0 };
     let result = writer.write_all(requests(gaps, block), progress, stop);
     if result.is_err() {
@@ -189,14 +191,14 @@ fn write(
     result
 }
 
-/// All writes, in order; their slots are still open.
+/// All writes, in order; their slots are set later.
 fn requests(gaps: &[Gap], block: u32) -> impl Iterator<Item = Request> + '_ {
     gaps.iter().enumerate().flat_map(move |(file, gap)| {
         let blocks = (gap.end - gap.start).div_ceil(u64::from(block));
         (0..blocks).map(move |number| {
             let offset = gap.start + number * u64::from(block);
             let length = (gap.end - offset).min(u64::from(block)) as u32;
-            Request { slot: 0, kind: OperationKind::Write, file: file as u32, offset, length }
+            Request { slot: 0, kind: OperationKind::Write, address: Address { file: file as u32, offset, length } }
         })
     })
 }
@@ -204,7 +206,7 @@ fn requests(gaps: &[Gap], block: u32) -> impl Iterator<Item = Request> + '_ {
 struct Writer<'a> {
     engine: NfsEngine,
     clock: Clock,
-    buffers: Arc<Buffers>,
+    buffers: Buffers,
     gaps: &'a [Gap],
     seed: u64,
     in_flight: [Option<Request>; DEPTH as usize],
@@ -224,7 +226,7 @@ impl Writer<'_> {
         self.finish(progress, stop)
     }
 
-    /// Lets what is in flight come back, so that nothing is written after the files were put back.
+    /// Waits for writes in flight, so that nothing is written after the changes were undone.
     fn settle(&mut self) {
         let end = self.clock.now() + SETTLE_NS;
         let mut done = Vec::new();
@@ -257,10 +259,10 @@ impl Writer<'_> {
         Ok(!self.engine.flight.verifier_changed)
     }
 
-    fn fill(&self, request: &Request) {
-        let mut rng = Rng::new(self.seed ^ request.offset.rotate_left(20) ^ u64::from(request.file));
-        // SAFETY: the slot is free, so nobody else touches it, and the length is inside it.
-        rng.fill(unsafe { std::slice::from_raw_parts_mut(self.buffers.slot(request.slot), request.length as usize) });
+    fn fill(&mut self, request: &Request) {
+        let Address { file, offset, length } = request.address;
+        let mut rng = Rng::new(self.seed ^ offset.rotate_left(20) ^ u64::from(file));
+        rng.fill(self.buffers.slot_mut(request.slot, length as usize));
     }
 
     fn reap(&mut self, progress: &dyn Fn(u64), stop: &AtomicBool) -> Result<(), EngineError> {
@@ -271,9 +273,9 @@ impl Writer<'_> {
             if completion.result < 0 {
                 return Err(EngineError::Operation {
                     kind: "layout write",
-                    length: request.length,
-                    offset: request.offset,
-                    path: self.gaps[request.file as usize].path.clone(),
+                    length: request.address.length,
+                    offset: request.address.offset,
+                    path: self.gaps[request.address.file as usize].path.clone(),
                     source: std::io::Error::from_raw_os_error(-completion.result as i32),
                 });
             }

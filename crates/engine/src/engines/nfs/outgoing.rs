@@ -3,13 +3,13 @@
 use std::io;
 use std::ptr;
 
-use crate::request::Buffers;
+use crate::engines::buffers::SlotMap;
 
 use super::socket::{PIECES_MAX, Socket, not_now};
 
 /// What one connection has still to send.
 #[derive(Debug, Default)]
-pub struct Outgoing {
+pub(super) struct Outgoing {
     /// Heads of calls, one after another.
     heads: Vec<u8>,
     /// What to send, in order. A payload is sent from the slot's buffer, where the worker put it.
@@ -32,7 +32,7 @@ unsafe impl Send for Outgoing {}
 
 impl Outgoing {
     /// Queues a call whose head `append` writes.
-    pub fn call(&mut self, append: impl FnOnce(&mut Vec<u8>)) {
+    pub(super) fn call(&mut self, append: impl FnOnce(&mut Vec<u8>)) {
         let start = self.heads.len();
         append(&mut self.heads);
         let now = self.heads.len();
@@ -43,20 +43,18 @@ impl Outgoing {
     }
 
     /// Queues the payload of the call before, and its padding.
-    pub fn payload(&mut self, slot: u32, at: u32, length: u32, padding: u32) {
+    pub(super) fn payload(&mut self, slot: u32, at: u32, length: u32, padding: u32) {
         self.pieces.push(Piece::Payload { slot, at, length });
         if padding > 0 {
             self.call(|heads| heads.extend_from_slice(&[0; 3][..padding as usize]));
         }
     }
 
-    /// Whether there is nothing to send.
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.pieces.is_empty()
     }
 
-    /// Forgets everything.
-    pub fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         self.heads.clear();
         self.pieces.clear();
         self.first = 0;
@@ -64,9 +62,9 @@ impl Outgoing {
     }
 
     /// Sends as much as the socket takes now.
-    pub fn send(&mut self, socket: &Socket, buffers: &Buffers) -> io::Result<()> {
+    pub(super) fn send(&mut self, socket: &Socket, slots: &SlotMap) -> io::Result<()> {
         while self.first < self.pieces.len() {
-            match self.send_once(socket, buffers) {
+            match self.send_once(socket, slots) {
                 Ok(bytes) => self.advance(bytes),
                 Err(error) if not_now(&error) => {
                     self.compact();
@@ -79,7 +77,7 @@ impl Outgoing {
         Ok(())
     }
 
-    fn send_once(&mut self, socket: &Socket, buffers: &Buffers) -> io::Result<usize> {
+    fn send_once(&mut self, socket: &Socket, slots: &SlotMap) -> io::Result<usize> {
         if let [Piece::Heads { start, end }] = self.pieces[self.first..] {
             return socket.send(&self.heads[start + self.sent..end]);
         }
@@ -89,7 +87,7 @@ impl Outgoing {
                 Piece::Heads { start, end } => &raw const self.heads[start..end],
                 // SAFETY: the call was made for a range inside the slot's buffer.
                 Piece::Payload { slot, at, length } => unsafe {
-                    ptr::slice_from_raw_parts(buffers.slot(slot).add(at as usize), length as usize)
+                    ptr::slice_from_raw_parts(slots.slot(slot).add(at as usize), length as usize)
                 },
             };
             self.iovecs.push(libc::iovec { iov_base: bytes.cast::<libc::c_void>().cast_mut(), iov_len: bytes.len() });
@@ -102,7 +100,7 @@ impl Outgoing {
         unsafe { socket.send_gathered(&self.iovecs) }
     }
 
-    /// A socket that is always behind never empties the queue: drops what is sent, now and then.
+    /// Drops sent pieces now and then: a socket that is always behind never empties the queue.
     fn compact(&mut self) {
         if self.first < PIECES_MAX {
             return;

@@ -1,6 +1,6 @@
-//! One TCP socket to a server, as thin as the system calls allow.
+//! A thin wrapper of a TCP socket.
 //!
-//! Sockets block, so that a worker with one connection can wait in `recv` itself; whoever must not wait passes [`DONTWAIT`].
+//! Sockets block, so that a worker with one connection can wait in `recv` itself; pass [`DONTWAIT`] to not wait.
 
 use std::io;
 use std::mem;
@@ -10,60 +10,61 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use iocurve_meter::Nanos;
 
-/// How long a blocking receive waits at most: less than a worker waits, so that its deadlines are kept.
-pub const RECEIVE_WAIT_NS: Nanos = 20_000_000;
+/// Most time of a blocking receive: less than a worker waits, so that its deadlines are kept.
+pub(super) const RECEIVE_WAIT_NS: Nanos = 20_000_000;
 /// Flag for [`Socket::receive`] and [`Socket::discard`].
-pub const DONTWAIT: libc::c_int = libc::MSG_DONTWAIT;
+pub(super) const DONTWAIT: libc::c_int = libc::MSG_DONTWAIT;
 /// Most pieces in one gathered send (`UIO_MAXIOV`).
-pub const PIECES_MAX: usize = 1024;
+pub(super) const PIECES_MAX: usize = 1024;
 
 /// Privileged ports, without those below 665 that well-known services use (as the Linux NFS client chooses).
 const RESERVED_PORTS: std::ops::RangeInclusive<u32> = 665..=1023;
 /// Reserved ports tried before an ephemeral one is taken.
 const RESERVED_PORT_TRIES: u32 = 8;
 
-/// Congestion control towards servers on this machine. Others (BBR) pace what they send by timers, which halves WRITEs on loopback.
+/// Congestion control towards servers on this machine. BBR sends by timers, which halves WRITE throughput on loopback.
 const LOOPBACK_CONGESTION: &[u8; 16] = b"reno\0\0\0\0\0\0\0\0\0\0\0\0";
-/// Send buffer towards servers on this machine: what waits in sockets waits in the processor's caches, or beyond them if it is much.
+/// Send buffer towards servers on this machine: bytes that wait in sockets should fit the processor's caches.
 const LOOPBACK_SEND_BYTES: libc::c_int = 512 << 10;
 
-/// Where a connection leads, and from where.
+/// Both ends of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Route {
-    /// The server.
+pub(super) struct Route {
+    /// Address of the server.
     pub peer: SocketAddr,
     /// Address of this machine; `None` leaves the choice to the system.
     pub source: Option<IpAddr>,
 }
 
 impl Route {
-    /// What to bind to on the way, with this port.
+    /// Local address to bind to, with this port.
     fn local(&self, port: u16) -> SocketAddr {
         let any = if self.peer.is_ipv4() { IpAddr::from([0; 4]) } else { IpAddr::from([0; 16]) };
         SocketAddr::new(self.source.unwrap_or(any), port)
     }
 }
 
-/// Fails with the system's reason if connections cannot come from an address.
-pub fn check_source(source: IpAddr) -> io::Result<()> {
+/// Checks that connections can come from an address.
+pub(super) fn check_source(source: IpAddr) -> io::Result<()> {
     UdpSocket::bind((source, 0)).map(drop)
 }
 
 /// A TCP socket.
 #[derive(Debug)]
-pub struct Socket(OwnedFd);
+pub(super) struct Socket(OwnedFd);
 
 impl Socket {
-    /// Starts to connect; the socket becomes writable when that has ended, and [`Socket::connected`] says how.
+    /// Starts to connect; the socket becomes writable when the attempt has ended, and [`Socket::connected`] returns its
+    /// result.
     ///
-    /// Where the process may, the socket is bound to a privileged port: many servers insist on one.
-    pub fn start(route: &Route) -> io::Result<Self> {
+    /// If the process may, the socket is bound to a privileged port: many servers insist on one.
+    pub(super) fn start(route: &Route) -> io::Result<Self> {
         let socket = Self::new(&route.peer)?;
         if !socket.bind_reserved(route) {
             return socket.connect_from_any_port(route);
         }
         match socket.connect(&route.peer) {
-            // A former connection from this port to this server lingers.
+            // An earlier connection from this port to this server lingers.
             Err(error) if error.raw_os_error() == Some(libc::EADDRNOTAVAIL) => {
                 Self::new(&route.peer)?.connect_from_any_port(route)
             }
@@ -71,8 +72,8 @@ impl Socket {
         }
     }
 
-    /// Whether the connection was made; from here on the socket blocks.
-    pub fn connected(&self) -> io::Result<()> {
+    /// Result of the attempt to connect; from here on the socket blocks.
+    pub(super) fn connected(&self) -> io::Result<()> {
         match self.option(libc::SOL_SOCKET, libc::SO_ERROR)? {
             0 => {
                 let off: libc::c_int = 0;
@@ -84,7 +85,7 @@ impl Socket {
     }
 
     /// Waits until the socket can be read (`write`: written) or `wait_ns` have passed; returns whether it can.
-    pub fn wait(&self, write: bool, wait_ns: Nanos) -> io::Result<bool> {
+    pub(super) fn wait(&self, write: bool, wait_ns: Nanos) -> io::Result<bool> {
         let events = if write { libc::POLLOUT } else { libc::POLLIN };
         let mut entry = libc::pollfd { fd: self.as_raw_fd(), events, revents: 0 };
         let timeout = timespec(wait_ns);
@@ -96,8 +97,8 @@ impl Socket {
         }
     }
 
-    /// Sends what fits now of one piece.
-    pub fn send(&self, bytes: &[u8]) -> io::Result<usize> {
+    /// Sends as much of one piece as fits now.
+    pub(super) fn send(&self, bytes: &[u8]) -> io::Result<usize> {
         let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
         // SAFETY: the slice is valid for its length.
         check(unsafe { libc::send(self.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), flags) })
@@ -107,7 +108,7 @@ impl Socket {
     ///
     /// # Safety
     /// Every piece points to readable memory.
-    pub unsafe fn send_gathered(&self, pieces: &[libc::iovec]) -> io::Result<usize> {
+    pub(super) unsafe fn send_gathered(&self, pieces: &[libc::iovec]) -> io::Result<usize> {
         let message = message(pieces);
         let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
         // SAFETY: the pieces are valid by this function's contract.
@@ -115,7 +116,7 @@ impl Socket {
     }
 
     /// Receives into one place.
-    pub fn receive(&self, into: &mut [u8], flags: libc::c_int) -> io::Result<usize> {
+    pub(super) fn receive(&self, into: &mut [u8], flags: libc::c_int) -> io::Result<usize> {
         // SAFETY: the slice is valid for its length.
         check(unsafe { libc::recv(self.as_raw_fd(), into.as_mut_ptr().cast(), into.len(), flags) })
     }
@@ -124,21 +125,21 @@ impl Socket {
     ///
     /// # Safety
     /// Every piece points to writable memory.
-    pub unsafe fn receive_scattered(&self, pieces: &[libc::iovec], flags: libc::c_int) -> io::Result<usize> {
+    pub(super) unsafe fn receive_scattered(&self, pieces: &[libc::iovec], flags: libc::c_int) -> io::Result<usize> {
         let mut message = message(pieces);
         // SAFETY: the pieces are valid by this function's contract.
         check(unsafe { libc::recvmsg(self.as_raw_fd(), &raw mut message, flags) })
     }
 
     /// Drops up to `bytes` received bytes in the kernel, without copying them (tcp(7), `MSG_TRUNC`).
-    pub fn discard(&self, bytes: usize, flags: libc::c_int) -> io::Result<usize> {
+    pub(super) fn discard(&self, bytes: usize, flags: libc::c_int) -> io::Result<usize> {
         let flags = flags | libc::MSG_TRUNC;
         // SAFETY: TCP touches no memory with MSG_TRUNC; if it did, a null pointer is an error, not a stray write.
         check(unsafe { libc::recv(self.as_raw_fd(), std::ptr::null_mut(), bytes, flags) })
     }
 
     /// Name of the congestion control in use.
-    pub fn congestion_control(&self) -> Option<String> {
+    pub(super) fn congestion_control(&self) -> Option<String> {
         let mut name = [0_u8; 16];
         let mut length = name.len() as libc::socklen_t;
         // SAFETY: the array has room for `length` bytes.
@@ -160,11 +161,11 @@ impl Socket {
         let socket = Self(unsafe { OwnedFd::from_raw_fd(fd) });
         socket.set(libc::IPPROTO_TCP, libc::TCP_NODELAY, &1i32)?;
         if address.ip().is_loopback() {
-            // Without either it is slower, but right.
+            // Both only make it faster.
             let _ = socket.set(libc::IPPROTO_TCP, libc::TCP_CONGESTION, LOOPBACK_CONGESTION);
             let _ = socket.set(libc::SOL_SOCKET, libc::SO_SNDBUF, &LOOPBACK_SEND_BYTES);
         }
-        // A server that vanished without a word is noticed even when nothing of ours is unacknowledged.
+        // Notices a server that vanished, even when all our bytes are acknowledged.
         socket.set(libc::SOL_SOCKET, libc::SO_KEEPALIVE, &1i32)?;
         socket.set(libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, &10i32)?;
         socket.set(libc::IPPROTO_TCP, libc::TCP_KEEPINTVL, &5i32)?;
@@ -175,8 +176,8 @@ impl Socket {
 
     fn connect_from_any_port(self, route: &Route) -> io::Result<Self> {
         if route.source.is_some() {
-            // The port is chosen when connecting, so that it need not differ from one that leads to another server. Without it,
-            // ports are only scarcer.
+            // The port is chosen when connecting, so that connections to other servers may use the same one. Without
+            // it, ports are only scarcer.
             let _ = self.set(libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, &1i32);
             self.bind(&route.local(0))?;
         }
@@ -184,7 +185,7 @@ impl Socket {
         Ok(self)
     }
 
-    /// Best effort: without the permission, or with the ports in use, it returns false, and any port will do.
+    /// Best effort: returns false without the permission, or with the ports in use; any port will do then.
     fn bind_reserved(&self, route: &Route) -> bool {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let ports = RESERVED_PORTS.end() - RESERVED_PORTS.start() + 1;
@@ -210,8 +211,8 @@ impl Socket {
         check(unsafe { libc::bind(self.as_raw_fd(), (&raw const storage).cast(), length) } as isize).map(drop)
     }
 
-    /// Closed in the usual way, a socket would keep its port for a minute, and there are few privileged ones. Nothing is lost by
-    /// the reset: a connection is closed only when no answer is awaited on it any more.
+    /// Resets the connection on close: otherwise the port would be blocked for a minute, and privileged ports are few.
+    /// Nothing is lost: a connection is closed only when no reply is awaited on it.
     fn give_port_back_at_once(&self) {
         let reset = libc::linger { l_onoff: 1, l_linger: 0 };
         // Without it, ports are only scarcer.
@@ -253,11 +254,10 @@ impl AsRawFd for Socket {
 
 /// Waits for several sockets at once.
 #[derive(Debug)]
-pub struct Epoll(OwnedFd);
+pub(super) struct Epoll(OwnedFd);
 
 impl Epoll {
-    /// An empty set.
-    pub fn new() -> io::Result<Self> {
+    pub(super) fn new() -> io::Result<Self> {
         // SAFETY: no memory is passed.
         let fd = check(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) } as isize)? as RawFd;
         // SAFETY: a new descriptor that nobody else owns.
@@ -265,17 +265,17 @@ impl Epoll {
     }
 
     /// Adds a socket under a number. Closing the socket takes it out again.
-    pub fn add(&self, socket: &Socket, number: usize, events: libc::c_int) -> io::Result<()> {
+    pub(super) fn add(&self, socket: &Socket, number: usize, events: libc::c_int) -> io::Result<()> {
         self.control(libc::EPOLL_CTL_ADD, socket, number, events)
     }
 
     /// Changes what is waited for.
-    pub fn change(&self, socket: &Socket, number: usize, events: libc::c_int) -> io::Result<()> {
+    pub(super) fn change(&self, socket: &Socket, number: usize, events: libc::c_int) -> io::Result<()> {
         self.control(libc::EPOLL_CTL_MOD, socket, number, events)
     }
 
     /// Waits for `wait_ns` at most; returns how many events there are. A signal ends the wait with none.
-    pub fn wait(&self, events: &mut [libc::epoll_event], wait_ns: Nanos) -> io::Result<usize> {
+    pub(super) fn wait(&self, events: &mut [libc::epoll_event], wait_ns: Nanos) -> io::Result<usize> {
         let timeout = timespec(wait_ns);
         // SAFETY: events and timeout are valid; the kernel writes at most `events.len()` entries.
         let count = unsafe {
@@ -304,7 +304,7 @@ impl Epoll {
 }
 
 /// Whether an error only says "not now".
-pub fn not_now(error: &io::Error) -> bool {
+pub(super) fn not_now(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
 

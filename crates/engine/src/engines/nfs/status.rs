@@ -1,11 +1,11 @@
-//! What an NFS status means to the worker and to people.
+//! NFS statuses as `errno` and as errors for people.
 
 use iocurve_wire::nfs3::nfsstat3;
 
 use crate::error::EngineError;
 
 /// The `errno` that a kernel client would report.
-pub fn errno(status: u32) -> i32 {
+pub(super) fn errno(status: u32) -> i32 {
     match nfsstat3::from_u32(status) {
         Some(nfsstat3::NFS3ERR_PERM) => libc::EPERM,
         Some(nfsstat3::NFS3ERR_NOENT) => libc::ENOENT,
@@ -33,12 +33,12 @@ pub fn errno(status: u32) -> i32 {
 }
 
 /// The RFC's name of a status.
-pub fn name(status: u32) -> &'static str {
+pub(super) fn name(status: u32) -> &'static str {
     nfsstat3::from_u32(status).map_or("a status that NFSv3 does not have", nfsstat3::name)
 }
 
-/// An error about `path` with what a person can do about it.
-pub fn refused(action: &'static str, path: &str, status: u32) -> EngineError {
+/// An error about `path`, with advice.
+pub(super) fn refused(action: &'static str, path: &str, status: u32) -> EngineError {
     EngineError::Nfs { action, path: path.to_owned(), status: name(status), hint: hint(status).to_owned() }
 }
 

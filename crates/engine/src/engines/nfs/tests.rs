@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use iocurve_meter::SECOND;
 use iocurve_wire::nfs3::{READ3res, READ3resok, WRITE3res, WRITE3resok, ftype3, nfsproc3, nfsstat3, wcc_data};
-use iocurve_wire::rpc::{CallHeader, RECORD_MARK_BYTES, RecordMark};
+use iocurve_wire::record::{RECORD_MARK_BYTES, RecordMark};
+use iocurve_wire::rpc::CallHeader;
 use iocurve_wire::xdr::{Decode, Reader, to_bytes};
 
 use self::server::{Act, EXPORT, Server, marked, reply};
@@ -19,6 +20,8 @@ use super::outgoing::Outgoing;
 use super::socket::{Route, Socket};
 use super::*;
 use crate::chance::Rng;
+use crate::engines::buffers::Buffers;
+use crate::engines::request::Address;
 use crate::plan::{Layout, OperationKind};
 
 const READ: OperationKind = OperationKind::Read;
@@ -30,7 +33,7 @@ const FIRST: usize = 1;
 /// An engine on file `f` with its buffers; `change` adapts the mount.
 struct Client {
     engine: NfsEngine,
-    buffers: Arc<Buffers>,
+    buffers: Buffers,
     clock: Clock,
     stop: Arc<AtomicBool>,
 }
@@ -41,15 +44,16 @@ impl Client {
         change(&mut mount);
         let (buffers, clock) = (Buffers::new(depth as usize, bytes), Clock::new());
         let stop = Arc::new(AtomicBool::new(false));
-        let memory = Arc::clone(&buffers);
+        // SAFETY: tests look at a slot before they submit a request for it, or after its completion.
+        let slots = unsafe { buffers.slot_map() };
         let files = [file("f", 0, Layout::Existing)];
-        let engine = NfsEngine::connect(&mount, &files, memory, depth, clock.clone(), Arc::clone(&stop))
+        let engine = NfsEngine::connect(&mount, &files, slots, depth, clock.clone(), Arc::clone(&stop))
             .expect("the server serves");
         Self { engine, buffers, clock, stop }
     }
 
     fn submit(&mut self, slot: u32, kind: OperationKind, offset: u64, length: u32) {
-        self.engine.submit(Request { slot, kind, file: 0, offset, length }).unwrap();
+        self.engine.submit(Request { slot, kind, address: Address { file: 0, offset, length } }).unwrap();
     }
 
     /// Waits for so many completions, in the order of their slots.
@@ -71,9 +75,7 @@ impl Client {
     }
 
     fn buffer(&mut self, slot: u32, length: usize) -> &mut [u8] {
-        assert!(length <= self.buffers.stride());
-        // SAFETY: the slot is not in flight when a test looks at it.
-        unsafe { std::slice::from_raw_parts_mut(self.buffers.slot(slot), length) }
+        self.buffers.slot_mut(slot, length)
     }
 }
 
@@ -230,9 +232,9 @@ fn receive_in_two(wire: &mut Wire, split: usize) {
     let length = |slot: u32| [40_000, 101, 5][slot as usize];
     for slot in 0..3 {
         let kind = if slot == 2 { WRITE } else { READ };
-        wire.call(Request { slot, kind, file: 0, offset: 0, length: length(slot) });
+        wire.call(Request { slot, kind, address: Address { file: 0, offset: 0, length: length(slot) } });
     }
-    wire.outgoing.send(&wire.socket, wire.flight.buffers()).unwrap();
+    wire.outgoing.send(&wire.socket, wire.flight.slots()).unwrap();
     let content = pattern(40_000);
     let replies: Vec<u8> = (0..3).flat_map(|slot| wire.reply_to_next_call(&content[..length(slot) as usize])).collect();
     let (first, second) = replies.split_at(split.min(replies.len()));
@@ -252,8 +254,7 @@ fn receive_in_two(wire: &mut Wire, split: usize) {
     assert_eq!(done, expected, "split at {split}");
     for slot in 0..2 {
         let length = length(slot) as usize;
-        // SAFETY: the slot is not in flight any more.
-        let buffer = unsafe { std::slice::from_raw_parts_mut(wire.flight.buffers().slot(slot), length) };
+        let buffer = wire.buffers.slot_mut(slot, length);
         assert!(!wire.flight.keep_payload() || buffer == &content[..length], "split at {split}");
         buffer.fill(0);
     }
@@ -263,6 +264,7 @@ fn receive_in_two(wire: &mut Wire, split: usize) {
 struct Wire {
     socket: Socket,
     peer: TcpStream,
+    buffers: Buffers,
     flight: Flight,
     outgoing: Outgoing,
     incoming: Incoming,
@@ -278,13 +280,16 @@ impl Wire {
         peer.set_nodelay(true).unwrap();
         let file = file_calls(&[0; 8], &nfs_fh3::new(b"f").unwrap(), Durability::FileSync);
         let limits = CallLimits { read: 1 << 20, write: 1 << 20 };
-        let flight = Flight::new(vec![file], Buffers::new(3, 40_000), 3, 1, limits, keep_payload, SECOND);
-        Self { socket, peer, flight, outgoing: Outgoing::default(), incoming: Incoming::new(40_000) }
+        let buffers = Buffers::new(3, 40_000);
+        // SAFETY: tests look at a slot before they make a call for it, or after its completion.
+        let slots = unsafe { buffers.slot_map() };
+        let flight = Flight::new(vec![file], slots, 3, 1, limits, keep_payload, SECOND);
+        Self { socket, peer, buffers, flight, outgoing: Outgoing::default(), incoming: Incoming::new(40_000) }
     }
 
     fn call(&mut self, request: Request) {
         self.flight.open_operation(request.slot, 1);
-        let call = self.flight.open_call(&request, 0, request.length);
+        let call = self.flight.open_call(&request, 0, request.address.length);
         self.flight.assign(call, 0);
         self.flight.write(call, &mut self.outgoing);
     }
@@ -332,9 +337,9 @@ fn damaged_replies_are_never_a_panic() {
         let mut wire = Wire::new(keep_payload);
         for slot in 0..3 {
             let kind = if slot == 2 { WRITE } else { READ };
-            wire.call(Request { slot, kind, file: 0, offset: 0, length: 500 });
+            wire.call(Request { slot, kind, address: Address { file: 0, offset: 0, length: 500 } });
         }
-        wire.outgoing.send(&wire.socket, wire.flight.buffers()).unwrap();
+        wire.outgoing.send(&wire.socket, wire.flight.slots()).unwrap();
         let content = pattern(500);
         let mut replies: Vec<u8> = (0..3).flat_map(|_| wire.reply_to_next_call(&content)).collect();
         for _ in 0..=chance.below(3) {
@@ -613,17 +618,25 @@ fn a_commit_that_fails_is_an_error() {
 fn requests_that_cannot_be_are_refused() {
     let server = Server::answering().with_file("f", b"");
     let mut client = Client::new(&server, 2, 4096, |_| {});
-    let request = Request { slot: 0, kind: READ, file: 0, offset: 0, length: 4096 };
+    let request = Request { slot: 0, kind: READ, address: Address { file: 0, offset: 0, length: 4096 } };
     let mut refused = |request| client.engine.submit(request).unwrap_err().to_string();
     assert_eq!(refused(Request { slot: 2, ..request }), "slot 2 is beyond the depth of 2");
-    assert_eq!(refused(Request { file: 1, ..request }), "file 1 is not one of the 1 files");
-    assert_eq!(refused(Request { length: 4097, ..request }), "4097 bytes do not fit a buffer of 4096");
+    assert_eq!(
+        refused(Request { address: Address { file: 1, ..request.address }, ..request }),
+        "file 1 is not one of the 1 files"
+    );
+    assert_eq!(
+        refused(Request { address: Address { length: 4097, ..request.address }, ..request }),
+        "4097 bytes do not fit a buffer of 4096"
+    );
     assert_eq!(refused(Request { kind: OperationKind::Trim, ..request }), "NFSv3 has no trim");
 }
 
 fn connect(mount: &NfsMount, path: &str) -> Result<NfsEngine, EngineError> {
     let files = [file(path, 0, Layout::Existing)];
-    NfsEngine::connect(mount, &files, Buffers::new(1, 4096), 1, Clock::new(), Arc::new(AtomicBool::new(false)))
+    // SAFETY: no slot is ever borrowed.
+    let slots = unsafe { Buffers::new(1, 4096).slot_map() };
+    NfsEngine::connect(mount, &files, slots, 1, Clock::new(), Arc::new(AtomicBool::new(false)))
 }
 
 #[test]

@@ -62,7 +62,7 @@ fn a_range_is_what_was_written_since_the_last_flush() {
     let ran = simulate_flushes(&Worker { syncs: vec![sync], ..writing(2, 5) });
     let ranges = |ran: &Simulation| -> Vec<(u32, u64, u32)> {
         let flushes = ran.requests.iter().filter(|request| request.kind.is_flush());
-        flushes.map(|request| (request.file, request.offset, request.length)).collect()
+        flushes.map(|request| (request.address.file, request.address.offset, request.address.length)).collect()
     };
     assert_eq!(ranges(&ran), [(0, 0, 8192), (0, 8192, 8192)]);
 
@@ -82,7 +82,7 @@ fn where_two_flushes_are_due_the_first_of_the_plan_comes_alone() {
     assert_eq!((ran.kinds["fsync"].operations, ran.kinds["sync_file_range"].operations), (2, 3));
     // Any flush of a file is the last one that a range goes back to.
     let ranges = ran.requests.iter().filter(|request| request.kind == OperationKind::SyncFileRange);
-    let ranges: Vec<_> = ranges.map(|request| (request.offset, request.length)).collect();
+    let ranges: Vec<_> = ranges.map(|request| (request.address.offset, request.address.length)).collect();
     assert_eq!(ranges, [(0, 8192), (12288, 4096), (24576, 8192)]);
 }
 
@@ -92,7 +92,7 @@ fn every_file_is_flushed_at_the_end_and_the_window_holds_it() {
     let plan = Worker { syncs: vec![], sync_at_end: true, files, depth: 4, ..writing(1, 6) };
     let ran = simulate_flushes(&plan);
     assert_eq!(kinds(&ran), "wwwwwwss");
-    assert_eq!(ran.requests[6..].iter().map(|request| request.file).collect::<Vec<_>>(), [0, 1]);
+    assert_eq!(ran.requests[6..].iter().map(|request| request.address.file).collect::<Vec<_>>(), [0, 1]);
     assert_eq!(ran.times_ms()[6..], [2., 7.]);
     assert_eq!((ran.ended.window, ran.ended.drained), ((0, 12 * MS), 12 * MS));
     assert_eq!((ran.kinds["fsync_at_end"].operations, ran.kinds["fsync_at_end"].service.max_ns), (2, 5 * MS));

@@ -12,12 +12,13 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
 use super::*;
+use crate::engines::buffers::Buffers;
+use crate::engines::request::{Completion, Engine, Request};
 use crate::offsets::SharedPositions;
 use crate::outcome::IntervalOutcome;
 use crate::plan::tests::{file, operation, worker};
 use crate::plan::{Access, Arrivals, Cover, End, OperationKind, OperationPlan, Passes, Rate, RateUnit, Worker};
-use crate::recorder::Recorded;
-use crate::request::{Buffers, Completion, Engine, Request};
+use crate::record::Recorded;
 
 const MS: Nanos = 1_000_000;
 
@@ -79,7 +80,7 @@ impl Engine for Simulated {
         if let Some((count, end)) = &self.end_at {
             end.store(self.requests.len() >= *count, Ordering::Relaxed);
         }
-        let moved = if request.kind.is_flush() { 0 } else { i64::from(request.length) };
+        let moved = if request.kind.is_flush() { 0 } else { i64::from(request.address.length) };
         let result = match () {
             () if self.fail_at == Some(number) => -i64::from(libc::EIO),
             () if self.full_at.is_some_and(|full| number >= full) => -i64::from(libc::ENOSPC),
@@ -90,7 +91,7 @@ impl Engine for Simulated {
         Ok(())
     }
 
-    fn hand_over(&mut self) -> Result<(), EngineError> {
+    fn send(&mut self) -> Result<(), EngineError> {
         self.clock.advance(std::mem::take(&mut self.unsent) * self.hand_over);
         Ok(())
     }
@@ -178,8 +179,7 @@ fn simulate_on(plan: &Worker, service: Service, prepare: impl FnOnce(&mut Simula
 }
 
 fn drive(plan: &Worker, shared: Shared, engine: &mut impl Engine) -> (Ended, Recorded) {
-    let block = plan.operations.iter().map(|operation| operation.blocks.largest()).max().unwrap();
-    let buffers = Buffers::new(plan.depth as usize, block as usize);
+    let buffers = Buffers::new(plan.depth as usize, plan.block_bytes_max() as usize);
     let load = Load::new(plan, plan.depth, buffers, shared).unwrap();
     let (ended, recorder) = load.run(engine, Start::with_group(START), &mut |_, _| {});
     (ended, recorder.finish())

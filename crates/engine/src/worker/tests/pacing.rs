@@ -66,7 +66,7 @@ fn a_rate_in_bytes_over_several_sizes_is_paced_by_what_was_issued() {
     let mut bytes = 0;
     for (request, &time) in ran.requests.iter().zip(&ran.times) {
         assert_eq!(time, bytes / 4096 * MS);
-        bytes += u64::from(request.length);
+        bytes += u64::from(request.address.length);
     }
     assert!(ran.kinds["read"].operations > 100 && ran.kinds["write"].operations > 100);
     assert!((999 * 4096..1004 * 4096).contains(&bytes), "{bytes}");

@@ -34,7 +34,10 @@ fn simulate_replay(name: &str, rows: &[Row], records: u64, paced: bool) -> Simul
 }
 
 fn asked(ran: &Simulation) -> Vec<(OperationKind, u32, u64, u32)> {
-    ran.requests.iter().map(|request| (request.kind, request.file, request.offset, request.length)).collect()
+    ran.requests
+        .iter()
+        .map(|request| (request.kind, request.address.file, request.address.offset, request.address.length))
+        .collect()
 }
 
 #[test]

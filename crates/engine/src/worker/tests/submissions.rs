@@ -83,18 +83,18 @@ fn a_pause_begins_when_it_is_time_although_more_is_handed_over_together() {
 struct Blocking(Simulated);
 
 impl Engine for Blocking {
-    const HAND_OVER_AT: usize = 8;
+    const SEND_BATCH: usize = 8;
 
     fn submit(&mut self, request: Request) -> Result<(), EngineError> {
         self.0.submit(request)
     }
 
-    fn blocks(&self) -> bool {
+    fn sending_blocks(&self) -> bool {
         true
     }
 
-    fn hand_over(&mut self) -> Result<(), EngineError> {
-        self.0.hand_over()
+    fn send(&mut self) -> Result<(), EngineError> {
+        self.0.send()
     }
 
     fn reap(&mut self, min: usize, deadline: Nanos, done: &mut Vec<Completion>) -> Result<(), EngineError> {

@@ -9,60 +9,59 @@ use std::path::Path;
 
 use libc::{c_int, c_long};
 
-use iocurve_wire::nfs3::{fattr3, ftype3, nfsstat3, nfstime3};
+use iocurve_wire::nfs3::{fattr3, ftype3, nfsstat3, nfstime3, specdata3};
 
-use super::{Creation, Space, rdev};
-use crate::store::{SYMLINK_BYTES_MAX, attribute_fsid};
+use crate::store::names::SYMLINK_BYTES_MAX;
+use crate::store::{Creation, Space};
 
-/// Which file: inode numbers are used again, but not with the same time of birth.
+/// Identifies a file: inode numbers are used again, but not with the same time of birth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Id {
-    pub inode: u64,
+pub(super) struct Id {
+    pub(super) inode: u64,
     /// 0 on file systems that do not know it.
-    pub birth_ns: u64,
+    pub(super) birth_ns: u64,
 }
 
-/// What a file system says of a file.
+/// Attributes that the file system reports.
 #[derive(Debug, Clone)]
-pub struct Stat {
-    pub id: Id,
-    pub device: (u32, u32),
-    pub file_type: ftype3,
-    pub size: u64,
-    pub nlink: u32,
+pub(super) struct Stat {
+    pub(super) id: Id,
+    pub(super) device: (u32, u32),
+    pub(super) file_type: ftype3,
+    pub(super) size: u64,
+    pub(super) nlink: u32,
     attributes: fattr3,
 }
 
 impl Stat {
-    /// As the protocol has it.
-    pub fn attributes(&self) -> fattr3 {
+    pub(super) fn attributes(&self) -> fattr3 {
         self.attributes
     }
 
     /// The times that may stand for an exclusive CREATE's verifier.
-    pub fn verifier(&self) -> (u32, u32) {
+    pub(super) fn verifier(&self) -> (u32, u32) {
         (self.attributes.atime.seconds, self.attributes.mtime.seconds)
     }
 }
 
 /// A name in a directory.
 #[derive(Debug)]
-pub struct Found {
-    pub inode: u64,
-    pub cookie: u64,
-    pub name: Vec<u8>,
+pub(super) struct Found {
+    pub(super) inode: u64,
+    pub(super) cookie: u64,
+    pub(super) name: Vec<u8>,
 }
 
-/// What to do with a time.
+/// A change of a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Time {
+pub(super) enum Time {
     Keep,
     Now,
     At(nfstime3),
 }
 
-/// The protocol's status for an error.
-pub fn status_of(error: &io::Error) -> nfsstat3 {
+/// Translates an error to the protocol's status.
+pub(super) fn status_of(error: &io::Error) -> nfsstat3 {
     match error.raw_os_error() {
         Some(libc::ENAMETOOLONG) => nfsstat3::NFS3ERR_NAMETOOLONG,
         Some(libc::ENOTEMPTY) => nfsstat3::NFS3ERR_NOTEMPTY,
@@ -78,7 +77,7 @@ pub fn status_of(error: &io::Error) -> nfsstat3 {
 }
 
 /// Opens the folder itself.
-pub fn open_root(path: &Path) -> io::Result<OwnedFd> {
+pub(super) fn open_root(path: &Path) -> io::Result<OwnedFd> {
     let path = CString::new(path.as_os_str().as_bytes())?;
     // SAFETY: a string of ours.
     owned(unsafe { libc::open(path.as_ptr(), libc::O_PATH | libc::O_DIRECTORY | libc::O_CLOEXEC) }.into())
@@ -87,8 +86,8 @@ pub fn open_root(path: &Path) -> io::Result<OwnedFd> {
 /// Longest path that is opened in one step; the system takes 4095 bytes.
 const PATH_BYTES_MAX: usize = 4000;
 
-/// Opens what is at `path` below `root`, never elsewhere, and through no symbolic link. The path may have any length.
-pub fn open_beneath(root: &OwnedFd, path: &[u8], flags: c_int) -> io::Result<OwnedFd> {
+/// Opens `path` below `root`, never elsewhere, and through no symbolic link. The path may have any length.
+pub(super) fn open_beneath(root: &OwnedFd, path: &[u8], flags: c_int) -> io::Result<OwnedFd> {
     let (mut at, mut rest) = (None, path);
     while rest.len() > PATH_BYTES_MAX
         && let Some(cut) = rest[..PATH_BYTES_MAX].iter().rposition(|byte| *byte == b'/')
@@ -111,13 +110,13 @@ fn open_step(root: &OwnedFd, path: &[u8], flags: c_int) -> io::Result<OwnedFd> {
     owned(unsafe { libc::syscall(libc::SYS_openat2, root.as_raw_fd(), path.as_ptr(), &raw const how, size) })
 }
 
-/// What is behind a descriptor.
-pub fn stat(fd: &impl AsFd) -> io::Result<Stat> {
+/// Stats an open file.
+pub(super) fn stat(fd: &impl AsFd) -> io::Result<Stat> {
     statx(fd, c"", libc::AT_EMPTY_PATH)
 }
 
-/// What a directory has under a name, which is not followed.
-pub fn stat_at(directory: &OwnedFd, name: &CStr) -> io::Result<Stat> {
+/// Stats a name in a directory, and does not follow a symbolic link.
+pub(super) fn stat_at(directory: &OwnedFd, name: &CStr) -> io::Result<Stat> {
     statx(directory, name, libc::AT_SYMLINK_NOFOLLOW)
 }
 
@@ -144,8 +143,8 @@ fn statx(fd: &impl AsFd, name: &CStr, flags: c_int) -> io::Result<Stat> {
             gid: found.stx_gid,
             size: found.stx_size,
             used: found.stx_blocks * 512,
-            rdev: rdev(found.stx_rdev_major, found.stx_rdev_minor),
-            fsid: attribute_fsid(found.stx_dev_major, found.stx_dev_minor),
+            rdev: specdata3 { specdata1: found.stx_rdev_major, specdata2: found.stx_rdev_minor },
+            fsid: u64::from(found.stx_dev_major) << 32 | u64::from(found.stx_dev_minor),
             fileid: found.stx_ino,
             atime: nfstime(found.stx_atime),
             mtime: nfstime(found.stx_mtime),
@@ -174,8 +173,8 @@ fn file_type(mode: u32) -> ftype3 {
     }
 }
 
-/// Makes a file, directory, link or special file that is not there yet.
-pub fn make(directory: &OwnedFd, name: &CStr, what: &Creation<'_>) -> io::Result<()> {
+/// Creates a file, directory, link or special file under a name that does not exist.
+pub(super) fn make(directory: &OwnedFd, name: &CStr, what: &Creation<'_>) -> io::Result<()> {
     let (fd, path) = (directory.as_raw_fd(), name.as_ptr());
     match what {
         Creation::File(_) => {
@@ -203,43 +202,38 @@ pub fn make(directory: &OwnedFd, name: &CStr, what: &Creation<'_>) -> io::Result
     }
 }
 
-/// Removes a name.
-pub fn unlink(directory: &OwnedFd, name: &CStr, flags: c_int) -> io::Result<()> {
+pub(super) fn unlink(directory: &OwnedFd, name: &CStr, flags: c_int) -> io::Result<()> {
     // SAFETY: a string of ours.
     done(unsafe { libc::unlinkat(directory.as_raw_fd(), name.as_ptr(), flags) })
 }
 
-/// Moves a name.
-pub fn rename(from: &OwnedFd, old: &[u8], to: &OwnedFd, new: &[u8]) -> io::Result<()> {
+pub(super) fn rename(from: &OwnedFd, old: &[u8], to: &OwnedFd, new: &[u8]) -> io::Result<()> {
     let (old, new) = (CString::new(old)?, CString::new(new)?);
     // SAFETY: strings of ours.
     done(unsafe { libc::renameat(from.as_raw_fd(), old.as_ptr(), to.as_raw_fd(), new.as_ptr()) })
 }
 
 /// Gives an open file one more name.
-pub fn link(file: &OwnedFd, directory: &OwnedFd, name: &[u8]) -> io::Result<()> {
+pub(super) fn link(file: &OwnedFd, directory: &OwnedFd, name: &[u8]) -> io::Result<()> {
     let (source, name) = (by_descriptor(file), CString::new(name)?);
     let (at, to, flags) = (libc::AT_FDCWD, directory.as_raw_fd(), libc::AT_SYMLINK_FOLLOW);
     // SAFETY: strings of ours.
     done(unsafe { libc::linkat(at, source.as_ptr(), to, name.as_ptr(), flags) })
 }
 
-/// Changes owner and group.
-pub fn chown(file: &OwnedFd, uid: Option<u32>, gid: Option<u32>) -> io::Result<()> {
+pub(super) fn chown(file: &OwnedFd, uid: Option<u32>, gid: Option<u32>) -> io::Result<()> {
     let (uid, gid) = (uid.unwrap_or(u32::MAX), gid.unwrap_or(u32::MAX));
     // SAFETY: a constant string.
     done(unsafe { libc::fchownat(file.as_raw_fd(), c"".as_ptr(), uid, gid, libc::AT_EMPTY_PATH) })
 }
 
-/// Changes permissions.
-pub fn chmod(file: &OwnedFd, mode: u32) -> io::Result<()> {
+pub(super) fn chmod(file: &OwnedFd, mode: u32) -> io::Result<()> {
     let path = by_descriptor(file);
     // SAFETY: a string of ours.
     done(unsafe { libc::chmod(path.as_ptr(), mode) })
 }
 
-/// Changes times.
-pub fn set_times(file: &OwnedFd, atime: Time, mtime: Time) -> io::Result<()> {
+pub(super) fn set_times(file: &OwnedFd, atime: Time, mtime: Time) -> io::Result<()> {
     if (atime, mtime) == (Time::Keep, Time::Keep) {
         return Ok(());
     }
@@ -253,8 +247,7 @@ pub fn set_times(file: &OwnedFd, atime: Time, mtime: Time) -> io::Result<()> {
     done(unsafe { libc::utimensat(file.as_raw_fd(), c"".as_ptr(), times.as_ptr(), libc::AT_EMPTY_PATH) })
 }
 
-/// Target of a symbolic link.
-pub fn read_link(link: &OwnedFd) -> io::Result<Vec<u8>> {
+pub(super) fn read_link(link: &OwnedFd) -> io::Result<Vec<u8>> {
     let mut target = vec![0; SYMLINK_BYTES_MAX + 1];
     // SAFETY: a constant string and a buffer of ours with its length.
     let length = unsafe { libc::readlinkat(link.as_raw_fd(), c"".as_ptr(), target.as_mut_ptr().cast(), target.len()) };
@@ -262,8 +255,8 @@ pub fn read_link(link: &OwnedFd) -> io::Result<Vec<u8>> {
     Ok(target)
 }
 
-/// At most `limit` names after `cookie`, and whether the directory ends with them.
-pub fn list(directory: &OwnedFd, cookie: u64, limit: usize) -> io::Result<(Vec<Found>, bool)> {
+/// Lists at most `limit` names after `cookie`; `true` if the directory ends with them.
+pub(super) fn list(directory: &OwnedFd, cookie: u64, limit: usize) -> io::Result<(Vec<Found>, bool)> {
     let fd = directory.as_raw_fd();
     // SAFETY: no pointers.
     if unsafe { libc::lseek(fd, cookie as i64, libc::SEEK_SET) } < 0 {
@@ -297,8 +290,7 @@ fn next_entry(bytes: &[u8]) -> Option<(Found, &[u8])> {
     Some((Found { inode: u64::from_ne_bytes(*inode), cookie: u64::from_ne_bytes(*cookie), name }, &bytes[length..]))
 }
 
-/// How full the file system is.
-pub fn space(root: &OwnedFd) -> io::Result<Space> {
+pub(super) fn space(root: &OwnedFd) -> io::Result<Space> {
     // SAFETY: plain numbers.
     let mut found: libc::statvfs = unsafe { std::mem::zeroed() };
     // SAFETY: a structure of ours.
@@ -312,7 +304,7 @@ pub fn space(root: &OwnedFd) -> io::Result<Space> {
     })
 }
 
-/// A path to what a descriptor refers to, even if it has no name.
+/// A path to an open file, even if that has no name.
 fn by_descriptor(fd: &OwnedFd) -> CString {
     CString::new(format!("/proc/self/fd/{}", fd.as_raw_fd())).expect("no zero in it")
 }
@@ -321,7 +313,7 @@ fn owned(fd: c_long) -> io::Result<OwnedFd> {
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: just made, and known to nobody else.
+    // SAFETY: just made, and nobody else has it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd as c_int) })
 }
 

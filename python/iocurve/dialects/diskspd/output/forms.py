@@ -15,6 +15,7 @@ from iocurve.dialects.diskspd.read.profile import Profile
 from iocurve.dialects.diskspd.words import WORDS
 from iocurve.job.explain import explain as explain_plan
 from iocurve.result.document import Result
+from iocurve.units import counted
 
 
 def render(prepared: Invocation, result: Result) -> str:
@@ -47,5 +48,5 @@ def explain(prepared: Invocation) -> str:
 def _words(prepared: PreparedSpan) -> tuple[str, str]:
     """What a worker is called, and what runs: with -p a thread is several workers."""
     targets, threads = len(prepared.span.targets), len(prepared.threads)
-    parts = f"{targets} target{'' if targets == 1 else 's'}, {threads} thread{'' if threads == 1 else 's'}"
+    parts = f"{counted(targets, 'target')}, {counted(threads, 'thread')}"
     return "worker" if any(target.parallel for target in prepared.span.targets) else WORDS.clone, parts

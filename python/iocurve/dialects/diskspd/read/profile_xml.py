@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
@@ -14,7 +13,7 @@ from iocurve.dialects.diskspd.read.options import ETW_EVENTS
 from iocurve.dialects.diskspd.read.profile import TEMPLATE_PREFIX, Profile, Span, Target, TimeSpan
 from iocurve.dialects.diskspd.read.values import U32_MAX, U64_MAX
 from iocurve.dialects.diskspd.read.xml_tree import Node, XmlError
-from iocurve.errors import Mistake
+from iocurve.errors import Mistake, nearest
 from iocurve.job.model import PlanNote
 
 _UNSIGNED = re.compile(r"\+?\d{1,40}", re.ASCII)
@@ -361,8 +360,8 @@ class _Reader:
         return [child for child in node.children if child.name == name]
 
     def _unknown(self, node: Node, known: Collection[str]) -> None:
-        close = difflib.get_close_matches(node.name, known, n=1, cutoff=0.6)
-        self._mistake(node, f"there is no element <{node.name}> here", f"Did you mean <{close[0]}>?" if close else None)
+        close = nearest(node.name, known)
+        self._mistake(node, f"there is no element <{node.name}> here", f"Did you mean <{close}>?" if close else None)
 
     def _mistake(self, node: Node, text: str, hint: str | None = None) -> None:
         self.reading.mistakes.append(Mistake(text, node.where, hint))

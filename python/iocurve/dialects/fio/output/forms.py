@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -31,6 +30,8 @@ def _render(form: Format, prepared: Invocation, result: Result) -> str:
 
 def render_json(prepared: Invocation, result: Result, *, with_bins: bool = False) -> str:
     """``--output-format=json``, and with the latency bins ``json+``. Who measured is said under ``iocurve``."""
+    import json
+
     moment = result.created.timestamp()
     document = {
         "fio version": FIO_VERSION,

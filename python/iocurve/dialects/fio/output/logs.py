@@ -19,7 +19,6 @@ from iocurve.dialects.fio.output.figures import KIND_NAMES
 from iocurve.dialects.fio.read.draft import Logs
 from iocurve.engine.outcome import LogRecords, WorkerOutcome
 from iocurve.errors import TargetError
-from iocurve.job.model import settled
 from iocurve.result.document import Result
 from iocurve.units import MILLISECOND_NS, SECOND_NS
 
@@ -79,7 +78,7 @@ def _logged(prepared: Invocation, result: Result) -> Iterator[tuple[int, Logs, W
     done = {(worker.group, worker.worker): worker for point in result.points for worker in point.outcome.workers}
     count = 0
     for written, report in zip(prepared.job.sections, prepared.sections, strict=True):
-        clones = settled(written.over(prepared.job.defaults).clones)
+        clones = written.clones
         for place in islice(planned, clones):
             count += 1
             worker = done.get(place)

@@ -9,7 +9,7 @@ from itertools import groupby, islice
 from iocurve.dialects.fio.invocation import Invocation
 from iocurve.dialects.fio.job import SectionReport
 from iocurve.dialects.fio.output.figures import KIND_NAMES, Direction, JobFigures, Samples, SteadyMeans, figures
-from iocurve.job.model import Section, settled
+from iocurve.job.model import Section
 from iocurve.result.document import Result
 from iocurve.result.summary import Latency
 from iocurve.units import SECOND_NS
@@ -48,8 +48,7 @@ def scaled(value: float, base: int, unit: str = "") -> str:
 def _headers(prepared: Invocation) -> Iterator[str]:
     """What each section asks for."""
     workers = iter([worker for group in prepared.plan.groups for worker in group.workers])
-    for written, section in zip(prepared.job.sections, prepared.sections, strict=True):
-        said = written.over(prepared.job.defaults)
+    for said, section in zip(prepared.job.sections, prepared.sections, strict=True):
         clones = list(islice(workers, said.clones))
         yield _header(said, section, prepared.report_groups[clones[0].report_group].number)
         if len(clones) > 1:
@@ -57,13 +56,13 @@ def _headers(prepared: Invocation) -> Iterator[str]:
 
 
 def _header(said: Section, section: SectionReport, group: int) -> str:
-    blocks = settled(said.blocks)
+    blocks = said.load.blocks
     shown = [
         "-".join(scaled(size, 1024, "B") for size in (sizes.smallest, sizes.largest))
         for sizes in (blocks.read, blocks.write, blocks.trim)
     ]
     ranges = ", ".join(f"({letter}) {sizes}" for letter, sizes in zip("RWT", shown, strict=True))
-    engine = f"ioengine={said.engine_asked}, iodepth={section.depth}"
+    engine = f"ioengine={said.target.engine_asked}, iodepth={section.depth}"
     return f"{section.name}: (g={group}): rw={section.direction}, bs={ranges}, {engine}"
 
 

@@ -6,28 +6,25 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from iocurve.dialects.defaults import COMMON
 from iocurve.dialects.fio.read.values import Context
 from iocurve.errors import Mistake, Where
-from iocurve.job.model import Level, PerKind, PlanNote, Section
+from iocurve.job.model import Level, PlanNote, Said, Section
 
 FIO_PERCENTILES = (1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.95, 99.99)
 
-DEFAULTS = Section(
+DEFAULTS = Said.of(
     engine="sync",
     engine_asked="psync",
     file_name_pattern="{job}.{clone}.{file}",
     invalidate=True,
     random=False,
     read_percent=50.0,
-    align_bytes=PerKind.same(0),
     cover="once",
-    rate_operations=PerKind[int | None].same(None),
-    rate_bytes=PerKind[int | None].same(None),
     depth=1,
     time_based=False,
-).over(COMMON)
-"""What fio does where nothing is said."""
+)
+"""What fio does where nothing is said and it differs from the model's own defaults."""
+_FILLED = Section.of(DEFAULTS)
 
 
 @dataclass(frozen=True)
@@ -109,7 +106,7 @@ class Draft:
 
     def value(self, name: str) -> Any:
         """A field as said so far, else fio's default."""
-        return self.fields.get(name, getattr(DEFAULTS, name))
+        return self.fields[name] if name in self.fields else _FILLED.value(name)
 
     def note(self, option: str, code: str, text: str, level: Level = "info") -> None:
         """Something to say about an option, once all are read."""

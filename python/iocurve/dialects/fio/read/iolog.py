@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import os
 import struct
-import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -76,6 +75,8 @@ def read(path: Path, how: Reading) -> Trace:
 
 
 def _packed(lines: BinaryIO, version: int, how: Reading) -> Trace:
+    import tempfile
+
     trace = Trace()
     handle, trace.path = tempfile.mkstemp(prefix="iocurve-replay-")
     atexit.register(_remove, trace.path)

@@ -6,14 +6,13 @@ Rules were checked against fio 3.33; where its manual differs, the program is ri
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from iocurve.dialects.fio.read.options import BY_NAME
-from iocurve.errors import COMMAND_LINE, Mistake, Where
+from iocurve.errors import COMMAND_LINE, Mistake, Where, nearest
 from iocurve.job.model import PlanNote
 
 COMMANDS = {
@@ -116,8 +115,8 @@ def commands(arguments: Iterable[str]) -> list[Setting]:
 
 def closest(name: str, choices: Iterable[str]) -> str | None:
     """``Did you mean numjobs?``, where something is close."""
-    found = difflib.get_close_matches(name.lower(), choices, n=1, cutoff=0.6)
-    return f"Did you mean {found[0]}?" if found else None
+    found = nearest(name.lower(), choices)
+    return f"Did you mean {found}?" if found else None
 
 
 _READ_FIRST = frozenset({"kb_base", "unit_base", "cpus_allowed_policy"})

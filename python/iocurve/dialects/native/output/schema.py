@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ast
 import inspect
+import itertools
 import json
 from typing import Any
 
 from iocurve.dialects.native.read.keys import KINDS
 from iocurve.dialects.native.read.kinds import TEXT, Schema, Time
 from iocurve.dialects.native.words import own_key
-from iocurve.job.model import Section
+from iocurve.job.model import PARTS, Section
 
 
 def schema() -> Schema:
@@ -69,10 +70,11 @@ def _lifted(value: Any, definitions: Schema) -> Any:
 
 def _documents() -> dict[str, str]:
     """The text behind each field."""
-    (module,) = ast.parse(inspect.getsource(Section)).body
-    assert isinstance(module, ast.ClassDef)
+    parts: list[type] = [Section, *PARTS.values()]
+    classes = [ast.parse(inspect.getsource(part)).body[0] for part in parts]
+    statements = [statement for one in classes if isinstance(one, ast.ClassDef) for statement in one.body]
     documents = {}
-    for statement, following in zip(module.body, module.body[1:], strict=False):
+    for statement, following in itertools.pairwise(statements):
         if (
             isinstance(statement, ast.AnnAssign)
             and isinstance(statement.target, ast.Name)

@@ -8,7 +8,7 @@ from typing import Any
 import tomli_w
 
 from iocurve.dialects.base import TimedJob
-from iocurve.dialects.native.read.document import DEFAULTS, table_of
+from iocurve.dialects.native.read.document import defaults_table, table_of
 from iocurve.dialects.native.read.kinds import Time
 from iocurve.units import SECOND_NS
 
@@ -25,10 +25,10 @@ def _table(run: TimedJob) -> dict[str, Any]:
     table: dict[str, Any] = {"name": run.job.name}
     if run.interval_ns != SECOND_NS:
         table["interval"] = Time().write(run.interval_ns)
-    defaults = table_of(run.job.defaults, DEFAULTS)
+    defaults = defaults_table(run.job.defaults)
     if defaults:
         table["defaults"] = defaults
-    table["job"] = [table_of(section) for section in run.job.sections]
+    table["job"] = [table_of(section.said) for section in run.job.sections]
     return table
 
 

@@ -25,10 +25,11 @@ from iocurve.dialects.native.read.kinds import (
 )
 from iocurve.dialects.native.words import own_key
 from iocurve.engine.plan import Blocks
-from iocurve.job.model import PerKind, Preference, Section
+from iocurve.job import model
+from iocurve.job.model import PARTS, PerKind, Preference, Section
 from iocurve.structs import Struct
 
-NOT_WRITTEN = frozenset({"positions", "engine_asked", "replay", "replay_flushes"})
+NOT_WRITTEN = frozenset({"engine_asked", "replay", "replay_flushes"})
 """What belongs to other tools' words, and traces that were read."""
 _SIZES = frozenset(
     {
@@ -58,7 +59,7 @@ _FORMS: dict[str, Kind] = {
 """Kinds that a field's type does not tell."""
 
 
-FIELDS = [name for name in Section.__struct_fields__ if name not in NOT_WRITTEN]
+FIELDS = [name for name in model.FIELDS if name not in NOT_WRITTEN]
 FIELD_OF = {own_key(name): name for name in FIELDS}
 """The field that a key sets."""
 
@@ -107,7 +108,9 @@ def _options(annotation: Any) -> tuple[Any, ...]:
 
 
 def _kinds() -> dict[str, Kind]:
-    hints = typing.get_type_hints(Section, include_extras=True)
+    hints: dict[str, Any] = {}
+    for part in (Section, *PARTS.values()):
+        hints |= typing.get_type_hints(part, include_extras=True)
     return {name: _kind(name, _said(hints[name])) for name in FIELDS}
 
 

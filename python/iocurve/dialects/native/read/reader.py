@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 import tomllib
 from collections.abc import Iterable
@@ -15,8 +14,8 @@ from iocurve.dialects.native.read.document import DEFAULTS
 from iocurve.dialects.native.read.keys import FIELD_OF, KINDS
 from iocurve.dialects.native.read.kinds import Time
 from iocurve.dialects.native.words import WORDS
-from iocurve.errors import DialectError, Mistake, Where
-from iocurve.job.model import Job, Section
+from iocurve.errors import DialectError, Mistake, Where, nearest
+from iocurve.job.model import Job, Said
 from iocurve.units import MILLISECOND_NS, SECOND_NS
 
 RUN_KEYS = ("name", "interval", "defaults", "job")
@@ -130,11 +129,11 @@ class Reader:
         jobs = self.tables(table, place, "job")
         if not jobs:
             self.mistake(place, "there is no job: begin one with [[job]]")
-        sections = tuple(self.section(job, (*place, "job", number)) for number, job in enumerate(jobs))
+        sections = [self.section(job, (*place, "job", number)) for number, job in enumerate(jobs)]
         common = self.section(defaults, (*place, "defaults")).over(DEFAULTS)
-        return TimedJob(Job(name=said, words=WORDS, sections=sections, defaults=common), interval)
+        return TimedJob(Job.of(said, WORDS, sections, common), interval)
 
-    def section(self, table: dict[str, Any], place: Place) -> Section:
+    def section(self, table: dict[str, Any], place: Place) -> Said:
         """A table of a job's keys."""
         self.check_keys(table, FIELD_OF, place)
         fields, positions = {}, {}
@@ -147,7 +146,7 @@ class Reader:
                 fields[name] = KINDS[name].read(_text_only(value))
             except (ValueError, OverflowError) as error:
                 self.mistake((*place, key), f"{key}: {error}")
-        return Section(**fields, positions=positions)
+        return Said.of(**fields).at(positions)
 
     def tables(self, table: dict[str, Any], place: Place, key: str) -> list[dict[str, Any]]:
         """The tables of ``[[key]]``."""
@@ -162,8 +161,8 @@ class Reader:
         known = list(known)
         for key in table:
             if key not in known:
-                close = difflib.get_close_matches(key, known, n=1, cutoff=0.6)
-                hint = f"Did you mean {close[0]}?" if close else None
+                close = nearest(key, known)
+                hint = f"Did you mean {close}?" if close else None
                 self.mistake((*place, key), f"there is no key '{key}' here", hint)
 
     def mistake(self, place: Place, text: str, hint: str | None = None) -> None:

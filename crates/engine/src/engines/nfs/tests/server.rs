@@ -19,17 +19,18 @@ use iocurve_wire::nfs3::{
     SETATTR3args, SETATTR3res, SETATTR3resok, WRITE3args, WRITE3res, WRITE3resok, diropargs3, fattr3, ftype3, nfs_fh3,
     nfsproc3, nfsstat3, nfstime3, specdata3, stable_how, wcc_data,
 };
-use iocurve_wire::rpc::{CallHeader, RECORD_MARK_BYTES, RecordMark, ReplyHeader};
+use iocurve_wire::record::{RECORD_MARK_BYTES, RecordMark};
+use iocurve_wire::rpc::{CallHeader, ReplyHeader};
 use iocurve_wire::xdr::{Decode, List, Reader, from_bytes, to_bytes};
 
 use crate::plan::{Durability, NfsMount};
 
-pub const EXPORT: &str = "/vol";
+pub(super) const EXPORT: &str = "/vol";
 const ROOT: &[u8] = b"/";
 
 /// A call as it came, for scripts and for checks afterwards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Seen {
+pub(super) struct Seen {
     /// Number of the connection, in the order of their making. Mounting takes number 0.
     pub connection: usize,
     pub xid: u32,
@@ -37,7 +38,7 @@ pub struct Seen {
 }
 
 /// What a script wants done with a call to the NFS program.
-pub enum Act {
+pub(super) enum Act {
     Answer,
     /// The answer, in fragments of so many bytes.
     Fragments(usize),
@@ -51,10 +52,10 @@ pub enum Act {
     Close,
 }
 
-pub type Script = Box<dyn FnMut(Seen) -> Act + Send>;
+pub(super) type Script = Box<dyn FnMut(Seen) -> Act + Send>;
 
 #[derive(Clone)]
-pub struct Server {
+pub(super) struct Server {
     pub port: u16,
     shared: Arc<Mutex<Shared>>,
 }
@@ -69,7 +70,7 @@ struct Shared {
 }
 
 impl Server {
-    pub fn new(script: impl FnMut(Seen) -> Act + Send + 'static) -> Self {
+    pub(super) fn new(script: impl FnMut(Seen) -> Act + Send + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let shared = Shared {
@@ -94,36 +95,36 @@ impl Server {
         server
     }
 
-    pub fn answering() -> Self {
+    pub(super) fn answering() -> Self {
         Self::new(|_| Act::Answer)
     }
 
-    pub fn with_file(self, name: &str, content: &[u8]) -> Self {
+    pub(super) fn with_file(self, name: &str, content: &[u8]) -> Self {
         self.shared.lock().unwrap().files.insert(name.to_owned(), content.to_vec());
         self
     }
 
-    pub fn with_call_bytes_max(self, bytes: u32) -> Self {
+    pub(super) fn with_call_bytes_max(self, bytes: u32) -> Self {
         self.shared.lock().unwrap().call_bytes_max = bytes;
         self
     }
 
     /// As after a restart: what was not committed may be lost.
-    pub fn change_verifier(&self) {
+    pub(super) fn change_verifier(&self) {
         self.shared.lock().unwrap().verifier += 1;
     }
 
-    pub fn content(&self, name: &str) -> Option<Vec<u8>> {
+    pub(super) fn content(&self, name: &str) -> Option<Vec<u8>> {
         self.shared.lock().unwrap().files.get(name).cloned()
     }
 
     /// Calls to READ, WRITE and COMMIT, in the order of their coming.
-    pub fn seen(&self) -> Vec<Seen> {
+    pub(super) fn seen(&self) -> Vec<Seen> {
         self.shared.lock().unwrap().seen.clone()
     }
 
     /// Whom its connections came from, once there are so many.
-    pub fn peers(&self, count: usize) -> Vec<IpAddr> {
+    pub(super) fn peers(&self, count: usize) -> Vec<IpAddr> {
         loop {
             let peers = self.shared.lock().unwrap().peers.clone();
             if peers.len() >= count {
@@ -133,7 +134,7 @@ impl Server {
         }
     }
 
-    pub fn mount(&self) -> NfsMount {
+    pub(super) fn mount(&self) -> NfsMount {
         NfsMount {
             host: "127.0.0.1".into(),
             port: Some(self.port),
@@ -300,19 +301,19 @@ impl Shared {
 }
 
 /// A record of one reply.
-pub fn reply(xid: u32, results: &[u8]) -> Vec<u8> {
+pub(super) fn reply(xid: u32, results: &[u8]) -> Vec<u8> {
     let mut record = to_bytes(&ReplyHeader::success(xid));
     record.extend(results);
     record
 }
 
 /// The record on the wire, in one fragment.
-pub fn marked(record: &[u8]) -> Vec<u8> {
+pub(super) fn marked(record: &[u8]) -> Vec<u8> {
     let mark = RecordMark { length: record.len() as u32, last: true };
     [&mark.to_bytes(), record].concat()
 }
 
-pub fn attributes(file_type: ftype3, size: u64) -> fattr3 {
+pub(super) fn attributes(file_type: ftype3, size: u64) -> fattr3 {
     fattr3 {
         file_type,
         mode: 0o644,

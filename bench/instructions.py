@@ -1,0 +1,124 @@
+"""``python -m bench.instructions``: instructions per operation of the worker loop, counted with callgrind.
+
+Each row of ``crates/engine/examples/null_loop.rs`` runs twice, with different numbers of operations. The difference in
+instructions, divided by the difference in operations, is the cost of one operation: start-up cancels. Unlike times,
+counts hardly depend on the machine's other load, so two builds can be compared to a fraction of a percent.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from bench.machine import machine_facts, versions
+
+CHECKOUT = Path(__file__).parents[1]
+RESULTS = Path(__file__).parent / "results"
+EXAMPLE = "null_loop"
+TIMEOUT_SECONDS = 1800
+MEMORY = Path("/dev/shm")
+"""Where the file of the row ``sync`` is, if the system has it: no disk is involved then."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = _parser().parse_args(arguments)
+    try:
+        document = measure(options)
+    except (RuntimeError, OSError, subprocess.SubprocessError) as error:
+        print(f"bench.instructions: {error}", file=sys.stderr)
+        return 1
+    options.out.mkdir(parents=True, exist_ok=True)
+    path = options.out / f"instructions-{datetime.now(UTC):%Y-%m-%dT%H%M%SZ}.json"
+    path.write_text(json.dumps(document, indent=1) + "\n")
+    print(f"Kept as {path}")
+    return 0
+
+
+def measure(options: argparse.Namespace) -> dict[str, Any]:
+    """Counts all rows asked for, and prints each as it is done."""
+    valgrind = shutil.which("valgrind")
+    if valgrind is None:
+        raise RuntimeError("valgrind is not installed; on Debian: apt-get install valgrind")
+    example = _build(options.checkout)
+    rows = options.rows or _output([example]).split()
+    document: dict[str, Any] = {
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "machine": machine_facts(),
+        "versions": {**versions(None), "valgrind": _output([valgrind, "--version"]).strip()},
+        "commit": _commit(options.checkout),
+        "operations": [options.operations, 2 * options.operations],
+        "rows": [],
+    }
+    for row in rows:
+        few, many = (_instructions(valgrind, example, row, times * options.operations) for times in (1, 2))
+        per_operation = (many - few) / options.operations
+        document["rows"].append({"row": row, "instructions": [few, many], "per_operation": per_operation})
+        print(f"{row:12}  {per_operation:9.2f} instructions per operation", flush=True)
+    return document
+
+
+def worker_instructions(directory: Path) -> int:
+    """Instructions of the last thread that callgrind has a file for.
+
+    The worker is the last thread to start. The threads before it calibrate the clock, which takes as many instructions
+    as the machine has time for.
+    """
+    last = max(directory.glob("*-[0-9]*"), key=lambda path: int(path.name.rpartition("-")[2]))
+    total = re.search(r"^totals: (\d+)$", last.read_text(), re.MULTILINE)
+    if total is None:
+        raise RuntimeError(f"{last} has no total; does this valgrind have callgrind?")
+    return int(total[1])
+
+
+def _instructions(valgrind: str, example: str, row: str, operations: int) -> int:
+    with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as directory:
+        counting = ("--tool=callgrind", "--separate-threads=yes", f"--callgrind-out-file={directory}/counts")
+        _output([valgrind, "--quiet", *counting, example, row, str(operations), f"{directory}/file"])
+        return worker_instructions(Path(directory))
+
+
+def _build(checkout: Path) -> str:
+    """Builds the example and returns the path of its program."""
+    command = ("cargo", "build", "--release", "--quiet", "--package=iocurve-engine", f"--example={EXAMPLE}")
+    messages = _output([*command, "--message-format=json"], checkout).splitlines()
+    built = [message["executable"] for message in map(json.loads, messages) if message.get("executable")]
+    if not built:
+        raise RuntimeError(f"cargo built no {EXAMPLE} in {checkout}")
+    return str(built[-1])
+
+
+def _commit(checkout: Path) -> str:
+    return _output(["git", "describe", "--always", "--dirty"], checkout).strip()
+
+
+def _output(command: Sequence[str], directory: Path = CHECKOUT) -> str:
+    finished = subprocess.run(
+        command, cwd=directory, capture_output=True, text=True, timeout=TIMEOUT_SECONDS, check=False
+    )
+    if finished.returncode != 0:
+        raise RuntimeError(f"exit status {finished.returncode} from {command[0]}: {finished.stderr.strip()[-2000:]}")
+    return finished.stdout
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m bench.instructions", description=__doc__)
+    parser.add_argument("rows", nargs="*", help=f"rows of {EXAMPLE}.rs; default: all")
+    parser.add_argument("--operations", type=int, default=500_000, help="operations of the shorter run")
+    parser.add_argument(
+        "--checkout", type=Path, default=CHECKOUT, help="build there, e.g. in a worktree of another commit"
+    )
+    parser.add_argument("--out", type=Path, default=RESULTS, help="directory that the result is kept in")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

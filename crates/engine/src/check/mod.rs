@@ -1,0 +1,367 @@
+//! Refuses plans that cannot be carried out, before any file is touched.
+
+mod disks;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use iocurve_meter::Nanos;
+
+use crate::engines::capabilities;
+use crate::error::EngineError;
+use crate::offsets;
+use crate::payload;
+use crate::plan::{Group, LatencyTarget, Layout, OperationKind, Plan, SyncPlan, Worker};
+use crate::record::log::RECORDS_MAX;
+use crate::verify;
+
+/// Version of the plan contract that this build runs.
+pub(crate) const PLAN_VERSION: u32 = 2;
+
+/// Checks that the plan can be carried out; the error says what is wrong with it.
+pub(crate) fn check(plan: &Plan) -> Result<(), EngineError> {
+    let refuse = |text: String| Err(EngineError::Plan(text));
+    if plan.version != PLAN_VERSION {
+        return refuse(format!("plan version {} is not the {PLAN_VERSION} that this build runs", plan.version));
+    }
+    if plan.interval_ns < 1_000_000 {
+        return refuse("interval_ns is below a millisecond".into());
+    }
+    if let Some(what) =
+        plan.groups.iter().find_map(|group| order(group).or_else(|| steady_state(group, plan.interval_ns)))
+    {
+        return refuse(what);
+    }
+    disks::check(plan)?;
+    for worker in plan.groups.iter().flat_map(|group| &group.workers) {
+        if let Some(what) =
+            load(worker).or_else(|| pacing(worker)).or_else(|| kinds(worker)).map(str::to_owned).or_else(|| log(worker))
+        {
+            return refuse(format!("{}: {what}", worker.job));
+        }
+        payload::check(worker)?;
+        verify::check(worker)?;
+        offsets::check(worker)?;
+    }
+    Ok(())
+}
+
+fn load(worker: &Worker) -> Option<&'static str> {
+    if worker.depth == 0 || worker.files.is_empty() || worker.operations.is_empty() {
+        return Some("depth, files and operations must not be empty");
+    }
+    let nothing = worker.operations.iter().all(|operation| operation.share == 0 && operation.rate.is_none());
+    if worker.flow.is_some_and(|flow| flow.weight == 0) {
+        return Some("the weight of a flow is at least 1");
+    }
+    nothing.then_some("all shares of the mix are 0")
+}
+
+fn pacing(worker: &Worker) -> Option<&'static str> {
+    let rates = worker.operations.iter().filter_map(|operation| operation.rate).chain(worker.rate);
+    if rates.clone().any(|rate| rate.count == 0 || rate.per_ns == 0) {
+        return Some("a rate must be above 0, over a time above 0");
+    }
+    if worker.replay.is_some() && rates.clone().next().is_some() {
+        return Some("what is replayed has times of its own; leave out the rate");
+    }
+    let each_is_paced = worker.operations.iter().any(|operation| operation.rate.is_some());
+    if each_is_paced && worker.rate.is_some() {
+        return Some("a rate for all kinds together and one for a kind exclude each other; leave one out");
+    }
+    if worker.think.is_some_and(|think| think.every == 0 && think.every_ns.is_none()) {
+        return Some("a pause after every 0 operations would never end; say how many, or how long the load is");
+    }
+    if worker.think.is_some_and(|think| think.spin_ns > think.pause_ns) {
+        return Some("the busy part of a pause is longer than the pause");
+    }
+    if worker.cooldown_ns > 0 && worker.end.runtime_ns.is_none() {
+        return Some("a cool-down follows a window that a runtime ends; say how long it is");
+    }
+    let LatencyTarget { target_ns, window_ns, percentile, .. } = worker.latency_target?;
+    if target_ns == 0 || window_ns == 0 {
+        return Some("a latency target and the time that each depth is tried for must be above 0");
+    }
+    let is_possible = percentile > 0.0 && percentile <= 100.0;
+    (!is_possible).then_some("the share of operations within a latency target must be above 0 and at most 100 per cent")
+}
+
+fn order(group: &Group) -> Option<String> {
+    let mut waits: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for worker in &group.workers {
+        waits.entry(&worker.job).or_default().extend(worker.wait_for.iter().map(String::as_str));
+    }
+    for (job, others) in &waits {
+        if let Some(unknown) = others.iter().find(|other| !waits.contains_key(**other)) {
+            return Some(format!("{job}: waits for {unknown}, which is no job of the same group; check the name"));
+        }
+    }
+    // Jobs without `wait_for` are removed, then jobs that waited only for those, and so on. What remains is a circle.
+    while let Some(free) = waits.iter().find(|(_, others)| others.is_empty()).map(|(job, _)| *job) {
+        waits.remove(free);
+        for others in waits.values_mut() {
+            others.remove(free);
+        }
+    }
+    let circle: Vec<&str> = waits.into_keys().collect();
+    (!circle.is_empty()).then(|| format!("{}: wait for each other, so that none would ever start", circle.join(", ")))
+}
+
+fn steady_state(group: &Group, interval_ns: Nanos) -> Option<String> {
+    for worker in &group.workers {
+        let wrong = |what: String| Some(format!("{}: {what}", worker.job));
+        let differs =
+            |other: &Worker| other.report_group == worker.report_group && other.steady_state != worker.steady_state;
+        if let Some(other) = group.workers.iter().find(|other| differs(other)) {
+            return wrong(format!("is reported with {}, but waits for another steady state", other.job));
+        }
+        let Some(steady) = worker.steady_state else { continue };
+        if steady.check_ns == 0 || !steady.check_ns.is_multiple_of(interval_ns) {
+            return wrong(format!(
+                "samples of a steady state every {} ns are not whole intervals of {interval_ns} ns",
+                steady.check_ns
+            ));
+        }
+        if steady.duration_ns < 2 * steady.check_ns || !steady.duration_ns.is_multiple_of(steady.check_ns) {
+            return wrong(format!(
+                "a steady state over {} ns is not made of two or more samples of {} ns",
+                steady.duration_ns, steady.check_ns
+            ));
+        }
+        if !steady.limit.is_finite() || steady.limit < 0.0 {
+            return wrong(format!("a limit of {} for a steady state is never met", steady.limit));
+        }
+    }
+    None
+}
+
+fn log(worker: &Worker) -> Option<String> {
+    let log = worker.log?;
+    if log.records == 0 {
+        return Some("a log of 0 records would keep nothing; leave it out".into());
+    }
+    if log.records > RECORDS_MAX {
+        return Some(format!("a log of {} records is too large; {RECORDS_MAX} at most", log.records));
+    }
+    if log.window_ns == Some(0) {
+        return Some("a log's windows must have a length; null keeps each operation".into());
+    }
+    (log.histograms && log.window_ns.is_none()).then(|| "a log of each operation has no histograms; say windows".into())
+}
+
+fn kinds(worker: &Worker) -> Option<&'static str> {
+    let engine = capabilities(&worker.engine);
+    if OperationKind::ALL.into_iter().any(|kind| kind.is_flush() && worker.does(kind)) && worker.replay.is_none() {
+        return Some("a flush is no part of a mix; say after how many writes one comes");
+    }
+    if worker.does(OperationKind::Trim) && !engine.can_trim {
+        return Some("NFSv3 has no trim; leave it out, or use another engine on a kernel's mount");
+    }
+    if worker.submission_latency && engine.immediate {
+        return Some("an engine that does operations at once hands nothing over; leave submission_latency out");
+    }
+    let grows = worker.files.iter().any(|file| file.layout == Layout::Create);
+    if grows && !engine.can_grow {
+        return Some("a mapped file cannot grow; have the files laid out before the run");
+    }
+    refused_syncs(&worker.syncs)
+}
+
+fn refused_syncs(syncs: &[SyncPlan]) -> Option<&'static str> {
+    let after_writes = [OperationKind::Fsync, OperationKind::Fdatasync, OperationKind::SyncFileRange];
+    let is_twice = |kind| syncs.iter().filter(|sync| sync.kind == kind).count() > 1;
+    if syncs.iter().any(|sync| sync.every == 0) {
+        Some("a flush after every 0 writes would never come")
+    } else if syncs.iter().any(|sync| !after_writes.contains(&sync.kind)) {
+        Some("what follows writes is fsync, fdatasync or sync_file_range")
+    } else {
+        after_writes.into_iter().any(is_twice).then_some("a flush of one kind can only come after one number of writes")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::tests::{operation, worker};
+    use crate::plan::{
+        Arrivals, Durability, End, EnginePlan, LogPlan, NfsMount, OperationPlan, Rate, RateUnit, SteadyCriterion,
+        SteadyFigure, SteadyState, Think, ThinkCounts,
+    };
+
+    fn refusal(workers: Vec<Worker>) -> String {
+        let plan = Plan {
+            version: PLAN_VERSION,
+            name: "t".into(),
+            interval_ns: 1_000_000_000,
+            groups: vec![Group { workers }],
+        };
+        check(&plan).err().map(|error| error.to_string()).unwrap_or_default()
+    }
+
+    fn mount() -> NfsMount {
+        NfsMount {
+            host: "server".into(),
+            port: None,
+            mount_port: None,
+            export: "/vol".into(),
+            version: 3,
+            nconnect: 1,
+            uid: 0,
+            gid: 0,
+            durability: Durability::None,
+            timeout_ns: 1,
+            keep_payload: true,
+            source: None,
+        }
+    }
+
+    #[test]
+    fn a_plan_of_another_version_or_with_hardly_any_interval_is_refused() {
+        let plan = Plan { version: PLAN_VERSION, name: "t".into(), interval_ns: 1_000_000, groups: Vec::new() };
+        let text = |plan: &Plan| check(plan).unwrap_err().to_string();
+        assert!(check(&plan).is_ok());
+        assert_eq!(text(&Plan { version: 1, ..plan.clone() }), "plan version 1 is not the 2 that this build runs");
+        assert_eq!(text(&Plan { interval_ns: 999_999, ..plan }), "interval_ns is below a millisecond");
+    }
+
+    #[test]
+    fn a_load_that_would_do_nothing_is_refused() {
+        assert_eq!(refusal(vec![worker()]), "");
+        let empty = "job: depth, files and operations must not be empty";
+        assert_eq!(refusal(vec![Worker { depth: 0, ..worker() }]), empty);
+        assert_eq!(refusal(vec![Worker { files: Vec::new(), ..worker() }]), empty);
+        let mut none = worker();
+        none.operations[0].share = 0;
+        assert_eq!(refusal(vec![none]), "job: all shares of the mix are 0");
+    }
+
+    #[test]
+    fn times_that_cannot_be_kept_are_refused() {
+        let rate = Rate { unit: RateUnit::Operations, count: 1, per_ns: 1, arrivals: Arrivals::Poisson };
+        let paced = |rate| vec![OperationPlan { rate: Some(rate), ..operation(OperationKind::Read, 4096) }];
+        let text = |worker: Worker| refusal(vec![worker]);
+        assert_eq!(text(Worker { rate: Some(rate), ..worker() }), "");
+        let nothing = "job: a rate must be above 0, over a time above 0";
+        assert_eq!(text(Worker { rate: Some(Rate { per_ns: 0, ..rate }), ..worker() }), nothing);
+        assert_eq!(text(Worker { operations: paced(Rate { count: 0, ..rate }), ..worker() }), nothing);
+        assert_eq!(
+            text(Worker { rate: Some(rate), operations: paced(rate), ..worker() }),
+            "job: a rate for all kinds together and one for a kind exclude each other; leave one out"
+        );
+
+        let think = Think {
+            pause_ns: 2,
+            spin_ns: 2,
+            every: 0,
+            counts: ThinkCounts::Issued,
+            every_ns: Some(1),
+            drains: true,
+            moves_schedule: false,
+        };
+        let thinking = |think| text(Worker { think: Some(think), ..worker() });
+        assert_eq!(thinking(think), "");
+        assert_eq!(thinking(Think { spin_ns: 3, ..think }), "job: the busy part of a pause is longer than the pause");
+        assert_eq!(
+            thinking(Think { every_ns: None, ..think }),
+            "job: a pause after every 0 operations would never end; say how many, or how long the load is"
+        );
+
+        let runtime = |runtime_ns| End { runtime_ns, ..worker().end };
+        let cooling = |runtime_ns| text(Worker { end: runtime(runtime_ns), cooldown_ns: 1, ..worker() });
+        assert_eq!(cooling(Some(1)), "");
+        assert_eq!(cooling(None), "job: a cool-down follows a window that a runtime ends; say how long it is");
+
+        let target = LatencyTarget { target_ns: 1, window_ns: 1, percentile: 100.0, run_on: false };
+        let searching = |target| text(Worker { latency_target: Some(target), ..worker() });
+        assert_eq!(searching(target), "");
+        let times = "job: a latency target and the time that each depth is tried for must be above 0";
+        assert_eq!(searching(LatencyTarget { window_ns: 0, ..target }), times);
+        let share = "job: the share of operations within a latency target must be above 0 and at most 100 per cent";
+        for percentile in [0.0, 100.1, f64::NAN] {
+            assert_eq!(searching(LatencyTarget { percentile, ..target }), share);
+        }
+    }
+
+    #[test]
+    fn kinds_that_an_engine_does_not_have_are_refused() {
+        let trims = Worker { operations: vec![operation(OperationKind::Trim, 4096)], ..worker() };
+        assert_eq!(refusal(vec![trims.clone()]), "");
+        assert_eq!(
+            refusal(vec![Worker { engine: EnginePlan::Nfs { mount: mount() }, ..trims }]),
+            "job: NFSv3 has no trim; leave it out, or use another engine on a kernel's mount"
+        );
+        assert_eq!(
+            refusal(vec![Worker { operations: vec![operation(OperationKind::FsyncAtEnd, 4096)], ..worker() }]),
+            "job: a flush is no part of a mix; say after how many writes one comes"
+        );
+        assert_eq!(
+            refusal(vec![Worker { submission_latency: true, ..worker() }]),
+            "job: an engine that does operations at once hands nothing over; leave submission_latency out"
+        );
+        let flushing = |syncs| refusal(vec![Worker { syncs, ..worker() }]);
+        let [never, often] = [0, 1].map(|every| SyncPlan { kind: OperationKind::Fsync, every });
+        let reading = SyncPlan { kind: OperationKind::Read, ..often };
+        assert_eq!(flushing(vec![never]), "job: a flush after every 0 writes would never come");
+        assert_eq!(flushing(vec![reading]), "job: what follows writes is fsync, fdatasync or sync_file_range");
+        assert_eq!(flushing(vec![often, often]), "job: a flush of one kind can only come after one number of writes");
+    }
+
+    #[test]
+    fn logs_that_would_keep_nothing_or_too_much_are_refused() {
+        let text = |window_ns, histograms, records| {
+            refusal(vec![Worker { log: Some(LogPlan { window_ns, histograms, records }), ..worker() }])
+        };
+        assert_eq!(text(None, false, 1), "");
+        assert_eq!(text(Some(1), true, RECORDS_MAX), "");
+        assert_eq!(text(None, false, 0), "job: a log of 0 records would keep nothing; leave it out");
+        let most = format!("job: a log of {} records is too large; {RECORDS_MAX} at most", RECORDS_MAX + 1);
+        assert_eq!(text(None, false, RECORDS_MAX + 1), most);
+        assert_eq!(text(Some(0), false, 1), "job: a log's windows must have a length; null keeps each operation");
+        assert_eq!(text(None, true, 1), "job: a log of each operation has no histograms; say windows");
+    }
+
+    fn waiting(job: &str, wait_for: &[&str]) -> Worker {
+        Worker { job: job.into(), wait_for: wait_for.iter().map(|&name| name.into()).collect(), ..worker() }
+    }
+
+    #[test]
+    fn who_waits_for_nobody_there_or_in_a_circle_is_refused() {
+        let (a, b) = (waiting("a", &[]), waiting("b", &["a"]));
+        assert_eq!(refusal(vec![waiting("c", &["a", "b"]), b.clone(), a.clone()]), "");
+        assert_eq!(
+            refusal(vec![a, b, waiting("c", &["x"])]),
+            "c: waits for x, which is no job of the same group; check the name"
+        );
+        let circle = vec![waiting("a", &["b"]), waiting("b", &["c"]), waiting("c", &["a"]), waiting("d", &[])];
+        assert_eq!(refusal(circle), "a, b, c: wait for each other, so that none would ever start");
+        assert_eq!(refusal(vec![waiting("a", &["a"])]), "a: wait for each other, so that none would ever start");
+    }
+
+    #[test]
+    fn steady_states_that_could_not_be_judged_are_refused() {
+        const S: Nanos = 1_000_000_000;
+        let good = SteadyState {
+            figure: SteadyFigure::Iops,
+            criterion: SteadyCriterion::Slope,
+            limit: 1.0,
+            limit_is_percent: true,
+            duration_ns: 4 * S,
+            ramp_ns: 0,
+            check_ns: 2 * S,
+        };
+        let text = |steady| refusal(vec![Worker { steady_state: Some(steady), ..worker() }]);
+        assert_eq!(text(good), "");
+        assert_eq!(
+            text(SteadyState { check_ns: S / 2, ..good }),
+            "job: samples of a steady state every 500000000 ns are not whole intervals of 1000000000 ns"
+        );
+        assert_eq!(
+            text(SteadyState { duration_ns: 2 * S, ..good }),
+            "job: a steady state over 2000000000 ns is not made of two or more samples of 2000000000 ns"
+        );
+        assert_eq!(text(SteadyState { limit: -1.0, ..good }), "job: a limit of -1 for a steady state is never met");
+        assert_eq!(
+            refusal(vec![worker(), Worker { job: "other".into(), steady_state: Some(good), ..worker() }]),
+            "job: is reported with other, but waits for another steady state"
+        );
+    }
+}

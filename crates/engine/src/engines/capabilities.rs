@@ -1,0 +1,42 @@
+//! The abilities of engines: everything that other parts ask about an engine's kind.
+
+use crate::plan::EnginePlan;
+
+/// What an engine can do, known from the plan alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools, reason = "each is an ability of its own")]
+pub(crate) struct Capabilities {
+    /// Its files, if it has any, are on this machine.
+    pub(crate) local: bool,
+    /// An operation is done when `submit` returns.
+    pub(crate) immediate: bool,
+    pub(crate) can_trim: bool,
+    /// A write behind the end of a file extends the file.
+    pub(crate) can_grow: bool,
+    /// Operations move data from and to files.
+    pub(crate) moves_data: bool,
+    /// Data that are read reach the worker's buffers.
+    pub(crate) keeps_payload: bool,
+}
+
+/// The abilities of the engine that a plan names.
+pub(crate) fn capabilities(engine: &EnginePlan) -> Capabilities {
+    let kernel = Capabilities {
+        local: true,
+        immediate: false,
+        can_trim: true,
+        can_grow: true,
+        moves_data: true,
+        keeps_payload: true,
+    };
+    match engine {
+        EnginePlan::Null {} => Capabilities { immediate: true, moves_data: false, ..kernel },
+        EnginePlan::Sync { .. } => Capabilities { immediate: true, ..kernel },
+        EnginePlan::Aio { .. } | EnginePlan::Uring { .. } => kernel,
+        EnginePlan::Mmap { .. } => Capabilities { immediate: true, can_grow: false, ..kernel },
+        // NFSv3 has no trim.
+        EnginePlan::Nfs { mount } => {
+            Capabilities { local: false, can_trim: false, keeps_payload: mount.keep_payload, ..kernel }
+        }
+    }
+}

@@ -1,0 +1,309 @@
+//! Local files and block devices, opened the way a plan asks for.
+
+mod device;
+mod direct;
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Seek, SeekFrom};
+use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::Path;
+
+use self::device::refuse_device_in_use;
+pub(crate) use self::direct::check_direct_blocks;
+use self::direct::no_direct;
+use crate::engines::buffers::{Buffers, SlotMap};
+use crate::engines::request::Request;
+use crate::error::EngineError;
+use crate::plan::{Durability, FileOpen, FilePlan, Layout, OperationKind};
+
+/// Requests that an engine sends at once, without waiting for the next reap: enough to share the cost of entering the
+/// kernel and waking the device, few enough that the device works on them while the next are prepared. Measured in
+/// `bench/README.md`.
+pub(crate) const SEND_BATCH: usize = 8;
+
+/// The open files of a worker.
+#[derive(Debug)]
+pub(crate) struct LocalFiles {
+    files: Vec<File>,
+    devices: Vec<bool>,
+}
+
+impl LocalFiles {
+    /// Opens every file as `open` says: for reading, and for writing if the worker `writes`.
+    ///
+    /// Refuses a region beyond the end of a file that may not grow, direct I/O where the file system has none, and
+    /// writing to a block device that is mounted or otherwise in use.
+    pub(crate) fn open(open: &FileOpen, plans: &[FilePlan], writes: bool) -> Result<Self, EngineError> {
+        let files = plans.iter().map(|plan| open_file(open, plan, writes)).collect::<Result<Vec<_>, _>>()?;
+        let is_device = |file: &File| file.metadata().is_ok_and(|status| status.file_type().is_block_device());
+        let devices = files.iter().map(is_device).collect();
+        Ok(Self { files, devices })
+    }
+
+    /// Whether the request goes to a block device.
+    pub(crate) fn is_device(&self, request: &Request) -> bool {
+        self.devices[request.address.file as usize]
+    }
+
+    /// Writes dirty pages to the storage and drops them from the page cache, so that reads come from the storage.
+    pub(crate) fn settle(&self) -> Result<(), EngineError> {
+        let failed = || EngineError::System { action: "flush what was written", source: io::Error::last_os_error() };
+        for file in &self.files {
+            // SAFETY: system calls without pointers. Pages that stay in the cache are no failure.
+            unsafe {
+                if libc::fdatasync(file.as_raw_fd()) != 0 {
+                    return Err(failed());
+                }
+                libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED);
+            }
+        }
+        Ok(())
+    }
+
+    /// The descriptors, in the order of the plan.
+    pub(crate) fn descriptors(&self) -> Vec<RawFd> {
+        self.files.iter().map(AsRawFd::as_raw_fd).collect()
+    }
+
+    /// Whether the kernel can start I/O on every file without blocking the calling thread (`FMODE_NOWAIT`). Network and
+    /// memory file systems mostly cannot.
+    pub(crate) fn start_without_blocking(&self) -> bool {
+        let mut memory = Buffers::new(1, 4096);
+        let memory = memory.slot_mut(0, 4096);
+        let piece = libc::iovec { iov_base: memory.as_mut_ptr().cast(), iov_len: memory.len() };
+        self.files.iter().all(|file| {
+            // SAFETY: one piece of memory that may be written to.
+            let read = unsafe { libc::preadv2(file.as_raw_fd(), &raw const piece, 1, 0, libc::RWF_NOWAIT) };
+            read >= 0 || io::Error::last_os_error().raw_os_error() != Some(libc::EOPNOTSUPP)
+        })
+    }
+
+    /// The descriptor and the memory of a request.
+    ///
+    /// An engine passes both to the kernel, so a request that does not fit is an error here and never a stray access.
+    #[inline]
+    pub(crate) fn target(&self, request: &Request, slots: &SlotMap) -> Result<(RawFd, *mut u8), EngineError> {
+        let moves_data = matches!(request.kind, OperationKind::Read | OperationKind::Write);
+        let fits = (request.slot as usize) < slots.count()
+            && (request.address.length as usize <= slots.stride() || !moves_data)
+            && request.address.offset <= i64::MAX as u64 - u64::from(u32::MAX);
+        match self.files.get(request.address.file as usize) {
+            Some(file) if fits => Ok((file.as_raw_fd(), slots.slot(request.slot))),
+            _ => Err(misfit(request, self.files.len(), slots)),
+        }
+    }
+}
+
+/// Whether part of the region holds no data: reading that part takes no I/O, and zeros come back at memory speed.
+///
+/// Space that is reserved but not written counts as a hole, where the file system can tell. Devices have none.
+pub(crate) fn has_hole(plan: &FilePlan) -> bool {
+    let Ok(file) = File::open(&plan.path) else { return false };
+    if !is_regular_file(plan) {
+        return false;
+    }
+    // SAFETY: a system call without pointers.
+    let hole = unsafe { libc::lseek(file.as_raw_fd(), plan.offset_bytes as i64, libc::SEEK_HOLE) };
+    u64::try_from(hole).is_ok_and(|hole| hole < plan.offset_bytes + plan.bytes)
+}
+
+/// Whether the file exists and is a regular file.
+pub(crate) fn is_regular_file(plan: &FilePlan) -> bool {
+    fs::metadata(&plan.path).is_ok_and(|status| status.is_file())
+}
+
+/// Length of a regular file, or size of a block device.
+pub(crate) fn length_bytes(path: &Path) -> Result<u64, EngineError> {
+    let failed = |source| EngineError::Path { action: "open", path: path.display().to_string(), source };
+    let metadata = fs::metadata(path).map_err(failed)?;
+    if metadata.is_file() {
+        return Ok(metadata.len());
+    }
+    if metadata.file_type().is_block_device() {
+        return File::open(path).and_then(|mut device| device.seek(SeekFrom::End(0))).map_err(failed);
+    }
+    let kind = if metadata.is_dir() { "a directory" } else { "neither a regular file nor a block device" };
+    Err(EngineError::Target(format!("{} is {kind}; name a file in it or a block device", path.display())))
+}
+
+fn open_file(open: &FileOpen, plan: &FilePlan, writes: bool) -> Result<File, EngineError> {
+    // Checked by path first: opening a pipe could block for ever.
+    let length = length_bytes(Path::new(&plan.path))?;
+    if plan.layout != Layout::Create {
+        check_region(plan, length)?;
+    }
+    if writes {
+        refuse_device_in_use(&plan.path)?;
+    }
+    let options = |flags| OpenOptions::new().read(true).write(writes).custom_flags(flags).open(&plan.path);
+    // Without O_NOATIME, reads would be measured with the writes that note their times; only the owner may set it.
+    let opened = match options(open_flags(open) | libc::O_NOATIME) {
+        Err(error) if error.raw_os_error() == Some(libc::EPERM) => options(open_flags(open)),
+        opened => opened,
+    };
+    let file = opened.map_err(|source| open_error(open, &plan.path, source))?;
+    if open.invalidate {
+        drop_cached_pages(&file, plan)?;
+    }
+    Ok(file)
+}
+
+fn open_flags(open: &FileOpen) -> i32 {
+    let durability = match open.durability {
+        Durability::None => 0,
+        Durability::DataSync => libc::O_DSYNC,
+        Durability::FileSync => libc::O_SYNC,
+    };
+    durability | if open.direct { libc::O_DIRECT } else { 0 }
+}
+
+fn open_error(open: &FileOpen, path: &str, source: io::Error) -> EngineError {
+    if open.direct && source.raw_os_error() == Some(libc::EINVAL) {
+        return no_direct(path);
+    }
+    EngineError::Path { action: "open", path: path.to_owned(), source }
+}
+
+fn check_region(plan: &FilePlan, length: u64) -> Result<(), EngineError> {
+    if plan.offset_bytes.checked_add(plan.bytes).is_some_and(|end| end <= length) {
+        return Ok(());
+    }
+    Err(EngineError::Target(format!(
+        "{} has {length} bytes, but the region to use starts at {} and is {} bytes long; use a smaller size or offset",
+        plan.path, plan.offset_bytes, plan.bytes
+    )))
+}
+
+/// Dirty pages cannot be dropped, hence the sync before.
+fn drop_cached_pages(file: &File, plan: &FilePlan) -> Result<(), EngineError> {
+    let failed = |source| EngineError::Path { action: "drop the cached pages of", path: plan.path.clone(), source };
+    file.sync_data().map_err(failed)?;
+    let (offset, length) = (plan.offset_bytes as i64, plan.bytes as i64);
+    // SAFETY: only numbers are passed.
+    let code = unsafe { libc::posix_fadvise(file.as_raw_fd(), offset, length, libc::POSIX_FADV_DONTNEED) };
+    if code == 0 { Ok(()) } else { Err(failed(io::Error::from_raw_os_error(code))) }
+}
+
+#[cold]
+fn misfit(request: &Request, files: usize, slots: &SlotMap) -> EngineError {
+    EngineError::Plan(format!(
+        "{request:?} does not fit: there are {files} files and {} buffers of {} bytes",
+        slots.count(),
+        slots.stride()
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engines::testing::{Scratch, open};
+
+    fn plan(path: &str, offset_bytes: u64, bytes: u64) -> FilePlan {
+        FilePlan { path: path.to_owned(), offset_bytes, bytes, start_bytes: 0, layout: Layout::Existing, keep: true }
+    }
+
+    fn error_of<T>(result: Result<T, EngineError>) -> String {
+        result.err().expect("an error").to_string()
+    }
+
+    #[test]
+    fn a_hole_is_seen_where_it_is() {
+        let scratch = Scratch::with_file("hole", 1 << 20);
+        OpenOptions::new().write(true).open(scratch.path()).unwrap().set_len(2 << 20).unwrap();
+        assert!(!has_hole(&plan(scratch.path(), 0, 1 << 20)));
+        assert!(has_hole(&plan(scratch.path(), 0, 2 << 20)));
+        assert!(has_hole(&plan(scratch.path(), 3 << 19, 1 << 19)));
+    }
+
+    #[test]
+    fn opens_a_region_that_fits_exactly_and_refuses_one_byte_more() {
+        let scratch = Scratch::with_file("region", 8192);
+        let path = scratch.path();
+        assert_eq!(LocalFiles::open(&open(false), &[plan(path, 4096, 4096)], false).unwrap().descriptors().len(), 1);
+        assert_eq!(
+            error_of(LocalFiles::open(&open(false), &[plan(path, 4096, 4097)], false)),
+            format!(
+                "{path} has 8192 bytes, but the region to use starts at 4096 and is 4097 bytes long; use a smaller size or offset"
+            )
+        );
+        assert!(LocalFiles::open(&open(false), &[plan(path, u64::MAX, 2)], false).is_err());
+        let any_length = FilePlan { layout: Layout::Create, ..plan(path, 4096, 1 << 40) };
+        assert!(LocalFiles::open(&open(false), &[any_length], false).is_ok());
+    }
+
+    #[test]
+    fn opens_read_only_unless_the_worker_writes_and_as_durable_as_asked() {
+        let scratch = Scratch::with_file("flags", 4096);
+        let flags = |open: &FileOpen, writes| {
+            let files = LocalFiles::open(open, &[plan(scratch.path(), 0, 4096)], writes).unwrap();
+            // SAFETY: F_GETFL takes no argument.
+            unsafe { libc::fcntl(files.descriptors()[0], libc::F_GETFL) }
+        };
+        let durable = |durability| FileOpen { direct: false, durability, invalidate: true };
+        assert_eq!(flags(&durable(Durability::None), false) & libc::O_ACCMODE, libc::O_RDONLY);
+        assert_eq!(flags(&durable(Durability::None), true) & libc::O_ACCMODE, libc::O_RDWR);
+        assert_eq!(flags(&durable(Durability::None), true) & libc::O_SYNC, 0);
+        assert_eq!(flags(&durable(Durability::DataSync), true) & libc::O_SYNC, libc::O_DSYNC);
+        assert_eq!(flags(&durable(Durability::FileSync), true) & libc::O_SYNC, libc::O_SYNC);
+    }
+
+    #[test]
+    fn invalidate_leaves_no_page_in_the_cache() {
+        let scratch = Scratch::with_file("cached", 1 << 20);
+        assert!(cached_pages(scratch.path(), 1 << 20) > 0);
+        let invalidate = FileOpen { invalidate: true, ..open(false) };
+        LocalFiles::open(&invalidate, &[plan(scratch.path(), 0, 1 << 20)], false).unwrap();
+        assert_eq!(cached_pages(scratch.path(), 1 << 20), 0);
+    }
+
+    fn cached_pages(path: &str, bytes: usize) -> usize {
+        let file = File::open(path).unwrap();
+        let mut residency = vec![0_u8; bytes.div_ceil(4096)];
+        // SAFETY: a fresh mapping, looked at and removed again.
+        unsafe {
+            let map = libc::mmap(std::ptr::null_mut(), bytes, libc::PROT_READ, libc::MAP_SHARED, file.as_raw_fd(), 0);
+            assert_ne!(map, libc::MAP_FAILED);
+            assert_eq!(libc::mincore(map, bytes, residency.as_mut_ptr()), 0);
+            libc::munmap(map, bytes);
+        }
+        residency.iter().filter(|&&page| page & 1 == 1).count()
+    }
+
+    #[test]
+    fn refuses_what_is_not_a_file_and_says_what_is_missing() {
+        let directory = std::env::temp_dir().display().to_string();
+        assert_eq!(
+            error_of(LocalFiles::open(&open(false), &[plan(&directory, 0, 1)], false)),
+            format!("{directory} is a directory; name a file in it or a block device")
+        );
+        let missing = error_of(LocalFiles::open(&open(false), &[plan("/nowhere/at-all", 0, 1)], false));
+        assert_eq!(missing, "open /nowhere/at-all: No such file or directory (os error 2); check the path");
+    }
+
+    #[test]
+    fn direct_io_where_there_is_none_is_said_so() {
+        assert_eq!(
+            error_of(LocalFiles::open(&open(true), &[plan("/proc/self/stat", 0, 0)], false)),
+            "open /proc/self/stat: its file system does not support direct I/O (O_DIRECT); switch direct I/O off or use another file system"
+        );
+    }
+
+    #[test]
+    fn files_that_block_are_told_apart() {
+        // procfs has never been able to start a read without blocking.
+        let procfs = LocalFiles { files: vec![File::open("/proc/self/mounts").unwrap()], devices: vec![false] };
+        assert!(!procfs.start_without_blocking());
+        let scratch = Scratch::with_file("blocking", 4096);
+        let files = LocalFiles::open(&open(false), &[scratch.plan(4096)], false).unwrap();
+        // SAFETY: all zeros is a valid `statfs`, and the call writes one.
+        let kind = unsafe {
+            let mut status: libc::statfs = std::mem::zeroed();
+            assert_eq!(libc::fstatfs(files.descriptors()[0], &raw mut status), 0);
+            status.f_type
+        };
+        if [libc::EXT4_SUPER_MAGIC, libc::XFS_SUPER_MAGIC].contains(&kind) {
+            assert!(files.start_without_blocking());
+        }
+    }
+}

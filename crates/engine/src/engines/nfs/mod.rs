@@ -1,0 +1,417 @@
+//! A user-space `NFSv3` client: many calls in flight on each of `nconnect` TCP connections.
+//!
+//! `session` reaches the export, `layout` prepares files, [`NfsEngine`] carries the load. On the hot path a call is a
+//! template with three words patched in (`iocurve_wire::client_fast`), all calls of a round leave in one send per connection
+//! (`outgoing`), all replies of a receive are parsed where they lie (`incoming`), and a reply finds its call by its `xid`
+//! (`flight`). A connection that breaks is made anew and its calls are sent again, as a hard mount does (`connection`).
+
+mod connection;
+mod flight;
+mod incoming;
+mod layout;
+mod mounter;
+mod outgoing;
+mod rpc;
+mod session;
+mod socket;
+mod status;
+#[cfg(test)]
+mod tests;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use iocurve_meter::{Clock, Nanos};
+use iocurve_wire::client_fast::{CommitTemplate, ReadTemplate, WriteTemplate};
+use iocurve_wire::nfs3::{nfs_fh3, stable_how};
+
+use crate::engines::buffers::SlotMap;
+use crate::engines::request::{Completion, Engine, Request};
+use crate::error::EngineError;
+use crate::plan::{Durability, FilePlan, NfsMount};
+
+use self::connection::Connection;
+use self::flight::{CALLS_MAX, CallLimits, FileCalls, Flight, JUKEBOX_DELAY_NS};
+use self::incoming::Lost;
+use self::session::Session;
+use self::socket::{DONTWAIT, Epoll, RECEIVE_WAIT_NS, Route};
+
+pub use self::layout::{layout, remove};
+
+/// Most connections of one mount, as in the Linux client.
+const CONNECTIONS_MAX: u32 = 16;
+/// Longest time between two checks of connections, postponed calls and the stop flag.
+const MAINTENANCE_NS: Nanos = 100_000_000;
+/// A blocking receive ends up to a tick of the kernel later than asked; one is used only when the deadline is further away.
+const RECEIVE_WAIT_ROOM_NS: Nanos = RECEIVE_WAIT_NS + 10_000_000;
+/// So many senseless replies in one run are more than an accident.
+const GARBAGE_MAX: u32 = 5;
+
+/// Carries out reads and writes on files of one export.
+#[derive(Debug)]
+pub struct NfsEngine {
+    /// `host:port`, for messages.
+    server: String,
+    route: Route,
+    timeout_ns: Nanos,
+    paths: Vec<String>,
+    connections: Vec<Connection>,
+    flight: Flight,
+    epoll: Epoll,
+    clock: Clock,
+    stop: Arc<AtomicBool>,
+    /// Connection that the next call goes to, if no other carries less.
+    next: usize,
+    /// When to look around next.
+    alarm: Nanos,
+    /// Calls that the server asked to make later, and when.
+    postponed: VecDeque<(Nanos, u32)>,
+    reconnects: u64,
+    garbage: u32,
+    /// Why the last connection broke or was not made.
+    last_trouble: Option<String>,
+}
+
+impl NfsEngine {
+    /// Mounts the export on `nconnect` connections and looks up the files, which must be there ([`layout`]).
+    ///
+    /// Deadlines in `reap` are in `clock`'s time. Once `stop` is set, `reap` waits for at most 100 ms.
+    pub fn connect(
+        mount: &NfsMount,
+        files: &[FilePlan],
+        slots: SlotMap,
+        depth: u32,
+        clock: Clock,
+        stop: Arc<AtomicBool>,
+    ) -> Result<Self, EngineError> {
+        let watched = Arc::clone(&stop);
+        let mut session = Session::open(mount, &watched)?;
+        let mut handles = Vec::with_capacity(files.len());
+        for file in files {
+            let (handle, _) = session.find(&file.path)?.ok_or_else(|| session::missing(&file.path))?;
+            handles.push((file.path.clone(), handle));
+        }
+        Self::with_handles(session, mount, handles, slots, depth, clock, stop)
+    }
+
+    fn with_handles(
+        session: Session<'_>,
+        mount: &NfsMount,
+        files: Vec<(String, nfs_fh3)>,
+        slots: SlotMap,
+        depth: u32,
+        clock: Clock,
+        stop: Arc<AtomicBool>,
+    ) -> Result<Self, EngineError> {
+        let limits = session.limits;
+        check_limits(mount, limits, depth, &slots)?;
+        let (server, route, credential) = (session.server(), session.route(), session.credential.clone());
+        let calls = files.iter().map(|(_, handle)| file_calls(&credential, handle, mount.durability)).collect();
+        let epoll = Epoll::new().map_err(|source| EngineError::System { action: "make an epoll set", source })?;
+        let read_bytes_max = limits.read.min(u32::try_from(slots.stride()).unwrap_or(u32::MAX));
+        let mut connections = Vec::new();
+        let mut first = Some(session.into_socket());
+        for number in 0..mount.nconnect as usize {
+            let socket = match first.take() {
+                Some(socket) => socket,
+                None => mounter::connect(&route, &server, mount.timeout_ns, &stop)?,
+            };
+            let connection = Connection::new(number, socket, &epoll, read_bytes_max, clock.now());
+            connections.push(connection.map_err(|source| EngineError::System { action: "watch a socket", source })?);
+        }
+        let flight = Flight::new(calls, slots, depth, connections.len(), limits, mount.keep_payload, mount.timeout_ns);
+        Ok(Self {
+            server,
+            route,
+            timeout_ns: mount.timeout_ns,
+            paths: files.into_iter().map(|(path, _)| path).collect(),
+            connections,
+            flight,
+            epoll,
+            clock,
+            stop,
+            next: 0,
+            alarm: 0,
+            postponed: VecDeque::new(),
+            reconnects: 0,
+            garbage: 0,
+            last_trouble: None,
+        })
+    }
+
+    /// Puts a call on the connection that carries least; on each in turn where they are equal.
+    fn dispatch(&mut self, call: u32) {
+        let connection = self.least_loaded();
+        self.next = (connection + 1) % self.connections.len();
+        self.flight.assign(call, connection);
+        self.connections[connection].queue(call, &self.flight);
+    }
+
+    fn least_loaded(&self) -> usize {
+        let mut best = (u32::MAX, self.next);
+        for step in 0..self.connections.len() {
+            let number = (self.next + step) % self.connections.len();
+            let calls = self.flight.load(number).calls;
+            if calls < best.0 && self.connections[number].is_up() {
+                best = (calls, number);
+            }
+        }
+        best.1
+    }
+
+    fn flush(&mut self) -> Result<(), EngineError> {
+        for number in 0..self.connections.len() {
+            if let Err(lost) = self.connections[number].flush(&self.flight, &self.epoll) {
+                self.lost(number, lost)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until something comes, for 100 ms or until `deadline` at most, and deals with it.
+    fn round(&mut self, now: Nanos, deadline: Nanos, done: &mut Vec<Completion>) -> Result<(), EngineError> {
+        if now >= self.alarm {
+            self.maintain(now)?;
+            self.flush()?;
+        }
+        self.receive(now, deadline.min(now + MAINTENANCE_NS), done)?;
+        self.reissue(now);
+        self.flush()
+    }
+
+    /// Waits for replies until `deadline` at most and takes what there is.
+    fn receive(&mut self, now: Nanos, deadline: Nanos, done: &mut Vec<Completion>) -> Result<(), EngineError> {
+        let wait_ns = deadline.saturating_sub(now);
+        if self.connections.len() == 1
+            && self.postponed.is_empty()
+            && let Some(socket) = self.connections[0].only_receiving()
+        {
+            // The socket itself can be waited for: one system call less than with epoll.
+            let block = wait_ns >= RECEIVE_WAIT_ROOM_NS;
+            if !block && wait_ns > 0 && !socket.wait(false, wait_ns).unwrap_or(true) {
+                return Ok(());
+            }
+            return self.receive_on(0, if block { 0 } else { DONTWAIT }, done);
+        }
+        self.receive_on_all(wait_ns.min(self.alarm.saturating_sub(now)), done)
+    }
+
+    fn receive_on_all(&mut self, wait_ns: Nanos, done: &mut Vec<Completion>) -> Result<(), EngineError> {
+        let mut events = [libc::epoll_event { events: 0, u64: 0 }; CONNECTIONS_MAX as usize];
+        let count = self
+            .epoll
+            .wait(&mut events, wait_ns)
+            .map_err(|source| EngineError::System { action: "wait for replies", source })?;
+        for event in &events[..count] {
+            let number = event.u64 as usize;
+            match self.connections[number].attempt_ended(&self.flight, &self.epoll) {
+                Ok(false) => self.receive_on(number, DONTWAIT, done)?,
+                Ok(true) => self.reconnects += 1,
+                Err(error) => self.lost(number, Lost::Closed(error))?,
+            }
+        }
+        Ok(())
+    }
+
+    fn receive_on(&mut self, number: usize, flags: libc::c_int, done: &mut Vec<Completion>) -> Result<(), EngineError> {
+        match self.connections[number].receive(flags, &mut self.flight, done) {
+            Ok(()) => Ok(()),
+            Err(lost) => self.lost(number, lost),
+        }
+    }
+
+    /// Makes calls again that were done in part, and puts off those that the server does not want yet.
+    fn reissue(&mut self, now: Nanos) {
+        while let Some(call) = self.flight.retry_now.pop() {
+            self.dispatch(call);
+        }
+        while let Some(call) = self.flight.retry_later.pop() {
+            let due = now + JUKEBOX_DELAY_NS;
+            self.postponed.push_back((due, call));
+            self.alarm = self.alarm.min(due);
+        }
+    }
+
+    /// What does not happen on every round: timeouts, new connections, calls that were put off.
+    #[cold]
+    fn maintain(&mut self, now: Nanos) -> Result<(), EngineError> {
+        self.alarm = now + MAINTENANCE_NS;
+        while let Some(&(due, call)) = self.postponed.front() {
+            if due > now {
+                self.alarm = self.alarm.min(due);
+                break;
+            }
+            self.postponed.pop_front();
+            self.dispatch(call);
+        }
+        for number in 0..self.connections.len() {
+            let connection = &mut self.connections[number];
+            let unanswered_ns = connection.unanswered_ns(&self.flight, now);
+            if unanswered_ns > self.timeout_ns {
+                return Err(self.given_up(unanswered_ns));
+            }
+            match connection.revive(&self.route, &self.epoll, now) {
+                Ok(again) => self.alarm = self.alarm.min(again),
+                Err(error) => self.lost(number, Lost::Closed(error))?,
+            }
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn lost(&mut self, number: usize, lost: Lost) -> Result<(), EngineError> {
+        let now = self.clock.now();
+        self.last_trouble = Some(match lost {
+            Lost::Closed(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
+                "the server closed the connection".to_owned()
+            }
+            Lost::Closed(error) => error.to_string(),
+            Lost::Garbage(why) => {
+                self.garbage += 1;
+                if self.garbage >= GARBAGE_MAX {
+                    return Err(self.senseless(why));
+                }
+                why.to_owned()
+            }
+        });
+        self.connections[number].lose(now);
+        self.alarm = now;
+        Ok(())
+    }
+
+    fn senseless(&self, why: &str) -> EngineError {
+        EngineError::Connection(format!(
+            "NFS server {}: {GARBAGE_MAX} replies made no sense (the last one: {why}); is it an NFSv3 server?",
+            self.server
+        ))
+    }
+
+    fn given_up(&self, unanswered_ns: Nanos) -> EngineError {
+        let trouble =
+            self.last_trouble.as_ref().map(|trouble| format!(" (last trouble: {trouble})")).unwrap_or_default();
+        EngineError::Connection(format!(
+            "NFS server {} has not answered for {:.1} s{trouble}; gave up, as the timeout is {:.1} s: is the server still \
+             running and reachable?",
+            self.server,
+            rpc::seconds(unanswered_ns),
+            rpc::seconds(self.timeout_ns),
+        ))
+    }
+
+    fn commit_failed(&self) -> Result<(), EngineError> {
+        match self.flight.commit_failure {
+            Some((file, status)) => Err(status::refused("commit", &self.paths[file as usize], status)),
+            None => Ok(()),
+        }
+    }
+
+    fn stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+}
+
+impl Engine for NfsEngine {
+    fn submit(&mut self, request: Request) -> Result<(), EngineError> {
+        if let Some(why) = self.flight.refusal(&request) {
+            return Err(EngineError::Plan(why));
+        }
+        let bytes_max = self.flight.call_bytes_max(request.kind);
+        let calls = if request.kind.is_flush() { 1 } else { request.address.length.div_ceil(bytes_max).max(1) };
+        self.flight.open_operation(request.slot, calls);
+        let mut at = 0;
+        for _ in 0..calls {
+            let length = (request.address.length - at).min(bytes_max);
+            let call = self.flight.open_call(&request, at, length);
+            self.dispatch(call);
+            at += length;
+        }
+        Ok(())
+    }
+
+    fn send(&mut self) -> Result<(), EngineError> {
+        self.flush()
+    }
+
+    fn reap(&mut self, min: usize, deadline: Nanos, done: &mut Vec<Completion>) -> Result<(), EngineError> {
+        let wanted = done.len() + min;
+        self.flush()?;
+        loop {
+            let now = self.clock.now();
+            self.round(now, if done.len() >= wanted { now } else { deadline }, done)?;
+            if done.len() >= wanted || now >= deadline || self.stopped() {
+                return Ok(());
+            }
+        }
+    }
+
+    fn settle(&mut self) -> Result<(), EngineError> {
+        self.finish()
+    }
+
+    fn finish(&mut self) -> Result<(), EngineError> {
+        let mut done = Vec::new();
+        while !self.stopped() {
+            while let Some(call) = self.flight.open_commit() {
+                self.dispatch(call);
+            }
+            if self.flight.is_empty() {
+                break;
+            }
+            self.flush()?;
+            let now = self.clock.now();
+            self.round(now, now + MAINTENANCE_NS, &mut done)?;
+            done.clear();
+        }
+        self.commit_failed()
+    }
+
+    fn describe(&self) -> String {
+        let count = self.connections.len();
+        let plural = if count == 1 { "" } else { "s" };
+        let congestion = self.connections.iter().find_map(Connection::congestion_control);
+        let congestion = congestion.map(|name| format!(" ({name})")).unwrap_or_default();
+        format!("user-space NFSv3 over {count} TCP connection{plural}{congestion} to {}", self.server)
+    }
+
+    fn labels(&self) -> Vec<String> {
+        let labels = [
+            (self.flight.payload_discarded, "payload_discarded"),
+            (self.flight.verifier_changed, "write_verifier_changed"),
+        ];
+        labels.iter().filter(|(holds, _)| *holds).map(|(_, label)| (*label).to_owned()).collect()
+    }
+
+    fn reconnects(&self) -> u64 {
+        self.reconnects
+    }
+}
+
+fn check_limits(mount: &NfsMount, limits: CallLimits, depth: u32, slots: &SlotMap) -> Result<(), EngineError> {
+    if !(1..=CONNECTIONS_MAX).contains(&mount.nconnect) {
+        return Err(EngineError::Plan(format!("nconnect is {}; it must be 1 to {CONNECTIONS_MAX}", mount.nconnect)));
+    }
+    if limits.calls(depth, slots.stride()) > CALLS_MAX {
+        return Err(EngineError::Plan(format!(
+            "{depth} operations of {} bytes at a time are too many: the server takes {} bytes in one call; use a smaller \
+             depth or block",
+            slots.stride(),
+            limits.read.min(limits.write)
+        )));
+    }
+    Ok(())
+}
+
+fn file_calls(credential: &[u8], handle: &nfs_fh3, durability: Durability) -> FileCalls {
+    let stable = match durability {
+        Durability::None => stable_how::UNSTABLE,
+        Durability::DataSync => stable_how::DATA_SYNC,
+        Durability::FileSync => stable_how::FILE_SYNC,
+    };
+    let file = handle.as_bytes();
+    FileCalls {
+        read: ReadTemplate::new(credential, file),
+        write: WriteTemplate::new(credential, file, stable),
+        commit: CommitTemplate::new(credential, file),
+    }
+}

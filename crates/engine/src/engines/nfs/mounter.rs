@@ -1,0 +1,178 @@
+//! The way to an export: ports, MOUNT, and the connection to the NFS program.
+
+use std::io;
+use std::net::ToSocketAddrs;
+use std::sync::atomic::AtomicBool;
+
+use iocurve_meter::Nanos;
+use iocurve_wire::mount3::{
+    MOUNT_PROGRAM, MOUNT_V3, MOUNTPROC3_EXPORT, MOUNTPROC3_MNT, dirpath, exports, mountres3, mountstat3,
+};
+use iocurve_wire::nfs3::{NFS_PORT, NFS_PROGRAM, NFS_V3, nfs_fh3};
+use iocurve_wire::portmap::{IPPROTO_TCP, PMAP_PORT, PMAP_PROG, PMAP_VERS, PMAPPROC_GETPORT, mapping};
+use iocurve_wire::rpc::{auth_flavor, authsys_parms, opaque_auth};
+use iocurve_wire::xdr::{Decode, Reader, to_bytes};
+
+use super::rpc::{Patience, Rpc, STOP_CHECK_NS, seconds};
+use super::socket::{Route, Socket};
+use crate::error::EngineError;
+use crate::plan::NfsMount;
+
+/// Most exports named in a message.
+const EXPORTS_NAMED_MAX: usize = 8;
+
+/// The steps before the NFS program is talked to.
+pub(super) struct Mounter<'m, 'a> {
+    pub(super) mount: &'m NfsMount,
+    pub(super) stop: &'a AtomicBool,
+}
+
+impl<'a> Mounter<'_, 'a> {
+    pub(super) fn mount(&self) -> Result<nfs_fh3, EngineError> {
+        let port = match self.mount.mount_port {
+            Some(port) => port,
+            None => self.ask_port("MOUNT", MOUNT_PROGRAM, MOUNT_V3, "mountport")?,
+        };
+        let mut rpc = self.connect("MOUNT", port)?;
+        rpc.credential = auth_sys(self.mount);
+        let path: dirpath<'_> = self.mount.export.as_bytes();
+        let mounted: mountres3 = rpc.call(MOUNT_PROGRAM, MOUNT_V3, MOUNTPROC3_MNT, &path)?;
+        match mounted {
+            Ok(mounted) => Ok(mounted.fhandle),
+            Err(status) => Err(EngineError::Nfs {
+                action: "mount",
+                path: format!("{} of {}", self.mount.export, self.mount.host),
+                status: status.name(),
+                hint: mount_hint(status, &mut rpc),
+            }),
+        }
+    }
+
+    pub(super) fn connect_nfs(&self) -> Result<Rpc<'a>, EngineError> {
+        let port = match self.mount.port {
+            Some(port) => port,
+            // A server behind a firewall may have no portmapper to ask, but the port that everybody uses.
+            None => self.ask_port("NFS", NFS_PROGRAM, NFS_V3, "nfsport").unwrap_or(NFS_PORT),
+        };
+        let mut rpc = self.connect("NFS", port)?;
+        rpc.credential = auth_sys(self.mount);
+        Ok(rpc)
+    }
+
+    fn ask_port(&self, program: &str, prog: u32, vers: u32, option: &str) -> Result<u16, EngineError> {
+        let host = &self.mount.host;
+        let mut rpc = self.reach(PMAP_PORT)?.map_err(|error| {
+            let export = &self.mount.export;
+            EngineError::Connection(format!(
+                "the portmapper of {host} (port {PMAP_PORT}) cannot be asked for the port of {program}: {error}; is the server \
+                 running? If it has no portmapper, name the ports: nfs://{host}{export}?nfsport=…&mountport=…"
+            ))
+        })?;
+        let question = mapping { prog, vers, prot: IPPROTO_TCP, port: 0 };
+        let port: u32 = rpc.call(PMAP_PROG, PMAP_VERS, PMAPPROC_GETPORT, &question)?;
+        u16::try_from(port).ok().filter(|port| *port != 0).ok_or_else(|| {
+            EngineError::Connection(format!(
+                "the portmapper of {host} knows no {program} version {vers} over TCP: does the server serve NFSv3? If so, name \
+                 its port with {option}"
+            ))
+        })
+    }
+
+    fn connect(&self, program: &str, port: u16) -> Result<Rpc<'a>, EngineError> {
+        let timeout_ns = self.mount.timeout_ns;
+        self.reach(port)?.map_err(|error| unreachable_error(program, &self.server(port), &error, timeout_ns))
+    }
+
+    /// Connects to the first of the host's addresses that answers.
+    fn reach(&self, port: u16) -> Result<io::Result<Rpc<'a>>, EngineError> {
+        let NfsMount { host, timeout_ns, source, .. } = self.mount;
+        let addresses = (host.trim_start_matches('[').trim_end_matches(']'), port)
+            .to_socket_addrs()
+            .map_err(|error| EngineError::Connection(format!("the host name {host} cannot be resolved: {error}")))?;
+        let source_text = source.map(|source| source.to_string()).unwrap_or_default();
+        let mut result = Err(io::Error::other(format!(
+            "its addresses are not of the family of {source_text}, which connections are to come from"
+        )));
+        for peer in addresses.filter(|peer| source.is_none_or(|source| source.is_ipv4() == peer.is_ipv4())) {
+            let (route, patience) = (Route { peer, source: *source }, Patience::new(*timeout_ns, self.stop));
+            result = connect_one(&route, &patience)
+                .map(|socket| Rpc::new(socket, route, self.server(port), *timeout_ns, self.stop));
+            if result.is_ok() {
+                break;
+            }
+        }
+        Ok(result)
+    }
+
+    fn server(&self, port: u16) -> String {
+        let host = &self.mount.host;
+        if host.contains(':') && !host.starts_with('[') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
+    }
+}
+
+/// Connects to a server's NFS program.
+pub(super) fn connect(
+    route: &Route,
+    server: &str,
+    timeout_ns: Nanos,
+    stop: &AtomicBool,
+) -> Result<Socket, EngineError> {
+    let connected = connect_one(route, &Patience::new(timeout_ns, stop));
+    connected.map_err(|error| unreachable_error("NFS", server, &error, timeout_ns))
+}
+
+fn connect_one(route: &Route, patience: &Patience<'_>) -> io::Result<Socket> {
+    let socket = Socket::start(route).map_err(|error| match (route.source, error.kind()) {
+        (Some(source), io::ErrorKind::InvalidInput) => io::Error::other(format!("no way leads there from {source}")),
+        _ => error,
+    })?;
+    while !socket.wait(true, STOP_CHECK_NS)? {
+        patience.check()?;
+    }
+    socket.connected()?;
+    Ok(socket)
+}
+
+fn unreachable_error(program: &str, server: &str, error: &io::Error, timeout_ns: Nanos) -> EngineError {
+    EngineError::Connection(match error.kind() {
+        io::ErrorKind::ConnectionRefused => {
+            format!("{program} server {server} refused the connection: is the server running, and is this its port?")
+        }
+        io::ErrorKind::TimedOut => format!(
+            "{program} server {server} did not answer within {:.1} s: is the address right, and does a firewall allow it?",
+            seconds(timeout_ns)
+        ),
+        _ => format!("{program} server {server} cannot be reached: {error}"),
+    })
+}
+
+fn auth_sys(mount: &NfsMount) -> Vec<u8> {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let machinename = &name.trim().as_bytes()[..name.trim().len().min(255)];
+    // Two sessions count their calls alike; a server that remembers calls must not take one's for the other's.
+    let stamp = std::time::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos() as u32);
+    let body = to_bytes(&authsys_parms { stamp, machinename, uid: mount.uid, gid: mount.gid, gids: Vec::new() });
+    to_bytes(&opaque_auth { flavor: auth_flavor::AUTH_SYS, body: &body })
+}
+
+fn mount_hint(status: mountstat3, rpc: &mut Rpc<'_>) -> String {
+    let exports = exported(rpc).map(|names| format!("; it exports {names}")).unwrap_or_default();
+    match status {
+        mountstat3::MNT3ERR_ACCES | mountstat3::MNT3ERR_PERM => format!(
+            "{exports}; check that this client may mount it, and whether the server wants a privileged port (option insecure)"
+        ),
+        _ => exports,
+    }
+}
+
+/// What the server exports, in words; `None` if it does not say.
+fn exported(rpc: &mut Rpc<'_>) -> Option<String> {
+    let results = rpc.transact(MOUNT_PROGRAM, MOUNT_V3, MOUNTPROC3_EXPORT, &()).ok()?;
+    let list = exports::decode(&mut Reader::new(results)).ok()?;
+    let mut names: Vec<String> =
+        list.0.iter().take(EXPORTS_NAMED_MAX).map(|node| String::from_utf8_lossy(node.ex_dir).into_owned()).collect();
+    if list.0.len() > EXPORTS_NAMED_MAX {
+        names.push("…".to_owned());
+    }
+    Some(if names.is_empty() { "nothing".to_owned() } else { names.join(", ") })
+}

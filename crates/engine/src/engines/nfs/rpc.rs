@@ -1,0 +1,247 @@
+//! One call at a time on one connection, for everything that is not load.
+
+use std::fmt::Display;
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use iocurve_meter::{Nanos, SECOND};
+use iocurve_wire::mount3::MOUNT_PROGRAM;
+use iocurve_wire::nfs3::{Failed, NFS_PROGRAM, NFS_V3, nfsproc3, nfsstat3};
+use iocurve_wire::record::{Progress, Reassembler, RecordTooLong, write_record};
+use iocurve_wire::rpc::{Accepted, CallHeader, RPC_VERSION, Rejected, ReplyBody, ReplyHeader, opaque_auth};
+use iocurve_wire::xdr::{Decode, Encode, Reader, to_bytes};
+
+use super::flight::JUKEBOX_DELAY_NS;
+use super::socket::{DONTWAIT, Route, Socket, not_now};
+use crate::error::EngineError;
+
+/// Longest reply accepted; a list of exports is the longest there is.
+const REPLY_BYTES_MAX: usize = 1 << 20;
+/// Longest time between two polls of the stop flag.
+pub(super) const STOP_CHECK_NS: Nanos = 50_000_000;
+
+/// One call at a time on one connection.
+pub(super) struct Rpc<'a> {
+    pub(super) socket: Socket,
+    pub(super) route: Route,
+    pub(super) server: String,
+    timeout_ns: Nanos,
+    stop: &'a AtomicBool,
+    pub(super) credential: Vec<u8>,
+    xid: u32,
+    reply: Vec<u8>,
+}
+
+impl<'a> Rpc<'a> {
+    pub(super) fn new(socket: Socket, route: Route, server: String, timeout_ns: Nanos, stop: &'a AtomicBool) -> Self {
+        let credential = to_bytes(&opaque_auth::NONE);
+        // Differs from the xids of an earlier process with this address, which the server may remember.
+        let xid = std::process::id().wrapping_shl(16) ^ Instant::now().elapsed().subsec_nanos();
+        Self { socket, route, server, timeout_ns, stop, credential, xid, reply: Vec::new() }
+    }
+
+    /// Calls the NFS program; repeats the call after `NFS3ERR_JUKEBOX` until the timeout.
+    pub(super) fn nfs<T, F>(
+        &mut self,
+        procedure: nfsproc3,
+        arguments: &impl Encode,
+    ) -> Result<Result<T, Failed<F>>, EngineError>
+    where
+        Result<T, Failed<F>>: for<'r> Decode<'r>,
+    {
+        let started = Instant::now();
+        loop {
+            let result: Result<T, Failed<F>> = self.call(NFS_PROGRAM, NFS_V3, procedure as u32, arguments)?;
+            match result {
+                Err(failed)
+                    if failed.status == nfsstat3::NFS3ERR_JUKEBOX
+                        && started.elapsed() < Duration::from_nanos(self.timeout_ns)
+                        && !self.stop.load(Ordering::Relaxed) =>
+                {
+                    std::thread::sleep(Duration::from_nanos(JUKEBOX_DELAY_NS));
+                }
+                result => return Ok(result),
+            }
+        }
+    }
+
+    /// Calls a procedure; the results hold no reference to the reply.
+    pub(super) fn call<R: for<'r> Decode<'r>>(
+        &mut self,
+        program: u32,
+        version: u32,
+        procedure: u32,
+        arguments: &(impl Encode + ?Sized),
+    ) -> Result<R, EngineError> {
+        let server = self.server.clone();
+        let results = self.transact(program, version, procedure, arguments)?;
+        R::decode(&mut Reader::new(results)).map_err(|error| senseless(&server, &error))
+    }
+
+    /// Sends a call and returns the results in its reply.
+    pub(super) fn transact(
+        &mut self,
+        program: u32,
+        version: u32,
+        procedure: u32,
+        arguments: &(impl Encode + ?Sized),
+    ) -> Result<&[u8], EngineError> {
+        self.xid = self.xid.wrapping_add(1);
+        let call = self.encode(program, version, procedure, arguments);
+        self.exchange(&call).map_err(|error| self.broken(&error))?;
+        let mut reader = Reader::new(&self.reply);
+        let header = ReplyHeader::decode(&mut reader).map_err(|error| senseless(&self.server, &error))?;
+        if header.xid != self.xid {
+            return Err(senseless(&self.server, &"it answers another call"));
+        }
+        match header.body {
+            ReplyBody::MSG_ACCEPTED(accepted) if accepted.stat == Accepted::SUCCESS(()) => Ok(reader.rest()),
+            ReplyBody::MSG_ACCEPTED(accepted) => Err(self.not_served(program, version, &accepted.stat)),
+            ReplyBody::MSG_DENIED(Rejected::AUTH_ERROR(_)) => Err(EngineError::Connection(format!(
+                "server {} refuses AUTH_SYS credentials from this client: check its exports, and whether it wants a \
+                 privileged port (option insecure)",
+                self.server
+            ))),
+            ReplyBody::MSG_DENIED(denied) => Err(senseless(&self.server, &format!("it denies the call: {denied:?}"))),
+        }
+    }
+
+    fn encode(&self, prog: u32, vers: u32, proc: u32, arguments: &(impl Encode + ?Sized)) -> Vec<u8> {
+        let mut call = Vec::new();
+        let mut credential = Reader::new(&self.credential);
+        let cred = opaque_auth::decode(&mut credential).expect("a credential made here");
+        let header =
+            CallHeader { xid: self.xid, rpcvers: RPC_VERSION, prog, vers, proc, cred, verf: opaque_auth::NONE };
+        write_record(&mut call, |writer| {
+            header.encode(writer);
+            arguments.encode(writer);
+        });
+        call
+    }
+
+    /// Sends a record and receives one.
+    fn exchange(&mut self, call: &[u8]) -> io::Result<()> {
+        let patience = Patience::new(self.timeout_ns, self.stop);
+        let mut sent = 0;
+        while sent < call.len() {
+            sent += self.retry(true, &patience, |socket| socket.send(&call[sent..]))?;
+        }
+        self.receive_record(&patience)
+    }
+
+    /// Receives no byte beyond the record.
+    fn receive_record(&mut self, patience: &Patience<'_>) -> io::Result<()> {
+        let mut records = Reassembler::new(REPLY_BYTES_MAX);
+        let mut received = Vec::new();
+        loop {
+            let mut input = &received[..];
+            let missing = match records.advance(&mut input).map_err(too_long)? {
+                Progress::Record(record) => {
+                    self.reply.clear();
+                    self.reply.extend_from_slice(record);
+                    return Ok(());
+                }
+                Progress::NeedBytes { missing } => missing,
+                Progress::Partial { arrived, length } => length - arrived.len(),
+                Progress::Body(_) => unreachable!("no record is taken over"),
+            };
+            let taken = received.len() - input.len();
+            received.drain(..taken);
+            let start = received.len();
+            received.resize(start + missing, 0);
+            self.receive(&mut received[start..], patience)?;
+        }
+    }
+
+    fn receive(&self, into: &mut [u8], patience: &Patience<'_>) -> io::Result<()> {
+        let mut received = 0;
+        while received < into.len() {
+            match self.retry(false, patience, |socket| socket.receive(&mut into[received..], DONTWAIT))? {
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                bytes => received += bytes,
+            }
+        }
+        Ok(())
+    }
+
+    /// Repeats an attempt that would block, until it does not.
+    fn retry(
+        &self,
+        write: bool,
+        patience: &Patience<'_>,
+        mut attempt: impl FnMut(&Socket) -> io::Result<usize>,
+    ) -> io::Result<usize> {
+        loop {
+            match attempt(&self.socket) {
+                Err(error) if not_now(&error) => {}
+                result => return result,
+            }
+            if !self.socket.wait(write, STOP_CHECK_NS)? {
+                patience.check()?;
+            }
+        }
+    }
+
+    fn broken(&self, error: &io::Error) -> EngineError {
+        let server = &self.server;
+        EngineError::Connection(match error.kind() {
+            io::ErrorKind::UnexpectedEof => {
+                format!("server {server} closed the connection without an answer: is this the port of an NFSv3 server?")
+            }
+            io::ErrorKind::TimedOut => {
+                format!("server {server} did not answer within {:.1} s", seconds(self.timeout_ns))
+            }
+            _ => format!("server {server}: {error}"),
+        })
+    }
+
+    fn not_served(&self, program: u32, version: u32, stat: &Accepted) -> EngineError {
+        let name = match program {
+            NFS_PROGRAM => "NFS",
+            MOUNT_PROGRAM => "MOUNT",
+            _ => "portmapper",
+        };
+        EngineError::Connection(match stat {
+            Accepted::PROG_UNAVAIL(()) | Accepted::PROG_MISMATCH(_) => {
+                format!("server {} does not serve {name} version {version} on this port; check the port", self.server)
+            }
+            _ => format!("server {} could not carry out a call to {name}: {stat:?}", self.server),
+        })
+    }
+}
+
+fn too_long(_: RecordTooLong) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "its reply is longer than any that was asked for")
+}
+
+fn senseless(server: &str, why: &dyn Display) -> EngineError {
+    EngineError::Connection(format!("the reply of server {server} makes no sense ({why}); is it an NFSv3 server?"))
+}
+
+/// Timeout and stop flag of a wait.
+pub(super) struct Patience<'a> {
+    end: Instant,
+    stop: &'a AtomicBool,
+}
+
+impl<'a> Patience<'a> {
+    pub(super) fn new(timeout_ns: Nanos, stop: &'a AtomicBool) -> Self {
+        // A timeout beyond the clock's range becomes a day.
+        let now = Instant::now();
+        let end = now.checked_add(Duration::from_nanos(timeout_ns)).unwrap_or(now + Duration::from_secs(86_400));
+        Self { end, stop }
+    }
+
+    pub(super) fn check(&self) -> io::Result<()> {
+        if self.stop.load(Ordering::Relaxed) {
+            return Err(io::Error::other("stopped"));
+        }
+        if Instant::now() >= self.end { Err(io::ErrorKind::TimedOut.into()) } else { Ok(()) }
+    }
+}
+
+/// Nanoseconds in seconds, for messages.
+pub(super) fn seconds(nanos: Nanos) -> f64 {
+    nanos as f64 / SECOND as f64
+}

@@ -1,0 +1,129 @@
+//! Errors, with texts for people.
+
+mod fault;
+
+use std::io;
+
+use thiserror::Error;
+
+pub use self::fault::Fault;
+pub(crate) use self::fault::hexadecimal;
+
+/// An error that ends a worker or keeps it from starting. Its text says what is wrong, where, and what to do.
+#[derive(Debug, Error)]
+pub enum EngineError {
+    /// A system call on a path failed.
+    #[error("{action} {path}: {source}{}", hint(source))]
+    Path {
+        /// What failed, as a verb (`open`, `write`).
+        action: &'static str,
+        /// Path that the action concerned.
+        path: String,
+        /// Why it failed.
+        source: io::Error,
+    },
+    /// The plan cannot be carried out.
+    #[error("{0}")]
+    Plan(String),
+    /// The target is not as the plan needs it.
+    #[error("{0}")]
+    Target(String),
+    /// The run was stopped before it measured anything.
+    #[error("stopped while files were laid out; what was written for it is removed again")]
+    StoppedInLayout,
+    /// The NFS server refused a call.
+    #[error("{action} {path}: the server answered {status}{hint}")]
+    Nfs {
+        /// What failed, as a verb.
+        action: &'static str,
+        /// Path that the action concerned.
+        path: String,
+        /// Name of the status (`NFS3ERR_ACCES`).
+        status: &'static str,
+        /// What to do, with a leading `; `, or empty.
+        hint: String,
+    },
+    /// The server could not be reached or went away for longer than the timeout.
+    #[error("{0}")]
+    Connection(String),
+    /// An operation failed while the load ran.
+    #[error("{kind} of {length} bytes at offset {offset} of {path}: {source}{}", hint(source))]
+    Operation {
+        /// Kind of operation.
+        kind: &'static str,
+        /// Bytes asked for.
+        length: u32,
+        /// Offset in the file.
+        offset: u64,
+        /// Path of the file.
+        path: String,
+        /// Why it failed.
+        source: io::Error,
+    },
+    /// Verification found a difference.
+    #[error("verification of {length} bytes at offset {offset} of {path} failed: {fault}{more}")]
+    Verification {
+        /// Path of the file.
+        path: String,
+        /// Offset in the file.
+        offset: u64,
+        /// Bytes of the interval.
+        length: u32,
+        /// The difference.
+        fault: Box<Fault>,
+        /// Number of further differences and names of dumped files, with a leading `; `, or empty.
+        more: String,
+    },
+    /// Another system call failed.
+    #[error("{action}: {source}{}", hint(source))]
+    System {
+        /// What failed, as a verb.
+        action: &'static str,
+        /// Why it failed.
+        source: io::Error,
+    },
+}
+
+impl EngineError {
+    /// The `errno` that tools report for this error; EIO where there is none. A difference found by verification is
+    /// EILSEQ, as in fio.
+    pub fn errno(&self) -> i32 {
+        match self {
+            Self::Path { source, .. } | Self::Operation { source, .. } | Self::System { source, .. } => {
+                source.raw_os_error().unwrap_or(libc::EIO)
+            }
+            Self::Verification { .. } => libc::EILSEQ,
+            _ => libc::EIO,
+        }
+    }
+}
+
+/// Advice for an `errno`, with a leading `; `, or empty.
+fn hint(source: &io::Error) -> &'static str {
+    match source.raw_os_error() {
+        Some(libc::ENOSPC) => "; free space or use a smaller size",
+        Some(libc::EDQUOT) => "; raise the quota or use a smaller size",
+        Some(libc::EACCES | libc::EPERM) => "; check the permissions or run as another user",
+        Some(libc::EINVAL) => {
+            "; with direct I/O, block size and offset must be multiples of the device's logical block"
+        }
+        Some(libc::EROFS) => "; the file system is mounted read-only",
+        Some(libc::ENOENT) => "; check the path",
+        _ => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_has_the_number_that_other_tools_tell() {
+        let source = io::Error::from_raw_os_error(libc::ENOSPC);
+        assert_eq!(EngineError::System { action: "write", source }.errno(), libc::ENOSPC);
+        let fault = Box::new(Fault::Short { bytes: 1 });
+        let differs = EngineError::Verification { path: "f".into(), offset: 0, length: 2, fault, more: String::new() };
+        assert_eq!(differs.errno(), libc::EILSEQ);
+        assert_eq!(EngineError::Connection("gone".into()).errno(), libc::EIO);
+    }
+}

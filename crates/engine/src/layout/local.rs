@@ -1,0 +1,361 @@
+//! Layout of local files: they are created, written or reserved before the run. Existing data are not touched unless
+//! the plan recreates the file.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::engines::files::length_bytes;
+use crate::error::EngineError;
+use crate::plan::{FilePlan, Layout};
+
+/// Bytes that [`lay_out`] will write. Reserved bytes are not written and do not count.
+pub(super) fn total_bytes(files: &[&FilePlan]) -> u64 {
+    let missing = |target: &Target| match target.layout {
+        Layout::Fill => target.end.saturating_sub(length_bytes(&target.path).unwrap_or(0)),
+        Layout::New | Layout::Recreate => target.end,
+        Layout::Existing | Layout::Create | Layout::Reserve | Layout::RecreateReserve => 0,
+    };
+    targets(files).iter().map(missing).sum()
+}
+
+/// Carries out the [`Layout`] of each file, and returns the files that it created, as the plans name them.
+///
+/// A file that several plans name is laid out once, up to the end of the furthest region. Data are pseudo-random from
+/// `seed`, and on stable storage at the end, so that the run does not measure the layout's write-back. `progress` is
+/// called with the bytes written so far.
+///
+/// On an error, or when `stop` is set, everything is undone: files created here are removed, files extended here get
+/// their former length. The data of a recreated file are lost, but no file is emptied before there is known to be room
+/// and all other files are as they must be.
+pub fn lay_out(
+    files: &[&FilePlan],
+    seed: u64,
+    progress: &dyn Fn(u64),
+    stop: &AtomicBool,
+) -> Result<Vec<PathBuf>, EngineError> {
+    let mut preparation = Preparation { seed, progress, stop, written: 0, changes: Vec::new() };
+    let mut targets = targets(files);
+    // Everything else that can fail comes before what cannot be undone.
+    targets.sort_by_key(|target| target.layout.empties());
+    match targets.iter().try_for_each(|target| preparation.prepare(target)) {
+        Ok(()) => Ok(preparation.created()),
+        Err(error) => {
+            preparation.undo();
+            Err(error)
+        }
+    }
+}
+
+/// One file, however often it is named.
+#[derive(Debug)]
+struct Target {
+    /// As the first plan names it.
+    path: PathBuf,
+    /// Canonical path: the same for every name of the file.
+    identity: PathBuf,
+    /// Length that the file must have.
+    end: u64,
+    layout: Layout,
+}
+
+fn targets(files: &[&FilePlan]) -> Vec<Target> {
+    let mut targets: Vec<Target> = Vec::new();
+    for file in files {
+        let path = PathBuf::from(&file.path);
+        let identity = identity(&path);
+        let end = file.needed_end();
+        match targets.iter_mut().find(|target| target.identity == identity) {
+            Some(target) => {
+                target.end = target.end.max(end);
+                target.layout = target.layout.stronger(file.layout);
+            }
+            None => targets.push(Target { path, identity, end, layout: file.layout }),
+        }
+    }
+    for target in targets.iter_mut().filter(|target| target.layout == Layout::Create) {
+        // The length is left alone: another plan that needs one has a layout of its own.
+        target.end = 0;
+    }
+    targets
+}
+
+/// Canonical path of a file, whether it exists or not.
+fn identity(path: &Path) -> PathBuf {
+    if let Ok(canonical) = fs::canonicalize(path) {
+        return canonical;
+    }
+    match (fs::canonicalize(directory_of(path)), path.file_name()) {
+        (Ok(directory), Some(name)) => directory.join(name),
+        _ => path.to_owned(),
+    }
+}
+
+fn directory_of(path: &Path) -> &Path {
+    path.parent().filter(|directory| !directory.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// A change that can be undone.
+enum Change {
+    Created(PathBuf),
+    Extended { path: PathBuf, former_length: u64 },
+}
+
+struct Preparation<'a> {
+    seed: u64,
+    progress: &'a dyn Fn(u64),
+    stop: &'a AtomicBool,
+    written: u64,
+    changes: Vec<Change>,
+}
+
+impl Preparation<'_> {
+    fn prepare(&mut self, target: &Target) -> Result<(), EngineError> {
+        let path = &target.path;
+        // `symlink_metadata`: a dangling link exists, too.
+        match fs::symlink_metadata(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => self.create(target),
+            Err(source) => Err(path_error("look at", path, source)),
+            Ok(_) if target.layout == Layout::New => Err(EngineError::Target(format!(
+                "{} exists already and is not overwritten; remove it or use another name",
+                path.display()
+            ))),
+            Ok(_) if target.layout.empties() => self.empty(target),
+            Ok(_) => self.extend_existing(target),
+        }
+    }
+
+    fn create(&mut self, target: &Target) -> Result<(), EngineError> {
+        let path = &target.path;
+        if target.layout == Layout::Existing {
+            return Err(EngineError::Target(format!(
+                "{} does not exist, and this job does not create it; check the path or create it first",
+                path.display()
+            )));
+        }
+        if !directory_of(path).is_dir() {
+            return Err(EngineError::Target(format!(
+                "create {}: the directory {} does not exist; create it first",
+                path.display(),
+                directory_of(path).display()
+            )));
+        }
+        let created = OpenOptions::new().write(true).create_new(true).open(path);
+        let file = created.map_err(|source| path_error("create", path, source))?;
+        self.changes.push(Change::Created(path.clone()));
+        self.extend(&file, target, 0)
+    }
+
+    fn extend_existing(&mut self, target: &Target) -> Result<(), EngineError> {
+        let path = &target.path;
+        let length = length_bytes(path)?;
+        if length >= target.end {
+            return Ok(());
+        }
+        let is_device = fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_block_device());
+        if is_device || target.layout == Layout::Existing {
+            return Err(EngineError::Target(format!(
+                "{} has {length} bytes, but {} are to be used; use a smaller size or offset",
+                path.display(),
+                target.end
+            )));
+        }
+        let opened = OpenOptions::new().write(true).open(path);
+        let file = opened.map_err(|source| path_error("open", path, source))?;
+        self.changes.push(Change::Extended { path: path.clone(), former_length: length });
+        self.extend(&file, target, length)
+    }
+
+    /// Empties a file and extends it: the user asked to recreate it.
+    fn empty(&mut self, target: &Target) -> Result<(), EngineError> {
+        let path = &target.path;
+        let metadata = fs::metadata(path).map_err(|source| path_error("look at", path, source))?;
+        if !metadata.is_file() {
+            return Err(EngineError::Target(format!(
+                "{} is no regular file and cannot be created anew; use it as it is, or name a file",
+                path.display()
+            )));
+        }
+        let opened = OpenOptions::new().write(true).open(path);
+        let file = opened.map_err(|source| path_error("open", path, source))?;
+        check_room(target, target.end.saturating_sub(metadata.blocks() * 512))?;
+        self.check_stop()?;
+        file.set_len(0).map_err(|source| path_error("empty", path, source))?;
+        self.extend(&file, target, 0)
+    }
+
+    fn extend(&mut self, file: &File, target: &Target, from: u64) -> Result<(), EngineError> {
+        let missing = target.end - from;
+        check_room(target, missing)?;
+        self.check_stop()?;
+        let explain = |source: io::Error| layout_error(&target.path, missing, &source, free_bytes(&target.path));
+        match target.layout {
+            _ if missing == 0 => Ok(()),
+            Layout::Reserve | Layout::RecreateReserve => reserve(file, from, target.end).map_err(explain),
+            _ => self.write(file, target, from, &explain),
+        }
+    }
+
+    /// Writes from `from` to the target's end. Few bytes are dirty at any time, none at the end.
+    fn write(
+        &mut self,
+        file: &File,
+        target: &Target,
+        from: u64,
+        explain: &dyn Fn(io::Error) -> EngineError,
+    ) -> Result<(), EngineError> {
+        let seed = mix(self.seed ^ hash(&target.identity));
+        let mut block = vec![0_u64; (BLOCK_BYTES / 8) as usize];
+        let mut at = from;
+        while at < target.end {
+            self.check_stop()?;
+            // Blocks start at multiples of their size, so that a file's content depends on seed and offset alone.
+            let start = at - at % BLOCK_BYTES;
+            let end = (start + BLOCK_BYTES).min(target.end);
+            let content = fill(&mut block, seed, start);
+            file.write_all_at(&content[(at - start) as usize..(end - start) as usize], at).map_err(explain)?;
+            if end.is_multiple_of(WRITE_BACK_BYTES) {
+                write_back(file, end).map_err(explain)?;
+            }
+            self.written += end - at;
+            (self.progress)(self.written);
+            at = end;
+        }
+        file.sync_data().map_err(explain)
+    }
+
+    fn check_stop(&self) -> Result<(), EngineError> {
+        if self.stop.load(Ordering::Relaxed) { Err(EngineError::StoppedInLayout) } else { Ok(()) }
+    }
+
+    fn created(self) -> Vec<PathBuf> {
+        let created = |change| match change {
+            Change::Created(path) => Some(path),
+            Change::Extended { .. } => None,
+        };
+        self.changes.into_iter().filter_map(created).collect()
+    }
+
+    /// A change that cannot be undone stays: the error that led here is the one to report.
+    fn undo(&self) {
+        for change in &self.changes {
+            let _ = match change {
+                Change::Created(path) => fs::remove_file(path),
+                Change::Extended { path, former_length } => {
+                    OpenOptions::new().write(true).open(path).and_then(|file| file.set_len(*former_length))
+                }
+            };
+        }
+    }
+}
+
+/// Bytes written between two polls of the stop flag.
+const BLOCK_BYTES: u64 = 1 << 20;
+
+/// At most twice as many bytes are dirty.
+const WRITE_BACK_BYTES: u64 = 16 << 20;
+
+/// Starts writing back the newest stretch before `end`, and waits for the one before it: the disk stays busy while the
+/// next blocks are made.
+fn write_back(file: &File, end: u64) -> io::Result<()> {
+    const START: libc::c_uint = libc::SYNC_FILE_RANGE_WRITE;
+    const FINISH: libc::c_uint =
+        libc::SYNC_FILE_RANGE_WAIT_BEFORE | libc::SYNC_FILE_RANGE_WRITE | libc::SYNC_FILE_RANGE_WAIT_AFTER;
+    sync_range(file, end - WRITE_BACK_BYTES, START)?;
+    match end.checked_sub(2 * WRITE_BACK_BYTES) {
+        Some(before) => sync_range(file, before, FINISH),
+        None => Ok(()),
+    }
+}
+
+fn sync_range(file: &File, start: u64, flags: libc::c_uint) -> io::Result<()> {
+    // SAFETY: only numbers are passed.
+    let code = unsafe { libc::sync_file_range(file.as_raw_fd(), start as i64, WRITE_BACK_BYTES as i64, flags) };
+    let error = io::Error::last_os_error();
+    match error.raw_os_error() {
+        _ if code == 0 => Ok(()),
+        // The file system has no such call: the sync at the end does all the work.
+        Some(libc::ENOSYS | libc::EINVAL | libc::ESPIPE | libc::EINTR) => Ok(()),
+        _ => Err(error),
+    }
+}
+
+/// Extends without writing. Space is reserved where the file system can do that; otherwise the file becomes sparse.
+fn reserve(file: &File, from: u64, end: u64) -> io::Result<()> {
+    loop {
+        // SAFETY: only numbers are passed.
+        let code = unsafe { libc::fallocate(file.as_raw_fd(), 0, from as i64, (end - from) as i64) };
+        let error = io::Error::last_os_error();
+        match error.raw_os_error() {
+            _ if code == 0 => return Ok(()),
+            Some(libc::EINTR) => {}
+            Some(libc::EOPNOTSUPP | libc::ENOSYS) => return file.set_len(end),
+            _ => return Err(error),
+        }
+    }
+}
+
+/// Fails early: writing until the disk is full would take long and starve others.
+fn check_room(target: &Target, missing: u64) -> Result<(), EngineError> {
+    let free = free_bytes(&target.path);
+    if free.is_some_and(|free| missing > free) {
+        return Err(layout_error(&target.path, missing, &io::Error::from_raw_os_error(libc::ENOSPC), free));
+    }
+    Ok(())
+}
+
+/// Free bytes on the file system of `path`; `None` if it does not report them.
+fn free_bytes(path: &Path) -> Option<u64> {
+    use std::os::unix::ffi::OsStrExt;
+    let directory = std::ffi::CString::new(directory_of(path).as_os_str().as_bytes()).ok()?;
+    // SAFETY: all zeros is a valid `statvfs`.
+    let mut status: libc::statvfs = unsafe { std::mem::zeroed() };
+    // SAFETY: `directory` ends with a zero byte and `status` is writable.
+    let code = unsafe { libc::statvfs(directory.as_ptr(), &raw mut status) };
+    (code == 0 && status.f_blocks > 0).then(|| status.f_bfree.saturating_mul(status.f_frsize))
+}
+
+fn layout_error(path: &Path, missing: u64, source: &io::Error, free: Option<u64>) -> EngineError {
+    if source.raw_os_error() != Some(libc::ENOSPC) {
+        let source = source.raw_os_error().map_or_else(|| source.kind().into(), io::Error::from_raw_os_error);
+        return path_error("lay out", path, source);
+    }
+    let free = free.map_or_else(|| "too few".to_owned(), |free| free.to_string());
+    EngineError::Target(format!(
+        "lay out {}: no space: {missing} bytes are to be added and {free} are free on its file system; free space or use a smaller size",
+        path.display()
+    ))
+}
+
+fn path_error(action: &'static str, path: &Path, source: io::Error) -> EngineError {
+    EngineError::Path { action, path: path.display().to_string(), source }
+}
+
+/// Fills `block` with the data for offset `start` of a file, and returns them as bytes.
+fn fill(block: &mut [u64], seed: u64, start: u64) -> &[u8] {
+    let first = start / 8;
+    for (number, word) in (first..).zip(block.iter_mut()) {
+        *word = mix(seed.wrapping_add(number.wrapping_mul(0x9e37_79b9_7f4a_7c15))).to_le();
+    }
+    // SAFETY: any eight bytes of a u64 are eight u8, and u8 needs no alignment.
+    unsafe { std::slice::from_raw_parts(block.as_ptr().cast(), size_of_val(block)) }
+}
+
+/// The finalizer of `SplitMix64` (Steele, Lea and Flood, 2014): the data at an offset need no data before it.
+fn mix(value: u64) -> u64 {
+    let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    value ^ (value >> 31)
+}
+
+/// FNV-1a. Files must differ, or a store that deduplicates would keep only one of them.
+fn hash(path: &Path) -> u64 {
+    let bytes = path.as_os_str().as_encoded_bytes();
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3))
+}
+
+#[cfg(test)]
+mod tests;

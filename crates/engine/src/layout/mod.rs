@@ -1,0 +1,175 @@
+//! Files before and after the load, local or on NFS: laid out, and removed.
+
+mod local;
+
+use std::cell::Cell;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+
+use crate::engines::{capabilities, nfs};
+use crate::error::EngineError;
+use crate::plan::{FilePlan, Layout, NfsMount, Plan};
+
+pub use self::local::lay_out;
+
+/// Files to be removed after the run.
+#[derive(Debug, Default)]
+pub struct Targets {
+    local: Vec<PathBuf>,
+    nfs: Vec<(NfsMount, Vec<String>)>,
+}
+
+impl Targets {
+    /// Lays out the files of all groups. `progress` is called with the bytes written and the bytes to write; `stop`
+    /// ends the layout with an error. After an error, files that the plan does not keep are removed again.
+    pub fn lay_out(plan: &Plan, progress: &dyn Fn(u64, u64), stop: &AtomicBool) -> Result<Self, EngineError> {
+        let mut targets = Self::default();
+        let result = targets.lay_out_all(plan, progress, stop);
+        match result {
+            Ok(()) => Ok(targets),
+            Err(error) => {
+                // The first error is the one to report.
+                let _ = targets.remove();
+                Err(error)
+            }
+        }
+    }
+
+    /// Removes the files; a file that is gone already is no error.
+    pub fn remove(self) -> Result<(), EngineError> {
+        let mut result = Ok(());
+        for path in self.local {
+            if let Err(source) = std::fs::remove_file(&path)
+                && source.kind() != std::io::ErrorKind::NotFound
+            {
+                result = Err(EngineError::Path { action: "remove", path: path.display().to_string(), source });
+            }
+        }
+        for (mount, paths) in self.nfs {
+            if let Err(error) = nfs::remove(&mount, &paths) {
+                result = Err(error);
+            }
+        }
+        result
+    }
+
+    /// All files that a plan names, whether its run created them or not.
+    pub fn of(plan: &Plan) -> Self {
+        let (local, mounts) = by_place(plan);
+        let local = local.into_iter().map(|file| PathBuf::from(file.path)).collect();
+        let nfs = mounts.into_iter().map(|(mount, files)| (mount, files.into_iter().map(|file| file.path).collect()));
+        Self { local, nfs: nfs.collect() }
+    }
+
+    fn lay_out_all(&mut self, plan: &Plan, progress: &dyn Fn(u64, u64), stop: &AtomicBool) -> Result<(), EngineError> {
+        let (local, mounts) = by_place(plan);
+        let local: Vec<&FilePlan> = local.iter().collect();
+        let remote_bytes: u64 = mounts.iter().flat_map(|(_, files)| files).map(bytes_to_write_at_most).sum();
+        let total = local::total_bytes(&local) + remote_bytes;
+        let done = Cell::new(0);
+        let seed = plan.groups.first().map_or(0, |group| group.workers[0].seed);
+
+        let created = lay_out(&local, seed, &|bytes| progress(bytes, total), stop)?;
+        self.local = created.into_iter().filter(|path| temporary(&local, path)).collect();
+        done.set(local::total_bytes(&local));
+        for (mount, files) in mounts {
+            let created = nfs::layout(&mount, &files, seed, &|bytes| progress(done.get() + bytes, total), stop)?;
+            let paths = files.iter().zip(created).filter(|(file, created)| *created && !file.keep);
+            self.nfs.push((mount, paths.map(|(file, _)| file.path.clone()).collect()));
+        }
+        Ok(())
+    }
+}
+
+fn temporary(files: &[&FilePlan], created: &std::path::Path) -> bool {
+    files.iter().any(|file| !file.keep && std::path::Path::new(&file.path) == created)
+}
+
+fn bytes_to_write_at_most(file: &FilePlan) -> u64 {
+    match file.layout {
+        Layout::Fill | Layout::New | Layout::Recreate => file.offset_bytes + file.bytes,
+        Layout::Existing | Layout::Reserve | Layout::Create | Layout::RecreateReserve => 0,
+    }
+}
+
+/// Local files, and the files of each mount. A file that several workers use is listed once, with the union of their
+/// needs.
+fn by_place(plan: &Plan) -> (Vec<FilePlan>, Vec<(NfsMount, Vec<FilePlan>)>) {
+    let mut local = Vec::new();
+    let mut mounts: Vec<(NfsMount, Vec<FilePlan>)> = Vec::new();
+    for worker in plan.groups.iter().flat_map(|group| &group.workers) {
+        if !capabilities(&worker.engine).moves_data {
+            continue;
+        }
+        let files = match worker.engine.mount() {
+            None => &mut local,
+            Some(mount) => {
+                let known = mounts.iter().position(|(other, _)| same_export(other, mount)).unwrap_or_else(|| {
+                    mounts.push((mount.clone(), Vec::new()));
+                    mounts.len() - 1
+                });
+                &mut mounts[known].1
+            }
+        };
+        for file in &worker.files {
+            match files.iter_mut().find(|other| other.path == file.path) {
+                Some(other) => merge(other, file),
+                None => files.push(file.clone()),
+            }
+        }
+    }
+    (local, mounts)
+}
+
+fn same_export(a: &NfsMount, b: &NfsMount) -> bool {
+    (&a.host, a.port, a.mount_port, &a.export) == (&b.host, b.port, b.mount_port, &b.export)
+}
+
+/// Merges two uses of a file: the union of the regions, and the stronger layout.
+fn merge(file: &mut FilePlan, other: &FilePlan) {
+    let end = file.needed_end().max(other.needed_end());
+    file.offset_bytes = file.offset_bytes.min(other.offset_bytes).min(end);
+    file.bytes = end - file.offset_bytes;
+    file.keep |= other.keep;
+    file.layout = file.layout.stronger(other.layout);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::tests::{file, worker};
+    use crate::plan::{Durability, EnginePlan, FileOpen, Group, Worker};
+
+    fn plan(workers: Vec<Worker>) -> Plan {
+        Plan { version: 1, name: "t".into(), interval_ns: 1_000_000_000, groups: vec![Group { workers }] }
+    }
+
+    fn local(files: Vec<FilePlan>) -> Worker {
+        let open = FileOpen { direct: false, durability: Durability::None, invalidate: false };
+        Worker { engine: EnginePlan::Sync { open }, files, ..worker() }
+    }
+
+    #[test]
+    fn a_shared_file_is_laid_out_once_as_large_and_as_filled_as_any_needs() {
+        let reserve = FilePlan { layout: Layout::Reserve, keep: false, ..file("a", 100) };
+        let fill = FilePlan { layout: Layout::Fill, offset_bytes: 50, ..file("a", 200) };
+        let (files, mounts) = by_place(&plan(vec![local(vec![reserve]), local(vec![fill, file("b", 1)])]));
+        let expected = FilePlan { layout: Layout::Fill, ..file("a", 250) };
+        assert_eq!(files, [expected, file("b", 1)]);
+        assert!(mounts.is_empty());
+    }
+
+    #[test]
+    fn a_file_is_made_anew_once_however_many_use_it_and_as_long_as_the_longest() {
+        let anew = FilePlan { layout: Layout::RecreateReserve, ..file("a", 100) };
+        let fill = FilePlan { layout: Layout::Fill, ..file("a", 60) };
+        let any = FilePlan { layout: Layout::Create, ..file("a", 900) };
+        let (files, _) = by_place(&plan(vec![local(vec![any]), local(vec![anew.clone()]), local(vec![fill, anew])]));
+        assert_eq!(files, [FilePlan { layout: Layout::Recreate, ..file("a", 100) }]);
+    }
+
+    #[test]
+    fn the_null_engine_has_no_files() {
+        assert!(by_place(&plan(vec![worker()])).0.is_empty());
+    }
+}

@@ -1,0 +1,135 @@
+//! Facts that follow from a plan, each computed in one place.
+
+use super::{Blocks, EnginePlan, FilePlan, Layout, NfsMount, OperationKind, Position, Verify, VerifyMap, Worker};
+
+impl Worker {
+    /// Whether operations of a kind are in the mix.
+    pub(crate) fn does(&self, kind: OperationKind) -> bool {
+        self.operations.iter().any(|operation| operation.kind == kind)
+    }
+
+    pub(crate) fn writes(&self) -> bool {
+        self.does(OperationKind::Write)
+    }
+
+    /// Whether files must be open for writing: a trim changes them, too.
+    pub(crate) fn changes_files(&self) -> bool {
+        self.writes() || self.does(OperationKind::Trim)
+    }
+
+    /// Bytes that a buffer must hold.
+    pub(crate) fn block_bytes_max(&self) -> u32 {
+        self.operations.iter().map(|operation| operation.blocks.largest()).max().unwrap_or(0)
+    }
+
+    /// Bytes of the largest write; `None` if the worker does not write.
+    pub(crate) fn write_bytes_max(&self) -> Option<u32> {
+        let writes = self.operations.iter().filter(|operation| operation.kind == OperationKind::Write);
+        writes.map(|operation| operation.blocks.largest()).max()
+    }
+
+    /// The kinds that recordings of this worker have: those of its mix, then flushes after writes, each kind, then the
+    /// flush at the end, then reads, if only verification reads.
+    pub(crate) fn recorded_kinds(&self) -> Vec<OperationKind> {
+        let mix = self.operations.iter().map(|operation| operation.kind);
+        let at_end = self.sync_at_end.then_some(OperationKind::FsyncAtEnd);
+        let flushes = self.syncs.iter().map(|sync| sync.kind).chain(at_end);
+        mix.chain(flushes).chain(self.verification_adds_reads().then_some(OperationKind::Read)).collect()
+    }
+
+    /// Whether reads are recorded that only verification submits.
+    pub(crate) fn verification_adds_reads(&self) -> bool {
+        let reads_around_writes = |map: &VerifyMap| map.before_write || map.after_write;
+        let reads = |verify: &Verify| verify.read_back || verify.map.as_ref().is_some_and(reads_around_writes);
+        !self.does(OperationKind::Read) && self.writes() && self.verify.as_ref().is_some_and(reads)
+    }
+}
+
+impl EnginePlan {
+    /// The mount that the files are on; `None` for files of this machine.
+    pub(crate) fn mount(&self) -> Option<&NfsMount> {
+        match self {
+            Self::Nfs { mount } => Some(mount),
+            _ => None,
+        }
+    }
+}
+
+impl Blocks {
+    pub(crate) fn smallest(&self) -> u32 {
+        match self {
+            Self::Fixed { bytes } => *bytes,
+            Self::Range { low, .. } => *low,
+            Self::Split { parts } => parts.iter().map(|part| part.bytes).min().unwrap_or(0),
+        }
+    }
+
+    pub(crate) fn largest(&self) -> u32 {
+        match self {
+            Self::Fixed { bytes } => *bytes,
+            Self::Range { high, .. } => *high,
+            Self::Split { parts } => parts.iter().map(|part| part.bytes).max().unwrap_or(0),
+        }
+    }
+}
+
+impl Position {
+    /// Whether each kind of operation of a worker has a position of its own.
+    pub(crate) fn is_of_kind(self) -> bool {
+        matches!(self, Self::Kind | Self::Repeated)
+    }
+}
+
+impl FilePlan {
+    /// Length that the file must have before the run.
+    pub(crate) fn needed_end(&self) -> u64 {
+        if self.layout == Layout::Create { 0 } else { self.offset_bytes.saturating_add(self.bytes) }
+    }
+}
+
+impl Layout {
+    /// Whether the content of a file that exists is lost.
+    pub(crate) fn empties(self) -> bool {
+        matches!(self, Self::Recreate | Self::RecreateReserve)
+    }
+
+    /// The layout that meets both uses of one file. The file is emptied if one use asks for that, and written if one use
+    /// needs data; a use that the file must not exist for comes before all.
+    pub(crate) fn stronger(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::RecreateReserve, Self::Fill) | (Self::Fill, Self::RecreateReserve) => Self::Recreate,
+            _ if self.strength() >= other.strength() => self,
+            _ => other,
+        }
+    }
+
+    fn strength(self) -> u32 {
+        match self {
+            Self::Existing => 0,
+            Self::Create => 1,
+            Self::Reserve => 2,
+            Self::RecreateReserve => 3,
+            Self::Fill => 4,
+            Self::Recreate => 5,
+            Self::New => 6,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_layout_that_says_less_does_not_undo_one_that_says_more() {
+        assert_eq!(Layout::Existing.stronger(Layout::Reserve), Layout::Reserve);
+        assert_eq!(Layout::Fill.stronger(Layout::Reserve), Layout::Fill);
+        assert_eq!(Layout::Fill.stronger(Layout::New), Layout::New);
+        assert_eq!(Layout::Create.stronger(Layout::Existing), Layout::Create);
+        assert_eq!(Layout::Create.stronger(Layout::Recreate), Layout::Recreate);
+        assert_eq!(Layout::Recreate.stronger(Layout::New), Layout::New);
+        assert_eq!(Layout::Reserve.stronger(Layout::RecreateReserve), Layout::RecreateReserve);
+        assert_eq!(Layout::Fill.stronger(Layout::RecreateReserve), Layout::Recreate);
+        assert_eq!(Layout::RecreateReserve.stronger(Layout::Fill), Layout::Recreate);
+    }
+}

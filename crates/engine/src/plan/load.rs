@@ -1,0 +1,279 @@
+//! Operations: their kinds, sizes and addresses, and how they are submitted.
+
+use serde::{Deserialize, Serialize};
+
+use super::pacing::Rate;
+
+/// Kinds of operation. Flushes (NFS: COMMIT) come last; only a replay has them in its mix. The list is open: metadata
+/// operations will be further names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OperationKind {
+    /// Reads data.
+    Read,
+    /// Writes data.
+    Write,
+    /// Discards a range (`BLKDISCARD`; `FALLOC_FL_PUNCH_HOLE` on files).
+    Trim,
+    /// `fsync(2)`, issued by a [`SyncPlan`].
+    Fsync,
+    /// `fdatasync(2)`, issued by a [`SyncPlan`].
+    Fdatasync,
+    /// `sync_file_range(2)` over the region written since the last flush, waiting for it; issued by a [`SyncPlan`].
+    SyncFileRange,
+    /// `fsync(2)` of a file after the last operation.
+    FsyncAtEnd,
+}
+
+impl OperationKind {
+    /// All kinds, in the order in which results list them.
+    pub const ALL: [Self; 7] =
+        [Self::Read, Self::Write, Self::Trim, Self::Fsync, Self::Fdatasync, Self::SyncFileRange, Self::FsyncAtEnd];
+
+    /// The name used in plans and results.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Trim => "trim",
+            Self::Fsync => "fsync",
+            Self::Fdatasync => "fdatasync",
+            Self::SyncFileRange => "sync_file_range",
+            Self::FsyncAtEnd => "fsync_at_end",
+        }
+    }
+
+    /// Whether it is a flush, which moves no data.
+    #[inline]
+    pub fn is_flush(self) -> bool {
+        self >= Self::Fsync
+    }
+}
+
+/// One kind of operation in a worker's mix.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OperationPlan {
+    /// Kind of the operation.
+    pub kind: OperationKind,
+    /// Weight in the mix. If any operation has a rate, each kind is paced by itself and weights are ignored.
+    pub share: u32,
+    /// Block sizes.
+    pub blocks: Blocks,
+    /// Alignment of random offsets; 0 is the smallest block.
+    pub align_bytes: u64,
+    /// Per cent of the operations that go to a random offset; the others continue after the last one.
+    pub random_percent: u32,
+    /// Distribution of random offsets.
+    pub distribution: Distribution,
+    /// Rate limit of this kind; `null` is as fast as possible.
+    #[serde(deserialize_with = "Option::deserialize")]
+    pub rate: Option<Rate>,
+}
+
+/// Bytes of one operation.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Blocks {
+    /// One size.
+    Fixed {
+        /// At least 1.
+        bytes: u32,
+    },
+    /// `low`, `low + step` and so on up to `high`, all equally likely.
+    Range {
+        /// Smallest; at least 1.
+        low: u32,
+        /// Largest.
+        high: u32,
+        /// At least 1.
+        step: u32,
+    },
+    /// Several sizes by weight (fio's `bssplit`).
+    Split {
+        /// At least one, with a sum of weights above 0.
+        parts: Vec<BlockShare>,
+    },
+}
+
+/// One of several block sizes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BlockShare {
+    /// Size; at least 1.
+    pub bytes: u32,
+    /// Share of the operations, relative to the other sizes.
+    pub weight: u32,
+}
+
+/// Distribution of random offsets. Zipf and Pareto are about popularity: a hash spreads the popular blocks over the
+/// region. Normal and zones are about location.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Distribution {
+    /// All blocks are equally likely.
+    Uniform {},
+    /// The k-th most popular block is hit with a probability of 1/k^theta.
+    Zipf {
+        /// Above 0, not 1.
+        theta: f64,
+        /// Place of the most popular block, as a fraction of the region; `null` spreads by a hash.
+        #[serde(deserialize_with = "Option::deserialize")]
+        center: Option<f64>,
+    },
+    /// Self-similar: a share of `1 - h` of the operations goes to a share of `h` of the blocks.
+    Pareto {
+        /// Between 0 and 1.
+        h: f64,
+        /// Place of the most popular block, as a fraction of the region; `null` spreads by a hash.
+        #[serde(deserialize_with = "Option::deserialize")]
+        center: Option<f64>,
+    },
+    /// Gaussian around the middle of the region.
+    Normal {
+        /// Standard deviation in per cent of the region.
+        deviation_percent: f64,
+        /// The middle, as a fraction of the region; `null` is one half.
+        #[serde(deserialize_with = "Option::deserialize")]
+        center: Option<f64>,
+    },
+    /// Consecutive zones, each with a share of the operations.
+    Zones {
+        /// Zones in the order of their offsets. What lies beyond the region's end is cut off.
+        zones: Vec<Zone>,
+    },
+}
+
+/// A part of a region, with its share of the operations.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Zone {
+    /// Per cent of the operations.
+    pub access_percent: f64,
+    /// Start of the zone, from the region's start.
+    pub offset_bytes: u64,
+    /// Length of the zone.
+    pub bytes: u64,
+}
+
+/// Order of the offsets in a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Access {
+    /// Whether a random block can come again before all blocks have come. With a distribution other than uniform it
+    /// always can.
+    pub cover: Cover,
+    /// Whether the next pass over the region repeats the random sequence of this one.
+    pub passes: Passes,
+    /// Operations at consecutive offsets from each random one on, itself included (fio's `randread:8`); at least 1.
+    pub run_length: u32,
+    /// Bytes skipped after each sequential operation; negative goes backwards (fio's `read:8k`).
+    pub gap_bytes: i64,
+    /// Random number of further bytes skipped after each sequential operation, at most (vdbench's `stride`); 0 is none.
+    pub gap_spread_bytes: u64,
+    /// Behaviour at the end of the region in sequential order.
+    pub at_end: AtEnd,
+    /// Sharing of the sequential position.
+    pub position: Position,
+    /// fio's strided zones; `null` uses the whole region.
+    #[serde(deserialize_with = "Option::deserialize")]
+    pub strided: Option<Strided>,
+}
+
+/// Behaviour at the end of the region in sequential order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AtEnd {
+    /// Wraps to the region's start.
+    Wrap,
+    /// Ends the worker once all its files are exhausted (vdbench's `seekpct=eof`).
+    Stop,
+}
+
+/// Sharing of the sequential position.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Position {
+    /// Each kind of operation of a worker has a position (fio).
+    Kind,
+    /// All kinds of a worker share a position (vdbench, DiskSpd).
+    Worker,
+    /// All workers of a job share a position per file (DiskSpd's `-si`).
+    Job,
+    /// All kinds take turns at one position, which only the last kind advances: a range is trimmed, then written (fio's
+    /// `trimwrite`).
+    Identical,
+    /// Each kind has a position, and repeats it for the rest of a run (fio's `rw_sequencer=identical`).
+    Repeated,
+}
+
+/// A window of `range_bytes` that advances by `range_bytes + skip_bytes` when `zone_bytes` have been transferred in it
+/// (fio's `zonemode=strided`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Strided {
+    /// Bytes of the region that a zone spans (fio's `zonerange`).
+    pub range_bytes: u64,
+    /// Bytes to transfer in a zone before the next (fio's `zonesize`).
+    pub zone_bytes: u64,
+    /// Bytes skipped after a zone (fio's `zoneskip`).
+    pub skip_bytes: u64,
+}
+
+/// Whether a random block can come again before all blocks have come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Cover {
+    /// Every block once per pass (fio's random map).
+    Once,
+    /// Blocks are drawn independently (fio's `norandommap`).
+    Independent,
+}
+
+/// Whether the next pass over the region repeats the sequence of this one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Passes {
+    /// The same sequence again (fio's `randrepeat=1`).
+    Same,
+    /// A new sequence.
+    Fresh,
+}
+
+/// Batching of submissions and completions. `submit` 0, `complete_min` 1, `complete_max` 0 and `low` 0 is as soon as
+/// possible.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Batch {
+    /// Most operations submitted at once; 0 is all that are due.
+    pub submit: u32,
+    /// Completions waited for at once; 0 polls without waiting.
+    pub complete_min: u32,
+    /// Most completions reaped at once; 0 is all that are there.
+    pub complete_max: u32,
+    /// Once the depth is reached, nothing is submitted until no more than this many operations are in flight (fio's
+    /// `iodepth_low`); 0 is the depth itself.
+    pub low: u32,
+}
+
+/// A flush after every so many writes, issued as an operation of its own and reported under its kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SyncPlan {
+    /// `fsync`, `fdatasync` or `sync_file_range`, each at most once.
+    pub kind: OperationKind,
+    /// Writes between two flushes; at least 1.
+    pub every: u32,
+}
+
+/// Replay of a recording (fio's `read_iolog`). `operations` lists its kinds and their largest sizes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReplayPlan {
+    /// File of 32-byte records, in the form that `offsets/replay.rs` describes.
+    pub path: String,
+    /// Number of records.
+    pub records: u64,
+    /// Whether each operation waits for its recorded time; otherwise they follow each other as fast as possible.
+    pub paced: bool,
+}

@@ -1,0 +1,175 @@
+//! The plan of a run: the contract between Python, which resolves a job into a plan, and the engine.
+//!
+//! A plan leaves nothing open: sizes are bytes, times are nanoseconds, and `null` is a decision ("no limit").
+//! `python/iocurve/plan.py` mirrors these types; a contract test holds the two together. No field may be left out:
+//! serde would take a missing `Option` for `null`, hence the `deserialize_with`.
+
+mod disk;
+mod facts;
+mod load;
+mod pacing;
+mod payload;
+pub(crate) mod plain;
+mod target;
+mod verify;
+
+use serde::{Deserialize, Serialize};
+
+use iocurve_meter::Nanos;
+
+pub use self::disk::{DiskPlan, HostCache, IoBurst, IoLimits, VmPlan};
+pub use self::load::{
+    Access, AtEnd, Batch, BlockShare, Blocks, Cover, Distribution, OperationKind, OperationPlan, Passes, Position,
+    ReplayPlan, Strided, SyncPlan, Zone,
+};
+pub use self::pacing::{
+    Arrivals, End, EndsOthers, Flow, LatencyTarget, Rate, RateUnit, SteadyCriterion, SteadyFigure, SteadyState, Think,
+    ThinkCounts,
+};
+pub use self::payload::{Content, Payload, Renew};
+pub use self::target::{Durability, EnginePlan, FileOpen, FilePlan, FileSelect, Layout, NfsMount};
+pub use self::verify::{Verify, VerifyMap, VerifyMethod};
+
+/// A whole run: groups that start one after another.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Plan {
+    /// Version of this contract; this build runs version 2.
+    pub version: u32,
+    /// Name of the run, for people.
+    pub name: String,
+    /// Length of one reporting interval.
+    pub interval_ns: Nanos,
+    /// Each group starts when the one before it has ended.
+    pub groups: Vec<Group>,
+}
+
+/// Workers that start at the same instant.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Group {
+    /// Each worker is one thread.
+    pub workers: Vec<Worker>,
+}
+
+/// One thread: its engine, its files, its load.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Worker {
+    /// Name of the job this worker is a clone of.
+    pub job: String,
+    /// Number of this clone of the job (fio's `numjobs`), from 0.
+    pub clone: u32,
+    /// Workers with the same number are reported as one (fio's `group_reporting`).
+    pub report_group: u32,
+    /// Engine that carries out the I/O.
+    pub engine: EnginePlan,
+    /// Emulated disk that the files are on; `null` uses the files as they are.
+    #[serde(deserialize_with = "Option::deserialize")]
+    pub disk: Option<DiskPlan>,
+    /// Files that operations go to; at least one.
+    pub files: Vec<FilePlan>,
+    /// Order in which operations go to the files.
+    pub file_select: FileSelect,
+    /// Consecutive operations on one file before the next is selected; at least 1.
+    pub file_run: u32,
+    /// Kinds of operation and their shares; at least one.
+    pub operations: Vec<OperationPlan>,
+    /// Order of the offsets in a file.
+    pub access: Access,
+    /// Most operations in flight (queue depth); a synchronous engine runs at 1.
+    pub depth: u32,
+    /// Batching of submissions and completions.
+    pub batch: Batch,
+    /// Rate limit of all kinds together, with the shares of the mix kept; excludes rates of single kinds.
+    #[serde(deserialize_with = "Option::deserialize")]
+    pub rate: Option<Rate>,
+    /// Pauses between operations.
+    #[serde(deserialize_with = "Option::deserialize")]
+    pub think: Option<Think>,
+    /// Flushes after writes; where several are due, only the first is issued (fio).
+    pub syncs: Vec<SyncPlan>,
+    /// Flush every file once, after the last operation (fio's `end_fsync`).
+    pub sync_at_end: bool,
+    /// Replays a recording instead of what `operations` and `access` would choose.
+    #[serde(deserialize_with = "Option::deserialize")]
+    pub replay: Option<ReplayPlan>,
+    /// Keeps operations in proportion to those of other workers of the group; `null` runs independently.
+    #[serde(deserialize_with = "Option::deserialize")]
+    pub flow: Option<Flow>,
+    /// Jobs of the same group whose workers must all have ended before this one starts (fio's `wait_for`).
+    pub wait_for: Vec<String>,
+    /// Delay of the start, after the group's start or after the workers waited for.
+    pub start_delay_ns: Nanos,
+    /// Load that runs before the measured window and is not counted.
+    pub ramp_ns: Nanos,
+    /// Conditions that end the worker.
+    pub end: End,
+    /// Load that continues after the window that `end.runtime_ns` ends, and is not counted (DiskSpd's `-C`).
+    pub cooldown_ns: Nanos,
+    /// Whether other workers end when this one has ended.
+    pub ends_others: EndsOthers,
+    /// Whether later groups are then left out, too (fio's `exit_what=all`).
+    pub ends_run: bool,
+    /// Searches for the depth that a latency allows, instead of running at `depth`.
+    #[serde(deserialize_with = "Option::deserialize")]
+    pub latency_target: Option<LatencyTarget>,
+    /// Ends the report group's workers once their figures are steady; a criterion that is never met changes nothing.
+    #[serde(deserialize_with = "Option::deserialize")]
+    pub steady_state: Option<SteadyState>,
+    /// Seed of all random choices of this worker.
+    pub seed: u64,
+    /// Data that are written.
+    pub payload: Payload,
+    /// Verification: data that are read are compared with what was written.
+    #[serde(deserialize_with = "Option::deserialize")]
+    pub verify: Option<Verify>,
+    /// Log of the operations, besides the intervals.
+    #[serde(deserialize_with = "Option::deserialize")]
+    pub log: Option<LogPlan>,
+    /// Whether submission latency is measured apart (fio's slat): each batch is then sent as soon as it is submitted.
+    /// Only for engines that carry out operations after they were sent.
+    pub submission_latency: bool,
+    /// Processors that the thread may run on; empty leaves the choice to the scheduler.
+    pub cpus: Vec<u32>,
+}
+
+/// Log of operations. Which part of it is written to which file is decided after the run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LogPlan {
+    /// Adds operations up over windows of this length; `null` records each operation, with its offset.
+    #[serde(deserialize_with = "Option::deserialize")]
+    pub window_ns: Option<Nanos>,
+    /// Whether each window keeps its latency histogram.
+    pub histograms: bool,
+    /// Most records; later ones are counted as lost, and reported so.
+    pub records: u64,
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    pub(crate) use super::plain::{file, operation, worker};
+
+    /// A disk of 1000 IOPS and 1 MB/s by itself, without a cache.
+    pub(crate) fn disk() -> DiskPlan {
+        DiskPlan {
+            name: "disk".into(),
+            state_path: "state".into(),
+            limits: IoLimits { iops: 1000, bytes_per_s: 1_000_000, burst: None },
+            io_bytes: 256 << 10,
+            cache: HostCache::None,
+            latency_ns: 0,
+            vm: None,
+        }
+    }
+
+    #[test]
+    fn unknown_fields_are_refused() {
+        let mut value = serde_json::to_value(worker()).unwrap();
+        value["surprise"] = 1.into();
+        assert!(serde_json::from_value::<Worker>(value).unwrap_err().to_string().contains("surprise"));
+    }
+}

@@ -1,0 +1,54 @@
+//! The data that are written.
+
+use serde::{Deserialize, Serialize};
+
+/// Data that are written.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Payload {
+    /// Content of the buffers.
+    pub content: Content,
+    /// Change of a buffer before each write.
+    pub renew: Renew,
+    /// Per cent by which the content can be compressed; that share is zeros (or the pattern).
+    pub compress_percent: u32,
+    /// Bytes in which the compressible share is kept; 0 is the whole block.
+    pub compress_chunk_bytes: u32,
+    /// Per cent of the blocks that repeat an earlier block.
+    pub dedupe_percent: u32,
+}
+
+/// Content of the buffers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Content {
+    /// Random bytes from the worker's seed.
+    Random {},
+    /// Zeros.
+    Zero {},
+    /// A pattern, repeated from the start of each buffer.
+    Pattern {
+        /// In hexadecimal, at least one byte; `%o` of fio (the offset, 8 bytes, little-endian) is written as `oooooooooooooooo`.
+        bytes: String,
+    },
+    /// Bytes from a random offset of a pool that is made once (DiskSpd's `-Z1M`), from a file or at random.
+    Pool {
+        /// Size of the pool.
+        bytes: u64,
+        /// File that fills the pool; `null` fills it with random bytes.
+        #[serde(deserialize_with = "Option::deserialize")]
+        path: Option<String>,
+    },
+}
+
+/// Change of a buffer before each write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Renew {
+    /// None: the same bytes are written again.
+    Keep,
+    /// A few bytes of each 512 change, so that no two blocks are the same (fio's `scramble_buffers`).
+    Scramble,
+    /// All bytes are new (fio's `refill_buffers`).
+    Refill,
+}

@@ -1,0 +1,149 @@
+//! Targets of the load: engines, mounts and files.
+
+use std::net::IpAddr;
+
+use serde::{Deserialize, Serialize};
+
+use iocurve_meter::Nanos;
+
+/// Engine that carries out the I/O.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum EnginePlan {
+    /// No I/O: the cost of the loop itself.
+    Null {},
+    /// pread and pwrite, one at a time.
+    Sync {
+        /// Flags that files are opened with.
+        open: FileOpen,
+    },
+    /// Linux native AIO (`io_submit`).
+    Aio {
+        /// Flags that files are opened with.
+        open: FileOpen,
+    },
+    /// `io_uring` with registered files and buffers.
+    Uring {
+        /// Flags that files are opened with.
+        open: FileOpen,
+    },
+    /// Copies from and to files mapped into memory; a flush is `msync`.
+    Mmap {
+        /// Flags that files are opened with.
+        open: FileOpen,
+    },
+    /// User-space NFS over `nconnect` TCP connections that belong to this worker.
+    Nfs {
+        /// Server, export and connections.
+        mount: NfsMount,
+    },
+}
+
+/// Flags that local files are opened with.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FileOpen {
+    /// Bypass the page cache (`O_DIRECT`).
+    pub direct: bool,
+    /// Guarantee of a completed write.
+    pub durability: Durability,
+    /// Drop the file's pages from the page cache before the run.
+    pub invalidate: bool,
+}
+
+/// Guarantee of a completed write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Durability {
+    /// None (NFS: UNSTABLE).
+    None,
+    /// The data are on stable storage (`O_DSYNC`; NFS: `DATA_SYNC`).
+    DataSync,
+    /// Data and attributes are on stable storage (`O_SYNC`; NFS: `FILE_SYNC`).
+    FileSync,
+}
+
+/// A user-space NFS mount.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NfsMount {
+    /// Host name or address.
+    pub host: String,
+    /// TCP port of the NFS program; `null` asks the server's portmapper.
+    #[serde(deserialize_with = "Option::deserialize")]
+    pub port: Option<u16>,
+    /// TCP port of the MOUNT program; `null` asks the server's portmapper.
+    #[serde(deserialize_with = "Option::deserialize")]
+    pub mount_port: Option<u16>,
+    /// Exported path, as the MOUNT program knows it.
+    pub export: String,
+    /// Protocol version; 3.
+    pub version: u32,
+    /// TCP connections, 1 to 16.
+    pub nconnect: u32,
+    /// `AUTH_SYS` user.
+    pub uid: u32,
+    /// `AUTH_SYS` group.
+    pub gid: u32,
+    /// Guarantee of a completed write.
+    pub durability: Durability,
+    /// The engine gives up when the server has not answered for this long.
+    pub timeout_ns: Nanos,
+    /// Whether READ payload reaches the worker's buffers (`false` lets large payloads be discarded in the kernel).
+    pub keep_payload: bool,
+    /// Local address of all connections, MOUNT's too; `null` leaves the choice to the system.
+    #[serde(deserialize_with = "Option::deserialize")]
+    pub source: Option<IpAddr>,
+}
+
+/// A file or device, and the region of it that is used.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FilePlan {
+    /// Path; for NFS relative to the export.
+    pub path: String,
+    /// Start of the region.
+    pub offset_bytes: u64,
+    /// Length of the region.
+    pub bytes: u64,
+    /// Offset in the region at which sequential operations begin.
+    pub start_bytes: u64,
+    /// Preparation before the run.
+    pub layout: Layout,
+    /// Whether the file stays after the run; `false` removes it if this run created it.
+    pub keep: bool,
+}
+
+/// Preparation of a file before the run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Layout {
+    /// The file must exist and be long enough (always so for devices and the null engine).
+    Existing,
+    /// Created if missing, and written up to the region's end; existing data stay.
+    Fill,
+    /// Created if missing, and extended to the region's end without writing; existing data stay.
+    Reserve,
+    /// The file must not exist; it is created and written.
+    New,
+    /// Created if missing; the length stays. Writes behind the end extend the file, reads there return nothing.
+    Create,
+    /// Created if missing, emptied if not, and written. Existing data are lost: the user asked for it.
+    Recreate,
+    /// As `Recreate`, but extended without writing.
+    RecreateReserve,
+}
+
+/// Order in which operations go to files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FileSelect {
+    /// Files take turns.
+    RoundRobin,
+    /// Random, all files equally likely.
+    Random,
+    /// Random, in proportion to the size of the region: all bytes are equally likely.
+    BySize,
+    /// One file to its end, then the next.
+    Sequential,
+}

@@ -1,0 +1,9 @@
+//! Recordings of a worker: counts and latencies by kind and interval, batch levels, and a log of operations.
+
+mod done;
+mod levels;
+pub(crate) mod log;
+pub(crate) mod recorder;
+
+pub(crate) use done::Done;
+pub(crate) use recorder::{Recorded, Recorder, Tally};

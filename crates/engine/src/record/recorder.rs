@@ -1,0 +1,260 @@
+//! Counts and latencies of one worker: by kind, by interval and over the measured window.
+
+use std::collections::BTreeMap;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use iocurve_meter::{Latencies, Nanos};
+
+use super::done::Done;
+use super::levels::Levels;
+use super::log::Log;
+use crate::error::EngineError;
+use crate::outcome::{IntervalKind, IntervalOutcome, KindOutcome, LatencyOutcome, LogOutcome};
+use crate::plan::{LogPlan, OperationKind, OperationPlan, Worker};
+
+/// Counts and latencies of one kind of operation.
+#[derive(Debug, Clone)]
+pub(crate) struct Tally {
+    pub operations: u64,
+    pub bytes: u64,
+    pub errors: u64,
+    /// Operations that moved fewer bytes than requested.
+    pub short: u64,
+    /// From submitted to done.
+    pub service: Latencies,
+    /// From due to done, for paced kinds.
+    pub response: Option<Latencies>,
+    /// The two parts of the service latency, where submission latency is measured.
+    pub parts: Option<Box<Parts>>,
+}
+
+/// The parts of the service latency.
+#[derive(Debug, Clone)]
+pub(crate) struct Parts {
+    /// From submitted to sent.
+    pub submission: Latencies,
+    /// From sent to done.
+    pub completion: Latencies,
+}
+
+impl Tally {
+    fn new(paced: bool, in_parts: bool) -> Self {
+        let response = paced.then(Latencies::new);
+        let parts = in_parts.then(|| Box::new(Parts { submission: Latencies::new(), completion: Latencies::new() }));
+        Self { operations: 0, bytes: 0, errors: 0, short: 0, service: Latencies::new(), response, parts }
+    }
+
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.operations += other.operations;
+        self.bytes += other.bytes;
+        self.errors += other.errors;
+        self.short += other.short;
+        self.service.add(&other.service);
+        if let (Some(mine), Some(theirs)) = (&mut self.response, &other.response) {
+            mine.add(theirs);
+        }
+        if let (Some(mine), Some(theirs)) = (&mut self.parts, &other.parts) {
+            mine.submission.add(&theirs.submission);
+            mine.completion.add(&theirs.completion);
+        }
+    }
+
+    fn clear(&mut self) {
+        (self.operations, self.bytes, self.errors, self.short) = (0, 0, 0, 0);
+        self.service.clear();
+        if let Some(response) = &mut self.response {
+            response.clear();
+        }
+        if let Some(parts) = &mut self.parts {
+            parts.submission.clear();
+            parts.completion.clear();
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.operations == 0 && self.errors == 0
+    }
+
+    /// The tally as an interval reports it.
+    pub(crate) fn interval(&self) -> IntervalKind {
+        IntervalKind {
+            operations: self.operations,
+            bytes: self.bytes,
+            errors: self.errors,
+            mean_ns: self.service.mean(),
+            stddev_ns: self.service.stddev(),
+            p50_ns: self.service.percentile(50.0),
+            p99_ns: self.service.percentile(99.0),
+            min_ns: self.service.min(),
+            max_ns: self.service.max(),
+        }
+    }
+
+    fn outcome(&self) -> KindOutcome {
+        KindOutcome {
+            operations: self.operations,
+            bytes: self.bytes,
+            errors: self.errors,
+            short: self.short,
+            service: latency_outcome(&self.service),
+            response: self.response.as_ref().map(latency_outcome),
+            submission: self.parts.as_ref().map(|parts| latency_outcome(&parts.submission)),
+            completion: self.parts.as_ref().map(|parts| latency_outcome(&parts.completion)),
+        }
+    }
+}
+
+fn latency_outcome(latencies: &Latencies) -> LatencyOutcome {
+    LatencyOutcome {
+        count: latencies.count(),
+        min_ns: latencies.min(),
+        max_ns: latencies.max(),
+        mean_ns: latencies.mean(),
+        stddev_ns: latencies.stddev(),
+        histogram: STANDARD.encode(latencies.encode()),
+    }
+}
+
+/// Records operations in the current interval; a closed interval is added to the window.
+#[derive(Debug)]
+pub(crate) struct Recorder {
+    names: Vec<&'static str>,
+    interval: Vec<Tally>,
+    window: Vec<Tally>,
+    intervals: Vec<IntervalOutcome>,
+    log: Option<Log>,
+    /// Levels of the window; those of the ramp are dropped as its intervals close.
+    pub levels: Levels,
+}
+
+impl Recorder {
+    /// Allocates all memory.
+    pub(crate) fn new(worker: &Worker) -> Self {
+        let in_parts = worker.submission_latency;
+        let all_paced = worker.rate.is_some() || worker.replay.as_ref().is_some_and(|replay| replay.paced);
+        let is_paced = |operation: &OperationPlan| operation.rate.is_some() || all_paced;
+        let mut tallies: Vec<Tally> = worker.operations.iter().map(|one| Tally::new(is_paced(one), in_parts)).collect();
+        let names: Vec<_> = worker.recorded_kinds().into_iter().map(OperationKind::name).collect();
+        tallies.resize_with(names.len(), || Tally::new(false, in_parts));
+        Self {
+            names,
+            interval: tallies.clone(),
+            window: tallies,
+            intervals: Vec::new(),
+            log: None,
+            levels: Levels::default(),
+        }
+    }
+
+    /// Adds a log, if the plan has one.
+    pub(crate) fn with_log(self, plan: Option<LogPlan>) -> Result<Self, EngineError> {
+        let paced = self.interval.iter().any(|tally| tally.response.is_some());
+        let in_parts = self.interval.iter().any(|tally| tally.parts.is_some());
+        let log = plan.map(|plan| Log::new(plan, self.names.len(), paced, in_parts)).transpose()?;
+        Ok(Self { log, ..self })
+    }
+
+    /// Sets the start of the measured window, for the log.
+    pub(crate) fn begin(&mut self, group_start: Nanos, window_start: Nanos) {
+        if let Some(log) = &mut self.log {
+            log.begin(group_start, window_start);
+        }
+    }
+
+    /// Records an operation that succeeded.
+    #[expect(clippy::inline_always, reason = "a call that is not inlined costs as much as the counting")]
+    #[inline(always)]
+    pub(crate) fn record(&mut self, done: Done) {
+        let tally = &mut self.interval[done.operation];
+        tally.operations += 1;
+        tally.bytes += u64::from(done.bytes);
+        tally.short += u64::from(done.bytes < done.asked);
+        tally.service.record(done.at.saturating_sub(done.submitted));
+        if let Some(response) = &mut tally.response {
+            response.record(done.at.saturating_sub(done.due));
+        }
+        if let Some(log) = &mut self.log {
+            log.record(&done);
+        }
+    }
+
+    /// Records an operation, and both parts of its latency.
+    #[inline(never)]
+    pub(crate) fn record_in_parts(&mut self, done: Done) {
+        if let Some(parts) = &mut self.interval[done.operation].parts {
+            parts.submission.record(done.sent.saturating_sub(done.submitted));
+            parts.completion.record(done.at.saturating_sub(done.sent));
+        }
+        self.record(done);
+    }
+
+    pub(crate) fn record_error(&mut self, operation: usize) {
+        self.interval[operation].errors += 1;
+    }
+
+    /// Closes the current interval, calls `publish` with its tallies, and adds them to the window unless the interval
+    /// is part of the ramp.
+    pub(crate) fn close(&mut self, interval: IntervalOutcome, publish: impl FnOnce(&IntervalOutcome, &[Tally])) {
+        let mut record = interval;
+        for (name, tally) in self.names.iter().zip(&self.interval) {
+            if !tally.is_empty() {
+                record.operations.insert((*name).to_owned(), tally.interval());
+            }
+        }
+        publish(&record, &self.interval);
+        if record.ramp {
+            self.levels.clear();
+        }
+        for (total, tally) in self.window.iter_mut().zip(&mut self.interval) {
+            if !record.ramp {
+                total.add(tally);
+            }
+            tally.clear();
+        }
+        self.intervals.push(record);
+    }
+
+    /// Drops the window so far: its intervals become part of the ramp.
+    pub(crate) fn forget(&mut self, now: Nanos) {
+        self.window.iter_mut().for_each(Tally::clear);
+        self.levels.clear();
+        self.intervals.iter_mut().for_each(|interval| interval.ramp = true);
+        if let Some(log) = &mut self.log {
+            log.restart(now);
+        }
+    }
+
+    pub(crate) fn finish(self) -> Recorded {
+        let kinds = self.names.iter().zip(&self.window).map(|(name, tally)| ((*name).to_owned(), tally.outcome()));
+        Recorded {
+            operations: kinds.collect(),
+            intervals: self.intervals,
+            log: self.log.map(|log| log.finish(&self.names)),
+            levels: self.levels,
+        }
+    }
+}
+
+/// The recordings of a worker that has ended.
+#[derive(Debug)]
+pub(crate) struct Recorded {
+    /// The window, by kind.
+    pub operations: BTreeMap<String, KindOutcome>,
+    pub intervals: Vec<IntervalOutcome>,
+    pub log: Option<LogOutcome>,
+    pub levels: Levels,
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// So many operations of one size and latency.
+    pub(crate) fn tally_of(operations: u64, bytes: u64, latency: Nanos) -> Tally {
+        let mut tally = Tally::new(false, false);
+        (tally.operations, tally.bytes) = (operations, operations * bytes);
+        (0..operations).for_each(|_| tally.service.record(latency));
+        tally
+    }
+}

@@ -1,0 +1,173 @@
+//! A run lays out the files, then runs one group after another, each worker on a thread.
+
+pub(crate) mod board;
+pub(crate) mod ceiling;
+mod open;
+pub(crate) mod order;
+mod outcomes;
+pub(crate) mod steady;
+#[cfg(test)]
+mod tests;
+mod thread;
+
+use std::cell::Cell;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use self::board::Board;
+use self::order::GroupOrder;
+use self::outcomes::{never_started, not_started};
+use self::thread::{WorkerThread, run_worker};
+use crate::check::check;
+use crate::engines::emulated::{Disks, HELD_UP_NS};
+use crate::error::EngineError;
+use crate::layout::Targets;
+use crate::offsets::SharedPositions;
+use crate::outcome::{Live, Outcome, State, WorkerOutcome};
+use crate::plan::{Group, Plan};
+use crate::worker::flow;
+
+/// A run in progress, on threads of its own.
+#[derive(Debug)]
+pub struct Run {
+    board: Arc<Board>,
+    supervisor: Mutex<Option<JoinHandle<Result<Outcome, EngineError>>>>,
+}
+
+impl Run {
+    /// Checks the plan and starts it. An invalid plan is an error here; other errors come from [`Self::wait`].
+    pub fn start(plan: Plan) -> Result<Self, EngineError> {
+        check(&plan)?;
+        let board = Arc::new(Board::new(plan.interval_ns));
+        let shared_board = Arc::clone(&board);
+        let supervisor = std::thread::Builder::new()
+            .name("iocurve-run".into())
+            .spawn(move || supervise(&plan, &shared_board))
+            .map_err(|source| EngineError::System { action: "start a thread", source })?;
+        Ok(Self { board, supervisor: Mutex::new(Some(supervisor)) })
+    }
+
+    /// The live view: progress and the newest interval.
+    pub fn live(&self) -> Live {
+        self.board.live()
+    }
+
+    /// Stops the run in order; what was measured is kept.
+    pub fn stop(&self) {
+        self.board.stop.store(true, Ordering::Relaxed);
+    }
+
+    /// Waits for the outcome, at most `timeout`. `None` means that the run goes on, or that the outcome was taken
+    /// before.
+    ///
+    /// An error means that nothing was measured: the layout or the preparation failed.
+    pub fn wait(&self, timeout: Duration) -> Option<Result<Outcome, EngineError>> {
+        if !self.board.wait_until_over(timeout) {
+            return None;
+        }
+        let handle = self.supervisor.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+        Some(
+            handle
+                .join()
+                .unwrap_or_else(|_| Err(EngineError::Plan("the run ended by a fault of iocurve itself".into()))),
+        )
+    }
+}
+
+fn supervise(plan: &Plan, board: &Board) -> Result<Outcome, EngineError> {
+    let result = lay_out_and_run(plan, board);
+    board.over();
+    result
+}
+
+fn lay_out_and_run(plan: &Plan, board: &Board) -> Result<Outcome, EngineError> {
+    let disks = Disks::open(plan, HELD_UP_NS, &board.clock)?;
+    let targets = Targets::lay_out(plan, &|bytes, total| board.layout_progress(bytes, total), &board.stop)?;
+    let mut workers = Vec::new();
+    let mut result = Ok(());
+    let mut is_ended = false;
+    for (index, group) in plan.groups.iter().enumerate() {
+        if board.stopped() {
+            break;
+        }
+        if is_ended {
+            let left_out = |(number, worker)| not_started(index, number, worker, State::Finished, None);
+            workers.extend(group.workers.iter().enumerate().map(left_out));
+            continue;
+        }
+        match run_group(index, group, &disks, board) {
+            Ok((outcomes, ends_run)) => {
+                workers.extend(outcomes);
+                is_ended = ends_run;
+            }
+            Err(error) => {
+                result = Err(error);
+                break;
+            }
+        }
+    }
+    if disks.keep().is_err() {
+        // The figures are valid all the same.
+        for worker in &mut workers {
+            worker.labels.push("disk_state_not_kept".to_owned());
+        }
+    }
+    let removed = targets.remove();
+    match result {
+        // The figures of earlier groups are kept; the error belongs to the group that could not start.
+        Err(error) if workers.is_empty() => return Err(error),
+        Err(error) => workers.push(never_started(plan, workers.len(), &error)),
+        Ok(()) => removed?,
+    }
+    let interrupted = if board.stopped() { State::Interrupted } else { State::Finished };
+    let state = workers.iter().map(|worker| worker.state).max().unwrap_or(interrupted).max(interrupted);
+    Ok(Outcome { state, workers })
+}
+
+/// Runs one group; returns the outcomes and whether the group ends the run. An error means that the group could not be
+/// prepared and none of its workers ran.
+fn run_group(
+    index: usize,
+    group: &Group,
+    disks: &Disks,
+    board: &Board,
+) -> Result<(Vec<WorkerOutcome>, bool), EngineError> {
+    board.phase("prepare", index);
+    let positions = SharedPositions::of_group(group);
+    let flows = flow::of_group(group);
+    let order = GroupOrder::new(group);
+    board.start(group.workers.iter().filter(|worker| worker.wait_for.is_empty()).count());
+    let results: Vec<Result<Option<WorkerOutcome>, EngineError>> = std::thread::scope(|scope| {
+        let handles: Vec<_> = group
+            .workers
+            .iter()
+            .zip(positions.into_iter().zip(flows))
+            .enumerate()
+            .map(|(number, (worker, (positions, flow)))| {
+                let closed = Cell::new(0);
+                let member =
+                    WorkerThread { group: index, number, worker, positions, flow, disks, order: &order, board, closed };
+                std::thread::Builder::new()
+                    .name(format!("{}.{}", worker.job, worker.clone))
+                    .spawn_scoped(scope, move || run_worker(&member))
+                    .map_err(|source| {
+                        order.failed();
+                        EngineError::System { action: "start a thread", source }
+                    })
+            })
+            .collect();
+        handles
+            .into_iter()
+            .map(|handle| match handle?.join() {
+                Ok(result) => result,
+                Err(_) => Err(EngineError::Plan("a worker ended by a fault of iocurve itself".into())),
+            })
+            .collect()
+    });
+    // If one worker could not be prepared, its error is the group's, and the other results are `None`.
+    let outcomes: Result<Vec<WorkerOutcome>, _> = results.into_iter().filter_map(Result::transpose).collect();
+    let steady = |outcome: WorkerOutcome| WorkerOutcome { steady_state: order.steady(outcome.report_group), ..outcome };
+    Ok((outcomes?.into_iter().map(steady).collect(), order.ends_run()))
+}

@@ -1,0 +1,107 @@
+//! Opens the engine that a worker's plan names, and runs the worker on it.
+
+use std::sync::Arc;
+
+use crate::engines::buffers::Buffers;
+use crate::engines::emulated::{Disk, Emulated};
+use crate::engines::files::{check_direct_blocks, has_hole, is_regular_file};
+use crate::engines::nfs::NfsEngine;
+use crate::engines::request::Engine;
+use crate::engines::{AioEngine, MmapEngine, NullEngine, Setup, SyncEngine, UringEngine, capabilities};
+use crate::error::EngineError;
+use crate::outcome::State;
+use crate::plan::{EnginePlan, OperationKind, Worker};
+use crate::record::Recorded;
+use crate::verify;
+use crate::worker::{Ended, Load, Publish, Shared, Start};
+
+/// Opens a worker's engine, waits for the start and runs the worker to its end.
+///
+/// The worker's files are on `disk`, if there is one. `wait_for_start` returns the instant at which the worker starts;
+/// `None` means that another worker could not be prepared, and then this one does not run either.
+pub(super) fn open_and_run(
+    worker: &Worker,
+    buffers: Buffers,
+    shared: &Shared,
+    disk: Option<Disk>,
+    wait_for_start: &mut dyn FnMut() -> Option<Start>,
+    publish: &mut Publish<'_>,
+) -> Result<Option<Ran>, EngineError> {
+    // SAFETY: the loop borrows a slot before it submits a request for it, or after its completion.
+    let slots = unsafe { buffers.slot_map() };
+    let setup = |open| Setup::new(worker, open, &slots, &shared.clock);
+    let aligned = |open| check_direct_blocks(open, &worker.files, &worker.operations).map(|()| setup(open));
+    let mut labels = verify::labels(worker);
+    let engine = capabilities(&worker.engine);
+    if disk.is_none() && engine.local && engine.moves_data {
+        labels.extend(labels_of_files(worker));
+    }
+    let run = Runner { worker, buffers, shared, disk, labels, wait_for_start, publish };
+    match &worker.engine {
+        EnginePlan::Null {} => run.drive(NullEngine::default()),
+        EnginePlan::Sync { open } => run.drive(SyncEngine::open(aligned(open)?)?),
+        EnginePlan::Aio { open } => run.drive(AioEngine::open(aligned(open)?)?),
+        EnginePlan::Uring { open } => run.drive(UringEngine::open(aligned(open)?)?),
+        EnginePlan::Mmap { open } => run.drive(MmapEngine::open(setup(open))?),
+        EnginePlan::Nfs { mount } => {
+            let (clock, stop) = (shared.clock.clone(), Arc::clone(&shared.stop));
+            run.drive(NfsEngine::connect(mount, &worker.files, slots.clone(), worker.depth, clock, stop)?)
+        }
+    }
+}
+
+/// Runs a worker on any engine.
+struct Runner<'a> {
+    worker: &'a Worker,
+    buffers: Buffers,
+    shared: &'a Shared,
+    disk: Option<Disk>,
+    /// Labels that are known before the engine is opened.
+    labels: Vec<String>,
+    wait_for_start: &'a mut dyn FnMut() -> Option<Start>,
+    publish: &'a mut Publish<'a>,
+}
+
+impl Runner<'_> {
+    /// Puts the emulated disk around the engine, if there is one. Nothing else knows about it.
+    fn drive<E: Engine>(mut self, engine: E) -> Result<Option<Ran>, EngineError> {
+        let Some(disk) = self.disk.take() else { return self.run(engine) };
+        let Worker { files, depth, .. } = self.worker;
+        let clock = self.shared.clock.clone();
+        self.run(Emulated::new(engine, disk, files, *depth, clock))
+    }
+
+    fn run<E: Engine>(self, mut engine: E) -> Result<Option<Ran>, EngineError> {
+        let worker = self.worker;
+        let depth = if E::SYNCHRONOUS { 1 } else { worker.depth };
+        let load = Load::new(worker, depth, self.buffers, self.shared.clone())?;
+        let Some(start) = (self.wait_for_start)() else { return Ok(None) };
+        let (mut ended, recorder) = load.run(&mut engine, start, self.publish);
+        if ended.error.is_none()
+            && let Err(error) = engine.finish()
+        {
+            (ended.state, ended.error) = (State::Failed, Some(error));
+        }
+        let (described, reconnects) = (engine.describe(), engine.reconnects());
+        let labels = [self.labels, engine.labels(), std::mem::take(&mut ended.labels)].concat();
+        Ok(Some(Ran { ended, recorded: recorder.finish(), engine: described, reconnects, labels }))
+    }
+}
+
+/// A worker that has run, and its engine.
+pub(super) struct Ran {
+    pub(super) ended: Ended,
+    pub(super) recorded: Recorded,
+    pub(super) engine: String,
+    pub(super) reconnects: u64,
+    pub(super) labels: Vec<String>,
+}
+
+/// Labels for what the local files of a worker mean for its figures.
+fn labels_of_files(worker: &Worker) -> Vec<String> {
+    let labels = [
+        ("file_has_holes", worker.does(OperationKind::Read) && worker.files.iter().any(has_hole)),
+        ("trim_punches_holes", worker.does(OperationKind::Trim) && worker.files.iter().any(is_regular_file)),
+    ];
+    labels.into_iter().filter(|(_, applies)| *applies).map(|(label, _)| label.to_owned()).collect()
+}

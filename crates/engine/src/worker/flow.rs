@@ -1,0 +1,133 @@
+//! Flows: workers that keep their operations in proportion, each as fast as the slowest allows.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::plan::Group;
+
+/// Position of a worker that has ended: it holds nobody back.
+const ENDED: u64 = u64::MAX;
+/// Least number of operations that a worker may be ahead. Workers that waited for each other after a few operations
+/// would spend their time waking up.
+const AHEAD_MIN: u64 = 1000;
+
+/// Shared by the workers of one flow.
+#[derive(Debug)]
+struct Together {
+    /// Position of each worker: its operations, scaled by the sum of weights over its own weight.
+    places: Vec<AtomicU64>,
+    /// How far a worker may be ahead of the last one.
+    ahead: u64,
+}
+
+/// The share of one worker in a flow.
+#[derive(Debug, Clone)]
+pub(crate) struct Share {
+    together: Arc<Together>,
+    number: usize,
+    operations: u64,
+    weight: u64,
+    whole: u64,
+    /// Position of the last worker when it was read last; it only grows.
+    last: u64,
+}
+
+/// By worker of a group: its share in a flow, if it has one.
+pub(crate) fn of_group(group: &Group) -> Vec<Option<Share>> {
+    let mut flows: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
+    for (number, worker) in group.workers.iter().enumerate() {
+        if let Some(flow) = worker.flow {
+            flows.entry(flow.id).or_default().push(number);
+        }
+    }
+    let mut shares: Vec<Option<Share>> = group.workers.iter().map(|_| None).collect();
+    for members in flows.into_values() {
+        let weight = |number: &usize| group.workers[*number].flow.map_or(1, |flow| u64::from(flow.weight));
+        let whole = members.iter().map(weight).sum();
+        let depth: u64 = members.iter().map(|number| u64::from(group.workers[*number].depth)).sum();
+        let places = members.iter().map(|_| AtomicU64::new(0)).collect();
+        let together = Arc::new(Together { places, ahead: depth.max(AHEAD_MIN) });
+        for (number, member) in members.iter().enumerate() {
+            let weight = weight(member);
+            let together = Arc::clone(&together);
+            shares[*member] = Some(Share { together, number, operations: 0, weight, whole, last: 0 });
+        }
+    }
+    shares
+}
+
+impl Share {
+    /// Whether another operation may be submitted.
+    pub(crate) fn may_go(&mut self) -> bool {
+        let limit = |last: u64| last.saturating_add(self.together.ahead);
+        let place = self.place();
+        if place > limit(self.last) {
+            self.last = self.together.places.iter().map(|place| place.load(Ordering::Relaxed)).min().unwrap_or(ENDED);
+        }
+        place <= limit(self.last)
+    }
+
+    /// Counts a submitted operation.
+    pub(crate) fn gone(&mut self) {
+        self.operations += 1;
+        self.together.places[self.number].store(self.place(), Ordering::Relaxed);
+    }
+
+    /// Ends the worker's part: it holds nobody back any more.
+    pub(crate) fn end(&self) {
+        self.together.places[self.number].store(ENDED, Ordering::Relaxed);
+    }
+
+    fn place(&self) -> u64 {
+        (u128::from(self.operations) * u128::from(self.whole) / u128::from(self.weight)) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::tests::worker;
+    use crate::plan::{Flow, Worker};
+
+    fn shares(weights: &[u32]) -> Vec<Share> {
+        let member = |weight: &u32| Worker { flow: Some(Flow { id: 7, weight: *weight }), depth: 8, ..worker() };
+        let mut workers: Vec<Worker> = weights.iter().map(member).collect();
+        workers.push(worker());
+        let mut made = of_group(&Group { workers });
+        assert!(made.pop().unwrap().is_none());
+        made.into_iter().flatten().collect()
+    }
+
+    fn go(share: &mut Share, most: u64) -> u64 {
+        (0..most).take_while(|_| share.may_go().then(|| share.gone()).is_some()).count() as u64
+    }
+
+    #[test]
+    fn nobody_is_further_ahead_than_a_thousand_operations_of_the_whole() {
+        let [mut many, mut few] = shares(&[80, 20]).try_into().unwrap();
+        assert_eq!(go(&mut many, 2000), 801, "80 per cent of them, and one more");
+        assert_eq!(go(&mut few, 1), 1);
+        assert_eq!(go(&mut many, 1000), 4);
+    }
+
+    #[test]
+    fn over_time_the_proportion_is_kept() {
+        let [mut many, mut few] = shares(&[3, 1]).try_into().unwrap();
+        let (mut counted_many, mut counted_few) = (0, 0);
+        for _ in 0..10_000 {
+            counted_many += go(&mut many, 5);
+            counted_few += go(&mut few, 5);
+        }
+        assert!((counted_many / 3).abs_diff(counted_few) <= 251, "{counted_many} {counted_few}");
+        assert!(counted_few > 10_000);
+    }
+
+    #[test]
+    fn who_has_ended_keeps_nobody_back() {
+        let [mut many, few] = shares(&[1, 1]).try_into().unwrap();
+        assert_eq!(go(&mut many, 1000), 501);
+        few.end();
+        assert_eq!(go(&mut many, 1000), 1000);
+    }
+}

@@ -1,0 +1,109 @@
+//! Records what is done.
+
+use iocurve_meter::Nanos;
+
+use super::Load;
+use crate::engines::request::Completion;
+use crate::error::EngineError;
+use crate::record::Done;
+use crate::worker::search::Verdict;
+use crate::worker::slots::InFlight;
+use crate::worker::submit_gate::SubmitGate;
+use crate::worker::timeline::Timeline;
+
+/// Errors that mean "device full" or "quota exceeded".
+const NO_ROOM: [i64; 2] = [libc::ENOSPC as i64, libc::EDQUOT as i64];
+
+impl Load<'_> {
+    /// Completes what was reaped; with a limit on completions at once, the rest waits for the next round.
+    #[inline]
+    pub(super) fn complete_reaped(
+        &mut self,
+        done: &mut Vec<Completion>,
+        wanted: usize,
+        now: Nanos,
+        timeline: &mut Timeline<'_>,
+    ) {
+        let most = self.gate.as_ref().map_or(usize::MAX, SubmitGate::reap_max);
+        let taken = done.len().min(most);
+        if timeline.measures() && (taken > 0 || wanted == 0) {
+            self.recorder.levels.completed(taken);
+        }
+        for completion in done.drain(..taken) {
+            if let Err(error) = self.complete(completion, now, timeline) {
+                self.fail(error, now, timeline);
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn complete(&mut self, completion: Completion, at: Nanos, timeline: &mut Timeline<'_>) -> Result<(), EngineError> {
+        let Completion { slot, result } = completion;
+        let done = self.slots.release(slot);
+        let counts = timeline.completed();
+        if result < 0 {
+            return self.failed(slot, &done, result, counts);
+        }
+        let bytes = result as u32;
+        if counts {
+            self.record(slot, &done, at, bytes);
+        }
+        if self.data.verifier.is_some() {
+            self.verify_completion(slot, &done, bytes)?;
+        }
+        if self.gate.is_some() && counts { self.tell_gate(&done, at) } else { Ok(()) }
+    }
+
+    #[inline(always)]
+    fn record(&mut self, slot: u32, done: &InFlight, at: Nanos, bytes: u32) {
+        let &InFlight { submitted, due, address, operation, .. } = done;
+        let (operation, asked, offset) = (operation as usize, address.length, address.offset);
+        let done = Done { operation, submitted, sent: submitted, due, at, asked, bytes, offset };
+        match &self.slots.submissions {
+            None => self.recorder.record(done),
+            Some(submissions) => {
+                self.recorder.record_in_parts(Done { sent: submissions.of(slot, submitted), ..done });
+            }
+        }
+    }
+
+    #[cold]
+    fn failed(&mut self, slot: u32, done: &InFlight, result: i64, counts: bool) -> Result<(), EngineError> {
+        let &InFlight { address, operation, .. } = done;
+        let kind = self.kinds[operation as usize];
+        self.leave_range(slot, kind, address, true);
+        if self.plan.end.when_full && NO_ROOM.contains(&-result) {
+            self.supply.end();
+            self.data.is_full = true;
+            return Ok(());
+        }
+        if counts {
+            self.recorder.record_error(operation as usize);
+        }
+        Err(EngineError::Operation {
+            kind: kind.name(),
+            length: address.length,
+            offset: address.offset,
+            path: self.plan.files[address.file as usize].path.clone(),
+            source: std::io::Error::from_raw_os_error(-result as i32),
+        })
+    }
+
+    /// Tells the gate that an operation of the plan is done.
+    #[inline(never)]
+    fn tell_gate(&mut self, done: &InFlight, at: Nanos) -> Result<(), EngineError> {
+        let Some(gate) = &mut self.gate else { return Ok(()) };
+        if done.operation as usize >= self.plan.operations.len() || done.reads_back {
+            return Ok(());
+        }
+        let service = at - done.submitted;
+        if gate.completed(service, at) != Verdict::Hopeless {
+            return Ok(());
+        }
+        Err(EngineError::Target(format!(
+            "{}: an operation took {service} ns with nothing else in flight: no depth keeps the latency target of {} ns",
+            self.plan.job,
+            self.plan.latency_target.map_or(0, |target| target.target_ns)
+        )))
+    }
+}

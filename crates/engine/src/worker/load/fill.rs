@@ -1,0 +1,183 @@
+//! Submits what is due.
+
+use iocurve_meter::Nanos;
+
+use super::Load;
+use crate::engines::request::{Address, Engine, Request};
+use crate::error::EngineError;
+use crate::plan::OperationKind;
+use crate::worker::STOP_CHECK;
+use crate::worker::mix::Next;
+use crate::worker::slots::InFlight;
+use crate::worker::wake::{Issue, Wake};
+
+impl Load<'_> {
+    /// Submits what is due, and says what the loop waits for besides completions.
+    #[inline]
+    pub(super) fn fill<E: Engine>(&mut self, engine: &mut E) -> Result<Wake, EngineError> {
+        let now = self.shared.clock.now();
+        let in_flight = self.slots.count();
+        let allowance = match &mut self.gate {
+            None => Ok(self.slots.free()),
+            Some(gate) => gate.allowance(now, in_flight, &mut self.supply.mix),
+        };
+        let (submitted, wake) = match allowance {
+            Ok(count) => self.submit_and_stamp(count, engine, now)?,
+            Err(wake) => (0, wake),
+        };
+        if submitted > 0 {
+            self.recorder.levels.submitted(submitted, E::SEND_BATCH, in_flight + submitted);
+        }
+        Ok(wake)
+    }
+
+    /// Submits up to `count` operations: in parts where sending them is measured or takes long.
+    #[inline]
+    fn submit_and_stamp<E: Engine>(
+        &mut self,
+        count: usize,
+        engine: &mut E,
+        now: Nanos,
+    ) -> Result<(usize, Wake), EngineError> {
+        if self.slots.submissions.is_none() && !engine.sending_blocks() {
+            return self.submit_up_to(count, engine, now);
+        }
+        self.submit_in_parts(count, engine, now)
+    }
+
+    /// Submits as many operations at a time as the engine sends at once, and stamps them before and after. After
+    /// [`STOP_CHECK`] the loop looks around before it goes on.
+    #[inline(never)]
+    fn submit_in_parts<E: Engine>(
+        &mut self,
+        count: usize,
+        engine: &mut E,
+        mut now: Nanos,
+    ) -> Result<(usize, Wake), EngineError> {
+        let (began, mut submitted) = (now, 0);
+        loop {
+            let part = (count - submitted).min(E::SEND_BATCH);
+            self.slots.expect_submissions(part);
+            let (taken, wake) = self.submit_up_to(part, engine, now)?;
+            submitted += taken;
+            if taken > 0 {
+                engine.send()?;
+            }
+            let sent = self.shared.clock.now();
+            self.slots.sent(taken, sent);
+            let pauses = self.gate.as_ref().is_some_and(|gate| gate.pause_is_due(now));
+            if taken < part || submitted == count || pauses {
+                return Ok((submitted, wake));
+            }
+            if sent - began >= STOP_CHECK {
+                return Ok((submitted, Wake::Now));
+            }
+            now = sent;
+        }
+    }
+
+    #[inline(always)]
+    fn submit_up_to<E: Engine>(
+        &mut self,
+        count: usize,
+        engine: &mut E,
+        now: Nanos,
+    ) -> Result<(usize, Wake), EngineError> {
+        for submitted in 0..count {
+            if let Issue::Blocked(wake) = self.submit_next(engine, now)? {
+                return Ok((submitted, wake));
+            }
+            if let Some(gate) = &mut self.gate
+                && gate.pause_is_due(now)
+            {
+                return Ok((submitted + 1, Wake::Now));
+            }
+        }
+        let in_flight = self.slots.count();
+        Ok((count, self.gate.as_mut().map_or(Wake::Never, |gate| gate.allowance_used(in_flight))))
+    }
+
+    /// Submits the next operation, unless there is a reason to wait or to end.
+    #[inline(always)]
+    fn submit_next<E: Engine>(&mut self, engine: &mut E, now: Nanos) -> Result<Issue, EngineError> {
+        if self.data.verifier.is_some()
+            && let Some(issue) = self.verify_next(engine, now)?
+        {
+            return Ok(issue);
+        }
+        if self.supply.is_exhausted() {
+            return Ok(Issue::Blocked(Wake::Exhausted));
+        }
+        if let Some((number, range)) = self.flushes.take() {
+            self.flush(engine, number, range, now)?;
+            return Ok(Issue::Submitted);
+        }
+        let next = match self.supply.next(now) {
+            Ok(next) => next,
+            Err(wake) => return Ok(Issue::Blocked(wake)),
+        };
+        let Some(address) = self.supply.address(next.operation) else { return self.submit_last(engine, now) };
+        self.supply.issued(next.operation, address.length);
+        if self.data.verifier.is_some() {
+            return self.submit_verified(engine, next, address, now);
+        }
+        self.submit(engine, next, address, now)?;
+        Ok(Issue::Submitted)
+    }
+
+    /// No address is left: only verification may have something to submit.
+    #[cold]
+    fn submit_last<E: Engine>(&mut self, engine: &mut E, now: Nanos) -> Result<Issue, EngineError> {
+        self.supply.end();
+        self.submit_next(engine, now)
+    }
+
+    #[inline(always)]
+    pub(super) fn submit<E: Engine>(
+        &mut self,
+        engine: &mut E,
+        next: Next,
+        address: Address,
+        now: Nanos,
+    ) -> Result<(), EngineError> {
+        let Next { operation, due } = next;
+        let due = due.unwrap_or(now);
+        let in_flight = InFlight { submitted: now, due, address, operation: operation as u32, reads_back: false };
+        let slot = self.slots.take(in_flight);
+        let kind = self.kinds[operation];
+        if kind == OperationKind::Write {
+            self.prepare_write(slot, address);
+        }
+        if let Some(gate) = &mut self.gate {
+            gate.submitted();
+        }
+        engine.submit(Request { slot, kind, address })
+    }
+
+    #[inline(never)]
+    fn prepare_write(&mut self, slot: u32, address: Address) {
+        let data = &mut self.data;
+        let block = data.buffers.slot_mut(slot, address.length as usize);
+        match &mut data.verifier {
+            None => data.filler.renew(block, address.offset),
+            Some(verifier) => verifier.stamp(&mut data.filler, block, slot, address),
+        }
+        self.flushes.count(address);
+    }
+
+    /// Submits a flush. It counts neither as an operation nor as bytes of the plan, and never waits for a schedule.
+    #[inline(never)]
+    pub(super) fn flush<E: Engine>(
+        &mut self,
+        engine: &mut E,
+        number: usize,
+        range: Address,
+        now: Nanos,
+    ) -> Result<(), EngineError> {
+        let operation = self.plan.operations.len() + number;
+        let address = Address { length: 0, ..range };
+        let in_flight = InFlight { submitted: now, due: now, address, operation: operation as u32, reads_back: false };
+        let slot = self.slots.take(in_flight);
+        engine.submit(Request { slot, kind: self.kinds[operation], address: range })
+    }
+}

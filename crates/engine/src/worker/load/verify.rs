@@ -1,0 +1,161 @@
+//! The loop's part in verification; a load without it never comes here.
+
+use iocurve_meter::Nanos;
+
+use super::Load;
+use crate::engines::request::{Address, Engine, Request};
+use crate::error::EngineError;
+use crate::plan::OperationKind;
+use crate::verify::{CameBack, Turn};
+use crate::worker::mix::Next;
+use crate::worker::range_locks::{RETRY_NS, Step};
+use crate::worker::slots::InFlight;
+use crate::worker::wake::{Issue, Wake};
+
+impl Load<'_> {
+    /// Goes on in locked ranges, or reads back what was written when it is time to. `None`: the load goes on. Reads for
+    /// verification count neither as operations nor as bytes of the plan, and never wait for a schedule.
+    #[inline(never)]
+    pub(super) fn verify_next<E: Engine>(&mut self, engine: &mut E, now: Nanos) -> Result<Option<Issue>, EngineError> {
+        if let Some(issue) = self.step_next(engine, now)? {
+            return Ok(Some(issue));
+        }
+        if self.data.is_full {
+            return Ok(None);
+        }
+        let (exhausted, in_flight) = (self.supply.is_exhausted(), self.slots.count());
+        loop {
+            let Some(verifier) = &mut self.data.verifier else { return Ok(None) };
+            match verifier.turn(self.supply.issued_bytes(), exhausted, in_flight) {
+                Turn::Load => {
+                    self.data.read_back.ends(now);
+                    return Ok(None);
+                }
+                Turn::Drain => return Ok(Some(Issue::Blocked(Wake::Never))),
+                Turn::Settle { is_pass } => {
+                    if is_pass {
+                        self.data.read_back.begins(now);
+                    }
+                    engine.settle()?;
+                }
+                Turn::ReadBack(address) => {
+                    self.compare(engine, address, now)?;
+                    return Ok(Some(Issue::Submitted));
+                }
+            }
+        }
+    }
+
+    /// Submits an operation of the plan. Where only an earlier run's data are verified, a write is noted instead.
+    #[inline(never)]
+    pub(super) fn submit_verified<E: Engine>(
+        &mut self,
+        engine: &mut E,
+        next: Next,
+        address: Address,
+        now: Nanos,
+    ) -> Result<Issue, EngineError> {
+        let Some(verifier) = &mut self.data.verifier else { return Ok(Issue::Submitted) };
+        if verifier.submits_nothing() {
+            if self.kinds[next.operation] == OperationKind::Write {
+                verifier.found(address);
+            }
+            return Ok(Issue::Blocked(Wake::Now));
+        }
+        if verifier.locks_ranges() {
+            return self.lock_and_submit(engine, next, address, now);
+        }
+        self.submit(engine, next, address, now)?;
+        Ok(Issue::Submitted)
+    }
+
+    /// Compares what came back with what was written there.
+    #[inline(never)]
+    pub(super) fn verify_completion(&mut self, slot: u32, done: &InFlight, bytes: u32) -> Result<(), EngineError> {
+        let data = &mut self.data;
+        let Some(verifier) = &mut data.verifier else { return Ok(()) };
+        let &InFlight { address, operation, reads_back, .. } = done;
+        let kind = self.kinds[operation as usize];
+        let back = CameBack { slot, kind, address, bytes, reads_back };
+        let compared = if verifier.came_back(&back) {
+            verifier.compare(&mut data.filler, data.buffers.slot(slot, address.length as usize), &back)
+        } else {
+            Ok(())
+        };
+        self.leave_range(slot, kind, address, false);
+        compared
+    }
+
+    /// Takes the next step in a locked range, or tries again to lock the range that an operation waits for.
+    fn step_next<E: Engine>(&mut self, engine: &mut E, now: Nanos) -> Result<Option<Issue>, EngineError> {
+        match self.data.locks.take_step() {
+            Some(Step::Operation(next, address)) => self.submit(engine, next, address, now)?,
+            Some(Step::Compare(address)) => {
+                self.compare(engine, address, now)?;
+            }
+            None => {
+                let Some((next, address)) = self.data.locks.take_waiting() else { return Ok(None) };
+                return self.lock_and_submit(engine, next, address, now).map(Some);
+            }
+        }
+        Ok(Some(Issue::Submitted))
+    }
+
+    /// Locks the range of an operation and submits the operation, or a read that comes before it. If the range is
+    /// locked already, the operation waits.
+    fn lock_and_submit<E: Engine>(
+        &mut self,
+        engine: &mut E,
+        next: Next,
+        address: Address,
+        now: Nanos,
+    ) -> Result<Issue, EngineError> {
+        let Some(verifier) = &self.data.verifier else { return Ok(Issue::Submitted) };
+        if !verifier.lock(address) {
+            self.data.locks.wait(next, address);
+            return Ok(Issue::Blocked(Wake::At(now + RETRY_NS)));
+        }
+        if self.kinds[next.operation] == OperationKind::Write && verifier.reads_before(address) {
+            let slot = self.compare(engine, address, now)?;
+            self.data.locks.set_following(slot, next);
+        } else {
+            self.submit(engine, next, address, now)?;
+        }
+        Ok(Issue::Submitted)
+    }
+
+    /// An operation has come back from its range: the next step there follows, or the range is unlocked.
+    pub(super) fn leave_range(&mut self, slot: u32, kind: OperationKind, address: Address, failed: bool) {
+        let Some(verifier) = &self.data.verifier else { return };
+        if !verifier.locks_ranges() || kind.is_flush() {
+            return;
+        }
+        let following = self.data.locks.take_following(slot);
+        match following {
+            Some(next) if !failed => self.data.locks.push_step(Step::Operation(next, address)),
+            None if !failed && kind == OperationKind::Write && verifier.reads_after() => {
+                self.data.locks.push_step(Step::Compare(address));
+            }
+            _ => verifier.unlock(address, failed && kind == OperationKind::Write),
+        }
+    }
+
+    /// Unlocks the ranges in which steps were left; they are not taken.
+    pub(super) fn release_all(&mut self) {
+        while let Some(Step::Operation(_, address) | Step::Compare(address)) = self.data.locks.take_step() {
+            if let Some(verifier) = &self.data.verifier {
+                verifier.unlock(address, false);
+            }
+        }
+    }
+
+    /// Submits a read that is to be compared; its slot.
+    fn compare<E: Engine>(&mut self, engine: &mut E, address: Address, now: Nanos) -> Result<u32, EngineError> {
+        let kind = OperationKind::Read;
+        let operation = self.kinds.iter().position(|&recorded| recorded == kind).unwrap_or(0) as u32;
+        let in_flight = InFlight { submitted: now, due: now, address, operation, reads_back: true };
+        let slot = self.slots.take(in_flight);
+        engine.submit(Request { slot, kind, address })?;
+        Ok(slot)
+    }
+}

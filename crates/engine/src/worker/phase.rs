@@ -1,0 +1,105 @@
+//! Where the loop stands between its start and its end: a table of phases and events. Time is an argument.
+
+use iocurve_meter::Nanos;
+
+/// How long operations in flight may take to come back after the end of the load.
+pub(super) const DRAIN: Nanos = 30_000_000_000;
+/// The same after a stop or a failure.
+pub(super) const DRAIN_WHEN_STOPPED: Nanos = 1_000_000_000;
+
+/// What the loop does now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// Submits operations as they come due.
+    Issuing,
+    /// Submits nothing more, and waits for what is in flight until this instant.
+    Draining { until: Nanos },
+    /// Flushes one file after another; nothing else is in flight.
+    FlushingAtEnd,
+    /// Nothing is in flight and nothing is left to do.
+    Over,
+}
+
+/// What moves the loop to another phase.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Event {
+    /// The run was stopped from outside.
+    Stopped,
+    /// An operation failed.
+    Failed,
+    /// The load is over: by time, because the run asks the worker to finish, or because the depth searched for is found.
+    LoadOver,
+    /// All operations were issued and have come back; files may be left to flush.
+    Idle { flushes: bool },
+}
+
+impl Phase {
+    /// The phase that follows an event at `now`.
+    #[must_use]
+    pub(super) fn after(self, event: Event, now: Nanos) -> Self {
+        match (self, event) {
+            (Self::Over, _) | (_, Event::Idle { flushes: false }) => Self::Over,
+            (_, Event::Stopped | Event::Failed) => Self::Draining { until: now.saturating_add(DRAIN_WHEN_STOPPED) },
+            (Self::Issuing, Event::LoadOver) => Self::Draining { until: now.saturating_add(DRAIN) },
+            (_, Event::LoadOver) => self,
+            (_, Event::Idle { flushes: true }) => Self::FlushingAtEnd,
+        }
+    }
+
+    /// Whether operations in flight had their time to come back. A flush at the end takes as long as it takes.
+    pub(super) fn gives_up(self, now: Nanos) -> bool {
+        matches!(self, Self::Draining { until } if now >= until)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Nanos = 1_000;
+    const DRAINING: Phase = Phase::Draining { until: 5 };
+    const LONG: Phase = Phase::Draining { until: NOW + DRAIN };
+    const SHORT: Phase = Phase::Draining { until: NOW + DRAIN_WHEN_STOPPED };
+
+    #[test]
+    fn each_phase_follows_from_the_one_before_and_the_event() {
+        let idle = |flushes| Event::Idle { flushes };
+        for (before, event, after) in [
+            (Phase::Issuing, Event::Stopped, SHORT),
+            (Phase::Issuing, Event::Failed, SHORT),
+            (Phase::Issuing, Event::LoadOver, LONG),
+            (Phase::Issuing, idle(true), Phase::FlushingAtEnd),
+            (Phase::Issuing, idle(false), Phase::Over),
+            (DRAINING, Event::Stopped, SHORT),
+            (DRAINING, Event::Failed, SHORT),
+            (DRAINING, Event::LoadOver, DRAINING),
+            (DRAINING, idle(true), Phase::FlushingAtEnd),
+            (DRAINING, idle(false), Phase::Over),
+            (Phase::FlushingAtEnd, Event::Stopped, SHORT),
+            (Phase::FlushingAtEnd, Event::Failed, SHORT),
+            (Phase::FlushingAtEnd, Event::LoadOver, Phase::FlushingAtEnd),
+            (Phase::FlushingAtEnd, idle(true), Phase::FlushingAtEnd),
+            (Phase::FlushingAtEnd, idle(false), Phase::Over),
+            (Phase::Over, Event::Stopped, Phase::Over),
+            (Phase::Over, Event::Failed, Phase::Over),
+            (Phase::Over, Event::LoadOver, Phase::Over),
+            (Phase::Over, idle(true), Phase::Over),
+            (Phase::Over, idle(false), Phase::Over),
+        ] {
+            assert_eq!(before.after(event, NOW), after, "{before:?} {event:?}");
+        }
+    }
+
+    #[test]
+    fn only_draining_is_given_up_and_only_when_its_time_is_over() {
+        assert!(DRAINING.gives_up(5) && !DRAINING.gives_up(4));
+        for phase in [Phase::Issuing, Phase::FlushingAtEnd, Phase::Over] {
+            assert!(!phase.gives_up(Nanos::MAX), "{phase:?}");
+        }
+    }
+
+    #[test]
+    fn an_end_beyond_the_clock_does_not_overflow() {
+        assert_eq!(Phase::Issuing.after(Event::LoadOver, Nanos::MAX), Phase::Draining { until: Nanos::MAX });
+    }
+}

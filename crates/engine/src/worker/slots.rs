@@ -1,0 +1,85 @@
+//! The operations in flight, by slot.
+
+use iocurve_meter::Nanos;
+
+use super::submissions::Submissions;
+use crate::engines::request::Address;
+
+/// One slot for each operation that may be in flight.
+#[derive(Debug)]
+pub(super) struct Slots {
+    by_slot: Vec<InFlight>,
+    /// The last one is taken first.
+    free: Vec<u32>,
+    /// When each operation was sent, where that is measured apart.
+    pub(super) submissions: Option<Submissions>,
+}
+
+/// An operation from its submission to its completion.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct InFlight {
+    pub(super) submitted: Nanos,
+    pub(super) due: Nanos,
+    pub(super) address: Address,
+    /// Its number among the kinds that are recorded.
+    pub(super) operation: u32,
+    /// Whether verification submitted it, to compare what was written.
+    pub(super) reads_back: bool,
+}
+
+impl Slots {
+    pub(super) fn new(depth: u32, measures_submission: bool) -> Self {
+        let nowhere = Address { file: 0, offset: 0, length: 0 };
+        let free = InFlight { submitted: 0, due: 0, address: nowhere, operation: 0, reads_back: false };
+        Self {
+            by_slot: vec![free; depth as usize],
+            free: (0..depth).rev().collect(),
+            submissions: measures_submission.then(|| Submissions::new(depth as usize)),
+        }
+    }
+
+    #[inline]
+    pub(super) fn take(&mut self, operation: InFlight) -> u32 {
+        let slot = self.free.pop().expect("no more is submitted than there are slots");
+        self.by_slot[slot as usize] = operation;
+        slot
+    }
+
+    #[inline]
+    pub(super) fn release(&mut self, slot: u32) -> InFlight {
+        self.free.push(slot);
+        self.by_slot[slot as usize]
+    }
+
+    #[inline]
+    pub(super) fn count(&self) -> usize {
+        self.by_slot.len() - self.free.len()
+    }
+
+    #[inline]
+    pub(super) fn free(&self) -> usize {
+        self.free.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.count() == 0
+    }
+
+    pub(super) fn depth(&self) -> usize {
+        self.by_slot.len()
+    }
+
+    /// The next `count` submissions will be stamped together.
+    pub(super) fn expect_submissions(&mut self, count: usize) {
+        if let Some(submissions) = &mut self.submissions {
+            submissions.expect(&self.free[self.free.len() - count..]);
+        }
+    }
+
+    /// The first `taken` of the submissions expected were sent by `at`.
+    pub(super) fn sent(&mut self, taken: usize, at: Nanos) {
+        if let Some(submissions) = &mut self.submissions {
+            submissions.sent(taken, at);
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! The operations still to come: their kinds and due times, their addresses, and how many there are.
+
+use iocurve_meter::Nanos;
+
+use super::flow::Share;
+use super::mix::{Mix, Next};
+use super::range_locks::RETRY_NS;
+use super::wake::Wake;
+use crate::engines::request::Address;
+use crate::error::EngineError;
+use crate::offsets::replay::Replay;
+use crate::offsets::{Offsets, SharedPositions};
+use crate::plan::Worker;
+
+/// Operations and bytes are counted as they are issued. Flushes and reads for verification are not part of them.
+#[derive(Debug)]
+pub(super) struct Supply {
+    pub(super) mix: Mix,
+    offsets: Offsets,
+    replay: Option<Replay>,
+    flow: Option<Share>,
+    issued_operations: u64,
+    issued_bytes: u64,
+    /// 0 once no address is left.
+    operations_max: u64,
+    bytes_max: u64,
+}
+
+impl Supply {
+    pub(super) fn new(plan: &Worker, positions: &SharedPositions, flow: Option<Share>) -> Result<Self, EngineError> {
+        let replay = Replay::open(plan)?;
+        Ok(Self {
+            mix: replay.clone().map_or_else(|| Mix::new(plan), Mix::Replayed),
+            offsets: Offsets::new(plan, positions)?.or_replayed(replay.as_ref()),
+            replay,
+            flow,
+            issued_operations: 0,
+            issued_bytes: 0,
+            operations_max: plan.end.operations.unwrap_or(u64::MAX),
+            bytes_max: plan.end.bytes.unwrap_or(u64::MAX),
+        })
+    }
+
+    /// The next operation, unless it is not due or other workers of its flow are behind.
+    #[inline(always)]
+    pub(super) fn next(&mut self, now: Nanos) -> Result<Next, Wake> {
+        if let Some(flow) = &mut self.flow
+            && !flow.may_go()
+        {
+            return Err(Wake::At(now + RETRY_NS));
+        }
+        self.mix.next(now)
+    }
+
+    /// The address of that operation; `None` where its regions have come to their end.
+    #[inline(always)]
+    pub(super) fn address(&mut self, operation: usize) -> Option<Address> {
+        self.offsets.next(operation)
+    }
+
+    /// Counts an operation that is asked for.
+    #[inline(always)]
+    pub(super) fn issued(&mut self, operation: usize, length: u32) {
+        self.mix.issued(operation, length);
+        self.issued_operations += 1;
+        self.issued_bytes += u64::from(length);
+        if let Some(flow) = &mut self.flow {
+            flow.gone();
+        }
+    }
+
+    /// Issues nothing more.
+    pub(super) fn end(&mut self) {
+        self.operations_max = 0;
+    }
+
+    /// Whether all operations or bytes that the plan asks for were issued.
+    #[inline]
+    pub(super) fn is_exhausted(&self) -> bool {
+        self.issued_operations >= self.operations_max || self.issued_bytes >= self.bytes_max
+    }
+
+    pub(super) fn issued_bytes(&self) -> u64 {
+        self.issued_bytes
+    }
+
+    /// Why a replay ended early, if it did.
+    pub(super) fn failure(&self) -> Option<EngineError> {
+        self.replay.as_ref().and_then(Replay::failure)
+    }
+}

@@ -1,0 +1,180 @@
+//! The worker's times: intervals, ramp, measured window.
+
+use std::collections::BTreeMap;
+
+use iocurve_meter::Nanos;
+
+use super::Start;
+use crate::cpu::thread_cpu_time;
+use crate::outcome::{CpuTime, IntervalOutcome};
+use crate::plan::Worker;
+use crate::record::{Recorder, Tally};
+
+/// Called with every interval that a worker closes.
+pub(crate) type Publish<'a> = dyn FnMut(&IntervalOutcome, &[Tally]) + 'a;
+
+/// Closes intervals as time passes, and knows when the measured window begins and ends.
+pub(super) struct Timeline<'a> {
+    publish: &'a mut Publish<'a>,
+    group_start: Nanos,
+    interval_ns: Nanos,
+    /// Start of the worker's load.
+    pub(super) start: Nanos,
+    /// Start of the current interval.
+    opened: Nanos,
+    /// End of the current interval: the next multiple of its length, the end of the ramp, or the end of the window.
+    boundary: Nanos,
+    /// Nothing is issued from here on.
+    pub(super) issue_end: Nanos,
+    /// Whether the window goes on until files are flushed at the end.
+    flushes_at_end: bool,
+    pub(super) window_start: Nanos,
+    pub(super) window_end: Nanos,
+    window_is_over: bool,
+    /// Operations that came back after the window.
+    drained_operations: u64,
+    cpu_start: CpuTime,
+    cpu_end: Option<CpuTime>,
+}
+
+impl<'a> Timeline<'a> {
+    pub(super) fn new(plan: &Worker, start: Start, interval_ns: Nanos, publish: &'a mut Publish<'a>) -> Self {
+        let Start { group: group_start, own } = start;
+        let start = own.saturating_add(plan.start_delay_ns);
+        let window_start = start.saturating_add(plan.ramp_ns);
+        let window_end = plan.end.runtime_ns.map_or(Nanos::MAX, |runtime| window_start.saturating_add(runtime));
+        let flushes_at_end = plan.sync_at_end && plan.cooldown_ns == 0;
+        let mut timeline = Self {
+            publish,
+            group_start,
+            interval_ns,
+            start,
+            opened: start,
+            boundary: Nanos::MAX,
+            issue_end: window_end.saturating_add(plan.cooldown_ns),
+            flushes_at_end,
+            window_start,
+            window_end: if flushes_at_end { Nanos::MAX } else { window_end },
+            window_is_over: false,
+            drained_operations: 0,
+            cpu_start: thread_cpu_time(),
+            cpu_end: None,
+        };
+        timeline.open(start);
+        timeline
+    }
+
+    /// Whether an operation that comes back now is counted.
+    #[inline]
+    pub(super) fn measures(&self) -> bool {
+        !self.window_is_over
+    }
+
+    /// Counts an operation that came back; whether it is part of the window (or of the ramp).
+    #[inline]
+    pub(super) fn completed(&mut self) -> bool {
+        self.drained_operations += u64::from(self.window_is_over);
+        self.measures()
+    }
+
+    /// The next instant at which the loop must look at the clock.
+    #[inline]
+    pub(super) fn next_deadline(&self, now: Nanos) -> Nanos {
+        let end = if now < self.issue_end { self.issue_end } else { Nanos::MAX };
+        self.boundary.min(end)
+    }
+
+    /// Closes the intervals that are over at `now`.
+    #[inline]
+    pub(super) fn advance(&mut self, now: Nanos, recorder: &mut Recorder) {
+        if now >= self.boundary {
+            self.close_until(now, recorder);
+        }
+    }
+
+    #[cold]
+    fn close_until(&mut self, now: Nanos, recorder: &mut Recorder) {
+        while self.measures() && now >= self.boundary {
+            let boundary = self.boundary;
+            self.close(boundary, recorder);
+            if boundary == self.window_start {
+                self.cpu_start = thread_cpu_time();
+            }
+            if boundary == self.window_end {
+                self.end_window(boundary);
+            }
+        }
+    }
+
+    fn open(&mut self, at: Nanos) {
+        let next = self.group_start + ((at - self.group_start) / self.interval_ns + 1) * self.interval_ns;
+        let ramp_end = if at < self.window_start { self.window_start } else { Nanos::MAX };
+        self.opened = at;
+        self.boundary = if self.measures() { next.min(ramp_end).min(self.window_end) } else { Nanos::MAX };
+    }
+
+    fn close(&mut self, end: Nanos, recorder: &mut Recorder) {
+        let interval = IntervalOutcome {
+            index: (self.opened - self.group_start) / self.interval_ns,
+            ramp: self.opened < self.window_start,
+            start_ns: self.opened - self.group_start,
+            end_ns: end - self.group_start,
+            operations: BTreeMap::new(),
+        };
+        recorder.close(interval, &mut *self.publish);
+        self.open(end);
+    }
+
+    /// Nothing is issued after `end`. The window ends there, too, unless it is over already or flushes are part of it.
+    pub(super) fn end_issuing(&mut self, end: Nanos) {
+        if !self.flushes_at_end {
+            self.end_window(end);
+        }
+    }
+
+    /// Restarts the measured window: what was measured so far does not count.
+    pub(super) fn restart(&mut self, now: Nanos, recorder: &mut Recorder) {
+        self.advance(now, recorder);
+        if now > self.opened {
+            self.close(now, recorder);
+        }
+        recorder.forget(now);
+        self.window_start = now;
+        self.open(self.opened);
+        self.cpu_start = thread_cpu_time();
+    }
+
+    /// No operation counts after `end`.
+    pub(super) fn end_window(&mut self, end: Nanos) {
+        if self.window_is_over {
+            return;
+        }
+        (self.window_is_over, self.boundary) = (true, Nanos::MAX);
+        // A stop before the window leaves it empty.
+        self.window_end = self.window_end.min(end).max(self.window_start);
+        self.cpu_end = Some(thread_cpu_time());
+    }
+
+    /// Closes the last interval, if it is not empty.
+    pub(super) fn finish(&mut self, now: Nanos, recorder: &mut Recorder) {
+        self.end_window(now);
+        if self.window_end > self.opened {
+            self.close(self.window_end, recorder);
+        }
+    }
+
+    pub(super) fn drained_operations(&self) -> u64 {
+        self.drained_operations
+    }
+
+    pub(super) fn cpu(&self) -> CpuTime {
+        let end = self.cpu_end.unwrap_or_else(thread_cpu_time);
+        CpuTime {
+            user_ns: end.user_ns - self.cpu_start.user_ns,
+            system_ns: end.system_ns - self.cpu_start.system_ns,
+            context_switches: end.context_switches - self.cpu_start.context_switches,
+            major_faults: end.major_faults - self.cpu_start.major_faults,
+            minor_faults: end.minor_faults - self.cpu_start.minor_faults,
+        }
+    }
+}

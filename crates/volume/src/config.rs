@@ -1,0 +1,141 @@
+//! The configuration of a volume, and the errors of starting and changing one.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+
+use thiserror::Error;
+
+use iocurve_wire::mount3::MNTPATHLEN;
+
+use crate::qos::Limits;
+
+/// The store of an export.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StoreConfig {
+    /// In memory, at most `limit_bytes` of it; gone when the volume stops.
+    Memory {
+        /// Data and metadata together.
+        limit_bytes: u64,
+    },
+    /// In a folder of this machine.
+    Directory {
+        /// The folder; it must exist.
+        path: PathBuf,
+    },
+}
+
+/// One export.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExportConfig {
+    /// Path that clients mount, beginning with `/`.
+    pub path: String,
+    /// The store of its files.
+    pub store: StoreConfig,
+    /// Size of the export; writes beyond it fail with `NFS3ERR_DQUOT`.
+    pub quota_bytes: u64,
+    /// Limits of READs and WRITEs.
+    pub limits: Limits,
+}
+
+impl Default for ExportConfig {
+    /// 4 TiB at `/vol` without limits, of which memory holds 1 GiB.
+    fn default() -> Self {
+        let store = StoreConfig::Memory { limit_bytes: 1 << 30 };
+        Self { path: "/vol".to_owned(), store, quota_bytes: 4 << 40, limits: Limits::default() }
+    }
+}
+
+/// Configuration of a volume.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VolumeConfig {
+    /// Address to listen on.
+    pub address: IpAddr,
+    /// TCP port to listen on; 0 takes a free one.
+    pub port: u16,
+    /// At least one export, each with files and limits of its own.
+    pub exports: Vec<ExportConfig>,
+    /// Threads that serve; one for each core if `None`.
+    pub threads: Option<usize>,
+}
+
+impl Default for VolumeConfig {
+    /// The default export on any free port of the loopback interface.
+    fn default() -> Self {
+        let address = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        Self { address, port: 0, exports: vec![ExportConfig::default()], threads: None }
+    }
+}
+
+/// Why a volume cannot be served.
+#[derive(Debug, Error)]
+pub enum VolumeError {
+    /// The configuration is invalid.
+    #[error("{0}")]
+    Config(String),
+    /// The port cannot be listened on.
+    #[error("cannot listen on {address}: {source}{}", listen_hint(source))]
+    Listen {
+        /// Address and port.
+        address: SocketAddr,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// The store cannot be opened.
+    #[error("cannot keep files in {place}: {source}")]
+    Store {
+        /// `memory`, or the path.
+        place: String,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// The system refused something else.
+    #[error("the volume cannot {action}: {source}")]
+    System {
+        /// The action that was tried.
+        action: &'static str,
+        /// The system's error.
+        source: io::Error,
+    },
+}
+
+fn listen_hint(source: &io::Error) -> &'static str {
+    match source.kind() {
+        io::ErrorKind::AddrInUse => "; choose another port, or 0 for any free one",
+        io::ErrorKind::PermissionDenied => "; ports below 1024 need root, choose a higher one",
+        io::ErrorKind::AddrNotAvailable => "; choose an address of this machine",
+        _ => "",
+    }
+}
+
+pub(crate) fn check(config: &VolumeConfig) -> Result<(), VolumeError> {
+    if config.threads == Some(0) {
+        return invalid("the volume needs at least one thread");
+    }
+    if config.exports.is_empty() {
+        return invalid("the volume needs at least one export");
+    }
+    let mut paths = BTreeSet::new();
+    for ExportConfig { path, limits, quota_bytes, .. } in &config.exports {
+        match () {
+            () if !path.starts_with('/') => invalid("the export must be a path that begins with /"),
+            () if path.len() > MNTPATHLEN => invalid("the export is longer than 1024 bytes"),
+            () if !paths.insert(path.trim_end_matches('/')) => invalid(&format!("there are two exports {path}")),
+            () => check_quota(*quota_bytes).and_then(|()| check_limits(limits)),
+        }?;
+    }
+    Ok(())
+}
+
+fn invalid(text: &str) -> Result<(), VolumeError> {
+    Err(VolumeError::Config(text.to_owned()))
+}
+
+pub(crate) fn check_quota(quota_bytes: u64) -> Result<(), VolumeError> {
+    if quota_bytes == 0 { invalid("the quota must be at least one byte") } else { Ok(()) }
+}
+
+pub(crate) fn check_limits(limits: &Limits) -> Result<(), VolumeError> {
+    limits.check().map_err(VolumeError::Config)
+}

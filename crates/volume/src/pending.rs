@@ -1,0 +1,188 @@
+//! READs and WRITEs that wait for limits or for their time.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use iocurve_meter::Nanos;
+use iocurve_wire::nfs3::nfs_fh3;
+
+use crate::store::access::Caller;
+
+/// Most operations of one connection that wait; further calls stay in the transport.
+pub(crate) const PENDING_MAX: usize = 4096;
+
+/// Number of a connection; never used twice.
+pub(crate) type ConnectionId = u64;
+
+/// The rest of an operation, to be done when it is due.
+#[derive(Debug)]
+pub(crate) enum Operation {
+    /// All of a READ, so that no data are kept.
+    Read { xid: u32, caller: Caller, file: nfs_fh3, offset: u64, count: u32 },
+    /// Sending the reply of a WRITE that was carried out on arrival.
+    Reply(Box<[u8]>),
+}
+
+/// An operation that the limits have admitted, and that is answered at a certain time.
+#[derive(Debug)]
+pub(crate) struct Delayed {
+    /// When it is to be answered.
+    pub(crate) due: Nanos,
+    /// From its arrival until it is due.
+    pub(crate) waited_ns: Nanos,
+    /// Number of its export.
+    pub(crate) export: usize,
+    pub(crate) connection: ConnectionId,
+    pub(crate) operation: Operation,
+}
+
+/// Operations of one connection that have been received and not answered.
+#[derive(Debug)]
+pub(crate) struct Pending {
+    /// Operations that wait: in a throttle, or in the timers of the connection's thread.
+    waiting: usize,
+    /// Most operations that may wait.
+    waiting_max: usize,
+    /// Operations that are due, and answered in the connection's next turn.
+    due: VecDeque<Delayed>,
+    /// Some throttle has met this connection, and remembers it.
+    is_throttled: bool,
+}
+
+impl Pending {
+    /// Notes that an operation waits.
+    pub(crate) fn wait(&mut self) {
+        self.waiting += 1;
+    }
+
+    /// Notes that a throttle decides about an operation, and how many it lets wait.
+    pub(crate) fn throttled(&mut self, waiting_max: usize) {
+        self.is_throttled = true;
+        self.waiting_max = waiting_max.min(PENDING_MAX);
+    }
+
+    /// Takes an operation that waited and is due now. The connection must have a turn.
+    pub(crate) fn due(&mut self, delayed: Delayed) {
+        self.waiting -= 1;
+        self.due.push_back(delayed);
+    }
+
+    /// Takes out the next operation that is due.
+    #[inline]
+    pub(crate) fn pop_due(&mut self) -> Option<Delayed> {
+        self.due.pop_front()
+    }
+
+    /// True if no further operation may wait.
+    #[inline]
+    pub(crate) fn is_full(&self) -> bool {
+        self.waiting >= self.waiting_max
+    }
+
+    pub(crate) fn is_throttled(&self) -> bool {
+        self.is_throttled
+    }
+
+    /// Counts the operations that were received and not answered.
+    pub(crate) fn in_flight(&self) -> usize {
+        self.waiting + self.due.len()
+    }
+}
+
+impl Default for Pending {
+    fn default() -> Self {
+        Self { waiting: 0, waiting_max: PENDING_MAX, due: VecDeque::new(), is_throttled: false }
+    }
+}
+
+/// Operations that wait for their time, soonest first and in the order in which they came.
+#[derive(Debug, Default)]
+pub(crate) struct Timers {
+    heap: BinaryHeap<Reverse<Timed>>,
+    sequence: u64,
+}
+
+#[derive(Debug)]
+struct Timed {
+    sequence: u64,
+    delayed: Delayed,
+}
+
+impl Timers {
+    /// Keeps an operation until it is due.
+    pub(crate) fn push(&mut self, delayed: Delayed) {
+        self.sequence += 1;
+        self.heap.push(Reverse(Timed { sequence: self.sequence, delayed }));
+    }
+
+    /// When the next operation is due.
+    pub(crate) fn next(&self) -> Option<Nanos> {
+        self.heap.peek().map(|next| next.0.delayed.due)
+    }
+
+    /// Counts the operations that wait.
+    pub(crate) fn waiting(&self) -> usize {
+        self.heap.len()
+    }
+
+    /// Drops all operations of a connection that has ended.
+    pub(crate) fn forget(&mut self, connection: ConnectionId) {
+        self.heap.retain(|Reverse(timed)| timed.delayed.connection != connection);
+    }
+
+    /// Takes out the next operation if it is due.
+    pub(crate) fn pop(&mut self, now: Nanos) -> Option<Delayed> {
+        self.next().filter(|due| *due <= now)?;
+        self.heap.pop().map(|Reverse(timed)| timed.delayed)
+    }
+}
+
+impl Ord for Timed {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (self.delayed.due, self.sequence).cmp(&(other.delayed.due, other.sequence))
+    }
+}
+
+impl PartialOrd for Timed {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Timed {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Timed {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn timers(operations: &[(Nanos, ConnectionId)]) -> Timers {
+        let mut timers = Timers::default();
+        for &(due, connection) in operations {
+            let operation = Operation::Reply(Box::default());
+            timers.push(Delayed { due, waited_ns: 0, export: 0, connection, operation });
+        }
+        timers
+    }
+
+    #[test]
+    fn operations_leave_when_due_and_in_order() {
+        let mut timers = timers(&[(20, 1), (10, 2), (20, 3)]);
+        assert_eq!(timers.next(), Some(10));
+        assert!(timers.pop(9).is_none());
+        let left: Vec<_> = std::iter::from_fn(|| timers.pop(20)).map(|delayed| delayed.connection).collect();
+        assert_eq!(left, [2, 1, 3]);
+    }
+
+    #[test]
+    fn operations_go_with_their_connection() {
+        let mut timers = timers(&[(20, 1), (10, 2), (30, 1)]);
+        timers.forget(1);
+        assert_eq!((timers.waiting(), timers.pop(100).map(|delayed| delayed.connection)), (1, Some(2)));
+    }
+}

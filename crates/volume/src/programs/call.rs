@@ -1,0 +1,73 @@
+//! A call as its program gets it, and the programs there are.
+
+use iocurve_wire::mount3::{MOUNT_PROGRAM, MOUNT_V3};
+use iocurve_wire::nfs3::{NFS_PROGRAM, NFS_V3, nfs_fh3, post_op_attr};
+use iocurve_wire::portmap::{PMAP_PROG, PMAP_VERS};
+use iocurve_wire::xdr::XdrError;
+
+use crate::served::Served;
+use crate::store::Store;
+use crate::store::access::Caller;
+use crate::store::files::Files;
+
+/// A program in one version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Program {
+    Portmap2,
+    Nfs3,
+    Mount3,
+}
+
+impl Program {
+    /// Programs that are served, in the order in which the port mapper lists them.
+    pub(super) const ALL: [Self; 3] = [Self::Portmap2, Self::Nfs3, Self::Mount3];
+
+    /// Its program number and version.
+    pub(super) const fn number(self) -> (u32, u32) {
+        match self {
+            Self::Portmap2 => (PMAP_PROG, PMAP_VERS),
+            Self::Nfs3 => (NFS_PROGRAM, NFS_V3),
+            Self::Mount3 => (MOUNT_PROGRAM, MOUNT_V3),
+        }
+    }
+}
+
+/// A call to a procedure off the data path.
+#[derive(Debug)]
+pub(super) struct Call<'a> {
+    pub(super) served: &'a Served,
+    /// Number of the procedure.
+    pub(super) procedure: u32,
+    /// Arguments, not yet decoded.
+    pub(super) arguments: &'a [u8],
+    pub(super) caller: Caller,
+    /// The client's address as text.
+    pub(super) client: &'a str,
+}
+
+impl<'a> Call<'a> {
+    /// The files of the export that a handle belongs to.
+    pub(super) fn files(&self, file: &nfs_fh3) -> &'a Files {
+        &self.served.exports.of(file.as_bytes()).files
+    }
+
+    /// Attributes of a file; `None` if it has been removed.
+    pub(super) fn attributes(&self, file: &nfs_fh3) -> post_op_attr {
+        self.files(file).getattr(file.as_bytes()).ok()
+    }
+}
+
+/// A call that was understood, but has no result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Refused {
+    /// The program has no such procedure.
+    Procedure,
+    /// The arguments cannot be decoded.
+    Arguments,
+}
+
+impl From<XdrError> for Refused {
+    fn from(_: XdrError) -> Self {
+        Self::Arguments
+    }
+}

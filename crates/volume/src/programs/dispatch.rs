@@ -1,0 +1,140 @@
+//! From the bytes of a call to the program that answers it (RFC 5531 §9).
+
+use iocurve_wire::nfs3::{NFS_PROGRAM, NFS_V3, nfsproc3};
+use iocurve_wire::record::write_record;
+use iocurve_wire::rpc::{Accepted, CallHeader, RPC_VERSION, Rejected, ReplyHeader, mismatch_info};
+use iocurve_wire::server_fast::WriteArgs;
+use iocurve_wire::xdr::{Decode, Encode, Reader, XdrError};
+
+use super::call::{Call, Program, Refused};
+use super::nfs3_data::{self, ArrivingWrite};
+use super::{mount3, nfs3, portmap};
+use crate::store::TRANSFER_BYTES_MAX;
+use crate::turn::Turn;
+
+/// Longest head of a call before the data of a WRITE: call header with two full authenticators, handle, numbers.
+const HEAD_BYTES_MAX: usize = 24 + 2 * (8 + 400) + 68 + 20;
+
+/// Longest call: a WRITE.
+pub(crate) const CALL_BYTES_MAX: usize = TRANSFER_BYTES_MAX as usize + HEAD_BYTES_MAX + 4;
+
+/// Longest call that carries no data to write: names, link targets and their envelope.
+pub(crate) const SMALL_CALL_BYTES_MAX: usize = 16 << 10;
+
+/// Answers one call. Fails only if the record is not a call at all, which costs the connection.
+#[inline]
+pub(crate) fn answer(turn: &mut Turn<'_>, record: &[u8]) -> Result<(), XdrError> {
+    let mut reader = Reader::new(record);
+    let header = CallHeader::decode(&mut reader)?;
+    let arguments = reader.rest();
+    if !is_nfs3(&header) || !nfs3_data::answer(turn, &header, arguments) {
+        answer_program(turn, &header, arguments);
+    }
+    Ok(())
+}
+
+/// State of a call longer than [`SMALL_CALL_BYTES_MAX`] of which the first bytes have arrived.
+#[derive(Debug)]
+pub(crate) enum LongCall {
+    /// More bytes must arrive to tell.
+    Incomplete,
+    /// It was refused and answered; the rest of its bytes are to be skipped.
+    Refused,
+    /// The missing data are to be received into its buffer.
+    Write(ArrivingWrite),
+}
+
+/// Begins a call of `length` bytes, which must be a WRITE.
+pub(crate) fn begin_long(turn: &mut Turn<'_>, arrived: &[u8], length: usize) -> Result<LongCall, XdrError> {
+    let (header, arguments) = match parse_write(arrived, length) {
+        Err(XdrError::Truncated { .. }) if arrived.len() < HEAD_BYTES_MAX => return Ok(LongCall::Incomplete),
+        parsed => parsed?,
+    };
+    Ok(nfs3_data::begin_write(turn, &header, &arguments).map_or(LongCall::Refused, LongCall::Write))
+}
+
+/// Parses the head of a WRITE whose record is `length` bytes long. Nothing else may be that long.
+fn parse_write(arrived: &[u8], length: usize) -> Result<(CallHeader<'_>, WriteArgs<'_>), XdrError> {
+    let mut reader = Reader::new(arrived);
+    let header = CallHeader::decode(&mut reader)?;
+    if !is_nfs3(&header) || header.proc != nfsproc3::NFSPROC3_WRITE as u32 {
+        return Err(XdrError::TooLong { length, limit: SMALL_CALL_BYTES_MAX });
+    }
+    let head = arrived.len() - reader.rest().len();
+    Ok((header, WriteArgs::parse(reader.rest(), length - head)?))
+}
+
+#[inline]
+fn is_nfs3(header: &CallHeader<'_>) -> bool {
+    (header.rpcvers, header.prog, header.vers) == (RPC_VERSION, NFS_PROGRAM, NFS_V3)
+}
+
+/// Answers a call off the data path. A call that must not be carried out twice is answered as it was the first time.
+fn answer_program(turn: &mut Turn<'_>, header: &CallHeader<'_>, arguments: &[u8]) {
+    turn.count_other();
+    if let Err(refusal) = carry_out(turn, header, arguments) {
+        turn.refuse(&refusal);
+    }
+}
+
+fn carry_out(turn: &mut Turn<'_>, header: &CallHeader<'_>, arguments: &[u8]) -> Result<(), ReplyHeader<'static>> {
+    let xid = header.xid;
+    let program = program(header)?;
+    let caller =
+        *turn.credential.caller(&header.cred).map_err(|stat| ReplyHeader::denied(xid, Rejected::AUTH_ERROR(stat)))?;
+    let (served, now, client) = (turn.served, turn.now, turn.peer.address.as_str());
+    let is_kept = program == Program::Nfs3 && nfs3::is_non_idempotent(header.proc);
+    let key = is_kept.then(|| served.replies.key(client, header, arguments));
+    if let Some(record) = key.and_then(|key| served.replies.find(key, now)) {
+        turn.batch.bytes(&record);
+        return Ok(());
+    }
+    let call = Call { served, procedure: header.proc, arguments, caller, client };
+    let answered = turn.batch.write(|out| {
+        let start = out.len();
+        answer_call(xid, program, &call, out)?;
+        if let Some(key) = key {
+            served.replies.keep(key, &out[start..], now);
+        }
+        Ok(())
+    });
+    answered.map_err(|refused| match refused {
+        Refused::Procedure => ReplyHeader::accepted(xid, Accepted::PROC_UNAVAIL(())),
+        Refused::Arguments => ReplyHeader::accepted(xid, Accepted::GARBAGE_ARGS(())),
+    })
+}
+
+/// Finds the program of a call.
+fn program(header: &CallHeader<'_>) -> Result<Program, ReplyHeader<'static>> {
+    let xid = header.xid;
+    if header.rpcvers != RPC_VERSION {
+        let versions = mismatch_info { low: RPC_VERSION, high: RPC_VERSION };
+        return Err(ReplyHeader::denied(xid, Rejected::RPC_MISMATCH(versions)));
+    }
+    let wanted = (header.prog, header.vers);
+    let found = Program::ALL.into_iter().find(|program| program.number() == wanted);
+    found.ok_or_else(|| ReplyHeader::accepted(xid, not_served(header.prog)))
+}
+
+/// Refuses a version of a program that is served in others, or the program.
+fn not_served(program: u32) -> Accepted {
+    let served = || Program::ALL.into_iter().map(Program::number).filter(|(number, _)| *number == program);
+    let versions = || served().map(|(_, version)| version);
+    match (versions().min(), versions().max()) {
+        (Some(low), Some(high)) => Accepted::PROG_MISMATCH(mismatch_info { low, high }),
+        _ => Accepted::PROG_UNAVAIL(()),
+    }
+}
+
+fn answer_call(xid: u32, program: Program, call: &Call<'_>, out: &mut Vec<u8>) -> Result<(), Refused> {
+    let mut answered = Ok(());
+    write_record(out, |writer| {
+        ReplyHeader::success(xid).encode(writer);
+        answered = match program {
+            Program::Nfs3 => nfs3::answer(call, writer),
+            Program::Mount3 => mount3::answer(call, writer),
+            Program::Portmap2 => portmap::answer(call, writer),
+        };
+    });
+    answered
+}

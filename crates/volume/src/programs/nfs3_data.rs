@@ -1,0 +1,212 @@
+//! The procedures that carry the load: READ, WRITE, COMMIT and GETATTR, without allocation, under the volume's limits.
+
+use iocurve_wire::nfs3::{
+    COMMIT3res, Failed, GETATTR3res, READ3res, WRITE3res, nfs_fh3, nfsproc3, nfsstat3, stable_how, wcc_data,
+};
+use iocurve_wire::rpc::CallHeader;
+use iocurve_wire::server_fast::{self, READ_REPLY_BYTES, RangeArgs, WriteArgs};
+
+use crate::pending::{Delayed, Operation};
+use crate::served::Export;
+use crate::stats::IoStats;
+use crate::store::access::{Caller, Permissions};
+use crate::store::write_buffer::WriteBuffer;
+use crate::store::{Store, TRANSFER_BYTES_MAX, Written};
+use crate::turn::Turn;
+
+/// Answers a call of the NFS program if its procedure is one of these; returns `false` if it is not.
+#[inline]
+pub(super) fn answer(turn: &mut Turn<'_>, header: &CallHeader<'_>, arguments: &[u8]) -> bool {
+    use nfsproc3::{NFSPROC3_COMMIT, NFSPROC3_GETATTR, NFSPROC3_READ, NFSPROC3_WRITE};
+    let Some(procedure @ (NFSPROC3_READ | NFSPROC3_WRITE | NFSPROC3_COMMIT | NFSPROC3_GETATTR)) =
+        nfsproc3::from_u32(header.proc)
+    else {
+        return false;
+    };
+    let xid = header.xid;
+    let caller = match turn.credential.caller(&header.cred) {
+        Ok(caller) => *caller,
+        Err(stat) => {
+            turn.refuse_credential(xid, stat);
+            return true;
+        }
+    };
+    let answered = match procedure {
+        NFSPROC3_READ => RangeArgs::parse(arguments).map(|arguments| read(turn, xid, &caller, &arguments)),
+        NFSPROC3_WRITE => {
+            WriteArgs::parse(arguments, arguments.len()).map(|arguments| write(turn, xid, &caller, &arguments))
+        }
+        NFSPROC3_COMMIT => RangeArgs::parse(arguments).map(|arguments| commit(turn, xid, arguments.file)),
+        _ => server_fast::parse_getattr(arguments).map(|object| getattr(turn, xid, object)),
+    };
+    if answered.is_err() {
+        turn.refuse_arguments(xid);
+    }
+    true
+}
+
+/// GETATTR (RFC 1813 §3.3.1).
+#[inline]
+fn getattr(turn: &mut Turn<'_>, xid: u32, object: &[u8]) {
+    turn.count_other();
+    match turn.export(object).files.getattr(object) {
+        Ok(attributes) => turn.batch.bytes(&server_fast::getattr_reply(xid, &attributes)),
+        Err(status) => turn.reply::<GETATTR3res>(xid, &Err(Failed { status, rest: () })),
+    }
+}
+
+/// READ (RFC 1813 §3.3.6); under limits it is carried out when it is due.
+#[inline]
+fn read(turn: &mut Turn<'_>, xid: u32, caller: &Caller, arguments: &RangeArgs<'_>) {
+    let export = turn.export(arguments.file);
+    if export.throttle.is_limited()
+        && let Some(bytes) = read_bytes(export, caller, arguments)
+        && let Some(file) = nfs_fh3::new(arguments.file)
+    {
+        let RangeArgs { offset, count, .. } = *arguments;
+        let operation = Operation::Read { xid, caller: *caller, file, offset, count };
+        if let Some(operation) = turn.delay(export, bytes, operation) {
+            carry_out(turn, export, operation);
+        }
+        return;
+    }
+    read_now(turn, export, xid, caller, arguments);
+}
+
+/// Bytes that a READ will find; `None` if it will fail, which costs nothing.
+fn read_bytes(export: &Export, caller: &Caller, arguments: &RangeArgs<'_>) -> Option<u64> {
+    let attributes = export.files.getattr(arguments.file).ok()?;
+    Permissions::of(&attributes).check_read(caller).ok()?;
+    let count = u64::from(arguments.count.min(TRANSFER_BYTES_MAX));
+    Some(count.min(attributes.size.saturating_sub(arguments.offset)))
+}
+
+#[inline]
+fn read_now(turn: &mut Turn<'_>, export: &Export, xid: u32, caller: &Caller, arguments: &RangeArgs<'_>) {
+    let RangeArgs { file, offset, count } = *arguments;
+    let head = turn.batch.gap(READ_REPLY_BYTES);
+    match export.files.read(caller, file, offset, count, turn.batch) {
+        Ok(read) => {
+            turn.batch.patch(head, &server_fast::read_reply(xid, &read.attributes, read.count, read.eof));
+            turn.count(export.number, &IoStats { reads: 1, read_bytes: u64::from(read.count), ..IoStats::default() });
+        }
+        Err(status) => {
+            turn.batch.rewind(head);
+            let attributes = export.files.getattr(file).ok();
+            turn.reply::<READ3res<'_>>(xid, &Err(Failed { status, rest: attributes }));
+        }
+    }
+}
+
+/// WRITE (RFC 1813 §3.3.7); it is carried out at once, and under limits its reply waits.
+#[inline]
+fn write(turn: &mut Turn<'_>, xid: u32, caller: &Caller, arguments: &WriteArgs<'_>) {
+    let WriteArgs { file, offset, stable, length, arrived } = *arguments;
+    let export = turn.export(file);
+    match export.files.write(caller, file, offset, &arrived[..length as usize], stable) {
+        Ok(written) => write_done(turn, export, xid, &written, length, stable),
+        Err(status) => write_failed(turn, export, xid, file, status),
+    }
+}
+
+/// A WRITE whose data are arriving.
+#[derive(Debug)]
+pub(crate) struct ArrivingWrite {
+    xid: u32,
+    stable: stable_how,
+    pub(crate) buffer: WriteBuffer,
+}
+
+/// Begins a WRITE of which not all data have arrived. Returns `None` if it was refused and answered.
+pub(super) fn begin_write(
+    turn: &mut Turn<'_>,
+    header: &CallHeader<'_>,
+    arguments: &WriteArgs<'_>,
+) -> Option<ArrivingWrite> {
+    let (xid, export) = (header.xid, turn.export(arguments.file));
+    let WriteArgs { file, offset, stable, length, arrived } = *arguments;
+    let caller = match turn.credential.caller(&header.cred) {
+        Ok(caller) => caller,
+        Err(stat) => {
+            turn.refuse_credential(xid, stat);
+            return None;
+        }
+    };
+    match export.files.begin_write(caller, file, offset, length) {
+        Ok(mut buffer) => {
+            // The padding may have begun to arrive, too.
+            buffer.copy_from(&arrived[..arrived.len().min(length as usize)]);
+            Some(ArrivingWrite { xid, stable, buffer })
+        }
+        Err(status) => {
+            write_failed(turn, export, xid, file, status);
+            None
+        }
+    }
+}
+
+/// Finishes a WRITE whose data have all been received.
+pub(crate) fn finish_write(turn: &mut Turn<'_>, write: ArrivingWrite) {
+    let ArrivingWrite { xid, stable, buffer } = write;
+    let (file, length) = (buffer.file, buffer.length() as u32);
+    let export = turn.export(file.as_bytes());
+    match export.files.finish_write(buffer, stable) {
+        Ok(written) => write_done(turn, export, xid, &written, length, stable),
+        Err(status) => write_failed(turn, export, xid, file.as_bytes(), status),
+    }
+}
+
+#[inline]
+fn write_done(
+    turn: &mut Turn<'_>,
+    export: &Export,
+    xid: u32,
+    Written { before, after }: &Written,
+    length: u32,
+    stable: stable_how,
+) {
+    turn.count(export.number, &IoStats { writes: 1, write_bytes: u64::from(length), ..IoStats::default() });
+    let reply = server_fast::write_reply(xid, before, after, length, stable, turn.served.writeverf);
+    if !export.throttle.is_limited() {
+        return turn.batch.bytes(&reply);
+    }
+    if let Some(operation) = turn.delay(export, u64::from(length), Operation::Reply(reply.into())) {
+        carry_out(turn, export, operation);
+    }
+}
+
+fn write_failed(turn: &mut Turn<'_>, export: &Export, xid: u32, file: &[u8], status: nfsstat3) {
+    let rest = wcc_data { before: None, after: export.files.getattr(file).ok() };
+    turn.reply::<WRITE3res>(xid, &Err(Failed { status, rest }));
+}
+
+/// COMMIT (RFC 1813 §3.3.21); the whole file is committed, whatever the range.
+fn commit(turn: &mut Turn<'_>, xid: u32, file: &[u8]) {
+    turn.count_commit();
+    let files = &turn.export(file).files;
+    match files.commit(file) {
+        Ok(Written { before, after }) => {
+            turn.batch.bytes(&server_fast::commit_reply(xid, &before, &after, turn.served.writeverf));
+        }
+        Err(status) => {
+            let rest = wcc_data { before: None, after: files.getattr(file).ok() };
+            turn.reply::<COMMIT3res>(xid, &Err(Failed { status, rest }));
+        }
+    }
+}
+
+/// Does the rest of an operation that waited and is due.
+pub(crate) fn resume(turn: &mut Turn<'_>, delayed: Delayed) {
+    let Delayed { waited_ns, export, operation, .. } = delayed;
+    turn.count(export, &IoStats { throttled_operations: 1, throttled_ns: waited_ns, ..IoStats::default() });
+    carry_out(turn, turn.served.exports.numbered(export), operation);
+}
+
+fn carry_out(turn: &mut Turn<'_>, export: &Export, operation: Operation) {
+    match operation {
+        Operation::Read { xid, caller, file, offset, count } => {
+            read_now(turn, export, xid, &caller, &RangeArgs { file: file.as_bytes(), offset, count });
+        }
+        Operation::Reply(reply) => turn.batch.bytes(&reply),
+    }
+}

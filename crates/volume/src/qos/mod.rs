@@ -1,0 +1,154 @@
+//! Quality of service as pure decisions: the order of operations, and the time at which each is answered. Time is an argument.
+//!
+//! READs and WRITEs pass the gate of their kind, then the gate of all. At each gate clients take turns, and so do a client's
+//! connections; an operation takes its tokens only when it is next, so that those behind it owe nothing and lose nothing
+//! when their connection ends or the limits change. Behind the gates an operation is delayed by a server's work, the latency, and the
+//! bandwidth of its connection and client; there no operation waits for another.
+//!
+//! [`Qos`] decides for one export; [`throttle`] shares it among threads.
+
+mod bucket;
+mod fair;
+mod gate;
+mod latency;
+mod limits;
+mod links;
+mod servers;
+pub(crate) mod throttle;
+
+use iocurve_meter::Nanos;
+
+use gate::{Gate, Rates, Request};
+use latency::Latencies;
+use links::Links;
+
+pub use bucket::{Bucket, Level};
+pub(crate) use fair::Key;
+pub use limits::{Burst, ClientLimits, ConnectionLimits, Distribution, Latency, Limits, Parallelism};
+
+/// All limits of one export, and the operations that wait for them.
+#[derive(Debug)]
+struct Qos<T> {
+    limits: Limits,
+    reads: Gate<T>,
+    writes: Gate<T>,
+    all: Gate<T>,
+    latencies: Latencies,
+    links: Links,
+    /// The latest time seen.
+    now: Nanos,
+}
+
+impl<T> Qos<T> {
+    fn new(limits: Limits, now: Nanos) -> Self {
+        Self {
+            limits,
+            reads: Gate::new(limits.rates_of_reads(), now),
+            writes: Gate::new(limits.rates_of_writes(), now),
+            all: Gate::new(limits.rates_of_all(), now),
+            latencies: Latencies::new(limits.latency),
+            links: Links::default(),
+            now,
+        }
+    }
+
+    /// Queues an operation that arrives `now`. Releases all operations admitted by now, each with the time when it is due.
+    fn admit(&mut self, now: Nanos, request: Request<T>, mut release: impl FnMut(Nanos, T)) {
+        self.advance(now, &mut release);
+        let kind = if request.is_write { &mut self.writes } else { &mut self.reads };
+        let gate = if kind.is_open() { &mut self.all } else { kind };
+        gate.push(request, self.now);
+        self.advance(now, release);
+    }
+
+    /// Releases all operations admitted by `now`, each with the time when it is due.
+    fn advance(&mut self, now: Nanos, mut release: impl FnMut(Nanos, T)) {
+        self.now = self.now.max(now);
+        while self.next().is_some_and(|next| next <= self.now) {
+            let (reads, writes) = (self.reads.next(), self.writes.next());
+            let next = self.next();
+            if self.all.next() == next {
+                if let Some((at, request, service_ns)) = self.all.pop() {
+                    release(self.due(at, service_ns, &request), request.item);
+                }
+            } else {
+                let kind = if reads == next { &mut self.reads } else { &mut self.writes };
+                debug_assert!(reads == next || writes == next);
+                if let Some((at, request, _)) = kind.pop() {
+                    self.all.push(request, at);
+                }
+            }
+        }
+    }
+
+    /// When the next operation is admitted.
+    fn next(&self) -> Option<Nanos> {
+        [&self.reads, &self.writes, &self.all].into_iter().filter_map(Gate::next).min()
+    }
+
+    /// Drops the operations of a connection that has ended, and returns how many there were. They cost no tokens.
+    fn remove(&mut self, now: Nanos, path: [Key; 2], release: impl FnMut(Nanos, T)) -> usize {
+        self.advance(now, release);
+        self.links.remove(path);
+        [&mut self.reads, &mut self.writes, &mut self.all].into_iter().map(|gate| gate.remove(path, self.now)).sum()
+    }
+
+    /// Changes the limits from `now` on, also for operations that wait at a gate. Those admitted before keep their time.
+    fn set_limits(&mut self, now: Nanos, limits: Limits, release: impl FnMut(Nanos, T)) {
+        self.advance(now, release);
+        self.reads.set(limits.rates_of_reads(), self.now);
+        self.writes.set(limits.rates_of_writes(), self.now);
+        self.all.set(limits.rates_of_all(), self.now);
+        self.links.set(&limits, self.now);
+        if limits.latency != self.limits.latency {
+            self.latencies = Latencies::new(limits.latency);
+        }
+        self.limits = limits;
+    }
+
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// All token buckets, each with the name of its limit: those for all, for clients and for connections.
+    fn buckets(&self, now: Nanos) -> Vec<Bucket> {
+        let now = now.max(self.now);
+        let gates = [
+            (&self.all, ["throughput_bytes_per_s", "iops", "burst_iops"]),
+            (&self.reads, ["throughput_read_bytes_per_s", "iops_read", ""]),
+            (&self.writes, ["throughput_write_bytes_per_s", "iops_write", ""]),
+        ];
+        let shared = gates.into_iter().flat_map(|(gate, names)| names.into_iter().zip(gate.levels(now)));
+        let bucket =
+            |(limit, level): (_, Option<_>)| Some(Bucket { limit, client: None, connection: None, level: level? });
+        shared.filter_map(bucket).chain(self.links.buckets(now)).collect()
+    }
+
+    /// Burst credits that are left; `None` without a burst.
+    fn credits(&self, now: Nanos) -> Option<u64> {
+        self.all.credits(now.max(self.now))
+    }
+
+    /// When an operation admitted at `at` is answered.
+    fn due(&mut self, at: Nanos, service_ns: Nanos, request: &Request<T>) -> Nanos {
+        at + service_ns + self.latencies.draw() + self.links.take(&self.limits, request, at)
+    }
+}
+
+impl Limits {
+    fn rates_of_reads(&self) -> Rates {
+        Rates { throughput: self.throughput_read_bytes_per_s, iops: self.iops_read, ..Rates::default() }
+    }
+
+    fn rates_of_writes(&self) -> Rates {
+        Rates { throughput: self.throughput_write_bytes_per_s, iops: self.iops_write, ..Rates::default() }
+    }
+
+    fn rates_of_all(&self) -> Rates {
+        let Self { throughput_bytes_per_s: throughput, iops, burst, parallelism, .. } = *self;
+        Rates { throughput, iops, burst, parallelism }
+    }
+}
+
+#[cfg(test)]
+mod tests;

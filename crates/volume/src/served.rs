@@ -1,0 +1,211 @@
+//! The state that all threads of a volume share: its exports, and what it remembers about clients.
+
+use std::collections::BTreeSet;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use iocurve_meter::Nanos;
+use iocurve_wire::nfs3::{nfsstat3, writeverf3};
+
+use crate::qos::Limits;
+use crate::qos::throttle::Throttle;
+use crate::reply::cache::ReplyCache;
+use crate::store::Store;
+use crate::store::files::Files;
+use crate::store::upkeep::Upkeep;
+
+/// Most mounts that are remembered for DUMP.
+const MOUNTS_MAX: usize = 1024;
+
+/// One for all threads.
+#[derive(Debug)]
+pub(crate) struct Served {
+    pub(crate) exports: Exports,
+    /// TCP port of all programs.
+    pub(crate) port: u16,
+    /// Differs from that of any earlier start, so that clients send unstable data again.
+    pub(crate) writeverf: writeverf3,
+    pub(crate) mounts: Mounts,
+    /// Replies to calls that must not be carried out twice.
+    pub(crate) replies: ReplyCache,
+}
+
+/// A directory tree that clients mount.
+#[derive(Debug)]
+pub(crate) struct Export {
+    /// Position among the exports.
+    pub(crate) number: usize,
+    /// Path that clients mount.
+    pub(crate) path: String,
+    /// Begins the handles of all its files, and of no other export's.
+    prefix: [u8; PREFIX_BYTES],
+    pub(crate) files: Files,
+    /// Its limits, and the operations that wait for them.
+    pub(crate) throttle: Throttle,
+}
+
+const PREFIX_BYTES: usize = 8;
+
+/// All exports of a volume; at least one.
+#[derive(Debug)]
+pub(crate) struct Exports(Vec<Export>);
+
+impl Export {
+    /// An export under limits, served by `threads` threads.
+    pub(crate) fn new(path: String, files: Files, limits: Limits, threads: usize, now: Nanos) -> Self {
+        let prefix = *files.root().as_bytes().first_chunk().expect("handles are longer");
+        Self { number: 0, path, prefix, files, throttle: Throttle::new(limits, threads, now) }
+    }
+}
+
+impl Exports {
+    /// Numbers the exports, of which there must be one. `None` if two of them would give out the same handles: they are the same
+    /// folder.
+    pub(crate) fn new(mut exports: Vec<Export>) -> Option<Self> {
+        exports.iter_mut().enumerate().for_each(|(number, export)| export.number = number);
+        let prefixes: BTreeSet<_> = exports.iter().map(|export| export.prefix).collect();
+        (prefixes.len() == exports.len()).then_some(Self(exports))
+    }
+
+    /// The export of a handle. A handle that belongs to none gets any export, and is refused by its store.
+    #[inline]
+    pub(crate) fn of(&self, file: &[u8]) -> &Export {
+        if self.0.len() == 1 {
+            return &self.0[0];
+        }
+        let prefix = file.first_chunk::<PREFIX_BYTES>();
+        self.0.iter().find(|export| Some(&export.prefix) == prefix).unwrap_or(&self.0[0])
+    }
+
+    /// The export of two handles, if it is the same.
+    pub(crate) fn of_both(&self, one: &[u8], other: &[u8]) -> Result<&Export, nfsstat3> {
+        let (export, same) = (self.of(one), self.of(other));
+        if export.number == same.number { Ok(export) } else { Err(nfsstat3::NFS3ERR_XDEV) }
+    }
+
+    pub(crate) fn numbered(&self, number: usize) -> &Export {
+        &self.0[number]
+    }
+
+    pub(crate) fn iter(&self) -> std::slice::Iter<'_, Export> {
+        self.0.iter()
+    }
+}
+
+impl Upkeep for Exports {
+    fn sent_by_reference(&self, data: *const u8, length: usize) {
+        self.iter().for_each(|export| export.files.sent_by_reference(data, length));
+    }
+
+    fn reclaim(&self) -> bool {
+        self.iter().fold(false, |left, export| export.files.reclaim() | left)
+    }
+
+    fn needs_repair(&self) -> bool {
+        self.iter().any(|export| export.files.needs_repair())
+    }
+
+    fn repair_huge_page(&self) -> bool {
+        self.iter().find(|export| export.files.needs_repair()).is_some_and(|export| export.files.repair_huge_page())
+    }
+}
+
+/// The mounts that clients have told of: client and directory. NFS works without them; they are for DUMP alone.
+#[derive(Debug, Default)]
+pub(crate) struct Mounts(Mutex<BTreeSet<(String, Vec<u8>)>>);
+
+impl Mounts {
+    pub(crate) fn insert(&self, client: &str, directory: &[u8]) {
+        let mut mounts = self.lock();
+        if mounts.len() < MOUNTS_MAX {
+            mounts.insert((client.to_owned(), directory.to_vec()));
+        }
+    }
+
+    /// Forgets a client's mount of a directory, or all its mounts.
+    pub(crate) fn remove(&self, client: &str, directory: Option<&[u8]>) {
+        self.lock().retain(|(host, path)| host != client || directory.is_some_and(|directory| path != directory));
+    }
+
+    pub(crate) fn list(&self) -> Vec<(String, Vec<u8>)> {
+        self.lock().iter().cloned().collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeSet<(String, Vec<u8>)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use iocurve_wire::nfs3::{createhow3, nfs_fh3, sattr3, stable_how, wcc_data};
+
+    use super::*;
+    use crate::store::Creation;
+    use crate::store::access::Caller;
+    use crate::store::directory::DirectoryStore;
+    use crate::store::memory::MemoryStore;
+
+    fn export(files: Files) -> Export {
+        Export::new("/vol".to_owned(), files, Limits::default(), 1, 0)
+    }
+
+    fn two() -> Exports {
+        let memory = |id| export(Files::Memory(MemoryStore::new(id, 1 << 30, 1 << 30).unwrap()));
+        Exports::new(vec![memory(*b"export-a"), memory(*b"export-b")]).unwrap()
+    }
+
+    fn create(exports: &Exports, number: usize) -> Result<nfs_fh3, nfsstat3> {
+        let how = createhow3::UNCHECKED(sattr3::default());
+        let files = &exports.numbered(number).files;
+        files.create(files.root().as_bytes(), b"f", Creation::File(&how), Caller::default(), &mut wcc_data::default())
+    }
+
+    #[test]
+    fn the_same_name_is_another_file_in_another_export() {
+        let exports = two();
+        let (one, other) = (create(&exports, 0).unwrap(), create(&exports, 1).unwrap());
+        assert_ne!(one, other);
+        assert_eq!((exports.of(one.as_bytes()).number, exports.of(other.as_bytes()).number), (0, 1));
+        let files = |file: &nfs_fh3| &exports.of(file.as_bytes()).files;
+        files(&one).write(&Caller::default(), one.as_bytes(), 0, b"data", stable_how::UNSTABLE).unwrap();
+        assert_eq!(files(&one).getattr(one.as_bytes()).unwrap().size, 4);
+        assert_eq!(files(&other).getattr(other.as_bytes()).unwrap().size, 0);
+    }
+
+    #[test]
+    fn nothing_moves_from_one_export_to_another() {
+        let exports = two();
+        let one = create(&exports, 0).unwrap();
+        let (from, to) = (exports.numbered(0).files.root(), exports.numbered(1).files.root());
+        let of_both =
+            |a: &nfs_fh3, b: &nfs_fh3| exports.of_both(a.as_bytes(), b.as_bytes()).map(|export| export.number);
+        assert_eq!(of_both(&from, &to), Err(nfsstat3::NFS3ERR_XDEV));
+        assert_eq!(of_both(&one, &to), Err(nfsstat3::NFS3ERR_XDEV));
+        assert_eq!(of_both(&one, &from), Ok(0));
+    }
+
+    #[test]
+    fn what_belongs_to_no_export_is_refused() {
+        let exports = two();
+        let getattr = |file: &[u8]| exports.of(file).files.getattr(file);
+        assert_eq!(getattr(b"export-c00000000").unwrap_err(), nfsstat3::NFS3ERR_STALE);
+        assert_eq!(getattr(b"short").unwrap_err(), nfsstat3::NFS3ERR_BADHANDLE);
+    }
+
+    #[test]
+    fn each_export_has_its_own_quota() {
+        let exports = two();
+        exports.numbered(1).files.budget().set_quota(1);
+        assert_eq!(create(&exports, 1), Err(nfsstat3::NFS3ERR_DQUOT));
+        create(&exports, 0).unwrap();
+        assert_eq!(exports.numbered(0).files.space().bytes_total, 1 << 30);
+        assert_eq!(exports.numbered(1).files.space().bytes_total, 1);
+    }
+
+    #[test]
+    fn the_same_folder_is_not_exported_twice() {
+        let folder = tempfile::tempdir().unwrap();
+        let open = || export(Files::Directory(DirectoryStore::open(folder.path(), 1 << 30).unwrap()));
+        assert!(Exports::new(vec![open(), open()]).is_none());
+    }
+}

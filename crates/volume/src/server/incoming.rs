@@ -1,0 +1,167 @@
+//! Calls on their way into a connection: bytes become records, and records are answered.
+//!
+//! Bytes are received into the thread's input buffer, records are answered where they lie in it, and only the bytes that wait for the
+//! next turn are kept by the connection. The data of a large WRITE that have not arrived are received where the store keeps them.
+
+use libc::iovec;
+
+use iocurve_wire::record::{Progress, RECORD_MARK_BYTES, Reassembler};
+
+use super::close::Close;
+use super::transport::{Transport, is_temporary};
+use crate::programs::dispatch::{self, CALL_BYTES_MAX, LongCall, SMALL_CALL_BYTES_MAX};
+use crate::programs::nfs3_data::{self, ArrivingWrite};
+use crate::turn::Turn;
+
+/// Bytes that one receive takes at most.
+const RECEIVE_BYTES: usize = 256 << 10;
+
+/// Size of a thread's input buffer: one receive behind a small call that is not complete.
+pub(crate) const INPUT_BYTES: usize = RECORD_MARK_BYTES + SMALL_CALL_BYTES_MAX + RECEIVE_BYTES;
+
+/// Bytes received behind the data of a large WRITE: enough for the head of the next call, whose data are then received in place, too.
+const TAIL_BYTES: usize = 1024;
+
+/// A batch is sent once it has this many bytes. The replies of 64 READs of 8 KiB still leave in one send.
+pub(super) const BATCH_BYTES: usize = 768 << 10;
+
+/// As `BATCH_BYTES`, for batches sent by reference: pipe and socket take all of it, and nothing is copied after all.
+const BULK_BATCH_BYTES: usize = 256 << 10;
+
+/// Why no further call is answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stop {
+    /// There is no complete one.
+    Input,
+    /// The batch is full.
+    Batch,
+    /// As many operations wait as may.
+    Pending,
+}
+
+/// The receiving side of a connection.
+#[derive(Debug)]
+pub(super) struct Incoming {
+    pub(super) records: Reassembler,
+    /// Bytes received and not taken in the last turn.
+    held: Vec<u8>,
+    /// A large WRITE whose data are arriving. The missing bytes of its buffer and its padding are the body left in `records`.
+    write: Option<ArrivingWrite>,
+    /// The last call was a large WRITE; the next one probably is, too.
+    is_bulk: bool,
+    iovecs: Vec<iovec>,
+}
+
+// SAFETY: `iovecs` is scratch that is filled and used within one call.
+unsafe impl Send for Incoming {}
+
+impl Incoming {
+    pub(super) fn new() -> Self {
+        let records = Reassembler::new(CALL_BYTES_MAX);
+        Self { records, held: Vec::new(), write: None, is_bulk: false, iovecs: Vec::new() }
+    }
+
+    /// Puts bytes held since the last turn at the start of the input buffer and returns how many there are.
+    pub(super) fn release(&mut self, input: &mut [u8]) -> usize {
+        let count = self.held.len();
+        input[..count].copy_from_slice(&self.held);
+        self.held.clear();
+        if count > SMALL_CALL_BYTES_MAX {
+            // A backlog is rare; idle connections should not hold memory for one.
+            self.held = Vec::new();
+        }
+        count
+    }
+
+    /// Holds bytes until the next turn. They come from the input buffer, and fit there again.
+    pub(super) fn hold(&mut self, rest: &[u8]) {
+        self.held.extend_from_slice(rest);
+        if self.records.buffer_bytes() > SMALL_CALL_BYTES_MAX {
+            self.records.free_buffer();
+        }
+    }
+
+    /// Receives bytes that are there: data of a large WRITE into their buffer, everything else behind the `filled` input.
+    pub(super) fn receive<T: Transport>(
+        &mut self,
+        turn: &mut Turn<'_>,
+        transport: &mut T,
+        input: &mut [u8],
+        filled: &mut usize,
+    ) -> Result<(), Close> {
+        self.iovecs.clear();
+        let missing = self.write.as_mut().map_or(0, |write| {
+            write.buffer.missing_memory(&mut self.iovecs);
+            write.buffer.missing()
+        });
+        let room = if self.is_bulk { TAIL_BYTES } else { RECEIVE_BYTES };
+        let room = &mut input[*filled..][..room];
+        self.iovecs.push(iovec { iov_base: room.as_mut_ptr().cast(), iov_len: room.len() });
+        // SAFETY: the write's buffer and the input are ours alone.
+        let count = match unsafe { transport.receive(&self.iovecs) } {
+            Ok(0) => return Err(Close::Ended),
+            Ok(count) => count,
+            Err(error) if is_temporary(&error) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        };
+        let data = count.min(missing);
+        *filled += count - data;
+        if let Some(write) = &mut self.write {
+            write.buffer.received(data);
+            self.records.body_received(data);
+            self.finish_write(turn);
+        }
+        Ok(())
+    }
+
+    /// Answers operations that are due, then every complete call, and takes those off the input.
+    pub(super) fn answer(&mut self, turn: &mut Turn<'_>, input: &mut &[u8]) -> Result<Stop, Close> {
+        loop {
+            let limit = if turn.batch.is_bulk() { BULK_BATCH_BYTES } else { BATCH_BYTES };
+            if turn.batch.length() >= limit {
+                return Ok(Stop::Batch);
+            }
+            if let Some(delayed) = turn.pending.pop_due() {
+                nfs3_data::resume(turn, delayed);
+                continue;
+            }
+            if turn.pending.is_full() {
+                return Ok(Stop::Pending);
+            }
+            match self.records.advance(input)? {
+                Progress::Record(record) => {
+                    self.is_bulk &= record.len() >= SMALL_CALL_BYTES_MAX;
+                    dispatch::answer(turn, record)?;
+                }
+                Progress::Partial { arrived, length } if length >= SMALL_CALL_BYTES_MAX => {
+                    if !self.begin_write(turn, arrived, length)? {
+                        return Ok(Stop::Input);
+                    }
+                    self.records.take_partial(input);
+                }
+                // Bytes of a WRITE that was refused, or padding.
+                Progress::Body(_) => {}
+                Progress::Partial { .. } | Progress::NeedBytes { .. } => return Ok(Stop::Input),
+            }
+        }
+    }
+
+    /// Begins a large WRITE once its head has arrived, and returns whether it has.
+    fn begin_write(&mut self, turn: &mut Turn<'_>, arrived: &[u8], length: usize) -> Result<bool, Close> {
+        match dispatch::begin_long(turn, arrived, length)? {
+            LongCall::Incomplete => return Ok(false),
+            LongCall::Refused => {}
+            LongCall::Write(write) => self.write = Some(write),
+        }
+        self.is_bulk = true;
+        self.finish_write(turn);
+        Ok(true)
+    }
+
+    /// Finishes a large WRITE if all its data have arrived.
+    fn finish_write(&mut self, turn: &mut Turn<'_>) {
+        if let Some(write) = self.write.take_if(|write| write.buffer.missing() == 0) {
+            nfs3_data::finish_write(turn, write);
+        }
+    }
+}

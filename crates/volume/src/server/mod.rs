@@ -1,0 +1,14 @@
+//! Threads, sockets, and the framing of a connection's bytes. Nothing here knows a program or a procedure but by
+//! `programs::dispatch`, and READs and WRITEs that take more than one turn.
+
+mod close;
+mod connection;
+pub(crate) mod epoll;
+pub(crate) mod incoming;
+mod outgoing;
+pub(crate) mod reactor;
+pub(crate) mod session;
+mod socket;
+pub(crate) mod threads;
+pub(crate) mod transport;
+pub(crate) mod worker;

@@ -1,0 +1,276 @@
+//! Threads and sockets: one thread per core, each with the connections whose packets arrive on its core.
+//!
+//! Moving a connection's bytes from one core to another costs about as much as serving them. On a loopback connection packets
+//! arrive on the client's core, so that a client and the thread that serves it take turns on one core with the data in its caches.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+
+use libc::{c_int, epoll_event};
+
+use iocurve_meter::{Clock, Nanos};
+
+use super::close::Close;
+use super::connection::Connection;
+use super::epoll::{Epoll, pin};
+use super::incoming::INPUT_BYTES;
+use super::session::{Interest, Session};
+use super::socket::Socket;
+use super::threads::{LISTENER_ID, Threads, WAKE_UP_ID};
+use super::worker::Worker;
+use crate::pending::ConnectionId;
+use crate::served::Served;
+use crate::stats::Counters;
+use crate::store::upkeep::Upkeep;
+
+/// Most events of one wait.
+const EVENTS_MAX: usize = 256;
+
+/// The core on which a connection's packets arrive is looked up once in this many turns.
+const TURNS_PER_LOOKUP: u32 = 256;
+
+/// Pause after a connection could not be accepted (no file descriptors left).
+const ACCEPT_PAUSE_NS: Nanos = 100_000_000;
+
+/// With n operations waiting for their time, a thread wakes up to n times this later for the first one, and finds more of them due.
+/// If many wait, their wait is long, and waking for each of them would cost more than serving them.
+const LATE_NS: Nanos = 1_000;
+
+/// The latest that a thread wakes up.
+const LATE_NS_MAX: Nanos = 50_000;
+
+/// Pause before the next try to reclaim memory that a thread may still be sending from.
+const RECLAIM_PAUSE_NS: Nanos = 1_000_000;
+
+/// A thread that has been idle for this long repairs huge pages until it has something to do.
+const IDLE_NS: Nanos = 100_000_000;
+
+/// One thread with its connections.
+#[derive(Debug)]
+pub(crate) struct Reactor {
+    worker: Worker,
+    threads: Arc<Threads>,
+    /// Number of this thread.
+    own: usize,
+    epoll: Epoll,
+    listener: Option<TcpListener>,
+    /// Time at which to accept again after a failure.
+    accept_again: Option<Nanos>,
+    connections: HashMap<ConnectionId, Connection>,
+    /// Connections that have more to do.
+    again: Vec<ConnectionId>,
+    clock: Clock,
+}
+
+impl Reactor {
+    /// Prepares thread number `own`. The thread with the listener hands out the connections that it accepts.
+    pub(crate) fn new(
+        served: Arc<Served>,
+        counters: Arc<Counters>,
+        threads: Arc<Threads>,
+        own: usize,
+        listener: Option<TcpListener>,
+        clock: Clock,
+    ) -> io::Result<Self> {
+        let epoll = Epoll::new()?;
+        epoll.add(&threads.inboxes[own].wake_up, WAKE_UP_ID, libc::EPOLLIN)?;
+        if let Some(listener) = &listener {
+            listener.set_nonblocking(true)?;
+            epoll.add(listener, LISTENER_ID, libc::EPOLLIN)?;
+        }
+        let worker = Worker::new(served, own, counters, INPUT_BYTES);
+        let (connections, again) = (HashMap::new(), Vec::new());
+        Ok(Self { worker, threads, own, epoll, listener, accept_again: None, connections, again, clock })
+    }
+
+    /// Serves until the volume stops.
+    pub(crate) fn run(mut self) -> io::Result<()> {
+        pin(self.threads.cpu(self.own));
+        let mut events = [epoll_event { events: 0, u64: 0 }; EVENTS_MAX];
+        let mut due = Vec::new();
+        let mut is_repairing = false;
+        while !self.threads.is_stopping() {
+            let idle = self.store().needs_repair().then_some(if is_repairing { 0 } else { IDLE_NS });
+            let timeout = self.timeout().into_iter().chain(idle).min();
+            let count = self.epoll.wait(&mut events, timeout)?;
+            let now = self.clock.now();
+            is_repairing = count == 0 && timeout == idle && idle.is_some() && self.store().repair_huge_page();
+            for event in &events[..count] {
+                self.event(event.u64, event.events as c_int, now)?;
+            }
+            self.due(&mut due, now);
+            for id in std::mem::take(&mut self.again) {
+                self.turn(id, now);
+            }
+            if self.accept_again.is_some_and(|again| again <= now) {
+                self.accept_again = None;
+                self.watch_listener(libc::EPOLLIN)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn store(&self) -> &impl Upkeep {
+        &self.worker.served.exports
+    }
+
+    /// Longest time to wait for events; `None` if there is nothing to do without one.
+    fn timeout(&self) -> Option<Nanos> {
+        if !self.again.is_empty() {
+            return Some(0);
+        }
+        let reclaim = self.store().reclaim().then_some(RECLAIM_PAUSE_NS);
+        let late = (LATE_NS * (self.worker.waiting() as Nanos).saturating_sub(1)).min(LATE_NS_MAX);
+        let next = self.worker.next().map(|due| due.saturating_add(late)).into_iter().chain(self.accept_again).min();
+        let timed = next.map(|next| next.saturating_sub(self.clock.now()));
+        timed.into_iter().chain(reclaim).min()
+    }
+
+    fn event(&mut self, id: ConnectionId, events: c_int, now: Nanos) -> io::Result<()> {
+        match id {
+            WAKE_UP_ID => {
+                for connection in self.threads.inboxes[self.own].take() {
+                    self.adopt(connection);
+                }
+            }
+            LISTENER_ID => self.accept(now)?,
+            // The peer has gone; epoll would report that again and again for a connection that waits for its time.
+            id if events & (libc::EPOLLERR | libc::EPOLLHUP) != 0 => self.close(id, &Close::Ended),
+            id => self.turn(id, now),
+        }
+        Ok(())
+    }
+
+    /// Gives every connection its operations that are due, and a turn.
+    fn due(&mut self, touched: &mut Vec<ConnectionId>, now: Nanos) {
+        self.worker.collect(now);
+        while let Some(delayed) = self.worker.timers.pop(now) {
+            let id = delayed.connection;
+            if let Some(connection) = self.connections.get_mut(&id) {
+                connection.session.due(delayed);
+                touched.push(id);
+            }
+        }
+        touched.sort_unstable();
+        touched.dedup();
+        for id in touched.drain(..) {
+            self.turn(id, now);
+        }
+    }
+
+    /// Accepts all waiting connections.
+    fn accept(&mut self, now: Nanos) -> io::Result<()> {
+        while let Some(listener) = &self.listener {
+            match listener.accept() {
+                Ok((stream, peer)) => self.accepted(stream, peer),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
+                Err(_) => {
+                    self.accept_again = Some(now + ACCEPT_PAUSE_NS);
+                    return self.watch_listener(0);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives a new connection to the thread on whose core its packets arrive.
+    fn accepted(&mut self, stream: TcpStream, peer: SocketAddr) {
+        self.worker.counters.calls.connections_accepted.add(1);
+        let id = self.threads.new_connection_id();
+        let socket = Socket::new(stream, peer.ip().is_loopback());
+        let thread = socket.incoming_cpu().and_then(|cpu| self.threads.of_cpu(cpu));
+        let thread = thread.unwrap_or(id as usize % self.threads.inboxes.len());
+        let counters = self.threads.connections.opened(id, peer);
+        let connection = Connection::new(Session::new(id, peer.ip().to_string()), socket, counters);
+        if thread == self.own {
+            self.adopt(connection);
+        } else {
+            self.threads.inboxes[thread].put(connection);
+        }
+    }
+
+    fn watch_listener(&self, events: c_int) -> io::Result<()> {
+        self.listener.as_ref().map_or(Ok(()), |listener| self.epoll.modify(listener, LISTENER_ID, events))
+    }
+
+    /// Begins to serve a connection. It has a turn at once, since another thread may have received a complete call for it.
+    fn adopt(&mut self, mut connection: Connection) {
+        connection.interest = Interest::Receive;
+        let id = connection.session.id();
+        if self.epoll.add(&connection.socket, id, libc::EPOLLIN).is_ok() {
+            self.connections.insert(id, connection);
+            self.again.push(id);
+        } else {
+            self.threads.connections.closed(id);
+            self.worker.counters.calls.connections_closed.add(1);
+        }
+    }
+
+    /// Gives a connection its turn.
+    fn turn(&mut self, id: ConnectionId, now: Nanos) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        let Connection { session, socket, counters, .. } = connection;
+        let turned = session.turn(&mut self.worker, socket, now);
+        counters.turned(&std::mem::take(&mut self.worker.io), session.in_flight());
+        match turned {
+            Err(close) => self.close(id, &close),
+            Ok(interest) => {
+                connection.turns += 1;
+                let lookup = connection.turns.is_multiple_of(TURNS_PER_LOOKUP) && interest == Interest::Receive;
+                if interest == Interest::Turn {
+                    self.again.push(id);
+                }
+                if self.watch(id, interest).is_err() {
+                    return self.close(id, &Close::Ended);
+                }
+                if lookup {
+                    self.follow_packets(id);
+                }
+            }
+        }
+    }
+
+    /// Has epoll watch for the event that a connection waits for.
+    fn watch(&mut self, id: ConnectionId, interest: Interest) -> io::Result<()> {
+        let Some(connection) = self.connections.get_mut(&id) else { return Ok(()) };
+        if connection.interest == interest {
+            return Ok(());
+        }
+        connection.interest = interest;
+        let events = match interest {
+            Interest::Receive => libc::EPOLLIN,
+            Interest::Send => libc::EPOLLOUT,
+            Interest::Turn | Interest::Due => 0,
+        };
+        self.epoll.modify(&connection.socket, id, events)
+    }
+
+    /// Moves a connection to the core where its packets arrive, once they arrived there at two lookups in a row.
+    fn follow_packets(&mut self, id: ConnectionId) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        let thread = connection.socket.incoming_cpu().and_then(|cpu| self.threads.of_cpu(cpu));
+        let thread = thread.filter(|thread| *thread != self.own && connection.session.is_movable());
+        let seen_before = thread.is_some() && connection.elsewhere == thread;
+        connection.elsewhere = thread;
+        if let (true, Some(thread)) = (seen_before, thread)
+            && let Some(mut connection) = self.connections.remove(&id)
+            && self.epoll.remove(&connection.socket).is_ok()
+        {
+            connection.elsewhere = None;
+            self.threads.inboxes[thread].put(connection);
+        }
+    }
+
+    fn close(&mut self, id: ConnectionId, close: &Close) {
+        let Some(connection) = self.connections.remove(&id) else { return };
+        if connection.session.forget(&mut self.worker, self.clock.now()) {
+            self.threads.wake();
+        }
+        self.threads.connections.closed(id);
+        self.worker.counters.calls.connections_closed.add(1);
+        self.worker.counters.calls.protocol_errors.add(u64::from(close.is_protocol_error()));
+    }
+}

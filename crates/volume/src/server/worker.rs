@@ -1,0 +1,101 @@
+//! The state of one thread.
+
+use std::sync::Arc;
+
+use iocurve_meter::Nanos;
+
+use crate::credential::Credential;
+use crate::pending::{Pending, Timers};
+use crate::reply::batch::Batch;
+use crate::reply::splice::SplicePipes;
+use crate::served::Served;
+use crate::stats::{Counters, IoStats};
+use crate::turn::{Peer, ThreadParts, Turn};
+
+/// One for each thread; its connections share it.
+#[derive(Debug)]
+pub(crate) struct Worker {
+    pub(crate) served: Arc<Served>,
+    /// Number of this thread.
+    thread: usize,
+    pub(super) counters: Arc<Counters>,
+    /// READs and WRITEs of the turn.
+    pub(super) io: IoStats,
+    /// Operations that wait for their time.
+    pub(super) timers: Timers,
+    /// Replies of the turn.
+    batch: Batch,
+    /// Bytes received in the turn.
+    input: Vec<u8>,
+    spare: Spare,
+}
+
+/// Memory and pipes kept for the next connection that needs some.
+#[derive(Debug, Default)]
+pub(super) struct Spare {
+    /// Empty memory for replies that a transport does not take.
+    pub(super) memory: Vec<u8>,
+    /// Empty pipes for sending by reference.
+    pub(super) pipes: SplicePipes,
+}
+
+impl Spare {
+    /// Keeps the larger one of two buffers: memory fresh from the system costs more than the copy into it.
+    pub(super) fn keep(&mut self, used: Vec<u8>) {
+        if used.capacity() > self.memory.capacity() {
+            self.memory = used;
+            self.memory.clear();
+        }
+    }
+}
+
+impl Worker {
+    /// A worker that receives at most `input_bytes` at once.
+    pub(crate) fn new(served: Arc<Served>, thread: usize, counters: Arc<Counters>, input_bytes: usize) -> Self {
+        let (timers, batch, input) = (Timers::default(), Batch::default(), vec![0; input_bytes]);
+        Self { served, thread, counters, io: IoStats::default(), timers, batch, input, spare: Spare::default() }
+    }
+
+    /// Lends what a turn of a connection needs: the turn itself, the input buffer, and the spare parts.
+    pub(super) fn turn<'t>(
+        &'t mut self,
+        credential: &'t mut Credential,
+        pending: &'t mut Pending,
+        peer: &'t Peer,
+        now: Nanos,
+    ) -> (Turn<'t>, &'t mut [u8], &'t mut Spare) {
+        let Self { served, thread, counters, io, timers, batch, input, spare } = self;
+        let thread = ThreadParts { number: *thread, timers, counters, io };
+        (Turn { served, batch, credential, pending, peer, now, thread }, input, spare)
+    }
+
+    pub(super) fn spare(&mut self) -> &mut Spare {
+        &mut self.spare
+    }
+
+    /// Counts the operations that wait for limits or for their time.
+    pub(crate) fn waiting(&self) -> usize {
+        let throttled = self.served.exports.iter().map(|export| export.throttle.waiting(self.thread));
+        self.timers.waiting() + throttled.sum::<usize>()
+    }
+
+    /// When the next of these operations can go on.
+    pub(crate) fn next(&self) -> Option<Nanos> {
+        let throttled = self.served.exports.iter().filter_map(|export| export.throttle.next(self.thread));
+        throttled.chain(self.timers.next()).min()
+    }
+
+    /// Moves operations that limits have admitted to the timers.
+    pub(crate) fn collect(&mut self, now: Nanos) {
+        for export in self.served.exports.iter() {
+            export.throttle.collect(now, self.thread, |delayed| self.timers.push(delayed));
+        }
+    }
+
+    /// Drops all operations of a connection that has ended. Returns whether others may be admitted sooner by it.
+    pub(super) fn forget(&mut self, peer: &Peer, now: Nanos) -> bool {
+        self.timers.forget(peer.connection);
+        let forgotten = self.served.exports.iter().map(|export| export.throttle.forget(now, self.thread, peer.path));
+        forgotten.sum::<usize>() > 0
+    }
+}

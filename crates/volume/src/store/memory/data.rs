@@ -1,0 +1,176 @@
+//! The memory behind the data of all files: chunks from the arena, within the budget.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use crossbeam_epoch as epoch;
+
+use iocurve_wire::nfs3::nfsstat3;
+
+use super::content::{Content, Span, spans};
+use crate::reply::batch::Batch;
+use crate::store::arena::{Arena, CHUNK_BYTES, ChunkId, OwnedChunk};
+use crate::store::budget::Budget;
+use crate::store::write_buffer::{Piece, WriteBuffer};
+
+#[derive(Debug)]
+pub(super) struct DataMemory {
+    pub(super) arena: Arc<Arena>,
+    pub(super) budget: Budget,
+    /// Chunks taken out of files that may still be on their way to a client.
+    retired: Arc<AtomicU64>,
+}
+
+impl DataMemory {
+    pub(super) fn new(quota_bytes: u64, limit_bytes: u64) -> io::Result<Self> {
+        // Chunks that are on their way in or out are not in the budget; a quarter more has room for them. The quota may grow later.
+        let arena = Arena::new(limit_bytes.saturating_add(limit_bytes / 4).saturating_add(256 << 20))?;
+        Ok(Self { arena, budget: Budget::new(quota_bytes, limit_bytes), retired: Arc::default() })
+    }
+
+    /// Appends a part of a file to the batch without copying it. The caller holds the file's lock, and an epoch guard until the
+    /// batch is cleared.
+    #[inline]
+    pub(super) fn lend(&self, content: &Content, offset: u64, length: usize, batch: &mut Batch) {
+        for span in spans(offset, length) {
+            match content.get(span.number) {
+                0 => batch.zeros(span.length),
+                // SAFETY: a chunk that leaves the file stays mapped as long as the caller's epoch guard lives.
+                id => unsafe { batch.lend(self.arena.data(id).add(span.start), span.length) },
+            }
+        }
+    }
+
+    /// Copies data into chunks, all of which the file has. The caller holds the file's lock.
+    #[inline]
+    pub(super) fn copy_in(&self, content: &Content, offset: u64, data: &[u8]) {
+        let mut rest = data;
+        for span in spans(offset, data.len()) {
+            let (now, later) = rest.split_at(span.length);
+            // SAFETY: the file's lock keeps the chunk in the file, and the span is inside it.
+            unsafe {
+                let target = self.arena.data(content.get(span.number)).add(span.start);
+                std::ptr::copy_nonoverlapping(now.as_ptr(), target, now.len());
+            }
+            rest = later;
+        }
+    }
+
+    /// Allocates the chunks that a transfer lacks.
+    pub(super) fn fill_holes(
+        &self,
+        file: u32,
+        content: &mut Content,
+        offset: u64,
+        length: usize,
+    ) -> Result<(), nfsstat3> {
+        let mut chunks = self.take(file, content, offset, length, content.missing(offset, length) as usize)?;
+        for span in spans(offset, length) {
+            if content.get(span.number) == 0 {
+                let mut chunk = chunks.pop().expect("as many as are missing");
+                if span.length < CHUNK_BYTES {
+                    chunk.zero();
+                }
+                content.put(span.number, chunk.into_id());
+            }
+        }
+        Ok(())
+    }
+
+    /// Allocates memory for the data of a WRITE: the chunks that it fills, and bytes to be copied for its edges.
+    pub(super) fn buffer(&self, file: u32, handle: &[u8], offset: u64, length: usize) -> Result<WriteBuffer, nfsstat3> {
+        let whole = spans(offset, length).filter(|span| span.length == CHUNK_BYTES).count();
+        let mut chunks = self.arena.take(file, whole).ok_or(nfsstat3::NFS3ERR_NOSPC)?;
+        let pieces = spans(offset, length).map(|span| match span.length {
+            CHUNK_BYTES => Piece::Chunk(chunks.pop().expect("as many as there are whole spans")),
+            length => Piece::Bytes(vec![0; length]),
+        });
+        WriteBuffer::new(handle, offset, pieces.collect())
+    }
+
+    /// Puts received data into a file and returns the chunks they replace, which must be retired.
+    pub(super) fn put(&self, file: u32, content: &mut Content, buffer: WriteBuffer) -> Result<Vec<ChunkId>, nfsstat3> {
+        let (offset, length) = (buffer.offset, buffer.length());
+        let is_edge_hole = |span: &Span| span.length < CHUNK_BYTES && content.get(span.number) == 0;
+        let holes = spans(offset, length).filter(is_edge_hole).count();
+        let mut edges = self.take(file, content, offset, length, holes)?;
+        let mut replaced = Vec::new();
+        for (span, piece) in spans(offset, length).zip(buffer.pieces) {
+            match piece {
+                Piece::Chunk(chunk) => replaced.push(content.put(span.number, chunk.into_id())),
+                Piece::Bytes(bytes) => {
+                    if content.get(span.number) == 0 {
+                        let mut chunk = edges.pop().expect("one for each hole");
+                        chunk.zero();
+                        content.put(span.number, chunk.into_id());
+                    }
+                    self.copy_in(content, span.position(), &bytes);
+                }
+            }
+        }
+        replaced.retain(|id| *id != 0);
+        Ok(replaced)
+    }
+
+    /// Takes what a transfer lacks out of the budget, and `count` chunks out of the arena.
+    fn take(
+        &self,
+        file: u32,
+        content: &Content,
+        offset: u64,
+        length: usize,
+        count: usize,
+    ) -> Result<Vec<OwnedChunk>, nfsstat3> {
+        let table_bytes = content.table_bytes(offset + length as u64) - content.table_bytes(0);
+        let cost = content.missing(offset, length) * CHUNK_BYTES as u64 + table_bytes;
+        self.budget.take(cost)?;
+        self.arena.take(file, count).ok_or_else(|| {
+            self.budget.give_back(cost);
+            nfsstat3::NFS3ERR_NOSPC
+        })
+    }
+
+    /// Cuts a file to `size` bytes, fewer than it had.
+    pub(super) fn truncate(&self, content: &mut Content, size: u64) {
+        self.remove_from(content, size.div_ceil(CHUNK_BYTES as u64));
+        let (last, kept) = (size / CHUNK_BYTES as u64, (size % CHUNK_BYTES as u64) as usize);
+        let id = content.get(last);
+        if kept > 0 && id != 0 {
+            // The bytes beyond the end must read as zeros if the file grows again.
+            // SAFETY: inside a chunk that the file's lock keeps in the file.
+            unsafe { self.arena.data(id).add(kept).write_bytes(0, CHUNK_BYTES - kept) };
+        }
+    }
+
+    /// Removes a file's chunks from this number on.
+    pub(super) fn remove_from(&self, content: &mut Content, first: u64) {
+        let table_bytes = content.table_bytes(0);
+        let cut = content.cut(first);
+        self.budget.give_back((cut.len() * CHUNK_BYTES) as u64 + table_bytes - content.table_bytes(0));
+        self.retire(cut);
+    }
+
+    /// Gives chunks back to the arena once no batch can show them any more.
+    pub(super) fn retire(&self, ids: Vec<ChunkId>) {
+        if ids.is_empty() {
+            return;
+        }
+        let (arena, retired, count) = (Arc::clone(&self.arena), Arc::clone(&self.retired), ids.len() as u64);
+        retired.fetch_add(count, Relaxed);
+        let guard = epoch::pin();
+        guard.defer(move || {
+            arena.give_back(&ids);
+            retired.fetch_sub(count, Relaxed);
+        });
+        guard.flush();
+    }
+
+    /// Gives retired chunks back as far as that is possible now, and returns whether some are left.
+    pub(super) fn reclaim(&self) -> bool {
+        if self.retired.load(Relaxed) > 0 {
+            epoch::pin().flush();
+        }
+        self.retired.load(Relaxed) > 0
+    }
+}

@@ -1,0 +1,343 @@
+//! Files in memory: sparse, bounded, and read without a copy.
+//!
+//! A READ takes the file's lock for reading, lends chunks to the batch, and is done; chunks that are freed meanwhile stay mapped
+//! until every batch that may show them has been sent (epochs). A client may still see chunks that were sent by reference. These are
+//! parted from their pages before they are used again: by whole huge pages where possible; other huge pages are split by it, and
+//! rebuilt when a thread is idle. A WRITE over existing data takes the lock for reading, too: like writers of one mapped file,
+//! clients that race for the same bytes get one or the other of them.
+
+mod content;
+mod data;
+mod directory;
+mod node;
+mod slots;
+mod tree;
+
+use std::io;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use iocurve_wire::nfs3::{
+    cookieverf3, fattr3, ftype3, nfs_fh3, nfsstat3, sattr3, sattrguard3, set_time, stable_how, wcc_data,
+};
+
+use super::access::{Caller, without_privileges};
+use super::budget::Budget;
+use super::names::NAME_BYTES_MAX;
+use super::times::{from_nfstime, wall_ns};
+use super::upkeep::Upkeep;
+use super::write_buffer::WriteBuffer;
+use super::{Creation, Entry, FILE_BYTES_MAX, Listing, Read, Space, Store, TRANSFER_BYTES_MAX, Written, check_end};
+use crate::reply::batch::{BULK_PIECE_BYTES, Batch};
+use data::DataMemory;
+use directory::Directory;
+use node::{Body, Node};
+use slots::{FILES_MAX, FreeSlots, ROOT, Slot, Slots};
+
+/// Bytes that a name and its file cost beside the data: an upper bound. A file with a name of 12 bytes takes 290 to 380 bytes of
+/// memory, depending on how full tables that double in size are.
+const NODE_BYTES: u64 = 1024;
+
+/// Files in memory.
+#[derive(Debug)]
+pub(crate) struct MemoryStore {
+    /// Begins every handle, and tells this store's handles from those of an earlier one.
+    id: [u8; 8],
+    slots: Slots,
+    /// Held while names change.
+    namespace: Mutex<FreeSlots>,
+    data: DataMemory,
+}
+
+impl MemoryStore {
+    /// An empty store of at most `limit_bytes` (then `NFS3ERR_NOSPC`) and `quota_bytes` (then `NFS3ERR_DQUOT`), data and
+    /// metadata together. `id` must differ from that of an earlier store whose handles clients may still have.
+    pub(crate) fn new(id: [u8; 8], quota_bytes: u64, limit_bytes: u64) -> io::Result<Self> {
+        let namespace = Mutex::new(FreeSlots::new());
+        let data = DataMemory::new(quota_bytes, limit_bytes)?;
+        let store = Self { id, slots: Slots::default(), namespace, data };
+        let root = Node::new(ftype3::NF3DIR, 0o777, Caller::default(), Body::Directory(Box::new(Directory::new(ROOT))));
+        store.slots.get_or_make(ROOT).write().node = Some(root);
+        Ok(store)
+    }
+
+    fn handle(&self, index: u32, generation: u32) -> nfs_fh3 {
+        let mut bytes = [0; 16];
+        bytes[..8].copy_from_slice(&self.id);
+        bytes[8..12].copy_from_slice(&index.to_be_bytes());
+        bytes[12..].copy_from_slice(&generation.to_be_bytes());
+        nfs_fh3::new(&bytes).expect("short enough")
+    }
+
+    fn handle_of(&self, index: u32) -> Option<nfs_fh3> {
+        let held = self.slots.get(index)?.read();
+        held.node.as_ref().map(|_| self.handle(index, held.generation))
+    }
+
+    /// Finds the slot that a handle names, and the generation that it expects there.
+    #[inline]
+    fn locate(&self, handle: &[u8]) -> Result<(u32, &Slot, u32), nfsstat3> {
+        let handle: &[u8; 16] = handle.try_into().map_err(|_| nfsstat3::NFS3ERR_BADHANDLE)?;
+        if handle[..8] != self.id {
+            return Err(nfsstat3::NFS3ERR_STALE);
+        }
+        let word = |at: usize| u32::from_be_bytes([handle[at], handle[at + 1], handle[at + 2], handle[at + 3]]);
+        let slot = self.slots.get(word(8)).ok_or(nfsstat3::NFS3ERR_STALE)?;
+        Ok((word(8), slot, word(12)))
+    }
+
+    fn view<R>(&self, handle: &[u8], view: impl FnOnce(u32, &Node) -> Result<R, nfsstat3>) -> Result<R, nfsstat3> {
+        let (index, slot, generation) = self.locate(handle)?;
+        view(index, slot.read().expect(generation)?)
+    }
+
+    fn attributes(&self, index: u32, generation: u32, node: &Node) -> fattr3 {
+        node.attributes(u64::from(generation) << 32 | u64::from(index + 1), u64::from_be_bytes(self.id))
+    }
+
+    fn namespace(&self) -> MutexGuard<'_, FreeSlots> {
+        self.namespace.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sets attributes as a client asked for them.
+    fn apply(&self, node: &mut Node, new: &sattr3) -> Result<(), nfsstat3> {
+        if let Some(size) = new.size {
+            self.resize(node, size)?;
+        }
+        node.mode = new.mode.map_or(node.mode, |mode| mode & 0o7777);
+        node.uid = new.uid.unwrap_or(node.uid);
+        node.gid = new.gid.unwrap_or(node.gid);
+        set_time(&mut node.atime, new.atime);
+        set_time(node.mtime.get_mut(), new.mtime);
+        node.touch_ctime();
+        Ok(())
+    }
+
+    fn resize(&self, node: &mut Node, size: u64) -> Result<(), nfsstat3> {
+        if size > FILE_BYTES_MAX {
+            return Err(nfsstat3::NFS3ERR_FBIG);
+        }
+        let shorter = size < node.size;
+        let content = node.content_mut()?;
+        if shorter {
+            self.data.truncate(content, size);
+        }
+        node.size = size;
+        node.touch();
+        Ok(())
+    }
+}
+
+impl Store for MemoryStore {
+    fn root(&self) -> nfs_fh3 {
+        self.handle_of(ROOT).expect("the root is never removed")
+    }
+
+    #[inline]
+    fn getattr(&self, file: &[u8]) -> Result<fattr3, nfsstat3> {
+        let (index, slot, generation) = self.locate(file)?;
+        Ok(self.attributes(index, generation, slot.read().expect(generation)?))
+    }
+
+    fn setattr(&self, file: &[u8], new: &sattr3, guard: sattrguard3, wcc: &mut wcc_data) -> Result<(), nfsstat3> {
+        let (index, slot, generation) = self.locate(file)?;
+        let mut held = slot.write();
+        let node = held.expect_mut(generation)?;
+        let before = self.attributes(index, generation, node).wcc();
+        wcc.before = Some(before);
+        let applied = match guard {
+            Some(ctime) if ctime != before.ctime => Err(nfsstat3::NFS3ERR_NOT_SYNC),
+            _ => self.apply(node, new),
+        };
+        wcc.after = Some(self.attributes(index, generation, node));
+        applied
+    }
+
+    fn lookup(&self, directory: &[u8], name: &[u8]) -> Result<nfs_fh3, nfsstat3> {
+        let found = self.view(directory, |index, node| match (node.directory()?, name) {
+            (_, b".") => Ok(index),
+            (directory, b"..") => Ok(directory.parent),
+            (_, name) if name.len() > NAME_BYTES_MAX => Err(nfsstat3::NFS3ERR_NAMETOOLONG),
+            (directory, name) => directory.get(name).ok_or(nfsstat3::NFS3ERR_NOENT),
+        })?;
+        self.handle_of(found).ok_or(nfsstat3::NFS3ERR_NOENT)
+    }
+
+    fn readlink(&self, link: &[u8]) -> Result<Vec<u8>, nfsstat3> {
+        self.view(link, |_, node| match &node.body {
+            Body::Symlink(target) => Ok(target.clone()),
+            _ => Err(nfsstat3::NFS3ERR_INVAL),
+        })
+    }
+
+    #[inline]
+    fn read(&self, caller: &Caller, file: &[u8], offset: u64, count: u32, batch: &mut Batch) -> Result<Read, nfsstat3> {
+        let (index, slot, generation) = self.locate(file)?;
+        let held = slot.read();
+        let node = held.expect(generation)?;
+        let content = node.content()?;
+        node.permissions().check_read(caller)?;
+        let left = node.size.saturating_sub(offset);
+        let count = u64::from(count.min(TRANSFER_BYTES_MAX)).min(left) as u32;
+        self.data.lend(content, offset, count as usize, batch);
+        if count as usize >= BULK_PIECE_BYTES && node.is_changing() {
+            batch.expect_change();
+        }
+        batch.pad(count as usize);
+        let attributes = self.attributes(index, generation, node);
+        Ok(Read { attributes, count, eof: u64::from(count) == left })
+    }
+
+    #[inline]
+    fn write(
+        &self,
+        caller: &Caller,
+        file: &[u8],
+        offset: u64,
+        data: &[u8],
+        _: stable_how,
+    ) -> Result<Written, nfsstat3> {
+        let end = check_end(offset, data.len() as u64)?;
+        let (index, slot, generation) = self.locate(file)?;
+        {
+            let held = slot.read();
+            let node = held.expect(generation)?;
+            let content = node.content()?;
+            node.permissions().check_write(caller)?;
+            if end <= node.size && node.is_unprivileged() && content.covers(offset, data.len()) {
+                let before = node.wcc();
+                self.data.copy_in(content, offset, data);
+                node.touch();
+                return Ok(Written { before, after: self.attributes(index, generation, node) });
+            }
+        }
+        let mut held = slot.write();
+        let node = held.expect_mut(generation)?;
+        let before = node.wcc();
+        self.data.fill_holes(index, node.content_mut()?, offset, data.len())?;
+        self.data.copy_in(node.content()?, offset, data);
+        node.size = node.size.max(end);
+        node.mode = without_privileges(node.mode);
+        node.touch();
+        Ok(Written { before, after: self.attributes(index, generation, node) })
+    }
+
+    fn begin_write(&self, caller: &Caller, file: &[u8], offset: u64, length: u32) -> Result<WriteBuffer, nfsstat3> {
+        check_end(offset, u64::from(length))?;
+        let index = self.view(file, |index, node| {
+            node.content().and_then(|_| node.permissions().check_write(caller)).map(|()| index)
+        })?;
+        self.data.buffer(index, file, offset, length as usize)
+    }
+
+    fn finish_write(&self, buffer: WriteBuffer, _: stable_how) -> Result<Written, nfsstat3> {
+        let end = check_end(buffer.offset, buffer.length() as u64)?;
+        let (index, slot, generation) = self.locate(buffer.file.as_bytes())?;
+        let mut held = slot.write();
+        let node = held.expect_mut(generation)?;
+        let before = node.wcc();
+        let replaced = self.data.put(index, node.content_mut()?, buffer)?;
+        node.size = node.size.max(end);
+        node.mode = without_privileges(node.mode);
+        node.touch();
+        let after = self.attributes(index, generation, node);
+        drop(held);
+        self.data.retire(replaced);
+        Ok(Written { before, after })
+    }
+
+    fn commit(&self, file: &[u8]) -> Result<Written, nfsstat3> {
+        let (index, slot, generation) = self.locate(file)?;
+        let held = slot.read();
+        let node = held.expect(generation)?;
+        node.content()?;
+        Ok(Written { before: node.wcc(), after: self.attributes(index, generation, node) })
+    }
+
+    fn create(
+        &self,
+        directory: &[u8],
+        name: &[u8],
+        what: Creation<'_>,
+        caller: Caller,
+        wcc: &mut wcc_data,
+    ) -> Result<nfs_fh3, nfsstat3> {
+        self.change(directory, wcc, |free_slots, parent| self.create_in(free_slots, parent, name, &what, caller))
+    }
+
+    fn remove(&self, directory: &[u8], name: &[u8], wcc: &mut wcc_data) -> Result<(), nfsstat3> {
+        self.change(directory, wcc, |free_slots, parent| self.remove_from(free_slots, parent, name))
+    }
+
+    fn rmdir(&self, directory: &[u8], name: &[u8], wcc: &mut wcc_data) -> Result<(), nfsstat3> {
+        self.change(directory, wcc, |free_slots, parent| self.rmdir_from(free_slots, parent, name))
+    }
+
+    fn rename(
+        &self,
+        (from, old): (&[u8], &[u8]),
+        (to, new): (&[u8], &[u8]),
+        (from_wcc, to_wcc): (&mut wcc_data, &mut wcc_data),
+    ) -> Result<(), nfsstat3> {
+        let renamed = self.change(from, from_wcc, |free_slots, from| {
+            let to_index = self.view(to, |index, node| node.directory().map(|_| index))?;
+            to_wcc.before = self.getattr(to).ok().map(|attributes| attributes.wcc());
+            self.rename_in(free_slots, (from, old), (to_index, new))
+        });
+        to_wcc.after = self.getattr(to).ok();
+        renamed
+    }
+
+    fn link(&self, file: &[u8], directory: &[u8], name: &[u8], wcc: &mut wcc_data) -> Result<(), nfsstat3> {
+        self.change(directory, wcc, |_, parent| self.link_in(parent, name, file))
+    }
+
+    fn readdir(&self, directory: &[u8], cookie: u64, limit: usize) -> Result<Listing, nfsstat3> {
+        let (names, end) = self.view(directory, |index, node| Ok(node.directory()?.list(index, cookie, limit)))?;
+        let entry = |(cookie, name, index): (u64, Vec<u8>, u32)| {
+            let handle = self.handle_of(index);
+            let attributes = handle.and_then(|handle| self.getattr(handle.as_bytes()).ok());
+            Entry { fileid: attributes.map_or(u64::from(index + 1), |found| found.fileid), name, cookie, handle }
+        };
+        Ok(Listing { entries: names.into_iter().map(entry).collect(), end })
+    }
+
+    fn cookieverf(&self, _directory: &[u8]) -> cookieverf3 {
+        self.id
+    }
+
+    fn space(&self) -> Space {
+        let budget = &self.data.budget;
+        let (bytes_total, bytes_free, files_total) = (budget.limit(), budget.free(), u64::from(FILES_MAX));
+        Space { bytes_total, bytes_free, files_total, files_free: files_total.min(bytes_free / NODE_BYTES) }
+    }
+
+    fn budget(&self) -> &Budget {
+        &self.data.budget
+    }
+}
+
+impl Upkeep for MemoryStore {
+    fn sent_by_reference(&self, data: *const u8, length: usize) {
+        self.data.arena.sent_by_reference(data, length);
+    }
+
+    fn reclaim(&self) -> bool {
+        self.data.reclaim()
+    }
+
+    fn needs_repair(&self) -> bool {
+        self.data.arena.needs_repair()
+    }
+
+    fn repair_huge_page(&self) -> bool {
+        self.data.arena.repair_huge_page()
+    }
+}
+
+fn set_time(time: &mut u64, new: set_time) {
+    match new {
+        set_time::DONT_CHANGE(()) => {}
+        set_time::SET_TO_SERVER_TIME(()) => *time = wall_ns(),
+        set_time::SET_TO_CLIENT_TIME(new) => *time = from_nfstime(new),
+    }
+}

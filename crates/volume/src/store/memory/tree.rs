@@ -1,0 +1,287 @@
+//! The tree of names. All changes of names are serialized by the namespace lock; whoever holds it locks one node at a time, so that
+//! locks cannot form a cycle.
+
+use iocurve_wire::nfs3::{createhow3, createverf3, ftype3, nfs_fh3, nfsstat3, sattr3, wcc_data};
+
+use super::content::Content;
+use super::directory::Directory;
+use super::node::{Body, Node};
+use super::slots::{FreeSlots, ROOT};
+use super::{MemoryStore, NODE_BYTES};
+use crate::store::access::Caller;
+use crate::store::names::{SYMLINK_BYTES_MAX, check_name, check_removable, is_dots};
+use crate::store::{Creation, LINKS_MAX, Store};
+
+impl MemoryStore {
+    /// Changes names in one directory and records its attributes before and after.
+    pub(super) fn change<R>(
+        &self,
+        directory: &[u8],
+        wcc: &mut wcc_data,
+        change: impl FnOnce(&mut FreeSlots, u32) -> Result<R, nfsstat3>,
+    ) -> Result<R, nfsstat3> {
+        let mut free_slots = self.namespace();
+        let before = self.getattr(directory)?;
+        wcc.before = Some(before.wcc());
+        let changed = self.view(directory, |index, node| node.directory().map(|_| index));
+        let changed = changed.and_then(|index| change(&mut free_slots, index));
+        wcc.after = self.getattr(directory).ok();
+        changed
+    }
+
+    pub(super) fn create_in(
+        &self,
+        free_slots: &mut FreeSlots,
+        parent: u32,
+        name: &[u8],
+        what: &Creation<'_>,
+        caller: Caller,
+    ) -> Result<nfs_fh3, nfsstat3> {
+        check_name(name)?;
+        let existing = if is_dots(name) { Ok(parent) } else { self.find(parent, name) };
+        match (existing, what) {
+            (Ok(index), Creation::File(how)) => self.create_existing(index, how),
+            (Ok(_), _) => Err(nfsstat3::NFS3ERR_EXIST),
+            (Err(_), _) => self.add(free_slots, parent, name, self.new_node(what, caller, parent)?),
+        }
+    }
+
+    /// Answers CREATE for a name that exists.
+    fn create_existing(&self, index: u32, how: &createhow3) -> Result<nfs_fh3, nfsstat3> {
+        match how {
+            createhow3::GUARDED(_) => return Err(nfsstat3::NFS3ERR_EXIST),
+            createhow3::EXCLUSIVE(verf) => {
+                let is_same = self.node(index, |node| Ok(node.createverf == Some(*verf)))?;
+                if !is_same {
+                    return Err(nfsstat3::NFS3ERR_EXIST);
+                }
+            }
+            createhow3::UNCHECKED(new) => self.node_mut(index, |node| {
+                node.content_mut().map_err(|_| nfsstat3::NFS3ERR_EXIST)?;
+                // Of an existing file only the size is set, as open(2) with O_TRUNC does.
+                new.size.map_or(Ok(()), |size| self.resize(node, size))
+            })?,
+        }
+        self.handle_of(index).ok_or(nfsstat3::NFS3ERR_STALE)
+    }
+
+    fn new_node(&self, what: &Creation<'_>, caller: Caller, parent: u32) -> Result<Node, nfsstat3> {
+        let none = sattr3::default();
+        let (file_type, mode, body, new) = match *what {
+            Creation::File(how) => {
+                let new = match how {
+                    createhow3::UNCHECKED(new) | createhow3::GUARDED(new) => new,
+                    createhow3::EXCLUSIVE(_) => &none,
+                };
+                (ftype3::NF3REG, 0o644, Body::File(Content::default()), new)
+            }
+            Creation::Directory(new) => (ftype3::NF3DIR, 0o755, Body::Directory(Box::new(Directory::new(parent))), new),
+            Creation::Symlink(new, target) => (ftype3::NF3LNK, 0o777, symlink(target)?, new),
+            Creation::Special(new, file_type, spec) => (file_type, 0o644, Body::Special(spec), new),
+        };
+        let mut node = Node::new(file_type, mode, caller, body);
+        node.createverf = exclusive(what);
+        if file_type != ftype3::NF3REG && new.size.is_some() {
+            return Err(nfsstat3::NFS3ERR_INVAL);
+        }
+        self.apply(&mut node, new)?;
+        Ok(node)
+    }
+
+    /// Puts a new node into a slot and under a name.
+    fn add(&self, free_slots: &mut FreeSlots, directory: u32, name: &[u8], node: Node) -> Result<nfs_fh3, nfsstat3> {
+        self.data.budget.take(NODE_BYTES)?;
+        let is_directory = node.file_type == ftype3::NF3DIR;
+        let Some(index) = free_slots.take() else {
+            self.data.budget.give_back(NODE_BYTES);
+            return Err(nfsstat3::NFS3ERR_NOSPC);
+        };
+        let generation = {
+            let mut held = self.slots.get_or_make(index).write();
+            held.node = Some(node);
+            held.generation
+        };
+        self.node_mut(directory, |parent| {
+            parent.directory_mut()?.insert(name, index);
+            parent.nlink += u32::from(is_directory);
+            parent.touch();
+            Ok(())
+        })?;
+        Ok(self.handle(index, generation))
+    }
+
+    pub(super) fn remove_from(&self, free_slots: &mut FreeSlots, parent: u32, name: &[u8]) -> Result<(), nfsstat3> {
+        check_removable(name)?;
+        let index = self.find(parent, name)?;
+        self.node(index, |node| match node.file_type {
+            ftype3::NF3DIR => Err(nfsstat3::NFS3ERR_ISDIR),
+            _ => Ok(()),
+        })?;
+        self.take_name(parent, name, false)?;
+        self.unlink(free_slots, index);
+        Ok(())
+    }
+
+    pub(super) fn rmdir_from(&self, free_slots: &mut FreeSlots, parent: u32, name: &[u8]) -> Result<(), nfsstat3> {
+        check_removable(name)?;
+        let index = self.find(parent, name)?;
+        self.check_replaced(index, true)?;
+        self.take_name(parent, name, true)?;
+        self.unlink(free_slots, index);
+        Ok(())
+    }
+
+    /// Moves a name between directories, both of which exist.
+    pub(super) fn rename_in(
+        &self,
+        free_slots: &mut FreeSlots,
+        (from, old): (u32, &[u8]),
+        (to, new): (u32, &[u8]),
+    ) -> Result<(), nfsstat3> {
+        check_removable(old)?;
+        check_removable(new)?;
+        let moved = self.find(from, old)?;
+        let is_directory = self.node(moved, |node| Ok(node.file_type == ftype3::NF3DIR))?;
+        let replaced = self.find(to, new).ok();
+        if replaced == Some(moved) {
+            return Ok(());
+        }
+        if is_directory {
+            self.check_not_within(moved, to)?;
+        }
+        let directory_replaced = replaced.map_or(Ok(false), |index| self.check_replaced(index, is_directory))?;
+        // The new name first: at no moment does the file have no name at all.
+        self.node_mut(to, |node| {
+            node.directory_mut()?.insert(new, moved);
+            node.nlink += u32::from(is_directory);
+            node.nlink -= u32::from(directory_replaced);
+            node.touch();
+            Ok(())
+        })?;
+        self.take_name(from, old, is_directory)?;
+        self.set_parent(moved, to)?;
+        if let Some(index) = replaced {
+            self.unlink(free_slots, index);
+        }
+        Ok(())
+    }
+
+    /// Notes where a node is now; only directories know their parent.
+    fn set_parent(&self, moved: u32, parent: u32) -> Result<(), nfsstat3> {
+        self.node_mut(moved, |node| {
+            if let Body::Directory(directory) = &mut node.body {
+                directory.parent = parent;
+            }
+            node.touch_ctime();
+            Ok(())
+        })
+    }
+
+    pub(super) fn link_in(&self, parent: u32, name: &[u8], file: &[u8]) -> Result<(), nfsstat3> {
+        check_name(name)?;
+        let index = self.view(file, |index, node| match node.file_type {
+            ftype3::NF3DIR => Err(nfsstat3::NFS3ERR_INVAL),
+            _ if node.nlink >= LINKS_MAX => Err(nfsstat3::NFS3ERR_MLINK),
+            _ => Ok(index),
+        })?;
+        if is_dots(name) || self.find(parent, name).is_ok() {
+            return Err(nfsstat3::NFS3ERR_EXIST);
+        }
+        self.data.budget.take(NODE_BYTES)?;
+        self.node_mut(index, |node| {
+            node.nlink += 1;
+            node.touch_ctime();
+            Ok(())
+        })?;
+        self.node_mut(parent, |node| {
+            node.directory_mut()?.insert(name, index);
+            node.touch();
+            Ok(())
+        })
+    }
+
+    /// Checks that a name may be replaced by a node of this kind, and returns whether it is a directory.
+    fn check_replaced(&self, replaced: u32, by_directory: bool) -> Result<bool, nfsstat3> {
+        self.node(replaced, |node| match (&node.body, by_directory) {
+            (Body::Directory(_), false) => Err(nfsstat3::NFS3ERR_ISDIR),
+            (Body::Directory(old), true) if !old.is_empty() => Err(nfsstat3::NFS3ERR_NOTEMPTY),
+            (Body::Directory(_), true) => Ok(true),
+            (_, true) => Err(nfsstat3::NFS3ERR_NOTDIR),
+            (_, false) => Ok(false),
+        })
+    }
+
+    /// Checks that a directory is not moved into itself.
+    fn check_not_within(&self, moved: u32, into: u32) -> Result<(), nfsstat3> {
+        let mut at = into;
+        while at != moved {
+            if at == ROOT {
+                return Ok(());
+            }
+            at = self.node(at, |node| Ok(node.directory()?.parent))?;
+        }
+        Err(nfsstat3::NFS3ERR_INVAL)
+    }
+
+    /// Takes a name out of a directory.
+    fn take_name(&self, directory: u32, name: &[u8], is_directory: bool) -> Result<(), nfsstat3> {
+        self.node_mut(directory, |node| {
+            node.directory_mut()?.remove(name);
+            node.nlink -= u32::from(is_directory);
+            node.touch();
+            Ok(())
+        })
+    }
+
+    /// Takes one name away from a node, and removes the node with its last name.
+    fn unlink(&self, free_slots: &mut FreeSlots, index: u32) {
+        let Some(slot) = self.slots.get(index) else { return };
+        let mut held = slot.write();
+        let Some(node) = held.node.as_mut() else { return };
+        self.data.budget.give_back(NODE_BYTES);
+        if node.file_type != ftype3::NF3DIR && node.nlink > 1 {
+            node.nlink -= 1;
+            node.touch_ctime();
+            return;
+        }
+        let removed = held.node.take();
+        held.generation = held.generation.wrapping_add(1);
+        drop(held);
+        if let Some(Node { body: Body::File(mut content), .. }) = removed {
+            self.data.remove_from(&mut content, 0);
+        }
+        free_slots.give_back(index);
+    }
+
+    /// The node that a directory has under a name.
+    fn find(&self, directory: u32, name: &[u8]) -> Result<u32, nfsstat3> {
+        self.node(directory, |node| node.directory()?.get(name).ok_or(nfsstat3::NFS3ERR_NOENT))
+    }
+
+    /// Reads a node that the namespace lock keeps alive.
+    fn node<R>(&self, index: u32, read: impl FnOnce(&Node) -> Result<R, nfsstat3>) -> Result<R, nfsstat3> {
+        let held = self.slots.get(index).ok_or(nfsstat3::NFS3ERR_STALE)?.read();
+        read(held.node.as_ref().ok_or(nfsstat3::NFS3ERR_STALE)?)
+    }
+
+    /// Changes a node that the namespace lock keeps alive.
+    fn node_mut<R>(&self, index: u32, change: impl FnOnce(&mut Node) -> Result<R, nfsstat3>) -> Result<R, nfsstat3> {
+        let mut held = self.slots.get(index).ok_or(nfsstat3::NFS3ERR_STALE)?.write();
+        change(held.node.as_mut().ok_or(nfsstat3::NFS3ERR_STALE)?)
+    }
+}
+
+fn symlink(target: &[u8]) -> Result<Body, nfsstat3> {
+    match target.len() {
+        0 => Err(nfsstat3::NFS3ERR_INVAL),
+        length if length > SYMLINK_BYTES_MAX => Err(nfsstat3::NFS3ERR_NAMETOOLONG),
+        _ => Ok(Body::Symlink(target.to_vec())),
+    }
+}
+
+fn exclusive(what: &Creation<'_>) -> Option<createverf3> {
+    match what {
+        Creation::File(createhow3::EXCLUSIVE(verf)) => Some(*verf),
+        _ => None,
+    }
+}

@@ -1,0 +1,185 @@
+//! The files. A store knows files, names and attributes; it knows nothing of RPC, connections or limits.
+//!
+//! Procedures call [`Store`]; threads call [`upkeep`] between calls. There are two stores, [`memory`] and [`directory`], and [`files`]
+//! is either of them.
+
+pub(crate) mod access;
+mod arena;
+pub(crate) mod budget;
+pub(crate) mod directory;
+pub(crate) mod files;
+pub(crate) mod memory;
+pub(crate) mod names;
+pub(crate) mod times;
+pub(crate) mod upkeep;
+pub(crate) mod write_buffer;
+
+use iocurve_wire::nfs3::{
+    cookieverf3, createhow3, fattr3, ftype3, nfs_fh3, nfsstat3, sattr3, sattrguard3, specdata3, stable_how, wcc_attr,
+    wcc_data,
+};
+
+use crate::reply::batch::Batch;
+use access::Caller;
+use budget::Budget;
+use write_buffer::WriteBuffer;
+
+/// Most bytes of one READ or WRITE.
+pub(crate) const TRANSFER_BYTES_MAX: u32 = 1 << 20;
+
+/// Largest file: 16 TiB, as cloud volumes have it.
+pub(crate) const FILE_BYTES_MAX: u64 = 16 << 40;
+
+/// Most names of one file.
+pub(crate) const LINKS_MAX: u32 = 32_000;
+
+/// Keeps the files of one export. All methods may be called from several threads at once.
+///
+/// `wcc` arguments are filled in also when the method fails, as far as the directory is known. READs and WRITEs are checked against
+/// the mode of their file here, where it is at hand; all other permissions are checked before a store is asked.
+pub(crate) trait Store {
+    /// Handle of the topmost directory.
+    fn root(&self) -> nfs_fh3;
+
+    /// Attributes of a file.
+    fn getattr(&self, file: &[u8]) -> Result<fattr3, nfsstat3>;
+
+    /// Sets attributes, if `guard` is the file's ctime or `None`.
+    fn setattr(&self, file: &[u8], new: &sattr3, guard: sattrguard3, wcc: &mut wcc_data) -> Result<(), nfsstat3>;
+
+    /// Handle of a name; knows `.` and `..`.
+    fn lookup(&self, directory: &[u8], name: &[u8]) -> Result<nfs_fh3, nfsstat3>;
+
+    /// Target of a symbolic link.
+    fn readlink(&self, link: &[u8]) -> Result<Vec<u8>, nfsstat3>;
+
+    /// Appends data and their padding to `batch`; at most [`TRANSFER_BYTES_MAX`] bytes. An error appends nothing that stays.
+    /// The caller holds an epoch guard until the batch is cleared.
+    fn read(&self, caller: &Caller, file: &[u8], offset: u64, count: u32, batch: &mut Batch) -> Result<Read, nfsstat3>;
+
+    /// Writes data that have been received elsewhere.
+    fn write(
+        &self,
+        caller: &Caller,
+        file: &[u8],
+        offset: u64,
+        data: &[u8],
+        stable: stable_how,
+    ) -> Result<Written, nfsstat3>;
+
+    /// Checks that a large WRITE is allowed, and returns memory in which its data are to be received.
+    fn begin_write(&self, caller: &Caller, file: &[u8], offset: u64, length: u32) -> Result<WriteBuffer, nfsstat3>;
+
+    /// Makes the received data the file's.
+    fn finish_write(&self, buffer: WriteBuffer, stable: stable_how) -> Result<Written, nfsstat3>;
+
+    /// Puts data written before on stable storage.
+    fn commit(&self, file: &[u8]) -> Result<Written, nfsstat3>;
+
+    /// Creates a file, directory, link or special file.
+    fn create(
+        &self,
+        directory: &[u8],
+        name: &[u8],
+        what: Creation<'_>,
+        caller: Caller,
+        wcc: &mut wcc_data,
+    ) -> Result<nfs_fh3, nfsstat3>;
+
+    /// Removes a name that is not a directory.
+    fn remove(&self, directory: &[u8], name: &[u8], wcc: &mut wcc_data) -> Result<(), nfsstat3>;
+
+    /// Removes an empty directory.
+    fn rmdir(&self, directory: &[u8], name: &[u8], wcc: &mut wcc_data) -> Result<(), nfsstat3>;
+
+    /// Moves a name, over another one if it exists. `wcc` are those of the two directories.
+    fn rename(
+        &self,
+        from: (&[u8], &[u8]),
+        to: (&[u8], &[u8]),
+        wcc: (&mut wcc_data, &mut wcc_data),
+    ) -> Result<(), nfsstat3>;
+
+    /// Gives a file one more name.
+    fn link(&self, file: &[u8], directory: &[u8], name: &[u8], wcc: &mut wcc_data) -> Result<(), nfsstat3>;
+
+    /// Lists at most `limit` names after `cookie` (0: from the start).
+    fn readdir(&self, directory: &[u8], cookie: u64, limit: usize) -> Result<Listing, nfsstat3>;
+
+    /// Verifies cookies: it changes when cookies given out before have become meaningless.
+    fn cookieverf(&self, directory: &[u8]) -> cookieverf3;
+
+    /// Free and total space.
+    fn space(&self) -> Space;
+
+    /// The bytes that the store may keep.
+    fn budget(&self) -> &Budget;
+}
+
+/// Result of a READ whose data are in the batch.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Read {
+    /// Attributes of the file.
+    pub(crate) attributes: fattr3,
+    /// Bytes of data.
+    pub(crate) count: u32,
+    /// The data reach the end of the file.
+    pub(crate) eof: bool,
+}
+
+/// Result of a WRITE or COMMIT: the file before and after.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Written {
+    pub(crate) before: wcc_attr,
+    pub(crate) after: fattr3,
+}
+
+/// Kind and attributes of a new name.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Creation<'a> {
+    /// A regular file.
+    File(&'a createhow3),
+    /// A directory.
+    Directory(&'a sattr3),
+    /// A symbolic link to a target.
+    Symlink(&'a sattr3, &'a [u8]),
+    /// A special file: its type and, for devices, the number.
+    Special(&'a sattr3, ftype3, specdata3),
+}
+
+/// A name in a directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) fileid: u64,
+    pub(crate) name: Vec<u8>,
+    /// Names the place behind this entry, where the next listing continues; never 0.
+    pub(crate) cookie: u64,
+    /// Handle, unless the file has just been removed.
+    pub(crate) handle: Option<nfs_fh3>,
+}
+
+/// A part of a directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Listing {
+    /// Names in the order of their cookies.
+    pub(crate) entries: Vec<Entry>,
+    /// Nothing follows.
+    pub(crate) end: bool,
+}
+
+/// Total and free space of a store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Space {
+    pub(crate) bytes_total: u64,
+    pub(crate) bytes_free: u64,
+    pub(crate) files_total: u64,
+    pub(crate) files_free: u64,
+}
+
+/// Returns the end of a transfer, unless that is beyond [`FILE_BYTES_MAX`].
+fn check_end(offset: u64, length: u64) -> Result<u64, nfsstat3> {
+    offset.checked_add(length).filter(|end| *end <= FILE_BYTES_MAX).ok_or(nfsstat3::NFS3ERR_FBIG)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,132 @@
+//! The context of a procedure: the exports, the batch that its reply goes into, and the connection that it answers.
+//!
+//! A connection has its turn when its thread serves it. A [`Turn`] lends the parts of thread and connection that programs may use,
+//! so that programs know neither of the two.
+
+use std::net::IpAddr;
+
+use iocurve_meter::Nanos;
+use iocurve_wire::record::write_record;
+use iocurve_wire::rpc::{Accepted, Rejected, ReplyHeader, auth_stat};
+use iocurve_wire::xdr::Encode;
+
+use crate::credential::Credential;
+use crate::pending::{ConnectionId, Operation, Pending, Timers};
+use crate::qos::Key;
+use crate::qos::throttle::Waiter;
+use crate::reply::batch::Batch;
+use crate::served::{Export, Served};
+use crate::stats::{Counters, IoStats};
+
+/// One turn of a connection.
+#[derive(Debug)]
+pub(crate) struct Turn<'t> {
+    pub(crate) served: &'t Served,
+    /// Replies of this turn, in the order in which they leave.
+    pub(crate) batch: &'t mut Batch,
+    /// The caller of the connection's last call.
+    pub(crate) credential: &'t mut Credential,
+    /// The connection's operations that are not answered.
+    pub(crate) pending: &'t mut Pending,
+    pub(crate) peer: &'t Peer,
+    pub(crate) now: Nanos,
+    pub(crate) thread: ThreadParts<'t>,
+}
+
+/// The parts of the thread that only [`Turn`] itself uses.
+#[derive(Debug)]
+pub(crate) struct ThreadParts<'t> {
+    pub(crate) number: usize,
+    pub(crate) timers: &'t mut Timers,
+    pub(crate) counters: &'t Counters,
+    /// READs and WRITEs of this turn.
+    pub(crate) io: &'t mut IoStats,
+}
+
+/// The client's end of a connection.
+#[derive(Debug)]
+pub(crate) struct Peer {
+    pub(crate) connection: ConnectionId,
+    /// The client's address as text.
+    pub(crate) address: String,
+    /// Names the client and the connection where limits are shared.
+    pub(crate) path: [Key; 2],
+}
+
+impl Peer {
+    pub(crate) fn new(connection: ConnectionId, address: String) -> Self {
+        let client = match address.parse() {
+            Ok(IpAddr::V4(address)) => address.to_ipv6_mapped().to_bits(),
+            Ok(IpAddr::V6(address)) => address.to_bits(),
+            Err(_) => 0,
+        };
+        Self { connection, address, path: [client, Key::from(connection)] }
+    }
+}
+
+impl<'t> Turn<'t> {
+    /// The export of a handle.
+    #[inline]
+    pub(crate) fn export(&self, file: &[u8]) -> &'t Export {
+        self.served.exports.of(file)
+    }
+
+    /// Lets a READ or WRITE of `bytes` wait until its export's limits have admitted it and it is due. Returns it if that is now.
+    pub(crate) fn delay(&mut self, export: &Export, bytes: u64, operation: Operation) -> Option<Operation> {
+        self.pending.throttled(export.throttle.requests_in_flight());
+        let is_write = matches!(operation, Operation::Reply(_));
+        let (thread, arrived, path) = (self.thread.number, self.now, self.peer.path);
+        let waiter = Waiter { thread, export: export.number, arrived, path, operation };
+        match export.throttle.admit(waiter, is_write, bytes) {
+            Some(admitted) if admitted.due <= self.now => return Some(admitted.operation),
+            Some(admitted) => self.thread.timers.push(admitted),
+            None => {}
+        }
+        self.pending.wait();
+        None
+    }
+
+    /// Counts READs and WRITEs of an export.
+    #[inline]
+    pub(crate) fn count(&mut self, export: usize, io: &IoStats) {
+        self.thread.counters.exports[export].add(io);
+        *self.thread.io += *io;
+    }
+
+    /// Counts a COMMIT.
+    #[inline]
+    pub(crate) fn count_commit(&self) {
+        self.thread.counters.calls.commits.add(1);
+    }
+
+    /// Counts a call that is neither READ nor WRITE nor COMMIT.
+    #[inline]
+    pub(crate) fn count_other(&self) {
+        self.thread.counters.calls.other_operations.add(1);
+    }
+
+    /// Appends a reply whose result is in the codec's form.
+    pub(crate) fn reply<R: Encode>(&mut self, xid: u32, result: &R) {
+        self.batch.append(|out| {
+            write_record(out, |writer| {
+                ReplyHeader::success(xid).encode(writer);
+                result.encode(writer);
+            });
+        });
+    }
+
+    /// Appends a reply that has no result.
+    pub(crate) fn refuse(&mut self, reply: &ReplyHeader<'_>) {
+        self.batch.append(|out| write_record(out, |writer| reply.encode(writer)));
+    }
+
+    /// Appends the reply to a call whose arguments cannot be decoded.
+    pub(crate) fn refuse_arguments(&mut self, xid: u32) {
+        self.refuse(&ReplyHeader::accepted(xid, Accepted::GARBAGE_ARGS(())));
+    }
+
+    /// Appends the reply to a call whose credential is not accepted.
+    pub(crate) fn refuse_credential(&mut self, xid: u32, stat: auth_stat) {
+        self.refuse(&ReplyHeader::denied(xid, Rejected::AUTH_ERROR(stat)));
+    }
+}

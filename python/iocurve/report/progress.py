@@ -1,0 +1,192 @@
+"""Progress of a run of several points, as plain lines: what a log or a pipe gets instead of a live view.
+
+Views write to stderr, so that stdout has only the output that a program may read. Figures are in fio's units: IOPS with
+k and M, MiB/s, latencies in µs and ms.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Protocol, TextIO
+
+from iocurve.engine.outcome import IntervalKind, Live
+from iocurve.result.summary import Summary
+from iocurve.units import MIB, SECOND_NS, format_bytes, format_count, format_duration, format_latency
+
+PLAIN_LINE_EVERY_S = 5.0
+"""Interval of plain lines."""
+PHASES = {"layout": "laying out files", "prepare": "preparing", "ramp": "ramp", "run": "running", "done": "finishing"}
+
+
+class View(Protocol):
+    """Observes a run of several points."""
+
+    def point_started(
+        self, index: int, count: int, name: str, seconds_expected: float, interval_ns: int = SECOND_NS
+    ) -> None:
+        """Point ``index`` (from 0) of ``count`` runs; ``interval_ns`` is the reporting interval of its plan."""
+
+    def update(self, live: Live) -> None:
+        """Gets the state of the engine, several times a second."""
+
+    def point_finished(self, summary: Summary) -> None:
+        """The point that was started last has ended."""
+
+
+def progress_view(*, keeps_lines: bool = True) -> AbstractContextManager[View]:
+    """A live view where stderr is a terminal, plain lines elsewhere.
+
+    ``keeps_lines`` leaves a line for each finished point.
+    """
+    if not sys.stderr.isatty():
+        return nullcontext(PlainView(sys.stderr, keeps_lines=keeps_lines))
+    # Only a terminal needs the library that draws on one.
+    from iocurve.report.live import LiveView
+
+    return LiveView(keeps_lines=keeps_lines)
+
+
+class NoView:
+    """Shows nothing."""
+
+    def point_started(
+        self, index: int, count: int, name: str, seconds_expected: float, interval_ns: int = SECOND_NS
+    ) -> None:
+        """Ignored."""
+
+    def update(self, live: Live) -> None:
+        """Ignored."""
+
+    def point_finished(self, summary: Summary) -> None:
+        """Ignored."""
+
+
+@dataclass(frozen=True)
+class RunningPoint:
+    """The point that runs now."""
+
+    index: int
+    count: int
+    name: str
+    seconds_expected: float
+    interval_ns: int
+    started: float
+
+
+class Progress:
+    """Which point runs, how far it is, and how long the whole plan still takes. ``clock`` returns seconds."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._point: RunningPoint | None = None
+        self._live: Live | None = None
+        self._seconds_done = 0.0
+
+    def point_started(
+        self, index: int, count: int, name: str, seconds_expected: float, interval_ns: int = SECOND_NS
+    ) -> None:
+        """Point ``index`` (from 0) of ``count`` runs; ``interval_ns`` is the reporting interval of its plan."""
+        self._point = RunningPoint(index, count, name, seconds_expected, interval_ns, self._clock())
+        self._live = None
+
+    def end_point(self) -> str:
+        """Ends the running point; gives its position, `` 3/26``, or nothing where none runs."""
+        point, self._point = self._point, None
+        if point is None:
+            return ""
+        self._seconds_done += self._clock() - point.started
+        return f"{point.index + 1:>{len(str(point.count))}}/{point.count}"
+
+    def seconds_left(self) -> float:
+        """Estimates the rest of the whole plan: later points take as long as the average of those so far."""
+        if self._point is None:
+            return 0.0
+        point = self._point
+        running = self._clock() - point.started
+        this = max(point.seconds_expected, running)
+        mean = (self._seconds_done + this) / (point.index + 1)
+        return this - running + mean * (point.count - point.index - 1)
+
+    def phase(self) -> str:
+        """``running, 1.0 s``."""
+        if self._live is None:
+            return "starting"
+        phase = PHASES.get(self._live.phase, self._live.phase)
+        if self._live.phase == "layout" and self._live.layout_bytes_total:
+            return f"{phase}: {format_bytes(self._live.layout_bytes)} of {format_bytes(self._live.layout_bytes_total)}"
+        return f"{phase}, {self._live.elapsed_ns / SECOND_NS:.1f} s"
+
+    def rates(self) -> list[str]:
+        """Rates and latencies of the newest interval, a line for each kind of operation."""
+        if self._point is None or self._live is None:
+            return []
+        interval_ns = self._point.interval_ns
+        return [_live_line(kind, part, interval_ns) for kind, part in self._live.operations.items()]
+
+
+class PlainView(Progress):
+    """Writes a line every few seconds, and one for each finished point."""
+
+    def __init__(self, out: TextIO, clock: Callable[[], float] = time.monotonic, *, keeps_lines: bool = True) -> None:
+        super().__init__(clock)
+        self._out, self._keeps_lines = out, keeps_lines
+        self._next_line = clock()
+
+    def update(self, live: Live) -> None:
+        """Writes the state of the engine, unless the last line is too young."""
+        self._live = live
+        if self._clock() >= self._next_line:
+            self._next_line = self._clock() + PLAIN_LINE_EVERY_S
+            print(self._line(), file=self._out, flush=True)
+
+    def point_finished(self, summary: Summary) -> None:
+        """Writes the point that was started last."""
+        position = self.end_point()
+        if position and self._keeps_lines:
+            line, state = finished_line(summary)
+            print(f"{position}  {line}{state}", file=self._out, flush=True)
+
+    def _line(self) -> str:
+        if self._point is None:
+            return ""
+        position = f"point {self._point.index + 1} of {self._point.count}"
+        left = f"{whole_seconds(self.seconds_left())} left"
+        return "; ".join([f"{position} ({left}), {self._point.name}, {self.phase()}", *self.rates()])
+
+
+def finished_line(summary: Summary) -> tuple[str, str]:
+    """Figures of a point that has ended, and how it ended where that was before its time."""
+    if not summary.operations:
+        return "", f"{summary.name}: nothing was measured ({summary.state})"
+    latency = summary.latency
+    figures = _figures_line(
+        summary.name,
+        summary.iops,
+        summary.bytes_per_s,
+        latency.percentile(50),
+        latency.percentile(99),
+        summary.errors,
+    )
+    return figures, "" if summary.state == "finished" else f"  {summary.state}"
+
+
+def whole_seconds(seconds: float) -> str:
+    """``20 s``."""
+    return format_duration(round(seconds) * SECOND_NS) if round(seconds) else "0 s"
+
+
+def _live_line(kind: str, part: IntervalKind, interval_ns: int) -> str:
+    seconds = interval_ns / SECOND_NS
+    return _figures_line(kind, part.operations / seconds, part.bytes / seconds, part.p50_ns, part.p99_ns, part.errors)
+
+
+def _figures_line(name: str, iops: float, bytes_per_s: float, p50_ns: int, p99_ns: int, errors: int) -> str:
+    line = (
+        f"{name:<26} {format_count(iops):>6} IOPS {bytes_per_s / MIB:>9,.1f} MiB/s"
+        f"   p50 {format_latency(p50_ns):>8}   p99 {format_latency(p99_ns):>8}"
+    )
+    return f"{line}   {errors} errors" if errors else line

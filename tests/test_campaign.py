@@ -1,0 +1,93 @@
+"""The measuring loop: what is kept, what ends it, what it takes over."""
+
+from __future__ import annotations
+
+import pytest
+
+from data import synthetic
+from iocurve.engine import plan
+from iocurve.engine.outcome import State
+from iocurve.errors import Interrupted, RunError, TargetError
+from iocurve.measure import campaign as campaigns
+from iocurve.measure import local
+from iocurve.measure.campaign import Campaign, Measurement
+from iocurve.report.progress import NoView
+from iocurve.result.document import Result
+from plans import null_plan
+
+PLAN = null_plan()
+
+
+class Runs:
+    """Stands for the native engine: every run ends as it is told to."""
+
+    def __init__(self, *ends: State | Exception) -> None:
+        self.ends = list(ends)
+
+    def measure(self, plan: plan.Plan, *_: object) -> local.Measured:
+        end = self.ends.pop(0)
+        if isinstance(end, BaseException):
+            raise end
+        worker = synthetic.worker_outcome({"read": synthetic.kind({100: 5}, 4096)}, state=end)
+        return local.Measured(plan, synthetic.outcome(worker).replace(state=end), None, None)
+
+
+def carried_out(
+    monkeypatch: pytest.MonkeyPatch,
+    runs: Runs,
+    names: list[str],
+    earlier: Result | None = None,
+    count: int | None = None,
+) -> tuple[Result, list[int]]:
+    monkeypatch.setattr(local, "measure", runs.measure)
+    kept: list[int] = []
+    points = earlier.points if earlier else ()
+    head = synthetic.result([])
+    campaign = Campaign(head, NoView(), lambda result: kept.append(len(result.points)), count=count, earlier=points)
+
+    def body(campaign: Campaign) -> None:
+        for name in names:
+            campaign.measure(Measurement(PLAN, "family", name=name))
+
+    return campaigns.carry_out(campaign, body), kept
+
+
+def test_every_point_is_kept_as_soon_as_it_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    result, kept = carried_out(monkeypatch, Runs("finished", "finished"), ["a", "b"])
+    assert (result.state, [point.name for point in result.points]) == ("finished", ["a", "b"])
+    assert kept == [1, 2, 2]
+
+
+def test_a_point_that_is_cut_short_is_kept_and_ends_the_campaign(monkeypatch: pytest.MonkeyPatch) -> None:
+    result, _ = carried_out(monkeypatch, Runs("finished", "interrupted"), ["a", "b", "c"], count=3)
+    assert (result.state, len(result.points)) == ("interrupted", 2)
+    assert result.incomplete_reason == "point 2 of 3 (b) was cut short: interrupted"
+
+
+@pytest.mark.parametrize(
+    ("error", "state", "reason"),
+    [
+        (TargetError("gone"), "failed", "gone"),
+        (RunError("broken"), "failed", "broken"),
+        (Interrupted("interrupted: filling caches"), "interrupted", "interrupted: filling caches"),
+        (KeyboardInterrupt(), "interrupted", "interrupted after 1 point"),
+    ],
+)
+def test_what_was_measured_before_an_error_is_kept(
+    monkeypatch: pytest.MonkeyPatch, error: Exception, state: State, reason: str
+) -> None:
+    result, kept = carried_out(monkeypatch, Runs("finished", error), ["a", "b"])
+    assert (result.state, result.incomplete_reason, len(result.points)) == (state, reason, 1)
+    assert kept == [1, 1]
+
+
+def test_an_error_before_the_first_point_is_told_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(TargetError, match="gone"):
+        carried_out(monkeypatch, Runs(TargetError("gone")), ["a"])
+
+
+def test_points_that_an_earlier_run_has_finished_are_taken_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    first, _ = carried_out(monkeypatch, Runs("finished", "interrupted"), ["a", "b", "c"])
+    again, _ = carried_out(monkeypatch, Runs("finished", "finished"), ["a", "b", "c"], first)
+    assert again.points[0] is first.points[0]
+    assert [point.outcome.state for point in again.points] == ["finished"] * 3
