@@ -1,16 +1,15 @@
 use crate::{Nanos, SECOND};
 
-/// A token bucket with exact integer arithmetic: over any time the tokens given out are
-/// `burst + rate × time`, to the token.
+/// A token bucket with exact integer arithmetic: over any time it grants `burst + rate × time` tokens, to the token.
 ///
-/// It may go into debt: a cost larger than what is there is granted, later. So one bucket serves any
-/// size of request and callers are served in the order in which they ask.
+/// The bucket may go into debt: a cost larger than its content is granted later. So one bucket serves requests of any
+/// size, and callers are served in the order of their calls.
 #[derive(Debug, Clone)]
 pub struct TokenBucket {
     rate_per_s: u64,
-    /// Most tokens that can be saved up, in billionths of a token.
+    /// Capacity, in billionths of a token.
     capacity: i128,
-    /// Tokens there at `updated`, in billionths of a token; negative is debt.
+    /// Content at `updated`, in billionths of a token; negative is debt.
     level: i128,
     updated: Nanos,
 }
@@ -37,7 +36,7 @@ impl TokenBucket {
         wait + (self.updated - self.updated.min(now)) * u64::from(wait > 0)
     }
 
-    /// Gives back `cost` tokens that were taken and not used; what does not fit is lost.
+    /// Returns `cost` unused tokens; those beyond the capacity are lost.
     pub fn refund(&mut self, now: Nanos, cost: u64) {
         self.refill(now);
         self.level = self.capacity.min(self.level + i128::from(cost) * i128::from(SECOND));
@@ -55,19 +54,19 @@ impl TokenBucket {
         self.level = self.level.min(self.capacity);
     }
 
-    /// Whole tokens there at `now`; negative is debt.
+    /// Whole tokens in the bucket at `now`; negative is debt.
     pub fn level(&self, now: Nanos) -> i64 {
         let mut at = self.clone();
         at.refill(now);
         at.level.div_euclid(i128::from(SECOND)) as i64
     }
 
-    /// Most tokens that can be saved up.
+    /// Capacity, in tokens.
     pub fn burst(&self) -> u64 {
         (self.capacity / i128::from(SECOND)) as u64
     }
 
-    /// Tokens gained a second.
+    /// Rate, in tokens per second.
     pub fn rate_per_s(&self) -> u64 {
         self.rate_per_s
     }

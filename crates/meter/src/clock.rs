@@ -5,10 +5,10 @@ use quanta::Mock;
 
 use crate::Nanos;
 
-/// A monotonic clock that counts from its own making. Copies share the same zero.
+/// A monotonic clock that counts from its creation. Copies share the same zero.
 ///
-/// Reads the processor's time stamp counter where it is invariant (about 10 ns a reading, half of what the
-/// system's clock costs) and the system's monotonic clock elsewhere.
+/// Reads the processor's time stamp counter where it is invariant (about 10 ns a reading, half the cost of the system's
+/// clock) and the system's monotonic clock elsewhere.
 #[derive(Debug, Clone)]
 pub struct Clock {
     inner: quanta::Clock,
@@ -24,14 +24,14 @@ impl Clock {
         Self { inner, zero, hand: None }
     }
 
-    /// A clock that stands still until it is moved: whole runs can be simulated and repeated exactly.
+    /// A clock that moves only when it is advanced, for runs that are simulated and repeated exactly.
     pub fn manual() -> Self {
         let (inner, hand) = quanta::Clock::mock();
         let zero = inner.raw();
         Self { inner, zero, hand: Some(hand) }
     }
 
-    /// Time since the clock was made.
+    /// Time since the clock was created.
     #[inline]
     pub fn now(&self) -> Nanos {
         self.inner.delta_as_nanos(self.zero, self.inner.raw())
@@ -46,7 +46,7 @@ impl Clock {
     }
 
     /// Returns at `deadline`, hardly late: sleeps, then spins the last stretch, since a sleep ends late and never
-    /// early. A manual clock is moved there at once.
+    /// early. A manual clock is advanced there at once.
     pub fn wait_until(&self, deadline: Nanos) {
         const SPIN: Nanos = 20_000;
         while let Some(rest) = deadline.checked_sub(self.now()).filter(|&rest| rest > 0) {
@@ -60,7 +60,7 @@ impl Clock {
         }
     }
 
-    /// Returns at `deadline` and keeps the processor busy until then. A manual clock is moved there at once.
+    /// Returns at `deadline` and keeps the processor busy until then. A manual clock is advanced there at once.
     pub fn spin_until(&self, deadline: Nanos) {
         while let Some(rest) = deadline.checked_sub(self.now()).filter(|&rest| rest > 0) {
             if self.hand.is_some() {

@@ -5,10 +5,10 @@ use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer}
 
 use crate::{Nanos, SECOND};
 
-/// A latency distribution: an HDR histogram with three significant digits, and the exact count, sum, smallest
-/// and largest value beside it.
+/// A latency distribution: an HDR histogram with three significant digits, and the exact count, sum, smallest and
+/// largest value.
 ///
-/// Values above an hour are kept exactly in sum and maximum and counted in a bucket that all of them share.
+/// Values above an hour are exact in sum and maximum, and share one bucket.
 #[derive(Clone)]
 pub struct Latencies {
     /// Values by bucket, in the order of `HdrHistogram`: recording is one addition here.
@@ -35,7 +35,7 @@ impl Latencies {
     /// Largest value with a bucket of its own.
     pub const TRACKED_MAX: Nanos = 3600 * SECOND;
 
-    /// Nothing recorded yet; all memory is taken now.
+    /// An empty distribution; allocates all memory.
     pub fn new() -> Self {
         Self { counts: vec![0; bucket::COUNT].into(), count: 0, sum: 0, min: Nanos::MAX, max: 0 }
     }
@@ -62,7 +62,7 @@ impl Latencies {
         self.max = self.max.max(other.max);
     }
 
-    /// Forgets everything, keeps the memory.
+    /// Empties the distribution, keeps the memory.
     pub fn clear(&mut self) {
         self.counts.fill(0);
         (self.count, self.sum, self.min, self.max) = (0, 0, Nanos::MAX, 0);
@@ -136,7 +136,7 @@ impl Latencies {
         self.counts.iter().copied().enumerate().filter(|&(_, count)| count > 0)
     }
 
-    /// The histogram as `HdrHistogram` V2 with DEFLATE; the exact figures are not part of it.
+    /// Encodes the histogram as `HdrHistogram` V2 with DEFLATE, without the exact figures.
     pub fn encode(&self) -> Vec<u8> {
         let mut histogram =
             Histogram::<u64>::new_with_bounds(1, Self::TRACKED_MAX, 3).expect("constant bounds are valid");
@@ -148,7 +148,7 @@ impl Latencies {
         out
     }
 
-    /// Reads [`Self::encode`]'s bytes. Sum, smallest and largest are as exact as the buckets.
+    /// Decodes the bytes of [`Self::encode`]. Sum, smallest and largest are as exact as the buckets.
     pub fn decode(bytes: &[u8]) -> Result<Self, LatencyError> {
         let read: Histogram<u64> =
             Deserializer::new().deserialize(&mut &bytes[..]).map_err(|error| LatencyError(error.to_string()))?;
@@ -175,12 +175,12 @@ mod bucket {
     const HALF_BITS: u32 = 10;
     /// Values of width 1.
     const EXACT: u64 = 2 << HALF_BITS;
-    /// Widths that it takes to cover all values that are tracked.
+    /// Number of widths that cover all tracked values.
     const WIDTHS: u32 = Latencies::TRACKED_MAX.ilog2() - HALF_BITS + 1;
     pub(super) const COUNT: usize = ((WIDTHS + 1) << HALF_BITS) as usize;
     const OF_TRACKED_MAX: usize = number(Latencies::TRACKED_MAX);
 
-    /// The bucket of a value; above those that are tracked, the last of them.
+    /// The bucket of a value; the last bucket for values that are not tracked.
     #[inline]
     pub(super) fn of_any(value: Nanos) -> usize {
         of(value).unwrap_or(OF_TRACKED_MAX)

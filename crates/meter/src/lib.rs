@@ -1,7 +1,7 @@
-//! Numbers only: clock, latencies, recorder, pacer, token bucket.
+//! Numbers only: clock, latencies, pacer, token bucket.
 //!
-//! This crate knows no I/O, no threads and no networks. Except for [`Clock`], time is always an argument,
-//! so that every decision can be tested to the nanosecond.
+//! This crate knows no I/O, no threads and no networks. Except for [`Clock`], time is always an argument, so that every
+//! decision can be tested to the nanosecond.
 
 mod bucket;
 mod clock;

@@ -2,15 +2,15 @@ use crate::Nanos;
 
 /// An open-loop schedule: the k-th unit is due at exactly start + ⌊k × `per_ns` / count⌋.
 ///
-/// It asks nothing of whoever follows it and never drifts: being late does not move what comes after
-/// (vegeta's pacer and wrk2's schedule are the models).
+/// The schedule never drifts: a late caller does not move the due times to come (vegeta's pacer and wrk2's schedule are
+/// the models).
 #[derive(Debug, Clone)]
 pub struct Pacer {
     count: u64,
     per_ns: Nanos,
     start: Nanos,
     taken: u64,
-    /// Part of a unit that was taken besides.
+    /// Fraction of a unit taken beyond `taken`.
     part: f64,
     due: Nanos,
 }
@@ -31,20 +31,20 @@ impl Pacer {
         self.due
     }
 
-    /// Goes on to what is due after `units` more (1 for operations, their size for bytes).
+    /// Advances by `units` (1 for operations, their size for bytes).
     pub fn advance(&mut self, units: u64) {
         self.taken += units;
         self.settle();
     }
 
-    /// Goes on by any part of a unit, at least 0: distances that chance draws. Parts add up, so their mean is kept.
+    /// Advances by any fraction of a unit, at least 0, for random distances. Fractions add up, so the mean is kept.
     pub fn advance_by(&mut self, units: f64) {
         let sum = self.part + units;
         self.part = sum.fract();
         self.advance(sum as u64);
     }
 
-    /// Everything that is still to come is due that much later.
+    /// Moves all due times to come.
     pub fn postpone(&mut self, by: Nanos) {
         self.start = self.start.saturating_add(by);
         self.settle();

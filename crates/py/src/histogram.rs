@@ -13,13 +13,13 @@ pub struct Histogram {
 
 #[pymethods]
 impl Histogram {
-    /// An empty one.
+    /// An empty histogram.
     #[new]
     fn new() -> Self {
         Self { latencies: Latencies::new() }
     }
 
-    /// Reads the `histogram` of an outcome: HdrHistogram V2 with DEFLATE, base64. Raises ResultError.
+    /// Decodes the `histogram` of an outcome: HdrHistogram V2 with DEFLATE, base64. Raises ResultError.
     #[staticmethod]
     fn decode(py: Python<'_>, text: &str) -> PyResult<Self> {
         let refuse = |reason: String| raise(py, "ResultError", reason);
@@ -38,7 +38,7 @@ impl Histogram {
         self.latencies.record(value_ns);
     }
 
-    /// Adds all values of another.
+    /// Adds all values of another histogram.
     fn add(&mut self, other: &Self) {
         self.latencies.add(&other.latencies);
     }

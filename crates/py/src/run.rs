@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 
 use crate::raise;
 
-/// A run that is under way in threads of its own.
+/// A run in progress, on threads of its own.
 #[pyclass(frozen, module = "iocurve._native")]
 pub struct Run {
     run: EngineRun,
@@ -23,17 +23,18 @@ impl Run {
         Ok(Self { run })
     }
 
-    /// What runs now, as JSON (`Live`).
+    /// The live view, as JSON (`Live`).
     fn live(&self) -> String {
         json(&self.run.live())
     }
 
-    /// Asks the run to end in order; what was measured is kept.
+    /// Stops the run in order; what was measured is kept.
     fn stop(&self) {
         self.run.stop();
     }
 
-    /// Waits at most so long; the outcome as JSON, or None while it runs. Raises TargetError or RunError when nothing could be measured.
+    /// Waits at most `seconds`; the outcome as JSON, or None while the run goes on. Raises TargetError or RunError when
+    /// nothing could be measured.
     fn wait(&self, py: Python<'_>, seconds: f64) -> PyResult<Option<String>> {
         let timeout = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::ZERO);
         match py.detach(|| self.run.wait(timeout)) {
@@ -44,20 +45,20 @@ impl Run {
     }
 }
 
-/// Operations per second that the loop itself does on one core, without I/O.
+/// Operations per second of the loop on one core, without I/O.
 #[pyfunction]
 pub fn null_ceiling(py: Python<'_>, seconds: f64) -> PyResult<f64> {
     let duration = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::from_millis(50));
     py.detach(|| iocurve_engine::null_ceiling(duration)).map_err(|error| run_error(py, &error))
 }
 
-/// A plan as the engine reads it, written again: the two sides of the contract can be compared.
+/// Parses a plan and serializes it again, to compare the two sides of the contract.
 #[pyfunction]
 pub fn plan_as_read(py: Python<'_>, plan: &str) -> PyResult<String> {
     Ok(json(&parse(py, plan)?))
 }
 
-/// Removes all files that a plan names; one that is gone already is fine. Raises TargetError.
+/// Removes all files that a plan names; a file that is gone already is no error. Raises TargetError.
 #[pyfunction]
 pub fn remove_files(py: Python<'_>, plan: &str) -> PyResult<()> {
     let plan = parse(py, plan)?;

@@ -32,24 +32,24 @@ impl Volume {
         self.port
     }
 
-    /// What was served so far, as JSON; None after the end.
+    /// Counters so far, as JSON; None after the end.
     fn stats(&self) -> Option<String> {
         let served = self.served.lock().unwrap_or_else(PoisonError::into_inner);
         served.as_ref().map(|served| serde_json::to_string(&served.stats()).expect("plain numbers"))
     }
 
-    /// Limits an export (by its path) from now on, to what the JSON of `Limits` says. Raises TargetError.
+    /// Sets the limits of an export (by its path) to the JSON of `Limits`. Raises TargetError.
     fn set_limits(&self, py: Python<'_>, export: &str, limits: &str) -> PyResult<()> {
         let limits: Limits = parse(py, limits)?;
         self.set(py, |served| served.set_limits(export, limits))
     }
 
-    /// Sets the size of an export (by its path) from now on. Raises TargetError.
+    /// Sets the quota of an export (by its path). Raises TargetError.
     fn set_quota(&self, py: Python<'_>, export: &str, quota_bytes: u64) -> PyResult<()> {
         self.set(py, |served| served.set_quota(export, quota_bytes))
     }
 
-    /// Ends in order; clients see their connections closed. Raises TargetError if a thread had failed.
+    /// Stops in order; clients see their connections closed. Raises TargetError if a thread had failed.
     fn stop(&self, py: Python<'_>) -> PyResult<()> {
         let served = self.served.lock().unwrap_or_else(PoisonError::into_inner).take();
         let ended = py.detach(|| served.map(Served::stop).transpose());

@@ -40,7 +40,7 @@ impl Buffers {
     pub fn slot(&self, slot: u32, length: usize) -> &[u8] {
         assert!(length <= self.memory.stride);
         // SAFETY: inside the allocation. Nobody writes to it while this borrow lasts: `slot_mut` takes `&mut self`, and
-        // whoever made a slot map keeps engines away from borrowed slots.
+        // the caller of `slot_map` keeps engines away from borrowed slots.
         unsafe { slice::from_raw_parts(self.memory.slot(slot), length) }
     }
 
@@ -48,8 +48,8 @@ impl Buffers {
     #[inline]
     pub fn slot_mut(&mut self, slot: u32, length: usize) -> &mut [u8] {
         assert!(length <= self.memory.stride);
-        // SAFETY: inside the allocation. No other reference exists while this borrow lasts, for it takes `&mut self`, and
-        // whoever made a slot map keeps engines away from borrowed slots.
+        // SAFETY: inside the allocation. No other reference exists while this borrow lasts: it takes `&mut self`, and
+        // the caller of `slot_map` keeps engines away from borrowed slots.
         unsafe { slice::from_raw_parts_mut(self.memory.slot(slot), length) }
     }
 
@@ -69,7 +69,7 @@ impl Buffers {
         SlotMap { memory: Arc::clone(&self.memory) }
     }
 
-    /// How many hold the memory: this value, and every slot map.
+    /// Number of holders of the memory: this value, and every slot map.
     #[cfg(test)]
     pub(crate) fn holders(&self) -> usize {
         Arc::strong_count(&self.memory)

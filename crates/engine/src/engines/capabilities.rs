@@ -1,8 +1,8 @@
-//! The abilities of engines: everything that other parts ask about an engine's kind.
+//! Abilities of engines. No other part of the crate asks for an engine's kind.
 
 use crate::plan::EnginePlan;
 
-/// What an engine can do, known from the plan alone.
+/// Abilities of an engine that follow from the plan alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(clippy::struct_excessive_bools, reason = "each is an ability of its own")]
 pub(crate) struct Capabilities {

@@ -1,4 +1,4 @@
-//! What the tests of local files share: scratch files, and one suite that every engine must pass.
+//! Shared by the tests of local files: scratch files, and one suite that every engine must pass.
 
 use std::fs::{self, File};
 use std::path::PathBuf;
@@ -43,7 +43,7 @@ impl Scratch {
         &self.path
     }
 
-    /// A plan for the first so many bytes of the file.
+    /// A plan for the first `bytes` bytes of the file.
     pub(crate) fn plan(&self, bytes: usize) -> FilePlan {
         plan(&self.path, bytes)
     }
@@ -61,17 +61,17 @@ impl Drop for Scratch {
     }
 }
 
-/// Bytes that differ with their place.
+/// Bytes that differ by offset.
 pub(crate) fn pattern(offset: usize, bytes: usize) -> Vec<u8> {
     (offset..offset + bytes).map(|place| (place / 512 * 31 + place) as u8).collect()
 }
 
-/// How files are opened: direct or not, with nothing else.
+/// Flags that files are opened with: direct or not.
 pub(crate) fn open(direct: bool) -> FileOpen {
     FileOpen { direct, durability: Durability::None, invalidate: false }
 }
 
-/// What an engine is opened with, with buffers of a block and a clock of its own.
+/// Parameters of an engine, with buffers of one block and a clock of its own.
 pub(crate) fn setup<'a>(open: &'a FileOpen, files: &'a [FilePlan], writes: bool, depth: u32) -> Setup<'a> {
     setup_on(&Buffers::new(depth as usize, BLOCK), open, files, writes, depth)
 }
@@ -231,7 +231,7 @@ fn a_batch_completes_whole<E: Engine>(opener: Opener<E>, direct: bool) {
 
 fn reads_past_the_end_are_short<E: Engine>(opener: Opener<E>, direct: bool) {
     let mut bench = Bench::new(opener, direct, false, 2, 2);
-    // Shorter than the plan said, as when somebody else cuts a file during the run.
+    // Shorter than in the plan, as when another process cuts the file during the run.
     File::options().write(true).open(bench.scratch.path()).unwrap().set_len(BLOCK as u64 + 1536).unwrap();
     bench.submit(OperationKind::Read, 0, 1);
     bench.submit(OperationKind::Read, 1, 9);
@@ -349,7 +349,7 @@ fn a_deadline_ends_the_wait<E: Engine>(opener: Opener<E>) {
     bench.engine.reap(1, 0, &mut finished).unwrap();
     assert_eq!(finished, []);
 
-    // Two are asked for and only one is there: what has finished by then is handed over.
+    // Two are asked for and only one is in flight: the reap returns that one.
     bench.submit(OperationKind::Read, 1, 0);
     let deadline = bench.clock.now() + 10_000_000_000;
     bench.engine.reap(2, deadline, &mut finished).unwrap();

@@ -15,11 +15,11 @@ pub enum EngineError {
     /// A system call on a path failed.
     #[error("{action} {path}: {source}{}", hint(source))]
     Path {
-        /// What failed, as a verb (`open`, `write`).
+        /// The action that failed, as a verb (`open`, `write`).
         action: &'static str,
         /// Path that the action concerned.
         path: String,
-        /// Why it failed.
+        /// The system's reason.
         source: io::Error,
     },
     /// The plan cannot be carried out.
@@ -34,13 +34,13 @@ pub enum EngineError {
     /// The NFS server refused a call.
     #[error("{action} {path}: the server answered {status}{hint}")]
     Nfs {
-        /// What failed, as a verb.
+        /// The action that failed, as a verb.
         action: &'static str,
         /// Path that the action concerned.
         path: String,
         /// Name of the status (`NFS3ERR_ACCES`).
         status: &'static str,
-        /// What to do, with a leading `; `, or empty.
+        /// Advice, with a leading `; `, or empty.
         hint: String,
     },
     /// The server could not be reached or went away for longer than the timeout.
@@ -57,7 +57,7 @@ pub enum EngineError {
         offset: u64,
         /// Path of the file.
         path: String,
-        /// Why it failed.
+        /// The system's reason.
         source: io::Error,
     },
     /// Verification found a difference.
@@ -77,9 +77,9 @@ pub enum EngineError {
     /// Another system call failed.
     #[error("{action}: {source}{}", hint(source))]
     System {
-        /// What failed, as a verb.
+        /// The action that failed, as a verb.
         action: &'static str,
-        /// Why it failed.
+        /// The system's reason.
         source: io::Error,
     },
 }

@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use super::lengths::Lengths;
 use super::places::{Map, Places, Shape, VisitOrder};
 use crate::error::EngineError;
-use crate::plan::{AtEnd, Cover, Distribution, FileSelect, OperationPlan, Passes, Position, Worker};
+use crate::plan::{Access, AtEnd, Cover, Distribution, FilePlan, FileSelect, OperationPlan, Passes, Position, Worker};
 
 /// Most memory for maps of visited units, over all files of a worker: 2³³ units, such as 32 TiB in blocks of 4 KiB.
 const MAP_BYTES_MAX: u64 = 1 << 30;
 /// Largest offset in a file.
 const OFFSET_MAX: u64 = i64::MAX as u64;
+const NO_RUN: &str = "a run of 0 operations never begins";
 
 #[derive(Debug)]
 pub(super) struct Kind {
@@ -235,61 +236,77 @@ fn preference(distribution: &Distribution) -> Result<(), String> {
 }
 
 fn check_regions(worker: &Worker, kinds: &[Kind], recipes: &[Recipe]) -> Result<(), EngineError> {
-    let access = &worker.access;
     let smallest = kinds.iter().map(|kind| kind.smallest).max().unwrap_or(1);
-    let refuse = |what: String| Err(EngineError::Plan(format!("{}: {what}", worker.job)));
-    if worker.file_run == 0 || access.run_length == 0 {
-        return refuse("a run of 0 operations never begins".into());
+    let refuse = |name: &str, what: String| Err(EngineError::Plan(format!("{name}: {what}")));
+    if worker.file_run == 0 {
+        return refuse(&worker.job, NO_RUN.into());
     }
-    if access.gap_spread_bytes > OFFSET_MAX {
-        return refuse(format!("a gap of up to {} bytes is larger than any file", access.gap_spread_bytes));
+    if let Some(what) = access_fault(&worker.access, smallest) {
+        return refuse(&worker.job, what);
     }
-    if let Some(strided) = access.strided {
-        if strided.range_bytes < smallest {
-            return refuse(format!(
-                "a zone of {} bytes is smaller than one block of {smallest}; use a larger zone or a smaller block",
-                strided.range_bytes
-            ));
-        }
-        if strided.zone_bytes == 0 {
-            return refuse("a zone in which 0 bytes are transferred is never used".into());
-        }
-    }
-    let mut map_bytes = 0u64;
+    let mut map_bytes = 0_u64;
     for file in &worker.files {
-        let refuse = |what: String| Err(EngineError::Plan(format!("{}: {what}", file.path)));
-        if file.bytes < smallest {
-            return refuse(format!(
-                "the region of {} bytes is smaller than one block of {smallest}; use a larger size or a smaller block",
-                file.bytes
-            ));
+        if let Some(what) = region_fault(file, smallest, recipes) {
+            return refuse(&file.path, what);
         }
-        if file.offset_bytes.saturating_add(file.bytes) > OFFSET_MAX {
-            return refuse(format!("the region ends behind byte {OFFSET_MAX}, where no file goes"));
-        }
-        if file.start_bytes >= file.bytes {
-            return refuse(format!(
-                "operations cannot begin {} bytes into a region of {}; start earlier or use a larger size",
-                file.start_bytes, file.bytes
-            ));
-        }
-        if let Some(what) = recipes.iter().find_map(|recipe| without_place(recipe, file.bytes)) {
-            return refuse(what);
-        }
-        let window = access.strided.map_or(file.bytes, |strided| strided.range_bytes.min(file.bytes));
-        for recipe in recipes {
-            if let Recipe::Map { unit } = recipe {
-                map_bytes = map_bytes.saturating_add(units(window, *unit).div_ceil(8));
-            }
-        }
+        map_bytes = map_bytes.saturating_add(map_bytes_of(file, &worker.access, recipes));
     }
     if map_bytes > MAP_BYTES_MAX {
-        return refuse(format!(
-            "the random map of blocks of these sizes would take {map_bytes} bytes of memory, and {MAP_BYTES_MAX} are \
-             the most; use a larger smallest block, or let each draw be independent (norandommap)"
-        ));
+        return refuse(
+            &worker.job,
+            format!(
+                "the random map of blocks of these sizes would take {map_bytes} bytes of memory, and {MAP_BYTES_MAX} are \
+                 the most; use a larger smallest block, or let each draw be independent (norandommap)"
+            ),
+        );
     }
     Ok(())
+}
+
+fn access_fault(access: &Access, smallest: u64) -> Option<String> {
+    if access.run_length == 0 {
+        return Some(NO_RUN.into());
+    }
+    if access.gap_spread_bytes > OFFSET_MAX {
+        return Some(format!("a gap of up to {} bytes is larger than any file", access.gap_spread_bytes));
+    }
+    let strided = access.strided?;
+    if strided.range_bytes < smallest {
+        return Some(format!(
+            "a zone of {} bytes is smaller than one block of {smallest}; use a larger zone or a smaller block",
+            strided.range_bytes
+        ));
+    }
+    (strided.zone_bytes == 0).then(|| "a zone in which 0 bytes are transferred is never used".into())
+}
+
+fn region_fault(file: &FilePlan, smallest: u64, recipes: &[Recipe]) -> Option<String> {
+    if file.bytes < smallest {
+        return Some(format!(
+            "the region of {} bytes is smaller than one block of {smallest}; use a larger size or a smaller block",
+            file.bytes
+        ));
+    }
+    if file.offset_bytes.saturating_add(file.bytes) > OFFSET_MAX {
+        return Some(format!("the region ends behind byte {OFFSET_MAX}, where no file goes"));
+    }
+    if file.start_bytes >= file.bytes {
+        return Some(format!(
+            "operations cannot begin {} bytes into a region of {}; start earlier or use a larger size",
+            file.start_bytes, file.bytes
+        ));
+    }
+    recipes.iter().find_map(|recipe| without_place(recipe, file.bytes))
+}
+
+/// Memory for the maps of a file.
+fn map_bytes_of(file: &FilePlan, access: &Access, recipes: &[Recipe]) -> u64 {
+    let window = access.strided.map_or(file.bytes, |strided| strided.range_bytes.min(file.bytes));
+    let bytes = |recipe: &Recipe| match recipe {
+        Recipe::Map { unit } => units(window, *unit).div_ceil(8),
+        _ => 0,
+    };
+    recipes.iter().map(bytes).fold(0, u64::saturating_add)
 }
 
 /// Error for a distribution that has no place in a region.

@@ -77,6 +77,6 @@ pub struct IoBurst {
     pub iops: u64,
     /// Bytes per second; at least the base limit.
     pub bytes_per_s: u64,
-    /// How long full credits last at the full burst.
+    /// Time that full credits last at the full burst.
     pub duration_ns: Nanos,
 }

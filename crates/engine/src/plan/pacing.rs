@@ -59,7 +59,7 @@ pub struct Think {
     pub moves_schedule: bool,
 }
 
-/// Which operations count towards a pause.
+/// Operations that count towards a pause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ThinkCounts {

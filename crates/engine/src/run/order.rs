@@ -14,7 +14,7 @@ use crate::run::steady::Steadiness;
 
 /// Time between the last worker's preparation and the common start: every thread must be waiting by then.
 const LEAD: Nanos = 2_000_000;
-/// How often a waiting worker polls the stop flag.
+/// Time between two polls of the stop flag by a waiting worker.
 const STOP_CHECK: Duration = Duration::from_millis(20);
 
 /// Shared by the workers of one group. Workers without `wait_for` prepare themselves, wait for each other and start at

@@ -17,7 +17,7 @@ const AHEAD_MIN: u64 = 1000;
 struct Together {
     /// Position of each worker: its operations, scaled by the sum of weights over its own weight.
     places: Vec<AtomicU64>,
-    /// How far a worker may be ahead of the last one.
+    /// Distance that a worker may be ahead of the last one.
     ahead: u64,
 }
 

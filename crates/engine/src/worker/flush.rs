@@ -1,4 +1,4 @@
-//! Flushes: after so many writes, and of every file at the end.
+//! Flushes after every so many writes, and of every file at the end.
 
 use std::ops::Range;
 

@@ -2,12 +2,12 @@
 
 use iocurve_meter::Nanos;
 
-/// How long operations in flight may take to come back after the end of the load.
+/// Most time for operations in flight to come back after the end of the load.
 pub(super) const DRAIN: Nanos = 30_000_000_000;
-/// The same after a stop or a failure.
+/// Most time after a stop or a failure.
 pub(super) const DRAIN_WHEN_STOPPED: Nanos = 1_000_000_000;
 
-/// What the loop does now.
+/// The phases of the loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
     /// Submits operations as they come due.
@@ -20,7 +20,7 @@ pub(super) enum Phase {
     Over,
 }
 
-/// What moves the loop to another phase.
+/// Events that move the loop to another phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Event {
     /// The run was stopped from outside.

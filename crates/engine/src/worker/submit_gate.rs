@@ -15,7 +15,7 @@ pub(super) struct SubmitGate {
     depth: usize,
     /// Nothing is submitted while more operations than this are in flight.
     closed_above: Option<usize>,
-    /// What comes before the next operation, once so few are in flight.
+    /// Step before the next operation, once that few are in flight.
     state: GateState,
     think: Option<Thinking>,
     search: Option<Search>,
@@ -65,8 +65,8 @@ impl SubmitGate {
         }
     }
 
-    /// How many operations may be submitted while `in_flight` are in flight, or what to wait for. A pause that moves the
-    /// schedule moves it when it is over.
+    /// Returns how many operations may be submitted while `in_flight` are in flight, or what to wait for. A pause that
+    /// moves the schedule moves it when it is over.
     pub(super) fn allowance(&mut self, now: Nanos, in_flight: usize, mix: &mut Mix) -> Result<usize, Wake> {
         if self.state == GateState::Submit {
             self.poll(now);

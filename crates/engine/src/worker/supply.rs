@@ -84,7 +84,7 @@ impl Supply {
         self.issued_bytes
     }
 
-    /// Why a replay ended early, if it did.
+    /// The error that ended a replay early, if one did.
     pub(super) fn failure(&self) -> Option<EngineError> {
         self.replay.as_ref().and_then(Replay::failure)
     }

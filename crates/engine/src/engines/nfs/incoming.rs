@@ -21,7 +21,7 @@ const PLAIN_REPLY_BYTES_MAX: usize = 2048;
 /// The rest of a payload is dropped by a system call of its own from this size up.
 const DISCARD_BYTES_MIN: u32 = LARGE_BYTES / 2;
 
-/// Why a connection cannot be used any more.
+/// The reason that a connection cannot be used any more.
 #[derive(Debug)]
 pub(super) enum Lost {
     /// It was closed or broke.
@@ -267,7 +267,7 @@ fn partial_reply(
     }
 }
 
-/// A reply that was looked at.
+/// Result of parsing a reply.
 enum Answer {
     /// Its call is completed.
     Done,
@@ -275,7 +275,7 @@ enum Answer {
     Payload { call: u32, result: ReadResult },
 }
 
-/// Looks at a reply. A READ that brings payload is returned; any other call is completed when its record is whole.
+/// Parses a reply. A READ that brings payload is returned; any other call is completed when its record is whole.
 fn answer(
     reply: &Reply<'_>,
     length: usize,

@@ -69,7 +69,7 @@ pub struct NfsEngine {
     postponed: VecDeque<(Nanos, u32)>,
     reconnects: u64,
     garbage: u32,
-    /// Why the last connection broke or was not made.
+    /// Error of the last connection that broke or was not made.
     last_trouble: Option<String>,
 }
 
@@ -233,7 +233,7 @@ impl NfsEngine {
         }
     }
 
-    /// What does not happen on every round: timeouts, new connections, calls that were put off.
+    /// Work that is not done on every round: timeouts, new connections, postponed calls.
     #[cold]
     fn maintain(&mut self, now: Nanos) -> Result<(), EngineError> {
         self.alarm = now + MAINTENANCE_NS;

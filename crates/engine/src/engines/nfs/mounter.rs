@@ -21,7 +21,7 @@ use crate::plan::NfsMount;
 /// Most exports named in a message.
 const EXPORTS_NAMED_MAX: usize = 8;
 
-/// The steps before the NFS program is talked to.
+/// Finds ports, mounts the export and connects to the NFS program.
 pub(super) struct Mounter<'m, 'a> {
     pub(super) mount: &'m NfsMount,
     pub(super) stop: &'a AtomicBool,
@@ -165,7 +165,7 @@ fn mount_hint(status: mountstat3, rpc: &mut Rpc<'_>) -> String {
     }
 }
 
-/// What the server exports, in words; `None` if it does not say.
+/// Text that lists the server's exports; `None` if it does not list them.
 fn exported(rpc: &mut Rpc<'_>) -> Option<String> {
     let results = rpc.transact(MOUNT_PROGRAM, MOUNT_V3, MOUNTPROC3_EXPORT, &()).ok()?;
     let list = exports::decode(&mut Reader::new(results)).ok()?;

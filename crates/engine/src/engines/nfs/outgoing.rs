@@ -7,12 +7,12 @@ use crate::engines::buffers::SlotMap;
 
 use super::socket::{PIECES_MAX, Socket, not_now};
 
-/// What one connection has still to send.
+/// Unsent bytes of one connection.
 #[derive(Debug, Default)]
 pub(super) struct Outgoing {
     /// Heads of calls, one after another.
     heads: Vec<u8>,
-    /// What to send, in order. A payload is sent from the slot's buffer, where the worker put it.
+    /// Pieces to send, in order. A payload is sent from the slot's buffer.
     pieces: Vec<Piece>,
     /// Pieces that are sent.
     first: usize,

@@ -22,7 +22,7 @@ use crate::record::Recorded;
 
 const MS: Nanos = 1_000_000;
 
-/// How long an operation takes, which is sent while so many are in flight, itself included.
+/// Service time of a request, given the number of operations in flight, itself included.
 type Service = Box<dyn Fn(&Request, usize) -> Nanos>;
 
 /// An engine on a clock that the test holds.
@@ -32,21 +32,21 @@ struct Simulated {
     /// By the instant at which they are done.
     in_flight: BTreeMap<(Nanos, usize), Completion>,
     requests: Vec<Request>,
-    /// When each was handed over.
+    /// When each request was submitted.
     times: Vec<Nanos>,
-    /// How many were handed over between two fetches, where any were.
+    /// Requests submitted between two reaps, where there were any.
     batches: Vec<usize>,
     batch: usize,
-    /// How long a look for completions takes.
+    /// Duration of a reap that does not wait.
     look: Nanos,
-    /// How long it takes to hand over one operation, where that is asked for.
+    /// Duration of sending one operation.
     hand_over: Nanos,
-    /// Handed to the engine and not sent.
+    /// Submitted and not sent.
     unsent: u64,
     fail_at: Option<usize>,
     /// From this request on there is no room.
     full_at: Option<usize>,
-    /// After so many requests the worker is told to end: by which flag.
+    /// The flag that is set after this many requests.
     end_at: Option<(usize, Arc<AtomicBool>)>,
 }
 
@@ -121,7 +121,7 @@ struct Simulation {
     kinds: BTreeMap<String, crate::outcome::KindOutcome>,
     intervals: Vec<IntervalOutcome>,
     requests: Vec<Request>,
-    /// When each was handed over, since the group's start.
+    /// When each request was submitted, since the group's start.
     times: Vec<Nanos>,
     batches: Vec<usize>,
     depths: BTreeMap<String, u64>,

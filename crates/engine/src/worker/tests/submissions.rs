@@ -1,4 +1,4 @@
-//! The time until operations are handed over.
+//! Submission latency.
 
 use super::*;
 use crate::plan::{SyncPlan, Think, ThinkCounts};
@@ -8,7 +8,7 @@ fn measuring(depth: u32, operations: u64) -> Worker {
     Worker { depth, end, submission_latency: true, ..worker() }
 }
 
-/// A hand-over takes 1 ms for each operation, an operation 10 ms from the moment it is given to the engine.
+/// Sending takes 1 ms for each operation; an operation takes 10 ms from its submission.
 fn simulate_submissions(plan: &Worker) -> Simulation {
     simulate_with(plan, 10 * MS, |engine, _| engine.hand_over = MS)
 }
@@ -30,7 +30,7 @@ fn a_batch_is_stamped_before_and_after_it_is_handed_over() {
 
 #[test]
 fn each_operation_has_the_stamp_of_its_own_slot() {
-    // The operation in slot k takes k + 4 ms: the others are handed over while it is in flight.
+    // The operation in slot k takes k + 4 ms: the others are sent while it is in flight.
     let service: Service = Box::new(|request, _| u64::from(request.slot + 4) * MS);
     let ran = simulate_on(&measuring(3, 6), service, |engine, _| engine.hand_over = MS);
     assert_eq!(ran.times_ms(), [0., 0., 0., 4., 5., 6.]);
