@@ -242,6 +242,15 @@ def test_the_null_engine_needs_no_file() -> None:
     assert outcome.workers[0].engine == "null"
 
 
+def test_an_outcome_is_there_for_whoever_asks_again() -> None:
+    """Ctrl-C may strike between the end of a run and the assignment of its outcome."""
+    handle = _native.Run(plan_of(worker(plan.NullEngine(), "n")).to_json())
+    first = None
+    while first is None:
+        first = handle.wait(1)
+    assert handle.wait(0) == first
+
+
 def test_a_live_view_is_told_the_intervals() -> None:
     seen: list[Live] = []
     end = plan.End(runtime_ns=600 * MILLISECOND_NS, bytes=None, operations=None)

@@ -55,7 +55,7 @@ class Run:
         """Asks the run to end in order; what was measured is kept."""
 
     def wait(self, seconds: float) -> str | None:
-        """Waits at most so long; the outcome as JSON, or None while it runs.
+        """Waits at most so long; the outcome as JSON, or None while it runs. After the end every call returns the same.
 
         Raises TargetError or RunError when nothing could be measured.
         """

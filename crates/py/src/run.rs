@@ -1,6 +1,8 @@
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use iocurve_engine::layout::Targets;
+use iocurve_engine::outcome::Outcome;
 use iocurve_engine::plan::Plan;
 use iocurve_engine::{EngineError, Run as EngineRun};
 use pyo3::prelude::*;
@@ -11,6 +13,8 @@ use crate::raise;
 #[pyclass(frozen, module = "iocurve._native")]
 pub struct Run {
     run: EngineRun,
+    /// How the run ended. It is kept: Ctrl-C may strike after `wait` has returned and before Python has the value.
+    ended: OnceLock<Result<Outcome, EngineError>>,
 }
 
 #[pymethods]
@@ -20,7 +24,7 @@ impl Run {
     fn new(py: Python<'_>, plan: &str) -> PyResult<Self> {
         let plan = parse(py, plan)?;
         let run = py.detach(|| EngineRun::start(plan)).map_err(|error| run_error(py, &error))?;
-        Ok(Self { run })
+        Ok(Self { run, ended: OnceLock::new() })
     }
 
     /// The live view, as JSON (`Live`).
@@ -34,13 +38,18 @@ impl Run {
     }
 
     /// Waits at most `seconds`; the outcome as JSON, or None while the run goes on. Raises TargetError or RunError when
-    /// nothing could be measured.
+    /// nothing could be measured. After the end every call returns the same.
     fn wait(&self, py: Python<'_>, seconds: f64) -> PyResult<Option<String>> {
         let timeout = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::ZERO);
-        match py.detach(|| self.run.wait(timeout)) {
+        if self.ended.get().is_none()
+            && let Some(end) = py.detach(|| self.run.wait(timeout))
+        {
+            self.ended.get_or_init(|| end);
+        }
+        match self.ended.get() {
             None => Ok(None),
-            Some(Ok(outcome)) => Ok(Some(json(&outcome))),
-            Some(Err(error)) => Err(run_error(py, &error)),
+            Some(Ok(outcome)) => Ok(Some(json(outcome))),
+            Some(Err(error)) => Err(run_error(py, error)),
         }
     }
 }
