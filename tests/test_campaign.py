@@ -11,7 +11,7 @@ from iocurve.errors import Interrupted, RunError, TargetError
 from iocurve.measure import campaign as campaigns
 from iocurve.measure import local
 from iocurve.measure.campaign import Campaign, Measurement
-from iocurve.report.progress import NoView
+from iocurve.report.view import NoView
 from iocurve.result.document import Result
 from plans import null_plan
 

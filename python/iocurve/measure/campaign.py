@@ -15,7 +15,7 @@ from iocurve.engine.outcome import Live, Outcome, State
 from iocurve.engine.plan import Plan
 from iocurve.errors import Interrupted, RunError, TargetError
 from iocurve.measure import local
-from iocurve.report.progress import View, progress_view
+from iocurve.report.view import View, progress_view
 from iocurve.result import host
 from iocurve.result.document import RESULT_NAME, Axis, Point, Result, SearchFacts, TargetFacts, make_writable
 from iocurve.units import SECOND_NS, counted

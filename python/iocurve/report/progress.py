@@ -1,68 +1,19 @@
-"""Progress of a run of several points, as plain lines: what a log or a pipe gets instead of a live view.
+"""Which point of a run is under way, how far it is, and its figures in words.
 
-Views write to stderr, so that stdout has only the output that a program may read. Figures are in fio's units: IOPS with
-k and M, MiB/s, latencies in µs and ms.
+Figures are in fio's units: IOPS with k and M, MiB/s, latencies in µs and ms.
 """
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Protocol, TextIO
 
 from iocurve.engine.outcome import IntervalKind, Live
 from iocurve.result.summary import Summary
 from iocurve.units import MIB, SECOND_NS, format_bytes, format_count, format_duration, format_latency
 
-PLAIN_LINE_EVERY_S = 5.0
-"""Interval of plain lines."""
 PHASES = {"layout": "laying out files", "prepare": "preparing", "ramp": "ramp", "run": "running", "done": "finishing"}
-
-
-class View(Protocol):
-    """Observes a run of several points."""
-
-    def point_started(
-        self, index: int, count: int, name: str, seconds_expected: float, interval_ns: int = SECOND_NS
-    ) -> None:
-        """Point ``index`` (from 0) of ``count`` runs; ``interval_ns`` is the reporting interval of its plan."""
-
-    def update(self, live: Live) -> None:
-        """Gets the state of the engine, several times a second."""
-
-    def point_finished(self, summary: Summary) -> None:
-        """The point that was started last has ended."""
-
-
-def progress_view(*, keeps_lines: bool = True) -> AbstractContextManager[View]:
-    """A live view where stderr is a terminal, plain lines elsewhere.
-
-    ``keeps_lines`` leaves a line for each finished point.
-    """
-    if not sys.stderr.isatty():
-        return nullcontext(PlainView(sys.stderr, keeps_lines=keeps_lines))
-    # Only a terminal needs the library that draws on one.
-    from iocurve.report.live import LiveView
-
-    return LiveView(keeps_lines=keeps_lines)
-
-
-class NoView:
-    """Shows nothing."""
-
-    def point_started(
-        self, index: int, count: int, name: str, seconds_expected: float, interval_ns: int = SECOND_NS
-    ) -> None:
-        """Ignored."""
-
-    def update(self, live: Live) -> None:
-        """Ignored."""
-
-    def point_finished(self, summary: Summary) -> None:
-        """Ignored."""
 
 
 @dataclass(frozen=True)
@@ -126,36 +77,6 @@ class Progress:
             return []
         interval_ns = self._point.interval_ns
         return [_live_line(kind, part, interval_ns) for kind, part in self._live.operations.items()]
-
-
-class PlainView(Progress):
-    """Writes a line every few seconds, and one for each finished point."""
-
-    def __init__(self, out: TextIO, clock: Callable[[], float] = time.monotonic, *, keeps_lines: bool = True) -> None:
-        super().__init__(clock)
-        self._out, self._keeps_lines = out, keeps_lines
-        self._next_line = clock()
-
-    def update(self, live: Live) -> None:
-        """Writes the state of the engine, unless the last line is too young."""
-        self._live = live
-        if self._clock() >= self._next_line:
-            self._next_line = self._clock() + PLAIN_LINE_EVERY_S
-            print(self._line(), file=self._out, flush=True)
-
-    def point_finished(self, summary: Summary) -> None:
-        """Writes the point that was started last."""
-        position = self.end_point()
-        if position and self._keeps_lines:
-            line, state = finished_line(summary)
-            print(f"{position}  {line}{state}", file=self._out, flush=True)
-
-    def _line(self) -> str:
-        if self._point is None:
-            return ""
-        position = f"point {self._point.index + 1} of {self._point.count}"
-        left = f"{whole_seconds(self.seconds_left())} left"
-        return "; ".join([f"{position} ({left}), {self._point.name}, {self.phase()}", *self.rates()])
 
 
 def finished_line(summary: Summary) -> tuple[str, str]:

@@ -18,7 +18,7 @@ from iocurve.measure.campaign import Campaign, Keep, Measurement
 from iocurve.measure.scenario.caches import Caches
 from iocurve.measure.scenario.cases import Case, Cases
 from iocurve.measure.scenario.document import Form, Scenario
-from iocurve.report.progress import View
+from iocurve.report.view import View
 from iocurve.result import reference
 from iocurve.result.document import FamilyFacts, Point, Result, ScenarioFacts, TargetFacts
 from iocurve.targets import opened_target

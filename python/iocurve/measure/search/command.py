@@ -14,7 +14,7 @@ from iocurve.measure import campaign as campaigns
 from iocurve.measure.campaign import Campaign, Keep
 from iocurve.measure.search import ceiling, knee, usl
 from iocurve.measure.search.loads import Effort, Loads
-from iocurve.report.progress import View
+from iocurve.report.view import View
 from iocurve.result.document import Finding, Interval, Result, SearchFacts
 from iocurve.result.stats import Estimate, scaled
 from iocurve.targets import opened_target

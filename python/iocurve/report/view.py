@@ -1,0 +1,58 @@
+"""Where the progress of a run is shown.
+
+Views write to stderr, so that stdout has only the output that a program may read.
+"""
+
+from __future__ import annotations
+
+import sys
+from contextlib import AbstractContextManager, nullcontext
+from typing import Protocol
+
+from iocurve.engine.outcome import Live
+from iocurve.report.plain import PlainView
+from iocurve.result.summary import Summary
+from iocurve.units import SECOND_NS
+
+
+class View(Protocol):
+    """Observes a run of several points."""
+
+    def point_started(
+        self, index: int, count: int, name: str, seconds_expected: float, interval_ns: int = SECOND_NS
+    ) -> None:
+        """Point ``index`` (from 0) of ``count`` runs; ``interval_ns`` is the reporting interval of its plan."""
+
+    def update(self, live: Live) -> None:
+        """Gets the state of the engine, several times a second."""
+
+    def point_finished(self, summary: Summary) -> None:
+        """The point that was started last has ended."""
+
+
+class NoView:
+    """Shows nothing."""
+
+    def point_started(
+        self, index: int, count: int, name: str, seconds_expected: float, interval_ns: int = SECOND_NS
+    ) -> None:
+        """Ignored."""
+
+    def update(self, live: Live) -> None:
+        """Ignored."""
+
+    def point_finished(self, summary: Summary) -> None:
+        """Ignored."""
+
+
+def progress_view(*, keeps_lines: bool = True) -> AbstractContextManager[View]:
+    """A live view where stderr is a terminal, plain lines elsewhere.
+
+    ``keeps_lines`` leaves a line for each finished point.
+    """
+    if not sys.stderr.isatty():
+        return nullcontext(PlainView(sys.stderr, keeps_lines=keeps_lines))
+    # Only a terminal needs the library that draws on one.
+    from iocurve.report.live import LiveView
+
+    return LiveView(keeps_lines=keeps_lines)
