@@ -91,9 +91,8 @@ class Campaign:
             self._add(earlier)
             return earlier
         plan, seconds = next_one.plan, next_one.seconds_expected
-        count = self._count or self.measured + 1
         expected = _seconds(plan) if seconds is None else seconds
-        self._view.point_started(self.measured, count, next_one.title, expected, plan.interval_ns)
+        self._view.point_started(self.measured, self._count, next_one.title, expected, plan.interval_ns)
         next_one.before()
         measured = local.measure(plan, self._watch(next_one.enough), next_one.poll_s)
         point = measured.point(next_one.family, next_one.axes, next_one.name).replace(target=next_one.target)
@@ -173,15 +172,17 @@ def carry_out(campaign: Campaign, body: Body) -> Result:
     return result
 
 
-def into_directory(directory: Path, measure: Callable[[View, Keep], Result]) -> Result:
+def into_directory(directory: Path, measure: Callable[[View, Keep], Result], *, quiet: bool = False) -> Result:
     """Measures with a live view; ``result.json`` is kept in ``directory`` after every point, the report at the end.
+
+    With ``quiet`` no progress is shown.
 
     Raises what ``measure`` raises, ``TargetError`` where nothing can be written there, ``ResultError``.
     """
     from iocurve.report import page
 
     make_writable(directory)
-    with progress_view() as view:
+    with progress_view(quiet=quiet) as view:
         result = measure(view, lambda so_far: so_far.write(directory / RESULT_NAME))
     page.write_all(result, directory)
     return result

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from iocurve.dialects.base import Dialect, Prepared
@@ -16,16 +15,16 @@ from iocurve.errors import PlanError, TargetError
 from iocurve.job.model import PlanNote
 from iocurve.measure import campaign as campaigns
 from iocurve.measure.campaign import Campaign, CutShort, Measurement
-from iocurve.report.view import NoView, View, progress_view
+from iocurve.report.view import progress_view
 from iocurve.result import host
 from iocurve.result.document import Result, TargetFacts
 from iocurve.targets.disk_facts import disk_facts
 
 
-def run(dialect: Dialect, arguments: Sequence[str], out: Path | None = None) -> Result | None:
+def run(dialect: Dialect, arguments: Sequence[str], out: Path | None = None, *, quiet: bool = False) -> Result | None:
     """Runs a command line of a dialect and answers as its tool does; None where there was nothing to run.
 
-    ``out`` is a directory for the report, where the dialect's own words name none.
+    ``out`` is a directory for the report, where the dialect's own words name none. With ``quiet`` no progress is shown.
     Raises ``DialectError``, ``PlanError``, and ``TargetError`` or ``RunError`` when nothing could be measured.
     """
     answer = dialect.question(arguments)
@@ -38,10 +37,10 @@ def run(dialect: Dialect, arguments: Sequence[str], out: Path | None = None) -> 
         _tell(prepared.notes)
         sys.stdout.write(printed)
         return None
-    return _measured(dialect.name, prepared, prepared.out or out)
+    return _measured(dialect.name, prepared, prepared.out or out, quiet=quiet)
 
 
-def _measured(kind: str, prepared: Prepared, out: Path | None) -> Result:
+def _measured(kind: str, prepared: Prepared, out: Path | None, *, quiet: bool) -> Result:
     notes, obstacles = prepared.checked()
     _tell(notes)
     if obstacles:
@@ -49,7 +48,7 @@ def _measured(kind: str, prepared: Prepared, out: Path | None) -> Result:
     _require_writable(prepared.outputs())
     prepared.make_directories()
     plans = prepared.plans
-    with _view(prepared, len(plans)) as view:
+    with progress_view(keeps_lines=len(plans) > 1, quiet=quiet or not prepared.shows_progress) as view:
         campaign = Campaign(
             campaigns.started(kind, plans[0].name, _target_facts(plans), with_ceiling=out is not None),
             view,
@@ -89,10 +88,6 @@ def convert(prepared: Prepared) -> str:
     from iocurve.dialects.native.output.toml import write
 
     return write(prepared.jobs(), prepared.source)
-
-
-def _view(prepared: Prepared, plans: int) -> AbstractContextManager[View]:
-    return progress_view(keeps_lines=plans > 1) if prepared.shows_progress else nullcontext(NoView())
 
 
 def _tell(notes: Iterable[PlanNote]) -> None:
