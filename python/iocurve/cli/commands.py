@@ -38,6 +38,8 @@ class Command:
     """A command line; tests parse it."""
     has_subcommands: bool = False
     """The implementation is an ``App`` with a help text of its own."""
+    prints_help: bool = False
+    """The implementation gets ``--help`` as an argument."""
 
     @property
     def path(self) -> str:
@@ -132,6 +134,7 @@ GROUPS = {
             "jobs:convert",
             "Convert a fio, vdbench or DiskSpd job to a job file (TOML).",
             "iocurve convert -o job.toml fio job.fio",
+            prints_help=True,
         ),
         Command(
             "schema", "jobs:print_schema", "Print the JSON schema of job files.", "iocurve schema > job.schema.json"
@@ -177,6 +180,7 @@ for _order, (_title, _commands) in enumerate(GROUPS.items()):
             name=_command.name,
             help=_command.help,
             **({} if _command.has_subcommands else {"help_epilogue": example(_command.example)}),
+            **({"help_flags": ()} if _command.prints_help else {}),
             group=_group,
             sort_key=_place,
         )

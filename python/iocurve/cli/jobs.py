@@ -8,7 +8,7 @@ from pathlib import Path
 
 from cyclopts import App
 
-from iocurve.cli import EXIT_MISTAKE
+from iocurve.cli import EXIT_MISTAKE, dialects
 from iocurve.cli.common import Words, example
 from iocurve.dialects.native.command import DIALECT as NATIVE
 from iocurve.dialects.registry import REGISTRY, load
@@ -44,6 +44,8 @@ def explain_job(job: Path, /) -> int:
 
 def _explains(name: str) -> Callable[..., int]:
     def explain_words(*arguments: Words) -> int:
+        if arguments == ("--help",):
+            return dialects.run(name, arguments)
         print(load(name).prepare(arguments).explain(), end="")
         return 0
 

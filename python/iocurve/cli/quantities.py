@@ -43,9 +43,18 @@ def _percent(fraction: float) -> str:
     return f"{fraction * 100:g}%"
 
 
-SizeBytes = Annotated[int, Parameter(converter=_read(parse_bytes), metavar="SIZE", show_default=format_bytes)]
-TimeNs = Annotated[int, Parameter(converter=_read(parse_time_ns), metavar="TIME", show_default=format_duration)]
-Ratio = Annotated[float, Parameter(converter=_read(_parse_fraction), metavar="FRACTION", show_default=_percent)]
+def _default(form: Callable[[T], str]) -> Callable[[T | None], str | None]:
+    """Help shows a default in the form of the quantity, and none where an option has none."""
+    return lambda value: None if value is None else form(value)
+
+
+SizeBytes = Annotated[int, Parameter(converter=_read(parse_bytes), metavar="SIZE", show_default=_default(format_bytes))]
+TimeNs = Annotated[
+    int, Parameter(converter=_read(parse_time_ns), metavar="TIME", show_default=_default(format_duration))
+]
+Ratio = Annotated[
+    float, Parameter(converter=_read(_parse_fraction), metavar="FRACTION", show_default=_default(_percent))
+]
 SizeText = Annotated[str, Parameter(converter=_checked(parse_bytes), metavar="SIZE")]
 TimeText = Annotated[str, Parameter(converter=_checked(parse_time_ns), metavar="TIME")]
 BandwidthText = Annotated[str, Parameter(converter=_checked(parse_bandwidth), metavar="BANDWIDTH")]
