@@ -24,7 +24,8 @@ from iocurve.targets.disk_facts import disk_facts
 def run(dialect: Dialect, arguments: Sequence[str], out: Path | None = None, *, quiet: bool = False) -> Result | None:
     """Runs a command line of a dialect and answers as its tool does; None where there was nothing to run.
 
-    ``out`` is a directory for the report, where the dialect's own words name none. With ``quiet`` no progress is shown.
+    ``out`` is a directory for the report, where the dialect's own words name none. With ``quiet`` neither progress nor
+    notes are printed; the result keeps the notes.
     Raises ``DialectError``, ``PlanError``, and ``TargetError`` or ``RunError`` when nothing could be measured.
     """
     answer = dialect.question(arguments)
@@ -42,7 +43,8 @@ def run(dialect: Dialect, arguments: Sequence[str], out: Path | None = None, *, 
 
 def _measured(kind: str, prepared: Prepared, out: Path | None, *, quiet: bool) -> Result:
     notes, obstacles = prepared.checked()
-    _tell(notes)
+    if not quiet:
+        _tell(notes)
     if obstacles:
         raise PlanError(obstacles)
     _require_writable(prepared.outputs())
