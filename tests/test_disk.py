@@ -20,7 +20,7 @@ from iocurve.dialects.fio import command as fio
 from iocurve.dialects.native import command as native
 from iocurve.engine.plan import AioEngine, DiskPlan, End, FileOpen, IoBurst, IoLimits, Plan, UringEngine, VmPlan, Worker
 from iocurve.errors import DialectError, PlanError, TargetError
-from iocurve.job.reach import reach
+from iocurve.job.target_fields import target_fields
 from iocurve.measure import local
 from iocurve.result.document import Point
 from iocurve.targets import disk, disk_data
@@ -152,7 +152,7 @@ def test_a_target_says_what_is_known_of_it_and_where_a_load_goes(tmp_path: Path)
     facts = facts_of(target)
     assert (facts.kind, facts.address, facts.iops) == ("emulated_disk", str(tmp_path), 12_800)
     opened = OpenedTarget(target, facts)
-    assert (facts.throughput_bytes_per_s, reach(opened).get("disk")) == (192 * MB, text)
+    assert (facts.throughput_bytes_per_s, target_fields(opened).get("disk")) == (192 * MB, text)
     cached = facts_of(parse(text.replace("vm=", "cache=read-only&vm=")))
     assert (cached.iops, cached.throughput_bytes_per_s) == (77_000, 485 * MB)
     with pytest.raises(TargetError, match=r"there is no directory .*/missing; create it"):
@@ -216,7 +216,7 @@ def test_what_cannot_lie_on_a_disk_is_said(tmp_path: Path) -> None:
     ]
     both = "[a]\nsize=1m\nrw=read\ndirectory=/mnt/nocache:/elsewhere\n"
     assert mistakes(f"--disk=/mnt/nocache={NO_CACHE}", text=both) == [
-        "a: some of its files are below /mnt/nocache and some are not; split the job"
+        "a: some of its files are below /mnt/nocache, others are not; split the job"
     ]
 
 

@@ -210,7 +210,7 @@ def test_a_job_that_does_nothing_is_told_so(tmp_path: Path) -> None:
     with pytest.raises(PlanError) as caught:
         resolve(run.job, MACHINE, Path("/d"))
     (mistake,) = caught.value.mistakes
-    assert mistake.text == "job: there is nothing to do: neither reads nor writes nor trims"
+    assert mistake.text == "job: the job has no operations: neither reads nor writes nor trims"
     assert mistake.where is not None
     assert mistake.where.line == 3
 

@@ -11,7 +11,7 @@ from iocurve import _native
 from iocurve.engine.plan import Plan
 from iocurve.errors import Mistake, PlanError
 from iocurve.job.model import Said
-from iocurve.job.reach import reach
+from iocurve.job.target_fields import target_fields
 from iocurve.targets.opened_target import OpenedTarget
 from iocurve.units import MIB, format_bytes
 
@@ -45,7 +45,7 @@ class DataSet:
 
     def section(self, numbers: Sequence[int]) -> Said:
         """Fields of a worker that uses these files."""
-        there = reach(self.opened).but(size=len(numbers) * self.file_bytes)
+        there = target_fields(self.opened).but(size=len(numbers) * self.file_bytes)
         if self.opened.path is None:
             return there.but(paths=tuple(f"{self.stem}.{number}" for number in numbers))
         # The parts of a named file lie beside each other.

@@ -97,7 +97,7 @@ class ProcessorMeter:
         self._stat = root / "proc/stat"
         self._before = _ticks(self._stat)
 
-    def look(self) -> Processors | None:
+    def sample(self) -> Processors | None:
         """Since the last look, or since the meter was made; None where the system does not tell."""
         before, self._before = self._before, _ticks(self._stat)
         return _shares(before[_ALL], self._before[_ALL]) if _ALL in before and _ALL in self._before else None

@@ -36,7 +36,7 @@ class OpenedTarget:
         return self.target.nconnect if isinstance(self.target, NfsTarget) else None
 
     @property
-    def has_many_clients(self) -> bool:
+    def allows_many_clients(self) -> bool:
         """Whether a load can come from any address of 127.0.0.0/8, as if from as many machines."""
         return isinstance(self.target, NfsTarget) and _is_loopback(self.target.url.host)
 

@@ -48,7 +48,7 @@ def load(name: str) -> Profile:
         raise TargetError(f"profile {name}: {reason}") from None
 
 
-def findable(name: str) -> str:
+def absolute_name(name: str) -> str:
     """A name for the same profile that holds in any working directory."""
     return str(Path(name).absolute()) if name.endswith(".toml") else name
 

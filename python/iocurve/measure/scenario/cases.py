@@ -115,7 +115,7 @@ class Cases:
         depth = int(axes.get("depth", 0))
         if depth % workers:
             raise PlanError([Mistake(f"{family.name}: a depth of {depth} cannot be shared by {workers} workers")])
-        is_told_apart = clients > 1 and data.opened.has_many_clients
+        is_told_apart = clients > 1 and data.opened.allows_many_clients
         for worker in range(own):
             fields = Said.of(
                 name=job.name,
