@@ -248,7 +248,10 @@ def test_exports_are_files_apart_under_limits_apart(tmp_path: Path) -> None:
         assert found["/a"]["limits"]["throughput_bytes_per_s"] == 128 * MIB
         assert found["/a/b"]["limits"]["throughput_bytes_per_s"] is None
         which = iocurve("volume", "set", str(server.port), "--quota", "1TiB")
-        assert (which.returncode, which.stderr) == (1, "iocurve: which export? there are: /a, /a/b\n")
+        assert (which.returncode, which.stderr) == (
+            1,
+            "iocurve: the volume has several exports; choose one of: /a, /a/b\n",
+        )
         assert iocurve("volume", "set", f"nfs://127.0.0.1:{server.port}/a", "--quota", "1TiB").returncode == 0
         assert [export["quota_bytes"] for export in stats(server)["exports"]] == [TIB, 4 * TIB]
 
@@ -307,7 +310,7 @@ def test_noise_and_peers_that_leave_cost_only_themselves(served: Server, runtime
             peer.sendall(noise.randbytes(1000))
     with connect(runtime, served) as peer, peer.makefile("rb") as answers:
         peer.sendall(b"x" * (control.REQUEST_BYTES_MAX + 1))
-        assert json.loads(answers.readline()) == {"error": "a request is at most 65536 bytes"}
+        assert json.loads(answers.readline()) == {"error": "the request is longer than 65536 bytes"}
         assert answers.readline() == b"", "the rest of it would be no request"
     assert stats(served)["protocol_errors"] == 0
 
@@ -353,7 +356,9 @@ def test_the_control_socket_is_its_owners_and_goes_with_the_volume(runtime: Path
         assert control.find(None) == (path, None)
         assert control.find(f"nfs://127.0.0.1:{server.port}/vol/") == (path, "/vol")
     assert not path.exists()
-    with pytest.raises(TargetError, match=r"^no volume is running here$"):
+    with pytest.raises(
+        TargetError, match=r"^no volume is running on this machine; start one with 'iocurve volume serve'$"
+    ):
         control.find(None)
 
 
@@ -374,7 +379,7 @@ def test_a_directory_that_others_may_write_holds_no_socket(runtime: Path) -> Non
     os.chmod(runtime / "iocurve", 0o777)  # noqa: PTH101
     ran = iocurve("volume", "serve", "--unlimited")
     assert ran.returncode == 1
-    assert "others may write there" in ran.stderr
+    assert "other users may write there" in ran.stderr
 
 
 @pytest.mark.parametrize(
@@ -392,8 +397,8 @@ def test_a_directory_that_others_may_write_holds_no_socket(runtime: Path) -> Non
         (("serve", "--throughput", "0"), 2, "--throughput: '0' is too small"),
         (("serve", "--port", "70000"), 2, "--port 70000: choose 0 to 65535"),
         (("stats", "999999"), 1, "no volume answers at"),
-        (("stats", "frob"), 1, "'frob' is no volume"),
-        (("set", "--quota", "1TiB"), 1, "no volume is running here"),
+        (("stats", "frob"), 1, "'frob' does not name a volume"),
+        (("set", "--quota", "1TiB"), 1, "no volume is running on this machine; start one with"),
         (("set",), 2, "nothing to set"),
     ],
 )
