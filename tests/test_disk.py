@@ -125,16 +125,19 @@ def test_how_long_credits_last_can_be_said() -> None:
         ),
         (
             "disk:premium-ssd-p30?path=d&cache=read-only",
-            "cache: it is the virtual machine's: say which, as in vm=Standard_D8ds_v4",
+            "cache: the virtual machine has the host cache; name one, e.g. vm=Standard_D8ds_v4",
         ),
         (
             "disk:premium-ssd-p30?path=d&cache=read-only&vm=Standard_D32s_v5",
             "Standard_D32s_v5: no cached limits are published for it; use cache=none or another vm",
         ),
         ("disk:premium-ssd-p30?path=d&stripe=0", "stripe: '0' is not a number from 1 to 64"),
-        ("disk:premium-ssd-p30?path=d&stripe=2&stripe=3", "a setting is there twice"),
+        ("disk:premium-ssd-p30?path=d&stripe=2&stripe=3", "a setting is given twice"),
         ("disk:premium-ssd-p30?path=d&latency=soon", "latency: 'soon' is not a time such as 250us, 2ms, 30s or 10m"),
-        ("disk:premium-ssd-p30?path=d&vm-burst=1s", "vm-burst: there is no vm"),
+        (
+            "disk:premium-ssd-p30?path=d&vm-burst=1s",
+            "vm-burst: it needs a virtual machine; name one, e.g. vm=Standard_D8ds_v4",
+        ),
         ("disk:premium-ssd-v2?path=d&size=1TiB&iops=80001", "iops: '80001' is not a number from 1 to 80,000"),
         ("disk:premium-ssd-v2?path=d&iops=3000&throughput=1GB", "throughput: with 3,000 IOPS it is at most 750 MB/s"),
     ],
@@ -212,7 +215,7 @@ def test_what_cannot_lie_on_a_disk_is_said(tmp_path: Path) -> None:
     assert mistakes("--disk=/mnt/nocache") == [needs]
     assert mistakes(f"--disk=relative={NO_CACHE}") == [needs]
     assert mistakes("--disk=/mnt/nocache=disk:premium-ssd-p30") == [
-        "disk:premium-ssd-p30: path=DIR is missing: the directory that the files of the disk are kept in"
+        "disk:premium-ssd-p30: path=DIR is missing; name the directory for the files of the disk"
     ]
     both = "[a]\nsize=1m\nrw=read\ndirectory=/mnt/nocache:/elsewhere\n"
     assert mistakes(f"--disk=/mnt/nocache={NO_CACHE}", text=both) == [
@@ -306,14 +309,14 @@ def test_a_disk_in_use_is_neither_run_on_nor_restarted(tmp_path: Path) -> None:
     fcntl.flock(lock, fcntl.LOCK_EX)
     with pytest.raises(TargetError, match="another run uses the emulated disk that is kept there; wait for its end"):
         local.run(plan_of(writer))
-    with pytest.raises(TargetError, match="a run uses the emulated disk that is kept there; wait for its end"):
+    with pytest.raises(TargetError, match="the emulated disk is in use by a run; wait until the run has ended"):
         disk.restart(tmp_path)
     os.close(lock)
     assert local.run(plan_of(writer)).state == "finished"
 
 
 def test_a_restart_of_what_is_no_disk_changes_nothing(tmp_path: Path) -> None:
-    with pytest.raises(TargetError, match="no emulated disk has been used there yet"):
+    with pytest.raises(TargetError, match="no emulated disk has been used in this directory"):
         disk.restart(tmp_path)
     with pytest.raises(TargetError, match="No such file or directory"):
         disk.restart(tmp_path / "missing")

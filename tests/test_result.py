@@ -270,7 +270,7 @@ def test_a_full_disk_leaves_the_old_document(tmp_path: Path, monkeypatch: pytest
     ("content", "says"),
     [
         (b"", "is not JSON"),
-        (b'{"schema_version": 2, "iocurve"', "was it cut short"),
+        (b'{"schema_version": 2, "iocurve"', "was it truncated"),
         (b"[1, 2]", "no schema_version"),
         (b'{"fio version": "fio-3.33"}', "no schema_version"),
         (b'{"schema_version": 3}', "read it with a newer iocurve"),

@@ -131,7 +131,7 @@ class _Run:
         wanted = [case for case in everything if self.request.is_wanted(case)]
         if not wanted:
             raise TargetError("--points leaves no point to measure")
-        _check_room(self.request, wanted)
+        _check_space(self.request, wanted)
         result = started(self.request, wanted, self.cases.tag, len(everything) - len(wanted))
         earlier = self.earlier.points if self.earlier else ()
         campaign = Campaign(result, view, keep, count=len(wanted), earlier=earlier)
@@ -179,7 +179,7 @@ def _check_overwrites(request: Request) -> None:
         opened_target.check_overwrites(target, overwrite=request.overwrite, writes=writes)
 
 
-def _check_room(request: Request, cases: Sequence[Case]) -> None:
+def _check_space(request: Request, cases: Sequence[Case]) -> None:
     """The data sets will fit, as far as that is known before. Raises ``TargetError``."""
     needs_more = any(case.family.cache == "uncached" for case in cases)
     needed = request.form.size_bytes + (request.form.unrelated_bytes if needs_more else 0)
@@ -187,7 +187,7 @@ def _check_room(request: Request, cases: Sequence[Case]) -> None:
         if not any(name in case.on for case in cases):
             continue
         try:
-            opened_target.check_room(target, needed)
+            opened_target.check_space(target, needed)
         except TargetError as error:
             raise TargetError(f"{error}; --short or --scale 1/1000 take less") from None
 
