@@ -209,5 +209,5 @@ def test_a_file_that_is_no_journal_of_ours_is_left_alone(tmp_path: Path) -> None
     (tmp_path / "sd1.iocurve-map").write_text("somebody's letters" * 9)
     ended = run(tmp_path, "-j")
     assert ended.returncode != 0
-    assert "is another file; name another place" in ended.stderr
+    assert "is not a verification map; name another file" in ended.stderr
     assert (tmp_path / "sd1.iocurve-map").read_text() == "somebody's letters" * 9

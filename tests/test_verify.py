@@ -151,7 +151,7 @@ def test_blocks_that_differ_are_dumped_and_nothing_is_overwritten(
     assert (here / "data.4096.expected").read_bytes() == right
     assert (here / "data.4096.received").read_bytes() == path.read_bytes()[4096:8192]
     (here / "data.4096.expected").write_text("mine")
-    assert "data.4096.expected was there and is left as it is" in error_of(local.run(plan_of(only(made))))
+    assert "data.4096.expected already exists and is kept" in error_of(local.run(plan_of(only(made))))
     assert (here / "data.4096.expected").read_text() == "mine"
 
 

@@ -36,13 +36,13 @@ class KindOutcome(Struct):
     short: int
     """Operations that moved fewer bytes than requested."""
     service: LatencyOutcome
-    """From submitted to done."""
+    """From submission to completion."""
     response: LatencyOutcome | None
-    """From due to done, under a rate; None in a closed loop, where it equals the service latency."""
+    """From due time to completion, under a rate; None in a closed loop, where it equals the service latency."""
     submission: LatencyOutcome | None = None
-    """From submitted to sent (fio's slat); None unless it was measured."""
+    """From submission to sending (fio's slat); None unless it was measured."""
     completion: LatencyOutcome | None = None
-    """From sent to done (fio's clat); None unless submission latency was measured."""
+    """From sending to completion (fio's clat); None unless submission latency was measured."""
 
 
 class CpuTime(Struct):

@@ -82,7 +82,7 @@ class NfsMount(Struct):
     timeout_ns: Nanos
     """The engine gives up when the server has not answered for this long."""
     keep_payload: bool
-    """Whether READ payload reaches the worker's buffers; False lets large payloads be discarded in the kernel."""
+    """READ payload is copied to the worker's buffers; otherwise large payloads are discarded in the kernel."""
     source: str | None = None
     """Local address of all connections, MOUNT's too; None leaves the choice to the system."""
 
@@ -133,7 +133,7 @@ class VmPlan(Struct):
 
 
 class DiskPlan(Struct):
-    """A cloud disk, emulated over local files: each operation is carried out at once, and completes when the disk and
+    """A cloud disk, emulated over local files: each operation runs immediately, but completes only when the disk and
     its virtual machine would have completed it."""
 
     name: str
@@ -339,8 +339,8 @@ class Access(Struct):
     """Order of the offsets in a file."""
 
     cover: Literal["once", "independent"] = "once"
-    """once: a random pass visits every block once (fio's random map). independent: each offset is drawn anew (fio's
-    norandommap)."""
+    """once: a random pass visits every block once (fio's random map). independent: each offset is drawn independently
+    (fio's norandommap)."""
     passes: Literal["same", "fresh"] = "same"
     """same: each pass over the region repeats the random sequence of the first (fio's randrepeat=1). fresh: it does
     not."""
@@ -361,7 +361,7 @@ class Access(Struct):
 
 
 class End(Struct):
-    """Conditions that end a worker, whichever comes first. With none it runs until it is stopped."""
+    """Conditions that end a worker, whichever comes first. Without any, the worker runs until it is stopped."""
 
     runtime_ns: Nanos | None
     """Length of the measured window, after the ramp."""
@@ -370,7 +370,7 @@ class End(Struct):
     operations: U64 | None
     """Operations, all kinds together, ramp included."""
     when_full: bool = False
-    """A write that finds no room ends the worker in order (fio's fill_device); otherwise the worker fails."""
+    """A write that fails for lack of space ends the worker cleanly (fio's fill_device); otherwise it fails the worker."""
 
 
 class RandomContent(TaggedStruct, tag="random"):

@@ -36,7 +36,7 @@ def explain(
     called: str = "clone",
     parts: str | None = None,
 ) -> str:
-    """Plain text for people.
+    """Explains a plan as plain text.
 
     ``called`` is the dialect's name for a worker of a job; ``parts`` replaces "jobs and workers" in the headline.
     """

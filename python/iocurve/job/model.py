@@ -128,7 +128,7 @@ class Files(Struct):
     append: bool = False
     """The region of an existing file begins at its end (fio's file_append)."""
     until_full: bool = False
-    """A full device ends the load in order (fio's fill_device); files without a size grow until then."""
+    """A full device ends the load cleanly (fio's fill_device); files without a size grow until then."""
 
 
 class Load(Struct):
@@ -274,7 +274,7 @@ class Reporting(Struct):
 
 @dataclass(frozen=True)
 class Said:
-    """The fields of a section that a person or a scenario has set; absent fields are open."""
+    """The fields of a section that a user or a scenario has set; absent fields are open."""
 
     fields: Mapping[str, Any] = field(default_factory=dict)
     """Values by the names of the fields of ``Section`` and of its parts."""
@@ -393,7 +393,7 @@ class Job(Struct):
 
 @dataclass(frozen=True)
 class PlanNote:
-    """A remark for the person who runs the job: the figures are as requested, but may not mean what one expects."""
+    """A remark for the user: the job runs as requested, but its figures may not mean what one expects."""
 
     code: str
     """Stable name for programs: ``depth_capped``."""

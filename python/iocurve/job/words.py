@@ -1,4 +1,4 @@
-"""The words of a dialect for the fields of a section: messages use the words that the job was written in."""
+"""The names of a section's fields in a dialect: messages use the words that the job was written in."""
 
 from __future__ import annotations
 

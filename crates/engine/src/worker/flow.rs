@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::plan::Group;
 
-/// Position of a worker that has ended: it holds nobody back.
+/// Position of a worker that has ended: it blocks no other worker.
 const ENDED: u64 = u64::MAX;
-/// Least number of operations that a worker may be ahead. Workers that waited for each other after a few operations
-/// would spend their time waking up.
+/// Least number of operations that a worker may be ahead. With a smaller lead, workers would spend their time waking
+/// each other.
 const AHEAD_MIN: u64 = 1000;
 
 /// Shared by the workers of one flow.
@@ -29,7 +29,7 @@ pub(crate) struct Share {
     operations: u64,
     weight: u64,
     whole: u64,
-    /// Position of the last worker when it was read last; it only grows.
+    /// Position of the slowest worker at the last check; it only grows.
     last: u64,
 }
 
@@ -58,7 +58,7 @@ pub(crate) fn of_group(group: &Group) -> Vec<Option<Share>> {
 }
 
 impl Share {
-    /// Whether another operation may be submitted.
+    /// Returns `true` if another operation may be submitted.
     pub(crate) fn may_go(&mut self) -> bool {
         let limit = |last: u64| last.saturating_add(self.together.ahead);
         let place = self.place();
@@ -74,7 +74,7 @@ impl Share {
         self.together.places[self.number].store(self.place(), Ordering::Relaxed);
     }
 
-    /// Ends the worker's part: it holds nobody back any more.
+    /// Ends the worker's part: it blocks no other worker any more.
     pub(crate) fn end(&self) {
         self.together.places[self.number].store(ENDED, Ordering::Relaxed);
     }
