@@ -4,7 +4,7 @@ use crate::plan::EnginePlan;
 
 /// Capabilities of an engine that follow from the plan alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(clippy::struct_excessive_bools, reason = "each is an ability of its own")]
+#[allow(clippy::struct_excessive_bools, reason = "independent capabilities")]
 pub(crate) struct Capabilities {
     /// Its files, if it has any, are on this machine.
     pub(crate) local: bool,

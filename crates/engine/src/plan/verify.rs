@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// seed and checksum, or hold a pattern.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[allow(clippy::struct_excessive_bools, reason = "each is a choice of its own")]
+#[allow(clippy::struct_excessive_bools, reason = "independent settings")]
 pub struct Verify {
     /// Method of verification.
     pub method: VerifyMethod,

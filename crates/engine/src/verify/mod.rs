@@ -47,7 +47,7 @@ pub(crate) enum Turn {
 
 /// A completed operation.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct CameBack {
+pub(crate) struct CompletedOperation {
     pub slot: u32,
     pub kind: OperationKind,
     pub address: Address,
@@ -143,29 +143,34 @@ impl<'a> Verifier<'a> {
 
     /// Records a completed operation; returns `true` if its block must be compared ([`Self::compare`]).
     #[inline]
-    pub(crate) fn came_back(&mut self, back: &CameBack) -> bool {
-        if let Some(map) = self.maps.get(back.address.file as usize) {
-            let Address { offset, length, .. } = back.address;
-            match back.kind {
-                OperationKind::Write if back.bytes == length => map.written(offset, length),
+    pub(crate) fn completed(&mut self, done: &CompletedOperation) -> bool {
+        if let Some(map) = self.maps.get(done.address.file as usize) {
+            let Address { offset, length, .. } = done.address;
+            match done.kind {
+                OperationKind::Write if done.bytes == length => map.written(offset, length),
                 OperationKind::Write => map.forget(offset, length),
                 _ => return true,
             }
             return false;
         }
-        match (back.kind, &mut self.written) {
+        match (done.kind, &mut self.written) {
             (OperationKind::Write, Some(written)) => {
-                written.completed(back.address, self.in_flight[back.slot as usize]);
+                written.completed(done.address, self.in_flight[done.slot as usize]);
                 false
             }
             // A read of a worker that also writes may have completed before the write.
-            (OperationKind::Read, _) => back.reads_back || !self.worker.writes(),
+            (OperationKind::Read, _) => done.reads_back || !self.worker.writes(),
             _ => false,
         }
     }
 
     /// Compares a block that was read with the data written there; an error ends the worker.
-    pub(crate) fn compare(&mut self, filler: &mut Filler, block: &[u8], read: &CameBack) -> Result<(), EngineError> {
+    pub(crate) fn compare(
+        &mut self,
+        filler: &mut Filler,
+        block: &[u8],
+        read: &CompletedOperation,
+    ) -> Result<(), EngineError> {
         let (Address { file, offset, .. }, step) = (read.address, self.interval_bytes as usize);
         for (number, interval) in block.chunks(step).enumerate() {
             let start = number * step;

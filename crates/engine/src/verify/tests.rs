@@ -87,16 +87,17 @@ impl<'a> Bench<'a> {
     fn write(&mut self, address: Address) -> Vec<u8> {
         let block = &mut self.buffer[..address.length as usize];
         self.verifier.stamp(&mut self.filler, block, 0, address);
-        let back = CameBack { slot: 0, kind: OperationKind::Write, address, bytes: BLOCK, reads_back: false };
-        assert!(!self.verifier.came_back(&back));
+        let back = CompletedOperation { slot: 0, kind: OperationKind::Write, address, bytes: BLOCK, reads_back: false };
+        assert!(!self.verifier.completed(&back));
         block.to_vec()
     }
 
     fn read(&mut self, address: Address, content: &[u8]) -> Result<(), EngineError> {
         self.buffer[..content.len()].copy_from_slice(content);
         let bytes = content.len() as u32;
-        let back = CameBack { slot: 0, kind: OperationKind::Read, address, bytes, reads_back: self.reads_back };
-        if !self.verifier.came_back(&back) {
+        let back =
+            CompletedOperation { slot: 0, kind: OperationKind::Read, address, bytes, reads_back: self.reads_back };
+        if !self.verifier.completed(&back) {
             return Ok(());
         }
         self.verifier.compare(&mut self.filler, &self.buffer[..address.length as usize], &back)

@@ -45,7 +45,7 @@ impl Supply {
     #[inline(always)]
     pub(super) fn next(&mut self, now: Nanos) -> Result<Next, Wake> {
         if let Some(flow) = &mut self.flow
-            && !flow.may_go()
+            && !flow.may_submit()
         {
             return Err(Wake::At(now + RETRY_NS));
         }
@@ -65,7 +65,7 @@ impl Supply {
         self.issued_operations += 1;
         self.issued_bytes += u64::from(length);
         if let Some(flow) = &mut self.flow {
-            flow.gone();
+            flow.submitted();
         }
     }
 

@@ -6,7 +6,7 @@ use super::Load;
 use crate::engines::request::{Address, Engine, Request};
 use crate::error::EngineError;
 use crate::plan::OperationKind;
-use crate::verify::{CameBack, Turn};
+use crate::verify::{CompletedOperation, Turn};
 use crate::worker::mix::Next;
 use crate::worker::range_locks::{RETRY_NS, Step};
 use crate::worker::slots::InFlight;
@@ -76,8 +76,8 @@ impl Load<'_> {
         let Some(verifier) = &mut data.verifier else { return Ok(()) };
         let &InFlight { address, operation, reads_back, .. } = done;
         let kind = self.kinds[operation as usize];
-        let back = CameBack { slot, kind, address, bytes, reads_back };
-        let compared = if verifier.came_back(&back) {
+        let back = CompletedOperation { slot, kind, address, bytes, reads_back };
+        let compared = if verifier.completed(&back) {
             verifier.compare(&mut data.filler, data.buffers.slot(slot, address.length as usize), &back)
         } else {
             Ok(())

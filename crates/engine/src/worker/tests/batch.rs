@@ -66,7 +66,7 @@ fn so_many_completions_are_taken_at_once() {
 #[test]
 fn completions_can_be_looked_for_without_waiting() {
     let plan = batched(|batch| batch.complete_min = 0);
-    let ran = simulate_with(&plan, MS, |engine, _| engine.look = MS / 4);
+    let ran = simulate_with(&plan, MS, |engine, _| engine.reap_ns = MS / 4);
     // Four polls find the operations that take a millisecond.
     assert_eq!(ran.times_ms()[..24], [vec![0.; 8], vec![1.; 8], vec![2.; 8]].concat());
     // 20 ms: each time three of four polls find nothing; the last poll comes at the end.

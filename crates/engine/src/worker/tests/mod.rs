@@ -38,9 +38,9 @@ struct Simulated {
     batches: Vec<usize>,
     batch: usize,
     /// Duration of a reap that does not wait.
-    look: Nanos,
+    reap_ns: Nanos,
     /// Duration of sending one operation.
-    hand_over: Nanos,
+    send_ns: Nanos,
     /// Submitted, but not sent.
     unsent: u64,
     fail_at: Option<usize>,
@@ -60,8 +60,8 @@ impl Simulated {
             times: Vec::new(),
             batches: Vec::new(),
             batch: 0,
-            look: 0,
-            hand_over: 0,
+            reap_ns: 0,
+            send_ns: 0,
             unsent: 0,
             fail_at: None,
             full_at: None,
@@ -92,7 +92,7 @@ impl Engine for Simulated {
     }
 
     fn send(&mut self) -> Result<(), EngineError> {
-        self.clock.advance(std::mem::take(&mut self.unsent) * self.hand_over);
+        self.clock.advance(std::mem::take(&mut self.unsent) * self.send_ns);
         Ok(())
     }
 
@@ -104,7 +104,7 @@ impl Engine for Simulated {
             let last = self.in_flight.keys().nth(min - 1).map_or(Nanos::MAX, |&(at, _)| at);
             self.clock.wait_until(last.min(deadline));
         }
-        self.clock.advance(self.look);
+        self.clock.advance(self.reap_ns);
         while let Some(next) = self.in_flight.first_entry().filter(|next| next.key().0 <= self.clock.now()) {
             done.push(next.remove());
         }

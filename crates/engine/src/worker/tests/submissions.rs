@@ -10,7 +10,7 @@ fn measuring(depth: u32, operations: u64) -> Worker {
 
 /// Sending takes 1 ms for each operation; an operation takes 10 ms from its submission.
 fn simulate_submissions(plan: &Worker) -> Simulation {
-    simulate_with(plan, 10 * MS, |engine, _| engine.hand_over = MS)
+    simulate_with(plan, 10 * MS, |engine, _| engine.send_ns = MS)
 }
 
 /// Count, smallest and largest, in milliseconds.
@@ -32,7 +32,7 @@ fn a_batch_is_stamped_before_and_after_it_is_handed_over() {
 fn each_operation_has_the_stamp_of_its_own_slot() {
     // The operation in slot k takes k + 4 ms: the others are sent while it is in flight.
     let service: Service = Box::new(|request, _| u64::from(request.slot + 4) * MS);
-    let ran = simulate_on(&measuring(3, 6), service, |engine, _| engine.hand_over = MS);
+    let ran = simulate_on(&measuring(3, 6), service, |engine, _| engine.send_ns = MS);
     assert_eq!(ran.times_ms(), [0., 0., 0., 4., 5., 6.]);
     let read = &ran.kinds["read"];
     // First three at once, then one at a time as each completes.
@@ -112,7 +112,7 @@ fn an_engine_that_blocks_is_not_handed_more_at_once_than_a_look_around_takes() {
     for submission_latency in [false, true] {
         let plan = Worker { depth: 1024, end: for_ms(200), submission_latency, ..worker() };
         let shared = shared();
-        let mut engine = Blocking(Simulated { hand_over: MS, ..Simulated::new(&shared.clock, Box::new(|_, _| 0)) });
+        let mut engine = Blocking(Simulated { send_ns: MS, ..Simulated::new(&shared.clock, Box::new(|_, _| 0)) });
         let (ended, recorded) = drive(&plan, shared, &mut engine);
         // Seven times eight of a millisecond each, then a check; the fourth round passes the end of the window.
         assert_eq!(engine.0.batches, [56, 56, 56, 56]);
