@@ -255,7 +255,9 @@ def test_an_interruption_keeps_what_was_measured_and_can_be_gone_on_with(tmp_pat
 
 def test_a_data_set_that_does_not_fit_is_refused_before_anything_is_made(tmp_path: Path) -> None:
     asked = request(tiny(tmp_path, TINY.replace('size = "4MiB"', 'size = "4096TiB"')), tmp_path / "data")
-    with pytest.raises(TargetError, match=r"of data do not fit in the .* free there; --short or --scale"):
+    with pytest.raises(
+        TargetError, match=r"of data do not fit in the .* free there; use --short or --scale 1/1000 for"
+    ):
         carried_out(asked)
     assert list((tmp_path / "data").iterdir()) == []
 

@@ -370,7 +370,7 @@ class End(Struct):
     operations: U64 | None
     """Operations, all kinds together, ramp included."""
     when_full: bool = False
-    """A write that fails for lack of space ends the worker cleanly (fio's fill_device); otherwise it fails the worker."""
+    """A write that fails for lack of space ends the worker cleanly (fio's fill_device); otherwise the worker fails."""
 
 
 class RandomContent(TaggedStruct, tag="random"):
