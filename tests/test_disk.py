@@ -1,4 +1,4 @@
-"""Emulated disks: published figures, the texts that describe one, jobs that lie on one, and what is kept of it."""
+"""Emulated disks: published figures, parsing, jobs on disks, and state kept between runs."""
 
 from __future__ import annotations
 
@@ -200,7 +200,7 @@ def test_fio_s_unchanged_jobs_run_on_disks(tmp_path: Path) -> None:
     ]
     assert {worker.disk and worker.disk.vm for worker in workers} == {D8DS_V4}
     assert [worker.disk.cache for worker in workers if worker.disk] == ["read_only"] * 4 + ["none"] * 4
-    # What plays the device is the page cache, whatever the job says.
+    # The page cache acts as the device, whatever the job says.
     assert {worker.engine.open.direct for worker in workers if isinstance(worker.engine, AioEngine)} == {False}
 
 
@@ -266,7 +266,7 @@ def test_names_do_not_lead_out_of_a_disk(tmp_path: Path) -> None:
 
 
 def fast(directory: Path, **changes: Any) -> DiskPlan:
-    """So fast that nobody waits for it."""
+    """Limits so high that no operation waits."""
     limits = IoLimits(iops=10**9, bytes_per_s=10**12)
     vm = VmPlan(name="vm", uncached=None, cached=limits, cache_bytes=MIB)
     state = str(directory / disk.STATE_NAME)
@@ -371,7 +371,7 @@ def test_the_limit_that_operations_waited_for_is_named(label: str, described: st
 
 
 def test_a_disk_that_nobody_waited_for_is_no_limit(tmp_path: Path) -> None:
-    # Its figure is at the disk's own by chance; the depth was used up.
+    # Its figure equals the disk's own by chance; the depth was exhausted.
     limit = limit_of(held_down(), facts_of(parse(f"disk:premium-ssd-p30?stripe=3&vm=d8ds_v4&path={tmp_path}")))
     assert limit is not None
     assert limit.code == "depth"

@@ -1,4 +1,4 @@
-"""The envelope: what it measures, and what it must never do."""
+"""The envelope: its points, and guarantees about existing files."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from plans import nfs_engine, plan_of, worker
 
 
 def envelope(target: str | Path, *, overwrite: bool = False, read_only: bool = False) -> Request:
-    """With points of 20 ms, small files and few depths."""
+    """Runs with points of 20 ms, small files and few depths."""
     asked = command.envelope(str(target), quick=True, overwrite=overwrite, read_only=read_only, size_bytes=4 * MIB)
     families = {
         name: replace(
@@ -76,7 +76,7 @@ def test_the_url_says_how_many_connections_are_compared() -> None:
 
 
 def test_the_expected_length_is_what_was_promised() -> None:
-    """Full under 90 s, quick under 20 s, on an export, which has the most points; a second each way for the rest."""
+    """Full form under 90 s, short form under 20 s, on an export, which has the most points; others within a second."""
     for quick, limit_s in ((False, 80), (True, 15)):
         asked = command.envelope("nfs://host/vol", quick=quick)
         cases = cases_of("nfs://host/vol", quick=quick)

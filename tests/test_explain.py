@@ -1,4 +1,4 @@
-"""What a plan would do is told in words, whichever dialect it came from."""
+"""Explanations of plans, for all dialects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A section becomes a worker: every field that a dialect may fill reaches the plan."""
+"""A section becomes a worker: every field that a dialect can set reaches the plan."""
 
 from __future__ import annotations
 

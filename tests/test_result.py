@@ -1,4 +1,4 @@
-"""Results: exact sums over workers, and a document that survives what happens to files."""
+"""Results: exact sums over workers, and a document that survives file errors."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_mean_and_deviation_are_those_of_all_values() -> None:
 
 
 def test_percentiles_stay_within_the_exact_ends() -> None:
-    """Buckets are 0.1 % wide: without this the largest percentile would lie above the largest value."""
+    """Buckets are 0.1 % wide: without this the largest percentile would exceed the largest value."""
     merged = merge_latencies([synthetic.latency({1_234_567: 10})])
     assert merged.percentile(0) == merged.percentile(100) == 1_234_567
 

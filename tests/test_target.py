@@ -1,4 +1,4 @@
-"""What people name as a target, and that what is started for a measurement is gone after it."""
+"""Parsing of targets, and removal of everything that was started for a measurement."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Volumes that are changed and looked at while they serve, and volumes with several exports."""
+"""Volumes that are changed and observed while they serve, and volumes with several exports."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def iocurve(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(autouse=True)
 def runtime(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where control sockets are: apart from those of other volumes of this machine."""
+    """A private directory for control sockets, apart from other volumes of this machine."""
     directory = tmp_path_factory.mktemp("run")
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(directory))
     return directory
@@ -72,12 +72,12 @@ def test_limits_change_while_a_load_runs_and_nobody_is_disturbed(served: Server)
         connected = stats(served)["connections_accepted"]
         rate_over(served, 0.5)
         slow = rate_over(served, 1)
-        # At 16 operations a second most of the eight that are sent at once wait.
+        # At 16 operations a second most of the eight submitted at once wait.
         assert 1 <= sum(connection["in_flight"] for connection in stats(served)["connections"]) <= 8
         stdout, stderr = process.communicate(timeout=60)
     assert process.returncode == 0, stderr
     assert json.loads(stdout[stdout.index("{") :])["jobs"][0]["error"] == 0
-    # Before, the limit was a hundred times as high; 64 KiB more or less are the edges of the second.
+    # Before, the limit was a hundred times as high; the tolerance of 64 KiB covers the edges of the second.
     assert slow <= 1.2 * MIB < fast
     after = stats(served)
     assert (after["connections_accepted"], after["protocol_errors"]) == (connected, 0)
@@ -227,7 +227,7 @@ def metrics_of(*options: str) -> Iterator[tuple[Server, str]]:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     with serve(*options, "--metrics", str(port)) as server:
-        # The control socket is there before the metrics; the last thing to come up is what is waited for.
+        # The control socket exists before the metrics server starts; the test waits for the last one.
         patience = time.monotonic() + 30
         while socket.socket().connect_ex(("127.0.0.1", port)) != 0:
             assert time.monotonic() < patience, "no metrics"
@@ -318,7 +318,7 @@ def test_noise_and_peers_that_leave_cost_only_themselves(served: Server, runtime
 def test_too_many_at_once_are_told_so(served: Server, runtime: Path) -> None:
     def first_word(peer: socket.socket) -> dict[str, Any]:
         with peer.makefile("rb") as answers:
-            # Who is refused is refused unheard.
+            # The volume refuses the connection without reading its request.
             with suppress(BrokenPipeError):
                 peer.sendall(b'{"do":"stats"}\n')
             answer: dict[str, Any] = json.loads(answers.readline())

@@ -1,4 +1,4 @@
-"""Service levels: what the published formulas give, and what lies beyond their bounds."""
+"""Service levels: results of the published formulas, and refusals beyond their bounds."""
 
 from __future__ import annotations
 

@@ -189,8 +189,8 @@ fn content_that_cannot_be_is_refused_with_its_reason() {
     let endless = Content::Pool { bytes: u64::MAX, path: None };
     let base = payload(Content::Random {}, Renew::Keep);
     for (wrong, reason) in [
-        (Payload { compress_percent: 101, ..base.clone() }, "cannot be more than 100 per cent"),
-        (Payload { dedupe_percent: 101, ..base.clone() }, "cannot be more than 100 per cent"),
+        (Payload { compress_percent: 101, ..base.clone() }, "must not exceed 100 per cent"),
+        (Payload { dedupe_percent: 101, ..base.clone() }, "must not exceed 100 per cent"),
         (Payload { compress_percent: 50, content: Content::Zero {}, ..base.clone() }, "needs random content"),
         (Payload { content: Content::Pattern { bytes: String::new() }, ..base.clone() }, "'' is not a pattern"),
         (Payload { content: small, ..base.clone() }, "smaller than one write of 4096"),
