@@ -1,4 +1,4 @@
-"""Our own job files: read with their mistakes, written from any dialect so that the plan stays what it was."""
+"""Our own job files: parsed with all mistakes, and written from any dialect without changing the plan."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def written(tmp_path: Path, text: str) -> Path:
 
 
 def same_plans(tmp_path: Path, runs: list[TimedJob], directory: Path) -> None:
-    """What is written and read again makes the same plans, and is written the same."""
+    """A job that is written and parsed again has the same plans and the same text."""
     text = write(runs, "test")
     again = read(written(tmp_path, text))
     assert write(again, "test") == text
@@ -125,7 +125,7 @@ def test_a_vdbench_file_stays_the_same_as_a_job_file(tmp_path: Path) -> None:
 
 
 def _without_seeds(plan: object) -> object:
-    """vdbench draws others each time a run is planned."""
+    """vdbench draws different values each time a run is planned."""
     if isinstance(plan, dict):
         return {key: _without_seeds(value) for key, value in plan.items() if key != "seed"}
     return [_without_seeds(one) for one in plan] if isinstance(plan, list | tuple) else plan
@@ -210,7 +210,7 @@ def test_a_job_that_does_nothing_is_told_so(tmp_path: Path) -> None:
     with pytest.raises(PlanError) as caught:
         resolve(run.job, MACHINE, Path("/d"))
     (mistake,) = caught.value.mistakes
-    assert mistake.text == "job: there is nothing to do: neither reads nor writes nor trims"
+    assert mistake.text == "job: the job has no operations: neither reads nor writes nor trims"
     assert mistake.where is not None
     assert mistake.where.line == 3
 
@@ -305,7 +305,7 @@ def test_no_job_that_the_schema_allows_breaks_the_reader(
     tmp_path_factory: pytest.TempPathFactory, section: dict[str, Any]
 ) -> None:
     path = tmp_path_factory.mktemp("job") / "job.toml"
-    # JSON's strings, numbers, lists and truths are TOML's.
+    # JSON's strings, numbers, lists and booleans are valid TOML.
     lines = [f"{name} = {inline(value)}" for name, value in section.items() if value is not None]
     path.write_text("\n".join(["[defaults]", "size = '1m'", "[[job]]", *lines]), encoding="utf-8")
     with contextlib.suppress(DialectError, PlanError):
@@ -314,7 +314,7 @@ def test_no_job_that_the_schema_allows_breaks_the_reader(
 
 
 def inline(value: Any) -> str:
-    """As TOML writes it on one line."""
+    """A value in TOML, on one line."""
     if isinstance(value, dict):
         return "{" + ", ".join(f"{name} = {inline(part)}" for name, part in value.items() if part is not None) + "}"
     return "[" + ", ".join(map(inline, value)) + "]" if isinstance(value, list) else json.dumps(value)

@@ -56,7 +56,7 @@ def _buffer_path(target: Target, machine: Machine, directory: Path, findings: Fi
     if not target.buffer_bytes or not target.buffer_path:
         return None
     path = str(directory / target.buffer_path)
-    if machine.look(path).kind != "file":
+    if machine.stat(path).kind != "file":
         text = f"{path} is no file that could fill the write buffer (-Z)"
         findings.mistake(text, target.where("buffer_path", "WriteBufferContent"))
     return path
@@ -81,7 +81,7 @@ def _remote(target: Target, findings: Findings) -> Found | None:
 def _local(target: Target, machine: Machine, directory: Path, findings: Findings) -> Found | None:
     where = target.where("path", "target")
     path = str(directory / target.path)
-    facts = machine.look(path)
+    facts = machine.stat(path)
     if facts.kind == "block":
         if target.create_bytes:
             text = f"{path} is a device: -c makes files only, so all of the device is used"

@@ -99,7 +99,7 @@ class Invocation(Prepared, ABC):
         return Builder(self.found, self.world, self._bytes_at, chance, frozenset(formats), self.validation)
 
     def _bytes_at(self, path: str) -> int:
-        return self.machine.look(str(self.directory / path)).bytes
+        return self.machine.stat(str(self.directory / path)).bytes
 
     def first_runs(self) -> Iterator[Run]:
         """One of each run definition."""
