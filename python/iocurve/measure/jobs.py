@@ -28,25 +28,25 @@ def run(dialect: Dialect, arguments: Sequence[str], out: Path | None = None) -> 
     ``out`` is a directory for the report, where the dialect's own words name none.
     Raises ``DialectError``, ``PlanError``, and ``TargetError`` or ``RunError`` when nothing could be measured.
     """
-    answer = dialect.question(arguments)
-    if answer is not None:
-        print(answer)
+    information = dialect.information(arguments)
+    if information is not None:
+        print(information)
         return None
     prepared = dialect.prepare(arguments)
-    printed = prepared.printed()
-    if printed is not None:
+    output = prepared.output_without_run()
+    if output is not None:
         _tell(prepared.notes)
-        sys.stdout.write(printed)
+        sys.stdout.write(output)
         return None
     return _measured(dialect.name, prepared, prepared.out or out)
 
 
 def _measured(kind: str, prepared: Prepared, out: Path | None) -> Result:
-    notes, obstacles = prepared.checked()
+    notes, obstacles = prepared.check()
     _tell(notes)
     if obstacles:
         raise PlanError(obstacles)
-    _require_writable(prepared.outputs())
+    _require_writable(prepared.output_paths())
     prepared.make_directories()
     plans = prepared.plans
     with _view(prepared, len(plans)) as view:
@@ -54,12 +54,12 @@ def _measured(kind: str, prepared: Prepared, out: Path | None) -> Result:
             campaigns.started(kind, plans[0].name, _target_facts(plans), with_ceiling=out is not None),
             view,
             lambda _: None,
-            keeps_points=out is not None or prepared.answers_from_result,
+            keeps_points=out is not None or prepared.writes_output_at_end,
         )
         result = campaigns.carry_out(campaign, lambda campaign: _run(kind, prepared, campaign))
     for note in notes:
         result = result.with_note(note.code, str(note), note.level)
-    result = prepared.answer(result)
+    result = prepared.write_output(result)
     if out is not None:
         # A job without a report loads nothing that draws one.
         from iocurve.report import page

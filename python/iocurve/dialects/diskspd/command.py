@@ -47,15 +47,15 @@ class Prepared(Invocation):
         """The command line."""
         return self.profile.command_line
 
-    def printed(self) -> str | None:
+    def output_without_run(self) -> str | None:
         """With -Rp the profile."""
         return None if self.spans else forms.profile(self.profile)
 
     def explain(self) -> str:
         """The time spans in words; with -Rp the profile."""
-        return self.printed() or forms.explain(self)
+        return self.output_without_run() or forms.explain(self)
 
-    def answer(self, result: Result) -> Result:
+    def write_output(self, result: Result) -> Result:
         """Prints text or XML."""
         sys.stdout.write(forms.render(self, result))
         return result
@@ -129,10 +129,10 @@ def _built(profile: Profile, machine: Machine, directory: Path) -> tuple[list[Bu
     return built, findings
 
 
-def _question(arguments: Sequence[str]) -> str | None:
+def _information(arguments: Sequence[str]) -> str | None:
     if arguments and "-?" not in arguments and tuple(arguments) not in (("--help",), ("/?",)):
         return None
     return HELP.format(flags="\n".join(flag_lines())).rstrip("\n")
 
 
-DIALECT = Dialect("diskspd", prepare, _question)
+DIALECT = Dialect("diskspd", prepare, _information)

@@ -44,7 +44,7 @@ class Prepared(base.Prepared):
             texts.append(explain(plan, notes, obstacles, self.machine, called=WORDS.clone))
         return "\n".join(texts)
 
-    def answer(self, result: Result) -> Result:
+    def write_output(self, result: Result) -> Result:
         """Nothing: iocurve's own table is what people see of every result."""
         return result
 

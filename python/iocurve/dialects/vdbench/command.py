@@ -64,11 +64,11 @@ class Prepared(Invocation):
         return False
 
     @property
-    def answers_from_result(self) -> bool:
+    def writes_output_at_end(self) -> bool:
         """Each run is answered when it ends: a file may have thousands."""
         return False
 
-    def printed(self) -> str | None:
+    def output_without_run(self) -> str | None:
         """With -s the runs that there would be."""
         return "".join(f"{line}\n" for line in runner.simulate(self)) if self.options.simulate else None
 
@@ -76,7 +76,7 @@ class Prepared(Invocation):
         """Definitions, runs and workloads in words."""
         return explanation.explain(self)
 
-    def checked(self) -> tuple[Sequence[PlanNote], Sequence[Mistake]]:
+    def check(self) -> tuple[Sequence[PlanNote], Sequence[Mistake]]:
         """Plans the runs, as far as they differ."""
         if self.found.is_file_system:
             return self.notes, explanation.file_system_obstacles(self)
@@ -85,9 +85,9 @@ class Prepared(Invocation):
 
     def measure(self, run: RunPlan) -> None:
         """Runs one after another; a curve goes by what its first one measures."""
-        runner.Runner(self, run, sys.stdout).run(self.checked()[0])
+        runner.Runner(self, run, sys.stdout).run(self.check()[0])
 
-    def answer(self, result: Result) -> Result:
+    def write_output(self, result: Result) -> Result:
         """Everything was answered while it ran."""
         return result
 
@@ -214,8 +214,8 @@ def _from(name: str | None, runs: Sequence[Run]) -> Sequence[Run]:
     return runs[number:]
 
 
-def _question(arguments: Sequence[str]) -> str | None:
+def _information(arguments: Sequence[str]) -> str | None:
     return HELP if tuple(arguments) in (("--help",), ("-h",)) else None
 
 
-DIALECT = Dialect("vdbench", prepare, _question)
+DIALECT = Dialect("vdbench", prepare, _information)
