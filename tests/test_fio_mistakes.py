@@ -72,11 +72,11 @@ def test_all_mistakes_of_a_command_line_at_once() -> None:
         "--name=a", "--idepth", "--ioengine=libaoi", "--output-format=xml", "--latency-log=x", "--direct", "--rw=read"
     ) == [
         "command line, argument 2: unknown option '--idepth' (Did you mean iodepth?)",
-        "command line, argument 3: there is no ioengine 'libaoi'; these are supported: psync, sync, vsync, pvsync, "
+        "command line, argument 3: unknown ioengine 'libaoi'; use psync, sync, vsync, pvsync, "
         "pvsync2, libaio, posixaio, io_uring, mmap, null or nfs",
-        "command line, argument 4: there is no output format 'xml'; there are normal, terse, json and json+",
+        "command line, argument 4: unknown output format 'xml'; --output-format takes normal, terse, json and json+",
         "command line, argument 5: --latency-log is not supported (fio itself refuses it; write_lat_log= in a job "
-        "writes one)",
+        "writes a latency log)",
         "command line, argument 6: --direct needs a value (write --direct=1)",
     ]
 

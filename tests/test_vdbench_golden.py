@@ -28,7 +28,7 @@ def plans(result: Prepared) -> str:
     """A curve's points as if 1,000 operations a second had been reached, the same by every section."""
     made = []
     for run in result.runs:
-        sections = len(result.resolve(run).built.pieces)
+        sections = len(result.resolve(run).built.placements)
         shares, total = ([1 / sections] * sections, 10.0 * run.curve_percent) if run.curve_percent else (None, None)
         plan = result.resolve(run, shares, total).resolution.plan
         made.append({"loops": run.loops_text, **plan_document(plan)})

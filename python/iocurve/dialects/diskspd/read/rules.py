@@ -184,5 +184,5 @@ def _warn(span: TimeSpan, target: Target, findings: Findings) -> None:
     if target.interlocked and not many:
         findings.note("no_effect", "-si has no effect on one thread", target.where("interlocked"), "warning")
     elif many and not target.interlocked and not target.thread_stride_bytes:
-        text = "every thread reads the whole target from its start; -si shares one position, -T spreads the starts"
+        text = "every thread accesses the whole target from its start; -si shares one position, -T spreads the starts"
         findings.note("side_by_side", text, target.where("threads") or span.where("threads"))

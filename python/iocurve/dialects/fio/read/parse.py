@@ -252,7 +252,7 @@ class _FileReader:
         name = line[1:].partition("]")[0]
         self._current, self._skips = None, False
         if "]" not in line:
-            self._mistake(f"'{line}' begins a section but has no ']'", where, f"write {line}]")
+            self._mistake(f"'{line}' opens a section but has no ']'", where, f"write {line}]")
             self._skips = True
         elif not name.strip():
             self._mistake("this section has no name", where, "name it, such as [job1]")
