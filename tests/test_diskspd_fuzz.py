@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from fio_machine import HeldMachine
 from iocurve import _native
 from iocurve.dialects.diskspd.command import prepare
-from iocurve.dialects.diskspd.output.forms import explain, profile
+from iocurve.dialects.diskspd.output.formats import explain, profile
 from iocurve.dialects.diskspd.output.profile_to_xml import profile_xml
 from iocurve.dialects.diskspd.read.options import OPTIONS
 from iocurve.dialects.diskspd.read.parse import parse

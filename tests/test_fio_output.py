@@ -13,7 +13,7 @@ import pytest
 from data import synthetic
 from fio_machine import HeldMachine
 from iocurve.dialects.fio.command import Prepared, prepare
-from iocurve.dialects.fio.output.forms import render, render_json
+from iocurve.dialects.fio.output.formats import render, render_json
 from iocurve.dialects.fio.output.normal import scaled
 from iocurve.engine.outcome import CpuTime, SteadyOutcome, SteadySample, WorkerOutcome
 from iocurve.result.document import Point, Result

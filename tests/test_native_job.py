@@ -135,7 +135,7 @@ def test_a_curve_of_vdbench_needs_its_own_runner(tmp_path: Path) -> None:
     path = tmp_path / "parm"
     path.write_text("sd=sd1,lun=a.dat,size=64m\nwd=wd1,sd=sd1\nrd=rd1,wd=wd1,iorate=curve,elapsed=2,interval=1\n")
     machine = HeldMachine(directories=frozenset({str(tmp_path)}))
-    with pytest.raises(PlanError, match="go by what its first run measures"):
+    with pytest.raises(PlanError, match="depend on its first run's result"):
         convert(vdbench.prepare(["-f", str(path)], cwd=tmp_path, machine=machine))
 
 
@@ -158,24 +158,24 @@ def test_a_job_file_becomes_a_plan(tmp_path: Path) -> None:
     ("line", "at", "text"),
     [
         ("[[jobs]]", 1, "Did you mean job?"),
-        ("name = 3\n[[job]]", 1, "this is not a name"),
-        ("interval = 0.0001\n[[job]]", 1, "1ms is the shortest"),
+        ("name = 3\n[[job]]", 1, "a name is a text that is not empty"),
+        ("interval = 0.0001\n[[job]]", 1, "the shortest interval is 1ms"),
         ("[[job]]\ndepht = 3", 2, "Did you mean depth?"),
         ("[[job]]\ndepth = 3.5", 2, "depth: 3.5 is not a whole number"),
         ("[[job]]\nsize = '4x'", 2, "size: '4x' is not a size"),
         ("[[job]]\nsize = '101%'", 2, "is not a percentage"),
         ("[[job]]\nruntime = '3 weeks'", 2, "is not a time"),
-        ("[[job]]\nengine = 'libaio'", 2, "engine: 'libaio' is none of null, sync, aio"),
+        ("[[job]]\nengine = 'libaio'", 2, "engine: 'libaio' is not one of null, sync, aio"),
         ("[[job]]\ndirect = 1", 2, "direct: 1 is not true or false"),
         ("[[job]]\nfile_size = ['2k', '1k']", 2, "the first value is above the second"),
-        ("[[job]]\nrandom_percent = { read = 3 }", 2, "says nothing of write and trim"),
+        ("[[job]]\nrandom_percent = { read = 3 }", 2, "has no value for write and trim"),
         ("[[job]]\nblocks = { kind = 'fixed' }", 2, "bytes"),
         ("[[job]]\nsize = 1979-05-27", 2, "is not a size"),
         ("[[job]]\n\n[job.verify]\nmethod = 'nosuch'", 3, "verify:"),
         ("[[job]]\nname = 'a'\n[[job]]\nclones = 'b'", 4, "clones: 'b'"),
-        ("[[run]]\n[[run.job]]\nx = 1", 3, "there is no key 'x' here"),
+        ("[[run]]\n[[run.job]]\nx = 1", 3, "unknown key 'x'"),
         ("x = y", 1, "this is not TOML"),
-        ("", 1, "begin one with [[job]]"),
+        ("", 1, "there is no job; add a table [[job]]"),
     ],
 )
 def test_mistakes_have_their_lines(tmp_path: Path, line: str, at: int, text: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any, get_args
 from iocurve import bundled
 from iocurve.dialects.native.read.keys import FIELD_OF
 from iocurve.dialects.native.read.kinds import TEXT, Kind, Pattern, Plain, Several, Size, Time, Word, whole
-from iocurve.dialects.native.read.reader import Place, Reader, begin
+from iocurve.dialects.native.read.reader import KeyPath, Reader, begin
 from iocurve.errors import DialectError, unknown
 from iocurve.job.model import Said
 from iocurve.result import reference
@@ -254,7 +254,7 @@ class _Scenario:
     def _comparisons(self, families: list[str]) -> tuple[Comparison, ...]:
         found = []
         for number, table in enumerate(self.reader.tables(self.document, (), "compare")):
-            place: Place = ("compare", number)
+            place: KeyPath = ("compare", number)
             self.reader.check_keys(table, ("title", "families"), place)
             title = self._value(table, place, "title", TEXT, "side by side")
             compared = self._value(table, place, "families", Several(Word(tuple(families))), ())
@@ -268,7 +268,7 @@ class _Scenario:
         tables = self.reader.tables(self.document, (), "target")
         found = []
         for number, table in enumerate(tables):
-            place: Place = ("target", number)
+            place: KeyPath = ("target", number)
             self.reader.check_keys(table, ("name", "about", "standard"), place)
             for key in ("name", "standard"):
                 if key not in table:
@@ -294,7 +294,7 @@ class _Scenario:
         )
 
     def _family_form(
-        self, table: dict[str, Any], place: Place, form: Form, targets: tuple[TargetNeed, ...]
+        self, table: dict[str, Any], place: KeyPath, form: Form, targets: tuple[TargetNeed, ...]
     ) -> FamilyForm:
         return FamilyForm(
             axes=self._axes(table, place, targets),
@@ -304,13 +304,13 @@ class _Scenario:
         )
 
     def _jobs(
-        self, table: dict[str, Any], place: Place, load: Said, targets: tuple[TargetNeed, ...]
+        self, table: dict[str, Any], place: KeyPath, load: Said, targets: tuple[TargetNeed, ...]
     ) -> tuple[FamilyJob, ...]:
         known = [target.name for target in targets]
         per_processor = self._value(table, place, "workers", _WORKERS, None) is not None
         jobs = []
         for number, job in enumerate(self.reader.tables(table, place, "job") or [{}]):
-            where: Place = (*place, "job", number)
+            where: KeyPath = (*place, "job", number)
             self.reader.check_keys(job, ("name", "on", *FIELD_OF), where)
             on = self._value(job, where, "on", Word(tuple(known)), known[0])
             name = self._value(job, where, "name", TEXT, "load")
@@ -319,7 +319,7 @@ class _Scenario:
         return tuple(jobs)
 
     def _axes(
-        self, table: dict[str, Any], place: Place, targets: tuple[TargetNeed, ...]
+        self, table: dict[str, Any], place: KeyPath, targets: tuple[TargetNeed, ...]
     ) -> dict[str, tuple[Axis, ...]]:
         said = self._table(table, place, "axes")
         self.reader.check_keys(said, AXES, (*place, "axes"))
@@ -334,7 +334,7 @@ class _Scenario:
                     self.reader.mistake((*place, "axes", key), f"{key}: name at least one value")
         return axes
 
-    def _form(self, table: dict[str, Any], place: Place, full: Form | None) -> Form:
+    def _form(self, table: dict[str, Any], place: KeyPath, full: Form | None) -> Form:
         data, timing = self._table(table, place, "data"), self._table(table, place, "timing")
         self.reader.check_keys(data, ("size", "unrelated", *(() if full else ("files",))), (*place, "data"))
         self.reader.check_keys(timing, ("ramp", "runtime", "interval"), (*place, "timing"))
@@ -359,14 +359,14 @@ class _Scenario:
                 self.reader.mistake(("reference",), f"there is no reference '{name}'")
         return tuple(said)
 
-    def _table(self, table: dict[str, Any], place: Place, key: str) -> dict[str, Any]:
+    def _table(self, table: dict[str, Any], place: KeyPath, key: str) -> dict[str, Any]:
         value = table.get(key, {})
         if isinstance(value, dict):
             return value
         self.reader.mistake((*place, key), f"{key} is a table: [{key}]")
         return {}
 
-    def _value(self, table: dict[str, Any], place: Place, key: str, kind: Kind, otherwise: Any) -> Any:
+    def _value(self, table: dict[str, Any], place: KeyPath, key: str, kind: Kind, otherwise: Any) -> Any:
         if key not in table:
             return otherwise
         try:
@@ -376,5 +376,5 @@ class _Scenario:
             return otherwise
 
 
-def _place(family: int) -> Place:
+def _place(family: int) -> KeyPath:
     return ("family", family)
