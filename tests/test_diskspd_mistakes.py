@@ -81,7 +81,7 @@ def mistakes(line: str) -> list[Mistake]:
         ("-n -a0 f", 2, "-n and -a exclude each other"),
         ("-ag1,0 f", 1, "there is no processor group 1"),
         ("-a0,,1 f", 1, "neither a processor nor a group"),
-        ("-a9 f", 1, "processor 9 is not there"),
+        ("-a9 f", 1, "processor 9 does not exist, or this process may not use it"),
         ("-w f", 1, "needs the percentage of writes"),
         ("-w101 f", 1, "0 to 100"),
         ("-t0 f", 1, "above 0 (threads per target)"),

@@ -228,7 +228,7 @@ def _offset(section: Section, region: Region, clone: int, block: int) -> int:
 
 def _limits(section: Section, files: int) -> Sequence[tuple[int, int] | None]:
     """Smallest and largest size of each file; None without limits."""
-    if section.files.path_bytes is not None:
+    if section.files.path_bytes:
         return [(size, size) for size in section.files.path_bytes]
     return [section.files.file_bytes] * files
 
