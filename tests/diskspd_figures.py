@@ -1,4 +1,4 @@
-"""Inputs of DiskSpd's output, for tests: figures of threads that never ran."""
+"""What DiskSpd's answers are made of, for tests: figures of threads that never ran."""
 
 from __future__ import annotations
 
@@ -44,6 +44,6 @@ def buckets(*operations: int) -> tuple[Bucket, ...]:
 
 
 def mixed(path: str = "testfile1.dat") -> TargetFigures:
-    """The figures of DiskSpd's own test of its text output."""
+    """What DiskSpd's own test of its text has."""
     reads = Part(4 * MIB, 6, (latency(1, 2, 3, 4, 5, 6),), buckets(*[1] * 10))
     return TargetFigures(row(path), reads, Part(2 * MIB, 10, (), buckets(*[0] * 10)))

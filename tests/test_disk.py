@@ -125,7 +125,7 @@ def test_how_long_credits_last_can_be_said() -> None:
         ),
         (
             "disk:premium-ssd-p30?path=d&cache=read-only",
-            "cache: the virtual machine has the host cache; name one, e.g. vm=Standard_D8ds_v4",
+            "cache: a host cache needs a virtual machine; add vm=Standard_D8ds_v4",
         ),
         (
             "disk:premium-ssd-p30?path=d&cache=read-only&vm=Standard_D32s_v5",
@@ -136,7 +136,7 @@ def test_how_long_credits_last_can_be_said() -> None:
         ("disk:premium-ssd-p30?path=d&latency=soon", "latency: 'soon' is not a time such as 250us, 2ms, 30s or 10m"),
         (
             "disk:premium-ssd-p30?path=d&vm-burst=1s",
-            "vm-burst: it needs a virtual machine; name one, e.g. vm=Standard_D8ds_v4",
+            "vm-burst: a burst needs a virtual machine; add vm=Standard_D8ds_v4",
         ),
         ("disk:premium-ssd-v2?path=d&size=1TiB&iops=80001", "iops: '80001' is not a number from 1 to 80,000"),
         ("disk:premium-ssd-v2?path=d&iops=3000&throughput=1GB", "throughput: with 3,000 IOPS it is at most 750 MB/s"),

@@ -168,7 +168,7 @@ def test_a_file_that_appears_after_the_check_is_neither_used_nor_removed(
     path = tmp_path / "late"
     subject = envelope(path)
     monkeypatch.setattr(opened_target, "check_overwrites", lambda *_, **__: path.write_text("somebody else's"))
-    with pytest.raises(TargetError, match="exists already"):
+    with pytest.raises(TargetError, match="another program created this file just now; nothing was written to it"):
         measured(tmp_path, subject)
     assert path.read_text() == "somebody else's"
 

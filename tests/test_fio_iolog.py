@@ -1,4 +1,4 @@
-"""fio's traces: the operations replayed, their times, and messages about mistakes."""
+"""fio's traces: what of them is replayed, when, and what is wrong with them."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_version_2_waits_until_times_since_the_start(tmp_path: Path) -> None:
 
 
 def test_version_3_keeps_distances_and_goes_on_where_time_goes_back(tmp_path: Path) -> None:
-    """The first has no predecessor, so its time is 0."""
+    """The first has none: the time before it is 0."""
     assert records(VERSION_3, tmp_path) == [
         (0, 0, 4096, 0, READ),
         (20, 9000, 4096, 0, WRITE),
@@ -76,7 +76,7 @@ def test_version_3_keeps_distances_and_goes_on_where_time_goes_back(tmp_path: Pa
         (Reading(stalls=False), [(0, 0, 0), (0, 9000, 1), (0, 4096, 0), (0, 0, 3)]),
         (Reading(time_percent=50), [(0, 0, 0), (40, 9000, 1), (40, 4096, 0), (100, 0, 3)]),
         (Reading(scale=2, align_bytes=4096), [(0, 0, 0), (20, 4096, 1), (20, 0, 0), (50, 0, 3)]),
-        # The time of omitted records is omitted, too.
+        # The time of what is left out is left out, too.
         (Reading(skips=frozenset({"write", "sync"})), [(0, 0, 0), (0, 4096, 0)]),
         (Reading(redirect="other"), [(0, 0, 0), (20, 9000, 1), (20, 4096, 0), (50, 0, 3)]),
     ],
