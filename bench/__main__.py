@@ -103,9 +103,7 @@ def _figure(value: float | None) -> str:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("comparisons", nargs="*", type=_comparison, help=f"of {', '.join(COMPARISONS)}; default: all")
-    parser.add_argument(
-        "--rounds", type=_at_least_one, default=5, help="rounds of each side; the table shows medians"
-    )
+    parser.add_argument("--rounds", type=_at_least_one, default=5, help="rounds of each side; the table shows medians")
     parser.add_argument("--seconds", type=float, default=4.0, help="length of the long run of a side in a round")
     parser.add_argument("--file-mib", type=int, default=256, help="size of each file")
     parser.add_argument("--directory", type=Path, default=Path.cwd(), help="directory of the file for io_uring")

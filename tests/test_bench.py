@@ -63,7 +63,7 @@ def test_a_peer_that_is_not_there_is_said(
 ) -> None:
     monkeypatch.setenv("IOCURVE_PEER_FIO_NFS", "/nonexistent/fio")
     assert main(["nfs", "--out", str(tmp_path)]) == 1
-    assert "IOCURVE_PEER_FIO_NFS names /nonexistent/fio, which is not a program" in capsys.readouterr().out
+    assert "IOCURVE_PEER_FIO_NFS names /nonexistent/fio, which is not an executable file" in capsys.readouterr().out
 
 
 def test_an_unknown_comparison_is_said(capsys: pytest.CaptureFixture[str]) -> None:

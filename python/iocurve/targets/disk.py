@@ -163,9 +163,7 @@ class _Reader:
         name = self.said.get("vm")
         if name is None:
             if cache != "none":
-                self.mistakes.append(
-                    "cache: a host cache needs a virtual machine; add vm=Standard_D8ds_v4"
-                )
+                self.mistakes.append("cache: a host cache needs a virtual machine; add vm=Standard_D8ds_v4")
             if burst_ns is not None:
                 self.mistakes.append("vm-burst: a burst needs a virtual machine; add vm=Standard_D8ds_v4")
             return None
