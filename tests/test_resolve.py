@@ -161,6 +161,9 @@ def test_each_path_may_have_a_size_of_its_own() -> None:
     assert mistakes(Said.of(name="a", paths=paths, path_bytes=(MIB,))) == [
         "a: path_sizes has 1 size for 2 files (give one size for each path)"
     ]
+    assert mistakes(Said.of(name="a", path_bytes=())) == [
+        "a: path_sizes has 0 sizes for 0 files (give one size for each path)"
+    ]
 
 
 NAMES = ("a", "a b", "a/b", "a//b", "./a", "a/.", ".", "..", "...", "../a", ".a", "/a", "//a", "a/")
