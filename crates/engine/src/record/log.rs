@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn what_finds_no_room_is_counted() {
+    fn records_beyond_the_maximum_are_counted() {
         let log = kept(LogPlan { window_ns: None, histograms: false, records: 1 }, false);
         assert_eq!((log.records, log.lost), (1, 2));
         assert_eq!((numbers(&log.at_ns), log.response_ns), (vec![600], String::new()));
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn windows_add_up_each_kind_and_leave_out_what_is_empty() {
+    fn windows_add_up_each_kind_and_skip_empty_kinds() {
         let plan = LogPlan { window_ns: Some(100), histograms: true, records: 9 };
         let mut log = Log::new(plan, 2, false, false).unwrap();
         log.begin(400, 1000);
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_until_an_operation_is_handed_over_is_kept_where_it_is_measured() {
+    fn the_submission_latency_is_kept_if_it_is_measured() {
         let first = Done { sent: 1010, ..done(0, 1000, 1050, 1) };
         let second = Done { sent: 1030, ..done(0, 1000, 1090, 1) };
         let kept = |window_ns, histograms| {
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_that_begins_anew_forgets_what_was_kept() {
+    fn a_restarted_window_drops_earlier_records() {
         for (window_ns, expected) in [(None, vec![700]), (Some(100), vec![650])] {
             let mut log = Log::new(LogPlan { window_ns, histograms: false, records: 1 }, 1, false, false).unwrap();
             log.begin(400, 1000);

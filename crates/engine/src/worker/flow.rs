@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_further_ahead_than_a_thousand_operations_of_the_whole() {
+    fn no_worker_is_further_ahead_than_a_thousand_operations_of_the_whole() {
         let [mut many, mut few] = shares(&[80, 20]).try_into().unwrap();
         assert_eq!(go(&mut many, 2000), 801, "80 per cent of them, and one more");
         assert_eq!(go(&mut few, 1), 1);
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_ended_keeps_nobody_back() {
+    fn an_ended_worker_blocks_no_other_in_its_flow() {
         let [mut many, few] = shares(&[1, 1]).try_into().unwrap();
         assert_eq!(go(&mut many, 1000), 501);
         few.end();

@@ -82,7 +82,7 @@ impl Load<'_> {
         } else {
             Ok(())
         };
-        self.leave_range(slot, kind, address, false);
+        self.finish_range_step(slot, kind, address, false);
         compared
     }
 
@@ -125,7 +125,7 @@ impl Load<'_> {
     }
 
     /// Called when an operation in a locked range has completed: the next step there follows, or the range is unlocked.
-    pub(super) fn leave_range(&mut self, slot: u32, kind: OperationKind, address: Address, failed: bool) {
+    pub(super) fn finish_range_step(&mut self, slot: u32, kind: OperationKind, address: Address, failed: bool) {
         let Some(verifier) = &self.data.verifier else { return };
         if !verifier.locks_ranges() || kind.is_flush() {
             return;
