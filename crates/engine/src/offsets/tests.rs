@@ -248,8 +248,8 @@ mod random {
             let alone = Worker { end: by_bytes(5 << 20), ..random(&[1 << 20], access) };
             let besides = [operation(OperationKind::Write, 4096)];
             let among = Worker { operations: [&alone.operations[..], &besides].concat(), ..alone.clone() };
-            assert!(matches!(offsets(&alone).course, Course::Scattered(_)));
-            assert!(matches!(offsets(&among).course, Course::Own));
+            assert!(matches!(offsets(&alone).source, Source::Scattered(_)));
+            assert!(matches!(offsets(&among).source, Source::Regions));
             assert_eq!(places(&alone, 1000), places(&among, 1000));
         }
     }
@@ -626,7 +626,7 @@ mod refusals {
     }
 
     #[test]
-    fn invalid_walks() {
+    fn invalid_sequential_rules() {
         let accessed = |access| refusal(&sequential(&[64 * K], access));
         assert_eq!(accessed(Access { run_length: 0, ..SEQUENTIAL }), "job: a run must have at least 1 operation");
         let strided = |range_bytes, zone_bytes| Some(Strided { range_bytes, zone_bytes, skip_bytes: 0 });

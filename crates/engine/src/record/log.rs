@@ -26,12 +26,12 @@ pub(crate) struct Log {
 
 #[derive(Debug)]
 enum Body {
-    Every { records: Vec<Every>, paced: bool },
+    Operations { records: Vec<OperationRecord>, paced: bool },
     Windows { length_ns: Nanos, records: Vec<Window>, open: Vec<Sums>, number: u64, histograms: Vec<String> },
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Every {
+struct OperationRecord {
     at: Nanos,
     offset: u64,
     service: Nanos,
@@ -75,7 +75,7 @@ impl Log {
     pub(crate) fn new(plan: LogPlan, kinds: usize, paced: bool, in_parts: bool) -> Result<Self, EngineError> {
         let records_max = plan.records as usize;
         let body = match plan.window_ns {
-            None => Body::Every { records: reserve(records_max)?, paced },
+            None => Body::Operations { records: reserve(records_max)?, paced },
             Some(length_ns) => {
                 let histogram = plan.histograms.then(Latencies::new);
                 let empty = Sums { histogram, ..Sums::default() };
@@ -100,7 +100,7 @@ impl Log {
     pub(crate) fn restart(&mut self, now: Nanos) {
         (self.window_start, self.lost) = (now, 0);
         match &mut self.body {
-            Body::Every { records, .. } => records.clear(),
+            Body::Operations { records, .. } => records.clear(),
             Body::Windows { records, open, number, histograms, .. } => {
                 records.clear();
                 histograms.clear();
@@ -117,12 +117,12 @@ impl Log {
         }
         let service = done.at.saturating_sub(done.submitted);
         let submission = done.sent.saturating_sub(done.submitted);
-        if let Body::Every { records, .. } = &mut self.body {
+        if let Body::Operations { records, .. } = &mut self.body {
             if records.len() == self.records_max {
                 self.lost += 1;
                 return;
             }
-            records.push(Every {
+            records.push(OperationRecord {
                 at: done.at,
                 offset: done.offset,
                 service,
@@ -196,7 +196,7 @@ impl Log {
             ..LogOutcome::default()
         };
         match self.body {
-            Body::Every { records, paced } => {
+            Body::Operations { records, paced } => {
                 log.records = records.len() as u64;
                 log.at_ns = column(&records, |record| since_start(record.at).to_le_bytes());
                 log.kind = column(&records, |record| [record.kind]);

@@ -254,11 +254,11 @@ fn expected_content_is_not_guessed_from_another_payload() {
 fn turns(verifier: &mut Verifier, issued: u64, exhausted: bool) -> Vec<u64> {
     let mut offsets = Vec::new();
     loop {
-        match verifier.turn(issued, exhausted, 0) {
-            Turn::Load => return offsets,
-            Turn::Settle { .. } => {}
-            Turn::ReadBack(address) => offsets.push(address.offset),
-            Turn::Drain => panic!("nothing is in flight"),
+        match verifier.next_step(issued, exhausted, 0) {
+            NextStep::Load => return offsets,
+            NextStep::Settle { .. } => {}
+            NextStep::ReadBack(address) => offsets.push(address.offset),
+            NextStep::Drain => panic!("nothing is in flight"),
         }
     }
 }
@@ -293,11 +293,11 @@ fn nothing_is_read_back_before_all_writes_are_done() {
     let plan = writer(by(VerifyMethod::Crc32c));
     let mut bench = Bench::new(&plan);
     bench.write(at(0));
-    assert_eq!(bench.verifier.turn(4096, true, 1), Turn::Drain);
-    assert_eq!(bench.verifier.turn(4096, true, 0), Turn::Settle { is_pass: true });
-    assert_eq!(bench.verifier.turn(4096, true, 0), Turn::ReadBack(at(0)));
-    assert_eq!(bench.verifier.turn(4096, true, 1), Turn::Drain);
-    assert_eq!(bench.verifier.turn(4096, true, 0), Turn::Load);
+    assert_eq!(bench.verifier.next_step(4096, true, 1), NextStep::Drain);
+    assert_eq!(bench.verifier.next_step(4096, true, 0), NextStep::Settle { is_pass: true });
+    assert_eq!(bench.verifier.next_step(4096, true, 0), NextStep::ReadBack(at(0)));
+    assert_eq!(bench.verifier.next_step(4096, true, 1), NextStep::Drain);
+    assert_eq!(bench.verifier.next_step(4096, true, 0), NextStep::Load);
 }
 
 #[test]
@@ -305,10 +305,10 @@ fn every_pass_is_read_back_by_itself() {
     let plan = writer(Verify { pass_bytes: Some(8192), ..by(VerifyMethod::Crc32c) });
     let mut bench = Bench::new(&plan);
     bench.write(at(0));
-    assert_eq!(bench.verifier.turn(8192, false, 1), Turn::Drain);
+    assert_eq!(bench.verifier.next_step(8192, false, 1), NextStep::Drain);
     assert_eq!(
-        bench.verifier.turn(8192, false, 0),
-        Turn::Settle { is_pass: true },
+        bench.verifier.next_step(8192, false, 0),
+        NextStep::Settle { is_pass: true },
         "its last writes had to come back first"
     );
 

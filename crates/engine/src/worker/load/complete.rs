@@ -97,7 +97,7 @@ impl Load<'_> {
             return Ok(());
         }
         let service = at - done.submitted;
-        if gate.completed(service, at) != Verdict::Hopeless {
+        if gate.completed(service, at) != Verdict::Unattainable {
             return Ok(());
         }
         Err(EngineError::Target(format!(
