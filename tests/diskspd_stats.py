@@ -1,4 +1,4 @@
-"""Inputs of DiskSpd's output, for tests: figures of threads that never ran."""
+"""What DiskSpd's answers are made of, for tests: figures of threads that never ran."""
 
 from __future__ import annotations
 

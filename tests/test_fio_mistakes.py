@@ -1,4 +1,4 @@
-"""Mistakes in fio jobs are reported all at once, each with its position and a hint."""
+"""What is wrong in a fio job is said all at once, with its place and with what would be right."""
 
 from __future__ import annotations
 

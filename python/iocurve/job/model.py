@@ -58,7 +58,7 @@ class ZoneShare(Struct):
 class ZonesSaid(TaggedStruct, tag="zones_said"):
     """Zones whose sizes may depend on the file's size."""
 
-    zones: tuple[ZoneShare, ...]
+    zones: Annotated[tuple[ZoneShare, ...], Meta(min_length=1)]
 
 
 Preference = planned.Uniform | planned.Zipf | planned.Pareto | planned.Normal | ZonesSaid
