@@ -1,4 +1,4 @@
-"""Where DiskSpd refuses a command line, so do we, and say what would be right; all mistakes at once."""
+"""Command lines that DiskSpd refuses are refused with a hint; all mistakes come at once."""
 
 from __future__ import annotations
 

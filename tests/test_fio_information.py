@@ -1,4 +1,4 @@
-"""What scripts ask a fio before they run it: its version, its engines, its options."""
+"""Information that scripts ask fio for before a run: version, engines, options."""
 
 from __future__ import annotations
 
