@@ -10,7 +10,7 @@ from iocurve.job.resolve import PathFacts, PathKind
 
 @dataclass
 class HeldMachine:
-    """Files that are not listed are missing."""
+    """Paths that are not listed do not exist."""
 
     paths: Mapping[str, tuple[PathKind, int]] = field(default_factory=dict)
     mounted: frozenset[str] = frozenset()

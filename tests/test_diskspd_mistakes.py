@@ -1,4 +1,4 @@
-"""DiskSpd's invalid command lines are refused with a hint for each mistake; all mistakes are reported at once."""
+"""Command lines that DiskSpd refuses are refused with a hint; all mistakes come at once."""
 
 from __future__ import annotations
 

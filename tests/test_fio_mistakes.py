@@ -1,4 +1,4 @@
-"""What is wrong in a fio job is said all at once, with its place and with what would be right."""
+"""All mistakes of a fio job come at once, each with its position and a hint."""
 
 from __future__ import annotations
 

@@ -132,7 +132,7 @@ def test_latencies() -> None:
 
 
 def in_parts() -> WorkerOutcome:
-    """Ten reads that took 5 us, 2 us of it until they were sent."""
+    """Ten reads of 5 us, of which 2 us is submission latency."""
     kinds = {"read": synthetic.kind({5_000: 10}, 4096, parts=({2_000: 10}, {3_000: 10}))}
     return synthetic.worker_outcome(kinds, engine="Linux native AIO")
 

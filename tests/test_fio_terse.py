@@ -1,4 +1,4 @@
-"""fio's terse lines and latency bins: exact fields from a SYNTHETIC outcome, in the same number as fio's."""
+"""fio's terse lines and latency bins: exact fields from a SYNTHETIC outcome, in the number that fio writes."""
 
 from __future__ import annotations
 

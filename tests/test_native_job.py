@@ -76,7 +76,7 @@ def written(tmp_path: Path, text: str) -> Path:
 
 
 def same_plans(tmp_path: Path, runs: list[TimedJob], directory: Path) -> None:
-    """A job that is written and parsed again has the same plans and the same text."""
+    """A job that is written and read again has the same plan, and is written the same."""
     text = write(runs, "test")
     again = read(written(tmp_path, text))
     assert write(again, "test") == text

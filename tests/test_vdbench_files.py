@@ -509,7 +509,7 @@ def test_a_hot_band_is_drawn_as_vdbench_draws_it(writes: bool) -> None:
     shift = 2500 // 100 * 8000 if writes else 0
     ends = list(accumulate(int(str(zone.size)) for zone in zones.zones))
     first = ends.index(shift + 16_000)
-    # Offsets beyond the band wrap: some of the other 60 % is everywhere.
+    # Distances beyond the band wrap: a part of the other 60 % is everywhere.
     assert 8.7217 < zones.zones[first].access_percent < 8.9
     assert 10.101 - 8.7217 < zones.zones[first + 1].access_percent < 1.5
 
