@@ -271,5 +271,5 @@ def test_a_wrong_profile_says_where(text: str, reason: str) -> None:
 
 
 def test_an_unknown_profile_names_those_there_are() -> None:
-    with pytest.raises(DialectError, match=r"^there is no profile '\.\./x'; there are: anf-flexible, "):
+    with pytest.raises(DialectError, match=r"^there is no profile '\.\./x'; there are anf-flexible, "):
         profile.load("../x")

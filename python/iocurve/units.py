@@ -46,8 +46,13 @@ def parse_bandwidth(text: str) -> int:
 
 
 def parse_time_ns(text: str) -> int:
-    """``250us``, ``2ms``, ``30s``, ``10m`` as nanoseconds. Raises ``ValueError``, also for a number without a unit."""
+    """``250us``, ``2ms``, ``30s``, ``10m`` as nanoseconds.
+
+    Raises ``ValueError``, also for a number without a unit, except 0.
+    """
     number = text.strip()
+    if number == "0":
+        return 0
     if number.replace(".", "", 1).isdecimal():
         raise ValueError(f"'{text}' has no unit; write {number}us, {number}ms, {number}s or {number}m")
     return _parse(text, _TIMES_NS, "a time such as 250us, 2ms, 30s or 10m")

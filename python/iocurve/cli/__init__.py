@@ -1,4 +1,4 @@
-"""The command line: one short function a command, in modules by what they are about."""
+"""The command line: one short function for each command, in modules by subject."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def status(result: Result) -> int:
 
 
 def _run(arguments: list[str]) -> int:
-    """Loads what a command needs and nothing else: a short fio job ends before a parser of commands is imported."""
+    """Loads only the modules of one command: a fio job runs without the command parser, whose import takes longer."""
     from iocurve.dialects.registry import REGISTRY
 
     if arguments and arguments[0] in REGISTRY:

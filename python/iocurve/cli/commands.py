@@ -1,4 +1,4 @@
-"""All commands as data: each is loaded when it is run or asked for help, none to list them."""
+"""All commands as data. A command's module is loaded when the command runs or prints its help."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Command:
 
     @property
     def path(self) -> str:
-        """The place where the parser finds it."""
+        """Import path for the parser."""
         return f"iocurve.cli.{self.implementation}"
 
 

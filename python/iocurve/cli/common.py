@@ -19,7 +19,7 @@ PIPE_COLUMNS = 10_000
 """The width where stdout is no terminal: no line is wrapped and no cell is cut."""
 
 Words = Annotated[str, Parameter(allow_leading_hyphen=True, show=False)]
-"""Arguments that another tool's rules apply to."""
+"""Arguments that follow another tool's rules."""
 TargetText = Annotated[str | Path, Parameter(converter=lambda _, tokens: tokens[0].value)]
 """A target; shells complete it as a path."""
 OUT = Path("iocurve-report")
@@ -28,7 +28,7 @@ OUT = Path("iocurve-report")
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class Output:
-    """What a measurement prints."""
+    """The form of a measurement's output."""
 
     json: Flag = False
     """Print result.json to stdout instead of the table."""

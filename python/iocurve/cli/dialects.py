@@ -18,7 +18,7 @@ def run(dialect: str, arguments: Sequence[str]) -> int:
 
 
 def fio(*arguments: Path) -> int:
-    """As ``run``: listed by ``commands``, whose parser never gets here; shells complete its arguments as paths."""
+    """As ``run``. The command parser lists this function but never calls it; shells complete paths."""
     return run("fio", [str(argument) for argument in arguments])
 
 

@@ -1,4 +1,4 @@
-"""Quantities on the command line: the parser of commands reads and checks them, units included."""
+"""Quantities of the command line, which its parser checks, units included."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 def _read(parse: Callable[[str], T]) -> Callable[[Any, Sequence[Token]], T]:
-    """A converter of the command parser, which words a ``ValueError`` and names the option."""
+    """A converter for the command parser, which reports a ``ValueError`` with the name of the option."""
     return lambda _, tokens: parse(tokens[0].value)
 
 

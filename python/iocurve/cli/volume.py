@@ -224,7 +224,7 @@ def volume_stats(
 
 
 def _profile_of(profile: str | None, level: Level | None, *, unlimited: bool) -> str | None:
-    """The profile that one of its options names."""
+    """The profile that --profile, --level or --unlimited names."""
     named = given(profile=profile, level=level and f"anf-{level}", unlimited=profiles.UNLIMITED if unlimited else None)
     if len(named) > 1:
         raise DialectError([Mistake(f"{' and '.join(f'--{option}' for option in named)}: choose one")])
@@ -234,7 +234,7 @@ def _profile_of(profile: str | None, level: Level | None, *, unlimited: bool) ->
 def _volume_spec(
     one: dict[str, Any], exports: tuple[str, ...], config: Path | None, address: str, port: int
 ) -> VolumeSpec:
-    """The volume that is described in one of three ways: one export's options, --export, --config."""
+    """The specification of the volume: from one export's options, from --export, or from --config."""
     if config is not None:
         if one or exports or port or address != "127.0.0.1":
             raise DialectError([Mistake("--config: the file describes the whole volume; leave out the other options")])
@@ -246,7 +246,7 @@ def _volume_spec(
 
 
 def _hold_the_end_back() -> None:
-    """From here on Ctrl-C and requests to terminate wait for ``_wait_for_the_end``, in threads made later, too.
+    """Blocks SIGINT and SIGTERM until ``_wait_for_the_end``, also in threads started later.
 
     A handler could run while the main thread is about to wait, and would then wait for itself.
     """
@@ -254,5 +254,5 @@ def _hold_the_end_back() -> None:
 
 
 def _wait_for_the_end() -> None:
-    """Until Ctrl-C or a request to terminate."""
+    """Returns after SIGINT or SIGTERM."""
     signal.sigwait(ENDING)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from rich.console import Console, ConsoleOptions, RenderResult
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, JustifyMethod, RenderResult
 from rich.table import Table
 from rich.text import Text
 
@@ -54,11 +55,18 @@ class FittingTable:
             if name in self._texts:
                 table.add_column(name, min_width=TEXT_COLUMNS_MIN, overflow="fold")
             else:
-                table.add_column(name, justify="right" if name in self._numbers else "left", no_wrap=True)
+                justify: JustifyMethod = "right" if name in self._numbers else "left"
+                table.add_column(name, justify=justify, no_wrap=True, min_width=self._width(name))
         places = [self._columns.index(name) for name in columns]
         for row in self._rows:
             table.add_row(*(row[place] for place in places if row))
         return table
+
+    def _width(self, name: str) -> int:
+        """The longest cell of a column."""
+        place = self._columns.index(name)
+        cells = [row[place] for row in self._rows if row]
+        return max(map(cell_len, [name, *cells] if self._has_header else cells), default=0)
 
     def _list(self) -> Iterator[Text]:
         labels = self._columns[1:] if self._has_header else [""] * (len(self._columns) - 1)

@@ -147,9 +147,7 @@ class _Reader:
             known.append("burst")
         if family is None or family.provisioned:
             known += ["size", "iops", "throughput"]
-        self.mistakes += [
-            str(unknown("setting", key, known, "iocurve disk list --help")) for key in self.said if key not in known
-        ]
+        self.mistakes += [str(unknown("setting", key, known, "docs/disks.md")) for key in self.said if key not in known]
 
     def _value(self, key: str, read: Callable[[str], Any]) -> Any:
         if key not in self.said:
@@ -165,7 +163,7 @@ class _Reader:
         name = self.said.get("vm")
         if name is None:
             if cache != "none":
-                self.mistakes.append("cache: it is the virtual machine's: say which, as in vm=Standard_D8ds_v4")
+                self.mistakes.append("cache: a host cache needs a virtual machine; add vm=Standard_D8ds_v4")
             if burst_ns is not None:
                 self.mistakes.append("vm-burst: there is no vm")
             return None

@@ -1,4 +1,4 @@
-"""``iocurve run SCENARIO``, ``iocurve scenario list`` and ``iocurve scenario show``: from words to requests."""
+"""``iocurve run SCENARIO``, ``iocurve scenario list`` and ``show``: from the command line to requests."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def requested(
     overwrite: bool,
     keep_data: bool,
 ) -> Request:
-    """What the words of a command line ask for. Raises ``DialectError`` and ``TargetError``.
+    """The request of a command line. Raises ``DialectError`` and ``TargetError``.
 
     Without a target the scenario's embedded ones play, in the short form unless the full one is asked for.
     """
@@ -51,7 +51,7 @@ def requested(
 
 
 def run(request: Request, directory: Path, *, resume: bool = False, quiet: bool = False) -> Result:
-    """Carries a request out; result and report go to ``directory``.
+    """Runs a request; writes result and report to ``directory``.
 
     Raises ``ResultError``, ``PlanError``, and ``TargetError`` or ``RunError`` when nothing could be measured.
     """
@@ -90,12 +90,12 @@ def envelope(
 
 @dataclass(frozen=True)
 class FormFacts:
-    """How much a form of a scenario measures."""
+    """Amount of work of one form of a scenario."""
 
     form: Form
     points: int
     measured_ns: int
-    """Time of all points with their ramps, without laying out files and filling caches."""
+    """Time of all points with their ramps, without file layout and cache warm-up."""
 
 
 def forms(scenario: Scenario) -> dict[str, FormFacts]:
@@ -188,7 +188,7 @@ def _targets(scenario: Scenario, named: Sequence[str], *, create: bool) -> dict[
 
 
 def _filter(scenario: Scenario, points: Sequence[str]) -> Callable[[Case], bool]:
-    """``random-4k*``, ``read_percent=100,0``: of several families any, of axes all."""
+    """``random-4k*``, ``read_percent=100,0``: a point matches if any family and all axes match."""
     families = [text for text in points if "=" not in text]
     axes: dict[str, list[str]] = {}
     known = {axis for family in scenario.full.families.values() for axis in family.axes} | {
@@ -215,7 +215,7 @@ def _filter(scenario: Scenario, points: Sequence[str]) -> Callable[[Case], bool]
 
 
 def _earlier(request: Request, directory: Path) -> Result:
-    """The result that is to be gone on with: of the same scenario, form and targets. Raises ``ResultError``."""
+    """The result to resume: it has the same scenario, form and targets. Raises ``ResultError``."""
     path = directory / RESULT_NAME
     earlier = Result.read(path)
     same = earlier.scenario is not None and (earlier.scenario.name, earlier.scenario.form) == (
