@@ -1,4 +1,4 @@
-"""The benches with tiny inputs, so that they never rot. No figure is looked at for its size."""
+"""The benches with tiny inputs, so that they keep working. No test depends on the size of a figure."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_an_unknown_comparison_is_said(capsys: pytest.CaptureFixture[str]) -> No
 
 
 def _measured_sides(directory: Path, comparison: str) -> list[str]:
-    """Names of the sides that did operations, from the result that a tiny run leaves behind."""
+    """Names of the sides that completed operations, from the result of a tiny run."""
     tiny = ("--rounds", "1", "--seconds", "0.4", "--file-mib", "4")
     assert main([comparison, *tiny, "--directory", str(directory), "--out", str(directory)]) == 0
     (result,) = directory.glob("*.json")

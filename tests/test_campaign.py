@@ -1,4 +1,4 @@
-"""The measuring loop: what is kept, what ends it, what it takes over."""
+"""The measuring loop: results that it keeps, ends of a run, points reused from an earlier run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PLAN = null_plan()
 
 
 class Runs:
-    """Stands for the native engine: every run ends as it is told to."""
+    """Replaces the native engine: every run ends as the test says."""
 
     def __init__(self, *ends: State | Exception) -> None:
         self.ends = list(ends)

@@ -1,4 +1,4 @@
-"""The command line as people meet it: what it says, how it ends."""
+"""The command line as users see it: messages and exit statuses."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def wait_for(path: Path) -> None:
 
 
 def wait_for_reads(port: int) -> None:
-    """Until a volume has answered some."""
+    """Waits until a volume has answered some operations."""
     deadline = time.monotonic() + 30
     with control.Client(str(port)) as client:
         while time.monotonic() < deadline:
@@ -142,7 +142,7 @@ def test_a_file_that_may_not_be_read_is_said(tmp_path: Path) -> None:
     secret.write_bytes(bytes(1 << 20))
     secret.chmod(0)
     arguments = ("fio", *READS, f"--filename={secret}")
-    # Root may read anything, unless it has given that up.
+    # Root may read anything, unless it has dropped that capability.
     ran = subprocess.run(
         [*(("setpriv", "--bounding-set=-all", "--inh-caps=-all") if os.geteuid() == 0 else ()), *IOCURVE, *arguments],
         capture_output=True,
@@ -199,7 +199,7 @@ def start_volume(directory: Path, port: int) -> subprocess.Popen[str]:
 
 
 def test_a_server_that_comes_back_is_waited_for(tmp_path: Path) -> None:
-    """As a hard mount does: the load goes on over new connections, on the handles it has."""
+    """Like a hard mount: the load continues over new connections, with the same handles."""
     (tmp_path / "store").mkdir()
     port = free_port()
     server = start_volume(tmp_path / "store", port)
@@ -229,7 +229,7 @@ def test_a_server_that_stays_away_is_given_up_in_time(tmp_path: Path) -> None:
             [*IOCURVE, "fio", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         ) as process:
             wait_for_reads(server.port)
-            # Two intervals, so that something is measured.
+            # Two intervals, so that the window is not empty.
             time.sleep(2)
             os.kill(server.pid, signal.SIGKILL)
             _, stderr = process.communicate(timeout=40)

@@ -1,4 +1,4 @@
-"""Whatever is written, the DiskSpd dialect answers with plans or with its own errors."""
+"""For any input, the DiskSpd dialect returns plans or raises its own errors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from fio_machine import HeldMachine
 from iocurve import _native
 from iocurve.dialects.diskspd.command import prepare
-from iocurve.dialects.diskspd.output.forms import explain, profile
+from iocurve.dialects.diskspd.output.formats import explain, profile
 from iocurve.dialects.diskspd.output.profile_to_xml import profile_xml
 from iocurve.dialects.diskspd.read.options import OPTIONS
 from iocurve.dialects.diskspd.read.parse import parse
@@ -44,7 +44,7 @@ WORDS = st.one_of(
     st.text(max_size=12),
 )
 
-# -- lines as people write them ----------------------------------------------------------------------------------------
+# -- lines as users write them -----------------------------------------------------------------------------------------
 
 
 def counts(letter: str, largest: int) -> st.SearchStrategy[str]:
@@ -83,7 +83,7 @@ LINES = st.tuples(
 
 
 def changed(line: str, at: int, how: str) -> str:
-    """A slip of the hand."""
+    """A typing error."""
     at %= len(line) or 1
     flags = line.split()
     return {
@@ -103,7 +103,7 @@ SLIPS = st.builds(changed, LINES, st.integers(0, 99), st.just("none") | HOW)
 
 
 def answered(arguments: list[str]) -> bool:
-    """Whether it is understood: then all that is said of it can be said, and the engine reads its plans."""
+    """True if it is parsed: then it can be explained, and the engine reads its plans."""
     with contextlib.suppress(DialectError, PlanError):
         prepared = prepare(arguments, cwd=Path("/d"), machine=MACHINE)
         assert explain(prepared).endswith("\n") or not prepared.spans
@@ -128,7 +128,7 @@ def test_no_slip_of_the_hand_breaks_the_dialect(line: str) -> None:
 
 
 def test_lines_as_people_write_them_are_mostly_understood() -> None:
-    """Or the test above would only see refusals."""
+    """Checks that some lines are valid; otherwise the test above would only see refusals."""
     found: list[bool] = []
 
     @settings(max_examples=100, deadline=None, database=None, derandomize=True)
@@ -151,7 +151,7 @@ def test_a_line_is_the_same_as_a_profile(tmp_path_factory: pytest.TempPathFactor
         reading = read_profile(path, [])
         assert reading.mistakes == []
         assert profile_xml(reading.profile) == text
-        # What a stride or an alignment is by default, the profile says.
+        # The profile names the defaults of stride and alignment.
         for target in [target for span in parsed.profile.time_spans for target in span.targets]:
             target.alignment_bytes = target.step_bytes
         assert reading.profile.time_spans == parsed.profile.time_spans

@@ -1,6 +1,6 @@
-"""Pairs: a DiskSpd command line (``name.args``) and the plans it becomes (``name.json``), with what is said of it.
+"""Pairs: a DiskSpd command line (``name.args``) and its plans (``name.json``), with their explanation.
 
-``IOCURVE_UPDATE_GOLDEN=1`` writes what is there now; read the difference before you commit it.
+``IOCURVE_UPDATE_GOLDEN=1`` rewrites the kept files; read the difference before you commit it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import pytest
 from fio_machine import HeldMachine
 from goldens import compare, plan_document
 from iocurve.dialects.diskspd.command import Prepared, prepare
-from iocurve.dialects.diskspd.output.forms import explain
+from iocurve.dialects.diskspd.output.formats import explain
 
 GOLDEN = Path(__file__).parent / "golden" / "diskspd"
 COMMANDS = sorted(GOLDEN.glob("*.args"))

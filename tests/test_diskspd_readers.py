@@ -1,4 +1,4 @@
-"""Answers read by the rules of public scripts for DiskSpd: what they look for is there and means what they take it for.
+"""Output parsed by the rules of public scripts for DiskSpd: every value that they extract exists and has that meaning.
 
 The rules are those of Process-DiskSpd.ps1 and VMFleet (microsoft/diskspd), PerfKitBenchmarker, microsoft/VirtualClient,
 Mars.Clouds, and of the loop that Microsoft's tutorials print, which many copy.
@@ -11,8 +11,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from diskspd_figures import BUSY, ONE_PROCESSOR, START, buckets, latency, row
-from iocurve.dialects.diskspd.output.figures import Part, SpanFigures, TargetFigures
+from diskspd_stats import BUSY, ONE_PROCESSOR, START, buckets, latency, row
+from iocurve.dialects.diskspd.output.span_stats import Part, SpanStats, TargetStats
 from iocurve.dialects.diskspd.output.text import results_text
 from iocurve.dialects.diskspd.output.xml import results_xml
 from iocurve.dialects.diskspd.read.profile import Profile, Target, TimeSpan
@@ -26,13 +26,13 @@ SPAN = TimeSpan(
 )
 
 
-def thread() -> tuple[TargetFigures]:
+def thread() -> tuple[TargetStats]:
     reads = Part(4 * MIB, 512, (latency(*range(1, 101)),), buckets(*[40, 60] * 5))
     writes = Part(2 * MIB, 256, (latency(2, 4),), buckets(*[25] * 10))
-    return (TargetFigures(row("a.dat"), reads, writes),)
+    return (TargetStats(row("a.dat"), reads, writes),)
 
 
-FIGURES = [(SpanFigures(SECONDS, (thread(), thread())), BUSY)]
+FIGURES = [(SpanStats(SECONDS, (thread(), thread())), BUSY)]
 
 
 @pytest.fixture
@@ -115,7 +115,7 @@ def test_perfkitbenchmarker_adds_every_number_of_a_thread(results: ElementTree.E
     sums: dict[str, int] = {}
     for target in results.findall("TimeSpan/Thread/Target"):
         for child in target:
-            # It asks for no intervals (-D) and no distribution.
+            # It requests no intervals (-D) and no distribution.
             if child.tag not in ("Path", "FileSize", "Iops") and "latency" not in child.tag.lower():
                 sums[child.tag] = sums.get(child.tag, 0) + int(child.text or "")
     assert sums == {

@@ -1,4 +1,4 @@
-"""The envelope: what it measures, and what it must never do."""
+"""The envelope: its points, and guarantees about existing files."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_the_url_says_how_many_connections_are_compared() -> None:
 
 
 def test_the_expected_length_is_what_was_promised() -> None:
-    """Full under 90 s, quick under 20 s, on an export, which has the most points; a second each way for the rest."""
+    """Full form under 90 s, short form under 20 s, on an export, which has the most points; others within a second."""
     for quick, limit_s in ((False, 80), (True, 15)):
         asked = command.envelope("nfs://host/vol", quick=quick)
         cases = cases_of("nfs://host/vol", quick=quick)

@@ -1,4 +1,4 @@
-"""The plan of the house: who may import whom, and what a command loads before it does its work."""
+"""The structure of the package: allowed imports, and the modules that a command loads before it does its work."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def loaded(*arguments: str, cwd: Path | None = None) -> set[str]:
 
 
 def rooms(modules: set[str]) -> set[str]:
-    """iocurve's own modules, by their room."""
+    """iocurve's own modules, by package."""
     return {".".join(name.split(".")[:2]) for name in modules if name.startswith("iocurve.")}
 
 

@@ -1,4 +1,4 @@
-"""The plan is one contract in two languages: what Python writes, Rust reads as the same and nothing else."""
+"""The plan is one contract in two languages: Rust reads exactly the plans that Python writes."""
 
 from __future__ import annotations
 
@@ -232,7 +232,7 @@ plans = st.builds(
 )
 
 
-# How long a busy machine takes to make a plan says nothing about the contract.
+# No deadline: the time that a busy machine takes to create a plan is irrelevant to the contract.
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(plans)
 def test_rust_reads_what_python_writes(written: plan.Plan) -> None:

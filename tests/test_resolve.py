@@ -1,4 +1,4 @@
-"""A section becomes a worker: every field that a dialect may fill reaches the plan."""
+"""A section becomes a worker: every field that a dialect can set reaches the plan."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def test_each_path_may_have_a_size_of_its_own() -> None:
     sizes = [file.bytes for file in worker(paths=paths, path_bytes=(64 * KIB, MIB), size=0).files]
     assert sizes == [64 * KIB, MIB]
     assert mistakes(Said.of(name="a", paths=paths, path_bytes=(MIB,))) == [
-        "a: path_sizes has 1 sizes for 2 files (give one for each of the paths)"
+        "a: path_sizes has 1 size for 2 files (give one size for each path)"
     ]
 
 
@@ -183,9 +183,9 @@ def test_each_file_and_each_directory_is_looked_at_once() -> None:
     looks: list[str] = []
 
     class Watched(HeldMachine):
-        def look(self, path: str) -> PathFacts:
+        def stat(self, path: str) -> PathFacts:
             looks.append(path)
-            return super().look(path)
+            return super().stat(path)
 
     files = Said.of(name="a", file_count=3, clones=2, size=MIB, writes=True, directories=("/d/x",))
     job = Job.of("job", native.WORDS, [files, files], DEFAULTS)
@@ -277,7 +277,7 @@ def test_the_slowest_rate() -> None:
     slowest = plan.Rate(unit="operations", count=1, per_ns=1_000_000 * SECOND_NS)
     assert worker(rate_total_operations=1e-6).rate == slowest
     assert mistakes(Said.of(name="a", rate_total_operations=9e-7)) == [
-        "a: rate_total_operations: one operation in 1,000,000 s is the slowest"
+        "a: rate_total_operations: the lowest rate is one operation in 1,000,000 s"
     ]
 
 
@@ -291,7 +291,9 @@ def test_samples_of_a_steady_state_are_whole_milliseconds() -> None:
         ramp_ns=0,
         check_ns=1,
     )
-    assert mistakes(Said.of(name="a", steady_state=steady)) == ["a: steady_state: samples every 1 ns are not whole ms"]
+    assert mistakes(Said.of(name="a", steady_state=steady)) == [
+        "a: steady_state: the time between samples, 1 ns, is not whole ms"
+    ]
 
 
 def test_who_waits_for_whom() -> None:
@@ -318,10 +320,10 @@ def test_nobody_waits_in_vain() -> None:
 @pytest.mark.parametrize(
     ("dialect", "text"),
     [
-        ("fio", "without direct=1 the page cache answers: the figures may be those of memory"),
-        ("vdbench", "without openflags=o_direct the page cache answers: the figures may be those of memory"),
-        ("diskspd", "without -Su the page cache answers: the figures may be those of memory"),
-        ("iocurve", "without direct = true the page cache answers: the figures may be those of memory"),
+        ("fio", "without direct=1 I/O goes through the page cache: the figures may be those of memory"),
+        ("vdbench", "without openflags=o_direct I/O goes through the page cache: the figures may be those of memory"),
+        ("diskspd", "without -Su I/O goes through the page cache: the figures may be those of memory"),
+        ("iocurve", "without direct = true I/O goes through the page cache: the figures may be those of memory"),
     ],
 )
 def test_notes_speak_the_words_of_the_dialect(dialect: str, text: str) -> None:

@@ -1,4 +1,4 @@
-"""Results: exact sums over workers, and a document that survives what happens to files."""
+"""Results: exact sums over workers, and a document that survives file errors."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_mean_and_deviation_are_those_of_all_values() -> None:
 
 
 def test_percentiles_stay_within_the_exact_ends() -> None:
-    """Buckets are 0.1 % wide: without this the largest percentile would lie above the largest value."""
+    """Buckets are 0.1 % wide: without this the largest percentile would exceed the largest value."""
     merged = merge_latencies([synthetic.latency({1_234_567: 10})])
     assert merged.percentile(0) == merged.percentile(100) == 1_234_567
 
@@ -270,7 +270,7 @@ def test_a_full_disk_leaves_the_old_document(tmp_path: Path, monkeypatch: pytest
     ("content", "says"),
     [
         (b"", "is not JSON"),
-        (b'{"schema_version": 2, "iocurve"', "was it cut short"),
+        (b'{"schema_version": 2, "iocurve"', "was it truncated"),
         (b"[1, 2]", "no schema_version"),
         (b'{"fio version": "fio-3.33"}', "no schema_version"),
         (b'{"schema_version": 3}', "read it with a newer iocurve"),

@@ -1,4 +1,4 @@
-"""Facts of the machine, read from a made-up /proc."""
+"""Facts of the machine, read from a synthetic /proc."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_a_path_is_on_the_nearest_mount(root: Path, path: str, device: str, opti
 
 
 def test_the_machine_is_as_busy_as_its_ticks_say(root: Path) -> None:
-    """Idle and waiting for I/O are not busy; guest time is in user time already."""
+    """Idle time and I/O wait are not busy; user time already includes guest time."""
     meter = host.MachineMeter(root)
     (root / "proc/stat").write_text("cpu  130 0 60 850 60 0 0 0 99 0\ncpu0 31 0 11 61 0 0 0 0\n")
     use = meter.use()

@@ -1,4 +1,4 @@
-"""From a plan to its outcome, on real files."""
+"""Runs of plans on real files, from the plan to the outcome."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_a_log_of_windows_adds_up_to_the_whole(tmp_path: Path) -> None:
 
 
 def test_who_waits_starts_after_the_others_and_reads_what_they_wrote(tmp_path: Path) -> None:
-    # Nothing is there before: the reader's file must be long enough only when its turn has come.
+    # No file exists before: the reader's file must be long enough only when its group starts.
     file = file_plan(tmp_path / "data", layout="create", keep=True)
     writer = worker(local_engine("sync"), "", files=(file,), operations=(WRITE,), job="writer")
     reader = worker(local_engine("mmap"), "", files=(file_plan(tmp_path / "data", layout="existing", keep=True),))
@@ -135,13 +135,13 @@ def test_a_cool_down_is_load_that_nobody_measures(monkeypatch: pytest.MonkeyPatc
     assert (only.window_end_ns, only.operations["read"].operations) == (200 * MILLISECOND_NS, 200)
     assert (only.drained_ns // MILLISECOND_NS >= 500, only.drained_operations) == (True, 300)
     assert only.intervals[-1].end_ns == 200 * MILLISECOND_NS
-    # The processors are looked at when the measured time is over, not after the cool-down.
+    # CPU use is sampled at the end of the measured window, not after the cool-down.
     assert looks.count("use") == 1
     assert looks[-1] != "use"
 
 
 class Meter:
-    """Of the machine: tells when it is asked."""
+    """Replaces the machine's meter and records when it is read."""
 
     def __init__(self, looks: list[str]) -> None:
         self._looks = looks
@@ -183,7 +183,7 @@ def test_direct_io_reaches_a_real_disk(tmp_path: Path) -> None:
 
 
 def test_groups_run_one_after_another(tmp_path: Path) -> None:
-    """The second group reads what the first has written."""
+    """The second group reads the data of the first."""
     file = file_plan(tmp_path / "data", layout="reserve", keep=True)
     first = worker(local_engine("sync"), "", files=(file,), operations=(WRITE,))
     second = worker(local_engine("sync"), "", files=(file.replace(layout="existing"),))
@@ -197,7 +197,7 @@ def test_groups_run_one_after_another(tmp_path: Path) -> None:
 
 
 def test_the_same_seed_reads_the_same_blocks_in_the_same_order(tmp_path: Path) -> None:
-    """Twice half of the blocks: with the same seed the second run writes where the first one wrote."""
+    """Half of the blocks, twice: with the same seed the second run writes to the same blocks as the first."""
 
     def written(seed: int, name: str) -> list[int]:
         path = tmp_path / name
@@ -229,7 +229,7 @@ def test_a_rate_is_kept(tmp_path: Path) -> None:
     paced = READ.replace(rate=rate)
     outcome = local.run(plan_of(worker(local_engine("uring"), str(tmp_path / "data"), operations=(paced,), end=end)))
     (only,) = outcome.workers
-    # The hundredth operation is due after 99 ms and not before.
+    # The hundredth operation is due after 99 ms and not earlier.
     assert only.window_end_ns - only.window_start_ns >= 99 * MILLISECOND_NS
     response = only.operations["read"].response
     assert response is not None
@@ -243,7 +243,7 @@ def test_the_null_engine_needs_no_file() -> None:
 
 
 def test_an_outcome_is_there_for_whoever_asks_again() -> None:
-    """Ctrl-C may strike between the end of a run and the assignment of its outcome."""
+    """Ctrl-C may come between the end of a run and the assignment of its outcome."""
     handle = _native.Run(plan_of(worker(plan.NullEngine(), "n")).to_json())
     first = None
     while first is None:

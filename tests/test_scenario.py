@@ -1,4 +1,4 @@
-"""Scenarios: what is read, which points it makes, and that they are measured, kept and gone on with."""
+"""Scenarios: parsing, their points, and measuring, keeping and resuming them."""
 
 from __future__ import annotations
 
@@ -227,7 +227,7 @@ def test_points_are_chosen_by_family_and_axis(tmp_path: Path) -> None:
 
 
 def test_an_interruption_keeps_what_was_measured_and_can_be_gone_on_with(tmp_path: Path) -> None:
-    """Ctrl-C in the middle: exit status 130, the points until then, no files left; then the rest."""
+    """Ctrl-C in the middle: exit status 130, the points so far are kept, no files are left; then the rest runs."""
     scenario = tmp_path / "tiny.toml"
     scenario.write_text(TINY.replace('runtime = "40ms"', 'runtime = "300ms"'))
     place, out = tmp_path / "data", tmp_path / "out"
@@ -255,7 +255,9 @@ def test_an_interruption_keeps_what_was_measured_and_can_be_gone_on_with(tmp_pat
 
 def test_a_data_set_that_does_not_fit_is_refused_before_anything_is_made(tmp_path: Path) -> None:
     asked = request(tiny(tmp_path, TINY.replace('size = "4MiB"', 'size = "4096TiB"')), tmp_path / "data")
-    with pytest.raises(TargetError, match=r"of data do not fit in the .* that are free there; --short or --scale"):
+    with pytest.raises(
+        TargetError, match=r"of data do not fit in the .* free there; use --short or --scale 1/1000 for"
+    ):
         carried_out(asked)
     assert list((tmp_path / "data").iterdir()) == []
 
@@ -282,7 +284,7 @@ LEAVES = st.one_of(
 @settings(max_examples=300, deadline=None)
 @given(data=st.data())
 def test_a_scenario_with_a_slip_raises_nothing_but_our_own_errors(data: st.DataObject) -> None:
-    """Any value of a scenario that is right, replaced or taken out."""
+    """A valid value of a scenario, replaced or removed."""
     document = tomllib.loads(TINY)
     places = [place for place in _places(document) if place]
     place = data.draw(st.sampled_from(places))

@@ -1,4 +1,4 @@
-"""Searches, on targets that are computed: where they measure, what they find, and why they stop."""
+"""Searches, on simulated targets: their measured loads, their findings, and their reasons to stop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was written is read back and compared, on real files and over NFS."""
+"""Written data are read back and compared, on real files and over NFS."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ _PATTERN = "ab" + 16 * "o"
 
 
 def verify(method: str = "crc32c", **changes: Any) -> plan.Verify:
-    """As fio verifies unless told otherwise."""
+    """Verification with fio's defaults."""
     pattern = _PATTERN if "pattern" in method else ""
     return plan.Verify.from_builtins({"method": method, "pattern": pattern, **changes})
 
 
 def engine_of(kind: str) -> plan.EnginePlan:
-    """An engine for files of this machine."""
+    """An engine for local files."""
     how = plan.FileOpen(direct=False, durability="none", invalidate=False)
     return plan.MmapEngine(open=how) if kind == "mmap" else local_engine(kind)
 
 
 def writer(path: Path | str, engine: plan.EnginePlan | None = None, **changes: Any) -> plan.Worker:
-    """Writes 4 KiB blocks of a file of 1 MiB by chance, each once, and reads them back."""
+    """Writes 4 KiB blocks of a file of 1 MiB at random, each once, and reads them back."""
     return worker(
         engine or engine_of("sync"),
         "",
@@ -54,7 +54,7 @@ def writer(path: Path | str, engine: plan.EnginePlan | None = None, **changes: A
 
 
 def only(made: plan.Worker) -> plan.Worker:
-    """The same, but nothing is written."""
+    """The same, but only reads and compares."""
     assert made.verify is not None
     return made.replace(verify=made.verify.replace(only=True))
 
@@ -67,14 +67,14 @@ def operations(outcome: Outcome) -> dict[str, tuple[int, int]]:
 
 
 def error_of(outcome: Outcome) -> str:
-    """Why the only worker failed."""
+    """The error of the only worker."""
     (one,) = outcome.workers
     assert one.state == "failed"
     return one.error or ""
 
 
 def change(path: Path, place: int) -> None:
-    """One byte is not what it was."""
+    """Changes one byte."""
     with path.open("r+b") as file:
         file.seek(place)
         was = file.read(1)[0]
@@ -118,7 +118,7 @@ def test_every_method_accepts_what_it_wrote_and_finds_what_it_looks_at(method: s
         assert operations(outcome) == {"read": (256, 0)}
         return
     text = error_of(outcome)
-    # The reads come by chance: either may be the first. The first change is in a header, where there is one.
+    # The reads are random: either may be the first. The first change is in a header, if there is one.
     places = (5 * KIB,) if method == "header" else (5 * KIB, 9 * KIB)
     assert any(f"verification of 1024 bytes at offset {place} of {path} failed" in text for place in places)
     assert ("2 of 1024 intervals differ" in text) == (method != "header")
@@ -151,7 +151,7 @@ def test_blocks_that_differ_are_dumped_and_nothing_is_overwritten(
     assert (here / "data.4096.expected").read_bytes() == right
     assert (here / "data.4096.received").read_bytes() == path.read_bytes()[4096:8192]
     (here / "data.4096.expected").write_text("mine")
-    assert "data.4096.expected was there and is left as it is" in error_of(local.run(plan_of(only(made))))
+    assert "data.4096.expected already exists and is kept" in error_of(local.run(plan_of(only(made))))
     assert (here / "data.4096.expected").read_text() == "mine"
 
 
@@ -161,7 +161,7 @@ def test_blocks_that_were_written_again_hold_the_newest_write(kind: str, tmp_pat
     end = plan.End(runtime_ns=None, bytes=4 * MIB, operations=None)
     counts = operations(local.run(plan_of(writer(tmp_path / "data", engine_of(kind), access=access, end=end))))
     assert counts["write"] == (1024, 0)
-    # Each is read once: 1 - 1/e^4 of 256 are expected, 251.
+    # 256 independent draws: 1 - 1/e^4 of the blocks are expected, 251.
     assert 240 <= counts["read"][0] <= 256
 
 
@@ -242,7 +242,7 @@ def test_as_many_reads_and_writes_as_fio(job: str, tmp_path: Path) -> None:
     arguments = ["--name=a", "--filename=data", "--size=1m", *job.split()]
     outcome = local.run(prepare(arguments, cwd=tmp_path, environment={}).plan)
     ours = operations(outcome)
-    # In a mix it is chance that says how many of the blocks are written: all others are read.
+    # Chance decides how many of the blocks of a mix are written: all others are read.
     if "randrw" in job:
         assert ours["read"] == (256, 0)
         return
@@ -273,7 +273,7 @@ def fio(arguments: list[str], directory: Path) -> dict[str, int]:
 
 
 def test_the_time_of_reading_back_is_told_apart(tmp_path: Path) -> None:
-    """The window is that of both; a job that only writes has none of it."""
+    """The window covers both kinds; a job that only writes has no reads in it."""
     command = "--name=a --rw=write --size=4m --bs=64k"
     for options, reads_back in (("--verify=crc32c", True), ("", False)):
         prepared = prepare(f"{command} {options}".split(), cwd=tmp_path, environment={})

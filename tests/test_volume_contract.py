@@ -74,7 +74,7 @@ def test_python_reads_what_rust_counts(volume: _native.Volume) -> None:
 
 
 def required(document: Any) -> list[Path]:
-    """Paths of the fields that may not be left out. Limits have defaults, which are the same on both sides."""
+    """Paths of the fields that must be present. Limits have defaults, which are the same on both sides."""
     return [path for path in paths(document) if "limits" not in path[:-1]]
 
 

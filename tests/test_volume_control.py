@@ -1,4 +1,4 @@
-"""Volumes that are changed and looked at while they serve, and volumes with several exports."""
+"""Volumes that are changed and observed while they serve, and volumes with several exports."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def iocurve(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(autouse=True)
 def runtime(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where control sockets are: apart from those of other volumes of this machine."""
+    """A private directory for control sockets, apart from other volumes of this machine."""
     directory = tmp_path_factory.mktemp("run")
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(directory))
     return directory
@@ -72,12 +72,12 @@ def test_limits_change_while_a_load_runs_and_nobody_is_disturbed(served: Server)
         connected = stats(served)["connections_accepted"]
         rate_over(served, 0.5)
         slow = rate_over(served, 1)
-        # At 16 operations a second most of the eight that are sent at once wait.
+        # At 16 operations a second most of the eight submitted at once wait.
         assert 1 <= sum(connection["in_flight"] for connection in stats(served)["connections"]) <= 8
         stdout, stderr = process.communicate(timeout=60)
     assert process.returncode == 0, stderr
     assert json.loads(stdout[stdout.index("{") :])["jobs"][0]["error"] == 0
-    # Before, the limit was a hundred times as high; 64 KiB more or less are the edges of the second.
+    # Before, the limit was a hundred times as high; the tolerance of 64 KiB covers the edges of the second.
     assert slow <= 1.2 * MIB < fast
     after = stats(served)
     assert (after["connections_accepted"], after["protocol_errors"]) == (connected, 0)
@@ -227,7 +227,7 @@ def metrics_of(*options: str) -> Iterator[tuple[Server, str]]:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     with serve(*options, "--metrics", str(port)) as server:
-        # The control socket is there before the metrics; the last thing to come up is what is waited for.
+        # The control socket exists before the metrics server starts; the test waits for the last one.
         patience = time.monotonic() + 30
         while socket.socket().connect_ex(("127.0.0.1", port)) != 0:
             assert time.monotonic() < patience, "no metrics"
@@ -248,7 +248,10 @@ def test_exports_are_files_apart_under_limits_apart(tmp_path: Path) -> None:
         assert found["/a"]["limits"]["throughput_bytes_per_s"] == 128 * MIB
         assert found["/a/b"]["limits"]["throughput_bytes_per_s"] is None
         which = iocurve("volume", "set", str(server.port), "--quota", "1TiB")
-        assert (which.returncode, which.stderr) == (1, "iocurve: which export? there are: /a, /a/b\n")
+        assert (which.returncode, which.stderr) == (
+            1,
+            "iocurve: the volume has several exports; choose one of: /a, /a/b\n",
+        )
         assert iocurve("volume", "set", f"nfs://127.0.0.1:{server.port}/a", "--quota", "1TiB").returncode == 0
         assert [export["quota_bytes"] for export in stats(server)["exports"]] == [TIB, 4 * TIB]
 
@@ -307,7 +310,7 @@ def test_noise_and_peers_that_leave_cost_only_themselves(served: Server, runtime
             peer.sendall(noise.randbytes(1000))
     with connect(runtime, served) as peer, peer.makefile("rb") as answers:
         peer.sendall(b"x" * (control.REQUEST_BYTES_MAX + 1))
-        assert json.loads(answers.readline()) == {"error": "a request is at most 65536 bytes"}
+        assert json.loads(answers.readline()) == {"error": "the request is longer than 65536 bytes"}
         assert answers.readline() == b"", "the rest of it would be no request"
     assert stats(served)["protocol_errors"] == 0
 
@@ -315,7 +318,7 @@ def test_noise_and_peers_that_leave_cost_only_themselves(served: Server, runtime
 def test_too_many_at_once_are_told_so(served: Server, runtime: Path) -> None:
     def first_word(peer: socket.socket) -> dict[str, Any]:
         with peer.makefile("rb") as answers:
-            # Who is refused is refused unheard.
+            # The volume refuses the connection without reading its request.
             with suppress(BrokenPipeError):
                 peer.sendall(b'{"do":"stats"}\n')
             answer: dict[str, Any] = json.loads(answers.readline())
@@ -353,7 +356,9 @@ def test_the_control_socket_is_its_owners_and_goes_with_the_volume(runtime: Path
         assert control.find(None) == (path, None)
         assert control.find(f"nfs://127.0.0.1:{server.port}/vol/") == (path, "/vol")
     assert not path.exists()
-    with pytest.raises(TargetError, match=r"^no volume is running here$"):
+    with pytest.raises(
+        TargetError, match=r"^no volume is running on this machine; start one with 'iocurve volume serve'$"
+    ):
         control.find(None)
 
 
@@ -374,7 +379,7 @@ def test_a_directory_that_others_may_write_holds_no_socket(runtime: Path) -> Non
     os.chmod(runtime / "iocurve", 0o777)  # noqa: PTH101
     ran = iocurve("volume", "serve", "--unlimited")
     assert ran.returncode == 1
-    assert "others may write there" in ran.stderr
+    assert "other users may write there" in ran.stderr
 
 
 @pytest.mark.parametrize(
@@ -393,8 +398,8 @@ def test_a_directory_that_others_may_write_holds_no_socket(runtime: Path) -> Non
         (("serve", "--throughput", "0"), 2, "--throughput: '0' is too small"),
         (("serve", "--port", "70000"), 2, 'Invalid value "70000" for --port. Must be <= 65535'),
         (("stats", "999999"), 1, "no volume answers at"),
-        (("stats", "frob"), 1, "'frob' is no volume"),
-        (("set", "--quota", "1TiB"), 1, "no volume is running here"),
+        (("stats", "frob"), 1, "'frob' does not name a volume"),
+        (("set", "--quota", "1TiB"), 1, "no volume is running on this machine; start one with"),
         (("set",), 2, "nothing to set"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Service levels: what the published formulas give, and what lies beyond their bounds."""
+"""Service levels: results of the published formulas, and refusals beyond their bounds."""
 
 from __future__ import annotations
 
@@ -208,7 +208,7 @@ def test_a_profile_of_ones_own_is_described(tmp_path: Path) -> None:
         ("burst IOPS", "2 × IOPS", ""),
         ("burst credits", "(burst − IOPS) × 60", ""),
         ("latency, µs", "250", measured),
-        ("latency, on top of that", "lognormal, median 80.5 µs, 99 % below 1.2 ms", measured),
+        ("latency, random part", "lognormal, median 80.5 µs, 99 % below 1.2 ms", measured),
         ("requests in flight per connection", "64", ""),
         ("bandwidth per connection, MiB/s", "110", ""),
         ("reads of a client, MiB/s", "500", ""),

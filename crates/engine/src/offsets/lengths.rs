@@ -21,9 +21,9 @@ impl Lengths {
     /// The error says what is wrong with the sizes.
     pub(super) fn new(blocks: &Blocks) -> Result<Self, String> {
         match *blocks {
-            Blocks::Fixed { bytes: 0 } => Err("a block of 0 bytes moves nothing".into()),
+            Blocks::Fixed { bytes: 0 } => Err("a block must have at least 1 byte".into()),
             Blocks::Fixed { bytes } => Ok(Self::Fixed(bytes)),
-            Blocks::Range { low: 0, .. } => Err("a range of blocks starts at 1 byte or more, not at 0".into()),
+            Blocks::Range { low: 0, .. } => Err("a range of blocks must start at 1 byte or more".into()),
             Blocks::Range { step: 0, .. } => Err("a range of blocks needs a step of 1 byte or more".into()),
             Blocks::Range { low, high, .. } if low > high => {
                 Err(format!("a range of blocks from {low} to {high} bytes is empty; the smaller size comes first"))
@@ -34,7 +34,7 @@ impl Lengths {
                 sizes.sort_by_key(|part| part.bytes);
                 match sizes.first() {
                     None => return Err("no block size has a weight above 0".into()),
-                    Some(part) if part.bytes == 0 => return Err("a block of 0 bytes moves nothing".into()),
+                    Some(part) if part.bytes == 0 => return Err("a block must have at least 1 byte".into()),
                     Some(_) => {}
                 }
                 let mut upto = 0;
@@ -141,7 +141,7 @@ mod tests {
     #[test]
     fn sizes_that_make_no_sense_are_refused() {
         let refusal = |blocks: &Blocks| Lengths::new(blocks).unwrap_err();
-        assert_eq!(refusal(&Blocks::Fixed { bytes: 0 }), "a block of 0 bytes moves nothing");
+        assert_eq!(refusal(&Blocks::Fixed { bytes: 0 }), "a block must have at least 1 byte");
         assert_eq!(
             refusal(&Blocks::Range { low: 8192, high: 4096, step: 512 }),
             "a range of blocks from 8192 to 4096 bytes is empty; the smaller size comes first"
@@ -152,6 +152,6 @@ mod tests {
         );
         assert_eq!(refusal(&split(&[(4096, 0)])), "no block size has a weight above 0");
         assert_eq!(refusal(&split(&[])), "no block size has a weight above 0");
-        assert_eq!(refusal(&split(&[(0, 1)])), "a block of 0 bytes moves nothing");
+        assert_eq!(refusal(&split(&[(0, 1)])), "a block must have at least 1 byte");
     }
 }

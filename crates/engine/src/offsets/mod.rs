@@ -2,19 +2,21 @@
 //!
 //! Addresses are computed: nothing is allocated or shared per operation, and the same seed gives the same addresses.
 //!
-//! - A **random** operation goes to a multiple of its alignment (by default its smallest block) where the smallest block
-//!   fits. With `cover: once` no byte comes twice in a pass; kinds with that setting share the visited places, as they
-//!   share fio's random map. Where no two operations can overlap, a permutation gives the order and takes no memory; only
-//!   blocks of several sizes need a map, as in fio: see `places`. Distributions other than the uniform are always drawn
-//!   independently: fio turns the random map off for them.
-//! - A **sequential** operation begins where the last one of its position ended, plus the gap. At the end of the region
-//!   only sizes that still fit are drawn; a rest that is too small for all sizes is skipped, as in fio. Backwards, it
-//!   continues from the end, less the gap. The first pass begins at `start_bytes`, the others at the region's start.
+//! - A **random** operation goes to a place: a multiple of its alignment (by default its smallest block) at which the
+//!   smallest block fits. With `cover: once` no byte comes twice in a pass; kinds with that setting share the visited
+//!   places, as they share fio's random map. If no two operations can overlap, a permutation gives the order and takes
+//!   no memory; only blocks of several sizes need a map, as in fio: see `places`. Distributions other than uniform are
+//!   always drawn independently: fio turns the random map off for them.
+//! - A **sequential** operation begins at the end of the previous one of its position, plus the gap. At the end of the
+//!   region only sizes that still fit are drawn; a rest that is too small for all sizes is skipped, as in fio.
+//!   Backwards, it continues from the end, less the gap. The first pass begins at `start_bytes`, later passes at the
+//!   region's start.
 //! - **Mixed** operations (`random_percent` between 0 and 100, or a `run_length`) are sequential ones that continue from
-//!   the random ones; where there is no room at the end, they are random. Sequential ones do not count as visited.
-//! - A **pass** is over when every file is exhausted; then all files restart, or, with `at_end: stop`, no address is left.
-//!   A file is exhausted as soon as one of its positions has come to the end of the region, or all of it was visited once.
-//!   Independent draws never end. Under a time limit alone passes do not count, and each file restarts by itself.
+//!   the random ones; if no block fits at the end, they are random. Sequential ones do not count as visited.
+//! - A **pass** is over when every file is exhausted; then all files restart, or, with `at_end: stop`, no address is
+//!   left. A file is exhausted as soon as one of its positions has reached the end of the region, or all of it was
+//!   visited once. Independent draws never end. Under a time limit alone passes do not count, and each file restarts by
+//!   itself.
 //! - **Zones** advance per file; in a zone operations wrap around until its bytes are transferred.
 
 #![allow(clippy::inline_always, reason = "a call that is not inlined costs as much as the address")]
@@ -54,7 +56,7 @@ pub(crate) struct SharedPositions(Vec<Arc<AtomicU64>>);
 
 impl SharedPositions {
     /// Positions for each worker of a group. Workers with `position: job` share the position of a region, which begins
-    /// where the first of them does.
+    /// at the start position of the first of them.
     pub(crate) fn of_group(group: &Group) -> Vec<Self> {
         let mut all = BTreeMap::new();
         let of_worker = |worker: &Worker| {
@@ -84,16 +86,17 @@ pub(crate) struct Offsets {
     /// Operations left in this run after its random one.
     run_left: u32,
     course: Course,
-    /// Whether no address is left.
+    /// No address is left.
     is_over: bool,
 }
 
-/// Source of the addresses, chosen at the start so that no operation pays for what its worker does not use.
+/// Source of the addresses, chosen at the start so that operations do not pay for features that the worker does not
+/// use.
 #[derive(Debug)]
 enum Course {
     /// The next place of the only file.
     Scattered(Scattered),
-    /// Kind, files and zones decide for each operation.
+    /// Kind, files and zones are chosen for each operation.
     Own,
     /// One address for all kinds in turn (fio's `trimwrite`).
     ForAll(Option<Address>),
@@ -150,14 +153,14 @@ impl Offsets {
         })
     }
 
-    /// Takes the addresses of a replay instead, if there is one.
+    /// Replaces the addresses by those of a replay, if there is one.
     #[must_use]
     pub(crate) fn or_replayed(self, replay: Option<&Replay>) -> Self {
         let Some(replay) = replay else { return self };
         Self { course: Course::Replayed(replay.clone()), ..self }
     }
 
-    /// Next address for the worker's operation number `operation`; `None` when the files are exhausted and do not
+    /// Next address for the worker's operation number `operation`; `None` if the files are exhausted and do not
     /// restart.
     #[inline]
     pub(crate) fn next(&mut self, operation: usize) -> Option<Address> {
@@ -221,7 +224,7 @@ impl Offsets {
         Some(address)
     }
 
-    /// Repeats the last offset of this kind with a size of its own; a visited neighbour can shorten it.
+    /// Repeats the last offset of this kind with a newly drawn size; a visited neighbour can shorten it.
     fn again(&mut self, operation: usize) -> Address {
         let file = self.selection.next(&mut self.rng);
         let offset = match &self.course {
@@ -233,7 +236,7 @@ impl Offsets {
         Address { file: file as u32, offset, length: u64::from(length).min(room) as u32 }
     }
 
-    /// Counts the operations of a run, all kinds and files together; returns whether this is its first.
+    /// Counts the operations of a run, all kinds and files together; returns `true` for its first operation.
     #[inline]
     fn begins_run(&mut self) -> bool {
         let begins = self.run_left == 0;

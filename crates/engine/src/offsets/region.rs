@@ -16,12 +16,12 @@ const BEHIND: u64 = u64::MAX;
 pub(super) struct Walk {
     pub(super) gap: i64,
     pub(super) spread: u64,
-    /// Whether an exhausted region waits until all are; otherwise it restarts by itself.
+    /// An exhausted region waits until all are exhausted; otherwise it restarts by itself.
     pub(super) ends: bool,
-    /// Whether the region also ends backwards.
+    /// The region also ends backwards.
     pub(super) stops: bool,
     pub(super) strided: Option<Strided>,
-    /// Room for the smallest block of every kind.
+    /// Bytes of the smallest block of all kinds.
     pub(super) smallest: u64,
     pub(super) recipes: Vec<Recipe>,
     pub(super) passes: Passes,
@@ -76,7 +76,7 @@ impl Region {
         self.start + self.bytes
     }
 
-    /// Visit order of its places, if the kind visits each once.
+    /// Visit order of its places, if the kind visits each place once.
     pub(super) fn order(&self, kind: &Kind) -> Option<&VisitOrder> {
         match &self.places[kind.places] {
             Places::Once(order) => Some(order),
@@ -119,7 +119,7 @@ impl Region {
         Some(spot)
     }
 
-    /// A random operation in the window, from the file's start; it says whether the window is exhausted.
+    /// A random operation in the window, from the file's start; `true` means that it exhausts the window.
     #[inline(always)]
     fn jump(&mut self, kind: &Kind, rng: &mut Rng) -> Spot {
         let Window { from, to } = self.window;
@@ -191,8 +191,8 @@ impl Region {
 }
 
 impl Window {
-    /// A sequential operation at a position, and the next position; `None` if there is no room left and the window does
-    /// not wrap.
+    /// A sequential operation at a position, and the next position; `None` if no block fits any more and the window
+    /// does not wrap.
     #[inline]
     fn step(self, position: u64, kind: &Kind, walk: &Walk, rng: &mut Rng) -> Option<(Spot, u64)> {
         let last = self.to - kind.smallest;

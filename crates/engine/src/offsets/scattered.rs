@@ -1,4 +1,4 @@
-//! The plain random load: the fastest way to the next address.
+//! The fast path for plain random loads.
 
 use super::kinds::{Jump, Kind};
 use super::lengths::Lengths;
@@ -16,7 +16,7 @@ pub(super) struct Scattered {
 }
 
 impl Scattered {
-    /// `None` if the load is not so plain.
+    /// `None` if the load has any other feature.
     pub(super) fn new(kinds: &[Kind], walk: &Walk, regions: &[Region]) -> Option<Self> {
         let ([region], [first, ..]) = (regions, kinds) else { return None };
         let &Lengths::Fixed(length) = &first.shape.lengths else { return None };

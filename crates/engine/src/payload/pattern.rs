@@ -15,7 +15,7 @@ pub(crate) struct Pattern {
 }
 
 impl Pattern {
-    /// Parses the plan's form of a pattern; an empty pattern is refused.
+    /// Parses the plan's form of a pattern; refuses an empty pattern.
     pub(crate) fn parse(text: &str) -> Result<Self, EngineError> {
         let wrong =
             || EngineError::Plan(format!("'{text}' is not a pattern: at least one byte in hexadecimal is needed"));
@@ -34,12 +34,12 @@ impl Pattern {
         if bytes.is_empty() { Err(wrong()) } else { Ok(Self { bytes, offsets }) }
     }
 
-    /// Whether the pattern is the same at every offset.
+    /// Returns `true` if the pattern is the same at every offset.
     pub(crate) fn is_fixed(&self) -> bool {
         self.offsets.is_empty()
     }
 
-    /// Fills `memory`, which is at `offset` of its file, from its start.
+    /// Fills `memory`, which belongs to `offset` of its file, from its start.
     #[inline]
     pub(crate) fn fill(&self, memory: &mut [u8], offset: u64) {
         let first = self.bytes.len().min(memory.len());
@@ -64,14 +64,14 @@ impl Pattern {
             return Some((place, self.at(place, offset)));
         }
         let rest = &memory[from..];
-        // If the first period is right, the rest is right if it repeats it.
+        // If the first period is right, the rest is right if it repeats the first period.
         if rest[first..] == rest[..rest.len() - first] {
             return None;
         }
         (from + first..memory.len()).map(|place| (place, self.at(place, offset))).find(|&(at, byte)| memory[at] != byte)
     }
 
-    /// The byte at an index of memory that is at `offset`.
+    /// The byte at index `place` of a block that is at `offset`.
     fn at(&self, place: usize, offset: u64) -> u8 {
         let place = place % self.bytes.len();
         match self.offsets.iter().find(|&&start| (start..start + OFFSET_BYTES).contains(&place)) {

@@ -14,7 +14,7 @@ fn payload(content: Content, renew: Renew) -> Payload {
     Payload { content, renew, ..worker().payload }
 }
 
-/// What a worker writes to the first blocks of its file.
+/// The content that a worker writes to the first blocks of its file.
 fn written(plan: &Worker, blocks: u64) -> Vec<Vec<u8>> {
     let mut buffer = vec![0; BLOCK];
     let mut filler = Filler::new(plan, std::iter::once(&mut buffer[..])).unwrap();
@@ -189,12 +189,12 @@ fn content_that_cannot_be_is_refused_with_its_reason() {
     let endless = Content::Pool { bytes: u64::MAX, path: None };
     let base = payload(Content::Random {}, Renew::Keep);
     for (wrong, reason) in [
-        (Payload { compress_percent: 101, ..base.clone() }, "cannot be more than 100 per cent"),
-        (Payload { dedupe_percent: 101, ..base.clone() }, "cannot be more than 100 per cent"),
+        (Payload { compress_percent: 101, ..base.clone() }, "must not exceed 100 per cent"),
+        (Payload { dedupe_percent: 101, ..base.clone() }, "must not exceed 100 per cent"),
         (Payload { compress_percent: 50, content: Content::Zero {}, ..base.clone() }, "needs random content"),
         (Payload { content: Content::Pattern { bytes: String::new() }, ..base.clone() }, "'' is not a pattern"),
-        (Payload { content: small, ..base.clone() }, "less than one write of 4096"),
-        (Payload { content: endless, ..base.clone() }, "more than the 1073741824"),
+        (Payload { content: small, ..base.clone() }, "smaller than one write of 4096"),
+        (Payload { content: endless, ..base.clone() }, "exceeds the maximum of 1073741824"),
     ] {
         let text = check(&writer(wrong)).unwrap_err().to_string();
         assert!(text.contains(reason), "{text}");

@@ -19,7 +19,7 @@ pub(crate) struct Log {
     lost: u64,
     group_start: Nanos,
     window_start: Nanos,
-    /// Whether submission latency is measured.
+    /// Submission latency is measured.
     in_parts: bool,
     body: Body,
 }
@@ -65,13 +65,13 @@ struct Sums {
     submission_total: u128,
     submission_max: Nanos,
     completion_max: Nanos,
-    /// Completion latencies: from sent to done.
+    /// Completion latencies: from sending to completion.
     histogram: Option<Latencies>,
 }
 
 impl Log {
-    /// Allocates a log of so many kinds of operation. `paced`: whether there are response latencies; `in_parts`:
-    /// whether submission latency is measured.
+    /// Allocates a log for `kinds` kinds of operation. `paced`: the operations have response latencies; `in_parts`:
+    /// submission latency is measured.
     pub(crate) fn new(plan: LogPlan, kinds: usize, paced: bool, in_parts: bool) -> Result<Self, EngineError> {
         let records_max = plan.records as usize;
         let body = match plan.window_ns {
@@ -244,7 +244,9 @@ impl Sums {
 fn reserve<T>(records: usize) -> Result<Vec<T>, EngineError> {
     let mut memory = Vec::new();
     memory.try_reserve_exact(records).map_err(|_| {
-        EngineError::Plan(format!("a log of {records} records does not fit into memory; keep fewer, or longer windows"))
+        EngineError::Plan(format!(
+            "a log of {records} records does not fit into memory; use fewer records or longer windows"
+        ))
     })?;
     Ok(memory)
 }

@@ -11,7 +11,7 @@ use crate::plan::{
 
 const MS: Nanos = 1_000_000;
 
-/// Reads so many blocks from nowhere; without a number it does so until it is told to end.
+/// Reads `operations` blocks on the null engine; `None` reads until the worker is stopped.
 fn reader(job: &str, operations: Option<u64>) -> Worker {
     Worker { job: job.into(), end: End { runtime_ns: None, bytes: None, operations, when_full: false }, ..worker() }
 }
@@ -57,7 +57,7 @@ fn who_ends_others_ends_them_as_finished_and_those_who_wait_do_not_start() {
     assert_eq!(operations(&outcome.workers[0]), 10);
     let late = &outcome.workers[2];
     assert_eq!(outcome.workers[1].state, State::Finished);
-    // It may have had its turn in the instant between the ends of the two others.
+    // It may have started in the instant between the ends of the two others.
     assert!(late.engine == "not started" || late.operations["read"].operations <= 10);
 }
 
@@ -91,7 +91,7 @@ fn workers_of_one_flow_keep_their_proportion() {
     let first = Worker { ends_others: EndsOthers::Always, ..part("first", 3, Some(30_000)) };
     let outcome = outcome_of(&start(vec![first, part("second", 1, Some(100_000))]));
     let second = operations(&outcome.workers[1]);
-    // It may go on alone between the end of the first and the word that it is over.
+    // It may continue alone between the end of the first and its notification.
     assert!(second >= 9_740, "{second} of 10,000");
     assert_eq!(operations(&outcome.workers[0]), 30_000);
 }
@@ -125,7 +125,7 @@ fn a_success_does_not_end_those_who_are_ended_by_an_error() {
 #[test]
 fn a_stop_reaches_who_waits() {
     let run = start(vec![reader("endless", None), waiting(reader("late", Some(10)), &["endless"])]);
-    // Both are there once the first has closed an interval.
+    // Both run once the first has closed an interval.
     let patience = std::time::Instant::now() + Duration::from_secs(60);
     while run.live().intervals == 0 && std::time::Instant::now() < patience {
         std::thread::sleep(Duration::from_millis(1));

@@ -52,7 +52,7 @@ pub(super) fn run_worker(thread: &WorkerThread<'_>) -> Result<Option<WorkerOutco
     board.worker_started();
     leaving.runs = true;
     let start = || Some(Start { group: group_start, own: board.clock.now() });
-    // Others have run: the error fails this worker alone.
+    // Other workers have run: the error fails this worker alone.
     let outcome = match prepare_and_run(thread, &mut { start }) {
         Ok(ran) => ran.map(|ran| outcome(group, number, worker, ran)),
         Err(error) => Some(not_started(group, number, worker, State::Failed, Some(&error))),
@@ -90,10 +90,10 @@ fn prepare_and_run(
     open_and_run(worker, buffers, &shared, disk, start, &mut publish)
 }
 
-/// Tells the other workers that this one has ended: in order, by an error or by a panic.
+/// Tells the other workers that this one has ended: as planned, by an error or by a panic.
 struct Leaving<'a> {
     thread: &'a WorkerThread<'a>,
-    /// Whether the worker counts as running.
+    /// The worker counts as running.
     runs: bool,
     how: State,
 }

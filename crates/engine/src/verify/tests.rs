@@ -68,7 +68,7 @@ fn at(offset: u64) -> Address {
     Address { file: 0, offset, length: BLOCK }
 }
 
-/// A worker's verifier, with what the loop has besides: one slot.
+/// A worker's verifier, with the parts of the loop that it needs: one slot.
 struct Bench<'a> {
     verifier: Verifier<'a>,
     filler: Filler,
@@ -87,16 +87,17 @@ impl<'a> Bench<'a> {
     fn write(&mut self, address: Address) -> Vec<u8> {
         let block = &mut self.buffer[..address.length as usize];
         self.verifier.stamp(&mut self.filler, block, 0, address);
-        let back = CameBack { slot: 0, kind: OperationKind::Write, address, bytes: BLOCK, reads_back: false };
-        assert!(!self.verifier.came_back(&back));
+        let back = CompletedOperation { slot: 0, kind: OperationKind::Write, address, bytes: BLOCK, reads_back: false };
+        assert!(!self.verifier.completed(&back));
         block.to_vec()
     }
 
     fn read(&mut self, address: Address, content: &[u8]) -> Result<(), EngineError> {
         self.buffer[..content.len()].copy_from_slice(content);
         let bytes = content.len() as u32;
-        let back = CameBack { slot: 0, kind: OperationKind::Read, address, bytes, reads_back: self.reads_back };
-        if !self.verifier.came_back(&back) {
+        let back =
+            CompletedOperation { slot: 0, kind: OperationKind::Read, address, bytes, reads_back: self.reads_back };
+        if !self.verifier.completed(&back) {
             return Ok(());
         }
         self.verifier.compare(&mut self.filler, &self.buffer[..address.length as usize], &back)
@@ -159,7 +160,7 @@ fn a_difference_is_told_with_what_it_is() {
     changed[4095] ^= 1;
     for (content, expected) in [
         (vec![0; 4096], "it has no header: magic 00000000 instead of 696f4376; was it written with verification?"),
-        (second, "it holds what belongs to offset 4096 instead of 0"),
+        (second, "it holds data of offset 4096 instead of 0"),
         (first, "it holds write number 1 instead of the newest, 3"),
         (damaged, "its header is damaged: checksum "),
         (changed, "crc32c of its content is "),
@@ -201,7 +202,7 @@ fn a_reader_checks_what_any_write_left() {
     bench.read(at(4096), &content).unwrap();
     assert_eq!(bench.failure(), "");
     bench.read(at(8192), &content).unwrap();
-    assert!(bench.failure().ends_with("it holds what belongs to offset 4096 instead of 8192"));
+    assert!(bench.failure().ends_with("it holds data of offset 4096 instead of 8192"));
 }
 
 #[test]
@@ -417,15 +418,15 @@ fn what_cannot_be_is_refused_with_its_reason() {
     let trims = vec![operation(OperationKind::Trim, BLOCK), operation(OperationKind::Write, BLOCK)];
     let amount = End { bytes: Some(1), ..worker().end };
     for (plan, reason) in [
-        (writer(Verify { pattern: String::new(), ..by(VerifyMethod::Pattern) }), "needs one; give the pattern"),
+        (writer(Verify { pattern: String::new(), ..by(VerifyMethod::Pattern) }), "needs a pattern; set it"),
         (writer(Verify { pattern: "0".into(), ..crc() }), "'0' is not a pattern"),
         (writer(Verify { interval_bytes: 3000, ..crc() }), "of 3000 bytes does not divide the blocks"),
         (writer(Verify { interval_bytes: 8192, ..crc() }), "of 8192 bytes does not divide the blocks"),
         (writer(Verify { interval_bytes: 64, ..by(VerifyMethod::Sha512) }), "header of 104 bytes at 0 does not fit"),
         (writer(Verify { header_offset: 4060, ..crc() }), "header of 44 bytes at 4060 does not fit"),
         (writer(Verify { backlog: Some(0), ..crc() }), "must be at least 1"),
-        (writer(Verify { only: true, ..crc() }), "an amount is needed"),
-        (Worker { end: amount, ..writer(Verify { only: true, read_back: false, ..crc() }) }, "leaves nothing to do"),
+        (writer(Verify { only: true, ..crc() }), "needs a size or a number of operations"),
+        (Worker { end: amount, ..writer(Verify { only: true, read_back: false, ..crc() }) }, "has nothing to do"),
         (Worker { operations: trims, ..writer(crc()) }, "leave out the trims"),
         (Worker { engine: EnginePlan::Nfs { mount }, ..writer(crc()) }, "which this mount discards"),
     ] {

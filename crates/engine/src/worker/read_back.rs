@@ -16,7 +16,7 @@ impl ReadBack {
         self.window_start = window_start;
     }
 
-    /// Begins a pass, unless one goes on.
+    /// Begins a pass, unless one is in progress.
     pub(super) fn begins(&mut self, now: Nanos) {
         self.since.get_or_insert(now.max(self.window_start));
     }

@@ -1,12 +1,12 @@
-//! Host cache of a virtual machine: which blocks of its disks are cached, without their data.
+//! Host cache of a virtual machine: the set of cached blocks of its disks, without their data.
 
 /// Unit of caching. 4 KiB is a page of the guest and the smallest operation that benchmarks measure: with a larger unit
 /// the cache would warm up too soon.
 pub(super) const BLOCK_BYTES: u64 = 4096;
 const WORD_BITS: u64 = 64;
 
-/// The cached blocks. When the cache is full, a hand goes round over all blocks (CLOCK): it evicts those not used since
-/// it last passed.
+/// The cached blocks. When the cache is full, a clock hand passes over all blocks (CLOCK): it evicts blocks not used
+/// since its last pass.
 #[derive(Debug)]
 pub(super) struct Cache {
     capacity: u64,
@@ -20,7 +20,7 @@ pub(super) struct Cache {
 #[derive(Debug, Default)]
 struct Blocks {
     present: Vec<u64>,
-    /// Used since the hand last passed.
+    /// Used since the hand's last pass.
     recent: Vec<u64>,
 }
 
@@ -52,14 +52,14 @@ impl Cache {
         }
     }
 
-    /// Caches all blocks of a range; returns whether they were cached before.
+    /// Caches all blocks of a range; returns `true` if they were cached before.
     pub(super) fn read(&mut self, file: usize, offset: u64, length: u64) -> bool {
         let (first, end) = (offset / BLOCK_BYTES, (offset + length).div_ceil(BLOCK_BYTES));
         let missed = (first..end).filter(|&block| !self.use_block(file, block)).count();
         missed == 0
     }
 
-    /// Caches the blocks that are written as a whole. A block written in part stays as it is.
+    /// Caches the blocks that are written as a whole. A block written in part keeps its state.
     pub(super) fn write(&mut self, file: usize, offset: u64, length: u64) {
         for block in offset.div_ceil(BLOCK_BYTES)..(offset + length) / BLOCK_BYTES {
             self.use_block(file, block);
@@ -89,7 +89,7 @@ impl Cache {
         was_there
     }
 
-    /// Evicts the first block from the hand on that was not used lately; the second round finds one at the latest.
+    /// Evicts the first block from the hand on that was not used recently; the second round finds one at the latest.
     fn evict(&mut self) {
         loop {
             let (file, word) = self.hand;
@@ -151,7 +151,7 @@ mod tests {
         for block in [0, 1, 2] {
             cache.read(0, block * B, B);
         }
-        // The hand has gone round and knows of no use since; then 0 and 2 are used.
+        // The hand has passed all blocks, so none counts as used; then 0 and 2 are used.
         cache.read(0, 3 * B, B);
         assert_eq!(cache.present(0), [0b1110]);
         cache.read(0, 2 * B, B);

@@ -20,7 +20,7 @@ fn plan(workers: Vec<Worker>) -> Plan {
     Plan { version: 2, name: "t".into(), interval_ns: S, groups: vec![Group { workers }] }
 }
 
-/// A disk of its own in a directory of its own.
+/// A new disk in its own directory.
 fn opened(scratch: &Scratch, limits: IoLimits, clock: &Clock) -> Disk {
     let disk = DiskPlan { state_path: scratch.other("state.json"), limits, ..disk() };
     let disks = Disks::open(&plan(vec![Worker { disk: Some(disk.clone()), ..worker() }]), 0, clock).unwrap();
@@ -101,7 +101,7 @@ fn a_run_sees_the_burst_end() {
 fn what_was_measured_stands_even_if_the_state_cannot_be_written() {
     let scratch = Scratch::new("unwritable");
     let disk = DiskPlan { state_path: scratch.other("state.json"), limits: limits(1_000_000), ..disk() };
-    // Where the new state is to be written there is a directory.
+    // A directory blocks the path of the new state.
     std::fs::create_dir(scratch.other("state.new")).unwrap();
     let end = End { operations: Some(5), ..worker().end };
     let run = Run::start(plan(vec![Worker { disk: Some(disk), end, ..worker() }])).unwrap();

@@ -13,7 +13,7 @@ use crate::engines::request::{Completion, Engine, Request};
 use crate::error::EngineError;
 use crate::plan::OperationKind;
 
-/// Carries out each operation in `submit`.
+/// Performs each operation in `submit`.
 #[derive(Debug)]
 pub struct SyncEngine {
     files: LocalFiles,

@@ -44,7 +44,7 @@ impl Client {
         change(&mut mount);
         let (buffers, clock) = (Buffers::new(depth as usize, bytes), Clock::new());
         let stop = Arc::new(AtomicBool::new(false));
-        // SAFETY: tests look at a slot before they submit a request for it, or after its completion.
+        // SAFETY: tests access a slot before they submit a request for it, or after its completion.
         let slots = unsafe { buffers.slot_map() };
         let files = [file("f", 0, Layout::Existing)];
         let engine = NfsEngine::connect(&mount, &files, slots, depth, clock.clone(), Arc::clone(&stop))
@@ -56,7 +56,7 @@ impl Client {
         self.engine.submit(Request { slot, kind, address: Address { file: 0, offset, length } }).unwrap();
     }
 
-    /// Waits for so many completions, in the order of their slots.
+    /// Waits for `count` completions, in the order of their slots.
     fn reap(&mut self, count: usize) -> Result<Vec<(u32, i64)>, EngineError> {
         let mut done = Vec::new();
         let end = self.clock.now() + 30 * SECOND;
@@ -83,12 +83,12 @@ fn file(path: &str, bytes: u64, layout: Layout) -> FilePlan {
     FilePlan { path: path.into(), offset_bytes: 0, bytes, start_bytes: 0, layout, keep: true }
 }
 
-/// Bytes of which no two stretches are alike.
+/// Bytes without repetition.
 fn pattern(length: usize) -> Vec<u8> {
     (0..length as u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect()
 }
 
-/// A script that does each of these once, then answers.
+/// A script that performs each of these acts once, then answers.
 fn first(acts: Vec<Act>) -> impl FnMut(server::Seen) -> Act + Send {
     let mut acts = acts.into_iter();
     move |_| acts.next().unwrap_or(Act::Answer)
@@ -260,7 +260,7 @@ fn receive_in_two(wire: &mut Wire, split: usize) {
     }
 }
 
-/// A socket of the engine's and the server's end of it, with nothing in between.
+/// A socket of the engine and the server's end of it, connected directly.
 struct Wire {
     socket: Socket,
     peer: TcpStream,
@@ -281,7 +281,7 @@ impl Wire {
         let file = file_calls(&[0; 8], &nfs_fh3::new(b"f").unwrap(), Durability::FileSync);
         let limits = CallLimits { read: 1 << 20, write: 1 << 20 };
         let buffers = Buffers::new(3, 40_000);
-        // SAFETY: tests look at a slot before they make a call for it, or after its completion.
+        // SAFETY: tests access a slot before they make a call for it, or after its completion.
         let slots = unsafe { buffers.slot_map() };
         let flight = Flight::new(vec![file], slots, 3, 1, limits, keep_payload, SECOND);
         Self { socket, peer, buffers, flight, outgoing: Outgoing::default(), incoming: Incoming::new(40_000) }
@@ -319,7 +319,7 @@ impl Wire {
 fn replies_may_be_split_anywhere() {
     for keep_payload in [true, false] {
         let mut wire = Wire::new(keep_payload);
-        // Every place but the middle of the large payload, of which one in a thousand has to do.
+        // Every position except inside the large payload, where every 997th suffices.
         let splits = (0..200).chain((200..39_900).step_by(997)).chain(39_900..40_650);
         for split in splits {
             receive_in_two(&mut wire, split);
@@ -402,7 +402,7 @@ fn a_connection_that_breaks_is_made_anew_and_its_calls_are_sent_again() {
     for nconnect in [1, 2] {
         let mut closed = false;
         let mut held = 0;
-        // The first connection takes four calls in silence and is closed at the fifth.
+        // The first connection takes four calls without answering and is closed at the fifth.
         let script = move |seen: server::Seen| {
             if closed || seen.connection != FIRST {
                 return Act::Answer;
@@ -465,7 +465,7 @@ fn a_server_that_makes_no_sense_at_all_is_given_up() {
     client.submit(0, READ, 0, 4096);
     let error = client.reap(1).unwrap_err().to_string();
     let expected = format!(
-        "NFS server 127.0.0.1:{}: 5 replies made no sense (the last one: a record is longer than any reply); is it an NFSv3 \
+        "NFS server 127.0.0.1:{}: 5 replies were invalid (the last one: a record is longer than any reply); is it an NFSv3 \
          server?",
         server.port
     );
@@ -474,7 +474,7 @@ fn a_server_that_makes_no_sense_at_all_is_given_up() {
 
 #[test]
 fn a_reply_that_brings_more_than_was_asked_for_is_senseless() {
-    // A sound reply of 8 bytes to the call, whatever it asked for.
+    // A valid reply with 8 bytes to the call, whatever its length.
     let script = |seen: server::Seen| {
         let results = [0, 0, 8, 1, 8, 0, 0].map(u32::to_be_bytes).concat();
         Act::Raw(marked(&reply(seen.xid, &results)))
@@ -484,7 +484,7 @@ fn a_reply_that_brings_more_than_was_asked_for_is_senseless() {
     assert_eq!(client.one(READ, 0, 4096), 8);
     client.submit(0, READ, 0, 4);
     let error = client.reap(1).unwrap_err().to_string();
-    assert!(error.contains("it brings more than was asked for"), "{error}");
+    assert!(error.contains("it has more data than requested"), "{error}");
 }
 
 #[test]
@@ -505,8 +505,8 @@ fn a_server_that_closes_every_connection_is_given_up_after_the_timeout() {
         client.submit(slot, READ, 0, 4096);
     }
     let error = client.reap(4).unwrap_err().to_string();
-    assert!(error.contains("(last trouble: "), "{error}");
-    // Pauses of 0, 10, 20, 40, 80, 160 ms: the server is not stormed.
+    assert!(error.contains("(last error: "), "{error}");
+    // Pauses of 0, 10, 20, 40, 80, 160 ms: reconnects back off.
     assert!(client.engine.reconnects() <= 2 * 8, "{} reconnects", client.engine.reconnects());
 }
 
@@ -576,7 +576,7 @@ fn a_flush_is_a_commit_and_an_operation() {
     let server = Server::answering().with_file("f", b"").with_call_bytes_max(4096);
     let mut client = Client::new(&server, 2, 4096, |_| {});
     client.submit(0, WRITE, 0, 4096);
-    // However much it covers, it is one call.
+    // Whatever its range, it is one call.
     client.submit(1, OperationKind::Fsync, 0, 1 << 30);
     assert_eq!(client.reap(2).unwrap(), [(0, 4096), (1, 0)]);
     assert_eq!(commits(&server), 1);
@@ -654,12 +654,12 @@ fn what_cannot_be_mounted_is_explained() {
     );
     assert_eq!(explained(&mount, "e/f"), "e/f: the directory e does not exist; create it first");
     assert_eq!(explained(&mount, "f/f"), "f/f: f is not a directory");
-    assert_eq!(explained(&mount, "d/../f"), "d/../f: .. is not taken in paths of an export; name the file directly");
+    assert_eq!(explained(&mount, "d/../f"), "d/../f: .. is not allowed in paths of an export; name the file directly");
     assert_eq!(explained(&mount, "/"), "\"/\" names no file in the export");
     assert_eq!(explained(&mount, "d"), format!("d on 127.0.0.1:{} is not a regular file", server.port));
     assert_eq!(
         explained(&NfsMount { version: 4, ..mount.clone() }, "f"),
-        "NFS version 4 is not spoken here; use version 3"
+        "NFS version 4 is not supported; use version 3"
     );
     assert_eq!(explained(&NfsMount { nconnect: 17, ..mount.clone() }, "f"), "nconnect is 17; it must be 1 to 16");
     let unused = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
@@ -675,7 +675,7 @@ fn all_connections_come_from_the_address_that_the_plan_names() {
     let server = Server::answering().with_file("f", b"");
     let source = IpAddr::from([127, 0, 1, 9]);
     assert!(connect(&NfsMount { source: Some(source), nconnect: 3, ..server.mount() }, "f").is_ok());
-    // MOUNT's connection comes first.
+    // The connection of MOUNT comes first.
     assert_eq!(server.peers(4), [source; 4]);
 }
 
@@ -684,17 +684,17 @@ fn an_address_that_connections_cannot_come_from_is_explained() {
     let server = Server::answering().with_file("f", b"");
     let from = |source: &str| NfsMount { source: Some(source.parse().unwrap()), ..server.mount() };
     let explained = |source| connect(&from(source), "f").unwrap_err().to_string();
-    // Kept for documentation (RFC 5737): no machine's.
+    // Reserved for documentation (RFC 5737), so it is not a local address.
     assert_eq!(
         explained("192.0.2.1"),
-        "connections cannot come from 192.0.2.1: Cannot assign requested address (os error 99); name an address of this \
+        "cannot use the local address 192.0.2.1: Cannot assign requested address (os error 99); name an address of this \
          machine, as `ip address` lists them"
     );
     assert_eq!(
         connect(&NfsMount { host: "::1".into(), ..from("127.0.0.1") }, "f").unwrap_err().to_string(),
         format!(
-            "MOUNT server [::1]:{} cannot be reached: its addresses are not of the family of 127.0.0.1, which connections \
-             are to come from",
+            "MOUNT server [::1]:{} cannot be reached: its addresses are not of the family of the local address \
+             127.0.0.1",
             server.port
         )
     );
@@ -763,7 +763,7 @@ fn layout_overwrites_nothing_and_puts_everything_back_when_it_fails() {
             file("missing", 10, Layout::Existing),
             "missing does not exist on the export, and this job does not create it; check the path",
         ),
-        (file("old", 101, Layout::Existing), "old has 100 bytes, but 101 are to be used; use a smaller size or offset"),
+        (file("old", 101, Layout::Existing), "old has 100 bytes, but the plan uses 101; use a smaller size or offset"),
     ];
     for (file, expected) in failing {
         let files = [before.as_slice(), &[file]].concat();
@@ -802,7 +802,7 @@ fn layout_that_is_stopped_puts_everything_back() {
     let stop = AtomicBool::new(false);
     let stop_it = |_| stop.store(true, Ordering::Relaxed);
     let error = layout(&server.mount(), &[file("f", 50 << 20, Layout::Fill)], 1, &stop_it, &stop).unwrap_err();
-    assert_eq!(error.to_string(), "stopped while files were laid out; what was written for it is removed again");
+    assert_eq!(error.to_string(), "stopped while files were laid out; the files created so far are removed");
     assert_eq!(server.content("f"), None);
 }
 

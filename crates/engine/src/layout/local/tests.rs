@@ -67,7 +67,7 @@ fn existing_must_be_there_and_long_enough() {
     let path = scratch.path();
     assert_eq!(
         run(&[plan(scratch.path(), 4097, 4096, Layout::Existing)]),
-        Err(format!("{path} has 5000 bytes, but 8193 are to be used; use a smaller size or offset"))
+        Err(format!("{path} has 5000 bytes, but the plan uses 8193; use a smaller size or offset"))
     );
     let missing = scratch.other("missing");
     let error = run(&[plan(&missing, 0, 1, Layout::Existing)]).unwrap_err();
@@ -79,7 +79,7 @@ fn existing_must_be_there_and_long_enough() {
 fn new_refuses_a_file_that_is_there() {
     let scratch = Scratch::with_file("new", 10);
     let error = run(&[plan(scratch.path(), 0, 20, Layout::New)]).unwrap_err();
-    assert!(error.ends_with("exists already and is not overwritten; remove it or use another name"), "{error}");
+    assert!(error.ends_with("already exists and is not overwritten; remove it or use another name"), "{error}");
     assert_eq!(fs::read(scratch.path()).unwrap(), pattern(0, 10));
 
     let dangling = scratch.other("dangling");
@@ -156,7 +156,10 @@ fn nothing_is_emptied_when_another_file_is_not_as_it_must_be() {
 #[test]
 fn only_regular_files_are_made_anew() {
     let error = run(&[plan("/dev/null", 0, 10, Layout::Recreate)]).unwrap_err();
-    assert_eq!(error, "/dev/null is no regular file and cannot be created anew; use it as it is, or name a file");
+    assert_eq!(
+        error,
+        "/dev/null is not a regular file and cannot be recreated; use it without recreating, or name a regular file"
+    );
 }
 
 #[test]
@@ -190,7 +193,7 @@ fn no_space_is_found_out_before_anything_is_written_and_leaves_no_file() {
     let bytes = 1 << 60;
     for layout in [Layout::Fill, Layout::Reserve, Layout::New] {
         let error = run(&[plan(scratch.path(), 0, bytes, layout)]).unwrap_err();
-        assert!(error.contains(&format!("no space: {bytes} bytes are to be added and ")), "{error}");
+        assert!(error.contains(&format!("no space: it needs {bytes} more bytes, but its file system has ")), "{error}");
         assert!(!Path::new(scratch.path()).exists());
     }
 }
@@ -200,7 +203,7 @@ fn no_space_while_writing_says_how_much() {
     let full = io::Error::from_raw_os_error(libc::ENOSPC);
     assert_eq!(
         layout_error(Path::new("/d/f"), 4096, &full, Some(512)).to_string(),
-        "lay out /d/f: no space: 4096 bytes are to be added and 512 are free on its file system; free space or use a smaller size"
+        "lay out /d/f: no space: it needs 4096 more bytes, but its file system has 512 free; free space or use a smaller size"
     );
     let other = io::Error::from_raw_os_error(libc::EFBIG);
     assert_eq!(
@@ -246,7 +249,7 @@ fn a_use_that_takes_any_length_does_not_make_the_file_longer() {
     let files = [plan(scratch.path(), 0, 9000, Layout::Create), plan(scratch.path(), 0, 100, Layout::Fill)];
     assert_eq!((total(&files), run(&files).unwrap().len()), (100, 1));
     assert_eq!(fs::metadata(scratch.path()).unwrap().len(), 100);
-    // Who finds what another writes needs nothing before the run.
+    // A file that another worker writes needs no layout.
     let scratch = Scratch::new("written-by-another");
     let files =
         [plan(scratch.path(), 0, 9000, Layout::Create), plan(&scratch.other("./file"), 0, 100, Layout::Existing)];

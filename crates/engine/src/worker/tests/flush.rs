@@ -1,4 +1,4 @@
-//! Flushes after so many writes, and at the end.
+//! Flushes after a number of writes, and at the end.
 
 use super::*;
 use crate::plan::SyncPlan;
@@ -66,7 +66,7 @@ fn a_range_is_what_was_written_since_the_last_flush() {
     };
     assert_eq!(ranges(&ran), [(0, 0, 8192), (0, 8192, 8192)]);
 
-    // Of each file its own; the one written last is flushed.
+    // Each file has its own range; the file written last is flushed.
     let files = vec![file("a", 1 << 20), file("b", 1 << 20)];
     let ran = simulate_flushes(&Worker { files, syncs: vec![SyncPlan { every: 3, ..sync }], ..writing(3, 7) });
     assert_eq!(ranges(&ran), [(0, 0, 8192), (1, 0, 12288)]);
@@ -80,7 +80,7 @@ fn where_two_flushes_are_due_the_first_of_the_plan_comes_alone() {
     let names: Vec<_> = ran.requests.iter().map(|request| initial(request.kind)).collect();
     assert_eq!(names.into_iter().collect::<String>(), "wwswfwswwfwwsw");
     assert_eq!((ran.kinds["fsync"].operations, ran.kinds["sync_file_range"].operations), (2, 3));
-    // Any flush of a file is the last one that a range goes back to.
+    // Any flush of a file resets its range.
     let ranges = ran.requests.iter().filter(|request| request.kind == OperationKind::SyncFileRange);
     let ranges: Vec<_> = ranges.map(|request| (request.address.offset, request.address.length)).collect();
     assert_eq!(ranges, [(0, 8192), (12288, 4096), (24576, 8192)]);
@@ -97,7 +97,7 @@ fn every_file_is_flushed_at_the_end_and_the_window_holds_it() {
     assert_eq!((ran.ended.window, ran.ended.drained), ((0, 12 * MS), 12 * MS));
     assert_eq!((ran.kinds["fsync_at_end"].operations, ran.kinds["fsync_at_end"].service.max_ns), (2, 5 * MS));
 
-    // What is in flight when the time is over is waited for and counts, too.
+    // Operations in flight when the time is over are waited for and count, too.
     let ran = simulate_flushes(&Worker { end: for_ms(200), ..plan });
     assert_eq!(ran.ended.window, (0, 210 * MS));
     assert_eq!((ran.kinds["write"].operations, ran.ended.drained_operations), (4 * 200, 0));

@@ -22,7 +22,7 @@ fn a_rate_is_met_exactly_while_the_engine_keeps_up() {
 
 #[test]
 fn response_counts_from_the_due_moment_when_the_engine_is_too_slow() {
-    // One at a time, 10 ms each, asked for every 5 ms: the k-th starts at 10 k and was due at 5 k.
+    // One at a time, 10 ms each, due every 5 ms: operation k starts at 10 k and was due at 5 k.
     let plan = Worker { operations: vec![paced(OperationKind::Read, 200)], end: for_ms(100), ..worker() };
     let read = &simulate(&plan, 10 * MS).kinds["read"];
     assert_eq!(read.operations, 9);
