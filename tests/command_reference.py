@@ -6,13 +6,14 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 
 from cyclopts import App
 
 from iocurve.cli.commands import EXIT_STATUS, GROUPS, Command, app
-from iocurve.cli.jobs import CONVERT_HELP
-from iocurve.dialects.registry import REGISTRY, load
+from iocurve.dialects.registry import REGISTRY
 
 MARKER = "<!-- Generated from the help of the commands by tests/command_reference.py. Do not edit below this line. -->"
 OPTION = re.compile(r"^\* `(?P<names>[^`]+)`: *(?P<meaning>.*)$", re.MULTILINE)
@@ -26,15 +27,19 @@ def reference() -> str:
 
 def _command(command: Command) -> str:
     if command.name in REGISTRY or command.prints_help:
-        own_help = CONVERT_HELP if command.prints_help else load(command.name).question(["--help"])
-        assert own_help is not None
-        return f"### iocurve {command.name}\n\n```text\n{own_help.strip()}\n```"
+        return f"### iocurve {command.name}\n\n```text\n{_printed_help(command.name)}\n```"
     found = app[command.name]
     if not command.has_subcommands:
         return _help(found, f"iocurve {command.name}")
     subcommands = [name for name in sorted(found) if not name.startswith("-") and name not in REGISTRY]
     own = [_help(found, f"iocurve {command.name}")] if command.name == "explain" else []
     return "\n\n".join((*own, *(_help(found[name], f"iocurve {command.name} {name}") for name in subcommands)))
+
+
+def _printed_help(command: str) -> str:
+    """The help of a command that parses its own arguments."""
+    words = [sys.executable, "-m", "iocurve", command, "--help"]
+    return subprocess.run(words, capture_output=True, text=True, timeout=60, check=True).stdout.strip()
 
 
 def _help(one: App, name: str) -> str:
