@@ -166,7 +166,7 @@ def test_a_block_of_another_sd_is_found_though_all_else_is_the_same(tmp_path: Pa
     (tmp_path / "data1").write_bytes((tmp_path / "data2").read_bytes())
     different = ended("-jro")
     assert different.returncode != 0
-    place = f"verification of 4096 bytes at offset 0 of {tmp_path}/data1 failed: it holds what belongs to offset 0 of"
+    place = f"verification of 4096 bytes at offset 0 of {tmp_path}/data1 failed: it holds data of offset 0 of"
     assert f"{place} another file" in different.stderr
 
 
