@@ -1,4 +1,4 @@
-"""Queries that scripts send to fio before a run: its version, its engines, its options."""
+"""What scripts ask a fio before they run it: its version, its engines, its options."""
 
 from __future__ import annotations
 
