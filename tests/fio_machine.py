@@ -1,4 +1,4 @@
-"""A machine that the test defines: its files do not depend on where the tests run."""
+"""A machine that the test holds: what is on it does not depend on where the tests run."""
 
 from __future__ import annotations
 

@@ -69,7 +69,9 @@ def test_a_missing_peer_is_reported(
 def test_an_unknown_comparison_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="2"):
         main(["speed"])
-    assert "there is no 'speed', only null, uring, nfs, nfs-deep, volume" in capsys.readouterr().err
+    assert (
+        "there is no comparison 'speed'; choose one of: null, uring, nfs, nfs-deep, volume" in capsys.readouterr().err
+    )
 
 
 def _measured_sides(directory: Path, comparison: str) -> list[str]:

@@ -308,7 +308,7 @@ def test_a_disk_in_use_is_neither_run_on_nor_restarted(tmp_path: Path) -> None:
     local.run(plan_of(writer))
     lock = os.open(tmp_path, os.O_RDONLY)
     fcntl.flock(lock, fcntl.LOCK_EX)
-    with pytest.raises(TargetError, match="another run uses the emulated disk that is kept there; wait for its end"):
+    with pytest.raises(TargetError, match="the emulated disk is in use by another run; wait until that run has ended"):
         local.run(plan_of(writer))
     with pytest.raises(TargetError, match="the emulated disk is in use by a run; wait until the run has ended"):
         disk.restart(tmp_path)

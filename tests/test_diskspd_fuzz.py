@@ -1,4 +1,4 @@
-"""For any input, the DiskSpd dialect returns plans or raises its own errors."""
+"""Whatever is written, the DiskSpd dialect answers with plans or with its own errors."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ WORDS = st.one_of(
     st.text(max_size=12),
 )
 
-# -- lines as users write them -----------------------------------------------------------------------------------------
+# -- lines as people write them ----------------------------------------------------------------------------------------
 
 
 def counts(letter: str, largest: int) -> st.SearchStrategy[str]:
@@ -83,7 +83,7 @@ LINES = st.tuples(
 
 
 def changed(line: str, at: int, how: str) -> str:
-    """A typing error."""
+    """A slip of the hand."""
     at %= len(line) or 1
     flags = line.split()
     return {
@@ -128,7 +128,7 @@ def test_no_slip_of_the_hand_breaks_the_dialect(line: str) -> None:
 
 
 def test_lines_as_people_write_them_are_mostly_understood() -> None:
-    """Checks that some lines are valid; otherwise the test above would only see refusals."""
+    """Or the test above would only see refusals."""
     found: list[bool] = []
 
     @settings(max_examples=100, deadline=None, database=None, derandomize=True)

@@ -135,7 +135,7 @@ def test_all_mistakes_come_at_once_in_the_order_of_the_arguments() -> None:
 
 
 def test_values_behind_a_space_are_the_only_mistakes_of_their_line() -> None:
-    # Users of other tools often write it this way.
+    # As many write it who know other tools.
     assert [mistake.where.line for mistake in mistakes("-c 1G -b 4K -t 2 -w 30 -L f") if mistake.where] == [1, 3, 5, 7]
 
 

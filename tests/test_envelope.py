@@ -134,7 +134,7 @@ def test_pure_reads_and_pure_writes_have_one_kind(tmp_path: Path) -> None:
 def test_an_existing_file_is_not_written_to(tmp_path: Path) -> None:
     path = tmp_path / "precious"
     path.write_bytes(b"x" * 8 * MIB)
-    with pytest.raises(TargetError, match="--read-only measures reads alone, --overwrite allows the writes"):
+    with pytest.raises(TargetError, match="use --read-only to measure reads alone, --overwrite to allow the writes"):
         measured(tmp_path, envelope(path))
     assert path.read_bytes() == b"x" * 8 * MIB
 
@@ -159,7 +159,7 @@ def test_an_existing_file_is_written_to_if_allowed_and_stays(tmp_path: Path) -> 
 def test_an_empty_file_is_refused_and_stays(tmp_path: Path) -> None:
     path = tmp_path / "empty"
     path.touch()
-    with pytest.raises(TargetError, match="too small; 1 MiB is the least"):
+    with pytest.raises(TargetError, match="too small; a target needs at least 1 MiB"):
         measured(tmp_path, envelope(path, overwrite=True))
     assert path.exists()
 

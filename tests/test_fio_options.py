@@ -1,4 +1,4 @@
-"""Options of fio and their effect on the plan; unclear rules were checked with fio 3.33 itself."""
+"""Options of fio and what becomes of them in the plan; where rules were in doubt, fio 3.33 itself was asked."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def split(*shares: tuple[int, int]) -> plan.BlockSplit:
         ("--bsrange=4k-8k,1k-2k --rw=write", "operations.0.blocks", plan.BlockRange(low=1024, high=2048, step=1024)),
         ("--bsrange=4k-8k --bs_unaligned", "operations.0.blocks", plan.BlockRange(low=4096, high=8192, step=1)),
         ("--bs=4k,8k,64k --rw=trim", "operations.0.blocks", plan.FixedBlocks(bytes=65536)),
-        # Offsets
+        # Places
         ("--rw=randread --blockalign=512", "operations.0.align_bytes", 512),
         ("--rw=randread --blockalign=512", "access.cover", "independent"),
         ("--rw=randread --ba=4k", "access.cover", "once"),
@@ -151,7 +151,7 @@ def split(*shares: tuple[int, int]) -> plan.BlockSplit:
         ("--fsync=16", "syncs", ()),
         ("--rw=write --end_fsync=1", "sync_at_end", True),
         ("--rw=write --fsync_on_close=1", "sync_at_end", True),
-        # End conditions
+        # Endings
         ("--exitall", "ends_others", "always"),
         ("--exitall_on_error", "ends_others", "on_error"),
         (
@@ -225,7 +225,7 @@ def split(*shares: tuple[int, int]) -> plan.BlockSplit:
         # Engines
         ("--ioengine=posixaio", "engine.kind", "uring"),
         ("--ioengine=mmap", "engine.kind", "mmap"),
-        # A flag accepts any number
+        # A switch takes any number
         ("--time_based=60 --runtime=5", "end.bytes", None),
         ("--rw=randread --norandommap=2", "access.cover", "independent"),
         ("--rw=randread --norandommap=0", "access.cover", "once"),

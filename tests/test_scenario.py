@@ -194,7 +194,7 @@ def test_an_existing_file_is_overwritten_only_if_allowed(tmp_path: Path) -> None
     path = tmp_path / "precious"
     path.write_bytes(b"x" * (8 << 20))
     asked = replace(request(tiny(tmp_path), tmp_path / "data"), targets={"volume": targets.parse(str(path))})
-    with pytest.raises(TargetError, match="--overwrite allows the writes"):
+    with pytest.raises(TargetError, match="--overwrite to allow the writes"):
         carried_out(asked)
     assert path.read_bytes() == b"x" * (8 << 20)
     assert carried_out(replace(asked, overwrite=True)).state == "finished"

@@ -1,4 +1,4 @@
-"""Vdbench runs and their results: lines on stdout, the output folder, curves, early ends."""
+"""Vdbench runs and what they leave behind: lines on stdout, the folder, curves, early ends."""
 
 from __future__ import annotations
 

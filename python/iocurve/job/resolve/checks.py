@@ -1,4 +1,4 @@
-"""Checks of a job that need no look at its files."""
+"""Checks of a job that do not depend on its files."""
 
 from __future__ import annotations
 
