@@ -9,7 +9,7 @@ from iocurve.analysis.limits import volume_description
 from iocurve.engine.plan import NfsEngine, OperationPlan, Worker
 from iocurve.job.describe import block_text, payload_text
 from iocurve.result.document import Result, TargetFacts
-from iocurve.units import MIB, SECOND_NS, format_bytes, format_count, format_duration, format_latency
+from iocurve.units import MIB, SECOND_NS, format_bytes, format_count, format_duration, format_latency, format_number
 
 SEEDS_LISTED_MAX = 8
 
@@ -62,7 +62,7 @@ def _target(target: TargetFacts) -> dict[str, str]:
 
 
 def _bandwidth(bytes_per_s: int | None) -> str:
-    return f"{bytes_per_s / MIB:,.6g} MiB/s" if bytes_per_s else ""
+    return f"{format_number(bytes_per_s / MIB)} MiB/s" if bytes_per_s else ""
 
 
 def _load(result: Result) -> dict[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from iocurve.report.prose import capitalised, sentence
 from iocurve.result.document import Finding, Result, ScenarioFacts, SearchFacts
+from iocurve.units import format_number
 
 
 def setting(result: Result) -> list[str]:
@@ -35,5 +36,5 @@ def _search(search: SearchFacts) -> list[str]:
 
 def _finding(finding: Finding) -> str:
     bounds = f" ({finding.figure.bounds_text})" if finding.figure.bounds_text else ""
-    figure = f"{finding.figure.value:,.6g} {finding.unit}".rstrip()
+    figure = f"{format_number(finding.figure.value)} {finding.unit}".rstrip()
     return f"{capitalised(finding.name)}: {figure}{bounds}."

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from iocurve.result.document import TargetFacts
-from iocurve.units import MIB
+from iocurve.units import MIB, format_number
 
 FAR = 2.5
 """A limit more than this many times the highest figure is left out of a chart."""
@@ -24,7 +24,7 @@ def throughput_cap(target: TargetFacts) -> Cap | None:
     if not target.throughput_bytes_per_s:
         return None
     mib_per_s = target.throughput_bytes_per_s / MIB
-    return Cap(mib_per_s, f"limit {mib_per_s:,.5g} MiB/s")
+    return Cap(mib_per_s, f"limit {format_number(mib_per_s, 5)} MiB/s")
 
 
 def iops_cap(target: TargetFacts, block_bytes: int) -> Cap | None:
@@ -34,7 +34,8 @@ def iops_cap(target: TargetFacts, block_bytes: int) -> Cap | None:
         caps.append(Cap(target.iops, f"limit {target.iops:,} IOPS"))
     if target.throughput_bytes_per_s and block_bytes:
         iops = target.throughput_bytes_per_s / block_bytes
-        caps.append(Cap(iops, f"limit {target.throughput_bytes_per_s / MIB:,.5g} MiB/s = {iops:,.0f} IOPS"))
+        mib_per_s = format_number(target.throughput_bytes_per_s / MIB, 5)
+        caps.append(Cap(iops, f"limit {mib_per_s} MiB/s = {iops:,.0f} IOPS"))
     return min(caps, key=lambda cap: cap.value, default=None)
 
 
