@@ -13,7 +13,7 @@ mod thread;
 use std::cell::Cell;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
+use std::thread::{JoinHandle, ScopedJoinHandle};
 use std::time::Duration;
 
 use self::board::Board;
@@ -68,11 +68,9 @@ impl Run {
             return None;
         }
         let handle = self.supervisor.lock().unwrap_or_else(PoisonError::into_inner).take()?;
-        Some(
-            handle
-                .join()
-                .unwrap_or_else(|_| Err(EngineError::Plan("the run ended by a fault of iocurve itself".into()))),
-        )
+        Some(handle.join().unwrap_or_else(|_| {
+            Err(EngineError::Plan("internal error: the run's thread panicked; please report it".into()))
+        }))
     }
 }
 
@@ -86,28 +84,7 @@ fn lay_out_and_run(plan: &Plan, board: &Board) -> Result<Outcome, EngineError> {
     let disks = Disks::open(plan, HELD_UP_NS, &board.clock)?;
     let targets = Targets::lay_out(plan, &|bytes, total| board.layout_progress(bytes, total), &board.stop)?;
     let mut workers = Vec::new();
-    let mut result = Ok(());
-    let mut is_ended = false;
-    for (index, group) in plan.groups.iter().enumerate() {
-        if board.stopped() {
-            break;
-        }
-        if is_ended {
-            let left_out = |(number, worker)| not_started(index, number, worker, State::Finished, None);
-            workers.extend(group.workers.iter().enumerate().map(left_out));
-            continue;
-        }
-        match run_group(index, group, &disks, board) {
-            Ok((outcomes, ends_run)) => {
-                workers.extend(outcomes);
-                is_ended = ends_run;
-            }
-            Err(error) => {
-                result = Err(error);
-                break;
-            }
-        }
-    }
+    let result = run_groups(plan, &disks, board, &mut workers);
     if disks.keep().is_err() {
         // The figures are valid all the same.
         for worker in &mut workers {
@@ -126,6 +103,25 @@ fn lay_out_and_run(plan: &Plan, board: &Board) -> Result<Outcome, EngineError> {
     Ok(Outcome { state, workers })
 }
 
+/// Runs group after group, until the run is stopped, a group ends it, or one cannot be prepared.
+fn run_groups(plan: &Plan, disks: &Disks, board: &Board, workers: &mut Vec<WorkerOutcome>) -> Result<(), EngineError> {
+    let mut is_ended = false;
+    for (index, group) in plan.groups.iter().enumerate() {
+        if board.stopped() {
+            break;
+        }
+        if is_ended {
+            let left_out = |(number, worker)| not_started(index, number, worker, State::Finished, None);
+            workers.extend(group.workers.iter().enumerate().map(left_out));
+            continue;
+        }
+        let (outcomes, ends_run) = run_group(index, group, disks, board)?;
+        workers.extend(outcomes);
+        is_ended = ends_run;
+    }
+    Ok(())
+}
+
 /// Runs one group; returns the outcomes and whether the group ends the run. An error means that the group could not be
 /// prepared and none of its workers ran.
 fn run_group(
@@ -135,39 +131,39 @@ fn run_group(
     board: &Board,
 ) -> Result<(Vec<WorkerOutcome>, bool), EngineError> {
     board.phase("prepare", index);
-    let positions = SharedPositions::of_group(group);
-    let flows = flow::of_group(group);
     let order = GroupOrder::new(group);
     board.start(group.workers.iter().filter(|worker| worker.wait_for.is_empty()).count());
-    let results: Vec<Result<Option<WorkerOutcome>, EngineError>> = std::thread::scope(|scope| {
-        let handles: Vec<_> = group
-            .workers
-            .iter()
-            .zip(positions.into_iter().zip(flows))
-            .enumerate()
-            .map(|(number, (worker, (positions, flow)))| {
-                let closed = Cell::new(0);
-                let member =
-                    WorkerThread { group: index, number, worker, positions, flow, disks, order: &order, board, closed };
-                std::thread::Builder::new()
-                    .name(format!("{}.{}", worker.job, worker.clone))
-                    .spawn_scoped(scope, move || run_worker(&member))
-                    .map_err(|source| {
-                        order.failed();
-                        EngineError::System { action: "start a thread", source }
-                    })
-            })
-            .collect();
-        handles
-            .into_iter()
-            .map(|handle| match handle?.join() {
-                Ok(result) => result,
-                Err(_) => Err(EngineError::Plan("a worker ended by a fault of iocurve itself".into())),
-            })
-            .collect()
+    let shared = SharedPositions::of_group(group).into_iter().zip(flow::of_group(group));
+    let members = group.workers.iter().zip(shared).enumerate().map(|(number, (worker, (positions, flow)))| {
+        let (order, closed) = (&order, Cell::new(0));
+        WorkerThread { group: index, number, worker, positions, flow, disks, order, board, closed }
     });
+    let results = run_threads(members.collect(), &order);
     // If one worker could not be prepared, its error is the group's, and the other results are `None`.
     let outcomes: Result<Vec<WorkerOutcome>, _> = results.into_iter().filter_map(Result::transpose).collect();
     let steady = |outcome: WorkerOutcome| WorkerOutcome { steady_state: order.steady(outcome.report_group), ..outcome };
     Ok((outcomes?.into_iter().map(steady).collect(), order.ends_run()))
+}
+
+/// Runs each member on a thread of its own, and waits for all of them.
+fn run_threads<'a>(
+    members: Vec<WorkerThread<'a>>,
+    order: &GroupOrder<'_>,
+) -> Vec<Result<Option<WorkerOutcome>, EngineError>> {
+    std::thread::scope(|scope| {
+        let spawn = |member: WorkerThread<'a>| {
+            let thread = std::thread::Builder::new().name(format!("{}.{}", member.worker.job, member.worker.clone));
+            thread.spawn_scoped(scope, move || run_worker(&member)).map_err(|source| {
+                order.failed();
+                EngineError::System { action: "start a thread", source }
+            })
+        };
+        let handles: Vec<_> = members.into_iter().map(spawn).collect();
+        let join = |handle: Result<ScopedJoinHandle<'_, _>, EngineError>| {
+            handle?.join().unwrap_or_else(|_| {
+                Err(EngineError::Plan("internal error: a worker's thread panicked; please report it".into()))
+            })
+        };
+        handles.into_iter().map(join).collect()
+    })
 }
