@@ -289,7 +289,7 @@ def advice_cells(pairs: Sequence[Pair]) -> list[charts.AdviceCell]:
             row=connections.kind_and_block(pair.few),
             depth=int(pair.few.axis("depth")),
             advice=pair.advice,
-            text=f"{pair.gain:.2f} ×/{format_latency(pair.few.summary.latency.mean_ns)} → "
+            text=f"{pair.gain:.2f} ×/{format_latency(pair.few.summary.latency.mean_ns)} →/"
             f"{format_latency(pair.many.summary.latency.mean_ns)}",
         )
         for pair in pairs

@@ -266,18 +266,22 @@ def by_rate(family: Family, reading: Reading) -> Figure:
     """Latency over IOPS, a dot for each rate."""
     limits = caps(family.members, reading, "IOPS")
     drawn = charts.within_sight(limits, family.fastest.summary.iops)
-    highest = max(member.axis("rate") for member in family.members)
+    rates = [member.axis("rate") for member in family.members]
+    # A search tries some rates repeatedly: a line would run to and fro, and labels would cover each other.
+    is_repeated = len(set(rates)) < len(rates)
     dots = [
         dot
-        for member in family.members
-        for dot in _dots("", member, "IOPS", "rate", f"{member.axis('rate') / highest:.0%}")
+        for index, member in enumerate(family.members)
+        for dot in _dots(
+            "", member, "IOPS", "rate", "" if rates[index] in rates[:index] else f"{rates[index] / max(rates):.0%}"
+        )
     ]
     title = f"{family.subject}: latency by load"
     return Figure(
         slug=slug(f"{family.name} {title}"),
         title=title,
         caption=caption(RATE_CAPTION, cap_caption(limits, drawn, target_of(family, reading))),
-        charts=(charts.latency_curve(dots, drawn),),
+        charts=(charts.latency_curve(dots, drawn, is_joined=not is_repeated),),
         table=_rate_table(family),
     )
 

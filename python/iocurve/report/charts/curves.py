@@ -50,9 +50,14 @@ class LatencyDot:
 
 
 def latency_curve(
-    dots: Sequence[LatencyDot], caps: Sequence[Cap], unit: str = "IOPS", knee: Knee | None = None
+    dots: Sequence[LatencyDot],
+    caps: Sequence[Cap],
+    unit: str = "IOPS",
+    knee: Knee | None = None,
+    *,
+    is_joined: bool = True,
 ) -> Chart:
-    """A line for each series and percentile; the dots are labelled with their load."""
+    """The dots are labelled with their load; a line for each series and percentile joins them."""
     axis = latency_axis([*(dot.latency_ns for dot in dots), *([knee.latency_ns] if knee else [])])
     values = [
         asdict(dot)
@@ -72,7 +77,8 @@ def latency_curve(
     dash = alt.StrokeDash(
         "percentile:N", title=None, scale=alt.Scale(domain=["p50", "p99"], range=[[1, 0], [5, 4]]), legend=legend()
     )
-    lines = base.mark_line(strokeWidth=2).encode(strokeDash=dash, order="load:Q", detail="line:N")
+    lines = base.mark_line(strokeWidth=2, opacity=1 if is_joined else 0)
+    lines = lines.encode(strokeDash=dash, order="load:Q", detail="line:N")
     tooltip = [
         alt.Tooltip("series:N", title="series"),
         alt.Tooltip("label:N", title="load"),

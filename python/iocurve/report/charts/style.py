@@ -21,6 +21,8 @@ READ, WRITE, INK, MUTED, GRID = "#0072B2", "#E69F00", "#1b1f24", "#57606a", "#e7
 KIND_COLORS = {"read": READ, "write": WRITE}
 SERIES_COLORS = ["#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#999999", "#000000"]
 HEIGHT = 300
+CHARACTER_WIDTH, LEGEND_SYMBOL_WIDTH = 7, 36
+"""Pixels."""
 LABEL_CHARACTERS = 120
 LIMIT_DASHES = [[7, 4], [2, 3], [12, 4]]
 FONT = (
@@ -102,8 +104,10 @@ def limit_lines(axis: str, caps: Sequence[Cap]) -> list[alt.Chart]:
         alt.Chart(data([{"limit": cap.label, "value": cap.value} for cap in caps]))
         .mark_rule(strokeWidth=1.5)
         .encode(
-            stroke=alt.Stroke("limit:N", title=None, scale=alt.Scale(domain=labels, range=[INK]), legend=legend()),
-            strokeDash=alt.StrokeDash("limit:N", title=None, scale=dashes, legend=legend()),
+            stroke=alt.Stroke(
+                "limit:N", title=None, scale=alt.Scale(domain=labels, range=[INK]), legend=legend(labels)
+            ),
+            strokeDash=alt.StrokeDash("limit:N", title=None, scale=dashes, legend=legend(labels)),
             tooltip=alt.Tooltip("limit:N", title="limit"),
             **encoding,
         )
@@ -123,12 +127,20 @@ def series_color(series: Sequence[str]) -> alt.Color:
     names = list(dict.fromkeys(series))
     colors = [KIND_COLORS.get(name, SERIES_COLORS[index % len(SERIES_COLORS)]) for index, name in enumerate(names)]
     scale = alt.Scale(domain=names, range=colors)
-    return alt.Color("series:N", title=None, scale=scale, legend=legend() if names != [""] else None)
+    return alt.Color("series:N", title=None, scale=scale, legend=legend(names) if names != [""] else None)
 
 
-def legend() -> alt.Legend:
-    """A legend above the chart."""
-    return alt.Legend(orient="top", direction="horizontal", labelLimit=420, symbolStrokeWidth=2, symbolOpacity=1)
+def legend(names: Sequence[str] = ()) -> alt.Legend:
+    """A legend above the chart, in a row; where the names would not fit, one below another."""
+    needed = sum(LEGEND_SYMBOL_WIDTH + CHARACTER_WIDTH * len(name) for name in names)
+    return alt.Legend(
+        orient="top",
+        direction="horizontal",
+        columns=alt.ExprRef(f"width < {needed} ? 1 : 0") if len(names) > 1 else alt.Undefined,
+        labelLimit=420,
+        symbolStrokeWidth=2,
+        symbolOpacity=1,
+    )
 
 
 def rate_axis(unit: str = "IOPS") -> alt.Axis:
