@@ -127,7 +127,13 @@ def disks() -> Result:
         (job("writer", {"write": 1}, 64 * KIB), {"write": (2_930, 170 * MILLISECOND_NS)}),
     ]
     points = [point("writes", writes), point("reads", reads), point("both", *both), point("large", *large)]
-    return scenario(points, {"writes": "uncached", "reads": "warmed", "both": "warmed", "large": "warmed"})
+    made = scenario(points, {"writes": "uncached", "reads": "warmed", "both": "warmed", "large": "warmed"})
+    assert made.scenario is not None
+    targets = {
+        name: TargetFacts(kind="emulated_disk", address=f"disk:{name}", iops=iops)
+        for name, iops in (("nocache", 12_800), ("readcache", 77_000))
+    }
+    return made.replace(scenario=made.scenario.replace(targets=targets))
 
 
 def test_a_scenario_of_single_loads_has_one_headline_for_each() -> None:
