@@ -11,6 +11,7 @@ from iocurve.units import (
     format_count,
     format_duration,
     format_latency,
+    format_number,
     parse_bandwidth,
     parse_bytes,
     parse_time_ns,
@@ -144,3 +145,20 @@ def test_latencies(nanoseconds: int, text: str) -> None:
 )
 def test_durations(seconds: float, text: str) -> None:
     assert format_duration(int(seconds * 1e9)) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "digits", "text"),
+    [
+        (0, 6, "0"),
+        (6.093037195636282, 6, "6.09304"),
+        (57_214.8, 6, "57,214.8"),
+        (213_400.4, 4, "213,400"),
+        (1_234_567.8, 6, "1,234,568"),
+        (0.0000966359, 3, "0.0000966"),
+        (-0.0000220525, 3, "-0.0000221"),
+        (512.0, 5, "512"),
+    ],
+)
+def test_numbers_are_never_in_scientific_notation(value: float, digits: int, text: str) -> None:
+    assert format_number(value, digits) == text
