@@ -9,7 +9,7 @@ import pytest
 
 from data import synthetic
 from iocurve.analysis import caches, connections, doubts, published, read
-from iocurve.analysis.searches import Headline
+from iocurve.analysis.headlines import Headline
 from iocurve.report import page as report
 from iocurve.report.charts import labelled
 from iocurve.report.comparisons import advice_cells

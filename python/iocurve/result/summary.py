@@ -1,4 +1,4 @@
-"""What outcomes add up to: workers become groups and whole points here and nowhere else.
+"""Sums outcomes up: workers are merged into groups and whole points here and nowhere else.
 
 Rates over several workers count only the window in which all of them ran. Percentiles come from merged histograms.
 """
@@ -15,9 +15,9 @@ from iocurve.engine.outcome import IntervalKind, IntervalOutcome, LatencyOutcome
 from iocurve.units import MIB, SECOND_NS
 
 WHOLE = 0.9
-"""An interval that has so much of the longest one's length counts as whole."""
+"""An interval longer than this fraction of the longest one counts as whole."""
 PERCENTILES = (50.0, 90.0, 95.0, 99.0, 99.9, 99.99)
-"""What tables and records list; any other can be asked of ``Latency.percentile``."""
+"""The percentiles in tables and records; ``Latency.percentile`` gives any other."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Latency:
 
     @property
     def percentiles(self) -> dict[float, int]:
-        """The usual ones, in nanoseconds."""
+        """Those of ``PERCENTILES``, in nanoseconds."""
         return {percent: self.percentile(percent) for percent in PERCENTILES}
 
 
@@ -49,7 +49,7 @@ class Totals:
     """Operations of one kind, or of all kinds together."""
 
     operations: int
-    """In all windows, also where not all workers ran."""
+    """In all windows, including the time in which not all workers ran."""
     bytes: int
     errors: int
     short: int
@@ -68,7 +68,7 @@ class Totals:
 
     @property
     def latency(self) -> Latency:
-        """What a user of the volume feels: response under a rate, else service."""
+        """The latency that a user of the volume sees: response under a rate, else service."""
         return self.response or self.service
 
 
@@ -80,19 +80,19 @@ class Summary(Totals):
     workers: int
     state: State
     errors_text: tuple[str, ...]
-    """Why workers failed, each reason once."""
+    """The errors of failed workers, each once."""
     kinds: dict[str, Totals]
     """By kind, in the order of the alphabet: read before write."""
     window_ns: int
-    """In which all workers ran; the rates are over it. With groups one after another, the sum of theirs."""
+    """The time in which all workers ran; rates are over it. The sum over groups that ran one after another."""
     skew_ns: int
-    """In which some ran but not all; what was done then counts in ``operations``, not in the rates."""
+    """The time in which some workers ran but not all. Its operations count in ``operations``, not in the rates."""
     staggered: bool
-    """Whether some workers of a group never ran at the same time as others; the rates are over the whole time then."""
+    """True if some workers of a group never ran at the same time as others; rates are then over the whole time."""
     depth_requested: float
-    """Operations in flight that the plan asked for, all workers together (mean over time with several groups)."""
+    """Operations in flight that the plan asked for, all workers together; with several groups the mean over time."""
     paced: bool
-    """Whether a rate holds the load back, so that the depth is a limit and not a goal."""
+    """True if a rate holds the load back: the depth is then a limit and not a goal."""
     cpu_user_ns: int
     cpu_system_ns: int
     cpu_share_max: float
@@ -100,7 +100,7 @@ class Summary(Totals):
     reconnects: int
     labels: tuple[str, ...]
     engines: tuple[str, ...]
-    """What carried out the I/O, in words."""
+    """The engines that carried out the I/O, in words."""
 
     @property
     def concurrency_achieved(self) -> float:
