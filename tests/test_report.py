@@ -1,4 +1,4 @@
-"""The report: figures from the axes of a result, a page that opens by itself anywhere, CSV and images."""
+"""The report: figures from the axes of a result, a self-contained page, CSV and images."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_jobs_have_a_row_each_and_their_course() -> None:
 
 
 def test_groups_and_ramp_are_drawn_apart() -> None:
-    """A line from the end of one group to the start of the next would show a load that never was."""
+    """A line from the end of one group to the start of the next would show a load that never ran."""
     run = synthetic.fio_run()
     first, second = run.points[0].outcome.workers
     ramp = first.intervals[0].replace(ramp=True)
@@ -224,7 +224,7 @@ def test_the_page_opens_by_itself(result: Result, charts: int, tmp_path: Path) -
 
 
 def test_the_visit_sees_errors_and_requests(tmp_path: Path) -> None:
-    """Without this, the test above could pass because nothing is ever seen."""
+    """Without this, the test above could pass because it never sees a request."""
     page = tmp_path / "page.html"
     page.write_text('<script>missing.name</script><img src="https://example.invalid/image.png">')
     seen = visit(page, tmp_path)
@@ -290,7 +290,7 @@ def test_charts_are_images(tmp_path: Path) -> None:
 
 
 def _rows(chart: dict[str, object]) -> list[dict[str, object]]:
-    """The largest data set of a chart: what it draws, beside labels and lines of limits."""
+    """The largest data set of a chart: its marks, not labels or limit lines."""
     datasets = chart.get("datasets", {})
     assert isinstance(datasets, dict)
     return max(datasets.values(), key=len)

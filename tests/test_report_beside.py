@@ -1,4 +1,4 @@
-"""What a report sets side by side: published figures, families, connections, rates; and what it says of the setting."""
+"""Comparisons in a report: published figures, families, connections, rates; and statements about the setting."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ VOLUME = "volume:anf-ultra?quota=4TiB"
 
 
 def load(family: str, iops: float, **axes: Axis) -> Point:
-    """A point at a place on some axes, with so many IOPS in all."""
+    """A point with these axis values and this total IOPS."""
     percent = axes.get("read_percent", 100 if axes.get("kind", "read") == "read" else 0)
     whole: dict[str, Axis] = {"read_percent": percent, "block_bytes": 4 * KIB, "depth": 64, "nconnect": 1}
     made = synthetic.nfs_point(f"{family} {axes}", family, whole | {"order": "random"} | axes, iops)

@@ -1,4 +1,4 @@
-"""What limited a point is named only where its figures show it."""
+"""The limit of a point is named only if its figures show it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FREE = TargetFacts(kind="nfs", address="nfs://server/vol")
 def at(
     operations: int, *, rate: Rate | None = None, cpu: CpuTime | None = None, machine: MachineUse | None = None
 ) -> Point:
-    """One second of 64 KiB reads of 1 ms each, with a depth that is far from used up."""
+    """One second of 64 KiB reads of 1 ms each, with a depth far from exhausted."""
     worker = worker_plan(block_bytes=BLOCK, depth=1000, rate=rate)
     measured = worker_outcome({"read": kind({1_000_000: operations}, BLOCK)}, cpu=cpu)
     return Point(name="p", family="f", axes={}, plan=plan([worker]), outcome=outcome(measured), machine=machine)
@@ -53,7 +53,7 @@ def test_the_volume_s_iops_are_named_without_a_level_where_none_is_known() -> No
 
 
 def written(*clients: tuple[str, int]) -> Point:
-    """For a second, each worker from its address so many blocks; and from nowhere near a limit, as many reads."""
+    """Each worker writes blocks for a second from its address; the same number of reads stays far below any limit."""
     mount = synthetic.worker_plan(nconnect=1).engine
     assert isinstance(mount, NfsEngine)
     workers = [

@@ -81,7 +81,7 @@ def test_a_bandwidth_that_may_be_bits_or_bytes_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "k", "4x", "-1", "1e3", "4 k k", "1.", "٤k", "1,5k"])
-def test_what_is_no_size_is_refused_with_an_example(text: str) -> None:
+def test_an_invalid_size_is_refused_with_an_example(text: str) -> None:
     with pytest.raises(ValueError, match=r"is not a size such as 64KiB, 4G or 1\.5TiB"):
         parse_bytes(text)
 
@@ -95,12 +95,12 @@ def test_a_time_without_a_unit_is_refused_with_the_units(text: str) -> None:
         parse_time_ns(text)
 
 
-def test_what_is_no_time_is_refused_with_an_example() -> None:
+def test_an_invalid_time_is_refused_with_an_example() -> None:
     with pytest.raises(ValueError, match="'4k' is not a time such as 250us, 2ms, 30s or 10m"):
         parse_time_ns("4k")
 
 
-def test_what_is_no_bandwidth_is_refused_with_an_example() -> None:
+def test_an_invalid_bandwidth_is_refused_with_an_example() -> None:
     with pytest.raises(ValueError, match="'4x' is not a bandwidth such as 16000Mb, 16Gb, 2000MB or 1907MiB"):
         parse_bandwidth("4x/s")
 

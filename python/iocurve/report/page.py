@@ -16,7 +16,7 @@ from iocurve.errors import ResultError
 from iocurve.report.conditions import conditions
 from iocurve.report.prose import capitalised
 from iocurve.report.setting import emulation_label, heading, incomplete_reason, setting, targets
-from iocurve.result.document import RESULT_NAME, Result, write_in_one_step
+from iocurve.result.document import RESULT_NAME, Result, write_atomically
 from iocurve.units import counted
 
 # The libraries that draw take most of a second to load, so only the functions that draw import them.
@@ -50,7 +50,7 @@ def write(reading: Reading, directory: Path) -> list[Path]:
     """Writes ``report.html`` and ``points.csv`` and returns their paths. Raises ``ResultError``."""
     documents = {"report.html": html(reading), "points.csv": points_csv(reading)}
     for name, text in documents.items():
-        write_in_one_step(directory / name, text.encode())
+        write_atomically(directory / name, text.encode())
     return [directory / name for name in documents]
 
 
@@ -69,7 +69,7 @@ def write_images(reading: Reading, directory: Path, formats: Sequence[ImageForma
             stem = figure.slug if len(figure.charts) == 1 else f"{figure.slug}-{number}"
             for suffix in formats:
                 path = directory / f"{stem}.{suffix}"
-                write_in_one_step(path, _image(chart | {"width": IMAGE_WIDTH, "background": "white"}, suffix))
+                write_atomically(path, _image(chart | {"width": IMAGE_WIDTH, "background": "white"}, suffix))
                 written.append(path)
     return written
 
