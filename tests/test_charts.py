@@ -226,6 +226,21 @@ def test_repeated_trials_at_a_rate_are_dots_with_one_label_and_no_line() -> None
 # ---- loads beside each other
 
 
+def test_numbers_of_clients_are_bars_beside_each_other() -> None:
+    points = [
+        load("scale-out", count * 10_000, kind=kind, clients=count)
+        for kind in ("read", "write")
+        for count in (1, 6, 12)
+    ]
+    (figure,) = figures(read(scenario(points)))
+    # Bars and their labels have data of their own.
+    bars = [row for values in figure.charts[0]["datasets"].values() for row in values if "p99" in row]
+    assert [(bar["group"], bar["series"]) for bar in bars] == [
+        (kind, f"clients {count}") for kind in ("read", "write") for count in (1, 6, 12)
+    ]
+    assert [bar["value"] for bar in bars] == [10_000, 60_000, 120_000] * 2
+
+
 def singles(**targets: TargetFacts) -> Result:
     """Loads as in ``anf-vdbench``: of 8 KiB and of 64 KiB, the mix with both kinds."""
     points = [

@@ -7,7 +7,7 @@ the best throughput, the lowest latency and the advice, then further loads.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -16,14 +16,28 @@ from iocurve.analysis.axes import axis_text
 from iocurve.analysis.families import GRID_AXES, Family, MeasuredPoint
 from iocurve.analysis.load_names import cache_word, load_name, rate_unit, workers_of
 from iocurve.analysis.published import PublishedComparison
-from iocurve.analysis.searches import Headline, search_headlines
+from iocurve.analysis.searches import search_load
 from iocurve.engine.plan import FLUSH_KINDS, Worker
-from iocurve.result.document import Result
+from iocurve.result.document import Finding, Result, SearchFacts
 from iocurve.result.summary import Summary, Totals
-from iocurve.units import counted, format_count, format_latency, format_number
+from iocurve.units import MICROSECOND_NS, counted, format_count, format_latency, format_number
 
 HEADLINES_MAX = 5
 JOBS_NAMED_MAX = 3
+LAW_PREFIX = "USL "
+"""Starts the names of the terms of the universal scalability law, which are no headlines."""
+
+
+@dataclass(frozen=True)
+class Headline:
+    """One figure with its unit and its load."""
+
+    value: str
+    unit: str
+    what: str
+    """The load: ``8 KiB random writes, no cache``. For a latency, a gain or a search it says what the figure is."""
+    detail: str = ""
+    """Further figures of the same load: ``100 MiB/s · p50 40 ms · p99 40.4 ms``."""
 
 
 def headlines_of(
@@ -31,7 +45,7 @@ def headlines_of(
 ) -> list[Headline]:
     """The headlines, in the order in which their loads were measured."""
     if result.search:
-        return search_headlines(result, result.search)[:HEADLINES_MAX]
+        return _search_headlines(result, result.search)[:HEADLINES_MAX]
     stated = {id(one.point) for one in published}
     found = [candidate for family in families for candidate in _candidates(result, family, stated)]
     return [candidate.headline for candidate in _chosen(_best_of_each_load(found))]
@@ -197,3 +211,39 @@ def _percentile(totals: Totals, percent: int) -> str:
 
 def _joined(*parts: str) -> str:
     return " · ".join(filter(None, parts))
+
+
+# ---- searches
+
+
+def _search_headlines(result: Result, search: SearchFacts) -> list[Headline]:
+    """The findings in the order of the search, which puts its answer first."""
+    load = search_load(result, search)
+    return [_finding_headline(finding, load) for finding in search.findings if not finding.name.startswith(LAW_PREFIX)]
+
+
+def _finding_headline(finding: Finding, load: str) -> Headline:
+    value, _, unit = _text(finding)(finding.figure.value).partition(" ")
+    bounds = _bounds(finding)
+    return Headline(value, unit, finding.name, f"{load} · {bounds}" if bounds else load)
+
+
+def _bounds(finding: Finding) -> str:
+    low, high, text = finding.figure.low, finding.figure.high, _text(finding)
+    if low is None or high is None:
+        return ""
+    if finding.figure.kind == "bracket":
+        return f"{text(high)} did not hold"
+    if text(low) == text(high):
+        return ""
+    (least, _, unit), (most, _, most_unit) = text(low).partition(" "), text(high).partition(" ")
+    return f"95 %: {least if unit == most_unit else text(low)} to {most} {most_unit}".rstrip()
+
+
+def _text(finding: Finding) -> Callable[[float], str]:
+    """The text of a figure with its unit."""
+    if finding.unit == "µs":
+        return lambda value: format_latency(value * MICROSECOND_NS)
+    if finding.unit == "IOPS":
+        return lambda value: f"{format_count(value)} IOPS"
+    return lambda value: f"{format_number(value, 3)} {finding.unit}".strip()

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable
 
 from iocurve.analysis import Reading
 from iocurve.analysis.families import Family, MeasuredPoint
-from iocurve.analysis.searches import Knee
 from iocurve.report import charts
 from iocurve.report.cells import (
     LAST_COLUMNS,
@@ -32,27 +31,20 @@ from iocurve.report.cells import (
     slug,
     target_of,
 )
-from iocurve.report.charts import Chart
 from iocurve.report.prose import sentence
-from iocurve.result.document import SearchFacts
 from iocurve.result.summary import Totals
-from iocurve.units import format_number
 
 OVER_TIME_POINTS_MAX = 6
 """A family with more points than this gets a table and no charts."""
 
 MIX_CAPTION = "Reads and writes together fill a bar; the mix is read:write in percent of operations."
 DEPTH_CAPTION = (
-    "Each dot is one depth, which is written beside it: to the right more load is carried, upwards the wait is longer. "
-    "Where a curve turns upwards, more depth only adds latency."
-)
-KNEE_CAPTION = (
-    "Below the knee each operation more in flight gives more; above it operations only wait longer. The knee is where "
-    "the bounds meet: the rate without waiting, and the capacity."
+    "Each dot is one depth, written beside it. To the right the rate is higher, upwards the latency. Once a curve "
+    "turns upwards, more depth only adds latency."
 )
 RATE_CAPTION = (
-    "Operations were due at even rates, whether earlier ones were done or not; latencies are from when each was due. "
-    "Beside each dot is its part of the highest rate."
+    "Open loop: operations were due at even rates, and latency counts from each operation's scheduled time. Labels are "
+    "shares of the highest rate."
 )
 
 
@@ -222,43 +214,6 @@ def _side_by_side_table(series: dict[str, list[MeasuredPoint]], unit: str) -> Ta
     return Table.of(("depth", *columns), rows)
 
 
-# ---- searches
-
-
-def found(reading: Reading) -> list[Figure]:
-    """All that a search found; with a knee, the rate by the operations in flight with both of its bounds."""
-    search = reading.result.search
-    if search is None:
-        return []
-    family = next((family for family in reading.families if family.is_depth), None)
-    chart = _knee_chart(family, reading, reading.knee) if family and reading.knee else None
-    title = f"{family.subject}: IOPS by operations in flight" if family and chart else "What the search found"
-    return [
-        Figure(
-            slug=slug(title),
-            title=title,
-            caption=KNEE_CAPTION if chart else "",
-            charts=(chart,) if chart else (),
-            table=_findings_table(search),
-        )
-    ]
-
-
-def _knee_chart(family: Family, reading: Reading, knee: Knee) -> Chart:
-    dots = [charts.DepthDot(int(member.axis("depth")), member.summary.iops) for member in family.members]
-    limits = charts.within_sight(caps(family.members, reading, "IOPS"), family.fastest.summary.iops)
-    return charts.knee_curve(dots, limits, knee)
-
-
-def _findings_table(search: SearchFacts) -> Table:
-    """All that a search found, with full figures."""
-    rows = [
-        (finding.name, f"{format_number(finding.figure.value)} {finding.unit}".rstrip(), finding.figure.bounds_text)
-        for finding in search.findings
-    ]
-    return Table(("found", "figure", "bounds"), tuple(rows))
-
-
 # ---- by rate
 
 
@@ -320,7 +275,7 @@ def over_time(family: Family, reading: Reading, *, is_folded: bool = False) -> F
     return Figure(
         slug=slug(f"{family.name} {title}"),
         title=title,
-        caption="Over time, all jobs together; faint dots are the ramp, which is not counted." if drawings else "",
+        caption="All jobs together. Faint dots are the ramp, which is not counted." if drawings else "",
         charts=drawings,
         table=_job_table(family.members),
         is_folded=is_folded,

@@ -80,7 +80,7 @@ class Summary(Totals):
     workers: int
     state: State
     errors_text: tuple[str, ...]
-    """Why workers failed, each reason once."""
+    """The errors of failed workers, each once."""
     kinds: dict[str, Totals]
     """Totals by kind, in alphabetical order."""
     window_ns: int
@@ -90,7 +90,7 @@ class Summary(Totals):
     staggered: bool
     """Some workers of a group never ran at the same time as others; rates are then over the whole time."""
     depth_requested: float
-    """Operations in flight that the plan asked for, all workers together (mean over time with several groups)."""
+    """Operations in flight that the plan asked for, all workers together; with several groups the mean over time."""
     paced: bool
     """A rate limits the load, so that the depth is a maximum and not a target."""
     cpu_user_ns: int
