@@ -1,4 +1,4 @@
-"""Inputs of DiskSpd's output, for tests: figures of threads that never ran."""
+"""Synthetic statistics of threads for tests of DiskSpd's output."""
 
 from __future__ import annotations
 
@@ -44,6 +44,6 @@ def buckets(*operations: int) -> tuple[Bucket, ...]:
 
 
 def mixed(path: str = "testfile1.dat") -> TargetStats:
-    """What DiskSpd's own test of its text has."""
+    """The values of DiskSpd's own test of its text output."""
     reads = Part(4 * MIB, 6, (latency(1, 2, 3, 4, 5, 6),), buckets(*[1] * 10))
     return TargetStats(row(path), reads, Part(2 * MIB, 10, (), buckets(*[0] * 10)))

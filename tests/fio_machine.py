@@ -1,4 +1,4 @@
-"""A machine that the test defines: its files do not depend on where the tests run."""
+"""A machine that the test holds: what is on it does not depend on where the tests run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from iocurve.job.resolve import PathFacts, PathKind
 
 @dataclass
 class HeldMachine:
-    """Files that are not listed are missing."""
+    """Paths that are not listed do not exist."""
 
     paths: Mapping[str, tuple[PathKind, int]] = field(default_factory=dict)
     mounted: frozenset[str] = frozenset()

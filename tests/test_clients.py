@@ -159,9 +159,7 @@ def test_a_scenario_s_clients_have_an_address_each_and_reach_the_egress_of_the_t
         (".", [None] * 6),
     ],
 )
-def test_only_a_server_on_loopback_is_shown_many_clients(
-    tmp_path: Path, target: str, expected: list[str | None]
-) -> None:
+def test_only_a_server_on_loopback_sees_many_clients(tmp_path: Path, target: str, expected: list[str | None]) -> None:
     (tmp_path / "three.toml").write_text(SCENARIO)
     scenario = load(str(tmp_path / "three.toml"))
     with place.opened(targets.parse(target)) as there:
@@ -169,7 +167,7 @@ def test_only_a_server_on_loopback_is_shown_many_clients(
     assert [section.target.nfs_source for section in case.job.sections] == expected
 
 
-def test_one_client_comes_from_wherever_the_system_says(tmp_path: Path) -> None:
+def test_the_system_chooses_the_address_of_a_single_client(tmp_path: Path) -> None:
     (tmp_path / "one.toml").write_text(SCENARIO.replace("clients = 3", "clients = 1"))
     scenario = load(str(tmp_path / "one.toml"))
     with place.opened(targets.parse("nfs://127.0.0.1/a")) as there:

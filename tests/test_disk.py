@@ -87,14 +87,14 @@ def test_a_striped_disk_of_a_machine_is_described(tmp_path: Path) -> None:
     )
 
 
-def test_words_are_taken_as_people_write_them(tmp_path: Path) -> None:
+def test_settings_may_be_written_as_in_the_portal_and_the_cli(tmp_path: Path) -> None:
     for cache in ("read-only", "ReadOnly", "read_only", "READONLY"):
         spec = disk.parse_disk(f"disk:premium-ssd-p30?cache={cache}&vm=d8ds_v4&path=d")
         assert (spec.described.cache, spec.described.vm) == ("read_only", D8DS_V4)
     assert spec.plan(tmp_path).state_path == str(tmp_path / "d" / ".iocurve-disk.json")
 
 
-def test_how_long_credits_last_can_be_said() -> None:
+def test_the_burst_duration_can_be_set() -> None:
     def bursts(query: str) -> list[IoBurst | None]:
         plan = disk.parse_disk(f"disk:premium-ssd-p20?path=d{query}").described
         uncached = plan.vm.uncached if plan.vm else None
@@ -137,19 +137,19 @@ def test_how_long_credits_last_can_be_said() -> None:
         ("disk:premium-ssd-p30?path=d&latency=soon", "latency: 'soon' is not a time such as 250us, 2ms, 30s or 10m"),
         (
             "disk:premium-ssd-p30?path=d&vm-burst=1s",
-            "vm-burst: it needs a virtual machine; name one, e.g. vm=Standard_D8ds_v4",
+            "vm-burst: a burst needs a virtual machine; add vm=Standard_D8ds_v4",
         ),
         ("disk:premium-ssd-v2?path=d&size=1TiB&iops=80001", "iops: '80001' is not a number from 1 to 80,000"),
         ("disk:premium-ssd-v2?path=d&iops=3000&throughput=1GB", "throughput: with 3,000 IOPS it is at most 750 MB/s"),
     ],
 )
-def test_all_that_is_wrong_is_said_at_once(text: str, mistakes: str) -> None:
+def test_all_mistakes_are_reported_at_once(text: str, mistakes: str) -> None:
     with pytest.raises(DialectError) as told:
         parse(text)
     assert str(told.value) == f"{text}: {mistakes}"
 
 
-def test_a_target_says_what_is_known_of_it_and_where_a_load_goes(tmp_path: Path) -> None:
+def test_a_target_has_facts_and_fields_for_a_load(tmp_path: Path) -> None:
     text = f"disk:premium-ssd-p30?stripe=3&vm=d8ds_v4&path={tmp_path}"
     target = parse(text)
     assert isinstance(target, DiskTarget)
@@ -205,7 +205,7 @@ def test_fio_s_unchanged_jobs_run_on_disks(tmp_path: Path) -> None:
     assert {worker.engine.open.direct for worker in workers if isinstance(worker.engine, AioEngine)} == {False}
 
 
-def test_what_cannot_lie_on_a_disk_is_said(tmp_path: Path) -> None:
+def test_files_that_cannot_be_on_a_disk_are_refused(tmp_path: Path) -> None:
     def mistakes(*arguments: str, text: str = READ_WRITE) -> list[str]:
         with pytest.raises((DialectError, PlanError)) as told:
             fio_workers(tmp_path, *arguments, text=text)
@@ -254,7 +254,7 @@ def test_a_job_file_names_a_disk(tmp_path: Path) -> None:
     assert only.engine.open == FileOpen(direct=False, durability="none", invalidate=False)
 
 
-def test_names_do_not_lead_out_of_a_disk(tmp_path: Path) -> None:
+def test_file_names_do_not_lead_out_of_a_disk(tmp_path: Path) -> None:
     with pytest.raises(PlanError, match=r"'\.\./data' leads out of the emulated disk"):
         native_plan(tmp_path, paths="../data")
     with pytest.raises(PlanError, match=r"'premium-ssd-p30' is not a disk such as disk:premium-ssd-p30\?path=DIR"):
@@ -286,7 +286,7 @@ def test_every_engine_runs_on_a_disk_and_the_result_says_so(engine: str, tmp_pat
     assert set(only.labels) <= set(LABELS)
 
 
-def test_what_was_read_is_cached_until_the_machine_is_restarted(tmp_path: Path) -> None:
+def test_blocks_that_were_read_are_cached_until_a_restart(tmp_path: Path) -> None:
     file = file_plan(tmp_path / "data", keep=True)
     reader = worker(local_engine("sync"), "", files=(file,), disk=fast(tmp_path))
     local.run(plan_of(reader))
@@ -295,7 +295,7 @@ def test_what_was_read_is_cached_until_the_machine_is_restarted(tmp_path: Path) 
     assert (tmp_path / "data").stat().st_size == MIB
 
 
-def test_what_does_not_fit_in_the_cache_is_not_kept(tmp_path: Path) -> None:
+def test_blocks_beyond_the_size_of_the_cache_are_evicted(tmp_path: Path) -> None:
     files = (file_plan(tmp_path / "data", 4 * MIB, keep=True),)
     end = End(runtime_ns=None, bytes=4 * MIB, operations=None)
     reader = worker(local_engine("sync"), "", files=files, disk=fast(tmp_path), end=end)
@@ -308,7 +308,7 @@ def test_a_disk_in_use_is_neither_run_on_nor_restarted(tmp_path: Path) -> None:
     local.run(plan_of(writer))
     lock = os.open(tmp_path, os.O_RDONLY)
     fcntl.flock(lock, fcntl.LOCK_EX)
-    with pytest.raises(TargetError, match="another run uses the emulated disk that is kept there; wait for its end"):
+    with pytest.raises(TargetError, match="the emulated disk is in use by another run; wait until that run has ended"):
         local.run(plan_of(writer))
     with pytest.raises(TargetError, match="the emulated disk is in use by a run; wait until the run has ended"):
         disk.restart(tmp_path)
@@ -316,7 +316,7 @@ def test_a_disk_in_use_is_neither_run_on_nor_restarted(tmp_path: Path) -> None:
     assert local.run(plan_of(writer)).state == "finished"
 
 
-def test_a_restart_of_what_is_no_disk_changes_nothing(tmp_path: Path) -> None:
+def test_a_restart_of_a_directory_without_a_disk_changes_nothing(tmp_path: Path) -> None:
     with pytest.raises(TargetError, match="no emulated disk has been used in this directory"):
         disk.restart(tmp_path)
     with pytest.raises(TargetError, match="No such file or directory"):
@@ -371,14 +371,14 @@ def test_the_limit_that_operations_waited_for_is_named(label: str, described: st
     assert limit.code == label.removeprefix("limited_by_")
 
 
-def test_a_disk_that_nobody_waited_for_is_no_limit(tmp_path: Path) -> None:
+def test_a_disk_that_delayed_no_operation_is_not_the_limit(tmp_path: Path) -> None:
     # Its figure equals the disk's own by chance; the depth was exhausted.
     limit = limit_of(held_down(), facts_of(parse(f"disk:premium-ssd-p30?stripe=3&vm=d8ds_v4&path={tmp_path}")))
     assert limit is not None
     assert limit.code == "depth"
 
 
-def test_there_is_something_to_do_about_each(tmp_path: Path) -> None:
+def test_each_limit_has_advice(tmp_path: Path) -> None:
     codes = [code for code in LIMIT_KINDS if code.startswith(("disk_", "vm_"))]
     assert len(codes) == 6
     for code in codes:

@@ -1,4 +1,4 @@
-"""Distributions on a target of a given size; the cases and figures come from DiskSpd's own tests."""
+"""Distributions on a target of a given size; the cases and figures are those of DiskSpd's own tests."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_what_a_small_target_leaves_of_a_distribution_is_scaled_up() -> None:
 
 
 def test_parts_too_small_for_an_offset_keep_their_operations() -> None:
-    # 1 % of eight sectors contains no offset: three such parts in a row, without operations in the first.
+    # 1 % of eight sectors holds no offset: three such parts in a row, without operations in the first.
     target = Target(block_bytes=4 * KIB, alignment_bytes=512, random_percent=100)
     target.set_spans(*values.distribution("pct0/1:1/1:1/1", 4 * KIB))
     assert zones_of(target, 4 * KIB) == [Zone(100, 0, 512)]

@@ -1,4 +1,4 @@
-"""For any input, the DiskSpd dialect returns plans or raises its own errors."""
+"""Whatever is written, the DiskSpd dialect answers with plans or with its own errors."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ WORDS = st.one_of(
     st.text(max_size=12),
 )
 
-# -- lines as users write them -----------------------------------------------------------------------------------------
+# -- lines as people write them ----------------------------------------------------------------------------------------
 
 
 def counts(letter: str, largest: int) -> st.SearchStrategy[str]:
@@ -83,7 +83,7 @@ LINES = st.tuples(
 
 
 def changed(line: str, at: int, how: str) -> str:
-    """A typing error."""
+    """A slip of the hand."""
     at %= len(line) or 1
     flags = line.split()
     return {
@@ -103,7 +103,7 @@ SLIPS = st.builds(changed, LINES, st.integers(0, 99), st.just("none") | HOW)
 
 
 def answered(arguments: list[str]) -> bool:
-    """True if it is parsed: then it can be explained, and the engine reads its plans."""
+    """Returns True if it is read; then its explanation can be written and the engine reads its plans."""
     with contextlib.suppress(DialectError, PlanError):
         prepared = prepare(arguments, cwd=Path("/d"), machine=MACHINE)
         assert explain(prepared).endswith("\n") or not prepared.spans
@@ -128,7 +128,7 @@ def test_no_slip_of_the_hand_breaks_the_dialect(line: str) -> None:
 
 
 def test_lines_as_people_write_them_are_mostly_understood() -> None:
-    """Checks that some lines are valid; otherwise the test above would only see refusals."""
+    """Or the test above would only see refusals."""
     found: list[bool] = []
 
     @settings(max_examples=100, deadline=None, database=None, derandomize=True)
@@ -151,7 +151,7 @@ def test_a_line_is_the_same_as_a_profile(tmp_path_factory: pytest.TempPathFactor
         reading = read_profile(path, [])
         assert reading.mistakes == []
         assert profile_xml(reading.profile) == text
-        # The profile names the defaults of stride and alignment.
+        # The profile writes out the default of a stride or an alignment.
         for target in [target for span in parsed.profile.time_spans for target in span.targets]:
             target.alignment_bytes = target.step_bytes
         assert reading.profile.time_spans == parsed.profile.time_spans

@@ -1,6 +1,6 @@
-"""Pairs: a DiskSpd command line (``name.args``) and its plans (``name.json``), with their explanation.
+"""Pairs: a DiskSpd command line (``name.args``) and the plans it becomes (``name.json``), with what is said of it.
 
-``IOCURVE_UPDATE_GOLDEN=1`` rewrites the kept files; read the difference before you commit it.
+``IOCURVE_UPDATE_GOLDEN=1`` writes what is there now; read the difference before you commit it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""DiskSpd's invalid command lines are refused with a hint for each mistake; all mistakes are reported at once."""
+"""Command lines that DiskSpd refuses are refused with a hint; all mistakes come at once."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def mistakes(line: str) -> list[Mistake]:
         ("-n -a0 f", 2, "-n and -a exclude each other"),
         ("-ag1,0 f", 1, "there is no processor group 1"),
         ("-a0,,1 f", 1, "neither a processor nor a group"),
-        ("-a9 f", 1, "processor 9 is not there"),
+        ("-a9 f", 1, "processor 9 does not exist, or this process may not use it"),
         ("-w f", 1, "needs the percentage of writes"),
         ("-w101 f", 1, "0 to 100"),
         ("-t0 f", 1, "above 0 (threads per target)"),
@@ -135,7 +135,7 @@ def test_all_mistakes_come_at_once_in_the_order_of_the_arguments() -> None:
 
 
 def test_values_behind_a_space_are_the_only_mistakes_of_their_line() -> None:
-    # Users of other tools often write it this way.
+    # As many write it who know other tools.
     assert [mistake.where.line for mistake in mistakes("-c 1G -b 4K -t 2 -w 30 -L f") if mistake.where] == [1, 3, 5, 7]
 
 

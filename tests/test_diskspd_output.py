@@ -1,4 +1,4 @@
-"""Output in DiskSpd's layout: the lines of its own tests, its columns, its XML elements."""
+"""Answers in DiskSpd's layout: its own tests' lines, its columns, its XML elements."""
 
 from __future__ import annotations
 
@@ -249,7 +249,7 @@ def test_processors_are_where_linux_says(tmp_path: Path) -> None:
 def test_the_command_lines_of_the_documents_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Published command lines, with smaller sizes and times."""
+    """As they are published, but for the sizes and times."""
     monkeypatch.chdir(tmp_path)
     for line in (
         "-c2M -w100 -b8K -F4 -r -o128 -W0 -d1 -Sb testfile.dat",

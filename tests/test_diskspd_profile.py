@@ -1,4 +1,4 @@
-"""XML profiles: parsed as DiskSpd parses them, and unchanged after writing and parsing again."""
+"""XML profiles: read as DiskSpd reads them, written so that they are the same when they are read again."""
 
 from __future__ import annotations
 

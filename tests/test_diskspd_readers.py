@@ -1,4 +1,4 @@
-"""Output parsed by the rules of public scripts for DiskSpd: every value that they extract exists and has that meaning.
+"""Answers read by the rules of public scripts for DiskSpd: what they look for is there and means what they take it for.
 
 The rules are those of Process-DiskSpd.ps1 and VMFleet (microsoft/diskspd), PerfKitBenchmarker, microsoft/VirtualClient,
 Mars.Clouds, and of the loop that Microsoft's tutorials print, which many copy.
@@ -115,7 +115,7 @@ def test_perfkitbenchmarker_adds_every_number_of_a_thread(results: ElementTree.E
     sums: dict[str, int] = {}
     for target in results.findall("TimeSpan/Thread/Target"):
         for child in target:
-            # It requests no intervals (-D) and no distribution.
+            # It asks for no intervals (-D) and no distribution.
             if child.tag not in ("Path", "FileSize", "Iops") and "latency" not in child.tag.lower():
                 sums[child.tag] = sums.get(child.tag, 0) + int(child.text or "")
     assert sums == {

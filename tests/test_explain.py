@@ -96,6 +96,6 @@ def test_a_part_of_a_plan_in_words(changes: dict[str, Any], line: str) -> None:
     assert any(said.startswith(line) for said in explained(**changes)), explained(**changes)
 
 
-def test_a_rate_over_all_kinds_tells_how_long_it_takes() -> None:
+def test_a_rate_over_all_kinds_determines_the_duration() -> None:
     rate = plan.Rate(unit="operations", count=64, per_ns=SECOND_NS)
     assert "Time: 4 s" in explained(rate=rate)

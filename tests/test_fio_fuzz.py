@@ -1,4 +1,4 @@
-"""For any input, the fio dialect returns a plan or raises its own errors."""
+"""Whatever is written, the fio dialect answers with a plan or with its own errors."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ PARTS = st.sampled_from(
     )
 )
 COMPOUNDS = st.lists(PARTS, min_size=1, max_size=9).map("".join)
-"""Texts similar to bssplit=4k/50:8k, zipf:1.2:0.5, iops:0.3%, "ab"0xff, write:4."""
+"""Texts that look like bssplit=4k/50:8k, zipf:1.2:0.5, iops:0.3%, "ab"0xff, write:4."""
 NAMES = st.one_of(st.sampled_from(sorted(BY_NAME)), st.sampled_from(sorted(COMMANDS)), st.text(max_size=8))
 LINES = st.one_of(
     st.tuples(NAMES, VALUES).map("=".join),

@@ -1,6 +1,6 @@
-"""Pairs: a fio command line (``name.args``, with its job files) and its plan (``name.json``).
+"""Pairs: a fio command line (``name.args``, with its job files beside it) and the plan it becomes (``name.json``).
 
-``IOCURVE_UPDATE_GOLDEN=1`` rewrites the kept files; read the difference before you commit it.
+``IOCURVE_UPDATE_GOLDEN=1`` writes what is there now; read the difference before you commit it.
 """
 
 from __future__ import annotations

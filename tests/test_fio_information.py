@@ -1,4 +1,4 @@
-"""Queries that scripts send to fio before a run: its version, its engines, its options."""
+"""Information that scripts ask fio for before a run: version, engines, options."""
 
 from __future__ import annotations
 

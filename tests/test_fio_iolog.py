@@ -1,4 +1,4 @@
-"""fio's traces: the operations replayed, their times, and messages about mistakes."""
+"""fio's traces: what of them is replayed, when, and what is wrong with them."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_version_2_waits_until_times_since_the_start(tmp_path: Path) -> None:
 
 
 def test_version_3_keeps_distances_and_goes_on_where_time_goes_back(tmp_path: Path) -> None:
-    """The first has no predecessor, so its time is 0."""
+    """The first has none: the time before it is 0."""
     assert records(VERSION_3, tmp_path) == [
         (0, 0, 4096, 0, READ),
         (20, 9000, 4096, 0, WRITE),
@@ -102,7 +102,7 @@ def test_the_plan_has_the_kinds_sizes_and_files_of_the_trace(tmp_path: Path) -> 
     assert [operation.kind for operation in worker.operations] == ["read", "write", "fsync", "fdatasync"]
     parts = (plan.BlockShare(bytes=4096, weight=1), plan.BlockShare(bytes=8192, weight=1))
     assert worker.operations[1].blocks == plan.BlockSplit(parts=parts)
-    assert load_text(worker) == "5 operations of a trace (reads, writes, fsyncs, fdatasyncs), at the times of the trace"
+    assert load_text(worker) == "5 operations of a trace (reads, writes, fsyncs, fdatasyncs), at the recorded times"
     assert worker.replay is not None
     assert (worker.replay.records, worker.replay.paced, worker.end.operations, worker.syncs) == (5, True, 5, ())
 

@@ -1,4 +1,4 @@
-"""fio's log files: exact lines from SYNTHETIC records, and the format of files that fio writes."""
+"""fio's log files: exact lines from SYNTHETIC records, and the form that fio itself writes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mistakes in fio jobs are reported all at once, each with its position and a hint."""
+"""All mistakes of a fio job come at once, each with its position and a hint."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options of fio and their effect on the plan; unclear rules were checked with fio 3.33 itself."""
+"""Options of fio and what becomes of them in the plan; where rules were in doubt, fio 3.33 itself was asked."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def split(*shares: tuple[int, int]) -> plan.BlockSplit:
         ("--bsrange=4k-8k,1k-2k --rw=write", "operations.0.blocks", plan.BlockRange(low=1024, high=2048, step=1024)),
         ("--bsrange=4k-8k --bs_unaligned", "operations.0.blocks", plan.BlockRange(low=4096, high=8192, step=1)),
         ("--bs=4k,8k,64k --rw=trim", "operations.0.blocks", plan.FixedBlocks(bytes=65536)),
-        # Offsets
+        # Places
         ("--rw=randread --blockalign=512", "operations.0.align_bytes", 512),
         ("--rw=randread --blockalign=512", "access.cover", "independent"),
         ("--rw=randread --ba=4k", "access.cover", "once"),
@@ -151,7 +151,7 @@ def split(*shares: tuple[int, int]) -> plan.BlockSplit:
         ("--fsync=16", "syncs", ()),
         ("--rw=write --end_fsync=1", "sync_at_end", True),
         ("--rw=write --fsync_on_close=1", "sync_at_end", True),
-        # End conditions
+        # Endings
         ("--exitall", "ends_others", "always"),
         ("--exitall_on_error", "ends_others", "on_error"),
         (
@@ -176,7 +176,7 @@ def split(*shares: tuple[int, int]) -> plan.BlockSplit:
         ("--ss_dur=30", "steady_state.limit", 0.01),
         ("--ss=bw:4k --ss_dur=30", "steady_state.limit", 4096),
         ("--ss=iops:0.3%", "steady_state", None),
-        # Payload
+        # The part that is written
         ("--rw=write --buffer_pattern=0xdeadbeef", "payload.content", plan.PatternContent(bytes="deadbeef")),
         ("--rw=write --buffer_pattern=0xdeadbeef", "payload.renew", "keep"),
         ("--rw=write --zero_buffers --buffer_pattern=12", "payload.content", plan.PatternContent(bytes="0c")),
@@ -197,7 +197,7 @@ def split(*shares: tuple[int, int]) -> plan.BlockSplit:
         ("--rw=write --zero_buffers --verify=crc32c", "payload.content", plan.RandomContent()),
         ("--rw=write --buffer_compress_percentage=100", "payload.content", plan.ZeroContent()),
         ("--rw=write --dedupe_percentage=40", "payload.dedupe_percent", 40),
-        # Verification
+        # The part that is compared
         ("--rw=write --verify=crc32c", "verify", plan.Verify(method="crc32c")),
         ("--rw=write --verify=crc32c", "payload.renew", "refill"),
         ("--rw=write --verify=meta --do_verify=0", "verify", plan.Verify(method="header", read_back=False)),
@@ -225,7 +225,7 @@ def split(*shares: tuple[int, int]) -> plan.BlockSplit:
         # Engines
         ("--ioengine=posixaio", "engine.kind", "uring"),
         ("--ioengine=mmap", "engine.kind", "mmap"),
-        # A flag accepts any number
+        # A switch takes any number
         ("--time_based=60 --runtime=5", "end.bytes", None),
         ("--rw=randread --norandommap=2", "access.cover", "independent"),
         ("--rw=randread --norandommap=0", "access.cover", "once"),

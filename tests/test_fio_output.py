@@ -1,4 +1,4 @@
-"""Output in fio's format: exact figures from a SYNTHETIC outcome, and the same keys as fio itself."""
+"""fio-shaped output: exact figures from a SYNTHETIC outcome, and the same keys as fio itself."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_latencies() -> None:
 
 
 def in_parts() -> WorkerOutcome:
-    """Ten reads that took 5 us, 2 us of it until they were sent."""
+    """Ten reads of 5 us, of which 2 us is submission latency."""
     kinds = {"read": synthetic.kind({5_000: 10}, 4096, parts=({2_000: 10}, {3_000: 10}))}
     return synthetic.worker_outcome(kinds, engine="Linux native AIO")
 
@@ -303,7 +303,7 @@ def test_keys_are_those_of_fio(tmp_path: Path) -> None:
 
 
 def keys(document: Any, path: str = "") -> set[str]:
-    """All keys below, with their paths, without those that depend on the machine or the user."""
+    """All keys below, with their paths; what depends on the machine or is the user's own is left out."""
     if isinstance(document, list):
         return {key for item in document for key in keys(item, path)}
     if not isinstance(document, dict) or path.endswith(("disk_util", "job options")):
@@ -314,7 +314,7 @@ def keys(document: Any, path: str = "") -> set[str]:
 
 
 def types(document: dict[str, Any]) -> dict[str, str]:
-    """Values that scripts read: integers stay integers."""
+    """Of what scripts read: whole numbers stay whole."""
     read = document["jobs"][0]["read"]
     return {name: type(value).__name__ for name, value in read.items()}
 
@@ -349,7 +349,7 @@ def test_a_steady_state_is_told_as_fio_tells_it() -> None:
 
 
 def test_writing_and_reading_back_have_times_of_their_own() -> None:
-    """As in fio: of two seconds, one was for writing, the other for reading back."""
+    """As in fio: one second of two was for writing, the other for what was read back."""
     prepared = fio("--name=a --size=1m --rw=write --verify=crc32c")
     worker = clone(0).replace(read_back_ns=SECOND)
     [job] = json.loads(render_json(prepared, measured(prepared, worker)))["jobs"]

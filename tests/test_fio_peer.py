@@ -1,4 +1,4 @@
-"""fio itself and the plan agree on the files afterwards, their sizes, and the bytes transferred."""
+"""fio itself and the plan agree: which files there are afterwards, how large, and how much was transferred."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def transferred(worker: Worker) -> int:
 
 
 def counted(worker: WorkerOutcome) -> tuple[int, int]:
-    """Operations and bytes, reads and writes together, because chance decides the order in a mix."""
+    """Operations and bytes, reads and writes together: which come first in a mix is chance."""
     kinds = worker.operations.values()
     return sum(kind.operations for kind in kinds), sum(kind.bytes for kind in kinds)
 

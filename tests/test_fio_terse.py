@@ -1,4 +1,4 @@
-"""fio's terse lines and latency bins: exact fields from a SYNTHETIC outcome, in the same number as fio's."""
+"""fio's terse lines and latency bins: exact fields from a SYNTHETIC outcome, in the number that fio writes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_the_fields_of_version_3() -> None:
     assert writes[:4] == ["1600", "800", "200", "2000"]
     assert rest[:5] == ["25.000000%", "50.000000%", "22", "0", "0"]
     assert rest[5:12] == ["25.0%", "0.0%", "0.0%", "75.0%", "0.0%", "0.0%", "0.0%"]
-    # Latencies below a microsecond count in the first range.
+    # What is below a microsecond counts with the first range.
     assert rest[12:17] == ["40.00%", "0.00%", "0.00%", "0.00%", "20.00%"]
     assert rest[17:] == [
         *("30.00%", "0.00%", "0.00%", "0.00%", "0.00%"),
@@ -56,7 +56,7 @@ def test_as_many_fields_as_fio_writes(version: int, tmp_path: Path) -> None:
     done = subprocess.run(["fio", *arguments], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=30)
     theirs = done.stdout.strip().split(";")
     ours = terse(fio(options))
-    # A disk under the folder adds nine fields.
+    # A disk under the folder has nine more.
     assert len(theirs) - len(ours) in {0, 9}
     assert (ours[0], ours[-1]) == (theirs[0], theirs[-1])
 

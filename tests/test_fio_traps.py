@@ -1,4 +1,4 @@
-"""Traps of fio's syntax: fio 3.33 and the plan derive the same jobs, groups and amounts from the same text."""
+"""Traps of fio's language: fio 3.33 and the plan take the same text for the same jobs, groups and amounts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""fio's parsing of values, odd rules included; expectations were taken from fio 3.33 itself."""
+"""fio's reading of values, odd rules included; expectations were taken from fio 3.33 itself."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_percentages() -> None:
         ("500ms", 500_000),
         ("500msec", 500_000),
         ("500us", 500),
-        # fio reads unknown suffixes as microseconds.
+        # fio takes suffixes it does not know for microseconds.
         ("30sec", 30),
         ("1min", 1),
     ],

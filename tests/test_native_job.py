@@ -76,7 +76,7 @@ def written(tmp_path: Path, text: str) -> Path:
 
 
 def same_plans(tmp_path: Path, runs: list[TimedJob], directory: Path) -> None:
-    """A job that is written and parsed again has the same plans and the same text."""
+    """A job that is written and read again has the same plan, and is written the same."""
     text = write(runs, "test")
     again = read(written(tmp_path, text))
     assert write(again, "test") == text
@@ -170,6 +170,7 @@ def test_a_job_file_becomes_a_plan(tmp_path: Path) -> None:
         ("[[job]]\nfile_size = ['2k', '1k']", 2, "the first value is above the second"),
         ("[[job]]\nrandom_percent = { read = 3 }", 2, "has no value for write and trim"),
         ("[[job]]\nblocks = { kind = 'fixed' }", 2, "bytes"),
+        ("[[job]]\ndistribution = { kind = 'zones_said', zones = [] }", 2, "zones: expected `array` of length >= 1"),
         ("[[job]]\nsize = 1979-05-27", 2, "is not a size"),
         ("[[job]]\n\n[job.verify]\nmethod = 'nosuch'", 3, "verify:"),
         ("[[job]]\nname = 'a'\n[[job]]\nclones = 'b'", 4, "clones: 'b'"),
@@ -186,13 +187,13 @@ def test_mistakes_have_their_lines(tmp_path: Path, line: str, at: int, text: str
     assert any(text in mistake and mistake.startswith(f"{path}:{at}:") for mistake in found), found
 
 
-def test_all_mistakes_come_at_once(tmp_path: Path) -> None:
+def test_all_mistakes_are_reported_at_once(tmp_path: Path) -> None:
     with pytest.raises(DialectError) as caught:
         read(written(tmp_path, "[[job]]\ndepth = 'a'\nsize = 'b'\n[[job]]\nx = 1\n"))
     assert [mistake.where.line for mistake in caught.value.mistakes if mistake.where] == [2, 3, 5]
 
 
-def test_a_job_names_the_address_that_it_comes_from(tmp_path: Path) -> None:
+def test_a_job_names_its_local_address(tmp_path: Path) -> None:
     head = "[defaults]\nsize = '1m'\nengine = 'nfs'\nnfs_url = 'nfs://h/x'\n[[job]]\n"
     engine = resolve(read(written(tmp_path, f"{head}nfs_source = '127.0.1.2'\n"))[0].job, MACHINE, Path("/d"))
     mount = engine.plan.groups[0].workers[0].engine.to_builtins()["mount"]
@@ -205,7 +206,7 @@ def test_a_job_names_the_address_that_it_comes_from(tmp_path: Path) -> None:
     assert mistake.where.line == 6
 
 
-def test_a_job_that_does_nothing_is_told_so(tmp_path: Path) -> None:
+def test_a_job_without_operations_is_refused(tmp_path: Path) -> None:
     run = read(written(tmp_path, "[[job]]\nsize = '1m'\nreads = false\n"))[0]
     with pytest.raises(PlanError) as caught:
         resolve(run.job, MACHINE, Path("/d"))
@@ -351,7 +352,7 @@ def test_a_job_file_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
     assert "job" in capsys.readouterr().out
 
 
-def test_what_convert_writes_explain_takes(
+def test_explain_reads_the_output_of_convert(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -1,4 +1,4 @@
-"""Confidence intervals."""
+"""How sure a figure is."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_intervals_of_batch_means_hold_the_true_mean_as_often_as_they_say() -> N
             values.append(50 + level)
         estimate = batch_means(values)
         hits += estimate.low <= 50 <= estimate.high
-    # Some correlation is left between batches, so that the coverage is slightly below 95 %.
+    # A small correlation is left between batches, so that it is a little less often than 95 %.
     assert 0.88 <= hits / 400 <= 0.98
 
 

@@ -1,4 +1,4 @@
-"""Steady states, and departures from a level."""
+"""Steady states, and levels that are left."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def test_the_window_is_snias() -> None:
     assert found is not None
     assert found.average == 100.0
     assert found.range_share == pytest.approx(0.20)
-    # The line through 90, 100, 110, 95, 105 rises by 2.5 per round.
+    # The line through 90, 100, 110, 95, 105 rises by 2.5 a round.
     assert found.slope_share == pytest.approx(0.10)
     assert found.is_steady
 

@@ -42,7 +42,7 @@ def test_a_volume_without_a_level_has_no_quota_that_would_limit_it() -> None:
         ("smb://host/share", "can be measured"),
     ],
 )
-def test_what_is_wrong_with_a_target_is_said(text: str, mistake: str) -> None:
+def test_mistakes_in_a_target_are_reported(text: str, mistake: str) -> None:
     with pytest.raises(DialectError, match=mistake) as told:
         parse(text)
     assert str(told.value).startswith(f"{text}:") or text.removeprefix("volume:") in str(told.value)

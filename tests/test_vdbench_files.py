@@ -1,4 +1,4 @@
-"""Vdbench's parameter files: parsing, meaning, and messages about mistakes."""
+"""Vdbench's parameter files: what people write, what it means, and what is said about mistakes."""
 
 from __future__ import annotations
 
@@ -319,7 +319,7 @@ def test_five_thousand_definitions_are_looked_at_by_their_differences(tmp_path: 
     object.__setattr__(prepared, "machine", Counted(directories=frozenset({"/d"})))
     check(prepared)
     assert len(prepared.runs) == 5000
-    # One plan: the builder draws one value, and a seed for each of two workers.
+    # One plan: its builder's chance, and a seed for each of two workers.
     assert len(looked_at) == 3
 
 
@@ -479,7 +479,7 @@ def test_every_keyword_is_honoured_noted_or_refused(tmp_path: Path) -> None:
             elif keyword.note:
                 line = f"{keyword.name}=1\n" if kind == "general" else f"{kind}=x1,{keyword.name}=1\n"
                 with pytest.raises(DialectError):
-                    # The file is incomplete, but the note itself is valid.
+                    # The file is not complete, but what is noted is no mistake.
                     read(tmp_path, line)
                 assert not any(keyword.name in found for found in refused(tmp_path, line))
 
@@ -509,13 +509,13 @@ def test_a_hot_band_is_drawn_as_vdbench_draws_it(writes: bool) -> None:
     shift = 2500 // 100 * 8000 if writes else 0
     ends = list(accumulate(int(str(zone.size)) for zone in zones.zones))
     first = ends.index(shift + 16_000)
-    # Offsets beyond the band wrap: some of the other 60 % is everywhere.
+    # Distances beyond the band wrap: a part of the other 60 % is everywhere.
     assert 8.7217 < zones.zones[first].access_percent < 8.9
     assert 10.101 - 8.7217 < zones.zones[first + 1].access_percent < 1.5
 
 
 def test_hosts_may_be_defined_by_host_and_an_sd_is_used_where_it_is(tmp_path: Path) -> None:
-    """Both as in a public test suite."""
+    """Both as a public test suite writes them."""
     text = (
         "host=h0,system=a,shell=ssh\nhost=(b,h1)\n"
         "sd=sd0,lun=/d/a,size=1g,host=h0\nsd=sd1,lun=/d/b,size=1g,host=h1\n"

@@ -1,4 +1,4 @@
-"""For any input, the vdbench dialect returns runs or raises its own errors."""
+"""Whatever is written, the vdbench dialect answers with runs or with its own errors."""
 
 from __future__ import annotations
 

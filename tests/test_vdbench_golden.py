@@ -1,6 +1,6 @@
 """A parameter file (``name.parm``) with its explanation (``name.txt``) and the plans of its runs (``name.json``).
 
-``IOCURVE_UPDATE_GOLDEN=1`` rewrites the kept files; read the difference before you commit it.
+``IOCURVE_UPDATE_GOLDEN=1`` writes what is there now; read the difference before you commit it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def prepared(file: Path) -> Prepared:
 
 
 def plans(result: Prepared) -> str:
-    """A curve's points, as if each section had reached 1,000 operations per second."""
+    """A curve's points as if 1,000 operations a second had been reached, the same by every section."""
     made = []
     for run in result.runs:
         sections = len(result.resolve(run).built.placements)

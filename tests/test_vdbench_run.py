@@ -1,4 +1,4 @@
-"""Vdbench runs and their results: lines on stdout, the output folder, curves, early ends."""
+"""Vdbench runs and what they leave behind: lines on stdout, the folder, curves, early ends."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ FILE = "sd=sd1,lun=/d/a,size=1g\nsd=sd2,lun=/d/b,size=1g\nwd=wd1,sd=*,xf=4k,rdpc
 
 
 class Engine:
-    """Returns outcomes with this many reads and writes per second for each worker of a plan."""
+    """Returns outcomes as if each worker of the plan had done a fixed number of reads and writes per second."""
 
     def __init__(self, reads: int, writes: int, state: State = "finished") -> None:
         self.reads, self.writes, self.state = reads, writes, state

@@ -1,4 +1,4 @@
-"""Data validation and journals of vdbench: options, and differences found in real files."""
+"""Data validation and journals of vdbench: what is asked for, and what is found on real files."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def run(directory: Path, *options: str, rdpct: int = 0, wd: str = "wd*") -> subp
 
 
 def change(directory: Path) -> None:
-    """Damages a byte of every written block."""
+    """A byte of every block that was written is not what it was."""
     content = bytearray((directory / "data").read_bytes())
     for place in range(0, len(content), 4096):
         if content[place : place + 4] == b"ioCv":
@@ -174,7 +174,7 @@ def test_a_block_of_another_sd_is_found_though_all_else_is_the_same(tmp_path: Pa
     (tmp_path / "data1").write_bytes((tmp_path / "data2").read_bytes())
     different = ended("-jro")
     assert different.returncode != 0
-    place = f"verification of 4096 bytes at offset 0 of {tmp_path}/data1 failed: it holds what belongs to offset 0 of"
+    place = f"verification of 4096 bytes at offset 0 of {tmp_path}/data1 failed: it holds data of offset 0 of"
     assert f"{place} another file" in different.stderr
 
 
@@ -187,7 +187,7 @@ def test_a_recovery_alone_runs_nothing_else(tmp_path: Path) -> None:
 
 
 def test_a_later_run_reads_what_an_earlier_one_of_the_same_file_wrote(tmp_path: Path) -> None:
-    """The first run writes, a command corrupts the file in place of bad storage, the second run reads."""
+    """The first run writes, a command that stands in for bad storage changes it, the second reads."""
     assert run(tmp_path, "-j", wd="wd1").returncode == 0
     change(tmp_path)
     ended = run(tmp_path, "-jr", wd="wd2")

@@ -83,7 +83,7 @@ def change(path: Path, place: int) -> None:
 
 
 @pytest.mark.parametrize("kind", LOCAL)
-def test_what_is_written_is_read_back_and_right(kind: str, tmp_path: Path) -> None:
+def test_written_data_are_read_back_and_match(kind: str, tmp_path: Path) -> None:
     path = tmp_path / "data"
     outcome = local.run(plan_of(writer(path, engine_of(kind))))
     assert operations(outcome) == {"write": (256, 0), "read": (256, 0)}
@@ -92,7 +92,7 @@ def test_what_is_written_is_read_back_and_right(kind: str, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("kind", LOCAL)
-def test_a_byte_that_was_changed_is_found_where_it_is(kind: str, tmp_path: Path) -> None:
+def test_a_changed_byte_is_found_at_its_offset(kind: str, tmp_path: Path) -> None:
     path = tmp_path / "data"
     made = writer(path, engine_of(kind))
     local.run(plan_of(made))
@@ -105,7 +105,7 @@ def test_a_byte_that_was_changed_is_found_where_it_is(kind: str, tmp_path: Path)
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_every_method_accepts_what_it_wrote_and_finds_what_it_looks_at(method: str, tmp_path: Path) -> None:
+def test_every_method_accepts_its_own_data_and_finds_changes(method: str, tmp_path: Path) -> None:
     path = tmp_path / "data"
     made = writer(path, verify=verify(method, interval_bytes=1024, header_offset=256))
     reader = made.replace(operations=(READ,))
@@ -125,7 +125,7 @@ def test_every_method_accepts_what_it_wrote_and_finds_what_it_looks_at(method: s
     assert outcome.workers[0].operations["read"].operations == 256
 
 
-def test_the_first_difference_ends_the_worker_where_that_is_asked_for(tmp_path: Path) -> None:
+def test_the_first_difference_ends_the_worker_if_fatal(tmp_path: Path) -> None:
     path = tmp_path / "data"
     sequential = WRITE.replace(random_percent=0)
     made = writer(path, verify=verify(fatal=True), operations=(sequential,), depth=1)
@@ -192,7 +192,7 @@ def test_a_runtime_that_ends_before_the_pass_says_that_not_all_was_read_back(tmp
     assert outcome.workers[0].labels == ("verify_not_all_read_back",)
 
 
-def test_what_no_run_wrote_is_found(tmp_path: Path) -> None:
+def test_data_that_no_run_wrote_are_detected(tmp_path: Path) -> None:
     path = tmp_path / "data"
     path.write_bytes(bytes(MIB))
     text = error_of(local.run(plan_of(writer(path, operations=(READ,)))))
@@ -206,7 +206,7 @@ def test_the_null_engine_says_that_nothing_was_compared() -> None:
     assert outcome.workers[0].labels == ("verify_nothing_to_compare",)
 
 
-def test_what_is_written_over_nfs_is_read_back(volume: Server) -> None:
+def test_data_written_over_nfs_are_read_back(volume: Server) -> None:
     engine = nfs_engine(volume.url)
     engine = engine.replace(mount=engine.mount.replace(keep_payload=True))
     made = writer("data", engine)
@@ -238,7 +238,7 @@ FIO_JOBS = {
 
 @pytest.mark.skipif(shutil.which("fio") is None, reason="needs Debian's fio")
 @pytest.mark.parametrize("job", FIO_JOBS.values(), ids=FIO_JOBS.keys())
-def test_as_many_reads_and_writes_as_fio(job: str, tmp_path: Path) -> None:
+def test_the_numbers_of_reads_and_writes_are_fio_s(job: str, tmp_path: Path) -> None:
     arguments = ["--name=a", "--filename=data", "--size=1m", *job.split()]
     outcome = local.run(prepare(arguments, cwd=tmp_path, environment={}).plan)
     ours = operations(outcome)
@@ -272,7 +272,7 @@ def fio(arguments: list[str], directory: Path) -> dict[str, int]:
     return {kind: job[kind]["total_ios"] for kind in ("read", "write")}
 
 
-def test_the_time_of_reading_back_is_told_apart(tmp_path: Path) -> None:
+def test_the_time_of_reading_back_is_reported_separately(tmp_path: Path) -> None:
     """The window covers both kinds; a job that only writes has no reads in it."""
     command = "--name=a --rw=write --size=4m --bs=64k"
     for options, reads_back in (("--verify=crc32c", True), ("", False)):

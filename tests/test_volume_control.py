@@ -62,7 +62,7 @@ def stats(server: Server) -> dict[str, Any]:
         return found
 
 
-def test_limits_change_while_a_load_runs_and_nobody_is_disturbed(served: Server) -> None:
+def test_limits_change_while_a_load_runs_without_errors(served: Server) -> None:
     command = load(served, "--time_based", "--runtime=6")
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         wait_for_reads(served)
@@ -83,7 +83,7 @@ def test_limits_change_while_a_load_runs_and_nobody_is_disturbed(served: Server)
     assert (after["connections_accepted"], after["protocol_errors"]) == (connected, 0)
 
 
-def test_a_smaller_quota_takes_nothing_away_and_lets_nothing_more_in() -> None:
+def test_a_smaller_quota_keeps_existing_data_and_blocks_writes() -> None:
     with serve("--unlimited", "--quota", "64MiB") as server:
         write = ("--rw=write", "--size=8m")
         assert subprocess.run(load(server, *write), capture_output=True, check=False).returncode == 0
@@ -121,7 +121,7 @@ def test_stats_are_shown_by_export_client_and_connection(served: Server) -> None
     assert "128 MiB/s" in table.stdout
 
 
-def test_a_burst_bucket_is_seen_from_outside() -> None:
+def test_stats_show_the_burst_bucket() -> None:
     with serve("--profile", "azure-files-v1", "--quota", "1TiB") as server:
         [export] = stats(server)["exports"]
         assert export["limits"]["burst"] == {"iops": 10_000, "credits": 21_513_600}
@@ -130,7 +130,7 @@ def test_a_burst_bucket_is_seen_from_outside() -> None:
     assert "21,513,600" in shown.stdout
 
 
-def test_bucket_levels_are_seen_from_outside(tmp_path: Path) -> None:
+def test_stats_show_bucket_levels(tmp_path: Path) -> None:
     own = tmp_path / "own.toml"
     own.write_text(
         'title = "x"\n[throughput_mib_per_s]\nbase = 64\n[iops_read]\nbase = 6400\n'
@@ -153,7 +153,7 @@ def test_bucket_levels_are_seen_from_outside(tmp_path: Path) -> None:
     assert 'iocurve_volume_bucket_capacity{export="/vol",limit="throughput_bytes_per_s"} 1.048576e+06' in written
 
 
-def test_a_profile_of_ones_own_is_set_while_the_volume_serves(
+def test_a_user_s_profile_is_set_while_the_volume_serves(
     served: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "own.toml").write_text(
@@ -184,7 +184,7 @@ def wait_for_connection(server: Server) -> list[dict[str, Any]]:
     return found
 
 
-def test_rates_are_over_the_time_between_two_looks() -> None:
+def test_rates_cover_the_time_between_two_readings() -> None:
     counters = dict.fromkeys(
         ("reads", "writes", "read_bytes", "write_bytes", "throttled_operations", "throttled_ns"), 0
     )
@@ -202,7 +202,7 @@ def test_rates_are_over_the_time_between_two_looks() -> None:
     assert [one["throttled_mean_ns"] for one in rates["connections"]] == [2000, 2000]
 
 
-def test_openmetrics_are_what_a_parser_takes() -> None:
+def test_openmetrics_can_be_parsed() -> None:
     with metrics_of("--level", "premium", "--quota", "1TiB") as (server, url):
         assert subprocess.run(load(server), capture_output=True, check=False).returncode == 0
         with urllib.request.urlopen(url, timeout=10) as answer:
@@ -235,7 +235,7 @@ def metrics_of(*options: str) -> Iterator[tuple[Server, str]]:
         yield server, f"http://127.0.0.1:{port}/metrics"
 
 
-def test_exports_are_files_apart_under_limits_apart(tmp_path: Path) -> None:
+def test_exports_have_separate_files_and_limits(tmp_path: Path) -> None:
     exports = ("--export", "/a:profile=anf-premium,quota=2TiB", "--export", f"/a/b:profile=unlimited,store={tmp_path}")
     with serve(*exports) as server:
         a, b = (Server(server.pid, server.port, server.port, path) for path in ("/a", "/a/b"))
@@ -303,7 +303,7 @@ def test_bad_requests_are_answered_and_change_nothing(served: Server, runtime: P
     assert stats(served)["exports"] == before
 
 
-def test_noise_and_peers_that_leave_cost_only_themselves(served: Server, runtime: Path) -> None:
+def test_invalid_input_and_disconnects_affect_only_their_connection(served: Server, runtime: Path) -> None:
     noise = random.Random(7)
     for _ in range(20):
         with connect(runtime, served) as peer:
@@ -315,7 +315,7 @@ def test_noise_and_peers_that_leave_cost_only_themselves(served: Server, runtime
     assert stats(served)["protocol_errors"] == 0
 
 
-def test_too_many_at_once_are_told_so(served: Server, runtime: Path) -> None:
+def test_too_many_connections_are_refused(served: Server, runtime: Path) -> None:
     def first_word(peer: socket.socket) -> dict[str, Any]:
         with peer.makefile("rb") as answers:
             # The volume refuses the connection without reading its request.
@@ -348,7 +348,7 @@ def wait_for_socket(path: Path) -> None:
         time.sleep(0.01)
 
 
-def test_the_control_socket_is_its_owners_and_goes_with_the_volume(runtime: Path) -> None:
+def test_the_control_socket_is_private_and_removed_with_the_volume(runtime: Path) -> None:
     with serve("--unlimited") as server:
         wait_for_socket(path := runtime / "iocurve" / f"{server.port}.sock")
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -362,7 +362,7 @@ def test_the_control_socket_is_its_owners_and_goes_with_the_volume(runtime: Path
         control.find(None)
 
 
-def test_a_socket_left_behind_is_no_hindrance(runtime: Path, tmp_path: Path) -> None:
+def test_a_stale_socket_is_replaced(runtime: Path, tmp_path: Path) -> None:
     (runtime / "iocurve").mkdir(mode=0o700)
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
@@ -374,7 +374,7 @@ def test_a_socket_left_behind_is_no_hindrance(runtime: Path, tmp_path: Path) -> 
         assert stats(server)["reads"] == 0
 
 
-def test_a_directory_that_others_may_write_holds_no_socket(runtime: Path) -> None:
+def test_a_directory_that_others_may_write_is_refused(runtime: Path) -> None:
     (runtime / "iocurve").mkdir()
     os.chmod(runtime / "iocurve", 0o777)  # noqa: PTH101
     ran = iocurve("volume", "serve", "--unlimited")
@@ -403,7 +403,7 @@ def test_a_directory_that_others_may_write_holds_no_socket(runtime: Path) -> Non
         (("set",), 2, "nothing to set"),
     ],
 )
-def test_a_mistake_is_said(arguments: tuple[str, ...], status: int, text: str) -> None:
+def test_mistakes_are_reported(arguments: tuple[str, ...], status: int, text: str) -> None:
     ran = iocurve("volume", *arguments)
     assert ran.returncode == status, ran.stderr
     assert text in ran.stderr
@@ -437,7 +437,7 @@ def test_a_file_describes_a_volume(tmp_path: Path) -> None:
         read_spec(path)
 
 
-def test_all_mistakes_of_a_file_are_said_at_once_with_their_places(tmp_path: Path) -> None:
+def test_all_mistakes_of_a_file_are_reported_at_once(tmp_path: Path) -> None:
     path = tmp_path / "volumes.toml"
     path.write_text('port = 70000\naddres = "::1"\n[[export]]\nquota = 3\niops = 0\n[[export]]\npath = "/b"\n')
     with pytest.raises(DialectError) as refused:
@@ -453,7 +453,7 @@ def test_all_mistakes_of_a_file_are_said_at_once_with_their_places(tmp_path: Pat
         read_spec(path)
 
 
-def test_another_profile_begins_anew() -> None:
+def test_a_new_profile_resets_the_settings() -> None:
     export = parse_export("/a:profile=anf-ultra,quota=1TiB,throughput=64MiB,latency=1ms,client_egress=100Mb")
     assert export.limits().client == ClientLimits(bandwidth_write_bytes_per_s=12_500_000)
     assert export.limits().throughput_bytes_per_s == 64 * MIB

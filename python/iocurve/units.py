@@ -6,6 +6,7 @@ Each dialect parses quantities by its own rules, in its own module.
 
 from __future__ import annotations
 
+import math
 import re
 
 KIB, MIB, GIB, TIB = 1 << 10, 1 << 20, 1 << 30, 1 << 40
@@ -81,6 +82,13 @@ def format_count(count: float) -> str:
             break
         unit, scaled = larger, scaled / 1000
     return f"{_three_digits(scaled)}{unit}"
+
+
+def format_number(value: float, digits: int = 6) -> str:
+    """With ``digits`` significant digits, and never in scientific notation: ``130,998``, ``6.09304``, ``0.0000966``."""
+    decimals = max(0, digits - 1 - math.floor(math.log10(abs(value)))) if value else 0
+    text = f"{value:,.{decimals}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def format_latency(nanoseconds: float) -> str:

@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_back_pays_debts_and_fills_no_more_than_the_burst() {
+    fn a_refund_pays_debts_and_fills_no_more_than_the_burst() {
         let mut bucket = TokenBucket::new(1000, 3, 0);
         assert_eq!(bucket.take(0, 1003), SECOND);
         bucket.refund(SECOND / 2, 501);

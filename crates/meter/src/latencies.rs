@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_is_no_histogram() {
+    fn refuses_bytes_that_are_not_a_histogram() {
         assert!(Latencies::decode(b"nonsense").unwrap_err().to_string().starts_with("not a latency histogram"));
     }
 

@@ -63,7 +63,7 @@ mod tests {
     use crate::SECOND;
 
     #[test]
-    fn is_exact_where_the_period_is_no_whole_number() {
+    fn is_exact_if_the_period_is_not_an_integer() {
         let mut pacer = Pacer::new(3, SECOND, 100);
         let due: Vec<Nanos> = (0..4)
             .map(|_| {
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn paces_bytes_by_what_was_moved_before() {
+    fn paces_bytes_by_the_bytes_moved_before() {
         let mut pacer = Pacer::new(1 << 20, SECOND, 0);
         pacer.advance(1 << 18);
         assert_eq!(pacer.due(), SECOND / 4);
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_postponed_keeps_its_distances() {
+    fn postponed_units_keep_their_intervals() {
         let mut pacer = Pacer::new(10, SECOND, 5);
         pacer.advance(1);
         pacer.postpone(7);

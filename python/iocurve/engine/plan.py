@@ -1,7 +1,7 @@
 """The plan of a run: the contract between Python, which resolves a job into a plan, and the engine.
 
 A plan leaves nothing open: sizes are bytes, times are nanoseconds, and ``None`` is a decision ("no limit").
-``crates/engine/src/plan`` is the same contract in Rust; ``tests/test_plan_contract.py`` holds the two together.
+``crates/engine/src/plan`` is the same contract in Rust; ``tests/test_plan_contract.py`` compares the two.
 """
 
 from __future__ import annotations

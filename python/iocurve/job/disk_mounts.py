@@ -44,7 +44,7 @@ class MountedMachine:
     """Directory that relative names start from."""
 
     def stat(self, path: str) -> PathFacts:
-        """Looks at ``path``, on its disk if it is below a mount."""
+        """Kind and size of the file at ``path``, on its disk if it is below a mount."""
         for mount in sorted(self.mounts, key=lambda mount: -len(mount.mount)):
             within = _within(mount.mount, self.directory / path)
             if within is not None:
@@ -75,7 +75,7 @@ def put_on_disks(job: Job, mounts: Sequence[DiskMount], directory: Path) -> tupl
     sections = []
     for section in job.sections:
         names = section.files.directories or section.files.paths
-        # The innermost mount counts, as it does for a kernel.
+        # The innermost mount takes effect, as in the kernel.
         for one in sorted(mounts, key=lambda mount: -len(mount.mount)):
             within = [_within(one.mount, directory / name) for name in names]
             if not any(within):

@@ -1,6 +1,6 @@
-"""A job as a person wrote it, in a form that all dialects share.
+"""A job as the user wrote it, in a form that all dialects share.
 
-A dialect reads its text into ``Said`` (fields by name, each with its place), and has its defaults in the same form.
+A dialect reads its text into ``Said`` (fields by name, each with its position), and has its defaults in the same form.
 Together they fill sections, which leave no field open. Quantities are numbers already (bytes, nanoseconds);
 ``iocurve.job.resolve`` then applies them to files, devices and clones.
 """
@@ -58,7 +58,7 @@ class ZoneShare(Struct):
 class ZonesSaid(TaggedStruct, tag="zones_said"):
     """Zones whose sizes may depend on the file's size."""
 
-    zones: tuple[ZoneShare, ...]
+    zones: Annotated[tuple[ZoneShare, ...], Meta(min_length=1)]
 
 
 Preference = planned.Uniform | planned.Zipf | planned.Pareto | planned.Normal | ZonesSaid
@@ -279,7 +279,7 @@ class Said:
     fields: Mapping[str, Any] = field(default_factory=dict)
     """Values by the names of the fields of ``Section`` and of its parts."""
     positions: Mapping[str, Where] = field(default_factory=dict)
-    """Places at which fields were set."""
+    """Positions at which fields were set."""
 
     @classmethod
     def of(cls, **fields: Any) -> Said:
@@ -303,7 +303,7 @@ class Said:
         return Said.of(**kept, **fields).at(self.positions)
 
     def at(self, positions: Mapping[str, Where]) -> Said:
-        """A copy with these places."""
+        """A copy with these positions."""
         return Said(self.fields, positions)
 
 
@@ -344,7 +344,7 @@ class Section(Struct):
         return getattr(getattr(self, part) if part else self, field)
 
     def where(self, *fields: str) -> Where | None:
-        """The place of the first of these fields that was set."""
+        """The position of the first of these fields that was set."""
         positions = self.said.positions
         return next((positions[field] for field in fields if field in positions), None)
 

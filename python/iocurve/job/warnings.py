@@ -1,4 +1,4 @@
-"""Warnings about jobs whose load may not be what one expects, in the words of the job's dialect.
+"""Warnings about jobs whose load may differ from the user's expectation, in the words of the job's dialect.
 
 Each check takes one section and the workers made from it.
 """

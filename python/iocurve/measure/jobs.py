@@ -60,7 +60,10 @@ def _measured(kind: str, prepared: Prepared, out: Path | None, *, quiet: bool) -
         result = campaigns.carry_out(campaign, lambda campaign: _run(kind, prepared, campaign))
     for note in notes:
         result = result.with_note(note.code, str(note), note.level)
+    told = len(result.notes)
     result = prepared.write_output(result)
+    if not quiet:
+        _tell(PlanNote(note.code, note.text, None, note.level) for note in result.notes[told:])
     if out is not None:
         # A job without a report loads nothing that draws one.
         from iocurve.report import page

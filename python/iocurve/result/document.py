@@ -24,7 +24,7 @@ from iocurve.result.stats import Estimate
 from iocurve.result.summary import Latency, SeriesInterval, Summary, Totals, series, summarise
 from iocurve.result.version import iocurve_version
 from iocurve.structs import Struct
-from iocurve.units import SECOND_NS
+from iocurve.units import SECOND_NS, format_number
 
 SCHEMA_VERSION = 2
 RESULT_NAME = "result.json"
@@ -147,8 +147,8 @@ class Interval(Struct):
         if self.low is None or self.high is None:
             return ""
         if self.kind == "bracket":
-            return f"{self.high:,.6g} did not hold"
-        return f"95 %: {self.low:,.6g} to {self.high:,.6g}"
+            return f"{format_number(self.high)} did not hold"
+        return f"95 %: {format_number(self.low)} to {format_number(self.high)}"
 
 
 class CacheFacts(Struct):

@@ -165,7 +165,7 @@ class _Reader:
             if cache != "none":
                 self.mistakes.append("cache: a host cache needs a virtual machine; add vm=Standard_D8ds_v4")
             if burst_ns is not None:
-                self.mistakes.append("vm-burst: it needs a virtual machine; name one, e.g. vm=Standard_D8ds_v4")
+                self.mistakes.append("vm-burst: a burst needs a virtual machine; add vm=Standard_D8ds_v4")
             return None
         # VM sizes are written with and without the prefix Standard_.
         names = {known.lower(): known for known in data.vms()}

@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_nobody_there_or_in_a_circle_is_refused() {
+    fn waits_for_unknown_jobs_and_circular_waits_are_refused() {
         let (a, b) = (waiting("a", &[]), waiting("b", &["a"]));
         assert_eq!(refusal(vec![waiting("c", &["a", "b"]), b.clone(), a.clone()]), "");
         assert_eq!(

@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn an_engine_writes_where_the_loop_reads() {
+    fn an_engine_writes_to_the_buffers_that_the_loop_reads() {
         let mut buffers = Buffers::new(2, 16);
         buffers.slot_mut(1, 16).fill(7);
         // SAFETY: no slot is borrowed while the map is written through.

@@ -105,7 +105,7 @@ pub(crate) fn check_transfers<E: Engine>(opener: Opener<E>) {
     for direct in possible_ways() {
         writes_then_reads_back(opener, direct);
         a_batch_completes_whole(opener, direct);
-        several_files_are_told_apart(opener, direct);
+        several_files_are_distinguished(opener, direct);
         trims_read_as_zeros(opener, direct);
     }
     writing_a_read_only_file_fails_that_operation_alone(opener);
@@ -239,7 +239,7 @@ fn reads_past_the_end_are_short<E: Engine>(opener: Opener<E>, direct: bool) {
     assert_eq!(bench.content(0, 1536), pattern(BLOCK, 1536));
 }
 
-fn several_files_are_told_apart<E: Engine>(opener: Opener<E>, direct: bool) {
+fn several_files_are_distinguished<E: Engine>(opener: Opener<E>, direct: bool) {
     let scratch = Scratch::with_file("several", BLOCK);
     let other = scratch.other("second");
     fs::write(&other, vec![7; BLOCK]).unwrap();

@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_made_anew_once_however_many_use_it_and_as_long_as_the_longest() {
+    fn a_file_of_several_plans_is_recreated_once_with_the_longest_length() {
         let anew = FilePlan { layout: Layout::RecreateReserve, ..file("a", 100) };
         let fill = FilePlan { layout: Layout::Fill, ..file("a", 60) };
         let any = FilePlan { layout: Layout::Create, ..file("a", 900) };

@@ -137,13 +137,13 @@ fn jump(worker: &Worker, operation: &OperationPlan) -> Jump {
 fn set_edges(kinds: &mut [Kind], ends: bool) {
     let mut moved: BTreeMap<usize, (bool, bool)> = BTreeMap::new();
     for kind in kinds.iter() {
-        let (jumps, walks) = moved.entry(kind.position).or_default();
+        let (jumps, continues) = moved.entry(kind.position).or_default();
         *jumps |= kind.jump != Jump::Never;
-        *walks |= kind.jump != Jump::Always;
+        *continues |= kind.jump != Jump::Always;
     }
     for kind in kinds {
-        let (jumps, walks) = moved[&kind.position];
-        kind.sets_position = jumps && walks;
+        let (jumps, continues) = moved[&kind.position];
+        kind.sets_position = jumps && continues;
         kind.edge = match kind.jump {
             Jump::Mixed(_) => AtEdge::Jump,
             Jump::Never if ends && !jumps => AtEdge::End,

@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_split_is_met_within_chance_and_leaves_out_what_has_no_weight() {
+    fn a_split_is_met_within_chance_and_skips_sizes_without_weight() {
         let seen = drawn(&split(&[(65_536, 30), (512, 0), (4096, 70)]), u64::MAX, 10_000);
         assert_eq!(seen.keys().copied().collect::<Vec<_>>(), [4096, 65_536]);
         // 7,000 expected; five standard deviations are 229.
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_not_drawn_and_the_others_keep_their_proportion() {
+    fn sizes_that_do_not_fit_are_not_drawn_and_the_others_keep_their_proportion() {
         let seen = drawn(&split(&[(4096, 10), (8192, 30), (65_536, 60)]), 10_000, 10_000);
         assert_eq!(seen.keys().copied().collect::<Vec<_>>(), [4096, 8192]);
         // 2,500 expected; five standard deviations are 217.
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_that_make_no_sense_are_refused() {
+    fn invalid_sizes_are_refused() {
         let refusal = |blocks: &Blocks| Lengths::new(blocks).unwrap_err();
         assert_eq!(refusal(&Blocks::Fixed { bytes: 0 }), "a block must have at least 1 byte");
         assert_eq!(

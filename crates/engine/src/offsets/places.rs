@@ -28,7 +28,7 @@ impl Shape {
 
 /// A range in a window; `true` means that it exhausts the window.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Spot {
+pub(super) struct DrawnRange {
     pub(super) offset: u64,
     pub(super) length: u32,
     pub(super) exhausted: bool,
@@ -56,7 +56,7 @@ impl Places {
 
     /// Draws the next operation in a window of `window_bytes`.
     #[inline(always)]
-    pub(super) fn draw(&mut self, shape: &Shape, window_bytes: u64, rng: &mut Rng) -> Spot {
+    pub(super) fn draw(&mut self, shape: &Shape, window_bytes: u64, rng: &mut Rng) -> DrawnRange {
         let (place, exhausted) = match self {
             Self::Once(order) => order.next(),
             Self::Independent { places } => (rng.below(*places), false),
@@ -64,7 +64,7 @@ impl Places {
             Self::Map(map) => return map.draw(shape, window_bytes),
         };
         let offset = place * shape.align;
-        Spot { offset, length: shape.lengths.draw(window_bytes - offset, rng), exhausted }
+        DrawnRange { offset, length: shape.lengths.draw(window_bytes - offset, rng), exhausted }
     }
 
     /// Abandons an unfinished pass, and begins a new one.
@@ -154,7 +154,7 @@ impl Map {
     }
 
     #[inline(never)]
-    fn draw(&mut self, shape: &Shape, window_bytes: u64) -> Spot {
+    fn draw(&mut self, shape: &Shape, window_bytes: u64) -> DrawnRange {
         // Cleared only now, because the previous pass may have been the last.
         if self.visited.free() == 0 {
             self.clear();
@@ -164,7 +164,7 @@ impl Map {
         let offset = unit * self.unit;
         let length = u64::from(shape.lengths.draw(window_bytes - offset, &mut self.rng));
         let free = self.visited.visit(unit, length.div_ceil(self.unit)) * self.unit;
-        Spot { offset, length: length.min(free) as u32, exhausted: self.visited.free() == 0 }
+        DrawnRange { offset, length: length.min(free) as u32, exhausted: self.visited.free() == 0 }
     }
 
     fn restart(&mut self) {

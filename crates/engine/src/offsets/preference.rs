@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_centre_is_where_the_most_popular_place_is() {
+    fn the_most_popular_place_is_at_the_centre() {
         for (distribution, center) in [
             (Distribution::Zipf { theta: 1.5, center: Some(0.25) }, 250),
             (Distribution::Zipf { theta: 1.5, center: Some(1.0) }, 999),
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn normal_is_where_its_mean_and_deviation_say() {
+    fn normal_has_its_mean_and_deviation() {
         let places = 1000;
         for (center, mean) in [(None, 500.0), (Some(0.3), 300.0)] {
             let distribution = Distribution::Normal { deviation_percent: 5.0, center };

@@ -132,7 +132,7 @@ mod sequential {
     }
 
     #[test]
-    fn a_shared_position_that_stops_is_the_end_of_all_who_share_it() {
+    fn a_shared_position_that_stops_ends_all_its_workers() {
         let access = Access { position: Position::Job, at_end: AtEnd::Stop, ..SEQUENTIAL };
         let group = Group { workers: vec![sequential(&[12 * K], access), sequential(&[12 * K], access)] };
         let shared = SharedPositions::of_group(&group);
@@ -201,14 +201,14 @@ mod sequential {
     }
 
     #[test]
-    fn it_begins_where_it_is_told_and_comes_back_to_the_region_s_start() {
+    fn it_begins_at_the_given_offset_and_wraps_to_the_region_s_start() {
         let mut plan = sequential(&[16 * K], SEQUENTIAL);
         (plan.files[0].offset_bytes, plan.files[0].start_bytes) = (64 * K, 8 * K);
         assert_eq!(places(&plan, 4), [72, 76, 64, 68]);
     }
 
     #[test]
-    fn blocks_of_several_sizes_fill_the_region_and_leave_what_none_fits_into() {
+    fn blocks_of_several_sizes_fill_the_region_except_a_rest_too_small_for_any() {
         let access = Access { at_end: AtEnd::Stop, ..SEQUENTIAL };
         for seed in 0..50 {
             for (parts, rest) in [(split(&[(4 * K, 1), (12 * K, 1)]), 0), (split(&[(3 * K, 1), (6 * K, 1)]), 1)] {
@@ -248,8 +248,8 @@ mod random {
             let alone = Worker { end: by_bytes(5 << 20), ..random(&[1 << 20], access) };
             let besides = [operation(OperationKind::Write, 4096)];
             let among = Worker { operations: [&alone.operations[..], &besides].concat(), ..alone.clone() };
-            assert!(matches!(offsets(&alone).course, Course::Scattered(_)));
-            assert!(matches!(offsets(&among).course, Course::Own));
+            assert!(matches!(offsets(&alone).source, Source::Scattered(_)));
+            assert!(matches!(offsets(&among).source, Source::Regions));
             assert_eq!(places(&alone, 1000), places(&among, 1000));
         }
     }
@@ -307,7 +307,7 @@ mod random {
     }
 
     #[test]
-    fn blocks_of_several_sizes_visit_every_byte_once_and_are_shortened_where_they_must() {
+    fn blocks_of_several_sizes_visit_every_byte_once_and_are_shortened_if_necessary() {
         let access = Access { at_end: AtEnd::Stop, ..ONCE_FRESH };
         let mut shortened = 0;
         for seed in 0..50 {
@@ -416,7 +416,7 @@ mod identical {
     }
 
     #[test]
-    fn what_all_kinds_visit_goes_on_for_a_run() {
+    fn all_kinds_visit_an_address_for_a_whole_run() {
         let access = Access { position: Position::Identical, run_length: 2, ..ONCE_FRESH };
         let mut all = offsets(&Worker { operations: both(100), ..random(&[1 << 20], access) });
         let seen: Vec<u64> = (0..8).map(|i| place(&mut all, i % 2).1).collect();
@@ -519,7 +519,7 @@ mod passes {
     }
 
     #[test]
-    fn where_bytes_are_counted_a_smaller_file_waits_for_the_larger() {
+    fn if_bytes_are_counted_a_smaller_file_waits_for_the_larger() {
         for file_select in [FileSelect::RoundRobin, FileSelect::Random, FileSelect::BySize, FileSelect::Sequential] {
             for plan in [sequential(&[4 * K, 64 * K, 16 * K], SEQUENTIAL), random(&[4 * K, 64 * K, 16 * K], ONCE_FRESH)]
             {
@@ -569,7 +569,7 @@ mod refusals {
     }
 
     #[test]
-    fn sizes_and_shares_that_make_no_sense() {
+    fn invalid_sizes_and_shares() {
         let sizes = |blocks| refusal(&Worker { operations: reads(100, blocks), ..random(&[64 * K], ONCE_FRESH) });
         let range = Blocks::Range { low: 8192, high: 4096, step: 1 };
         let text = "job: read: a range of blocks from 8192 to 4096 bytes is empty; the smaller size comes first";
@@ -587,7 +587,7 @@ mod refusals {
     }
 
     #[test]
-    fn distributions_that_make_no_sense() {
+    fn invalid_distributions() {
         for (distribution, text) in [
             (Zipf { theta: 1.0, center: None }, "a Zipf distribution needs a theta above 0 other than 1, not 1"),
             (Zipf { theta: -1.0, center: None }, "a Zipf distribution needs a theta above 0 other than 1, not -1"),
@@ -626,7 +626,7 @@ mod refusals {
     }
 
     #[test]
-    fn walks_that_make_no_sense() {
+    fn invalid_sequential_rules() {
         let accessed = |access| refusal(&sequential(&[64 * K], access));
         assert_eq!(accessed(Access { run_length: 0, ..SEQUENTIAL }), "job: a run must have at least 1 operation");
         let strided = |range_bytes, zone_bytes| Some(Strided { range_bytes, zone_bytes, skip_bytes: 0 });

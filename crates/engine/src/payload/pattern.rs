@@ -103,14 +103,14 @@ mod tests {
     }
 
     #[test]
-    fn the_offset_stands_where_the_pattern_says_in_little_endian() {
+    fn the_offset_is_inserted_into_the_pattern_in_little_endian() {
         let expected = [0xff, 2, 1, 0, 0, 0, 0, 0, 0, 0xff, 2, 1];
         assert_eq!(laid_down("ffoooooooooooooooo", 12, 0x0102), expected);
         assert_eq!(laid_down("ffoooooooooooooooo", 3, 0x0102), [0xff, 2, 1]);
     }
 
     #[test]
-    fn what_is_no_pattern_is_refused() {
+    fn invalid_patterns_are_refused() {
         for text in ["", "0", "zz", "ooo", "01 2", "+1", "ffooooooooooooooo"] {
             assert!(Pattern::parse(text).is_err(), "{text}");
         }

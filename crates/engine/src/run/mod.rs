@@ -21,7 +21,7 @@ use self::order::GroupOrder;
 use self::outcomes::{never_started, not_started};
 use self::thread::{WorkerThread, run_worker};
 use crate::check::check;
-use crate::engines::emulated::{Disks, HELD_UP_NS};
+use crate::engines::emulated::{DELAY_TOLERATED_NS, Disks};
 use crate::error::EngineError;
 use crate::layout::Targets;
 use crate::offsets::SharedPositions;
@@ -80,7 +80,7 @@ fn supervise(plan: &Plan, board: &Board) -> Result<Outcome, EngineError> {
 }
 
 fn lay_out_and_run(plan: &Plan, board: &Board) -> Result<Outcome, EngineError> {
-    let disks = Disks::open(plan, HELD_UP_NS, &board.clock)?;
+    let disks = Disks::open(plan, DELAY_TOLERATED_NS, &board.clock)?;
     let targets = Targets::lay_out(plan, &|bytes, total| board.layout_progress(bytes, total), &board.stop)?;
     let mut workers = Vec::new();
     let result = run_groups(plan, &disks, board, &mut workers);

@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_ended_is_not_waited_for() {
+    fn ended_workers_are_not_waited_for() {
         let mut steadiness =
             Steadiness::new(SteadyState { duration_ns: 2 * S, ..plan(SteadyCriterion::Deviation, 0.0) }, 2);
         assert_eq!(run(&mut steadiness, 0, &[10]), [0; 0]);

@@ -34,7 +34,7 @@ fn operations(worker: &WorkerOutcome) -> u64 {
 }
 
 #[test]
-fn who_waits_starts_when_all_workers_of_a_job_have_ended() {
+fn a_waiting_worker_starts_when_all_workers_of_the_job_have_ended() {
     let clones = [reader("first", Some(10)), Worker { clone: 1, ..reader("first", Some(20_000)) }];
     let second = Worker { start_delay_ns: 3 * MS, ..waiting(reader("second", Some(20)), &["first"]) };
     let third = waiting(reader("third", Some(30)), &["second", "first"]);
@@ -49,7 +49,7 @@ fn who_waits_starts_when_all_workers_of_a_job_have_ended() {
 }
 
 #[test]
-fn who_ends_others_ends_them_as_finished_and_those_who_wait_do_not_start() {
+fn a_worker_ends_others_as_finished_and_waiting_workers_do_not_start() {
     let first = Worker { ends_others: EndsOthers::Always, ..reader("first", Some(10)) };
     let workers = vec![first, reader("endless", None), waiting(reader("late", Some(10)), &["endless"])];
     let outcome = outcome_of(&start(workers));
@@ -62,7 +62,7 @@ fn who_ends_others_ends_them_as_finished_and_those_who_wait_do_not_start() {
 }
 
 #[test]
-fn who_ends_the_run_keeps_later_groups_from_starting() {
+fn a_worker_that_ends_the_run_prevents_later_groups() {
     let run = |ends_others| {
         let first = Worker { ends_others, ends_run: true, ..reader("first", Some(10)) };
         let groups = [first, reader("second", Some(20)), reader("third", Some(30))];
@@ -77,7 +77,7 @@ fn who_ends_the_run_keeps_later_groups_from_starting() {
 }
 
 #[test]
-fn those_who_end_the_others_together_do_so_when_the_last_of_them_is_done() {
+fn workers_that_end_the_others_together_do_so_when_the_last_of_them_ends() {
     let together = |name, operations| Worker { ends_others: EndsOthers::Together, ..reader(name, Some(operations)) };
     let workers = vec![together("first", 10), reader("endless", None), together("last", 200_000)];
     let outcome = outcome_of(&start(workers));
@@ -97,7 +97,7 @@ fn workers_of_one_flow_keep_their_proportion() {
 }
 
 #[test]
-fn who_cannot_start_after_others_have_run_fails_alone_or_ends_the_others() {
+fn a_worker_that_cannot_start_after_others_have_run_fails_alone_or_ends_the_others() {
     let scratch = Scratch::with_file("odd", 4096);
     let open = FileOpen { direct: true, durability: Durability::None, invalidate: false };
     let odd = Worker {
@@ -116,14 +116,14 @@ fn who_cannot_start_after_others_have_run_fails_alone_or_ends_the_others() {
 }
 
 #[test]
-fn a_success_does_not_end_those_who_are_ended_by_an_error() {
+fn a_success_does_not_end_workers_that_only_an_error_ends() {
     let first = Worker { ends_others: EndsOthers::OnError, ..reader("first", Some(10)) };
     let outcome = outcome_of(&start(vec![first, reader("second", Some(30_000))]));
     assert_eq!(operations(&outcome.workers[1]), 30_000);
 }
 
 #[test]
-fn a_stop_reaches_who_waits() {
+fn a_stop_reaches_waiting_workers() {
     let run = start(vec![reader("endless", None), waiting(reader("late", Some(10)), &["endless"])]);
     // Both run once the first has closed an interval.
     let patience = std::time::Instant::now() + Duration::from_secs(60);

@@ -37,7 +37,7 @@ pub(super) struct WorkerThread<'a> {
 /// that this one did not run either.
 pub(super) fn run_worker(thread: &WorkerThread<'_>) -> Result<Option<WorkerOutcome>, EngineError> {
     let WorkerThread { group, number, worker, order, board, .. } = *thread;
-    let mut leaving = Leaving { thread, runs: worker.wait_for.is_empty(), how: State::Failed };
+    let mut leaving = EndGuard { thread, runs: worker.wait_for.is_empty(), how: State::Failed };
     if worker.wait_for.is_empty() {
         let start = || order.prepared(&board.clock).map(Start::with_group);
         let ran = prepare_and_run(thread, &mut { start })?;
@@ -91,14 +91,14 @@ fn prepare_and_run(
 }
 
 /// Tells the other workers that this one has ended: as planned, by an error or by a panic.
-struct Leaving<'a> {
+struct EndGuard<'a> {
     thread: &'a WorkerThread<'a>,
     /// The worker counts as running.
     runs: bool,
     how: State,
 }
 
-impl Drop for Leaving<'_> {
+impl Drop for EndGuard<'_> {
     fn drop(&mut self) {
         let WorkerThread { number, order, board, .. } = *self.thread;
         if self.runs {

@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_later_run_knows_what_was_written_how_often() {
+    fn a_later_run_knows_the_number_of_each_newest_write() {
         let scratch = Scratch::new("map");
         let map = open(&scratch);
         write(&map, 8192);
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_map_of_these_blocks_is_left_alone() {
+    fn a_file_that_is_not_a_map_of_these_blocks_is_not_changed() {
         let scratch = Scratch::new("map");
         std::fs::write(scratch.path(), "somebody's letters").unwrap();
         let text = Map::open(scratch.path(), 4096, 65536).unwrap_err().to_string();
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn files_are_told_apart_by_the_names_of_their_maps() {
+    fn files_are_distinguished_by_the_names_of_their_maps() {
         assert_eq!(key_of("/a/sd1.iocurve-map"), key_of("/b/c/sd1.iocurve-map"));
         assert_ne!(key_of("/a/sd1.iocurve-map"), key_of("/a/sd2.iocurve-map"));
         assert_eq!(key_of("123456789"), 0xe306_9283 & KEY_MASK);

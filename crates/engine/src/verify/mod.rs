@@ -31,7 +31,7 @@ const NOT_ALL_READ_BACK: &str = "verify_not_all_read_back";
 
 /// The loop's next step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Turn {
+pub(crate) enum NextStep {
     /// The load goes on.
     Load,
     /// Wait until all operations in flight have completed.
@@ -232,26 +232,26 @@ impl<'a> Verifier<'a> {
 
     /// Decides the next step, from the bytes issued and the operations in flight.
     #[inline]
-    pub(crate) fn turn(&mut self, issued_bytes: u64, exhausted: bool, in_flight: usize) -> Turn {
+    pub(crate) fn next_step(&mut self, issued_bytes: u64, exhausted: bool, in_flight: usize) -> NextStep {
         if let Stage::ReadBack(left) = self.stage {
             if left > 0
                 && let Some(address) = self.written.as_mut().and_then(|written| written.take(self.largest))
             {
                 self.stage = Stage::ReadBack(left - 1);
                 self.writes_waiting = self.writes_waiting.saturating_sub(1);
-                return Turn::ReadBack(address);
+                return NextStep::ReadBack(address);
             }
             if in_flight > 0 {
-                return Turn::Drain;
+                return NextStep::Drain;
             }
             self.stage = Stage::Load;
             if self.waiting() == 0 {
                 self.writes_waiting = 0;
             }
         }
-        let Some(most) = self.due(issued_bytes, exhausted) else { return Turn::Load };
+        let Some(most) = self.due(issued_bytes, exhausted) else { return NextStep::Load };
         if in_flight > 0 {
-            return Turn::Drain;
+            return NextStep::Drain;
         }
         self.stage = Stage::ReadBack(most);
         if self.pass_ends(issued_bytes) {
@@ -260,7 +260,7 @@ impl<'a> Verifier<'a> {
         if let (Some(written), true) = (&mut self.written, plan::may_overlap(self.worker)) {
             written.sort();
         }
-        Turn::Settle { is_pass: most == u64::MAX }
+        NextStep::Settle { is_pass: most == u64::MAX }
     }
 
     /// Number of operations to read back now, if it is time to.

@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_come_back_whole_and_in_the_order_written() {
+    fn blocks_are_read_back_whole_and_in_the_order_written() {
         let mut written = two_files();
         write(&mut written, at(0, 8192, 4096), 1);
         write(&mut written, at(1, (1 << 20) + 4096, 4096), 2);
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_found_is_read_whichever_write_it_is_of() {
+    fn found_ranges_are_read_back_whichever_write_they_hold() {
         let mut written = two_files();
         written.found(at(0, 4096, 4096));
         assert_eq!(written.sequence(0, 4096), None);

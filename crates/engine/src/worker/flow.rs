@@ -14,7 +14,7 @@ const AHEAD_MIN: u64 = 1000;
 
 /// State shared by the workers of one flow.
 #[derive(Debug)]
-struct Together {
+struct FlowState {
     /// Position of each worker: its operations, scaled by the sum of weights over its own weight.
     positions: Vec<AtomicU64>,
     /// Number of positions that a worker may be ahead of the slowest.
@@ -24,7 +24,7 @@ struct Together {
 /// The share of one worker in a flow.
 #[derive(Debug, Clone)]
 pub(crate) struct Share {
-    together: Arc<Together>,
+    state: Arc<FlowState>,
     number: usize,
     operations: u64,
     weight: u64,
@@ -47,11 +47,11 @@ pub(crate) fn of_group(group: &Group) -> Vec<Option<Share>> {
         let whole = members.iter().map(weight).sum();
         let depth: u64 = members.iter().map(|number| u64::from(group.workers[*number].depth)).sum();
         let positions = members.iter().map(|_| AtomicU64::new(0)).collect();
-        let together = Arc::new(Together { positions, ahead: depth.max(AHEAD_MIN) });
+        let state = Arc::new(FlowState { positions, ahead: depth.max(AHEAD_MIN) });
         for (number, member) in members.iter().enumerate() {
             let weight = weight(member);
-            let together = Arc::clone(&together);
-            shares[*member] = Some(Share { together, number, operations: 0, weight, whole, last: 0 });
+            let state = Arc::clone(&state);
+            shares[*member] = Some(Share { state, number, operations: 0, weight, whole, last: 0 });
         }
     }
     shares
@@ -60,10 +60,10 @@ pub(crate) fn of_group(group: &Group) -> Vec<Option<Share>> {
 impl Share {
     /// Returns `true` if another operation may be submitted.
     pub(crate) fn may_submit(&mut self) -> bool {
-        let limit = |last: u64| last.saturating_add(self.together.ahead);
+        let limit = |last: u64| last.saturating_add(self.state.ahead);
         let position = self.position();
         if position > limit(self.last) {
-            self.last = self.together.positions.iter().map(|one| one.load(Ordering::Relaxed)).min().unwrap_or(ENDED);
+            self.last = self.state.positions.iter().map(|one| one.load(Ordering::Relaxed)).min().unwrap_or(ENDED);
         }
         position <= limit(self.last)
     }
@@ -71,12 +71,12 @@ impl Share {
     /// Counts a submitted operation.
     pub(crate) fn submitted(&mut self) {
         self.operations += 1;
-        self.together.positions[self.number].store(self.position(), Ordering::Relaxed);
+        self.state.positions[self.number].store(self.position(), Ordering::Relaxed);
     }
 
     /// Ends the worker's part: it blocks no other worker any more.
     pub(crate) fn end(&self) {
-        self.together.positions[self.number].store(ENDED, Ordering::Relaxed);
+        self.state.positions[self.number].store(ENDED, Ordering::Relaxed);
     }
 
     fn position(&self) -> u64 {
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_further_ahead_than_a_thousand_operations_of_the_whole() {
+    fn no_worker_is_further_ahead_than_a_thousand_operations_of_the_whole() {
         let [mut many, mut few] = shares(&[80, 20]).try_into().unwrap();
         assert_eq!(go(&mut many, 2000), 801, "80 per cent of them, and one more");
         assert_eq!(go(&mut few, 1), 1);
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_ended_keeps_nobody_back() {
+    fn an_ended_worker_blocks_no_other_in_its_flow() {
         let [mut many, few] = shares(&[1, 1]).try_into().unwrap();
         assert_eq!(go(&mut many, 1000), 501);
         few.end();

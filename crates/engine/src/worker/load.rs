@@ -146,8 +146,8 @@ impl<'a> Load<'a> {
                 }
                 self.flush_next(engine, now, timeline)?;
             }
-            if self.ending.phase == Phase::Over || self.ending.phase.gives_up(now) {
-                return self.how_it_ended();
+            if self.ending.phase == Phase::Over || self.ending.phase.is_overdue(now) {
+                return self.end_state();
             }
             let wanted = self.reap(engine, wake, timeline.next_deadline(now).min(now + STOP_CHECK), &mut done)?;
             now = self.advance(timeline);
@@ -235,7 +235,7 @@ impl<'a> Load<'a> {
     }
 
     #[cold]
-    fn how_it_ended(&mut self) -> Result<State, EngineError> {
+    fn end_state(&mut self) -> Result<State, EngineError> {
         match self.ending.failure.take() {
             Some(failure) => Err(failure),
             None if self.ending.phase == Phase::Over || self.ending.state == State::Interrupted => {

@@ -48,7 +48,7 @@ impl Phase {
 
     /// Returns `true` if operations in flight have exceeded their time to complete. A flush at the end has no time
     /// limit.
-    pub(super) fn gives_up(self, now: Nanos) -> bool {
+    pub(super) fn is_overdue(self, now: Nanos) -> bool {
         matches!(self, Self::Draining { until } if now >= until)
     }
 }
@@ -93,9 +93,9 @@ mod tests {
 
     #[test]
     fn only_draining_is_given_up_and_only_when_its_time_is_over() {
-        assert!(DRAINING.gives_up(5) && !DRAINING.gives_up(4));
+        assert!(DRAINING.is_overdue(5) && !DRAINING.is_overdue(4));
         for phase in [Phase::Issuing, Phase::FlushingAtEnd, Phase::Over] {
-            assert!(!phase.gives_up(Nanos::MAX), "{phase:?}");
+            assert!(!phase.is_overdue(Nanos::MAX), "{phase:?}");
         }
     }
 

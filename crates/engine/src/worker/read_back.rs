@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_inside_the_window_counts() {
+    fn only_completions_inside_the_window_count() {
         let mut read_back = ReadBack::default();
         read_back.counts_from(30);
         for (from, to) in [(0, 20), (22, 40), (60, 80), (90, 100)] {

@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_are_paced_by_the_size_of_what_was_issued() {
+    fn bytes_are_paced_by_the_size_of_issued_operations() {
         let mut even = schedule(RateUnit::Bytes, 1 << 20, Arrivals::Even);
         let due: Vec<Nanos> = [1 << 18, 1 << 19, 1 << 18]
             .into_iter()

@@ -16,7 +16,7 @@ pub(super) enum Verdict {
     /// That last window is over.
     Found,
     /// Not even one operation at a time meets the target.
-    Hopeless,
+    Unattainable,
 }
 
 /// Starts at depth 1 and doubles until a window fails, then halves the distance between the largest good depth and the
@@ -75,7 +75,7 @@ impl Search {
         if !is_late || self.target.percentile < 100.0 {
             return Verdict::Continue;
         }
-        if self.depth == 1 { Verdict::Hopeless } else { self.lower() }
+        if self.depth == 1 { Verdict::Unattainable } else { self.lower() }
     }
 
     /// Evaluates the window once it is over.

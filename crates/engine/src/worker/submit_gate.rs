@@ -161,7 +161,7 @@ impl SubmitGate {
 
     fn apply(&mut self, verdict: Verdict) {
         let next = match verdict {
-            Verdict::Continue | Verdict::Hopeless => return,
+            Verdict::Continue | Verdict::Unattainable => return,
             Verdict::Lowered => GateState::Window,
             Verdict::Measure => GateState::LastWindow,
             Verdict::Found => GateState::Found,

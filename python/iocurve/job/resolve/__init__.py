@@ -71,7 +71,7 @@ class _Resolver:
     diagnostics: Diagnostics = field(init=False)
     files: Files = field(init=False)
     overwritten: dict[str, Where | None] = field(default_factory=dict)
-    """Existing files that will be written to, each with the place that names it first."""
+    """Existing files that will be written to, each with the first position that names it."""
 
     def __post_init__(self) -> None:
         self.diagnostics = Diagnostics(self.job)
@@ -191,7 +191,7 @@ class _Resolver:
                 self.overwritten.setdefault(path, where)
 
     def _note_overwritten_files(self) -> None:
-        """Adds one note for all files: a job may name thousands."""
+        """Adds one note for all files, because a job may name thousands."""
         if self.overwritten:
             self.diagnostics.notes.append(_overwrites(list(self.overwritten), next(iter(self.overwritten.values()))))
 

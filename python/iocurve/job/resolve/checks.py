@@ -1,4 +1,4 @@
-"""Checks of a job that need no look at its files."""
+"""Checks of a job that do not depend on its files."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def section(section: Section, machine: Machine, diagnostics: Diagnostics) -> Non
     _rates(section, diagnostics)
     _growth(section, diagnostics)
     paths, sizes = section.files.paths, section.files.path_bytes
-    if sizes is not None and len(sizes) != len(paths):
+    if sizes is not None and (not sizes or len(sizes) != len(paths)):
         text = f"{diagnostics.option('path_bytes')} has {counted(len(sizes), 'size')} for {counted(len(paths), 'file')}"
         diagnostics.mistake(section, text, ("path_bytes",), "give one size for each path")
     smallest = smallest_block(section)

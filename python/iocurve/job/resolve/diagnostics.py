@@ -1,4 +1,4 @@
-"""Collects what a person must know about a plan: mistakes, obstacles, notes, and directories to create."""
+"""Collects the diagnostics of a plan: mistakes, obstacles, notes, and directories to create."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Diagnostics:
     directories: list[str] = field(default_factory=list)
 
     def mistake(self, section: Section, text: str, fields: Sequence[str], hint: str | None = None) -> None:
-        """Adds a mistake at the place of the first of ``fields`` that was set."""
+        """Adds a mistake at the position of the first of ``fields`` that was set."""
         where = section.where(*fields, "name")
         self.mistakes.append(Mistake(f"{section.name or self.job.name}: {text}", where, hint))
 

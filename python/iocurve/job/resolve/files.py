@@ -33,7 +33,7 @@ class Region:
 
 @dataclass(frozen=True)
 class Files:
-    """Looks at the files of a job's sections; mistakes and obstacles go to ``diagnostics``."""
+    """Examines the files of a job's sections; adds mistakes and obstacles to ``diagnostics``."""
 
     job: Job
     machine: Machine
@@ -51,7 +51,7 @@ class Files:
     def regions(self, section: Section, clone: int, rng: random.Random) -> list[Region] | None:
         """The regions of one worker's files; None after a mistake."""
         paths = self._paths(section, clone)
-        regions = self._looked_at(section, paths)
+        regions = self._examined(section, paths)
         known = sum(region.facts.bytes for region in regions)
         is_sized = bool(section.files.file_bytes or section.files.path_bytes or section.files.until_full)
         if not known and not is_sized and (isinstance(section.files.size, Percent) or not section.files.size):
@@ -123,9 +123,9 @@ class Files:
         name = section.name or self.job.name
         # The name of a job may be the device it uses.
         if not directories and section.files.file_count == 1 and section.target.engine != "nfs":
-            place = str(self.directory / name)
-            if self.stat(place).kind == "block":
-                return [place]
+            path = str(self.directory / name)
+            if self.stat(path).kind == "block":
+                return [path]
         chosen = (directories[clone % len(directories)],) if directories else ()
         pattern = section.files.file_name_pattern
         numbers = range(section.files.file_count)
@@ -135,15 +135,15 @@ class Files:
         """fio puts the directory before the name even if the name begins with a slash."""
         if section.target.engine == "nfs":
             within = [PurePosixPath(*directories, name.lstrip("/")) for name in names]
-            return [self._place_within(section, path, "the export") for path in within]
+            return [self._path_within(section, path, "the export") for path in within]
         if self.is_disk:
             within = [PurePosixPath(*(part.lstrip("/") for part in (*directories, name))) for name in names]
-            return _below(self.directory, [self._place_within(section, path, "the emulated disk") for path in within])
+            return _below(self.directory, [self._path_within(section, path, "the emulated disk") for path in within])
         if not directories:
             return _below(self.directory, names)
         return _below(self.directory / directories[0], [name.lstrip("/") for name in names])
 
-    def _place_within(self, section: Section, path: PurePosixPath, whole: str) -> str:
+    def _path_within(self, section: Section, path: PurePosixPath, whole: str) -> str:
         if ".." in path.parts:
             self.diagnostics.mistake(section, f"'{path}' leads out of {whole}", ("paths", "directories"))
         return str(path).lstrip("/")
@@ -157,7 +157,7 @@ class Files:
             facts = self.seen[path] = self.machine.stat(path)
         return facts
 
-    def _looked_at(self, section: Section, paths: Sequence[str]) -> list[Region]:
+    def _examined(self, section: Section, paths: Sequence[str]) -> list[Region]:
         """Regions with the facts of their files; for NFS and the null engine files are unknown and count as missing."""
         if section.target.engine in ("nfs", "null"):
             return [Region(path, PathFacts("missing")) for path in paths]
@@ -219,16 +219,16 @@ def _shares(section: Section, files: int, block: int) -> list[int]:
 def _offset(section: Section, region: Region, clone: int, block: int) -> int:
     """Start of the region; offsets given as a percentage are rounded up to a block."""
     offset, increment = section.files.offset, section.files.offset_increment
-    place = _bytes_of(offset, region.facts.bytes) + clone * _bytes_of(increment, region.facts.bytes)
+    start = _bytes_of(offset, region.facts.bytes) + clone * _bytes_of(increment, region.facts.bytes)
     if not isinstance(offset, Percent) and not isinstance(increment, Percent):
-        return place
+        return start
     multiple = section.files.offset_align or block
-    return -(-place // multiple) * multiple
+    return -(-start // multiple) * multiple
 
 
 def _limits(section: Section, files: int) -> Sequence[tuple[int, int] | None]:
     """Smallest and largest size of each file; None without limits."""
-    if section.files.path_bytes is not None:
+    if section.files.path_bytes:
         return [(size, size) for size in section.files.path_bytes]
     return [section.files.file_bytes] * files
 
@@ -242,13 +242,13 @@ def _region_bytes(
     rng: random.Random,
 ) -> int:
     """Length of the region of one file."""
-    there = region.facts.bytes
+    existing_bytes = region.facts.bytes
     if section.files.until_full and not section.files.size and limits is None and region.facts.kind != "block":
         return _ENDLESS_FILE - region.offset
     if limits is None:
-        length = share or there - region.offset
+        length = share or existing_bytes - region.offset
     else:
-        length = _file_bytes(limits, there, block, rng) - region.offset
+        length = _file_bytes(limits, existing_bytes, block, rng) - region.offset
     if not isinstance(section.files.size, Percent) or section.files.size.percent in (0, 100):
         return length
     portion = min((length + region.offset) * section.files.size.percent // 100, length)
@@ -259,11 +259,11 @@ def _appends(section: Section, region: Region) -> bool:
     return section.files.append and region.facts.kind == "file"
 
 
-def _file_bytes(limits: tuple[int, int], there: int, block: int, rng: random.Random) -> int:
+def _file_bytes(limits: tuple[int, int], existing_bytes: int, block: int, rng: random.Random) -> int:
     """Size of a file: an existing one within the limits keeps its size."""
     low, high = limits
-    if low <= there <= high:
-        return there
+    if low <= existing_bytes <= high:
+        return existing_bytes
     drawn = low + int((high - low) * rng.random())
     return drawn - drawn % block if low != high else low
 

@@ -21,7 +21,7 @@ class ReportGroup:
 
 
 def start_groups(sections: Sequence[Section], workers: Sequence[Sequence[planned.Worker]]) -> tuple[planned.Group, ...]:
-    """Starts a new group at each barrier; jobs of earlier groups have ended, so nobody waits for them any more."""
+    """Starts a new group at each barrier; waits for jobs of earlier groups are dropped, because those have ended."""
     groups: list[list[planned.Worker]] = []
     names: set[str] = set()
     for section, clones in zip(sections, workers, strict=True):

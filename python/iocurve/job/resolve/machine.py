@@ -23,7 +23,7 @@ class Machine(Protocol):
     """The parts of a machine that plans depend on."""
 
     def stat(self, path: str) -> PathFacts:
-        """Looks at ``path`` now."""
+        """Kind and size of the file at ``path`` now."""
 
     def is_mounted(self, device: str) -> bool:
         """True if a block device holds a mounted file system."""
@@ -42,7 +42,7 @@ class ThisMachine:
     """This machine."""
 
     def stat(self, path: str) -> PathFacts:
-        """Looks at ``path`` now; a path that cannot be read counts as missing."""
+        """Kind and size of the file at ``path`` now; a path that cannot be read counts as missing."""
         try:
             status = os.stat(path)  # noqa: PTH116 - a job may name a million files
         except (OSError, ValueError):

@@ -35,7 +35,7 @@ impl Cache {
         let recent = vec![0; present.len()];
         self.used += present.iter().map(|word| u64::from(word.count_ones())).sum::<u64>();
         self.files.push(Blocks { present, recent });
-        self.make_room(number, bytes);
+        self.grow(number, bytes);
         while self.used > self.capacity {
             self.evict();
         }
@@ -43,7 +43,7 @@ impl Cache {
     }
 
     /// Allocates room for the blocks of a file below `bytes`.
-    pub(super) fn make_room(&mut self, file: usize, bytes: u64) {
+    pub(super) fn grow(&mut self, file: usize, bytes: u64) {
         let words = usize::try_from(bytes.div_ceil(BLOCK_BYTES * WORD_BITS)).unwrap_or(usize::MAX);
         let blocks = &mut self.files[file];
         if blocks.present.len() < words {
@@ -72,7 +72,7 @@ impl Cache {
     }
 
     fn use_block(&mut self, file: usize, block: u64) -> bool {
-        self.make_room(file, (block + 1) * BLOCK_BYTES);
+        self.grow(file, (block + 1) * BLOCK_BYTES);
         let (word, bit) = ((block / WORD_BITS) as usize, 1 << (block % WORD_BITS));
         let was_there = self.files[file].present[word] & bit != 0;
         if !was_there {
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_used_lately_outlives_what_was_not() {
+    fn recently_used_blocks_outlive_others() {
         let mut cache = cache(3);
         for block in [0, 1, 2] {
             cache.read(0, block * B, B);
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_was_cached_before_is_cut_to_what_fits() {
+    fn a_file_cached_before_is_cut_to_the_size_of_the_cache() {
         let mut cache = Cache::new(3 * B);
         cache.add_file(vec![0b1111_0000], 0);
         assert_eq!(cache.present(0), [0b1110_0000]);

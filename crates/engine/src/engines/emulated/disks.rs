@@ -20,7 +20,7 @@ use crate::error::EngineError;
 use crate::plan::{DiskPlan, FilePlan, Plan};
 
 /// A worker's thread may be delayed for this long without costing the disk any throughput.
-pub(crate) const HELD_UP_NS: Nanos = 50_000_000;
+pub(crate) const DELAY_TOLERATED_NS: Nanos = 50_000_000;
 
 /// The open disks of a run; no other run can use them.
 #[derive(Debug)]
@@ -137,7 +137,7 @@ impl Disk {
                 files.push((self.number, plan.path.clone()));
                 machine.cache.add_file(Vec::new(), 0)
             });
-            machine.cache.make_room(number, end);
+            machine.cache.grow(number, end);
             number
         };
         plans.iter().map(&mut number).collect()

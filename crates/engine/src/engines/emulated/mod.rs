@@ -18,7 +18,7 @@ use crate::engines::request::{Address, Completion, Engine, Request};
 use crate::error::EngineError;
 use crate::plan::FilePlan;
 
-pub(crate) use self::disks::{Disk, Disks, HELD_UP_NS};
+pub(crate) use self::disks::{DELAY_TOLERATED_NS, Disk, Disks};
 
 /// Submits each operation to the inner engine immediately, and delays its completion until the disk's time. Flushes do
 /// not reach the inner engine: data on the emulated disk are durable, and this machine's storage is not measured.

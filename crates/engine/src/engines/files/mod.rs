@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hole_is_seen_where_it_is() {
+    fn a_hole_is_found_in_the_region_that_has_it() {
         let scratch = Scratch::with_file("hole", 1 << 20);
         OpenOptions::new().write(true).open(scratch.path()).unwrap().set_len(2 << 20).unwrap();
         assert!(!has_hole(&plan(scratch.path(), 0, 1 << 20)));
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_is_not_a_file_and_says_what_is_missing() {
+    fn refuses_directories_and_missing_files() {
         let directory = std::env::temp_dir().display().to_string();
         assert_eq!(
             error_of(LocalFiles::open(&open(false), &[plan(&directory, 0, 1)], false)),
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn direct_io_where_there_is_none_is_said_so() {
+    fn direct_io_on_a_file_system_without_it_is_refused() {
         assert_eq!(
             error_of(LocalFiles::open(&open(true), &[plan("/proc/self/stat", 0, 0)], false)),
             "open /proc/self/stat: its file system does not support direct I/O (O_DIRECT); switch direct I/O off or use another file system"
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_block_are_told_apart() {
+    fn files_that_may_block_are_detected() {
         // procfs has never been able to start a read without blocking.
         let procfs = LocalFiles { files: vec![File::open("/proc/self/mounts").unwrap()], devices: vec![false] };
         assert!(!procfs.start_without_blocking());

@@ -345,12 +345,12 @@ mod tests {
     use crate::engines::testing::{Scratch, check_engine, open, setup};
 
     #[test]
-    fn does_what_an_engine_must() {
+    fn passes_the_engine_suite() {
         check_engine(AioEngine::open);
     }
 
     #[test]
-    fn does_so_without_looking_into_the_ring() {
+    fn passes_it_without_the_mapped_ring() {
         check_engine(|setup| {
             let mut engine = AioEngine::open(setup)?;
             engine.context.ring = None;
@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_setup_says_which_limit() {
+    fn a_refused_setup_names_the_limit() {
         let text = |errno| setup_error(64, &io::Error::from_raw_os_error(errno)).to_string();
         assert_eq!(
             text(libc::EAGAIN),

@@ -276,12 +276,12 @@ mod tests {
     use crate::engines::testing::{Scratch, check_mapped_engine, open, pattern, setup};
 
     #[test]
-    fn does_what_an_engine_must() {
+    fn passes_the_engine_suite() {
         check_mapped_engine(MmapEngine::open);
     }
 
     #[test]
-    fn does_so_through_small_windows() {
+    fn passes_it_with_small_windows() {
         check_mapped_engine(|setup| MmapEngine::with_window(setup, 5000));
     }
 
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn says_what_it_does() {
+    fn describes_its_way_of_working() {
         let scratch = Scratch::with_file("says", 3 << 20);
         let files = [scratch.plan(3 << 20)];
         let (cached, direct) = (open(false), open(true));

@@ -93,7 +93,7 @@ mod tests {
     use crate::engines::testing::check_engine;
 
     #[test]
-    fn does_what_an_engine_must() {
+    fn passes_the_engine_suite() {
         check_engine(SyncEngine::open);
     }
 }

@@ -344,13 +344,13 @@ mod tests {
     use crate::engines::testing::{Scratch, check_engine, open, setup};
 
     #[test]
-    fn does_what_an_engine_must() {
+    fn passes_the_engine_suite() {
         check_engine(UringEngine::open);
     }
 
     /// Kernels from 5.1 on support one of the set-ups; each that this kernel supports is tested.
     #[test]
-    fn does_so_with_every_set_up() {
+    fn passes_it_with_every_set_up() {
         fn opener<const SETUP: usize>(setup: Setup<'_>) -> Result<UringEngine, EngineError> {
             // Four entries only: the queue overflows into the kernel at every batch.
             let ring = build_ring(SETUPS[SETUP], setup.depth.min(4)).map_err(|source| setup_error(&source))?;
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn does_so_with_nothing_registered() {
+    fn passes_it_with_nothing_registered() {
         check_engine(|setup| {
             let mut engine = UringEngine::open(setup)?;
             engine.registered = Registered { files: false, slots_per_buffer: None };
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn says_what_is_registered_and_when_kernel_threads_do_the_work() {
+    fn reports_registration_and_kernel_threads() {
         let scratch = Scratch::with_file("registered", 4096);
         let (files, open) = ([scratch.plan(4096)], open(false));
         let mut engine = UringEngine::open(setup(&open, &files, false, 4)).unwrap();
@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_ring_says_what_to_check_and_what_to_use_instead() {
+    fn a_refused_ring_names_the_settings_to_check_and_an_alternative() {
         let text = |errno| setup_error(&io::Error::from_raw_os_error(errno)).to_string();
         assert!(text(libc::EPERM).contains("kernel.io_uring_disabled"));
         for errno in [libc::EPERM, libc::ENOSYS, libc::ENOMEM, libc::EINVAL] {
@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn polls_where_the_kernel_cannot_time_out() {
+    fn polls_if_the_kernel_cannot_time_out() {
         let ring = build_ring(SETUPS[3], 1).unwrap();
         let clock = Clock::new();
         poll_ring(&ring, Duration::from_millis(2));

@@ -271,7 +271,7 @@ impl NfsEngine {
             Lost::Garbage(why) => {
                 self.garbage += 1;
                 if self.garbage >= GARBAGE_MAX {
-                    return Err(self.senseless(why));
+                    return Err(self.invalid_reply(why));
                 }
                 why.to_owned()
             }
@@ -281,7 +281,7 @@ impl NfsEngine {
         Ok(())
     }
 
-    fn senseless(&self, why: &str) -> EngineError {
+    fn invalid_reply(&self, why: &str) -> EngineError {
         EngineError::Connection(format!(
             "NFS server {}: {GARBAGE_MAX} replies were invalid (the last one: {why}); is it an NFSv3 server?",
             self.server

@@ -76,7 +76,7 @@ impl<'a> Rpc<'a> {
     ) -> Result<R, EngineError> {
         let server = self.server.clone();
         let results = self.transact(program, version, procedure, arguments)?;
-        R::decode(&mut Reader::new(results)).map_err(|error| senseless(&server, &error))
+        R::decode(&mut Reader::new(results)).map_err(|error| invalid_reply(&server, &error))
     }
 
     /// Sends a call and returns the results in its reply.
@@ -91,9 +91,9 @@ impl<'a> Rpc<'a> {
         let call = self.encode(program, version, procedure, arguments);
         self.exchange(&call).map_err(|error| self.broken(&error))?;
         let mut reader = Reader::new(&self.reply);
-        let header = ReplyHeader::decode(&mut reader).map_err(|error| senseless(&self.server, &error))?;
+        let header = ReplyHeader::decode(&mut reader).map_err(|error| invalid_reply(&self.server, &error))?;
         if header.xid != self.xid {
-            return Err(senseless(&self.server, &"it answers another call"));
+            return Err(invalid_reply(&self.server, &"it answers another call"));
         }
         match header.body {
             ReplyBody::MSG_ACCEPTED(accepted) if accepted.stat == Accepted::SUCCESS(()) => Ok(reader.rest()),
@@ -103,7 +103,9 @@ impl<'a> Rpc<'a> {
                  privileged port (option insecure)",
                 self.server
             ))),
-            ReplyBody::MSG_DENIED(denied) => Err(senseless(&self.server, &format!("it denies the call: {denied:?}"))),
+            ReplyBody::MSG_DENIED(denied) => {
+                Err(invalid_reply(&self.server, &format!("it denies the call: {denied:?}")))
+            }
         }
     }
 
@@ -215,7 +217,7 @@ fn too_long(_: RecordTooLong) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "its reply is longer than any valid one")
 }
 
-fn senseless(server: &str, why: &dyn Display) -> EngineError {
+fn invalid_reply(server: &str, why: &dyn Display) -> EngineError {
     EngineError::Connection(format!("invalid reply from server {server} ({why}); is it an NFSv3 server?"))
 }
 

@@ -197,7 +197,7 @@ impl Socket {
                 Err(error) if error.raw_os_error() == Some(libc::EADDRINUSE) => {}
                 Err(_) => return false,
                 Ok(()) => {
-                    self.give_port_back_at_once();
+                    self.free_port_on_close();
                     return true;
                 }
             }
@@ -213,7 +213,7 @@ impl Socket {
 
     /// Resets the connection on close: otherwise the port would be blocked for a minute, and privileged ports are few.
     /// No data are lost: a connection is closed only when no reply is outstanding on it.
-    fn give_port_back_at_once(&self) {
+    fn free_port_on_close(&self) {
         let reset = libc::linger { l_onoff: 1, l_linger: 0 };
         // If this fails, ports are only scarcer.
         let _ = self.set(libc::SOL_SOCKET, libc::SO_LINGER, &reset);

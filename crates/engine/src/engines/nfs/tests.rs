@@ -119,7 +119,7 @@ fn every_read_brings_its_own_bytes() {
 }
 
 #[test]
-fn what_is_sent_on_loopback_is_not_paced_and_the_result_says_so() {
+fn loopback_traffic_is_not_paced_and_the_result_says_so() {
     let server = Server::answering().with_file("f", &pattern(10));
     let client = Client::new(&server, 1, 10, |mount| mount.nconnect = 2);
     let expected = "user-space NFSv3 over 2 TCP connections (reno) to 127.0.0.1:";
@@ -127,7 +127,7 @@ fn what_is_sent_on_loopback_is_not_paced_and_the_result_says_so() {
 }
 
 #[test]
-fn payload_that_nobody_wants_is_dropped_and_the_result_says_so() {
+fn unwanted_payload_is_dropped_and_the_result_says_so() {
     let server = Server::answering().with_file("f", &pattern(1 << 20));
     let mut client = Client::new(&server, 4, 100_000, |mount| mount.keep_payload = false);
     for slot in 0..4 {
@@ -146,7 +146,7 @@ fn payload_that_nobody_wants_is_dropped_and_the_result_says_so() {
 }
 
 #[test]
-fn writes_arrive_where_they_belong() {
+fn writes_reach_their_offsets() {
     for (nconnect, length) in [(1, 4096), (3, 4097), (2, 70_001)] {
         let server = Server::answering().with_file("f", b"");
         let mut client = Client::new(&server, 8, 70_001, |mount| mount.nconnect = nconnect);
@@ -189,7 +189,7 @@ fn the_end_of_the_file_makes_a_read_short() {
 }
 
 #[test]
-fn what_the_server_does_in_part_is_carried_on() {
+fn partial_reads_and_writes_are_continued() {
     let content = pattern(10_000);
     let server = Server::new(|_| Act::AtMost(999)).with_file("f", &content);
     let mut client = Client::new(&server, 2, 5000, |_| {});
@@ -398,7 +398,7 @@ fn a_server_that_is_never_ready_fails_the_operation() {
 }
 
 #[test]
-fn a_connection_that_breaks_is_made_anew_and_its_calls_are_sent_again() {
+fn a_broken_connection_is_re_established_and_its_calls_are_sent_again() {
     for nconnect in [1, 2] {
         let mut closed = false;
         let mut held = 0;
@@ -444,7 +444,7 @@ fn a_write_is_sent_again_whole() {
 }
 
 #[test]
-fn senseless_replies_cost_the_connection_and_the_operation_goes_on() {
+fn invalid_replies_cost_the_connection_and_the_operation_continues() {
     let too_long = vec![0xff; 64];
     let unknown_xid = marked(&reply(0x1234, &[0; 4]));
     let not_a_reply = marked(&[0; 40]);
@@ -459,7 +459,7 @@ fn senseless_replies_cost_the_connection_and_the_operation_goes_on() {
 }
 
 #[test]
-fn a_server_that_makes_no_sense_at_all_is_given_up() {
+fn a_server_with_too_many_invalid_replies_is_an_error() {
     let server = Server::new(|_| Act::Raw(vec![0xff; 64])).with_file("f", b"");
     let mut client = Client::new(&server, 1, 4096, |_| {});
     client.submit(0, READ, 0, 4096);
@@ -473,7 +473,7 @@ fn a_server_that_makes_no_sense_at_all_is_given_up() {
 }
 
 #[test]
-fn a_reply_that_brings_more_than_was_asked_for_is_senseless() {
+fn a_reply_with_more_data_than_requested_is_invalid() {
     // A valid reply with 8 bytes to the call, whatever its length.
     let script = |seen: server::Seen| {
         let results = [0, 0, 8, 1, 8, 0, 0].map(u32::to_be_bytes).concat();
@@ -555,7 +555,7 @@ fn a_stop_ends_waiting() {
 }
 
 #[test]
-fn what_was_written_unstable_is_committed_at_the_end() {
+fn unstable_writes_are_committed_at_the_end() {
     let server = Server::answering().with_file("f", b"");
     let commits = || server.seen().iter().filter(|seen| seen.procedure == nfsproc3::NFSPROC3_COMMIT).count();
     for (durability, expected) in [(Durability::None, 1), (Durability::DataSync, 1), (Durability::FileSync, 1)] {
@@ -640,7 +640,7 @@ fn connect(mount: &NfsMount, path: &str) -> Result<NfsEngine, EngineError> {
 }
 
 #[test]
-fn what_cannot_be_mounted_is_explained() {
+fn failures_to_mount_are_explained() {
     let server = Server::answering().with_file("f", b"").with_file("d/f", b"");
     let mount = server.mount();
     let explained = |mount: &NfsMount, path: &str| connect(mount, path).unwrap_err().to_string();
@@ -716,7 +716,7 @@ fn lay_out(server: &Server, files: &[FilePlan]) -> Result<Vec<bool>, EngineError
 }
 
 #[test]
-fn layout_creates_fills_and_reserves_and_leaves_alone_what_is_there() {
+fn layout_creates_fills_and_reserves_and_keeps_existing_data() {
     let server = Server::answering().with_file("old", b"here before").with_file("long", &[1; 5000]);
     let files = [
         file("old", 3_000_000, Layout::Fill),
@@ -774,7 +774,7 @@ fn layout_overwrites_nothing_and_puts_everything_back_when_it_fails() {
 }
 
 #[test]
-fn layout_makes_files_anew_and_takes_others_as_they_are() {
+fn layout_recreates_files_and_uses_others_as_they_are() {
     let server = Server::answering().with_file("old", b"here before").with_file("any", b"as it is");
     let files = [
         file("old", 5, Layout::Recreate),

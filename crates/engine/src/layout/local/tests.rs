@@ -34,7 +34,7 @@ fn fill_creates_a_file_of_random_bytes_that_are_stored() {
 }
 
 #[test]
-fn fill_leaves_what_is_there_and_continues_as_if_written_at_once() {
+fn fill_keeps_existing_data_and_continues_as_if_written_at_once() {
     let (whole, parts) = (Scratch::new("whole"), Scratch::with_file("parts", 1_500_001));
     run(&[plan(whole.path(), 0, 2_500_000, Layout::Fill)]).unwrap();
     assert_eq!(run(&[plan(parts.path(), 0, 2_500_000, Layout::Fill)]), Ok(vec![]));
@@ -92,7 +92,7 @@ fn new_refuses_a_file_that_is_there() {
 }
 
 #[test]
-fn reserve_extends_and_keeps_what_is_there() {
+fn reserve_extends_and_keeps_existing_data() {
     let scratch = Scratch::with_file("reserve", 5000);
     let files = [plan(scratch.path(), 0, 3 << 20, Layout::Reserve)];
     assert_eq!(total(&files), 0);
@@ -113,7 +113,7 @@ fn create_makes_an_empty_file_and_leaves_one_that_is_there() {
 }
 
 #[test]
-fn recreate_writes_anew_what_was_there_and_says_that_it_did_not_create_it() {
+fn recreate_rewrites_an_existing_file_and_does_not_list_it_as_created() {
     let scratch = Scratch::with_file("recreate", 5000);
     let files = [plan(scratch.path(), 0, 3000, Layout::Recreate)];
     assert_eq!(total(&files), 3000);
@@ -136,7 +136,7 @@ fn recreate_reserve_empties_and_extends_without_writing() {
 }
 
 #[test]
-fn nothing_is_emptied_for_which_there_is_no_room_afterwards() {
+fn nothing_is_emptied_without_space_for_the_new_data() {
     let scratch = Scratch::with_file("room", 5000);
     for layout in [Layout::Recreate, Layout::RecreateReserve] {
         let error = run(&[plan(scratch.path(), 0, 1 << 60, layout)]).unwrap_err();
@@ -154,7 +154,7 @@ fn nothing_is_emptied_when_another_file_is_not_as_it_must_be() {
 }
 
 #[test]
-fn only_regular_files_are_made_anew() {
+fn only_regular_files_are_recreated() {
     let error = run(&[plan("/dev/null", 0, 10, Layout::Recreate)]).unwrap_err();
     assert_eq!(
         error,
@@ -199,7 +199,7 @@ fn no_space_is_found_out_before_anything_is_written_and_leaves_no_file() {
 }
 
 #[test]
-fn no_space_while_writing_says_how_much() {
+fn no_space_while_writing_reports_the_bytes_missing() {
     let full = io::Error::from_raw_os_error(libc::ENOSPC);
     assert_eq!(
         layout_error(Path::new("/d/f"), 4096, &full, Some(512)).to_string(),

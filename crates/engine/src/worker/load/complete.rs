@@ -71,7 +71,7 @@ impl Load<'_> {
     fn failed(&mut self, slot: u32, done: &InFlight, result: i64, counts: bool) -> Result<(), EngineError> {
         let &InFlight { address, operation, .. } = done;
         let kind = self.kinds[operation as usize];
-        self.leave_range(slot, kind, address, true);
+        self.finish_range_step(slot, kind, address, true);
         if self.plan.end.when_full && NO_SPACE.contains(&-result) {
             self.supply.end();
             self.data.is_full = true;
@@ -97,7 +97,7 @@ impl Load<'_> {
             return Ok(());
         }
         let service = at - done.submitted;
-        if gate.completed(service, at) != Verdict::Hopeless {
+        if gate.completed(service, at) != Verdict::Unattainable {
             return Ok(());
         }
         Err(EngineError::Target(format!(

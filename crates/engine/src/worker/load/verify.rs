@@ -6,7 +6,7 @@ use super::Load;
 use crate::engines::request::{Address, Engine, Request};
 use crate::error::EngineError;
 use crate::plan::OperationKind;
-use crate::verify::{CompletedOperation, Turn};
+use crate::verify::{CompletedOperation, NextStep};
 use crate::worker::mix::Next;
 use crate::worker::range_locks::{RETRY_NS, Step};
 use crate::worker::slots::InFlight;
@@ -26,19 +26,19 @@ impl Load<'_> {
         let (exhausted, in_flight) = (self.supply.is_exhausted(), self.slots.count());
         loop {
             let Some(verifier) = &mut self.data.verifier else { return Ok(None) };
-            match verifier.turn(self.supply.issued_bytes(), exhausted, in_flight) {
-                Turn::Load => {
+            match verifier.next_step(self.supply.issued_bytes(), exhausted, in_flight) {
+                NextStep::Load => {
                     self.data.read_back.ends(now);
                     return Ok(None);
                 }
-                Turn::Drain => return Ok(Some(Issue::Blocked(Wake::Never))),
-                Turn::Settle { is_pass } => {
+                NextStep::Drain => return Ok(Some(Issue::Blocked(Wake::Never))),
+                NextStep::Settle { is_pass } => {
                     if is_pass {
                         self.data.read_back.begins(now);
                     }
                     engine.settle()?;
                 }
-                Turn::ReadBack(address) => {
+                NextStep::ReadBack(address) => {
                     self.compare(engine, address, now)?;
                     return Ok(Some(Issue::Submitted));
                 }
@@ -82,7 +82,7 @@ impl Load<'_> {
         } else {
             Ok(())
         };
-        self.leave_range(slot, kind, address, false);
+        self.finish_range_step(slot, kind, address, false);
         compared
     }
 
@@ -125,7 +125,7 @@ impl Load<'_> {
     }
 
     /// Called when an operation in a locked range has completed: the next step there follows, or the range is unlocked.
-    pub(super) fn leave_range(&mut self, slot: u32, kind: OperationKind, address: Address, failed: bool) {
+    pub(super) fn finish_range_step(&mut self, slot: u32, kind: OperationKind, address: Address, failed: bool) {
         let Some(verifier) = &self.data.verifier else { return };
         if !verifier.locks_ranges() || kind.is_flush() {
             return;

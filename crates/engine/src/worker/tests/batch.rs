@@ -19,7 +19,7 @@ fn staggered(plan: &Worker) -> Simulation {
 }
 
 #[test]
-fn so_many_are_handed_over_at_once() {
+fn the_batch_size_of_submissions_is_met() {
     let ran = simulate(&batched(|batch| batch.submit = 3), 10 * MS);
     assert_eq!(ran.batches, [3, 3, 2, 3, 3, 2]);
     assert_eq!(ran.times_ms(), [vec![0.; 8], vec![10.; 8]].concat());
@@ -37,7 +37,7 @@ fn batches_of_the_ramp_do_not_count() {
 }
 
 #[test]
-fn so_many_completions_are_waited_for() {
+fn the_given_number_of_completions_is_waited_for() {
     let ran = staggered(&batched(|batch| batch.complete_min = 4));
     assert_eq!(ran.times_ms()[..12], [vec![0.; 8], vec![4.; 4]].concat());
     let plain = staggered(&batched(|_| {}));
@@ -45,7 +45,7 @@ fn so_many_completions_are_waited_for() {
 }
 
 #[test]
-fn nothing_is_handed_over_until_few_are_in_flight() {
+fn nothing_is_submitted_until_few_are_in_flight() {
     let ran = staggered(&Worker { end: for_ms(7), ..batched(|batch| batch.low = 2) });
     assert_eq!(ran.times_ms(), [vec![0.; 8], vec![6.; 6]].concat());
     // Each is stamped when it completes, although the next are not submitted yet; the last one, at the window's end, is
@@ -56,7 +56,7 @@ fn nothing_is_handed_over_until_few_are_in_flight() {
 }
 
 #[test]
-fn so_many_completions_are_taken_at_once() {
+fn at_most_the_given_number_of_completions_are_taken_at_once() {
     let ran = simulate(&Worker { end: for_ms(15), ..batched(|batch| batch.complete_max = 1) }, 10 * MS);
     assert_eq!(ran.batches, [8, 1, 1, 1, 1, 1, 1, 1, 1]);
     assert_eq!(ran.kinds["read"].operations, 8);

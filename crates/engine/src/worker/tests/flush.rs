@@ -27,7 +27,7 @@ fn slow_flush() -> Service {
 }
 
 #[test]
-fn a_flush_follows_so_many_writes_and_is_no_operation_of_those_asked_for() {
+fn a_flush_follows_a_number_of_writes_and_does_not_count_as_an_operation() {
     let ran = simulate_flushes(&writing(3, 7));
     assert_eq!(kinds(&ran), "wwwswwwsw");
     let (write, sync) = (&ran.kinds["write"], &ran.kinds["fdatasync"]);
@@ -57,7 +57,7 @@ fn a_flush_takes_a_place_in_flight_and_never_waits_for_a_schedule() {
 }
 
 #[test]
-fn a_range_is_what_was_written_since_the_last_flush() {
+fn a_range_covers_the_writes_since_the_last_flush() {
     let sync = SyncPlan { kind: OperationKind::SyncFileRange, every: 2 };
     let ran = simulate_flushes(&Worker { syncs: vec![sync], ..writing(2, 5) });
     let ranges = |ran: &Simulation| -> Vec<(u32, u64, u32)> {
@@ -73,7 +73,7 @@ fn a_range_is_what_was_written_since_the_last_flush() {
 }
 
 #[test]
-fn where_two_flushes_are_due_the_first_of_the_plan_comes_alone() {
+fn if_two_flushes_are_due_only_the_first_of_the_plan_is_issued() {
     let fsync = SyncPlan { kind: OperationKind::Fsync, every: 3 };
     let range = SyncPlan { kind: OperationKind::SyncFileRange, every: 2 };
     let ran = simulate_flushes(&Worker { syncs: vec![fsync, range], ..writing(1, 9) });

@@ -227,7 +227,7 @@ fn the_load_goes_on_after_the_window_and_is_not_counted() {
 }
 
 #[test]
-fn a_cool_down_may_be_longer_than_what_is_in_flight_gets_to_come_back() {
+fn a_cool_down_may_be_longer_than_the_time_to_drain() {
     let plan = Worker { end: for_ms(1_000), cooldown_ns: 60_000 * MS, ..worker() };
     let ran = simulate(&plan, MS);
     assert_eq!((ran.ended.state, ran.requests.len()), (State::Finished, 61_000));
@@ -290,7 +290,7 @@ fn the_same_seed_is_the_same_load() {
 }
 
 #[test]
-fn a_failed_operation_ends_the_worker_and_keeps_what_was_measured() {
+fn a_failed_operation_ends_the_worker_and_keeps_its_measurements() {
     let plan = Worker { end: for_ms(1000), ..worker() };
     let ran = simulate_with(&plan, MS, |engine, _| engine.fail_at = Some(10));
     assert_eq!(ran.ended.state, State::Failed);
@@ -300,7 +300,7 @@ fn a_failed_operation_ends_the_worker_and_keeps_what_was_measured() {
 }
 
 #[test]
-fn a_stop_ends_the_window_where_it_comes() {
+fn a_stop_ends_the_window_at_once() {
     let plan = Worker { end: for_ms(1000), ..worker() };
     let ran = simulate_with(&plan, MS, |_, shared| shared.stop.store(true, Ordering::Relaxed));
     assert_eq!(ran.ended.state, State::Interrupted);
@@ -308,7 +308,7 @@ fn a_stop_ends_the_window_where_it_comes() {
 }
 
 #[test]
-fn a_worker_that_is_told_to_finish_does_so_and_its_window_ends_there() {
+fn a_worker_asked_to_finish_ends_its_window_there() {
     let plan = Worker { end: for_ms(1000), ..worker() };
     let ran = simulate_with(&plan, MS, |engine, shared| engine.end_at = Some((7, Arc::clone(&shared.finish))));
     assert_eq!((ran.ended.state, ran.ended.window, ran.requests.len()), (State::Finished, (0, 7 * MS), 7));

@@ -59,7 +59,7 @@ fn a_rate_over_all_kinds_keeps_the_mix_by_shares() {
 }
 
 #[test]
-fn a_rate_in_bytes_over_several_sizes_is_paced_by_what_was_issued() {
+fn a_rate_in_bytes_over_several_sizes_is_paced_by_the_bytes_issued() {
     let operations = vec![operation(OperationKind::Read, 4096), operation(OperationKind::Write, 16384)];
     let rate = Some(rate(RateUnit::Bytes, 4096 * 1000, Arrivals::Even));
     let ran = simulate(&Worker { depth: 4, operations, rate, end: for_ms(1000), ..worker() }, MS);
@@ -112,7 +112,7 @@ fn kinds_at_one_place_take_turns() {
 }
 
 #[test]
-fn a_rate_of_the_first_kind_paces_what_takes_turns() {
+fn a_rate_of_the_first_kind_paces_kinds_that_take_turns() {
     let rate = Rate { unit: RateUnit::Operations, count: 100, per_ns: 1000 * MS, arrivals: Arrivals::Even };
     let trim = OperationPlan { rate: Some(rate), ..operation(OperationKind::Trim, 4096) };
     let operations = vec![trim, operation(OperationKind::Write, 4096)];

@@ -41,7 +41,7 @@ fn asked(ran: &Simulation) -> Vec<(OperationKind, u32, u64, u32)> {
 }
 
 #[test]
-fn what_was_recorded_is_done_when_it_is_due() {
+fn recorded_operations_run_when_they_are_due() {
     let ran = simulate_replay("due", &ROWS, 4, true);
     let expected = [
         (OperationKind::Read, 0, 8192, 4096),

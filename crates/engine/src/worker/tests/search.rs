@@ -51,14 +51,14 @@ fn a_search_can_run_on_to_the_end_and_all_of_it_counts() {
 }
 
 #[test]
-fn where_all_must_be_in_time_a_single_one_lowers_the_depth_at_once() {
+fn with_a_target_for_all_operations_a_single_late_one_lowers_the_depth_at_once() {
     let ran = simulate_search(&searching(LatencyTarget { percentile: 100.0, ..target() }));
     assert_eq!((ran.ended.state, ran.ended.depth_found), (State::Finished, Some(5)));
     assert_eq!(ran.kinds["read"].service.max_ns, 5 * MS);
 }
 
 #[test]
-fn a_latency_that_no_depth_keeps_is_an_error_where_all_must_be_in_time() {
+fn a_target_for_all_operations_that_no_depth_meets_is_an_error() {
     let plan = searching(LatencyTarget { percentile: 100.0, target_ns: MS / 2, ..target() });
     let ran = simulate_search(&plan);
     assert_eq!((ran.ended.state, ran.ended.depth_found), (State::Failed, Some(1)));

@@ -19,7 +19,7 @@ fn spread(latency: Option<&crate::outcome::LatencyOutcome>) -> Option<(u64, u64,
 }
 
 #[test]
-fn a_batch_is_stamped_before_and_after_it_is_handed_over() {
+fn a_batch_is_stamped_before_and_after_it_is_sent() {
     let ran = simulate_submissions(&measuring(4, 8));
     let read = &ran.kinds["read"];
     assert_eq!(ran.times_ms(), [vec![0.; 4], vec![10.; 4]].concat());
@@ -65,7 +65,7 @@ fn flushes_and_the_ramp_are_kept_apart() {
 }
 
 #[test]
-fn a_pause_begins_when_it_is_time_although_more_is_handed_over_together() {
+fn a_pause_begins_on_time_although_more_operations_are_sent_in_a_batch() {
     let think = Think {
         pause_ns: 5 * MS,
         spin_ns: 0,

@@ -21,7 +21,7 @@ fn thinking(think: Think) -> Worker {
 }
 
 #[test]
-fn a_pause_follows_so_many_operations() {
+fn a_pause_follows_a_number_of_operations() {
     for spin_ns in [0, 4 * MS, 10 * MS] {
         let ran = simulate(&thinking(Think { spin_ns, ..think() }), MS);
         assert_eq!(ran.times_ms(), [0., 1., 2., 13., 14., 15., 26., 27., 28.]);
@@ -37,7 +37,7 @@ fn a_pause_is_over_with_the_window() {
 }
 
 #[test]
-fn what_is_in_flight_comes_back_before_a_pause() {
+fn operations_in_flight_complete_before_a_pause() {
     let issued = Think { every: 2, counts: ThinkCounts::Issued, ..think() };
     let ran = simulate(&Worker { depth: 4, ..thinking(issued) }, MS);
     assert_eq!(ran.times_ms(), [0., 0., 11., 11., 22., 22.]);
@@ -49,7 +49,7 @@ fn what_is_in_flight_comes_back_before_a_pause() {
 }
 
 #[test]
-fn what_comes_back_before_a_pause_counts_towards_the_next() {
+fn completions_before_a_pause_count_towards_the_next() {
     let plan = Worker { depth: 4, end: for_ms(40), ..thinking(Think { every: 1, ..think() }) };
     // All four at once: the first triggers a pause, and the others suffice for one after every operation from here on.
     assert_eq!(simulate(&plan, MS).times_ms(), [0., 0., 0., 0., 11., 22., 33.]);
@@ -67,7 +67,7 @@ fn a_pause_can_begin_while_operations_are_in_flight() {
 }
 
 #[test]
-fn a_pause_follows_so_long_a_load() {
+fn a_pause_follows_a_length_of_load() {
     let ran = simulate(&thinking(Think { every: 0, every_ns: Some(5 * MS), ..think() }), MS);
     assert_eq!(ran.times_ms(), [0., 1., 2., 3., 4., 15., 16., 17., 18., 19.]);
     // Or a number of operations, whichever is first.

@@ -117,7 +117,7 @@ fn two_runs_cannot_use_one_disk_at_once() {
 }
 
 #[test]
-fn a_state_that_is_none_is_refused_and_stays() {
+fn an_invalid_state_is_refused_and_stays() {
     let scratch = Scratch::new("broken");
     let plans = [cached(&scratch, "state.json")];
     let text = |content: &str| {

@@ -164,7 +164,7 @@ fn a_burst_ends_with_its_credits() {
 }
 
 #[test]
-fn what_was_missed_a_moment_ago_is_made_up_for() {
+fn recently_missed_throughput_is_made_up_for() {
     let mut machine = Machine::new(None, S / 20, 0);
     machine.attach(&p30(1, HostCache::None), 0);
     // 50 ms are 250 operations, however long the disk was idle.
@@ -175,7 +175,7 @@ fn what_was_missed_a_moment_ago_is_made_up_for() {
 }
 
 #[test]
-fn credits_are_gained_up_to_the_full_bucket_while_nobody_looks() {
+fn credits_are_gained_up_to_the_full_bucket_while_idle() {
     let burst = IoBurst { iops: 3_500, bytes_per_s: 170 * MB, duration_ns: 10 * S };
     let p20 = DiskPlan { limits: IoLimits { burst: Some(burst), ..limits(2_300, 150 * MB) }, ..plan() };
     let credits = |left, since| {
