@@ -81,9 +81,10 @@ def pattern(line: str, *, is_measured: bool) -> str:
             return re.escape(text)
         if text in TIME_UNITS:
             return f"(?:{'|'.join(TIME_UNITS)})"
-        return NUMBER.join(map(re.escape, re.split(NUMBER, text)))
+        return NUMBER.join(map(re.escape, re.split(NUMBER, text))).replace("=", r"=\s*")
 
-    return r"\s*.*\s*".join(r"\s+".join(map(word, part.split())) for part in line.split("…"))
+    parts = re.sub(r"=\s+", "=", line).split("…")
+    return r"\s*.*\s*".join(r"\s+".join(map(word, part.split())) for part in parts)
 
 
 class Shell:
