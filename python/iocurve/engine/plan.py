@@ -613,6 +613,10 @@ class Worker(Struct):
     """What happens to the others of its group when this worker has ended (fio's exitall, exitall_on_error)."""
     ends_run: bool = False
     """Whether later groups do not start then, either (fio's exit_what=all)."""
+    ends_exit_group_only: bool = False
+    """True if only workers with the same ``exit_group`` end then (fio's exit_what=group)."""
+    exit_group: U32 = 0
+    """fio's groupid: jobs up to the next stonewall or new_group."""
     latency_target: LatencyTarget | None = None
     steady_state: SteadyState | None = None
     seed: U64

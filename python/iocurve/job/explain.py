@@ -178,6 +178,8 @@ def _ending(worker: Worker, each: str) -> str:
     first = ", whichever comes first" if len(parts) > 1 else ""
     cooling = [f"then {format_duration(worker.cooldown_ns)} of load that do not count"] if worker.cooldown_ns else []
     others = "all others, also of later groups" if worker.ends_run else "the others of its group"
+    if worker.ends_exit_group_only:
+        others = f"the others of group {worker.exit_group}"
     after = {
         "never": [],
         "always": [f"then {others} end too"],

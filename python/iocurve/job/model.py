@@ -236,6 +236,8 @@ class Ending(Struct):
     ends_others: Literal["never", "always", "on_error", "together"] = "never"
     ends_run: bool = False
     """Whether later groups do not start then, either."""
+    ends_exit_group_only: bool = False
+    """With ``ends_others``, end only the jobs up to the next ``barrier`` or ``new_report_group``."""
     steady_state: planned.SteadyState | None = None
 
 
