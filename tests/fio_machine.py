@@ -18,7 +18,7 @@ class HeldMachine:
     seed: int = 7
     directories: frozenset[str] = frozenset({"/mnt/nocache", "/mnt/readcache"})
 
-    def look(self, path: str) -> PathFacts:
+    def stat(self, path: str) -> PathFacts:
         if path in self.paths:
             return PathFacts(*self.paths[path])
         return PathFacts("directory" if path in self.directories else "missing")

@@ -102,7 +102,7 @@ def test_the_plan_has_the_kinds_sizes_and_files_of_the_trace(tmp_path: Path) -> 
     assert [operation.kind for operation in worker.operations] == ["read", "write", "fsync", "fdatasync"]
     parts = (plan.BlockShare(bytes=4096, weight=1), plan.BlockShare(bytes=8192, weight=1))
     assert worker.operations[1].blocks == plan.BlockSplit(parts=parts)
-    assert load_text(worker) == "5 operations of a trace (reads, writes, fsyncs, fdatasyncs), at the times of the trace"
+    assert load_text(worker) == "5 operations of a trace (reads, writes, fsyncs, fdatasyncs), at the recorded times"
     assert worker.replay is not None
     assert (worker.replay.records, worker.replay.paced, worker.end.operations, worker.syncs) == (5, True, 5, ())
 

@@ -182,7 +182,7 @@ ONE_MISTAKE = [
     ("", "there is no job to run (give a job file, or options such as --name=test --rw=randread --size=1g)"),
     ("--name=a --section=b", "--section=b: no job file has a section [b]"),
     ("--name=a --section=global", "--section needs the name of a job; [global] applies to every job anyway"),
-    ("--name=a", "a: nothing says how large /d/a.0.0 should be (add a size, such as size=1g)"),
+    ("--name=a", "a: no size is given for /d/a.0.0 (add a size, such as size=1g)"),
     ("--name=a --filename=/dev/none", "a: there is no device /dev/none"),
     ("--name=a --size=1k", "a: size (1024 bytes) is smaller than one block (4096 bytes)"),
     (
@@ -195,7 +195,7 @@ ONE_MISTAKE = [
         "/d/fio.1.0: no file can be larger than 9223372036854775807 bytes",
     ),
     ("--size=1m --rate=1m --rate_iops=5", "rate and rate_iops exclude one another (keep one)"),
-    ("--size=1m --cpus_allowed=9", "processor 9 is not there, or not for this process (there are 0-3)"),
+    ("--size=1m --cpus_allowed=9", "processor 9 does not exist, or this process may not use it (available: 0-3)"),
     ("--size=1m --numjobs=5000", "5000 workers are too many; 4096 can run at once"),
     ("--size=1m --numjobs=4000 --nrfiles=1000", "4000000 files are too many; 1000000 can be open at once"),
     ("--size=1m --ioengine=nfs", "ioengine=nfs needs a server (add nfs_url=nfs://host/export)"),
@@ -218,9 +218,12 @@ ONE_MISTAKE = [
         "--size=1m --rw=randtrimwrite:2 --rw_sequencer=identical",
         "rw_sequencer=identical is not supported yet with rw=randtrimwrite:N",
     ),
-    ("--size=1m --fill_device=1", "fill_device is not supported where a job reads"),
-    ("--ioengine=psync --rw=randwrite --fill_device=1", "fill_device with random places needs size"),
-    ("--size=1m --rw=write --ioengine=null --fill_device=1", "fill_device: without I/O nothing is ever full"),
+    ("--size=1m --fill_device=1", "fill_device is not supported in a job that reads"),
+    ("--ioengine=psync --rw=randwrite --fill_device=1", "fill_device with random offsets needs size"),
+    (
+        "--size=1m --rw=write --ioengine=null --fill_device=1",
+        "fill_device: the null engine does no I/O and never fills a device",
+    ),
     ("--size=1m --ioengine=nfs --nfs_url=nfs://h/x --file_append=1", "file_append is not supported over NFS"),
     (
         "--size=1m --rw=write --verify=md5 --trim_percentage=9 --trim_backlog=2",
@@ -265,13 +268,13 @@ def test_one_mistake(arguments: str, expected: str) -> None:
         (["--filename=/dev/sdx", "--rw=write"], "/dev/sdx is mounted and would be overwritten (unmount it first)"),
         (
             ["--filename=/dev/none"],
-            "there is no device /dev/none, and a file of that name would be in memory",
+            "there is no device /dev/none, and a regular file in /dev would be kept in memory",
         ),
         (["--filename=folder"], "/d/folder is a directory (name a file with filename)"),
         (["--filename=/dev/null"], "/dev/null is neither a file nor a block device (name a file with filename)"),
-        (["--directory=/mnt/none"], "directory /mnt/none does not exist (make it: mkdir -p /mnt/none)"),
-        (["--verify=md5", "--verify_only"], "/d/a.0.0 does not exist: nothing was written that could be verified"),
-        (["--allow_file_create=0"], "/d/a.0.0 does not exist, and allow_file_create=0 forbids to make it"),
+        (["--directory=/mnt/none"], "directory /mnt/none does not exist (create it: mkdir -p /mnt/none)"),
+        (["--verify=md5", "--verify_only"], "/d/a.0.0 does not exist: there are no written data to verify"),
+        (["--allow_file_create=0"], "/d/a.0.0 does not exist, and allow_file_create=0 forbids creating it"),
     ],
 )
 def test_obstacles_stop_a_run_but_not_an_explanation(arguments: list[str], expected: str) -> None:

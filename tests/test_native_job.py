@@ -1,4 +1,4 @@
-"""Our own job files: read with their mistakes, written from any dialect so that the plan stays what it was."""
+"""Our own job files: parsed with all mistakes, and written from any dialect without changing the plan."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_a_vdbench_file_stays_the_same_as_a_job_file(tmp_path: Path) -> None:
 
 
 def _without_seeds(plan: object) -> object:
-    """vdbench draws others each time a run is planned."""
+    """vdbench draws different values each time a run is planned."""
     if isinstance(plan, dict):
         return {key: _without_seeds(value) for key, value in plan.items() if key != "seed"}
     return [_without_seeds(one) for one in plan] if isinstance(plan, list | tuple) else plan
@@ -170,6 +170,7 @@ def test_a_job_file_becomes_a_plan(tmp_path: Path) -> None:
         ("[[job]]\nfile_size = ['2k', '1k']", 2, "the first value is above the second"),
         ("[[job]]\nrandom_percent = { read = 3 }", 2, "has no value for write and trim"),
         ("[[job]]\nblocks = { kind = 'fixed' }", 2, "bytes"),
+        ("[[job]]\ndistribution = { kind = 'zones_said', zones = [] }", 2, "zones: expected `array` of length >= 1"),
         ("[[job]]\nsize = 1979-05-27", 2, "is not a size"),
         ("[[job]]\n\n[job.verify]\nmethod = 'nosuch'", 3, "verify:"),
         ("[[job]]\nname = 'a'\n[[job]]\nclones = 'b'", 4, "clones: 'b'"),
@@ -186,13 +187,13 @@ def test_mistakes_have_their_lines(tmp_path: Path, line: str, at: int, text: str
     assert any(text in mistake and mistake.startswith(f"{path}:{at}:") for mistake in found), found
 
 
-def test_all_mistakes_come_at_once(tmp_path: Path) -> None:
+def test_all_mistakes_are_reported_at_once(tmp_path: Path) -> None:
     with pytest.raises(DialectError) as caught:
         read(written(tmp_path, "[[job]]\ndepth = 'a'\nsize = 'b'\n[[job]]\nx = 1\n"))
     assert [mistake.where.line for mistake in caught.value.mistakes if mistake.where] == [2, 3, 5]
 
 
-def test_a_job_names_the_address_that_it_comes_from(tmp_path: Path) -> None:
+def test_a_job_names_its_local_address(tmp_path: Path) -> None:
     head = "[defaults]\nsize = '1m'\nengine = 'nfs'\nnfs_url = 'nfs://h/x'\n[[job]]\n"
     engine = resolve(read(written(tmp_path, f"{head}nfs_source = '127.0.1.2'\n"))[0].job, MACHINE, Path("/d"))
     mount = engine.plan.groups[0].workers[0].engine.to_builtins()["mount"]
@@ -205,12 +206,12 @@ def test_a_job_names_the_address_that_it_comes_from(tmp_path: Path) -> None:
     assert mistake.where.line == 6
 
 
-def test_a_job_that_does_nothing_is_told_so(tmp_path: Path) -> None:
+def test_a_job_without_operations_is_refused(tmp_path: Path) -> None:
     run = read(written(tmp_path, "[[job]]\nsize = '1m'\nreads = false\n"))[0]
     with pytest.raises(PlanError) as caught:
         resolve(run.job, MACHINE, Path("/d"))
     (mistake,) = caught.value.mistakes
-    assert mistake.text == "job: there is nothing to do: neither reads nor writes nor trims"
+    assert mistake.text == "job: the job has no operations: neither reads nor writes nor trims"
     assert mistake.where is not None
     assert mistake.where.line == 3
 
@@ -305,7 +306,7 @@ def test_no_job_that_the_schema_allows_breaks_the_reader(
     tmp_path_factory: pytest.TempPathFactory, section: dict[str, Any]
 ) -> None:
     path = tmp_path_factory.mktemp("job") / "job.toml"
-    # JSON's strings, numbers, lists and truths are TOML's.
+    # JSON's strings, numbers, lists and booleans are valid TOML.
     lines = [f"{name} = {inline(value)}" for name, value in section.items() if value is not None]
     path.write_text("\n".join(["[defaults]", "size = '1m'", "[[job]]", *lines]), encoding="utf-8")
     with contextlib.suppress(DialectError, PlanError):
@@ -314,7 +315,7 @@ def test_no_job_that_the_schema_allows_breaks_the_reader(
 
 
 def inline(value: Any) -> str:
-    """As TOML writes it on one line."""
+    """A value in TOML, on one line."""
     if isinstance(value, dict):
         return "{" + ", ".join(f"{name} = {inline(part)}" for name, part in value.items() if part is not None) + "}"
     return "[" + ", ".join(map(inline, value)) + "]" if isinstance(value, list) else json.dumps(value)
@@ -351,7 +352,7 @@ def test_a_job_file_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
     assert "job" in capsys.readouterr().out
 
 
-def test_what_convert_writes_explain_takes(
+def test_explain_reads_the_output_of_convert(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -384,7 +384,7 @@ def test_files_that_will_be_overwritten_are_told_together_and_a_device_by_its_na
 
 def test_a_file_that_may_not_be_made_is_told_in_vdbenchs_words(tmp_path: Path) -> None:
     _, obstacles = check(read(tmp_path, f"formatsds=no\nsd=sd1,lun=/d/a,size=1g\n{WD}{RD}"))
-    assert [obstacle.text for obstacle in obstacles] == ["/d/a does not exist, and formatsds=no forbids to make it"]
+    assert [obstacle.text for obstacle in obstacles] == ["/d/a does not exist, and formatsds=no forbids creating it"]
 
 
 @pytest.mark.parametrize(

@@ -174,7 +174,7 @@ def test_a_block_of_another_sd_is_found_though_all_else_is_the_same(tmp_path: Pa
     (tmp_path / "data1").write_bytes((tmp_path / "data2").read_bytes())
     different = ended("-jro")
     assert different.returncode != 0
-    place = f"verification of 4096 bytes at offset 0 of {tmp_path}/data1 failed: it holds what belongs to offset 0 of"
+    place = f"verification of 4096 bytes at offset 0 of {tmp_path}/data1 failed: it holds data of offset 0 of"
     assert f"{place} another file" in different.stderr
 
 
@@ -217,5 +217,5 @@ def test_a_file_that_is_no_journal_of_ours_is_left_alone(tmp_path: Path) -> None
     (tmp_path / "sd1.iocurve-map").write_text("somebody's letters" * 9)
     ended = run(tmp_path, "-j")
     assert ended.returncode != 0
-    assert "is another file; name another place" in ended.stderr
+    assert "is not a verification map; name another file" in ended.stderr
     assert (tmp_path / "sd1.iocurve-map").read_text() == "somebody's letters" * 9

@@ -62,7 +62,7 @@ def _buffer_path(target: Target, machine: Machine, directory: Path, findings: Fi
     if not target.buffer_bytes or not target.buffer_path:
         return None
     path = str(directory / target.buffer_path)
-    if machine.look(path).kind != "file":
+    if machine.stat(path).kind != "file":
         text = f"{path} is not a regular file, so it cannot fill the write buffer (-Z)"
         findings.mistake(text, target.where("buffer_path", "WriteBufferContent"))
     return path
@@ -78,7 +78,7 @@ def _remote(target: Target, findings: Findings) -> ResolvedTarget | None:
         return None
     size = target.create_bytes or target.end_bytes
     if not size:
-        text = f"nothing says how large {target.path} is"
+        text = f"the size of {target.path} is not given"
         findings.mistake(text, where, "give -c<size> to create it or -f<size> if it exists")
         return None
     return ResolvedTarget(target, name, f"{_NFS}{export}{question}{options}", size, bool(target.create_bytes))
@@ -87,7 +87,7 @@ def _remote(target: Target, findings: Findings) -> ResolvedTarget | None:
 def _local(target: Target, machine: Machine, directory: Path, findings: Findings) -> ResolvedTarget | None:
     where = target.where("path", "target")
     path = str(directory / target.path)
-    facts = machine.look(path)
+    facts = machine.stat(path)
     if facts.kind == "block":
         if target.create_bytes:
             text = f"-c has no effect on the device {path}: all of the device is used"

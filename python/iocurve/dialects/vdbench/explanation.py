@@ -36,7 +36,7 @@ def explain(prepared: Invocation) -> str:
         lines += ["", *_definition(prepared, list(runs), in_full=number < DEFINITIONS_IN_FULL)]
     lines += ["", f"Time: {format_duration(seconds)}"]
     everything = [*prepared.notes, *notes]
-    lines += _section("Beware", (str(note) for note in everything if note.level == "warning"))
+    lines += _section("Warnings", (str(note) for note in everything if note.level == "warning"))
     lines += _section("Notes", (str(note) for note in everything if note.level == "info"))
     lines += _section("Cannot run on this machine", map(str, obstacles))
     return "\n".join(lines) + "\n"
@@ -105,7 +105,7 @@ def _file_systems(prepared: Invocation) -> Iterator[str]:
         runs = list(found_runs)
         yield f"rd={runs[0].rd.name}: {counted(len(runs), 'run')}, {_timing(runs[0])}; {_written(runs[0].rd)}"
         yield from (f"  {_run_text(run)}" for run in runs[:RUNS_SHOWN])
-    yield from _section("Beware", (str(note) for note in prepared.notes if note.level == "warning"))
+    yield from _section("Warnings", (str(note) for note in prepared.notes if note.level == "warning"))
     yield from _section("Notes", (str(note) for note in prepared.notes if note.level == "info"))
     yield from _section("Cannot run on this machine", (str(mistake) for mistake in file_system_obstacles(prepared)))
 

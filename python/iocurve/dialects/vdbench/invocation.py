@@ -99,7 +99,7 @@ class Invocation(Prepared, ABC):
         return Builder(self.definitions, self.topology, self._bytes_at, rng, frozenset(formats), self.validation)
 
     def _bytes_at(self, path: str) -> int:
-        return self.machine.look(str(self.directory / path)).bytes
+        return self.machine.stat(str(self.directory / path)).bytes
 
     def first_runs(self) -> Iterator[Run]:
         """Yields the first run of each run definition."""

@@ -316,7 +316,7 @@ class _LiveIntervals:
             return False
         self._number = self._before[live.group] + live.intervals
         self._last_seen = live.group, live.intervals
-        self.processors += [None] * (self._number - 1 - len(self.processors)) + [self._meter.look()]
+        self.processors += [None] * (self._number - 1 - len(self.processors)) + [self._meter.sample()]
         kinds = {kind: [part] for kind, part in live.operations.items()}
         seconds = self._run.timing.interval_ns / SECOND_NS
         self._print(row(str(self._number), seconds, kinds, self.processors[-1]).line(self._now()))

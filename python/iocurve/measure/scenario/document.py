@@ -1,4 +1,4 @@
-"""A scenario as it is written: TOML whose loads have the keys of a job file. ``docs/scenarios.md`` describes it."""
+"""Reads scenarios: TOML whose loads have the keys of a job file. ``docs/scenarios.md`` describes the format."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from iocurve.units import GIB, MILLISECOND_NS, SECOND_NS
 
 
 class BlockSize(Size):
-    """Bytes of an operation."""
+    """A block size in bytes."""
 
     def read(self, value: Any) -> Any:
-        """From a byte to a GiB."""
+        """Reads a size from 1 byte to 1 GiB."""
         size = super().read(value)
         if not 1 <= size <= GIB:
             raise ValueError(f"{value!r} is not a block size from 1 byte to 1 GiB")
@@ -29,14 +29,14 @@ class BlockSize(Size):
 
 
 TARGETS_OWN = "target"
-"""Connections that the target's URL asks for; 8 if it asks for one."""
+"""Axis value: the connections of the target's URL; 8 if it has one."""
 
 
 class Connections(Plain):
-    """A number of connections, or the target's own."""
+    """A number of connections, or ``target``."""
 
     def read(self, value: Any) -> Any:
-        """From 1 to 16, or ``target``."""
+        """Reads a number from 1 to 16, or ``target``."""
         return value if value == TARGETS_OWN else super().read(value)
 
 
@@ -50,21 +50,21 @@ AXES: dict[str, Kind] = {
     "kind": Word(("read", "write")),
     "target": TEXT,
 }
-"""What points of a family may differ in, with what each takes."""
+"""The possible axes of a family, with the type of their values."""
 AXIS_NAMES = {"blocks": "block_bytes"}
-"""Names of axes in results, where they are not the keys."""
+"""Names of axes in results, if they differ from the keys."""
 FOLDER = Path(__file__).parent.parent / "scenarios"
 
 
 @dataclass(frozen=True)
 class TargetNeed:
-    """A target that a scenario asks for."""
+    """A target that a scenario needs."""
 
     name: str
     about: str
-    """What a person is to name."""
+    """Description of the target that the user must name."""
     standard: str
-    """The embedded target that plays it where none is named."""
+    """The embedded target to use if the user names none."""
 
 
 @dataclass(frozen=True)
@@ -76,12 +76,12 @@ class FamilyJob:
     """Name of its target."""
     load: Said
     per_processor: bool = False
-    """Whether each client has a worker for each processor (at most four) instead of the load's clones."""
+    """Each client has a worker for each processor (at most four) instead of the load's clones."""
 
 
 @dataclass(frozen=True)
 class Family:
-    """Points that differ in their axes only."""
+    """Points that differ only in their axes."""
 
     name: str
     title: str
@@ -92,53 +92,53 @@ class Family:
 
 @dataclass(frozen=True)
 class FamilyForm:
-    """Where on its axes a family is measured, and how long."""
+    """The axis values and times of a family."""
 
     axes: dict[str, tuple[Axis, ...]]
-    """In the order in which they nest: the last one changes fastest."""
+    """Values by axis, in nesting order: the last axis changes fastest."""
     ramp_ns: int
     runtime_ns: int
     settle_ns: int | None
-    """Longest time that the load runs before a point, until its latency has levelled off; None is not at all, or, where
-    caches are to be warm, so long as is usual."""
+    """Most time that the load runs before a point until its latency is level. None: no such load, or with ``warmed``
+    caches the default time."""
 
     @property
     def length_ns(self) -> int:
-        """Of a point, its ramp included."""
+        """Length of a point, its ramp included."""
         return self.ramp_ns + self.runtime_ns
 
 
 @dataclass(frozen=True)
 class Form:
-    """How long and how large."""
+    """The times and sizes of a scenario: full, short or scaled."""
 
     size_bytes: int
-    """Data set, all files of a target together."""
+    """Size of the data set, all files of a target together."""
     unrelated_bytes: int
-    """Another data set, which is read to make caches forget."""
+    """Size of another data set that is read to evict the first from caches."""
     ramp_ns: int
     runtime_ns: int
     interval_ns: int
     families: dict[str, FamilyForm] = field(default_factory=dict)
-    """By name."""
+    """Forms of the families, by name."""
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """A methodology."""
+    """A scenario: a methodology as data."""
 
     name: str
     title: str
     why: str
     targets: tuple[TargetNeed, ...]
-    """The first is the one that loads go to which name none."""
+    """The first is the default of loads that name no target."""
     files: int
-    """Files of a data set."""
+    """Number of files in a data set."""
     full: Form
     short: Form
     families: tuple[Family, ...]
     comparisons: tuple[Comparison, ...]
-    """Families that are set side by side."""
+    """Families to compare."""
     references: tuple[str, ...]
 
 
@@ -148,7 +148,7 @@ def names() -> list[str]:
 
 
 def load(name: str) -> Scenario:
-    """One of ``names()``, or a file that ends in .toml. Raises ``DialectError`` with every mistake."""
+    """Loads a bundled scenario, or a file that ends in .toml. Raises ``DialectError`` with every mistake."""
     if name.endswith(".toml"):
         return _read(Path(name))
     if name not in names():
@@ -157,7 +157,7 @@ def load(name: str) -> Scenario:
 
 
 def is_scenario(path: Path) -> bool:
-    """Whether a TOML file is a scenario and not a job. Raises ``DialectError`` where it is no TOML."""
+    """True if a TOML file is a scenario and not a job. Raises ``DialectError`` if it is not TOML."""
     return "family" in begin(path)[1]
 
 
