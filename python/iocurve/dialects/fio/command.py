@@ -16,12 +16,14 @@ from iocurve.dialects.fio.job import build
 from iocurve.dialects.fio.output import formats, logs
 from iocurve.dialects.fio.read.combine import MAX_LOG_RECORDS
 from iocurve.dialects.fio.read.parse import Parsed, Setting, Surroundings, parse
+from iocurve.engine.plan import Plan
 from iocurve.errors import DialectError, Mistake, PlanError, TargetError, in_order
 from iocurve.job.disk_mounts import DiskMount, put_on_disks
 from iocurve.job.explain import explain
 from iocurve.job.model import Job, PlanNote
-from iocurve.job.resolve import Machine, ThisMachine, resolve
+from iocurve.job.resolve import Machine, Resolution, ThisMachine, resolve
 from iocurve.result.document import Result
+from iocurve.units import SECOND_NS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +57,7 @@ class Prepared(Invocation):
         logs.write(self, result)
         if lost := logs.lost_records(result):
             text = (
-                f"the logs lack {lost:,} records: a clone keeps at most {MAX_LOG_RECORDS:,}; log_avg_msec= makes fewer"
+                f"the logs lack {lost:,} records: each clone keeps up to {MAX_LOG_RECORDS:,}; log_avg_msec= logs fewer"
             )
             result = result.with_note("log_full", text, "warning")
         self._print(formats.render(self, result))
@@ -103,7 +105,14 @@ def prepare(
         mistakes += _jobs_that_write(job)
     if mistakes:
         raise DialectError(in_order(mistakes))
-    resolution = resolve(job, machine, surroundings.directory)
+    check_only = settings.check_only or settings.shows_commands
+    try:
+        resolution = resolve(job, machine, surroundings.directory)
+    except PlanError:
+        # fio's --parse-only opens no file: a missing device or size is no mistake there.
+        if not check_only:
+            raise
+        resolution = _unresolved(job)
     notes = (*built.notes, *settings.notes, *resolution.notes)
     if settings.warnings_are_fatal and any(note.level == "warning" for note in notes):
         raise DialectError([Mistake(note.text, note.where) for note in notes if note.level == "warning"])
@@ -118,10 +127,15 @@ def prepare(
         output=settings.output,
         sections=built.reports,
         report_groups=resolution.report_groups,
-        check_only=settings.check_only or settings.shows_commands,
+        check_only=check_only,
         command_lines=tuple(parsed.command_lines) if settings.shows_commands else (),
         out=settings.out,
     )
+
+
+def _unresolved(job: Job) -> Resolution:
+    plan = Plan(name=job.name, interval_ns=SECOND_NS, groups=())
+    return Resolution(plan=plan, notes=(), obstacles=(), directories=(), report_groups=())
 
 
 @dataclass

@@ -110,12 +110,13 @@ def _apply(option: Option, setting: Setting, draft: Draft, context: Context, mis
         text = f"'{setting.name}' without a value is read as {setting.name}=1; fio itself requires the value"
         context.note("bare_boolean", text, "warning")
     if value is None and not (option.bare or option.boolean):
-        mistakes.append(Mistake(f"{setting.name} needs a value", setting.where, f"write {setting.name}=…"))
+        hint = setting.unset_hint or f"write {setting.name}=…"
+        mistakes.append(Mistake(f"{setting.name} needs a value", setting.where, hint))
         return False
     try:
         option.effect(draft, _clean("1" if value is None else value), context)
     except ValueError as error:
-        mistakes.append(Mistake(str(error), setting.where))
+        mistakes.append(Mistake(str(error), setting.value_where, setting.unset_hint))
         return False
     return True
 
@@ -123,7 +124,8 @@ def _apply(option: Option, setting: Setting, draft: Draft, context: Context, mis
 def _clean(value: str) -> str:
     """Rejects what a plan (Unicode text) or a file name (no zero byte) cannot hold."""
     if "\0" in value or any("\ud800" <= letter <= "\udfff" for letter in value):
-        raise ValueError(f"{value!r} is not text (UTF-8)")
+        shown = "".join(letter if letter.isprintable() else "\ufffd" for letter in value)
+        raise ValueError(f"'{shown}' is not UTF-8 text")
     return value
 
 

@@ -223,9 +223,7 @@ OPTIONS: tuple[Option, ...] = (
     _defers("verify_only", _BOOL, bare=True),
     *_no_effects("each worker verifies its own reads", "verify_async verify_async_cpus", noop=("0",)),
     _no_effect("verify_state_save", "iocurve saves no verify state", noop=("0",)),
-    _no_effect(
-        "verify_state_load", "everything that the job would have written is verified", noop=("0",), level="warning"
-    ),
+    _unsupported("verify_state_load", noop=("0",), reason="iocurve saves no verify state that it could load"),
     _no_effect("experimental_verify", "offsets are always generated again from the seed", noop=("0",)),
     *_no_effects(
         "it is checked in every block that has a header", "verify_header_seed verify_write_sequence", noop=("1",)
