@@ -146,6 +146,9 @@ class Meter:
     def __init__(self, looks: list[str]) -> None:
         self._looks = looks
 
+    def poll(self) -> None:
+        pass
+
     def use(self) -> MachineUse:
         self._looks.append("use")
         return MachineUse(busy_share=0.0, cpus=1)

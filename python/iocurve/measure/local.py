@@ -106,8 +106,10 @@ class _Observer:
         if live.phase in ("layout", "prepare", "ramp"):
             # Only what is busy under the load that is measured counts.
             self._meter, self._use = host.MachineMeter(), None
-        elif (live.group, live.elapsed_ns) == self._window_end and self._use is None:
-            self._use = self._meter.use()
+        else:
+            self._meter.poll()
+            if (live.group, live.elapsed_ns) == self._window_end and self._use is None:
+                self._use = self._meter.use()
         return self._enough(live)
 
 
