@@ -212,7 +212,9 @@ def _hidden(point: Point) -> Point:
         worker.replace(labels=tuple(label for label in worker.labels if not label.startswith("limited_by_")))
         for worker in point.outcome.workers
     )
-    return point.replace(plan=point.plan.replace(groups=groups), outcome=point.outcome.replace(workers=workers))
+    machine = point.machine and point.machine.replace(target_share=None, target_delay_share=None)
+    outcome = point.outcome.replace(workers=workers)
+    return point.replace(plan=point.plan.replace(groups=groups), outcome=outcome, machine=machine)
 
 
 def _undescribed(worker: planned.Worker) -> planned.Worker:

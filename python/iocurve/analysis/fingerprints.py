@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass
 
 from iocurve.analysis.levels import levels
-from iocurve.analysis.limit_kinds import UNKNOWN, Confidence, Limit, limit
+from iocurve.analysis.limit_kinds import UNKNOWN, Limit, limit
 from iocurve.analysis.measured_load import MeasuredLoad
 from iocurve.result.document import Point, TargetFacts
 from iocurve.units import MIB, SECOND_NS, format_latency
@@ -48,6 +48,11 @@ class Response:
         return 1 / SAME <= self.ratio <= SAME
 
     @property
+    def is_ambiguous(self) -> bool:
+        """The rate follows the change in part, as near a knee or where something held the load up."""
+        return SAME < self.ratio < GROWS
+
+    @property
     def is_lower(self) -> bool:
         """The rate fell, which more depth, connections or clients do not explain."""
         return self.ratio < 1 / SAME
@@ -82,17 +87,14 @@ def exhausted_credits(load: MeasuredLoad) -> Limit | None:
 
 def depth_verdict(deeper: Response) -> Limit | None:
     """The depth, where a greater one gives more."""
-    if deeper.ratio <= SAME:
+    if not deeper.grows:
         return None
-    confidence: Confidence = "likely" if deeper.grows else "possible"
     text = f"at the depth asked for, {deeper.base.summary.depth_requested:.6g} in flight: more gives more"
-    return limit("depth", text, deeper.base.target, confidence=confidence, evidence=[deeper.evidence])
+    return limit("depth", text, deeper.base.target, confidence="likely", evidence=[deeper.evidence])
 
 
-def connection_verdict(connections: Response, blocks: Response | None) -> Limit | None:
-    """A limit of each connection, on bytes or on requests in flight."""
-    if not connections.grows:
-        return None
+def connection_verdict(connections: Response, blocks: Response | None) -> Limit:
+    """A limit of each connection, with whose number the rate grows: on bytes or on requests in flight."""
     load = connections.base
     evidence = [connections.evidence, *([blocks.evidence] if blocks else [])]
     if blocks and blocks.grows:

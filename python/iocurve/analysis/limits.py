@@ -9,7 +9,14 @@ from collections.abc import Iterable, Sequence
 
 from iocurve.analysis.disk_limits import disk_limit
 from iocurve.analysis.limit_kinds import UNKNOWN, Limit, limit
-from iocurve.analysis.load_limits import asked_limit, cache_limit, depth_limit, processor_limit, slowed_by
+from iocurve.analysis.load_limits import (
+    asked_limit,
+    cache_limit,
+    depth_limit,
+    latency_limit,
+    processor_limit,
+    slowed_by,
+)
 from iocurve.analysis.measured_load import MeasuredLoad
 from iocurve.analysis.target_limits import caps_used, target_limit, volume_description
 from iocurve.result.document import Axis, Point, Result, TargetFacts
@@ -64,6 +71,7 @@ def verdict_of(point: Point, target: TargetFacts) -> Limit | None:
         or target_limit(load)
         or asked_limit(load)
         or cache_limit(load)
+        or latency_limit(load)
         or processor_limit(load)
         or depth_limit(load)
         or _unknown(load)

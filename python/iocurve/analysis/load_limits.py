@@ -20,6 +20,8 @@ AT_LATENCY = 0.6
 """The depth is the limit when the known latency explains at least this fraction of the time in flight."""
 SURE = 0.85
 """From this fraction on, that is certain."""
+STARVED = 0.3
+"""A thread that waits for a processor for more than this fraction gets too little of it to tell anything else."""
 CONTENDED = 0.5
 """Others that use more than this fraction of a busy machine hold up whatever else runs on it."""
 PAUSED = 0.3
@@ -160,11 +162,11 @@ def processor_limit(load: MeasuredLoad) -> Limit | None:
 
 def _contention(load: MeasuredLoad, machine: MachineUse) -> Limit | None:
     """Threads that were ready to run and got no processor, or a target that used all of one."""
-    delayed = machine.thread_delay_share or 0.0
+    delayed = starved_share(machine)
     others = (machine.others_share or 0.0) + (machine.steal_share or 0.0)
     ours = (machine.own_share or 0.0) + (machine.target_share or 0.0)
     runnable = load.summary.cpu_share_max + delayed
-    if delayed >= DELAYED and runnable >= BUSY and others > ours:
+    if others > ours and (delayed >= STARVED or (delayed >= DELAYED and runnable >= BUSY)):
         return _foreign(load, machine)
     if machine.busy_share >= BUSY and ours >= others:
         return _machine(load, machine, _shares(machine))
@@ -173,9 +175,15 @@ def _contention(load: MeasuredLoad, machine: MachineUse) -> Limit | None:
     return None
 
 
+def starved_share(machine: MachineUse | None) -> float:
+    """Longest time for which a thread of the load or of its target was ready and had no processor."""
+    return max(machine.thread_delay_share or 0.0, machine.target_delay_share or 0.0) if machine else 0.0
+
+
 def _foreign(load: MeasuredLoad, machine: MachineUse) -> Limit:
-    delay = f"{machine.thread_delay_share or 0.0:.0%}"
-    text = f"others hold the processors: a thread of the load was ready and waited for one for {delay} of the time"
+    who = "load" if (machine.thread_delay_share or 0.0) >= (machine.target_delay_share or 0.0) else "target"
+    delay = f"{starved_share(machine):.0%}"
+    text = f"others hold the processors: a thread of the {who} was ready and waited for one for {delay} of the time"
     return limit("foreign_cpu", text, load.target, confidence="likely", evidence=_shares(machine))
 
 
@@ -206,26 +214,39 @@ def _shares(machine: MachineUse | None) -> list[str]:
 # ---- depth
 
 
-def depth_limit(load: MeasuredLoad) -> Limit | None:
-    """The depth, where all of it is in flight. A closed loop always fills its depth, so alone that proves little."""
-    summary = load.summary
-    if summary.paced or summary.concurrency_achieved < summary.depth_requested * IN_FLIGHT:
+def latency_limit(load: MeasuredLoad) -> Limit | None:
+    """The depth, where the known latency of the target explains the time in flight."""
+    known_ns, summary = _known_latency_ns(load), load.summary
+    if not known_ns or not _is_full(load):
         return None
-    text = f"at the depth asked for, {summary.depth_requested:.6g} in flight all the time; more may give more"
-    known_ns = _known_latency_ns(load)
-    in_flight = f"{summary.concurrency_achieved:,.4g} in flight on average (IOPS x mean latency)"
-    law = f"{in_flight}, {summary.depth_requested:g} asked for"
-    if not known_ns:
-        if _is_contended(load.point.machine):
-            return None
-        doubt = "a closed loop fills its depth at any other limit, too"
-        return limit("depth", text, load.target, confidence="possible", evidence=[law, doubt])
     explained = load.held_up * summary.iops * known_ns / SECOND_NS / summary.depth_requested
     if explained < AT_LATENCY:
         return None
-    evidence = [law, f"the target's latency of {format_duration(known_ns)} is {explained:.0%} of the time in flight"]
+    told = f"the target's latency of {format_duration(known_ns)} is {explained:.0%} of the time in flight"
     confidence: Confidence = "certain" if explained >= SURE else "likely"
-    return limit("depth", text, load.target, confidence=confidence, evidence=evidence)
+    return limit("depth", _depth_text(load), load.target, confidence=confidence, evidence=[_law(load), told])
+
+
+def depth_limit(load: MeasuredLoad) -> Limit | None:
+    """The depth, where all of it is in flight. A closed loop always fills its depth, so alone that proves little."""
+    if not _is_full(load) or _known_latency_ns(load) or _is_contended(load.point.machine):
+        return None
+    doubt = "a closed loop fills its depth at any other limit, too"
+    return limit("depth", _depth_text(load), load.target, confidence="possible", evidence=[_law(load), doubt])
+
+
+def _is_full(load: MeasuredLoad) -> bool:
+    summary = load.summary
+    return not summary.paced and summary.concurrency_achieved >= summary.depth_requested * IN_FLIGHT
+
+
+def _depth_text(load: MeasuredLoad) -> str:
+    return f"at the depth asked for, {load.summary.depth_requested:.6g} in flight all the time; more may give more"
+
+
+def _law(load: MeasuredLoad) -> str:
+    in_flight = f"{load.summary.concurrency_achieved:,.4g} in flight on average (IOPS x mean latency)"
+    return f"{in_flight}, {load.summary.depth_requested:g} asked for"
 
 
 def _is_contended(machine: MachineUse | None) -> bool:

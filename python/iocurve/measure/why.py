@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from iocurve.analysis import fingerprints
 from iocurve.analysis.fingerprints import Response
 from iocurve.analysis.limit_kinds import UNKNOWN, Limit
 from iocurve.analysis.limits import verdict_of
+from iocurve.analysis.load_limits import STARVED, starved_share
 from iocurve.analysis.measured_load import MeasuredLoad
 from iocurve.engine.plan import Plan
 from iocurve.measure import variations
@@ -22,7 +23,9 @@ CATCH_UPS_PER_S = 80
 BURST_MIN, BURST_MAX = 4, 64
 
 REPEATS = 2
-"""A probe that was held up is repeated at most this many times."""
+"""A load that was held up is repeated at most this many times."""
+RATIO_MAX = 2.6
+"""A change doubles a rate at most; a larger ratio means that the load without the change was held up."""
 
 Run = Callable[[Plan], Point]
 """Carries a plan out and returns it as a point."""
@@ -36,16 +39,34 @@ class Probes:
     target: TargetFacts
     run: Run
     base: Point
+    responses: list[Response] = field(default_factory=list)
+    starved: bool = False
+    """A probe got too little of the processors, also when it was repeated."""
+
+    @property
+    def is_consistent(self) -> bool:
+        """False where a change gave more than it can, or a part of it: the load without it may have been held up."""
+        return not self.starved and all(one.ratio <= RATIO_MAX and not one.is_ambiguous for one in self.responses)
+
+    @property
+    def fastest(self) -> Point:
+        """The load, or a variation that should be no faster, whichever was held up least."""
+        same = [one.changed.point for one in self.responses if one.is_same]
+        return max((self.base, *same), key=lambda point: fingerprints.rate_of(MeasuredLoad(point, self.target)))
 
     @property
     def load(self) -> MeasuredLoad:
         """The load without a change."""
         return MeasuredLoad(self.base, self.target)
 
-    def response(self, variation: Variation) -> Response | None:
+    def response(self, variation: Variation, base: Point | None = None) -> Response | None:
         """The response to a change; None where the load cannot be changed so, or nothing was done."""
         point = self.changed(variation)
-        return None if point is None else fingerprints.response(variation.text, self.base, point, self.target)
+        if point is None:
+            return None
+        found = fingerprints.response(variation.text, base or self.base, point, self.target)
+        self.responses.append(found)
+        return found
 
     def increase(self, variation: Variation) -> Response | None:
         """The response to a change that can only help; one that harmed was held up by this machine, and is repeated."""
@@ -62,6 +83,11 @@ class Probes:
         if plan is None:
             return None
         point = self.run(shortened(plan))
+        for _ in range(REPEATS):
+            if starved_share(point.machine) < STARVED:
+                break
+            point = self.run(shortened(plan))
+        self.starved = self.starved or starved_share(point.machine) >= STARVED
         return point if point.summary().operations else None
 
 
@@ -70,22 +96,27 @@ def diagnose(plan: Plan, target: TargetFacts, run: Run) -> tuple[Limit | None, P
 
     Raises what ``run`` raises.
     """
-    base = run(plan)
-    load = MeasuredLoad(base, target)
-    own = fingerprints.exhausted_credits(load) or verdict_of(base, target)
-    if own is None or own.code not in UNDECIDED:
-        return own, base
-    return _probed(Probes(plan, target, run, base)), base
+    for _ in range(1 + REPEATS):
+        base = run(plan)
+        load = MeasuredLoad(base, target)
+        own = fingerprints.exhausted_credits(load) or verdict_of(base, target)
+        if own is None or own.code not in UNDECIDED:
+            return own, base
+        probes = Probes(plan, target, run, base)
+        found = _probed(probes)
+        if probes.is_consistent:
+            return found, base
+    evidence = [response.evidence for response in probes.responses]
+    return fingerprints.unknown(load, "this machine held up the load", evidence), base
 
 
 def _probed(probes: Probes) -> Limit:
     deeper = probes.increase(variations.DEEPER)
     if deeper and (found := fingerprints.depth_verdict(deeper)):
         return found
-    blocks = probes.response(variations.HALF_BLOCKS)
     connections = probes.increase(variations.MORE_CONNECTIONS)
-    if connections and (found := fingerprints.connection_verdict(connections, blocks)):
-        return found
+    if connections and connections.grows:
+        return fingerprints.connection_verdict(connections, probes.response(variations.HALF_BLOCKS))
     clients = probes.increase(variations.MORE_CLIENTS)
     if clients and (found := fingerprints.client_verdict(clients)):
         return found
@@ -93,25 +124,26 @@ def _probed(probes: Probes) -> Limit:
     evidence = [one.evidence for one in tried]
     if any(one.is_lower for one in tried):
         return fingerprints.unknown(probes.load, "this machine held up the probes", evidence)
-    found = _cap(probes, blocks)
+    found = _cap(probes, probes.fastest)
     return found.replace(evidence=(*found.evidence, *evidence))
 
 
-def _cap(probes: Probes, blocks: Response | None) -> Limit:
+def _cap(probes: Probes, base: Point) -> Limit:
     """The limit of the volume as a whole: on bytes, on operations, or of the server."""
+    blocks = probes.response(variations.HALF_BLOCKS, base)
     if blocks is None:
         return fingerprints.unknown(probes.load, "blocks of another size were not tried", [])
     if not blocks.grows and not blocks.is_same:
         text = "neither MiB/s nor IOPS stay the same with half the block size"
         return fingerprints.unknown(probes.load, text, [blocks.evidence])
-    mix = probes.response(variations.MIXED)
+    mix = probes.response(variations.MIXED, base)
     if found := fingerprints.cap_verdict(blocks, mix) or fingerprints.operations_verdict(blocks, mix):
         return found
     return _bucket(probes, blocks, mix)
 
 
 def _bucket(probes: Probes, blocks: Response, mix: Response | None) -> Limit:
-    iops = fingerprints.rate_of(probes.load)
+    iops = fingerprints.rate_of(blocks.base)
     size = max(BURST_MIN, min(BURST_MAX, int(iops / CATCH_UPS_PER_S)))
     single, bursts = probes.changed(variations.SINGLE), probes.changed(variations.in_bursts(size, iops))
     if single is None or bursts is None:

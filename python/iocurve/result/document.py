@@ -153,6 +153,8 @@ class MachineUse(Struct):
     """CPU time of the busiest thread of the load, of the elapsed time."""
     thread_delay_share: float | None = None
     """Longest time for which a thread of the load was ready to run and waited for a processor, of the elapsed time."""
+    target_delay_share: float | None = None
+    """The same of the threads of an embedded volume."""
     device_read_bytes: int | None = None
     """Bytes that this process had fetched from storage (``/proc/self/io``)."""
     device_write_bytes: int | None = None

@@ -50,6 +50,7 @@ class ProcessMeter:
         self._cpu_ns = _process_cpu_ns(self._self)
         self._children = self._children_cpu_ns()
         self._io = _io(self._self)
+        self._own: set[int] = set()
         self._first = self._threads()
         self._last = dict(self._first)
 
@@ -70,13 +71,15 @@ class ProcessMeter:
         own = (own_ns - self._cpu_ns) / elapsed_ns / use.cpus
         children = self._children_cpu_ns()
         target = sum(spent - self._children.get(pid, spent) for pid, spent in children.items()) / elapsed_ns / use.cpus
-        busy, delayed = self._busiest()
+        busy, delayed = self._busiest(own=True)
+        _, target_delayed = self._busiest(own=False)
         return use.replace(
             own_share=min(1.0, own),
             target_share=min(1.0, target),
             others_share=max(0.0, use.busy_share - (use.steal_share or 0.0) - own - target),
             thread_busy_share=busy,
             thread_delay_share=delayed,
+            target_delay_share=target_delayed,
             **self._moved(),
         )
 
@@ -87,12 +90,12 @@ class ProcessMeter:
             for name in ("read_bytes", "write_bytes")
         }
 
-    def _busiest(self) -> tuple[float | None, float | None]:
+    def _busiest(self, *, own: bool) -> tuple[float | None, float | None]:
         """The largest run time and the largest delay of a thread, of the time for which it was seen."""
         spans = [
             (self._first[thread], last)
             for thread, last in self._last.items()
-            if last.at_ns > self._first[thread].at_ns and thread != os.getpid()
+            if last.at_ns > self._first[thread].at_ns and (thread in self._own) is own
         ]
         if not spans:
             return None, None
@@ -101,7 +104,14 @@ class ProcessMeter:
         return min(1.0, busy), min(1.0, delayed)
 
     def _threads(self) -> dict[int, ThreadTimes]:
-        return dict(_thread_times(self._self))
+        """The counters of all threads but this process's main one, which only waits for the load."""
+        own = dict(_thread_times(self._self))
+        self._own |= own.keys()
+        targets = {
+            thread: times for pid in _STARTED for thread, times in _thread_times(self._proc / str(pid)) if thread != pid
+        }
+        own.pop(os.getpid(), None)
+        return own | targets
 
     def _children_cpu_ns(self) -> dict[int, int]:
         found = {pid: _process_cpu_ns(self._proc / str(pid)) for pid in _STARTED}
