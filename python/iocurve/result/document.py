@@ -192,6 +192,16 @@ class Interval(Struct):
         return f"95 %: {self.low:,.6g} to {self.high:,.6g}"
 
 
+class CacheEvidence(Struct):
+    """A sign that caches answered a load, or that they did not."""
+
+    source: str
+    """``counters`` of the target, ``limit`` of the device, bytes that ``storage`` moved, ``page cache`` before the
+    load, ``repeated`` offsets beside fresh ones, modes of ``latency``."""
+    text: str
+    says: Literal["cached", "not_cached", "partly", "nothing"]
+
+
 class CacheFacts(Struct):
     """What was done about caches before a point, and whether its figures look cached, whatever was asked."""
 
@@ -205,6 +215,9 @@ class CacheFacts(Struct):
     gain: Interval | None = None
     """Repeated to fresh, less one: 0.17 is 17 % more. None where it was not compared."""
     verdict: Literal["cached", "uncached", "unclear", "not_checked"] = "not_checked"
+    is_fully_warm: bool = False
+    """Caches answered everything, so that repeated offsets gain nothing."""
+    evidence: tuple[CacheEvidence, ...] = ()
 
 
 class FamilyFacts(Struct):
