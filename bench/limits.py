@@ -168,9 +168,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     table = _table(chosen, counts, options)
     print("\n" + table)
     if options.out:
-        options.out.write_text(
-            json.dumps({"options": vars(options) | {"out": None}, "counts": counts}, indent=1) + "\n"
-        )
+        asked = {"runs": options.runs, "hidden": options.hidden, "hogs": options.hogs}
+        options.out.write_text(json.dumps(asked | {"counts": counts}, indent=1) + "\n", encoding="utf-8")
     return 0
 
 
@@ -184,20 +183,32 @@ def _counted(kind: Kind, options: argparse.Namespace) -> Counter[str]:
         local.run(ready.plan)
         for _ in range(options.runs):
             time.sleep(kind.pause_s)
-            limit, point = judged(ready, hidden=options.hidden)
+            limit, points = judged(ready, hidden=options.hidden)
             found[limit.code if limit else "nothing"] += 1
-            if options.verbose and (limit is None or limit.code not in kind.right(hidden=options.hidden)):
-                print(f"  {kind.name}: {limit.to_builtins() if limit else None} {point.machine}", flush=True)
+            is_right = limit is not None and limit.code in kind.right(hidden=options.hidden)
+            if options.verbose and not is_right:
+                print(f"  {kind.name}: {limit.to_builtins() if limit else None} {points[0].machine}", flush=True)
+            if options.record and is_right:
+                record(options.record, ready, points, hidden=options.hidden)
     return found
 
 
-def judged(ready: Bed, *, hidden: bool) -> tuple[Limit | None, Point]:
-    """The verdict of one run."""
+HIDDEN = TargetFacts(kind="nfs", address="nfs://hidden/vol")
+"""What is known of a target that says nothing of itself."""
+
+
+def judged(ready: Bed, *, hidden: bool) -> tuple[Limit | None, list[Point]]:
+    """The verdict of one run, and the points that it is from; the first is the load itself."""
+    points: list[Point] = []
     if hidden:
-        facts = TargetFacts(kind="nfs", address="nfs://hidden/vol")
-        return diagnose(ready.plan, facts, lambda plan: _hidden(measured(plan)))
-    point = measured(ready.plan)
-    return verdict_of(point, ready.facts), point
+
+        def run(plan: planned.Plan) -> Point:
+            points.append(_hidden(measured(plan)))
+            return points[-1]
+
+        return diagnose(ready.plan, HIDDEN, run)[0], points
+    points.append(measured(ready.plan))
+    return verdict_of(points[0], ready.facts), points
 
 
 def measured(plan: planned.Plan) -> Point:
@@ -282,6 +293,26 @@ def _worker(kind: Kind, engine: planned.EnginePlan, path: str, change: dict[str,
     return base.replace(**kind.worker, **change)
 
 
+def record(directory: Path, ready: Bed, points: Sequence[Point], *, hidden: bool) -> None:
+    """Writes the points of a run as a small document, without what no verdict reads."""
+    document = {
+        "kind": ready.kind.name,
+        "right": ready.kind.right(hidden=hidden),
+        "target": (HIDDEN if hidden else ready.facts.replace(service_level="one limit")).to_builtins(),
+        "points": [_slim(point).to_builtins() for point in points],
+    }
+    name = f"{'hidden' if hidden else 'known'}-{ready.kind.name}.json"
+    (directory / name).write_text(json.dumps(document, separators=(",", ":")) + "\n", encoding="utf-8")
+
+
+def _slim(point: Point) -> Point:
+    """The point with the intervals of burst credits only."""
+    if point.plan.name == "burst_credits":
+        return point
+    workers = tuple(worker.replace(intervals=()) for worker in point.outcome.workers)
+    return point.replace(outcome=point.outcome.replace(workers=workers))
+
+
 @contextmanager
 def hogs(count: int) -> Iterator[None]:
     """Other processes that keep processors busy."""
@@ -322,6 +353,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--hogs", type=int, default=0, help="other processes that keep processors busy")
     parser.add_argument("--directory", type=Path, default=Path.cwd(), help="where files lie")
     parser.add_argument("--out", type=Path, help="keep the counts as JSON")
+    parser.add_argument("--record", type=Path, help="keep the points of a run of each kind that was named rightly")
     parser.add_argument("--verbose", action="store_true", help="print verdicts that are wrong")
     return parser
 

@@ -325,3 +325,16 @@ def test_what_cannot_be_run_is_refused(change: dict[str, int], text: str) -> Non
 
 def test_the_ceiling_is_a_rate() -> None:
     assert _native.null_ceiling(0.02) > 0
+
+
+def test_ctrl_c_after_the_last_operation_still_interrupts() -> None:
+    """The signal may arrive while the live view is drawn for the last time."""
+
+    def interrupted(live: Live) -> bool:
+        if live.phase == "done":
+            raise KeyboardInterrupt
+        return False
+
+    end = plan.End(runtime_ns=None, bytes=None, operations=10)
+    outcome = local.run(plan_of(worker(plan.NullEngine(), "nothing", end=end)), interrupted)
+    assert (outcome.state, outcome.workers[0].state) == ("interrupted", "finished")

@@ -47,6 +47,9 @@ def run(plan: Plan, enough: Enough = run_to_the_end, poll_s: float = POLL_S) -> 
             handle.stop()
             raise
     made = Outcome.from_json(outcome)
+    if interrupted and made.state == "finished":
+        # Ctrl-C came after the last operation: nothing is missing here, but nothing more is wanted.
+        return made.replace(state="interrupted")
     return _as_finished(made) if satisfied and not interrupted else made
 
 

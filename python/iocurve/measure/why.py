@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from iocurve.analysis import fingerprints
 from iocurve.analysis.fingerprints import Response
+from iocurve.analysis.levels import levels
 from iocurve.analysis.limit_kinds import UNKNOWN, Limit
 from iocurve.analysis.limits import verdict_of
 from iocurve.analysis.load_limits import STARVED, starved_share
@@ -24,6 +26,8 @@ BURST_MIN, BURST_MAX = 4, 64
 
 REPEATS = 2
 """A load that was held up is repeated at most this many times."""
+HELD_UP = "foreign_cpu"
+"""The verdict that a repetition may refute: others may leave the processors meanwhile."""
 RATIO_MAX = 2.6
 """A change doubles a rate at most; a larger ratio means that the load without the change was held up."""
 
@@ -69,13 +73,22 @@ class Probes:
         return found
 
     def increase(self, variation: Variation) -> Response | None:
-        """The response to a change that can only help; one that harmed was held up by this machine, and is repeated."""
+        """The response to a change that can only help.
+
+        One that harmed was held up by this machine, and is repeated. One that helped is repeated with the load without
+        the change, which may have been held up.
+        """
         found = self.response(variation)
         for _ in range(REPEATS):
             if found is None or not found.is_lower:
                 break
             found = self.response(variation)
-        return found
+        if found is None or not found.grows:
+            return found
+        self.responses.remove(found)
+        again = self.run(shortened(self.plan))
+        self.base = max(self.base, again, key=lambda point: fingerprints.rate_of(MeasuredLoad(point, self.target)))
+        return self.response(variation)
 
     def changed(self, variation: Variation) -> Point | None:
         """The load with a change, for the length of a probe."""
@@ -91,23 +104,39 @@ class Probes:
         return point if point.summary().operations else None
 
 
-def diagnose(plan: Plan, target: TargetFacts, run: Run) -> tuple[Limit | None, Point]:
+def diagnose(plan: Plan, target: TargetFacts, run: Run) -> tuple[Limit, Point]:
     """The limit of a load, found by probes where its own figures do not tell; and the load as it was measured.
 
     Raises what ``run`` raises.
     """
     for _ in range(1 + REPEATS):
-        base = run(plan)
-        load = MeasuredLoad(base, target)
-        own = fingerprints.exhausted_credits(load) or verdict_of(base, target)
-        if own is None or own.code not in UNDECIDED:
-            return own, base
-        probes = Probes(plan, target, run, base)
-        found = _probed(probes)
-        if probes.is_consistent:
-            return found, base
+        probes = Probes(plan, target, run, run(plan))
+        found = _own(probes) or _probed(probes)
+        if found.code != HELD_UP and probes.is_consistent:
+            return found, probes.base
+    return found if found.code == HELD_UP else _held_up(probes), probes.base
+
+
+def _own(probes: Probes) -> Limit | None:
+    """The verdict that the load's own figures tell; None where a change must tell it."""
+    credits = fingerprints.exhausted_credits(probes.load)
+    if credits and _stays_low(probes):
+        return credits
+    own = verdict_of(probes.base, probes.target)
+    return None if own is None or own.code in UNDECIDED else own
+
+
+def _stays_low(probes: Probes) -> bool:
+    """The load stays at the lower level when it is repeated at once; a load that was held up does not."""
+    step = levels([interval.iops for interval in probes.load.course])
+    again = probes.run(shortened(probes.plan))
+    rate = fingerprints.rate_of(MeasuredLoad(again, probes.target))
+    return step is not None and rate <= math.sqrt(step.before * step.after)
+
+
+def _held_up(probes: Probes) -> Limit:
     evidence = [response.evidence for response in probes.responses]
-    return fingerprints.unknown(load, "this machine held up the load", evidence), base
+    return fingerprints.unknown(probes.load, "this machine held up the load", evidence)
 
 
 def _probed(probes: Probes) -> Limit:
