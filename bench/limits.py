@@ -23,7 +23,7 @@ from typing import Any
 from iocurve.analysis.limits import verdict_of
 from iocurve.engine import plan as planned
 from iocurve.measure import local
-from iocurve.measure.why import diagnose
+from iocurve.measure.why import HELD_UP, diagnose
 from iocurve.result.document import Limit, Point, TargetFacts
 from iocurve.targets.target import VolumeTarget, facts_of
 from iocurve.units import KIB, MIB, MILLISECOND_NS, SECOND_NS
@@ -161,6 +161,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.hidden:
         chosen = [kind for kind in chosen if kind.is_hidden]
     counts: dict[str, Counter[str]] = {}
+    if options.counts:
+        print(_kept(options))
+        return 0
     with hogs(options.hogs):
         for kind in chosen:
             counts[kind.name] = _counted(kind, options)
@@ -171,6 +174,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         asked = {"runs": options.runs, "hidden": options.hidden, "hogs": options.hogs}
         options.out.write_text(json.dumps(asked | {"counts": counts}, indent=1) + "\n", encoding="utf-8")
     return 0
+
+
+def _kept(options: argparse.Namespace) -> str:
+    """The table of counts that earlier runs have kept."""
+    counts: dict[str, Counter[str]] = {}
+    for path in options.counts:
+        for name, found in json.loads(path.read_text(encoding="utf-8"))["counts"].items():
+            counts.setdefault(name, Counter()).update(found)
+    return _table([kind for kind in KINDS if kind.name in counts], counts, options)
 
 
 def _counted(kind: Kind, options: argparse.Namespace) -> Counter[str]:
@@ -327,21 +339,38 @@ def hogs(count: int) -> Iterator[None]:
 
 def _row(kind: Kind, found: Counter[str], *, hidden: bool) -> str:
     right = sum(found[name] for name in kind.right(hidden=hidden))
-    unknown = found["unknown"] + found["nothing"]
-    wrong = {
-        name: count for name, count in found.items() if name not in (*kind.right(hidden=hidden), "unknown", "nothing")
-    }
+    wrong = _wrong(kind, found, hidden=hidden)
     said = ", ".join(f"{name} {count}" for name, count in sorted(wrong.items()))
-    return f"| {kind.name} | {found.total()} | {right} | {unknown} | {sum(wrong.values())} | {said} |"
+    cells = (kind.name, found.total(), right, _unknown(found), _starved(kind, found), sum(wrong.values()), said)
+    return f"| {' | '.join(map(str, cells))} |"
+
+
+def _unknown(found: Counter[str]) -> int:
+    return found["unknown"] + found["nothing"]
+
+
+def _starved(kind: Kind, found: Counter[str]) -> int:
+    """Runs in which others held the processors, so that the limit under test was not reached."""
+    return 0 if HELD_UP in kind.right(hidden=False) else found[HELD_UP]
+
+
+def _wrong(kind: Kind, found: Counter[str], *, hidden: bool) -> dict[str, int]:
+    others = (*kind.right(hidden=hidden), "unknown", "nothing", HELD_UP)
+    return {name: count for name, count in found.items() if name not in others}
 
 
 def _table(kinds: Sequence[Kind], counts: dict[str, Counter[str]], options: argparse.Namespace) -> str:
     rows = [_row(kind, counts[kind.name], hidden=options.hidden) for kind in kinds]
     runs = sum(found.total() for found in counts.values())
     right = sum(counts[kind.name][name] for kind in kinds for name in kind.right(hidden=options.hidden))
-    unknown = sum(found["unknown"] + found["nothing"] for found in counts.values())
-    head = "| limit | runs | named rightly | cannot tell | named wrongly | as |\n| --- | --- | --- | --- | --- | --- |"
-    total = f"| all | {runs} | {right} ({right / max(1, runs):.1%}) | {unknown} | {runs - right - unknown} | |"
+    unknown = sum(map(_unknown, counts.values()))
+    starved = sum(_starved(kind, counts[kind.name]) for kind in kinds)
+    head = (
+        "| limit | runs | named rightly | cannot tell | others' CPU | named wrongly | as |\n"
+        "| --- | --- | --- | --- | --- | --- | --- |"
+    )
+    wrong = runs - right - unknown - starved
+    total = f"| all | {runs} | {right} ({right / max(1, runs):.1%}) | {unknown} | {starved} | {wrong} | |"
     return "\n".join([head, *rows, total])
 
 
@@ -349,6 +378,9 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m bench.limits", description=__doc__)
     parser.add_argument("kinds", nargs="*", help="default: all")
     parser.add_argument("--runs", type=int, default=20, help="of each kind")
+    parser.add_argument(
+        "--counts", type=Path, nargs="*", help="print the table of counts that were kept, without a run"
+    )
     parser.add_argument("--hidden", action="store_true", help="as a target that says nothing of itself")
     parser.add_argument("--hogs", type=int, default=0, help="other processes that keep processors busy")
     parser.add_argument("--directory", type=Path, default=Path.cwd(), help="where files lie")

@@ -19,7 +19,9 @@ from plans import file_plan, plan_of, worker
 DISK = DiskPlan(
     name="premium-ssd-p20",
     state_path="",
-    limits=IoLimits(iops=2_300, bytes_per_s=150_000_000, burst=IoBurst(iops=3_500, bytes_per_s=170_000_000, duration_ns=1)),
+    limits=IoLimits(
+        iops=2_300, bytes_per_s=150_000_000, burst=IoBurst(iops=3_500, bytes_per_s=170_000_000, duration_ns=1)
+    ),
     io_bytes=256 * KIB,
     cache="read_only",
 )
@@ -119,9 +121,9 @@ def test_the_evidence_is_told_with_the_verdict() -> None:
     point = on_disk(77_000, 77_000).point.replace(cache=judged(facts(SAME), on_disk(77_000, 77_000)))
     (doubt,) = caches.cache_doubts(synthetic.result([point]))
     assert doubt == (
-        "f: the same offsets again give +0.1% IOPS against fresh ones (95 %: -0.4% to +0.6%); the emulated disk counted "
-        "77,000 hits of its host cache in 77,000 reads (100%); 77,000 reads a second, where the disk itself does at most "
-        "3,500, so its figures look cached, although caches were to be left out"
+        "f: the same offsets again give +0.1% IOPS against fresh ones (95 %: -0.4% to +0.6%); the emulated disk "
+        "counted 77,000 hits of its host cache in 77,000 reads (100%); 77,000 reads a second, where the disk itself "
+        "does at most 3,500, so its figures look cached, although caches were to be left out"
     )
 
 

@@ -18,6 +18,8 @@ from iocurve.units import MIB, SECOND_NS, format_latency
 
 GROWS = 1.4
 """Doubling what limits a load gives at least this ratio of the rates."""
+FLAT = 0.08
+"""A token bucket's levels spread by no more than this fraction; where no baseline is known, a level must be as flat."""
 SAME = 1.2
 """Doubling anything else gives at most this ratio."""
 
@@ -76,7 +78,7 @@ def rate_of(load: MeasuredLoad) -> float:
 
 def exhausted_credits(load: MeasuredLoad) -> Limit | None:
     """Burst credits that ran out: the rate falls once from one level to another, and stays there."""
-    step = levels([interval.iops for interval in load.course])
+    step = levels([interval.iops for interval in load.course], FLAT)
     if step is None or load.summary.paced:
         return None
     at_s = (load.course[step.index].start_ns - load.course[0].start_ns) / SECOND_NS

@@ -31,10 +31,10 @@ class Levels:
     after: float
 
 
-def levels(rates: Sequence[float]) -> Levels | None:
+def levels(rates: Sequence[float], spread_max: float = SPREAD_MAX) -> Levels | None:
     """The two levels of a series that falls once; None where it is level, drifts or rises.
 
-    The interval in which the rate falls belongs to neither level.
+    The interval in which the rate falls belongs to neither level. ``spread_max`` says how flat a level is.
     """
     splits = range(LEVEL_MIN, len(rates) - LEVEL_MIN)
     best = min(splits, key=lambda index: _rest(rates, index), default=None)
@@ -42,7 +42,7 @@ def levels(rates: Sequence[float]) -> Levels | None:
         return None
     before, after = rates[:best], rates[best + 1 :]
     high, low = median(before), median(after)
-    if low <= 0 or high < DROP_MIN * low or max(_spread(before), _spread(after)) > SPREAD_MAX:
+    if low <= 0 or high < DROP_MIN * low or max(_spread(before), _spread(after)) > spread_max:
         return None
     return Levels(best, high, low) if _rest(rates, best) <= REST_MAX * _deviations(rates) else None
 
