@@ -86,7 +86,8 @@ def caps_of(load: MeasuredLoad, factor: float = 1.0) -> list[Cap]:
         ("volume_write_throughput", " on writes", "write", further.throughput_write_bytes_per_s),
     )
     operations = (
-        ("volume_iops", "", None, target.iops),
+        # With credits for a burst, the baseline is no cap; _burst judges both.
+        ("volume_iops", "", None, None if further.burst_iops else target.iops),
         ("volume_read_iops", " on reads", "read", further.iops_read),
         ("volume_write_iops", " on writes", "write", further.iops_write),
     )
