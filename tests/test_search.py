@@ -1,4 +1,4 @@
-"""Searches, on targets that are computed: where they measure, what they find, and why they stop."""
+"""Searches, on simulated targets: their measured loads, their findings, and their reasons to stop."""
 
 from __future__ import annotations
 
@@ -237,5 +237,5 @@ def test_a_search_does_not_write_to_what_is_there(tmp_path: Path) -> None:
     path = tmp_path / "precious"
     path.write_bytes(bytes(4 * MIB))
     question = replace(asked(str(path)), workload="rw=randwrite bs=4k")
-    with pytest.raises(TargetError, match="--overwrite allows the writes"):
+    with pytest.raises(TargetError, match="--overwrite to allow the writes"):
         find_knee(question, tmp_path / "out")

@@ -7,7 +7,7 @@ from iocurve.analysis.limit_kinds import Limit, limit
 from iocurve.analysis.measured_load import MeasuredLoad
 from iocurve.engine.plan import DiskPlan, IoLimits
 from iocurve.targets.disk_data import MB
-from iocurve.units import SECOND_NS, format_duration
+from iocurve.units import SECOND_NS, format_duration, format_number
 
 PREFIX = "limited_by_"
 """Starts the labels by which the engine names a limit. Reports show them as limits, not as labels."""
@@ -31,7 +31,7 @@ def disk_limit(load: MeasuredLoad) -> Limit | None:
     code = next(iter(found.values()))
     evidence = [
         "most operations waited for this limit, as the emulated disk counted them",
-        f"{load.iops():,.0f} IOPS, {load.bytes_per_s() / MB:,.5g} MB/s measured",
+        f"{load.iops():,.0f} IOPS, {format_number(load.bytes_per_s() / MB, 5)} MB/s measured",
     ]
     if exhausted := _exhausted(load, code, disks[code]):
         return limit("burst_credits", exhausted, load.target, evidence=evidence)
@@ -52,18 +52,18 @@ def _exhausted(load: MeasuredLoad, code: str, disk: DiskPlan) -> str | None:
     at_s = (load.course[step.index].start_ns - load.course[0].start_ns) / SECOND_NS
     lasts = format_duration(limits.burst.duration_ns)
     return (
-        f"burst credits of the {name} ran out {at_s:.3g} s into the measured time: {step.before:,.0f} IOPS before, "
-        f"{step.after:,.0f} after; a full bucket lasts {lasts}"
+        f"burst credits of the {name} ran out {format_number(at_s, 3)} s into the measured time: "
+        f"{step.before:,.0f} IOPS before, {step.after:,.0f} after; a full bucket lasts {lasts}"
     )
 
 
 def _text(code: str, disk: DiskPlan) -> str:
     where, _, figure = code.rpartition("_")
     name, limits = _limits(where, disk)
-    value = f"{limits.iops:,} IOPS" if figure == "iops" else f"{limits.bytes_per_s / MB:,.6g} MB/s"
+    value = f"{limits.iops:,} IOPS" if figure == "iops" else f"{format_number(limits.bytes_per_s / MB)} MB/s"
     burst = limits.burst
     if burst:
-        above = f"{burst.iops:,} IOPS" if figure == "iops" else f"{burst.bytes_per_s / MB:,.6g} MB/s"
+        above = f"{burst.iops:,} IOPS" if figure == "iops" else f"{format_number(burst.bytes_per_s / MB)} MB/s"
         value += f" ({above} while burst credits last)"
     return f"the {name} limit of {value}"
 

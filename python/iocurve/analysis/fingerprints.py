@@ -14,7 +14,7 @@ from iocurve.analysis.levels import levels
 from iocurve.analysis.limit_kinds import UNKNOWN, Limit, limit
 from iocurve.analysis.measured_load import MeasuredLoad
 from iocurve.result.document import Point, TargetFacts
-from iocurve.units import MIB, SECOND_NS, format_latency
+from iocurve.units import MIB, SECOND_NS, format_latency, format_number
 
 GROWS = 1.4
 """Doubling what limits a load gives at least this ratio of the rates."""
@@ -82,7 +82,7 @@ def exhausted_credits(load: MeasuredLoad) -> Limit | None:
     if step is None or load.summary.paced:
         return None
     at_s = (load.course[step.index].start_ns - load.course[0].start_ns) / SECOND_NS
-    text = f"the rate fell {at_s:.3g} s into the measured time, as it does when burst credits run out"
+    text = f"the rate fell {format_number(at_s, 3)} s into the measured time, as it does when burst credits run out"
     evidence = [f"level at {step.before:,.0f} IOPS before, level at {step.after:,.0f} after"]
     return limit("burst_credits", text, load.target, confidence="likely", evidence=evidence)
 
@@ -91,7 +91,7 @@ def depth_verdict(deeper: Response) -> Limit | None:
     """The depth, where a greater one gives more."""
     if not deeper.grows:
         return None
-    text = f"at the depth asked for, {deeper.base.summary.depth_requested:.6g} in flight: more gives more"
+    text = f"at the depth asked for, {format_number(deeper.base.summary.depth_requested)} in flight: more gives more"
     return limit("depth", text, deeper.base.target, confidence="likely", evidence=[deeper.evidence])
 
 
@@ -101,7 +101,7 @@ def connection_verdict(connections: Response, blocks: Response | None) -> Limit:
     evidence = [connections.evidence, *([blocks.evidence] if blocks else [])]
     if blocks and blocks.grows:
         each = load.held_up * load.bytes_per_s() / load.connections
-        text = f"at a limit of about {each / MIB:,.4g} MiB/s that a connection has"
+        text = f"at a limit of about {format_number(each / MIB, 4)} MiB/s that a connection has"
         return limit("connection_throughput", text, load.target, confidence="likely", evidence=evidence)
     if blocks and blocks.is_same:
         text = "at the requests in flight that the server takes of a connection"
@@ -119,7 +119,7 @@ def client_verdict(clients: Response) -> Limit | None:
         return unknown(load, "each client has a limit; the figures do not tell on what", [clients.evidence])
     code, verb = ("client_read", "reads") if kinds == ["read"] else ("client_egress", "writes")
     rate = load.held_up * load.bytes_per_s() / MIB
-    text = f"at a limit of about {rate:,.4g} MiB/s that a client has for {verb}"
+    text = f"at a limit of about {format_number(rate, 4)} MiB/s that a client has for {verb}"
     return limit(code, text, load.target, confidence="likely", evidence=[clients.evidence])
 
 
@@ -128,7 +128,7 @@ def cap_verdict(blocks: Response, mix: Response | None) -> Limit | None:
     if not blocks.grows:
         return None
     load = blocks.base
-    rate = f"{load.held_up * load.bytes_per_s() / MIB:,.4g} MiB/s"
+    rate = f"{format_number(load.held_up * load.bytes_per_s() / MIB, 4)} MiB/s"
     return _of_kind(load, "throughput", rate, [blocks.evidence], mix)
 
 

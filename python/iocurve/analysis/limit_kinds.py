@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from iocurve.result.document import Limit, TargetFacts
-from iocurve.units import MIB
+from iocurve.units import MIB, format_number
 
 __all__ = ["LIMIT_KINDS", "UNKNOWN", "Confidence", "Limit", "LimitKind", "limit", "next_steps"]
 
@@ -141,7 +141,7 @@ def _throughput_lever(target: TargetFacts) -> str:
         return "the volume's throughput limit"
     if gain <= 0:
         return "the service level (a larger quota gives no more at this level)"
-    return f"the quota (each TiB more gives {gain / MIB:,.4g} MiB/s at this level) or the service level"
+    return f"the quota (each TiB more gives {format_number(gain / MIB, 4)} MiB/s at this level) or the service level"
 
 
 def _unlimited_hint(target: TargetFacts) -> str:

@@ -10,7 +10,7 @@ from iocurve.analysis.measured_load import IN_FLIGHT, MeasuredLoad, WorkerLoad
 from iocurve.analysis.target_limits import TOLERANCE
 from iocurve.engine.plan import FLUSH_KINDS, FileOpen, OperationPlan, Rate, Think
 from iocurve.result.document import MachineUse
-from iocurve.units import SECOND_NS, format_bytes, format_duration
+from iocurve.units import SECOND_NS, format_bytes, format_duration, format_number
 
 BUSY = 0.95
 """A processor that is busy for more than this fraction counts as saturated."""
@@ -55,12 +55,14 @@ def _rate_limit(load: MeasuredLoad) -> Limit | None:
     missing = max(TOLERANCE, POISSON_ERRORS / math.sqrt(expected) if _is_random(load) and expected else 0.0)
     if achieved < total * (1 - missing):
         return None
-    evidence = [f"{achieved:,.0f} IOPS measured, {total:,.6g} asked for ({achieved / total:.1%})"] if total else []
+    evidence = (
+        [f"{achieved:,.0f} IOPS measured, {format_number(total)} asked for ({achieved / total:.1%})"] if total else []
+    )
     groups = {worker.outcome.report_group for worker in load.workers}
     if len(groups) > 1 or any(worker.plan.flow for worker in load.workers):
-        text = f"at the rates asked of its jobs, {total:,.6g} IOPS together"
+        text = f"at the rates asked of its jobs, {format_number(total)} IOPS together"
         return limit("group_rate", text, load.target, evidence=evidence)
-    return limit("rate", f"at the rate asked for, {total:,.6g} IOPS", load.target, evidence=evidence)
+    return limit("rate", f"at the rate asked for, {format_number(total)} IOPS", load.target, evidence=evidence)
 
 
 def _flow(worker: WorkerLoad) -> object:
@@ -241,11 +243,11 @@ def _is_full(load: MeasuredLoad) -> bool:
 
 
 def _depth_text(load: MeasuredLoad) -> str:
-    return f"at the depth asked for, {load.summary.depth_requested:.6g} in flight all the time; more may give more"
+    return f"at the depth asked for, {format_number(load.summary.depth_requested)} in flight all the time; more may give more"
 
 
 def _law(load: MeasuredLoad) -> str:
-    in_flight = f"{load.summary.concurrency_achieved:,.4g} in flight on average (IOPS x mean latency)"
+    in_flight = f"{format_number(load.summary.concurrency_achieved, 4)} in flight on average (IOPS x mean latency)"
     return f"{in_flight}, {load.summary.depth_requested:g} asked for"
 
 

@@ -9,7 +9,7 @@ from iocurve.analysis.levels import Levels, levels
 from iocurve.analysis.limit_kinds import Confidence, Limit, limit
 from iocurve.analysis.measured_load import MeasuredLoad, WorkerLoad
 from iocurve.result.document import FurtherLimits, TargetFacts
-from iocurve.units import MIB, SECOND_NS, TIB, counted, format_duration
+from iocurve.units import MIB, SECOND_NS, TIB, counted, format_duration, format_number
 
 TOLERANCE = 0.02
 """A rate within this fraction of a limit counts as at the limit; published results lie 1 to 2 % around theirs."""
@@ -45,7 +45,7 @@ class Cap:
         """The measured rate beside the limit."""
         if self.unit == "IOPS":
             return f"{self.measured:,.0f} IOPS measured, {self.value:,.0f} allowed ({self.used:.1%})"
-        return f"{self.measured / MIB:,.5g} MiB/s measured, {self.value / MIB:,.5g} allowed ({self.used:.1%})"
+        return f"{format_number(self.measured / MIB, 5)} MiB/s measured, {format_number(self.value / MIB, 5)} allowed ({self.used:.1%})"
 
 
 def volume_description(target: TargetFacts) -> str:
@@ -92,7 +92,7 @@ def caps_of(load: MeasuredLoad, factor: float = 1.0) -> list[Cap]:
         ("volume_write_iops", " on writes", "write", further.iops_write),
     )
     return [
-        Cap(code, f"{rate / MIB:,.5g} MiB/s{of}{origin}", rate, factor * load.bytes_per_s(kind), "bytes")
+        Cap(code, f"{format_number(rate / MIB, 5)} MiB/s{of}{origin}", rate, factor * load.bytes_per_s(kind), "bytes")
         for code, of, kind, rate in rates
         if rate
     ] + [
@@ -133,7 +133,7 @@ def _burst(load: MeasuredLoad, factor: float) -> Limit | None:
     if step and _is_exhaustion(step, baseline):
         at_s = (load.course[step.index].start_ns - load.course[0].start_ns) / SECOND_NS
         text = (
-            f"burst credits ran out {at_s:.3g} s into the measured time: {step.before:,.0f} IOPS before, "
+            f"burst credits ran out {format_number(at_s, 3)} s into the measured time: {step.before:,.0f} IOPS before, "
             f"{step.after:,.0f} after, at the baseline of {baseline:,}"
         )
         return limit("burst_credits", text, load.target, evidence=[full])
@@ -160,12 +160,12 @@ def _client_cap(load: MeasuredLoad, factor: float) -> Limit | None:
     written = _clients_at(load, factor, "write", load.target.client_egress_bytes_per_s)
     if written:
         who, rate, evidence = written
-        text = f"{who} at the egress of {rate / MIB:,.5g} MiB/s that a client has for writes"
+        text = f"{who} at the egress of {format_number(rate / MIB, 5)} MiB/s that a client has for writes"
         return limit("client_egress", text, load.target, evidence=[evidence])
     read = _clients_at(load, factor, "read", _further(load.target).client_read_bytes_per_s)
     if read:
         who, rate, evidence = read
-        text = f"{who} at the limit of {rate / MIB:,.5g} MiB/s that a client has for reads"
+        text = f"{who} at the limit of {format_number(rate / MIB, 5)} MiB/s that a client has for reads"
         return limit("client_read", text, load.target, evidence=[evidence])
     return None
 
@@ -180,7 +180,11 @@ def _clients_at(load: MeasuredLoad, factor: float, kind: str, rate: int | None) 
         return None
     who = f"{count} of {len(found)} clients" if len(found) > 1 else "the client"
     fastest = max(found)
-    return who, rate, f"{fastest / MIB:,.5g} MiB/s of one client, {rate / MIB:,.5g} allowed ({fastest / rate:.1%})"
+    return (
+        who,
+        rate,
+        f"{format_number(fastest / MIB, 5)} MiB/s of one client, {format_number(rate / MIB, 5)} allowed ({fastest / rate:.1%})",
+    )
 
 
 def _connection_throughput(load: MeasuredLoad, factor: float) -> Limit | None:
@@ -192,12 +196,14 @@ def _connection_throughput(load: MeasuredLoad, factor: float) -> Limit | None:
     if not count:
         return None
     fastest = factor * max(_of_connection(worker) for worker in at_limit)
-    text = f"{_connections(count, load.connections)} at the limit of {rate / MIB:,.5g} MiB/s that a connection has"
+    text = f"{_connections(count, load.connections)} at the limit of {format_number(rate / MIB, 5)} MiB/s that a connection has"
     return limit(
         "connection_throughput",
         text,
         load.target,
-        evidence=[f"{fastest / MIB:,.5g} MiB/s of a connection, {rate / MIB:,.5g} allowed ({fastest / rate:.1%})"],
+        evidence=[
+            f"{format_number(fastest / MIB, 5)} MiB/s of a connection, {format_number(rate / MIB, 5)} allowed ({fastest / rate:.1%})"
+        ],
     )
 
 
@@ -224,7 +230,7 @@ def _connection_requests(load: MeasuredLoad, factor: float) -> Limit | None:
     served = factor * max(_in_service(worker, load) for worker in held)
     text = f"at the {counted(most, 'request')} in flight that the server takes of a connection"
     evidence = [
-        f"{in_flight:,.4g} requests in flight on a connection, the server works on {served:,.4g} of them "
+        f"{format_number(in_flight, 4)} requests in flight on a connection, the server works on {format_number(served, 4)} of them "
         f"(IOPS x {format_duration(_latency_ns(worker=held[0], load=load))} of latency)"
     ]
     confidence: Confidence = "certain" if served >= SURE * most else "likely"
