@@ -243,7 +243,8 @@ def _is_full(load: MeasuredLoad) -> bool:
 
 
 def _depth_text(load: MeasuredLoad) -> str:
-    return f"at the depth asked for, {format_number(load.summary.depth_requested)} in flight all the time; more may give more"
+    depth = f"{load.summary.depth_requested:.6g}"
+    return f"at the depth asked for, {depth} in flight all the time; more may give more"
 
 
 def _law(load: MeasuredLoad) -> str:

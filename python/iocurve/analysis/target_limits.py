@@ -45,7 +45,7 @@ class Cap:
         """The measured rate beside the limit."""
         if self.unit == "IOPS":
             return f"{self.measured:,.0f} IOPS measured, {self.value:,.0f} allowed ({self.used:.1%})"
-        return f"{format_number(self.measured / MIB, 5)} MiB/s measured, {format_number(self.value / MIB, 5)} allowed ({self.used:.1%})"
+        return f"{_mib(self.measured)} MiB/s measured, {_mib(self.value)} allowed ({self.used:.1%})"
 
 
 def volume_description(target: TargetFacts) -> str:
@@ -92,7 +92,7 @@ def caps_of(load: MeasuredLoad, factor: float = 1.0) -> list[Cap]:
         ("volume_write_iops", " on writes", "write", further.iops_write),
     )
     return [
-        Cap(code, f"{format_number(rate / MIB, 5)} MiB/s{of}{origin}", rate, factor * load.bytes_per_s(kind), "bytes")
+        Cap(code, f"{_mib(rate)} MiB/s{of}{origin}", rate, factor * load.bytes_per_s(kind), "bytes")
         for code, of, kind, rate in rates
         if rate
     ] + [
@@ -160,12 +160,12 @@ def _client_cap(load: MeasuredLoad, factor: float) -> Limit | None:
     written = _clients_at(load, factor, "write", load.target.client_egress_bytes_per_s)
     if written:
         who, rate, evidence = written
-        text = f"{who} at the egress of {format_number(rate / MIB, 5)} MiB/s that a client has for writes"
+        text = f"{who} at the egress of {_mib(rate)} MiB/s that a client has for writes"
         return limit("client_egress", text, load.target, evidence=[evidence])
     read = _clients_at(load, factor, "read", _further(load.target).client_read_bytes_per_s)
     if read:
         who, rate, evidence = read
-        text = f"{who} at the limit of {format_number(rate / MIB, 5)} MiB/s that a client has for reads"
+        text = f"{who} at the limit of {_mib(rate)} MiB/s that a client has for reads"
         return limit("client_read", text, load.target, evidence=[evidence])
     return None
 
@@ -183,7 +183,7 @@ def _clients_at(load: MeasuredLoad, factor: float, kind: str, rate: int | None) 
     return (
         who,
         rate,
-        f"{format_number(fastest / MIB, 5)} MiB/s of one client, {format_number(rate / MIB, 5)} allowed ({fastest / rate:.1%})",
+        f"{_mib(fastest)} MiB/s of one client, {_mib(rate)} allowed ({fastest / rate:.1%})",
     )
 
 
@@ -196,14 +196,12 @@ def _connection_throughput(load: MeasuredLoad, factor: float) -> Limit | None:
     if not count:
         return None
     fastest = factor * max(_of_connection(worker) for worker in at_limit)
-    text = f"{_connections(count, load.connections)} at the limit of {format_number(rate / MIB, 5)} MiB/s that a connection has"
+    text = f"{_connections(count, load.connections)} at the limit of {_mib(rate)} MiB/s that a connection has"
     return limit(
         "connection_throughput",
         text,
         load.target,
-        evidence=[
-            f"{format_number(fastest / MIB, 5)} MiB/s of a connection, {format_number(rate / MIB, 5)} allowed ({fastest / rate:.1%})"
-        ],
+        evidence=[f"{_mib(fastest)} MiB/s of a connection, {_mib(rate)} allowed ({fastest / rate:.1%})"],
     )
 
 
@@ -229,9 +227,10 @@ def _connection_requests(load: MeasuredLoad, factor: float) -> Limit | None:
     in_flight = max(worker.plan.depth / worker.connections for worker in held)
     served = factor * max(_in_service(worker, load) for worker in held)
     text = f"at the {counted(most, 'request')} in flight that the server takes of a connection"
+    latency = format_duration(_latency_ns(held[0], load))
     evidence = [
-        f"{format_number(in_flight, 4)} requests in flight on a connection, the server works on {format_number(served, 4)} of them "
-        f"(IOPS x {format_duration(_latency_ns(worker=held[0], load=load))} of latency)"
+        f"{format_number(in_flight, 4)} requests in flight on a connection, the server works on "
+        f"{format_number(served, 4)} of them (IOPS x {latency} of latency)"
     ]
     confidence: Confidence = "certain" if served >= SURE * most else "likely"
     return limit("connection_requests", text, load.target, confidence=confidence, evidence=evidence)
@@ -270,6 +269,10 @@ def _server_parallelism(load: MeasuredLoad, factor: float) -> Limit | None:
     text = f"at the server's own speed: {servers} at a time, {format_duration(service_ns)} each"
     evidence = [f"{iops:,.0f} IOPS measured, {most:,.0f} possible ({iops / most:.1%})"]
     return limit("server_parallelism", text, load.target, evidence=evidence)
+
+
+def _mib(bytes_per_s: float) -> str:
+    return format_number(bytes_per_s / MIB, 5)
 
 
 def _further(target: TargetFacts) -> FurtherLimits:
