@@ -122,6 +122,12 @@ GROUPS = {
         ),
     ),
     "Jobs and results": (
+        Command(
+            "why",
+            "why:explain_limits",
+            "Print what limited each point of a result; test it with one change.",
+            "iocurve why iocurve-report --confirm",
+        ),
         Command("report", "report:rewrite_report", "Write the report of a result again.", "iocurve report result.json"),
         Command(
             "explain",
