@@ -17,9 +17,10 @@ from iocurve.analysis.families import GRID_AXES, Family, MeasuredPoint
 from iocurve.analysis.load_names import cache_word, load_name, rate_unit, workers_of
 from iocurve.analysis.published import PublishedComparison
 from iocurve.analysis.searches import search_load
+from iocurve.engine.outcome import WorkerOutcome
 from iocurve.engine.plan import FLUSH_KINDS, Worker
-from iocurve.result.document import Finding, Result, SearchFacts
-from iocurve.result.summary import Summary, Totals
+from iocurve.result.document import Finding, Point, Result, SearchFacts
+from iocurve.result.summary import Summary, Totals, summarise
 from iocurve.units import MICROSECOND_NS, counted, format_count, format_latency, format_number
 
 HEADLINES_MAX = 5
@@ -155,22 +156,36 @@ def _advice(family: Family) -> list[_Candidate]:
 
 def _rates_of_groups(family: Family) -> Iterator[_Candidate]:
     """The total of each report group of each point. The loads are named by point and jobs where there are several."""
-    points = [(member, member.point.report_groups()) for member in family.members]
-    for member, groups in points:
-        numbers = dict.fromkeys(outcome.report_group for outcome in member.point.outcome.workers)
-        for number, group in zip(numbers, groups, strict=True):
-            workers = workers_of(member.point, number)
-            names = [*([member.point.name] if len(points) > 1 else []), *([_jobs(group)] if len(groups) > 1 else [])]
-            load = load_name(workers)
-            if group.operations:
-                yield _rate(f"{', '.join(names)}: {load}" if names else load, group, workers)
+    for member in family.members:
+        groups = _groups(member.point)
+        for outcomes in groups:
+            total, workers = summarise("", member.point.plan, outcomes), workers_of(member.point, outcomes)
+            names = [member.point.name] if len(family.members) > 1 else []
+            names += [_jobs(outcomes)] if len(groups) > 1 else []
+            if total.operations:
+                yield _rate(": ".join([*([", ".join(names)] if names else []), load_name(workers)]), total, workers)
 
 
-def _jobs(group: Summary) -> str:
+def _groups(point: Point) -> list[list[WorkerOutcome]]:
+    """The report groups. Those of the same jobs are one: clones and threads may report apart, their total counts."""
+    numbered: dict[int, list[WorkerOutcome]] = {}
+    for outcome in point.outcome.workers:
+        numbered.setdefault(outcome.report_group, []).append(outcome)
+    by_jobs: dict[tuple[str, ...], list[WorkerOutcome]] = {}
+    for outcomes in numbered.values():
+        by_jobs.setdefault(_job_names(outcomes), []).extend(outcomes)
+    return list(by_jobs.values())
+
+
+def _job_names(outcomes: Iterable[WorkerOutcome]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(outcome.job for outcome in outcomes))
+
+
+def _jobs(outcomes: Iterable[WorkerOutcome]) -> str:
     """The names of the jobs of a group, as far as they fit."""
-    names = group.name.split(", ")
+    names = _job_names(outcomes)
     if len(names) <= JOBS_NAMED_MAX:
-        return group.name
+        return ", ".join(names)
     return f"{names[0]} and {counted(len(names) - 1, 'more job')}"
 
 

@@ -37,4 +37,8 @@ def _family_figures(family: Family, reading: Reading) -> list[Figure]:
         return [loads.by_rate(family, reading)]
     if family.is_grid:
         return [comparisons.grid(family, reading)]
-    return [loads.over_time(family, reading, is_folded=family in single_loads.single_families(reading))]
+    if len(family.members) > loads.OVER_TIME_POINTS_MAX:
+        return [loads.by_job(family)]
+    is_folded = len(single_loads.single_families(reading)) > 0
+    each = family.each_point() if len(family.members) > 1 else [family]
+    return [loads.over_time(one, reading, is_folded=is_folded) for one in each]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 
 from iocurve.analysis import Reading
 from iocurve.analysis.families import Family, MeasuredPoint
@@ -261,17 +261,11 @@ def _rate_table(family: Family) -> Table:
 
 
 def over_time(family: Family, reading: Reading, *, is_folded: bool = False) -> Figure:
-    """Rate and latency over time, and a row for each job."""
-    names = list(dict.fromkeys(member.point.name for member in family.members))
-    title = family.title or (names[0] if len(names) == 1 and names[0] != reading.result.name else "By job")
-    drawn = family.members if len(family.members) <= OVER_TIME_POINTS_MAX else ()
-    drawings = tuple(
-        chart
-        for member in drawn
-        for chart in charts.over_time(
-            member.point.series(), charts.within_sight(caps([member], reading, "IOPS"), member.summary.iops)
-        )
-    )
+    """Rate and latency of the point of a family over time, and a row for each job."""
+    (member,) = family.members
+    title = family.title or (member.point.name if member.point.name != reading.result.name else "By job")
+    limits = charts.within_sight(caps(family.members, reading, "IOPS"), member.summary.iops)
+    drawings = tuple(charts.over_time(member.point.series(), limits))
     return Figure(
         slug=slug(f"{family.name} {title}"),
         title=title,
@@ -282,9 +276,17 @@ def over_time(family: Family, reading: Reading, *, is_folded: bool = False) -> F
     )
 
 
-def _job_table(members: Iterable[MeasuredPoint]) -> Table:
-    """One row per report group and kind of operation, as fio prints them."""
+def by_job(family: Family) -> Figure:
+    """A row for each job of each point."""
+    title = family.title or "By job"
+    return Figure(slug(f"{family.name} {title}"), title, "", (), _job_table(family.members))
+
+
+def _job_table(members: Sequence[MeasuredPoint]) -> Table:
+    """One row per report group and kind of operation, as fio prints them, with the point where there are several."""
+    has_points = len(members) > 1
     columns = (
+        *(("point",) if has_points else ()),
         "job",
         "kind",
         "IOPS",
@@ -297,13 +299,13 @@ def _job_table(members: Iterable[MeasuredPoint]) -> Table:
         "errors",
         "CPU µs/op",
     )
-    rows = [
-        (group.name, kind, *_job_cells(totals), cpu(group))
+    rows: list[tuple[Cell, ...]] = [
+        (*((member.point.name,) if has_points else ()), group.name, kind, *_job_cells(totals), cpu(group))
         for member in members
         for group in member.point.report_groups()
         for kind, totals in group.kinds.items()
     ]
-    return Table.of(columns, rows, text_columns=2)
+    return Table.of(columns, rows, text_columns=3 if has_points else 2)
 
 
 def _job_cells(totals: Totals) -> tuple[Cell, ...]:

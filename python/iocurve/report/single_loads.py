@@ -1,4 +1,4 @@
-"""The loads of a scenario that have no axes, as bars beside each other."""
+"""Loads without axes, those of a scenario or several points of jobs, as bars beside each other."""
 
 from __future__ import annotations
 
@@ -28,13 +28,16 @@ from iocurve.report.cells import (
 from iocurve.report.charts import Chart
 from iocurve.report.loads import mix_bars
 
+BARS_MAX = 24
+"""More loads than this have a table and no chart."""
+
 
 def beside_each_other(reading: Reading) -> list[Figure]:
     """One chart for each unit; no figure for fewer than two such loads."""
     singles = single_families(reading)
     if not singles:
         return []
-    drawn = [_single_chart(unit, singles, reading) for unit in ("IOPS", "MiB/s")]
+    drawn = [_single_chart(unit, singles, reading) for unit in ("IOPS", "MiB/s") if len(singles) <= BARS_MAX]
     return [
         Figure(
             slug="all-loads",
@@ -47,8 +50,10 @@ def beside_each_other(reading: Reading) -> list[Figure]:
 
 
 def single_families(reading: Reading) -> list[Family]:
-    """The loads of a scenario that have no axes, where there are several."""
-    found = [family for family in reading.families if len(family.members) == 1] if reading.result.scenario else []
+    """The loads without axes, each as a family of one point, where there are several."""
+    found = [one for family in reading.families if not family.is_measured_along_axes for one in family.each_point()]
+    if reading.result.scenario:
+        found = [family for family in reading.families if len(family.members) == 1]
     return found if len(found) > 1 else []
 
 
