@@ -46,7 +46,7 @@ def text_of(page: Path) -> str:
 # ---- the tutorial
 
 TUTORIAL_PORT = "20490"
-STEP_S_MAX = 120
+STEP_S_MAX = 200
 NUMBER = r"\d[\d,]*(?:\.\d+)?k?"
 TIME_UNITS = ("ns", "µs", "ms", "s")
 
