@@ -144,7 +144,10 @@ GROUPS = {
             prints_help=True,
         ),
         Command(
-            "schema", "jobs:print_schema", "Print the JSON schema of job files.", "iocurve schema > job.schema.json"
+            "schema",
+            "jobs:print_schema",
+            "Print the JSON schema of job files, or of results.",
+            "iocurve schema > job.schema.json",
         ),
         Command(
             "completion",
