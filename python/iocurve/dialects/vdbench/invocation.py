@@ -110,8 +110,12 @@ class Invocation(Prepared, ABC):
                 yield run
 
 
-def check(invocation: Invocation) -> tuple[list[PlanNote], list[Mistake]]:
+def check(
+    invocation: Invocation, resolved_runs: dict[int, Resolved] | None = None
+) -> tuple[list[PlanNote], list[Mistake]]:
     """Plans runs before the first one starts. Returns notes and obstacles.
+
+    ``resolved_runs`` gets the runs that were planned, by identity.
 
     Raises ``PlanError`` with every mistake that prevents planning.
     """
@@ -128,6 +132,8 @@ def check(invocation: Invocation) -> tuple[list[PlanNote], list[Mistake]]:
             mistakes |= dict.fromkeys(error.mistakes)
             checked_sections += 1
             continue
+        if resolved_runs is not None:
+            resolved_runs[id(run)] = resolved
         checked_sections += len(resolved.built.placements)
         notes |= dict.fromkeys((*resolved.built.notes, *resolved.resolution.notes))
         obstacles |= dict.fromkeys(
