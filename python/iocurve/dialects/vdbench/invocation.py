@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
@@ -47,6 +47,8 @@ class Invocation(Prepared, ABC):
     directory: Path
     validation: Validation | None
     """Data validation; None if it is off."""
+    checked: list[tuple[list[PlanNote], list[Mistake]]] = field(default_factory=list, compare=False, repr=False)
+    """What ``check`` returned; planning the runs takes long."""
 
     @property
     def plans(self) -> Sequence[Plan]:
@@ -119,6 +121,8 @@ def check(
 
     Raises ``PlanError`` with every mistake that prevents planning.
     """
+    if invocation.checked and resolved_runs is None:
+        return invocation.checked[0]
     notes: dict[PlanNote, None] = {}
     obstacles: dict[Mistake, None] = {}
     mistakes: dict[Mistake, None] = {}
@@ -141,7 +145,8 @@ def check(
         )
     if mistakes:
         raise PlanError(in_order(mistakes))
-    return list(notes), list(obstacles)
+    invocation.checked[:] = [(list(notes), list(obstacles))]
+    return invocation.checked[0]
 
 
 def distinct(runs: Iterable[Run]) -> Iterator[Run]:
