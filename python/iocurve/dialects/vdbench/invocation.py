@@ -48,7 +48,7 @@ class Invocation(Prepared, ABC):
     validation: Validation | None
     """Data validation; None if it is off."""
     checked: list[tuple[list[PlanNote], list[Mistake]]] = field(default_factory=list, compare=False, repr=False)
-    """What ``check`` returned; planning the runs takes long."""
+    """Result of ``check``: planning the runs takes long."""
 
     @property
     def plans(self) -> Sequence[Plan]:
