@@ -9,13 +9,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
-from iocurve.dialects.base import Dialect, TimedJob
+from iocurve.dialects.base import Dialect, RunPlan, TimedJob
 from iocurve.dialects.fio import information
 from iocurve.dialects.fio.invocation import Format, Invocation, Output
 from iocurve.dialects.fio.job import build
 from iocurve.dialects.fio.output import formats, logs
+from iocurve.dialects.fio.output.disk_util import disk_paths
 from iocurve.dialects.fio.read.combine import MAX_LOG_RECORDS
 from iocurve.dialects.fio.read.parse import Parsed, Setting, Surroundings, parse
+from iocurve.engine.outcome import Live
 from iocurve.engine.plan import Plan
 from iocurve.errors import DialectError, Mistake, PlanError, TargetError, in_order
 from iocurve.job.disk_mounts import DiskMount, put_on_disks
@@ -51,6 +53,19 @@ class Prepared(Invocation):
     def explain(self) -> str:
         """Describes the plan in words."""
         return explain(self.plan, self.notes, self.obstacles, self.machine)
+
+    def measure(self, run: RunPlan) -> None:
+        """Runs the plan, and reads the counters of the disks before and after the load."""
+        paths = disk_paths(self.plan)
+
+        def watch(live: Live) -> bool:
+            if live.phase in ("layout", "prepare"):
+                self.disks.start(paths)
+            return False
+
+        self.disks.start(paths)
+        run(self.plan, watch)
+        self.disks.end()
 
     def write_output(self, result: Result) -> Result:
         """Writes the log files, then the result in each format of --output-format."""

@@ -315,7 +315,7 @@ OPTIONS: tuple[Option, ...] = (
     Option("unified_rw_reporting", effects.set_mixed),
     _no_effect("significant_figures", "normal output has a fixed number of digits", noop=("4",)),
     _no_effect("stats", "statistics are always kept", noop=("1",)),
-    _no_effect("disk_util", "disk utilization is not measured", noop=("0",)),
+    _no_effect("disk_util", "the counters of the disks are always shown", noop=("1",)),
     _no_effect("job_start_clock_id", "times count from the start of the run"),
     _no_effect("clocksource", "iocurve always uses the monotonic clock"),
     _no_effect("block_error_percentiles", "errors are not counted per block", noop=("0",)),

@@ -295,7 +295,7 @@ class _FileReader:
     def _lines(self, name: str, where: Where, including: tuple[str, ...]) -> Iterator[tuple[Where, str]]:
         """Yields lines stripped of comments and blanks; lines of an included file replace its include line."""
         for number, line in enumerate(self._text(name, where).split("\n"), start=1):
-            code = re.split("[;#]", line, maxsplit=1)[0]
+            code = line.partition(";")[0].partition("#")[0]
             stripped = code.strip()
             position = Where(name, number, len(code) - len(code.lstrip()) + 1)
             if stripped.startswith("include") and not stripped.startswith("["):
@@ -350,6 +350,8 @@ class _FileReader:
 
         A line with a keyword may contain arithmetic, which is evaluated.
         """
+        if "$" not in line:
+            return line
         environment = self._surroundings.environment
 
         def value(found: re.Match[str]) -> str:
@@ -390,7 +392,8 @@ def _setting(written: str, line: str, where: Where, unset: list[str]) -> Setting
     name = name.strip()
     before, _, behind = written.partition("=")
     column = where.column + len(before) + 1 + len(behind) - len(behind.lstrip())
-    return Setting(name, value if equals else None, replace(where, option=name), column, tuple(dict.fromkeys(unset)))
+    at = Where(where.source, where.line, where.column, name)
+    return Setting(name, value if equals else None, at, column, tuple(dict.fromkeys(unset)))
 
 
 def _as_argument(setting: Setting) -> str:
