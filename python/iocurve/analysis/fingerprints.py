@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from iocurve.analysis.levels import levels
 from iocurve.analysis.limit_kinds import UNKNOWN, Limit, limit
 from iocurve.analysis.measured_load import MeasuredLoad
+from iocurve.analysis.network import is_lossy, network_evidence
 from iocurve.result.document import Point, TargetFacts
 from iocurve.units import MIB, SECOND_NS, format_latency, format_number
 
@@ -98,7 +99,10 @@ def depth_verdict(deeper: Response) -> Limit | None:
 def connection_verdict(connections: Response, blocks: Response | None) -> Limit:
     """A limit of each connection, with whose number the rate grows: on bytes or on requests in flight."""
     load = connections.base
-    evidence = [connections.evidence, *([blocks.evidence] if blocks else [])]
+    evidence = [connections.evidence, *([blocks.evidence] if blocks else []), *network_evidence(load)]
+    if is_lossy(load):
+        text = "the connection loses segments, so congestion control holds it back"
+        return limit("tcp_congestion", text, load.target, confidence="likely", evidence=evidence)
     if blocks and blocks.grows:
         each = load.held_up * load.bytes_per_s() / load.connections
         text = f"at a limit of about {format_number(each / MIB, 4)} MiB/s that a connection has"
