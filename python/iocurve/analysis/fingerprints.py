@@ -19,6 +19,8 @@ from iocurve.units import MIB, SECOND_NS, format_latency, format_number
 
 GROWS = 1.4
 """Doubling what limits a load gives at least this ratio of the rates."""
+CRISP = 0.12
+"""Ratios within this fraction of 1 or 2 are no accident, even on a busy machine."""
 FLAT = 0.08
 """A token bucket's levels spread by no more than this fraction; where no baseline is known, a level must be as flat."""
 SAME = 1.2
@@ -49,6 +51,11 @@ class Response:
     def is_same(self) -> bool:
         """The rate does not follow the change."""
         return 1 / SAME <= self.ratio <= SAME
+
+    @property
+    def is_crisp(self) -> bool:
+        """The rate stays or doubles with so little error that a load which was held up would hardly show it."""
+        return abs(self.ratio - 1) <= CRISP or abs(self.ratio / 2 - 1) <= CRISP
 
     @property
     def is_ambiguous(self) -> bool:

@@ -45,12 +45,14 @@ class Probes:
     base: Point
     responses: list[Response] = field(default_factory=list)
     starved: bool = False
-    """A probe got too little of the processors, also when it was repeated."""
+    """The load or a probe got too little of the processors, also when it was repeated."""
 
     @property
     def is_consistent(self) -> bool:
         """False where a change gave more than it can, or a part of it: the load without it may have been held up."""
-        return not self.starved and all(one.ratio <= RATIO_MAX and not one.is_ambiguous for one in self.responses)
+        if self.starved:
+            return all(one.is_crisp for one in self.responses)
+        return all(one.ratio <= RATIO_MAX and not one.is_ambiguous for one in self.responses)
 
     @property
     def fastest(self) -> Point:
@@ -96,9 +98,7 @@ class Probes:
         if plan is None:
             return None
         point = self.run(shortened(plan))
-        for _ in range(REPEATS):
-            if starved_share(point.machine) < STARVED:
-                break
+        if starved_share(point.machine) >= STARVED:
             point = self.run(shortened(plan))
         self.starved = self.starved or starved_share(point.machine) >= STARVED
         return point if point.summary().operations else None
@@ -111,10 +111,15 @@ def diagnose(plan: Plan, target: TargetFacts, run: Run) -> tuple[Limit, Point]:
     """
     for _ in range(1 + REPEATS):
         probes = Probes(plan, target, run, run(plan))
-        found = _own(probes) or _probed(probes)
-        if found.code != HELD_UP and probes.is_consistent:
+        own = _own(probes)
+        if own and own.code != HELD_UP:
+            return own, probes.base
+        # A limit may show in spite of others that hold the processors: then every response is crisp.
+        probes.starved = own is not None
+        found = _probed(probes)
+        if probes.is_consistent and not (own and found.code == UNKNOWN):
             return found, probes.base
-    return found if found.code == HELD_UP else _held_up(probes), probes.base
+    return own or _held_up(probes), probes.base
 
 
 def _own(probes: Probes) -> Limit | None:
