@@ -24,8 +24,10 @@ CATCH_UPS_PER_S = 80
 """Token buckets save up a good 1/64 s; a burst of 1/80 s of the rate goes through at once."""
 BURST_MIN, BURST_MAX = 4, 64
 
+ATTEMPTS = 4
+"""Series of probes; two of them must agree."""
 REPEATS = 2
-"""A load that was held up is repeated at most this many times."""
+"""A probe that was held up is repeated at most this many times."""
 HELD_UP = "foreign_cpu"
 """The verdict that a repetition may refute: others may leave the processors meanwhile."""
 RATIO_MAX = 2.6
@@ -107,9 +109,12 @@ class Probes:
 def diagnose(plan: Plan, target: TargetFacts, run: Run) -> tuple[Limit, Point]:
     """The limit of a load, found by probes where its own figures do not tell; and the load as it was measured.
 
+    Probes name a limit when two series of them agree: one that was held up may seem to show another.
+
     Raises what ``run`` raises.
     """
-    for _ in range(1 + REPEATS):
+    named: set[str] = set()
+    for _ in range(ATTEMPTS):
         probes = Probes(plan, target, run, run(plan))
         own = _own(probes)
         if own and own.code != HELD_UP:
@@ -117,9 +122,12 @@ def diagnose(plan: Plan, target: TargetFacts, run: Run) -> tuple[Limit, Point]:
         # A limit may show in spite of others that hold the processors: then every response is crisp.
         probes.starved = own is not None
         found = _probed(probes)
-        if probes.is_consistent and not (own and found.code == UNKNOWN):
+        if not probes.is_consistent or found.code == UNKNOWN:
+            continue
+        if found.code in named:
             return found, probes.base
-    return own or _held_up(probes), probes.base
+        named.add(found.code)
+    return own or _held_up(probes, found), probes.base
 
 
 def _own(probes: Probes) -> Limit | None:
@@ -139,9 +147,11 @@ def _stays_low(probes: Probes) -> bool:
     return step is not None and rate <= math.sqrt(step.before * step.after)
 
 
-def _held_up(probes: Probes) -> Limit:
+def _held_up(probes: Probes, found: Limit) -> Limit:
+    if found.code == UNKNOWN and probes.is_consistent:
+        return found
     evidence = [response.evidence for response in probes.responses]
-    return fingerprints.unknown(probes.load, "this machine held up the load", evidence)
+    return fingerprints.unknown(probes.load, "the changes do not agree; something held the load up", evidence)
 
 
 def _probed(probes: Probes) -> Limit:
