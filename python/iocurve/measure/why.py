@@ -87,7 +87,7 @@ class Probes:
             if found is None or not found.is_lower:
                 break
             found = self.response(variation)
-        if found is None or not found.grows:
+        if found is None or found.ratio <= fingerprints.SAME:
             return found
         self.responses.remove(found)
         again = self.run(shortened(self.plan))
