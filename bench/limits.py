@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import subprocess
 import sys
 import tempfile
@@ -314,7 +315,8 @@ def record(directory: Path, ready: Bed, points: Sequence[Point], *, hidden: bool
         "points": [_slim(point).to_builtins() for point in points],
     }
     name = f"{'hidden' if hidden else 'known'}-{ready.kind.name}.json"
-    (directory / name).write_text(json.dumps(document, separators=(",", ":")) + "\n", encoding="utf-8")
+    text = re.sub(r'[^"]*/iocurve-limits-[^"/]+', "/data", json.dumps(document, separators=(",", ":")))
+    (directory / name).write_text(text + "\n", encoding="utf-8")
 
 
 def _slim(point: Point) -> Point:

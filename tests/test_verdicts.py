@@ -8,10 +8,11 @@ import pytest
 
 from data import synthetic
 from data.synthetic import kind, outcome, plan, result, worker_outcome, worker_plan
+from iocurve.analysis.fingerprints import connection_verdict, response
 from iocurve.analysis.levels import levels
 from iocurve.analysis.limit_kinds import LIMIT_KINDS, next_steps
 from iocurve.analysis.limits import limit_of, limits_of, verdict_of, verdicts_of, with_verdicts
-from iocurve.engine.outcome import CpuTime, IntervalOutcome
+from iocurve.engine.outcome import ConnectionOutcome, CpuTime, IntervalOutcome
 from iocurve.engine.plan import FileOpen, Flow, NfsEngine, Rate, SyncEngine, Think, Worker
 from iocurve.result.document import FurtherLimits, Limit, MachineUse, Point, Result, TargetFacts
 from iocurve.targets.target import VolumeTarget, facts_of
@@ -354,3 +355,39 @@ def test_every_kind_has_a_name_and_its_step_can_be_told() -> None:
     for code, one in LIMIT_KINDS.items():
         assert one.short_name
         assert "{" not in "".join(next_steps(NFS, [Limit(code=code, short_name=one.short_name, text="")]))
+
+
+# ---- the network
+
+
+def connected(retransmits: int, window_ns: int) -> Point:
+    """One second of writes over a connection of which the kernel tells."""
+    state = ConnectionOutcome(
+        rtt_ns=200_000,
+        rtt_ns_min=100_000,
+        congestion_window=10,
+        segment_bytes=1448,
+        retransmits=retransmits,
+        busy_ns=SECOND_NS,
+        receive_window_limited_ns=window_ns,
+        send_buffer_limited_ns=0,
+    )
+    written = point(1000, kinds=("write",), nconnect=1)
+    workers = tuple(worker.replace(connections=(state,)) for worker in written.outcome.workers)
+    return written.replace(outcome=written.outcome.replace(workers=workers))
+
+
+def test_what_the_kernel_says_of_connections_is_evidence() -> None:
+    found = verdict_of(connected(30, 630_000_000), NFS)
+    assert found is not None
+    assert found.evidence[-2:] == (
+        "TCP: round trip 200 µs, 30 segments sent again (0.06%)",
+        "TCP: the receiver's window held the sender back for 63% of the time in which it had data to send",
+    )
+
+
+@pytest.mark.parametrize(("retransmits", "code"), [(30, "connection_throughput"), (3000, "tcp_congestion")])
+def test_a_connection_that_loses_segments_is_congested(retransmits: int, code: str) -> None:
+    base, more, half = (connected(retransmits, 0), point(1900, nconnect=2), point(1950, nconnect=1))
+    connections, blocks = (response("a change", base, changed, NFS) for changed in (more, half))
+    assert connection_verdict(connections, blocks).code == code

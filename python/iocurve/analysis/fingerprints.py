@@ -13,11 +13,14 @@ from dataclasses import dataclass
 from iocurve.analysis.levels import levels
 from iocurve.analysis.limit_kinds import UNKNOWN, Limit, limit
 from iocurve.analysis.measured_load import MeasuredLoad
+from iocurve.analysis.network import is_lossy, network_evidence
 from iocurve.result.document import Point, TargetFacts
 from iocurve.units import MIB, SECOND_NS, format_latency, format_number
 
 GROWS = 1.4
 """Doubling what limits a load gives at least this ratio of the rates."""
+CRISP = 0.12
+"""Ratios within this fraction of 1 or 2 are no accident, even on a busy machine."""
 FLAT = 0.08
 """A token bucket's levels spread by no more than this fraction; where no baseline is known, a level must be as flat."""
 SAME = 1.2
@@ -48,6 +51,11 @@ class Response:
     def is_same(self) -> bool:
         """The rate does not follow the change."""
         return 1 / SAME <= self.ratio <= SAME
+
+    @property
+    def is_crisp(self) -> bool:
+        """The rate stays or doubles with so little error that a load which was held up would hardly show it."""
+        return abs(self.ratio - 1) <= CRISP or abs(self.ratio / 2 - 1) <= CRISP
 
     @property
     def is_ambiguous(self) -> bool:
@@ -98,7 +106,10 @@ def depth_verdict(deeper: Response) -> Limit | None:
 def connection_verdict(connections: Response, blocks: Response | None) -> Limit:
     """A limit of each connection, with whose number the rate grows: on bytes or on requests in flight."""
     load = connections.base
-    evidence = [connections.evidence, *([blocks.evidence] if blocks else [])]
+    evidence = [connections.evidence, *([blocks.evidence] if blocks else []), *network_evidence(load)]
+    if is_lossy(load):
+        text = "the connection loses segments, so congestion control holds it back"
+        return limit("tcp_congestion", text, load.target, confidence="likely", evidence=evidence)
     if blocks and blocks.grows:
         each = load.held_up * load.bytes_per_s() / load.connections
         text = f"at a limit of about {format_number(each / MIB, 4)} MiB/s that a connection has"

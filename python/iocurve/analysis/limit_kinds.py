@@ -70,12 +70,6 @@ LIMIT_KINDS = {
     "page_cache": LimitKind(
         "page cache", "The page cache of this machine answers: use direct I/O, or a data set larger than memory."
     ),
-    "tcp_receive_window": LimitKind(
-        "TCP receive window", "Raise the receiver's buffers (net.ipv4.tcp_rmem), or use more connections."
-    ),
-    "tcp_send_buffer": LimitKind(
-        "TCP send buffer", "Raise the sender's buffers (net.ipv4.tcp_wmem), or use more connections."
-    ),
     "tcp_congestion": LimitKind(
         "TCP congestion", "Packets are lost: look for the congested link, or use more connections."
     ),

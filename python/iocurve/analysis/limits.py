@@ -18,6 +18,7 @@ from iocurve.analysis.load_limits import (
     slowed_by,
 )
 from iocurve.analysis.measured_load import MeasuredLoad
+from iocurve.analysis.network import network_evidence
 from iocurve.analysis.target_limits import caps_used, target_limit, volume_description
 from iocurve.result.document import Axis, Point, Result, TargetFacts
 
@@ -98,7 +99,7 @@ def knee(series: Sequence[Point]) -> Point | None:
 
 
 def _unknown(load: MeasuredLoad) -> Limit:
-    evidence = [*caps_used(load), *slowed_by(load)]
+    evidence = [*caps_used(load), *slowed_by(load), *network_evidence(load)]
     return limit(UNKNOWN, "the figures do not tell", load.target, confidence="none", evidence=evidence)
 
 

@@ -103,7 +103,9 @@ class MeasuredLoad:
         summary = self.summary
         median_ns = summary.service.percentile(50)
         is_full = summary.concurrency_achieved >= IN_FLIGHT * summary.depth_requested
-        if summary.paced or not median_ns or not is_full or not self._is_shared:
+        # Reads and writes wait for different limits: the median of both tells of neither.
+        is_mixed = sum(totals.operations > 0 for totals in summary.kinds.values()) > 1
+        if summary.paced or not median_ns or not is_full or is_mixed or not self._is_shared:
             return 1.0
         between_stalls = summary.depth_requested * SECOND_NS / median_ns
         return min(HELD_UP_MAX, max(1.0, between_stalls / summary.iops))

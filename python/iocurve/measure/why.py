@@ -24,8 +24,10 @@ CATCH_UPS_PER_S = 80
 """Token buckets save up a good 1/64 s; a burst of 1/80 s of the rate goes through at once."""
 BURST_MIN, BURST_MAX = 4, 64
 
+ATTEMPTS = 4
+"""Series of probes; two of them must agree."""
 REPEATS = 2
-"""A load that was held up is repeated at most this many times."""
+"""A probe that was held up is repeated at most this many times."""
 HELD_UP = "foreign_cpu"
 """The verdict that a repetition may refute: others may leave the processors meanwhile."""
 RATIO_MAX = 2.6
@@ -45,12 +47,14 @@ class Probes:
     base: Point
     responses: list[Response] = field(default_factory=list)
     starved: bool = False
-    """A probe got too little of the processors, also when it was repeated."""
+    """The load or a probe got too little of the processors, also when it was repeated."""
 
     @property
     def is_consistent(self) -> bool:
         """False where a change gave more than it can, or a part of it: the load without it may have been held up."""
-        return not self.starved and all(one.ratio <= RATIO_MAX and not one.is_ambiguous for one in self.responses)
+        if self.starved:
+            return all(one.is_crisp for one in self.responses)
+        return all(one.ratio <= RATIO_MAX and not one.is_ambiguous for one in self.responses)
 
     @property
     def fastest(self) -> Point:
@@ -83,7 +87,7 @@ class Probes:
             if found is None or not found.is_lower:
                 break
             found = self.response(variation)
-        if found is None or not found.grows:
+        if found is None or found.ratio <= fingerprints.SAME:
             return found
         self.responses.remove(found)
         again = self.run(shortened(self.plan))
@@ -96,9 +100,7 @@ class Probes:
         if plan is None:
             return None
         point = self.run(shortened(plan))
-        for _ in range(REPEATS):
-            if starved_share(point.machine) < STARVED:
-                break
+        if starved_share(point.machine) >= STARVED:
             point = self.run(shortened(plan))
         self.starved = self.starved or starved_share(point.machine) >= STARVED
         return point if point.summary().operations else None
@@ -107,14 +109,25 @@ class Probes:
 def diagnose(plan: Plan, target: TargetFacts, run: Run) -> tuple[Limit, Point]:
     """The limit of a load, found by probes where its own figures do not tell; and the load as it was measured.
 
+    Probes name a limit when two series of them agree: one that was held up may seem to show another.
+
     Raises what ``run`` raises.
     """
-    for _ in range(1 + REPEATS):
+    named: set[str] = set()
+    for _ in range(ATTEMPTS):
         probes = Probes(plan, target, run, run(plan))
-        found = _own(probes) or _probed(probes)
-        if found.code != HELD_UP and probes.is_consistent:
+        own = _own(probes)
+        if own and own.code != HELD_UP:
+            return own, probes.base
+        # A limit may show in spite of others that hold the processors: then every response is crisp.
+        probes.starved = own is not None
+        found = _probed(probes)
+        if not probes.is_consistent or found.code == UNKNOWN:
+            continue
+        if found.code in named:
             return found, probes.base
-    return found if found.code == HELD_UP else _held_up(probes), probes.base
+        named.add(found.code)
+    return own or _held_up(probes, found), probes.base
 
 
 def _own(probes: Probes) -> Limit | None:
@@ -134,9 +147,11 @@ def _stays_low(probes: Probes) -> bool:
     return step is not None and rate <= math.sqrt(step.before * step.after)
 
 
-def _held_up(probes: Probes) -> Limit:
+def _held_up(probes: Probes, found: Limit) -> Limit:
+    if found.code == UNKNOWN and probes.is_consistent:
+        return found
     evidence = [response.evidence for response in probes.responses]
-    return fingerprints.unknown(probes.load, "this machine held up the load", evidence)
+    return fingerprints.unknown(probes.load, "the changes do not agree; something held the load up", evidence)
 
 
 def _probed(probes: Probes) -> Limit:
