@@ -18,7 +18,7 @@ from iocurve.measure.search.command import Question, draw_curve, find_knee, find
 from iocurve.measure.search.knee import Sample
 from iocurve.measure.search.loads import Effort
 from iocurve.result.document import RESULT_NAME, Result
-from iocurve.result.stats import Estimate, batch_means
+from iocurve.result.stats import Estimate, sample_mean
 from iocurve.targets import target as targets
 from iocurve.units import MIB, MILLISECOND_NS
 
@@ -36,7 +36,7 @@ class Simulated:
         self.asked.append(in_flight)
         chance = random.Random(f"{self.seed} {in_flight}")
         rates = [self.rate(in_flight) * chance.gauss(1, self.noise) for _ in range(12)]
-        return Sample(in_flight, batch_means(rates), batch_means([1e9 * in_flight / rate for rate in rates]))
+        return Sample(in_flight, sample_mean(rates), sample_mean([1e9 * in_flight / rate for rate in rates]))
 
 
 def capped(capacity: float, latency_s: float) -> Callable[[float], float]:

@@ -13,7 +13,7 @@ from iocurve.job.model import Job
 from iocurve.measure.local import Enough, run_to_the_end
 from iocurve.measure.scenario.cases import Case, Cases
 from iocurve.result.document import CacheFacts, Interval
-from iocurve.result.stats import Estimate, batch_means, ratio
+from iocurve.result.stats import Estimate, ratio, series_mean
 from iocurve.result.summary import course
 from iocurve.units import SECOND_NS, format_bytes, format_duration, format_latency
 
@@ -78,7 +78,7 @@ class Caches:
         for _ in range(CHECK_PAIRS):
             repeated += self._rates(_lasting(plan, length))
             fresh += self._rates(_lasting(self.planned(_at_new_offsets(case.job)), length))
-        return compared(facts, batch_means(repeated), batch_means(fresh))
+        return compared(facts, series_mean(repeated), series_mean(fresh))
 
     def _run(self, job: Job, what: str) -> None:
         self.run(self.planned(job), what, run_to_the_end)

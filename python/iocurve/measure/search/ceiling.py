@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from iocurve.result.stats import Estimate, batch_means
+from iocurve.result.stats import Estimate, sample_mean
 
 REPEATS_MIN = 3
 REPEATS_MAX = 8
@@ -82,8 +82,8 @@ def judge(attempt: Try, rate: float, limit_ns: float) -> Verdict:
     trials: list[Trial] = []
     while True:
         trials.append(attempt(rate))
-        latency = batch_means([trial.latency_ns for trial in trials])
-        iops = batch_means([trial.iops for trial in trials])
+        latency = sample_mean([trial.latency_ns for trial in trials])
+        iops = sample_mean([trial.iops for trial in trials])
         if iops.mean < rate * KEPT_UP:
             return Verdict(rate, iops, latency, holds=False, is_sure=True)
         if len(trials) >= REPEATS_MIN and (latency.high <= limit_ns or latency.low > limit_ns):

@@ -19,8 +19,9 @@ from iocurve.measure.campaign import Campaign, Measurement
 from iocurve.measure.data_set import DataSet, pinned, processors
 from iocurve.measure.search.ceiling import Trial
 from iocurve.measure.search.knee import Sample
+from iocurve.measure.search.stopping import FIRST_LOOK, Stopping
 from iocurve.result.document import Axis, Point
-from iocurve.result.stats import BATCHES_MIN, batch_means
+from iocurve.result.stats import series_mean
 from iocurve.result.summary import course
 from iocurve.targets.opened_target import OpenedTarget
 from iocurve.units import MILLISECOND_NS, SECOND_NS
@@ -67,15 +68,15 @@ class Loads:
         """So much in flight all the time. Raises what ``Campaign.measure`` raises."""
         workers = min(in_flight, self._workers())
         depths = [in_flight // workers + (worker < in_flight % workers) for worker in range(workers)]
-        enough = _Precise(self.effort).enough
+        precise = _Precise(self.effort)
         point = self._measured(
-            f"{in_flight} in flight", {"depth": in_flight}, [Said.of(depth=depth) for depth in depths], enough
+            f"{in_flight} in flight", {"depth": in_flight}, [Said.of(depth=depth) for depth in depths], precise.enough
         )
-        steady = [interval for interval in course(point.outcome.workers) if interval.iops > 0]
+        intervals = course(point.outcome.workers)
         return Sample(
             in_flight,
-            batch_means([interval.iops for interval in steady]),
-            batch_means([interval.mean_ns for interval in steady]),
+            precise.stopping.estimate([interval.iops for interval in intervals]),
+            series_mean([interval.mean_ns for interval in intervals if interval.iops > 0]),
         )
 
     def open(self, rate: float, percent: float) -> Trial:
@@ -137,15 +138,15 @@ class Loads:
 
 
 class _Precise:
-    """Says when a point is sure enough."""
+    """Ends a point once its mean rate is precise enough."""
 
     def __init__(self, effort: Effort) -> None:
-        self._effort = effort
+        self.stopping = Stopping(effort.precision, max(FIRST_LOOK, effort.shortest_ns // effort.interval_ns))
         self._seen = 0
         self._rates: list[float] = []
 
     def enough(self, live: Live) -> bool:
-        """Whether the mean rate is known to the precision that is wanted."""
+        """True once the mean rate is known to the precision that is wanted."""
         if live.phase != "run" or live.intervals <= self._seen:
             return False
         self._seen = live.intervals
@@ -153,7 +154,4 @@ class _Precise:
             float(sum(kind.operations for name, kind in live.operations.items() if name not in FLUSH_KINDS))
         )
         # The first interval may be a part of one.
-        rates = self._rates[1:]
-        if len(rates) < max(BATCHES_MIN, self._effort.shortest_ns // self._effort.interval_ns):
-            return False
-        return batch_means(rates).precision <= self._effort.precision
+        return self.stopping.enough(self._rates[1:])
