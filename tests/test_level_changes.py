@@ -7,8 +7,8 @@ from statistics import fmean
 
 import pytest
 
-from iocurve.analysis.level_changes import Drift, Step, level_change
 import simulated
+from iocurve.analysis.level_changes import Drift, Step, level_change
 
 
 def test_credits_that_are_spent_are_a_level_change() -> None:

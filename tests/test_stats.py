@@ -7,6 +7,7 @@ import random
 
 import pytest
 
+import simulated
 from iocurve.result.stats import (
     Estimate,
     difference,
@@ -17,7 +18,6 @@ from iocurve.result.stats import (
     series_mean,
     student_quantile,
 )
-import simulated
 
 
 @pytest.mark.parametrize(

@@ -145,4 +145,4 @@ def _drift(values: Sequence[float], fit: _Fit) -> Drift | None:
 
 
 def _dot(first: Sequence[float], second: Sequence[float]) -> float:
-    return sum(map(mul, first, second))
+    return math.fsum(map(mul, first, second))

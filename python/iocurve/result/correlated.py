@@ -106,8 +106,8 @@ def _model(count: int, correlation: float, share: float) -> _Model:
 def _prior(count: int, correlation: float) -> float:
     """Set by simulation: a short series without correlation would else get too wide an interval."""
     if correlation == 0:
-        return 15 * (20 / min(max(count, 20), 45)) ** 1.5
-    return float((1 - correlation) ** (0.03 * min(max(count - 20, 0), 10)))
+        return 15 * math.pow(20 / min(max(count, 20), 45), 1.5)
+    return math.pow(1 - correlation, 0.03 * min(max(count - 20, 0), 10))
 
 
 def _variance(count: int, correlation: float, index: int) -> float:
