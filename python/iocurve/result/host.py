@@ -64,7 +64,7 @@ class MachineMeter:
             for name, share in shares.items()
             if share is not None
         ]
-        return MachineUse(busy_share=whole.used / 100, cpus=os.cpu_count() or 1, processors=tuple(processors))
+        return MachineUse(busy_share=min(1.0, whole.used / 100), cpus=os.cpu_count() or 1, processors=tuple(processors))
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,8 @@ def _ticks(stat: Path) -> dict[str, list[int]]:
 
 def _shares(then: Sequence[int], now: Sequence[int]) -> Processors | None:
     """What a processor did in between; None if no time has passed."""
-    passed = [late - early for late, early in zip(now, then, strict=True)]
+    # The kernel may take back idle ticks that it had counted.
+    passed = [max(0, late - early) for late, early in zip(now, then, strict=True)]
     total = sum(passed)
     if total <= 0:
         return None

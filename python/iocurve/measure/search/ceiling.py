@@ -29,7 +29,7 @@ from iocurve.result.stats import Estimate, student_quantile
 
 TRIAL_LATE_OPERATIONS = 5
 """A trial is so long that as many late operations are allowed in it, ..."""
-TRIAL_LIMITS = 20
+TRIAL_LIMITS = 5
 """... and so many times the latency limit."""
 TRIAL_S_MAX = 120.0
 """Unless late operations need it, no trial is longer for the sake of the queue."""
@@ -60,8 +60,6 @@ FITTED_AROUND = 0.12
 """Only rates so near are fitted: over them a straight line is good enough."""
 ROUND_TRIALS = 8
 """Trials of each rate in a round."""
-LATE_OPERATIONS_MAX = 2500
-"""With so many allowed in all trials, a search ends."""
 CLUSTER_GROWTH = 1.25
 """Clusters of late operations are that much larger than those at the percentile at which they are seen."""
 STEPS_MAX = 24
@@ -268,11 +266,11 @@ def find(
     return _Search(attempt, capacity, limit, precision, shortest_s, longest_s).run()
 
 
-def judge(attempt: Try, verdict: Verdict, seconds: float) -> bool | None:
+def judge(attempt: Try, verdict: Verdict, seconds: float, is_spent: Callable[[], bool] = lambda: False) -> bool | None:
     """Repeats trials of a rate until it is clear whether the limit holds, or more are not worth their time."""
     while True:
         verdict.add(attempt(verdict.rate, seconds))
-        if verdict.holds is not None or verdict.is_exhausted:
+        if verdict.holds is not None or verdict.is_exhausted or is_spent():
             return verdict.holds
 
 
@@ -306,11 +304,11 @@ class _Search:
                 return low, high, rate
             low, high = (rate, high) if holds else (low, rate)
             if high is None:
-                if low >= self._top:
+                if low >= self._top or self._is_spent():
                     break
                 middle = (low + self._top) / 2
                 rate = middle if self._top - middle > self._precision * self._top else self._top
-            elif high - low <= self._precision * high or high < self._capacity.mean / 1000:
+            elif high - low <= self._precision * high or high < self._capacity.mean / 1000 or self._is_spent():
                 break
             else:
                 rate = (low + high) / 2
@@ -318,7 +316,11 @@ class _Search:
 
     def _bracketed(self, low: float, high: float | None) -> Ceiling:
         if not low:
-            return self._ceiling(None, f"the limit is missed even at {high or 0.0:,.6g} IOPS, 0.1 % of capacity")
+            lowest = f"{high or 0.0:,.6g} IOPS, {100 * (high or 0.0) / self._capacity.mean:.2g} % of capacity"
+            return self._ceiling(None, f"the limit is missed even at {lowest}")
+        if high is None and low < self._top:
+            answer = Bounds(low, low, self._capacity_max)
+            return self._ceiling(answer, f"more trials would take too long: the limit holds at {low:,.6g} IOPS")
         if high is None:
             answer = Bounds(low, low, max(low, self._capacity_max))
             return self._ceiling(answer, "the limit holds up to all that the target carries")
@@ -346,9 +348,7 @@ class _Search:
 
     def _is_spent(self) -> bool:
         """True where the search has taken long enough."""
-        late = sum(verdict.operations for verdict in self._verdicts.values()) * self._limit.late_share
-        seconds = math.fsum(verdict.seconds for verdict in self._verdicts.values())
-        return late >= LATE_OPERATIONS_MAX or seconds >= self._longest_s
+        return math.fsum(verdict.seconds for verdict in self._verdicts.values()) >= self._longest_s
 
     def _is_precise(self, answer: Bounds) -> bool:
         if answer.low is None or answer.high is None:
@@ -376,7 +376,7 @@ class _Search:
 
     def _judged(self, rate: float) -> Verdict:
         verdict = self._verdicts.setdefault(rate, Verdict(rate, self._limit))
-        judge(self._attempt, verdict, self._trial_s(rate))
+        judge(self._attempt, verdict, self._trial_s(rate), self._is_spent)
         return verdict
 
     def _try(self, rate: float) -> None:
