@@ -286,7 +286,7 @@ SHORT = Effort(
     shortest_ns=160 * MILLISECOND_NS,
     longest_ns=400 * MILLISECOND_NS,
     trial_ns=100 * MILLISECOND_NS,
-    trials_ns=5_000 * MILLISECOND_NS,
+    trials_ns=1_000 * MILLISECOND_NS,
 )
 
 
