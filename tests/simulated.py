@@ -19,13 +19,19 @@ MEAN = 1000.0
 """True mean of all series."""
 
 
-def autoregressive(chance: random.Random, count: int, correlation: float, deviation: float) -> list[float]:
-    """AR(1) noise about ``MEAN``; ``deviation`` is the standard deviation relative to the mean."""
+def autoregressive(
+    chance: random.Random, count: int, correlation: float, deviation: float, *, share: float = 1.0
+) -> list[float]:
+    """AR(1) noise about ``MEAN``; ``deviation`` is the standard deviation relative to the mean.
+
+    ``share`` of the variance is AR(1), the rest is white.
+    """
     innovation = math.sqrt(1 - correlation**2)
     level = chance.gauss(0, 1)
     values = []
     for _ in range(count):
-        values.append(MEAN * (1 + deviation * level))
+        white = math.sqrt(1 - share) * chance.gauss(0, 1) if share < 1 else 0.0
+        values.append(MEAN * (1 + deviation * (math.sqrt(share) * level + white)))
         level = correlation * level + innovation * chance.gauss(0, 1)
     return values
 
@@ -61,13 +67,19 @@ class Coverage:
 
 
 def coverage(
-    mean: Callable[[Sequence[float]], Estimate], count: int, correlation: float, runs: int, seed: int = 1
+    mean: Callable[[Sequence[float]], Estimate],
+    count: int,
+    correlation: float,
+    runs: int,
+    *,
+    share: float = 1.0,
+    seed: int = 1,
 ) -> Coverage:
     """Intervals of series of a fixed length."""
     counted = Coverage()
     for run in range(runs):
         chance = random.Random(f"{seed} {count} {correlation} {run}")
-        counted.add(mean(autoregressive(chance, count, correlation, 0.05)), MEAN, count)
+        counted.add(mean(autoregressive(chance, count, correlation, 0.05, share=share)), MEAN, count)
     return counted
 
 

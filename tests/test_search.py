@@ -184,7 +184,7 @@ def test_the_most_load_under_a_limit_is_found_within_its_bounds(capacity: float,
     for seed in range(3):
         queue = simulated.Queue(capacity, 1, random.Random(seed))
         limit = Limit(90.0, 1e9 * queue.limit_at(load, 0.1))
-        found = ceiling.find(queue.trial, exact(capacity), limit, 0.02, 0.0, math.inf)
+        found = ceiling.find(queue.trial, exact(capacity), limit, 0.02, 0.0, 50_000 / capacity)
         assert found.answer is not None
         assert found.answer.value == pytest.approx(load * capacity, rel=0.08)
         held += (found.answer.low or 0.0) <= load * capacity <= (found.answer.high or math.inf)
@@ -288,6 +288,7 @@ SHORT = Effort(
     shortest_ns=160 * MILLISECOND_NS,
     longest_ns=400 * MILLISECOND_NS,
     trial_ns=100 * MILLISECOND_NS,
+    trials_ns=1_000 * MILLISECOND_NS,
 )
 
 

@@ -106,7 +106,7 @@ def _model(count: int, correlation: float, share: float) -> _Model:
 def _prior(count: int, correlation: float) -> float:
     """Set by simulation: a short series without correlation would else get too wide an interval."""
     if correlation == 0:
-        return 15 * math.pow(20 / min(max(count, 20), 45), 1.5)
+        return 20 * math.pow(20 / min(max(count, 20), 45), 1.3)
     return math.pow(1 - correlation, 0.03 * min(max(count - 20, 0), 10))
 
 

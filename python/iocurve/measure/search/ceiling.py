@@ -19,6 +19,7 @@ trial without operations says nothing. The bracket is meant to hold the true rat
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -29,7 +30,7 @@ from iocurve.result.stats import Estimate, student_quantile
 
 TRIAL_LATE_OPERATIONS = 5
 """A trial is so long that as many late operations are allowed in it, ..."""
-TRIAL_LIMITS = 20
+TRIAL_LIMITS = 5
 """... and so many times the latency limit."""
 TRIAL_S_MAX = 120.0
 """Unless late operations need it, no trial is longer for the sake of the queue."""
@@ -58,10 +59,15 @@ AROUND_MIN, AROUND_MAX = 0.005, 0.08
 """... within these."""
 FITTED_AROUND = 0.12
 """Only rates so near are fitted: over them a straight line is good enough."""
-ROUND_TRIALS = 8
+ROUND_TRIALS = 4
 """Trials of each rate in a round."""
-LATE_OPERATIONS_MAX = 2500
-"""With so many allowed in all trials, a search ends."""
+ROUND_GROWTH = 1.5
+"""Trials of each round are that much longer, so that a long search has few."""
+ROUNDS_MIN = 2
+OPERATIONS_MIN = 40_000
+"""A search at low rates may take longer, until it has so many operations, ..."""
+LONGER_MAX = 3
+"""... but so many times as long at most."""
 CLUSTER_GROWTH = 1.25
 """Clusters of late operations are that much larger than those at the percentile at which they are seen."""
 STEPS_MAX = 24
@@ -268,11 +274,11 @@ def find(
     return _Search(attempt, capacity, limit, precision, shortest_s, longest_s).run()
 
 
-def judge(attempt: Try, verdict: Verdict, seconds: float) -> bool | None:
+def judge(attempt: Try, verdict: Verdict, seconds: float, is_spent: Callable[[], bool] = lambda: False) -> bool | None:
     """Repeats trials of a rate until it is clear whether the limit holds, or more are not worth their time."""
     while True:
         verdict.add(attempt(verdict.rate, seconds))
-        if verdict.holds is not None or verdict.is_exhausted:
+        if verdict.holds is not None or verdict.is_exhausted or is_spent():
             return verdict.holds
 
 
@@ -285,7 +291,7 @@ class _Search:
         self._limit = limit
         self._precision = precision
         self._shortest_s = shortest_s
-        self._longest_s = longest_s
+        self._longest_s = max(longest_s, min(OPERATIONS_MIN / capacity.mean, LONGER_MAX * longest_s))
         self._verdicts: dict[float, Verdict] = {}
         self._top = capacity.mean * (1 - precision / 2)
         """The highest rate that is tried: a rate at the capacity itself has a queue without end."""
@@ -306,11 +312,11 @@ class _Search:
                 return low, high, rate
             low, high = (rate, high) if holds else (low, rate)
             if high is None:
-                if low >= self._top:
+                if low >= self._top or self._is_spent():
                     break
-                middle = (low + self._top) / 2
-                rate = middle if self._top - middle > self._precision * self._top else self._top
-            elif high - low <= self._precision * high or high < self._capacity.mean / 1000:
+                # A limit that all loads keep is common, and one that fails at the top does so at once.
+                rate = self._top
+            elif high - low <= self._precision * high or high < self._capacity.mean / 1000 or self._is_spent():
                 break
             else:
                 rate = (low + high) / 2
@@ -318,7 +324,11 @@ class _Search:
 
     def _bracketed(self, low: float, high: float | None) -> Ceiling:
         if not low:
-            return self._ceiling(None, f"the limit is missed even at {high or 0.0:,.6g} IOPS, 0.1 % of capacity")
+            lowest = f"{high or 0.0:,.6g} IOPS, {100 * (high or 0.0) / self._capacity.mean:.2g} % of capacity"
+            return self._ceiling(None, f"the limit is missed even at {lowest}")
+        if high is None and low < self._top:
+            answer = Bounds(low, low, self._capacity_max)
+            return self._ceiling(answer, f"more trials would take too long: the limit holds at {low:,.6g} IOPS")
         if high is None:
             answer = Bounds(low, low, max(low, self._capacity_max))
             return self._ceiling(answer, "the limit holds up to all that the target carries")
@@ -329,14 +339,16 @@ class _Search:
     def _fitted(self, undecided: float, low: float, high: float | None) -> Ceiling:
         """Tries two rates around an undecided one until the crossing is known to the precision."""
         near, around, answer = undecided, AROUND_FIRST, None
-        while not self._is_spent():
+        for number in itertools.count():
+            if self._is_spent():
+                break
             for rate in (near * (1 - around), near * (1 + around)):
-                self._try(min(rate, self._top))
+                self._try(min(rate, self._top), ROUND_GROWTH**number)
             found = self._crossing(near)
             if found is None:
                 continue
             answer = self._bounded(found, low, high)
-            if self._is_precise(answer):
+            if number + 1 >= ROUNDS_MIN and self._is_precise(answer):
                 return self._ceiling(answer, "the bounds of the rate are within the precision")
             if abs(found.rate / near - 1) > around:
                 near = min(max(found.rate, near * (1 - around)), near * (1 + around), self._top)
@@ -346,9 +358,7 @@ class _Search:
 
     def _is_spent(self) -> bool:
         """True where the search has taken long enough."""
-        late = sum(verdict.operations for verdict in self._verdicts.values()) * self._limit.late_share
-        seconds = math.fsum(verdict.seconds for verdict in self._verdicts.values())
-        return late >= LATE_OPERATIONS_MAX or seconds >= self._longest_s
+        return math.fsum(verdict.seconds for verdict in self._verdicts.values()) >= self._longest_s
 
     def _is_precise(self, answer: Bounds) -> bool:
         if answer.low is None or answer.high is None:
@@ -376,13 +386,13 @@ class _Search:
 
     def _judged(self, rate: float) -> Verdict:
         verdict = self._verdicts.setdefault(rate, Verdict(rate, self._limit))
-        judge(self._attempt, verdict, self._trial_s(rate))
+        judge(self._attempt, verdict, self._trial_s(rate), self._is_spent)
         return verdict
 
-    def _try(self, rate: float) -> None:
+    def _try(self, rate: float, longer: float) -> None:
         verdict = self._verdicts.setdefault(rate, Verdict(rate, self._limit))
         for _ in range(ROUND_TRIALS):
-            verdict.add(self._attempt(rate, self._trial_s(rate)))
+            verdict.add(self._attempt(rate, longer * self._trial_s(rate)))
 
     def _trial_s(self, rate: float) -> float:
         return self._limit.trial_s(rate, self._shortest_s, self._precision)

@@ -23,7 +23,7 @@ def knee_facts(workload: str, found: knee.Knee, percent_of_capacity: float | Non
             _finding("knee", "in flight", found.in_flight),
             _finding("load at the knee", "IOPS", found.at.iops),
             _finding("latency at the knee", "µs", scaled(found.at.latency_ns, 1e-3)),
-            _finding("load at the knee", "% of capacity", scaled(ratio(found.at.iops, found.capacity_iops), 100)),
+            _finding("capacity reached at the knee", "%", scaled(ratio(found.at.iops, found.capacity_iops), 100)),
             *depths.values(),
             _finding("capacity", "IOPS", found.capacity_iops),
             _finding("unloaded latency", "µs", scaled(found.unloaded_ns, 1e-3)),

@@ -21,7 +21,7 @@ FIRST_LOOK = 30
 """Values before the first look."""
 MARGIN = 1.3
 """The next look is at so many times the length that seems to be needed, and the length grows at least by as much."""
-WIDENING = 1.12
+WIDENING = 1.15
 """Factor on intervals of later looks."""
 
 
