@@ -108,7 +108,8 @@ class MeasuredLoad:
         if summary.paced or not median_ns or not is_full or is_mixed or not self._is_shared:
             return 1.0
         between_stalls = summary.depth_requested * SECOND_NS / median_ns
-        return min(HELD_UP_MAX, max(1.0, between_stalls / summary.iops))
+        factor = between_stalls / summary.iops
+        return factor if 1 < factor <= HELD_UP_MAX else 1.0
 
     @property
     def _is_shared(self) -> bool:

@@ -106,7 +106,7 @@ fn a_write_goes_through_a_read_only_cache_and_fills_it() {
     let vm = vm(100_000);
     let mut cached = machine(Some(&vm), &[DiskPlan { latency_ns: 7, ..p30(1, HostCache::ReadOnly) }]);
     assert_eq!(behind(&mut cached, 0, 5_000, write), (S + 7, Some(Limit::DiskIops)));
-    assert_eq!(cached.admit(0, read(17), S), Admitted { due: S, limit: None, is_hit: false });
+    assert_eq!(cached.admit(0, read(17), S), Admitted { due: S, limit: None, is_hit: true });
     let hit = cached.admit(0, read(17), S);
     assert_eq!(hit, Admitted { due: S + S.div_ceil(77_000), limit: Some(Limit::CachedIops), is_hit: true });
 }
