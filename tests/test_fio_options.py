@@ -332,6 +332,13 @@ def test_exit_what_selects_the_jobs_that_end(scope: str, expected: list[tuple[in
     assert ends == expected
 
 
+def test_jobs_of_a_flow_keep_their_weights() -> None:
+    other = ["--name=b", "--size=1m", "--ioengine=null", "--flow=8", "--flow_id=3"]
+    (group,) = fio("--flow=1", "--flow_id=3", *other).plan.groups
+    assert [worker.flow for worker in group.workers] == [plan.Flow(id=3, weight=1), plan.Flow(id=3, weight=8)]
+    assert worker("--flow_id=3").flow is None
+
+
 def test_logs_have_room_for_the_reads_of_verification() -> None:
     log = fio("--rw=write", "--bs=8k", "--verify=md5", "--write_lat_log=x").plan.groups[0].workers[0].log
     assert log is not None

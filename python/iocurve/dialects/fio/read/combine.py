@@ -8,7 +8,7 @@ from typing import Any
 
 from iocurve.dialects.fio.read import traces
 from iocurve.dialects.fio.read.draft import Draft, Logs
-from iocurve.engine.plan import BlockRange, Blocks, BlockSplit, FixedBlocks, LogPlan, SteadyState, Uniform, Verify
+from iocurve.engine.plan import BlockRange, Blocks, BlockSplit, FixedBlocks, Flow, LogPlan, SteadyState, Uniform, Verify
 from iocurve.job.model import PerKind
 from iocurve.units import MILLISECOND_NS, SECOND_NS
 
@@ -24,6 +24,7 @@ def combine(draft: Draft) -> None:
     _blocks(draft)
     _runs(draft)
     _map(draft)
+    _flow(draft)
     _depth(draft)
     _flushes(draft)
     _zones(draft)
@@ -107,6 +108,16 @@ def _pace_pairs(draft: Draft) -> None:
             draft.fields[field] = PerKind[int | None](read=None, write=None, trim=rates.write)
             text = f"{option} of the writes applies to pairs of a trim and a write, as in fio"
             draft.note(option, "rate_of_pairs", text)
+
+
+def _flow(draft: Draft) -> None:
+    """Keeps jobs with flow= and the same flow_id in proportion."""
+    if _has(draft, "flow"):
+        draft.fields["flow"] = Flow(id=draft.deferred.get("flow_id", 0), weight=draft.deferred["flow"])
+        text = "flow: a job that is ahead of the others by 1,000 operations or the sum of iodepths waits for them"
+        draft.note("flow", "flow", text)
+    elif "flow_id" in draft.option_positions:
+        draft.note("flow_id", "no_effect", "flow_id has no effect without flow")
 
 
 def _depth(draft: Draft) -> None:

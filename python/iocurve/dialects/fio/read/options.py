@@ -172,8 +172,10 @@ OPTIONS: tuple[Option, ...] = (
     _defers("fsync_on_close", _BOOL, fields=("sync_at_end",)),
     _unsupported("end_syncfs", noop=("0",)),
     _no_effect("write_barrier", "no engine has write barriers, nor do fio's engines for files", noop=("0",)),
-    *_all_unsupported("flow flow_watermark", noop=("0",)),
-    *_no_effects("it applies only with flow=", "flow_id flow_sleep"),
+    _defers("flow", values.integer(0, 1000), fields=("flow",)),
+    _defers("flow_id", values.integer()),
+    _no_effect("flow_sleep", "a job that is ahead waits for the others, not for a fixed time"),
+    *_all_unsupported("flow_watermark", noop=("0",)),
     # Runtime and end
     _sets("runtime", _TIME, "runtime_ns", "timeout"),
     _sets("time_based", _BOOL, "time_based", bare=True),
