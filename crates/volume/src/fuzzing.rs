@@ -7,6 +7,7 @@ use libc::iovec;
 
 use iocurve_wire::nfs3::{cookieverf3, nfs_fh3};
 
+use crate::memory::ConnectionMemory;
 use crate::qos::Limits;
 use crate::reply::cache::ReplyCache;
 use crate::served::{Export, Exports, Mounts, Served};
@@ -54,9 +55,11 @@ impl Fed {
             writeverf: *b"verifier",
             mounts: Mounts::default(),
             replies: ReplyCache::default(),
+            memory: ConnectionMemory::default(),
         };
+        let session = Session::new(1, ([127, 0, 0, 1], 700).into(), &served.exports);
         let worker = Worker::new(Arc::new(served), 0, Arc::new(Counters::new(1)), INPUT_BYTES);
-        Self { worker, session: Session::new(1, "127.0.0.1".to_owned()), pipe: Pipe::default() }
+        Self { worker, session, pipe: Pipe::default() }
     }
 
     /// Handle of the topmost directory.
