@@ -111,8 +111,8 @@ def test_explaining_runs_nothing(tmp_path: Path) -> None:
         (("volume", "serve", "--quota", "3frob"), 2, "--quota: '3frob' is not a size"),
         (("volume", "serve", "--level", "platinum"), 2, "platinum"),
         (("volume", "serve", "--store", "/nowhere"), 1, "--store /nowhere: there is no such directory"),
-        (("envelope", "/nowhere/at/all"), 1, "there is no directory /nowhere/at"),
-        (("report", "/nowhere.json"), 2, "/nowhere.json"),
+        (("envelope", "/nowhere/at/all"), 1, "/nowhere/at/all: /nowhere/at does not exist; check the path"),
+        (("report", "/nowhere.json"), 1, "/nowhere.json cannot be read: no such file or directory"),
         (("frobnicate",), 2, "frobnicate"),
     ],
 )

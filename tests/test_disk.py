@@ -115,9 +115,10 @@ def test_how_long_credits_last_can_be_said() -> None:
     [
         (
             "disk:premium-ssd-p31?stirpe=3&cache=nun&vm=Standard_D8d_v4",
-            "there is no disk 'premium-ssd-p31' (did you mean premium-ssd-p3?); "
-            "there is no setting 'stirpe' (did you mean stripe?); cache: 'nun' is none of none, read-only, read-write; "
-            "there is no virtual machine 'Standard_D8d_v4' (did you mean Standard_D8ds_v4?)",
+            "there is no disk 'premium-ssd-p31'; did you mean premium-ssd-p3? (iocurve disk list); "
+            "there is no setting 'stirpe'; did you mean stripe? (docs/disks.md); "
+            "cache: 'nun' is none of none, read-only, read-write; "
+            "there is no virtual machine 'Standard_D8d_v4'; did you mean Standard_D8ds_v4? (iocurve disk list)",
         ),
         (
             "disk:ultra-disk?path=d&cache=read-only&vm=d8ds_v4",
@@ -125,7 +126,7 @@ def test_how_long_credits_last_can_be_said() -> None:
         ),
         (
             "disk:premium-ssd-p30?path=d&cache=read-only",
-            "cache: it is the virtual machine's: say which, as in vm=Standard_D8ds_v4",
+            "cache: a host cache needs a virtual machine; add vm=Standard_D8ds_v4",
         ),
         (
             "disk:premium-ssd-p30?path=d&cache=read-only&vm=Standard_D32s_v5",
@@ -140,7 +141,7 @@ def test_how_long_credits_last_can_be_said() -> None:
     ],
 )
 def test_all_that_is_wrong_is_said_at_once(text: str, mistakes: str) -> None:
-    with pytest.raises(TargetError) as told:
+    with pytest.raises(DialectError) as told:
         parse(text)
     assert str(told.value) == f"{text}: {mistakes}"
 

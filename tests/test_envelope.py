@@ -9,7 +9,7 @@ import pytest
 
 from bench.servers import Server
 from iocurve.engine.plan import NfsEngine, Plan
-from iocurve.errors import TargetError
+from iocurve.errors import DialectError, IocurveError, TargetError
 from iocurve.job.resolve import plan_here
 from iocurve.measure import local
 from iocurve.measure.scenario import command
@@ -24,9 +24,11 @@ from iocurve.units import MIB, MILLISECOND_NS, SECOND_NS
 from plans import nfs_engine, plan_of, worker
 
 
-def envelope(target: str | Path, *, overwrite: bool = False, read_only: bool = False) -> Request:
+def envelope(target: str | Path, *, create: bool = False, overwrite: bool = False, read_only: bool = False) -> Request:
     """With points of 20 ms, small files and few depths."""
-    asked = command.envelope(str(target), quick=True, overwrite=overwrite, read_only=read_only, size_bytes=4 * MIB)
+    asked = command.envelope(
+        str(target), quick=True, create=create, overwrite=overwrite, read_only=read_only, size_bytes=4 * MIB
+    )
     families = {
         name: replace(
             family,
@@ -166,7 +168,7 @@ def test_a_file_that_appears_after_the_check_is_neither_used_nor_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "late"
-    subject = envelope(path)
+    subject = envelope(path, create=True)
     monkeypatch.setattr(opened_target, "check_overwrites", lambda *_, **__: path.write_text("somebody else's"))
     with pytest.raises(TargetError, match="exists already"):
         measured(tmp_path, subject)
@@ -175,14 +177,14 @@ def test_a_file_that_appears_after_the_check_is_neither_used_nor_removed(
 
 def test_a_file_that_was_made_is_removed(tmp_path: Path) -> None:
     path = tmp_path / "fresh"
-    assert measured(tmp_path, envelope(path)).state == "finished"
+    assert measured(tmp_path, envelope(path, create=True)).state == "finished"
     assert not path.exists()
 
 
 @pytest.mark.parametrize(
     ("target", "text"),
     [
-        ("/nowhere/at/all", "there is no directory /nowhere/at"),
+        ("/nowhere/at/all", "/nowhere/at/all: /nowhere/at does not exist; check the path"),
         ("/dev/null", "neither a file nor a directory nor a block device"),
         ("http://host/x", "only nfs:// URLs"),
         ("nfs://host/vol?nconnect=17", "nconnect must be from 1 to 16"),
@@ -192,8 +194,9 @@ def test_a_file_that_was_made_is_removed(tmp_path: Path) -> None:
     ],
 )
 def test_a_target_that_is_none_is_refused_with_a_reason(target: str, text: str) -> None:
-    with pytest.raises(TargetError, match=text):
+    with pytest.raises(IocurveError, match=text) as told:
         targets.parse(target)
+    assert isinstance(told.value, TargetError if target.startswith("/") else DialectError)
 
 
 def test_a_directory_for_the_report_that_cannot_be_written_is_said_before_the_run(tmp_path: Path) -> None:

@@ -177,7 +177,7 @@ ONE_MISTAKE = [
     ("--size=1m --ioengine=nfs", "ioengine=nfs needs a server (add nfs_url=nfs://host/export)"),
     ("--size=1m --ioengine=nfs --nfs_url=http://h/x", "'http://h/x' is not an NFS URL; write nfs://host/export"),
     ("--size=1m --ioengine=nfs --nfs_url=nfs://h/x?nconnect=99", "nconnect must be from 1 to 16, not '99'"),
-    ("--size=1m --ioengine=nfs --nfs_url=nfs://h/x?sec=krb5", "'sec=krb5' is not supported; these are: version=3"),
+    ("--size=1m --ioengine=nfs --nfs_url=nfs://h/x?sec=krb5", "'sec=krb5' is not supported; there are version=3, nconnect"),
     ("--size=1m --ioengine=nfs --nfs_url=nfs://h", "'nfs://h' names no export; write nfs://h/export"),
     ("--size=1m --ioengine=nfs --nfs_url=nfs://h/x --filename=../y", "'../y' leads out of the export"),
     ("--size=1m --readonly --rw=write", "--readonly forbids to write, and this job writes"),

@@ -55,7 +55,14 @@ def test_the_version_loads_nothing() -> None:
 
 def test_help_loads_no_command() -> None:
     modules = loaded("--help")
-    assert rooms(modules) == {"iocurve.cli", "iocurve._native", "iocurve.errors", "iocurve.dialects", "iocurve.result"}
+    assert rooms(modules) == {
+        "iocurve.cli",
+        "iocurve._native",
+        "iocurve.errors",
+        "iocurve.units",
+        "iocurve.dialects",
+        "iocurve.result",
+    }
     assert heavy(modules) == {"cyclopts", "rich"}
 
 

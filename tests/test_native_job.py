@@ -367,7 +367,7 @@ def test_what_convert_writes_explain_takes(
         main(["convert", "-o", "a.toml", *words])
     assert ended.value.code == 1
     assert Path("a.toml").read_text(encoding="utf-8") == before
-    assert "a.toml is there already" in capsys.readouterr().err
+    assert "a.toml exists; remove it, or choose another name" in capsys.readouterr().err
 
 
 def test_the_schema_is_printed(capsys: pytest.CaptureFixture[str]) -> None:

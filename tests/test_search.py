@@ -201,7 +201,7 @@ SHORT = Effort(
 
 
 def asked(target: str) -> Question:
-    return Question(targets.parse(target), "rw=randread bs=4k", 8 * MIB, SHORT, in_flight_max=64)
+    return Question(targets.parse(target), "rw=randread bs=4k", 8 * MIB, SHORT, iodepth_max=64)
 
 
 def test_a_knee_is_found_on_a_volume_and_told(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from iocurve.errors import TargetError
+from iocurve.errors import DialectError
 from iocurve.job.reach import reach
 from iocurve.targets import opened_target as place
 from iocurve.targets.target import DiskTarget, LocalTarget, NewDiskTarget, NfsTarget, VolumeTarget, facts_of, parse
@@ -43,7 +43,7 @@ def test_a_volume_without_a_level_has_no_quota_that_would_limit_it() -> None:
     ],
 )
 def test_what_is_wrong_with_a_target_is_said(text: str, mistake: str) -> None:
-    with pytest.raises(TargetError, match=mistake) as told:
+    with pytest.raises(DialectError, match=mistake) as told:
         parse(text)
     assert str(told.value).startswith(f"{text}:") or text.removeprefix("volume:") in str(told.value)
 

@@ -41,7 +41,7 @@ def test_sizes(text: str, size: int) -> None:
 @pytest.mark.parametrize(
     ("text", "nanoseconds"),
     [
-        ("30", 30_000_000_000),
+        ("30s", 30_000_000_000),
         ("250us", 250_000),
         ("250µs", 250_000),
         ("1.5ms", 1_500_000),
@@ -83,6 +83,15 @@ def test_a_bandwidth_that_may_be_bits_or_bytes_is_refused(text: str) -> None:
 def test_what_is_no_size_is_refused_with_an_example(text: str) -> None:
     with pytest.raises(ValueError, match=r"is not a size such as 64KiB, 4G or 1\.5TiB"):
         parse_bytes(text)
+
+
+@pytest.mark.parametrize("text", ["30", " 1.5 "])
+def test_a_time_without_a_unit_is_refused_with_the_units(text: str) -> None:
+    number = text.strip()
+    with pytest.raises(
+        ValueError, match=f"^'{text}' has no unit; write {number}us, {number}ms, {number}s or {number}m$"
+    ):
+        parse_time_ns(text)
 
 
 def test_what_is_no_time_is_refused_with_an_example() -> None:

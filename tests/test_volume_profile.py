@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from iocurve.errors import TargetError
+from iocurve.errors import DialectError
 from iocurve.units import GIB, MIB, TIB
 from iocurve.volume import profile
 from iocurve.volume.limits import (
@@ -121,7 +121,7 @@ def test_manual_qos_gives_a_part_of_the_pool() -> None:
 def test_what_lies_beyond_the_bounds_is_refused_with_them(
     name: str, quota_bytes: int, settings: dict[str, int], text: str
 ) -> None:
-    with pytest.raises(TargetError) as refused:
+    with pytest.raises(DialectError) as refused:
         resolve(name, quota_bytes, **settings)
     assert str(refused.value) == text
 
@@ -218,10 +218,10 @@ def test_a_profile_of_ones_own_is_described(tmp_path: Path) -> None:
 
 
 def test_a_profile_that_is_not_there_is_said(tmp_path: Path) -> None:
-    with pytest.raises(TargetError, match=r"^profile .*/none\.toml: No such file or directory$"):
+    with pytest.raises(DialectError, match=r"^profile .*/none\.toml: No such file or directory$"):
         profile.load(str(tmp_path / "none.toml"))
     (tmp_path / "noise.toml").write_bytes(b"\xff")
-    with pytest.raises(TargetError, match=r"noise\.toml: 'utf-8' codec can't decode"):
+    with pytest.raises(DialectError, match=r"noise\.toml: 'utf-8' codec can't decode"):
         profile.load(str(tmp_path / "noise.toml"))
 
 
@@ -266,10 +266,10 @@ def test_every_profile_is_whole_and_cites_its_figures() -> None:
     ],
 )
 def test_a_wrong_profile_says_where(text: str, reason: str) -> None:
-    with pytest.raises(TargetError, match=f"^{reason}"):
+    with pytest.raises(DialectError, match=f"^{reason}"):
         profile.parse(text, "t")
 
 
 def test_an_unknown_profile_names_those_there_are() -> None:
-    with pytest.raises(TargetError, match=r"^there is no profile '\.\./x'; there are: anf-flexible, "):
+    with pytest.raises(DialectError, match=r"^there is no profile '\.\./x'; there are anf-flexible, "):
         profile.load("../x")

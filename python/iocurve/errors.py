@@ -70,6 +70,14 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     return found[0] if found else None
 
 
+def unknown(kind: str, name: str, known: Iterable[str], see: str) -> Mistake:
+    """A name that does not exist; ``see`` is a command that lists the names."""
+    names = {each.lower(): each for each in known}
+    close = nearest(name.lower(), names)
+    hint = f"did you mean {names[close]}?" if close else f"there are {', '.join(names.values())}"
+    return Mistake(f"there is no {kind} '{name}'; {hint}", hint=see)
+
+
 def in_order(mistakes: Iterable[Mistake]) -> list[Mistake]:
     """Each once, by file and line, so that a person can go through them."""
     unique = list(dict.fromkeys(mistakes))

@@ -21,7 +21,6 @@ _TIMES_NS = {
     "µs": MICROSECOND_NS,
     "ms": MILLISECOND_NS,
     "s": SECOND_NS,
-    "": SECOND_NS,
     "m": 60 * SECOND_NS,
     "min": 60 * SECOND_NS,
     "h": 3600 * SECOND_NS,
@@ -47,7 +46,15 @@ def parse_bandwidth(text: str) -> int:
 
 
 def parse_time_ns(text: str) -> int:
-    """``250us``, ``2ms``, ``30``, ``10m`` as nanoseconds; bare numbers are seconds. Raises ``ValueError``."""
+    """``250us``, ``2ms``, ``30s``, ``10m`` as nanoseconds.
+
+    Raises ``ValueError``, also for a number without a unit, except 0.
+    """
+    number = text.strip()
+    if number == "0":
+        return 0
+    if number.replace(".", "", 1).isdecimal():
+        raise ValueError(f"'{text}' has no unit; write {number}us, {number}ms, {number}s or {number}m")
     return _parse(text, _TIMES_NS, "a time such as 250us, 2ms, 30s or 10m")
 
 

@@ -331,7 +331,11 @@ class Result(Struct):
 
     def write(self, path: Path | str) -> None:
         """Writes ``result.json`` in one step. Raises ``ResultError``."""
-        write_in_one_step(Path(path), msgspec.json.format(msgspec.json.encode(self), indent=1) + b"\n")
+        write_in_one_step(Path(path), self.document())
+
+    def document(self) -> bytes:
+        """The text of ``result.json``."""
+        return msgspec.json.format(msgspec.json.encode(self), indent=1) + b"\n"
 
     def to_records(self) -> list[dict[str, Axis | None]]:
         """One flat record per point, all with the same keys; units are in the names."""

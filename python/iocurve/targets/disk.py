@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from iocurve.engine.plan import DiskPlan, HostCache, IoBurst, IoLimits, VmPlan
-from iocurve.errors import TargetError, nearest
+from iocurve.errors import TargetError, unknown
 from iocurve.targets import disk_data as data
 from iocurve.units import GIB, KIB, parse_bytes, parse_time_ns
 
@@ -114,7 +114,7 @@ class _Reader:
         try:
             family, size = data.find(self.name)
         except KeyError:
-            self.mistakes.append(_unknown("disk", self.name, data.disk_names()))
+            self.mistakes.append(str(unknown("disk", self.name, data.disk_names(), "iocurve disk list")))
             family, size = None, None
         self._check_keys(family)
         stripe = self._value("stripe", lambda word: _whole(word, STRIPE_MAX)) or 1
@@ -147,7 +147,7 @@ class _Reader:
             known.append("burst")
         if family is None or family.provisioned:
             known += ["size", "iops", "throughput"]
-        self.mistakes += [_unknown("setting", key, known) for key in self.said if key not in known]
+        self.mistakes += [str(unknown("setting", key, known, "docs/disks.md")) for key in self.said if key not in known]
 
     def _value(self, key: str, read: Callable[[str], Any]) -> Any:
         if key not in self.said:
@@ -163,7 +163,7 @@ class _Reader:
         name = self.said.get("vm")
         if name is None:
             if cache != "none":
-                self.mistakes.append("cache: it is the virtual machine's: say which, as in vm=Standard_D8ds_v4")
+                self.mistakes.append("cache: a host cache needs a virtual machine; add vm=Standard_D8ds_v4")
             if burst_ns is not None:
                 self.mistakes.append("vm-burst: there is no vm")
             return None
@@ -171,7 +171,7 @@ class _Reader:
         names = {known.lower(): known for known in data.vms()}
         found = names.get(name.lower()) or names.get(f"standard_{name.lower()}")
         if found is None:
-            self.mistakes.append(_unknown("virtual machine", name, data.vms()))
+            self.mistakes.append(str(unknown("virtual machine", name, data.vms(), "iocurve disk list")))
             return None
         _, size = data.vms()[found]
         if cache != "none" and size.cached is None:
@@ -233,11 +233,3 @@ def _one_of(word: str, known: Iterable[str]) -> str:
     if found is None:
         raise ValueError(f"'{word}' is none of {', '.join(plain.values())}")
     return found
-
-
-def _unknown(what: str, name: str, known: Iterable[str]) -> str:
-    known = list(known)
-    lower = {one.lower(): one for one in known}
-    close = nearest(name.lower(), lower)
-    hint = f"did you mean {lower[close]}?" if close else f"there are {', '.join(known)}"
-    return f"there is no {what} '{name}' ({hint})"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from iocurve.errors import nearest
+
 NUMBERS = {
     "nconnect": (1, 16),
     "nfsport": (1, 65535),
@@ -77,7 +79,9 @@ def _parameters(text: str, query: str) -> dict[str, int]:
         if name == "version" and value == "3":
             continue
         if name not in NUMBERS:
-            raise ValueError(f"'{text}': '{name}={value}' is not supported; these are: version=3, {', '.join(NUMBERS)}")
+            close = nearest(name, NUMBERS)
+            hint = f"did you mean {close}?" if close else f"there are version=3, {', '.join(NUMBERS)}"
+            raise ValueError(f"'{text}': '{name}={value}' is not supported; {hint}")
         low, high = NUMBERS[name]
         if not (value.isascii() and value.isdigit() and len(value) < 11 and low <= int(value) <= high):
             raise ValueError(f"'{text}': {name} must be from {low} to {high}, not '{value}'")

@@ -19,7 +19,7 @@ from typing import Literal
 from urllib.parse import parse_qsl, quote
 
 from iocurve.engine.plan import DiskPlan, NfsMount
-from iocurve.errors import DialectError, TargetError
+from iocurve.errors import DialectError, Mistake, TargetError
 from iocurve.result import host
 from iocurve.result.document import TargetFacts
 from iocurve.targets.disk import DiskSpec, parse_disk
@@ -44,11 +44,11 @@ class NfsTarget:
 
     @classmethod
     def of(cls, text: str) -> NfsTarget:
-        """Reads a URL. Raises ``TargetError``."""
+        """Reads a URL. Raises ``DialectError``."""
         try:
             return cls(text, parse_nfs_url(text))
         except ValueError as error:
-            raise TargetError(str(error)) from None
+            raise DialectError([Mistake(str(error))]) from None
 
     @property
     def nconnect(self) -> int:
@@ -87,15 +87,17 @@ class LocalTarget:
     """False for a file that is not there yet."""
 
     @classmethod
-    def of(cls, text: str) -> LocalTarget:
-        """Looks at a path. Raises ``TargetError``."""
+    def of(cls, text: str, *, create: bool = False) -> LocalTarget:
+        """Looks at a path, which may be missing where a file is to be created. Raises ``TargetError``."""
         path = Path(text)
         try:
             status = path.stat()
         except FileNotFoundError:
-            if not path.parent.is_dir():
-                raise TargetError(f"{text}: there is no directory {path.parent}; create it or check the path") from None
-            return cls(path, "file", 0, exists=False)
+            if create and path.parent.is_dir():
+                return cls(path, "file", 0, exists=False)
+            missing = path if path.parent.is_dir() else path.parent
+            hint = "check the path, or add --create to measure a new file" if missing == path else "check the path"
+            raise TargetError(f"{text}: {missing} does not exist; {hint}") from None
         except OSError as error:
             raise TargetError(f"{text}: {error.strerror}") from None
         if stat.S_ISDIR(status.st_mode):
@@ -124,14 +126,15 @@ class VolumeTarget:
 
     @classmethod
     def of(cls, text: str) -> VolumeTarget:
-        """Reads ``volume:PROFILE?quota=4TiB&latency=500us``. Raises ``TargetError``."""
+        """Reads ``volume:PROFILE?quota=4TiB&latency=500us``. Raises ``DialectError`` or ``TargetError``."""
         profile, _, query = text.removeprefix("volume:").partition("?")
         said: dict[str, str | int] = dict(parse_qsl(query, keep_blank_values=True))
         try:
             export = spec_of(said | ({"profile": profile} if profile else {}))
             export.limits()
         except DialectError as error:
-            raise TargetError(f"{text}: {'; '.join(mistake.text.lstrip('-') for mistake in error.mistakes)}") from None
+            mistakes = [Mistake(f"{text}: {mistake.text.lstrip('-')}") for mistake in error.mistakes]
+            raise DialectError(mistakes) from None
         return cls(text, export)
 
     @contextmanager
@@ -150,11 +153,11 @@ class DiskTarget:
 
     @classmethod
     def of(cls, text: str) -> DiskTarget:
-        """Reads ``disk:NAME?path=DIR&…``. Raises ``TargetError``."""
+        """Reads ``disk:NAME?path=DIR&…``. Raises ``DialectError`` or ``TargetError``."""
         try:
             spec = parse_disk(text)
         except ValueError as error:
-            raise TargetError(str(error)) from None
+            raise DialectError([Mistake(str(error))]) from None
         if not spec.directory.is_dir():
             raise TargetError(f"{text}: there is no directory {spec.directory}; create it or check the path")
         return cls(text, spec)
@@ -179,13 +182,13 @@ class NewDiskTarget:
 
     @classmethod
     def of(cls, text: str) -> NewDiskTarget:
-        """Reads ``disk:NAME?…``. Raises ``TargetError``."""
+        """Reads ``disk:NAME?…``. Raises ``DialectError``."""
         target = cls(text)
         placed = target._placed(Path())
         try:
             parse_disk(placed)
         except ValueError as error:
-            raise TargetError(str(error).replace(placed, text, 1)) from None
+            raise DialectError([Mistake(str(error).replace(placed, text, 1))]) from None
         return target
 
     def in_directory(self, directory: Path) -> DiskTarget:
@@ -209,8 +212,11 @@ class NewDiskTarget:
 Target = NfsTarget | LocalTarget | VolumeTarget | DiskTarget | NewDiskTarget
 
 
-def parse(text: str) -> Target:
-    """What a person means by a target. Raises ``TargetError``."""
+def parse(text: str, *, create: bool = False) -> Target:
+    """Reads a target as people name it; with ``create`` a path may name a file that does not exist yet.
+
+    Raises ``DialectError`` for a mistake in the text, and ``TargetError`` for a path that cannot be measured.
+    """
     if text.startswith("nfs://"):
         return NfsTarget.of(text)
     if text.startswith("volume:"):
@@ -218,8 +224,8 @@ def parse(text: str) -> Target:
     if text.startswith("disk:"):
         return DiskTarget.of(text) if re.search(r"[?&]path=", text) else NewDiskTarget.of(text)
     if "://" in text:
-        raise TargetError(f"{text}: only nfs:// URLs, directories, files and block devices can be measured")
-    return LocalTarget.of(text)
+        raise DialectError([Mistake(f"{text}: only nfs:// URLs, directories, files and block devices can be measured")])
+    return LocalTarget.of(text, create=create)
 
 
 def facts_of(target: Target) -> TargetFacts:

@@ -13,7 +13,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from iocurve.errors import TargetError
+from iocurve.errors import DialectError, Mistake, unknown
 from iocurve.structs import Struct, TaggedStruct
 from iocurve.units import GIB, TIB
 from iocurve.volume.validation import InvalidDocument, InvalidField, validated
@@ -38,14 +38,14 @@ def names() -> list[str]:
 
 
 def load(name: str) -> Profile:
-    """Loads a published profile by its name, or a file by its path, which ends in .toml. Raises ``TargetError``."""
+    """Loads a published profile by its name, or a file by its path, which ends in .toml. Raises ``DialectError``."""
     if not name.endswith(".toml"):
         return _published(name)
     try:
         return parse(Path(name).read_text(encoding="utf-8"), f"profile {name}")
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
-        raise TargetError(f"profile {name}: {reason}") from None
+        raise DialectError([Mistake(f"profile {name}: {reason}")]) from None
 
 
 def findable(name: str) -> str:
@@ -56,21 +56,21 @@ def findable(name: str) -> str:
 @cache
 def _published(name: str) -> Profile:
     if name not in names():
-        raise TargetError(
-            f"there is no profile '{name}'; there are: {', '.join(names())}, and files of your own, which end in .toml"
+        raise DialectError(
+            [unknown("profile", name, names(), "iocurve profile list; a file of your own ends in .toml")]
         )
     text = (resources.files(__package__) / "profiles" / f"{name}.toml").read_text(encoding="utf-8")
     return parse(text, f"profile {name}")
 
 
 def parse(text: str, where: str) -> Profile:
-    """Reads a profile from TOML. Raises ``TargetError`` with all mistakes and their places."""
+    """Reads a profile from TOML. Raises ``DialectError`` with all mistakes and their places."""
     try:
         return validated(tomllib.loads(text, parse_float=_exact), Profile)
     except tomllib.TOMLDecodeError as error:
-        raise TargetError(f"{where}: {error}") from None
+        raise DialectError([Mistake(f"{where}: {error}")]) from None
     except InvalidDocument as error:
-        raise TargetError(f"{where}: {error}") from None
+        raise DialectError([Mistake(f"{where}: {error}")]) from None
 
 
 def _exact(text: str) -> Decimal | int:

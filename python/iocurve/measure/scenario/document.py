@@ -10,7 +10,7 @@ from iocurve import bundled
 from iocurve.dialects.native.read.keys import FIELD_OF
 from iocurve.dialects.native.read.kinds import TEXT, Kind, Pattern, Plain, Several, Size, Time, Word, whole
 from iocurve.dialects.native.read.reader import Place, Reader, begin
-from iocurve.errors import DialectError, Mistake
+from iocurve.errors import DialectError, unknown
 from iocurve.job.model import Said
 from iocurve.result import reference
 from iocurve.result.document import Axis, CachePolicy, Comparison
@@ -152,7 +152,7 @@ def load(name: str) -> Scenario:
     if name.endswith(".toml"):
         return _read(Path(name))
     if name not in names():
-        raise DialectError([Mistake(f"there is no scenario '{name}'; these are: {', '.join(names())}")])
+        raise DialectError([unknown("scenario", name, names(), "iocurve scenario list")])
     return _read(FOLDER / f"{name}.toml")
 
 
