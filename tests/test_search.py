@@ -1,4 +1,4 @@
-"""Searches, on targets that are computed: where they measure, what they find, and why they stop."""
+"""Searches, on simulated targets: their measured loads, their findings, and their reasons to stop."""
 
 from __future__ import annotations
 
@@ -186,6 +186,8 @@ def test_a_workload_is_in_fios_words() -> None:
 def test_what_a_search_decides_itself_is_refused() -> None:
     with pytest.raises(DialectError, match="--iodepth=4 is for the search to decide"):
         workload_of("rw=randread iodepth=4")
+    with pytest.raises(DialectError, match="--workload: fio and iocurve read only the beginning of '4x', as 4 bytes"):
+        workload_of("rw=randread bs=4x")
 
 
 # ---- on real targets
@@ -237,5 +239,5 @@ def test_a_search_does_not_write_to_what_is_there(tmp_path: Path) -> None:
     path = tmp_path / "precious"
     path.write_bytes(bytes(4 * MIB))
     question = replace(asked(str(path)), workload="rw=randwrite bs=4k")
-    with pytest.raises(TargetError, match="--overwrite allows the writes"):
+    with pytest.raises(TargetError, match="--overwrite to allow the writes"):
         find_knee(question, tmp_path / "out")

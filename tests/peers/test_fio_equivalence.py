@@ -1,12 +1,13 @@
 """The same small jobs, run by fio and by iocurve: operations, bytes, addresses and files are the same.
 
-``docs/equivalence.md`` is the table of what is compared; IOCURVE_UPDATE_GOLDEN=1 writes it anew.
+``docs/equivalence.md`` is the table of the comparisons; IOCURVE_UPDATE_GOLDEN=1 rewrites it.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Iterable, Iterator
@@ -52,30 +53,42 @@ class Operation:
 
 @dataclass(frozen=True)
 class Done:
-    """What a job did."""
+    """The observed effects of a job."""
 
     workers: tuple[tuple[Operation, ...], ...]
     operations: int
     bytes: int
     syncs: int
-    """What fio counts: fsync alone."""
+    """Operations that fio counts: of the flushes only fsync."""
     timed_syncs: int
-    """What fio has latencies of: every flush after writes."""
+    """Operations with latencies in fio: every flush after writes."""
     files: dict[str, int]
     """Size by name."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """A job, and how far chance leaves its addresses open."""
+    """A job, and the degree to which chance determines its addresses."""
 
     name: str
     options: str
     addresses: Addresses
-    """order: the same one after another. set: the same, in another order. cover: the same bytes, in blocks of other
-    sizes. chance: as many, inside the same region, at multiples of the same alignment."""
+    """order: the same sequence. set: the same, in another order. cover: the same bytes, in blocks of other
+    sizes. chance: the same number, inside the same region, at multiples of the same alignment."""
     unit: int = 4096
     """Alignment and smallest block."""
+
+    @property
+    def every(self) -> int:
+        """Writes per flush; 0 without a flush, or with several kinds."""
+        found = re.findall(r"--(?:fsync|fdatasync|sync_file_range)=(?:write:)?(\d+)", self.options)
+        return int(found[0]) if len(found) == 1 else 0
+
+    @property
+    def is_mix(self) -> bool:
+        """True if the tool decides which operation is a read and which a write."""
+        words = set(self.options.split())
+        return bool({"--rw=rw", "--rw=randrw"} & words) and "--rwmixread=0" not in words
 
 
 def case(name: str, options: str, addresses: Addresses, unit: int = 4096) -> Case:
@@ -121,7 +134,7 @@ CASES = (
     case("trims and writes in turn", "--rw=trimwrite --size=64k --ioengine=null", "order"),
     case("runs of trims and writes", "--rw=randtrimwrite:4 --size=64k --ioengine=null", "chance"),
     case("paced trims and writes", "--rw=trimwrite --size=64k --ioengine=null --rate_iops=,1000,50", "order"),
-    # How much
+    # Amounts
     case("more than a pass", "--rw=read --size=256k --io_size=640k", "order"),
     case("less than a pass", "--rw=read --size=256k --io_size=100k --loops=3", "order"),
     case("loops", "--rw=randread --size=256k --loops=3", "set"),
@@ -143,7 +156,7 @@ CASES = (
     case("appended once", "--rw=write --size=32k --file_append=1 --filename=there --loops=2", "order"),
     case("at most a size", "--rw=write --size=64k --fill_device=1", "order"),
     case("removed at the end", "--rw=write --size=64k --unlink=1", "order"),
-    # In flight and in time
+    # Depth and timing
     case("native AIO", "--rw=randread --size=1m --ioengine=libaio --iodepth=8", "set"),
     case(
         "AIO in batches",
@@ -159,8 +172,12 @@ CASES = (
     case("three kinds of flush", "--rw=write --size=128k --fsync=5 --fdatasync=3 --sync_file_range=write:2", "order"),
     case("data flushed", "--rw=write --size=64k --fdatasync=4", "order"),
     case("flushed at the end", "--rw=write --size=64k --fsync=4 --end_fsync=1", "order"),
-    case("flushes of a mix", "--rw=randrw --size=100k --fsync=1 --rwmixread=0", "set"),
-    # Data
+    case("flushes of random writes", "--rw=randrw --size=100k --fsync=1 --rwmixread=0", "set"),
+    case("flushes of a mix", "--rw=rw --size=256k --fsync=4", "chance"),
+    case("flushes of a random mix", "--rw=randrw --size=1m --fsync=8 --rwmixread=70", "chance"),
+    case("data flushed in a mix", "--rw=randrw --size=256k --fdatasync=3 --rwmixread=30", "chance"),
+    case("flushes of reads and writes in turn", "--rw=rw --size=128k --fsync=2 --rw_sequencer=identical", "chance"),
+    # Payload
     case("written and verified", "--rw=randwrite --size=256k --verify=crc32c", "set"),
     case("verified in headers of 1 KiB", "--rw=write --size=256k --verify=md5 --verify_interval=1k", "order"),
     case("verified soon", "--rw=write --size=256k --verify=crc32c --verify_backlog=16", "set"),
@@ -179,7 +196,11 @@ def test_iocurve_does_what_fio_does(case: Case, tmp_path: Path) -> None:
     ours, theirs = by_iocurve(case, tmp_path / "ours"), by_fio(case, tmp_path / "theirs")
     assert ours.files == theirs.files
     assert ours.bytes == theirs.bytes
-    assert (ours.syncs, ours.timed_syncs) == (theirs.syncs, theirs.timed_syncs)
+    for done in (ours, theirs):
+        if case.every:
+            assert done.timed_syncs == sum(flushes_by_rule(worker, case.every) for worker in done.workers)
+    if not case.is_mix:
+        assert (ours.syncs, ours.timed_syncs) == (theirs.syncs, theirs.timed_syncs)
     if case.addresses != "cover":
         assert ours.operations == theirs.operations
     assert len(ours.workers) == len(theirs.workers)
@@ -211,7 +232,7 @@ def test_iocurve_fills_a_device_as_fio_does(options: str, files: dict[str, int],
         finally:
             subprocess.run(["umount", folder], check=True)
     ours, theirs = done
-    # fio counts writes without room as operations.
+    # fio counts writes that failed for lack of space as operations.
     assert (ours.workers, ours.bytes, ours.files) == (theirs.workers, theirs.bytes, theirs.files)
     assert ours.files == files | {"there": 256 << 10}
 
@@ -242,8 +263,19 @@ def row(case: Case, done: Done) -> str:
     operations = "by chance" if case.addresses == "cover" else f"{done.operations:,}"
     created = ", ".join(f"{name} ({size:,})" for name, size in sorted(done.files.items()) if name != "there") or "none"
     flushes = f", {done.timed_syncs} flushes" if done.timed_syncs else ""
+    if case.is_mix and case.every:
+        flushes = ", flushes by the same rule"
     cells = (case.name, f"`{case.options}`", operations + flushes, f"{done.bytes:,}", WORDS[case.addresses], created)
     return f"| {' | '.join(cells)} |"
+
+
+def flushes_by_rule(operations: Iterable[Operation], every: int) -> int:
+    """fio's rule: a flush before each operation while the number of writes is a multiple of ``every``."""
+    writes = count = 0
+    for operation in operations:
+        count += writes > 0 and writes % every == 0
+        writes += operation.kind == "write"
+    return count
 
 
 def by_order(operations: Iterable[Operation], _case: Case) -> list[Operation]:
@@ -251,12 +283,12 @@ def by_order(operations: Iterable[Operation], _case: Case) -> list[Operation]:
 
 
 def by_set(operations: Iterable[Operation], _case: Case) -> list[tuple[int, int]]:
-    """Without the kind: which of a mix goes where is chance."""
+    """Without the kind: chance decides which operation of a mix goes to an address."""
     return sorted((operation.offset, operation.bytes) for operation in operations)
 
 
 def by_cover(operations: Iterable[Operation], case: Case) -> list[tuple[str, int]]:
-    """Each unit that was touched, as often as it was."""
+    """Each accessed unit, once for each access."""
     return sorted(
         (operation.kind, place)
         for operation in operations
@@ -304,7 +336,7 @@ def flushes(workers: Iterable[WorkerOutcome], kinds: Iterable[str]) -> int:
 
 
 def logged(plan: Plan) -> Plan:
-    """With a record of every operation."""
+    """Runs iocurve with a log of every operation."""
     log = LogPlan(window_ns=None, histograms=False, records=1 << 20)
 
     def with_log(worker: Worker) -> Worker:
@@ -341,7 +373,7 @@ def by_fio(case: Case, folder: Path) -> Done:
 
 
 def fio_log(path: Path) -> Iterator[Operation]:
-    """Lines of: milliseconds, nanoseconds, direction, block size, offset, priority."""
+    """Lines of milliseconds, nanoseconds, direction, block size, offset, priority."""
     for line in path.read_text().splitlines():
         _, _, direction, size, offset, *_ = line.split(",")
         yield Operation(KINDS[int(direction)], int(offset), int(size))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -44,6 +45,17 @@ class Family:
     title: str = ""
     """The scenario's title for the family; empty where it has none."""
 
+    def each_point(self) -> list[Family]:
+        """Each point as a family with the name of the point; points of the same name are numbered."""
+        seen: Counter[str] = Counter()
+        made = []
+        for member in self.members:
+            name = member.point.name
+            seen[name] += 1
+            title = name if seen[name] == 1 else f"{name} ({seen[name]})"
+            made.append(Family(title, (member,), title))
+        return made
+
     def varies(self, axis: str) -> bool:
         """True if the points have several values on an axis."""
         return len({member.point.axes.get(axis) for member in self.members}) > 1
@@ -72,6 +84,11 @@ class Family:
     def is_depth(self) -> bool:
         """One or more series of depths."""
         return self.varies("depth")
+
+    @property
+    def is_measured_along_axes(self) -> bool:
+        """The points differ in what a scenario or a search varies; jobs have no axes."""
+        return self.is_mix or self.is_depth or self.is_rate or self.is_grid
 
     @property
     def is_sequential(self) -> bool:

@@ -9,9 +9,11 @@ from iocurve.analysis.doubts import doubts_of, remarks_of
 from iocurve.analysis.families import Family, families_of
 from iocurve.analysis.findings import findings_of
 from iocurve.analysis.headlines import Headline, headlines_of
-from iocurve.analysis.limit_kinds import Limit, next_steps
-from iocurve.analysis.limits import limits_of
+from iocurve.analysis.limit_groups import LimitGroup, limit_groups_of
+from iocurve.analysis.limit_kinds import UNKNOWN, Limit
+from iocurve.analysis.limits import verdicts_of
 from iocurve.analysis.published import PublishedComparison, comparisons_of
+from iocurve.analysis.searches import Knee, found_knee
 from iocurve.result.document import Result
 
 
@@ -27,9 +29,14 @@ class Reading:
     result: Result
 
     @cached_property
+    def verdicts(self) -> tuple[Limit | None, ...]:
+        """The verdict on each point, in the order of the points; None where nothing was measured."""
+        return tuple(verdicts_of(self.result))
+
+    @cached_property
     def limits(self) -> tuple[Limit | None, ...]:
         """The limit of each point, in the order of the points; None where no known limit was reached."""
-        return tuple(limits_of(self.result))
+        return tuple(verdict if verdict and verdict.code != UNKNOWN else None for verdict in self.verdicts)
 
     @cached_property
     def families(self) -> tuple[Family, ...]:
@@ -39,18 +46,27 @@ class Reading:
     @cached_property
     def headlines(self) -> tuple[Headline, ...]:
         """The few figures that a reader came for."""
-        return tuple(headlines_of(self.result, self.families))
+        return tuple(headlines_of(self.result, self.families, self.published))
+
+    @cached_property
+    def limit_groups(self) -> tuple[LimitGroup, ...]:
+        """The kinds of limits with their points and the next step, the kind with the most points first."""
+        return tuple(limit_groups_of(self.result, self.families))
+
+    @cached_property
+    def knee(self) -> Knee | None:
+        """The knee that a search found; None where there was no such search."""
+        return found_knee(self.result)
 
     @cached_property
     def findings(self) -> tuple[str, ...]:
-        """Sentences on limits, knees and gains."""
+        """Sentences on knees and gains."""
         return tuple(findings_of(self.families))
 
     @cached_property
     def next_steps(self) -> tuple[str, ...]:
-        """The steps that get past the limits of the fastest points."""
-        limits = [family.fastest.limit for family in self.families if family.fastest.limit]
-        return tuple(next_steps(self.result.target, limits))
+        """The steps that get past the limits, each once; those for the most points first."""
+        return tuple(dict.fromkeys(group.next_step for group in self.limit_groups if group.next_step))
 
     @cached_property
     def doubts(self) -> tuple[str, ...]:

@@ -216,7 +216,7 @@ def set_volume(
     """
     named = _profile_of(profile, level, unlimited=False)
     changes = given(
-        profile=named and profiles.findable(named),
+        profile=named and profiles.absolute_name(named),
         quota=quota,
         throughput=throughput,
         iops=iops,

@@ -28,26 +28,26 @@ def run(dialect: Dialect, arguments: Sequence[str], out: Path | None = None, *, 
     notes are printed; the result keeps the notes.
     Raises ``DialectError``, ``PlanError``, and ``TargetError`` or ``RunError`` when nothing could be measured.
     """
-    answer = dialect.question(arguments)
-    if answer is not None:
-        print(answer)
+    information = dialect.information(arguments)
+    if information is not None:
+        print(information)
         return None
     prepared = dialect.prepare(arguments)
-    printed = prepared.printed()
-    if printed is not None:
+    output = prepared.output_without_run()
+    if output is not None:
         _tell(prepared.notes)
-        sys.stdout.write(printed)
+        sys.stdout.write(output)
         return None
     return _measured(dialect.name, prepared, prepared.out or out, quiet=quiet)
 
 
 def _measured(kind: str, prepared: Prepared, out: Path | None, *, quiet: bool) -> Result:
-    notes, obstacles = prepared.checked()
+    notes, obstacles = prepared.check()
     if not quiet:
         _tell(notes)
     if obstacles:
         raise PlanError(obstacles)
-    _require_writable(prepared.outputs())
+    _require_writable(prepared.output_paths())
     prepared.make_directories()
     plans = prepared.plans
     with progress_view(keeps_lines=len(plans) > 1, quiet=quiet or not prepared.shows_progress) as view:
@@ -55,12 +55,15 @@ def _measured(kind: str, prepared: Prepared, out: Path | None, *, quiet: bool) -
             campaigns.started(kind, plans[0].name, _target_facts(plans), with_ceiling=out is not None),
             view,
             lambda _: None,
-            keeps_points=out is not None or prepared.answers_from_result,
+            keeps_points=out is not None or prepared.writes_output_at_end,
         )
         result = campaigns.carry_out(campaign, lambda campaign: _run(kind, prepared, campaign))
     for note in notes:
         result = result.with_note(note.code, str(note), note.level)
-    result = prepared.answer(result)
+    told = len(result.notes)
+    result = prepared.write_output(result)
+    if not quiet:
+        _tell(PlanNote(note.code, note.text, None, note.level) for note in result.notes[told:])
     if out is not None:
         # A job without a report loads nothing that draws one.
         from iocurve.report import page

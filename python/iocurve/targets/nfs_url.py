@@ -1,4 +1,4 @@
-"""``nfs://host[:port]/export?nconnect=8``: what a user-space NFS mount needs, in one line."""
+"""``nfs://host[:port]/export?nconnect=8``: all settings of a user-space NFS mount."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ NUMBERS = {
 }
 DECISECOND_NS = 100_000_000
 TIMEO_DEFAULT = 600
-"""In tenths of a second, where only retrans is said."""
+"""In tenths of a second; used if only retrans is given."""
 
 
 @dataclass(frozen=True)
 class NfsUrl:
-    """What a URL says; None is "not said"."""
+    """A parsed URL; None means not given."""
 
     host: str
     export: str
@@ -34,14 +34,14 @@ class NfsUrl:
     uid: int | None = None
     gid: int | None = None
     timeout_ns: int | None = None
-    """How long a call may be unanswered: ``timeo``, in tenths of a second as libnfs and mount(8) have it, for the call
-    and for each of its ``retrans`` repetitions. TCP repeats what is lost, so calls are sent once."""
+    """Time limit for the reply to a call: ``timeo`` × (1 + ``retrans``), with ``timeo`` in tenths of a second as in
+    libnfs and nfs(5). Calls are sent only once, since TCP retransmits lost segments."""
 
 
 def parse_nfs_url(text: str) -> NfsUrl:
-    """Reads libnfs's form, and ``:port`` after the host for a server that has NFS and MOUNT on one port.
+    """Parses libnfs's URLs, and ``:port`` after the host for servers with NFS and MOUNT on one port.
 
-    Raises ``ValueError`` with a text for people.
+    Raises ``ValueError`` with a message for the user.
     """
     try:
         parts = urlsplit(text)

@@ -1,8 +1,8 @@
-"""What is to be measured, as people name it.
+"""Parses targets as users name them.
 
-A directory, a file, a device, ``nfs://host[:port]/export?nconnect=8``, or an embedded volume that is started for the
-measurement: ``volume:anf-ultra?quota=4TiB&latency=500us``. An emulated disk over a local directory:
-``disk:premium-ssd-p30?stripe=3&cache=none&vm=Standard_D8ds_v4&path=DIR``.
+A target is a directory, a file, a block device, an export (``nfs://host[:port]/export?nconnect=8``), an embedded
+volume that is started for the measurement (``volume:anf-ultra?quota=4TiB&latency=500us``), or an emulated disk over a
+local directory (``disk:premium-ssd-p30?stripe=3&cache=none&vm=Standard_D8ds_v4&path=DIR``).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from iocurve.volume.spec import ExportSpec, spec_of
 from iocurve.volume.spec import facts as volume_facts
 
 DEFAULT_TIMEOUT_NS = 60 * SECOND_NS
-"""How long a server may be silent before a run gives up."""
+"""Time after which a silent server fails the run."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class NfsTarget:
     """An export of an NFS server."""
 
     text: str
-    """The URL as it was written."""
+    """The URL that the user wrote."""
     url: NfsUrl
 
     @classmethod
@@ -52,13 +52,13 @@ class NfsTarget:
 
     @property
     def nconnect(self) -> int:
-        """Connections that the URL asks for."""
+        """TCP connections; 1 unless the URL sets them."""
         return self.url.nconnect or 1
 
     def mount(self, nconnect: int, timeout_ns: int | None = None) -> NfsMount:
-        """The mount of a plan; READ payload that nobody looks at may be discarded.
+        """The mount for a plan; READ payload may be discarded, since nothing verifies it.
 
-        Without a timeout it is the URL's, or the default.
+        ``timeout_ns`` defaults to the URL's, or else to ``DEFAULT_TIMEOUT_NS``.
         """
         return NfsMount(
             host=self.url.host,
@@ -77,14 +77,14 @@ class NfsTarget:
 
 @dataclass(frozen=True)
 class LocalTarget:
-    """A directory, a file or a device of this machine."""
+    """A local directory, file or block device."""
 
     path: Path
     kind: Literal["directory", "file", "device"]
     bytes: int
-    """Size of a file that is there or of a device; else 0."""
+    """Size of a device or of an existing file; otherwise 0."""
     exists: bool = True
-    """False for a file that is not there yet."""
+    """False for a file that does not exist yet."""
 
     @classmethod
     def of(cls, text: str, *, create: bool = False) -> LocalTarget:
@@ -119,7 +119,7 @@ def _device_bytes(path: Path) -> int:
 
 @dataclass(frozen=True)
 class VolumeTarget:
-    """An embedded volume that is there for the measurement only."""
+    """An embedded volume that runs only during the measurement."""
 
     text: str
     export: ExportSpec
@@ -139,7 +139,7 @@ class VolumeTarget:
 
     @contextmanager
     def opened(self) -> Iterator[NfsTarget]:
-        """The volume while it serves. Raises ``TargetError`` if it does not come up."""
+        """Runs the volume while the context lasts. Raises ``TargetError`` if it does not start."""
         with volume_process(self.export.for_own_runs().arguments()) as url:
             yield NfsTarget.of(url)
 
@@ -164,21 +164,21 @@ class DiskTarget:
 
     @property
     def path(self) -> Path:
-        """The directory that the files of the disk are kept in."""
+        """The directory that holds the disk's files."""
         return self.spec.directory
 
     @property
     def plan(self) -> DiskPlan:
-        """The disk of a plan."""
+        """The disk for a plan."""
         return self.spec.plan(Path.cwd())
 
 
 @dataclass(frozen=True)
 class NewDiskTarget:
-    """An emulated disk that is there for the measurement only."""
+    """An emulated disk that exists only during the measurement."""
 
     text: str
-    """Without ``path=``."""
+    """The text that the user wrote, without ``path=``."""
 
     @classmethod
     def of(cls, text: str) -> NewDiskTarget:
@@ -192,7 +192,7 @@ class NewDiskTarget:
         return target
 
     def in_directory(self, directory: Path) -> DiskTarget:
-        """The disk, over a directory."""
+        """The same disk, with its files in ``directory``."""
         return DiskTarget.of(self._placed(directory))
 
     def _placed(self, directory: Path) -> str:
@@ -200,11 +200,13 @@ class NewDiskTarget:
 
     @contextmanager
     def opened(self) -> Iterator[DiskTarget]:
-        """The disk over a directory below the current one, which is removed at the end. Raises ``TargetError``."""
+        """Creates the disk in a temporary directory below the current one. Raises ``TargetError``."""
         try:
             directory = TemporaryDirectory(prefix="iocurve-disk-", dir=Path.cwd())
         except OSError as error:
-            raise TargetError(f"{self.text}: {Path.cwd()}: {error.strerror}; name a directory by path=DIR") from None
+            raise TargetError(
+                f"{self.text}: {Path.cwd()}: {error.strerror}; name another directory with path=DIR"
+            ) from None
         with directory as path:
             yield self.in_directory(Path(path))
 
@@ -229,7 +231,7 @@ def parse(text: str, *, create: bool = False) -> Target:
 
 
 def facts_of(target: Target) -> TargetFacts:
-    """What is known about a target before it is measured."""
+    """The facts of a target that are known before it is measured."""
     if isinstance(target, NfsTarget):
         return TargetFacts(kind="nfs", address=target.text)
     if isinstance(target, VolumeTarget):

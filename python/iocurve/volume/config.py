@@ -41,7 +41,7 @@ class VolumeConfig(Struct):
 
     address: str = "127.0.0.1"
     port: int = 0
-    """0 takes a free one."""
+    """TCP port of NFS and MOUNT; 0 takes a free port."""
     exports: tuple[ExportConfig, ...]
     connections_max: int = CONNECTIONS_MAX
     """Further connections are closed at once."""

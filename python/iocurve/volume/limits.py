@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 from iocurve.structs import Struct, TaggedStruct
 from iocurve.units import format_bytes
+
+NORMAL_P99 = 2.3263478740408408
+"""The 99th percentile of the normal distribution with mean 0 and variance 1."""
 
 
 class Burst(Struct):
@@ -35,9 +40,20 @@ class Latency(Struct):
 
     base_ns: int = 0
     distribution: Constant | Exponential | Lognormal = Constant()
-    """Comes on top of the base."""
+    """Added to ``base_ns``."""
     seed: int = 0
     """The same seed gives the same latencies in the same order."""
+
+    @property
+    def mean_ns(self) -> int:
+        """The mean latency."""
+        varying = self.distribution
+        if isinstance(varying, Exponential):
+            return self.base_ns + varying.mean_ns
+        if isinstance(varying, Lognormal):
+            sigma = math.log(varying.p99_ns / varying.median_ns) / NORMAL_P99
+            return self.base_ns + round(varying.median_ns * math.exp(sigma**2 / 2))
+        return self.base_ns
 
 
 class ClientLimits(Struct):
@@ -55,7 +71,7 @@ class ConnectionLimits(Struct):
     """The limits of each connection."""
 
     requests_in_flight: int | None = None
-    """Further requests of the connection wait until one is answered."""
+    """Most requests in flight; further requests wait until one is answered."""
     bandwidth_bytes_per_s: int | None = None
 
 

@@ -1,4 +1,4 @@
-"""Service levels as data: published figures (``profiles/*.toml``), or a TOML file of a person's own."""
+"""Service levels as data: published figures (``profiles/*.toml``), or a user's TOML file."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def load(name: str) -> Profile:
         raise DialectError([Mistake(f"profile {name}: {reason}")]) from None
 
 
-def findable(name: str) -> str:
+def absolute_name(name: str) -> str:
     """A name for the same profile that holds in any working directory."""
     return str(Path(name).absolute()) if name.endswith(".toml") else name
 
@@ -83,7 +83,7 @@ def _exact(text: str) -> Decimal | int:
 
 
 class Profile(Struct):
-    """A service level as it was published. A figure that is absent is not limited, or not stated."""
+    """A service level as it was published. An absent figure means no limit, or none published."""
 
     title: str
     sources: dict[str, Source] = {}
@@ -102,7 +102,7 @@ class Profile(Struct):
     bandwidth_mib_per_s_per_connection: Number | None = None
     bandwidth_read_mib_per_s_per_client: Number | None = None
     bandwidth_write_mib_per_s_per_client: Number | None = None
-    """A client is an IP address with all its connections; the figure stands for the egress cap of a virtual machine."""
+    """A client is an IP address with all its connections; the figure emulates the egress cap of a virtual machine."""
     parallelism: ParallelismFigure | None = None
 
     def __post_init__(self) -> None:
@@ -126,7 +126,7 @@ class Source(Struct):
     """The page that a figure was published on."""
 
     page: str
-    """A page of learn.microsoft.com; in a person's own profile, any text that names the origin."""
+    """A page of learn.microsoft.com; in a user's profile, any text that names the origin."""
     date: str | None = None
     """The date of the page, if it has one."""
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from iocurve import _native
 from iocurve.errors import TargetError
+from iocurve.result.processes import counted_as_target
 from iocurve.units import format_bytes
 from iocurve.volume.config import VolumeConfig
 from iocurve.volume.rules import ExportRules, is_loopback
@@ -78,7 +79,8 @@ def volume_process(arguments: Sequence[str]) -> Iterator[str]:
         start_new_session=True,
     )
     try:
-        yield _url_of(process)
+        with counted_as_target(process.pid):
+            yield _url_of(process)
     finally:
         process.send_signal(signal.SIGTERM)
         try:

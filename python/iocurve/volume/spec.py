@@ -1,4 +1,4 @@
-"""Volumes as people write them: options, ``--export``, TOML files, and the configuration that they stand for."""
+"""Volumes as users describe them (options, ``--export``, TOML files), and their conversion to a configuration."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Annotated, Literal, TypeVar
 from msgspec import Meta
 
 from iocurve.errors import DialectError, Mistake, TargetError
-from iocurve.result.document import TargetFacts
+from iocurve.result.document import FurtherLimits, TargetFacts
 from iocurve.structs import Struct
 from iocurve.units import parse_bandwidth, parse_bytes, parse_time_ns
 from iocurve.volume.config import CONNECTIONS_MAX, DirectoryStore, ExportConfig, MemoryStore, VolumeConfig
@@ -19,13 +19,13 @@ from iocurve.volume.handle_key import handle_key
 from iocurve.volume.limits import Limits
 from iocurve.volume.messages import Iops
 from iocurve.volume.profile import UNLIMITED
-from iocurve.volume.profile_limits import resolve
+from iocurve.volume.profile_limits import next_tib_bytes_per_s, resolve
 from iocurve.volume.rules import ExportRules, anonymous_user, is_loopback, parse_client
 from iocurve.volume.validation import InvalidDocument, InvalidField, validated
 
 T = TypeVar("T")
 Level = Literal["standard", "premium", "ultra"]
-"""Short for the profile ``anf-`` and the level's name."""
+"""Short names of profiles: ``ultra`` is ``anf-ultra``."""
 DEFAULT_PROFILE = "anf-ultra"
 DEFAULT_QUOTA = "4TiB"
 NUMBER_MAX = (1 << 63) - 1
@@ -41,7 +41,7 @@ MEMORY_SHARE = 0.75
 
 
 class ExportSpec(Struct):
-    """An export as people write it, on the command line or in a file."""
+    """An export as users describe it, on the command line or in a file."""
 
     path: str = "/vol"
     """The path that clients mount."""
@@ -58,7 +58,7 @@ class ExportSpec(Struct):
     pool: str | None = None
     """Size of the capacity pool that a throughput is taken from. Default: the quota."""
     client_egress: str | None = None
-    """Bandwidth at which each client (an IP address) can send, and so write: ``16000Mb`` are 1,907 MiB/s."""
+    """Bandwidth limit on the writes of each client (an IP address): ``16000Mb``, which is 1,907 MiB/s."""
     store: str = "memory"
     """``memory``, or a directory."""
     allow: tuple[str, ...] = ()
@@ -98,11 +98,14 @@ class ExportSpec(Struct):
         """The size. Raises ``DialectError``."""
         return _number("--quota", self.quota, parse_bytes, at_least=1)
 
-    def limits(self) -> Limits:
-        """The limits of the profile, with the settings in their place. Raises ``DialectError`` or ``TargetError``."""
+    def limits(self, quota_bytes: int | None = None) -> Limits:
+        """The profile's limits with this export's settings applied; for another quota if one is given.
+
+        Raises ``DialectError`` or ``TargetError``.
+        """
         return resolve(
             self.profile_name,
-            self.quota_bytes(),
+            self.quota_bytes() if quota_bytes is None else quota_bytes,
             throughput_bytes_per_s=_optional("--throughput", self.throughput, parse_bytes, at_least=1),
             iops=self.iops,
             latency_ns=_optional("--latency", self.latency, parse_time_ns),
@@ -154,7 +157,7 @@ class ExportSpec(Struct):
 
 
 class VolumeSpec(Struct):
-    """A volume as people write it: ``iocurve volume serve --config volumes.toml``."""
+    """A volume as users describe it: ``iocurve volume serve --config volumes.toml``."""
 
     address: str = LOOPBACK
     """Address of this machine to listen on that others cannot reach."""
@@ -245,7 +248,27 @@ def facts(address: str, spec: ExportSpec) -> TargetFacts:
         iops=limits.iops,
         latency_ns=limits.latency.base_ns or None,
         client_egress_bytes_per_s=limits.client.bandwidth_write_bytes_per_s,
+        next_tib_bytes_per_s=next_tib_bytes_per_s(spec.limits, spec.quota_bytes()) if is_limited else None,
+        further=_further(limits),
         store=spec.store,
+    )
+
+
+def _further(limits: Limits) -> FurtherLimits:
+    client, connection, parallelism, burst = limits.client, limits.connection, limits.parallelism, limits.burst
+    return FurtherLimits(
+        throughput_read_bytes_per_s=limits.throughput_read_bytes_per_s,
+        throughput_write_bytes_per_s=limits.throughput_write_bytes_per_s,
+        iops_read=limits.iops_read,
+        iops_write=limits.iops_write,
+        burst_iops=burst.iops if burst else None,
+        burst_credits=burst.credits if burst else None,
+        client_read_bytes_per_s=client.bandwidth_read_bytes_per_s,
+        connection_requests_in_flight=connection.requests_in_flight,
+        connection_bytes_per_s=connection.bandwidth_bytes_per_s,
+        servers=parallelism.servers if parallelism else None,
+        service_ns=parallelism.service_ns if parallelism else None,
+        latency_mean_ns=limits.latency.mean_ns or None,
     )
 
 
@@ -276,7 +299,7 @@ def _number(option: str, text: str, parse: Callable[[str], int], at_least: int) 
 
 
 def _store(text: str, exports_in_memory: int) -> MemoryStore | DirectoryStore:
-    """The store that ``memory`` or the name of a directory means. Raises ``TargetError``."""
+    """Parses ``memory`` or the name of a directory. Raises ``TargetError``."""
     if text == MEMORY:
         return MemoryStore(limit_bytes=memory_limit_bytes(exports_in_memory))
     if not Path(text).is_dir():

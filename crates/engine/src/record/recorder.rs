@@ -1,6 +1,7 @@
 //! Counts and latencies of one worker: by kind, by interval and over the measured window.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -21,20 +22,20 @@ pub(crate) struct Tally {
     pub errors: u64,
     /// Operations that moved fewer bytes than requested.
     pub short: u64,
-    /// From submitted to done.
+    /// From submission to completion.
     pub service: Latencies,
-    /// From due to done, for paced kinds.
+    /// From due time to completion, for paced kinds.
     pub response: Option<Latencies>,
-    /// The two parts of the service latency, where submission latency is measured.
+    /// The two parts of the service latency, if submission latency is measured.
     pub parts: Option<Box<Parts>>,
 }
 
 /// The parts of the service latency.
 #[derive(Debug, Clone)]
 pub(crate) struct Parts {
-    /// From submitted to sent.
+    /// From submission to sending.
     pub submission: Latencies,
-    /// From sent to done.
+    /// From sending to completion.
     pub completion: Latencies,
 }
 
@@ -124,7 +125,9 @@ pub(crate) struct Recorder {
     window: Vec<Tally>,
     intervals: Vec<IntervalOutcome>,
     log: Option<Log>,
-    /// Levels of the window; those of the ramp are dropped as its intervals close.
+    /// Numbers of the kinds that are flushes, which are not logged.
+    flushes: Range<usize>,
+    /// Levels of the window; levels of the ramp are dropped as its intervals close.
     pub levels: Levels,
 }
 
@@ -135,7 +138,10 @@ impl Recorder {
         let all_paced = worker.rate.is_some() || worker.replay.as_ref().is_some_and(|replay| replay.paced);
         let is_paced = |operation: &OperationPlan| operation.rate.is_some() || all_paced;
         let mut tallies: Vec<Tally> = worker.operations.iter().map(|one| Tally::new(is_paced(one), in_parts)).collect();
-        let names: Vec<_> = worker.recorded_kinds().into_iter().map(OperationKind::name).collect();
+        let kinds = worker.recorded_kinds();
+        let first_flush = worker.operations.len();
+        let flushes = first_flush..first_flush + kinds.iter().filter(|kind| kind.is_flush()).count();
+        let names: Vec<_> = kinds.into_iter().map(OperationKind::name).collect();
         tallies.resize_with(names.len(), || Tally::new(false, in_parts));
         Self {
             names,
@@ -143,6 +149,7 @@ impl Recorder {
             window: tallies,
             intervals: Vec::new(),
             log: None,
+            flushes,
             levels: Levels::default(),
         }
     }
@@ -174,7 +181,9 @@ impl Recorder {
         if let Some(response) = &mut tally.response {
             response.record(done.at.saturating_sub(done.due));
         }
-        if let Some(log) = &mut self.log {
+        if let Some(log) = &mut self.log
+            && !self.flushes.contains(&done.operation)
+        {
             log.record(&done);
         }
     }
@@ -236,7 +245,7 @@ impl Recorder {
     }
 }
 
-/// The recordings of a worker that has ended.
+/// The records of a worker that has ended.
 #[derive(Debug)]
 pub(crate) struct Recorded {
     /// The window, by kind.
@@ -250,7 +259,7 @@ pub(crate) struct Recorded {
 pub(crate) mod tests {
     use super::*;
 
-    /// So many operations of one size and latency.
+    /// A number of operations of one size and latency.
     pub(crate) fn tally_of(operations: u64, bytes: u64, latency: Nanos) -> Tally {
         let mut tally = Tally::new(false, false);
         (tally.operations, tally.bytes) = (operations, operations * bytes);

@@ -1,5 +1,6 @@
 //! Opens the engine that a worker's plan names, and runs the worker on it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::engines::buffers::Buffers;
@@ -9,7 +10,7 @@ use crate::engines::nfs::NfsEngine;
 use crate::engines::request::Engine;
 use crate::engines::{AioEngine, MmapEngine, NullEngine, Setup, SyncEngine, UringEngine, capabilities};
 use crate::error::EngineError;
-use crate::outcome::State;
+use crate::outcome::{ConnectionOutcome, State};
 use crate::plan::{EnginePlan, OperationKind, Worker};
 use crate::record::Recorded;
 use crate::verify;
@@ -17,8 +18,8 @@ use crate::worker::{Ended, Load, Publish, Shared, Start};
 
 /// Opens a worker's engine, waits for the start and runs the worker to its end.
 ///
-/// The worker's files are on `disk`, if there is one. `wait_for_start` returns the instant at which the worker starts;
-/// `None` means that another worker could not be prepared, and then this one does not run either.
+/// The worker's files are on `disk`, if there is one. `wait_for_start` returns the time at which the worker starts;
+/// `None` means that another worker could not be prepared, so that this one does not run either.
 pub(super) fn open_and_run(
     worker: &Worker,
     buffers: Buffers,
@@ -63,7 +64,7 @@ struct Runner<'a> {
 }
 
 impl Runner<'_> {
-    /// Puts the emulated disk around the engine, if there is one. Nothing else knows about it.
+    /// Puts the emulated disk around the engine, if there is one. No other code knows about the disk.
     fn drive<E: Engine>(mut self, engine: E) -> Result<Option<Ran>, EngineError> {
         let Some(disk) = self.disk.take() else { return self.run(engine) };
         let Worker { files, depth, .. } = self.worker;
@@ -84,7 +85,9 @@ impl Runner<'_> {
         }
         let (described, reconnects) = (engine.describe(), engine.reconnects());
         let labels = [self.labels, engine.labels(), std::mem::take(&mut ended.labels)].concat();
-        Ok(Some(Ran { ended, recorded: recorder.finish(), engine: described, reconnects, labels }))
+        let (counters, connections) = (engine.counters(), engine.connections());
+        let recorded = recorder.finish();
+        Ok(Some(Ran { ended, recorded, engine: described, reconnects, counters, connections, labels }))
     }
 }
 
@@ -94,10 +97,12 @@ pub(super) struct Ran {
     pub(super) recorded: Recorded,
     pub(super) engine: String,
     pub(super) reconnects: u64,
+    pub(super) counters: BTreeMap<String, u64>,
+    pub(super) connections: Vec<ConnectionOutcome>,
     pub(super) labels: Vec<String>,
 }
 
-/// Labels for what the local files of a worker mean for its figures.
+/// Labels for properties of a worker's local files that affect its figures.
 fn labels_of_files(worker: &Worker) -> Vec<String> {
     let labels = [
         ("file_has_holes", worker.does(OperationKind::Read) && worker.files.iter().any(has_hole)),

@@ -8,7 +8,7 @@ use std::time::Duration;
 use iocurve_meter::{Clock, Nanos};
 
 use crate::outcome::{IntervalOutcome, State, SteadyOutcome};
-use crate::plan::{EndsOthers, Group};
+use crate::plan::{EndsOthers, Group, Worker};
 use crate::record::Tally;
 use crate::run::steady::Steadiness;
 
@@ -22,7 +22,7 @@ const STOP_CHECK: Duration = Duration::from_millis(20);
 #[derive(Debug)]
 pub(crate) struct GroupOrder<'a> {
     group: &'a Group,
-    /// By worker: the flag that ends it in order.
+    /// By worker: the flag that ends it cleanly.
     finish: Vec<Arc<AtomicBool>>,
     state: Mutex<GroupState>,
     changed: Condvar,
@@ -50,7 +50,7 @@ impl<'a> GroupOrder<'a> {
         for worker in &group.workers {
             *left.entry(worker.job.clone()).or_default() += 1;
             if let Some(plan) = worker.steady_state {
-                let same = |other: &&crate::plan::Worker| other.report_group == worker.report_group;
+                let same = |other: &&Worker| other.report_group == worker.report_group;
                 let workers = group.workers.iter().filter(same).count();
                 steadiness.entry(worker.report_group).or_insert_with(|| Steadiness::new(plan, workers));
             }
@@ -89,7 +89,7 @@ impl<'a> GroupOrder<'a> {
         self.common_start(state)
     }
 
-    /// Waits for the common start without taking part in it.
+    /// Waits for the common start without being one of the workers that it waits for.
     pub(crate) fn others_start(&self) -> Option<Nanos> {
         self.common_start(self.lock())
     }
@@ -103,7 +103,7 @@ impl<'a> GroupOrder<'a> {
         self.changed.notify_all();
     }
 
-    /// Waits until all workers of the jobs in `wait_for` have ended. `None`: this worker may start; otherwise it is to
+    /// Waits until all workers of the jobs in `wait_for` have ended. `None`: this worker may start; otherwise it must
     /// end in this state without starting.
     pub(crate) fn wait_for_turn(&self, number: usize, stop: &AtomicBool) -> Option<State> {
         let waits_for = &self.group.workers[number].wait_for;
@@ -143,7 +143,9 @@ impl<'a> GroupOrder<'a> {
         };
         if ends_others {
             state.ends_run |= worker.ends_run;
-            self.finish.iter().for_each(|finish| finish.store(true, Ordering::Relaxed));
+            let ends = |other: &Worker| !worker.ends_exit_group_only || other.exit_group == worker.exit_group;
+            let others = self.group.workers.iter().zip(&self.finish).filter(|(other, _)| ends(other));
+            others.for_each(|(_, finish)| finish.store(true, Ordering::Relaxed));
         }
         self.changed.notify_all();
     }
@@ -168,7 +170,7 @@ impl<'a> GroupOrder<'a> {
         }
     }
 
-    /// Whether a worker has asked to leave out later groups.
+    /// Returns `true` if a worker has asked to leave out later groups.
     pub(crate) fn ends_run(&self) -> bool {
         self.lock().ends_run
     }

@@ -1,0 +1,196 @@
+"""Renders a result in fio's output formats: normal, terse, json and json+."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from iocurve.dialects.fio.invocation import Format, Invocation
+from iocurve.dialects.fio.output import bins
+from iocurve.dialects.fio.output import normal as normal_output
+from iocurve.dialects.fio.output import terse as terse_output
+from iocurve.dialects.fio.output.job_stats import FIO_VERSION, Direction, JobStats, SteadyMeans, job_stats
+from iocurve.dialects.fio.read.draft import Reporting
+from iocurve.result.document import Result
+from iocurve.result.summary import Latency
+
+
+def render(prepared: Invocation, result: Result) -> str:
+    """Output in each format of --output-format, one after another."""
+    return "".join(_render(name, prepared, result) for name in prepared.output.formats)
+
+
+def _render(name: Format, prepared: Invocation, result: Result) -> str:
+    if name == "normal":
+        return normal_output.render(prepared, result)
+    if name == "terse":
+        return terse_output.render(prepared, result)
+    return render_json(prepared, result, with_bins=name == "json+")
+
+
+def render_json(prepared: Invocation, result: Result, *, with_bins: bool = False) -> str:
+    """Renders ``--output-format=json``, or ``json+`` with latency bins. The key ``iocurve`` names the real tool."""
+    import json
+
+    moment = result.created.timestamp()
+    document = {
+        "fio version": FIO_VERSION,
+        "iocurve": {
+            "version": result.iocurve,
+            "state": result.state,
+            "note": "measured by iocurve, in the format of fio 3.33",
+            "notes": [str(note) for note in prepared.notes],
+        },
+        "timestamp": int(moment),
+        "timestamp_ms": int(moment * 1000),
+        "time": result.created.astimezone().strftime("%a %b %e %H:%M:%S %Y"),
+        "global options": prepared.sections[0].global_options if prepared.sections else {},
+        "jobs": [_job(job, with_bins) for job in job_stats(prepared, result)],
+        "disk_util": [
+            {"name": disk.name, **disk.counts, "util": _decimal(disk.util_percent)} for disk in prepared.disks.uses()
+        ],
+    }
+    # fio writes a blank before the colon, and some scripts read the JSON with grep.
+    return json.dumps(document, indent=2, separators=(",", " : ")) + "\n"
+
+
+def _job(job: JobStats, with_bins: bool) -> dict[str, Any]:
+    options = {name: value for name, value in job.last_report.options.items() if value}
+    described = {"desc": job.report.description} if job.report.description else {}
+    return {
+        "jobname": job.report.name,
+        "groupid": job.group,
+        "error": job.error,
+        "eta": 0,
+        "elapsed": job.elapsed_s,
+        # As in fio, those of the last job of a reported group. Parsers rely on rw and iodepth even if they are not set.
+        "job options": {"rw": job.last_report.direction, "iodepth": str(job.last_report.depth)} | options,
+        **{kind: _direction(job.directions[kind], job.report.reporting, with_bins) for kind in job.shown},
+        "sync": {
+            "total_ios": job.sync_count,
+            "lat_ns": _latency(job.syncs, job.report.reporting.percentiles, with_bins),
+        },
+        "job_runtime": round(job.runtime_ns / 1e6),
+        "usr_cpu": _decimal(job.cpu_percent("user_ns")),
+        "sys_cpu": _decimal(job.cpu_percent("system_ns")),
+        "ctx": job.context_switches,
+        "majf": job.page_faults[0],
+        "minf": job.page_faults[1],
+        "iodepth_level": _decimals(job.depth_percent()),
+        "iodepth_submit": _decimals(job.submit_percent()),
+        "iodepth_complete": _decimals(job.complete_percent()),
+        **{scale: _decimals(shares) for scale, shares in job.latency_percent().items()},
+        "latency_depth": job.depth,
+        # In fio the target is in nanoseconds and the window in microseconds.
+        "latency_target": job.target.target_ns if job.target else 0,
+        "latency_percentile": job.target.percentile if job.target else 100.0,
+        "latency_window": job.target.window_ns // 1000 if job.target else 0,
+        **_errors(job),
+        **described,
+        **_steady_state(job),
+        "iocurve": _ours(job),
+    }
+
+
+def _errors(job: JobStats) -> dict[str, int]:
+    """Counts of errors, which fio writes with continue_on_error."""
+    written = (job.last_report.global_options | job.last_report.options).get("continue_on_error", "none")
+    if written in ("none", "0"):
+        return {}
+    return {"total_err": sum(bool(worker.error) for worker in job.workers), "first_error": job.error}
+
+
+def _steady_state(job: JobStats) -> dict[str, Any]:
+    steady, asked = job.steady_state, job.report.reporting.steady_state
+    if steady is None or asked is None:
+        return {}
+    means = SteadyMeans.of(steady)
+    data: dict[str, Any] = {
+        "bw_mean": round(means.bytes_per_s),
+        "iops_mean": round(means.iops),
+        "iops": [round(sample.iops) for sample in steady.samples],
+        "bw": [round(sample.bytes_per_s) for sample in steady.samples],
+    }
+    if asked.startswith("lat"):
+        latency = [round(sample.latency_ns) for sample in steady.samples]
+        data |= {"lat_mean": round(means.latency_ns), "lat": latency}
+    return {
+        "steadystate": {
+            "ss": asked,
+            "duration": job.report.reporting.steady_state_duration_s,
+            "attained": int(steady.attained_ns is not None),
+            "criterion": f"{steady.criterion:f}{'%' if asked.endswith('%') else ''}",
+            "max_deviation": _decimal(steady.deviation),
+            "slope": _decimal(steady.slope),
+            "data": data,
+        }
+    }
+
+
+def _direction(direction: Direction, reporting: Reporting, with_bins: bool) -> dict[str, Any]:
+    bandwidth, iops = direction.bandwidth, direction.iops_samples
+    percentiles = reporting.percentiles
+    return {
+        "io_bytes": direction.bytes,
+        "io_kbytes": direction.bytes >> 10,
+        "bw_bytes": int(direction.bytes_per_s),
+        "bw": int(direction.bytes_per_s / 1024),
+        "iops": _decimal(direction.iops),
+        "runtime": direction.runtime_ms,
+        "total_ios": direction.operations,
+        "short_ios": direction.short,
+        "drop_ios": 0,
+        "slat_ns": _latency(direction.submission, percentiles if reporting.submission_percentiles else (), with_bins),
+        "clat_ns": _latency(direction.completion, percentiles if reporting.completion_percentiles else (), with_bins),
+        "lat_ns": _latency(direction.latency, percentiles if reporting.total_percentiles else (), with_bins),
+        "bw_min": int(bandwidth.smallest),
+        "bw_max": int(bandwidth.largest),
+        "bw_agg": _decimal(direction.share_of_group),
+        "bw_mean": _decimal(bandwidth.mean),
+        "bw_dev": _decimal(bandwidth.stddev),
+        "bw_samples": bandwidth.count,
+        "iops_min": int(iops.smallest),
+        "iops_max": int(iops.largest),
+        "iops_mean": _decimal(iops.mean),
+        "iops_stddev": _decimal(iops.stddev),
+        "iops_samples": iops.count,
+    }
+
+
+def _latency(latency: Latency, percentiles: tuple[float, ...] = (), with_bins: bool = False) -> dict[str, Any]:
+    fields: dict[str, Any] = {
+        "min": latency.min_ns,
+        "max": latency.max_ns,
+        "mean": _decimal(latency.mean_ns),
+        "stddev": _decimal(latency.stddev_ns),
+        "N": latency.count,
+    }
+    if latency.count and percentiles:
+        fields["percentile"] = {f"{percent:.6f}": latency.percentile(percent) for percent in sorted(percentiles)}
+        if with_bins and latency.histogram is not None:
+            counts = bins.counts_by_bin(latency.histogram.buckets())
+            fields["bins"] = {str(bins.bin_middle_ns(number)): count for number, count in counts.items()}
+    return fields
+
+
+def _ours(job: JobStats) -> dict[str, Any]:
+    """Figures that fio's format has no field for."""
+    responses = {kind: direction for kind in job.shown if (direction := job.directions[kind].response)}
+    return {
+        "engine": " and ".join(dict.fromkeys(worker.engine for worker in job.workers)),
+        "workers": len(job.workers),
+        "labels": sorted({label for worker in job.workers for label in worker.labels}),
+        "errors": list(dict.fromkeys(worker.error for worker in job.workers if worker.error)),
+        "response_ns": {
+            kind: _latency(response, job.report.reporting.percentiles) for kind, response in responses.items()
+        },
+    }
+
+
+def _decimals(shares: Mapping[str, float]) -> dict[str, float]:
+    return {name: _decimal(share) for name, share in shares.items()}
+
+
+def _decimal(value: float) -> float:
+    """Rounds to six decimal places, as fio prints."""
+    return round(value, 6)

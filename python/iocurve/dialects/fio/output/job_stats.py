@@ -1,0 +1,343 @@
+"""Statistics of each reported job, merged as fio merges them; the common input of fio's output formats."""
+
+from __future__ import annotations
+
+import errno
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import get_args
+
+from iocurve.dialects.fio.invocation import Invocation
+from iocurve.dialects.fio.job import SectionReport
+from iocurve.engine.outcome import IntervalOutcome, SteadyOutcome, WorkerOutcome
+from iocurve.engine.plan import LatencyTarget, OperationKind, Plan, SyncKind, Worker
+from iocurve.result.document import Result
+from iocurve.result.summary import Latency, merge_latencies
+from iocurve.units import SECOND_NS
+
+FIO_VERSION = "fio-3.33"
+"""Version shown in fio's output. Parsers derive the units from the number after ``fio-``, so it must be there."""
+
+KIND_NAMES: tuple[OperationKind, ...] = ("read", "write", "trim")
+MIXED = "mixed"
+"""Name of all kinds together (``unified_rw_reporting``)."""
+DEPTHS = ("1", "2", "4", "8", "16", "32", ">=64")
+"""Lower bounds of fio's iodepth levels."""
+BATCHES = ("0", "4", "8", "16", "32", "64", ">=64")
+"""Upper bounds of fio's submit and complete levels."""
+
+_STEPS = (2, 4, 10, 20, 50, 100, 250, 500, 750, 1000)
+LATENCY_BUCKETS = {
+    "latency_ns": [(step, str(step)) for step in _STEPS],
+    "latency_us": [(step * 1000, str(step)) for step in _STEPS],
+    "latency_ms": [(step * 1_000_000, str(step)) for step in (*_STEPS, 2000)] + [(2**63, ">=2000")],
+}
+"""Upper bounds in nanoseconds with fio's labels, ascending over the three scales."""
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Statistics of a per-second value over the intervals of a run; clones are added up."""
+
+    smallest: float = 0.0
+    largest: float = 0.0
+    mean: float = 0.0
+    stddev: float = 0.0
+    count: int = 0
+
+
+@dataclass(frozen=True)
+class Direction:
+    """The reads, writes or trims of a reported job."""
+
+    operations: int
+    bytes: int
+    short: int
+    runtime_ns: int
+    """Longest measured window of its workers, as in fio."""
+    latency: Latency
+    """fio's lat: from submission to completion."""
+    submission: Latency
+    """fio's slat: until the operation is submitted; no samples if it was not measured separately."""
+    completion: Latency
+    """fio's clat: ``latency`` without ``submission``; equal to ``latency`` if slat was not measured."""
+    response: Latency | None
+    """From the scheduled time of an operation to its completion; None without a rate."""
+    bandwidth: Samples
+    """In KiB/s."""
+    iops_samples: Samples
+    share_of_group: float
+    """Mean bandwidth in percent of the group's bandwidth."""
+
+    @property
+    def runtime_ms(self) -> int:
+        """Runtime in milliseconds; at least 1 if there were operations."""
+        return max(1, round(self.runtime_ns / 1e6)) if self.operations else 0
+
+    @property
+    def iops(self) -> float:
+        """Operations per second."""
+        return self.operations * SECOND_NS / self.runtime_ns if self.runtime_ns else 0.0
+
+    @property
+    def bytes_per_s(self) -> float:
+        """Bytes per second."""
+        return self.bytes * SECOND_NS / self.runtime_ns if self.runtime_ns else 0.0
+
+
+@dataclass(frozen=True)
+class SteadyMeans:
+    """Means of the samples of a steady state test; 0 without samples."""
+
+    iops: float
+    bytes_per_s: float
+    latency_ns: float
+
+    @classmethod
+    def of(cls, steady: SteadyOutcome) -> SteadyMeans:
+        """Means of the samples of ``steady``."""
+        count = len(steady.samples) or 1
+        names = ("iops", "bytes_per_s", "latency_ns")
+        return cls(**{name: math.fsum(getattr(each, name) for each in steady.samples) / count for name in names})
+
+
+@dataclass(frozen=True)
+class JobStats:
+    """One job entry of fio's output: a clone, or with group_reporting all jobs of a group."""
+
+    report: SectionReport
+    """The job, or the first job of the group."""
+    last_report: SectionReport
+    """The job, or the last job of the group."""
+    group: int
+    """fio's groupid."""
+    workers: tuple[WorkerOutcome, ...]
+    directions: Mapping[str, Direction]
+    syncs: Latency
+    """Latency of fsync, fdatasync and sync_file_range, which fio does not count as operations."""
+    sync_count: int
+    """Number of fsyncs; fio does not count the other two kinds."""
+    target: LatencyTarget | None
+    """The latency target of the depth search; None without one."""
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """Names of the directions in the output, by unified_rw_reporting."""
+        asked = self.report.reporting.mixed
+        return (MIXED,) if asked == "mixed" else (*KIND_NAMES, MIXED) if asked == "both" else KIND_NAMES
+
+    @property
+    def error(self) -> int:
+        """errno of the first error that ended a worker; 0 without one."""
+        return next((worker.errno or errno.EIO for worker in self.workers if worker.state == "failed"), 0)
+
+    @property
+    def runtime_ns(self) -> int:
+        """Sum of the measured windows of its workers."""
+        return sum(worker.window_ns for worker in self.workers)
+
+    @property
+    def elapsed_s(self) -> int:
+        """Seconds from the start of its group to its own end, rounded up."""
+        return math.ceil(max((worker.drained_ns for worker in self.workers), default=0) / SECOND_NS)
+
+    def cpu_percent(self, mode: str) -> float:
+        """Mean CPU usage of its workers in percent of one processor. ``mode`` is ``user_ns`` or ``system_ns``."""
+        used = sum(getattr(worker.cpu, mode) for worker in self.workers)
+        return 100.0 * used / self.runtime_ns if self.runtime_ns else 0.0
+
+    @property
+    def context_switches(self) -> int:
+        """Context switches of all its workers."""
+        return sum(worker.cpu.context_switches for worker in self.workers)
+
+    @property
+    def depth(self) -> int:
+        """iodepth: as found by latency_target if there is one, else as written."""
+        return next((worker.latency_depth for worker in self.workers if worker.latency_depth), self.report.depth)
+
+    @property
+    def page_faults(self) -> tuple[int, int]:
+        """Major and minor page faults of all its workers."""
+        return sum(worker.cpu.major_faults for worker in self.workers), sum(
+            worker.cpu.minor_faults for worker in self.workers
+        )
+
+    @property
+    def steady_state(self) -> SteadyOutcome | None:
+        """Result of the group's steady state test; None without one."""
+        return next((worker.steady_state for worker in self.workers if worker.steady_state), None)
+
+    def depth_percent(self) -> dict[str, float]:
+        """Operations in percent, by the number in flight just after submission."""
+        return _percent(DEPTHS, [worker.depth_levels for worker in self.workers])
+
+    def submit_percent(self) -> dict[str, float]:
+        """Submit calls in percent, by the number of operations submitted at once."""
+        return _percent(BATCHES, [worker.submit_levels for worker in self.workers])
+
+    def complete_percent(self) -> dict[str, float]:
+        """Reap calls in percent, by the number of completions reaped at once."""
+        return _percent(BATCHES, [worker.complete_levels for worker in self.workers])
+
+    def latency_percent(self) -> dict[str, dict[str, float]]:
+        """Operations in percent, by fio's latency ranges. A range is labelled with its upper bound."""
+        shares = {scale: {name: 0.0 for _, name in bounds} for scale, bounds in LATENCY_BUCKETS.items()}
+        bounds = [(bound, scale, name) for scale, names in LATENCY_BUCKETS.items() for bound, name in names]
+        histogram = self.directions[MIXED].completion.histogram
+        counts = histogram.buckets() if histogram else []
+        total = sum(count for _, count in counts)
+        for lowest, count in counts:
+            scale, name = next((scale, name) for bound, scale, name in bounds if lowest < bound)
+            shares[scale][name] += 100.0 * count / total
+        return shares
+
+
+def job_stats(prepared: Invocation, result: Result) -> list[JobStats]:
+    """The job entries of fio's output, in fio's order."""
+    workers = [worker for point in result.points for worker in point.outcome.workers]
+    entries = []
+    for number, group in enumerate(prepared.report_groups):
+        members = tuple(worker for worker in workers if worker.report_group == number)
+        if members:
+            entries.append((prepared.sections[group.section], group.number, members))
+    totals = _bandwidth_of_groups(entries, prepared.plan)
+    sections = _sections_by_worker(prepared)
+    return [
+        JobStats(
+            report=report,
+            last_report=sections[members[-1].group, members[-1].worker],
+            group=number,
+            workers=members,
+            directions=_directions(members, prepared.plan, totals[number]),
+            syncs=_syncs(members, get_args(SyncKind)),
+            sync_count=_syncs(members, ("fsync",)).count,
+            target=_planned(members[0], prepared.plan).latency_target,
+        )
+        for report, number, members in entries
+    ]
+
+
+def _sections_by_worker(prepared: Invocation) -> dict[tuple[int, int], SectionReport]:
+    """The section of each worker, by group and number in the group."""
+    positions = [
+        (number, index) for number, group in enumerate(prepared.plan.groups) for index in range(len(group.workers))
+    ]
+    written = [
+        report
+        for section, report in zip(prepared.job.sections, prepared.sections, strict=True)
+        for _ in range(section.clones)
+    ]
+    return dict(zip(positions, written, strict=True))
+
+
+def _bandwidth_of_groups(
+    entries: Sequence[tuple[SectionReport, int, tuple[WorkerOutcome, ...]]], plan: Plan
+) -> dict[int, dict[str, float]]:
+    """Bandwidth in KiB/s of all jobs with the same groupid, by groupid and kind."""
+    totals: dict[int, dict[str, float]] = {}
+    for _, number, members in entries:
+        group = totals.setdefault(number, dict.fromkeys(KIND_NAMES, 0.0))
+        for kind in KIND_NAMES:
+            group[kind] += _samples(members, (kind,), "bytes", plan.interval_ns).mean / 1024
+    return totals
+
+
+def _percent(levels: Sequence[str], parts: Sequence[Mapping[str, int]]) -> dict[str, float]:
+    counts = {level: sum(part.get(level, 0) for part in parts) for level in levels}
+    total = sum(counts.values())
+    return {level: 100.0 * count / total if total else 0.0 for level, count in counts.items()}
+
+
+def _syncs(workers: Sequence[WorkerOutcome], kinds: Sequence[str]) -> Latency:
+    return merge_latencies(
+        worker.operations[kind].service for worker in workers for kind in kinds if kind in worker.operations
+    )
+
+
+def _directions(
+    workers: Sequence[WorkerOutcome], plan: Plan, group_bandwidth: Mapping[str, float]
+) -> dict[str, Direction]:
+    apart = {kind: _direction((kind,), workers, plan, group_bandwidth[kind]) for kind in KIND_NAMES}
+    return apart | {MIXED: _direction(KIND_NAMES, workers, plan, sum(group_bandwidth.values()))}
+
+
+def _direction(kinds: Sequence[str], workers: Sequence[WorkerOutcome], plan: Plan, group_bandwidth: float) -> Direction:
+    used = [(worker, kind) for worker in workers for kind in kinds if kind in worker.operations]
+    parts = [worker.operations[kind] for worker, kind in used]
+    responses = [part.response for part in parts if part.response is not None]
+    bandwidth = _scaled(_samples(workers, kinds, "bytes", plan.interval_ns), 1 / 1024)
+    return Direction(
+        operations=sum(part.operations for part in parts),
+        bytes=sum(part.bytes for part in parts),
+        short=sum(part.short for part in parts),
+        runtime_ns=max((_active_ns(worker, kind, plan) for worker, kind in used), default=0),
+        latency=merge_latencies(part.service for part in parts),
+        submission=merge_latencies(part.submission for part in parts if part.submission),
+        completion=merge_latencies(part.completion or part.service for part in parts),
+        response=merge_latencies(responses) if responses else None,
+        bandwidth=bandwidth,
+        iops_samples=_samples(workers, kinds, "operations", plan.interval_ns),
+        share_of_group=100.0 * bandwidth.mean / group_bandwidth if group_bandwidth else 0.0,
+    )
+
+
+def _planned(worker: WorkerOutcome, plan: Plan) -> Worker:
+    return plan.groups[worker.group].workers[worker.worker]
+
+
+def _active_ns(worker: WorkerOutcome, kind: str, plan: Plan) -> int:
+    """Runtime of one kind. fio times the load and the verify phase after it separately."""
+    planned = _planned(worker, plan).operations
+    if kind != "read":
+        return worker.window_ns - worker.read_back_ns
+    return worker.window_ns if any(each.kind == "read" for each in planned) else worker.read_back_ns or worker.window_ns
+
+
+def _samples(workers: Sequence[WorkerOutcome], kinds: Sequence[str], quantity: str, interval_ns: int) -> Samples:
+    """Statistics of a quantity per second over the intervals of each worker; clones are added up, as in fio."""
+    total = Samples()
+    for worker in workers:
+        if any(kind in worker.operations for kind in kinds):
+            total = _added(total, _worker_samples(worker.intervals, kinds, quantity, interval_ns))
+    return total
+
+
+def _worker_samples(
+    intervals: Sequence[IntervalOutcome], kinds: Sequence[str], quantity: str, interval_ns: int
+) -> Samples:
+    counted = [interval for interval in intervals if not interval.ramp and interval.end_ns > interval.start_ns]
+    # The end cuts the last interval short. Less than half an interval is too noisy to count.
+    whole = [interval for interval in counted if interval.end_ns - interval.start_ns >= interval_ns // 2] or counted
+    values = [math.fsum(_per_second(interval, kind, quantity) for kind in kinds) for interval in whole]
+    if not values:
+        return Samples()
+    mean = math.fsum(values) / len(values)
+    deviation = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / len(values))
+    return Samples(min(values), max(values), mean, deviation, len(values))
+
+
+def _per_second(interval: IntervalOutcome, kind: str, quantity: str) -> float:
+    done = interval.operations.get(kind)
+    return getattr(done, quantity) * SECOND_NS / (interval.end_ns - interval.start_ns) if done else 0.0
+
+
+def _added(one: Samples, other: Samples) -> Samples:
+    return Samples(
+        one.smallest + other.smallest,
+        one.largest + other.largest,
+        one.mean + other.mean,
+        math.hypot(one.stddev, other.stddev),
+        one.count + other.count,
+    )
+
+
+def _scaled(samples: Samples, factor: float) -> Samples:
+    return Samples(
+        samples.smallest * factor,
+        samples.largest * factor,
+        samples.mean * factor,
+        samples.stddev * factor,
+        samples.count,
+    )

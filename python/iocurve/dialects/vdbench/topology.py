@@ -1,0 +1,245 @@
+"""The hosts and SDs of a parameter file, with the path of each SD on each host."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from fnmatch import fnmatchcase
+
+from iocurve.dialects.vdbench.read import values
+from iocurve.dialects.vdbench.read.definitions import Definition, Definitions
+from iocurve.dialects.vdbench.read.values import Band
+from iocurve.errors import Mistake, Where
+from iocurve.job.model import PlanNote
+
+LOCALHOST = "localhost"
+HITAREA = 1 << 20
+THREADS = 8
+
+
+@dataclass(frozen=True)
+class Mapping:
+    """``--map-host FROM=TO`` or ``--map-lun FROM=TO``."""
+
+    origin: str
+    goal: str
+    where: Where
+
+
+@dataclass(frozen=True)
+class Storage:
+    """An SD, with the name of its LUN on each of its hosts."""
+
+    name: str
+    luns: dict[str, str]
+    size: int | None
+    threads: int
+    openflags: tuple[str, ...] | None
+    align: int
+    offset: int
+    range: Band | None
+    hitarea: int
+    dedup_ratio: Decimal
+    journal: str | None
+    """Directory of the SD's journal."""
+    where: Where
+
+
+@dataclass(frozen=True)
+class Topology:
+    """Hosts and SDs."""
+
+    hosts: tuple[str, ...]
+    storage: dict[str, Storage]
+    """SDs by name."""
+    mistakes: tuple[Mistake, ...]
+    notes: tuple[PlanNote, ...]
+
+
+def make_topology(
+    definitions: Definitions, host_maps: Sequence[Mapping], lun_maps: Sequence[Mapping], size: int | None = None
+) -> Topology:
+    """Reads hosts and SDs of a parameter file, and applies --map-host, --map-lun and --size."""
+    return _TopologyMaker(definitions, host_maps, lun_maps, size).make()
+
+
+class _TopologyMaker:
+    def __init__(
+        self, definitions: Definitions, host_maps: Sequence[Mapping], lun_maps: Sequence[Mapping], size: int | None
+    ) -> None:
+        self._size = size
+        self._definitions = definitions
+        self._labels = definitions.hosts or [LOCALHOST]
+        self._host_maps = host_maps
+        self._lun_maps = lun_maps
+        self._used: set[Mapping] = set()
+        self._mistakes: list[Mistake] = []
+        self._storage: dict[str, Storage] = {}
+        self._by_pattern: dict[Mapping, dict[str, list[tuple[str, str]]]] = {}
+        """SDs and hosts by LUN, for patterns that map to one path."""
+
+    def make(self) -> Topology:
+        systems = {hd.name: hd.get("system") for hd in self._definitions.by_kind["hd"]}
+        self._hosts = {label: self._mapped_host(label, systems.get(label)) for label in self._labels}
+        for sd in self._definitions.by_kind["sd"]:
+            for name, pairs in self._counted(sd):
+                self._add(sd, name, pairs)
+        separated = list(self._separate())
+        for mapping in (*self._host_maps, *self._lun_maps):
+            if mapping not in self._used:
+                text = f"{mapping.where.option} {mapping.origin}=… matches nothing in the parameter files"
+                self._mistakes.append(Mistake(text, mapping.where))
+        return Topology(
+            tuple(dict.fromkeys(self._hosts.values())),
+            self._storage,
+            tuple(self._mistakes),
+            (*self._notes(), *separated),
+        )
+
+    def _notes(self) -> Iterator[PlanNote]:
+        hosts = dict.fromkeys(self._hosts.values())
+        if list(hosts) != [LOCALHOST]:
+            subject = f"hosts {_list_names(list(hosts))} run" if len(hosts) > 1 else f"host {next(iter(hosts))} runs"
+            text = f"{subject} as workers on this machine; results are those of one machine"
+            yield PlanNote("hosts_are_local", text, None, "warning")
+
+    def _mapped_host(self, label: str, system: str | None) -> str:
+        for mapping in self._host_maps:
+            if fnmatchcase(label, mapping.origin) or (system and fnmatchcase(system, mapping.origin)):
+                self._used.add(mapping)
+                return mapping.goal
+        return label
+
+    def _counted(self, sd: Definition) -> Iterator[tuple[str, list[tuple[str, tuple[str, ...]]]]]:
+        """Yields the SD, or with ``count=(first,number)`` that number of SDs."""
+        if "count" not in sd.values:
+            yield sd.name, sd.pairs
+            return
+        try:
+            first, number = (values.whole(word, 0, 100_000) for word in sd.values["count"])
+        except ValueError:
+            self._mistake("count takes the first number and the number of SDs: count=(1,8)", sd.position_of("count"))
+            return
+        for index in range(first, first + number):
+            pairs = [
+                (kind, tuple(_numbered(word, index) if kind == "lun" else word for word in words))
+                for kind, words in sd.pairs
+            ]
+            yield f"{sd.name}{index}", pairs
+
+    def _add(self, sd: Definition, name: str, pairs: list[tuple[str, tuple[str, ...]]]) -> None:
+        if name in self._storage:
+            self._mistake(f"sd={name} is defined twice", sd.where)
+        self._storage[name] = Storage(
+            name=name,
+            luns=self._luns(sd, name, pairs),
+            size=self._size or sd.get("size"),
+            threads=sd.get("threads", THREADS),
+            openflags=sd.get("openflags"),
+            align=sd.get("align", 0),
+            offset=sd.get("offset", 0),
+            range=sd.get("range"),
+            hitarea=sd.get("hitarea", HITAREA),
+            dedup_ratio=sd.get("dedupratio", Decimal(1)),
+            journal=sd.get("journal"),
+            where=sd.where,
+        )
+
+    def _luns(self, sd: Definition, name: str, pairs: list[tuple[str, tuple[str, ...]]]) -> dict[str, str]:
+        hosts = [words for kind, words in pairs if kind == "host"]
+        luns = [words[0] for kind, words in pairs if kind == "lun"]
+        if not luns and "lun" in sd.values:
+            luns = [sd.values["lun"]]
+        if not luns:
+            self._mistake(f"sd={name} has no lun", sd.where, "add lun=/path")
+            return {}
+        if not hosts:
+            hosts = [sd.values["host"]] if "host" in sd.values else [tuple(self._labels)]
+        if len(luns) > 1 and len(luns) != len(hosts):
+            text = f"sd={name} has {len(luns)} luns and {len(hosts)} hosts"
+            self._mistake(text, sd.position_of("lun"), "write pairs: lun=/a,host=h1,lun=/b,host=h2")
+            return {}
+        placed: dict[str, str] = {}
+        for number, words in enumerate(hosts):
+            for label in self._matching(words, sd):
+                lun = self._mapped_lun(luns[number if len(luns) > 1 else 0], label, name)
+                before = placed.setdefault(self._hosts[label], lun)
+                if before != lun:
+                    text = f"sd={name} would be both {before} and {lun} on host {self._hosts[label]}"
+                    self._mistake(text, sd.where, "map its luns to one path, or its hosts to different names")
+        return placed
+
+    def _matching(self, words: Sequence[str], sd: Definition) -> list[str]:
+        try:
+            return values.matching(words, self._labels, "host")
+        except ValueError as error:
+            self._mistake(str(error), sd.position_of("host"), "define hosts with hd=")
+            return []
+
+    def _mapped_lun(self, lun: str, host: str, sd: str) -> str:
+        for mapping in self._lun_maps:
+            origin = mapping.origin
+            wanted, separator, path = origin.partition(":")
+            if separator and wanted in self._labels:
+                if wanted != host:
+                    continue
+                origin = path
+            mapped = _mapped(lun, origin, mapping.goal)
+            if mapped is not None:
+                self._used.add(mapping)
+                if _is_pattern(origin) and "{" not in mapping.goal:
+                    self._by_pattern.setdefault(mapping, {}).setdefault(lun, []).append((sd, self._hosts[host]))
+                return mapped.replace("{host}", self._hosts[host]).replace("{sd}", sd)
+        return lun
+
+    def _separate(self) -> Iterator[PlanNote]:
+        """Gives each LUN its own file if a pattern maps several LUNs to one path."""
+        for mapping, luns in self._by_pattern.items():
+            if len(luns) < 2:
+                continue
+            names = {lun: lun.rstrip("/").rpartition("/")[2] for lun in luns}
+            if len(set(names.values())) < len(luns):
+                names = {lun: lun.strip("/").replace("/", "_") for lun in luns}
+            for lun, users in luns.items():
+                for sd, host in users:
+                    self._storage[sd].luns[host] = f"{mapping.goal.rstrip('/')}/{names[lun]}"
+            text = (
+                f"{mapping.where.option} {mapping.origin}=… matches {len(luns)} luns: each is a file in {mapping.goal}"
+            )
+            yield PlanNote("luns_separated", text, mapping.where)
+
+    def _mistake(self, text: str, where: Where, hint: str | None = None) -> None:
+        self._mistakes.append(Mistake(text, where, hint))
+
+
+def _mapped(lun: str, origin: str, goal: str) -> str | None:
+    """Maps a LUN if ``origin`` is the LUN, a directory above it or a pattern that matches it; else None."""
+    if _is_pattern(origin):
+        return goal if fnmatchcase(lun, origin) else None
+    if lun == origin:
+        return goal
+    directory = origin.rstrip("/") + "/"
+    return goal.rstrip("/") + "/" + lun[len(directory) :] if lun.startswith(directory) else None
+
+
+def _is_pattern(origin: str) -> bool:
+    return "*" in origin or "?" in origin
+
+
+def _numbered(lun: str, number: int) -> str:
+    """Inserts the number: ``/dir/file%04d`` in place of the mask, ``/dir/file`` at the end."""
+    mask = re.search(r"%(0?\d{0,2})d", lun)
+    if mask is None:
+        return f"{lun}{number}"
+    width = mask[1].lstrip("0") or "1"
+    text = str(number).zfill(int(width)) if mask[1].startswith("0") else str(number).rjust(int(width))
+    return lun[: mask.start()] + text + lun[mask.end() :]
+
+
+def _list_names(names: Sequence[str]) -> str:
+    """Formats ``a, b and 3 more``."""
+    if len(names) <= 4:
+        return ", ".join(names[:-1]) + f" and {names[-1]}"
+    return f"{', '.join(names[:3])} and {len(names) - 3} more"
