@@ -7,8 +7,10 @@ use libc::iovec;
 
 use iocurve_wire::nfs3::{cookieverf3, nfs_fh3};
 
+use crate::memory::ConnectionMemory;
 use crate::qos::Limits;
 use crate::reply::cache::ReplyCache;
+use crate::rules::ExportRules;
 use crate::served::{Export, Exports, Mounts, Served};
 use crate::server::incoming::INPUT_BYTES;
 use crate::server::session::{Interest, Session};
@@ -43,20 +45,27 @@ impl Fed {
     /// Cookie verifier of listings.
     pub const COOKIEVERF: cookieverf3 = *b"fuzzing!";
 
-    /// An empty volume.
+    /// An empty volume with the default rules.
     #[allow(clippy::new_without_default)] // it takes memory
     pub fn new() -> Self {
+        Self::with_rules(ExportRules::default())
+    }
+
+    /// An empty volume with these rules.
+    pub fn with_rules(rules: ExportRules) -> Self {
         let files = MemoryStore::new(Self::COOKIEVERF, Self::QUOTA_BYTES, Self::QUOTA_BYTES).expect("memory");
-        let export = Export::new("/vol".to_owned(), Files::Memory(files), Limits::default(), 1, 0);
+        let export = Export::new("/vol".to_owned(), Files::Memory(files), Limits::default(), 1, 0).with_rules(rules);
         let served = Served {
             exports: Exports::new(vec![export]).expect("one export"),
             port: 2049,
             writeverf: *b"verifier",
             mounts: Mounts::default(),
             replies: ReplyCache::default(),
+            memory: ConnectionMemory::default(),
         };
+        let session = Session::new(1, ([127, 0, 0, 1], 700).into(), &served.exports);
         let worker = Worker::new(Arc::new(served), 0, Arc::new(Counters::new(1)), INPUT_BYTES);
-        Self { worker, session: Session::new(1, "127.0.0.1".to_owned()), pipe: Pipe::default() }
+        Self { worker, session, pipe: Pipe::default() }
     }
 
     /// Handle of the topmost directory.

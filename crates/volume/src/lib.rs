@@ -13,7 +13,9 @@
 //! | `programs` | from the bytes of a call to those of its reply, one function per procedure | sockets, threads, connections |
 //! | `turn` | what a procedure gets: exports, batch, credential, the connection's pending operations, the time | programs |
 //! | `served`, `credential`, `stats` | the exports, who calls, counters | turns |
+//! | `rules` | which clients may use an export, and as whom: pure decisions | programs, exports |
 //! | `qos` | when an operation is admitted and answered: pure decisions, with time as an argument | clocks |
+//! | `memory` | the memory that all connections hold together, and its limit | what holds it |
 //! | `pending` | operations that wait, and the timers of a thread | limits |
 //! | `store` | files in memory or in a folder, permissions, quotas | RPC, connections, limits |
 //! | `reply` | the replies of a turn gathered into one send; replies kept for repeated calls; sending by reference | everything else |
@@ -44,10 +46,12 @@ mod config;
 mod credential;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
+mod memory;
 mod pending;
 mod programs;
 mod qos;
 mod reply;
+mod rules;
 mod served;
 mod server;
 mod stats;
@@ -57,5 +61,6 @@ mod volume;
 
 pub use config::{ExportConfig, StoreConfig, VolumeConfig, VolumeError};
 pub use qos::{Bucket, Burst, ClientLimits, ConnectionLimits, Distribution, Latency, Level, Limits, Parallelism};
+pub use rules::{ClientRule, ExportRules, Network, Squash};
 pub use stats::{CallStats, ClientStats, ConnectionStats, ExportStats, IoStats, Stats};
 pub use volume::Volume;

@@ -6,6 +6,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use iocurve_meter::Nanos;
 use iocurve_wire::nfs3::nfs_fh3;
 
+use crate::memory::TIGHT_OPERATIONS;
 use crate::store::access::Caller;
 
 /// Most operations of one connection that wait; further calls stay in the transport.
@@ -73,10 +74,10 @@ impl Pending {
         self.due.pop_front()
     }
 
-    /// True if no further operation may wait.
+    /// True if no further operation may wait; while memory is tight, fewer may.
     #[inline]
-    pub(crate) fn is_full(&self) -> bool {
-        self.waiting >= self.waiting_max
+    pub(crate) fn is_full(&self, is_tight: bool) -> bool {
+        self.waiting >= if is_tight { self.waiting_max.min(TIGHT_OPERATIONS) } else { self.waiting_max }
     }
 
     pub(crate) fn is_throttled(&self) -> bool {
