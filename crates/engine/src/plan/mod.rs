@@ -55,6 +55,7 @@ pub struct Group {
 /// One thread: its engine, its files, its load.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[allow(clippy::struct_excessive_bools, reason = "independent settings")]
 pub struct Worker {
     /// Name of the job this worker is a clone of.
     pub job: String,
