@@ -122,6 +122,12 @@ GROUPS = {
         ),
     ),
     "Jobs and results": (
+        Command(
+            "why",
+            "why:explain_limits",
+            "Print what limited each point of a result; test it with one change.",
+            "iocurve why iocurve-report --confirm",
+        ),
         Command("report", "report:rewrite_report", "Write the report of a result again.", "iocurve report result.json"),
         Command(
             "explain",
@@ -138,7 +144,10 @@ GROUPS = {
             prints_help=True,
         ),
         Command(
-            "schema", "jobs:print_schema", "Print the JSON schema of job files.", "iocurve schema > job.schema.json"
+            "schema",
+            "jobs:print_schema",
+            "Print the JSON schema of job files, or of results.",
+            "iocurve schema > job.schema.json",
         ),
         Command(
             "completion",

@@ -9,7 +9,8 @@ from pathlib import Path
 from cyclopts import App
 
 from iocurve.cli import EXIT_CANNOT_RUN, EXIT_MISTAKE, dialects
-from iocurve.cli.common import Words, example
+from iocurve.cli.common import Words, example, show_json
+from iocurve.cli.quantities import Flag
 from iocurve.dialects.base import Prepared
 from iocurve.dialects.native.command import DIALECT as NATIVE
 from iocurve.dialects.registry import REGISTRY, load
@@ -73,8 +74,21 @@ def convert(*arguments: Words) -> int:
     return 0
 
 
-def print_schema() -> int:
-    """Print the JSON schema of job files."""
+def print_schema(*, result: Flag = False) -> int:
+    """Print the JSON schema of job files.
+
+    Parameters
+    ----------
+    result
+        Print the schema of result.json instead.
+    """
+    if result:
+        import msgspec
+
+        from iocurve.result.document import Result
+
+        show_json(msgspec.json.schema(Result))
+        return 0
     from iocurve.dialects.native.output.schema import schema_text
 
     print(schema_text(), end="")
