@@ -329,3 +329,19 @@ def test_a_level_that_is_left_is_told_with_its_time() -> None:
         "burst left its level 8 s into the measured time: 10k IOPS before, 4k after; "
         "burst credits that are spent look like this"
     ]
+
+
+def test_a_drift_is_told_with_its_slope() -> None:
+    intervals = [
+        synthetic.interval(index, index * SECOND_NS, (index + 1) * SECOND_NS, {"read": 10_000 - 200 * index}, 4 * KIB)
+        for index in range(16)
+    ]
+    plan = synthetic.plan([synthetic.worker_plan()])
+    worker = synthetic.worker_outcome(
+        {"read": synthetic.kind({100_000: 136_000}, 4 * KIB)}, window_ns=(0, 16 * SECOND_NS), intervals=intervals
+    )
+    point = Point(name="tiring", family="tiring", axes={}, plan=plan, outcome=synthetic.outcome(worker))
+    assert doubts.level_doubts([point]) == [
+        "tiring drifted over its measured time, from 10k to 7k IOPS (-12,000 IOPS per minute): "
+        "its mean is not a level; measure longer"
+    ]

@@ -17,6 +17,7 @@ from iocurve.job.model import Section
 from iocurve.measure.search import ceiling, knee, usl
 from iocurve.measure.search.ceiling import Bounds, Limit, Trial, Verdict
 from iocurve.measure.search.command import Question, draw_curve, find_knee, find_max, shown, workload_of
+from iocurve.measure.search.facts import knee_facts
 from iocurve.measure.search.knee import Sample
 from iocurve.measure.search.loads import Effort
 from iocurve.result.document import RESULT_NAME, Result
@@ -110,6 +111,25 @@ def test_depths_for_shares_of_the_capacity_are_found() -> None:
         assert depth.in_flight == pytest.approx(true, rel=0.07)
         assert depth.low is not None
         assert depth.low <= true <= (depth.high or math.inf)
+
+
+def test_the_depth_for_a_share_of_the_capacity_is_the_answer_where_it_is_asked_for() -> None:
+    found = knee.find(Simulated(lambda n: 20_000 * math.tanh(n / 40), noise=0.002), 4096, (0.8, 0.9))
+    facts = knee_facts("rw=randread", found, 80.0)
+    assert facts.question == "the smallest queue depth that reaches 80 % of the target's capacity"
+    assert [finding.name for finding in facts.findings][:2] == ["depth for 80 % of capacity", "knee"]
+    assert "depth for 90 % of capacity" in [finding.name for finding in facts.findings]
+    assert facts.remarks == () or facts.remarks[0].startswith("the universal scalability law")
+
+
+def test_a_search_that_ends_at_the_highest_depth_says_so() -> None:
+    growing = knee_facts("rw=randread", knee.find(Simulated(capped(1e9, 0.001)), 300), None)
+    assert growing.remarks[0] == (
+        "--iodepth-max 300 was reached while the rate still grew: capacity, knee and depths are lower bounds"
+    )
+    soft = Simulated(lambda n: 200 * n / (1 + 0.01 * (n - 1)), noise=0.002)
+    tending = knee_facts("rw=randread", knee.find(soft, 4096), None)
+    assert tending.remarks[0].endswith("the capacity is the rate that it tends to, as far as the last two depths tell")
 
 
 def test_a_target_of_one_server_has_its_knee_at_one() -> None:

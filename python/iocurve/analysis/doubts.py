@@ -82,7 +82,7 @@ def _drift_text(name: str, drift: Drift, intervals: Sequence[CourseInterval]) ->
     per_minute = (drift.last - drift.first) / elapsed_s * 60
     return (
         f"{name} drifted over its measured time, from {format_count(drift.first)} to {format_count(drift.last)} IOPS "
-        f"({per_minute:+,.4g} IOPS per minute): its mean is not a level; measure longer"
+        f"({per_minute:+,.0f} IOPS per minute): its mean is not a level; measure longer"
     )
 
 

@@ -34,7 +34,7 @@ SHARE_POINTS_MAX = 2
 """Points that are measured for the depth of one share."""
 SAME = 0.03
 """Points whose rate per operation in flight (or whose rate) is so near to the best count as on the bound."""
-ASYMPTOTE_STEP = 2
+ASYMPTOTE_STEP = STEP
 """The asymptote is taken from the deepest sample and the deepest that has at most one over this in flight."""
 ASYMPTOTE_GROWTH = 0.08
 """Where the rate grows by more, it is too far from its asymptote to tell where that is."""
