@@ -69,7 +69,7 @@ impl Socket {
             return socket.connect_from_any_port(route);
         }
         match socket.connect(&route.peer) {
-            // An earlier connection from this port to this server is in TIME_WAIT.
+            // An earlier connection from this port to this server still exists.
             Err(error) if error.raw_os_error() == Some(libc::EADDRNOTAVAIL) => {
                 Self::new(&route.peer)?.connect_from_any_port(route)
             }
