@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from statistics import median
 
 from iocurve.analysis import fingerprints
 from iocurve.analysis.fingerprints import Response
@@ -28,6 +28,8 @@ ATTEMPTS = 4
 """Series of probes; two of them must agree."""
 REPEATS = 2
 """A probe that was held up is repeated at most this many times."""
+LEVEL = 0.2
+"""A level is found again if the repetition is within this fraction of it."""
 HELD_UP = "foreign_cpu"
 """The verdict that a repetition may refute: others may leave the processors meanwhile."""
 RATIO_MAX = 2.6
@@ -140,11 +142,15 @@ def _own(probes: Probes) -> Limit | None:
 
 
 def _stays_low(probes: Probes) -> bool:
-    """The load stays at the lower level when it is repeated at once; a load that was held up does not."""
-    step = levels([interval.iops for interval in probes.load.course])
-    again = probes.run(shortened(probes.plan))
-    rate = fingerprints.rate_of(MeasuredLoad(again, probes.target))
-    return step is not None and rate <= math.sqrt(step.before * step.after)
+    """The load ends at the lower level when it is repeated at once; a load that was held up does not.
+
+    A few credits return between the two, so only the second half of the repetition counts.
+    """
+    before = [interval.iops for interval in probes.load.course]
+    step = levels(before)
+    again = MeasuredLoad(probes.run(shortened(probes.plan)), probes.target)
+    rates = [interval.iops for interval in again.course] or [fingerprints.rate_of(again)]
+    return step is not None and abs(median(rates[len(rates) // 2 :]) / step.after - 1) <= LEVEL
 
 
 def _held_up(probes: Probes, found: Limit) -> Limit:
