@@ -38,7 +38,8 @@
 //! 4. The fuzz target `calls`: its arguments.
 //!
 //! Another program or version is a variant of `programs::call::Program`, a file in `programs`, and a line in
-//! `programs::dispatch::answer_call`.
+//! `programs::dispatch::answer_call`. It gets its caller from `Turn::admit` or `Call::admit`, which check the rules of the export, and
+//! maps `rules::Refusal` to its own status.
 
 #![warn(unreachable_pub)]
 
