@@ -1,4 +1,4 @@
-//! The embedded NFS volume: an NFS version 3 server with a service level.
+//! The embedded NFS volume: a server of NFS versions 3 and 4.1 with a service level.
 //!
 //! [`Volume::start`] binds one TCP port that answers the NFS, MOUNT and port mapper programs.
 //!
@@ -12,9 +12,10 @@
 //! | `server` | one thread per core, sockets, and the framing of a connection's bytes into calls | procedures |
 //! | `programs` | from the bytes of a call to those of its reply, one function per procedure | sockets, threads, connections |
 //! | `turn` | what a procedure gets: exports, batch, credential, the connection's pending operations, the time | programs |
-//! | `served`, `credential`, `stats` | the exports, who calls, counters | turns |
+//! | `served`, `pseudo_root`, `credential`, `stats` | the exports, the directories above them, who calls, counters | turns |
 //! | `qos` | when an operation is admitted and answered: pure decisions, with time as an argument | clocks |
 //! | `pending` | operations that wait, and the timers of a thread | limits |
+//! | `nfs4_state` | clients, sessions, opens and locks of NFSv4.1 | stores, the encoding of calls |
 //! | `store` | files in memory or in a folder, permissions, quotas | RPC, connections, limits |
 //! | `reply` | the replies of a turn gathered into one send; replies kept for repeated calls; sending by reference | everything else |
 //!
@@ -44,8 +45,10 @@ mod config;
 mod credential;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
+mod nfs4_state;
 mod pending;
 mod programs;
+mod pseudo_root;
 mod qos;
 mod reply;
 mod served;

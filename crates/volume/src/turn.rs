@@ -4,6 +4,7 @@
 //! so that programs know neither of the two.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use iocurve_meter::Nanos;
 use iocurve_wire::record::write_record;
@@ -11,6 +12,7 @@ use iocurve_wire::rpc::{Accepted, Rejected, ReplyHeader, auth_stat};
 use iocurve_wire::xdr::Encode;
 
 use crate::credential::Credential;
+use crate::nfs4_state::NfsSession;
 use crate::pending::{ConnectionId, Operation, Pending, Timers};
 use crate::qos::Key;
 use crate::qos::throttle::Waiter;
@@ -28,6 +30,8 @@ pub(crate) struct Turn<'t> {
     pub(crate) credential: &'t mut Credential,
     /// The connection's operations that are not answered.
     pub(crate) pending: &'t mut Pending,
+    /// The NFSv4.1 session that the connection used last.
+    pub(crate) nfs_session: &'t mut Option<Arc<NfsSession>>,
     pub(crate) peer: &'t Peer,
     pub(crate) now: Nanos,
     pub(crate) thread: ThreadParts<'t>,

@@ -8,9 +8,9 @@ use std::thread::{self, JoinHandle};
 use iocurve_meter::{Clock, Nanos};
 
 use crate::config::{ExportConfig, StoreConfig, VolumeConfig, VolumeError, check, check_limits, check_quota};
+use crate::nfs4_state::{ClientRecord, FolderRecord, State};
 use crate::qos::Limits;
-use crate::reply::cache::ReplyCache;
-use crate::served::{Export, Exports, Mounts, Served};
+use crate::served::{Export, Exports, Served};
 use crate::server::epoll::allowed_cpus;
 use crate::server::reactor::Reactor;
 use crate::server::threads::Threads;
@@ -20,6 +20,9 @@ use crate::store::directory::DirectoryStore;
 use crate::store::files::Files;
 use crate::store::memory::MemoryStore;
 use crate::store::times::wall_ns;
+
+/// Most exports in the name of the server, whose length the protocol limits.
+const SCOPE_EXPORTS_MAX: usize = 32;
 
 /// A volume that is being served. It stops when dropped.
 #[derive(Debug)]
@@ -43,12 +46,14 @@ impl Volume {
         let count = config.threads.unwrap_or(cpus.len());
         let exports = open_exports(config, count, clock.now())?;
         let threads = Threads::new(count, &cpus).map_err(system("prepare its threads"))?;
-        Self::serve(listener, exports, threads, count, clock)
+        let nfs4 = State::new(wall_ns(), scope(&exports), records(config), clock.now());
+        Self::serve(listener, exports, nfs4, threads, count, clock)
     }
 
     fn serve(
         listener: TcpListener,
         exports: Exports,
+        nfs4: State,
         threads: Arc<Threads>,
         count: usize,
         clock: Clock,
@@ -56,9 +61,7 @@ impl Volume {
         let address = listener.local_addr().map_err(system("find out its port"))?;
         let new_counters = || Arc::new(Counters::new(exports.iter().len()));
         let counters: Vec<_> = (0..count).map(|_| new_counters()).collect();
-        let (port, writeverf) = (address.port(), wall_ns().to_be_bytes());
-        let (mounts, replies) = (Mounts::default(), ReplyCache::default());
-        let served = Arc::new(Served { exports, port, writeverf, mounts, replies });
+        let served = Arc::new(Served::new(exports, address.port(), wall_ns().to_be_bytes(), nfs4));
         let started = clock.now();
         let mut volume = Self { address, served, counters, clock, started, threads, handles: Vec::new() };
         let mut listener = Some(listener);
@@ -174,6 +177,24 @@ fn open_exports(config: &VolumeConfig, threads: usize, now: Nanos) -> Result<Exp
     };
     let exports = config.exports.iter().enumerate().map(open).collect::<Result<_, VolumeError>>()?;
     Exports::new(exports).ok_or_else(|| VolumeError::Config("two exports are the same folder".to_owned()))
+}
+
+/// Names the server to NFSv4.1 clients: by its exports, so that those in folders are known again after a restart.
+fn scope(exports: &Exports) -> String {
+    let digits = |export: &Export| {
+        let root = export.files.root();
+        root.as_bytes()[..8].iter().map(|byte| format!("{byte:02x}")).collect::<String>()
+    };
+    exports.iter().map(digits).take(SCOPE_EXPORTS_MAX).collect::<Vec<_>>().join("-")
+}
+
+/// Folders in which the clients are on record that may reclaim their state after a restart. Files in memory are gone by then.
+fn records(config: &VolumeConfig) -> Vec<Box<dyn ClientRecord>> {
+    let record = |export: &ExportConfig| match &export.store {
+        StoreConfig::Memory { .. } => None,
+        StoreConfig::Directory { path } => Some(Box::new(FolderRecord::new(path.clone())) as Box<dyn ClientRecord>),
+    };
+    config.exports.iter().filter_map(record).collect()
 }
 
 /// Opens the store of an export. Memory of one start must not have the `id` of another.

@@ -6,6 +6,7 @@ use iocurve_wire::nfs3::{
 use iocurve_wire::rpc::CallHeader;
 use iocurve_wire::server_fast::{self, READ_REPLY_BYTES, RangeArgs, WriteArgs};
 
+use super::nfs4;
 use crate::pending::{Delayed, Operation};
 use crate::served::Export;
 use crate::stats::IoStats;
@@ -208,5 +209,6 @@ fn carry_out(turn: &mut Turn<'_>, export: &Export, operation: Operation) {
             read_now(turn, export, xid, &caller, &RangeArgs { file: file.as_bytes(), offset, count });
         }
         Operation::Reply(reply) => turn.batch.bytes(&reply),
+        Operation::Compound(suspended) => nfs4::resume(turn, *suspended),
     }
 }

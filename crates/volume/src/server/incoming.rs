@@ -47,6 +47,8 @@ pub(super) struct Incoming {
     held: Vec<u8>,
     /// A large WRITE whose data are arriving. The missing bytes of its buffer and its padding are the body left in `records`.
     write: Option<ArrivingWrite>,
+    /// A long call that is answered once all of it has arrived; the missing bytes are the body left in `records`.
+    whole: Vec<u8>,
     /// The last call was a large WRITE; the next one probably is, too.
     is_bulk: bool,
     iovecs: Vec<iovec>,
@@ -58,7 +60,7 @@ unsafe impl Send for Incoming {}
 impl Incoming {
     pub(super) fn new() -> Self {
         let records = Reassembler::new(CALL_BYTES_MAX);
-        Self { records, held: Vec::new(), write: None, is_bulk: false, iovecs: Vec::new() }
+        Self { records, held: Vec::new(), write: None, whole: Vec::new(), is_bulk: false, iovecs: Vec::new() }
     }
 
     /// Puts bytes held since the last turn at the start of the input buffer and returns how many there are.
@@ -139,6 +141,10 @@ impl Incoming {
                     }
                     self.records.take_partial(input);
                 }
+                Progress::Body(body) if !self.whole.is_empty() => {
+                    self.whole.extend_from_slice(body);
+                    self.finish_whole(turn)?;
+                }
                 // Bytes of a WRITE that was refused, or padding.
                 Progress::Body(_) => {}
                 Progress::Partial { .. } | Progress::NeedBytes { .. } => return Ok(Stop::Input),
@@ -152,10 +158,23 @@ impl Incoming {
             LongCall::Incomplete => return Ok(false),
             LongCall::Refused => {}
             LongCall::Write(write) => self.write = Some(write),
+            LongCall::Whole => {
+                self.whole.extend_from_slice(arrived);
+                return Ok(true);
+            }
         }
         self.is_bulk = true;
         self.finish_write(turn);
         Ok(true)
+    }
+
+    /// Answers a long call if all of it has arrived.
+    fn finish_whole(&mut self, turn: &mut Turn<'_>) -> Result<(), Close> {
+        if self.records.body_left() == 0 {
+            let call = std::mem::take(&mut self.whole);
+            dispatch::answer(turn, &call)?;
+        }
+        Ok(())
     }
 
     /// Finishes a large WRITE if all its data have arrived.

@@ -4,6 +4,8 @@
 //! does not take are copied, and no more calls are read until they have gone; so a slow peer holds a bounded amount of memory and
 //! nothing of the store.
 
+use std::sync::Arc;
+
 use crossbeam_epoch as epoch;
 
 use iocurve_meter::Nanos;
@@ -14,6 +16,7 @@ use super::outgoing::Outgoing;
 use super::transport::Transport;
 use super::worker::{Spare, Worker};
 use crate::credential::Credential;
+use crate::nfs4_state::NfsSession;
 use crate::pending::{ConnectionId, Delayed, Pending};
 use crate::turn::{Peer, Turn};
 
@@ -39,6 +42,8 @@ pub(crate) struct Session {
     peer: Peer,
     credential: Credential,
     pending: Pending,
+    /// The NFSv4.1 session that was used last.
+    nfs_session: Option<Arc<NfsSession>>,
     incoming: Incoming,
     outgoing: Outgoing,
 }
@@ -50,6 +55,7 @@ impl Session {
             peer: Peer::new(connection, address),
             credential: Credential::default(),
             pending: Pending::default(),
+            nfs_session: None,
             incoming: Incoming::new(),
             outgoing: Outgoing::default(),
         }
@@ -89,8 +95,8 @@ impl Session {
         if !self.outgoing.flush(transport, worker.spare())? {
             return Ok(Interest::Send);
         }
-        let Self { peer, credential, pending, incoming, outgoing } = self;
-        let (mut turn, input, spare) = worker.turn(credential, pending, peer, now);
+        let Self { peer, credential, pending, nfs_session, incoming, outgoing } = self;
+        let (mut turn, input, spare) = worker.turn(credential, pending, nfs_session, peer, now);
         serve(&mut turn, incoming, outgoing, transport, input, spare)
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use iocurve_meter::Nanos;
 
 use crate::credential::Credential;
+use crate::nfs4_state::NfsSession;
 use crate::pending::{Pending, Timers};
 use crate::reply::batch::Batch;
 use crate::reply::splice::SplicePipes;
@@ -61,12 +62,13 @@ impl Worker {
         &'t mut self,
         credential: &'t mut Credential,
         pending: &'t mut Pending,
+        nfs_session: &'t mut Option<Arc<NfsSession>>,
         peer: &'t Peer,
         now: Nanos,
     ) -> (Turn<'t>, &'t mut [u8], &'t mut Spare) {
         let Self { served, thread, counters, io, timers, batch, input, spare } = self;
         let thread = ThreadParts { number: *thread, timers, counters, io };
-        (Turn { served, batch, credential, pending, peer, now, thread }, input, spare)
+        (Turn { served, batch, credential, pending, nfs_session, peer, now, thread }, input, spare)
     }
 
     pub(super) fn spare(&mut self) -> &mut Spare {
