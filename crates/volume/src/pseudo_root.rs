@@ -1,4 +1,4 @@
-//! The directories above the exports, which NFSv4 clients walk from the root (RFC 8881 §7.3).
+//! The directories above the exports, which clients of version 4 walk from the root (RFC 8881 §7.3).
 //!
 //! They follow from the paths of the exports, have nothing else in them, and never change while the volume is served. Where an export
 //! lies below another one, the name of the export hides a file of the same name.

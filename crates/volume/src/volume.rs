@@ -183,7 +183,8 @@ fn open_exports(config: &VolumeConfig, threads: usize, now: Nanos) -> Result<Exp
 fn scope(exports: &Exports) -> String {
     let digits = |export: &Export| {
         let root = export.files.root();
-        root.as_bytes()[..8].iter().map(|byte| format!("{byte:02x}")).collect::<String>()
+        let prefix = root.as_bytes().first_chunk().map_or(0, |prefix| u64::from_be_bytes(*prefix));
+        format!("{prefix:016x}")
     };
     exports.iter().map(digits).take(SCOPE_EXPORTS_MAX).collect::<Vec<_>>().join("-")
 }

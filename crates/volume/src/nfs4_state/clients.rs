@@ -1,4 +1,4 @@
-//! EXCHANGE_ID, CREATE_SESSION and what ends clients and sessions (RFC 8881 §18.35 to §18.37, §18.50).
+//! `EXCHANGE_ID`, `CREATE_SESSION` and what ends clients and sessions (RFC 8881 §18.35 to §18.37, §18.50).
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ pub(crate) struct SessionRequest {
     pub(crate) back: channel_attrs4,
 }
 
-/// Result of EXCHANGE_ID.
+/// Result of `EXCHANGE_ID`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Exchanged {
     pub(crate) client: clientid4,
@@ -52,9 +52,9 @@ pub(super) struct Known {
     principal: Principal,
     /// It has made a session.
     is_confirmed: bool,
-    /// Of the next CREATE_SESSION.
+    /// Of the next `CREATE_SESSION`.
     sequence: sequenceid4,
-    /// Result of the last CREATE_SESSION, for the same call sent again.
+    /// Result of the last `CREATE_SESSION`, for the same call sent again.
     created: Option<CREATE_SESSION4resok>,
 }
 
@@ -79,7 +79,7 @@ impl Clients {
 }
 
 impl State {
-    /// EXCHANGE_ID; the cases are those of RFC 8881 §18.35.4.
+    /// `EXCHANGE_ID`; the cases are those of RFC 8881 §18.35.4.
     pub(crate) fn exchange_id(
         &self,
         owner: &ClientOwner<'_>,
@@ -124,7 +124,7 @@ impl State {
         Ok(Exchanged { client, sequence: 1, is_confirmed: false })
     }
 
-    /// CREATE_SESSION. It confirms a new client, and then removes the one of the same name that was before.
+    /// `CREATE_SESSION`. It confirms a new client, and then removes the one of the same name that was before.
     pub(crate) fn create_session(&self, asked: &SessionRequest, now: Nanos) -> Result<CREATE_SESSION4resok, nfsstat4> {
         let mut tables = self.tables();
         let known = tables.clients.0.get(&asked.client).ok_or(nfsstat4::NFS4ERR_STALE_CLIENTID)?;
@@ -162,14 +162,14 @@ impl State {
         Ok(created)
     }
 
-    /// DESTROY_SESSION.
+    /// `DESTROY_SESSION`.
     pub(crate) fn destroy_session(&self, id: &sessionid4) -> Result<(), nfsstat4> {
         let session = self.tables().sessions.remove(id).ok_or(nfsstat4::NFS4ERR_BADSESSION)?;
         session.end();
         Ok(())
     }
 
-    /// DESTROY_CLIENTID: only a client without sessions and state may go.
+    /// `DESTROY_CLIENTID`: only a client without sessions and state may go.
     pub(crate) fn destroy_client(&self, id: clientid4) -> Result<(), nfsstat4> {
         let mut tables = self.tables();
         let known = tables.clients.0.get(&id).ok_or(nfsstat4::NFS4ERR_STALE_CLIENTID)?;

@@ -4,9 +4,7 @@ use std::sync::atomic::Ordering::{AcqRel, Relaxed};
 
 use iocurve_meter::Nanos;
 use iocurve_wire::nfs3::nfs_fh3;
-use iocurve_wire::nfs4::operations::share::{
-    OPEN4_SHARE_ACCESS_BOTH, OPEN4_SHARE_ACCESS_READ, OPEN4_SHARE_ACCESS_WRITE,
-};
+use iocurve_wire::nfs4::operations::share::{OPEN4_SHARE_ACCESS_READ, OPEN4_SHARE_ACCESS_WRITE};
 use iocurve_wire::nfs4::{clientid4, nfsstat4, stateid4};
 
 use super::ranges::{Locked, Range, Ranges};
@@ -23,7 +21,7 @@ pub(super) struct Open {
     /// Union of the access bits, and of the deny bits.
     access: u32,
     deny: u32,
-    /// Bit `4 * access + deny` for each OPEN: OPEN_DOWNGRADE goes back to a union of some of these.
+    /// Bit `4 * access + deny` for each OPEN: `OPEN_DOWNGRADE` goes back to a union of some of these.
     opened: u16,
 }
 
@@ -143,7 +141,7 @@ impl State {
         Ok(())
     }
 
-    /// OPEN_DOWNGRADE.
+    /// `OPEN_DOWNGRADE`.
     pub(crate) fn downgrade(
         &self,
         client: &NfsClient,
@@ -253,12 +251,12 @@ impl State {
         Ok(self.lock_changed(&mut tables, client, number))
     }
 
-    /// TEST_STATEID for one state id.
+    /// `TEST_STATEID` for one state id.
     pub(crate) fn test_stateid(&self, client: &NfsClient, stateid: &stateid4) -> nfsstat4 {
         self.find_any(&self.tables(), client, stateid).map_or_else(|status| status, |_| nfsstat4::NFS4_OK)
     }
 
-    /// FREE_STATEID: forgets a lock owner without locks.
+    /// `FREE_STATEID`: forgets a lock owner without locks.
     pub(crate) fn free_stateid(&self, client: &NfsClient, stateid: &stateid4) -> Result<(), nfsstat4> {
         let mut tables = self.tables();
         let Named::Lock(number) = self.find_any(&tables, client, stateid)? else {
@@ -273,7 +271,7 @@ impl State {
         Ok(())
     }
 
-    /// RECLAIM_COMPLETE.
+    /// `RECLAIM_COMPLETE`.
     pub(crate) fn reclaim_complete(&self, client: &NfsClient) -> Result<(), nfsstat4> {
         let mut tables = self.tables();
         if client.reclaim_complete.swap(true, AcqRel) {
@@ -465,7 +463,9 @@ impl Tables {
     fn remove_open(&mut self, number: u64) {
         let Some(open) = self.opens.remove(&number) else { return };
         let locks: Vec<u64> = self.locks_of(&open.file, number);
-        locks.into_iter().for_each(|lock| self.remove_lock_state(lock));
+        for lock in locks {
+            self.remove_lock_state(lock);
+        }
         if let Some(file) = self.files.get_mut(&open.file) {
             file.opens.retain(|own| *own != number);
         }
@@ -496,20 +496,22 @@ impl Tables {
     /// Removes all opens and locks of a client.
     pub(super) fn remove_state_of(&mut self, client: clientid4) {
         let opens: Vec<u64> = self.opens.iter().filter(|(_, open)| open.client == client).map(|(n, _)| *n).collect();
-        opens.into_iter().for_each(|number| self.remove_open(number));
+        for number in opens {
+            self.remove_open(number);
+        }
     }
 }
 
 /// The bits of OPENs whose access and deny are within these.
 fn within(access: u32, deny: u32) -> u16 {
-    let is_within = |bit: &u32| (bit / 4) & !access == 0 && (bit % 4) & !deny == 0;
-    (0..4 * (OPEN4_SHARE_ACCESS_BOTH + 1)).filter(is_within).fold(0, |bits, bit| bits | 1 << bit)
+    let is_within = |bit: &u32| ((bit / 4) & !access, (bit % 4) & !deny) == (0, 0);
+    (0..16).filter(is_within).fold(0, |bits, bit| bits | (1 << bit))
 }
 
 /// Access and deny of these OPENs together.
 fn union(opened: u16) -> (u32, u32) {
-    let bits = (0..16).filter(|bit| opened >> bit & 1 == 1);
-    bits.fold((0, 0), |(access, deny), bit| (access | bit / 4, deny | bit % 4))
+    let bits = (0..16).filter(|bit| (opened >> bit) & 1 == 1);
+    bits.fold((0, 0), |(access, deny), bit| (access | (bit / 4), deny | (bit % 4)))
 }
 
 /// 0 is never given out: it stands for the current one.

@@ -138,7 +138,7 @@ mod tests {
             steps in proptest::collection::vec((0_u64..24, 1_u64..12, 0_u64..3, 0_u8..3), 1..60)
         ) {
             let mut ranges = Ranges::default();
-            let mut table = vec![[None; 3]; 40];
+            let mut table = [[None; 3]; 40];
             for (first, length, state, kind) in steps {
                 let range = Range::new(first, length).unwrap();
                 let bytes = first as usize..(first + length) as usize;

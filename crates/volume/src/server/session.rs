@@ -43,7 +43,7 @@ pub(crate) struct Session {
     credential: Credential,
     pending: Pending,
     /// The NFSv4.1 session that was used last.
-    nfs_session: Option<Arc<NfsSession>>,
+    nfs4: Option<Arc<NfsSession>>,
     incoming: Incoming,
     outgoing: Outgoing,
 }
@@ -55,7 +55,7 @@ impl Session {
             peer: Peer::new(connection, address),
             credential: Credential::default(),
             pending: Pending::default(),
-            nfs_session: None,
+            nfs4: None,
             incoming: Incoming::new(),
             outgoing: Outgoing::default(),
         }
@@ -95,8 +95,8 @@ impl Session {
         if !self.outgoing.flush(transport, worker.spare())? {
             return Ok(Interest::Send);
         }
-        let Self { peer, credential, pending, nfs_session, incoming, outgoing } = self;
-        let (mut turn, input, spare) = worker.turn(credential, pending, nfs_session, peer, now);
+        let Self { peer, credential, pending, nfs4, incoming, outgoing } = self;
+        let (mut turn, input, spare) = worker.turn(credential, pending, nfs4, peer, now);
         serve(&mut turn, incoming, outgoing, transport, input, spare)
     }
 }

@@ -47,16 +47,16 @@ impl bitmap4 {
     /// The numbers that are in both sets.
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Self {
-        self.by_word(|at| self.words[at] & other.words[at])
+        Self::by_word(|at| self.words[at] & other.words[at])
     }
 
     /// The numbers that are in this set and not in the other.
     #[must_use]
     pub fn difference(&self, other: &Self) -> Self {
-        self.by_word(|at| self.words[at] & !other.words[at])
+        Self::by_word(|at| self.words[at] & !other.words[at])
     }
 
-    fn by_word(&self, word: impl Fn(usize) -> u32) -> Self {
+    fn by_word(word: impl Fn(usize) -> u32) -> Self {
         let words: [u32; BITMAP4_WORDS_MAX] = std::array::from_fn(word);
         let length = BITMAP4_WORDS_MAX - words.iter().rev().take_while(|word| **word == 0).count();
         Self { length: length as u8, words }

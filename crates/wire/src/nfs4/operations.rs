@@ -11,7 +11,7 @@ use super::{
 use crate::rpc::authsys_parms;
 use crate::xdr::{Decode, Encode, List, Reader, Writer, XdrError, xdr_struct, xdr_union};
 
-/// Bits of ACCESS (§18.1); they are those of NFSv3.
+/// Bits of ACCESS (§18.1); they are those of version 3.
 pub use crate::nfs3::access;
 
 /// Bits of `share_access` and `share_deny` (§18.16).
@@ -32,7 +32,7 @@ pub mod share {
     pub const OPEN4_RESULT_LOCKTYPE_POSIX: u32 = 4;
 }
 
-/// Flags of EXCHANGE_ID (§18.35).
+/// Flags of `EXCHANGE_ID` (§18.35).
 pub mod exchgid {
     pub const EXCHGID4_FLAG_SUPP_MOVED_REFER: u32 = 0x0000_0001;
     pub const EXCHGID4_FLAG_SUPP_MOVED_MIGR: u32 = 0x0000_0002;
@@ -44,7 +44,7 @@ pub mod exchgid {
     pub const EXCHGID4_FLAG_CONFIRMED_R: u32 = 0x8000_0000;
 }
 
-/// Flags of CREATE_SESSION (§18.36).
+/// Flags of `CREATE_SESSION` (§18.36).
 pub mod create_session {
     pub const CREATE_SESSION4_FLAG_PERSIST: u32 = 1;
     pub const CREATE_SESSION4_FLAG_CONN_BACK_CHAN: u32 = 2;
@@ -57,7 +57,7 @@ pub mod seq4_status {
     pub const SEQ4_STATUS_RESTART_RECLAIM_NEEDED: u32 = 0x0000_0100;
 }
 
-/// Directions of BIND_CONN_TO_SESSION (§18.34).
+/// Directions of `BIND_CONN_TO_SESSION` (§18.34).
 pub mod direction {
     pub const CDFC4_FORE: u32 = 1;
     pub const CDFC4_BACK: u32 = 2;
@@ -68,7 +68,7 @@ pub mod direction {
     pub const CDFS4_BOTH: u32 = 3;
 }
 
-/// Styles of SECINFO_NO_NAME (§18.45).
+/// Styles of `SECINFO_NO_NAME` (§18.45).
 pub mod secinfo_style {
     pub const SECINFO_STYLE4_CURRENT_FH: u32 = 0;
     pub const SECINFO_STYLE4_PARENT: u32 = 1;

@@ -1,4 +1,5 @@
 //! GETATTR, SETATTR, VERIFY and ACCESS: attributes of files, as this version writes them.
+#![allow(clippy::wildcard_imports)] // the whole protocol is spoken here
 
 use iocurve_wire::nfs3::{fattr3, ftype3, nfs_fh3, nfsstat3, nfstime3, sattr3, set_time, wcc_data};
 use iocurve_wire::nfs4::attributes::*;

@@ -1,4 +1,6 @@
 //! COMPOUND (RFC 8881 §16.2): operations in order, each on the current filehandle that those before have set.
+#![allow(clippy::wildcard_imports)] // the whole protocol is spoken here
+#![allow(clippy::unnecessary_wraps)] // every operation has a status
 
 use iocurve_wire::nfs4::attributes::bitmap4;
 use iocurve_wire::nfs4::operations::*;
@@ -158,6 +160,7 @@ impl Compound<'_, '_> {
 
     /// Decodes the next operation, carries it out and appends its result.
     fn operation(&mut self, reader: &mut Reader<'_>) -> Next {
+        #[allow(clippy::enum_glob_use)] // there are as many lines as operations
         use nfs_opnum4::*;
         let Some(operation) = reader.u32().ok().and_then(nfs_opnum4::from_u32).filter(|op| *op != OP_ILLEGAL) else {
             return self.put::<()>(OP_ILLEGAL, &Err(nfsstat4::NFS4ERR_OP_ILLEGAL));
@@ -211,7 +214,10 @@ impl Compound<'_, '_> {
 
     /// Checks that an operation may be where it is: in a session, or alone (RFC 8881 §2.10.2.1, §18.46.3).
     fn check_position(&self, operation: nfs_opnum4) -> Result<(), nfsstat4> {
-        use nfs_opnum4::*;
+        use nfs_opnum4::{
+            OP_BIND_CONN_TO_SESSION, OP_CREATE_SESSION, OP_DESTROY_CLIENTID, OP_DESTROY_SESSION, OP_EXCHANGE_ID,
+            OP_SEQUENCE,
+        };
         let is_alone = self.count == 1;
         match operation {
             OP_SEQUENCE if self.done > 0 => Err(nfsstat4::NFS4ERR_SEQUENCE_POS),
@@ -361,6 +367,7 @@ impl Compound<'_, '_> {
     }
 
     /// Lets the COMPOUND wait before a READ of `bytes`. Fails if it need not wait.
+    #[allow(clippy::result_large_err)] // it goes on at once
     fn suspend(mut self, bytes: u64, arguments: &[u8], tag: &[u8]) -> Result<(), Self> {
         let Some(Place::In(file)) = self.current else { return Err(self) };
         let export = self.turn.export(file.as_bytes());

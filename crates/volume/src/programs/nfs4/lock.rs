@@ -1,4 +1,5 @@
 //! LOCK, LOCKT, LOCKU, and the operations on state ids.
+#![allow(clippy::wildcard_imports)] // the whole protocol is spoken here
 
 use iocurve_wire::nfs4::operations::*;
 use iocurve_wire::nfs4::{nfs_lock_type4, nfs_opnum4, nfsstat4, owner_name4, state_owner4, stateid4};
@@ -95,7 +96,7 @@ pub(super) fn locku(compound: &mut Compound<'_, '_>, arguments: LOCKU4args) -> R
     Ok(changed)
 }
 
-/// TEST_STATEID (§18.48).
+/// `TEST_STATEID` (§18.48).
 pub(super) fn test_stateid(
     compound: &mut Compound<'_, '_>,
     TEST_STATEID4args { ts_stateids }: TEST_STATEID4args,
@@ -105,7 +106,7 @@ pub(super) fn test_stateid(
     Ok(TEST_STATEID4resok { tsr_status_codes: ts_stateids.iter().map(test).collect() })
 }
 
-/// FREE_STATEID (§18.38).
+/// `FREE_STATEID` (§18.38).
 pub(super) fn free_stateid(
     compound: &mut Compound<'_, '_>,
     FREE_STATEID4args { fsa_stateid }: FREE_STATEID4args,

@@ -1,4 +1,6 @@
 //! Names in directories: LOOKUP, CREATE, REMOVE, RENAME, LINK, READLINK and SECINFO.
+#![allow(clippy::wildcard_imports)] // the whole protocol is spoken here
+#![allow(clippy::needless_pass_by_value)] // decoded arguments belong to their operation
 
 use iocurve_wire::nfs3::{fattr3, ftype3, nfs_fh3, sattr3, specdata3, wcc_data};
 use iocurve_wire::nfs4::operations::secinfo_style::{SECINFO_STYLE4_CURRENT_FH, SECINFO_STYLE4_PARENT};
@@ -238,7 +240,7 @@ pub(super) fn secinfo(
     Ok(flavors())
 }
 
-/// SECINFO_NO_NAME (§18.45).
+/// `SECINFO_NO_NAME` (§18.45).
 pub(super) fn secinfo_no_name(
     compound: &mut Compound<'_, '_>,
     SECINFO_NO_NAME4args { style }: SECINFO_NO_NAME4args,

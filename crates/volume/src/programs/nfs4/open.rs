@@ -1,4 +1,6 @@
-//! OPEN, CLOSE and OPEN_DOWNGRADE.
+//! OPEN, CLOSE and `OPEN_DOWNGRADE`.
+#![allow(clippy::wildcard_imports)] // the whole protocol is spoken here
+#![allow(clippy::needless_pass_by_value)] // decoded arguments belong to their operation
 
 use iocurve_wire::nfs3::{createhow3, ftype3, nfsstat3, sattr3, wcc_data};
 use iocurve_wire::nfs4::attributes::{FATTR4_TIME_ACCESS_SET, FATTR4_TIME_MODIFY_SET, bitmap4};
@@ -227,7 +229,7 @@ pub(super) fn close(
     Ok(stateid4::INVALID)
 }
 
-/// OPEN_DOWNGRADE (§18.18).
+/// `OPEN_DOWNGRADE` (§18.18).
 pub(super) fn open_downgrade(
     compound: &mut Compound<'_, '_>,
     arguments: OPEN_DOWNGRADE4args,

@@ -1,4 +1,7 @@
 //! The operations that make and use sessions.
+#![allow(clippy::wildcard_imports)] // the whole protocol is spoken here
+#![allow(clippy::needless_pass_by_value)] // decoded arguments belong to their operation
+#![allow(clippy::unnecessary_wraps)] // every operation has a status
 
 use std::sync::Arc;
 
@@ -105,7 +108,7 @@ fn uncached(compound: &mut Compound<'_, '_>, reader: &mut Reader<'_>) -> Next {
     }
 }
 
-/// EXCHANGE_ID (§18.35).
+/// `EXCHANGE_ID` (§18.35).
 pub(super) fn exchange_id(compound: &mut Compound<'_, '_>, reader: &mut Reader<'_>) -> Next {
     let decoded = EXCHANGE_ID4args::decode(reader).map_err(|_| nfsstat4::NFS4ERR_BADXDR);
     let exchanged = decoded.and_then(|arguments| exchange(compound, &arguments));
@@ -150,7 +153,7 @@ fn exchange(compound: &Compound<'_, '_>, arguments: &EXCHANGE_ID4args<'_>) -> Re
     compound.turn.served.nfs4.exchange_id(&owner, is_update, compound.turn.now)
 }
 
-/// CREATE_SESSION (§18.36).
+/// `CREATE_SESSION` (§18.36).
 pub(super) fn create_session(
     compound: &mut Compound<'_, '_>,
     arguments: CREATE_SESSION4args<'_>,
@@ -198,7 +201,7 @@ fn back_channel(asked: &channel_attrs4) -> Result<channel_attrs4, nfsstat4> {
     Ok(channel_attrs4 { ca_headerpadsize: 0, ca_rdma_ird: None, ..*asked })
 }
 
-/// DESTROY_SESSION (§18.37).
+/// `DESTROY_SESSION` (§18.37).
 pub(super) fn destroy_session(
     compound: &mut Compound<'_, '_>,
     DESTROY_SESSION4args { dsa_sessionid }: DESTROY_SESSION4args,
@@ -210,7 +213,7 @@ pub(super) fn destroy_session(
     compound.turn.served.nfs4.destroy_session(&dsa_sessionid)
 }
 
-/// DESTROY_CLIENTID (§18.50).
+/// `DESTROY_CLIENTID` (§18.50).
 pub(super) fn destroy_clientid(
     compound: &mut Compound<'_, '_>,
     DESTROY_CLIENTID4args { dca_clientid }: DESTROY_CLIENTID4args,
@@ -218,7 +221,7 @@ pub(super) fn destroy_clientid(
     compound.turn.served.nfs4.destroy_client(dca_clientid)
 }
 
-/// BIND_CONN_TO_SESSION (§18.34). Any connection may be used for any session; there are no callbacks for a back channel to carry.
+/// `BIND_CONN_TO_SESSION` (§18.34). Any connection may be used for any session; there are no callbacks for a back channel to carry.
 pub(super) fn bind_conn_to_session(
     compound: &mut Compound<'_, '_>,
     arguments: BIND_CONN_TO_SESSION4args,
@@ -236,12 +239,12 @@ pub(super) fn bind_conn_to_session(
     })
 }
 
-/// BACKCHANNEL_CTL (§18.33): there are no callbacks whose credentials could change.
+/// `BACKCHANNEL_CTL` (§18.33): there are no callbacks whose credentials could change.
 pub(super) fn backchannel_ctl(_: &mut Compound<'_, '_>, _: BACKCHANNEL_CTL4args<'_>) -> Result<(), nfsstat4> {
     Ok(())
 }
 
-/// RECLAIM_COMPLETE (§18.51).
+/// `RECLAIM_COMPLETE` (§18.51).
 pub(super) fn reclaim_complete(
     compound: &mut Compound<'_, '_>,
     RECLAIM_COMPLETE4args { rca_one_fs }: RECLAIM_COMPLETE4args,
