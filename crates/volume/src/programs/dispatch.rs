@@ -9,11 +9,13 @@ use iocurve_wire::xdr::{Decode, Encode, Reader, XdrError};
 
 use super::call::{Call, Program, Refused};
 use super::nfs3_data::{self, ArrivingWrite};
+use super::nfs4::arriving::ArrivingCompound;
 use super::{mount3, nfs3, nfs4, portmap};
 use crate::turn::Turn;
 
-/// Longest head of a call before the data of a WRITE: call header with two full authenticators, handle, numbers.
-const HEAD_BYTES_MAX: usize = 24 + 2 * (8 + 400) + 68 + 20;
+/// Longest head of a call before the data of a WRITE: call header with two full authenticators, and of a COMPOUND a tag of 512 bytes,
+/// SEQUENCE, a handle and numbers.
+const HEAD_BYTES_MAX: usize = 24 + 2 * (8 + 400) + (4 + 512 + 8) + (4 + 32) + (4 + 132) + (4 + 16 + 16);
 
 /// Longest call: one with a WRITE. A version 3 WRITE has a shorter head than the longest that a session allows.
 pub(crate) const CALL_BYTES_MAX: usize = nfs4::MESSAGE_BYTES_MAX as usize;
@@ -44,33 +46,37 @@ pub(crate) enum LongCall {
     Refused,
     /// The missing data are to be received into its buffer.
     Write(ArrivingWrite),
-    /// It is answered once all of it has arrived.
-    Whole,
+    /// It is a COMPOUND, and answered once all of it has arrived.
+    Compound(ArrivingCompound),
 }
 
 /// Begins a call of `length` bytes, which must be a WRITE of version 3 or a COMPOUND.
 pub(crate) fn begin_long(turn: &mut Turn<'_>, arrived: &[u8], length: usize) -> Result<LongCall, XdrError> {
-    let (header, arguments) = match parse_write(arrived, length) {
-        Err(XdrError::Truncated { .. }) if arrived.len() < HEAD_BYTES_MAX => return Ok(LongCall::Incomplete),
-        Ok(None) => return Ok(LongCall::Whole),
-        Ok(Some(write)) => write,
-        Err(error) => return Err(error),
-    };
-    Ok(nfs3_data::begin_write(turn, &header, &arguments).map_or(LongCall::Refused, LongCall::Write))
+    match begin(turn, arrived, length) {
+        Err(XdrError::Truncated { .. }) if arrived.len() < HEAD_BYTES_MAX => Ok(LongCall::Incomplete),
+        begun => begun,
+    }
 }
 
-/// Parses the head of a WRITE whose record is `length` bytes long. Nothing else may be that long but a COMPOUND: `None`.
-fn parse_write(arrived: &[u8], length: usize) -> Result<Option<(CallHeader<'_>, WriteArgs<'_>)>, XdrError> {
+fn begin(turn: &mut Turn<'_>, arrived: &[u8], length: usize) -> Result<LongCall, XdrError> {
     let mut reader = Reader::new(arrived);
     let header = CallHeader::decode(&mut reader)?;
     if is_nfs(&header) && header.vers == NFS_V4 {
-        return Ok(None);
+        return ArrivingCompound::begin(turn, &header, arrived, length).map(LongCall::Compound);
     }
+    let (header, arguments) = parse_write(arrived, length)?;
+    Ok(nfs3_data::begin_write(turn, &header, &arguments).map_or(LongCall::Refused, LongCall::Write))
+}
+
+/// Parses the head of a WRITE whose record is `length` bytes long. Nothing else of the other programs may be that long.
+fn parse_write(arrived: &[u8], length: usize) -> Result<(CallHeader<'_>, WriteArgs<'_>), XdrError> {
+    let mut reader = Reader::new(arrived);
+    let header = CallHeader::decode(&mut reader)?;
     if !is_nfs(&header) || header.vers != NFS_V3 || header.proc != nfsproc3::NFSPROC3_WRITE as u32 {
         return Err(XdrError::TooLong { length, limit: SMALL_CALL_BYTES_MAX });
     }
     let head = arrived.len() - reader.rest().len();
-    Ok(Some((header, WriteArgs::parse(reader.rest(), length - head)?)))
+    Ok((header, WriteArgs::parse(reader.rest(), length - head)?))
 }
 
 #[inline]

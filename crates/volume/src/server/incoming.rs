@@ -11,6 +11,7 @@ use super::close::Close;
 use super::transport::{Transport, is_temporary};
 use crate::programs::dispatch::{self, CALL_BYTES_MAX, LongCall, SMALL_CALL_BYTES_MAX};
 use crate::programs::nfs3_data::{self, ArrivingWrite};
+use crate::programs::nfs4::arriving::ArrivingCompound;
 use crate::turn::Turn;
 
 /// Bytes that one receive takes at most.
@@ -47,8 +48,8 @@ pub(super) struct Incoming {
     held: Vec<u8>,
     /// A large WRITE whose data are arriving. The missing bytes of its buffer and its padding are the body left in `records`.
     write: Option<ArrivingWrite>,
-    /// A long call that is answered once all of it has arrived; the missing bytes are the body left in `records`.
-    whole: Vec<u8>,
+    /// A long COMPOUND, part of which is arriving. The missing bytes are the body left in `records`.
+    compound: Option<ArrivingCompound>,
     /// The last call was a large WRITE; the next one probably is, too.
     is_bulk: bool,
     iovecs: Vec<iovec>,
@@ -60,7 +61,7 @@ unsafe impl Send for Incoming {}
 impl Incoming {
     pub(super) fn new() -> Self {
         let records = Reassembler::new(CALL_BYTES_MAX);
-        Self { records, held: Vec::new(), write: None, whole: Vec::new(), is_bulk: false, iovecs: Vec::new() }
+        Self { records, held: Vec::new(), write: None, compound: None, is_bulk: false, iovecs: Vec::new() }
     }
 
     /// Puts bytes held since the last turn at the start of the input buffer and returns how many there are.
@@ -92,9 +93,11 @@ impl Incoming {
         filled: &mut usize,
     ) -> Result<(), Close> {
         self.iovecs.clear();
-        let missing = self.write.as_mut().map_or(0, |write| {
-            write.buffer.missing_memory(&mut self.iovecs);
-            write.buffer.missing()
+        let write = self.write.as_mut().map(|write| &mut write.buffer);
+        let buffer = write.or_else(|| self.compound.as_mut().and_then(ArrivingCompound::buffer));
+        let missing = buffer.map_or(0, |buffer| {
+            buffer.missing_memory(&mut self.iovecs);
+            buffer.missing()
         });
         let room = if self.is_bulk { TAIL_BYTES } else { RECEIVE_BYTES };
         let room = &mut input[*filled..][..room];
@@ -108,10 +111,12 @@ impl Incoming {
         };
         let data = count.min(missing);
         *filled += count - data;
-        if let Some(write) = &mut self.write {
-            write.buffer.received(data);
+        let write = self.write.as_mut().map(|write| &mut write.buffer);
+        if let Some(buffer) = write.or_else(|| self.compound.as_mut().and_then(ArrivingCompound::buffer)) {
+            buffer.received(data);
             self.records.body_received(data);
             self.finish_write(turn);
+            self.finish_compound(turn)?;
         }
         Ok(())
     }
@@ -141,12 +146,13 @@ impl Incoming {
                     }
                     self.records.take_partial(input);
                 }
-                Progress::Body(body) if !self.whole.is_empty() => {
-                    self.whole.extend_from_slice(body);
-                    self.finish_whole(turn)?;
+                Progress::Body(body) => {
+                    // Without a COMPOUND these are bytes of a WRITE that was refused, or padding.
+                    if let Some(compound) = &mut self.compound {
+                        compound.append(body);
+                    }
+                    self.finish_compound(turn)?;
                 }
-                // Bytes of a WRITE that was refused, or padding.
-                Progress::Body(_) => {}
                 Progress::Partial { .. } | Progress::NeedBytes { .. } => return Ok(Stop::Input),
             }
         }
@@ -158,8 +164,9 @@ impl Incoming {
             LongCall::Incomplete => return Ok(false),
             LongCall::Refused => {}
             LongCall::Write(write) => self.write = Some(write),
-            LongCall::Whole => {
-                self.whole.extend_from_slice(arrived);
+            LongCall::Compound(mut compound) => {
+                self.is_bulk = compound.buffer().is_some();
+                self.compound = Some(compound);
                 return Ok(true);
             }
         }
@@ -168,13 +175,12 @@ impl Incoming {
         Ok(true)
     }
 
-    /// Answers a long call if all of it has arrived.
-    fn finish_whole(&mut self, turn: &mut Turn<'_>) -> Result<(), Close> {
-        if self.records.body_left() == 0 {
-            let call = std::mem::take(&mut self.whole);
-            dispatch::answer(turn, &call)?;
+    /// Answers a long COMPOUND if all of it has arrived.
+    fn finish_compound(&mut self, turn: &mut Turn<'_>) -> Result<(), Close> {
+        match self.compound.take_if(|_| self.records.body_left() == 0) {
+            Some(compound) => Ok(compound.answer(turn)?),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// Finishes a large WRITE if all its data have arrived.

@@ -16,6 +16,7 @@ use crate::nfs4_state::{NfsSession, Principal, SlotUse};
 use crate::pending::{Operation, SuspendedCompound};
 use crate::reply::batch::Mark;
 use crate::store::access::Caller;
+use crate::store::write_buffer::WriteBuffer;
 use crate::turn::Turn;
 
 /// Record mark, and an RPC reply that says "accepted, `AUTH_NONE`, success".
@@ -38,8 +39,7 @@ pub(super) struct Compound<'c, 't> {
     /// Number of operations of the call, and of results so far.
     pub(super) count: u32,
     pub(super) done: u32,
-    /// Bytes of the call.
-    pub(super) call_bytes: usize,
+    pub(super) received: Received,
     /// The reply is to be kept in the slot.
     is_kept: bool,
     /// A READ that waited for limits is due.
@@ -48,6 +48,15 @@ pub(super) struct Compound<'c, 't> {
     pub(super) written: Option<(usize, u64)>,
     pub(super) is_counted: bool,
     reply: ReplyStart,
+}
+
+/// What is known of a call beside its bytes.
+#[derive(Debug)]
+pub(super) struct Received {
+    /// Bytes of the whole call.
+    pub(super) call_bytes: usize,
+    /// The data of its first WRITE, if they are not in it.
+    pub(super) buffer: Option<WriteBuffer>,
 }
 
 /// Where the reply begins in the batch, and what is filled in when it is complete.
@@ -72,7 +81,13 @@ pub(super) enum Next {
     Replayed,
 }
 
-pub(super) fn answer(turn: &mut Turn<'_>, header: &CallHeader<'_>, caller: Caller, arguments: &[u8]) {
+pub(super) fn answer(
+    turn: &mut Turn<'_>,
+    header: &CallHeader<'_>,
+    caller: Caller,
+    arguments: &[u8],
+    received: Received,
+) {
     let mut reader = Reader::new(arguments);
     let Ok(head) = compound4_head::decode(&mut reader) else { return turn.refuse_arguments(header.xid) };
     let reply = ReplyStart::new(turn, header.xid, head.tag);
@@ -87,7 +102,7 @@ pub(super) fn answer(turn: &mut Turn<'_>, header: &CallHeader<'_>, caller: Calle
         slot: None,
         count: head.count,
         done: 0,
-        call_bytes: arguments.len() + 40 + header.cred.body.len() + header.verf.body.len(),
+        received,
         is_kept: false,
         is_due: false,
         written: None,
@@ -122,7 +137,7 @@ pub(crate) fn resume(turn: &mut Turn<'_>, suspended: SuspendedCompound) {
         slot,
         count: counts[0],
         done: counts[1],
-        call_bytes: 0,
+        received: Received { call_bytes: 0, buffer: None },
         is_kept,
         is_due: true,
         written: suspended.written,
@@ -172,6 +187,7 @@ impl Compound<'_, '_> {
             OP_SEQUENCE => sessions::sequence(self, reader),
             OP_PUTFH => self.run_one(operation, reader, putfh),
             OP_READ => data::read(self, reader),
+            OP_WRITE if self.received.buffer.is_some() => self.run_one(operation, reader, data::write_received),
             OP_WRITE => self.run_one(operation, reader, data::write),
             OP_GETATTR => attributes::getattr(self, reader),
             OP_ACCESS => self.run_one(operation, reader, attributes::access),

@@ -3,8 +3,8 @@
 use iocurve_wire::nfs3::{ftype3, nfs_fh3};
 use iocurve_wire::nfs4::operations::share::{OPEN4_SHARE_ACCESS_READ, OPEN4_SHARE_ACCESS_WRITE};
 use iocurve_wire::nfs4::operations::{COMMIT4args, COMMIT4resok, READ4args, WRITE4args, WRITE4resok};
-use iocurve_wire::nfs4::{nfs_opnum4, nfsstat4, stateid4};
-use iocurve_wire::xdr::{Decode, Reader};
+use iocurve_wire::nfs4::{nfs_opnum4, nfsstat4, stable_how4, stateid4};
+use iocurve_wire::xdr::{Decode, Reader, XdrError};
 
 use super::compound::{Compound, Next};
 use super::place::Place;
@@ -77,6 +77,36 @@ pub(super) fn write(compound: &mut Compound<'_, '_>, arguments: WRITE4args<'_>) 
     written.map_err(|status| data_status(export, &file, status_of(status)))?;
     wrote(compound, export, data.len() as u64);
     Ok(WRITE4resok { count: data.len() as u32, committed: stable, writeverf: compound.turn.served.writeverf })
+}
+
+/// WRITE up to its data, which have been received where the store keeps them.
+#[derive(Debug)]
+pub(super) struct ReceivedWrite {
+    stateid: stateid4,
+    stable: stable_how4,
+}
+
+impl<'a> Decode<'a> for ReceivedWrite {
+    fn decode(reader: &mut Reader<'a>) -> Result<Self, XdrError> {
+        let stateid = Decode::decode(reader)?;
+        reader.u64()?; // the offset, and below the length: they are those of the buffer
+        let stable = Decode::decode(reader)?;
+        reader.u32()?;
+        Ok(Self { stateid, stable })
+    }
+}
+
+/// As [`write`], with data that are in a buffer.
+pub(super) fn write_received(
+    compound: &mut Compound<'_, '_>,
+    ReceivedWrite { stateid, stable }: ReceivedWrite,
+) -> Result<WRITE4resok, nfsstat4> {
+    let buffer = compound.received.buffer.take().ok_or(nfsstat4::NFS4ERR_SERVERFAULT)?;
+    let (export, file) = transferable(compound, stateid, OPEN4_SHARE_ACCESS_WRITE)?;
+    let count = buffer.length() as u32;
+    export.files.finish_write(buffer, stable).map_err(|status| data_status(export, &file, status_of(status)))?;
+    wrote(compound, export, u64::from(count));
+    Ok(WRITE4resok { count, committed: stable, writeverf: compound.turn.served.writeverf })
 }
 
 /// Counts a WRITE, for statistics and for limits.

@@ -4,6 +4,7 @@
 //! files beside it. A READ under limits interrupts its COMPOUND, which goes on when the READ is due; the reply to one with WRITEs
 //! waits. There are no delegations, no pNFS, no named attributes and no callbacks.
 
+pub(crate) mod arriving;
 mod attributes;
 mod compound;
 mod data;
@@ -24,11 +25,22 @@ use crate::turn::Turn;
 
 pub(crate) use compound::resume;
 
+use compound::Received;
+
+/// Bytes of a call's head without the bodies of credential and verifier.
+const HEAD_BYTES: usize = 24 + 16;
+
 /// Longest call and longest reply of a session: the data of a READ or WRITE, and the operations around it.
 pub(crate) const MESSAGE_BYTES_MAX: u32 = TRANSFER_BYTES_MAX + 4096;
 
 /// Answers a call of the program.
 pub(super) fn answer(turn: &mut Turn<'_>, header: &CallHeader<'_>, arguments: &[u8]) {
+    let call_bytes = HEAD_BYTES + header.cred.body.len() + header.verf.body.len() + arguments.len();
+    answer_with(turn, header, arguments, Received { call_bytes, buffer: None });
+}
+
+/// Answers a call, of which the data of a WRITE may have been received elsewhere.
+fn answer_with(turn: &mut Turn<'_>, header: &CallHeader<'_>, arguments: &[u8], received: Received) {
     let caller = match turn.credential.caller(&header.cred) {
         Ok(caller) => *caller,
         Err(stat) => return turn.refuse_credential(header.xid, stat),
@@ -36,7 +48,7 @@ pub(super) fn answer(turn: &mut Turn<'_>, header: &CallHeader<'_>, arguments: &[
     match header.proc {
         NFSPROC4_NULL if arguments.is_empty() => turn.reply(header.xid, &()),
         NFSPROC4_NULL => turn.refuse_arguments(header.xid),
-        NFSPROC4_COMPOUND => compound::answer(turn, header, caller, arguments),
+        NFSPROC4_COMPOUND => compound::answer(turn, header, caller, arguments, received),
         _ => turn.refuse(&ReplyHeader::accepted(header.xid, Accepted::PROC_UNAVAIL(()))),
     }
 }

@@ -76,7 +76,9 @@ fn start(compound: &mut Compound<'_, '_>, arguments: &SEQUENCE4args) -> Result<(
     let session = find(compound, &arguments.sa_sessionid).ok_or(nfsstat4::NFS4ERR_BADSESSION)?;
     let fore = &session.fore;
     match () {
-        () if compound.call_bytes > fore.ca_maxrequestsize as usize => return Err(nfsstat4::NFS4ERR_REQ_TOO_BIG),
+        () if compound.received.call_bytes > fore.ca_maxrequestsize as usize => {
+            return Err(nfsstat4::NFS4ERR_REQ_TOO_BIG);
+        }
         () if compound.count > fore.ca_maxoperations => return Err(nfsstat4::NFS4ERR_TOO_MANY_OPS),
         () if arguments.sa_cachethis && fore.ca_maxresponsesize_cached < MESSAGE_BYTES_MIN / 2 => {
             return Err(nfsstat4::NFS4ERR_REP_TOO_BIG_TO_CACHE);

@@ -211,6 +211,53 @@ fn a_file_is_opened_written_read_and_closed() {
     }
 }
 
+/// The data of a long WRITE are received in place or gathered; whatever follows them is carried out as well.
+#[test]
+fn long_writes_arrive_in_any_pieces_and_company() {
+    for grain in [7, 1000, 20_000, usize::MAX] {
+        let mut client = Client::new(Limits::default());
+        let (file, stateid) = client.open(b"owner", b"f");
+        client.server.pipe.grain = grain;
+        let data = pattern(if grain == 7 { 16_387 } else { 300_001 });
+        let getattr = nfs_argop4::GETATTR(GETATTR4args { attr_request: bitmap4::of(&[FATTR4_SIZE]) });
+        let long = [putfh(&file), write(stateid, 1, &data)];
+        let gathered = [nfs_argop4::PUTROOTFH(()), putfh(&file), write(stateid, 2, &data), getattr.clone()];
+        for (at, operations) in
+            [(1, [&long[..], &[getattr.clone()]].concat()), (2, gathered.to_vec()), (1, long.to_vec())]
+        {
+            // Two calls at once: the second begins where the first ends.
+            client.send(&operations);
+            client.send(&operations);
+            client.server.run().unwrap();
+            let replies = client.server.replies();
+            assert_eq!(replies.len(), 2);
+            for (_, result) in replies {
+                let (found, results) = parse(&result);
+                assert_eq!((found, results.len()), (nfsstat4::NFS4_OK, 1 + operations.len()), "grain {grain}");
+            }
+            assert_eq!(client.read(&file, stateid, at, data.len() as u32), data, "grain {grain}");
+        }
+    }
+}
+
+#[test]
+fn a_long_write_that_is_refused_costs_nothing_but_itself() {
+    let mut client = Client::new(Limits::default());
+    let (file, stateid) = client.open(b"owner", b"f");
+    let data = pattern(100_000);
+    let wrong = stateid4 { seqid: stateid.seqid + 1, ..stateid };
+    assert_eq!(client.compound(&[putfh(&file), write(wrong, 0, &data)]).0, nfsstat4::NFS4ERR_BAD_STATEID);
+    let stale = nfs_fh3::new(&[file.as_bytes()[..12].to_vec(), vec![9; 4]].concat()).unwrap();
+    assert_eq!(client.compound(&[putfh(&stale), write(stateid4::ANONYMOUS, 0, &data)]).0, nfsstat4::NFS4ERR_STALE);
+    client.sequence += 1;
+    let sequence = client.sequence;
+    client.send_as((0, sequence + 5, false), &[putfh(&file), write(stateid, 0, &data)]);
+    assert_eq!(reply(&mut client.server).0, nfsstat4::NFS4ERR_SEQ_MISORDERED);
+    client.sequence -= 1;
+    assert_eq!(client.server.files().getattr(file.as_bytes()).unwrap().size, 0);
+    client.ok(&[putfh(&file), write(stateid, 0, &data)]);
+}
+
 #[test]
 fn exports_are_found_from_the_root() {
     let mut client = Client::new(Limits::default());
