@@ -1,4 +1,4 @@
-"""``python -m bench``: measures, prints the tables, and keeps the result as JSON."""
+"""``python -m bench``: measures, prints the tables, and saves the result as JSON."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options.out.mkdir(parents=True, exist_ok=True)
     path = options.out / f"{datetime.now(UTC):%Y-%m-%dT%H%M%SZ}.json"
     path.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
-    console.print(f"Kept as {path}")
+    console.print(f"Saved as {path}")
     return 0
 
 
 def measure(options: argparse.Namespace, console: Console) -> dict[str, Any]:
-    """Runs what was asked for, printing each table when it is there."""
+    """Runs the requested comparisons, printing each table as it is complete."""
     document: dict[str, Any] = {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": machine_facts(),
@@ -103,19 +103,17 @@ def _figure(value: float | None) -> str:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("comparisons", nargs="*", type=_comparison, help=f"of {', '.join(COMPARISONS)}; default: all")
-    parser.add_argument(
-        "--rounds", type=_at_least_one, default=5, help="how often each side runs; medians are compared"
-    )
+    parser.add_argument("--rounds", type=_at_least_one, default=5, help="rounds of each side; the table shows medians")
     parser.add_argument("--seconds", type=float, default=4.0, help="length of the long run of a side in a round")
     parser.add_argument("--file-mib", type=int, default=256, help="size of each file")
-    parser.add_argument("--directory", type=Path, default=Path.cwd(), help="where the file for io_uring lies")
-    parser.add_argument("--out", type=Path, default=RESULTS, help="where the result is kept")
+    parser.add_argument("--directory", type=Path, default=Path.cwd(), help="directory of the file for io_uring")
+    parser.add_argument("--out", type=Path, default=RESULTS, help="directory of the result")
     return parser
 
 
 def _comparison(name: str) -> Comparison:
     if name not in COMPARISONS:
-        raise argparse.ArgumentTypeError(f"there is no '{name}', only {', '.join(COMPARISONS)}")
+        raise argparse.ArgumentTypeError(f"there is no comparison '{name}'; choose one of: {', '.join(COMPARISONS)}")
     return COMPARISONS[name]
 
 

@@ -1,4 +1,4 @@
-"""What is compared with what: the null engine, files by io_uring, NFS."""
+"""The comparisons: the null engine, files by io_uring, NFS, the embedded volume."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ ONE_CORE_A_JOB = ("--cpus_allowed=0,1", "--cpus_allowed_policy=split")
 LAYOUT_TIMEOUT_SECONDS = 300
 
 PEER_FIO_NFS = "IOCURVE_PEER_FIO_NFS"
-"""Environment variable: path of a fio with the nfs engine, which Debian's lacks; without it that side is left out."""
+"""Environment variable: path of a fio with the nfs engine, which Debian's lacks; without it that side is skipped."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How much is measured."""
+    """Rounds, times and sizes of the measurements."""
 
     rounds: int
     duration: Duration
     file_mib: int
     directory: Path
-    """Where the file for io_uring lies; what it is on decides that comparison."""
+    """Directory of the file for io_uring; its storage determines that comparison."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ def measure_uring(settings: Settings) -> list[dict[str, Any]]:
 
 
 def measure_nfs(settings: Settings, depth: int, jobs: int) -> list[dict[str, Any]]:
-    """Every client that is here on every server that is here; each job is a connection and a file."""
+    """Every available client on every available server; each job is a connection and a file."""
     fio_nfs = peer_fio_nfs()
     clients = [_Client("fio", (fio_nfs,), is_libnfs=True)] if fio_nfs else []
     clients.append(OUR_CLIENT)
@@ -111,14 +111,14 @@ VOLUME_LOADS = (
     ("randwrite", "4k", 64),
     ("write", "256k", 16),
 )
-"""What the embedded volume is to carry: access, block, depth of each of two jobs."""
+"""Loads of the embedded volume: access, block size, and depth of each of two jobs."""
 
 CHECKED_MIB = 64
-"""Most of each file whose data are looked at."""
+"""Largest part of each file that is verified."""
 
 
 def measure_volume(settings: Settings) -> list[dict[str, Any]]:
-    """Our client on the embedded volume; the first side is its 4 KiB reads from nfs-ganesha, if that is here."""
+    """Our client on the embedded volume; the first side is its 4 KiB reads from nfs-ganesha, if that is installed."""
     with ExitStack() as stack:
         target = stack.enter_context(servers.volume("--unlimited", prefix=TWO_CORES))
         checked = [_check_data(target, block, min(settings.file_mib, CHECKED_MIB)) for block in (4 << 10, 256 << 10)]
@@ -141,7 +141,7 @@ def measure_volume(settings: Settings) -> list[dict[str, Any]]:
 
 
 def _check_data(server: Server, block_bytes: int, file_mib: int) -> str:
-    """Two files are written block by block, read back in a second pass and compared; an error if a byte differs."""
+    """Writes two files block by block, reads them back in a second pass and compares; an error if a byte differs."""
     example = ("cargo", "run", "--quiet", "--package=iocurve-engine", "--example=nfs_load", "--")
     address = ("127.0.0.1", str(server.port), str(server.mount_port), server.export)
     options = ("check", "16", "1", "2", str(block_bytes), "0", f"files={file_mib}")
@@ -183,7 +183,7 @@ def _fio() -> str:
 def peer_fio_nfs() -> str | None:
     path = os.environ.get(PEER_FIO_NFS)
     if path and not shutil.which(path):
-        raise RuntimeError(f"{PEER_FIO_NFS} names {path}, which is not a program")
+        raise RuntimeError(f"{PEER_FIO_NFS} names {path}, which is not an executable file")
     return path or None
 
 

@@ -26,7 +26,7 @@ RESULTS = Path(__file__).parent / "results"
 EXAMPLE = "null_loop"
 TIMEOUT_SECONDS = 1800
 MEMORY = Path("/dev/shm")
-"""Where the file of the row ``sync`` is, if the system has it: no disk is involved then."""
+"""Directory of the file of the row ``sync``, if it exists: it is in memory, so no disk is involved."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -39,12 +39,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options.out.mkdir(parents=True, exist_ok=True)
     path = options.out / f"instructions-{datetime.now(UTC):%Y-%m-%dT%H%M%SZ}.json"
     path.write_text(json.dumps(document, indent=1) + "\n")
-    print(f"Kept as {path}")
+    print(f"Saved as {path}")
     return 0
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
-    """Counts all rows asked for, and prints each as it is done."""
+    """Counts all requested rows, and prints each as it is complete."""
     valgrind = shutil.which("valgrind")
     if valgrind is None:
         raise RuntimeError("valgrind is not installed; on Debian: apt-get install valgrind")
@@ -67,10 +67,10 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def worker_instructions(directory: Path) -> int:
-    """Instructions of the last thread that callgrind has a file for.
+    """Instructions of the last thread with a callgrind file.
 
-    The worker is the last thread to start. The threads before it calibrate the clock, which takes as many instructions
-    as the machine has time for.
+    The worker is the last thread to start. Earlier threads calibrate the clock, which takes a number of instructions
+    that depends on the machine's speed.
     """
     last = max(directory.glob("*-[0-9]*"), key=lambda path: int(path.name.rpartition("-")[2]))
     total = re.search(r"^totals: (\d+)$", last.read_text(), re.MULTILINE)
@@ -116,7 +116,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--checkout", type=Path, default=CHECKOUT, help="build there, e.g. in a worktree of another commit"
     )
-    parser.add_argument("--out", type=Path, default=RESULTS, help="directory that the result is kept in")
+    parser.add_argument("--out", type=Path, default=RESULTS, help="directory of the result")
     return parser
 
 

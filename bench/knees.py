@@ -1,7 +1,7 @@
-"""``python -m bench.knees``: are knees found where they are computed to be, in how much less time than by a plain grid?
+"""``python -m bench.knees``: compares found knees with computed ones, and the time with that of a plain grid.
 
 The targets are embedded volumes with a fixed latency and a limit on IOPS: their knee is the product of the two. Each
-search is repeated; a plain grid has a point for every 5 % more in flight, each as sure as those of the search.
+search is repeated; a plain grid has a point for every 5 % more in flight, each with the precision of the search.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ TOLERANCE = 0.05
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.knees", description=__doc__)
     parser.add_argument("--runs", type=int, default=5, help="searches on each volume")
-    parser.add_argument("--grids", type=int, default=1, help="volumes that are measured by a plain grid, too")
+    parser.add_argument("--grids", type=int, default=1, help="number of volumes to measure by a plain grid, too")
     options = parser.parse_args(arguments)
     found = []
     for number, (iops, latency_ms) in enumerate(VOLUMES):
@@ -61,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     }
     path = RESULTS / f"knees-{datetime.now(UTC):%Y-%m-%dT%H%M%SZ}.json"
     path.write_text(json.dumps(document, indent=1) + "\n")
-    print(f"Kept as {path}")
+    print(f"Saved as {path}")
     return 0
 
 
@@ -71,7 +71,7 @@ def _measured(iops: int, latency_ms: int, way: str, find: Callable[[Loads], tupl
     with place.opened(target) as there:
         campaign = Campaign(started("knee", there.facts.address, there.facts), NoView(), lambda _: None)
         loads = Loads(there, workload, defaults, 64 * MIB, Effort(), campaign, "depth")
-        # The files are made before the time counts.
+        # The files are created before the time counts.
         loads.closed(1)
         points = campaign.measured
         start = time.monotonic()
@@ -98,7 +98,7 @@ def _search(loads: Loads) -> tuple[float, float]:
 
 
 def _grid(loads: Loads) -> tuple[float, float]:
-    """The first point that carries as much as the most, to the tolerance that points on a bound have."""
+    """The first point that reaches the highest rate, within the tolerance of points on a bound."""
     wanted, in_flight = [1], 1.0
     while wanted[-1] < IN_FLIGHT_MAX:
         in_flight *= GRID_STEP

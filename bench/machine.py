@@ -1,4 +1,4 @@
-"""What a result is tied to: the machine, and the versions of those compared."""
+"""The environment of a result: the machine, and the versions of the compared programs."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from iocurve.result import host
 
 
 def machine_facts() -> dict[str, Any]:
-    """Processor, memory, kernel, and what changes loopback figures; nobody needs the machine's name."""
+    """Processor, memory, kernel, and settings that change loopback figures; without the machine's name."""
     return {name: value for name, value in host.collect().to_builtins().items() if name != "hostname"}
 
 
 def versions(fio_nfs: str | None) -> dict[str, str]:
-    """Versions of those that are here."""
+    """Versions of the installed programs."""
     asked = {
         "iocurve": [str(IOCURVE), "--version"],
         "fio": ["fio", "--version"],

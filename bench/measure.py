@@ -1,4 +1,4 @@
-"""Runs the sides of a comparison alternately and says what each reached, and at what cost.
+"""Runs the sides of a comparison alternately and reports the rate and the cost of each.
 
 A side is a command that speaks fio: it takes ``--runtime`` and prints fio's JSON. Each round runs it twice, for a short
 and for a long time; CPU per I/O is the difference of CPU between the two over the difference of operations, so that
@@ -23,12 +23,12 @@ from iocurve.result.host import MachineMeter
 
 CLOCK_TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 RUN_MARGIN_SECONDS = 60
-"""What a run may take beyond its own time before it counts as hanging."""
+"""Time beyond its runtime after which a run counts as hanging."""
 
 
 @dataclass(frozen=True)
 class Duration:
-    """How long the two runs of a side take in one round."""
+    """Times of the two runs of a side in one round."""
 
     short_seconds: float
     long_seconds: float
@@ -36,7 +36,7 @@ class Duration:
 
 @dataclass(frozen=True)
 class Side:
-    """One of those compared."""
+    """One side of a comparison."""
 
     name: str
     command: tuple[str, ...]
@@ -48,7 +48,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Round:
-    """What a side reached in one round."""
+    """The result of a side in one round."""
 
     iops: float
     mib_per_s: float
@@ -57,14 +57,14 @@ class Round:
     client_cpu_us_per_io: float
     server_cpu_us_per_io: float | None
     cores_busy_elsewhere: float
-    """Processors used by neither client nor server: a round with much of it says little."""
+    """Processors used by neither client nor server: if many, the round is not reliable."""
 
 
 FIGURES = ("iops", "mib_per_s", "latency_us_p50", "latency_us_p99", "client_cpu_us_per_io", "server_cpu_us_per_io")
 
 
 def compare(sides: Sequence[Side], rounds: int, duration: Duration) -> list[dict[str, Any]]:
-    """Measures all sides once per round (A B, A B, …); the first side is what the others are divided by."""
+    """Measures all sides once per round (A B, A B, …); ratios are relative to the first side."""
     reached: dict[str, list[Round]] = {side.name: [] for side in sides}
     for _ in range(rounds):
         for side in sides:
@@ -89,7 +89,7 @@ def _document(side: Side, rounds: Sequence[Round], duration: Duration) -> dict[s
 
 
 def _anywhere(word: str) -> str:
-    """A word of a command line without the place where this checkout and its programs happen to be."""
+    """An argument of a command line without the path of this checkout and its programs."""
     if Path(word).is_absolute() and os.access(word, os.X_OK):
         return Path(word).name
     return word.replace(f"{Path.cwd()}/", "")
@@ -117,7 +117,7 @@ def _measure(side: Side, duration: Duration) -> Round:
 
 @dataclass(frozen=True)
 class Reported:
-    """What a client said of its own run."""
+    """A client's report on its own run."""
 
     operations: int
     iops: float
@@ -150,14 +150,14 @@ def _run(side: Side, seconds: float) -> _Run:
 
 @dataclass(frozen=True)
 class Finished:
-    """What a command printed, and the CPU time it and its children took."""
+    """The output of a command, and the CPU time of it and its children."""
 
     output: str
     cpu_seconds: float
 
 
 def run_to_end(command: Sequence[str], timeout_seconds: float) -> Finished:
-    """Raises ``RuntimeError`` with what the command said if it failed."""
+    """Raises ``RuntimeError`` with the command's output if it failed."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     finished = subprocess.run(
         command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout_seconds, check=False
@@ -171,7 +171,7 @@ def run_to_end(command: Sequence[str], timeout_seconds: float) -> Finished:
 
 
 def parse_fio_json(text: str) -> Reported:
-    """Operations, their rate and latency from fio's JSON; notes that fio prints before it are passed over."""
+    """Operations, their rate and latency from fio's JSON; skips notes that fio prints before it."""
     job = json.loads(text[text.index("{") :])["jobs"][0]
     kind = max((job["read"], job["write"]), key=lambda each: each["total_ios"])
     percentiles = kind["clat_ns"]["percentile"]

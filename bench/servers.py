@@ -1,4 +1,4 @@
-"""NFS servers on loopback: the embedded volume and nfs-ganesha, each for the length of a ``with`` block."""
+"""NFS servers on loopback: the embedded volume and nfs-ganesha, each as a context manager."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ class Server:
 
     @property
     def url(self) -> str:
-        """Read alike by libnfs and iocurve."""
+        """The URL, in the form that both libnfs and iocurve read."""
         return f"nfs://127.0.0.1{self.export}?nfsport={self.port}&mountport={self.mount_port}"
 
     @property
     def libnfs_url(self) -> str:
-        """For libnfs alone: ``timeo`` (tenths of a second) bounds a hang at unmounting that it has at times."""
+        """The URL for libnfs alone: ``timeo`` (tenths of a second) limits an occasional hang at unmounting."""
         return f"{self.url}&timeo=100"
 
 
 @contextmanager
 def volume(*options: str, prefix: Sequence[str] = ()) -> Iterator[Server]:
-    """``iocurve volume serve`` on a free port; ``prefix`` comes before the command (``taskset …``)."""
+    """Runs ``iocurve volume serve`` on a free port; ``prefix`` comes before the command (``taskset …``)."""
     process = subprocess.Popen(
         [*prefix, IOCURVE, "volume", "serve", "--port", "0", *options],
         stdout=subprocess.PIPE,
@@ -53,7 +53,7 @@ def volume(*options: str, prefix: Sequence[str] = ()) -> Iterator[Server]:
 
 
 def _stop(process: subprocess.Popen[str]) -> None:
-    """As Ctrl-C does; a volume that does not end by itself is an error."""
+    """Stops the volume as Ctrl-C does; a volume that does not end is an error."""
     process.send_signal(signal.SIGINT)
     try:
         process.communicate(timeout=STOP_TIMEOUT_SECONDS)
@@ -75,7 +75,7 @@ def _announced_server(process: subprocess.Popen[str]) -> Server:
 
 @contextmanager
 def ganesha(kind: Literal["mem", "vfs"], directory: Path, prefix: Sequence[str] = ()) -> Iterator[Server]:
-    """nfs-ganesha: ``mem`` is fastest and keeps only 2 MiB of a file, ``vfs`` serves ``directory``. Needs root."""
+    """Runs nfs-ganesha: ``mem`` is fastest and keeps only 2 MiB of a file, ``vfs`` serves ``directory``. Needs root."""
     started = subprocess.run(
         [*prefix, RIG / "ganesha", "start", kind, directory],
         stdin=subprocess.DEVNULL,

@@ -1,4 +1,4 @@
-"""Peers that tests talk to: our own volume, nfs-ganesha, the Linux kernel's NFS client."""
+"""Peers of the tests: our own volume, nfs-ganesha, the Linux kernel's NFS client."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Under CI a skipped test has failed."""
+    """Under CI a skipped test fails."""
     return _without_skip((yield))
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
-    """Under CI a module that skips itself has failed."""
+    """Under CI a module that skips itself fails."""
     return _without_skip((yield))
 
 
 def _without_skip(report: Report) -> Report:
-    """A peer that is missing must not pass for a success where all peers are meant to be."""
+    """Under CI a missing peer is a failure, so that it cannot pass unnoticed."""
     if os.environ.get("CI") == "true" and report.skipped and not hasattr(report, "wasxfail"):
         reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
         report.outcome = "failed"
@@ -47,7 +47,7 @@ def volume() -> Iterator[Server]:
 
 @pytest.fixture(scope="module")
 def ganesha_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What nfs-ganesha exports."""
+    """The export of nfs-ganesha."""
     return tmp_path_factory.mktemp("ganesha")
 
 
@@ -63,7 +63,7 @@ def ganesha(ganesha_directory: Path) -> Iterator[Server]:
 
 
 class KernelNfs(Protocol):
-    """Mounts a server with the Linux kernel's NFS client at $MNT, and runs a shell command in there."""
+    """Mounts a server with the Linux kernel's NFS client at $MNT, and runs a shell command there."""
 
     def __call__(
         self, server: Server, command: str, *, options: str = "vers=3"

@@ -10,7 +10,7 @@ from iocurve.job.resolve import PathFacts, PathKind
 
 @dataclass
 class HeldMachine:
-    """What is not listed is missing."""
+    """Paths that are not listed do not exist."""
 
     paths: Mapping[str, tuple[PathKind, int]] = field(default_factory=dict)
     mounted: frozenset[str] = frozenset()
@@ -18,7 +18,7 @@ class HeldMachine:
     seed: int = 7
     directories: frozenset[str] = frozenset({"/mnt/nocache", "/mnt/readcache"})
 
-    def look(self, path: str) -> PathFacts:
+    def stat(self, path: str) -> PathFacts:
         if path in self.paths:
             return PathFacts(*self.paths[path])
         return PathFacts("directory" if path in self.directories else "missing")

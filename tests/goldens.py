@@ -1,6 +1,6 @@
-"""Golden files: the text that a test makes, beside the one that is kept.
+"""Golden files: compares the text that a test generates with a kept file.
 
-``IOCURVE_UPDATE_GOLDEN=1`` writes what is there now; read the difference before you commit it.
+``IOCURVE_UPDATE_GOLDEN=1`` rewrites the kept files; read the difference before you commit it.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from iocurve.structs import Struct, TaggedStruct
 
 
 def compare(path: Path, text: str) -> None:
-    """``text`` is what ``path`` holds."""
+    """Checks that ``path`` contains ``text``."""
     if os.environ.get("IOCURVE_UPDATE_GOLDEN"):
         path.write_text(text, encoding="utf-8")
     assert text == path.read_text(encoding="utf-8")
 
 
 def plan_document(plan: Plan) -> Any:
-    """A plan without what is as by default. Kinds are named; of a job's further clones only what differs is listed."""
+    """A plan without its default values. Kinds are kept; further clones of a job list only their differences."""
     document = _document(plan)
     for group in document["groups"]:
         group["workers"] = _folded(group["workers"])
@@ -41,7 +41,7 @@ def _document(value: Any) -> Any:
 
 
 def _folded(workers: list[Any]) -> list[Any]:
-    """``clones`` of the first of a job lists where each further one differs, by path: ``{"clone": 1, "seed": 7}``."""
+    """The ``clones`` of a job's first worker have the differences of further clones: ``{"clone": 1, "seed": 7}``."""
     folded: list[Any] = []
     for worker in workers:
         first = folded[-1] if folded else None
@@ -53,7 +53,7 @@ def _folded(workers: list[Any]) -> list[Any]:
 
 
 def _differences(first: Any, other: Any) -> dict[str, Any] | None:
-    """Leaves of ``other`` that are not those of ``first``; None where the two are not of one shape."""
+    """Leaves of ``other`` that differ from ``first``; None if their shapes differ."""
     known, leaves = (
         dict(_leaves({key: part for key, part in one.items() if key != "clones"})) for one in (first, other)
     )

@@ -1,4 +1,4 @@
-"""Plans for tests: one worker each, to be varied with ``replace``."""
+"""Plans for tests: one worker each; tests vary them with ``replace``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WRITE = READ.replace(kind="write")
 
 
 def worker(engine: plan.EnginePlan, path: str, **changes: Any) -> plan.Worker:
-    """Reads 4 KiB blocks of a 1 MiB file by chance, each once, at depth 8."""
+    """Reads 4 KiB blocks of a 1 MiB file at random, each once, at depth 8."""
     file = plan.FilePlan(path=path, offset_bytes=0, bytes=MIB, layout="fill", keep=False)
     base = plan.Worker(
         job="job",
@@ -36,17 +36,17 @@ def worker(engine: plan.EnginePlan, path: str, **changes: Any) -> plan.Worker:
 
 
 def plan_of(*workers: plan.Worker) -> plan.Plan:
-    """One group."""
+    """A plan with one group."""
     return plan.Plan(name="test", interval_ns=100 * MILLISECOND_NS, groups=(plan.Group(workers=workers),))
 
 
 def null_plan() -> plan.Plan:
-    """Nothing is done."""
+    """Performs no I/O."""
     return plan_of(worker(plan.NullEngine(), "nothing"))
 
 
 def local_engine(kind: str, *, direct: bool = False) -> plan.EnginePlan:
-    """An engine for files of this machine, by its kind."""
+    """An engine for local files, by its kind."""
     how = plan.FileOpen(direct=direct, durability="none", invalidate=False)
     engines: dict[str, plan.EnginePlan] = {
         "sync": plan.SyncEngine(open=how),
@@ -58,11 +58,11 @@ def local_engine(kind: str, *, direct: bool = False) -> plan.EnginePlan:
 
 
 def nfs_engine(url: str, nconnect: int = 1) -> plan.NfsEngine:
-    """Our client, at a server that is up."""
+    """Our client, at a running server."""
     return plan.NfsEngine(mount=NfsTarget.of(url).mount(nconnect))
 
 
 def file_plan(path: Path | str, size: int = MIB, **changes: Any) -> plan.FilePlan:
-    """A file that is filled and removed again."""
+    """A file that is created, filled and removed."""
     base = plan.FilePlan(path=str(path), offset_bytes=0, bytes=size, layout="fill", keep=False)
     return base.replace(**changes)

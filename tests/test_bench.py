@@ -1,4 +1,4 @@
-"""The benches with tiny inputs, so that they never rot. No figure is looked at for its size."""
+"""The benches with tiny inputs, so that they keep working. No test depends on the size of a figure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FIO_JSON = """fio: a note that comes before
 """
 
 
-def test_what_fio_reports_is_read() -> None:
+def test_output_of_fio_is_parsed() -> None:
     reported = parse_fio_json(FIO_JSON)
     assert (reported.operations, reported.iops, reported.mib_per_s) == (1000, 500.5, 2.0)
     assert (reported.latency_us_p50, reported.latency_us_p99) == (1.5, 9.0)
@@ -33,13 +33,13 @@ def test_what_fio_reports_is_read() -> None:
         ("uring", ["fio", "iocurve", "fio, registered"]),
     ],
 )
-def test_iocurve_is_measured_beside_fio(tmp_path: Path, comparison: str, sides: list[str]) -> None:
+def test_iocurve_is_compared_with_fio(tmp_path: Path, comparison: str, sides: list[str]) -> None:
     if shutil.which("fio") is None:
         pytest.skip("needs Debian's fio")
     assert _measured_sides(tmp_path, comparison) == sides
 
 
-def test_nfs_is_measured_on_every_server_that_is_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nfs_is_measured_on_every_installed_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("IOCURVE_PEER_FIO_NFS", raising=False)
     has_ganesha = shutil.which("ganesha.nfsd") is not None and os.geteuid() == 0
     servers = ["ganesha", "volume"] if has_ganesha else ["volume"]
@@ -58,22 +58,24 @@ def test_the_volume_is_measured_and_its_data_are_checked(tmp_path: Path) -> None
     ]
 
 
-def test_a_peer_that_is_not_there_is_said(
+def test_a_missing_peer_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("IOCURVE_PEER_FIO_NFS", "/nonexistent/fio")
     assert main(["nfs", "--out", str(tmp_path)]) == 1
-    assert "IOCURVE_PEER_FIO_NFS names /nonexistent/fio, which is not a program" in capsys.readouterr().out
+    assert "IOCURVE_PEER_FIO_NFS names /nonexistent/fio, which is not an executable file" in capsys.readouterr().out
 
 
-def test_an_unknown_comparison_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_comparison_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="2"):
         main(["speed"])
-    assert "there is no 'speed', only null, uring, nfs, nfs-deep, volume" in capsys.readouterr().err
+    assert (
+        "there is no comparison 'speed'; choose one of: null, uring, nfs, nfs-deep, volume" in capsys.readouterr().err
+    )
 
 
 def _measured_sides(directory: Path, comparison: str) -> list[str]:
-    """Names of the sides that did operations, from the result that a tiny run leaves behind."""
+    """Names of the sides that completed operations, from the result of a tiny run."""
     tiny = ("--rounds", "1", "--seconds", "0.4", "--file-mib", "4")
     assert main([comparison, *tiny, "--directory", str(directory), "--out", str(directory)]) == 0
     (result,) = directory.glob("*.json")

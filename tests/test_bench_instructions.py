@@ -1,4 +1,4 @@
-"""``bench.instructions`` apart from the counting itself, which takes valgrind and minutes."""
+"""``bench.instructions`` without the counting itself, which takes valgrind and minutes."""
 
 from __future__ import annotations
 

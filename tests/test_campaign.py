@@ -1,4 +1,4 @@
-"""The measuring loop: what is kept, what ends it, what it takes over."""
+"""The measuring loop: results that it keeps, ends of a run, points reused from an earlier run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PLAN = null_plan()
 
 
 class Runs:
-    """Stands for the native engine: every run ends as it is told to."""
+    """Replaces the native engine: every run ends as the test says."""
 
     def __init__(self, *ends: State | Exception) -> None:
         self.ends = list(ends)
@@ -58,7 +58,7 @@ def test_every_point_is_kept_as_soon_as_it_is_measured(monkeypatch: pytest.Monke
     assert kept == [1, 2, 2]
 
 
-def test_a_point_that_is_cut_short_is_kept_and_ends_the_campaign(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_incomplete_point_is_kept_and_ends_the_campaign(monkeypatch: pytest.MonkeyPatch) -> None:
     result, _ = carried_out(monkeypatch, Runs("finished", "interrupted"), ["a", "b", "c"], count=3)
     assert (result.state, len(result.points)) == ("interrupted", 2)
     assert result.incomplete_reason == "point 2 of 3 (b) was cut short: interrupted"
@@ -73,7 +73,7 @@ def test_a_point_that_is_cut_short_is_kept_and_ends_the_campaign(monkeypatch: py
         (KeyboardInterrupt(), "interrupted", "interrupted after 1 point"),
     ],
 )
-def test_what_was_measured_before_an_error_is_kept(
+def test_points_measured_before_an_error_are_kept(
     monkeypatch: pytest.MonkeyPatch, error: Exception, state: State, reason: str
 ) -> None:
     result, kept = carried_out(monkeypatch, Runs("finished", error), ["a", "b"])
@@ -81,12 +81,12 @@ def test_what_was_measured_before_an_error_is_kept(
     assert kept == [1, 1]
 
 
-def test_an_error_before_the_first_point_is_told_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_before_the_first_point_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(TargetError, match="gone"):
         carried_out(monkeypatch, Runs(TargetError("gone")), ["a"])
 
 
-def test_points_that_an_earlier_run_has_finished_are_taken_over(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_points_finished_by_an_earlier_run_are_reused(monkeypatch: pytest.MonkeyPatch) -> None:
     first, _ = carried_out(monkeypatch, Runs("finished", "interrupted"), ["a", "b", "c"])
     again, _ = carried_out(monkeypatch, Runs("finished", "finished"), ["a", "b", "c"], first)
     assert again.points[0] is first.points[0]

@@ -1,4 +1,4 @@
-"""The command line as people meet it: what it says, how it ends."""
+"""The command line as users see it: messages and exit statuses."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def wait_for(path: Path) -> None:
 
 
 def wait_for_reads(port: int) -> None:
-    """Until a volume has answered some."""
+    """Waits until a volume has answered some operations."""
     deadline = time.monotonic() + 30
     with control.Client(str(port)) as client:
         while time.monotonic() < deadline:
@@ -59,14 +59,14 @@ def on(server: Server, *more: str) -> tuple[str, ...]:
     return (*READS, "--ioengine=nfs", f"--nfs_url={server.url}", *more)
 
 
-def test_json_on_stdout_is_mixed_with_nothing(served: Server) -> None:
+def test_stdout_has_nothing_but_the_json(served: Server) -> None:
     ran = iocurve("fio", *on(served, "--output-format=json", "--iodepth=8", "--nconnect=2"))
     assert ran.returncode == 0, ran.stderr
     read = json.loads(ran.stdout)["jobs"][0]["read"]
     assert (read["total_ios"], read["io_bytes"]) == (256, 1 << 20)
 
 
-def test_a_job_file_runs_unmodified_from_where_it_is(tmp_path: Path) -> None:
+def test_a_job_file_runs_unmodified_in_its_directory(tmp_path: Path) -> None:
     (tmp_path / "mnt").mkdir()
     (tmp_path / "fiowrite.ini").write_text(
         f"[global]\nsize=1m\ndirect=0\niodepth=256\nioengine=libaio\nbs=4k\nnumjobs=4\n"
@@ -84,7 +84,7 @@ def test_a_command_line_without_a_name_runs_and_says_that_fio_would_not(tmp_path
     assert "fio itself refuses it" in ran.stderr
 
 
-def test_a_report_is_written_where_it_is_wanted(tmp_path: Path) -> None:
+def test_a_report_is_written_to_the_given_directory(tmp_path: Path) -> None:
     ran = iocurve("fio", *READS, "--ioengine=null", f"--out={tmp_path}/out")
     assert ran.returncode == 0, ran.stderr
     assert {path.name for path in (tmp_path / "out").iterdir()} == {"result.json", "report.html", "points.csv"}
@@ -111,38 +111,38 @@ def test_explaining_runs_nothing(tmp_path: Path) -> None:
         (("volume", "serve", "--quota", "3frob"), 2, "--quota: '3frob' is not a size"),
         (("volume", "serve", "--level", "platinum"), 2, "platinum"),
         (("volume", "serve", "--store", "/nowhere"), 1, "--store /nowhere: there is no such directory"),
-        (("envelope", "/nowhere/at/all"), 1, "there is no directory /nowhere/at"),
-        (("report", "/nowhere.json"), 2, "/nowhere.json"),
+        (("envelope", "/nowhere/at/all"), 1, "/nowhere/at/all: /nowhere/at does not exist; check the path"),
+        (("report", "/nowhere.json"), 1, "/nowhere.json cannot be read: no such file or directory"),
         (("frobnicate",), 2, "frobnicate"),
     ],
 )
-def test_a_mistake_is_answered_with_words_and_a_status(arguments: tuple[str, ...], status: int, text: str) -> None:
+def test_a_mistake_has_a_message_and_a_status(arguments: tuple[str, ...], status: int, text: str) -> None:
     ran = iocurve(*arguments)
     assert ran.returncode == status
     assert text.lower() in (ran.stderr + ran.stdout).lower()
     assert "Traceback" not in ran.stderr
 
 
-def test_a_refused_connection_is_said_with_the_address() -> None:
+def test_a_refused_connection_is_reported_with_the_address() -> None:
     port = free_port()
     ran = iocurve("envelope", f"nfs://127.0.0.1:{port}/vol")
     assert ran.returncode == 1
     assert f"127.0.0.1:{port} refused the connection" in ran.stderr
 
 
-def test_an_unknown_export_is_said_with_what_there_is(served: Server) -> None:
+def test_an_unknown_export_is_reported_with_the_exports(served: Server) -> None:
     ran = iocurve("fio", *READS, "--ioengine=nfs", f"--nfs_url=nfs://127.0.0.1:{served.port}/other")
     assert ran.returncode == 1
     assert "/other" in ran.stderr
     assert "/vol" in ran.stderr
 
 
-def test_a_file_that_may_not_be_read_is_said(tmp_path: Path) -> None:
+def test_an_unreadable_file_is_reported(tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_bytes(bytes(1 << 20))
     secret.chmod(0)
     arguments = ("fio", *READS, f"--filename={secret}")
-    # Root may read anything, unless it has given that up.
+    # Root may read anything, unless it has dropped that capability.
     ran = subprocess.run(
         [*(("setpriv", "--bounding-set=-all", "--inh-caps=-all") if os.geteuid() == 0 else ()), *IOCURVE, *arguments],
         capture_output=True,
@@ -155,14 +155,14 @@ def test_a_file_that_may_not_be_read_is_said(tmp_path: Path) -> None:
     assert "Traceback" not in ran.stderr
 
 
-def test_a_full_volume_ends_the_run_with_words_and_keeps_nothing() -> None:
+def test_a_full_volume_ends_the_run_with_a_message_and_keeps_nothing() -> None:
     with volume("--quota", "8MiB", "--throughput", "1GiB") as small:
         ran = iocurve("fio", *on(small, "--size=64m", "--rw=write"))
         assert ran.returncode == 1
         assert "use a smaller size" in ran.stderr
 
 
-def test_ctrl_c_keeps_what_was_measured(tmp_path: Path) -> None:
+def test_ctrl_c_keeps_the_measurements(tmp_path: Path) -> None:
     command = [*IOCURVE, "fio", *READS, "--ioengine=null", "--time_based", "--runtime=60", f"--out={tmp_path}"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         time.sleep(4)
@@ -198,8 +198,8 @@ def start_volume(directory: Path, port: int) -> subprocess.Popen[str]:
     return process
 
 
-def test_a_server_that_comes_back_is_waited_for(tmp_path: Path) -> None:
-    """As a hard mount does: the load goes on over new connections, on the handles it has."""
+def test_a_server_that_restarts_is_waited_for(tmp_path: Path) -> None:
+    """Like a hard mount: the load continues over new connections, with the same handles."""
     (tmp_path / "store").mkdir()
     port = free_port()
     server = start_volume(tmp_path / "store", port)
@@ -222,14 +222,14 @@ def test_a_server_that_comes_back_is_waited_for(tmp_path: Path) -> None:
     assert only.operations["read"].errors == 0
 
 
-def test_a_server_that_stays_away_is_given_up_in_time(tmp_path: Path) -> None:
+def test_a_server_that_stays_away_fails_the_run_in_time(tmp_path: Path) -> None:
     with volume("--unlimited") as server:
         arguments = on(server, "--time_based", "--runtime=60", "--nfs_timeout=2", f"--out={tmp_path}", "--iodepth=4")
         with subprocess.Popen(
             [*IOCURVE, "fio", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         ) as process:
             wait_for_reads(server.port)
-            # Two intervals, so that something is measured.
+            # Two intervals, so that the window is not empty.
             time.sleep(2)
             os.kill(server.pid, signal.SIGKILL)
             _, stderr = process.communicate(timeout=40)

@@ -1,4 +1,4 @@
-"""Several clients on one machine: each with an address of its own, and with what a machine of its own could send."""
+"""Several clients on one machine: each with its own address and its own bandwidth."""
 
 from __future__ import annotations
 
@@ -60,14 +60,14 @@ axes = { read_percent = [0] }
 
 @pytest.fixture(autouse=True)
 def runtime(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where control sockets are: apart from those of other volumes of this machine."""
+    """A private directory for control sockets, apart from other volumes of this machine."""
     directory = tmp_path_factory.mktemp("run")
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(directory))
     return directory
 
 
 def three_clients(server: Server, operation: planned.OperationPlan, runtime_ns: int) -> planned.Plan:
-    """Each with two connections and 64 KiB blocks."""
+    """Each client has two connections and 64 KiB blocks."""
     mount = nfs_engine(server.url, nconnect=2).mount
     block = operation.replace(blocks=planned.FixedBlocks(bytes=64 * KIB))
     return plan_of(
@@ -119,14 +119,14 @@ def test_clients_write_at_their_egress_and_read_without_a_cap() -> None:
         assert total(plan, local.run(plan), "read").operations > 0
         after = stats(server)
         waited_ns = after["exports"][0]["throttled_ns"] - before["throttled_ns"]
-        # At 20 MiB/s each of the eight would wait for 25 ms; threads whose clocks differ wait for some microseconds.
+        # At 20 MiB/s each of the eight would wait for 25 ms; threads whose clocks differ wait for a few microseconds.
         assert waited_ns < MILLISECOND_NS * (after["exports"][0]["reads"] - before["reads"])
         addresses = {client["address"]: client for client in after["clients"]}
         assert all(addresses[str(source(number))]["writes"] > 0 for number in (1, 2, 3))
 
 
 def without_layout(plan: planned.Plan) -> planned.Plan:
-    """Laying files out writes them."""
+    """The layout writes the files."""
     (group,) = plan.groups
     workers = [one.replace(files=(file_plan(one.files[0].path, 2 * MIB, layout="reserve"),)) for one in group.workers]
     return plan_of(*workers)
@@ -159,9 +159,7 @@ def test_a_scenario_s_clients_have_an_address_each_and_reach_the_egress_of_the_t
         (".", [None] * 6),
     ],
 )
-def test_only_a_server_on_loopback_is_shown_many_clients(
-    tmp_path: Path, target: str, expected: list[str | None]
-) -> None:
+def test_only_a_server_on_loopback_sees_many_clients(tmp_path: Path, target: str, expected: list[str | None]) -> None:
     (tmp_path / "three.toml").write_text(SCENARIO)
     scenario = load(str(tmp_path / "three.toml"))
     with place.opened(targets.parse(target)) as there:
@@ -169,7 +167,7 @@ def test_only_a_server_on_loopback_is_shown_many_clients(
     assert [section.target.nfs_source for section in case.job.sections] == expected
 
 
-def test_one_client_comes_from_wherever_the_system_says(tmp_path: Path) -> None:
+def test_the_system_chooses_the_address_of_a_single_client(tmp_path: Path) -> None:
     (tmp_path / "one.toml").write_text(SCENARIO.replace("clients = 3", "clients = 1"))
     scenario = load(str(tmp_path / "one.toml"))
     with place.opened(targets.parse("nfs://127.0.0.1/a")) as there:

@@ -1,4 +1,4 @@
-"""What a person sees: in place on a terminal, plain lines elsewhere, a table at the end."""
+"""Output for the user: in place on a terminal, plain lines elsewhere, a table at the end."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from iocurve.units import MIB, SECOND_NS
 
 
 class Clock:
-    """Seconds that pass when the test says so."""
+    """A clock that advances when the test says so."""
 
     def __init__(self) -> None:
         self.now = 100.0

@@ -1,4 +1,4 @@
-"""Emulated disks: published figures, the texts that describe one, jobs that lie on one, and what is kept of it."""
+"""Emulated disks: published figures, parsing, jobs on disks, and state kept between runs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from iocurve.dialects.fio import command as fio
 from iocurve.dialects.native import command as native
 from iocurve.engine.plan import AioEngine, DiskPlan, End, FileOpen, IoBurst, IoLimits, Plan, UringEngine, VmPlan, Worker
 from iocurve.errors import DialectError, PlanError, TargetError
-from iocurve.job.reach import reach
+from iocurve.job.target_fields import target_fields
 from iocurve.measure import local
 from iocurve.result.document import Point
 from iocurve.targets import disk, disk_data
@@ -87,14 +87,14 @@ def test_a_striped_disk_of_a_machine_is_described(tmp_path: Path) -> None:
     )
 
 
-def test_words_are_taken_as_people_write_them(tmp_path: Path) -> None:
+def test_settings_may_be_written_as_in_the_portal_and_the_cli(tmp_path: Path) -> None:
     for cache in ("read-only", "ReadOnly", "read_only", "READONLY"):
         spec = disk.parse_disk(f"disk:premium-ssd-p30?cache={cache}&vm=d8ds_v4&path=d")
         assert (spec.described.cache, spec.described.vm) == ("read_only", D8DS_V4)
     assert spec.plan(tmp_path).state_path == str(tmp_path / "d" / ".iocurve-disk.json")
 
 
-def test_how_long_credits_last_can_be_said() -> None:
+def test_the_burst_duration_can_be_set() -> None:
     def bursts(query: str) -> list[IoBurst | None]:
         plan = disk.parse_disk(f"disk:premium-ssd-p20?path=d{query}").described
         uncached = plan.vm.uncached if plan.vm else None
@@ -115,9 +115,10 @@ def test_how_long_credits_last_can_be_said() -> None:
     [
         (
             "disk:premium-ssd-p31?stirpe=3&cache=nun&vm=Standard_D8d_v4",
-            "there is no disk 'premium-ssd-p31' (did you mean premium-ssd-p3?); "
-            "there is no setting 'stirpe' (did you mean stripe?); cache: 'nun' is none of none, read-only, read-write; "
-            "there is no virtual machine 'Standard_D8d_v4' (did you mean Standard_D8ds_v4?)",
+            "there is no disk 'premium-ssd-p31'; did you mean premium-ssd-p3? (iocurve disk list); "
+            "there is no setting 'stirpe'; did you mean stripe? (docs/disks.md); "
+            "cache: 'nun' is none of none, read-only, read-write; "
+            "there is no virtual machine 'Standard_D8d_v4'; did you mean Standard_D8ds_v4? (iocurve disk list)",
         ),
         (
             "disk:ultra-disk?path=d&cache=read-only&vm=d8ds_v4",
@@ -125,34 +126,37 @@ def test_how_long_credits_last_can_be_said() -> None:
         ),
         (
             "disk:premium-ssd-p30?path=d&cache=read-only",
-            "cache: it is the virtual machine's: say which, as in vm=Standard_D8ds_v4",
+            "cache: a host cache needs a virtual machine; add vm=Standard_D8ds_v4",
         ),
         (
             "disk:premium-ssd-p30?path=d&cache=read-only&vm=Standard_D32s_v5",
             "Standard_D32s_v5: no cached limits are published for it; use cache=none or another vm",
         ),
         ("disk:premium-ssd-p30?path=d&stripe=0", "stripe: '0' is not a number from 1 to 64"),
-        ("disk:premium-ssd-p30?path=d&stripe=2&stripe=3", "a setting is there twice"),
+        ("disk:premium-ssd-p30?path=d&stripe=2&stripe=3", "a setting is given twice"),
         ("disk:premium-ssd-p30?path=d&latency=soon", "latency: 'soon' is not a time such as 250us, 2ms, 30s or 10m"),
-        ("disk:premium-ssd-p30?path=d&vm-burst=1s", "vm-burst: there is no vm"),
+        (
+            "disk:premium-ssd-p30?path=d&vm-burst=1s",
+            "vm-burst: a burst needs a virtual machine; add vm=Standard_D8ds_v4",
+        ),
         ("disk:premium-ssd-v2?path=d&size=1TiB&iops=80001", "iops: '80001' is not a number from 1 to 80,000"),
         ("disk:premium-ssd-v2?path=d&iops=3000&throughput=1GB", "throughput: with 3,000 IOPS it is at most 750 MB/s"),
     ],
 )
-def test_all_that_is_wrong_is_said_at_once(text: str, mistakes: str) -> None:
-    with pytest.raises(TargetError) as told:
+def test_all_mistakes_are_reported_at_once(text: str, mistakes: str) -> None:
+    with pytest.raises(DialectError) as told:
         parse(text)
     assert str(told.value) == f"{text}: {mistakes}"
 
 
-def test_a_target_says_what_is_known_of_it_and_where_a_load_goes(tmp_path: Path) -> None:
+def test_a_target_has_facts_and_fields_for_a_load(tmp_path: Path) -> None:
     text = f"disk:premium-ssd-p30?stripe=3&vm=d8ds_v4&path={tmp_path}"
     target = parse(text)
     assert isinstance(target, DiskTarget)
     facts = facts_of(target)
     assert (facts.kind, facts.address, facts.iops) == ("emulated_disk", str(tmp_path), 12_800)
     opened = OpenedTarget(target, facts)
-    assert (facts.throughput_bytes_per_s, reach(opened).get("disk")) == (192 * MB, text)
+    assert (facts.throughput_bytes_per_s, target_fields(opened).get("disk")) == (192 * MB, text)
     cached = facts_of(parse(text.replace("vm=", "cache=read-only&vm=")))
     assert (cached.iops, cached.throughput_bytes_per_s) == (77_000, 485 * MB)
     with pytest.raises(TargetError, match=r"there is no directory .*/missing; create it"):
@@ -197,11 +201,11 @@ def test_fio_s_unchanged_jobs_run_on_disks(tmp_path: Path) -> None:
     ]
     assert {worker.disk and worker.disk.vm for worker in workers} == {D8DS_V4}
     assert [worker.disk.cache for worker in workers if worker.disk] == ["read_only"] * 4 + ["none"] * 4
-    # What plays the device is the page cache, whatever the job says.
+    # The page cache acts as the device, whatever the job says.
     assert {worker.engine.open.direct for worker in workers if isinstance(worker.engine, AioEngine)} == {False}
 
 
-def test_what_cannot_lie_on_a_disk_is_said(tmp_path: Path) -> None:
+def test_files_that_cannot_be_on_a_disk_are_refused(tmp_path: Path) -> None:
     def mistakes(*arguments: str, text: str = READ_WRITE) -> list[str]:
         with pytest.raises((DialectError, PlanError)) as told:
             fio_workers(tmp_path, *arguments, text=text)
@@ -212,11 +216,11 @@ def test_what_cannot_lie_on_a_disk_is_said(tmp_path: Path) -> None:
     assert mistakes("--disk=/mnt/nocache") == [needs]
     assert mistakes(f"--disk=relative={NO_CACHE}") == [needs]
     assert mistakes("--disk=/mnt/nocache=disk:premium-ssd-p30") == [
-        "disk:premium-ssd-p30: path=DIR is missing: the directory that the files of the disk are kept in"
+        "disk:premium-ssd-p30: path=DIR is missing; name the directory for the files of the disk"
     ]
     both = "[a]\nsize=1m\nrw=read\ndirectory=/mnt/nocache:/elsewhere\n"
     assert mistakes(f"--disk=/mnt/nocache={NO_CACHE}", text=both) == [
-        "a: some of its files are below /mnt/nocache and some are not; split the job"
+        "a: some of its files are below /mnt/nocache, others are not; split the job"
     ]
 
 
@@ -250,7 +254,7 @@ def test_a_job_file_names_a_disk(tmp_path: Path) -> None:
     assert only.engine.open == FileOpen(direct=False, durability="none", invalidate=False)
 
 
-def test_names_do_not_lead_out_of_a_disk(tmp_path: Path) -> None:
+def test_file_names_do_not_lead_out_of_a_disk(tmp_path: Path) -> None:
     with pytest.raises(PlanError, match=r"'\.\./data' leads out of the emulated disk"):
         native_plan(tmp_path, paths="../data")
     with pytest.raises(PlanError, match=r"'premium-ssd-p30' is not a disk such as disk:premium-ssd-p30\?path=DIR"):
@@ -263,7 +267,7 @@ def test_names_do_not_lead_out_of_a_disk(tmp_path: Path) -> None:
 
 
 def fast(directory: Path, **changes: Any) -> DiskPlan:
-    """So fast that nobody waits for it."""
+    """Limits so high that no operation waits."""
     limits = IoLimits(iops=10**9, bytes_per_s=10**12)
     vm = VmPlan(name="vm", uncached=None, cached=limits, cache_bytes=MIB)
     state = str(directory / disk.STATE_NAME)
@@ -282,7 +286,7 @@ def test_every_engine_runs_on_a_disk_and_the_result_says_so(engine: str, tmp_pat
     assert set(only.labels) <= set(LABELS)
 
 
-def test_what_was_read_is_cached_until_the_machine_is_restarted(tmp_path: Path) -> None:
+def test_blocks_that_were_read_are_cached_until_a_restart(tmp_path: Path) -> None:
     file = file_plan(tmp_path / "data", keep=True)
     reader = worker(local_engine("sync"), "", files=(file,), disk=fast(tmp_path))
     local.run(plan_of(reader))
@@ -291,7 +295,7 @@ def test_what_was_read_is_cached_until_the_machine_is_restarted(tmp_path: Path) 
     assert (tmp_path / "data").stat().st_size == MIB
 
 
-def test_what_does_not_fit_in_the_cache_is_not_kept(tmp_path: Path) -> None:
+def test_blocks_beyond_the_size_of_the_cache_are_evicted(tmp_path: Path) -> None:
     files = (file_plan(tmp_path / "data", 4 * MIB, keep=True),)
     end = End(runtime_ns=None, bytes=4 * MIB, operations=None)
     reader = worker(local_engine("sync"), "", files=files, disk=fast(tmp_path), end=end)
@@ -304,16 +308,16 @@ def test_a_disk_in_use_is_neither_run_on_nor_restarted(tmp_path: Path) -> None:
     local.run(plan_of(writer))
     lock = os.open(tmp_path, os.O_RDONLY)
     fcntl.flock(lock, fcntl.LOCK_EX)
-    with pytest.raises(TargetError, match="another run uses the emulated disk that is kept there; wait for its end"):
+    with pytest.raises(TargetError, match="the emulated disk is in use by another run; wait until that run has ended"):
         local.run(plan_of(writer))
-    with pytest.raises(TargetError, match="a run uses the emulated disk that is kept there; wait for its end"):
+    with pytest.raises(TargetError, match="the emulated disk is in use by a run; wait until the run has ended"):
         disk.restart(tmp_path)
     os.close(lock)
     assert local.run(plan_of(writer)).state == "finished"
 
 
-def test_a_restart_of_what_is_no_disk_changes_nothing(tmp_path: Path) -> None:
-    with pytest.raises(TargetError, match="no emulated disk has been used there yet"):
+def test_a_restart_of_a_directory_without_a_disk_changes_nothing(tmp_path: Path) -> None:
+    with pytest.raises(TargetError, match="no emulated disk has been used in this directory"):
         disk.restart(tmp_path)
     with pytest.raises(TargetError, match="No such file or directory"):
         disk.restart(tmp_path / "missing")
@@ -367,14 +371,14 @@ def test_the_limit_that_operations_waited_for_is_named(label: str, described: st
     assert limit.code == label.removeprefix("limited_by_")
 
 
-def test_a_disk_that_nobody_waited_for_is_no_limit(tmp_path: Path) -> None:
-    # Its figure is at the disk's own by chance; the depth was used up.
+def test_a_disk_that_delayed_no_operation_is_not_the_limit(tmp_path: Path) -> None:
+    # Its figure equals the disk's own by chance; the depth was exhausted.
     limit = limit_of(held_down(), facts_of(parse(f"disk:premium-ssd-p30?stripe=3&vm=d8ds_v4&path={tmp_path}")))
     assert limit is not None
     assert limit.code == "depth"
 
 
-def test_there_is_something_to_do_about_each(tmp_path: Path) -> None:
+def test_each_limit_has_advice(tmp_path: Path) -> None:
     codes = [code for code in LIMIT_KINDS if code.startswith(("disk_", "vm_"))]
     assert len(codes) == 6
     for code in codes:

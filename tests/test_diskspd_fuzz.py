@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from fio_machine import HeldMachine
 from iocurve import _native
 from iocurve.dialects.diskspd.command import prepare
-from iocurve.dialects.diskspd.output.forms import explain, profile
+from iocurve.dialects.diskspd.output.formats import explain, profile
 from iocurve.dialects.diskspd.output.profile_to_xml import profile_xml
 from iocurve.dialects.diskspd.read.options import OPTIONS
 from iocurve.dialects.diskspd.read.parse import parse
@@ -103,7 +103,7 @@ SLIPS = st.builds(changed, LINES, st.integers(0, 99), st.just("none") | HOW)
 
 
 def answered(arguments: list[str]) -> bool:
-    """Whether it is understood: then all that is said of it can be said, and the engine reads its plans."""
+    """Returns True if it is read; then its explanation can be written and the engine reads its plans."""
     with contextlib.suppress(DialectError, PlanError):
         prepared = prepare(arguments, cwd=Path("/d"), machine=MACHINE)
         assert explain(prepared).endswith("\n") or not prepared.spans
@@ -151,7 +151,7 @@ def test_a_line_is_the_same_as_a_profile(tmp_path_factory: pytest.TempPathFactor
         reading = read_profile(path, [])
         assert reading.mistakes == []
         assert profile_xml(reading.profile) == text
-        # What a stride or an alignment is by default, the profile says.
+        # The profile writes out the default of a stride or an alignment.
         for target in [target for span in parsed.profile.time_spans for target in span.targets]:
             target.alignment_bytes = target.step_bytes
         assert reading.profile.time_spans == parsed.profile.time_spans

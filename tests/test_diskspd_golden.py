@@ -14,7 +14,7 @@ import pytest
 from fio_machine import HeldMachine
 from goldens import compare, plan_document
 from iocurve.dialects.diskspd.command import Prepared, prepare
-from iocurve.dialects.diskspd.output.forms import explain
+from iocurve.dialects.diskspd.output.formats import explain
 
 GOLDEN = Path(__file__).parent / "golden" / "diskspd"
 COMMANDS = sorted(GOLDEN.glob("*.args"))

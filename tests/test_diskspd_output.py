@@ -8,11 +8,11 @@ from xml.etree import ElementTree
 
 import pytest
 
-from diskspd_figures import BUSY, ONE_PROCESSOR, START, mixed, row
+from diskspd_stats import BUSY, ONE_PROCESSOR, START, mixed, row
 from iocurve.dialects.diskspd import command as diskspd
 from iocurve.dialects.diskspd.output import system
-from iocurve.dialects.diskspd.output.figures import Bucket, Part, SpanFigures, TargetFigures
 from iocurve.dialects.diskspd.output.profile_text import profile_text
+from iocurve.dialects.diskspd.output.span_stats import Bucket, Part, SpanStats, TargetStats
 from iocurve.dialects.diskspd.output.system import Processor, System
 from iocurve.dialects.diskspd.output.text import results_text
 from iocurve.dialects.diskspd.output.xml import results_xml
@@ -24,8 +24,8 @@ from iocurve.result.document import MachineUse, ProcessorUse
 from iocurve.units import MIB
 
 
-def text_of(span: TimeSpan, *threads: tuple[TargetFigures, ...], seconds: float = 120.0) -> str:
-    return results_text(Profile([span]), ONE_PROCESSOR, START, [(SpanFigures(seconds, threads), BUSY)])
+def text_of(span: TimeSpan, *threads: tuple[TargetStats, ...], seconds: float = 120.0) -> str:
+    return results_text(Profile([span]), ONE_PROCESSOR, START, [(SpanStats(seconds, threads), BUSY)])
 
 
 def test_results_have_the_lines_that_diskspd_prints() -> None:
@@ -108,7 +108,7 @@ def test_effective_distributions_name_the_threads_that_have_them() -> None:
     zones = (Zone(10, 0, 8 * kib), Zone(10, 8 * kib, 12 * kib), Zone(80, 28 * kib, 72 * kib))
     nothing = Part(0, 0, (), ())
     threads = [
-        (TargetFigures(row(name, *zones), nothing, nothing),)
+        (TargetStats(row(name, *zones), nothing, nothing),)
         for name in ("testfile.dat", "testfile.dat", "testfile.dat", "testfile2.dat", "testfile.dat")
     ]
     text = text_of(TimeSpan(), *threads)
@@ -126,7 +126,7 @@ def test_effective_distributions_name_the_threads_that_have_them() -> None:
 def test_a_machine_with_sockets_and_threads_has_columns_for_them() -> None:
     machine = System("host", tuple(Processor(n, n // 2, n // 4, n // 4) for n in range(8)), "")
     uses = tuple(ProcessorUse(processor=n, user_share=0.5, system_share=0.25) for n in range(8))
-    figures = SpanFigures(1.0, ((mixed(),),))
+    figures = SpanStats(1.0, ((mixed(),),))
     text = results_text(
         Profile([TimeSpan()]), machine, START, [(figures, MachineUse(busy_share=0.75, cpus=8, processors=uses))]
     )
@@ -141,12 +141,12 @@ def test_a_machine_with_sockets_and_threads_has_columns_for_them() -> None:
 def test_a_span_that_never_ran_says_so() -> None:
     text = text_of(TimeSpan(), seconds=0.0)
     assert text.endswith("The test was interrupted before the measurements began. No results are displayed.\n")
-    xml = results_xml(Profile([TimeSpan()]), ONE_PROCESSOR, START, [(SpanFigures(0.0, ()), None)])
+    xml = results_xml(Profile([TimeSpan()]), ONE_PROCESSOR, START, [(SpanStats(0.0, ()), None)])
     assert "<Error>The test was interrupted" in xml
 
 
 def test_several_time_spans_are_added_up() -> None:
-    figures = SpanFigures(60.0, ((mixed(),),))
+    figures = SpanStats(60.0, ((mixed(),),))
     text = results_text(Profile([TimeSpan(), TimeSpan()]), ONE_PROCESSOR, START, [(figures, BUSY), (figures, BUSY)])
     assert text.endswith(
         "write  |         4194304 |           20 |       0.03 |       0.17\n"
@@ -190,7 +190,7 @@ def test_targets_are_described_in_diskspds_words(target: Target, line: str) -> N
 
 def test_xml_results_have_diskspds_elements() -> None:
     span = TimeSpan(measure_latency=True, measure_iops_deviation=True, targets=[Target(path="a&b")])
-    figures = SpanFigures(10.0, ((mixed("a&b"),),))
+    figures = SpanStats(10.0, ((mixed("a&b"),),))
     xml = results_xml(Profile([span]), ONE_PROCESSOR, START, [(figures, BUSY)])
     assert xml.splitlines()[0] == "<Results>"
     root = ElementTree.fromstring(xml)

@@ -11,8 +11,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from diskspd_figures import BUSY, ONE_PROCESSOR, START, buckets, latency, row
-from iocurve.dialects.diskspd.output.figures import Part, SpanFigures, TargetFigures
+from diskspd_stats import BUSY, ONE_PROCESSOR, START, buckets, latency, row
+from iocurve.dialects.diskspd.output.span_stats import Part, SpanStats, TargetStats
 from iocurve.dialects.diskspd.output.text import results_text
 from iocurve.dialects.diskspd.output.xml import results_xml
 from iocurve.dialects.diskspd.read.profile import Profile, Target, TimeSpan
@@ -26,13 +26,13 @@ SPAN = TimeSpan(
 )
 
 
-def thread() -> tuple[TargetFigures]:
+def thread() -> tuple[TargetStats]:
     reads = Part(4 * MIB, 512, (latency(*range(1, 101)),), buckets(*[40, 60] * 5))
     writes = Part(2 * MIB, 256, (latency(2, 4),), buckets(*[25] * 10))
-    return (TargetFigures(row("a.dat"), reads, writes),)
+    return (TargetStats(row("a.dat"), reads, writes),)
 
 
-FIGURES = [(SpanFigures(SECONDS, (thread(), thread())), BUSY)]
+FIGURES = [(SpanStats(SECONDS, (thread(), thread())), BUSY)]
 
 
 @pytest.fixture

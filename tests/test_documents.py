@@ -1,4 +1,4 @@
-"""The commands that the five source documents quote, run for real: as they are written, but small and short."""
+"""The commands quoted in the five source documents, run for real with small sizes and short times."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The envelope: what it measures, and what it must never do."""
+"""The envelope: its points, and guarantees about existing files."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from bench.servers import Server
 from iocurve.engine.plan import NfsEngine, Plan
-from iocurve.errors import TargetError
+from iocurve.errors import DialectError, IocurveError, TargetError
 from iocurve.job.resolve import plan_here
 from iocurve.measure import local
 from iocurve.measure.scenario import command
@@ -24,9 +24,11 @@ from iocurve.units import MIB, MILLISECOND_NS, SECOND_NS
 from plans import nfs_engine, plan_of, worker
 
 
-def envelope(target: str | Path, *, overwrite: bool = False, read_only: bool = False) -> Request:
-    """With points of 20 ms, small files and few depths."""
-    asked = command.envelope(str(target), quick=True, overwrite=overwrite, read_only=read_only, size_bytes=4 * MIB)
+def envelope(target: str | Path, *, create: bool = False, overwrite: bool = False, read_only: bool = False) -> Request:
+    """Runs with points of 20 ms, small files and few depths."""
+    asked = command.envelope(
+        str(target), quick=True, create=create, overwrite=overwrite, read_only=read_only, size_bytes=4 * MIB
+    )
     families = {
         name: replace(
             family,
@@ -70,13 +72,13 @@ def test_an_export_is_measured_in_mixes_and_in_depth_with_one_and_several_connec
     assert [(case.axes["depth"], len(case.job.sections)) for case in chosen] == [(64, 2), (16, 2), (64, 1)]
 
 
-def test_the_url_says_how_many_connections_are_compared() -> None:
+def test_connections_of_the_url_are_compared() -> None:
     cases = cases_of("nfs://host/vol?nconnect=4")
     assert {case.axes["nconnect"] for case in cases if case.family.name == "random-4k-depth"} == {1, 4}
 
 
-def test_the_expected_length_is_what_was_promised() -> None:
-    """Full under 90 s, quick under 20 s, on an export, which has the most points; a second each way for the rest."""
+def test_the_expected_length_is_within_its_limit() -> None:
+    """Full form under 90 s, short form under 20 s, on an export, which has the most points; others within a second."""
     for quick, limit_s in ((False, 80), (True, 15)):
         asked = command.envelope("nfs://host/vol", quick=quick)
         cases = cases_of("nfs://host/vol", quick=quick)
@@ -129,15 +131,15 @@ def test_pure_reads_and_pure_writes_have_one_kind(tmp_path: Path) -> None:
     }
 
 
-def test_a_file_that_is_there_is_not_written_to(tmp_path: Path) -> None:
+def test_an_existing_file_is_not_written_to(tmp_path: Path) -> None:
     path = tmp_path / "precious"
     path.write_bytes(b"x" * 8 * MIB)
-    with pytest.raises(TargetError, match="--read-only measures reads alone, --overwrite allows the writes"):
+    with pytest.raises(TargetError, match="use --read-only to measure reads alone, --overwrite to allow the writes"):
         measured(tmp_path, envelope(path))
     assert path.read_bytes() == b"x" * 8 * MIB
 
 
-def test_a_file_that_is_there_can_be_read(tmp_path: Path) -> None:
+def test_an_existing_file_can_be_read(tmp_path: Path) -> None:
     path = tmp_path / "precious"
     path.write_bytes(b"x" * 8 * MIB)
     result = measured(tmp_path, envelope(path, read_only=True))
@@ -146,7 +148,7 @@ def test_a_file_that_is_there_can_be_read(tmp_path: Path) -> None:
     assert path.read_bytes() == b"x" * 8 * MIB
 
 
-def test_a_file_is_written_to_when_that_is_allowed_and_stays(tmp_path: Path) -> None:
+def test_an_existing_file_is_written_to_if_allowed_and_stays(tmp_path: Path) -> None:
     path = tmp_path / "scratch"
     path.write_bytes(bytes(8 * MIB))
     result = measured(tmp_path, envelope(path, overwrite=True))
@@ -157,7 +159,7 @@ def test_a_file_is_written_to_when_that_is_allowed_and_stays(tmp_path: Path) -> 
 def test_an_empty_file_is_refused_and_stays(tmp_path: Path) -> None:
     path = tmp_path / "empty"
     path.touch()
-    with pytest.raises(TargetError, match="too small; 1 MiB is the least"):
+    with pytest.raises(TargetError, match="too small; a target needs at least 1 MiB"):
         measured(tmp_path, envelope(path, overwrite=True))
     assert path.exists()
 
@@ -166,23 +168,23 @@ def test_a_file_that_appears_after_the_check_is_neither_used_nor_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "late"
-    subject = envelope(path)
+    subject = envelope(path, create=True)
     monkeypatch.setattr(opened_target, "check_overwrites", lambda *_, **__: path.write_text("somebody else's"))
-    with pytest.raises(TargetError, match="exists already"):
+    with pytest.raises(TargetError, match="another program created this file just now; nothing was written to it"):
         measured(tmp_path, subject)
     assert path.read_text() == "somebody else's"
 
 
-def test_a_file_that_was_made_is_removed(tmp_path: Path) -> None:
+def test_a_created_file_is_removed(tmp_path: Path) -> None:
     path = tmp_path / "fresh"
-    assert measured(tmp_path, envelope(path)).state == "finished"
+    assert measured(tmp_path, envelope(path, create=True)).state == "finished"
     assert not path.exists()
 
 
 @pytest.mark.parametrize(
     ("target", "text"),
     [
-        ("/nowhere/at/all", "there is no directory /nowhere/at"),
+        ("/nowhere/at/all", "/nowhere/at/all: /nowhere/at does not exist; check the path"),
         ("/dev/null", "neither a file nor a directory nor a block device"),
         ("http://host/x", "only nfs:// URLs"),
         ("nfs://host/vol?nconnect=17", "nconnect must be from 1 to 16"),
@@ -191,12 +193,13 @@ def test_a_file_that_was_made_is_removed(tmp_path: Path) -> None:
         ("nfs:///vol", "not an NFS URL"),
     ],
 )
-def test_a_target_that_is_none_is_refused_with_a_reason(target: str, text: str) -> None:
-    with pytest.raises(TargetError, match=text):
+def test_an_invalid_target_is_refused_with_a_reason(target: str, text: str) -> None:
+    with pytest.raises(IocurveError, match=text) as told:
         targets.parse(target)
+    assert isinstance(told.value, TargetError if target.startswith("/") else DialectError)
 
 
-def test_a_directory_for_the_report_that_cannot_be_written_is_said_before_the_run(tmp_path: Path) -> None:
+def test_a_read_only_report_directory_is_an_error_before_the_run(tmp_path: Path) -> None:
     (tmp_path / "out").write_text("in the way")
     (tmp_path / "target").mkdir()
     with pytest.raises(TargetError, match="--out"):

@@ -1,4 +1,4 @@
-"""What a plan would do is told in words, whichever dialect it came from."""
+"""Explanations of plans, for all dialects."""
 
 from __future__ import annotations
 
@@ -27,10 +27,13 @@ SEQUENTIAL = READ.replace(random_percent=0)
 @pytest.mark.parametrize(
     ("changes", "line"),
     [
-        ({"rate": plan.Rate(unit="operations", count=1, per_ns=2 * SECOND_NS)}, "rate 0.5 operations/s a clone, 0.5/s"),
+        (
+            {"rate": plan.Rate(unit="operations", count=1, per_ns=2 * SECOND_NS)},
+            "rate 0.5 operations/s per clone, 0.5/s",
+        ),
         (
             {"rate": plan.Rate(unit="bytes", count=MIB, per_ns=SECOND_NS, arrivals="poisson")},
-            "rate operations 1 MiB/s a clone, 1 MiB/s in all, at random times (Poisson)",
+            "rate operations 1 MiB/s per clone, 1 MiB/s in all, Poisson arrivals",
         ),
         ({"operations": (READ, WRITE)}, "job: 50 % 4 KiB random reads and 50 % 4 KiB random writes"),
         (
@@ -43,49 +46,49 @@ SEQUENTIAL = READ.replace(random_percent=0)
         ),
         (
             {"operations": (SEQUENTIAL,), "access": plan.Access(gap_bytes=4 * KIB, gap_spread_bytes=4 * KIB)},
-            "places 4 KiB to 8 KiB left out after each operation",
+            "offsets skips 4 KiB to 8 KiB after each operation",
         ),
         (
             {"operations": (SEQUENTIAL,), "access": plan.Access(position="job", at_end="stop")},
-            "places all workers of the job go on from one position; ends at the end of the region",
+            "offsets all workers of the job share one position; stops at the end of the region",
         ),
         (
             {"operations": (READ, WRITE), "access": plan.Access(position="worker")},
-            "places all kinds go on from one position",
+            "offsets all kinds share one position",
         ),
         (
             {
                 "operations": (WRITE,),
                 "payload": plan.Payload(content=plan.PoolContent(bytes=MIB, path="/p"), renew="keep"),
             },
-            "writes places of a pool of 1 MiB from /p",
+            "writes random parts of a pool of 1 MiB from /p",
         ),
-        ({"files": (file_plan("/d/there", layout="recreate"),)}, "/d/there: 1 MiB, exists and will be made anew"),
+        ({"files": (file_plan("/d/there", layout="recreate"),)}, "/d/there: 1 MiB, exists and will be recreated"),
         ({"files": (file_plan("/d/there", layout="recreate"),)}, "Layout before the run: 1 MiB to write"),
         (
             {"operations": (WRITE,), "end": plan.End(runtime_ns=None, bytes=None, operations=None, when_full=True)},
-            "ends when there is no room left",
+            "ends when no space is left",
         ),
         (
             {"operations": (WRITE,), "end": plan.End(runtime_ns=None, bytes=None, operations=None, when_full=True)},
-            "Time: until there is no room left",
+            "Time: until no space is left",
         ),
         (
             {"operations": (WRITE,), "access": plan.Access(run_length=4, position="repeated")},
-            "places 4 in a row at the same place",
+            "offsets runs of 4 operations at the same offset",
         ),
         ({"files": (file_plan("/d/new", layout="create"),)}, "Layout before the run: nothing to do"),
-        ({"batch": plan.Batch(complete_min=0)}, "batches completions looked for, but not waited for"),
+        ({"batch": plan.Batch(complete_min=0)}, "batches polls for completions without waiting"),
         ({"think": plan.Think(pause_ns=1000)}, "pauses 1 µs after every operation completed"),
         ({"operations": (WRITE,), "syncs": (plan.SyncPlan(kind="fsync", every=1),)}, "flushes fsync after every write"),
         (
             {"verify": plan.Verify(method="crc32c", only=True)},
-            "compares crc32c; nothing is written: what an earlier run",
+            "compares crc32c; writes nothing: compares what an earlier run",
         ),
-        ({"ends_others": "always"}, "ends when 1 MiB are transferred; then the others of its group end too"),
+        ({"ends_others": "always"}, "ends after 1 MiB transferred; then the other workers of its group end too"),
         (
             {"ends_others": "on_error", "ends_run": True},
-            "ends when 1 MiB are transferred; an error of it ends all others, also of later groups",
+            "ends after 1 MiB transferred; an error ends the other workers of its group and of later groups",
         ),
     ],
 )
@@ -93,6 +96,6 @@ def test_a_part_of_a_plan_in_words(changes: dict[str, Any], line: str) -> None:
     assert any(said.startswith(line) for said in explained(**changes)), explained(**changes)
 
 
-def test_a_rate_over_all_kinds_tells_how_long_it_takes() -> None:
+def test_a_rate_over_all_kinds_determines_the_duration() -> None:
     rate = plan.Rate(unit="operations", count=64, per_ns=SECOND_NS)
     assert "Time: 4 s" in explained(rate=rate)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from iocurve.dialects.fio.command import Prepared, prepare
-from iocurve.dialects.fio.read.iolog import Reading, read
+from iocurve.dialects.fio.read.iolog import ReplayOptions, read
 from iocurve.engine import plan
 from iocurve.errors import DialectError, PlanError
 from iocurve.job.describe import load_text
@@ -40,13 +40,13 @@ VERSION_3 = """fio version 3 iolog
 """
 
 
-AS_IT_IS = Reading()
+AS_IT_IS = ReplayOptions()
 
 
-def records(text: str, tmp_path: Path, how: Reading = AS_IT_IS) -> list[tuple[int, ...]]:
+def records(text: str, tmp_path: Path, options: ReplayOptions = AS_IT_IS) -> list[tuple[int, ...]]:
     """Due time in ms, offset, bytes, file, kind."""
     (tmp_path / "trace").write_text(text)
-    packed = Path(read(tmp_path / "trace", how).path).read_bytes()
+    packed = Path(read(tmp_path / "trace", options).path).read_bytes()
     return [(row[0] // MS, *row[1:]) for row in struct.iter_unpack("<QQIIIxxxx", packed)]
 
 
@@ -71,24 +71,26 @@ def test_version_3_keeps_distances_and_goes_on_where_time_goes_back(tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    ("how", "expected"),
+    ("options", "expected"),
     [
-        (Reading(stalls=False), [(0, 0, 0), (0, 9000, 1), (0, 4096, 0), (0, 0, 3)]),
-        (Reading(time_percent=50), [(0, 0, 0), (40, 9000, 1), (40, 4096, 0), (100, 0, 3)]),
-        (Reading(scale=2, align_bytes=4096), [(0, 0, 0), (20, 4096, 1), (20, 0, 0), (50, 0, 3)]),
+        (ReplayOptions(stalls=False), [(0, 0, 0), (0, 9000, 1), (0, 4096, 0), (0, 0, 3)]),
+        (ReplayOptions(time_percent=50), [(0, 0, 0), (40, 9000, 1), (40, 4096, 0), (100, 0, 3)]),
+        (ReplayOptions(scale=2, align_bytes=4096), [(0, 0, 0), (20, 4096, 1), (20, 0, 0), (50, 0, 3)]),
         # The time of what is left out is left out, too.
-        (Reading(skips=frozenset({"write", "sync"})), [(0, 0, 0), (0, 4096, 0)]),
-        (Reading(redirect="other"), [(0, 0, 0), (20, 9000, 1), (20, 4096, 0), (50, 0, 3)]),
+        (ReplayOptions(skipped_actions=frozenset({"write", "sync"})), [(0, 0, 0), (0, 4096, 0)]),
+        (ReplayOptions(redirect="other"), [(0, 0, 0), (20, 9000, 1), (20, 4096, 0), (50, 0, 3)]),
     ],
 )
-def test_a_trace_is_replayed_as_it_is_said(how: Reading, expected: list[tuple[int, ...]], tmp_path: Path) -> None:
-    assert [(row[0], row[1], row[4]) for row in records(VERSION_3, tmp_path, how)] == expected
+def test_a_trace_is_replayed_as_it_is_said(
+    options: ReplayOptions, expected: list[tuple[int, ...]], tmp_path: Path
+) -> None:
+    assert [(row[0], row[1], row[4]) for row in records(VERSION_3, tmp_path, options)] == expected
 
 
 def test_lines_that_mean_nothing_are_counted(tmp_path: Path) -> None:
     (tmp_path / "trace").write_text(f"{VERSION_2}a jump 0 1\n\nc read 0 1\na read x 1\na read 0\na read 0 0\na what\n")
-    trace = read(tmp_path / "trace", Reading())
-    assert (trace.records, trace.left_out, trace.first_left_out) == (5, 7, 13)
+    trace = read(tmp_path / "trace", ReplayOptions())
+    assert (trace.records, trace.skipped_lines, trace.first_skipped_line) == (5, 7, 13)
 
 
 def test_the_plan_has_the_kinds_sizes_and_files_of_the_trace(tmp_path: Path) -> None:
@@ -100,7 +102,7 @@ def test_the_plan_has_the_kinds_sizes_and_files_of_the_trace(tmp_path: Path) -> 
     assert [operation.kind for operation in worker.operations] == ["read", "write", "fsync", "fdatasync"]
     parts = (plan.BlockShare(bytes=4096, weight=1), plan.BlockShare(bytes=8192, weight=1))
     assert worker.operations[1].blocks == plan.BlockSplit(parts=parts)
-    assert load_text(worker) == "5 operations of a trace (reads, writes, fsyncs, fdatasyncs), at the times of the trace"
+    assert load_text(worker) == "5 operations of a trace (reads, writes, fsyncs, fdatasyncs), at the recorded times"
     assert worker.replay is not None
     assert (worker.replay.records, worker.replay.paced, worker.end.operations, worker.syncs) == (5, True, 5, ())
 
@@ -113,14 +115,14 @@ def prepared(text: str, options: str, tmp_path: Path) -> Prepared:
 @pytest.mark.parametrize(
     ("text", "options", "mistake"),
     [
-        ("a trace\n", "", "is no trace of fio's version 2 or 3; other forms are not supported yet"),
-        ("fio version 2 iolog\na add\na sync 0 0\n", "", "has nothing that reads, writes or trims"),
+        ("a trace\n", "", "is not an iolog of fio version 2 or 3; other formats are not supported yet"),
+        ("fio version 2 iolog\na add\na sync 0 0\n", "", "has no reads, writes or trims"),
         (VERSION_2, "--verify=md5", "verify is not supported yet with read_iolog"),
         (VERSION_2, "--rate_iops=10", "rate_iops is not supported yet with read_iolog"),
         (VERSION_2, "--ioengine=mmap", "read_iolog is not supported yet with ioengine=mmap and nfs"),
         (VERSION_2, "--replay_align=3", "replay_align=3 is not a power of two"),
         (VERSION_2, "--replay_skip=jump", "replay_skip takes read, write, trim or sync, not 'jump'"),
-        (VERSION_2, "--read_iolog=-", "read_iolog=- is not supported yet: name one file"),
+        (VERSION_2, "--read_iolog=-", "read_iolog=- is not supported yet; name a single file"),
         (VERSION_2, "--read_iolog=missing", "cannot be read: No such file or directory"),
     ],
 )

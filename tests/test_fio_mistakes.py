@@ -1,4 +1,4 @@
-"""What is wrong in a fio job is said all at once, with its place and with what would be right."""
+"""All mistakes of a fio job come at once, each with its position and a hint."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_all_mistakes_of_a_file_at_once(tmp_path: Path) -> None:
         "randtrimwrite, not 'raed'",
         "job.fio:6:1: verify takes 0, none, md5, crc7, crc16, crc32, crc32c, crc32c-intel, crc64, xxhash, sha1, "
         "sha256, sha512, sha3-224, sha3-256, sha3-384, sha3-512, meta, pattern, pattern_hdr or null, not 'crc33'",
-        "job.fio:7:1: unknown option 'BS' (Did you mean bs? Names are in small letters)",
+        "job.fio:7:1: unknown option 'BS' (Did you mean bs? Option names are lower case)",
         "job.fio:8:1: numjobs needs a value (write numjobs=…)",
         "job.fio:9:1: '[b' opens a section but has no ']' (write [b])",
         "job.fio:12:1: unknown option 'foo'",
@@ -72,11 +72,11 @@ def test_all_mistakes_of_a_command_line_at_once() -> None:
         "--name=a", "--idepth", "--ioengine=libaoi", "--output-format=xml", "--latency-log=x", "--direct", "--rw=read"
     ) == [
         "command line, argument 2: unknown option '--idepth' (Did you mean iodepth?)",
-        "command line, argument 3: there is no ioengine 'libaoi'; these are supported: psync, sync, vsync, pvsync, "
+        "command line, argument 3: unknown ioengine 'libaoi'; use psync, sync, vsync, pvsync, "
         "pvsync2, libaio, posixaio, io_uring, mmap, null or nfs",
-        "command line, argument 4: there is no output format 'xml'; there are normal, terse, json and json+",
+        "command line, argument 4: unknown output format 'xml'; --output-format takes normal, terse, json and json+",
         "command line, argument 5: --latency-log is not supported (fio itself refuses it; write_lat_log= in a job "
-        "writes one)",
+        "writes a latency log)",
         "command line, argument 6: --direct needs a value (write --direct=1)",
     ]
 
@@ -86,12 +86,12 @@ def test_all_mistakes_of_a_command_line_at_once() -> None:
     [
         (
             "size=1m\n",
-            "job.fio:1:1: 'size=1m' stands before the first [section] (put it below [global] or the name of a job)",
+            "job.fio:1:1: 'size=1m' comes before the first [section] (put it into [global] or a job section)",
         ),
-        ("[]\n", "job.fio:1:1: a section without a name (give it one: [job1])"),
+        ("[]\n", "job.fio:1:1: this section has no name (name it, such as [job1])"),
         ("[a]\ninclude none.inc\n", "job.fio:2:1: job file 'none.inc' cannot be read: No such file or directory"),
         ("[a]\ninclude job.fio\n", "job.fio:2:1: 'job.fio' includes itself"),
-        ("[a]\nsize=$ncpus*(2\n", "job.fio:2:1: '4*(2' cannot be calculated (whole numbers with + - * / and ( ))"),
+        ("[a]\nsize=$ncpus*(2\n", "job.fio:2:1: '4*(2' cannot be calculated (use whole numbers, + - * / and ( ))"),
         ("[a]\nnfs_url=\udcff\n", "job.fio:2:1: '\\udcff' is not text (UTF-8)"),
     ],
 )
@@ -124,7 +124,7 @@ def test_a_job_file_is_shown_as_a_command_line(tmp_path: Path) -> None:
 
 
 def test_globals_alone_are_no_job(tmp_path: Path) -> None:
-    expected = "job.fio:1:1: [global] alone is no job (add a job below it, such as [job1])"
+    expected = "job.fio:1:1: [global] alone defines no job (add a job section such as [job1] below it)"
     assert file_mistakes(tmp_path, "[global]\nsize=1m\n") == [expected]
 
 
@@ -155,10 +155,10 @@ def test_a_file_that_includes_itself(tmp_path: Path) -> None:
 
 ONE_MISTAKE = [
     ("none.fio", "job file 'none.fio' cannot be read: No such file or directory"),
-    ("", "there is no job to run (name a job file, or write --name=test --rw=randread --size=1g)"),
-    ("--name=a --section=b", "there is no section [b]"),
-    ("--name=a --section=global", "--section needs the name of a job; global holds for all of them anyway"),
-    ("--name=a", "a: nothing says how large /d/a.0.0 should be (add a size, such as size=1g)"),
+    ("", "there is no job to run (give a job file, or options such as --name=test --rw=randread --size=1g)"),
+    ("--name=a --section=b", "--section=b: no job file has a section [b]"),
+    ("--name=a --section=global", "--section needs the name of a job; [global] applies to every job anyway"),
+    ("--name=a", "a: no size is given for /d/a.0.0 (add a size, such as size=1g)"),
     ("--name=a --filename=/dev/none", "a: there is no device /dev/none"),
     ("--name=a --size=1k", "a: size (1024 bytes) is smaller than one block (4096 bytes)"),
     (
@@ -171,58 +171,64 @@ ONE_MISTAKE = [
         "/d/fio.1.0: no file can be larger than 9223372036854775807 bytes",
     ),
     ("--size=1m --rate=1m --rate_iops=5", "rate and rate_iops exclude one another (keep one)"),
-    ("--size=1m --cpus_allowed=9", "processor 9 is not there, or not for this process (there are 0-3)"),
+    ("--size=1m --cpus_allowed=9", "processor 9 does not exist, or this process may not use it (available: 0-3)"),
     ("--size=1m --numjobs=5000", "5000 workers are too many; 4096 can run at once"),
     ("--size=1m --numjobs=4000 --nrfiles=1000", "4000000 files are too many; 1000000 can be open at once"),
     ("--size=1m --ioengine=nfs", "ioengine=nfs needs a server (add nfs_url=nfs://host/export)"),
     ("--size=1m --ioengine=nfs --nfs_url=http://h/x", "'http://h/x' is not an NFS URL; write nfs://host/export"),
     ("--size=1m --ioengine=nfs --nfs_url=nfs://h/x?nconnect=99", "nconnect must be from 1 to 16, not '99'"),
-    ("--size=1m --ioengine=nfs --nfs_url=nfs://h/x?sec=krb5", "'sec=krb5' is not supported; these are: version=3"),
+    (
+        "--size=1m --ioengine=nfs --nfs_url=nfs://h/x?sec=krb5",
+        "'sec=krb5' is not supported; there are version=3, nconnect",
+    ),
     ("--size=1m --ioengine=nfs --nfs_url=nfs://h", "'nfs://h' names no export; write nfs://h/export"),
     ("--size=1m --ioengine=nfs --nfs_url=nfs://h/x --filename=../y", "'../y' leads out of the export"),
-    ("--size=1m --readonly --rw=write", "--readonly forbids to write, and this job writes"),
+    ("--size=1m --readonly --rw=write", "this job writes, which --readonly forbids"),
     ("--size=1m --ioengine=rbd", "ioengine=rbd is not supported: iocurve measures files, devices and NFS"),
-    ("--size=1m --ioengine=filecreate", "ioengine=filecreate is not supported yet: iocurve reads and writes files"),
+    ("--size=1m --ioengine=filecreate", "ioengine=filecreate is not supported yet: iocurve measures reads and writes"),
     ("--size=1m --rw=randread:0", "rw must be from 1 to 4294967295, not 0"),
     ("--size=1m --zonemode=zbd", "zonemode=zbd is not supported: iocurve does not manage the zones of zoned devices"),
-    ("--size=1m --zonemode=strided", "zonemode=strided needs zonesize (add zonesize=1m, for instance)"),
+    ("--size=1m --zonemode=strided", "zonemode=strided needs zonesize (add one, such as zonesize=1m)"),
     ("--size=1m --zonesize=64k", "zonesize needs a zonemode (add zonemode=strided)"),
     (
         "--size=1m --rw=randtrimwrite:2 --rw_sequencer=identical",
         "rw_sequencer=identical is not supported yet with rw=randtrimwrite:N",
     ),
-    ("--size=1m --fill_device=1", "fill_device is not supported where a job reads"),
-    ("--ioengine=psync --rw=randwrite --fill_device=1", "fill_device with random places needs size"),
-    ("--size=1m --rw=write --ioengine=null --fill_device=1", "fill_device: without I/O nothing is ever full"),
+    ("--size=1m --fill_device=1", "fill_device is not supported in a job that reads"),
+    ("--ioengine=psync --rw=randwrite --fill_device=1", "fill_device with random offsets needs size"),
+    (
+        "--size=1m --rw=write --ioengine=null --fill_device=1",
+        "fill_device: the null engine does no I/O and never fills a device",
+    ),
     ("--size=1m --ioengine=nfs --nfs_url=nfs://h/x --file_append=1", "file_append is not supported over NFS"),
     (
         "--size=1m --rw=write --verify=md5 --trim_percentage=9 --trim_backlog=2",
-        "trim_percentage is not supported: what was written and verified is not trimmed",
+        "trim_percentage is not supported: iocurve does not trim verified blocks",
     ),
-    ("--size=1m --pre_read=1", "files are not read into the page cache before the run"),
-    ("--size=1m --verify=pattern", "verify=pattern needs verify_pattern (add verify_pattern=0xdeadbeef, for instance)"),
-    ("--size=1m --verify=md5 --verify_offset=4090", "verify_offset leads the header out of the block"),
+    ("--size=1m --pre_read=1", "iocurve does not read files into the page cache before the run"),
+    ("--size=1m --verify=pattern", "verify=pattern needs verify_pattern (add one, such as verify_pattern=0xdeadbeef)"),
+    ("--size=1m --verify=md5 --verify_offset=4090", "verify_offset moves the header past the end of the block"),
     ("--size=1m --ss=iops", "ss=iops has no limit; write ss=iops:0.3%"),
     ("--size=1m --ss_dur=1500ms", "steadystate_duration must be a multiple of steadystate_check_interval"),
     ("--size=1m --bssplit=4k/60:8k/60:16k", "the shares of the blocks add up to 120 %"),
     ("--size=1m --random_distribution=zoned:50/50:40/50", "the shares of random_distribution must add up to 100 %"),
-    ("--size=1m --random_distribution=zipf:1", "zipf takes a theta above 0 that is not 1, not 1"),
+    ("--size=1m --random_distribution=zipf:1", "zipf takes a theta above 0 other than 1, not 1"),
     ("--size=1m --random_distribution=zoned_abs:100/2m --rw=randread", "the zones are larger than the region"),
     ("--size=1m --wait_for=x", "wait_for: there is no job 'x'"),
     ("--size=1m --unlink_each_loop=1 --loops=2", "unlink_each_loop=1 is not supported yet with several loops"),
-    ("--size=1m --buffer_pattern=%o", "buffer_pattern takes no %o; verify_pattern does"),
-    ("--size=1m --buffer_pattern=abc", "buffer_pattern: 'abc' is no pattern"),
+    ("--size=1m --buffer_pattern=%o", "buffer_pattern does not take %o; only verify_pattern does"),
+    ("--size=1m --buffer_pattern=abc", "buffer_pattern: 'abc' is not a pattern"),
     ("--size=1m --buffer_pattern='none'", "buffer_pattern: 'none' cannot be read: No such file or directory"),
-    ("--size=1m --client=h", "--client is not supported yet (give the jobs to each machine by itself)"),
+    ("--size=1m --client=h", "--client is not supported yet (run the jobs on each machine separately)"),
     (
         "--size=1m --bandwidth-log",
-        "--bandwidth-log is not supported (write_bw_log= in a job writes one for each clone)",
+        "--bandwidth-log is not supported (write_bw_log= in a job writes a log for each clone)",
     ),
     ("--size=1m --latency-log=x", "--latency-log is not supported (fio itself refuses it; write_lat_log= in a job"),
-    ("--size=1m --terse-version=1", "there is no terse version '1'; there are 2, 3, 4 and 5"),
+    ("--size=1m --terse-version=1", "unknown terse version '1'; --terse-version takes 2, 3, 4 or 5"),
     ("--size=1m --parse-only=1", "--parse-only takes no value (write --parse-only)"),
     ("--size", "--size needs a value (write --size=…)"),
-    ("--size=1k --warnings-fatal --bs=1k --ioengine=null", "the command line names no job"),
+    ("--size=1k --warnings-fatal --bs=1k --ioengine=null", "the command line has no --name=…"),
 ]
 
 
@@ -238,13 +244,13 @@ def test_one_mistake(arguments: str, expected: str) -> None:
         (["--filename=/dev/sdx", "--rw=write"], "/dev/sdx is mounted and would be overwritten (unmount it first)"),
         (
             ["--filename=/dev/none"],
-            "there is no device /dev/none, and a file of that name would be in memory",
+            "there is no device /dev/none, and a regular file in /dev would be kept in memory",
         ),
         (["--filename=folder"], "/d/folder is a directory (name a file with filename)"),
         (["--filename=/dev/null"], "/dev/null is neither a file nor a block device (name a file with filename)"),
-        (["--directory=/mnt/none"], "directory /mnt/none does not exist (make it: mkdir -p /mnt/none)"),
-        (["--verify=md5", "--verify_only"], "/d/a.0.0 does not exist: nothing was written that could be verified"),
-        (["--allow_file_create=0"], "/d/a.0.0 does not exist, and allow_file_create=0 forbids to make it"),
+        (["--directory=/mnt/none"], "directory /mnt/none does not exist (create it: mkdir -p /mnt/none)"),
+        (["--verify=md5", "--verify_only"], "/d/a.0.0 does not exist: there are no written data to verify"),
+        (["--allow_file_create=0"], "/d/a.0.0 does not exist, and allow_file_create=0 forbids creating it"),
     ],
 )
 def test_obstacles_stop_a_run_but_not_an_explanation(arguments: list[str], expected: str) -> None:
@@ -311,13 +317,13 @@ def test_unset_variables_and_bare_booleans_are_said(tmp_path: Path) -> None:
     result = fio("job.fio", cwd=tmp_path)
     assert [str(note) for note in result.notes if note.level == "warning"] == [
         "job.fio:2:1: ${NONE} is not set; fio puts nothing in its place, and so does iocurve",
-        "job.fio:4:1: 'direct' alone is taken as direct=1; fio itself wants the value",
+        "job.fio:4:1: 'direct' without a value is read as direct=1; fio itself requires the value",
     ]
 
 
 def test_notes_name_their_place() -> None:
     result = null("--thread=0")
-    text = "command line, argument 4: thread=0 has no effect: every clone is a thread of its own here"
+    text = "command line, argument 4: thread=0 has no effect: every clone runs as a thread"
     assert text in [str(note) for note in result.notes]
 
 

@@ -176,7 +176,7 @@ def split(*shares: tuple[int, int]) -> plan.BlockSplit:
         ("--ss_dur=30", "steady_state.limit", 0.01),
         ("--ss=bw:4k --ss_dur=30", "steady_state.limit", 4096),
         ("--ss=iops:0.3%", "steady_state", None),
-        # What is written
+        # The part that is written
         ("--rw=write --buffer_pattern=0xdeadbeef", "payload.content", plan.PatternContent(bytes="deadbeef")),
         ("--rw=write --buffer_pattern=0xdeadbeef", "payload.renew", "keep"),
         ("--rw=write --zero_buffers --buffer_pattern=12", "payload.content", plan.PatternContent(bytes="0c")),
@@ -197,7 +197,7 @@ def split(*shares: tuple[int, int]) -> plan.BlockSplit:
         ("--rw=write --zero_buffers --verify=crc32c", "payload.content", plan.RandomContent()),
         ("--rw=write --buffer_compress_percentage=100", "payload.content", plan.ZeroContent()),
         ("--rw=write --dedupe_percentage=40", "payload.dedupe_percent", 40),
-        # What is compared
+        # The part that is compared
         ("--rw=write --verify=crc32c", "verify", plan.Verify(method="crc32c")),
         ("--rw=write --verify=crc32c", "payload.renew", "refill"),
         ("--rw=write --verify=meta --do_verify=0", "verify", plan.Verify(method="header", read_back=False)),

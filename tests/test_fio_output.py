@@ -13,7 +13,7 @@ import pytest
 from data import synthetic
 from fio_machine import HeldMachine
 from iocurve.dialects.fio.command import Prepared, prepare
-from iocurve.dialects.fio.output.forms import render, render_json
+from iocurve.dialects.fio.output.formats import render, render_json
 from iocurve.dialects.fio.output.normal import scaled
 from iocurve.engine.outcome import CpuTime, SteadyOutcome, SteadySample, WorkerOutcome
 from iocurve.result.document import Point, Result
@@ -132,7 +132,7 @@ def test_latencies() -> None:
 
 
 def in_parts() -> WorkerOutcome:
-    """Ten reads that took 5 us, of which 2 us until they were handed over."""
+    """Ten reads of 5 us, of which 2 us is submission latency."""
     kinds = {"read": synthetic.kind({5_000: 10}, 4096, parts=({2_000: 10}, {3_000: 10}))}
     return synthetic.worker_outcome(kinds, engine="Linux native AIO")
 

@@ -64,7 +64,7 @@ def test_whole_values_need_no_note() -> None:
 def test_inverted_units_are_said() -> None:
     asked = context()
     values.size("4kib", asked)
-    assert asked.notes[0].text == "4kib means 4000 bytes to fio: with kb_base=1024 its 'ib' suffixes count by 1000"
+    assert asked.notes[0].text == "fio reads 4kib as 4000 bytes: with kb_base=1024, 'ib' suffixes are powers of 1000"
 
 
 def test_percentages() -> None:
@@ -148,7 +148,7 @@ def test_other_values(reader: values.Reader, text: str, value: Any) -> None:
         (values.names, ":", "':' names no file"),
         (values.percentiles, "0:50", "option takes up to 20 values above 0 and up to 100, separated by ':'"),
         (values.percentiles, "x", "'x' is not a number"),
-        (values.processors, "a", "option takes processors such as 0-3,6, not 'a'"),
+        (values.processors, "a", "option takes a list of processors such as 0-3,6, not 'a'"),
         (values.processors, "3-1", "option names no processor: '3-1'"),
     ],
 )

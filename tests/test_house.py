@@ -1,4 +1,4 @@
-"""The plan of the house: who may import whom, and what a command loads before it does its work."""
+"""The structure of the package: allowed imports, and the modules that a command loads before it does its work."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def loaded(*arguments: str, cwd: Path | None = None) -> set[str]:
 
 
 def rooms(modules: set[str]) -> set[str]:
-    """iocurve's own modules, by their room."""
+    """iocurve's own modules, by package."""
     return {".".join(name.split(".")[:2]) for name in modules if name.startswith("iocurve.")}
 
 
@@ -55,11 +55,18 @@ def test_the_version_loads_nothing() -> None:
 
 def test_help_loads_no_command() -> None:
     modules = loaded("--help")
-    assert rooms(modules) == {"iocurve.cli", "iocurve._native", "iocurve.errors", "iocurve.dialects", "iocurve.result"}
+    assert rooms(modules) == {
+        "iocurve.cli",
+        "iocurve._native",
+        "iocurve.errors",
+        "iocurve.units",
+        "iocurve.dialects",
+        "iocurve.result",
+    }
     assert heavy(modules) == {"cyclopts", "rich"}
 
 
-def test_a_fio_job_loads_neither_a_command_parser_nor_what_draws_reports(tmp_path: Path) -> None:
+def test_a_fio_job_loads_neither_a_command_parser_nor_reports(tmp_path: Path) -> None:
     modules = loaded("fio", "--name=t", "--size=64k", "--rw=write", cwd=tmp_path)
     assert heavy(modules) == set()
     assert {name for name in modules if name.startswith("iocurve.dialects.")} & {
@@ -69,6 +76,6 @@ def test_a_fio_job_loads_neither_a_command_parser_nor_what_draws_reports(tmp_pat
     } == set()
 
 
-def test_names_for_other_programs_are_there() -> None:
+def test_public_names_exist() -> None:
     assert all(hasattr(iocurve, name) for name in iocurve.__all__)
     assert not hasattr(iocurve, "surprise")

@@ -1,4 +1,4 @@
-"""Our own job files: read with their mistakes, written from any dialect so that the plan stays what it was."""
+"""Our own job files: parsed with all mistakes, and written from any dialect without changing the plan."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def written(tmp_path: Path, text: str) -> Path:
 
 
 def same_plans(tmp_path: Path, runs: list[TimedJob], directory: Path) -> None:
-    """What is written and read again makes the same plans, and is written the same."""
+    """A job that is written and read again has the same plan, and is written the same."""
     text = write(runs, "test")
     again = read(written(tmp_path, text))
     assert write(again, "test") == text
@@ -125,7 +125,7 @@ def test_a_vdbench_file_stays_the_same_as_a_job_file(tmp_path: Path) -> None:
 
 
 def _without_seeds(plan: object) -> object:
-    """vdbench draws others each time a run is planned."""
+    """vdbench draws different values each time a run is planned."""
     if isinstance(plan, dict):
         return {key: _without_seeds(value) for key, value in plan.items() if key != "seed"}
     return [_without_seeds(one) for one in plan] if isinstance(plan, list | tuple) else plan
@@ -135,7 +135,7 @@ def test_a_curve_of_vdbench_needs_its_own_runner(tmp_path: Path) -> None:
     path = tmp_path / "parm"
     path.write_text("sd=sd1,lun=a.dat,size=64m\nwd=wd1,sd=sd1\nrd=rd1,wd=wd1,iorate=curve,elapsed=2,interval=1\n")
     machine = HeldMachine(directories=frozenset({str(tmp_path)}))
-    with pytest.raises(PlanError, match="go by what its first run measures"):
+    with pytest.raises(PlanError, match="depend on its first run's result"):
         convert(vdbench.prepare(["-f", str(path)], cwd=tmp_path, machine=machine))
 
 
@@ -158,24 +158,25 @@ def test_a_job_file_becomes_a_plan(tmp_path: Path) -> None:
     ("line", "at", "text"),
     [
         ("[[jobs]]", 1, "Did you mean job?"),
-        ("name = 3\n[[job]]", 1, "this is not a name"),
-        ("interval = 0.0001\n[[job]]", 1, "1ms is the shortest"),
+        ("name = 3\n[[job]]", 1, "a name is a text that is not empty"),
+        ("interval = 0.0001\n[[job]]", 1, "the shortest interval is 1ms"),
         ("[[job]]\ndepht = 3", 2, "Did you mean depth?"),
         ("[[job]]\ndepth = 3.5", 2, "depth: 3.5 is not a whole number"),
         ("[[job]]\nsize = '4x'", 2, "size: '4x' is not a size"),
         ("[[job]]\nsize = '101%'", 2, "is not a percentage"),
         ("[[job]]\nruntime = '3 weeks'", 2, "is not a time"),
-        ("[[job]]\nengine = 'libaio'", 2, "engine: 'libaio' is none of null, sync, aio"),
+        ("[[job]]\nengine = 'libaio'", 2, "engine: 'libaio' is not one of null, sync, aio"),
         ("[[job]]\ndirect = 1", 2, "direct: 1 is not true or false"),
         ("[[job]]\nfile_size = ['2k', '1k']", 2, "the first value is above the second"),
-        ("[[job]]\nrandom_percent = { read = 3 }", 2, "says nothing of write and trim"),
+        ("[[job]]\nrandom_percent = { read = 3 }", 2, "has no value for write and trim"),
         ("[[job]]\nblocks = { kind = 'fixed' }", 2, "bytes"),
+        ("[[job]]\ndistribution = { kind = 'zones_said', zones = [] }", 2, "zones: expected `array` of length >= 1"),
         ("[[job]]\nsize = 1979-05-27", 2, "is not a size"),
         ("[[job]]\n\n[job.verify]\nmethod = 'nosuch'", 3, "verify:"),
         ("[[job]]\nname = 'a'\n[[job]]\nclones = 'b'", 4, "clones: 'b'"),
-        ("[[run]]\n[[run.job]]\nx = 1", 3, "there is no key 'x' here"),
+        ("[[run]]\n[[run.job]]\nx = 1", 3, "unknown key 'x'"),
         ("x = y", 1, "this is not TOML"),
-        ("", 1, "begin one with [[job]]"),
+        ("", 1, "there is no job; add a table [[job]]"),
     ],
 )
 def test_mistakes_have_their_lines(tmp_path: Path, line: str, at: int, text: str) -> None:
@@ -186,13 +187,13 @@ def test_mistakes_have_their_lines(tmp_path: Path, line: str, at: int, text: str
     assert any(text in mistake and mistake.startswith(f"{path}:{at}:") for mistake in found), found
 
 
-def test_all_mistakes_come_at_once(tmp_path: Path) -> None:
+def test_all_mistakes_are_reported_at_once(tmp_path: Path) -> None:
     with pytest.raises(DialectError) as caught:
         read(written(tmp_path, "[[job]]\ndepth = 'a'\nsize = 'b'\n[[job]]\nx = 1\n"))
     assert [mistake.where.line for mistake in caught.value.mistakes if mistake.where] == [2, 3, 5]
 
 
-def test_a_job_names_the_address_that_it_comes_from(tmp_path: Path) -> None:
+def test_a_job_names_its_local_address(tmp_path: Path) -> None:
     head = "[defaults]\nsize = '1m'\nengine = 'nfs'\nnfs_url = 'nfs://h/x'\n[[job]]\n"
     engine = resolve(read(written(tmp_path, f"{head}nfs_source = '127.0.1.2'\n"))[0].job, MACHINE, Path("/d"))
     mount = engine.plan.groups[0].workers[0].engine.to_builtins()["mount"]
@@ -205,12 +206,12 @@ def test_a_job_names_the_address_that_it_comes_from(tmp_path: Path) -> None:
     assert mistake.where.line == 6
 
 
-def test_a_job_that_does_nothing_is_told_so(tmp_path: Path) -> None:
+def test_a_job_without_operations_is_refused(tmp_path: Path) -> None:
     run = read(written(tmp_path, "[[job]]\nsize = '1m'\nreads = false\n"))[0]
     with pytest.raises(PlanError) as caught:
         resolve(run.job, MACHINE, Path("/d"))
     (mistake,) = caught.value.mistakes
-    assert mistake.text == "job: there is nothing to do: neither reads nor writes nor trims"
+    assert mistake.text == "job: the job has no operations: neither reads nor writes nor trims"
     assert mistake.where is not None
     assert mistake.where.line == 3
 
@@ -305,7 +306,7 @@ def test_no_job_that_the_schema_allows_breaks_the_reader(
     tmp_path_factory: pytest.TempPathFactory, section: dict[str, Any]
 ) -> None:
     path = tmp_path_factory.mktemp("job") / "job.toml"
-    # JSON's strings, numbers, lists and truths are TOML's.
+    # JSON's strings, numbers, lists and booleans are valid TOML.
     lines = [f"{name} = {inline(value)}" for name, value in section.items() if value is not None]
     path.write_text("\n".join(["[defaults]", "size = '1m'", "[[job]]", *lines]), encoding="utf-8")
     with contextlib.suppress(DialectError, PlanError):
@@ -314,7 +315,7 @@ def test_no_job_that_the_schema_allows_breaks_the_reader(
 
 
 def inline(value: Any) -> str:
-    """As TOML writes it on one line."""
+    """A value in TOML, on one line."""
     if isinstance(value, dict):
         return "{" + ", ".join(f"{name} = {inline(part)}" for name, part in value.items() if part is not None) + "}"
     return "[" + ", ".join(map(inline, value)) + "]" if isinstance(value, list) else json.dumps(value)
@@ -351,7 +352,7 @@ def test_a_job_file_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
     assert "job" in capsys.readouterr().out
 
 
-def test_what_convert_writes_explain_takes(
+def test_explain_reads_the_output_of_convert(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -367,7 +368,7 @@ def test_what_convert_writes_explain_takes(
         main(["convert", "-o", "a.toml", *words])
     assert ended.value.code == 1
     assert Path("a.toml").read_text(encoding="utf-8") == before
-    assert "a.toml is there already" in capsys.readouterr().err
+    assert "a.toml exists; remove it, or choose another name" in capsys.readouterr().err
 
 
 def test_the_schema_is_printed(capsys: pytest.CaptureFixture[str]) -> None:

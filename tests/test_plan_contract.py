@@ -1,4 +1,4 @@
-"""The plan is one contract in two languages: what Python writes, Rust reads as the same and nothing else."""
+"""The plan is one contract in two languages: Rust reads exactly the plans that Python writes."""
 
 from __future__ import annotations
 
@@ -232,10 +232,10 @@ plans = st.builds(
 )
 
 
-# How long a busy machine takes to make a plan says nothing about the contract.
+# No deadline: the time that a busy machine takes to create a plan is irrelevant to the contract.
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(plans)
-def test_rust_reads_what_python_writes(written: plan.Plan) -> None:
+def test_rust_reads_plans_of_python(written: plan.Plan) -> None:
     read = _native.plan_as_read(written.to_json())
     assert plan.Plan.from_json(read) == written
     assert json.loads(read) == json.loads(written.to_json())
@@ -246,12 +246,12 @@ def _example() -> Any:
 
 
 @pytest.mark.parametrize("path", paths(_example()), ids=lambda path: ".".join(map(str, path)))
-def test_neither_side_does_without_a_field(path: tuple[str | int, ...]) -> None:
+def test_both_sides_require_every_field(path: tuple[str | int, ...]) -> None:
     with pytest.raises(RunError, match="missing field"):
         _native.plan_as_read(json.dumps(without(_example(), path)))
 
 
-def test_neither_side_takes_a_field_it_does_not_know() -> None:
+def test_both_sides_refuse_unknown_fields() -> None:
     with pytest.raises(RunError, match="unknown field `surprise`"):
         _native.plan_as_read(json.dumps(_example() | {"surprise": 1}))
     with pytest.raises(ValueError, match="surprise"):

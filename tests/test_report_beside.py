@@ -1,18 +1,21 @@
-"""What a report sets side by side: published figures, families, connections, rates; and what it says of the setting."""
+"""Comparisons in a report: published figures, families, connections, rates; and statements about the setting."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from data import synthetic
 from iocurve.analysis import caches, connections, doubts, published, read
-from iocurve.analysis.headlines import Headline
+from iocurve.analysis.searches import Headline
 from iocurve.report import page as report
+from iocurve.report.charts import labelled
 from iocurve.report.comparisons import advice_cells
-from iocurve.report.figures import emulation_label, figures
-from iocurve.report.setting import setting
+from iocurve.report.conditions import conditions
+from iocurve.report.figures import figures
+from iocurve.report.setting import emulation_label, setting, targets
 from iocurve.result.document import (
     Axis,
     CacheFacts,
@@ -33,7 +36,7 @@ VOLUME = "volume:anf-ultra?quota=4TiB"
 
 
 def load(family: str, iops: float, **axes: Axis) -> Point:
-    """A point at a place on some axes, with so many IOPS in all."""
+    """A point with these axis values and this total IOPS."""
     percent = axes.get("read_percent", 100 if axes.get("kind", "read") == "read" else 0)
     whole: dict[str, Axis] = {"read_percent": percent, "block_bytes": 4 * KIB, "depth": 64, "nconnect": 1}
     made = synthetic.nfs_point(f"{family} {axes}", family, whole | {"order": "random"} | axes, iops)
@@ -209,18 +212,44 @@ def test_advice_is_a_coloured_table_and_one_sentence() -> None:
 # ---- the setting
 
 
-def test_what_was_emulated_is_on_every_chart() -> None:
-    result = scenario(MIX, {"mix": "Mix"})
+def test_the_page_names_an_emulated_target_once_and_every_image_names_it(tmp_path: Path) -> None:
+    result = scenario(MIX, {"mix": "Mix"}).replace(target=synthetic.VOLUME.replace(address=VOLUME))
     assert emulation_label(result) == f"emulated target: embedded NFS volume ({VOLUME})"
-    assert {chart["title"]["text"] for figure in figures(read(result)) for chart in figure.charts} == {
-        emulation_label(result)
-    }
+    assert targets(result) == [("", VOLUME, "emulated: embedded NFS volume (ultra, 4 TiB)")]
+    before_conditions = report.html(read(result)).partition('id="conditions"')[0]
+    assert before_conditions.count(VOLUME) == 1
+    assert all("title" not in chart for figure in figures(read(result)) for chart in figure.charts)
+    images = report.write_images(read(result), tmp_path, ("svg",))
+    assert all(emulation_label(result) in image.read_text() for image in images)
 
 
-def test_what_is_real_is_not_called_emulated() -> None:
+def test_a_long_label_of_an_image_is_broken_into_lines() -> None:
+    (chart,) = figures(read(scenario(MIX, {"mix": "Mix"})))[0].charts
+    lines = labelled(chart, "emulated target: " + "a disk with a long name, " * 10)["title"]["text"]
+    assert len(lines) == 3
+    assert max(map(len, lines)) <= 120
+
+
+def test_what_is_real_is_not_called_emulated(tmp_path: Path) -> None:
     real = synthetic.result(MIX, target=TargetFacts(kind="nfs", address="nfs://filer/vol"))
     assert emulation_label(real) == ""
+    assert targets(real) == [("", "nfs://filer/vol", "")]
     assert all("title" not in chart for figure in figures(read(real)) for chart in figure.charts)
+    images = report.write_images(read(real), tmp_path, ("svg",))
+    assert not any("emulated" in image.read_text() for image in images)
+
+
+def test_each_of_several_targets_is_named_by_the_scenario() -> None:
+    near, far = (TargetFacts(kind="embedded_volume", address=f"{VOLUME}&latency={ms}ms") for ms in (1, 5))
+    whole = scenario(MIX, {"mix": "Mix"})
+    assert whole.scenario is not None
+    facts = whole.scenario.replace(targets={"near": near, "far": far})
+    result = whole.replace(scenario=facts, target=TargetFacts(kind="several", address="both"))
+    assert targets(result) == [
+        ("near", f"{VOLUME}&latency=1ms", "emulated: embedded NFS volume (no limits)"),
+        ("far", f"{VOLUME}&latency=5ms", "emulated: embedded NFS volume (no limits)"),
+    ]
+    assert [name for name in conditions(result) if name.startswith("Target")] == ["Target near", "Target far"]
 
 
 def test_why_a_scenario_ran_and_what_was_shortened_is_said_first() -> None:
@@ -241,12 +270,12 @@ def test_what_a_search_found_is_said_first() -> None:
     result = synthetic.envelope().replace(search=facts)
     assert setting(result) == [
         "How much must be in flight (rw=randread).",
-        "Knee: 100 in flight (95 %: 98 to 102).",
         "The search stopped: it was found.",
         "It is sharp.",
     ]
-    assert read(result).headlines == (Headline("100", "in flight", "knee"),)
-    assert '<p class="setting">Knee: 100 in flight' in report.html(read(result))
+    assert read(result).headlines == (Headline("100", "in flight", "knee", "rw=randread · 95 %: 98 to 102 in flight"),)
+    assert figures(read(result))[0].title == "What the search found"
+    assert figures(read(result))[0].table.rows == (("knee", "100 in flight", "95 %: 98 to 102"),)
 
 
 def test_rates_are_drawn_by_their_part_of_the_highest() -> None:

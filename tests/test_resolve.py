@@ -1,4 +1,4 @@
-"""A section becomes a worker: every field that a dialect may fill reaches the plan."""
+"""A section becomes a worker: every field that a dialect can set reaches the plan."""
 
 from __future__ import annotations
 
@@ -154,12 +154,15 @@ def test_layout(said: dict[str, Any], layout: str) -> None:
     assert worker(**said).files[0].layout == layout
 
 
-def test_each_path_may_have_a_size_of_its_own() -> None:
+def test_each_path_may_have_its_own_size() -> None:
     paths = ("x", "y")
     sizes = [file.bytes for file in worker(paths=paths, path_bytes=(64 * KIB, MIB), size=0).files]
     assert sizes == [64 * KIB, MIB]
     assert mistakes(Said.of(name="a", paths=paths, path_bytes=(MIB,))) == [
-        "a: path_sizes has 1 sizes for 2 files (give one for each of the paths)"
+        "a: path_sizes has 1 size for 2 files (give one size for each path)"
+    ]
+    assert mistakes(Said.of(name="a", path_bytes=())) == [
+        "a: path_sizes has 0 sizes for 0 files (give one size for each path)"
     ]
 
 
@@ -179,13 +182,13 @@ def test_names_are_joined_with_their_directory_as_paths_are(base: str) -> None:
     assert resolution.directories == tuple(dict.fromkeys(str(path.parent) for path in paths))
 
 
-def test_each_file_and_each_directory_is_looked_at_once() -> None:
+def test_each_file_and_each_directory_is_examined_once() -> None:
     looks: list[str] = []
 
     class Watched(HeldMachine):
-        def look(self, path: str) -> PathFacts:
+        def stat(self, path: str) -> PathFacts:
             looks.append(path)
-            return super().look(path)
+            return super().stat(path)
 
     files = Said.of(name="a", file_count=3, clones=2, size=MIB, writes=True, directories=("/d/x",))
     job = Job.of("job", native.WORDS, [files, files], DEFAULTS)
@@ -277,7 +280,7 @@ def test_the_slowest_rate() -> None:
     slowest = plan.Rate(unit="operations", count=1, per_ns=1_000_000 * SECOND_NS)
     assert worker(rate_total_operations=1e-6).rate == slowest
     assert mistakes(Said.of(name="a", rate_total_operations=9e-7)) == [
-        "a: rate_total_operations: one operation in 1,000,000 s is the slowest"
+        "a: rate_total_operations: the lowest rate is one operation in 1,000,000 s"
     ]
 
 
@@ -291,16 +294,18 @@ def test_samples_of_a_steady_state_are_whole_milliseconds() -> None:
         ramp_ns=0,
         check_ns=1,
     )
-    assert mistakes(Said.of(name="a", steady_state=steady)) == ["a: steady_state: samples every 1 ns are not whole ms"]
+    assert mistakes(Said.of(name="a", steady_state=steady)) == [
+        "a: steady_state: the time between samples, 1 ns, is not whole ms"
+    ]
 
 
-def test_who_waits_for_whom() -> None:
+def test_waiting_jobs() -> None:
     sections = [Said.of(name="a"), Said.of(name="b", wait_for=("a",)), Said.of(name="c", barrier=True, wait_for=("b",))]
     groups = resolved(*sections).plan.groups
     assert [[worker.wait_for for worker in group.workers] for group in groups] == [[(), ("a",)], [()]]
 
 
-def test_nobody_waits_in_vain() -> None:
+def test_impossible_waits_are_refused() -> None:
     sections = [
         Said.of(name="a", wait_for=("a", "b", "x")),
         Said.of(name="b"),
@@ -318,18 +323,18 @@ def test_nobody_waits_in_vain() -> None:
 @pytest.mark.parametrize(
     ("dialect", "text"),
     [
-        ("fio", "without direct=1 the page cache answers: the figures may be those of memory"),
-        ("vdbench", "without openflags=o_direct the page cache answers: the figures may be those of memory"),
-        ("diskspd", "without -Su the page cache answers: the figures may be those of memory"),
-        ("iocurve", "without direct = true the page cache answers: the figures may be those of memory"),
+        ("fio", "without direct=1 I/O goes through the page cache: the figures may be those of memory"),
+        ("vdbench", "without openflags=o_direct I/O goes through the page cache: the figures may be those of memory"),
+        ("diskspd", "without -Su I/O goes through the page cache: the figures may be those of memory"),
+        ("iocurve", "without direct = true I/O goes through the page cache: the figures may be those of memory"),
     ],
 )
-def test_notes_speak_the_words_of_the_dialect(dialect: str, text: str) -> None:
+def test_notes_use_the_words_of_the_dialect(dialect: str, text: str) -> None:
     notes = resolved(Said.of(name="a"), dialect=dialect).notes
     assert text in [note.text for note in notes]
 
 
-def test_a_timeout_that_is_said_wins_over_that_of_the_url() -> None:
+def test_a_given_timeout_overrides_that_of_the_url() -> None:
     said = Said.of(name="a", engine="nfs", nfs_url="nfs://h/x?timeo=100", nfs_timeout_ns=3 * SECOND_NS)
     for section, seconds in ((said, 3), (Said.of(name="b", engine="nfs", nfs_url="nfs://h/x?timeo=100"), 10)):
         engine = resolved(section).plan.groups[0].workers[0].engine

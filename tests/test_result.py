@@ -1,4 +1,4 @@
-"""Results: exact sums over workers, and a document that survives what happens to files."""
+"""Results: exact sums over workers, and a document that survives file errors."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_workers_of_one_window_add_up() -> None:
     assert summary.concurrency_achieved == pytest.approx(0.3, rel=1e-12)
 
 
-def test_rates_are_over_the_window_in_which_all_ran() -> None:
+def test_rates_cover_the_window_common_to_all_workers() -> None:
     """The second worker runs twice as long, and twice as fast once it is alone: the rate is that of the first half."""
     course = [(0, 1, 1000), (1, 2, 1000), (2, 3, 2000), (3, 4, 2000)]
     intervals = [interval(a, a * SECOND_NS, b * SECOND_NS, {"read": count}, BLOCK) for a, b, count in course]
@@ -144,7 +144,7 @@ def test_mean_and_deviation_are_those_of_all_values() -> None:
 
 
 def test_percentiles_stay_within_the_exact_ends() -> None:
-    """Buckets are 0.1 % wide: without this the largest percentile would lie above the largest value."""
+    """Buckets are 0.1 % wide: without this the largest percentile would exceed the largest value."""
     merged = merge_latencies([synthetic.latency({1_234_567: 10})])
     assert merged.percentile(0) == merged.percentile(100) == 1_234_567
 
@@ -270,7 +270,7 @@ def test_a_full_disk_leaves_the_old_document(tmp_path: Path, monkeypatch: pytest
     ("content", "says"),
     [
         (b"", "is not JSON"),
-        (b'{"schema_version": 2, "iocurve"', "was it cut short"),
+        (b'{"schema_version": 2, "iocurve"', "was it truncated"),
         (b"[1, 2]", "no schema_version"),
         (b'{"fio version": "fio-3.33"}', "no schema_version"),
         (b'{"schema_version": 3}', "read it with a newer iocurve"),
@@ -279,7 +279,7 @@ def test_a_full_disk_leaves_the_old_document(tmp_path: Path, monkeypatch: pytest
         (b"\xff\xfe", "not text"),
     ],
 )
-def test_what_is_no_result_is_said_to_be_none(tmp_path: Path, content: bytes, says: str) -> None:
+def test_invalid_results_are_refused_with_a_reason(tmp_path: Path, content: bytes, says: str) -> None:
     path = tmp_path / "result.json"
     path.write_bytes(content)
     with pytest.raises(ResultError, match=says) as raised:
@@ -292,7 +292,7 @@ def test_a_missing_result_is_named(tmp_path: Path) -> None:
         Result.read(tmp_path / "nowhere.json")
 
 
-def test_records_are_flat_and_alike() -> None:
+def test_records_are_flat_with_the_same_keys() -> None:
     records = synthetic.envelope().to_records()
     assert len(records) == 26
     assert len({tuple(record) for record in records}) == 1

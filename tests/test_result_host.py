@@ -1,4 +1,4 @@
-"""Facts of the machine, read from a made-up /proc."""
+"""Facts of the machine, read from a synthetic /proc."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_facts_are_those_of_proc(root: Path) -> None:
     assert facts.cpus >= 1
 
 
-def test_a_machine_that_tells_nothing_is_unknown(tmp_path: Path) -> None:
+def test_missing_facts_are_unknown(tmp_path: Path) -> None:
     facts = host.collect(tmp_path)
     assert (facts.kernel, facts.distribution, facts.memory_bytes) == ("unknown", "unknown", 0)
     assert facts.tcp_congestion_control is None
@@ -66,8 +66,8 @@ def test_a_path_is_on_the_nearest_mount(root: Path, path: str, device: str, opti
     assert (mount.device, mount.options) == (device, options)
 
 
-def test_the_machine_is_as_busy_as_its_ticks_say(root: Path) -> None:
-    """Idle and waiting for I/O are not busy; guest time is in user time already."""
+def test_cpu_use_is_computed_from_the_ticks(root: Path) -> None:
+    """Idle time and I/O wait are not busy; user time already includes guest time."""
     meter = host.MachineMeter(root)
     (root / "proc/stat").write_text("cpu  130 0 60 850 60 0 0 0 99 0\ncpu0 31 0 11 61 0 0 0 0\n")
     use = meter.use()

@@ -1,4 +1,4 @@
-"""What limited a point is named only where its figures show it."""
+"""The limit of a point is named only if its figures show it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import pytest
 
 from data import synthetic
 from data.synthetic import kind, outcome, plan, result, worker_outcome, worker_plan
+from iocurve.analysis import read
+from iocurve.analysis.limit_groups import LimitGroup
 from iocurve.analysis.limit_kinds import LIMIT_KINDS, next_steps
 from iocurve.analysis.limits import knee, limit_of, limits_of
 from iocurve.engine.outcome import CpuTime
@@ -20,7 +22,7 @@ FREE = TargetFacts(kind="nfs", address="nfs://server/vol")
 def at(
     operations: int, *, rate: Rate | None = None, cpu: CpuTime | None = None, machine: MachineUse | None = None
 ) -> Point:
-    """One second of 64 KiB reads of 1 ms each, with a depth that is far from used up."""
+    """One second of 64 KiB reads of 1 ms each, with a depth far from exhausted."""
     worker = worker_plan(block_bytes=BLOCK, depth=1000, rate=rate)
     measured = worker_outcome({"read": kind({1_000_000: operations}, BLOCK)}, cpu=cpu)
     return Point(name="p", family="f", axes={}, plan=plan([worker]), outcome=outcome(measured), machine=machine)
@@ -51,7 +53,7 @@ def test_the_volume_s_iops_are_named_without_a_level_where_none_is_known() -> No
 
 
 def written(*clients: tuple[str, int]) -> Point:
-    """For a second, each worker from its address so many blocks; and from nowhere near a limit, as many reads."""
+    """Each worker writes blocks for a second from its address; the same number of reads stays far below any limit."""
     mount = synthetic.worker_plan(nconnect=1).engine
     assert isinstance(mount, NfsEngine)
     workers = [
@@ -150,6 +152,50 @@ def test_the_next_step_names_what_a_tebibyte_gives() -> None:
         "--unlimited shows what this machine itself carries."
     ) in steps
     assert next_steps(result([]).target, []) == []
+
+
+def test_points_are_grouped_by_their_limit_most_points_first() -> None:
+    assert read(synthetic.envelope()).limit_groups == (
+        LimitGroup(
+            code="depth",
+            text="at the depth asked for, 64 in flight all the time; more may give more",
+            count=9,
+            points=("4 KiB random: all points", "64 KiB sequential: mix 75:25, 50:50, 25:75, 0:100"),
+            next_step="Where the depth is the limit, a greater depth, more jobs or more connections may give more.",
+        ),
+        LimitGroup(
+            code="volume_throughput",
+            text="at the volume's limit of 512 MiB/s (ultra, 4 TiB)",
+            count=5,
+            points=("64 KiB sequential: mix 100:0", "4 KiB random read: nconnect 8 at depth 16, 32, 64, 128"),
+            next_step=(
+                "For more throughput, raise the quota (each TiB more gives 128 MiB/s at this level) or the service "
+                "level. --unlimited shows what this machine itself carries."
+            ),
+        ),
+    )
+
+
+def test_the_steps_of_the_groups_are_the_next_steps() -> None:
+    reading = read(synthetic.envelope())
+    assert reading.next_steps == tuple(group.next_step for group in reading.limit_groups)
+
+
+def test_points_with_several_texts_of_a_limit_are_in_one_group() -> None:
+    points = [
+        at(count, rate=Rate(unit="operations", count=count, per_ns=SECOND_NS)).replace(name=f"{count}/s")
+        for count in (1600, 1600, 800)
+    ]
+    (group,) = read(result(points, target=FREE)).limit_groups
+    assert (group.text, group.count, group.next_step) == ("rate asked", 3, "")
+    assert group.points == (
+        "1600/s (× 2): at the rate asked for, 1,600 IOPS",
+        "800/s: at the rate asked for, 800 IOPS",
+    )
+
+
+def test_no_known_limit_makes_no_group() -> None:
+    assert read(result([at(10)], target=FREE)).limit_groups == ()
 
 
 def test_every_limit_has_a_short_name() -> None:

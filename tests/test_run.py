@@ -1,4 +1,4 @@
-"""From a plan to its outcome, on real files."""
+"""Runs of plans on real files, from the plan to the outcome."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_a_trim_leaves_zeros_and_the_result_says_that_it_was_a_hole(kind: str, t
     assert path.read_bytes() == bytes(MIB)
 
 
-def test_a_file_is_made_anew_and_one_of_any_length_grows_with_what_is_written(tmp_path: Path) -> None:
+def test_a_file_is_recreated_and_one_of_any_length_grows_with_its_writes(tmp_path: Path) -> None:
     old, growing = tmp_path / "old", tmp_path / "growing"
     old.write_bytes(bytes(2 * MIB))
     growing.write_bytes(b"short")
@@ -81,7 +81,7 @@ def test_a_file_is_made_anew_and_one_of_any_length_grows_with_what_is_written(tm
     assert any(old.read_bytes())
 
 
-def test_a_log_of_each_operation_tells_where_and_how_long(tmp_path: Path) -> None:
+def test_a_log_of_each_operation_has_offset_and_latency(tmp_path: Path) -> None:
     log = plan.LogPlan(window_ns=None, histograms=False, records=200)
     sequential = READ.replace(random_percent=0)
     logged = worker(local_engine("sync"), str(tmp_path / "data"), operations=(sequential,), log=log)
@@ -107,8 +107,8 @@ def test_a_log_of_windows_adds_up_to_the_whole(tmp_path: Path) -> None:
     assert [_native.Histogram.decode(each).count for each in records.histograms] == records.operations
 
 
-def test_who_waits_starts_after_the_others_and_reads_what_they_wrote(tmp_path: Path) -> None:
-    # Nothing is there before: the reader's file must be long enough only when its turn has come.
+def test_a_waiting_worker_starts_after_the_others_and_reads_their_data(tmp_path: Path) -> None:
+    # No file exists before: the reader's file must be long enough only when its group starts.
     file = file_plan(tmp_path / "data", layout="create", keep=True)
     writer = worker(local_engine("sync"), "", files=(file,), operations=(WRITE,), job="writer")
     reader = worker(local_engine("mmap"), "", files=(file_plan(tmp_path / "data", layout="existing", keep=True),))
@@ -119,7 +119,7 @@ def test_who_waits_starts_after_the_others_and_reads_what_they_wrote(tmp_path: P
     assert second.window_start_ns >= first.drained_ns
 
 
-def test_a_cool_down_is_load_that_nobody_measures(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cool_down_is_load_that_is_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     looks: list[str] = []
     monkeypatch.setattr("iocurve.result.host.MachineMeter", lambda: Meter(looks))
     end = plan.End(runtime_ns=200 * MILLISECOND_NS, bytes=None, operations=None)
@@ -135,13 +135,13 @@ def test_a_cool_down_is_load_that_nobody_measures(monkeypatch: pytest.MonkeyPatc
     assert (only.window_end_ns, only.operations["read"].operations) == (200 * MILLISECOND_NS, 200)
     assert (only.drained_ns // MILLISECOND_NS >= 500, only.drained_operations) == (True, 300)
     assert only.intervals[-1].end_ns == 200 * MILLISECOND_NS
-    # The processors are looked at when the measured time is over, not after the cool-down.
+    # CPU use is sampled at the end of the measured window, not after the cool-down.
     assert looks.count("use") == 1
     assert looks[-1] != "use"
 
 
 class Meter:
-    """Of the machine: tells when it is asked."""
+    """Replaces the machine's meter and records when it is read."""
 
     def __init__(self, looks: list[str]) -> None:
         self._looks = looks
@@ -183,7 +183,7 @@ def test_direct_io_reaches_a_real_disk(tmp_path: Path) -> None:
 
 
 def test_groups_run_one_after_another(tmp_path: Path) -> None:
-    """The second group reads what the first has written."""
+    """The second group reads the data of the first."""
     file = file_plan(tmp_path / "data", layout="reserve", keep=True)
     first = worker(local_engine("sync"), "", files=(file,), operations=(WRITE,))
     second = worker(local_engine("sync"), "", files=(file.replace(layout="existing"),))
@@ -197,7 +197,7 @@ def test_groups_run_one_after_another(tmp_path: Path) -> None:
 
 
 def test_the_same_seed_reads_the_same_blocks_in_the_same_order(tmp_path: Path) -> None:
-    """Twice half of the blocks: with the same seed the second run writes where the first one wrote."""
+    """Half of the blocks, twice: with the same seed the second run writes to the same blocks as the first."""
 
     def written(seed: int, name: str) -> list[int]:
         path = tmp_path / name
@@ -229,7 +229,7 @@ def test_a_rate_is_kept(tmp_path: Path) -> None:
     paced = READ.replace(rate=rate)
     outcome = local.run(plan_of(worker(local_engine("uring"), str(tmp_path / "data"), operations=(paced,), end=end)))
     (only,) = outcome.workers
-    # The hundredth operation is due after 99 ms and not before.
+    # The hundredth operation is due after 99 ms and not earlier.
     assert only.window_end_ns - only.window_start_ns >= 99 * MILLISECOND_NS
     response = only.operations["read"].response
     assert response is not None
@@ -242,8 +242,8 @@ def test_the_null_engine_needs_no_file() -> None:
     assert outcome.workers[0].engine == "null"
 
 
-def test_an_outcome_is_there_for_whoever_asks_again() -> None:
-    """Ctrl-C may strike between the end of a run and the assignment of its outcome."""
+def test_an_outcome_is_kept_for_further_waits() -> None:
+    """Ctrl-C may come between the end of a run and the assignment of its outcome."""
     handle = _native.Run(plan_of(worker(plan.NullEngine(), "n")).to_json())
     first = None
     while first is None:
@@ -251,7 +251,7 @@ def test_an_outcome_is_there_for_whoever_asks_again() -> None:
     assert handle.wait(0) == first
 
 
-def test_a_live_view_is_told_the_intervals() -> None:
+def test_a_live_view_gets_the_intervals() -> None:
     seen: list[Live] = []
     end = plan.End(runtime_ns=600 * MILLISECOND_NS, bytes=None, operations=None)
     two = [worker(plan.NullEngine(), "n", end=end, clone=clone) for clone in range(2)]
@@ -267,7 +267,7 @@ def test_a_live_view_is_told_the_intervals() -> None:
     assert all(live.operations["read"].stddev_ns > 0 for live in intervals.values())
 
 
-def test_a_stop_keeps_what_was_measured() -> None:
+def test_a_stop_keeps_the_measurements() -> None:
     end = plan.End(runtime_ns=60 * SECOND_NS, bytes=None, operations=None)
     handle = _native.Run(plan_of(worker(plan.NullEngine(), "n", end=end)).to_json())
     threading.Timer(0.3, handle.stop).start()
@@ -281,12 +281,12 @@ def test_a_stop_keeps_what_was_measured() -> None:
     assert read.workers[0].operations["read"].operations > 0
 
 
-def test_a_missing_directory_is_said_and_nothing_ran(tmp_path: Path) -> None:
+def test_a_missing_directory_is_an_error_before_anything_runs(tmp_path: Path) -> None:
     with pytest.raises(TargetError, match="no/such"):
         local.run(plan_of(worker(local_engine("sync"), str(tmp_path / "no/such/file"))))
 
 
-def test_new_never_touches_what_is_there(tmp_path: Path) -> None:
+def test_new_never_changes_an_existing_file(tmp_path: Path) -> None:
     path = tmp_path / "precious"
     path.write_text("mine")
     with pytest.raises(TargetError, match="precious"):
@@ -294,14 +294,14 @@ def test_new_never_touches_what_is_there(tmp_path: Path) -> None:
     assert path.read_text() == "mine"
 
 
-def test_files_that_were_there_are_not_removed(tmp_path: Path) -> None:
+def test_existing_files_are_not_removed(tmp_path: Path) -> None:
     path = tmp_path / "data"
     path.write_bytes(bytes(MIB))
     local.run(plan_of(worker(local_engine("sync"), str(path))))
     assert path.exists()
 
 
-def test_one_worker_that_cannot_be_prepared_lets_none_start(tmp_path: Path) -> None:
+def test_no_worker_starts_if_one_cannot_be_prepared(tmp_path: Path) -> None:
     good = worker(local_engine("sync"), str(tmp_path / "good"))
     existing = file_plan(tmp_path / "short", 1, layout="fill", keep=True)
     bad = worker(local_engine("sync"), "", files=(existing,))
@@ -313,7 +313,7 @@ def test_one_worker_that_cannot_be_prepared_lets_none_start(tmp_path: Path) -> N
     ("change", "text"),
     [({"version": 1}, "plan version 1"), ({"interval_ns": 10}, "below a millisecond"), ({"groups": 1}, "not a plan")],
 )
-def test_what_cannot_be_run_is_refused(change: dict[str, int], text: str) -> None:
+def test_invalid_plans_are_refused(change: dict[str, int], text: str) -> None:
 
     document = json.loads(null_plan().to_json()) | change
     with pytest.raises(RunError, match=text):

@@ -1,4 +1,4 @@
-"""Scenarios: what is read, which points it makes, and that they are measured, kept and gone on with."""
+"""Scenarios: parsing, their points, and measuring, keeping and resuming them."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def carried_out(asked: Request, keep: Keep = lambda _: None, earlier: Result | N
 
 
 @pytest.mark.parametrize("name", names())
-def test_every_scenario_that_comes_along_has_points_in_both_forms(name: str) -> None:
+def test_every_bundled_scenario_has_points_in_both_forms(name: str) -> None:
     scenario = load(name)
     assert scenario.why
     assert cases_of(scenario)
@@ -97,7 +97,7 @@ def test_every_scenario_that_comes_along_has_points_in_both_forms(name: str) -> 
     assert all(family.name in text for family in scenario.families)
 
 
-def test_axes_nest_in_the_order_in_which_they_are_written(tmp_path: Path) -> None:
+def test_axes_nest_in_their_written_order(tmp_path: Path) -> None:
     assert [case.name for case in cases_of(tiny(tmp_path))] == [
         "mix 100:0 4 KiB",
         "mix 100:0 8 KiB",
@@ -108,13 +108,13 @@ def test_axes_nest_in_the_order_in_which_they_are_written(tmp_path: Path) -> Non
     ]
 
 
-def test_each_client_has_its_workers_and_each_worker_files_of_its_own(tmp_path: Path) -> None:
+def test_each_client_has_its_own_workers_and_each_worker_its_own_files(tmp_path: Path) -> None:
     sections = cases_of(tiny(tmp_path))[0].job.sections
     assert [section.files.paths for section in sections] == [(f"iocurve-tiny-tag-data.{n}",) for n in range(4)]
     assert [section.files.size for section in sections] == [1 << 20] * 4
 
 
-def test_the_depth_of_an_axis_is_that_of_all_workers_together(tmp_path: Path) -> None:
+def test_the_depth_of_an_axis_is_shared_by_all_workers(tmp_path: Path) -> None:
     deep = cases_of(tiny(tmp_path))[-1]
     assert deep.axes["depth"] == 8
     assert [section.pace.depth for section in deep.job.sections] == [2] * 4
@@ -130,17 +130,17 @@ def test_more_workers_than_can_run_are_refused_before_any_is_made(tmp_path: Path
         cases_of(tiny(tmp_path, TINY.replace("clones = 2", "clones = 4_000_000")))
 
 
-def test_only_what_is_to_be_cached_has_the_same_offsets_again(tmp_path: Path) -> None:
+def test_only_cached_families_repeat_offsets(tmp_path: Path) -> None:
     repeatable = {case.family.name: {s.data.repeatable for s in case.job.sections} for case in cases_of(tiny(tmp_path))}
     assert repeatable == {"mix": {False}, "again": {True}}
 
 
-def test_all_mistakes_of_a_scenario_come_at_once_with_their_lines(tmp_path: Path) -> None:
+def test_all_mistakes_of_a_scenario_are_reported_at_once_with_their_lines(tmp_path: Path) -> None:
     text = TINY.replace('cache = "cached"', 'cache = "warm"').replace("depth = 2", "dept = 2")
     with pytest.raises(DialectError) as refused:
         tiny(tmp_path, text)
     assert [str(mistake).split("tiny.toml:")[1] for mistake in refused.value.mistakes] == [
-        "22:1: there is no key 'dept' here (Did you mean depth?)",
+        "22:1: unknown key 'dept' (Did you mean depth?)",
         "34:1: cache: 'warm' is none of cached, uncached, warmed, untouched",
     ]
 
@@ -156,7 +156,7 @@ def test_a_scale_cuts_data_and_times_but_no_point_below_a_second() -> None:
     assert scaled(full, 1e-6, 1 << 20).runtime_ns == 10**9
 
 
-def test_what_was_shortened_is_said(tmp_path: Path) -> None:
+def test_reductions_are_listed(tmp_path: Path) -> None:
     scenario = tiny(tmp_path)
     asked = replace(request(scenario, tmp_path / "data"), form=scenario.short, form_name="short")
     assert runner.shortened(asked, 2) == (
@@ -176,7 +176,7 @@ def test_points_are_measured_and_the_directory_is_left_as_it_was(tmp_path: Path)
     assert list(directory.iterdir()) == []
 
 
-def test_a_run_goes_on_where_it_was_interrupted(tmp_path: Path) -> None:
+def test_an_interrupted_run_resumes(tmp_path: Path) -> None:
     asked = request(tiny(tmp_path), tmp_path / "data")
     first = carried_out(replace(asked, is_wanted=lambda case: case.family.name == "mix"))
     whole = carried_out(asked, earlier=first)
@@ -190,18 +190,18 @@ def test_each_point_is_kept_as_soon_as_it_is_measured(tmp_path: Path) -> None:
     assert list(dict.fromkeys(kept)) == [1, 2, 3, 4, 5, 6]
 
 
-def test_a_file_that_is_there_is_not_overwritten_unless_said(tmp_path: Path) -> None:
+def test_an_existing_file_is_overwritten_only_if_allowed(tmp_path: Path) -> None:
     path = tmp_path / "precious"
     path.write_bytes(b"x" * (8 << 20))
     asked = replace(request(tiny(tmp_path), tmp_path / "data"), targets={"volume": targets.parse(str(path))})
-    with pytest.raises(TargetError, match="--overwrite allows the writes"):
+    with pytest.raises(TargetError, match="--overwrite to allow the writes"):
         carried_out(asked)
     assert path.read_bytes() == b"x" * (8 << 20)
     assert carried_out(replace(asked, overwrite=True)).state == "finished"
     assert path.stat().st_size == 8 << 20
 
 
-def test_the_command_resumes_only_what_is_the_same(tmp_path: Path) -> None:
+def test_the_command_resumes_only_the_same_scenario(tmp_path: Path) -> None:
     asked = request(tiny(tmp_path), tmp_path / "data")
     out = tmp_path / "out"
     command.run(asked, out, resume=False)
@@ -226,8 +226,8 @@ def test_points_are_chosen_by_family_and_axis(tmp_path: Path) -> None:
     assert chosen == ["mix 0:100 4 KiB", "mix 0:100 8 KiB"]
 
 
-def test_an_interruption_keeps_what_was_measured_and_can_be_gone_on_with(tmp_path: Path) -> None:
-    """Ctrl-C in the middle: exit status 130, the points until then, no files left; then the rest."""
+def test_an_interrupted_run_keeps_its_points_and_can_be_resumed(tmp_path: Path) -> None:
+    """Ctrl-C in the middle: exit status 130, the points so far are kept, no files are left; then the rest runs."""
     scenario = tmp_path / "tiny.toml"
     scenario.write_text(TINY.replace('runtime = "40ms"', 'runtime = "300ms"'))
     place, out = tmp_path / "data", tmp_path / "out"
@@ -253,9 +253,11 @@ def test_an_interruption_keeps_what_was_measured_and_can_be_gone_on_with(tmp_pat
     assert list(whole.points[: len(finished)]) == finished
 
 
-def test_a_data_set_that_does_not_fit_is_refused_before_anything_is_made(tmp_path: Path) -> None:
+def test_a_data_set_that_does_not_fit_is_refused_before_any_file_is_created(tmp_path: Path) -> None:
     asked = request(tiny(tmp_path, TINY.replace('size = "4MiB"', 'size = "4096TiB"')), tmp_path / "data")
-    with pytest.raises(TargetError, match=r"of data do not fit in the .* that are free there; --short or --scale"):
+    with pytest.raises(
+        TargetError, match=r"of data do not fit in the .* free there; use --short or --scale 1/1000 for"
+    ):
         carried_out(asked)
     assert list((tmp_path / "data").iterdir()) == []
 
@@ -282,7 +284,7 @@ LEAVES = st.one_of(
 @settings(max_examples=300, deadline=None)
 @given(data=st.data())
 def test_a_scenario_with_a_slip_raises_nothing_but_our_own_errors(data: st.DataObject) -> None:
-    """Any value of a scenario that is right, replaced or taken out."""
+    """A valid value of a scenario, replaced or removed."""
     document = tomllib.loads(TINY)
     places = [place for place in _places(document) if place]
     place = data.draw(st.sampled_from(places))

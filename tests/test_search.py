@@ -1,4 +1,4 @@
-"""Searches, on targets that are computed: where they measure, what they find, and why they stop."""
+"""Searches, on simulated targets: their measured loads, their findings, and their reasons to stop."""
 
 from __future__ import annotations
 
@@ -201,7 +201,7 @@ SHORT = Effort(
 
 
 def asked(target: str) -> Question:
-    return Question(targets.parse(target), "rw=randread bs=4k", 8 * MIB, SHORT, in_flight_max=64)
+    return Question(targets.parse(target), "rw=randread bs=4k", 8 * MIB, SHORT, iodepth_max=64)
 
 
 def test_a_knee_is_found_on_a_volume_and_told(tmp_path: Path) -> None:
@@ -237,5 +237,5 @@ def test_a_search_does_not_write_to_what_is_there(tmp_path: Path) -> None:
     path = tmp_path / "precious"
     path.write_bytes(bytes(4 * MIB))
     question = replace(asked(str(path)), workload="rw=randwrite bs=4k")
-    with pytest.raises(TargetError, match="--overwrite allows the writes"):
+    with pytest.raises(TargetError, match="--overwrite to allow the writes"):
         find_knee(question, tmp_path / "out")

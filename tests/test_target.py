@@ -1,4 +1,4 @@
-"""What people name as a target, and that what is started for a measurement is gone after it."""
+"""Parsing of targets, and removal of everything that was started for a measurement."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from iocurve.errors import TargetError
-from iocurve.job.reach import reach
+from iocurve.errors import DialectError
+from iocurve.job.target_fields import target_fields
 from iocurve.targets import opened_target as place
 from iocurve.targets.target import DiskTarget, LocalTarget, NewDiskTarget, NfsTarget, VolumeTarget, facts_of, parse
 from iocurve.units import MIB, TIB
@@ -42,15 +42,15 @@ def test_a_volume_without_a_level_has_no_quota_that_would_limit_it() -> None:
         ("smb://host/share", "can be measured"),
     ],
 )
-def test_what_is_wrong_with_a_target_is_said(text: str, mistake: str) -> None:
-    with pytest.raises(TargetError, match=mistake) as told:
+def test_mistakes_in_a_target_are_reported(text: str, mistake: str) -> None:
+    with pytest.raises(DialectError, match=mistake) as told:
         parse(text)
     assert str(told.value).startswith(f"{text}:") or text.removeprefix("volume:") in str(told.value)
 
 
 def test_a_volume_serves_as_long_as_it_is_open() -> None:
     with place.opened(parse("volume:unlimited?latency=1ms")) as there:
-        section = reach(there)
+        section = target_fields(there)
         assert section.get("engine") == "nfs"
         with place.opened(parse(section.get("nfs_url"))) as again:
             assert again.facts.kind == "nfs"

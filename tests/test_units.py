@@ -11,6 +11,7 @@ from iocurve.units import (
     format_count,
     format_duration,
     format_latency,
+    format_number,
     parse_bandwidth,
     parse_bytes,
     parse_time_ns,
@@ -41,7 +42,7 @@ def test_sizes(text: str, size: int) -> None:
 @pytest.mark.parametrize(
     ("text", "nanoseconds"),
     [
-        ("30", 30_000_000_000),
+        ("30s", 30_000_000_000),
         ("250us", 250_000),
         ("250µs", 250_000),
         ("1.5ms", 1_500_000),
@@ -80,17 +81,26 @@ def test_a_bandwidth_that_may_be_bits_or_bytes_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "k", "4x", "-1", "1e3", "4 k k", "1.", "٤k", "1,5k"])
-def test_what_is_no_size_is_refused_with_an_example(text: str) -> None:
+def test_an_invalid_size_is_refused_with_an_example(text: str) -> None:
     with pytest.raises(ValueError, match=r"is not a size such as 64KiB, 4G or 1\.5TiB"):
         parse_bytes(text)
 
 
-def test_what_is_no_time_is_refused_with_an_example() -> None:
+@pytest.mark.parametrize("text", ["30", " 1.5 "])
+def test_a_time_without_a_unit_is_refused_with_the_units(text: str) -> None:
+    number = text.strip()
+    with pytest.raises(
+        ValueError, match=f"^'{text}' has no unit; write {number}us, {number}ms, {number}s or {number}m$"
+    ):
+        parse_time_ns(text)
+
+
+def test_an_invalid_time_is_refused_with_an_example() -> None:
     with pytest.raises(ValueError, match="'4k' is not a time such as 250us, 2ms, 30s or 10m"):
         parse_time_ns("4k")
 
 
-def test_what_is_no_bandwidth_is_refused_with_an_example() -> None:
+def test_an_invalid_bandwidth_is_refused_with_an_example() -> None:
     with pytest.raises(ValueError, match="'4x' is not a bandwidth such as 16000Mb, 16Gb, 2000MB or 1907MiB"):
         parse_bandwidth("4x/s")
 
@@ -135,3 +145,20 @@ def test_latencies(nanoseconds: int, text: str) -> None:
 )
 def test_durations(seconds: float, text: str) -> None:
     assert format_duration(int(seconds * 1e9)) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "digits", "text"),
+    [
+        (0, 6, "0"),
+        (6.093037195636282, 6, "6.09304"),
+        (57_214.8, 6, "57,214.8"),
+        (213_400.4, 4, "213,400"),
+        (1_234_567.8, 6, "1,234,568"),
+        (0.0000966359, 3, "0.0000966"),
+        (-0.0000220525, 3, "-0.0000221"),
+        (512.0, 5, "512"),
+    ],
+)
+def test_numbers_are_never_in_scientific_notation(value: float, digits: int, text: str) -> None:
+    assert format_number(value, digits) == text

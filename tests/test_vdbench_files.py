@@ -39,8 +39,8 @@ def refused(directory: Path, text: str, *arguments: str) -> list[str]:
     """Line, column and text of every mistake."""
     with pytest.raises(DialectError) as caught:
         read(directory, text, *arguments)
-    places = [(mistake.where, mistake.text) for mistake in caught.value.mistakes]
-    return [f"{where.line}:{where.column} {text}" if where else text for where, text in places]
+    positions = [(mistake.where, mistake.text) for mistake in caught.value.mistakes]
+    return [f"{where.line}:{where.column} {text}" if where else text for where, text in positions]
 
 
 # -- lines -------------------------------------------------------------------------------------------------------------
@@ -75,16 +75,16 @@ def test_an_include_is_looked_for_beside_the_file_that_names_it(tmp_path: Path) 
 
 
 def test_files_that_include_one_another_end(tmp_path: Path) -> None:
-    assert "files include one another without end" in refused(tmp_path, "include=p\n")[0]
+    assert "files include each other in a loop" in refused(tmp_path, "include=p\n")[0]
 
 
 def test_variables_come_from_the_command_line(tmp_path: Path) -> None:
     text = f"sd=sd1,lun=$lun,size=!size\n{WD}{RD}"
     assert sections(tmp_path, text, "lun=/d/x", "size=2g")[0].files.paths == ("/d/x",)
     assert refused(tmp_path, text, "lun=/d/x", "other=1") == [
-        "1:17 '!size' is no number; k, m, g and t stand for 1024, 1024², …",
+        "1:17 '!size' is not a number; k, m, g and t stand for 1024, 1024², …",
         "1:22 variable !size has no value",
-        "1:1 the command line sets other, and no parameter file has $other or !other",
+        "1:1 the command line sets other, but no parameter file uses $other or !other",
     ]
 
 
@@ -166,7 +166,7 @@ def test_hosts_and_luns_are_mapped(tmp_path: Path) -> None:
         ("/d/sd2-localhost",),
     ]
     (mistake,) = refused(tmp_path, text, "--map-lun", "/x=/y")
-    assert mistake.endswith("--map-lun /x=… fits nothing in the parameter files")
+    assert mistake.endswith("--map-lun /x=… matches nothing in the parameter files")
 
 
 def test_every_size_can_be_replaced(tmp_path: Path) -> None:
@@ -369,14 +369,14 @@ def test_files_that_will_be_overwritten_are_told_together_and_a_device_by_its_na
 
 def test_a_file_that_may_not_be_made_is_told_in_vdbenchs_words(tmp_path: Path) -> None:
     _, obstacles = check(read(tmp_path, f"formatsds=no\nsd=sd1,lun=/d/a,size=1g\n{WD}{RD}"))
-    assert [obstacle.text for obstacle in obstacles] == ["/d/a does not exist, and formatsds=no forbids to make it"]
+    assert [obstacle.text for obstacle in obstacles] == ["/d/a does not exist, and formatsds=no forbids creating it"]
 
 
 @pytest.mark.parametrize(
     ("warmup", "note"),
     [
-        ("", "without warmup the first interval, which is part of the elapsed, does not count"),
-        (",warmup=5", "warmup comes before the elapsed and is not part of it"),
+        ("", "without warmup= the first interval of elapsed= is not counted in averages"),
+        (",warmup=5", "warmup= runs before elapsed= and is not part of it"),
     ],
 )
 def test_what_does_not_count_is_told(tmp_path: Path, warmup: str, note: str) -> None:
@@ -437,12 +437,12 @@ def test_every_mistake_of_a_file_is_told_with_its_place(tmp_path: Path) -> None:
         "wd=wd2,sd=sd1,rdpct=101\nrd=rd1,wd=wd1,el=3,in=2\nrd=rd2,wd=wd7,io=fast\n"
     )
     assert refused(tmp_path, text) == [
-        "1:17 '10q' is no number; k, m, g and t stand for 1024, 1024², …",
+        "1:17 '10q' is not a number; k, m, g and t stand for 1024, 1024², …",
         "1:26 unknown parameter 'colour' of sd=",
         "2:15 the percentages of xfersize add up to 90, not 100",
-        "3:15 101 is no percentage from 0 to 100",
-        "4:15 rd=rd1: elapsed=3 is less than two intervals of 2 s",
-        "5:15 'fast' is no number; k, m, g and t stand for 1024, 1024², …; io takes max, curve or numbers",
+        "3:15 101 is not a percentage from 0 to 100",
+        "4:15 rd=rd1: elapsed=3 is shorter than two intervals of 2 s",
+        "5:15 'fast' is not a number; k, m, g and t stand for 1024, 1024², …; io takes max, curve or numbers",
     ]
 
 
@@ -453,14 +453,17 @@ def test_every_mistake_of_a_file_is_told_with_its_place(tmp_path: Path) -> None:
         (f"{SDS}wd=wd1,sd=sdx\n{RD}", "3:8 wd=wd1: there is no sd 'sdx'; did you mean sd2?"),
         (f"{SDS}{WD}rd=rd1,wd=w9,io=max\n", "4:8 rd=rd1: there is no wd 'w9'"),
         (f"sd=sd1,lun=/d/a,size=1g\nsd=sd1,lun=/d/b,size=1g\n{WD}{RD}", "2:1 sd=sd1 is defined twice"),
-        (f"{SDS}{WD}rd=rd1,wd=wd1,io=max,sd=(sd1, sd2)\n", "a bracket is not closed"),
-        (f"showlba=yes\n{SDS}{WD}{RD}", "1:1 showlba= is not supported: there is no trace of addresses"),
+        (f"{SDS}{WD}rd=rd1,wd=wd1,io=max,sd=(sd1, sd2)\n", "')' is missing"),
+        (f"showlba=yes\n{SDS}{WD}{RD}", "1:1 showlba= is not supported: iocurve does not trace block addresses"),
         (SDS, "there is nothing to run"),
         ("rd=rd1,sd=single,io=max\n", "there is nothing to run"),
-        (f"{SDS}{WD}rd=rd1,wd=wd1,ma=3\n", "4:15 'ma' may be maxdata or maxdataread or maxdatawritten"),
-        (f"{SDS}wd=wd1,sd=sd1,skew=50\nwd=wd2,sd=sd2,skew=40\nrd=rd1,wd=*,io=9,el=9,in=1\n", "the skew of all"),
-        (f"{SDS}{WD}rd=rd1,wd=wd1,io=max,th=(1-100000000,1)\n", "a list has at most 100000 values"),
-        (f"{SDS}{WD}rd=rd1,wd=wd1,io=max,th=(1-999,1),xf=(1k-999k,1k)\n", "4:1 more than 100000 runs are too many"),
+        (f"{SDS}{WD}rd=rd1,wd=wd1,ma=3\n", "4:15 'ma' is ambiguous: maxdata or maxdataread or maxdatawritten"),
+        (
+            f"{SDS}wd=wd1,sd=sd1,skew=50\nwd=wd2,sd=sd2,skew=40\nrd=rd1,wd=*,io=9,el=9,in=1\n",
+            "the skew= of the workloads",
+        ),
+        (f"{SDS}{WD}rd=rd1,wd=wd1,io=max,th=(1-100000000,1)\n", "a list can have at most 100000 values"),
+        (f"{SDS}{WD}rd=rd1,wd=wd1,io=max,th=(1-999,1),xf=(1k-999k,1k)\n", "4:1 the limit of 100000 runs is exceeded"),
     ],
 )
 def test_mistakes(tmp_path: Path, text: str, mistake: str) -> None:
@@ -506,7 +509,7 @@ def test_a_hot_band_is_drawn_as_vdbench_draws_it(writes: bool) -> None:
     shift = 2500 // 100 * 8000 if writes else 0
     ends = list(accumulate(int(str(zone.size)) for zone in zones.zones))
     first = ends.index(shift + 16_000)
-    # What lies beyond the band begins again: some of the other 60 % is everywhere.
+    # Distances beyond the band wrap: a part of the other 60 % is everywhere.
     assert 8.7217 < zones.zones[first].access_percent < 8.9
     assert 10.101 - 8.7217 < zones.zones[first + 1].access_percent < 1.5
 
@@ -519,8 +522,8 @@ def test_hosts_may_be_defined_by_host_and_an_sd_is_used_where_it_is(tmp_path: Pa
         "wd=default,sd=sd*,xf=4k\nwd=wd0,host=h0\nwd=wd1,host=h1\nrd=rd1,wd=*,io=max,el=4,in=1\n"
     )
     made = read(tmp_path, text)
-    pieces = made.resolve(made.runs[0]).built.pieces
-    assert [(piece.workload.name, piece.storage[0].name, piece.host) for piece in pieces] == [
+    placements = made.resolve(made.runs[0]).built.placements
+    assert [(placement.workload.name, placement.storage[0].name, placement.host) for placement in placements] == [
         ("wd0", "sd0", "h0"),
         ("wd1", "sd1", "h1"),
     ]

@@ -28,7 +28,7 @@ def plans(result: Prepared) -> str:
     """A curve's points as if 1,000 operations a second had been reached, the same by every section."""
     made = []
     for run in result.runs:
-        sections = len(result.resolve(run).built.pieces)
+        sections = len(result.resolve(run).built.placements)
         shares, total = ([1 / sections] * sections, 10.0 * run.curve_percent) if run.curve_percent else (None, None)
         plan = result.resolve(run, shares, total).resolution.plan
         made.append({"loops": run.loops_text, **plan_document(plan)})
@@ -37,8 +37,8 @@ def plans(result: Prepared) -> str:
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_a_parameter_file_is_explained(file: Path) -> None:
-    # What is said about any plan, whatever it was written in, is tested with the other dialect.
-    said = explain(prepared(file)).partition("\nBeware:")[0].partition("\nNotes:")[0]
+    # Messages that apply to plans of any dialect are tested with another dialect.
+    said = explain(prepared(file)).partition("\nWarnings:")[0].partition("\nNotes:")[0]
     compare(file.with_suffix(".txt"), said.replace(str(GOLDEN), "/golden"))
 
 

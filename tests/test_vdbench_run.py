@@ -33,7 +33,7 @@ FILE = "sd=sd1,lun=/d/a,size=1g\nsd=sd2,lun=/d/b,size=1g\nwd=wd1,sd=*,xf=4k,rdpc
 
 
 class Engine:
-    """Hands out what a plan's workers would have measured: so many reads and writes a second each."""
+    """Returns outcomes as if each worker of the plan had done a fixed number of reads and writes per second."""
 
     def __init__(self, reads: int, writes: int, state: State = "finished") -> None:
         self.reads, self.writes, self.state = reads, writes, state

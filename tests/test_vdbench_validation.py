@@ -70,16 +70,24 @@ def test_a_block_is_what_divides_all_transfers_and_each_sd_has_a_map(tmp_path: P
 @pytest.mark.parametrize(
     ("text", "option", "mistake"),
     [
-        (SD + REST, "-vc", "-vc is not supported: vdbench itself has given it up; -jr goes on with a journal"),
-        (SD + REST, "-jri", "-ji is not supported: of a write that was under way either outcome is right"),
+        (SD + REST, "-vc", "-vc is not supported: vdbench itself no longer has it; -jr continues with a journal"),
+        (
+            SD + REST,
+            "-jri",
+            "-ji is not supported: a recovery accepts the old and the new content of a write that was in flight",
+        ),
         (SD + REST, "-jrs", "-js is not supported: a recovery reads every block that was written"),
-        (SD + REST, "-vx", "-v: 'x' is none of r, 2, w, t, q, c"),
-        ("validate=maybe\n" + SD + REST, "-s", "p:1:1: validate: 'maybe' is none of no, yes, readafterwrite"),
-        ("journal=r\n" + SD + REST, "-l9", "p:1:1: a journal is recovered once: leave out -l and loop="),
-        (SD + "sd=sd2,lun=/d/a\n" + REST, "-v", "p:1:1: sd=sd1: its lun is another SD's, too"),
+        (SD + REST, "-vx", "-v: 'x' is not one of r, 2, w, t, q, c"),
+        ("validate=maybe\n" + SD + REST, "-s", "p:1:1: validate: 'maybe' is not one of no, yes, readafterwrite"),
+        ("journal=r\n" + SD + REST, "-l9", "p:1:1: a journal can be recovered only once; remove -l and loop="),
+        (SD + "sd=sd2,lun=/d/a\n" + REST, "-v", "p:1:1: sd=sd1: another SD has the same lun"),
         ("sd=sd1,lun=/d/a,size=1g,offset=100\n" + REST, "-v", "p:1:1: sd=sd1: with data validation offset= and align="),
-        (SD + REST.replace("xf=8k", "stride=8k"), "-v", "p:2:15: stride= together with data validation is not there"),
-        ("formatsds=yes\n" + SD + REST, "-jr", "p:1:1: formatsds=yes would write over what the journal is to verify"),
+        (SD + REST.replace("xf=8k", "stride=8k"), "-v", "p:2:15: stride= is not supported with data validation"),
+        (
+            "formatsds=yes\n" + SD + REST,
+            "-jr",
+            "p:1:1: formatsds=yes would overwrite the data that the journal verifies",
+        ),
     ],
 )
 def test_what_cannot_be_validated_is_said(tmp_path: Path, text: str, option: str, mistake: str) -> None:
@@ -91,8 +99,8 @@ def test_what_cannot_be_validated_is_said(tmp_path: Path, text: str, option: str
 def test_what_a_letter_does_not_do_is_noted(tmp_path: Path) -> None:
     made = prepared(tmp_path, SD + REST, "-vt", "-jm")
     assert [note.text for note in made.notes] == [
-        "-vt has no effect: when a block was last read or written is not kept",
-        "-jm has no effect: a journal is a map and nothing else",
+        "-vt has no effect: the map does not record times",
+        "-jm has no effect: the journal is always only a map",
     ]
 
 
@@ -143,7 +151,7 @@ def test_a_journal_verifies_what_an_earlier_run_wrote(tmp_path: Path) -> None:
     assert run(tmp_path, "-j").returncode == 0
     recovered = run(tmp_path, "-jr", "-r", "rd1")
     assert recovered.returncode == 0, recovered.stderr
-    assert "Journal recovery: 1 MiB were read, nothing differs" in recovered.stdout
+    assert "Journal recovery: 1 MiB read and verified, no differences" in recovered.stdout
     change(tmp_path)
     ended = run(tmp_path, "-jro")
     assert ended.returncode != 0
@@ -166,7 +174,7 @@ def test_a_block_of_another_sd_is_found_though_all_else_is_the_same(tmp_path: Pa
     (tmp_path / "data1").write_bytes((tmp_path / "data2").read_bytes())
     different = ended("-jro")
     assert different.returncode != 0
-    place = f"verification of 4096 bytes at offset 0 of {tmp_path}/data1 failed: it holds what belongs to offset 0 of"
+    place = f"verification of 4096 bytes at offset 0 of {tmp_path}/data1 failed: it holds data of offset 0 of"
     assert f"{place} another file" in different.stderr
 
 
@@ -202,12 +210,12 @@ def test_a_journal_survives_a_process_that_is_killed(tmp_path: Path) -> None:
     for attempt in range(2):
         ended = run(tmp_path, "-jro")
         assert ended.returncode == 0, (attempt, ended.stderr)
-        assert "nothing differs" in ended.stdout
+        assert "no differences" in ended.stdout
 
 
 def test_a_file_that_is_no_journal_of_ours_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "sd1.iocurve-map").write_text("somebody's letters" * 9)
     ended = run(tmp_path, "-j")
     assert ended.returncode != 0
-    assert "is another file; name another place" in ended.stderr
+    assert "is not a verification map; name another file" in ended.stderr
     assert (tmp_path / "sd1.iocurve-map").read_text() == "somebody's letters" * 9

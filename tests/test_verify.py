@@ -1,4 +1,4 @@
-"""What was written is read back and compared, on real files and over NFS."""
+"""Written data are read back and compared, on real files and over NFS."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ _PATTERN = "ab" + 16 * "o"
 
 
 def verify(method: str = "crc32c", **changes: Any) -> plan.Verify:
-    """As fio verifies unless told otherwise."""
+    """Verification with fio's defaults."""
     pattern = _PATTERN if "pattern" in method else ""
     return plan.Verify.from_builtins({"method": method, "pattern": pattern, **changes})
 
 
 def engine_of(kind: str) -> plan.EnginePlan:
-    """An engine for files of this machine."""
+    """An engine for local files."""
     how = plan.FileOpen(direct=False, durability="none", invalidate=False)
     return plan.MmapEngine(open=how) if kind == "mmap" else local_engine(kind)
 
 
 def writer(path: Path | str, engine: plan.EnginePlan | None = None, **changes: Any) -> plan.Worker:
-    """Writes 4 KiB blocks of a file of 1 MiB by chance, each once, and reads them back."""
+    """Writes 4 KiB blocks of a file of 1 MiB at random, each once, and reads them back."""
     return worker(
         engine or engine_of("sync"),
         "",
@@ -54,7 +54,7 @@ def writer(path: Path | str, engine: plan.EnginePlan | None = None, **changes: A
 
 
 def only(made: plan.Worker) -> plan.Worker:
-    """The same, but nothing is written."""
+    """The same, but only reads and compares."""
     assert made.verify is not None
     return made.replace(verify=made.verify.replace(only=True))
 
@@ -67,14 +67,14 @@ def operations(outcome: Outcome) -> dict[str, tuple[int, int]]:
 
 
 def error_of(outcome: Outcome) -> str:
-    """Why the only worker failed."""
+    """The error of the only worker."""
     (one,) = outcome.workers
     assert one.state == "failed"
     return one.error or ""
 
 
 def change(path: Path, place: int) -> None:
-    """One byte is not what it was."""
+    """Changes one byte."""
     with path.open("r+b") as file:
         file.seek(place)
         was = file.read(1)[0]
@@ -83,7 +83,7 @@ def change(path: Path, place: int) -> None:
 
 
 @pytest.mark.parametrize("kind", LOCAL)
-def test_what_is_written_is_read_back_and_right(kind: str, tmp_path: Path) -> None:
+def test_written_data_are_read_back_and_match(kind: str, tmp_path: Path) -> None:
     path = tmp_path / "data"
     outcome = local.run(plan_of(writer(path, engine_of(kind))))
     assert operations(outcome) == {"write": (256, 0), "read": (256, 0)}
@@ -92,7 +92,7 @@ def test_what_is_written_is_read_back_and_right(kind: str, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("kind", LOCAL)
-def test_a_byte_that_was_changed_is_found_where_it_is(kind: str, tmp_path: Path) -> None:
+def test_a_changed_byte_is_found_at_its_offset(kind: str, tmp_path: Path) -> None:
     path = tmp_path / "data"
     made = writer(path, engine_of(kind))
     local.run(plan_of(made))
@@ -105,7 +105,7 @@ def test_a_byte_that_was_changed_is_found_where_it_is(kind: str, tmp_path: Path)
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_every_method_accepts_what_it_wrote_and_finds_what_it_looks_at(method: str, tmp_path: Path) -> None:
+def test_every_method_accepts_its_own_data_and_finds_changes(method: str, tmp_path: Path) -> None:
     path = tmp_path / "data"
     made = writer(path, verify=verify(method, interval_bytes=1024, header_offset=256))
     reader = made.replace(operations=(READ,))
@@ -118,14 +118,14 @@ def test_every_method_accepts_what_it_wrote_and_finds_what_it_looks_at(method: s
         assert operations(outcome) == {"read": (256, 0)}
         return
     text = error_of(outcome)
-    # The reads come by chance: either may be the first. The first change is in a header, where there is one.
+    # The reads are random: either may be the first. The first change is in a header, if there is one.
     places = (5 * KIB,) if method == "header" else (5 * KIB, 9 * KIB)
     assert any(f"verification of 1024 bytes at offset {place} of {path} failed" in text for place in places)
     assert ("2 of 1024 intervals differ" in text) == (method != "header")
     assert outcome.workers[0].operations["read"].operations == 256
 
 
-def test_the_first_difference_ends_the_worker_where_that_is_asked_for(tmp_path: Path) -> None:
+def test_the_first_difference_ends_the_worker_if_fatal(tmp_path: Path) -> None:
     path = tmp_path / "data"
     sequential = WRITE.replace(random_percent=0)
     made = writer(path, verify=verify(fatal=True), operations=(sequential,), depth=1)
@@ -151,7 +151,7 @@ def test_blocks_that_differ_are_dumped_and_nothing_is_overwritten(
     assert (here / "data.4096.expected").read_bytes() == right
     assert (here / "data.4096.received").read_bytes() == path.read_bytes()[4096:8192]
     (here / "data.4096.expected").write_text("mine")
-    assert "data.4096.expected was there and is left as it is" in error_of(local.run(plan_of(only(made))))
+    assert "data.4096.expected already exists and is kept" in error_of(local.run(plan_of(only(made))))
     assert (here / "data.4096.expected").read_text() == "mine"
 
 
@@ -161,7 +161,7 @@ def test_blocks_that_were_written_again_hold_the_newest_write(kind: str, tmp_pat
     end = plan.End(runtime_ns=None, bytes=4 * MIB, operations=None)
     counts = operations(local.run(plan_of(writer(tmp_path / "data", engine_of(kind), access=access, end=end))))
     assert counts["write"] == (1024, 0)
-    # Each is read once: 1 - 1/e^4 of 256 are expected, 251.
+    # 256 independent draws: 1 - 1/e^4 of the blocks are expected, 251.
     assert 240 <= counts["read"][0] <= 256
 
 
@@ -192,7 +192,7 @@ def test_a_runtime_that_ends_before_the_pass_says_that_not_all_was_read_back(tmp
     assert outcome.workers[0].labels == ("verify_not_all_read_back",)
 
 
-def test_what_no_run_wrote_is_found(tmp_path: Path) -> None:
+def test_data_that_no_run_wrote_are_detected(tmp_path: Path) -> None:
     path = tmp_path / "data"
     path.write_bytes(bytes(MIB))
     text = error_of(local.run(plan_of(writer(path, operations=(READ,)))))
@@ -206,7 +206,7 @@ def test_the_null_engine_says_that_nothing_was_compared() -> None:
     assert outcome.workers[0].labels == ("verify_nothing_to_compare",)
 
 
-def test_what_is_written_over_nfs_is_read_back(volume: Server) -> None:
+def test_data_written_over_nfs_are_read_back(volume: Server) -> None:
     engine = nfs_engine(volume.url)
     engine = engine.replace(mount=engine.mount.replace(keep_payload=True))
     made = writer("data", engine)
@@ -238,11 +238,11 @@ FIO_JOBS = {
 
 @pytest.mark.skipif(shutil.which("fio") is None, reason="needs Debian's fio")
 @pytest.mark.parametrize("job", FIO_JOBS.values(), ids=FIO_JOBS.keys())
-def test_as_many_reads_and_writes_as_fio(job: str, tmp_path: Path) -> None:
+def test_the_numbers_of_reads_and_writes_are_fio_s(job: str, tmp_path: Path) -> None:
     arguments = ["--name=a", "--filename=data", "--size=1m", *job.split()]
     outcome = local.run(prepare(arguments, cwd=tmp_path, environment={}).plan)
     ours = operations(outcome)
-    # In a mix it is chance that says how many of the blocks are written: all others are read.
+    # Chance decides how many of the blocks of a mix are written: all others are read.
     if "randrw" in job:
         assert ours["read"] == (256, 0)
         return
@@ -272,8 +272,8 @@ def fio(arguments: list[str], directory: Path) -> dict[str, int]:
     return {kind: job[kind]["total_ios"] for kind in ("read", "write")}
 
 
-def test_the_time_of_reading_back_is_told_apart(tmp_path: Path) -> None:
-    """The window is that of both; a job that only writes has none of it."""
+def test_the_time_of_reading_back_is_reported_separately(tmp_path: Path) -> None:
+    """The window covers both kinds; a job that only writes has no reads in it."""
     command = "--name=a --rw=write --size=4m --bs=64k"
     for options, reads_back in (("--verify=crc32c", True), ("", False)):
         prepared = prepare(f"{command} {options}".split(), cwd=tmp_path, environment={})

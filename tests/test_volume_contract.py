@@ -64,7 +64,7 @@ def test_rust_has_the_limits_that_python_sets(volume: _native.Volume, written: l
     assert export.limits == written
 
 
-def test_python_reads_what_rust_counts(volume: _native.Volume) -> None:
+def test_python_reads_the_counters_of_rust(volume: _native.Volume) -> None:
     connection_limits = limits.ConnectionLimits(bandwidth_bytes_per_s=MIB)
     volume.set_limits("/vol", limits.Limits(iops=7, connection=connection_limits).to_json())
     text = connected_stats_text(volume)
@@ -74,18 +74,18 @@ def test_python_reads_what_rust_counts(volume: _native.Volume) -> None:
 
 
 def required(document: Any) -> list[Path]:
-    """Paths of the fields that may not be left out. Limits have defaults, which are the same on both sides."""
+    """Paths of the fields that must be present. Limits have defaults, which are the same on both sides."""
     return [path for path in paths(document) if "limits" not in path[:-1]]
 
 
 @pytest.mark.parametrize("path", required(json.loads(CONFIG.to_json())), ids=lambda path: ".".join(map(str, path)))
-def test_rust_does_without_no_field_of_a_configuration(path: Path) -> None:
+def test_rust_requires_every_field_of_a_configuration(path: Path) -> None:
     document = without(json.loads(CONFIG.to_json()), path)
     with pytest.raises(TargetError, match=f"missing field `{path[-1]}`"):
         _native.Volume(json.dumps(document))
 
 
-def test_neither_side_takes_a_field_it_does_not_know(volume: _native.Volume) -> None:
+def test_both_sides_refuse_unknown_fields(volume: _native.Volume) -> None:
     for document in (json.loads(CONFIG.to_json()) | {"surprise": 1}, with_surprise_in_limits()):
         with pytest.raises(TargetError, match="unknown field `surprise`"):
             _native.Volume(json.dumps(document))
@@ -95,7 +95,7 @@ def test_neither_side_takes_a_field_it_does_not_know(volume: _native.Volume) -> 
         VolumeStats.from_builtins(json.loads(stats_text(volume)) | {"surprise": 1})
 
 
-def test_python_does_without_no_field_of_the_counters(volume: _native.Volume) -> None:
+def test_python_requires_every_field_of_the_counters(volume: _native.Volume) -> None:
     document = json.loads(connected_stats_text(volume))
     for path in required(document):
         with pytest.raises(ValueError, match=f"missing required field `{path[-1]}`"):

@@ -1,4 +1,4 @@
-"""Volumes that are changed and looked at while they serve, and volumes with several exports."""
+"""Volumes that are changed and observed while they serve, and volumes with several exports."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def iocurve(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(autouse=True)
 def runtime(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where control sockets are: apart from those of other volumes of this machine."""
+    """A private directory for control sockets, apart from other volumes of this machine."""
     directory = tmp_path_factory.mktemp("run")
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(directory))
     return directory
@@ -62,7 +62,7 @@ def stats(server: Server) -> dict[str, Any]:
         return found
 
 
-def test_limits_change_while_a_load_runs_and_nobody_is_disturbed(served: Server) -> None:
+def test_limits_change_while_a_load_runs_without_errors(served: Server) -> None:
     command = load(served, "--time_based", "--runtime=6")
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         wait_for_reads(served)
@@ -72,18 +72,18 @@ def test_limits_change_while_a_load_runs_and_nobody_is_disturbed(served: Server)
         connected = stats(served)["connections_accepted"]
         rate_over(served, 0.5)
         slow = rate_over(served, 1)
-        # At 16 operations a second most of the eight that are sent at once wait.
+        # At 16 operations a second most of the eight submitted at once wait.
         assert 1 <= sum(connection["in_flight"] for connection in stats(served)["connections"]) <= 8
         stdout, stderr = process.communicate(timeout=60)
     assert process.returncode == 0, stderr
     assert json.loads(stdout[stdout.index("{") :])["jobs"][0]["error"] == 0
-    # Before, the limit was a hundred times as high; 64 KiB more or less are the edges of the second.
+    # Before, the limit was a hundred times as high; the tolerance of 64 KiB covers the edges of the second.
     assert slow <= 1.2 * MIB < fast
     after = stats(served)
     assert (after["connections_accepted"], after["protocol_errors"]) == (connected, 0)
 
 
-def test_a_smaller_quota_takes_nothing_away_and_lets_nothing_more_in() -> None:
+def test_a_smaller_quota_keeps_existing_data_and_blocks_writes() -> None:
     with serve("--unlimited", "--quota", "64MiB") as server:
         write = ("--rw=write", "--size=8m")
         assert subprocess.run(load(server, *write), capture_output=True, check=False).returncode == 0
@@ -121,7 +121,7 @@ def test_stats_are_shown_by_export_client_and_connection(served: Server) -> None
     assert "128 MiB/s" in table.stdout
 
 
-def test_a_burst_bucket_is_seen_from_outside() -> None:
+def test_stats_show_the_burst_bucket() -> None:
     with serve("--profile", "azure-files-v1", "--quota", "1TiB") as server:
         [export] = stats(server)["exports"]
         assert export["limits"]["burst"] == {"iops": 10_000, "credits": 21_513_600}
@@ -130,7 +130,7 @@ def test_a_burst_bucket_is_seen_from_outside() -> None:
     assert "21,513,600" in shown.stdout
 
 
-def test_bucket_levels_are_seen_from_outside(tmp_path: Path) -> None:
+def test_stats_show_bucket_levels(tmp_path: Path) -> None:
     own = tmp_path / "own.toml"
     own.write_text(
         'title = "x"\n[throughput_mib_per_s]\nbase = 64\n[iops_read]\nbase = 6400\n'
@@ -153,7 +153,7 @@ def test_bucket_levels_are_seen_from_outside(tmp_path: Path) -> None:
     assert 'iocurve_volume_bucket_capacity{export="/vol",limit="throughput_bytes_per_s"} 1.048576e+06' in written
 
 
-def test_a_profile_of_ones_own_is_set_while_the_volume_serves(
+def test_a_user_s_profile_is_set_while_the_volume_serves(
     served: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "own.toml").write_text(
@@ -184,7 +184,7 @@ def wait_for_connection(server: Server) -> list[dict[str, Any]]:
     return found
 
 
-def test_rates_are_over_the_time_between_two_looks() -> None:
+def test_rates_cover_the_time_between_two_readings() -> None:
     counters = dict.fromkeys(
         ("reads", "writes", "read_bytes", "write_bytes", "throttled_operations", "throttled_ns"), 0
     )
@@ -202,7 +202,7 @@ def test_rates_are_over_the_time_between_two_looks() -> None:
     assert [one["throttled_mean_ns"] for one in rates["connections"]] == [2000, 2000]
 
 
-def test_openmetrics_are_what_a_parser_takes() -> None:
+def test_openmetrics_can_be_parsed() -> None:
     with metrics_of("--level", "premium", "--quota", "1TiB") as (server, url):
         assert subprocess.run(load(server), capture_output=True, check=False).returncode == 0
         with urllib.request.urlopen(url, timeout=10) as answer:
@@ -227,7 +227,7 @@ def metrics_of(*options: str) -> Iterator[tuple[Server, str]]:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     with serve(*options, "--metrics", str(port)) as server:
-        # The control socket is there before the metrics; the last thing to come up is what is waited for.
+        # The control socket exists before the metrics server starts; the test waits for the last one.
         patience = time.monotonic() + 30
         while socket.socket().connect_ex(("127.0.0.1", port)) != 0:
             assert time.monotonic() < patience, "no metrics"
@@ -235,7 +235,7 @@ def metrics_of(*options: str) -> Iterator[tuple[Server, str]]:
         yield server, f"http://127.0.0.1:{port}/metrics"
 
 
-def test_exports_are_files_apart_under_limits_apart(tmp_path: Path) -> None:
+def test_exports_have_separate_files_and_limits(tmp_path: Path) -> None:
     exports = ("--export", "/a:profile=anf-premium,quota=2TiB", "--export", f"/a/b:profile=unlimited,store={tmp_path}")
     with serve(*exports) as server:
         a, b = (Server(server.pid, server.port, server.port, path) for path in ("/a", "/a/b"))
@@ -248,7 +248,10 @@ def test_exports_are_files_apart_under_limits_apart(tmp_path: Path) -> None:
         assert found["/a"]["limits"]["throughput_bytes_per_s"] == 128 * MIB
         assert found["/a/b"]["limits"]["throughput_bytes_per_s"] is None
         which = iocurve("volume", "set", str(server.port), "--quota", "1TiB")
-        assert (which.returncode, which.stderr) == (1, "iocurve: which export? there are: /a, /a/b\n")
+        assert (which.returncode, which.stderr) == (
+            1,
+            "iocurve: the volume has several exports; choose one of: /a, /a/b\n",
+        )
         assert iocurve("volume", "set", f"nfs://127.0.0.1:{server.port}/a", "--quota", "1TiB").returncode == 0
         assert [export["quota_bytes"] for export in stats(server)["exports"]] == [TIB, 4 * TIB]
 
@@ -300,22 +303,22 @@ def test_bad_requests_are_answered_and_change_nothing(served: Server, runtime: P
     assert stats(served)["exports"] == before
 
 
-def test_noise_and_peers_that_leave_cost_only_themselves(served: Server, runtime: Path) -> None:
+def test_invalid_input_and_disconnects_affect_only_their_connection(served: Server, runtime: Path) -> None:
     noise = random.Random(7)
     for _ in range(20):
         with connect(runtime, served) as peer:
             peer.sendall(noise.randbytes(1000))
     with connect(runtime, served) as peer, peer.makefile("rb") as answers:
         peer.sendall(b"x" * (control.REQUEST_BYTES_MAX + 1))
-        assert json.loads(answers.readline()) == {"error": "a request is at most 65536 bytes"}
+        assert json.loads(answers.readline()) == {"error": "the request is longer than 65536 bytes"}
         assert answers.readline() == b"", "the rest of it would be no request"
     assert stats(served)["protocol_errors"] == 0
 
 
-def test_too_many_at_once_are_told_so(served: Server, runtime: Path) -> None:
+def test_too_many_connections_are_refused(served: Server, runtime: Path) -> None:
     def first_word(peer: socket.socket) -> dict[str, Any]:
         with peer.makefile("rb") as answers:
-            # Who is refused is refused unheard.
+            # The volume refuses the connection without reading its request.
             with suppress(BrokenPipeError):
                 peer.sendall(b'{"do":"stats"}\n')
             answer: dict[str, Any] = json.loads(answers.readline())
@@ -345,7 +348,7 @@ def wait_for_socket(path: Path) -> None:
         time.sleep(0.01)
 
 
-def test_the_control_socket_is_its_owners_and_goes_with_the_volume(runtime: Path) -> None:
+def test_the_control_socket_is_private_and_removed_with_the_volume(runtime: Path) -> None:
     with serve("--unlimited") as server:
         wait_for_socket(path := runtime / "iocurve" / f"{server.port}.sock")
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -353,11 +356,13 @@ def test_the_control_socket_is_its_owners_and_goes_with_the_volume(runtime: Path
         assert control.find(None) == (path, None)
         assert control.find(f"nfs://127.0.0.1:{server.port}/vol/") == (path, "/vol")
     assert not path.exists()
-    with pytest.raises(TargetError, match=r"^no volume is running here$"):
+    with pytest.raises(
+        TargetError, match=r"^no volume is running on this machine; start one with 'iocurve volume serve'$"
+    ):
         control.find(None)
 
 
-def test_a_socket_left_behind_is_no_hindrance(runtime: Path, tmp_path: Path) -> None:
+def test_a_stale_socket_is_replaced(runtime: Path, tmp_path: Path) -> None:
     (runtime / "iocurve").mkdir(mode=0o700)
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
@@ -369,35 +374,36 @@ def test_a_socket_left_behind_is_no_hindrance(runtime: Path, tmp_path: Path) -> 
         assert stats(server)["reads"] == 0
 
 
-def test_a_directory_that_others_may_write_holds_no_socket(runtime: Path) -> None:
+def test_a_directory_that_others_may_write_is_refused(runtime: Path) -> None:
     (runtime / "iocurve").mkdir()
     os.chmod(runtime / "iocurve", 0o777)  # noqa: PTH101
     ran = iocurve("volume", "serve", "--unlimited")
     assert ran.returncode == 1
-    assert "others may write there" in ran.stderr
+    assert "other users may write there" in ran.stderr
 
 
 @pytest.mark.parametrize(
     ("arguments", "status", "text"),
     [
         (("serve", "--profile", "anf-ultra", "--unlimited"), 2, "--profile and --unlimited: choose one"),
-        (("serve", "--profile", "gold"), 1, "there is no profile 'gold'; there are: anf-flexible"),
-        (("serve", "--profile", "anf-premium", "--quota", "1GiB"), 1, "is not within 50 GiB to 100 TiB"),
+        (("serve", "--profile", "gold"), 2, "there is no profile 'gold'; there are anf-flexible, "),
+        (("serve", "--profile", "anf-ulta"), 2, "there is no profile 'anf-ulta'; did you mean anf-ultra?"),
+        (("serve", "--profile", "anf-premium", "--quota", "1GiB"), 2, "is not within 50 GiB to 100 TiB"),
         (("serve", "--export", "/a:quota"), 2, "'quota' is not key=value"),
         (("serve", "--export", "/a:speed=9"), 2, "--export /a:speed=9: speed: there is no such key"),
         (("serve", "--export", "/a", "--export", "/a/"), 1, "there are two exports /a/"),
         (("serve", "--export", "/a", "--quota", "1TiB"), 2, "--export: its settings follow its path"),
         (("serve", "--config", "/nowhere.toml"), 2, "--config /nowhere.toml: "),
-        (("serve", "--iops", "0"), 2, "--iops: expected an integer >= 1"),
+        (("serve", "--iops", "0"), 2, 'Invalid value "0" for --iops. Must be >= 1 (iocurve volume serve --help)'),
         (("serve", "--throughput", "0"), 2, "--throughput: '0' is too small"),
-        (("serve", "--port", "70000"), 2, "--port 70000: choose 0 to 65535"),
+        (("serve", "--port", "70000"), 2, 'Invalid value "70000" for --port. Must be <= 65535'),
         (("stats", "999999"), 1, "no volume answers at"),
-        (("stats", "frob"), 1, "'frob' is no volume"),
-        (("set", "--quota", "1TiB"), 1, "no volume is running here"),
+        (("stats", "frob"), 1, "'frob' does not name a volume"),
+        (("set", "--quota", "1TiB"), 1, "no volume is running on this machine; start one with"),
         (("set",), 2, "nothing to set"),
     ],
 )
-def test_a_mistake_is_said(arguments: tuple[str, ...], status: int, text: str) -> None:
+def test_mistakes_are_reported(arguments: tuple[str, ...], status: int, text: str) -> None:
     ran = iocurve("volume", *arguments)
     assert ran.returncode == status, ran.stderr
     assert text in ran.stderr
@@ -431,7 +437,7 @@ def test_a_file_describes_a_volume(tmp_path: Path) -> None:
         read_spec(path)
 
 
-def test_all_mistakes_of_a_file_are_said_at_once_with_their_places(tmp_path: Path) -> None:
+def test_all_mistakes_of_a_file_are_reported_at_once(tmp_path: Path) -> None:
     path = tmp_path / "volumes.toml"
     path.write_text('port = 70000\naddres = "::1"\n[[export]]\nquota = 3\niops = 0\n[[export]]\npath = "/b"\n')
     with pytest.raises(DialectError) as refused:
@@ -447,7 +453,7 @@ def test_all_mistakes_of_a_file_are_said_at_once_with_their_places(tmp_path: Pat
         read_spec(path)
 
 
-def test_another_profile_begins_anew() -> None:
+def test_a_new_profile_resets_the_settings() -> None:
     export = parse_export("/a:profile=anf-ultra,quota=1TiB,throughput=64MiB,latency=1ms,client_egress=100Mb")
     assert export.limits().client == ClientLimits(bandwidth_write_bytes_per_s=12_500_000)
     assert export.limits().throughput_bytes_per_s == 64 * MIB

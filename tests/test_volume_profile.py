@@ -1,4 +1,4 @@
-"""Service levels: what the published formulas give, and what lies beyond their bounds."""
+"""Service levels: results of the published formulas, and refusals beyond their bounds."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from iocurve.errors import TargetError
+from iocurve.errors import DialectError
 from iocurve.units import GIB, MIB, TIB
 from iocurve.volume import profile
 from iocurve.volume.limits import (
@@ -118,10 +118,8 @@ def test_manual_qos_gives_a_part_of_the_pool() -> None:
         ),
     ],
 )
-def test_what_lies_beyond_the_bounds_is_refused_with_them(
-    name: str, quota_bytes: int, settings: dict[str, int], text: str
-) -> None:
-    with pytest.raises(TargetError) as refused:
+def test_values_beyond_the_bounds_are_refused(name: str, quota_bytes: int, settings: dict[str, int], text: str) -> None:
+    with pytest.raises(DialectError) as refused:
         resolve(name, quota_bytes, **settings)
     assert str(refused.value) == text
 
@@ -170,7 +168,7 @@ source = "measured"
 """
 
 
-def test_a_profile_of_ones_own_can_limit_everything_that_a_volume_can(tmp_path: Path) -> None:
+def test_a_user_s_profile_can_set_every_limit(tmp_path: Path) -> None:
     path = tmp_path / "own.toml"
     path.write_text(OWN)
     assert resolve(str(path), 2 * TIB) == Limits(
@@ -194,7 +192,7 @@ def test_a_profile_of_ones_own_can_limit_everything_that_a_volume_can(tmp_path: 
     assert resolve(str(path), TIB) == Limits(latency=Latency(distribution=Exponential(mean_ns=40_000)))
 
 
-def test_a_profile_of_ones_own_is_described(tmp_path: Path) -> None:
+def test_a_user_s_profile_is_described(tmp_path: Path) -> None:
     path = tmp_path / "own.toml"
     path.write_text(OWN)
     measured = "our own measurement, 2026-11"
@@ -208,7 +206,7 @@ def test_a_profile_of_ones_own_is_described(tmp_path: Path) -> None:
         ("burst IOPS", "2 × IOPS", ""),
         ("burst credits", "(burst − IOPS) × 60", ""),
         ("latency, µs", "250", measured),
-        ("latency, on top of that", "lognormal, median 80.5 µs, 99 % below 1.2 ms", measured),
+        ("latency, random part", "lognormal, median 80.5 µs, 99 % below 1.2 ms", measured),
         ("requests in flight per connection", "64", ""),
         ("bandwidth per connection, MiB/s", "110", ""),
         ("reads of a client, MiB/s", "500", ""),
@@ -217,15 +215,15 @@ def test_a_profile_of_ones_own_is_described(tmp_path: Path) -> None:
     ]
 
 
-def test_a_profile_that_is_not_there_is_said(tmp_path: Path) -> None:
-    with pytest.raises(TargetError, match=r"^profile .*/none\.toml: No such file or directory$"):
+def test_a_missing_profile_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(DialectError, match=r"^profile .*/none\.toml: No such file or directory$"):
         profile.load(str(tmp_path / "none.toml"))
     (tmp_path / "noise.toml").write_bytes(b"\xff")
-    with pytest.raises(TargetError, match=r"noise\.toml: 'utf-8' codec can't decode"):
+    with pytest.raises(DialectError, match=r"noise\.toml: 'utf-8' codec can't decode"):
         profile.load(str(tmp_path / "noise.toml"))
 
 
-def test_every_profile_is_whole_and_cites_its_figures() -> None:
+def test_every_profile_is_complete_and_cites_its_figures() -> None:
     assert len(profile.names()) == 10
     for name in profile.names():
         cited = {citation for _, _, citation in describe(name)}
@@ -265,11 +263,11 @@ def test_every_profile_is_whole_and_cites_its_figures() -> None:
         ),
     ],
 )
-def test_a_wrong_profile_says_where(text: str, reason: str) -> None:
-    with pytest.raises(TargetError, match=f"^{reason}"):
+def test_mistakes_in_a_profile_have_their_path(text: str, reason: str) -> None:
+    with pytest.raises(DialectError, match=f"^{reason}"):
         profile.parse(text, "t")
 
 
-def test_an_unknown_profile_names_those_there_are() -> None:
-    with pytest.raises(TargetError, match=r"^there is no profile '\.\./x'; there are: anf-flexible, "):
+def test_an_unknown_profile_lists_the_known_ones() -> None:
+    with pytest.raises(DialectError, match=r"^there is no profile '\.\./x'; there are anf-flexible, "):
         profile.load("../x")

@@ -1,13 +1,13 @@
 """iocurve measures how much I/O a volume carries, draws the curve, and says what limits it.
 
-The names below are for other programs; everything else may change. Each is loaded when it is first used.
+The names below are the public API; everything else may change. Each is imported on first use.
 
 ::
 
     result = iocurve.Result.read("iocurve-report/result.json")
     reading = iocurve.read(result)                # what limited each point, headlines, doubts
-    records = result.to_records()                 # one flat dictionary a point
-    outcome = iocurve.run(plan)                   # carries out an iocurve.Plan on this machine
+    records = result.to_records()                 # one flat dictionary per point
+    outcome = iocurve.run(plan)                   # runs an iocurve.Plan on this machine
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["IocurveError", "Outcome", "Plan", "Point", "Reading", "Result", "read", "run"]
 
-_HOMES = {
+_MODULES = {
     "IocurveError": "iocurve.errors",
     "Outcome": "iocurve.engine.outcome",
     "Plan": "iocurve.engine.plan",
@@ -38,6 +38,6 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module 'iocurve' has no attribute '{name}'")
-    return getattr(import_module(_HOMES[name]), name)
+    return getattr(import_module(_MODULES[name]), name)

@@ -1,4 +1,4 @@
-"""The engine, the statistics and the embedded volume, in Rust (``crates/py``)."""
+"""The engine, the histograms and the embedded volume, in Rust (``crates/py``)."""
 
 from typing import Final, Self
 
@@ -20,7 +20,7 @@ class Histogram:
         """Records one value."""
 
     def add(self, other: Histogram) -> None:
-        """Adds all values of another."""
+        """Adds all values of another histogram."""
 
     def percentile(self, percent: float) -> int:
         """Smallest value that ``percent`` of all values do not exceed; 0 when empty."""
@@ -43,25 +43,25 @@ class Histogram:
     def stddev(self) -> float: ...
 
 class Run:
-    """A run that is under way in threads of its own."""
+    """A run in its own threads."""
 
     def __new__(cls, plan: str) -> Self:
         """Starts a plan (JSON). Raises RunError."""
 
     def live(self) -> str:
-        """What runs now, as JSON (``Live``)."""
+        """The progress so far, as JSON (``Live``)."""
 
     def stop(self) -> None:
-        """Asks the run to end in order; what was measured is kept."""
+        """Requests a clean stop; the outcome keeps everything measured so far."""
 
     def wait(self, seconds: float) -> str | None:
-        """Waits at most so long; the outcome as JSON, or None while it runs. After the end every call returns the same.
+        """Waits up to ``seconds``. Returns the outcome as JSON, or None while the run goes on.
 
-        Raises TargetError or RunError when nothing could be measured.
+        After the end every call returns the same outcome. Raises TargetError or RunError if nothing could be measured.
         """
 
 class Volume:
-    """An embedded NFS volume that serves in threads of its own."""
+    """An embedded NFS volume in its own threads."""
 
     def __new__(cls, config: str) -> Self:
         """Starts serving (JSON of ``VolumeConfig``). Raises TargetError."""
@@ -71,22 +71,22 @@ class Volume:
         """TCP port of the NFS and MOUNT programs."""
 
     def stats(self) -> str | None:
-        """What was served so far, as JSON; None after the end."""
+        """The counters since the start, as JSON (``VolumeStats``); None after the end."""
 
     def set_limits(self, export: str, limits: str) -> None:
-        """Limits an export (by its path) from now on (JSON of ``Limits`` in ``iocurve.volume``). Raises TargetError."""
+        """Sets the limits of an export (by its path) to ``Limits`` (JSON). Raises TargetError."""
 
     def set_quota(self, export: str, quota_bytes: int) -> None:
-        """Sets the size of an export (by its path) from now on. Raises TargetError."""
+        """Sets the quota of an export (by its path). Raises TargetError."""
 
     def stop(self) -> None:
-        """Ends in order; clients see their connections closed."""
+        """Stops the volume cleanly; it closes all connections."""
 
 def null_ceiling(seconds: float) -> float:
-    """Operations per second that the loop itself does on one core, without I/O."""
+    """Measures the operations per second of one worker's loop without I/O."""
 
 def plan_as_read(plan: str) -> str:
-    """A plan as the engine reads it, written again. Raises RunError."""
+    """Parses a plan as the engine does and encodes it again. Raises RunError."""
 
 def remove_files(plan: str) -> None:
-    """Removes all files that a plan names; one that is gone already is fine. Raises TargetError."""
+    """Removes all files that a plan names; ignores missing ones. Raises TargetError."""

@@ -1,16 +1,16 @@
-"""What can go wrong, as one shallow tree.
+"""The exceptions of iocurve, in one shallow tree.
 
 ::
 
-    IocurveError            everything that iocurve says about itself
-    ├── DialectError        a job file or command line has mistakes (all of them, with their places)
-    ├── PlanError           a well-written job cannot be run here (all reasons)
-    ├── TargetError         what is to be measured cannot be reached, read or written
-    ├── RunError            a run ended before its time
+    IocurveError            base of all
+    ├── DialectError        a job file or a command line has mistakes (lists all, with file and line)
+    ├── PlanError           a valid job cannot run on this machine (lists all reasons)
+    ├── TargetError         the target cannot be reached, read or written
+    ├── RunError            a run failed
     ├── Interrupted         a run was stopped before it measured anything
-    └── ResultError         a result cannot be read or written
+    └── ResultError         a result or a report cannot be read or written
 
-``str(error)`` is meant for people: what is wrong, where, and what to do.
+``str(error)`` is a message for the user: what is wrong, where, and what to do.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from dataclasses import dataclass
 
 
 class IocurveError(Exception):
-    """Base of all: its text is for people and needs no stack trace."""
+    """Base of all. Its text is a message for the user; no stack trace is shown."""
 
 
 @dataclass(frozen=True)
 class Where:
-    """A place in what a person wrote."""
+    """A position in a job file or on a command line."""
 
     source: str
     """File name, or ``command line``."""
     line: int
-    """From 1; for a command line the number of the argument."""
+    """From 1; on a command line the number of the argument."""
     column: int = 1
     """From 1, in characters."""
     option: str | None = None
-    """The option as it was written."""
+    """The option as the user wrote it."""
 
     def __str__(self) -> str:
         if self.source == COMMAND_LINE:
@@ -47,13 +47,13 @@ COMMAND_LINE = "command line"
 
 @dataclass(frozen=True)
 class Mistake:
-    """One thing that is wrong."""
+    """One mistake in a job file, a command line or a plan."""
 
     text: str
-    """What is wrong."""
+    """The problem."""
     where: Where | None = None
     hint: str | None = None
-    """What would be right."""
+    """The remedy."""
 
     def __str__(self) -> str:
         place = f"{self.where}: " if self.where else ""
@@ -62,16 +62,24 @@ class Mistake:
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that ``name`` is most like, for "Did you mean …?"; None where none is."""
-    # Only a mistake needs it.
+    """The known name most similar to ``name``, for "did you mean …?"; None if none is similar."""
+    # Imported here because only error messages need it.
     from difflib import get_close_matches
 
     found = get_close_matches(name, list(known), n=1, cutoff=0.6)
     return found[0] if found else None
 
 
+def unknown(kind: str, name: str, known: Iterable[str], see: str) -> Mistake:
+    """A name that does not exist; ``see`` is a command that lists the names."""
+    names = {each.lower(): each for each in known}
+    close = nearest(name.lower(), names)
+    hint = f"did you mean {names[close]}?" if close else f"there are {', '.join(names.values())}"
+    return Mistake(f"there is no {kind} '{name}'; {hint}", hint=see)
+
+
 def in_order(mistakes: Iterable[Mistake]) -> list[Mistake]:
-    """Each once, by file and line, so that a person can go through them."""
+    """Removes duplicates and sorts by file and line."""
     unique = list(dict.fromkeys(mistakes))
     sources = list(dict.fromkeys(mistake.where.source for mistake in unique if mistake.where))
 
@@ -89,24 +97,24 @@ class _MistakesError(IocurveError):
 
 
 class DialectError(_MistakesError):
-    """A job file or a command line is wrong; ``mistakes`` lists everything that is."""
+    """A job file or a command line has mistakes; ``mistakes`` lists all of them."""
 
 
 class PlanError(_MistakesError):
-    """A job cannot be run on this machine as it is written; ``mistakes`` lists all reasons."""
+    """A valid job cannot run on this machine; ``mistakes`` lists all reasons."""
 
 
 class TargetError(IocurveError):
-    """What is to be measured cannot be reached, read or written."""
+    """The target cannot be reached, read or written."""
 
 
 class RunError(IocurveError):
-    """A run ended before its time."""
+    """A run failed."""
 
 
-class Interrupted(IocurveError):  # noqa: N818 - it is no fault
-    """A run was stopped, by Ctrl-C, before it measured anything."""
+class Interrupted(IocurveError):  # noqa: N818 - an interrupt is not an error
+    """Ctrl-C stopped a run before it measured anything."""
 
 
 class ResultError(IocurveError):
-    """A result cannot be read (missing, not ours, cut short, of a newer version), or what is made of it not written."""
+    """A result cannot be read (missing, truncated, not of iocurve, newer schema), or a report cannot be written."""

@@ -1,6 +1,6 @@
-"""Base of everything that programs exchange: plans, outcomes, results. Immutable, compared by value, written as JSON.
+"""Base classes of plans, outcomes and results: immutable, compared by value, written as JSON.
 
-Types, bounds and unknown keys are checked where JSON or TOML is read, not where Python builds a value.
+Types, bounds and unknown keys are checked when JSON or TOML is read, not when Python code builds a value.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _CONFIG = {"frozen": True, "kw_only": True, "forbid_unknown_fields": True}
 
 
 class _StructMeta(msgspec.StructMeta):
-    """Gives every subclass the same configuration, which msgspec hands down only in part."""
+    """Gives every subclass the same configuration; msgspec inherits only a part of it."""
 
     def __new__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **config: Any) -> Any:
         return super().__new__(cls, name, bases, namespace, **(_CONFIG | config))
@@ -21,35 +21,35 @@ class _StructMeta(msgspec.StructMeta):
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
 class Struct(msgspec.Struct, frozen=True, kw_only=True, metaclass=_StructMeta):
-    """A part of a document; every field is given by name."""
+    """A part of a document; fields are keyword-only."""
 
     def replace(self, **changes: Any) -> Self:
-        """A copy with other values in some fields."""
+        """Returns a copy with some fields changed."""
         return msgspec.structs.replace(self, **changes)
 
     def to_json(self) -> str:
-        """The compact JSON form."""
+        """Encodes as compact JSON."""
         return msgspec.json.encode(self).decode()
 
     def to_builtins(self) -> Any:
-        """Dictionaries, lists, texts and numbers: the JSON form before it is text."""
+        """Converts to the dictionaries, lists, strings and numbers of the JSON form."""
         return msgspec.to_builtins(self)
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Self:
-        """Reads the JSON form. Raises ``ValueError`` that says what is wrong, and where."""
+        """Parses the JSON form. Raises ``ValueError`` with the mistake and its path."""
         return msgspec.json.decode(text, type=cls)
 
     @classmethod
     def from_builtins(cls, value: Any) -> Self:
-        """Reads what ``to_builtins`` gives. Raises ``ValueError`` that says what is wrong, and where."""
+        """The inverse of ``to_builtins``. Raises ``ValueError`` with the mistake and its path."""
         return msgspec.convert(value, cls)
 
 
 class TaggedStruct(Struct, tag_field="kind"):
-    """One of several forms that a field may have; ``kind`` tells them apart in JSON."""
+    """One variant of a tagged union; the tag is the field ``kind`` in JSON."""
 
     @property
     def kind(self) -> str:
-        """The name of this form."""
+        """The tag of this variant."""
         return str(self.__struct_config__.tag)

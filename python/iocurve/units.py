@@ -1,11 +1,12 @@
-"""Quantities as people write and read them. Sizes are bytes, times are nanoseconds.
+"""Parses and formats quantities. Sizes are bytes, times are nanoseconds.
 
-What is written to iocurve itself has the standard meaning (IEC: KiB = 1024, kB = 1000; bare K, M, G, T = 1024).
-Dialects have rules of their own, in their own modules.
+iocurve's own options use IEC and SI units (KiB = 1024, kB = 1000; bare K, M, G, T = 1024).
+Each dialect parses quantities by its own rules, in its own module.
 """
 
 from __future__ import annotations
 
+import math
 import re
 
 KIB, MIB, GIB, TIB = 1 << 10, 1 << 20, 1 << 30, 1 << 40
@@ -21,7 +22,6 @@ _TIMES_NS = {
     "µs": MICROSECOND_NS,
     "ms": MILLISECOND_NS,
     "s": SECOND_NS,
-    "": SECOND_NS,
     "m": 60 * SECOND_NS,
     "min": 60 * SECOND_NS,
     "h": 3600 * SECOND_NS,
@@ -32,7 +32,7 @@ _QUANTITY = re.compile(r"\s*(\d{1,19}(?:\.\d{1,9})?)\s*([a-zµ]*)\s*\Z", re.ASCI
 
 
 def parse_bytes(text: str) -> int:
-    """``4TiB``, ``64k``, ``1.5 GB`` as bytes. Raises ``ValueError`` with a text for people."""
+    """``4TiB``, ``64k``, ``1.5 GB`` as bytes. Raises ``ValueError`` with a message for the user."""
     return _parse(text, _BYTES, "a size such as 64KiB, 4G or 1.5TiB")
 
 
@@ -47,12 +47,20 @@ def parse_bandwidth(text: str) -> int:
 
 
 def parse_time_ns(text: str) -> int:
-    """``250us``, ``2ms``, ``30``, ``10m`` as nanoseconds; bare numbers are seconds. Raises ``ValueError``."""
+    """``250us``, ``2ms``, ``30s``, ``10m`` as nanoseconds.
+
+    Raises ``ValueError``, also for a number without a unit, except 0.
+    """
+    number = text.strip()
+    if number == "0":
+        return 0
+    if number.replace(".", "", 1).isdecimal():
+        raise ValueError(f"'{text}' has no unit; write {number}us, {number}ms, {number}s or {number}m")
     return _parse(text, _TIMES_NS, "a time such as 250us, 2ms, 30s or 10m")
 
 
 def format_bytes(size: int) -> str:
-    """In the largest binary unit, with three significant digits: ``4 KiB``, ``1.46 TiB``."""
+    """Formats in the largest binary unit, with three significant digits: ``4 KiB``, ``1.46 TiB``."""
     unit, scaled = "B", float(size)
     for larger in ("KiB", "MiB", "GiB", "TiB", "PiB"):
         if scaled < 1024:
@@ -62,12 +70,12 @@ def format_bytes(size: int) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """``1 point``, ``1,200 points``."""
+    """Formats a number with its noun: ``1 point``, ``1,200 points``."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def format_count(count: float) -> str:
-    """With thousands and millions shortened: ``950``, ``12.8k``, ``1.05M``."""
+    """Abbreviates thousands and millions: ``950``, ``12.8k``, ``1.05M``."""
     unit, scaled = "", float(count)
     for larger in ("k", "M", "G", "T"):
         if scaled < 1000:
@@ -76,8 +84,15 @@ def format_count(count: float) -> str:
     return f"{_three_digits(scaled)}{unit}"
 
 
+def format_number(value: float, digits: int = 6) -> str:
+    """With ``digits`` significant digits, and never in scientific notation: ``130,998``, ``6.09304``, ``0.0000966``."""
+    decimals = max(0, digits - 1 - math.floor(math.log10(abs(value)))) if value else 0
+    text = f"{value:,.{decimals}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
 def format_latency(nanoseconds: float) -> str:
-    """In the unit that reads best: ``640 ns``, ``12.5 µs``, ``1.2 ms``, ``3 s``."""
+    """Formats in the largest fitting unit: ``640 ns``, ``12.5 µs``, ``1.2 ms``, ``3 s``."""
     for unit, size in (("ns", 1), ("µs", MICROSECOND_NS), ("ms", MILLISECOND_NS)):
         if nanoseconds < size * 1000:
             return f"{_three_digits(nanoseconds / size)} {unit}"
@@ -85,7 +100,7 @@ def format_latency(nanoseconds: float) -> str:
 
 
 def format_duration(nanoseconds: int) -> str:
-    """As a clock would say it: ``1.5 s``, ``30 s``, ``35 min``, ``1 h 5 min``."""
+    """Formats in hours, minutes and seconds: ``1.5 s``, ``30 s``, ``35 min``, ``1 h 5 min``."""
     if nanoseconds < SECOND_NS:
         return format_latency(nanoseconds)
     if nanoseconds < 60 * SECOND_NS:

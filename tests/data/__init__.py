@@ -1,1 +1,1 @@
-"""Results made up by code, for tests of what reads results. Nothing in here was measured."""
+"""Synthetic results, for tests of code that reads results. Nothing here was measured."""

@@ -1,4 +1,4 @@
-"""Opens a page in headless Chromium and reports what it did."""
+"""Opens a page in headless Chromium and reports its behaviour."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ BROWSER = "not an origin"
 
 @dataclass(frozen=True)
 class Visit:
-    """What a page did while it was open."""
+    """Observations of a page while it was open."""
 
     dom: str
-    """After its scripts have run."""
+    """The document after its scripts have run."""
     console: list[str]
-    """Everything it wrote to the console, errors included."""
+    """All console messages, errors included."""
     requests: list[str]
-    """URLs that it, and not the browser itself, asked the network for."""
+    """URLs that the page, not the browser itself, requested."""
 
 
 def visit(page: Path, scratch: Path) -> Visit:
-    """Skips the test where there is no Chromium."""
+    """Skips the test if Chromium is not installed."""
     chromium = shutil.which("chromium") or shutil.which("chromium-browser")
     if chromium is None:
         pytest.skip("needs Debian's chromium")
@@ -36,7 +36,7 @@ def visit(page: Path, scratch: Path) -> Visit:
     switches = (
         *("headless=new", "no-sandbox", "disable-gpu", "disable-quic", "no-first-run", "disable-sync"),
         *("disable-background-networking", "disable-component-update", "enable-logging=stderr", "dump-dom"),
-        # What the browser wants from its maker goes nowhere: no test may leave this machine.
+        # The browser's own requests are blocked: no test may connect beyond this machine.
         *(
             "proxy-server=127.0.0.1:9",
             "virtual-time-budget=10000",
@@ -51,7 +51,7 @@ def visit(page: Path, scratch: Path) -> Visit:
         timeout=TIMEOUT_S,
         check=True,
     )
-    # The browser's own pages (chrome://) write there too, on a slow machine.
+    # The browser's own pages (chrome://) log there, too, on a slow machine.
     lines = [line for line in ended.stderr.splitlines() if ":CONSOLE:" in line and "source: chrome://" not in line]
     return Visit(ended.stdout, lines, _requests(log))
 

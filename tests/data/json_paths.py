@@ -1,4 +1,4 @@
-"""Paths of the fields of a JSON value, to leave out one after another."""
+"""Paths of the fields of a JSON value, for removing one field at a time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def paths(value: Any, path: Path = ()) -> list[Path]:
 
 
 def without(value: Any, path: Path) -> Any:
-    """A copy of a JSON value that lacks the field at ``path``."""
+    """A copy of a JSON value without the field at ``path``."""
     copy = json.loads(json.dumps(value))
     parent = copy
     for step in path[:-1]:

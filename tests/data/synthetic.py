@@ -1,6 +1,6 @@
-"""SYNTHETIC results: every figure is chosen or computed here, so that tests know exactly what must come out.
+"""SYNTHETIC results: every figure is chosen or computed here, so that tests know the exact results.
 
-Histograms are encoded by a writer of their own, from the format's description, and not by the code under test.
+Histograms are encoded by a separate writer, from the description of the format, and not by the code under test.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from iocurve.units import KIB, MIB, SECOND_NS, TIB
 
 NAME = "SYNTHETIC, nothing was measured"
 Values = Mapping[int, int]
-"""Latencies in nanoseconds, and how many operations took that long."""
+"""Latencies in nanoseconds, and the number of operations with each."""
 
 HOST = HostFacts(
     hostname="synthetic-host",
@@ -64,7 +64,7 @@ VOLUME = TargetFacts(
 )
 
 
-# ---- one worker, to the last digit
+# ---- one worker, exact to the last digit
 
 
 def encode_histogram(values: Values) -> str:
@@ -85,7 +85,7 @@ def _bucket(value: int) -> int:
 
 
 def _runs(counts: Mapping[int, int]) -> Sequence[int]:
-    """Counts in order; a run of n empty ones is -n, a single one 0."""
+    """Counts in order; a run of n empty buckets is -n, a single one 0."""
     runs, position = [], 0
     for bucket in sorted(counts):
         gap = bucket - position
@@ -96,7 +96,7 @@ def _runs(counts: Mapping[int, int]) -> Sequence[int]:
 
 
 def _zigzag(number: int) -> bytes:
-    """ZigZag LEB128; a ninth byte, which counts here never need, would be whole."""
+    """ZigZag LEB128; a ninth byte, never needed for counts here, would be whole."""
     rest, encoded = (number << 1) ^ (number >> 63), bytearray()
     while rest >= 0x80:
         encoded.append(rest & 0x7F | 0x80)
@@ -291,7 +291,7 @@ def result(points: Sequence[Point], *, kind: str = "envelope", target: TargetFac
 
 
 def envelope() -> Result:
-    """Two mixes and a depth series on a volume of 512 MiB/s that is free below it."""
+    """Two mixes and a depth series on a volume of 512 MiB/s, below its limit."""
     random_mix = [_mix_point("random-4k-mix", percent, 4 * KIB) for percent in (100, 75, 50, 25, 0)]
     sequential_mix = [_mix_point("sequential-64k-mix", percent, 64 * KIB) for percent in (100, 75, 50, 25, 0)]
     depths = [_depth_point(depth, nconnect) for nconnect in (1, 8) for depth in (1, 2, 4, 8, 16, 32, 64, 128)]
@@ -299,7 +299,7 @@ def envelope() -> Result:
 
 
 def fio_run() -> Result:
-    """One point of two jobs, the second at a rate."""
+    """One point with two jobs, the second with a rate."""
     workers = [
         worker_plan([("read", 100)], job="reader", depth=32, runtime_ns=10 * SECOND_NS),
         worker_plan(
@@ -339,7 +339,7 @@ def fio_run() -> Result:
 
 
 def spread(median_ns: int, count: int) -> Values:
-    """A distribution with a long tail, as latencies have; ``count`` values in all."""
+    """A distribution with a long tail, like real latencies; ``count`` values in all."""
     shares = (
         (0.7, 0.08),
         (0.85, 0.17),
@@ -356,7 +356,7 @@ def spread(median_ns: int, count: int) -> Values:
 
 
 def _mix_point(family: str, read_percent: int, block_bytes: int) -> Point:
-    """The further from pure reads, the dearer: only reads of 64 KiB reach the volume's limit."""
+    """The more writes, the higher the latency: only reads of 64 KiB reach the volume's limit."""
     depth, writes = 64, (100 - read_percent) / 100
     limit = 512 * MIB / block_bytes
     free = (118_000 if block_bytes == 4 * KIB else 8_900) * (1 - 0.45 * writes)

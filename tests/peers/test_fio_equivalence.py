@@ -1,6 +1,6 @@
 """The same small jobs, run by fio and by iocurve: operations, bytes, addresses and files are the same.
 
-``docs/equivalence.md`` is the table of what is compared; IOCURVE_UPDATE_GOLDEN=1 writes it anew.
+``docs/equivalence.md`` is the table of the comparisons; IOCURVE_UPDATE_GOLDEN=1 rewrites it.
 """
 
 from __future__ import annotations
@@ -52,28 +52,28 @@ class Operation:
 
 @dataclass(frozen=True)
 class Done:
-    """What a job did."""
+    """The observed effects of a job."""
 
     workers: tuple[tuple[Operation, ...], ...]
     operations: int
     bytes: int
     syncs: int
-    """What fio counts: fsync alone."""
+    """Operations that fio counts: of the flushes only fsync."""
     timed_syncs: int
-    """What fio has latencies of: every flush after writes."""
+    """Operations with latencies in fio: every flush after writes."""
     files: dict[str, int]
     """Size by name."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """A job, and how far chance leaves its addresses open."""
+    """A job, and the degree to which chance determines its addresses."""
 
     name: str
     options: str
     addresses: Addresses
-    """order: the same one after another. set: the same, in another order. cover: the same bytes, in blocks of other
-    sizes. chance: as many, inside the same region, at multiples of the same alignment."""
+    """order: the same sequence. set: the same, in another order. cover: the same bytes, in blocks of other
+    sizes. chance: the same number, inside the same region, at multiples of the same alignment."""
     unit: int = 4096
     """Alignment and smallest block."""
 
@@ -121,7 +121,7 @@ CASES = (
     case("trims and writes in turn", "--rw=trimwrite --size=64k --ioengine=null", "order"),
     case("runs of trims and writes", "--rw=randtrimwrite:4 --size=64k --ioengine=null", "chance"),
     case("paced trims and writes", "--rw=trimwrite --size=64k --ioengine=null --rate_iops=,1000,50", "order"),
-    # How much
+    # Amounts
     case("more than a pass", "--rw=read --size=256k --io_size=640k", "order"),
     case("less than a pass", "--rw=read --size=256k --io_size=100k --loops=3", "order"),
     case("loops", "--rw=randread --size=256k --loops=3", "set"),
@@ -143,7 +143,7 @@ CASES = (
     case("appended once", "--rw=write --size=32k --file_append=1 --filename=there --loops=2", "order"),
     case("at most a size", "--rw=write --size=64k --fill_device=1", "order"),
     case("removed at the end", "--rw=write --size=64k --unlink=1", "order"),
-    # In flight and in time
+    # Depth and timing
     case("native AIO", "--rw=randread --size=1m --ioengine=libaio --iodepth=8", "set"),
     case(
         "AIO in batches",
@@ -160,7 +160,7 @@ CASES = (
     case("data flushed", "--rw=write --size=64k --fdatasync=4", "order"),
     case("flushed at the end", "--rw=write --size=64k --fsync=4 --end_fsync=1", "order"),
     case("flushes of a mix", "--rw=randrw --size=100k --fsync=1 --rwmixread=0", "set"),
-    # Data
+    # Payload
     case("written and verified", "--rw=randwrite --size=256k --verify=crc32c", "set"),
     case("verified in headers of 1 KiB", "--rw=write --size=256k --verify=md5 --verify_interval=1k", "order"),
     case("verified soon", "--rw=write --size=256k --verify=crc32c --verify_backlog=16", "set"),
@@ -211,7 +211,7 @@ def test_iocurve_fills_a_device_as_fio_does(options: str, files: dict[str, int],
         finally:
             subprocess.run(["umount", folder], check=True)
     ours, theirs = done
-    # fio counts writes without room as operations.
+    # fio counts writes that failed for lack of space as operations.
     assert (ours.workers, ours.bytes, ours.files) == (theirs.workers, theirs.bytes, theirs.files)
     assert ours.files == files | {"there": 256 << 10}
 
@@ -251,12 +251,12 @@ def by_order(operations: Iterable[Operation], _case: Case) -> list[Operation]:
 
 
 def by_set(operations: Iterable[Operation], _case: Case) -> list[tuple[int, int]]:
-    """Without the kind: which of a mix goes where is chance."""
+    """Without the kind: chance decides which operation of a mix goes to an address."""
     return sorted((operation.offset, operation.bytes) for operation in operations)
 
 
 def by_cover(operations: Iterable[Operation], case: Case) -> list[tuple[str, int]]:
-    """Each unit that was touched, as often as it was."""
+    """Each accessed unit, once for each access."""
     return sorted(
         (operation.kind, place)
         for operation in operations
@@ -304,7 +304,7 @@ def flushes(workers: Iterable[WorkerOutcome], kinds: Iterable[str]) -> int:
 
 
 def logged(plan: Plan) -> Plan:
-    """With a record of every operation."""
+    """Runs iocurve with a log of every operation."""
     log = LogPlan(window_ns=None, histograms=False, records=1 << 20)
 
     def with_log(worker: Worker) -> Worker:
@@ -341,7 +341,7 @@ def by_fio(case: Case, folder: Path) -> Done:
 
 
 def fio_log(path: Path) -> Iterator[Operation]:
-    """Lines of: milliseconds, nanoseconds, direction, block size, offset, priority."""
+    """Lines of milliseconds, nanoseconds, direction, block size, offset, priority."""
     for line in path.read_text().splitlines():
         _, _, direction, size, offset, *_ = line.split(",")
         yield Operation(KINDS[int(direction)], int(offset), int(size))

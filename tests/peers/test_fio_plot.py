@@ -1,4 +1,4 @@
-"""fio-plot (PyPI) draws charts from fio's JSON and logs: it takes ours as it takes fio's."""
+"""fio-plot (PyPI) draws charts from our JSON and logs as it does from fio's."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if not FIO_PLOT.exists():
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """JSON of random reads at three depths with one and with two jobs, named as fio-plot wants it."""
+    """JSON of random reads at three depths with one and with two jobs, named as fio-plot requires."""
     folder = tmp_path_factory.mktemp("results")
     for depth in (1, 4, 16):
         for jobs in (1, 2):
@@ -50,7 +50,7 @@ def drawn(folder: Path, chart: Path, *options: str) -> Image.Image:
 def test_fio_plot_draws_our_json(results: Path, tmp_path: Path, options: tuple[str, ...]) -> None:
     chart = drawn(results, tmp_path / "chart.png", *options)
     colours = chart.convert("RGB").getcolors(maxcolors=1 << 24)
-    # Bars, not an empty page.
+    # Checks for bars: the page must not be empty.
     assert chart.format == "PNG"
     assert colours is not None
     assert len(colours) > 10

@@ -89,7 +89,7 @@ def test_an_unknown_export_cannot_be_mounted(volume: Server, kernel_nfs: KernelN
     assert done.returncode == 126
 
 
-# What a user other than root may not do, and may.
+# Operations that a user other than root may and may not do.
 PERMISSIONS = """
 set -e
 umask 022
@@ -143,7 +143,7 @@ def test_an_archive_is_unpacked_and_removed(volume: Server, kernel_nfs: KernelNf
 
 @contextmanager
 def _served(folder: Path, port: int) -> Iterator[subprocess.Popen[str]]:
-    """A volume of a folder's files that may be killed; it is ready when this is entered."""
+    """A volume of a folder's files that may be killed; it is ready on entry."""
     command = [str(IOCURVE), "volume", "serve", "--unlimited", "--store", str(folder), "--port", str(port)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         try:

@@ -14,7 +14,7 @@ from bench.servers import Server
 pytestmark = pytest.mark.skipif(shutil.which("nfs-cp") is None, reason="needs Debian's libnfs-utils")
 
 SIZES_BYTES = (0, 1, 4095, 4096, 1_048_576, 3_000_001)
-"""Around the tools' and the volume's transfer sizes."""
+"""Sizes around the transfer sizes of the tools and the volume."""
 
 
 @pytest.fixture

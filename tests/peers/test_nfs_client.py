@@ -1,4 +1,4 @@
-"""Our NFS client against nfs-ganesha, driven as a person would: by fio's words."""
+"""Our NFS client against nfs-ganesha, driven by fio's options."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_every_block_written_is_in_the_file(
     written = (ganesha_directory / f"{name}.0.0").read_bytes()
     blocks = [written[start : start + BLOCK_BYTES] for start in range(0, len(written), BLOCK_BYTES)]
     assert len(written) == FILE_BYTES
-    # Each block is written once with bytes of its own: a lost write would leave a hole, a misplaced one a twin.
+    # Each block is written once with unique bytes: a lost write leaves a hole, a misplaced one a duplicate.
     assert bytes(BLOCK_BYTES) not in blocks
     assert len(set(blocks)) == BLOCKS
 
@@ -55,7 +55,7 @@ def test_an_unknown_export_is_said(ganesha: Server) -> None:
 
 
 def _fio(server: Server, name: str, *options: str) -> dict[str, Any]:
-    """The one job of fio's JSON."""
+    """The only job in fio's JSON."""
     size = (f"--size={FILE_BYTES}", f"--bs={BLOCK_BYTES}", "--output-format=json")
     done = _run(f"--name={name}", f"--nfs_url={server.url}", *size, *options)
     assert done.returncode == 0, done.stderr

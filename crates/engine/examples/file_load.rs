@@ -1,4 +1,4 @@
-//! What an engine for local files costs by itself, without the worker loop: random reads in a closed loop.
+//! Measures an engine for local files alone, without the worker loop: random reads in a closed loop.
 //!
 //! `cargo run --release --example file_load -- PATH ENGINE DEPTH BLOCK_BYTES SECONDS [buffered]`
 //! prints operations per second and the processor time of one operation. The file is created with 1 GiB if missing.
@@ -92,7 +92,7 @@ fn load<E: Engine>(mut engine: E, depth: u32, block: u32, end: Nanos, clock: &Cl
     Ok(())
 }
 
-/// Processor time of this process: in user mode, in the kernel.
+/// CPU time of this process: in user mode, in the kernel.
 fn processor_ns() -> (Nanos, Nanos) {
     // SAFETY: all zeros is a valid `rusage`, and the call writes one.
     let usage = unsafe {

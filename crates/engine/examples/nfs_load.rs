@@ -1,10 +1,11 @@
-//! What the NFS engine costs by itself, without the worker loop: random reads or writes in a closed loop. `check` looks at the data
-//! instead: it writes every block of the files, every byte a function of its place, reads all of them back and compares every byte.
+//! Measures the NFS engine alone, without the worker loop: random reads or writes in a closed loop. `check` tests the
+//! data instead: it writes every block of the files, each byte a function of its offset, reads all of them back and
+//! compares.
 //!
 //! `cargo run --release --example nfs_load -- HOST PORT MOUNTPORT EXPORT read|write|check DEPTH NCONNECT THREADS BLOCK_BYTES SECONDS \
-//! [keep] [files=MIB] [pin] [server=PID]` prints operations per second and the processor time of one operation. Each thread has a file of
-//! its own, which is created, filled and removed. A port of `-` asks the portmapper. `keep` brings payload to the buffers, `pin` binds each
-//! thread to a processor, and `server` tells the processor time of that process, too.
+//! [keep] [files=MIB] [pin] [server=PID]` prints operations per second and the CPU time of one operation. Each thread
+//! has its own file, which is created, filled and removed. A port of `-` asks the portmapper. `keep` copies payload to
+//! the buffers, `pin` binds each thread to a processor, and `server` prints the CPU time of that process, too.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -193,7 +194,7 @@ fn check(load: &Load, files: &[FilePlan]) -> Result<(), EngineError> {
 fn pass(load: &Load, kind: OperationKind, number: u64, file: FilePlan) -> Result<(), EngineError> {
     let clock = Clock::new();
     let mut buffers = Buffers::new(load.depth as usize, load.block as usize);
-    // SAFETY: a slot is filled before its write is submitted, and looked at after its completion.
+    // SAFETY: a slot is filled before its write is submitted, and read after its completion.
     let slots = unsafe { buffers.slot_map() };
     let stop = Arc::new(AtomicBool::new(false));
     let mut engine = NfsEngine::connect(&load.mount, &[file], slots, load.depth, clock.clone(), stop)?;
@@ -221,14 +222,16 @@ fn pass(load: &Load, kind: OperationKind, number: u64, file: FilePlan) -> Result
             assert_eq!(completion.result, length, "an operation failed or was short");
             fill(&mut expected, number, offset);
             if kind == OperationKind::Read && buffers.slot(slot, load.block as usize) != expected {
-                return Err(EngineError::Plan(format!("block at {offset} of file {number} is not what was written")));
+                return Err(EngineError::Plan(format!(
+                    "block at {offset} of file {number} differs from the data written"
+                )));
             }
             free.push(slot);
         }
     }
 }
 
-/// What a block of a file holds: in each eight bytes a mixture of the file's number and their place (`SplitMix64`).
+/// Fills a block: every eight bytes are a hash of the file's number and their offset (`SplitMix64`).
 fn fill(block: &mut [u8], number: u64, offset: u64) {
     for (word, bytes) in block.chunks_mut(8).enumerate() {
         let mut mixed = ((offset + 8 * word as u64 + 1) ^ (number << 48)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -239,7 +242,7 @@ fn fill(block: &mut [u8], number: u64, offset: u64) {
 }
 
 fn pin(number: usize) {
-    // SAFETY: the set is plain memory, and both calls are given its size.
+    // SAFETY: the set is plain memory, and both calls get its size.
     unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();
         libc::CPU_SET(number % thread::available_parallelism().map_or(1, usize::from), &mut set);
@@ -259,7 +262,7 @@ fn usage_ns() -> (u64, u64) {
     (nanos(usage.ru_utime), nanos(usage.ru_stime))
 }
 
-/// Processor time of the threads that a process has now; 0 without a process.
+/// CPU time of all threads of a process so far; 0 without a process.
 fn server_ns(process: Option<u32>) -> u64 {
     let Some(process) = process else { return 0 };
     let threads = std::fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();

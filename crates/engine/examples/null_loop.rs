@@ -1,10 +1,11 @@
-//! Runs one of a few loads for a fixed number of operations, so that a tool can count the instructions of the worker loop.
+//! Runs one of several loads for a fixed number of operations, so that a tool can count the instructions of the worker
+//! loop.
 //!
 //! `cargo run --release --example null_loop -- ROW OPERATIONS [FILE]` runs the row and prints the operations it completed;
 //! without arguments it lists the rows. The row `sync` reads FILE, which is created with 16 MiB if it is missing; all
 //! other rows run on the null engine. `python -m bench.instructions` runs it under callgrind.
 //!
-//! No row waits: the loops never go idle, and an interval is longer than any run. So the number of instructions
+//! No row waits: the loops are never idle, and an interval is longer than any run. So the number of instructions
 //! depends on the number of operations alone.
 
 use std::time::Duration;
@@ -15,7 +16,7 @@ use serde_json::{Value, json};
 
 type Change = fn(&mut Value);
 
-/// Name of each row, and what it changes in the plain random read of [`plain`].
+/// Name of each row, and its change to the plain random read of [`plain`].
 const ROWS: [(&str, Change); 8] = [
     ("randread", |_| {}),
     ("randwrite", |worker| worker["operations"] = json!([operation("write", 1)])),

@@ -1,4 +1,4 @@
-//! Random numbers that repeat exactly from their seed, on every machine and in every version.
+//! Pseudo-random numbers that repeat exactly from their seed, on every machine and in every version.
 
 /// `SplitMix64`: one addition and one mix per number (Steele, Lea and Flood, OOPSLA 2014).
 #[derive(Debug, Clone)]
@@ -47,10 +47,10 @@ fn mix(mut x: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// A pseudo-random order of 0..n without a table: every number once.
+/// A pseudo-random permutation of 0..n without a table.
 ///
-/// A few invertible steps on the next power of two, walked on until the result is below n (fewer than two
-/// steps on average). Takes no memory, however large the region, where a bitmap would take a bit per block.
+/// Applies a few invertible steps on the next power of two until the result is below n (fewer than two rounds on
+/// average). It needs no memory, however large the region; a bitmap would need a bit per block.
 #[derive(Debug, Clone)]
 pub(crate) struct Permutation {
     n: u64,
@@ -60,7 +60,7 @@ pub(crate) struct Permutation {
 }
 
 impl Permutation {
-    /// An order of `0..n`, chosen by `seed`.
+    /// Creates a permutation of `0..n`, chosen by `seed`.
     ///
     /// # Panics
     /// If `n` is 0.
@@ -76,7 +76,7 @@ impl Permutation {
         }
     }
 
-    /// The number at position `index`, which is below `n`.
+    /// Returns the number at position `index`, which must be below `n`.
     #[inline]
     pub(crate) fn at(&self, index: u64) -> u64 {
         let mut x = index;
@@ -88,7 +88,7 @@ impl Permutation {
         }
     }
 
-    /// Both steps are invertible: multiplying by an odd number, and folding the upper half into the lower.
+    /// Both steps are invertible: a multiplication by an odd number, and an XOR of the upper half into the lower half.
     #[inline]
     fn step(&self, mut x: u64) -> u64 {
         const ODD: [u64; 3] = [0x9e37_79b9_7f4a_7c15, 0xd1b5_4a32_d192_ed03, 0x2545_f491_4f6c_dd1d];
@@ -132,7 +132,7 @@ mod tests {
         let n = 1 << 16;
         let order = Permutation::new(n, 7);
         let near = (1..n).filter(|&i| order.at(i).abs_diff(order.at(i - 1)) <= 16).count();
-        // By chance, 32 of 65,536 places are within 16 of the last.
+        // By chance, 32 of 65,536 indices are within 16 of the previous one.
         assert!((10..100).contains(&near), "{near}");
     }
 
@@ -144,7 +144,7 @@ mod tests {
         for i in 1..n {
             buckets[(order.at(i).wrapping_sub(order.at(i - 1)) % n / (n / 64)) as usize] += 1;
         }
-        // 1,024 expected in each; five standard deviations either way.
+        // Expected are 1,024 in each bucket; the bounds are five standard deviations.
         assert!(buckets.iter().all(|&count| (864..1184).contains(&count)), "{buckets:?}");
     }
 

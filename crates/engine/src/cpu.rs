@@ -33,9 +33,9 @@ pub(crate) fn bind_thread(cpus: &[u32]) -> std::io::Result<()> {
     if result == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
 }
 
-/// Lets the calling thread's sleeps end on time; by default the kernel lets them end 50 µs late.
+/// Sets the timer slack of the calling thread to 1 ns; by default sleeps end up to 50 µs late.
 pub(crate) fn wake_on_time() {
-    // SAFETY: changes one number of the calling thread.
+    // SAFETY: changes only the timer slack of the calling thread.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
 }
 
@@ -47,7 +47,7 @@ mod tests {
     fn memory_that_is_touched_first_is_a_minor_fault_a_page() {
         let before = thread_cpu_time();
         let bytes = 64 * 65_536;
-        // SAFETY: a fresh mapping of that many bytes, touched page by page and removed.
+        // SAFETY: a new anonymous mapping of this length, touched page by page and then unmapped.
         unsafe {
             let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
             let memory = libc::mmap(std::ptr::null_mut(), bytes, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0);

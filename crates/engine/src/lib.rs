@@ -1,36 +1,36 @@
 //! The engine: plan → threads → I/O → outcome.
 //!
-//! [`Run::start`] takes a [`plan::Plan`] and returns, in the end, an [`outcome::Outcome`]. In between, each worker is one
-//! thread with its own engine and memory. On the hot path nothing is shared and nothing is allocated per operation.
+//! [`Run::start`] takes a [`plan::Plan`]; the run returns an [`outcome::Outcome`] at its end. Each worker is one thread
+//! with its own engine and memory. The hot path shares nothing between threads and does not allocate.
 //!
-//! # The rooms
+//! # Modules
 //!
-//! Each room is a folder (or a file), and uses only rooms below it:
+//! Each module uses only modules below it in this list:
 //!
 //! ```text
 //! run        the run: groups, threads, opening engines, steady state, live view
-//! check      refuses plans that cannot be carried out
+//! check      refuses plans that cannot run
 //! worker     the loop: phase, load, submit gate, range locks, mix, supply
-//! layout     files before and after the load, local or on NFS
+//! layout     creates and removes the files of a load, local or on NFS
 //! verify     stamps blocks, reads them back, compares
 //! record     counts, latencies, batch levels, log
 //! payload    the data that are written
 //! offsets    file and offset of the next operation; replay
-//! engines    requests, buffers, and what carries them out: null, local, nfs, emulated
+//! engines    requests, buffers, and the engines: null, local, nfs, emulated
 //! cpu        CPU time and binding of the calling thread
-//! error      errors with texts for people
-//! outcome    what was measured: mirrored by Python
-//! plan       what runs: mirrored by Python; facts.rs has what follows from it
-//! chance     random numbers that repeat from their seed
+//! error      errors, with messages for the user
+//! outcome    results of a run: mirrored by Python
+//! plan       input of a run: mirrored by Python; facts.rs derives values from it
+//! chance     pseudo-random numbers, repeatable from their seed
 //! ```
 //!
 //! The worker owns time, pacing and accounting; an engine moves bytes and knows neither. A worker's loop is in
-//! `worker/load.rs`: it looks for the end, fills, reaps and completes. Where it stands is its `worker/phase.rs`.
+//! `worker/load.rs`: it checks the end conditions, fills, reaps and completes. Its state is in `worker/phase.rs`.
 //!
 //! # To add an engine
 //!
 //! 1. `plan/target.rs`: a variant of [`plan::EnginePlan`], and its mirror in Python.
-//! 2. `engines/`: a type that implements [`Engine`]. `engines/testing.rs` has the suite that engines for local files pass.
+//! 3. `engines/capabilities.rs`: its capabilities. Checks, layout and verification depend on them.
 //! 3. `engines/capabilities.rs`: what it can do. Checks, layout and verification follow from that.
 //! 4. `run/open.rs`: opens it.
 

@@ -1,4 +1,4 @@
-//! The outcome of a run: the document that the engine returns. `python/iocurve/outcome.py` mirrors it.
+//! The outcome of a run: the document that the engine returns. `python/iocurve/engine/outcome.py` mirrors it.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ pub enum State {
     Failed,
 }
 
-/// One worker.
+/// Outcome of one worker.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct WorkerOutcome {
     /// Index of its group in the plan.
@@ -42,19 +42,19 @@ pub struct WorkerOutcome {
     pub report_group: u32,
     /// Description of the engine (`io_uring, registered buffers and files`).
     pub engine: String,
-    /// End of the worker.
+    /// How the worker ended.
     pub state: State,
-    /// Text of the error, if it failed.
+    /// Message of the error, if it failed.
     pub error: Option<String>,
-    /// `errno` of that error; EIO where it has no number.
+    /// `errno` of that error; EIO if it has none.
     pub errno: Option<i32>,
     /// Start of the measured window, since the group's start.
     pub window_start_ns: Nanos,
     /// End of the measured window, since the group's start.
     pub window_end_ns: Nanos,
-    /// When all operations had come back, since the group's start.
+    /// Completion of the last operation, since the group's start.
     pub drained_ns: Nanos,
-    /// Operations that came back after the window; they are counted nowhere else.
+    /// Operations that completed after the window; they are counted nowhere else.
     pub drained_operations: u64,
     /// By kind: only kinds in the plan.
     pub operations: BTreeMap<String, KindOutcome>,
@@ -73,7 +73,7 @@ pub struct WorkerOutcome {
     pub read_back_ns: Nanos,
     /// Connections that were re-established (NFS).
     pub reconnects: u64,
-    /// Labels: what a reader must know about the figures (`payload_discarded`, …).
+    /// Facts that a reader of the figures must know (`payload_discarded`, …).
     pub labels: Vec<String>,
     /// One for each interval, ramp included.
     pub intervals: Vec<IntervalOutcome>,
@@ -94,7 +94,7 @@ pub struct CpuTime {
     pub context_switches: u64,
     /// Page faults that waited for I/O.
     pub major_faults: u64,
-    /// Page faults that did not.
+    /// Page faults without I/O.
     pub minor_faults: u64,
 }
 
@@ -109,13 +109,13 @@ pub struct KindOutcome {
     pub errors: u64,
     /// Operations that moved fewer bytes than requested.
     pub short: u64,
-    /// Service latency: from submitted to done.
+    /// Service latency: from submission to completion.
     pub service: LatencyOutcome,
-    /// Response latency: from due to done, under a rate; `null` in a closed loop, where the two are the same.
+    /// Response latency: from due time to completion, under a rate; `null` in a closed loop, where the two are equal.
     pub response: Option<LatencyOutcome>,
-    /// Submission latency: from submitted to sent; `null` unless it was measured.
+    /// Submission latency: from submission to sending; `null` unless it was measured.
     pub submission: Option<LatencyOutcome>,
-    /// Completion latency: from sent to done; `null` unless submission latency was measured.
+    /// Completion latency: from sending to completion; `null` unless submission latency was measured.
     pub completion: Option<LatencyOutcome>,
 }
 
@@ -141,7 +141,7 @@ pub struct LatencyOutcome {
 pub struct IntervalOutcome {
     /// Number of the interval since the group's start; interval k is [k, k+1) × `interval_ns`.
     pub index: u64,
-    /// Whether the interval belongs to the ramp. One that straddles the ramp's end is split in two records.
+    /// The interval belongs to the ramp. One that straddles the ramp's end is split in two records.
     pub ramp: bool,
     /// Start, since the group's start.
     pub start_ns: Nanos,
@@ -177,7 +177,7 @@ pub struct IntervalKind {
 /// Steady state of a report group.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SteadyOutcome {
-    /// When the figures became steady, since the group's start; `null` if they never did.
+    /// Time at which the figures became steady, since the group's start; `null` if they never did.
     pub attained_ns: Option<Nanos>,
     /// Value compared with the limit: the deviation or the slope, in per cent of the mean if the limit is.
     pub criterion: f64,
@@ -214,7 +214,7 @@ pub struct LogOutcome {
     pub lost: u64,
     /// Names of the kinds, by their numbers.
     pub kinds: Vec<String>,
-    /// `u64`: when the operation was done, or the window began, since the group's start.
+    /// `u64`: completion of the operation, or start of the window, since the group's start.
     pub at_ns: String,
     /// `u8`: number of the kind.
     pub kind: String,
@@ -222,13 +222,13 @@ pub struct LogOutcome {
     pub bytes: String,
     /// `f64`: service latency, the mean over a window.
     pub service_ns: String,
-    /// `u64`: response latency of an operation, where the worker is paced; else empty.
+    /// `u64`: response latency of an operation; empty if the worker is not paced.
     pub response_ns: String,
     /// `u64`: offset of an operation in its file; empty with windows.
     pub offset: String,
-    /// `u64`: operations in a window; empty without.
+    /// `u64`: operations in a window; empty without windows.
     pub operations: String,
-    /// `u64`: largest service latency in a window; empty without.
+    /// `u64`: largest service latency in a window; empty without windows.
     pub service_ns_max: String,
     /// `f64`: submission latency, the mean over a window; empty unless it was measured.
     pub submission_ns: String,

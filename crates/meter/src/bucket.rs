@@ -1,21 +1,21 @@
 use crate::{Nanos, SECOND};
 
-/// A token bucket with exact integer arithmetic: over any time it grants `burst + rate × time` tokens, to the token.
+/// A token bucket with exact integer arithmetic: over any time it grants `burst + rate × time` tokens, exactly.
 ///
-/// The bucket may go into debt: a cost larger than its content is granted later. So one bucket serves requests of any
+/// The bucket can go into debt: a cost larger than its level is granted later. So one bucket serves requests of any
 /// size, and callers are served in the order of their calls.
 #[derive(Debug, Clone)]
 pub struct TokenBucket {
     rate_per_s: u64,
-    /// Capacity, in billionths of a token.
+    /// Capacity, in units of 10⁻⁹ token.
     capacity: i128,
-    /// Content at `updated`, in billionths of a token; negative is debt.
+    /// Level at `updated`, in units of 10⁻⁹ token; negative is debt.
     level: i128,
     updated: Nanos,
 }
 
 impl TokenBucket {
-    /// A full bucket that gains `rate_per_s` tokens a second up to `burst`.
+    /// Creates a full bucket that gains `rate_per_s` tokens a second up to `burst`.
     ///
     /// # Panics
     /// If the rate is 0: nothing could ever be granted.
@@ -25,14 +25,14 @@ impl TokenBucket {
         Self { rate_per_s, capacity, level: capacity, updated: now }
     }
 
-    /// Takes `cost` tokens and returns how long after `now` the caller may go ahead.
+    /// Takes `cost` tokens and returns the delay after `now` until they are granted.
     ///
     /// `now` must not go back between calls; an earlier time counts as the latest one seen.
     pub fn take(&mut self, now: Nanos, cost: u64) -> Nanos {
         self.refill(now);
         self.level -= i128::from(cost) * i128::from(SECOND);
         let wait = self.wait();
-        // A caller that is late against this bucket's time waits from its own time.
+        // A caller whose `now` is before `updated` waits from its own time.
         wait + (self.updated - self.updated.min(now)) * u64::from(wait > 0)
     }
 
@@ -42,7 +42,7 @@ impl TokenBucket {
         self.level = self.capacity.min(self.level + i128::from(cost) * i128::from(SECOND));
     }
 
-    /// Changes rate and burst from `now` on; what was saved up beyond the new burst is lost, debt stays.
+    /// Changes rate and burst from `now` on; tokens beyond the new burst are lost, debt stays.
     ///
     /// # Panics
     /// If the rate is 0.
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_back_pays_debts_and_fills_no_more_than_the_burst() {
+    fn a_refund_pays_debts_and_fills_no_more_than_the_burst() {
         let mut bucket = TokenBucket::new(1000, 3, 0);
         assert_eq!(bucket.take(0, 1003), SECOND);
         bucket.refund(SECOND / 2, 501);
@@ -129,7 +129,7 @@ mod tests {
         let mut bucket = TokenBucket::new(1000, 0, 0);
         assert_eq!(bucket.take(0, 1000), SECOND);
         bucket.set_rate(2000, 0, SECOND / 2);
-        // 500 tokens of debt are left, and 1,000 more are asked for, at 2,000 a second.
+        // 500 tokens of debt are left, and 1,000 more are requested, at 2,000 a second.
         assert_eq!(bucket.take(SECOND / 2, 1000), 750_000_000);
     }
 
@@ -142,7 +142,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whoever asks, whenever, for whatever: no window holds more than burst + rate × time.
+        /// For any sequence of calls: no window grants more than burst + rate × time.
         #[test]
         fn never_grants_more_than_its_rate(
             rate in 1u64..2_000_000_000, burst in 0u64..1_000_000,
@@ -159,7 +159,7 @@ mod tests {
             }
         }
 
-        /// Asked without a pause it gives exactly its rate: the last grant is due at ceil(total / rate).
+        /// Under constant demand it grants exactly its rate: the last grant is due at ceil(total / rate).
         #[test]
         fn gives_exactly_its_rate(rate in 1u64..2_000_000_000, costs in prop::collection::vec(1u64..2_000_000, 1..200)) {
             let mut bucket = TokenBucket::new(rate, 0, 0);

@@ -5,10 +5,10 @@ use quanta::Mock;
 
 use crate::Nanos;
 
-/// A monotonic clock that counts from its creation. Copies share the same zero.
+/// A monotonic clock that counts from its creation. Clones share the same zero.
 ///
-/// Reads the processor's time stamp counter where it is invariant (about 10 ns a reading, half the cost of the system's
-/// clock) and the system's monotonic clock elsewhere.
+/// Reads the processor's time stamp counter if that is invariant (about 10 ns a reading, half the cost of the system's
+/// clock), and otherwise the system's monotonic clock.
 #[derive(Debug, Clone)]
 pub struct Clock {
     inner: quanta::Clock,
@@ -17,14 +17,14 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// A clock that reads 0 now.
+    /// Creates a clock that reads 0 now.
     pub fn new() -> Self {
         let inner = quanta::Clock::new();
         let zero = inner.raw();
         Self { inner, zero, hand: None }
     }
 
-    /// A clock that moves only when it is advanced, for runs that are simulated and repeated exactly.
+    /// Creates a clock that moves only when it is advanced, for exactly repeatable simulations.
     pub fn manual() -> Self {
         let (inner, hand) = quanta::Clock::mock();
         let zero = inner.raw();
@@ -37,16 +37,16 @@ impl Clock {
         self.inner.delta_as_nanos(self.zero, self.inner.raw())
     }
 
-    /// Moves a manual clock, and all its copies.
+    /// Moves a manual clock, and all its clones.
     ///
     /// # Panics
-    /// If the clock is a real one.
+    /// If the clock is a real clock.
     pub fn advance(&self, by: Nanos) {
         self.hand.as_ref().expect("only a manual clock is moved").increment(by);
     }
 
-    /// Returns at `deadline`, hardly late: sleeps, then spins the last stretch, since a sleep ends late and never
-    /// early. A manual clock is advanced there at once.
+    /// Returns at `deadline`, with almost no delay: sleeps, then spins for the last part, because a sleep ends late and
+    /// never early. Advances a manual clock to the deadline instead.
     pub fn wait_until(&self, deadline: Nanos) {
         const SPIN: Nanos = 20_000;
         while let Some(rest) = deadline.checked_sub(self.now()).filter(|&rest| rest > 0) {
@@ -60,7 +60,7 @@ impl Clock {
         }
     }
 
-    /// Returns at `deadline` and keeps the processor busy until then. A manual clock is advanced there at once.
+    /// Returns at `deadline` and keeps the processor busy until then. Advances a manual clock to the deadline instead.
     pub fn spin_until(&self, deadline: Nanos) {
         while let Some(rest) = deadline.checked_sub(self.now()).filter(|&rest| rest > 0) {
             if self.hand.is_some() {

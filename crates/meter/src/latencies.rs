@@ -5,13 +5,13 @@ use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer}
 
 use crate::{Nanos, SECOND};
 
-/// A latency distribution: an HDR histogram with three significant digits, and the exact count, sum, smallest and
-/// largest value.
+/// A latency distribution: an HDR histogram with three significant digits, and the exact count, sum, minimum and
+/// maximum.
 ///
-/// Values above an hour are exact in sum and maximum, and share one bucket.
+/// Values above an hour share one bucket; they are exact in sum and maximum.
 #[derive(Clone)]
 pub struct Latencies {
-    /// Values by bucket, in the order of `HdrHistogram`: recording is one addition here.
+    /// Counts by bucket, in the order of `HdrHistogram`: recording a value is one addition.
     counts: Box<[u64]>,
     count: u64,
     sum: u128,
@@ -19,7 +19,7 @@ pub struct Latencies {
     max: Nanos,
 }
 
-/// A histogram that cannot be read.
+/// Error for a histogram that cannot be decoded.
 #[derive(Debug, PartialEq, Eq)]
 pub struct LatencyError(String);
 
@@ -32,10 +32,10 @@ impl fmt::Display for LatencyError {
 impl std::error::Error for LatencyError {}
 
 impl Latencies {
-    /// Largest value with a bucket of its own.
+    /// Largest value with its own bucket.
     pub const TRACKED_MAX: Nanos = 3600 * SECOND;
 
-    /// An empty distribution; allocates all memory.
+    /// Creates an empty distribution; allocates all memory.
     pub fn new() -> Self {
         Self { counts: vec![0; bucket::COUNT].into(), count: 0, sum: 0, min: Nanos::MAX, max: 0 }
     }
@@ -50,7 +50,7 @@ impl Latencies {
         self.max = self.max.max(value);
     }
 
-    /// Adds all values of another.
+    /// Adds all values of another distribution.
     pub fn add(&mut self, other: &Self) {
         if other.count() == 0 {
             return;
@@ -62,13 +62,13 @@ impl Latencies {
         self.max = self.max.max(other.max);
     }
 
-    /// Empties the distribution, keeps the memory.
+    /// Removes all values, keeps the memory.
     pub fn clear(&mut self) {
         self.counts.fill(0);
         (self.count, self.sum, self.min, self.max) = (0, 0, Nanos::MAX, 0);
     }
 
-    /// Values recorded.
+    /// Number of recorded values.
     pub fn count(&self) -> u64 {
         self.count
     }
@@ -120,7 +120,7 @@ impl Latencies {
         found.map_or(self.max, |(bucket, _)| bucket::highest(bucket).clamp(self.min(), self.max))
     }
 
-    /// Values in `low..=high`, to bucket precision.
+    /// Number of values in `low..=high`, to bucket precision.
     pub fn count_between(&self, low: Nanos, high: Nanos) -> u64 {
         let (low, high) = (low.min(Self::TRACKED_MAX), high.min(Self::TRACKED_MAX));
         self.buckets().into_iter().filter(|(lowest, _)| (low..=high).contains(lowest)).map(|(_, count)| count).sum()
@@ -131,7 +131,7 @@ impl Latencies {
         self.recorded().map(|(bucket, count)| (bucket::lowest(bucket), count)).collect()
     }
 
-    /// Non-empty buckets: number and count.
+    /// Non-empty buckets: index and count.
     fn recorded(&self) -> impl Iterator<Item = (usize, u64)> {
         self.counts.iter().copied().enumerate().filter(|&(_, count)| count > 0)
     }
@@ -148,7 +148,7 @@ impl Latencies {
         out
     }
 
-    /// Decodes the bytes of [`Self::encode`]. Sum, smallest and largest are as exact as the buckets.
+    /// Decodes the bytes of [`Self::encode`]. Sum, minimum and maximum are only as exact as the buckets.
     pub fn decode(bytes: &[u8]) -> Result<Self, LatencyError> {
         let read: Histogram<u64> =
             Deserializer::new().deserialize(&mut &bytes[..]).map_err(|error| LatencyError(error.to_string()))?;
@@ -173,14 +173,14 @@ mod bucket {
     use super::{Latencies, Nanos};
 
     const HALF_BITS: u32 = 10;
-    /// Values of width 1.
+    /// Number of values with a bucket of width 1.
     const EXACT: u64 = 2 << HALF_BITS;
     /// Number of widths that cover all tracked values.
     const WIDTHS: u32 = Latencies::TRACKED_MAX.ilog2() - HALF_BITS + 1;
     pub(super) const COUNT: usize = ((WIDTHS + 1) << HALF_BITS) as usize;
     const OF_TRACKED_MAX: usize = number(Latencies::TRACKED_MAX);
 
-    /// The bucket of a value; the last bucket for values that are not tracked.
+    /// The bucket of a value; the last bucket for values above the tracked maximum.
     #[inline]
     pub(super) fn of_any(value: Nanos) -> usize {
         of(value).unwrap_or(OF_TRACKED_MAX)
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_is_no_histogram() {
+    fn refuses_bytes_that_are_not_a_histogram() {
         assert!(Latencies::decode(b"nonsense").unwrap_err().to_string().starts_with("not a latency histogram"));
     }
 

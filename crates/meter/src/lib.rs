@@ -1,7 +1,7 @@
-//! Numbers only: clock, latencies, pacer, token bucket.
+//! Clock, latency histogram, pacer and token bucket.
 //!
-//! This crate knows no I/O, no threads and no networks. Except for [`Clock`], time is always an argument, so that every
-//! decision can be tested to the nanosecond.
+//! This crate has no I/O, no threads and no networks. Except for [`Clock`], time is always an argument, so that tests
+//! can check every decision to the nanosecond.
 
 mod bucket;
 mod clock;
@@ -13,7 +13,7 @@ pub use clock::Clock;
 pub use latencies::{Latencies, LatencyError};
 pub use pacer::Pacer;
 
-/// Nanoseconds, as a length of time or since a clock's own start.
+/// Nanoseconds: a duration, or the time since the zero of a clock.
 pub type Nanos = u64;
 
 /// One second.

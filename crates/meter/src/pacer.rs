@@ -2,21 +2,20 @@ use crate::Nanos;
 
 /// An open-loop schedule: the k-th unit is due at exactly start + ⌊k × `per_ns` / count⌋.
 ///
-/// The schedule never drifts: a late caller does not move the due times to come (vegeta's pacer and wrk2's schedule are
-/// the models).
+/// The schedule never drifts: a late caller does not move future due times (as in vegeta's pacer and wrk2's schedule).
 #[derive(Debug, Clone)]
 pub struct Pacer {
     count: u64,
     per_ns: Nanos,
     start: Nanos,
     taken: u64,
-    /// Fraction of a unit taken beyond `taken`.
+    /// Fraction of a unit used beyond `taken`.
     part: f64,
     due: Nanos,
 }
 
 impl Pacer {
-    /// `count` units every `per_ns`, the first at `start`.
+    /// Creates a schedule of `count` units every `per_ns`, the first at `start`.
     ///
     /// # Panics
     /// If `count` is 0: nothing would ever be due.
@@ -25,26 +24,26 @@ impl Pacer {
         Self { count, per_ns, start, taken: 0, part: 0.0, due: start }
     }
 
-    /// When the next unit is due.
+    /// Due time of the next unit.
     #[inline]
     pub fn due(&self) -> Nanos {
         self.due
     }
 
-    /// Advances by `units` (1 for operations, their size for bytes).
+    /// Advances by `units` (1 for operations, the size for bytes).
     pub fn advance(&mut self, units: u64) {
         self.taken += units;
         self.settle();
     }
 
-    /// Advances by any fraction of a unit, at least 0, for random distances. Fractions add up, so the mean is kept.
+    /// Advances by any fraction of a unit, at least 0, for random intervals. Fractions add up, so the mean is exact.
     pub fn advance_by(&mut self, units: f64) {
         let sum = self.part + units;
         self.part = sum.fract();
         self.advance(sum as u64);
     }
 
-    /// Moves all due times to come.
+    /// Moves all future due times.
     pub fn postpone(&mut self, by: Nanos) {
         self.start = self.start.saturating_add(by);
         self.settle();
@@ -64,7 +63,7 @@ mod tests {
     use crate::SECOND;
 
     #[test]
-    fn is_exact_where_the_period_is_no_whole_number() {
+    fn is_exact_if_the_period_is_not_an_integer() {
         let mut pacer = Pacer::new(3, SECOND, 100);
         let due: Vec<Nanos> = (0..4)
             .map(|_| {
@@ -84,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn paces_bytes_by_what_was_moved_before() {
+    fn paces_bytes_by_the_bytes_moved_before() {
         let mut pacer = Pacer::new(1 << 20, SECOND, 0);
         pacer.advance(1 << 18);
         assert_eq!(pacer.due(), SECOND / 4);
@@ -101,13 +100,13 @@ mod tests {
             pacer.advance_by(0.25);
         }
         assert_eq!(pacer.due(), 2_000_000);
-        // Nothing is lost to rounding in a million steps.
+        // Rounding loses nothing in a million steps.
         (0..1_000_000).for_each(|_| pacer.advance_by(250.25));
         assert_eq!(pacer.due(), 250_250 * SECOND + 2_000_000);
     }
 
     #[test]
-    fn what_is_postponed_keeps_its_distances() {
+    fn postponed_units_keep_their_intervals() {
         let mut pacer = Pacer::new(10, SECOND, 5);
         pacer.advance(1);
         pacer.postpone(7);

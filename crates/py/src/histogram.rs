@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 
 use crate::raise;
 
-/// A latency histogram in nanoseconds.
+/// A latency histogram in nanoseconds, three significant digits.
 #[pyclass(module = "iocurve._native")]
 pub struct Histogram {
     latencies: Latencies,
@@ -13,7 +13,7 @@ pub struct Histogram {
 
 #[pymethods]
 impl Histogram {
-    /// An empty histogram.
+    /// Creates an empty histogram.
     #[new]
     fn new() -> Self {
         Self { latencies: Latencies::new() }
@@ -48,7 +48,7 @@ impl Histogram {
         self.latencies.percentile(percent)
     }
 
-    /// Values in `low_ns..=high_ns`, to bucket precision (three significant digits).
+    /// Number of values in `low_ns..=high_ns`, to bucket precision (three significant digits).
     fn count_between(&self, low_ns: u64, high_ns: u64) -> u64 {
         self.latencies.count_between(low_ns, high_ns)
     }
@@ -58,7 +58,7 @@ impl Histogram {
         self.latencies.buckets()
     }
 
-    /// Values recorded.
+    /// Number of recorded values.
     #[getter]
     fn count(&self) -> u64 {
         self.latencies.count()

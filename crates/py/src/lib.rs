@@ -1,7 +1,7 @@
 //! The Python module `iocurve._native`: converts and delegates, and holds no logic.
 //!
-//! Plans and outcomes cross as JSON, once each per run. Long work is a handle that Python polls, so that Ctrl-C lands
-//! between polls.
+//! Plans and outcomes are passed as JSON, once each per run. Long work is a handle that Python polls, so that Ctrl-C
+//! takes effect between polls.
 
 // These comments become Python's docstrings, which need no backticks.
 #![allow(clippy::doc_markdown)]
@@ -12,7 +12,7 @@ mod volume;
 
 use pyo3::prelude::*;
 
-/// The engine, the statistics and the embedded volume.
+/// The engine, the histograms and the embedded volume.
 #[pymodule]
 mod _native {
     #[pymodule_export]
@@ -27,7 +27,7 @@ mod _native {
     const VERSION: &str = env!("CARGO_PKG_VERSION");
 }
 
-/// An exception of `iocurve.errors`, by name.
+/// Creates an exception of `iocurve.errors`, by name.
 fn raise(py: Python<'_>, name: &str, text: String) -> PyErr {
     match py.import("iocurve.errors").and_then(|module| module.getattr(name)) {
         Ok(class) => match class.call1((text,)) {

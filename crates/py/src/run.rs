@@ -9,11 +9,12 @@ use pyo3::prelude::*;
 
 use crate::raise;
 
-/// A run in progress, on threads of its own.
+/// A run in its own threads.
 #[pyclass(frozen, module = "iocurve._native")]
 pub struct Run {
     run: EngineRun,
-    /// How the run ended. It is kept: Ctrl-C may strike after `wait` has returned and before Python has the value.
+    /// Outcome of the run. It is kept because Ctrl-C may come after `wait` has returned and before Python has the
+    /// value.
     ended: OnceLock<Result<Outcome, EngineError>>,
 }
 
@@ -27,18 +28,18 @@ impl Run {
         Ok(Self { run, ended: OnceLock::new() })
     }
 
-    /// The live view, as JSON (`Live`).
+    /// The progress so far, as JSON (`Live`).
     fn live(&self) -> String {
         json(&self.run.live())
     }
 
-    /// Stops the run in order; what was measured is kept.
+    /// Requests a clean stop; the outcome keeps everything measured so far.
     fn stop(&self) {
         self.run.stop();
     }
 
-    /// Waits at most `seconds`; the outcome as JSON, or None while the run goes on. Raises TargetError or RunError when
-    /// nothing could be measured. After the end every call returns the same.
+    /// Waits up to `seconds`. Returns the outcome as JSON, or None while the run goes on. After the end every call
+    /// returns the same outcome. Raises TargetError or RunError if nothing could be measured.
     fn wait(&self, py: Python<'_>, seconds: f64) -> PyResult<Option<String>> {
         let timeout = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::ZERO);
         if self.ended.get().is_none()
@@ -54,20 +55,20 @@ impl Run {
     }
 }
 
-/// Operations per second of the loop on one core, without I/O.
+/// Measures the operations per second of one worker's loop without I/O.
 #[pyfunction]
 pub fn null_ceiling(py: Python<'_>, seconds: f64) -> PyResult<f64> {
     let duration = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::from_millis(50));
     py.detach(|| iocurve_engine::null_ceiling(duration)).map_err(|error| run_error(py, &error))
 }
 
-/// Parses a plan and serializes it again, to compare the two sides of the contract.
+/// Parses a plan as the engine does and encodes it again, to compare both sides of the contract.
 #[pyfunction]
 pub fn plan_as_read(py: Python<'_>, plan: &str) -> PyResult<String> {
     Ok(json(&parse(py, plan)?))
 }
 
-/// Removes all files that a plan names; a file that is gone already is no error. Raises TargetError.
+/// Removes all files that a plan names; ignores missing ones. Raises TargetError.
 #[pyfunction]
 pub fn remove_files(py: Python<'_>, plan: &str) -> PyResult<()> {
     let plan = parse(py, plan)?;

@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 
 use crate::raise;
 
-/// An embedded NFS volume that serves in threads of its own.
+/// An embedded NFS volume in its own threads.
 #[pyclass(frozen, module = "iocurve._native")]
 pub struct Volume {
     port: u16,
@@ -32,7 +32,7 @@ impl Volume {
         self.port
     }
 
-    /// Counters so far, as JSON; None after the end.
+    /// The counters since the start, as JSON; None after the end.
     fn stats(&self) -> Option<String> {
         let served = self.served.lock().unwrap_or_else(PoisonError::into_inner);
         served.as_ref().map(|served| serde_json::to_string(&served.stats()).expect("plain numbers"))
@@ -49,7 +49,7 @@ impl Volume {
         self.set(py, |served| served.set_quota(export, quota_bytes))
     }
 
-    /// Stops in order; clients see their connections closed. Raises TargetError if a thread had failed.
+    /// Stops the volume cleanly; it closes all connections. Raises TargetError if a thread had failed.
     fn stop(&self, py: Python<'_>) -> PyResult<()> {
         let served = self.served.lock().unwrap_or_else(PoisonError::into_inner).take();
         let ended = py.detach(|| served.map(Served::stop).transpose());
@@ -76,7 +76,7 @@ fn refuse(py: Python<'_>, error: &VolumeError) -> PyErr {
     raise(py, "TargetError", error.to_string())
 }
 
-/// The configuration as Python writes it.
+/// The configuration that Python passes.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Config {

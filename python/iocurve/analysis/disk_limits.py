@@ -6,6 +6,7 @@ from iocurve.analysis.limit_kinds import Limit
 from iocurve.engine.plan import DiskPlan, IoLimits
 from iocurve.result.document import Point
 from iocurve.targets.disk_data import MB
+from iocurve.units import format_number
 
 PREFIX = "limited_by_"
 """Starts the labels by which the engine names a limit. Reports show them as limits, not as labels."""
@@ -28,10 +29,10 @@ def disk_limit(point: Point) -> Limit | None:
 def _text(code: str, disk: DiskPlan) -> str:
     where, _, figure = code.rpartition("_")
     name, limits = _limits(where, disk)
-    value = f"{limits.iops:,} IOPS" if figure == "iops" else f"{limits.bytes_per_s / MB:,.6g} MB/s"
+    value = f"{limits.iops:,} IOPS" if figure == "iops" else f"{format_number(limits.bytes_per_s / MB)} MB/s"
     burst = limits.burst
     if burst:
-        above = f"{burst.iops:,} IOPS" if figure == "iops" else f"{burst.bytes_per_s / MB:,.6g} MB/s"
+        above = f"{burst.iops:,} IOPS" if figure == "iops" else f"{format_number(burst.bytes_per_s / MB)} MB/s"
         value += f" ({above} while burst credits last)"
     return f"the {name} limit of {value}"
 

@@ -10,7 +10,7 @@ from iocurve.analysis.families import Family, MeasuredPoint
 from iocurve.analysis.steady import shift
 from iocurve.result.document import Point, Result
 from iocurve.result.summary import Summary, course
-from iocurve.units import SECOND_NS, format_count, format_duration
+from iocurve.units import SECOND_NS, format_count, format_duration, format_number
 
 CONCURRENCY_TOLERANCE = 0.1
 """An achieved concurrency that differs from the requested depth by more than this fraction is a doubt."""
@@ -70,19 +70,27 @@ def _level_doubts(point: Point) -> list[str]:
     at_s = (intervals[left.index].start_ns - intervals[0].start_ns) / SECOND_NS
     why = "burst credits that are spent look like this" if left.after < left.before else "its start was not steady"
     return [
-        f"{point.name} left its level {at_s:.3g} s into the measured time: "
+        f"{point.name} left its level {format_number(at_s, 3)} s into the measured time: "
         f"{format_count(left.before)} IOPS before, {format_count(left.after)} after; {why}"
     ]
 
 
 def _labels(families: Iterable[Family]) -> list[str]:
-    """Each label of the engine once, with the families that have it."""
+    """Each label of the engine once, with the families that have it where not all have it."""
+    families = list(families)
     holders: dict[str, list[str]] = {}
     for family in families:
         for label in sorted({label for member in family.members for label in member.summary.labels}):
             if not label.startswith(disk_limits.PREFIX):
                 holders.setdefault(label, []).append(family.heading)
-    return [f"{', '.join(names)}: {LABELS.get(label, label)}." for label, names in holders.items()]
+    return [
+        _label(LABELS.get(label, label), names if len(names) < len(families) else [])
+        for label, names in holders.items()
+    ]
+
+
+def _label(text: str, names: Sequence[str]) -> str:
+    return f"{', '.join(names)}: {text}." if names else f"{text[:1].upper()}{text[1:]}."
 
 
 def _unfinished(result: Result) -> list[str]:

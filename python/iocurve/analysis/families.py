@@ -74,6 +74,11 @@ class Family:
         return self.varies("depth")
 
     @property
+    def is_measured_along_axes(self) -> bool:
+        """The points differ in what a scenario or a search varies; jobs have no axes."""
+        return self.is_mix or self.is_depth or self.is_rate or self.is_grid
+
+    @property
     def is_sequential(self) -> bool:
         """Sequential loads are counted in MiB/s, all others in IOPS."""
         return self.members[0].point.axes.get("order") == "sequential"

@@ -1,4 +1,4 @@
-"""The findings of a result: the limits of its points, the knees of its depth series, the gain of more connections."""
+"""The findings of a result beside its limits: the knees of its depth series, the gain of more connections."""
 
 from __future__ import annotations
 
@@ -14,49 +14,16 @@ SAME = 0.02
 
 
 def findings_of(families: Iterable[Family]) -> list[str]:
-    """One sentence for each limit, knee and gain, family by family."""
+    """One sentence for each knee and gain, family by family."""
     return [finding for family in families for finding in _family_findings(family)]
 
 
 def _family_findings(family: Family) -> list[str]:
     if family.is_advice:
-        return _limits(family) + _advice(family)
+        return _advice(family)
     if family.is_depth:
-        return _limits(family) + _knees(family) + _gain(family)
-    return _limits(family)
-
-
-# ---- limits
-
-
-def _limits(family: Family) -> list[str]:
-    """One sentence for each limit, with its points. In a depth series the knee covers saturation."""
-    by_text: dict[str, list[MeasuredPoint]] = {}
-    for member in family.members:
-        if member.limit and not (family.is_depth and member.limit.code in ("saturated", "depth")):
-            by_text.setdefault(member.limit.text, []).append(member)
-    return [f"{family.heading}, {_names(family, members)}: {text}." for text, members in by_text.items()]
-
-
-def _names(family: Family, members: list[MeasuredPoint]) -> str:
-    if len(members) == len(family.members):
-        return "all points" if len(members) > 1 else members[0].point.name
-    if family.is_mix:
-        return "mix " + ", ".join(member.mix for member in members)
-    if family.is_advice:
-        return f"{len(members)} of {len(family.members)} points"
-    if family.is_depth:
-        return "; ".join(
-            _depths(name, series, members)
-            for name, series in family.series.items()
-            if any(member in members for member in series)
-        )
-    return ", ".join(member.point.name for member in members)
-
-
-def _depths(name: str, series: Sequence[MeasuredPoint], members: list[MeasuredPoint]) -> str:
-    depths = ", ".join(f"{member.axis('depth'):g}" for member in series if member in members)
-    return f"{name} at depth {depths}" if name else f"depth {depths}"
+        return _knees(family) + _gain(family)
+    return []
 
 
 # ---- connections

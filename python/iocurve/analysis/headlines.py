@@ -1,99 +1,199 @@
-"""The headline figures of a result: the few numbers that a reader came for."""
+"""The headline figures of a result: at most five, each named by its load.
+
+A search shows what it found, jobs the totals of their report groups. A scenario shows the best rate of each load, and
+the latency at the smallest depth. Where there are too many, loads with a published figure go first, then the best IOPS,
+the best throughput, the lowest latency and the advice, then further loads.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from iocurve.analysis import connections
-from iocurve.analysis.families import Family
-from iocurve.result.document import Finding, Result
-from iocurve.result.summary import Summary
-from iocurve.units import format_count, format_latency
+from iocurve.analysis.axes import axis_text
+from iocurve.analysis.families import GRID_AXES, Family, MeasuredPoint
+from iocurve.analysis.load_names import cache_word, load_name, rate_unit, workers_of
+from iocurve.analysis.published import PublishedComparison
+from iocurve.analysis.searches import Headline, search_headlines
+from iocurve.engine.plan import FLUSH_KINDS, Worker
+from iocurve.result.document import Result
+from iocurve.result.summary import Summary, Totals
+from iocurve.units import counted, format_count, format_latency, format_number
 
-RATES_MAX = 5
-"""A family without axes shows at most this many rates of its jobs."""
-SEARCH_HEADLINES_MAX = 3
-"""A search shows its answer first, then the figures measured there."""
+HEADLINES_MAX = 5
+JOBS_NAMED_MAX = 3
+
+
+def headlines_of(
+    result: Result, families: Sequence[Family], published: Sequence[PublishedComparison]
+) -> list[Headline]:
+    """The headlines, in the order in which their loads were measured."""
+    if result.search:
+        return search_headlines(result, result.search)[:HEADLINES_MAX]
+    stated = {id(one.point) for one in published}
+    found = [candidate for family in families for candidate in _candidates(result, family, stated)]
+    return [candidate.headline for candidate in _chosen(_best_of_each_load(found))]
 
 
 @dataclass(frozen=True)
-class Headline:
-    """One figure with its unit and its meaning."""
-
-    value: str
-    unit: str
-    what: str
-    """The meaning: ``4 KiB random reads``."""
-
-
-def headlines_of(result: Result, families: Sequence[Family]) -> list[Headline]:
-    """The findings of a search; otherwise the best figures of each family."""
-    if result.search:
-        return [_search_headline(finding) for finding in result.search.findings[:SEARCH_HEADLINES_MAX]]
-    return [headline for family in families for headline in _family_headlines(family)]
+class _Candidate:
+    headline: Headline
+    figure: Literal["IOPS", "MiB/s", "latency", "advice"]
+    value: float
+    """Compared with those of the same figure. For a latency it is negative, so that the lowest is the best."""
+    is_published: bool = False
 
 
-def _search_headline(finding: Finding) -> Headline:
-    return Headline(f"{finding.figure.value:,.4g}", finding.unit, finding.name)
+def _best_of_each_load(candidates: Iterable[_Candidate]) -> list[_Candidate]:
+    """Families may measure a load again, at other depths for example. A published figure goes before a better rate."""
+    best: dict[str, _Candidate] = {}
+    for candidate in candidates:
+        known = best.setdefault(candidate.headline.what, candidate)
+        if (candidate.is_published, candidate.value) > (known.is_published, known.value):
+            best[candidate.headline.what] = candidate
+    return list(best.values())
 
 
-def _family_headlines(family: Family) -> list[Headline]:
-    if family.is_mix:
-        return _mix_headlines(family)
+def _chosen(candidates: Sequence[_Candidate]) -> list[_Candidate]:
+    best: dict[str, float] = {}
+    for candidate in candidates:
+        best[candidate.figure] = max(candidate.value, best.get(candidate.figure, candidate.value))
+
+    def rank(candidate: _Candidate) -> tuple[bool, bool, bool]:
+        is_best = candidate.value == best[candidate.figure]
+        return not (candidate.is_published or is_best), not is_best, candidate.figure == "latency"
+
+    first = sorted(candidates, key=rank)[:HEADLINES_MAX]
+    return [candidate for candidate in candidates if candidate in first]
+
+
+def _candidates(result: Result, family: Family, published: set[int]) -> list[_Candidate]:
     if family.is_advice:
-        return _advice_headlines(family)
-    if family.is_depth:
-        return _depth_headlines(family)
-    return _job_headlines(family)
+        return _advice(family)
+    if result.scenario or family.is_measured_along_axes:
+        rates = [_rate_of_point(result, family, member, published) for member in _best_points(family)]
+        return rates + _lowest_latencies(result, family)
+    return list(_rates_of_groups(family))
 
 
-def _mix_headlines(family: Family) -> list[Headline]:
-    """Pure reads and pure writes."""
-    pure = ((100.0, "reads"), (0.0, "writes"))
-    return [
-        Headline(*_rate(family, member.summary), f"{family.load} {word}")
-        for percent, word in pure
-        for member in family.members
-        if member.axis("read_percent") == percent
-    ]
+# ---- points along axes
 
 
-def _rate(family: Family, summary: Summary) -> tuple[str, str]:
-    if family.is_sequential:
-        return f"{summary.mib_per_s:,.0f}", "MiB/s"
-    return format_count(summary.iops), "IOPS"
+def _best_points(family: Family) -> list[MeasuredPoint]:
+    """The point with the best rate for each load; of a series of mixes, pure reads and pure writes."""
+    pure = [member for member in family.members if member.point.axes.get("read_percent") in (100, 0)]
+    best: dict[str, MeasuredPoint] = {}
+    for member in pure if family.is_mix and pure else family.members:
+        load = load_name(workers_of(member.point))
+        known = best.setdefault(load, member)
+        if member.summary.iops > known.summary.iops:
+            best[load] = member
+    return list(best.values())
 
 
-def _advice_headlines(family: Family) -> list[Headline]:
+def _rate_of_point(result: Result, family: Family, member: MeasuredPoint, published: set[int]) -> _Candidate:
+    workers = workers_of(member.point)
+    return _rate(
+        _load(result, member),
+        member.summary,
+        workers,
+        place=_place(family, member, ("nconnect", "clients", "target", "depth", "rate")),
+        is_published=any(id(other.point) in published for other in family.members),
+    )
+
+
+def _load(result: Result, member: MeasuredPoint) -> str:
+    """The load with what was done about caches: ``8 KiB random writes, no cache``."""
+    cache = cache_word(result, member.point, member.summary.kinds)
+    return ", ".join(filter(None, (load_name(workers_of(member.point)), cache)))
+
+
+def _place(family: Family, member: MeasuredPoint, axes: Iterable[str]) -> str:
+    """The values of the axes in which the points of a family differ: ``nconnect 8, depth 64``."""
+    named = [axis for axis in axes if family.varies(axis) and axis in member.point.axes]
+    return ", ".join(axis_text(axis, member.point.axes[axis]) for axis in named)
+
+
+def _lowest_latencies(result: Result, family: Family) -> list[_Candidate]:
+    """The median latency at the smallest depth, where depths were measured."""
+    if not family.is_depth:
+        return []
+    shallow = min(family.members, key=lambda member: (member.axis("depth"), member.summary.latency.percentile(50)))
+    latency = shallow.summary.latency
+    value, unit = format_latency(latency.percentile(50)).split(" ")
+    what = f"p50 of {_load(result, shallow)} at depth {shallow.axis('depth'):g}"
+    place = _place(family, shallow, [axis for axis in GRID_AXES if axis not in ("kind", "block_bytes", "order")])
+    detail = _joined(place, f"p99 {format_latency(latency.percentile(99))}")
+    return [_Candidate(Headline(value, unit, what, detail), "latency", -latency.percentile(50))]
+
+
+def _advice(family: Family) -> list[_Candidate]:
     pairs = connections.pairs(family.members)
     pays = sum(pair.advice == "pays" for pair in pairs)
     _, most = connections.fewest_and_most(family.members)
-    return [Headline(f"{pays}", f"of {len(pairs)}", f"loads gain from nconnect {most}")]
+    return [_Candidate(Headline(f"{pays}", f"of {len(pairs)}", f"loads gain from nconnect {most}"), "advice", pays)]
 
 
-def _depth_headlines(family: Family) -> list[Headline]:
-    shallow = min(family.members, key=lambda member: member.axis("depth"))
-    return [_latency_headline(shallow.summary, f"p50 of a {family.subject} at depth {shallow.axis('depth'):g}")]
+# ---- jobs
 
 
-def _job_headlines(family: Family) -> list[Headline]:
-    """Rates of the fastest point by report group: without axes nothing else singles out a point."""
-    groups = family.fastest.point.report_groups()
-    rates = [
-        Headline(format_count(totals.iops), "IOPS", f"{_prefix(group, groups)}{kind}s, {totals.mib_per_s:,.1f} MiB/s")
-        for group in groups
-        for kind, totals in group.kinds.items()
-    ]
-    # A median over jobs that have nothing to do with each other means nothing.
-    median = [_latency_headline(family.fastest.summary, "p50, all operations")] if len(groups) == 1 else []
-    return rates[:RATES_MAX] + median
+def _rates_of_groups(family: Family) -> Iterator[_Candidate]:
+    """The total of each report group of each point. The loads are named by point and jobs where there are several."""
+    points = [(member, member.point.report_groups()) for member in family.members]
+    for member, groups in points:
+        numbers = dict.fromkeys(outcome.report_group for outcome in member.point.outcome.workers)
+        for number, group in zip(numbers, groups, strict=True):
+            workers = workers_of(member.point, number)
+            names = [*([member.point.name] if len(points) > 1 else []), *([_jobs(group)] if len(groups) > 1 else [])]
+            load = load_name(workers)
+            if group.operations:
+                yield _rate(f"{', '.join(names)}: {load}" if names else load, group, workers)
 
 
-def _prefix(group: Summary, groups: Sequence[Summary]) -> str:
-    return f"{group.name}: " if len(groups) > 1 else ""
+def _jobs(group: Summary) -> str:
+    """The names of the jobs of a group, as far as they fit."""
+    names = group.name.split(", ")
+    if len(names) <= JOBS_NAMED_MAX:
+        return group.name
+    return f"{names[0]} and {counted(len(names) - 1, 'more job')}"
 
 
-def _latency_headline(summary: Summary, what: str) -> Headline:
-    value, unit = format_latency(summary.latency.percentile(50)).split(" ")
-    return Headline(value, unit, what)
+# ---- one rate
+
+
+def _rate(
+    load: str, summary: Summary, workers: Sequence[Worker], place: str = "", *, is_published: bool = False
+) -> _Candidate:
+    unit = rate_unit(workers)
+    value = summary.mib_per_s if unit == "MiB/s" else summary.iops
+    headline = Headline(_rate_text(summary, unit), unit, load, _joined(place, *_details(summary, unit)))
+    return _Candidate(headline, unit, value, is_published)
+
+
+def _details(summary: Summary, unit: str) -> list[str]:
+    """The rate in the other unit, and percentiles; of reads and writes together, the rate and p99 of each."""
+    kinds = {kind: totals for kind, totals in summary.kinds.items() if kind not in FLUSH_KINDS}
+    if len(kinds) > 1:
+        shown = " MiB/s" if unit == "MiB/s" else ""
+        return [
+            f"{_rate_text(totals, unit)}{shown} {kind}s, {_percentile(totals, 99)}" for kind, totals in kinds.items()
+        ]
+    other = [f"{_rate_text(summary, 'MiB/s')} MiB/s"] if unit == "IOPS" and summary.bytes_per_s else []
+    return [*other, _percentile(summary, 50), _percentile(summary, 99)]
+
+
+def _rate_text(totals: Totals, unit: str) -> str:
+    """IOPS are shortened to k and M, MiB/s are not."""
+    if unit == "IOPS":
+        return format_count(totals.iops)
+    return f"{totals.mib_per_s:,.0f}" if totals.mib_per_s >= 100 else format_number(totals.mib_per_s, 3)
+
+
+def _percentile(totals: Totals, percent: int) -> str:
+    return f"p{percent} {format_latency(totals.latency.percentile(percent))}"
+
+
+def _joined(*parts: str) -> str:
+    return " · ".join(filter(None, parts))

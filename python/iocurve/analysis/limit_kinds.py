@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from iocurve.result.document import TargetFacts
-from iocurve.units import MIB, TIB
+from iocurve.units import MIB, TIB, format_number
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def next_steps(target: TargetFacts, limits: Iterable[Limit]) -> list[str]:
 def _throughput_lever(target: TargetFacts) -> str:
     if target.quota_bytes and target.throughput_bytes_per_s:
         per_tib = target.throughput_bytes_per_s / MIB / (target.quota_bytes / TIB)
-        return f"the quota (each TiB more gives {per_tib:,.4g} MiB/s at this level) or the service level"
+        return f"the quota (each TiB more gives {format_number(per_tib, 4)} MiB/s at this level) or the service level"
     return "the volume's throughput limit"
 
 

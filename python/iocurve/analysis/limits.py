@@ -13,7 +13,7 @@ from iocurve.engine.outcome import WorkerOutcome
 from iocurve.engine.plan import NfsEngine, OperationPlan, Plan
 from iocurve.result.document import Axis, Point, Result, TargetFacts
 from iocurve.result.summary import Summary, summarise
-from iocurve.units import MIB, SECOND_NS, TIB
+from iocurve.units import MIB, SECOND_NS, TIB, format_number
 
 TOLERANCE = 0.02
 """A rate within this fraction of a limit counts as at the limit; published results lie 1 to 2 % around theirs."""
@@ -83,7 +83,7 @@ def _volume_limit(summary: Summary, target: TargetFacts) -> Limit | None:
     origin = f" ({described})" if described else ""
     throughput, iops = target.throughput_bytes_per_s, target.iops
     if throughput and summary.bytes_per_s >= throughput * (1 - TOLERANCE):
-        text = f"at the volume's limit of {throughput / MIB:,.5g} MiB/s{origin}"
+        text = f"at the volume's limit of {format_number(throughput / MIB, 5)} MiB/s{origin}"
         return Limit(code="volume_throughput", text=text + _excess(summary.bytes_per_s, throughput))
     if iops and summary.iops >= iops * (1 - TOLERANCE):
         text = f"at the volume's limit of {iops:,} IOPS{origin}"
@@ -106,7 +106,7 @@ def _client_limit(point: Point, target: TargetFacts) -> Limit | None:
     if not count:
         return None
     who = f"{count} of {len(clients)} clients" if len(clients) > 1 else "the client"
-    text = f"{who} at the egress of {egress / MIB:,.5g} MiB/s that a client has for writes"
+    text = f"{who} at the egress of {format_number(egress / MIB, 5)} MiB/s that a client has for writes"
     return Limit(code="client_egress", text=text)
 
 
@@ -124,7 +124,7 @@ def _rate_limit(plan: Plan, summary: Summary) -> Limit | None:
     asked = sum(map(_asked_iops, operations))
     if summary.iops < asked * (1 - TOLERANCE):
         return None
-    return Limit(code="rate", text=f"at the rate asked for, {asked:,.6g} IOPS")
+    return Limit(code="rate", text=f"at the rate asked for, {format_number(asked)} IOPS")
 
 
 def _asked_iops(operation: OperationPlan) -> float:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from iocurve.result.document import Point, Result, TargetFacts
 from iocurve.result.reference import Figure, Reference
 from iocurve.result.summary import Totals
-from iocurve.units import MIB, MILLISECOND_NS, TIB, format_bytes
+from iocurve.units import MIB, MILLISECOND_NS, TIB, format_bytes, format_number
 
 TOLERANCE = 0.02
 """Ratios within this fraction of 1 count as the same figure; published results lie 1 to 2 % around their limits."""
@@ -81,7 +81,7 @@ def described(figure: Figure) -> str:
 
 def figure_text(value: float, unit: str) -> str:
     """``12,800 IOPS``, ``2.7 ×``; no decimals from 100 on."""
-    return f"{value:,.0f} {unit}" if value >= 100 else f"{value:.3g} {unit}"
+    return f"{value:,.0f} {unit}" if value >= 100 else f"{format_number(value, 3)} {unit}"
 
 
 def _measured(point: Point, figure: Figure, points: Sequence[Point]) -> float | None:

@@ -8,10 +8,12 @@ from functools import cached_property
 from iocurve.analysis.doubts import doubts_of, remarks_of
 from iocurve.analysis.families import Family, families_of
 from iocurve.analysis.findings import findings_of
-from iocurve.analysis.headlines import Headline, headlines_of
-from iocurve.analysis.limit_kinds import Limit, next_steps
+from iocurve.analysis.headlines import headlines_of
+from iocurve.analysis.limit_groups import LimitGroup, limit_groups_of
+from iocurve.analysis.limit_kinds import Limit
 from iocurve.analysis.limits import limits_of
 from iocurve.analysis.published import PublishedComparison, comparisons_of
+from iocurve.analysis.searches import Headline, Knee, found_knee
 from iocurve.result.document import Result
 
 
@@ -39,18 +41,27 @@ class Reading:
     @cached_property
     def headlines(self) -> tuple[Headline, ...]:
         """The few figures that a reader came for."""
-        return tuple(headlines_of(self.result, self.families))
+        return tuple(headlines_of(self.result, self.families, self.published))
+
+    @cached_property
+    def limit_groups(self) -> tuple[LimitGroup, ...]:
+        """The kinds of limits with their points and the next step, the kind with the most points first."""
+        return tuple(limit_groups_of(self.result, self.families))
+
+    @cached_property
+    def knee(self) -> Knee | None:
+        """The knee that a search found; None where there was no such search."""
+        return found_knee(self.result)
 
     @cached_property
     def findings(self) -> tuple[str, ...]:
-        """Sentences on limits, knees and gains."""
+        """Sentences on knees and gains."""
         return tuple(findings_of(self.families))
 
     @cached_property
     def next_steps(self) -> tuple[str, ...]:
-        """The steps that get past the limits of the fastest points."""
-        limits = [family.fastest.limit for family in self.families if family.fastest.limit]
-        return tuple(next_steps(self.result.target, limits))
+        """The steps that get past the limits, each once; those for the most points first."""
+        return tuple(dict.fromkeys(group.next_step for group in self.limit_groups if group.next_step))
 
     @cached_property
     def doubts(self) -> tuple[str, ...]:

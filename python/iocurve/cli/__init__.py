@@ -1,4 +1,4 @@
-"""The command line: one short function a command, in modules by what they are about."""
+"""The command line: one short function for each command, in modules by subject."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ EXIT_INTERRUPTED = 130
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Runs a command and exits: 0 all measured, 1 cut short, 2 a mistake in what was asked, 130 Ctrl-C."""
+    """Runs a command and exits with one of the statuses that ``iocurve --help`` lists."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     if words == ["--version"]:
         print(_native.VERSION)
         sys.exit()
     # Everything below takes longer to load than that takes to print.
-    from iocurve.errors import Interrupted, IocurveError, TargetError
+    from iocurve.errors import DialectError, Interrupted, IocurveError, PlanError
 
     try:
         status = _run(words)
-    except TargetError as error:
+    except (DialectError, PlanError) as error:
         complain(error)
-        status = EXIT_INCOMPLETE
+        status = EXIT_MISTAKE
     except Interrupted as error:
         complain(error)
         status = EXIT_INTERRUPTED
     except IocurveError as error:
         complain(error)
-        status = EXIT_MISTAKE
+        status = EXIT_INCOMPLETE
     except KeyboardInterrupt:
         status = EXIT_INTERRUPTED
     except BrokenPipeError:
@@ -46,12 +46,12 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 
 def complain(error: IocurveError) -> None:
-    """Says what is wrong."""
+    """Prints what is wrong."""
     print(f"iocurve: {error}", file=sys.stderr)
 
 
 def status(result: Result) -> int:
-    """The exit status of what was measured; why it is incomplete goes to stderr."""
+    """The exit status of a measurement; the reason why one is incomplete goes to stderr."""
     if result.state == "finished":
         return 0
     print(f"iocurve: incomplete: {result.incomplete_reason}", file=sys.stderr)
@@ -59,13 +59,13 @@ def status(result: Result) -> int:
 
 
 def _run(arguments: list[str]) -> int:
-    """Loads what a command needs and nothing else: a short fio job ends before a parser of commands is imported."""
+    """Loads only the modules of one command: a fio job runs without the command parser, whose import takes longer."""
     from iocurve.dialects.registry import REGISTRY
 
     if arguments and arguments[0] in REGISTRY:
         from iocurve.cli import dialects
 
         return dialects.run(arguments[0], arguments[1:])
-    from iocurve.cli.commands import app
+    from iocurve.cli.commands import run
 
-    return app(arguments, result_action="return_value") or 0
+    return run(arguments)

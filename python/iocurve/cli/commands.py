@@ -1,45 +1,195 @@
-"""All commands, as data: each is loaded when it is run, none to list them."""
+"""All commands as data. A command's module is loaded when the command runs or prints its help."""
 
 from __future__ import annotations
 
-from cyclopts import App
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+from cyclopts import App, CycloptsError, Group
+from cyclopts.help import ColumnSpec, DefaultFormatter, HelpEntry
+from rich.console import Group as Lines
+from rich.text import Text
+
+from iocurve.cli.common import example
 from iocurve.dialects.registry import REGISTRY
+from iocurve.errors import DialectError, Mistake
 from iocurve.result.version import iocurve_version
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+EXIT_STATUS = """\
+Exit status: 0 everything was done; 1 something could not be done, or a measurement is incomplete; \
+2 a mistake in the command line, a job file or a target, nothing was run; 130 Ctrl-C."""
+
+
+@dataclass(frozen=True)
+class Command:
+    """An entry of ``iocurve --help``."""
+
+    name: str
+    implementation: str
+    """Module and function or group below ``iocurve.cli``."""
+    help: str
+    """The action, in one sentence."""
+    example: str
+    """A command line; tests parse it."""
+    has_subcommands: bool = False
+    """The implementation is an ``App`` with a help text of its own."""
+    prints_help: bool = False
+    """The implementation gets ``--help`` as an argument."""
+
+    @property
+    def path(self) -> str:
+        """Import path for the parser."""
+        return f"iocurve.cli.{self.implementation}"
+
+
+def _dialect(name: str, example: str) -> Command:
+    """Listed here; ``iocurve.cli`` runs dialects before this module is loaded."""
+    return Command(name, f"dialects:{name}", f"Run {REGISTRY[name].runs}.", example)
+
+
+GROUPS = {
+    "Measure": (
+        Command(
+            "envelope",
+            "measure:envelope",
+            "Measure a target's read and write mixes, and its latency under load.",
+            "iocurve envelope /mnt/data",
+        ),
+        Command(
+            "run",
+            "measure:run",
+            "Run a scenario (a published methodology) or a job file (TOML).",
+            "iocurve run azure-disk --target /mnt/data --short",
+        ),
+        Command(
+            "knee",
+            "measure:find_knee",
+            "Find the smallest queue depth that reaches full throughput (the knee).",
+            "iocurve knee 'nfs://10.0.0.4/vol?nconnect=8' --size 10GiB",
+        ),
+        Command(
+            "max",
+            "measure:find_max",
+            "Find the highest rate that meets a latency limit (open loop).",
+            "iocurve max /mnt/data --p99 2ms",
+        ),
+        Command(
+            "curve",
+            "measure:draw_curve",
+            "Plot latency against IOPS in even steps up to the target's maximum (open loop).",
+            "iocurve curve /mnt/data --steps 20",
+        ),
+    ),
+    "Run other tools' jobs, unmodified": (
+        _dialect("fio", "iocurve fio --name=r --rw=randread --size=1g --directory=/mnt"),
+        _dialect("vdbench", "iocurve vdbench -f parameters.txt -o output"),
+        _dialect("diskspd", "iocurve diskspd -b4K -r -o32 -t4 -d30 -c1G test.dat"),
+    ),
+    "Scenarios and targets": (
+        Command(
+            "scenario",
+            "scenario:app",
+            "List, show and run published methodologies.",
+            "iocurve scenario show azure-disk",
+            has_subcommands=True,
+        ),
+        Command(
+            "volume",
+            "volume:app",
+            "Serve an NFSv3 volume with a service level; change it and watch it.",
+            "iocurve volume serve --profile anf-ultra --quota 4TiB",
+            has_subcommands=True,
+        ),
+        Command(
+            "profile",
+            "profile:app",
+            "List and show service levels of volumes.",
+            "iocurve profile show anf-ultra",
+            has_subcommands=True,
+        ),
+        Command(
+            "disk",
+            "disk:app",
+            "List and show the disks that can be emulated; restart the virtual machine of one.",
+            "iocurve disk show premium-ssd-p30",
+            has_subcommands=True,
+        ),
+    ),
+    "Jobs and results": (
+        Command("report", "report:rewrite_report", "Write the report of a result again.", "iocurve report result.json"),
+        Command(
+            "explain",
+            "jobs:explain",
+            "Print the plan of a job and its warnings without running it.",
+            "iocurve explain fio job.fio",
+            has_subcommands=True,
+        ),
+        Command(
+            "convert",
+            "jobs:convert",
+            "Convert a fio, vdbench or DiskSpd job to a job file (TOML).",
+            "iocurve convert -o job.toml fio job.fio",
+            prints_help=True,
+        ),
+        Command(
+            "schema", "jobs:print_schema", "Print the JSON schema of job files.", "iocurve schema > job.schema.json"
+        ),
+        Command(
+            "completion",
+            "completion:print_completion",
+            "Print the completion script of a shell.",
+            "iocurve completion bash >> ~/.bash_completion",
+        ),
+    ),
+}
+"""The commands in the order of ``iocurve --help``, by purpose."""
+
+
+EXAMPLES = {command.name: command.example for commands in GROUPS.values() for command in commands}
+
+
+def _described(entry: HelpEntry) -> RenderableType:
+    """The sentence of a command, with its example below."""
+    return Lines(entry.description, Text(EXAMPLES[entry.positive_names[0]], "dim"))
+
+
+_COLUMNS = (
+    ColumnSpec(renderer=lambda entry: entry.positive_names[0], style="bold cyan", min_width=10),
+    ColumnSpec(renderer=_described),
+)
 
 app = App(
     name="iocurve",
-    help="Measures how much I/O a volume carries, draws the curve, and says what limits it.",
+    help="Measures how much I/O a volume carries, plots latency against load, and says what limits it.",
+    help_epilogue=EXIT_STATUS,
     version=iocurve_version,
 )
-MEASURE = (
-    ("envelope", "measure:envelope", "Measure a target's read and write mixes and its latency under load."),
-    ("run", "measure:run", "Run a scenario (iocurve scenario list) or a job file (TOML)."),
-    ("knee", "measure:find_knee", "Find the smallest queue depth that reaches full throughput."),
-    ("max", "measure:find_max", "Find the highest rate that meets a latency limit (open loop)."),
-    ("curve", "measure:draw_curve", "Plot latency against IOPS in even steps up to the target's maximum (open loop)."),
-)
-"""Name, where it is, and what it does."""
-TARGETS = (
-    ("scenario", "scenario:app", "List, show and run scenarios: published methodologies."),
-    ("volume", "volume:app", "Serve an NFSv3 volume with a service level; change and watch it while it serves."),
-    ("profile", "profile:app", "List and show service levels for volumes."),
-    ("disk", "disk:app", "List and show disks that can be emulated; restart the virtual machine of one."),
-)
-FILES = (
-    ("report", "report:rewrite_report", "Write the report of a result.json again."),
-    ("explain", "words:explain", "Print what a job would run, and its traps, without running it."),
-    ("convert", "words:convert", "Write a fio, vdbench or DiskSpd job as a job file (TOML)."),
-    ("schema", "words:print_schema", "Print the JSON schema of job files, for editors."),
-)
+_HELP = Group("Help", sort_key=len(GROUPS))
+for _flag in ("--help", "--version"):
+    app[_flag].group = _HELP
+for _order, (_title, _commands) in enumerate(GROUPS.items()):
+    _group = Group(_title, sort_key=_order, help_formatter=DefaultFormatter(column_specs=_COLUMNS))
+    for _place, _command in enumerate(_commands):
+        app.command(
+            _command.path,
+            name=_command.name,
+            help=_command.help,
+            **({} if _command.has_subcommands else {"help_epilogue": example(_command.example)}),
+            **({"help_flags": ()} if _command.prints_help else {}),
+            group=_group,
+            sort_key=_place,
+        )
 
-for _name, _path, _help in MEASURE:
-    app.command(f"iocurve.cli.{_path}", name=_name, help=_help, group="Measure")
-for _name, _entry in REGISTRY.items():
-    _help = f"Run {_entry.runs} as they are."
-    # Listed here; ``iocurve.cli`` runs them before this module is loaded.
-    app.command("iocurve.cli.dialects:run", name=_name, help=_help, group="Other tools' words")
-for _name, _path, _help in TARGETS:
-    app.command(f"iocurve.cli.{_path}", name=_name, help=_help, group="Scenarios and targets")
-for _name, _path, _help in FILES:
-    app.command(f"iocurve.cli.{_path}", name=_name, help=_help, group="Jobs and results")
+
+def run(arguments: Sequence[str]) -> int:
+    """Parses and runs a command; gives its exit status. Raises ``DialectError`` for a mistake in the command line."""
+    try:
+        return app(arguments, result_action="return_value", print_error=False, exit_on_error=False) or 0
+    except CycloptsError as error:
+        command = " ".join(("iocurve", *(error.command_chain or ())))
+        raise DialectError([Mistake(re.sub(r"(?<!\.)\.$", "", str(error)), hint=f"{command} --help")]) from None

@@ -1,34 +1,70 @@
-"""What the commands share: quantities of options, arguments that are passed on."""
+"""Options and arguments that several commands share, and what they print."""
 
 from __future__ import annotations
 
+import io
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import Parameter
+from rich.console import Console, RenderableType
 
-from iocurve.errors import DialectError, Mistake
-from iocurve.units import parse_bytes, parse_time_ns
+from iocurve.cli.quantities import Flag
+
+PIPE_COLUMNS = 10_000
+"""The width where stdout is no terminal: no line is wrapped and no cell is cut."""
 
 Words = Annotated[str, Parameter(allow_leading_hyphen=True, show=False)]
-"""Arguments that another tool's rules apply to."""
+"""Arguments that follow another tool's rules."""
+TargetText = Annotated[str | Path, Parameter(converter=lambda _, tokens: tokens[0].value)]
+"""A target; shells complete it as a path."""
+OUT = Path("iocurve-report")
 
 
-def bytes_of(option: str, text: str) -> int:
-    """A size. Raises ``DialectError`` that names the option."""
-    try:
-        return parse_bytes(text)
-    except ValueError as error:
-        raise DialectError([Mistake(f"{option}: {error}")]) from None
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class Output:
+    """The form of a measurement's output."""
+
+    json: Flag = False
+    """Print result.json to stdout instead of the table."""
+    quiet: Flag = False
+    """Print no progress and no table, only errors."""
 
 
-def time_of(option: str, text: str) -> int:
-    """Nanoseconds. Raises ``DialectError`` that names the option."""
-    try:
-        return parse_time_ns(text)
-    except ValueError as error:
-        raise DialectError([Mistake(f"{option}: {error}")]) from None
+OUTPUT = Output()
+
+
+def example(command: str) -> str:
+    """The end of a command's help."""
+    return f"Example: {command}"
 
 
 def given(**options: Any) -> dict[str, Any]:
-    """Those that were said."""
+    """The options that were given."""
     return {option: value for option, value in options.items() if value is not None}
+
+
+def show(rendered: RenderableType) -> None:
+    """Prints to stdout: a terminal gets lines of its own width, a file or a pipe gets whole figures."""
+    if sys.stdout.isatty():
+        Console().print(rendered)
+        return
+    console = Console(width=PIPE_COLUMNS, file=io.StringIO())
+    with console.capture() as captured:
+        console.print(rendered)
+    print("\n".join(line.rstrip() for line in captured.get().splitlines()))
+
+
+def show_json(value: Any) -> None:
+    """Prints a JSON document to stdout."""
+    print(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def records(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> list[dict[str, str]]:
+    """The rows of a table as JSON objects."""
+    return [dict(zip(columns, row, strict=True)) for row in rows]

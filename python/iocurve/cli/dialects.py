@@ -1,8 +1,9 @@
-"""Commands that run other tools' words. They parse their own arguments, so that they start without a command parser."""
+"""Commands that run other tools' jobs. They parse their own arguments, so that they start without a command parser."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from iocurve.cli import status
 from iocurve.dialects.registry import load
@@ -14,3 +15,18 @@ def run(dialect: str, arguments: Sequence[str]) -> int:
 
     result = jobs.run(load(dialect), arguments)
     return 0 if result is None else status(result)
+
+
+def fio(*arguments: Path) -> int:
+    """As ``run``. The command parser lists this function but never calls it; shells complete paths."""
+    return run("fio", [str(argument) for argument in arguments])
+
+
+def vdbench(*arguments: Path) -> int:
+    """As ``fio``."""
+    return run("vdbench", [str(argument) for argument in arguments])
+
+
+def diskspd(*arguments: Path) -> int:
+    """As ``fio``."""
+    return run("diskspd", [str(argument) for argument in arguments])

@@ -3,66 +3,95 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
 
-from cyclopts import App
-from rich.console import Console
-from rich.table import Table
+from cyclopts import App, Parameter
 
-from iocurve.errors import TargetError
+from iocurve.cli.common import example, records, show, show_json
+from iocurve.cli.quantities import Flag
+from iocurve.errors import DialectError, unknown
+from iocurve.report.table import FittingTable
 from iocurve.targets import disk as disks
 from iocurve.targets import disk_data
 from iocurve.units import format_bytes
 
-app = App(name="disk", help="List and show disks that can be emulated; restart the virtual machine of one.")
+app = App(name="disk", help="List and show the disks that can be emulated; restart the virtual machine of one.")
 
 
-@app.command(name="list")
-def list_disks() -> int:
+def _names() -> list[str]:
+    return [*disk_data.disk_names(), *disk_data.vms()]
+
+
+@app.command(name="list", help_epilogue=example("iocurve disk list"))
+def list_disks(*, json: Flag = False) -> int:
     """List the disks that can be emulated, and the virtual machines that they can be attached to.
 
     A target is disk:NAME?path=DIR, with any of stripe=3, cache=none|read-only|read-write, vm=NAME, latency=1ms,
-    burst=TIME and vm-burst=TIME (how long full credits last: the disk's as published and the machine's none unless
-    said); where size, iops and throughput are free, with these.
+    burst=TIME and vm-burst=TIME (how long full credits last; default: the disk's published time, none for the virtual
+    machine). A disk with a free choice of size, iops or throughput takes these as well.
+
+    Parameters
+    ----------
+    json
+        Print a JSON array.
     """
-    table = Table(box=None, pad_edge=False, show_header=False)
-    for name in disk_data.disk_names():
-        table.add_row(name, "; ".join(text for _, text, _ in disk_data.describe_disk(name)[:-1]))
-    for name in disk_data.vms():
-        table.add_row(f"vm={name}", "; ".join(f"{label} {text}" for label, text, _ in disk_data.describe_vm(name)))
-    Console().print(table)
+    disks_listed = [(name, _joined(disk_data.describe_disk(name)[:-1])) for name in disk_data.disk_names()]
+    vms = [(f"vm={name}", _joined(disk_data.describe_vm(name), labelled=True)) for name in disk_data.vms()]
+    if json:
+        show_json([_described(name) for name in _names()])
+    else:
+        show(FittingTable(("name", "figures"), [*disks_listed, *vms], texts=["figures"], has_header=False))
     return 0
 
 
-@app.command(name="show")
-def show_disk(name: str, /) -> int:
-    """Print the figures of a disk or a virtual machine, each with the page it was published on.
+@app.command(name="show", help_epilogue=example("iocurve disk show premium-ssd-p30"))
+def show_disk(name: Annotated[str, Parameter(completer=lambda _: _names())], /, *, json: Flag = False) -> int:
+    """Print the figures of a disk or a virtual machine, each with its source.
 
     Parameters
     ----------
     name
-        One of iocurve disk list.
+        A disk or a virtual machine (iocurve disk list).
+    json
+        Print a JSON object.
     """
-    is_vm = name in disk_data.vms()
-    if not is_vm and name not in disk_data.disk_names():
-        raise TargetError(f"there is no disk and no virtual machine '{name}'; iocurve disk list lists them")
-    table = Table(box=None, pad_edge=False)
-    for column in ("figure", "value", "page of learn.microsoft.com"):
-        table.add_column(column, overflow="fold")
-    for row in disk_data.describe_vm(name) if is_vm else disk_data.describe_disk(name):
-        table.add_row(*row)
-    Console().print(table)
+    if name not in _names():
+        raise DialectError([unknown("disk or virtual machine", name, _names(), "iocurve disk list")])
+    if json:
+        show_json(_described(name))
+    else:
+        page = "page of learn.microsoft.com"
+        show(FittingTable(("figure", "value", page), _figures(name), texts=["value", page]))
     return 0
 
 
-@app.command(name="restart")
-def restart_disk(directory: Path, /) -> int:
+@app.command(name="restart", help_epilogue=example("iocurve disk restart /mnt/data"))
+def restart_disk(directory: Path, /, *, json: Flag = False) -> int:
     """Empty the host cache of an emulated disk, as a restart of its virtual machine does. Data and burst credits stay.
 
     Parameters
     ----------
     directory
         The path= of the disk.
+    json
+        Print a JSON object.
     """
-    lost = disks.restart(directory)
-    print(f"{directory}: {format_bytes(lost)} were cached, and are no longer")
+    dropped_bytes = disks.restart(directory)
+    if json:
+        show_json({"directory": str(directory), "dropped_bytes": dropped_bytes})
+    else:
+        print(f"{directory}: dropped {format_bytes(dropped_bytes)} from the host cache")
     return 0
+
+
+def _joined(figures: list[tuple[str, str, str]], *, labelled: bool = False) -> str:
+    return "; ".join(f"{label} {text}" if labelled else text for label, text, _ in figures)
+
+
+def _figures(name: str) -> list[tuple[str, str, str]]:
+    return disk_data.describe_vm(name) if name in disk_data.vms() else disk_data.describe_disk(name)
+
+
+def _described(name: str) -> dict[str, object]:
+    kind = "virtual machine" if name in disk_data.vms() else "disk"
+    return {"name": name, "kind": kind, "figures": records(("figure", "value", "source"), _figures(name))}

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter, validators
-from rich.console import Console
 
 from iocurve.cli import status
-from iocurve.cli.common import bytes_of, time_of
+from iocurve.cli.common import OUT, OUTPUT, Output, TargetText, show
+from iocurve.cli.quantities import AtLeast1, Flag, Many, Ratio, SizeBytes, TimeNs
 from iocurve.dialects.native.command import DIALECT as NATIVE
 from iocurve.errors import DialectError, Mistake
 from iocurve.measure import jobs
@@ -21,148 +22,161 @@ from iocurve.measure.search.loads import Effort
 from iocurve.report.table import result_table
 from iocurve.result.document import Result
 from iocurve.targets import target as targets
+from iocurve.units import GIB
+
+Scenario = Annotated[
+    str | Path,
+    Parameter(converter=lambda _, tokens: tokens[0].value, completer=lambda _: documents.names(), show_default=False),
+]
+"""The name of a scenario, or a file."""
 
 
 def envelope(
-    target: str | None = None,
+    target: TargetText | None = None,
     /,
     *,
-    quick: bool = False,
-    out: Path = Path("iocurve-report"),
-    unlimited: bool = False,
-    size: str | None = None,
-    timeout: str | None = None,
-    overwrite: bool = False,
-    read_only: bool = False,
+    quick: Flag = False,
+    out: Path = OUT,
+    unlimited: Flag = False,
+    size: SizeBytes | None = None,
+    timeout: TimeNs | None = None,
+    create: Flag = False,
+    overwrite: Flag = False,
+    read_only: Flag = False,
+    output: Output = OUTPUT,
 ) -> int:
-    """Measure a target's read and write mixes and its latency under load.
+    """Measure a target's read and write mixes, and its latency under load.
 
     Parameters
     ----------
     target
-        A directory, a file, a block device, or nfs://host[:port]/export?nconnect=8. Without one, the embedded
-        NFS volume is started (ultra, 4 TiB) and measured.
+        A directory, a file, a block device, or nfs://host[:port]/export?nconnect=8. Default: the embedded NFS volume
+        (ultra, 4 TiB).
     quick
-        Short points and few depths: under 20 seconds.
+        Short points and few queue depths: under 20 seconds.
     out
         Directory for report.html, result.json and points.csv.
     unlimited
-        Without a target: the embedded volume without a service level, as fast as this machine is.
+        Measure the embedded volume without a service level, as fast as this machine is.
     size
-        Data set, all files together (1GiB; with --quick 256MiB).
+        Data set, all files together: 10GiB. Default: 1GiB, with --quick 256MiB.
     timeout
-        Give up when an NFS server has not answered for so long (60s, or the URL's timeo); until then it is waited for,
-        as a hard mount does.
+        Stop when an NFS server has not answered for this time. Default: the URL's timeo, or 60s. Until then requests
+        wait, as on a hard mount.
+    create
+        Create TARGET as a file if it does not exist.
     overwrite
-        Allow writes to a file or device that is already there. What is in it is lost.
+        Allow writes to an existing file or device. Its data is lost.
     read_only
-        Measure reads alone: nothing is written.
+        Measure reads only; nothing is written.
     """
+    if unlimited and target:
+        raise DialectError([Mistake("--unlimited is for the embedded volume; leave it out, or leave out the target")])
     asked = scenarios.envelope(
-        target or ("volume:unlimited" if unlimited else None),
+        str(target) if target else "volume:unlimited" if unlimited else None,
         quick=quick,
-        size_bytes=None if size is None else bytes_of("--size", size),
-        nfs_timeout_ns=None if timeout is None else time_of("--timeout", timeout),
+        size_bytes=size,
+        nfs_timeout_ns=timeout,
+        create=create,
         overwrite=overwrite,
         read_only=read_only,
     )
-    return _shown(scenarios.run(asked, out), out)
+    return _shown(scenarios.run(asked, out, quiet=output.quiet), out, output)
 
 
 def run(
-    job: str,
+    job: Scenario,
     /,
     *,
-    target: Annotated[tuple[str, ...], Parameter(negative="", show_default=False)] = (),
-    short: Annotated[bool, Parameter(negative="")] = False,
-    full: Annotated[bool, Parameter(negative="")] = False,
-    scale: str | None = None,
-    points: Annotated[tuple[str, ...], Parameter(negative="", show_default=False)] = (),
+    target: Annotated[tuple[str, ...], Many] = (),
+    short: Flag = False,
+    full: Flag = False,
+    scale: Ratio | None = None,
+    points: Annotated[tuple[str, ...], Many] = (),
     out: Path | None = None,
-    resume: Annotated[bool, Parameter(negative="")] = False,
-    overwrite: Annotated[bool, Parameter(negative="")] = False,
-    keep_data: Annotated[bool, Parameter(negative="")] = False,
+    resume: Flag = False,
+    create: Flag = False,
+    overwrite: Flag = False,
+    keep_data: Flag = False,
+    output: Output = OUTPUT,
 ) -> int:
-    """Run a scenario (iocurve scenario list) or a job file (TOML).
+    """Run a scenario (a published methodology) or a job file (TOML).
 
     Parameters
     ----------
     job
-        A scenario's name, or a file: a scenario of your own (docs/scenarios.md) or a job file (docs/jobs.md).
+        The name of a scenario (iocurve scenario list), or a file: a scenario (docs/scenarios.md) or a job
+        (docs/jobs.md).
     target
-        Of a scenario: a directory, a file, a device, nfs://host/export, volume:PROFILE?quota=4TiB or disk:NAME; with
-        several targets NAME=TARGET for each. Without one the embedded target plays, in the short form.
+        Target of a scenario: a directory, a file, a device, nfs://host/export, volume:PROFILE?quota=4TiB or disk:NAME;
+        NAME=TARGET for each where the scenario has several. Default: the embedded target, in short form.
     short
-        The scenario's short form: the same shape, smaller and shorter; the result says what was shortened.
+        Short form of a scenario: the same shape, smaller and shorter. The result lists what was shortened.
     full
-        The full form on the embedded target, too.
+        Full form, also on the embedded target.
     scale
-        Data and times cut to a part: 1/100.
+        Scale data and times of the full form down to this fraction: 1/100.
     points
-        Only these: families (random-4k*) and values of axes (read_percent=100,0).
+        Run only these points: families (random-4k*) and values of axes (read_percent=100,0).
     out
-        Directory for report.html, result.json and points.csv (of a scenario: iocurve-report).
+        Directory for report.html, result.json and points.csv. Default for a scenario: iocurve-report.
     resume
-        Go on with the scenario in --out: points that are finished are not measured again.
+        Resume the scenario in --out: finished points are not measured again.
+    create
+        Create the target as a file if it does not exist.
     overwrite
-        Allow writes to a file or device that is already there. What is in it is lost.
+        Allow writes to an existing file or device. Its data is lost.
     keep_data
-        Leave the scenario's data files where they are, for --resume.
+        Keep the scenario's data files, for --resume.
     """
     path = Path(job)
     if path.suffix == ".toml" and not documents.is_scenario(path):
-        result = jobs.run(NATIVE, [job], out)
+        result = jobs.run(NATIVE, [str(job)], out, quiet=output.quiet)
         assert result is not None, "a job file asks nothing"
-        Console().print(result_table(result))
-        return status(result)
+        return _shown(result, out, output)
     asked = scenarios.requested(
-        documents.load(job),
+        documents.load(str(job)),
         target,
         short=short,
         full=full,
         scale=scale,
         points=points,
+        create=create,
         overwrite=overwrite,
         keep_data=keep_data,
     )
-    directory = out or Path("iocurve-report")
-    return _shown(scenarios.run(asked, directory, resume=resume), directory)
+    directory = out or OUT
+    return _shown(scenarios.run(asked, directory, resume=resume, quiet=output.quiet), directory, output)
 
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class SearchOptions:
-    """What every search takes."""
+    """The options of every search."""
 
     workload: str = "rw=randread bs=4k"
-    """In fio's words: rw=randrw rwmixread=70 bs=8k."""
-    in_flight_max: int = 4096
-    """Most operations in flight that are tried."""
-    precision: str = "2%"
-    """Each point ends when half of its confidence interval is so small a part of its rate."""
-    size: str = "1GiB"
+    """In fio's words: 'rw=randrw rwmixread=70 bs=8k'."""
+    iodepth_max: AtLeast1 = 4096
+    """Highest queue depth to try."""
+    precision: Ratio = 0.02
+    """Stop a point once its 95 % confidence interval is within this fraction of the mean."""
+    size: SizeBytes = GIB
     """Data set, all files together."""
-    out: Path = Path("iocurve-report")
+    out: Path = OUT
     """Directory for report.html, result.json and points.csv."""
-    overwrite: Annotated[bool, Parameter(negative="")] = False
-    """Allow writes to a file or device that is already there. What is in it is lost."""
+    create: Flag = False
+    """Create TARGET as a file if it does not exist."""
+    overwrite: Flag = False
+    """Allow writes to an existing file or device. Its data is lost."""
 
-    def question(self, target: str) -> searches.Question:
-        """What is asked of a target. Raises ``DialectError`` and ``TargetError``."""
-        try:
-            part = float(self.precision.removesuffix("%")) / (100 if self.precision.endswith("%") else 1)
-            if not 0 < part < 1:
-                raise ValueError
-        except ValueError:
-            raise DialectError([Mistake(f"--precision {self.precision}: write a part such as 2% or 0.02")]) from None
-        if self.in_flight_max < 1:
-            raise DialectError([Mistake(f"--in-flight-max {self.in_flight_max}: at least 1")])
+    def question(self, target: TargetText) -> searches.Question:
+        """The search of a target. Raises ``DialectError`` and ``TargetError``."""
         return searches.Question(
-            target=targets.parse(target),
+            target=targets.parse(str(target), create=self.create),
             workload=self.workload,
-            size_bytes=bytes_of("--size", self.size),
-            effort=Effort(precision=part),
-            in_flight_max=self.in_flight_max,
+            size_bytes=self.size,
+            effort=Effort(precision=self.precision),
+            iodepth_max=self.iodepth_max,
             overwrite=self.overwrite,
         )
 
@@ -170,58 +184,61 @@ class SearchOptions:
 SEARCH = SearchOptions()
 
 
-def find_knee(target: str, /, *, options: SearchOptions = SEARCH) -> int:
-    """Find the smallest queue depth that reaches full throughput.
+def find_knee(target: TargetText, /, *, options: SearchOptions = SEARCH, output: Output = OUTPUT) -> int:
+    """Find the smallest queue depth that reaches full throughput (the knee).
 
     Parameters
     ----------
     target
         A directory, a file, a device, nfs://host/export?nconnect=8, volume:PROFILE?quota=4TiB or disk:NAME.
     """
-    return _shown(searches.find_knee(options.question(target), options.out), options.out)
+    result = searches.find_knee(options.question(target), options.out, quiet=output.quiet)
+    return _shown(result, options.out, output)
 
 
 def find_max(
-    target: str,
+    target: TargetText,
     /,
     *,
-    p50: str | None = None,
-    p95: str | None = None,
-    p99: str | None = None,
-    p999: str | None = None,
+    p50: TimeNs | None = None,
+    p95: TimeNs | None = None,
+    p99: TimeNs | None = None,
+    p999: TimeNs | None = None,
     options: SearchOptions = SEARCH,
+    output: Output = OUTPUT,
 ) -> int:
-    """Find the highest rate that meets a latency limit (open loop).
+    """Find the highest rate that meets a latency limit. Open loop: latency counts from each request's scheduled time.
 
     Parameters
     ----------
     target
         A directory, a file, a device, nfs://host/export?nconnect=8, volume:PROFILE?quota=4TiB or disk:NAME.
     p50
-        Half of the operations may take so long: 500us.
+        Median latency limit: 500us.
     p95
-        95 % of them may.
+        95th percentile latency limit.
     p99
-        99 % of them may: 2ms.
+        99th percentile latency limit: 2ms.
     p999
-        99.9 % of them may.
+        99.9th percentile latency limit.
     """
-    said = [(50.0, "--p50", p50), (95.0, "--p95", p95), (99.0, "--p99", p99), (99.9, "--p999", p999)]
-    limits = [(percent, time_of(option, text)) for percent, option, text in said if text is not None]
+    limits = [(percent, ns) for percent, ns in ((50.0, p50), (95.0, p95), (99.0, p99), (99.9, p999)) if ns is not None]
     if len(limits) != 1:
         raise DialectError([Mistake("name one latency limit: --p50, --p95, --p99 or --p999, as in --p99 2ms")])
     percent, limit_ns = limits[0]
-    return _shown(searches.find_max(options.question(target), percent, limit_ns, options.out), options.out)
+    result = searches.find_max(options.question(target), percent, limit_ns, options.out, quiet=output.quiet)
+    return _shown(result, options.out, output)
 
 
 def draw_curve(
-    target: str,
+    target: TargetText,
     /,
     *,
     steps: Annotated[int, Parameter(validator=validators.Number(gte=1, lte=100))] = 10,
     options: SearchOptions = SEARCH,
+    output: Output = OUTPUT,
 ) -> int:
-    """Plot latency against IOPS in even steps up to the target's maximum (open loop).
+    """Plot latency against IOPS in even steps up to the target's maximum. Open loop, as in iocurve max.
 
     Parameters
     ----------
@@ -230,13 +247,18 @@ def draw_curve(
     steps
         Points of the curve.
     """
-    return _shown(searches.draw_curve(options.question(target), steps, options.out), options.out)
+    result = searches.draw_curve(options.question(target), steps, options.out, quiet=output.quiet)
+    return _shown(result, options.out, output)
 
 
-def _shown(result: Result, out: Path) -> int:
-    """Prints what was measured and where the report is; gives the exit status."""
-    Console().print(result_table(result))
-    if result.search:
-        print(f"\n{searches.shown(result.search)}")
-    print(f"\nreport: {out / 'report.html'}")
+def _shown(result: Result, out: Path | None, output: Output) -> int:
+    """Prints the figures and the path of the report, or the result document; gives the exit status."""
+    if output.json:
+        sys.stdout.write(result.document().decode())
+    elif not output.quiet:
+        show(result_table(result))
+        if result.search:
+            print(f"\n{searches.shown(result.search)}")
+        if out:
+            print(f"\nreport: {out / 'report.html'}")
     return status(result)

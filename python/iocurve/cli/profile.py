@@ -2,41 +2,56 @@
 
 from __future__ import annotations
 
-from cyclopts import App
-from rich.console import Console
-from rich.table import Table
+from typing import Annotated
 
+from cyclopts import App, Parameter
+
+from iocurve.cli.common import example, records, show, show_json
+from iocurve.cli.quantities import Flag
+from iocurve.report.table import FittingTable
 from iocurve.volume import profile as profiles
 from iocurve.volume.profile_text import describe
 
-app = App(name="profile", help="List and show service levels for volumes.")
+app = App(name="profile", help="List and show service levels of volumes.")
 
 
-@app.command(name="list")
-def list_profiles() -> int:
-    """List the service levels that a volume can have; --profile takes a file of your own as well."""
-    table = Table(box=None, pad_edge=False, show_header=False)
-    for name in profiles.names():
-        table.add_row(name, profiles.load(name).title)
-    Console().print(table)
+@app.command(name="list", help_epilogue=example("iocurve profile list"))
+def list_profiles(*, json: Flag = False) -> int:
+    """List the service levels of volumes. A volume also takes a profile file of your own.
+
+    Parameters
+    ----------
+    json
+        Print a JSON array.
+    """
+    columns = ("name", "title")
+    rows = [(name, profiles.load(name).title) for name in profiles.names()]
+    if json:
+        show_json(records(columns, rows))
+    else:
+        show(FittingTable(columns, rows, texts=["title"], has_header=False))
     return 0
 
 
-@app.command(name="show")
-def show_profile(name: str, /) -> int:
-    """Print a service level's figures, each with the page it was published on.
+@app.command(name="show", help_epilogue=example("iocurve profile show anf-ultra"))
+def show_profile(
+    name: Annotated[str, Parameter(completer=lambda _: profiles.names())], /, *, json: Flag = False
+) -> int:
+    """Print the figures of a service level, each with its source.
 
     Parameters
     ----------
     name
-        One of iocurve profile list, or a file of your own that ends in .toml.
+        A service level (iocurve profile list), or a profile file that ends in .toml.
+    json
+        Print a JSON object.
     """
-    print(f"{name}: {profiles.load(name).title}")
-    table = Table(box=None, pad_edge=False)
-    for column in ("figure", "value", "page of learn.microsoft.com" if name in profiles.names() else "source"):
-        table.add_column(column, overflow="fold")
-    for row in describe(name):
-        table.add_row(*row)
-    if table.row_count:
-        Console().print(table)
+    title, rows = profiles.load(name).title, describe(name)
+    if json:
+        show_json({"name": name, "title": title, "figures": records(("figure", "value", "source"), rows)})
+        return 0
+    print(f"{name}: {title}")
+    if rows:
+        source = "page of learn.microsoft.com" if name in profiles.names() else "source"
+        show(FittingTable(("figure", "value", source), rows, texts=["value", source]))
     return 0

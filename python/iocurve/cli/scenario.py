@@ -3,34 +3,49 @@
 from __future__ import annotations
 
 from cyclopts import App
-from rich.console import Console
-from rich.table import Table
 
-from iocurve.cli.measure import run
+from iocurve.cli.common import example, records, show, show_json
+from iocurve.cli.measure import Scenario, run
+from iocurve.cli.quantities import Flag
 from iocurve.measure.scenario import command, document
+from iocurve.report.table import FittingTable
 
-app = App(name="scenario", help="List, show and run scenarios: published methodologies.")
-app.command(run, name="run")
+app = App(name="scenario", help="List, show and run published methodologies.")
+app.command(run, name="run", help_epilogue=example("iocurve scenario run anf-vdbench --target nfs://10.0.0.4/vol"))
 
 
-@app.command(name="list")
-def list_scenarios() -> int:
-    """List the scenarios: published methodologies, ready to run."""
-    table = Table(box=None, pad_edge=False, show_header=False)
-    for name in document.names():
-        table.add_row(name, document.load(name).title)
-    Console().print(table)
+@app.command(name="list", help_epilogue=example("iocurve scenario list"))
+def list_scenarios(*, json: Flag = False) -> int:
+    """List the scenarios: published methodologies, ready to run.
+
+    Parameters
+    ----------
+    json
+        Print a JSON array.
+    """
+    columns = ("name", "title")
+    rows = [(name, document.load(name).title) for name in document.names()]
+    if json:
+        show_json(records(columns, rows))
+    else:
+        show(FittingTable(columns, rows, texts=["title"], has_header=False))
     return 0
 
 
-@app.command(name="show")
-def show_scenario(name: str, /) -> int:
-    """Print why a scenario is, what it measures, and how long it takes.
+@app.command(name="show", help_epilogue=example("iocurve scenario show azure-disk"))
+def show_scenario(name: Scenario, /, *, json: Flag = False) -> int:
+    """Print the purpose of a scenario, its measurements and their duration.
 
     Parameters
     ----------
     name
-        One of iocurve scenario list, or a file that ends in .toml.
+        The name of a scenario (iocurve scenario list), or a file that ends in .toml.
+    json
+        Print a JSON object.
     """
-    print(command.shown(document.load(name)))
+    scenario = document.load(str(name))
+    if json:
+        show_json(command.described(scenario))
+    else:
+        print(command.shown(scenario))
     return 0

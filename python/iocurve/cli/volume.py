@@ -10,9 +10,10 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
-from iocurve.cli.common import given, time_of
+from iocurve.cli.common import example, given, show_json
+from iocurve.cli.quantities import AtLeast1, BandwidthText, Flag, Many, Port, SizeText, TimeNs, TimeText
 from iocurve.errors import DialectError, Mistake
-from iocurve.units import SECOND_NS, format_bytes
+from iocurve.units import SECOND_NS, format_bytes, format_duration
 from iocurve.volume import control
 from iocurve.volume import profile as profiles
 from iocurve.volume import serve as volumes
@@ -20,30 +21,31 @@ from iocurve.volume import view as volume_view
 from iocurve.volume.messages import SetRequest
 from iocurve.volume.spec import Level, VolumeSpec, parse_export, read_spec, spec_of, volume_of
 
+Profile = Annotated[str, Parameter(completer=lambda _: profiles.names())]
 ENDING = (signal.SIGINT, signal.SIGTERM)
 
 
-app = App(name="volume", help="Serve an NFSv3 volume with a service level; change and watch it while it serves.")
+app = App(name="volume", help="Serve an NFSv3 volume with a service level; change it and watch it.")
 
 
-@app.command(name="serve")
+@app.command(name="serve", help_epilogue=example("iocurve volume serve --profile anf-ultra --quota 4TiB --port 2049"))
 def serve_volume(
     *,
-    profile: str | None = None,
+    profile: Profile | None = None,
     level: Level | None = None,
-    quota: str | None = None,
-    throughput: str | None = None,
-    iops: int | None = None,
-    latency: str | None = None,
-    pool: str | None = None,
-    client_egress: str | None = None,
-    unlimited: Annotated[bool, Parameter(negative="")] = False,
+    quota: SizeText | None = None,
+    throughput: BandwidthText | None = None,
+    iops: AtLeast1 | None = None,
+    latency: TimeText | None = None,
+    pool: SizeText | None = None,
+    client_egress: BandwidthText | None = None,
+    unlimited: Flag = False,
     store: str | None = None,
-    export: Annotated[tuple[str, ...], Parameter(negative="", show_default=False)] = (),
+    export: Annotated[tuple[str, ...], Many] = (),
     config: Path | None = None,
     address: str = "127.0.0.1",
-    port: int = 0,
-    metrics: int | None = None,
+    port: Port = 0,
+    metrics: Port | None = None,
     metrics_address: str = "127.0.0.1",
 ) -> int:
     """Serve an NFSv3 volume from this process until Ctrl-C; it needs no root and no portmapper.
@@ -51,41 +53,41 @@ def serve_volume(
     Parameters
     ----------
     profile
-        Service level (iocurve profile list), or a file of your own that ends in .toml; anf-ultra, or unlimited with a
-        --throughput.
+        Service level (iocurve profile list), or a profile file that ends in .toml. Default: anf-ultra; with
+        --throughput, unlimited.
     level
         Short for --profile anf-standard, anf-premium or anf-ultra: 16, 64 or 128 MiB/s per TiB of quota.
     quota
-        Size of the volume (4TiB); with the profile it gives the limits.
+        Size of the volume: 4TiB. Many profiles derive their limits from it. Default: 4TiB.
     throughput
-        Per second, reads and writes together, instead of the profile's: 512MiB, 1.5GiB. With a profile of manual QoS
-        at most what the pool has.
+        Throughput limit per second, reads and writes together, instead of the profile's: 512MiB, 1.5GiB. A profile
+        with manual QoS limits it to the throughput of the pool.
     iops
-        Most reads and writes per second, together, instead of the profile's.
+        IOPS limit, reads and writes together, instead of the profile's.
     latency
-        Added to each read and write, instead of the profile's: 500us, 2ms.
+        Latency added to each read and write, instead of the profile's: 500us, 2ms.
     pool
-        Size of the capacity pool that --throughput is taken from; the quota if not given.
+        Size of the capacity pool that --throughput is taken from. Default: the quota.
     client_egress
-        What each client (an IP address) can send, and so write, per second: 16000Mb, 16Gb, 1907MiB. A small b is bits.
+        Bandwidth limit of the data that each client (an IP address) sends, which is its writes: 16000Mb, 16Gb,
+        1907MiB. A small b means bits.
     unlimited
         Short for --profile unlimited: as fast as this machine is.
     store
-        "memory" (the default) or a directory whose files the volume serves.
+        "memory" or a directory whose files the volume serves. Default: memory.
     export
-        Several exports, each with settings of its own: --export /a:profile=anf-premium,quota=2TiB
-        --export /b:store=/srv.
+        Several exports with settings of their own: --export /a:profile=anf-premium,quota=2TiB /b:store=/srv.
     config
         A TOML file instead of these options: address, port, and for each export a table [[export]] with path, profile,
         quota, throughput, iops, latency, pool, client_egress, store.
     address
-        Address to listen on. Whoever reaches it can read and write the volume.
+        Address to listen on. There is no authentication: anyone who can connect can read and write.
     port
         TCP port of NFS and MOUNT; 0 takes a free one.
     metrics
-        Port for OpenMetrics at /metrics; 0 takes a free one.
+        Port of OpenMetrics at /metrics; 0 takes a free one. Default: no metrics.
     metrics_address
-        Address for --metrics.
+        Address of --metrics.
     """
     one = given(
         profile=_profile_of(profile, level, unlimited=unlimited),
@@ -118,51 +120,55 @@ def serve_volume(
     return 0
 
 
-@app.command(name="set")
+@app.command(name="set", help_epilogue=example("iocurve volume set --throughput 200MiB"))
 def set_volume(
     volume: str | None = None,
     /,
     *,
     export: str | None = None,
-    profile: str | None = None,
+    profile: Profile | None = None,
     level: Level | None = None,
-    quota: str | None = None,
-    throughput: str | None = None,
-    iops: int | None = None,
-    latency: str | None = None,
-    pool: str | None = None,
-    client_egress: str | None = None,
+    quota: SizeText | None = None,
+    throughput: BandwidthText | None = None,
+    iops: AtLeast1 | None = None,
+    latency: TimeText | None = None,
+    pool: SizeText | None = None,
+    client_egress: BandwidthText | None = None,
+    json: Flag = False,
 ) -> int:
-    """Change the limits and the size of a running volume. Clients notice nothing but the speed.
+    """Change the limits and the size of a running volume. Clients stay connected.
 
-    What is not named stays, but another profile begins anew. A quota below what is used lets no more be written.
+    Settings you leave out keep their values; a new profile resets them. A quota below current usage blocks writes.
 
     Parameters
     ----------
     volume
-        Its port, nfs:// URL or control socket; not needed if one runs here.
+        Port, nfs:// URL or control socket of the volume. Default: the one that runs on this machine.
     export
-        Path of the export; not needed if there is one, or if the URL names it.
+        Path of the export. Default: the only one, or the one that the URL names.
     profile
-        Service level (iocurve profile list), or a file of your own that ends in .toml; named again, it is read again.
+        Service level (iocurve profile list), or a profile file that ends in .toml. Name the same file again to reload
+        it.
     level
         Short for --profile anf-standard, anf-premium or anf-ultra.
     quota
-        Size.
+        Size of the volume: 4TiB.
     throughput
-        Per second, reads and writes together, instead of the profile's.
+        Throughput limit per second, reads and writes together, instead of the profile's: 512MiB.
     iops
-        Most reads and writes per second, instead of the profile's.
+        IOPS limit, reads and writes together, instead of the profile's.
     latency
-        Added to each read and write, instead of the profile's.
+        Latency added to each read and write, instead of the profile's: 500us.
     pool
         Size of the capacity pool that --throughput is taken from.
     client_egress
-        What each client (an IP address) can send, and so write, per second: 16000Mb.
+        Bandwidth limit of each client's writes: 16000Mb.
+    json
+        Print the new settings as JSON.
     """
     named = _profile_of(profile, level, unlimited=False)
     changes = given(
-        profile=named and profiles.findable(named),
+        profile=named and profiles.absolute_name(named),
         quota=quota,
         throughput=throughput,
         iops=iops,
@@ -180,42 +186,45 @@ def set_volume(
         )
     with control.Client(volume) as client:
         done = client.set(SetRequest(export=export or client.export, **changes))
+    if json:
+        show_json(done.to_builtins())
+        return 0
     print(f"{done.export}: {done.profile}, {format_bytes(done.quota_bytes)}, {done.limits.throughput or 'no limit'}")
     return 0
 
 
-@app.command(name="stats")
+@app.command(name="stats", help_epilogue=example("iocurve volume stats --once --json"))
 def volume_stats(
     volume: str | None = None,
     /,
     *,
-    interval: str = "1s",
-    once: Annotated[bool, Parameter(negative="")] = False,
-    json: Annotated[bool, Parameter(negative="")] = False,
+    interval: TimeNs = SECOND_NS,
+    once: Flag = False,
+    json: Flag = False,
 ) -> int:
-    """Show what a running volume does, by export, client and connection, until Ctrl-C.
+    """Show rates and latencies of a running volume by export, client and connection, until Ctrl-C.
 
     Parameters
     ----------
     volume
-        Its port, nfs:// URL or control socket; not needed if one runs here.
+        Port, nfs:// URL or control socket of the volume. Default: the one that runs on this machine.
     interval
-        Rates are over so long.
+        Sampling interval for rates, 10ms to 30m.
     once
-        One interval, then end.
+        Stop after one interval.
     json
-        A line of JSON for each interval.
+        Print a line of JSON for each interval.
     """
-    seconds = time_of("--interval", interval) / SECOND_NS
+    seconds = interval / SECOND_NS
     if not 0.01 <= seconds <= control.IDLE_S_MAX / 2:
-        raise DialectError([Mistake(f"--interval {interval}: choose 10ms to 30m")])
+        raise DialectError([Mistake(f"--interval {format_duration(interval)}: choose 10ms to 30m")])
     with control.Client(volume) as client:
         volume_view.show(client.stats, lambda: time.sleep(seconds), once=once, as_json=json)
     return 0
 
 
 def _profile_of(profile: str | None, level: Level | None, *, unlimited: bool) -> str | None:
-    """The profile that one of its options names."""
+    """The profile that --profile, --level or --unlimited names."""
     named = given(profile=profile, level=level and f"anf-{level}", unlimited=profiles.UNLIMITED if unlimited else None)
     if len(named) > 1:
         raise DialectError([Mistake(f"{' and '.join(f'--{option}' for option in named)}: choose one")])
@@ -225,10 +234,10 @@ def _profile_of(profile: str | None, level: Level | None, *, unlimited: bool) ->
 def _volume_spec(
     one: dict[str, Any], exports: tuple[str, ...], config: Path | None, address: str, port: int
 ) -> VolumeSpec:
-    """The volume that is described in one of three ways: one export's options, --export, --config."""
+    """The specification of the volume: from one export's options, from --export, or from --config."""
     if config is not None:
         if one or exports or port or address != "127.0.0.1":
-            raise DialectError([Mistake("--config: what is served stands in the file; leave out the other options")])
+            raise DialectError([Mistake("--config: the file describes the whole volume; leave out the other options")])
         return read_spec(config)
     if exports and one:
         raise DialectError([Mistake("--export: its settings follow its path, as in /a:quota=2TiB,profile=anf-premium")])
@@ -237,7 +246,7 @@ def _volume_spec(
 
 
 def _hold_the_end_back() -> None:
-    """From here on Ctrl-C and requests to terminate wait for ``_wait_for_the_end``, in threads made later, too.
+    """Blocks SIGINT and SIGTERM until ``_wait_for_the_end``, also in threads started later.
 
     A handler could run while the main thread is about to wait, and would then wait for itself.
     """
@@ -245,5 +254,5 @@ def _hold_the_end_back() -> None:
 
 
 def _wait_for_the_end() -> None:
-    """Until Ctrl-C or a request to terminate."""
+    """Returns after SIGINT or SIGTERM."""
     signal.sigwait(ENDING)

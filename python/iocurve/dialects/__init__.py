@@ -1,1 +1,1 @@
-"""The languages jobs are written in: each turns its text into a ``Job`` and knows nothing of the others."""
+"""The dialects that jobs are written in. Each dialect turns its text into a ``Job`` and knows nothing of the others."""

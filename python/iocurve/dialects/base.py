@@ -1,7 +1,7 @@
-"""What a dialect is: it reads another tool's command line, and answers in that tool's form.
+"""The interface of a dialect: it reads another tool's command line and writes that tool's output.
 
-A dialect prepares plans. Whoever carries them out knows nothing of the words they were written in: it prints the notes,
-runs what ``Prepared.measure`` asks for, and gives the result to ``Prepared.answer``.
+A dialect prepares plans. Its caller (``iocurve.measure.jobs``) knows none of the tool's options: it prints the notes,
+calls ``Prepared.measure`` to run the plans, and passes the result to ``Prepared.write_output``.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from iocurve.job.resolve import Machine
 from iocurve.result.document import Result
 
 RunPlan = Callable[[Plan, Callable[[Live], bool]], Outcome]
-"""Runs one plan to its end; the second argument is called with its state, and says whether that is enough."""
+"""Runs one plan to its end. The second argument is called with the live state; the run stops when it returns True."""
 
 
 @dataclass(frozen=True)
 class TimedJob:
-    """A job, and the interval that its plan reports at."""
+    """A job and the reporting interval of its plan."""
 
     job: Job
     interval_ns: int
@@ -33,91 +33,91 @@ class TimedJob:
 
 @dataclass(frozen=True, kw_only=True)
 class Prepared(ABC):
-    """Everything that a run, an explanation and an answer in the tool's form need."""
+    """A command line that was read: holds everything to run it, to explain it and to write the tool's output."""
 
     notes: tuple[PlanNote, ...]
     obstacles: tuple[Mistake, ...] = ()
-    """What keeps the plans from running on this machine as it is now."""
+    """Reasons why the plans cannot run on this machine."""
     directories: tuple[str, ...] = ()
-    """To be made before the run, as the tools do: file names lead into them."""
+    """Directories of the target files, to be created before the run, as the tools do."""
     out: Path | None = None
-    """Directory for result.json and the report; None where none is wanted."""
+    """Directory for result.json and the report; None: neither is written."""
     machine: Machine
 
     @property
     @abstractmethod
     def plans(self) -> Sequence[Plan]:
-        """What runs, one after another; of runs that depend on earlier ones the first."""
+        """The plans in the order they run. If a run depends on the results before it, only the first plan."""
 
     @abstractmethod
     def explain(self) -> str:
-        """What would run, in words. Raises ``PlanError``."""
+        """Describes in words what would run. Raises ``PlanError``."""
 
     @abstractmethod
-    def answer(self, result: Result) -> Result:
-        """Answers as the tool does, to stdout and files; the result comes back with what there is to note about that.
+    def write_output(self, result: Result) -> Result:
+        """Writes the tool's output to stdout and files. Returns the result, with notes about that output added.
 
-        Raises ``TargetError`` where a file cannot be written.
+        Raises ``TargetError`` if a file cannot be written.
         """
 
     @abstractmethod
     def jobs(self) -> list[TimedJob]:
-        """Jobs that make the same plans. Raises ``PlanError`` where no job can say what runs."""
+        """Jobs that resolve to the same plans. Raises ``PlanError`` if a job file cannot express what runs."""
 
     @property
     def source(self) -> str:
-        """The command line, for the first line of a job file that is made of it."""
+        """The command line, for the first line of the job file converted from it."""
         return ""
 
     @property
     def shows_progress(self) -> bool:
-        """Whether a live view belongs to the run; not where the dialect prints its own."""
+        """True if a live view accompanies the run; False if the dialect prints its own progress."""
         return True
 
     @property
-    def answers_from_result(self) -> bool:
-        """Whether the answer is made of all points; not where the dialect has answered each as it ran."""
+    def writes_output_at_end(self) -> bool:
+        """True if the output is made from all points of the result; False if it is written while the points are run."""
         return True
 
-    def printed(self) -> str | None:
-        """The whole answer where nothing is to be run; None where something is."""
+    def output_without_run(self) -> str | None:
+        """The complete output of a command line that runs nothing; None if there is something to run."""
         return None
 
-    def outputs(self) -> Sequence[Path]:
-        """Files that the answer goes to, which must be writable before the run."""
+    def output_paths(self) -> Sequence[Path]:
+        """Files that the output goes to. They must be writable before the run starts."""
         return ()
 
-    def checked(self) -> tuple[Sequence[PlanNote], Sequence[Mistake]]:
-        """All notes and obstacles, those that take a closer look included. Raises ``PlanError``."""
+    def check(self) -> tuple[Sequence[PlanNote], Sequence[Mistake]]:
+        """Returns all notes and obstacles, including those that take a slower check. Raises ``PlanError``."""
         return self.notes, self.obstacles
 
     def measure(self, run: RunPlan) -> None:
-        """Runs the plans; one that does not finish is the last."""
+        """Runs the plans in order, and stops after the first that does not finish."""
         for plan in self.plans:
             if run(plan, lambda _: False).state != "finished":
                 return
 
     def require_runnable(self) -> Sequence[PlanNote]:
-        """All notes. Raises ``PlanError`` where something keeps a plan from running here."""
-        notes, obstacles = self.checked()
+        """Returns all notes. Raises ``PlanError`` if a plan cannot run on this machine."""
+        notes, obstacles = self.check()
         if obstacles:
             raise PlanError(obstacles)
         return notes
 
     def make_directories(self) -> None:
-        """Makes the directories that file names lead into. Raises ``TargetError``."""
+        """Creates ``directories``. Raises ``TargetError``."""
         for directory in self.directories:
             try:
                 Path(directory).mkdir(mode=0o700, parents=True, exist_ok=True)
             except OSError as error:
-                raise TargetError(f"directory {directory} cannot be made: {error.strerror}") from None
+                raise TargetError(f"directory {directory} cannot be created: {error.strerror}") from None
 
 
 class Prepare(Protocol):
     """Reads a command line (without the tool's name) and the files it names.
 
-    Without ``cwd``, ``environment`` and ``machine`` they are those of this process.
-    Raises ``DialectError`` with every mistake in what was written, ``PlanError`` where no plan can be made of it.
+    ``cwd``, ``environment`` and ``machine`` default to those of this process.
+    Raises ``DialectError`` with every mistake in the text, ``PlanError`` if the text cannot be turned into a plan.
     """
 
     def __call__(
@@ -128,18 +128,18 @@ class Prepare(Protocol):
         environment: Mapping[str, str] | None = None,
         machine: Machine | None = None,
     ) -> Prepared:
-        """Reads it."""
+        """Reads a command line; see the class."""
 
 
 @dataclass(frozen=True)
 class Dialect:
-    """A dialect as the command line knows it."""
+    """A dialect as the registry and the command line know it."""
 
     name: str
-    """Of the tool, and of the subcommand that runs it."""
+    """Name of the tool and of the subcommand that runs it."""
     prepare: Prepare
-    question: Callable[[Sequence[str]], str | None]
-    """The answer where a command line only asks, for help or a version; None where it is to be prepared.
+    information: Callable[[Sequence[str]], str | None]
+    """Text for a command line that only asks for help or a version; None for one that is to be prepared.
 
-    Raises ``DialectError`` where it asks for what is not there.
+    Raises ``DialectError`` if the command line asks about an unknown option or engine.
     """

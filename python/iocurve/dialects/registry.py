@@ -1,4 +1,4 @@
-"""All dialects by name. One is loaded when it is used: each costs its share of the start-up."""
+"""All dialects by name. A dialect is imported when it is used, which keeps the start-up short."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Entry:
-    """A dialect that is not loaded yet."""
+    """A dialect that is not imported yet."""
 
     module: str
-    """Has a ``DIALECT``."""
+    """Module that defines ``DIALECT``."""
     runs: str
-    """For lists of commands: ``fio job files and fio command lines``."""
+    """Arguments that the command takes, for the list of commands: ``fio job files and fio command lines``."""
 
 
 REGISTRY = {
@@ -25,10 +25,10 @@ REGISTRY = {
     "vdbench": Entry("iocurve.dialects.vdbench.command", "vdbench parameter files and vdbench command lines"),
     "diskspd": Entry("iocurve.dialects.diskspd.command", "DiskSpd command lines and XML profiles"),
 }
-"""Other tools' dialects; a new one is a folder and a line here."""
+"""The dialects of other tools. To add one, add a folder and a line here."""
 
 
 def load(name: str) -> Dialect:
-    """The dialect of another tool. Raises ``KeyError``."""
+    """Imports the dialect ``name``. Raises ``KeyError``."""
     dialect: Dialect = import_module(REGISTRY[name].module).DIALECT
     return dialect

@@ -1,4 +1,4 @@
-"""What the engine hands back for one plan; ``crates/engine/src/outcome.rs`` is the same contract in Rust."""
+"""The outcome of a run, as the engine returns it; ``crates/engine/src/outcome.rs`` is the same contract in Rust."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ class LatencyOutcome(Struct):
 
     count: int
     min_ns: int
-    """Exact, as is the largest."""
+    """Exact, as ``max_ns`` is."""
     max_ns: int
     mean_ns: float
     """Exact."""
     stddev_ns: float
-    """Of the population."""
+    """Standard deviation of the population."""
     histogram: str
     """HdrHistogram V2 with DEFLATE, base64; three significant digits."""
 
@@ -34,15 +34,15 @@ class KindOutcome(Struct):
     bytes: int
     errors: int
     short: int
-    """Operations that moved fewer bytes than asked."""
+    """Operations that moved fewer bytes than requested."""
     service: LatencyOutcome
-    """Submit to done."""
+    """From submission to completion."""
     response: LatencyOutcome | None
-    """Due to done, under a rate; None in a closed loop, where the two are the same."""
+    """From due time to completion, under a rate; None in a closed loop, where it equals the service latency."""
     submission: LatencyOutcome | None = None
-    """Submit to handed over; None where that was not measured apart."""
+    """From submission to sending (fio's slat); None unless it was measured."""
     completion: LatencyOutcome | None = None
-    """Handed over to done; None likewise."""
+    """From sending to completion (fio's clat); None unless submission latency was measured."""
 
 
 class CpuTime(Struct):
@@ -52,7 +52,7 @@ class CpuTime(Struct):
     system_ns: int
     context_switches: int
     major_faults: int = 0
-    """That waited for I/O."""
+    """Page faults that waited for I/O."""
     minor_faults: int = 0
 
 
@@ -64,7 +64,7 @@ class IntervalKind(Struct):
     errors: int
     mean_ns: float
     stddev_ns: float
-    """Of the population."""
+    """Standard deviation of the population."""
     p50_ns: int
     p99_ns: int
     min_ns: int
@@ -76,7 +76,7 @@ class IntervalOutcome(Struct):
 
     index: int
     ramp: bool
-    """An interval that straddles the ramp's end is split in two records."""
+    """The interval belongs to the ramp. One that straddles the ramp's end is split in two records."""
     start_ns: int
     end_ns: int
     operations: dict[str, IntervalKind]
@@ -87,7 +87,7 @@ class SteadySample(Struct):
     """All workers of a report group in one period."""
 
     end_ns: int
-    """Of the period, since the group's start."""
+    """End of the period, since the group's start."""
     iops: float
     bytes_per_s: float
     latency_ns: float
@@ -95,56 +95,58 @@ class SteadySample(Struct):
 
 
 class SteadyOutcome(Struct):
-    """What came of waiting for a steady state."""
+    """Steady state of a report group."""
 
     attained_ns: int | None
-    """When the figures had come to hold steady, since the group's start; None if they never did."""
+    """Time at which the figures became steady, since the group's start; None if they never did."""
     criterion: float
-    """What was compared with the limit: the deviation or the slope, in per cent of the mean if the limit is."""
+    """Value compared with the limit: the deviation or the slope, in per cent of the mean if the limit is."""
     deviation: float
-    """Largest from the mean of the samples, in the figure's unit."""
+    """Largest deviation from the mean of the samples, in the figure's unit."""
     slope: float
-    """Of the least-squares line, in the figure's unit per sample."""
+    """Slope of the least-squares line, in the figure's unit per sample."""
     samples: tuple[SteadySample, ...]
-    """The newest, at most as many as are judged."""
+    """The newest samples, at most one window of them."""
 
 
 @dataclass(frozen=True)
 class LogRecords:
-    """A log as lists: entry k of each is record k. Times since the group's start."""
+    """A log as lists: entry k of each list is record k. Times are since the group's start."""
 
     at_ns: list[int]
-    """When the operation was done, or the window began."""
+    """Completion of the operation, or start of the window."""
     kind: list[str]
     bytes: list[int]
     service_ns: list[float]
-    """Submit to done; the mean over a window."""
+    """Service latency; the mean over a window."""
     response_ns: list[int]
-    """Due to done; empty where the worker is not paced, and with windows."""
+    """Response latency; empty where the worker is not paced, and with windows."""
     offset: list[int]
-    """In its file; empty with windows."""
+    """Offset in the file; empty with windows."""
     operations: list[int]
-    """In the window; 1 of each operation by itself."""
+    """Operations in the window; 1 where each record is one operation."""
     service_ns_max: list[int]
-    """Largest in the window; empty without windows."""
+    """Largest service latency in the window; empty without windows."""
     submission_ns: list[float]
-    """Submit to handed over; the mean over a window. Empty where that was not measured apart."""
+    """Submission latency; the mean over a window. Empty unless it was measured."""
     submission_ns_max: list[int]
-    """Largest in the window; empty likewise."""
+    """Largest submission latency in the window; empty without windows, and unless it was measured."""
     completion_ns_max: list[int]
-    """Largest time from hand-over to done in the window; empty likewise."""
+    """Largest completion latency in the window; empty without windows, and unless submission latency was measured."""
     histograms: list[str]
-    """As in LatencyOutcome, from hand-over to done where that was measured apart; empty where none were asked for."""
+    """As in ``LatencyOutcome``; of the completion latency where submission latency was measured. Empty unless the plan
+    has them."""
 
 
 class LogOutcome(Struct):
-    """A log of operations: one record for each, or one for each kind in each window; columns are packed (`unpack`)."""
+    """A log of operations: one record for each operation, or one for each kind in each window. Columns are packed; see
+    ``unpack``."""
 
     window_ns: int | None
-    """Length of a window; None where each record is one operation. The last may be shorter."""
+    """Length of a window; None where each record is one operation. The last window may be shorter."""
     records: int
     lost: int
-    """Records that found no room."""
+    """Records beyond the plan's maximum."""
     kinds: tuple[str, ...]
     at_ns: str
     kind: str
@@ -178,13 +180,13 @@ class LogOutcome(Struct):
 
 
 def _column(figure: str, packed: str) -> list[Any]:
-    """Figures of eight bytes each, little-endian."""
+    """Unpacks figures of eight bytes each, little-endian; ``figure`` is their format in ``struct``."""
     raw = base64.b64decode(packed)
     return list(struct.unpack(f"<{len(raw) // 8}{figure}", raw))
 
 
 class WorkerOutcome(Struct):
-    """One worker; times since the group's start."""
+    """One worker. Times are since the group's start."""
 
     group: int
     worker: int
@@ -192,39 +194,41 @@ class WorkerOutcome(Struct):
     clone: int
     report_group: int
     engine: str
-    """What carried out the I/O, in words."""
+    """Description of the engine: ``io_uring, registered buffers and files``."""
     state: State
     error: str | None
     errno: int | None = None
-    """Of the error; EIO where it has no number of its own."""
+    """``errno`` of the error; EIO where the error has no number."""
     window_start_ns: int
-    """The measured window, after the ramp."""
+    """Start of the measured window, after the ramp."""
     window_end_ns: int
     drained_ns: int
+    """Completion of the last operation."""
     drained_operations: int
-    """Finished after the window and counted nowhere else."""
+    """Operations that completed after the window; they are counted nowhere else."""
     operations: dict[str, KindOutcome]
     """By kind: only kinds in the plan."""
     cpu: CpuTime
-    """Of the worker's thread in its window."""
+    """CPU time of the worker's thread in its window."""
     depth_levels: dict[str, int]
-    """Operations by how many were in flight just after they were handed over: 1, 2 or more, 4 or more, ..."""
+    """Operations by the number in flight just after their submission: 1, 2 or more, 4 or more, … (the key is the lower
+    bound)."""
     submit_levels: dict[str, int] = {}
-    """Times that operations were handed over, by how many at once: up to 4, 8, ..."""
+    """Submissions by batch size: up to 4, 8, 16, … (the key is the upper bound)."""
     complete_levels: dict[str, int] = {}
-    """Times that completions were fetched, likewise; ``0`` is looks that found none."""
+    """Reaps by batch size, with the same keys; ``0`` counts polls that found none."""
     latency_depth: int | None
-    """The depth that a search for what a latency allows has come to; None where none was searched for."""
+    """Depth that the search for a latency target has converged to; None without a search."""
     read_back_ns: int
-    """Part of the window in which what had been written was read back, and nothing else was done."""
+    """Part of the window in which written data were read back, and nothing else was done."""
     reconnects: int
     labels: tuple[str, ...]
-    """What a reader must know about the figures."""
+    """Facts that a reader of the figures must know: ``payload_discarded``."""
     intervals: tuple[IntervalOutcome, ...]
     steady_state: SteadyOutcome | None
-    """Of its whole report group; None where the plan has none."""
+    """Steady state of the whole report group; None where the plan has none."""
     log: LogOutcome | None
-    """Operations of the measured window, where the plan has them logged."""
+    """Log of the measured window; None where the plan has none."""
 
     @property
     def window_ns(self) -> int:
@@ -238,16 +242,16 @@ class WorkerOutcome(Struct):
 
 
 class Outcome(Struct):
-    """What one plan measured."""
+    """The outcome of a whole plan."""
 
     state: State
-    """The worst of its workers'."""
+    """The worst state of its workers."""
     workers: tuple[WorkerOutcome, ...]
-    """One per worker that was started, in plan order."""
+    """One for each worker that was started, in plan order."""
 
 
 class Live(Struct):
-    """What runs now, over all workers."""
+    """Live view of a run, over all workers."""
 
     phase: str
     """layout, prepare, ramp, run, done."""

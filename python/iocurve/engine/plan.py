@@ -1,7 +1,7 @@
-"""What runs: the contract between Python, which resolves a job into a plan, and the engine.
+"""The plan of a run: the contract between Python, which resolves a job into a plan, and the engine.
 
-Everything is decided here: sizes are bytes, times are nanoseconds, and ``None`` is a decision ("no limit").
-``crates/engine/src/plan.rs`` is the same contract in Rust; ``tests/test_plan_contract.py`` holds the two together.
+A plan leaves nothing open: sizes are bytes, times are nanoseconds, and ``None`` is a decision ("no limit").
+``crates/engine/src/plan`` is the same contract in Rust; ``tests/test_plan_contract.py`` compares the two.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from iocurve.structs import Struct, TaggedStruct
 U16 = Annotated[int, Meta(ge=0, lt=2**16)]
 U32 = Annotated[int, Meta(ge=0, lt=2**32)]
 U64 = int
-"""0 to 2^64 - 1; msgspec bounds no number above 2^63, so Rust alone checks it."""
+"""0 to 2^64 - 1. msgspec cannot check bounds above 2^63; Rust checks this one."""
 Count = Annotated[int, Meta(ge=1, lt=2**32)]
 Nanos = U64
 
@@ -26,24 +26,24 @@ FileSelect = Literal["round_robin", "random", "by_size", "sequential"]
 HostCache = Literal["none", "read_only", "read_write"]
 OperationKind = Literal["read", "write", "trim", "fsync", "fdatasync", "sync_file_range", "fsync_at_end"]
 SyncKind = Literal["fsync", "fdatasync", "sync_file_range"]
-"""Flushes after so many writes."""
+"""Flushes that a ``SyncPlan`` issues."""
 FLUSH_KINDS = ("fsync", "fdatasync", "sync_file_range", "fsync_at_end")
-"""Operations that move no data and are not of those that are asked for."""
+"""Kinds that move no data, and do not count as requested operations."""
 
 
 class FileOpen(Struct):
-    """How local files are opened."""
+    """Flags that local files are opened with."""
 
     direct: bool
     """Bypass the page cache (O_DIRECT)."""
     durability: Durability
-    """What a completed write promises."""
+    """Guarantee of a completed write: none (NFS: UNSTABLE), O_DSYNC (DATA_SYNC) or O_SYNC (FILE_SYNC)."""
     invalidate: bool
     """Drop the file's pages from the page cache before the run."""
 
 
 class NullEngine(TaggedStruct, tag="null"):
-    """Nothing is done: the cost of the loop itself."""
+    """No I/O: the cost of the loop itself."""
 
 
 class SyncEngine(TaggedStruct, tag="sync"):
@@ -75,20 +75,20 @@ class NfsMount(Struct):
     export: str
     version: Literal[3]
     nconnect: Annotated[int, Meta(ge=1, le=16)]
-    """TCP connections of one worker."""
+    """TCP connections of each worker."""
     uid: U32
     gid: U32
     durability: Durability
     timeout_ns: Nanos
-    """Give up when the server has not answered for this long."""
+    """The engine gives up when the server has not answered for this long."""
     keep_payload: bool
-    """Whether READ payload reaches the worker's buffers; False lets large payloads be discarded in the kernel."""
+    """READ payload is copied to the worker's buffers; otherwise large payloads are discarded in the kernel."""
     source: str | None = None
-    """Address of this machine that all connections come from, MOUNT's too; None leaves the choice to the system."""
+    """Local address of all connections, MOUNT's too; None leaves the choice to the system."""
 
 
 class NfsEngine(TaggedStruct, tag="nfs"):
-    """User-space NFS over ``nconnect`` TCP connections of the worker's own."""
+    """User-space NFS over ``nconnect`` TCP connections that belong to this worker."""
 
     mount: NfsMount
 
@@ -103,12 +103,13 @@ EnginePlan = NullEngine | SyncEngine | AioEngine | UringEngine | MmapEngine | Nf
 
 
 class IoBurst(Struct):
-    """Limits that hold while credits last: each operation and byte above the limits costs one, each below gains one."""
+    """Limits that hold while credits last: each operation and byte above the base limits costs a credit, each below
+    gains one."""
 
     iops: U64
     bytes_per_s: U64
     duration_ns: Nanos
-    """How long the credits last at the full burst, if none are gone yet."""
+    """Time that full credits last at the full burst."""
 
 
 class IoLimits(Struct):
@@ -120,65 +121,67 @@ class IoLimits(Struct):
 
 
 class VmPlan(Struct):
-    """A virtual machine, whose limits all disks with the same name of it share."""
+    """A virtual machine. Disks that name the same one share its limits."""
 
     name: str
     uncached: IoLimits | None
-    """Of what goes to disks."""
+    """Limits of operations that go to disks; None is no limit."""
     cached: IoLimits | None
-    """Of what goes to disks with a host cache, whether it is in the cache or not."""
+    """Limits of operations on disks with a host cache, whether they hit the cache or not."""
     cache_bytes: U64
-    """Size of the cache of all its disks."""
+    """Size of the cache that all disks share."""
 
 
 class DiskPlan(Struct):
-    """A disk of a cloud, emulated over local files: each operation is done at once and handed back when the disk and
-    its virtual machine would have had it done."""
+    """A cloud disk, emulated over local files: each operation runs immediately, but completes only when the disk and
+    its virtual machine would have completed it."""
 
     name: str
-    """What people call it."""
+    """Name of the disk, for messages."""
     state_path: str
-    """File that keeps what the cache holds and the burst credits from run to run. Workers that name the same one share
-    the disk; while a run uses it, no other can use one in the same directory."""
+    """File that keeps the cached blocks and the burst credits from run to run. Workers that name the same file share
+    the disk. While a run uses the disk, no other run can use one in the same directory."""
     limits: IoLimits
-    """Of the disk itself, or of several striped ones together."""
+    """Limits of the disk, or of several striped disks together."""
     io_bytes: Count
-    """The largest operation that counts as one; a larger one counts as several."""
+    """The largest operation that counts as one, in bytes; a larger one counts as several."""
     cache: HostCache
-    """What its virtual machine's host keeps of it: nothing; what was read or written, with writes done once the disk
-    has them (read_only) or once the cache has them (read_write)."""
+    """Caching by the virtual machine's host. none: no caching. read_only: reads and writes fill the cache; a write
+    completes once it is on the disk. read_write: a write completes once it is in the cache, and goes to the disk
+    later."""
     latency_ns: Nanos = 0
-    """Added to each operation that goes to the disk."""
+    """Latency added to each operation that goes to the disk."""
     vm: VmPlan | None = None
-    """What it is attached to; None sets no further limits."""
+    """Virtual machine that the disk is attached to; None sets no further limits."""
 
 
 class FilePlan(Struct):
-    """One file (or device) and the region of it that is used."""
+    """A file or device, and the region of it that is used."""
 
     path: str
-    """For NFS relative to the export."""
+    """For NFS, relative to the export."""
     offset_bytes: U64
     bytes: U64
     start_bytes: U64 = 0
-    """Where in the region sequential operations begin."""
+    """Offset in the region at which sequential operations begin."""
     layout: Layout
-    """existing: must be there and long enough. fill: created if missing, written where it is shorter.
-    reserve: created if missing, extended without writing. new: must not exist; created and written.
-    create: created if missing, with whatever length it has. recreate: created if missing, emptied if not, and written
-    (the user said so). recreate_reserve: the same, but extended without writing."""
+    """Preparation before the run. existing: the file must exist and be long enough. fill: created if missing, and
+    written up to the region's end; existing data stay. reserve: created if missing, and extended without writing. new:
+    the file must not exist; it is created and written. create: created if missing; the length stays. recreate: created
+    if missing, emptied if not, and written (the user asked for it). recreate_reserve: as recreate, but extended without
+    writing."""
     keep: bool
     """False removes the file after the run if the run created it."""
 
 
 class Rate(Struct):
-    """An open-loop rate: ``count`` per ``per_ns``; the k-th operation is due at exactly k x per / count."""
+    """An open-loop rate: ``count`` per ``per_ns``. The k-th operation is due at exactly k × per / count."""
 
     unit: Literal["operations", "bytes"]
     count: U64
     per_ns: U64
     arrivals: Literal["even", "poisson"] = "even"
-    """even: at equal distances. poisson: at exponentially distributed ones of that mean."""
+    """even: equal distances. poisson: exponentially distributed distances with the mean of the rate."""
 
 
 class FixedBlocks(TaggedStruct, tag="fixed"):
@@ -198,12 +201,12 @@ class FixedBlocks(TaggedStruct, tag="fixed"):
 
     @property
     def mean(self) -> float:
-        """Bytes of an operation in the mean."""
+        """Mean bytes per operation."""
         return self.bytes
 
 
 class BlockRange(TaggedStruct, tag="range"):
-    """``low``, ``low + step`` and so on up to ``high``, with equal chance."""
+    """``low``, ``low + step`` and so on up to ``high``, all equally likely."""
 
     low: Count
     high: Count
@@ -221,19 +224,19 @@ class BlockRange(TaggedStruct, tag="range"):
 
     @property
     def mean(self) -> float:
-        """Bytes of an operation in the mean."""
+        """Mean bytes per operation."""
         return (self.low + self.low + (self.high - self.low) // self.step * self.step) / 2
 
 
 class BlockShare(Struct):
-    """One block size of several."""
+    """One of several block sizes."""
 
     bytes: Count
     weight: U32
 
 
 class BlockSplit(TaggedStruct, tag="split"):
-    """One of several sizes, by weight."""
+    """Several sizes by weight (fio's bssplit)."""
 
     parts: Annotated[tuple[BlockShare, ...], Meta(min_length=1)]
 
@@ -249,7 +252,7 @@ class BlockSplit(TaggedStruct, tag="split"):
 
     @property
     def mean(self) -> float:
-        """Bytes of an operation in the mean."""
+        """Mean bytes per operation."""
         weight = sum(part.weight for part in self.parts)
         return sum(part.bytes * part.weight for part in self.parts) / weight if weight else self.smallest
 
@@ -258,15 +261,15 @@ Blocks = FixedBlocks | BlockRange | BlockSplit
 
 
 class Uniform(TaggedStruct, tag="uniform"):
-    """All blocks alike."""
+    """All blocks are equally likely."""
 
 
 class Zipf(TaggedStruct, tag="zipf"):
-    """The k-th most popular block with a chance of 1/k^theta."""
+    """The k-th most popular block has a probability proportional to 1/k^theta."""
 
     theta: Annotated[float, Meta(gt=0)]
     center: Annotated[float, Meta(ge=0, le=1)] | None = None
-    """Where the most popular block is, as a part of the region; None spreads by a hash."""
+    """Position of the most popular block, as a fraction of the region; None spreads popular blocks by a hash."""
 
 
 class Pareto(TaggedStruct, tag="pareto"):
@@ -274,16 +277,16 @@ class Pareto(TaggedStruct, tag="pareto"):
 
     h: Annotated[float, Meta(gt=0, lt=1)]
     center: Annotated[float, Meta(ge=0, le=1)] | None = None
-    """Where the most popular block is, as a part of the region; None spreads by a hash."""
+    """Position of the most popular block, as a fraction of the region; None spreads popular blocks by a hash."""
 
 
 class Normal(TaggedStruct, tag="normal"):
     """Gaussian around the middle of the region."""
 
     deviation_percent: Annotated[float, Meta(gt=0)]
-    """Standard deviation in per cent of the region."""
+    """Standard deviation, in per cent of the region."""
     center: Annotated[float, Meta(ge=0, le=1)] | None = None
-    """The middle, as a part of the region; None is one half."""
+    """Position of the mean, as a fraction of the region; None is 0.5."""
 
 
 class Zone(Struct):
@@ -308,53 +311,57 @@ class OperationPlan(Struct):
 
     kind: OperationKind
     share: U32
-    """Weight in the mix; with a rate on any operation each kind is paced by itself and weights do not count."""
+    """Weight in the mix. If any operation has a rate, each kind is paced by itself and weights are ignored."""
     blocks: Blocks
     align_bytes: U64 = 0
-    """Offsets of random operations are multiples of this; 0 is the smallest block."""
+    """Alignment of random offsets; 0 is the smallest block."""
     random_percent: Percentage
-    """How many go to a random place; the others go on from the last one."""
+    """Per cent of the operations that go to a random offset; the others continue after the last one."""
     distribution: Distribution = Uniform()
-    """Which places chance prefers."""
+    """Distribution of random offsets."""
     rate: Rate | None
-    """Most that is asked of this kind; None is as fast as possible."""
+    """Rate limit of this kind; None is as fast as possible."""
 
 
 class Strided(Struct):
-    """A window that moves on when so much was transferred in it (fio's zonemode=strided)."""
+    """Zones with gaps between them: the worker transfers ``zone_bytes`` in a zone, then moves to the next (fio's
+    zonemode=strided)."""
 
     range_bytes: U64
     """Bytes of the region that a zone spans."""
     zone_bytes: U64
-    """Bytes to transfer in a zone before the next."""
+    """Bytes to transfer in a zone before moving to the next."""
     skip_bytes: U64
-    """Bytes left out after a zone."""
+    """Bytes skipped after a zone."""
 
 
 class Access(Struct):
-    """Where in a file the next operation goes."""
+    """Order of the offsets in a file."""
 
     cover: Literal["once", "independent"] = "once"
-    """once: every block once per random pass (fio's random map). independent: fio's norandommap."""
+    """once: a random pass visits every block once (fio's random map). independent: each offset is drawn independently
+    (fio's norandommap)."""
     passes: Literal["same", "fresh"] = "same"
-    """Whether the next pass over the region repeats the random sequence of this one (fio's randrepeat=1)."""
+    """same: each pass over the region repeats the random sequence of the first (fio's randrepeat=1). fresh: it does
+    not."""
     run_length: Count = 1
-    """Operations at consecutive places that follow each random one, itself included (fio's randread:8)."""
+    """Consecutive operations at each random offset, the first included (fio's randread:8)."""
     gap_bytes: int = 0
-    """Left out after each sequential operation; negative goes backwards (fio's read:8k)."""
+    """Bytes skipped after each sequential operation; negative goes backwards (fio's read:8k)."""
     gap_spread_bytes: U64 = 0
-    """Further bytes to leave out, drawn up to this (vdbench's stride)."""
+    """Further bytes skipped, drawn from 0 up to this (vdbench's stride)."""
     at_end: Literal["wrap", "stop"] = "wrap"
-    """What follows the end of the region in sequential order: its start, or the worker's end."""
+    """At the end of the region a sequential worker returns to the start (wrap) or ends (stop)."""
     position: Literal["kind", "worker", "job", "identical", "repeated"] = "kind"
-    """Who shares a sequential position: nobody; all kinds of a worker; all workers of a job (DiskSpd's -si);
-    all kinds in turn, and only the last of them moves it on (fio's trimwrite); nobody, and a kind stays where it is for
-    the rest of a run (fio's rw_sequencer=identical)."""
+    """Sharing of the sequential position. kind: each kind has its own. worker: all kinds of the worker share one. job:
+    all workers of the job share one (DiskSpd's -si). identical: the kinds take turns at each offset, and the last of
+    them advances it (fio's trimwrite). repeated: each kind has its own, and repeats an offset for the rest of its run
+    (fio's rw_sequencer=identical)."""
     strided: Strided | None = None
 
 
 class End(Struct):
-    """What ends a worker: whichever comes first; with none it runs until it is stopped."""
+    """Conditions that end a worker, whichever comes first. Without any, the worker runs until it is stopped."""
 
     runtime_ns: Nanos | None
     """Length of the measured window, after the ramp."""
@@ -363,7 +370,7 @@ class End(Struct):
     operations: U64 | None
     """Operations, all kinds together, ramp included."""
     when_full: bool = False
-    """Whether a write for which there is no room ends the worker in order (fio's fill_device), not as failed."""
+    """A write that fails for lack of space ends the worker cleanly (fio's fill_device); otherwise the worker fails."""
 
 
 class RandomContent(TaggedStruct, tag="random"):
@@ -375,49 +382,50 @@ class ZeroContent(TaggedStruct, tag="zero"):
 
 
 class PatternContent(TaggedStruct, tag="pattern"):
-    """A pattern over and over, from the start of each buffer."""
+    """A pattern, repeated from the start of each buffer."""
 
     bytes: Annotated[str, Meta(pattern="^([0-9a-f]{2}|o{16})+$")]
-    """In hexadecimal; sixteen o stand for the offset of the block (8 bytes, little-endian; fio's %o)."""
+    """In hexadecimal; sixteen o mean the offset of the block (8 bytes, little-endian; fio's %o)."""
 
 
 class PoolContent(TaggedStruct, tag="pool"):
-    """Bytes from a random place of a pool that is made once (DiskSpd's -Z1M)."""
+    """Bytes from a random offset of a pool that is made once (DiskSpd's -Z1M)."""
 
     bytes: U64
     path: str | None
-    """File that fills the pool; None fills it by chance."""
+    """File that fills the pool; None fills it with random bytes."""
 
 
 Content = RandomContent | ZeroContent | PatternContent | PoolContent
 
 
 class Payload(Struct):
-    """What is written."""
+    """Data that are written."""
 
     content: Content
     renew: Literal["keep", "scramble", "refill"]
-    """What happens to a buffer before each write; scramble is fio's scramble_buffers, refill its refill_buffers."""
+    """Change of a buffer before each write. keep: none. scramble: a few bytes of each 512 (fio's scramble_buffers).
+    refill: all bytes are new (fio's refill_buffers)."""
     compress_percent: Percentage = 0
-    """By how much the content can be compressed; zeros (or the pattern) make up for it."""
+    """Per cent by which the content can be compressed; that share is zeros (or the pattern)."""
     compress_chunk_bytes: U32 = 0
-    """Bytes in which that share is kept; 0 is the whole block."""
+    """Bytes in which the compressible share is kept; 0 is the whole block."""
     dedupe_percent: Percentage = 0
-    """How many blocks have been written before."""
+    """Per cent of the blocks that repeat an earlier block."""
 
 
 class Batch(Struct):
-    """How operations are handed over and fetched; the defaults are as soon as possible."""
+    """Batch sizes of submission and completion; the defaults submit and complete as soon as possible."""
 
     submit: U32 = 0
-    """Operations handed over at once at most; 0 is all that are due."""
+    """Most operations submitted at once; 0 is all that are due."""
     complete_min: U32 = 1
-    """Completions that are waited for at once; 0 only looks."""
+    """Completions to wait for at once; 0 polls without waiting."""
     complete_max: U32 = 0
-    """Completions that are taken at once at most; 0 is all that are there."""
+    """Most completions reaped at once; 0 is all that are available."""
     low: U32 = 0
-    """Once the depth is reached, nothing is handed over until no more than this many are in flight (fio's
-    iodepth_low); 0 is the depth itself."""
+    """Once the depth is reached, the worker submits nothing until at most this many are in flight (fio's iodepth_low);
+    0 is the depth itself."""
 
 
 class Think(Struct):
@@ -427,55 +435,58 @@ class Think(Struct):
     spin_ns: Nanos = 0
     """Part of the pause in which the processor is kept busy."""
     every: U32 = 1
-    """Operations between pauses; 0, with every_ns alone, is any number."""
+    """Operations between pauses; 0 sets no number, and ``every_ns`` alone decides."""
     counts: Literal["completed", "issued"] = "completed"
-    """Which operations count towards a pause."""
+    """Operations that count towards a pause: completed ones, or submitted ones (issued)."""
     every_ns: Nanos | None = None
-    """Length of the load between pauses, if so many operations do not come first (fio's thinktime_iotime)."""
+    """Length of the load between pauses, if ``every`` operations do not come first (fio's thinktime_iotime)."""
     drains: bool = True
-    """Whether what is in flight comes back before a pause begins (fio); otherwise it begins at once (DiskSpd)."""
+    """Operations in flight complete before a pause begins (fio); otherwise the pause begins at once (DiskSpd)."""
     moves_schedule: bool = False
-    """Whether due times are moved by a pause (fio's rate_ignore_thinktime); otherwise what was missed is caught up
-    with."""
+    """A pause moves due times (fio's rate_ignore_thinktime); otherwise the worker catches up."""
 
 
 class SyncPlan(Struct):
-    """A flush after so many writes, reported as its kind (NFS: COMMIT)."""
+    """A flush after every ``every`` writes, reported as its own kind (NFS: COMMIT)."""
 
     kind: SyncKind
     every: Count
 
 
 class Replay(Struct):
-    """Operations that were recorded elsewhere (fio's read_iolog)."""
+    """A recording of operations to replay (fio's read_iolog)."""
 
     path: str
-    """File of records: due time (u64, ns since the worker's start), offset (u64), bytes (u32), number of the file
-    (u32), number of the kind (u32) among all kinds in their order, 4 bytes of zeros; little-endian."""
+    """File of records, little-endian: due time (u64, ns since the worker's start), offset (u64), bytes (u32), index of
+    the file (u32), index of the kind in ``OperationKind`` (u32), 4 bytes of zeros."""
     records: U64
     paced: bool
-    """Whether each waits for its time."""
+    """Each operation waits for its due time; otherwise they run as fast as possible."""
 
 
 class LatencyTarget(Struct):
-    """A search for the depth at which so many per cent stay within a latency (fio's latency_target)."""
+    """A search for the largest depth, up to the worker's, at which a percentage of the operations stays within a
+    latency (fio's latency_target)."""
 
     target_ns: Nanos
     window_ns: U64
-    """How long each depth is tried."""
+    """Length of the window in which each depth is tried."""
     percentile: Annotated[float, Meta(gt=0, le=100)]
+    """Per cent of the operations that must be within the limit."""
     run_on: bool
-    """Whether to go on at the depth found until the worker's end."""
+    """The worker goes on at the depth found; otherwise finding it ends the worker."""
 
 
 class SteadyState(Struct):
-    """When figures hold steady (fio's steadystate, SNIA PTS); the report group's workers then end."""
+    """Criterion for a steady state (fio's steadystate, SNIA PTS), which ends the workers of the report group."""
 
     figure: Literal["iops", "bandwidth", "latency"]
     criterion: Literal["deviation", "slope"]
-    """The largest deviation of a sample from the mean, or the slope of the least-squares line."""
+    """Property that must be small: the largest deviation of a sample from the mean, or the slope of the least-squares
+    line."""
     limit: Annotated[float, Meta(ge=0)]
-    """In per cent of the mean, or in the figure's own unit (operations/s, bytes/s, ns; a slope per check)."""
+    """Limit of that property: in per cent of the mean, or in the figure's own unit (operations/s, bytes/s, ns; a slope
+    per check)."""
     limit_is_percent: bool
     duration_ns: U64
     ramp_ns: Nanos
@@ -506,68 +517,69 @@ VerifyMethod = Literal[
 
 
 class VerifyMap(Struct):
-    """What was written is remembered in files. One operation at a time is at a place; others wait for it."""
+    """Files that remember what was written. Operations lock their range; others wait until it is unlocked."""
 
     paths: tuple[str, ...]
-    """One for each of the worker's files; made where it is missing. Blocks bear the mark of its name."""
+    """One map for each of the worker's files, created if missing. Blocks are marked with the map's name."""
     before_write: bool
-    """Whether a place is read and compared before it is written again."""
+    """A range is read and compared before it is written again."""
     after_write: bool
-    """Whether a place is read and compared as soon as it was written."""
+    """A range is read and compared as soon as it was written."""
     take_over: bool
-    """Whether the run that wrote the files may have ended in the middle: of a write that was under way, the one before
-    is right, too."""
+    """The run that wrote the files may have been cut off: where a write was in flight, the block before it is accepted,
+    too."""
 
 
 class Verify(Struct):
-    """How what is read is compared with what was written: blocks carry a header with magic, length, offset, seed and
-    checksum, or hold a pattern."""
+    """Comparison of data that are read with what was written. Blocks carry a header with magic, length, offset, seed
+    and checksum, or hold a pattern."""
 
     method: VerifyMethod
     interval_bytes: U32 = 0
-    """Bytes with one header each, a divisor of all operations; 0 is the largest that there is."""
+    """Bytes with one header each, a divisor of all block sizes; 0 is the largest divisor."""
     header_offset: U32 = 0
     pattern: Annotated[str, Meta(pattern="^([0-9a-f]{2}|o{16})*$")] = ""
-    """For the methods with one; in hexadecimal, as in ``PatternContent``."""
+    """For methods with a pattern; in hexadecimal, as in ``PatternContent``."""
     read_back: bool = True
-    """Whether what was written is read back and compared (fio's do_verify)."""
+    """Written data are read back and compared (fio's do_verify)."""
     pass_bytes: U64 | None = None
-    """Bytes issued, all kinds together, after which what was written is read back, before the next pass begins (a loop
-    of fio's); None is once, when all is written."""
+    """Bytes issued, all kinds together, after which written data are read back before the next pass begins (a loop of
+    fio's); None reads back once, at the end."""
     backlog: U32 | None = None
-    """Written operations after which they are read back at once."""
+    """Number of writes after which they are read back at once, without waiting for the end of the pass."""
     backlog_batch: U32 = 0
-    """Operations read back in one go with a backlog; 0 is all of them."""
+    """Writes of a backlog that are read back in one go; 0 is all of them."""
     only: bool = False
-    """Nothing is written: what an earlier run with this plan wrote is read and compared."""
+    """Writes nothing: reads and compares what an earlier run with this plan wrote (fio's verify_only)."""
     fatal: bool = False
-    """Whether the first difference ends the worker at once."""
+    """The first difference ends the worker at once; otherwise the worker fails at its end."""
     dump: bool = False
-    """Whether blocks that differ, and what they should be, are written into the current directory, as fio names them
+    """Blocks that differ, and the blocks expected, are dumped into the current directory under fio's names
     (NAME.OFFSET.received, NAME.OFFSET.expected)."""
     map: VerifyMap | None = None
-    """What was written is remembered in files that other workers and later runs go on with, and every read is compared
-    with it (vdbench's data validation); None compares by what this worker alone knows."""
+    """Files that remember what was written, for other workers and later runs; every read is compared (vdbench's data
+    validation). None compares only what this worker knows."""
 
 
 class LogPlan(Struct):
-    """A record of the operations themselves, besides the intervals."""
+    """A log of operations, besides the intervals."""
 
     window_ns: Nanos | None
-    """Operations are added up over windows of this length; None records each one, with its offset."""
+    """Adds operations up over windows of this length; None records each operation, with its offset."""
     histograms: bool
-    """Whether each window keeps its latency histogram."""
+    """Each window keeps its latency histogram."""
     records: U64
-    """At most; what comes later is counted as lost."""
+    """Most records; later ones are counted as lost."""
 
 
 class Flow(Struct):
-    """A part of the operations of all workers with the same number (vdbench's skew): whoever is ahead waits."""
+    """Share of the operations of all workers with the same id (vdbench's skew, fio's flow): a worker that is ahead
+    waits."""
 
     id: U32
-    """Workers of a group with the same number belong together."""
+    """Workers of a group with the same id share a flow."""
     weight: Annotated[int, Meta(ge=1, lt=2**32)]
-    """Its part, relative to the others'."""
+    """Share, relative to the other workers."""
 
 
 class Worker(Struct):
@@ -575,44 +587,45 @@ class Worker(Struct):
 
     job: str
     clone: U32
-    """Which clone of its job (fio's numjobs), from 0."""
+    """Number of this clone of the job (fio's numjobs), from 0."""
     report_group: U32
     """Workers with the same number are reported as one (fio's group_reporting)."""
     engine: EnginePlan
     disk: DiskPlan | None = None
-    """The emulated disk that the files lie on; None is the place itself."""
+    """Emulated disk that the files are on; None uses the files as they are."""
     files: Annotated[tuple[FilePlan, ...], Meta(min_length=1)]
     file_select: FileSelect
     file_run: Count = 1
-    """Operations in a row that go to one file before the next is selected."""
+    """Consecutive operations on one file before the next is selected."""
     operations: Annotated[tuple[OperationPlan, ...], Meta(min_length=1)]
     access: Access
     depth: Count
-    """Operations in flight at most; a synchronous engine runs at 1."""
+    """Most operations in flight (queue depth); a synchronous engine runs at 1."""
     batch: Batch = Batch()
     rate: Rate | None = None
-    """Most that is asked of all kinds together, the mix by shares kept; excludes rates of single operations."""
+    """Rate limit of all kinds together, with the shares of the mix kept; excludes rates of single kinds."""
     think: Think | None = None
     syncs: tuple[SyncPlan, ...] = ()
-    """Where several are due, the first of them comes alone (fio)."""
+    """Flushes after writes; where several are due, only the first is issued (fio)."""
     replay: Replay | None = None
-    """What was recorded elsewhere is done instead of what ``operations`` and ``access`` would choose."""
+    """Replays a recording instead of what ``operations`` and ``access`` would choose."""
     sync_at_end: bool = False
     """Flush every file once, after the last operation (fio's end_fsync)."""
     flow: Flow | None = None
-    """Keeps its operations in proportion to those of other workers of the group; None goes its own pace."""
+    """Keeps operations in proportion to those of other workers of the group; None runs independently."""
     wait_for: tuple[str, ...] = ()
-    """Start only when all workers of these jobs in the same group have ended (fio's wait_for)."""
+    """Jobs of the same group whose workers must all have ended before this one starts (fio's wait_for)."""
     start_delay_ns: Nanos
     ramp_ns: Nanos
-    """Load that runs but is not counted, before the measured window."""
+    """Load that runs before the measured window and is not counted."""
     end: End
     cooldown_ns: Nanos = 0
-    """Load that goes on after the window that ``end.runtime_ns`` ends, and is not counted (DiskSpd's -C)."""
+    """Load that continues after the window that ``end.runtime_ns`` ends, and is not counted (DiskSpd's -C)."""
     ends_others: Literal["never", "always", "on_error", "together"] = "never"
-    """What happens to the others of its group when this worker has ended (fio's exitall, exitall_on_error)."""
+    """Ends the other workers of the group when this one has ended (fio's exitall), when it has failed (fio's
+    exitall_on_error), or once all workers of the group with this setting have ended (vdbench's seekpct=eof)."""
     ends_run: bool = False
-    """Whether later groups do not start then, either (fio's exit_what=all)."""
+    """Later groups are then left out, too (fio's exit_what=all)."""
     latency_target: LatencyTarget | None = None
     steady_state: SteadyState | None = None
     seed: U64
@@ -620,10 +633,10 @@ class Worker(Struct):
     verify: Verify | None = None
     log: LogPlan | None = None
     submission_latency: bool = False
-    """Whether the time until an operation is handed over is measured apart (fio's slat); every hand-over then enters
-    the kernel by itself. For engines that carry out operations after they were handed over."""
+    """Measures submission latency apart (fio's slat): each operation is then sent to the kernel as soon as it is
+    submitted. Only for engines that carry out operations after they were sent."""
     cpus: tuple[U32, ...] = ()
-    """Processors the thread may run on; none leaves it to the scheduler."""
+    """Processors that the thread may run on; empty leaves the choice to the scheduler."""
 
 
 class Group(Struct):

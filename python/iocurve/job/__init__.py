@@ -1,1 +1,1 @@
-"""What a person wrote (a job) and what runs (a plan): the model, its resolution, its warnings, its explanation."""
+"""Jobs as people write them, and their resolution into plans: the model, the warnings and the explanation."""

@@ -1,4 +1,4 @@
-"""Parts of a plan in words, for whoever explains or reports one."""
+"""Describes the parts of a plan in words, for ``--explain`` and reports."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from iocurve.units import format_bytes, format_duration, format_latency
 
 ZONES_SHOWN = 12
 PATTERN_SHOWN = 16
-"""Digits of a pattern; the rest is left out."""
+"""Digits of a pattern that are shown."""
 
 
 def block_text(blocks: Blocks) -> str:
@@ -55,7 +55,7 @@ def load_text(worker: Worker) -> str:
     first, *others = worker.operations
     if worker.replay:
         kinds = ", ".join(f"{operation.kind}s" for operation in worker.operations)
-        pace = "at the times of the trace" if worker.replay.paced else "as fast as possible"
+        pace = "at the recorded times" if worker.replay.paced else "as fast as possible"
         return f"{worker.replay.records:,} operations of a trace ({kinds}), {pace}"
     if worker.access.position == "identical" and {operation.kind for operation in worker.operations} == {
         "trim",
@@ -74,30 +74,30 @@ def load_text(worker: Worker) -> str:
 
 
 def rate_text(rate: Rate, what: str, clones: int, called: str) -> str:
-    """``100 reads/s a clone, 400/s in all``; ``called`` is what one of them is called."""
+    """``100 reads/s per clone, 400/s in all``; ``called`` is the dialect's name for a clone."""
     seconds = rate.per_ns / 1e9
     each, total = rate.count / seconds, clones * rate.count / seconds
-    arrivals = ", at random times (Poisson)" if rate.arrivals == "poisson" else ""
+    arrivals = ", Poisson arrivals" if rate.arrivals == "poisson" else ""
     if rate.unit == "operations":
-        return f"{each:,.12g} {what}/s a {called}, {total:,.12g}/s in all{arrivals}"
-    return f"{what} {format_bytes(int(each))}/s a {called}, {format_bytes(int(total))}/s in all{arrivals}"
+        return f"{each:,.12g} {what}/s per {called}, {total:,.12g}/s in all{arrivals}"
+    return f"{what} {format_bytes(int(each))}/s per {called}, {format_bytes(int(total))}/s in all{arrivals}"
 
 
-def places_text(worker: Worker) -> str:
-    """Where operations go, as far as that is not told by "random" and "sequential"."""
+def offsets_text(worker: Worker) -> str:
+    """The order of offsets beyond "random" and "sequential"; empty if there is nothing to add."""
     access = worker.access
     random = [operation for operation in worker.operations if operation.random_percent]
     parts = list(dict.fromkeys(_distribution_text(operation.distribution) for operation in random))
     aligned = {operation.align_bytes for operation in random if operation.align_bytes}
     parts += [f"at multiples of {format_bytes(size)}" for size in sorted(aligned)]
     if access.run_length > 1:
-        where = "the same place" if access.position == "repeated" else "each place drawn"
-        parts.append(f"{access.run_length} in a row at {where}")
+        where = "the same offset" if access.position == "repeated" else "consecutive offsets"
+        parts.append(f"runs of {access.run_length} operations at {where}")
     parts += _steps(access)
     parts += {
         "kind": [],
-        "worker": ["all kinds go on from one position"] if len(worker.operations) > 1 else [],
-        "job": ["all workers of the job go on from one position"],
+        "worker": ["all kinds share one position"] if len(worker.operations) > 1 else [],
+        "job": ["all workers of the job share one position"],
         "identical": [],
         "repeated": [],
     }[access.position]
@@ -105,21 +105,21 @@ def places_text(worker: Worker) -> str:
         zone = access.strided
         parts.append(
             f"zones of {format_bytes(zone.range_bytes)}: {format_bytes(zone.zone_bytes)} in each, then "
-            f"{format_bytes(zone.skip_bytes)} are left out"
+            f"{format_bytes(zone.skip_bytes)} skipped"
         )
     if access.at_end == "stop":
-        parts.append("ends at the end of the region")
+        parts.append("stops at the end of the region")
     if worker.file_run > 1:
-        parts.append(f"{worker.file_run} operations a file before the next")
+        parts.append(f"{worker.file_run} operations per file before the next")
     return "; ".join(part for part in parts if part)
 
 
 def _steps(access: Access) -> list[str]:
     if access.gap_bytes < 0:
-        return [f"{format_bytes(-access.gap_bytes)} back after each operation"]
+        return [f"steps {format_bytes(-access.gap_bytes)} back after each operation"]
     spread = f" to {format_bytes(access.gap_bytes + access.gap_spread_bytes)}" if access.gap_spread_bytes else ""
     if access.gap_bytes or spread:
-        return [f"{format_bytes(access.gap_bytes)}{spread} left out after each operation"]
+        return [f"skips {format_bytes(access.gap_bytes)}{spread} after each operation"]
     return []
 
 
@@ -131,25 +131,26 @@ def _distribution_text(distribution: Distribution) -> str:
     elif isinstance(distribution, Pareto):
         text, center = f"pareto with h {distribution.h:g}", distribution.center
     elif isinstance(distribution, Normal):
-        text, center = f"normal with a deviation of {distribution.deviation_percent:.3g} %", distribution.center
+        text = f"normal with a standard deviation of {distribution.deviation_percent:.3g} %"
+        center = distribution.center
     else:
         zones = [f"{zone.access_percent:g} % in {format_bytes(zone.bytes)}" for zone in distribution.zones]
         more = [f"and {len(zones) - ZONES_SHOWN} more"] if len(zones) > ZONES_SHOWN else []
         return f"zones: {', '.join([*zones[:ZONES_SHOWN], *more])}"
-    return text if center is None else f"{text}, most at {100 * center:.3g} % of the region"
+    return text if center is None else f"{text}, centered at {100 * center:.3g} % of the region"
 
 
 def batch_text(batch: Batch) -> str:
-    """Empty where operations are handed over and fetched as soon as possible."""
-    parts = [f"at most {batch.submit} handed over at once"] if batch.submit else []
+    """Batch sizes; empty if operations are submitted and reaped as soon as possible."""
+    parts = [f"submits at most {batch.submit} at once"] if batch.submit else []
     if batch.complete_min == 0:
-        parts.append("completions looked for, but not waited for")
+        parts.append("polls for completions without waiting")
     elif batch.complete_min != 1 or batch.complete_max:
         most = f" to {batch.complete_max}" if batch.complete_max else " or more"
         same = batch.complete_min == batch.complete_max
-        parts.append(f"{batch.complete_min}{'' if same else most} completions fetched at once")
+        parts.append(f"reaps {batch.complete_min}{'' if same else most} completions at once")
     if batch.low:
-        parts.append(f"refilled when {batch.low} are left in flight")
+        parts.append(f"submits again when {batch.low} are in flight")
     return "; ".join(parts)
 
 
@@ -159,9 +160,9 @@ def think_text(think: Think) -> str:
     if think.every:
         after.append(f"{'operation' if think.every == 1 else f'{think.every} operations'} {think.counts}")
     when = f"after every {' or '.join(after)}"
-    spin = f", {format_latency(think.spin_ns)} of it with a busy processor" if think.spin_ns else ""
-    drains = "" if think.drains else ", not waiting for what is in flight"
-    schedule = "; due times are moved by it" if think.moves_schedule else ""
+    spin = f", {format_latency(think.spin_ns)} of it spinning" if think.spin_ns else ""
+    drains = "" if think.drains else ", with operations still in flight"
+    schedule = "; pauses move due times" if think.moves_schedule else ""
     return f"{format_latency(think.pause_ns)} {when}{spin}{drains}{schedule}"
 
 
@@ -177,7 +178,7 @@ def flush_text(worker: Worker) -> str:
 
 
 def payload_text(payload: Payload) -> str:
-    """What is written, where that is not just random bytes."""
+    """Written data; empty if they are just random bytes."""
     content = payload.content
     parts = []
     if isinstance(content, ZeroContent):
@@ -186,12 +187,12 @@ def payload_text(payload: Payload) -> str:
         parts.append(f"the pattern {_short(content.bytes)}")
     elif isinstance(content, PoolContent):
         source = f"from {content.path}" if content.path else "of random bytes"
-        parts.append(f"places of a pool of {format_bytes(content.bytes)} {source}")
+        parts.append(f"random parts of a pool of {format_bytes(content.bytes)} {source}")
     if payload.compress_percent:
         chunk = f" in every {format_bytes(payload.compress_chunk_bytes)}" if payload.compress_chunk_bytes else ""
-        parts.append(f"{payload.compress_percent} % can be compressed away{chunk}")
+        parts.append(f"{payload.compress_percent} % compressible{chunk}")
     if payload.dedupe_percent:
-        parts.append(f"{payload.dedupe_percent} % of the blocks repeat others")
+        parts.append(f"{payload.dedupe_percent} % of the blocks are duplicates")
     return "; ".join(parts)
 
 
@@ -201,40 +202,40 @@ def _short(pattern: str) -> str:
 
 
 def verify_text(verify: Verify, writes: bool) -> str:
-    """How what is read is compared."""
+    """Method and time of verification."""
     pattern = f" {_short(verify.pattern)}" if verify.pattern else ""
     every = f" every {format_bytes(verify.interval_bytes)}" if verify.interval_bytes else ""
     at = f" at byte {verify.header_offset}" if verify.header_offset else ""
     parts = [f"{verify.method}{pattern}{every}{at}"]
     if verify.map:
-        parts.append("every read of what was written is compared, by this run or one before")
+        parts.append("every read is compared with what this run or an earlier one wrote")
         around = [
             name for name, is_so in (("before", verify.map.before_write), ("after", verify.map.after_write)) if is_so
         ]
         parts += [f"blocks are read {' and '.join(around)} they are written"] if around and writes else []
     elif verify.only:
-        parts.append("nothing is written: what an earlier run wrote is read")
+        parts.append("writes nothing: compares what an earlier run wrote")
     elif writes and verify.backlog:
         batch = f" {verify.backlog_batch} at a time" if verify.backlog_batch else ""
         parts.append(f"read back{batch} after every {verify.backlog} writes")
     elif writes:
         parts.append("read back at the end" if verify.read_back else "not read back")
     parts += ["the first difference ends the worker"] if verify.fatal else []
-    parts += ["blocks that differ are kept beside the file"] if verify.dump else []
+    parts += ["blocks that differ are dumped into the current directory"] if verify.dump else []
     return "; ".join(parts)
 
 
 def latency_target_text(target: LatencyTarget) -> str:
-    """The search for a depth."""
+    """The search for the depth that a latency allows."""
     then = ", then goes on at that depth" if target.run_on else ""
     return (
-        f"for the depth at which {target.percentile:g} % stay within {format_latency(target.target_ns)}, "
-        f"each tried for {format_duration(target.window_ns)}{then}"
+        f"for the largest depth at which {target.percentile:g} % of operations take at most "
+        f"{format_latency(target.target_ns)}, {format_duration(target.window_ns)} per depth{then}"
     )
 
 
 def steady_state_text(steady: SteadyState) -> str:
-    """When figures hold steady."""
+    """The criterion for a steady state."""
     figure = {"iops": "IOPS", "bandwidth": "bandwidth", "latency": "latency"}[steady.figure]
     what = f"the slope of {figure}" if steady.criterion == "slope" else f"no sample of {figure}"
     limit = f"{steady.limit:g}{' %' if steady.limit_is_percent else ''}"
@@ -247,7 +248,7 @@ def steady_state_text(steady: SteadyState) -> str:
 
 
 def log_text(log: LogPlan) -> str:
-    """What is recorded besides the intervals."""
+    """The log of operations, besides the intervals."""
     what = f"windows of {format_duration(log.window_ns)}" if log.window_ns else "each operation"
     histograms = ", with histograms" if log.histograms else ""
-    return f"{what}{histograms}, at most {log.records:,} records a worker"
+    return f"{what}{histograms}, at most {log.records:,} records per worker"

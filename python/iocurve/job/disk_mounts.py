@@ -1,4 +1,4 @@
-"""``--disk MOUNT=disk:…``: jobs whose files are below MOUNT have them on an emulated disk, and need not be changed."""
+"""``--disk MOUNT=disk:…``: moves files below MOUNT to an emulated disk; the job file stays as it is."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from iocurve.targets.disk import parse_disk
 
 @dataclass(frozen=True)
 class DiskMount:
-    """A directory that an emulated disk stands in for."""
+    """A directory that an emulated disk replaces."""
 
     mount: str
     disk: str
-    """As a target: ``disk:…``."""
+    """The disk as a target: ``disk:…``."""
     where: Where | None
 
     @classmethod
     def of(cls, text: str, where: Where | None) -> DiskMount:
-        """Reads ``MOUNT=disk:…``. Raises ``ValueError`` with all that is wrong in it."""
+        """Reads ``MOUNT=disk:…``. Raises ``ValueError`` with all mistakes."""
         mount, equals, disk = text.partition("=")
         if not equals or not disk.startswith("disk:") or not mount.startswith("/"):
             raise ValueError(
@@ -36,23 +36,23 @@ class DiskMount:
 
 @dataclass(frozen=True)
 class MountedMachine:
-    """A machine on which files below the mounts are where the disks keep them."""
+    """A machine on which paths below the mounts lead to the directories of the disks."""
 
     machine: Machine
     mounts: tuple[DiskMount, ...]
     directory: Path
-    """What relative names start from."""
+    """Directory that relative names start from."""
 
-    def look(self, path: str) -> PathFacts:
-        """What is at ``path``, or at its place on a disk."""
+    def stat(self, path: str) -> PathFacts:
+        """Kind and size of the file at ``path``, on its disk if it is below a mount."""
         for mount in sorted(self.mounts, key=lambda mount: -len(mount.mount)):
             within = _within(mount.mount, self.directory / path)
             if within is not None:
-                return self.machine.look(str(self.directory / parse_disk(mount.disk).directory / within))
-        return self.machine.look(path)
+                return self.machine.stat(str(self.directory / parse_disk(mount.disk).directory / within))
+        return self.machine.stat(path)
 
     def is_mounted(self, device: str) -> bool:
-        """Whether a block device holds a mounted file system."""
+        """True if a block device holds a mounted file system."""
         return self.machine.is_mounted(device)
 
     def cpus(self) -> frozenset[int]:
@@ -60,29 +60,29 @@ class MountedMachine:
         return self.machine.cpus()
 
     def user(self) -> tuple[int, int]:
-        """User and group to be for an NFS server."""
+        """User and group for NFS servers (AUTH_SYS)."""
         return self.machine.user()
 
     def fresh_seed(self) -> int:
-        """64 bits that no other run has."""
+        """A new seed of 64 bits, different in every run."""
         return self.machine.fresh_seed()
 
 
 def put_on_disks(job: Job, mounts: Sequence[DiskMount], directory: Path) -> tuple[Job, list[Mistake]]:
-    """The job with its files on the disks, and what is wrong with that; relative names start from ``directory``."""
+    """The job with its files on the disks, and the mistakes; relative names start from ``directory``."""
     mistakes: list[Mistake] = []
     used: set[DiskMount] = set()
     sections = []
     for section in job.sections:
         names = section.files.directories or section.files.paths
-        # The innermost mount counts, as it does for a kernel.
+        # The innermost mount takes effect, as in the kernel.
         for one in sorted(mounts, key=lambda mount: -len(mount.mount)):
             within = [_within(one.mount, directory / name) for name in names]
             if not any(within):
                 continue
             used.add(one)
             if not all(within):
-                text = f"{section.name}: some of its files are below {one.mount} and some are not; split the job"
+                text = f"{section.name}: some of its files are below {one.mount}, others are not; split the job"
                 mistakes.append(Mistake(text, section.where("directories", "paths", "name")))
             field = "directories" if section.files.directories else "paths"
             moved = section.said.but(**{"disk": one.disk, field: tuple(name or "." for name in within)})
@@ -95,6 +95,6 @@ def put_on_disks(job: Job, mounts: Sequence[DiskMount], directory: Path) -> tupl
 
 
 def _within(mount: str, path: Path) -> str | None:
-    """The name from the mount on; None if it is not below."""
+    """The path relative to the mount; None if it is not below the mount."""
     whole = os.path.normpath(path)
     return os.path.relpath(whole, mount) if whole == mount or whole.startswith(mount.rstrip("/") + "/") else None

@@ -1,4 +1,4 @@
-"""What a plan would do, in words: load, files, bytes, how it ends, how long it takes, and what to beware of."""
+"""Explains a plan in words: load, files, bytes, end conditions, duration and warnings."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from iocurve.job.describe import (
     latency_target_text,
     load_text,
     log_text,
+    offsets_text,
     payload_text,
-    places_text,
     rate_text,
     steady_state_text,
     think_text,
@@ -24,7 +24,7 @@ from iocurve.job.resolve import Machine
 from iocurve.units import SECOND_NS, counted, format_bytes, format_count, format_duration
 
 FILES_SHOWN = 6
-"""Of each job; the rest is counted."""
+"""Files of each job that are listed; the rest is counted."""
 
 
 def explain(
@@ -36,9 +36,9 @@ def explain(
     called: str = "clone",
     parts: str | None = None,
 ) -> str:
-    """Plain text for people, a sentence or list a line.
+    """Explains a plan as plain text.
 
-    ``called`` is what one of a job's workers is called, ``parts`` says what runs where those are not jobs and workers.
+    ``called`` is the dialect's name for a worker of a job; ``parts`` replaces "jobs and workers" in the headline.
     """
     lines = [_headline(plan, parts)]
     for number, group in enumerate(plan.groups):
@@ -47,9 +47,9 @@ def explain(
         for clones in _jobs(group.workers):
             lines += ["", *explain_job(clones, machine, called)]
     lines += ["", f"Time: {_total_time(plan)}", f"Layout before the run: {_layout(_workers(plan), machine)}"]
-    lines += _section("Beware", (str(note) for note in notes if note.level == "warning"))
+    lines += _section("Warnings", (str(note) for note in notes if note.level == "warning"))
     lines += _section("Notes", (str(note) for note in notes if note.level == "info"))
-    lines += _section("Cannot run here as things are", map(str, obstacles))
+    lines += _section("Cannot run on this machine", map(str, obstacles))
     return "\n".join(lines) + "\n"
 
 
@@ -61,7 +61,7 @@ def _headline(plan: Plan, parts: str | None) -> str:
 
 
 def _jobs(workers: Iterable[Worker]) -> list[list[Worker]]:
-    """Clones of one job together; two jobs may have the same name."""
+    """Workers grouped by job; two jobs may have the same name."""
     jobs: list[list[Worker]] = []
     for worker in workers:
         if worker.clone == 0 or not jobs:
@@ -71,26 +71,26 @@ def _jobs(workers: Iterable[Worker]) -> list[list[Worker]]:
 
 
 def explain_job(clones: Sequence[Worker], machine: Machine, called: str) -> list[str]:
-    """The clones of one job: load, engine, rates, files, end; ``called`` is what one of them is called."""
+    """The clones of one job: load, engine, rates, files, end; ``called`` is the dialect's name for a clone."""
     first = clones[0]
     in_flight = len(clones) * first.depth
     return [
         f"{first.job}: {load_text(first)}",
-        f"  in flight  {counted(len(clones), called)} x depth {first.depth} = {in_flight}",
+        f"  in flight  {counted(len(clones), called)} × depth {first.depth} = {in_flight}",
         f"  engine     {_engine(first)}",
         *_rates(clones, called),
         *_details(clones),
         *_files(clones, machine),
-        f"  ends       {_ending(first, '' if len(clones) == 1 else f' a {called}')}",
+        f"  ends       {_ending(first, '' if len(clones) == 1 else f' per {called}')}",
     ]
 
 
 def _details(clones: Sequence[Worker]) -> list[str]:
-    """What is not the same in most jobs, a line each."""
+    """Settings that differ from a plain job, a line each."""
     worker = clones[0]
     writes = any(operation.kind == "write" for operation in worker.operations)
     said = {
-        "places": places_text(worker),
+        "offsets": offsets_text(worker),
         "batches": batch_text(worker.batch),
         "pauses": think_text(worker.think) if worker.think else "",
         "flushes": flush_text(worker),
@@ -100,7 +100,7 @@ def _details(clones: Sequence[Worker]) -> list[str]:
         "steady": steady_state_text(worker.steady_state) if worker.steady_state else "",
         "records": log_text(worker.log) if worker.log else "",
         "processors": ", ".join(map(str, sorted({cpu for clone in clones for cpu in clone.cpus}))),
-        "share": f"{worker.flow.weight} parts of the operations of flow {worker.flow.id}" if worker.flow else "",
+        "share": f"weight {worker.flow.weight} in flow {worker.flow.id}" if worker.flow else "",
         "waits for": " and ".join(worker.wait_for),
     }
     return [f"  {label:<10} {text}" for label, text in said.items() if text]
@@ -108,17 +108,17 @@ def _details(clones: Sequence[Worker]) -> list[str]:
 
 def _engine(worker: Worker) -> str:
     if isinstance(worker.engine, NullEngine):
-        return "null: no I/O is done"
+        return "null: no I/O"
     if isinstance(worker.engine, NfsEngine):
         mount = worker.engine.mount
         port = f":{mount.port}" if mount.port else ""
         source = f" from {mount.source}" if mount.source else ""
-        connections = f"{counted(mount.nconnect, 'connection')} a worker{source}"
+        connections = f"{counted(mount.nconnect, 'connection')} per worker{source}"
         return f"NFSv3 client, {connections} to nfs://{mount.host}{port}{mount.export}"
     names = {"sync": "pread and pwrite", "aio": "Linux native AIO", "uring": "io_uring", "mmap": "mapped files"}
     if worker.disk:
         return f"{names[worker.engine.kind]}, on an emulated {worker.disk.name}"
-    caching = "direct, past the page cache" if worker.engine.open.direct else "through the page cache"
+    caching = "direct, bypassing the page cache" if worker.engine.open.direct else "through the page cache"
     durable = {"none": "", "data_sync": ", O_DSYNC", "file_sync": ", O_SYNC"}[worker.engine.open.durability]
     return f"{names[worker.engine.kind]}, {caching}{durable}"
 
@@ -144,17 +144,17 @@ def _files(clones: Sequence[Worker], machine: Machine) -> list[str]:
 def _file(file: FilePlan, worker: Worker, machine: Machine) -> str:
     region = format_bytes(file.bytes) + (f" from byte {file.offset_bytes}" if file.offset_bytes else "")
     if isinstance(worker.engine, NullEngine):
-        return f"{region}, never touched"
+        return f"{region}, not accessed"
     if isinstance(worker.engine, NfsEngine):
-        made = "made anew" if file.layout.startswith("recreate") else "made if missing"
+        made = "recreated" if file.layout.startswith("recreate") else "created if missing"
         return f"{region}, {'must exist' if file.layout == 'existing' else made}"
-    facts = machine.look(file.path)
+    facts = machine.stat(file.path)
     if facts.kind == "block":
-        return f"{region} of a device of {format_bytes(facts.bytes)}"
+        return f"{region} of a {format_bytes(facts.bytes)} device"
     if facts.kind == "missing":
         return f"{region}, will be created" if file.layout != "existing" else f"{region}, is missing"
     if file.layout.startswith("recreate"):
-        return f"{region}, exists and will be made anew"
+        return f"{region}, exists and will be recreated"
     longer = file.layout not in ("existing", "create") and file.offset_bytes + file.bytes > facts.bytes
     return f"{region}, exists{', will be extended' if longer else ''}"
 
@@ -164,44 +164,44 @@ def _ending(worker: Worker, each: str) -> str:
     if worker.end.runtime_ns is not None:
         parts.append(f"after {format_duration(worker.end.runtime_ns)}")
     if worker.end.bytes is not None:
-        parts.append(f"when {format_bytes(worker.end.bytes)}{each} are transferred")
+        parts.append(f"after {format_bytes(worker.end.bytes)} transferred{each}")
     if worker.end.operations is not None:
         parts.append(f"after {worker.end.operations:,} operations")
     if worker.end.when_full:
-        parts.append("when there is no room left")
+        parts.append("when no space is left")
     ending = ", or ".join(parts) if parts else "when it is stopped"
     before = []
     if worker.start_delay_ns:
         before.append(f"starts after {format_duration(worker.start_delay_ns)}")
     if worker.ramp_ns:
-        before.append(f"{format_duration(worker.ramp_ns)} of ramp that do not count")
+        before.append(f"ramp of {format_duration(worker.ramp_ns)}, not counted")
     first = ", whichever comes first" if len(parts) > 1 else ""
-    cooling = [f"then {format_duration(worker.cooldown_ns)} of load that do not count"] if worker.cooldown_ns else []
-    others = "all others, also of later groups" if worker.ends_run else "the others of its group"
+    cooling = [f"then {format_duration(worker.cooldown_ns)} of load, not counted"] if worker.cooldown_ns else []
+    others = f"the other workers of its group{' and of later groups' if worker.ends_run else ''}"
     after = {
         "never": [],
         "always": [f"then {others} end too"],
-        "on_error": [f"an error of it ends {others}"],
-        "together": [f"then {others} end too, once all like it have"],
+        "on_error": [f"an error ends {others}"],
+        "together": [f"{others} end once all workers with this setting have ended"],
     }[worker.ends_others]
     return "; ".join([*before, ending + first, *cooling, *after])
 
 
 def _total_time(plan: Plan) -> str:
-    """Groups add up, workers of a group overlap; how fast a volume answers is not known."""
+    """The sum over groups of their longest workers; the speed of the volume is not known."""
     workers = _workers(plan)
     open_bytes = sum(worker.end.bytes or 0 for worker in workers if _longest_ns(worker) is None)
     known = sum(max(_longest_ns(worker) or 0 for worker in group.workers) for group in plan.groups)
     is_limit = any(_may_end_early(worker) for worker in workers if worker.end.runtime_ns is not None)
     duration = f"{'at most ' if is_limit else ''}{format_duration(known)}" if known else ""
-    until = f"until {format_bytes(open_bytes)} are transferred" if open_bytes else ""
+    until = f"until {format_bytes(open_bytes)} is transferred" if open_bytes else ""
     if not until and any(worker.end.when_full for worker in workers if _longest_ns(worker) is None):
-        until = "until there is no room left"
+        until = "until no space is left"
     return ", and ".join(part for part in (duration, until) if part) or "until it is stopped"
 
 
 def _longest_ns(worker: Worker) -> int | None:
-    """What a worker takes at most; None where that depends on the volume."""
+    """The longest time a worker can take; None if it depends on the volume."""
     runtime_ns = worker.end.runtime_ns
     ends = [
         end
@@ -212,7 +212,7 @@ def _longest_ns(worker: Worker) -> int | None:
 
 
 def _paced_ns(worker: Worker) -> int | None:
-    """How long a rate makes the transfer take, if the volume keeps up."""
+    """Duration of the transfer at the worker's rate, if the volume keeps up; None without a rate."""
     if worker.end.bytes is None:
         return None
     if worker.rate:
@@ -241,7 +241,7 @@ def _may_end_early(worker: Worker) -> bool:
 
 
 def _layout(workers: Sequence[Worker], machine: Machine) -> str:
-    """Bytes to write and to reserve; what an NFS volume already has is not known beforehand."""
+    """Bytes to write and to preallocate; for NFS an upper bound, because existing files are not known beforehand."""
     needs: dict[tuple[str, bool], tuple[int, bool]] = {}
     for worker, file in _laid_out(workers):
         is_anew = isinstance(worker.engine, NfsEngine) or file.layout.startswith("recreate")
@@ -250,9 +250,9 @@ def _layout(workers: Sequence[Worker], machine: Machine) -> str:
         needs[key] = max(end, file.offset_bytes + file.bytes), is_filled or file.layout in ("fill", "new", "recreate")
     totals = {True: 0, False: 0}
     for (path, is_anew), (end, is_filled) in needs.items():
-        totals[is_filled] += max(0, end - (0 if is_anew else machine.look(path).bytes))
+        totals[is_filled] += max(0, end - (0 if is_anew else machine.stat(path).bytes))
     parts = [f"{format_bytes(totals[True])} to write"] if totals[True] else []
-    parts += [f"{format_bytes(totals[False])} to reserve"] if totals[False] else []
+    parts += [f"{format_bytes(totals[False])} to preallocate"] if totals[False] else []
     is_remote = any(isinstance(worker.engine, NfsEngine) for worker, _ in _laid_out(workers))
     most = "at most " if is_remote else ""
     return most + " and ".join(parts) if parts else "nothing to do"
@@ -265,7 +265,7 @@ def _laid_out(workers: Iterable[Worker]) -> Iterator[tuple[Worker, FilePlan]]:
 
 
 def _distinct(workers: Iterable[Worker]) -> list[FilePlan]:
-    """By file and region; clones may share files."""
+    """Files without duplicates; clones may share files."""
     found = {(file.path, file.offset_bytes): file for worker in workers for file in worker.files}
     return list(found.values())
 

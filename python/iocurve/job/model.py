@@ -1,8 +1,8 @@
-"""What a person wrote: a job, the same for every dialect.
+"""A job as the user wrote it, in a form that all dialects share.
 
-A dialect turns its text into what was said (``Said``: fields by name, each with its place), and brings its defaults in
-the same form. Together they make sections in which nothing is open any more. Quantities are already numbers (bytes,
-nanoseconds), but what they apply to (files that exist or not, clones, devices) is decided by ``iocurve.job.resolve``.
+A dialect reads its text into ``Said`` (fields by name, each with its position), and has its defaults in the same form.
+Together they fill sections, which leave no field open. Quantities are numbers already (bytes, nanoseconds);
+``iocurve.job.resolve`` then applies them to files, devices and clones.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ T = TypeVar("T")
 
 
 class Percent(Struct):
-    """A share of a file or device whose size is not known yet."""
+    """A percentage of a file or device whose size is not known yet."""
 
     percent: Annotated[int, Meta(ge=0, le=100)]
 
 
 Amount = int | Percent
-"""Bytes, or a share of a file."""
+"""Bytes, or a percentage of the file."""
 
 
 class PerKind(Struct, Generic[T]):
@@ -44,25 +44,25 @@ class PerKind(Struct, Generic[T]):
 
     @classmethod
     def same(cls, value: T) -> Self:
-        """One value for all kinds."""
+        """The same value for all kinds."""
         return cls(read=value, write=value, trim=value)
 
 
 class ZoneShare(Struct):
-    """A zone's part of the operations and of the region; zones lie one after another."""
+    """A zone's share of the operations and of the region; zones follow one another."""
 
     access_percent: Annotated[float, Meta(ge=0, le=100)]
     size: Amount
 
 
 class ZonesSaid(TaggedStruct, tag="zones_said"):
-    """Zones whose sizes may depend on the file's."""
+    """Zones whose sizes may depend on the file's size."""
 
-    zones: tuple[ZoneShare, ...]
+    zones: Annotated[tuple[ZoneShare, ...], Meta(min_length=1)]
 
 
 Preference = planned.Uniform | planned.Zipf | planned.Pareto | planned.Normal | ZonesSaid
-"""Which places chance prefers."""
+"""Distribution of random offsets."""
 
 
 _UNIFORM: PerKind[Preference] = PerKind.same(planned.Uniform())
@@ -71,112 +71,112 @@ _NO_RATE: PerKind[int | None] = PerKind.same(None)
 
 
 class Target(Struct):
-    """Where the load goes, and how it gets there."""
+    """The engine of the load, and the server, device or disk it goes to."""
 
     engine: EngineName = "uring"
     engine_asked: str | None = None
-    """The engine as the dialect calls it."""
+    """Name of the engine in the dialect."""
     nfs_url: str | None = None
     nconnect: int | None = None
-    """Connections; None is what the URL says, or 1."""
+    """TCP connections of each worker. Default: the URL's, or 1."""
     nfs_timeout_ns: int | None = None
-    """How long a server may be silent; None is what the URL says, or a minute."""
+    """Time after which a silent server fails the run. Default: the URL's, or a minute."""
     nfs_source: str | None = None
-    """Address of this machine that the connections come from, so that jobs are clients of their own: on loopback any of
-    127.0.0.0/8, without further setup."""
+    """Local address of the connections. The server sees one client for each address; on loopback any address of
+    127.0.0.0/8 works without setup."""
     direct: bool = False
     durability: Durability = "none"
     invalidate: bool = False
     disk: str | None = None
-    """An emulated disk that the files lie on: ``disk:premium-ssd-p30?stripe=3&vm=Standard_D8ds_v4&path=DIR``."""
+    """Emulated disk that the files are on: ``disk:premium-ssd-p30?stripe=3&vm=Standard_D8ds_v4&path=DIR``."""
 
 
 class Files(Struct):
-    """Which files and devices are used, and which region of each."""
+    """Files and devices, and the region of each that is used."""
 
     paths: tuple[str, ...] = ()
-    """Files by name, shared by all clones; without them each clone has files of its own."""
+    """Files by name, shared by all clones. Default: each clone has its own files."""
     directories: tuple[str, ...] = ()
-    """Clones take turns in them; files by name are in the first."""
+    """Directories of the files; clones take them in turn. Files by name are in the first."""
     file_name_pattern: str = "{job}.{clone}.{file}"
-    """With ``{job}``, ``{clone}`` and ``{file}``."""
+    """Pattern of file names, with ``{job}``, ``{clone}`` and ``{file}``."""
     file_count: int = 1
     file_bytes: tuple[int, int] | None = None
-    """Size of each file, drawn between the two."""
+    """Size of each file, drawn at random between the two values."""
     path_bytes: tuple[int, ...] | None = None
-    """Size of each of ``paths``, in their order, where they differ."""
+    """Size of each of ``paths``, in their order, if the sizes differ."""
     size: Amount | None = None
-    """All files of a worker together."""
+    """Size of all files of a worker together."""
     offset: Amount = 0
-    """Where the used region of each file starts."""
+    """Start of the used region in each file."""
     offset_increment: Amount = 0
-    """Added to the offset per clone."""
+    """Added to the offset for each further clone."""
     offset_align: int = 0
-    """Offsets that are a share of a file are rounded up to multiples of this; 0 is a block."""
+    """Offsets given as a percentage are rounded up to a multiple of this; 0 is one block."""
     file_select: FileSelect = "round_robin"
     file_run: int = 1
-    """Operations in a row that go to one file."""
+    """Consecutive operations on one file before the next is selected."""
     create: bool = True
-    """Whether files that are missing may be made."""
+    """Missing files may be created."""
     overwrite: bool = False
-    """Whether files to be written are laid out with data first."""
+    """Files that will be written are first laid out with data."""
     recreate: bool = False
-    """Whether files are made anew even where they are there (DiskSpd's -c)."""
+    """Existing files are recreated (DiskSpd's -c)."""
     create_on_open: bool = False
-    """Whether files are made when they are opened, without a layout."""
+    """Files are created when they are opened, without a layout."""
     unlink: bool = False
     append: bool = False
-    """Whether the region of a file that is there begins at its end (fio's file_append)."""
+    """The region of an existing file begins at its end (fio's file_append)."""
     until_full: bool = False
-    """Whether a device without room ends the load in order (fio's fill_device); files of no size grow until then."""
+    """A full device ends the load cleanly (fio's fill_device); files without a size grow until then."""
 
 
 class Load(Struct):
-    """Which operations there are, and where each goes."""
+    """Operations and their offsets."""
 
     reads: bool = True
     writes: bool = False
     trims: bool = False
     random: bool = False
     random_percent: PerKind[int] = PerKind.same(100)
-    """With ``random``: how many operations go to a random place; the others go on from the last one."""
+    """With ``random``: per cent of operations that go to a random offset; the others continue after the last one."""
     distribution: PerKind[Preference] = _UNIFORM
     read_percent: float = 50.0
     blocks: PerKind[planned.Blocks] = _4_KIB
     align_bytes: PerKind[int] = PerKind.same(0)
-    """Random offsets are multiples of this; 0 is the smallest block."""
+    """Alignment of random offsets; 0 is the smallest block."""
     cover: Literal["once", "independent"] = "once"
     run_length: int = 1
-    """Operations at consecutive places that follow each random one, itself included (randread:8)."""
+    """Consecutive operations at each random offset, the first included (fio's randread:8)."""
     gap_bytes: int = 0
-    """Left out after each sequential operation (read:8k)."""
+    """Bytes skipped after each sequential operation (fio's read:8k)."""
     gap_spread_bytes: int = 0
-    """Further bytes to leave out, drawn up to this."""
+    """Further bytes skipped, drawn from 0 up to this."""
     start_bytes: int = 0
-    """Where in the region sequential operations begin."""
+    """Offset in the region at which sequential operations begin."""
     start_increment_bytes: int = 0
-    """Added to that per clone (DiskSpd's -T)."""
+    """Added to ``start_bytes`` for each further clone (DiskSpd's -T)."""
     at_end: Literal["wrap", "stop"] = "wrap"
     position: Literal["kind", "worker", "job", "identical", "repeated"] = "kind"
-    """Who shares a sequential position."""
+    """Sharing of the sequential position, as in ``plan.Access``."""
     zone_bytes: int = 0
-    """Bytes to transfer in a strided zone before the next."""
+    """Bytes to transfer in a strided zone before moving to the next."""
     zone_range_bytes: int = 0
     zone_skip_bytes: int = 0
     replay: planned.Replay | None = None
-    """What was recorded elsewhere is done instead; the section says which kinds and sizes there are."""
+    """Replays a recording instead; the section names the kinds and sizes in it."""
     replay_flushes: tuple[planned.SyncKind, ...] = ()
-    """Flushes that are part of it."""
+    """Kinds of flush in the recording."""
     flow: planned.Flow | None = None
 
 
 class Pace(Struct):
-    """How fast operations are submitted and completed, and what flushes them."""
+    """Rates, queue depth, batches, pauses and flushes."""
 
     rate_operations: PerKind[int | None] = _NO_RATE
-    """Per second, each kind paced by itself."""
+    """Per second; each kind is paced by itself."""
     rate_bytes: PerKind[int | None] = _NO_RATE
-    """Per second, each kind paced by itself."""
+    """Per second; each kind is paced by itself."""
     rate_total_operations: float = 0.0
     """Per second and worker, all kinds together; 0 is no limit."""
     rate_total_bytes: int = 0
@@ -184,75 +184,75 @@ class Pace(Struct):
     arrivals: Literal["even", "poisson"] = "even"
     depth: int = 1
     depth_low: int = 0
-    """In flight before operations are submitted again once the depth was reached; 0 is the depth."""
+    """Once the depth is reached, nothing is submitted until at most this many are in flight; 0 is the depth."""
     batch_submit: int = 0
-    """Operations handed to the engine at once at most; 0 is all that are due."""
+    """Most operations submitted at once; 0 is all that are due."""
     batch_complete_min: int = 1
     batch_complete_max: int = 0
     think_ns: int = 0
     """Length of a pause; 0 is none."""
     think_spin_ns: int = 0
     think_every: int = 0
-    """Operations between pauses; 0 is 1, or with a time between pauses any number."""
+    """Operations between pauses; 0 is 1, or no limit if ``think_every_ns`` is set."""
     think_counts: Literal["completed", "issued"] = "completed"
     think_every_ns: int = 0
-    """Length of the load between pauses, if so many operations do not come first; 0 is by number alone."""
+    """Length of the load between pauses, if ``think_every`` operations do not come first; 0 counts operations only."""
     think_drains: bool = True
-    """Whether what is in flight comes back before a pause begins."""
+    """Operations in flight complete before a pause begins."""
     think_moves_schedule: bool = False
-    """Whether due times are moved by a pause; otherwise what was missed is caught up with."""
+    """A pause moves due times; otherwise the worker catches up."""
     fsync_every: int = 0
-    """Writes between two flushes; 0 is no flush. Where several kinds are due, the first of these three comes alone."""
+    """Writes between two flushes; 0 is no flush. If several of these three kinds are due, only the first is issued."""
     fdatasync_every: int = 0
     sync_file_range_every: int = 0
     sync_at_end: bool = False
     latency_target_ns: int = 0
-    """0 is none."""
+    """Latency limit of a search for the depth; 0 is no search."""
     latency_window_ns: int = SECOND_NS
     latency_percentile: float = 100.0
     latency_run_on: bool = False
 
 
 class Ending(Struct):
-    """When the load starts and what ends it."""
+    """Start and end of the load."""
 
     runtime_ns: int = 0
     """0 is no limit."""
     time_based: bool = False
-    """Whether the load is repeated until the runtime has passed."""
+    """The load is repeated until the runtime is over."""
     ramp_ns: int = 0
     cooldown_ns: int = 0
-    """Load after the runtime that is not counted."""
+    """Load after the runtime, not counted."""
     start_delay_ns: tuple[int, int] = (0, 0)
-    """Drawn between the two."""
+    """Delay of the start, drawn at random between the two values."""
     transfer: Amount | None = None
-    """What is transferred, where that is not ``size``."""
+    """Amount to transfer, if it differs from ``size``."""
     operations: int = 0
     """Operations of one pass; 0 is no limit."""
     loops: int = 1
-    """Passes."""
+    """Number of passes."""
     wait_for: tuple[str, ...] = ()
-    """Jobs that must have ended before."""
+    """Jobs that must have ended before this one starts."""
     ends_others: Literal["never", "always", "on_error", "together"] = "never"
     ends_run: bool = False
-    """Whether later groups do not start then, either."""
+    """Later groups are then left out, too."""
     steady_state: planned.SteadyState | None = None
 
 
 class Data(Struct):
-    """What is written, and how what is read is compared."""
+    """Seeds, written data and verification."""
 
     repeatable: bool = True
-    """Whether every run makes the same choices."""
+    """Every run uses the same random sequence."""
     seed: int | None = None
     payload_zero: bool = False
     payload_refill: bool = False
     payload_scramble: bool | None = None
-    """None: random content is scrambled."""
+    """Change a few bytes of each block between writes (fio's scramble_buffers). Default: for random content."""
     payload_pattern: str | None = None
-    """In hexadecimal, as in ``plan.PatternContent``."""
+    """Pattern in hexadecimal, as in ``plan.PatternContent``."""
     payload_pool_bytes: int = 0
-    """Size of a pool that content is drawn from; 0 is none."""
+    """Size of the pool that written data are taken from; 0 is no pool."""
     payload_pool_path: str | None = None
     payload_compress_percent: int = 0
     payload_compress_chunk_bytes: int = 0
@@ -261,63 +261,63 @@ class Data(Struct):
 
 
 class Reporting(Struct):
-    """What is recorded, and which workers are reported as one."""
+    """Logs, and the grouping of workers in reports."""
 
     log: planned.LogPlan | None = None
     submission_latency: bool = False
-    """Whether the time until an operation is submitted is measured apart; only where the engine submits."""
+    """Measures submission latency apart (fio's slat); only for engines that submit asynchronously."""
     barrier: bool = False
-    """Starts when all sections before it have ended."""
+    """The section starts when all sections before it have ended (fio's stonewall)."""
     new_report_group: bool = False
     report_as_group: bool = False
 
 
 @dataclass(frozen=True)
 class Said:
-    """What was said of a section, by a person or by a scenario: fields that are not here are open."""
+    """The fields of a section that a user or a scenario has set; absent fields are open."""
 
     fields: Mapping[str, Any] = field(default_factory=dict)
-    """Values by the names of ``Section``'s fields and of those of its parts."""
+    """Values by the names of the fields of ``Section`` and of its parts."""
     positions: Mapping[str, Where] = field(default_factory=dict)
-    """Where fields were said."""
+    """Positions at which fields were set."""
 
     @classmethod
     def of(cls, **fields: Any) -> Said:
-        """Of fields by name; those that are None are open. Raises ``TypeError`` for a name that no field has."""
+        """Takes fields by name; None leaves a field open. Raises ``TypeError`` for an unknown name."""
         said = {name: value for name, value in fields.items() if value is not None}
         if unknown := said.keys() - FIELDS.keys():
             raise TypeError(f"a section has no field {', '.join(sorted(unknown))}")
         return cls(said)
 
     def get(self, name: str) -> Any:
-        """What was said of a field; None where it is open."""
+        """The value of a field; None if it is open."""
         return self.fields.get(name)
 
     def over(self, defaults: Said) -> Said:
-        """This, with what it leaves open taken from ``defaults``."""
+        """A copy with its open fields filled from ``defaults``."""
         return Said({**defaults.fields, **self.fields}, {**defaults.positions, **self.positions})
 
     def but(self, **fields: Any) -> Said:
-        """This with other values; a field that is None becomes open."""
+        """A copy with other values; None makes a field open."""
         kept = {name: value for name, value in self.fields.items() if name not in fields}
         return Said.of(**kept, **fields).at(self.positions)
 
     def at(self, positions: Mapping[str, Where]) -> Said:
-        """This, said at these places."""
+        """A copy with these positions."""
         return Said(self.fields, positions)
 
 
 class Section(Struct):
-    """One job of a file with everything that it leaves open filled in: what its workers (clones) do."""
+    """One job of a job file, with all open fields filled in: the load of its workers (clones)."""
 
     name: str | None = None
     description: str | None = None
     clones: int = 1
-    """Workers, each with this section's whole load."""
+    """Number of workers; each runs the section's whole load."""
     cpus: tuple[int, ...] = ()
-    """Processors that workers may run on; none leaves it to the scheduler."""
+    """Processors that workers may run on; empty leaves the choice to the scheduler."""
     cpus_split: bool = False
-    """Whether each clone has one of the processors, not all of them."""
+    """Each clone is bound to one of the processors; otherwise to all of them."""
     target: Target = Target()
     files: Files = Files()
     load: Load = Load()
@@ -326,11 +326,11 @@ class Section(Struct):
     data: Data = Data()
     report: Reporting = Reporting()
     said: Said = Said()
-    """What was said of it, before the defaults."""
+    """The fields that were set, without the defaults."""
 
     @classmethod
     def of(cls, said: Said, defaults: Said = Said()) -> Section:
-        """A section as it was said over a dialect's defaults."""
+        """A section of the fields that were set, with a dialect's defaults in the others."""
         parts: dict[str, dict[str, Any]] = {}
         for name, value in said.over(defaults).fields.items():
             parts.setdefault(FIELDS[name], {})[name] = value
@@ -344,7 +344,7 @@ class Section(Struct):
         return getattr(getattr(self, part) if part else self, field)
 
     def where(self, *fields: str) -> Where | None:
-        """The place of the first of these fields that was said."""
+        """The position of the first of these fields that was set."""
         positions = self.said.positions
         return next((positions[field] for field in fields if field in positions), None)
 
@@ -358,27 +358,27 @@ PARTS: Mapping[str, type[Struct]] = {
     "data": Data,
     "report": Reporting,
 }
-"""By the names that a section has for them."""
+"""The parts of a section, by the names of its fields."""
 FIELDS: Mapping[str, str] = {
     **dict.fromkeys(("name", "description", "clones", "cpus", "cpus_split"), ""),
     **{field: part for part, of in PARTS.items() for field in of.__struct_fields__},
 }
-"""The part that each field is in; empty for those of the section itself. No two parts share a name."""
+"""The part that each field is in; empty for fields of the section itself. Field names are unique over all parts."""
 
 
 class Job(Struct):
-    """Everything that runs together."""
+    """All sections of a job file."""
 
     name: str
     words: Words
-    """Those that a person used, for what is said about the job."""
+    """The words of the dialect, for messages about the job."""
     sections: tuple[Section, ...]
     defaults: Said
-    """The dialect's, which the sections were filled in from."""
+    """The dialect's defaults, which the sections were filled from."""
 
     @classmethod
     def of(cls, name: str, words: Words, said: Iterable[Said], defaults: Said) -> Job:
-        """A job of sections as they were said, over a dialect's defaults."""
+        """A job of the fields that were set in each section, with a dialect's defaults in the others."""
         return cls(
             name=name,
             words=words,
@@ -387,26 +387,26 @@ class Job(Struct):
         )
 
     def changed(self, change: Callable[[Said], Said]) -> Job:
-        """The job with every section said otherwise."""
+        """A copy in which ``change`` was applied to each section."""
         return Job.of(self.name, self.words, [change(section.said) for section in self.sections], self.defaults)
 
 
 @dataclass(frozen=True)
 class PlanNote:
-    """Something to tell a person who runs or reads this; the figures are what was asked for, but read on."""
+    """A remark for the user: the job runs as requested, but its figures may not mean what one expects."""
 
     code: str
-    """Stable, for programs: ``depth_capped``."""
+    """Stable name for programs: ``depth_capped``."""
     text: str
     where: Where | None = None
     level: Level = "info"
-    """warning: the figures are not what one may think."""
+    """warning: the figures may not mean what one expects."""
 
     def __str__(self) -> str:
         return f"{self.where}: {self.text}" if self.where else self.text
 
 
-def named(paths: Sequence[str]) -> str:
+def paths_text(paths: Sequence[str]) -> str:
     """``a``, ``a and b``, ``a and 7 more files``."""
     if len(paths) <= 2:
         return " and ".join(paths)

@@ -1,6 +1,6 @@
-"""Warnings about a job: where a load is not what one may think, a note says so, in the words of the job's dialect.
+"""Warnings about jobs whose load may differ from the user's expectation, in the words of the job's dialect.
 
-Each function takes one section and the workers it became.
+Each check takes one section and the workers made from it.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from iocurve.engine import plan as planned
-from iocurve.job.model import Level, PlanNote, Section, named
+from iocurve.job.model import Level, PlanNote, Section, paths_text
 from iocurve.job.words import Words
 from iocurve.units import format_bytes
 
 
 @dataclass(frozen=True)
-class _Seen:
+class _Case:
     words: Words
     section: Section
     workers: Sequence[planned.Worker]
@@ -33,9 +33,9 @@ class _Seen:
 
 
 def warnings_of(words: Words, section: Section, workers: Sequence[planned.Worker]) -> list[PlanNote]:
-    """All that apply to a section."""
-    seen = _Seen(words, section, workers)
-    notes = [note for check in _CHECKS if (note := check(seen)) is not None]
+    """All notes that apply to a section."""
+    case = _Case(words, section, workers)
+    notes = [note for check in _CHECKS if (note := check(case)) is not None]
     return [
         note
         for note in notes
@@ -43,8 +43,8 @@ def warnings_of(words: Words, section: Section, workers: Sequence[planned.Worker
     ]
 
 
-def _engine_mapped(seen: _Seen) -> PlanNote | None:
-    if seen.section.target.engine_asked is None:
+def _engine_mapped(case: _Case) -> PlanNote | None:
+    if case.section.target.engine_asked is None:
         return None
     runs = {
         "sync": "pread and pwrite, one at a time",
@@ -54,72 +54,72 @@ def _engine_mapped(seen: _Seen) -> PlanNote | None:
         "nfs": "iocurve's own NFSv3 client",
         "null": "no I/O: the cost of the loop itself",
     }
-    text = f"{seen.option('engine', seen.section.target.engine_asked)} runs as {runs[seen.section.target.engine]}"
-    return seen.note("engine", text, "engine")
+    text = f"{case.option('engine', case.section.target.engine_asked)} runs as {runs[case.section.target.engine]}"
+    return case.note("engine", text, "engine")
 
 
-def _depth_capped(seen: _Seen) -> PlanNote | None:
-    section = seen.section
+def _depth_capped(case: _Case) -> PlanNote | None:
+    section = case.section
     if section.target.engine not in ("sync", "mmap") or section.pace.depth == 1:
         return None
     engine = section.target.engine_asked or section.target.engine
     text = (
-        f"{seen.option('depth', section.pace.depth)} has no effect: "
-        f"{seen.option('engine', engine)} does one operation at a time"
+        f"{case.option('depth', section.pace.depth)} has no effect: "
+        f"{case.option('engine', engine)} does one operation at a time"
     )
-    return seen.note("depth_capped", text, "depth", "engine", level="warning")
+    return case.note("depth_capped", text, "depth", "engine", level="warning")
 
 
-def _page_cache(seen: _Seen) -> PlanNote | None:
-    section = seen.section
+def _page_cache(case: _Case) -> PlanNote | None:
+    section = case.section
     if section.target.direct or section.target.engine in ("null", "nfs"):
         return None
-    text = f"without {seen.words.asks['direct']} the page cache answers: the figures may be those of memory"
+    text = f"without {case.words.asks['direct']} I/O goes through the page cache: the figures may be those of memory"
     if section.target.engine == "aio" and section.pace.depth > 1:
         text = (
-            f"{section.target.engine_asked or 'Linux native AIO'} without {seen.words.asks['direct']} blocks on "
-            "submission: what is in flight stays near 1, and the page cache answers"
+            f"{section.target.engine_asked or 'Linux native AIO'} without {case.words.asks['direct']} blocks on "
+            "submission: the queue depth stays near 1, and I/O goes through the page cache"
         )
-    return seen.note("page_cache", text, "direct", "engine", level="warning")
+    return case.note("page_cache", text, "direct", "engine", level="warning")
 
 
-def _ends_after_size(seen: _Seen) -> PlanNote | None:
-    section = seen.section
+def _ends_after_size(case: _Case) -> PlanNote | None:
+    section = case.section
     if section.ending.time_based and not section.ending.runtime_ns:
-        word = seen.option("time_based")
+        word = case.option("time_based")
         text = f"{word} without a runtime has no effect: each worker ends when its size is transferred"
-        return seen.note("time_based_without_runtime", text, "time_based", level="warning")
+        return case.note("time_based_without_runtime", text, "time_based", level="warning")
     if section.ending.time_based or not section.ending.runtime_ns:
         return None
     text = (
-        f"{seen.option('runtime_ns')} only caps: without {seen.option('time_based')} a worker ends earlier when its "
-        "size is transferred"
+        f"{case.option('runtime_ns')} is only a limit: without {case.option('time_based')} a worker ends as soon as "
+        "its size is transferred"
     )
-    return seen.note("runtime_caps", text, "runtime_ns", level="warning")
+    return case.note("runtime_caps", text, "runtime_ns", level="warning")
 
 
-def _ramp(seen: _Seen) -> PlanNote | None:
-    if not seen.section.ending.ramp_ns:
+def _ramp(case: _Case) -> PlanNote | None:
+    if not case.section.ending.ramp_ns:
         return None
-    text = f"{seen.option('ramp_ns')} comes before the {seen.option('runtime_ns')} and is not part of it"
-    return seen.note("ramp_added", text, "ramp_ns")
+    text = f"{case.option('ramp_ns')} comes before the {case.option('runtime_ns')} and is not part of it"
+    return case.note("ramp_added", text, "ramp_ns")
 
 
-def _mix_lost(seen: _Seen) -> PlanNote | None:
-    section = seen.section
-    if not (section.load.reads and section.load.writes) or not _is_paced(seen.workers):
+def _mix_lost(case: _Case) -> PlanNote | None:
+    section = case.section
+    if not (section.load.reads and section.load.writes) or not _is_paced(case.workers):
         return None
     text = f"under a rate each direction is paced by itself: the mix of {section.load.read_percent:g} % reads is lost"
-    return seen.note("mix_lost", text, "read_percent", "rate_operations", "rate_bytes", level="warning")
+    return case.note("mix_lost", text, "read_percent", "rate_operations", "rate_bytes", level="warning")
 
 
-def _rate_per_clone(seen: _Seen) -> PlanNote | None:
-    if not _is_paced(seen.workers):
+def _rate_per_clone(case: _Case) -> PlanNote | None:
+    if not _is_paced(case.workers):
         return None
-    workers = seen.workers
+    workers = case.workers
     totals = [_rate_total(one.rate, one.kind, len(workers)) for one in workers[0].operations if one.rate]
-    text = f"a rate holds per direction and per {seen.words.clone}: {' and '.join(totals)} in all"
-    return seen.note("rate_per_clone", text, "rate_operations", "rate_bytes")
+    text = f"a rate applies per direction and per {case.words.clone}: {' and '.join(totals)} in all"
+    return case.note("rate_per_clone", text, "rate_operations", "rate_bytes")
 
 
 def _rate_total(rate: planned.Rate, kind: str, workers: int) -> str:
@@ -129,89 +129,90 @@ def _rate_total(rate: planned.Rate, kind: str, workers: int) -> str:
     return f"{kind}s of {format_bytes(total)} per second"
 
 
-def _size_per_clone(seen: _Seen) -> PlanNote | None:
-    section, workers = seen.section, seen.workers
+def _size_per_clone(case: _Case) -> PlanNote | None:
+    section, workers = case.section, case.workers
     if len(workers) == 1:
         return None
     if section.files.paths:
         apart = section.files.offset_increment or section.load.start_increment_bytes or section.load.position == "job"
-        text, is_trap = f"all {seen.each} share {named(section.files.paths)}", not section.load.random and not apart
+        text = f"all {case.each} share {paths_text(section.files.paths)}"
+        is_trap = not section.load.random and not apart
         if is_trap:
-            text += " and go through it side by side, block for block: most of it may come from a cache"
-        return seen.note("file_shared", text, "paths", level="warning" if is_trap else "info")
+            text += " and go through it in step, block by block: a cache may serve most of the I/O"
+        return case.note("file_shared", text, "paths", level="warning" if is_trap else "info")
     total = sum(file.bytes for worker in workers for file in worker.files)
     text = (
-        f"{seen.option('size')} holds per {seen.words.clone}: {seen.each} have files of their own, "
+        f"{case.option('size')} applies per {case.words.clone}: {case.each} have files of their own, "
         f"{format_bytes(total)} in all"
     )
-    return seen.note("size_per_clone", text, "size", "file_bytes", "clones")
+    return case.note("size_per_clone", text, "size", "file_bytes", "clones")
 
 
-def _connections_per_clone(seen: _Seen) -> PlanNote | None:
-    engine = seen.workers[0].engine
-    if not isinstance(engine, planned.NfsEngine) or engine.mount.nconnect == 1 or len(seen.workers) == 1:
+def _connections_per_clone(case: _Case) -> PlanNote | None:
+    engine = case.workers[0].engine
+    if not isinstance(engine, planned.NfsEngine) or engine.mount.nconnect == 1 or len(case.workers) == 1:
         return None
-    total = engine.mount.nconnect * len(seen.workers)
-    text = f"{seen.option('nconnect')} holds per {seen.words.clone}: {total} connections in all"
-    return seen.note("connections_per_clone", text, "nconnect", "nfs_url")
+    total = engine.mount.nconnect * len(case.workers)
+    text = f"{case.option('nconnect')} applies per {case.words.clone}: {total} connections in all"
+    return case.note("connections_per_clone", text, "nconnect", "nfs_url")
 
 
-def _repeated_offsets(seen: _Seen) -> PlanNote | None:
-    section = seen.section
+def _repeated_offsets(case: _Case) -> PlanNote | None:
+    section = case.section
     repeats = section.load.random and section.load.reads and section.data.repeatable and section.data.seed is None
     if not repeats or section.target.engine == "null":
         return None
     text = (
-        f"every run visits the same blocks in the same order ({seen.words.asks['repeat']}): a second run may be "
-        f"answered by caches; {seen.words.asks['no repeat']} excludes that"
+        f"every run visits the same blocks in the same order ({case.words.asks['repeat']}): a second run may be "
+        f"answered by caches; {case.words.asks['no repeat']} excludes that"
     )
-    return seen.note("offsets_repeat", text, "repeatable", "random", level="warning")
+    return case.note("offsets_repeat", text, "repeatable", "random", level="warning")
 
 
-def _visits(seen: _Seen) -> PlanNote | None:
-    section = seen.section
+def _visits(case: _Case) -> PlanNote | None:
+    section = case.section
     if not section.load.random:
         return None
     if section.load.cover == "independent":
-        said = f"{seen.option('cover')}: " if "cover" in seen.section.said.positions else ""
+        said = f"{case.option('cover')}: " if "cover" in case.section.said.positions else ""
         text = f"{said}offsets are drawn independently, so some blocks come twice and some never"
-        return seen.note("offsets_independent", text, "cover", "random")
-    return seen.note("offsets_once", "each block is visited once per pass, in random order", "random")
+        return case.note("offsets_independent", text, "cover", "random")
+    return case.note("offsets_once", "each block is visited once per pass, in random order", "random")
 
 
-def _payload_repeats(seen: _Seen) -> PlanNote | None:
-    section = seen.section
+def _payload_repeats(case: _Case) -> PlanNote | None:
+    section = case.section
     if not section.load.writes or section.data.payload_refill or section.target.engine == "null":
         return None
-    if isinstance(seen.workers[0].payload.content, planned.ZeroContent):
+    if isinstance(case.workers[0].payload.content, planned.ZeroContent):
         text = "zeros are written: volumes that compress or skip zeros will look fast"
-        return seen.note("payload_zero", text, "payload_zero", level="warning")
-    said = seen.words.asks.get("keep buffers")
+        return case.note("payload_zero", text, "payload_zero", level="warning")
+    said = case.words.asks.get("keep buffers")
     how = f" ({said})" if said else ""
     text = f"written data repeat between operations{how}: volumes that deduplicate may look fast"
-    return seen.note("payload_repeats", text, "payload_refill", "writes")
+    return case.note("payload_repeats", text, "payload_refill", "writes")
 
 
-def _cpus_not_bound(seen: _Seen) -> PlanNote | None:
-    if len(seen.section.cpus) < 2 or seen.section.cpus_split:
+def _cpus_not_bound(case: _Case) -> PlanNote | None:
+    if len(case.section.cpus) < 2 or case.section.cpus_split:
         return None
     text = (
-        f"{seen.option('cpus')} with several processors leaves the choice to the scheduler; "
-        f"{seen.option('cpus_split', 'split')} binds"
+        f"{case.option('cpus')} with several processors leaves the choice to the scheduler; "
+        f"{case.option('cpus_split', 'split')} binds"
     )
-    return seen.note("cpus_not_bound", text, "cpus", level="warning")
+    return case.note("cpus_not_bound", text, "cpus", level="warning")
 
 
-def _block_misfit(seen: _Seen) -> PlanNote | None:
-    blocks = [operation.blocks.smallest for operation in seen.workers[0].operations]
-    left = [file.bytes % block for worker in seen.workers for file in worker.files for block in blocks]
+def _block_misfit(case: _Case) -> PlanNote | None:
+    blocks = [operation.blocks.smallest for operation in case.workers[0].operations]
+    left = [file.bytes % block for worker in case.workers for file in worker.files for block in blocks]
     if not any(left):
         return None
     text = f"the last {format_bytes(max(left))} of a file stay unused: its size is not a multiple of the block size"
-    return seen.note("block_misfit", text, "size", "file_bytes", "blocks")
+    return case.note("block_misfit", text, "size", "file_bytes", "blocks")
 
 
-_CHECKS: tuple[Callable[[_Seen], PlanNote | None], ...] = (
+_CHECKS: tuple[Callable[[_Case], PlanNote | None], ...] = (
     _engine_mapped,
     _depth_capped,
     _page_cache,
@@ -228,7 +229,7 @@ _CHECKS: tuple[Callable[[_Seen], PlanNote | None], ...] = (
     _cpus_not_bound,
 )
 _OF_ONE_DIALECT = frozenset({"cpus_not_bound"})
-"""Codes of warnings that a dialect must ask for."""
+"""Codes of warnings that are given only if a dialect asks for them."""
 
 
 def _is_paced(workers: Sequence[planned.Worker]) -> bool:

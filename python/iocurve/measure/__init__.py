@@ -1,1 +1,1 @@
-"""Carrying plans out: one after another, as a scenario, as a search for a limit."""
+"""Runs plans: single jobs, scenarios, and searches for a limit."""

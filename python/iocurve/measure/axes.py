@@ -1,4 +1,4 @@
-"""Where a load is on the axes that points differ in."""
+"""The axis values of a load."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from iocurve.result.document import Axis
 
 
 def axes_of(load: Load) -> dict[str, Axis]:
-    """Order, block size and mix of a load; a block size only where there is one."""
+    """Order, block size and mix of a load; the block size only if the load has a single one."""
     axes: dict[str, Axis] = {"order": "random" if load.random else "sequential"}
     blocks = load.blocks.read if load.reads else load.blocks.write
     if isinstance(blocks, FixedBlocks):

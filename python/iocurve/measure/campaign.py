@@ -1,4 +1,4 @@
-"""The one measuring loop: carries plans out one after another and keeps each point as soon as it is measured.
+"""The one measuring loop: runs plans one after another and keeps each point as soon as it is measured.
 
 What is measured next is decided by a body: the cases of a scenario, the strategy of a search, the runs of a job. The
 body calls ``Campaign.measure``; everything that can happen to a run is handled here, once.
@@ -21,10 +21,10 @@ from iocurve.result.document import RESULT_NAME, Axis, Point, Result, SearchFact
 from iocurve.units import SECOND_NS, counted
 
 NULL_CEILING_S = 0.1
-"""Length of the run of the null engine that tells what the loop itself can do."""
+"""Run time of the null engine, which measures the rate of the loop without I/O."""
 
 Keep = Callable[[Result], None]
-"""Called with the result after each point, so that a late failure loses little."""
+"""Called with the result after each point, so that a late failure loses at most one point."""
 
 
 @dataclass(frozen=True)
@@ -35,21 +35,21 @@ class Measurement:
     family: str
     axes: dict[str, Axis] = field(default_factory=dict)
     name: str | None = None
-    """The plan's name if not given."""
+    """Default: the name of the plan."""
     target: str | None = None
-    """Which of a scenario's targets is loaded."""
+    """Name of the scenario's target that the point loads."""
     seconds_expected: float | None = None
-    """As the plan says, if not given."""
+    """Default: the run time that the plan asks for."""
     enough: local.Enough = local.run_to_the_end
     poll_s: float = local.POLL_S
     before: Callable[[], None] = lambda: None
-    """What is run before the point, while the view already shows it."""
+    """Called before the point runs, once the view shows it."""
     after: Callable[[Point], Point] = lambda point: point
-    """What is run after a point that finished, and adds facts to it."""
+    """Called after a point that finished; it may add facts to the point."""
 
     @property
     def title(self) -> str:
-        """What people see."""
+        """The name in views and tables."""
         return self.plan.name if self.name is None else self.name
 
 
@@ -78,10 +78,10 @@ class Campaign:
         self._view, self._keep, self._count, self._keeps_points = view, keep, count, keeps_points
         self._earlier = {point.name: point for point in earlier if point.outcome.state == "finished"}
         self.measured = 0
-        """Points until now."""
+        """Number of points so far."""
 
     def measure(self, next_one: Measurement) -> Point:
-        """Measures a point and keeps it; one that an earlier run has finished is taken over.
+        """Measures a point and keeps it. A point that an earlier run finished is reused.
 
         Raises ``CutShort`` where it does not finish (it is kept all the same), ``TargetError`` or ``RunError`` where
         nothing was measured.
@@ -91,9 +91,8 @@ class Campaign:
             self._add(earlier)
             return earlier
         plan, seconds = next_one.plan, next_one.seconds_expected
-        count = self._count or self.measured + 1
         expected = _seconds(plan) if seconds is None else seconds
-        self._view.point_started(self.measured, count, next_one.title, expected, plan.interval_ns)
+        self._view.point_started(self.measured, self._count, next_one.title, expected, plan.interval_ns)
         next_one.before()
         measured = local.measure(plan, self._watch(next_one.enough), next_one.poll_s)
         point = measured.point(next_one.family, next_one.axes, next_one.name).replace(target=next_one.target)
@@ -107,7 +106,7 @@ class Campaign:
         return point
 
     def prepare(self, plan: Plan, purpose: str, enough: local.Enough = local.run_to_the_end) -> Outcome:
-        """Runs a plan that is no point: filling caches, looking whether they answer.
+        """Runs a plan that is no point of the result, such as a cache warm-up or a cache check.
 
         Raises ``Interrupted`` or ``RunError`` where it does not finish, ``TargetError`` where it cannot run.
         """
@@ -119,7 +118,7 @@ class Campaign:
         return outcome
 
     def finish(self, result: Result) -> None:
-        """Keeps the result as it ended."""
+        """Keeps the result in its final state."""
         self.result = result
         self._keep(result)
 
@@ -129,7 +128,7 @@ class Campaign:
         self.measured += 1
 
     def _amended(self, point: Point) -> Point:
-        """The newest point, with facts that were found after it."""
+        """Adds facts to the newest point."""
         points = self.result.points
         if points and point is not points[-1]:
             self.result = self.result.replace(points=(*points[:-1], point))
@@ -144,17 +143,17 @@ class Campaign:
         return watch
 
     def _placed(self, title: str, outcome: Outcome) -> str:
-        """Why a point was cut short, and which of how many it is."""
+        """The reason why a point was cut short, with the point's number."""
         why = reason(outcome)
         return why if self._count is None else f"point {self.measured} of {self._count} ({title}) was cut short: {why}"
 
 
 Body = Callable[[Campaign], SearchFacts | None]
-"""Measures what it wants; what a search has found is part of the result."""
+"""Measures points; the findings of a search become part of the result."""
 
 
 def carry_out(campaign: Campaign, body: Body) -> Result:
-    """Runs a body to its end, or until something ends it; what was measured until then is in the result.
+    """Runs a body until it returns or a point is cut short. The result keeps everything measured until then.
 
     Raises ``TargetError``, ``RunError``, ``Interrupted`` or ``KeyboardInterrupt`` where nothing was measured at all.
     """
@@ -173,28 +172,30 @@ def carry_out(campaign: Campaign, body: Body) -> Result:
     return result
 
 
-def into_directory(directory: Path, measure: Callable[[View, Keep], Result]) -> Result:
+def into_directory(directory: Path, measure: Callable[[View, Keep], Result], *, quiet: bool = False) -> Result:
     """Measures with a live view; ``result.json`` is kept in ``directory`` after every point, the report at the end.
+
+    With ``quiet`` no progress is shown.
 
     Raises what ``measure`` raises, ``TargetError`` where nothing can be written there, ``ResultError``.
     """
     from iocurve.report import page
 
     make_writable(directory)
-    with progress_view() as view:
+    with progress_view(quiet=quiet) as view:
         result = measure(view, lambda so_far: so_far.write(directory / RESULT_NAME))
     page.write_all(result, directory)
     return result
 
 
 def started(kind: str, name: str, target: TargetFacts, *, with_ceiling: bool = True) -> Result:
-    """A result without points, of this machine and moment; results that are kept say what the loop itself can do."""
+    """A result without points, of this machine and moment; kept results include the null engine's rate."""
     ceiling = _native.null_ceiling(NULL_CEILING_S) if with_ceiling else None
     return Result.start(kind, name, host.collect(), target, ceiling)
 
 
 def reason(outcome: Outcome) -> str:
-    """Why an outcome is not complete."""
+    """The reason why an outcome is incomplete."""
     errors = [f"{worker.job}: {worker.error}" for worker in outcome.workers if worker.error]
     return "; ".join(dict.fromkeys(errors)) or "interrupted"
 

@@ -1,4 +1,4 @@
-"""The files that a scenario or a search loads: equal parts of one data set on one target."""
+"""The files of a scenario or a search: equal parts of one data set on one target."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from iocurve import _native
 from iocurve.engine.plan import Plan
 from iocurve.errors import Mistake, PlanError
 from iocurve.job.model import Said
-from iocurve.job.reach import reach
+from iocurve.job.target_fields import target_fields
 from iocurve.targets.opened_target import OpenedTarget
 from iocurve.units import MIB, format_bytes
 
 MULTIPLE_BYTES = MIB
-"""Sizes of files are multiples of this, the largest block that a scenario uses."""
+"""File sizes are multiples of this, the largest block size of any scenario."""
 PROCESSORS_MAX = 4
-"""A load of a worker for each processor has at most so many."""
+"""Most workers of a load that has one worker per processor."""
 
 
 @dataclass(frozen=True)
 class DataSet:
-    """Files of our own, or equal parts of a file or device that was named."""
+    """Files that the run creates, or equal parts of a file or device that the user named."""
 
     opened: OpenedTarget
     stem: str
-    """Start of the files' names."""
+    """Prefix of the file names."""
     count: int
     file_bytes: int
 
@@ -35,24 +35,24 @@ class DataSet:
     def of(cls, opened: OpenedTarget, stem: str, count: int, size_bytes: int) -> DataSet:
         """A data set of at most ``size_bytes`` in at most ``count`` files of whole MiB.
 
-        A file or device that is smaller is used as it is. Raises ``PlanError`` where less than 1 MiB is left.
+        A smaller file or device is used at its own size. Raises ``PlanError`` if that is below 1 MiB.
         """
-        room = size_bytes if opened.bytes is None else min(size_bytes, opened.bytes)
-        files = min(count, room // MULTIPLE_BYTES)
+        available = size_bytes if opened.bytes is None else min(size_bytes, opened.bytes)
+        files = min(count, available // MULTIPLE_BYTES)
         if not files:
-            raise PlanError([Mistake(f"a data set of {format_bytes(room)} is too small: 1 MiB is the least")])
-        return cls(opened, stem, files, room // files // MULTIPLE_BYTES * MULTIPLE_BYTES)
+            raise PlanError([Mistake(f"a data set of {format_bytes(available)} is too small; it needs at least 1 MiB")])
+        return cls(opened, stem, files, available // files // MULTIPLE_BYTES * MULTIPLE_BYTES)
 
     def section(self, numbers: Sequence[int]) -> Said:
-        """Fields of a worker that uses these files."""
-        there = reach(self.opened).but(size=len(numbers) * self.file_bytes)
+        """The fields of a worker that uses the files with these numbers."""
+        fields = target_fields(self.opened).but(size=len(numbers) * self.file_bytes)
         if self.opened.path is None:
-            return there.but(paths=tuple(f"{self.stem}.{number}" for number in numbers))
-        # The parts of a named file lie beside each other.
-        return there.but(paths=(self.opened.path,), offset=numbers[0] * self.file_bytes)
+            return fields.but(paths=tuple(f"{self.stem}.{number}" for number in numbers))
+        # The parts of a named file are adjacent.
+        return fields.but(paths=(self.opened.path,), offset=numbers[0] * self.file_bytes)
 
     def share(self, worker: int, workers: int) -> Said:
-        """Fields of one of several workers: all files are used, none by two unless there are more workers."""
+        """The fields of one of several workers: they use all files, and share files only if there are more workers."""
         return self.section(self._numbers(worker, workers))
 
     def _numbers(self, worker: int, workers: int) -> list[int]:
@@ -64,7 +64,7 @@ class DataSet:
 
 
 def remove_files(plans: Iterable[Plan], opened: Iterable[OpenedTarget]) -> None:
-    """Removes the files that plans made; a file or device that was there before stays. Raises ``TargetError``."""
+    """Removes the files that plans created; files and devices that existed before stay. Raises ``TargetError``."""
     kept = {str(Path(one.path).absolute()) for one in opened if one.path}
     for plan in plans:
         paths = {file.path for group in plan.groups for worker in group.workers for file in worker.files}
@@ -73,13 +73,12 @@ def remove_files(plans: Iterable[Plan], opened: Iterable[OpenedTarget]) -> None:
 
 
 def processors() -> list[int]:
-    """Processors that workers of a load are bound to, in turn."""
+    """The processors to bind workers to, in turn."""
     return sorted(os.sched_getaffinity(0))
 
 
 def pinned(opened: OpenedTarget, worker: int) -> Said:
-    """Binds a worker to one processor, where its connections are: both ends of a connection on one core win over ends
-    on different cores."""
+    """Binds a worker of an NFS load to one processor: a loopback connection is faster with both ends on one core."""
     if opened.nconnect is None:
         return Said()
     cpus = processors()

@@ -1,11 +1,10 @@
-"""Runs what was written in a dialect: prepares, measures, answers in that dialect's form."""
+"""Runs jobs of a dialect: prepares, measures, and answers in that dialect's form."""
 
 from __future__ import annotations
 
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from iocurve.dialects.base import Dialect, Prepared
@@ -16,50 +15,55 @@ from iocurve.errors import PlanError, TargetError
 from iocurve.job.model import PlanNote
 from iocurve.measure import campaign as campaigns
 from iocurve.measure.campaign import Campaign, CutShort, Measurement
-from iocurve.report.view import NoView, View, progress_view
+from iocurve.report.view import progress_view
 from iocurve.result import host
 from iocurve.result.document import Result, TargetFacts
 from iocurve.targets.disk_facts import disk_facts
 
 
-def run(dialect: Dialect, arguments: Sequence[str], out: Path | None = None) -> Result | None:
+def run(dialect: Dialect, arguments: Sequence[str], out: Path | None = None, *, quiet: bool = False) -> Result | None:
     """Runs a command line of a dialect and answers as its tool does; None where there was nothing to run.
 
-    ``out`` is a directory for the report, where the dialect's own words name none.
+    ``out`` is a directory for the report, where the dialect's own words name none. With ``quiet`` neither progress nor
+    notes are printed; the result keeps the notes.
     Raises ``DialectError``, ``PlanError``, and ``TargetError`` or ``RunError`` when nothing could be measured.
     """
-    answer = dialect.question(arguments)
-    if answer is not None:
-        print(answer)
+    information = dialect.information(arguments)
+    if information is not None:
+        print(information)
         return None
     prepared = dialect.prepare(arguments)
-    printed = prepared.printed()
-    if printed is not None:
+    output = prepared.output_without_run()
+    if output is not None:
         _tell(prepared.notes)
-        sys.stdout.write(printed)
+        sys.stdout.write(output)
         return None
-    return _measured(dialect.name, prepared, prepared.out or out)
+    return _measured(dialect.name, prepared, prepared.out or out, quiet=quiet)
 
 
-def _measured(kind: str, prepared: Prepared, out: Path | None) -> Result:
-    notes, obstacles = prepared.checked()
-    _tell(notes)
+def _measured(kind: str, prepared: Prepared, out: Path | None, *, quiet: bool) -> Result:
+    notes, obstacles = prepared.check()
+    if not quiet:
+        _tell(notes)
     if obstacles:
         raise PlanError(obstacles)
-    _require_writable(prepared.outputs())
+    _require_writable(prepared.output_paths())
     prepared.make_directories()
     plans = prepared.plans
-    with _view(prepared, len(plans)) as view:
+    with progress_view(keeps_lines=len(plans) > 1, quiet=quiet or not prepared.shows_progress) as view:
         campaign = Campaign(
             campaigns.started(kind, plans[0].name, _target_facts(plans), with_ceiling=out is not None),
             view,
             lambda _: None,
-            keeps_points=out is not None or prepared.answers_from_result,
+            keeps_points=out is not None or prepared.writes_output_at_end,
         )
         result = campaigns.carry_out(campaign, lambda campaign: _run(kind, prepared, campaign))
     for note in notes:
         result = result.with_note(note.code, str(note), note.level)
-    result = prepared.answer(result)
+    told = len(result.notes)
+    result = prepared.write_output(result)
+    if not quiet:
+        _tell(PlanNote(note.code, note.text, None, note.level) for note in result.notes[told:])
     if out is not None:
         # A job without a report loads nothing that draws one.
         from iocurve.report import page
@@ -69,7 +73,7 @@ def _measured(kind: str, prepared: Prepared, out: Path | None) -> Result:
 
 
 def _run(kind: str, prepared: Prepared, campaign: Campaign) -> None:
-    """Everything the dialect asks for; it sees a plan that was cut short, too, before that ends the campaign."""
+    """Runs all plans of the dialect, which also sees the outcome of a plan that was cut short."""
     cut_short: list[CutShort] = []
 
     def run_plan(plan: Plan, enough: Callable[[Live], bool]) -> Outcome:
@@ -85,14 +89,10 @@ def _run(kind: str, prepared: Prepared, campaign: Campaign) -> None:
 
 
 def convert(prepared: Prepared) -> str:
-    """A job file of what was written in another dialect. Raises ``PlanError`` where none can say it."""
+    """The job file (TOML) of a job in another dialect. Raises ``PlanError`` if TOML cannot express it."""
     from iocurve.dialects.native.output.toml import write
 
     return write(prepared.jobs(), prepared.source)
-
-
-def _view(prepared: Prepared, plans: int) -> AbstractContextManager[View]:
-    return progress_view(keeps_lines=plans > 1) if prepared.shows_progress else nullcontext(NoView())
 
 
 def _tell(notes: Iterable[PlanNote]) -> None:
@@ -102,7 +102,7 @@ def _tell(notes: Iterable[PlanNote]) -> None:
 
 
 def _require_writable(paths: Iterable[Path]) -> None:
-    """What cannot be written after a run is known before it. Raises ``TargetError``."""
+    """Checks before a run that its output files can be written. Raises ``TargetError``."""
     for path in paths:
         reason = None
         if not path.parent.is_dir():
@@ -116,7 +116,7 @@ def _require_writable(paths: Iterable[Path]) -> None:
 
 
 def _target_facts(plans: Sequence[Plan]) -> TargetFacts:
-    """Where the files are, if that is one place."""
+    """The target of all workers, or ``several``."""
     workers = [worker for plan in plans for group in plan.groups for worker in group.workers]
     mounts = {worker.engine.mount for worker in workers if isinstance(worker.engine, planned.NfsEngine)}
     disks = {worker.disk for worker in workers if worker.disk}

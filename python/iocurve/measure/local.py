@@ -1,4 +1,4 @@
-"""Carries out a plan on this machine."""
+"""Runs a plan on this machine."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from iocurve.result import host
 from iocurve.result.document import Axis, LayoutFacts, MachineUse, Point
 
 POLL_S = 0.1
-"""Time between two polls of a run: often enough for a smooth view, seldom enough to cost nothing."""
+"""Time between two polls of a run: short enough for a smooth view, long enough to cost no measurable CPU time."""
 
 Enough = Callable[[Live], bool]
 """Called with the state of a run at every poll; True stops the run, which then counts as finished."""
 
 
 def run_to_the_end(_live: Live) -> bool:
-    """Never enough: the plan alone says when a run ends."""
+    """Never stops a run: it ends as its plan says."""
     return False
 
 
 def run(plan: Plan, enough: Enough = run_to_the_end, poll_s: float = POLL_S) -> Outcome:
-    """Runs a plan to its end, or until it is enough.
+    """Runs a plan to its end, or until ``enough`` returns True.
 
-    Ctrl-C ends the run in order: what was measured comes back, marked interrupted. A second one abandons it.
-    Raises ``TargetError`` or ``RunError`` when nothing could be measured.
+    Ctrl-C stops the run cleanly: the outcome has everything measured so far, marked interrupted. A second Ctrl-C
+    abandons the run. Raises ``TargetError`` or ``RunError`` if nothing could be measured.
     """
     handle = _native.Run(plan.to_json())
     outcome = None
@@ -51,7 +51,7 @@ def run(plan: Plan, enough: Enough = run_to_the_end, poll_s: float = POLL_S) -> 
 
 
 def _as_finished(outcome: Outcome) -> Outcome:
-    """Workers that were stopped because it was enough have done all they should."""
+    """Marks workers as finished that were stopped because ``enough`` returned True."""
     workers = tuple(
         worker.replace(state="finished") if worker.state == "interrupted" else worker for worker in outcome.workers
     )
@@ -61,7 +61,7 @@ def _as_finished(outcome: Outcome) -> Outcome:
 
 @dataclass(frozen=True)
 class Measured:
-    """An outcome, and what was seen from outside while it came about."""
+    """An outcome, with the layout and the CPU use of the machine."""
 
     plan: Plan
     outcome: Outcome
@@ -69,7 +69,7 @@ class Measured:
     machine: MachineUse | None
 
     def point(self, family: str, axes: dict[str, Axis], name: str | None = None) -> Point:
-        """As a point of a result, named as its plan if not otherwise."""
+        """Converts to a point of a result; its name defaults to the plan's."""
         return Point(
             name=self.plan.name if name is None else name,
             family=family,
@@ -82,7 +82,7 @@ class Measured:
 
 
 def measure(plan: Plan, enough: Enough = run_to_the_end, poll_s: float = POLL_S) -> Measured:
-    """As ``run``, watching the layout and the machine as well."""
+    """As ``run``, and also records the layout and the CPU use of the machine."""
     observer = _Observer(plan, enough)
     outcome = run(plan, observer.update, poll_s)
     return Measured(plan, outcome, observer.layout, observer.machine())
@@ -97,14 +97,14 @@ class _Observer:
         self.layout: LayoutFacts | None = None
 
     def machine(self) -> MachineUse | None:
-        """Under the load that is measured: until now, or until the cool-down began."""
+        """CPU use during the measured window: until now, or until the cool-down began."""
         return self._use or self._meter.use()
 
     def update(self, live: Live) -> bool:
         if live.phase == "layout" and live.layout_bytes:
             self.layout = LayoutFacts(bytes=live.layout_bytes, elapsed_ns=live.elapsed_ns)
         if live.phase in ("layout", "prepare", "ramp"):
-            # Only what is busy under the load that is measured counts.
+            # Only the CPU use in the measured window counts.
             self._meter, self._use = host.MachineMeter(), None
         elif (live.group, live.elapsed_ns) == self._window_end and self._use is None:
             self._use = self._meter.use()
@@ -112,7 +112,7 @@ class _Observer:
 
 
 def _cooled_down(plan: Plan) -> tuple[int, int] | None:
-    """Number of the last group and when its measured window ends, if load follows it."""
+    """Index of the last group, and the end of its measured window; None without a cool-down."""
     last = len(plan.groups) - 1
     workers = plan.groups[last].workers
     if not any(worker.cooldown_ns for worker in workers):

@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from iocurve.analysis import Reading
 from iocurve.analysis.families import Family, MeasuredPoint
 from iocurve.analysis.limits import volume_description
+from iocurve.analysis.load_names import workers_of
+from iocurve.engine.plan import FLUSH_KINDS, FixedBlocks
 from iocurve.report import charts
 from iocurve.report.charts import Cap, Chart, PublishedMark
-from iocurve.result.document import TargetFacts
+from iocurve.report.prose import capitalised
+from iocurve.result.document import Point, Result, TargetFacts
 from iocurve.result.summary import Summary, Totals
+from iocurve.units import MICROSECOND_NS, MILLISECOND_NS, SECOND_NS
 
 LIMITED_BY = "limited by"
 LAST_COLUMNS = ("CPU µs/op", LIMITED_BY)
+
+
+@dataclass(frozen=True)
+class Nanoseconds:
+    """A latency, which a table shows in the unit of its column."""
+
+    value: float
+
+
+Cell = str | Nanoseconds
 
 
 @dataclass(frozen=True)
@@ -25,6 +39,24 @@ class Table:
     rows: tuple[tuple[str, ...], ...]
     text_columns: int = 1
     """The number of columns at the left that hold words; the others hold figures."""
+
+    @classmethod
+    def of(cls, columns: Sequence[str], rows: Sequence[Sequence[Cell]], text_columns: int = 1) -> Table:
+        """Shows all latencies in one unit, and adds it to the names of their columns.
+
+        The largest latency is a number below 10,000 in that unit.
+        """
+        latencies = [cell.value for row in rows for cell in row if isinstance(cell, Nanoseconds)]
+        unit, unit_ns = next(((unit, size) for unit, size in _UNITS if max(latencies, default=0) < 10_000 * size), _S)
+        names = [
+            _with_unit(name, unit) if any(isinstance(row[index], Nanoseconds) for row in rows) else name
+            for index, name in enumerate(columns)
+        ]
+        shown = [
+            tuple(_latency(cell.value, unit_ns) if isinstance(cell, Nanoseconds) else cell for cell in row)
+            for row in rows
+        ]
+        return cls(tuple(names), tuple(shown), text_columns)
 
     def style(self, column: int) -> str:
         """The CSS classes of a column."""
@@ -43,6 +75,8 @@ class Figure:
     caption: str
     charts: tuple[Chart, ...]
     table: Table
+    is_folded: bool = False
+    """Closed on the page until a reader opens it."""
 
 
 # ---- cells
@@ -59,14 +93,31 @@ def cpu(summary: Summary) -> str:
     return "" if used is None else f"{used:.2f}"
 
 
-def kind_cell(summary: Summary, kind: str, cell: Callable[[Totals], str]) -> str:
+def kind_cell(summary: Summary, kind: str, cell: Callable[[Totals], Cell]) -> Cell:
     """The cell of one kind of operation; a dash where the point has none of that kind."""
     return cell(summary.kinds[kind]) if kind in summary.kinds else "–"
 
 
-def percentile_us(percent: float) -> Callable[[Totals], str]:
-    """Makes a cell with a percentile of the latency in microseconds."""
-    return lambda totals: decimal(totals.latency.percentile(percent) / 1000)
+def percentile(percent: float) -> Callable[[Totals], Nanoseconds]:
+    """Makes a cell with a percentile of the latency."""
+    return lambda totals: Nanoseconds(totals.latency.percentile(percent))
+
+
+_S = ("s", SECOND_NS)
+_UNITS = (("µs", MICROSECOND_NS), ("ms", MILLISECOND_NS), _S)
+
+
+def _with_unit(name: str, unit: str) -> str:
+    """``p99 ms``; ``{unit}`` in a name says where the unit goes."""
+    return name.replace("{unit}", unit) if "{unit}" in name else f"{name} {unit}"
+
+
+def _latency(nanoseconds: float, unit_ns: int) -> str:
+    """To 0.1 µs below 100 µs, to 1 µs above: the histograms have three digits."""
+    if unit_ns == MICROSECOND_NS:
+        return decimal(nanoseconds / MICROSECOND_NS)
+    microseconds = 4 if nanoseconds < 100 * MICROSECOND_NS else 3
+    return f"{nanoseconds / unit_ns:,.{microseconds if unit_ns == MILLISECOND_NS else microseconds + 3}f}"
 
 
 def ratio(measured: MeasuredPoint, base: MeasuredPoint) -> str:
@@ -100,26 +151,55 @@ def rate(totals: Totals, unit: str) -> float:
 # ---- limits in charts
 
 
-def iops_cap(family: Family, target: TargetFacts) -> Cap | None:
-    """The target's limit in IOPS at the block size of a family."""
-    blocks = {int(member.point.axes.get("block_bytes", 0)) for member in family.members}
-    return charts.iops_cap(target, blocks.pop() if len(blocks) == 1 else 0)
+def caps(members: Iterable[MeasuredPoint], reading: Reading, unit: str) -> list[Cap]:
+    """The limits of the targets that some points load, at the block size that all of them share."""
+    points = [member.point for member in members]
+    targets = {name: facts for point in points for name, facts in targets_of(point, reading.result).items()}
+    blocks = {block_bytes(point) for point in points}
+    return charts.caps(targets, unit, blocks.pop() if len(blocks) == 1 else 0)
 
 
-def near_iops_cap(family: Family, target: TargetFacts) -> Cap | None:
-    """The limit in IOPS, where it is near enough to be drawn."""
-    return charts.within_sight(iops_cap(family, target), family.fastest.summary.iops)
+def targets_of(point: Point, result: Result) -> dict[str, TargetFacts]:
+    """The targets that a point loads, by the names of the scenario; a point with several jobs may load all of them."""
+    if result.scenario and point.target is None:
+        return result.scenario.targets
+    return {point.target or "": result.target_of(point)}
 
 
-def cap_caption(cap: Cap | None, target: TargetFacts, *, is_drawn: bool) -> str:
-    """Names the volume's limit and its origin; empty without a limit."""
-    if cap is None:
-        return ""
+def block_bytes(point: Point) -> int:
+    """The block size of all operations of a point; 0 where there are several."""
+    sizes = {
+        operation.blocks.bytes if isinstance(operation.blocks, FixedBlocks) else 0
+        for worker in workers_of(point)
+        for operation in worker.operations
+        if operation.kind not in FLUSH_KINDS
+    }
+    return sizes.pop() if len(sizes) == 1 else 0
+
+
+def cap_caption(found: Sequence[Cap], near: Sequence[Cap], target: TargetFacts) -> str:
+    """Names the limits that are drawn, and those that are too far above; empty without limits."""
+    drawn = f"Dashed: {_named(near, target)}." if near else ""
+    return caption(drawn, far_cap_caption(found, near, target))
+
+
+def far_cap_caption(found: Sequence[Cap], near: Sequence[Cap], target: TargetFacts) -> str:
+    """Names the limits that are too far above to be drawn; empty without such limits."""
+    far = [cap for cap in found if cap not in near]
+    return capitalised(f"{_named(far, target)} {'is' if len(far) == 1 else 'are'} far above.") if far else ""
+
+
+def target_of(family: Family, reading: Reading) -> TargetFacts:
+    """The target that the first point of a family loads."""
+    return reading.result.target_of(family.members[0].point)
+
+
+def _named(found: Sequence[Cap], target: TargetFacts) -> str:
+    if len(found) > 1:
+        return f"the targets' limits ({'; '.join(cap.label for cap in found)})"
     origin = volume_description(target)
-    described = f" ({origin})" if origin else ""
-    if is_drawn:
-        return f"Dashed: the volume's {cap.label}{described}."
-    return f"The volume's {cap.label}{described} is far above."
+    whose = "the volume's" if target.kind in ("embedded_volume", "nfs") else "the target's"
+    return f"{whose} {found[0].label}{f' ({origin})' if origin else ''}"
 
 
 # ---- published figures in charts

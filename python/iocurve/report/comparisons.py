@@ -4,29 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from iocurve.analysis import Reading, connections, published
+from iocurve.analysis import Reading, connections, load_names, published
 from iocurve.analysis.connections import Pair
 from iocurve.analysis.families import GRID_AXES, Family, MeasuredPoint
 from iocurve.analysis.published import PublishedComparison
 from iocurve.report import charts
 from iocurve.report.cells import (
     LAST_COLUMNS,
+    LIMITED_BY,
+    Cell,
     Figure,
+    Nanoseconds,
     Table,
+    cap_caption,
+    caps,
     caption,
     count,
     decimal,
+    far_cap_caption,
     far_caption,
     last_cells,
     near_and_far,
-    percentile_us,
+    percentile,
     published_marks,
     rate,
     rate_unit,
     ratio,
     series_name,
     slug,
+    target_of,
+    targets_of,
 )
+from iocurve.report.charts import Chart
+from iocurve.report.loads import mix_bars
 from iocurve.report.prose import sentence
 from iocurve.result.reference import Reference
 from iocurve.units import format_bytes, format_latency
@@ -35,9 +45,9 @@ SERIES_AXES = ("nconnect", "target", "clients")
 """Axes whose values are bars of one group; the first of them that varies is used."""
 
 ADVICE_CAPTION = (
-    f"Green pays: at least {connections.PAYS:.2f} times the rate with more connections. Red harms: less than "
-    f"{connections.HARMS:.2f} times, so that each operation waits longer. Yellow is neutral. A field has the gain, and "
-    "the mean latency without and with."
+    "Each cell shows the gain, and the mean latency without and with more connections. Green pays: at least "
+    f"{connections.PAYS:.2f} times the rate. Red harms: less than {connections.HARMS:.2f} times, so each operation "
+    "waits longer. Yellow is neutral."
 )
 
 
@@ -53,12 +63,17 @@ def grid(family: Family, reading: Reading) -> Figure:
         for member in family.members
     ]
     marks = published_marks(family, reading, unit, lambda member: _place(family, member, series_axis), series_axis)
-    near, far = near_and_far(marks, max(bar.value for bar in bars))
+    highest = max(bar.value for bar in bars)
+    near, far = near_and_far(marks, highest)
+    limits = caps(family.members, reading, unit)
+    drawn = charts.within_sight(limits, highest)
     return Figure(
         slug=slug(f"{family.name} {unit}"),
         title=f"{family.subject}: {unit}",
-        caption=caption(sentence(family.fixed), far_caption(far)),
-        charts=(charts.grouped(bars, unit, None, near),),
+        caption=caption(
+            sentence(family.fixed), cap_caption(limits, drawn, target_of(family, reading)), far_caption(far)
+        ),
+        charts=(charts.grouped(bars, unit, drawn, near),),
         table=_grid_table(family, series_axis),
     )
 
@@ -83,7 +98,7 @@ def _value_text(axis: str, value: int | float | str) -> str:
 def _grid_table(family: Family, series_axis: str | None) -> Table:
     """A row for each load; in a series, its gain over the first one of the same load."""
     first: dict[str, MeasuredPoint] = {}
-    rows = []
+    rows: list[tuple[Cell, ...]] = []
     for member in family.members:
         place = _place(family, member, series_axis)
         base = first.setdefault(place, member)
@@ -93,52 +108,98 @@ def _grid_table(family: Family, series_axis: str | None) -> Table:
                 series_name(member, series_axis),
                 count(member.summary.iops),
                 decimal(member.summary.mib_per_s),
-                *(percentile_us(percent)(member.summary) for percent in (50.0, 99.0)),
+                *(percentile(percent)(member.summary) for percent in (50.0, 99.0)),
                 ratio(member, base) if member is not base else "",
                 *last_cells(member),
             )
         )
-    columns = ("load", "series", "IOPS", "MiB/s", "p50 µs", "p99 µs", "gain")
-    return Table((*columns, *LAST_COLUMNS), tuple(rows), text_columns=2)
+    columns = ("load", "series", "IOPS", "MiB/s", "p50", "p99", "gain")
+    return Table.of((*columns, *LAST_COLUMNS), rows, text_columns=2)
 
 
 # ---- several families
 
 
 def single_loads(reading: Reading) -> list[Figure]:
-    """The families of a scenario that have one point each, as one figure."""
-    singles = [family for family in reading.families if len(family.members) == 1] if reading.result.scenario else []
-    if len(singles) < 2:
+    """The families of a scenario that have one point each, as bars beside each other: one chart for each unit."""
+    singles = single_families(reading)
+    if not singles:
         return []
-    totals = [
-        (family.subject, kind, part) for family in singles for kind, part in family.members[0].summary.kinds.items()
-    ]
-    bars = [charts.GroupBar(title, kind, part.iops, part.latency.percentile(99)) for title, kind, part in totals]
-    rows = [
-        (title, kind, count(part.iops), decimal(part.mib_per_s), percentile_us(99.0)(part))
-        for title, kind, part in totals
-    ]
-    marks = [mark for family in singles for mark in _single_marks(family, reading)]
-    near, far = near_and_far(marks, max(bar.value for bar in bars))
+    drawn = [_single_chart(unit, singles, reading) for unit in ("IOPS", "MiB/s")]
     return [
         Figure(
             slug="all-loads",
             title="All loads beside each other",
-            caption=far_caption(far),
-            charts=(charts.grouped(bars, "IOPS", None, near),),
-            table=Table(("load", "kind", "IOPS", "MiB/s", "p99 µs"), tuple(rows), text_columns=2),
+            caption=caption(*dict.fromkeys(sentence for _, told in drawn for sentence in told)),
+            charts=tuple(chart for chart, _ in drawn if chart),
+            table=_singles_table(singles),
         )
     ]
 
 
-def _single_marks(family: Family, reading: Reading) -> list[charts.PublishedMark]:
-    """The published IOPS of reads and writes of a family with one point."""
+def single_families(reading: Reading) -> list[Family]:
+    """The loads of a scenario that have no axes, where there are several."""
+    found = [family for family in reading.families if len(family.members) == 1] if reading.result.scenario else []
+    return found if len(found) > 1 else []
+
+
+def _single_chart(unit: str, singles: Sequence[Family], reading: Reading) -> tuple[Chart | None, tuple[str, ...]]:
+    """The loads that are counted in a unit, and sentences on limits and published figures that are not drawn.
+
+    Bars are stacked where reads and writes share a limit, which is that of one target.
+    """
+    families = [family for family in singles if _unit_of(family) == unit]
+    if not families:
+        return None, ()
+    members = [family.members[0] for family in families]
+    highest = max(rate(member.summary, unit) for member in members)
+    limits = caps(members, reading, unit)
+    drawn = charts.within_sight(limits, highest)
+    near, far = near_and_far([mark for one in families for mark in _single_marks(one, reading, unit)], highest)
+    told = (far_cap_caption(limits, drawn, target_of(families[0], reading)), far_caption(far))
+    if all(len(targets_of(member.point, reading.result)) == 1 for member in members):
+        stacks = [bar for family in families for bar in _stack(family, unit)]
+        return charts.mix(stacks, unit, drawn, near, title=None), told
+    bars = [
+        charts.GroupBar(family.subject, kind, rate(totals, unit), totals.latency.percentile(99))
+        for family in families
+        for kind, totals in family.members[0].summary.kinds.items()
+    ]
+    return charts.grouped(bars, unit, drawn, near), told
+
+
+def _stack(family: Family, unit: str) -> list[charts.MixBar]:
+    return mix_bars(family, unit, lambda _: family.subject)
+
+
+def _unit_of(family: Family) -> str:
+    return load_names.rate_unit(load_names.workers_of(family.members[0].point))
+
+
+def _single_marks(family: Family, reading: Reading, unit: str) -> list[charts.PublishedMark]:
+    """The published rates of reads and writes of a family with one point."""
     (member,) = family.members
     return [
         charts.PublishedMark(family.subject, one.figure.value, one.reference.title, one.figure.kind)
         for one in reading.published
-        if one.point is member.point and one.figure.unit == "IOPS" and one.figure.kind != "total"
+        if one.point is member.point and one.figure.unit == unit and one.figure.kind != "total"
     ]
+
+
+def _singles_table(singles: Sequence[Family]) -> Table:
+    rows: list[tuple[Cell, ...]] = [
+        (
+            family.subject,
+            kind,
+            count(totals.iops),
+            decimal(totals.mib_per_s),
+            *(percentile(percent)(totals) for percent in (50.0, 99.0)),
+            last_cells(family.members[0])[-1],
+        )
+        for family in singles
+        for kind, totals in family.members[0].summary.kinds.items()
+    ]
+    return Table.of(("load", "kind", "IOPS", "MiB/s", "p50", "p99", LIMITED_BY), rows, text_columns=2)
 
 
 def comparisons(reading: Reading) -> list[Figure]:
@@ -150,19 +211,21 @@ def comparisons(reading: Reading) -> list[Figure]:
         families = [named[name] for name in comparison.families if name in named]
         axis = next((axis for axis in ("read_percent", "depth") if any(one.varies(axis) for one in families)), None)
         if len(families) > 1 and axis:
-            figures.append(_comparison(comparison.title, families, axis))
+            figures.append(_comparison(comparison.title, families, axis, reading))
     return figures
 
 
-def _comparison(title: str, families: Sequence[Family], axis: str) -> Figure:
+def _comparison(title: str, families: Sequence[Family], axis: str, reading: Reading) -> Figure:
     unit = rate_unit(families[0])
     common = _common_places(families, axis)
     bars = [_bar(place, name, member, unit) for place, at in common.items() for name, member in at.items()]
+    limits = caps([member for at in common.values() for member in at.values()], reading, unit)
+    drawn = charts.within_sight(limits, max((bar.value for bar in bars), default=0))
     return Figure(
         slug=slug(title),
         title=title,
         caption="Measured in all of them only.",
-        charts=(charts.grouped(bars, unit, None),) if bars else (),
+        charts=(charts.grouped(bars, unit, drawn),) if bars else (),
         table=_comparison_table([family.subject for family in families], common, axis, unit),
     )
 
@@ -206,8 +269,8 @@ def advice_table(family: Family) -> Figure:
         f"IOPS, nconnect {few}",
         f"IOPS, nconnect {many}",
         "gain",
-        f"mean µs, nconnect {few}",
-        f"mean µs, nconnect {many}",
+        f"mean {{unit}}, nconnect {few}",
+        f"mean {{unit}}, nconnect {many}",
         "advice",
     )
     return Figure(
@@ -215,7 +278,7 @@ def advice_table(family: Family) -> Figure:
         title=family.title or f"Where nconnect {many} pays",
         caption=ADVICE_CAPTION,
         charts=(charts.advice(advice_cells(pairs)),),
-        table=Table(columns, tuple(map(_advice_row, pairs)), text_columns=2),
+        table=Table.of(columns, list(map(_advice_row, pairs)), text_columns=2),
     )
 
 
@@ -226,14 +289,14 @@ def advice_cells(pairs: Sequence[Pair]) -> list[charts.AdviceCell]:
             row=connections.kind_and_block(pair.few),
             depth=int(pair.few.axis("depth")),
             advice=pair.advice,
-            text=f"{pair.gain:.2f} ×/{format_latency(pair.few.summary.latency.mean_ns)} → "
+            text=f"{pair.gain:.2f} ×/{format_latency(pair.few.summary.latency.mean_ns)} →/"
             f"{format_latency(pair.many.summary.latency.mean_ns)}",
         )
         for pair in pairs
     ]
 
 
-def _advice_row(pair: Pair) -> tuple[str, ...]:
+def _advice_row(pair: Pair) -> tuple[Cell, ...]:
     axes, few, many = pair.few.point.axes, pair.few.summary, pair.many.summary
     return (
         str(axes.get("kind", "")),
@@ -242,8 +305,8 @@ def _advice_row(pair: Pair) -> tuple[str, ...]:
         count(few.iops),
         count(many.iops),
         f"{pair.gain:.2f} ×",
-        decimal(few.latency.mean_ns / 1000),
-        decimal(many.latency.mean_ns / 1000),
+        Nanoseconds(few.latency.mean_ns),
+        Nanoseconds(many.latency.mean_ns),
         pair.advice,
     )
 

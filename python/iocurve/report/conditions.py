@@ -4,22 +4,35 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from iocurve.analysis.limits import volume_description
 from iocurve.engine.plan import NfsEngine, OperationPlan, Worker
 from iocurve.job.describe import block_text, payload_text
 from iocurve.result.document import Result, TargetFacts
-from iocurve.units import MIB, SECOND_NS, format_bytes, format_count, format_duration, format_latency
+from iocurve.units import MIB, SECOND_NS, format_bytes, format_count, format_duration, format_latency, format_number
 
-SEEDS_LISTED_MAX = 8
+LISTED_MAX = 3
+"""A list of more values than this is folded."""
 
 
-def conditions(result: Result) -> dict[str, dict[str, str]]:
+class Folded(NamedTuple):
+    """A long list, of which the page shows the summary until a reader opens it."""
+
+    summary: str
+    """``17 seeds``."""
+    text: str
+
+
+Fact = str | Folded
+
+
+def conditions(result: Result) -> dict[str, dict[str, Fact]]:
     """Names and values by heading; facts that are not known are left out."""
-    return {"Run": _run(result), "Machine": _machine(result), "Target": _target(result.target), "Load": _load(result)}
+    return {"Run": _run(result), "Machine": _machine(result), **_targets(result), "Load": _load(result)}
 
 
-def _run(result: Result) -> dict[str, str]:
+def _run(result: Result) -> dict[str, Fact]:
     ceiling = result.null_ceiling_operations_per_s
     ceiling_text = f"{format_count(ceiling)} operations/s per worker (null engine)" if ceiling else "not measured"
     return {
@@ -32,7 +45,7 @@ def _run(result: Result) -> dict[str, str]:
     }
 
 
-def _machine(result: Result) -> dict[str, str]:
+def _machine(result: Result) -> dict[str, Fact]:
     host = result.host
     return {
         "Host": host.hostname,
@@ -44,8 +57,16 @@ def _machine(result: Result) -> dict[str, str]:
     }
 
 
-def _target(target: TargetFacts) -> dict[str, str]:
-    facts = {
+def _targets(result: Result) -> dict[str, dict[str, Fact]]:
+    """The target, or each of several targets by its name in the scenario."""
+    named = result.scenario.targets if result.scenario else {}
+    if len(named) < 2:
+        return {"Target": _target(result.target)}
+    return {f"Target {name}": _target(facts) for name, facts in named.items()}
+
+
+def _target(target: TargetFacts) -> dict[str, Fact]:
+    facts: dict[str, Fact] = {
         "Kind": target.kind.replace("_", " "),
         "Address": target.address,
         "Level and quota": volume_description(target),
@@ -62,34 +83,36 @@ def _target(target: TargetFacts) -> dict[str, str]:
 
 
 def _bandwidth(bytes_per_s: int | None) -> str:
-    return f"{bytes_per_s / MIB:,.6g} MiB/s" if bytes_per_s else ""
+    return f"{format_number(bytes_per_s / MIB)} MiB/s" if bytes_per_s else ""
 
 
-def _load(result: Result) -> dict[str, str]:
+def _load(result: Result) -> dict[str, Fact]:
     workers = [worker for point in result.points for group in point.plan.groups for worker in group.workers]
     summaries = [point.summary() for point in result.points]
+    ramps = (format_duration(worker.ramp_ns) for worker in workers if worker.ramp_ns)
+    cooldowns = (format_duration(worker.cooldown_ns) for worker in workers if worker.cooldown_ns)
     facts = {
         "Jobs": _jobs(result),
-        "Engine": _distinct(engine for summary in summaries for engine in summary.engines),
-        "NFS mount": _distinct(_mount(worker) for worker in workers),
-        "Files per worker": _distinct(_files(worker) for worker in workers),
-        "Order": _distinct(_order(worker) for worker in workers),
-        "Measured time": _distinct(_runtime(worker) for worker in workers),
-        "Ramp": _distinct(format_duration(worker.ramp_ns) for worker in workers if worker.ramp_ns) or "none",
-        "Cool-down": _distinct(format_duration(worker.cooldown_ns) for worker in workers if worker.cooldown_ns),
-        "Written data": _distinct(map(_payload, workers)),
-        "Seeds": _seeds(workers),
+        "Engine": _listed("engines", (engine for summary in summaries for engine in summary.engines)),
+        "NFS mount": _listed("mounts", map(_mount, workers)),
+        "Files per worker": _listed("sets of files", map(_files, workers)),
+        "Order": _listed("orders", map(_order, workers)),
+        "Measured time": _listed("durations", map(_runtime, workers)),
+        "Ramp": _listed("durations", ramps) or "none",
+        "Cool-down": _listed("durations", cooldowns),
+        "Written data": _listed("kinds of data", map(_payload, workers)),
+        "Seeds": _listed("seeds", (str(worker.seed) for worker in workers), separator=", "),
     }
     return {name: fact for name, fact in facts.items() if fact}
 
 
-def _jobs(result: Result) -> str:
+def _jobs(result: Result) -> Fact:
     """Kinds, blocks and depth of each job of a single point; the tables have them for points along axes."""
     if len(result.points) != 1:
         return ""
     workers = [worker for group in result.points[0].plan.groups for worker in group.workers]
     clones = Counter(_job_text(worker) for worker in workers)
-    return "; ".join(f"{text} (× {count})" if count > 1 else text for text, count in clones.items())
+    return _listed("jobs", (f"{text} (× {count})" if count > 1 else text for text, count in clones.items()))
 
 
 def _job_text(worker: Worker) -> str:
@@ -106,8 +129,11 @@ def _operation_text(operation: OperationPlan) -> str:
     return f"{operation.kind} {block_text(operation.blocks)} at {pace}"
 
 
-def _distinct(texts: Iterable[str]) -> str:
-    return "; ".join(dict.fromkeys(text for text in texts if text))
+def _listed(what: str, texts: Iterable[str], separator: str = "; ") -> Fact:
+    """Each text once; a long list is folded."""
+    distinct = list(dict.fromkeys(text for text in texts if text))
+    text = separator.join(distinct)
+    return text if len(distinct) <= LISTED_MAX else Folded(f"{len(distinct):,} {what}", text)
 
 
 def _mount(worker: Worker) -> str:
@@ -137,10 +163,3 @@ def _runtime(worker: Worker) -> str:
     if worker.end.runtime_ns is not None:
         return format_duration(worker.end.runtime_ns)
     return format_bytes(worker.end.bytes) if worker.end.bytes is not None else "until its operations are done"
-
-
-def _seeds(workers: list[Worker]) -> str:
-    seeds = list(dict.fromkeys(worker.seed for worker in workers))
-    listed = ", ".join(map(str, seeds[:SEEDS_LISTED_MAX]))
-    more = len(seeds) - SEEDS_LISTED_MAX
-    return listed if more <= 0 else f"{listed} and {more} more (in result.json)"

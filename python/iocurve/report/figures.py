@@ -1,31 +1,29 @@
 """Chooses the figures of a report: each is a chart or two, and a table with the exact values.
 
 The axes of a family decide, not its name: points along ``read_percent`` are drawn as a mix, points along ``depth`` as a
-latency curve. A family that varies along no known axis is drawn over time.
+latency curve. A family that varies along no known axis is drawn over time; where a scenario has several of them, they
+are bars beside each other, and their course over time is folded.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from iocurve.analysis import Reading
 from iocurve.analysis.families import Family
-from iocurve.analysis.limits import volume_description
-from iocurve.report import charts, comparisons, loads
+from iocurve.report import comparisons, loads
 from iocurve.report.cells import Figure
-from iocurve.result.document import Result
 
 
 def figures(reading: Reading) -> list[Figure]:
-    """The figures of each family, then those that compare families. Charts of emulated targets are labelled so."""
-    made = [
-        *(figure for family in reading.families for figure in _family_figures(family, reading)),
+    """The loads beside each other, the figures of each family, then those that compare families; folded ones last."""
+    of_families = [figure for family in reading.families for figure in _family_figures(family, reading)]
+    return [
         *comparisons.single_loads(reading),
+        *loads.found(reading),
+        *(figure for figure in of_families if not figure.is_folded),
         *comparisons.comparisons(reading),
         *comparisons.with_published(reading),
+        *(figure for figure in of_families if figure.is_folded),
     ]
-    label = emulation_label(reading.result)
-    return [replace(one, charts=tuple(charts.labelled(chart, label) for chart in one.charts)) for one in made]
 
 
 def _family_figures(family: Family, reading: Reading) -> list[Figure]:
@@ -39,18 +37,4 @@ def _family_figures(family: Family, reading: Reading) -> list[Figure]:
         return [loads.by_rate(family, reading)]
     if family.is_grid:
         return [comparisons.grid(family, reading)]
-    return [loads.over_time(family, reading)]
-
-
-def emulation_label(result: Result) -> str:
-    """Names the emulated targets of a result; empty where all targets are real."""
-    facts = result.scenario.targets.values() if result.scenario else [result.target]
-    named = [
-        _EMULATED[one.kind].format(what=one.address if result.scenario else volume_description(one) or "no limits")
-        for one in facts
-        if one.kind in _EMULATED
-    ]
-    return "emulated target: " + " and ".join(dict.fromkeys(named)) if named else ""
-
-
-_EMULATED = {"embedded_volume": "embedded NFS volume ({what})", "emulated_disk": "disk ({what})"}
+    return [loads.over_time(family, reading, is_folded=family in comparisons.single_families(reading))]

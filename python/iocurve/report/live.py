@@ -69,11 +69,13 @@ class LiveView(Progress):
 
     def _overall(self) -> RenderableType:
         assert self._point is not None
+        if self._point.count is None:
+            return Text(self.position())
         passed = self._seconds_done + self._clock() - self._point.started
         left = self.seconds_left()
         line = Table.grid(padding=(0, 2))
         line.add_row(
-            f"point {self._point.index + 1} of {self._point.count}",
+            self.position(),
             ProgressBar(total=max(passed + left, 1e-9), completed=passed, width=32, complete_style="cyan"),
             f"{whole_seconds(left)} left",
         )

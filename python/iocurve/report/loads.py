@@ -2,35 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from iocurve.analysis import Reading
 from iocurve.analysis.families import Family, MeasuredPoint
+from iocurve.analysis.searches import Knee
 from iocurve.report import charts
 from iocurve.report.cells import (
     LAST_COLUMNS,
+    Cell,
     Figure,
+    Nanoseconds,
     Table,
     cap_caption,
+    caps,
     caption,
     count,
     cpu,
     decimal,
     far_caption,
-    iops_cap,
     kind_cell,
     last_cells,
     near_and_far,
-    near_iops_cap,
-    percentile_us,
+    percentile,
     published_marks,
     rate,
     rate_unit,
     ratio,
     slug,
+    target_of,
 )
+from iocurve.report.charts import Chart
 from iocurve.report.prose import sentence
+from iocurve.result.document import SearchFacts
 from iocurve.result.summary import Totals
+from iocurve.units import format_number
 
 OVER_TIME_POINTS_MAX = 6
 """A family with more points than this gets a table and no charts."""
@@ -39,6 +45,10 @@ MIX_CAPTION = "Reads and writes together fill a bar; the mix is read:write in pe
 DEPTH_CAPTION = (
     "Each dot is one depth, which is written beside it: to the right more load is carried, upwards the wait is longer. "
     "Where a curve turns upwards, more depth only adds latency."
+)
+KNEE_CAPTION = (
+    "Below the knee each operation more in flight gives more; above it operations only wait longer. The knee is where "
+    "the bounds meet: the rate without waiting, and the capacity."
 )
 RATE_CAPTION = (
     "Operations were due at even rates, whether earlier ones were done or not; latencies are from when each was due. "
@@ -51,10 +61,10 @@ RATE_CAPTION = (
 
 def mix(family: Family, reading: Reading) -> Figure:
     """Reads and writes by mix."""
-    unit, target = rate_unit(family), reading.result.target
+    unit, target = rate_unit(family), target_of(family, reading)
     highest = max(rate(member.summary, unit) for member in family.members)
-    cap = charts.throughput_cap(target) if family.is_sequential else iops_cap(family, target)
-    near_cap = charts.within_sight(cap, highest)
+    limits = caps(family.members, reading, unit)
+    drawn = charts.within_sight(limits, highest)
     near, far = near_and_far(published_marks(family, reading, unit, lambda member: member.mix), highest)
     title = f"{family.subject}: {unit} by mix"
     return Figure(
@@ -63,18 +73,19 @@ def mix(family: Family, reading: Reading) -> Figure:
         caption=caption(
             MIX_CAPTION,
             sentence(family.fixed),
-            cap_caption(cap, target, is_drawn=near_cap is not None),
+            cap_caption(limits, drawn, target),
             far_caption(far),
         ),
-        charts=(charts.mix(_mix_bars(family, unit), unit, near_cap, near),),
+        charts=(charts.mix(mix_bars(family, unit, lambda member: member.mix), unit, drawn, near),),
         table=_mix_table(family),
     )
 
 
-def _mix_bars(family: Family, unit: str) -> list[charts.MixBar]:
+def mix_bars(family: Family, unit: str, place: Callable[[MeasuredPoint], str]) -> list[charts.MixBar]:
+    """Reads and writes of each point; those at the same place are stacked."""
     return [
         charts.MixBar(
-            member.mix, kind, rate(totals, unit), totals.latency.percentile(50), totals.latency.percentile(99)
+            place(member), kind, rate(totals, unit), totals.latency.percentile(50), totals.latency.percentile(99)
         )
         for member in family.members
         for kind, totals in member.summary.kinds.items()
@@ -88,71 +99,72 @@ def _mix_table(family: Family) -> Table:
         "read IOPS",
         "write IOPS",
         "MiB/s",
-        "read p50 µs",
-        "read p99 µs",
-        "write p50 µs",
-        "write p99 µs",
+        "read p50",
+        "read p99",
+        "write p50",
+        "write p99",
     )
     kinds = ("read", "write")
-    rows = [
+    rows: list[tuple[Cell, ...]] = [
         (
             member.mix,
             count(member.summary.iops),
             *(kind_cell(member.summary, kind, lambda totals: count(totals.iops)) for kind in kinds),
             decimal(member.summary.mib_per_s),
-            *(kind_cell(member.summary, kind, percentile_us(percent)) for kind in kinds for percent in (50.0, 99.0)),
+            *(kind_cell(member.summary, kind, percentile(percent)) for kind in kinds for percent in (50.0, 99.0)),
             *last_cells(member),
         )
         for member in family.members
     ]
-    return Table((*columns, *LAST_COLUMNS), tuple(rows))
+    return Table.of((*columns, *LAST_COLUMNS), rows)
 
 
 # ---- by depth
 
 
 def latency(family: Family, reading: Reading) -> Figure:
-    """Latency over IOPS, a dot for each depth."""
-    target = reading.result.target
-    cap, near_cap = iops_cap(family, target), near_iops_cap(family, target)
+    """Latency over the rate, a dot for each depth."""
+    unit, target = rate_unit(family), target_of(family, reading)
+    limits = caps(family.members, reading, unit)
+    drawn = charts.within_sight(limits, rate(family.fastest.summary, unit))
     dots = [
         dot
         for series, members in family.series.items()
         for member in members
-        for dot in _dots(series, member, "depth", f"{member.axis('depth'):g}")
+        for dot in _dots(series, member, unit, "depth", f"{member.axis('depth'):g}")
     ]
-    title = f"{family.subject}: latency against IOPS"
+    title = f"{family.subject}: latency against {unit}"
     return Figure(
         slug=slug(title),
         title=title,
-        caption=caption(DEPTH_CAPTION, sentence(family.fixed), cap_caption(cap, target, is_drawn=near_cap is not None)),
-        charts=(charts.latency_curve(dots, near_cap),),
+        caption=caption(DEPTH_CAPTION, sentence(family.fixed), cap_caption(limits, drawn, target)),
+        charts=(charts.latency_curve(dots, drawn, unit, reading.knee),),
         table=_depth_table(family),
     )
 
 
-def _dots(series: str, member: MeasuredPoint, axis: str, label: str) -> list[charts.LatencyDot]:
+def _dots(series: str, member: MeasuredPoint, unit: str, axis: str, label: str) -> list[charts.LatencyDot]:
     """The median and the 99th percentile of a point."""
     summary = member.summary
     return [
         charts.LatencyDot(
-            series, member.axis(axis), label, summary.iops, f"p{percent}", summary.latency.percentile(percent)
+            series, member.axis(axis), label, rate(summary, unit), f"p{percent}", summary.latency.percentile(percent)
         )
         for percent in (50, 99)
     ]
 
 
 def _depth_table(family: Family) -> Table:
-    columns = ("depth", "IOPS", "MiB/s", "mean µs", "p50 µs", "p99 µs", "p99.9 µs", "in flight")
+    columns = ("depth", "IOPS", "MiB/s", "mean", "p50", "p99", "p99.9", "in flight")
     has_series = family.series.keys() != {""}
-    rows = [
+    rows: list[tuple[Cell, ...]] = [
         (
             *((series,) if has_series else ()),
             f"{member.axis('depth'):g}",
             count(member.summary.iops),
             decimal(member.summary.mib_per_s),
-            decimal(member.summary.latency.mean_ns / 1000),
-            *(percentile_us(percent)(member.summary) for percent in (50.0, 99.0, 99.9)),
+            Nanoseconds(member.summary.latency.mean_ns),
+            *(percentile(percent)(member.summary) for percent in (50.0, 99.0, 99.9)),
             decimal(member.summary.concurrency_achieved),
             *last_cells(member),
         )
@@ -160,16 +172,17 @@ def _depth_table(family: Family) -> Table:
         for member in members
     ]
     first = ("series",) if has_series else ()
-    return Table((*first, *columns, *LAST_COLUMNS), tuple(rows), text_columns=2 if has_series else 1)
+    return Table.of((*first, *columns, *LAST_COLUMNS), rows, text_columns=2 if has_series else 1)
 
 
 def side_by_side(family: Family, reading: Reading) -> list[Figure]:
     """Several depth series as bars beside each other; no figure for a single series."""
-    series = family.series
+    series, unit = family.series, rate_unit(family)
     if len(series) < 2:
         return []
+    limits = charts.within_sight(caps(family.members, reading, unit), rate(family.fastest.summary, unit))
     bars = [
-        charts.DepthBar(name, int(member.axis("depth")), member.summary.iops)
+        charts.DepthBar(name, int(member.axis("depth")), rate(member.summary, unit))
         for name, members in series.items()
         for member in members
     ]
@@ -178,34 +191,72 @@ def side_by_side(family: Family, reading: Reading) -> list[Figure]:
         Figure(
             slug=slug(f"{family.subject} side by side"),
             title=f"{family.subject}: {names} side by side",
-            caption="IOPS at the same depth, all operations in flight counted over all connections.",
-            charts=(charts.depth_bars(bars, near_iops_cap(family, reading.result.target)),),
-            table=_side_by_side_table(series),
+            caption=f"{unit} at the same depth, all operations in flight counted over all connections.",
+            charts=(charts.depth_bars(bars, unit, limits),),
+            table=_side_by_side_table(series, unit),
         )
     ]
 
 
-def _side_by_side_table(series: dict[str, list[MeasuredPoint]]) -> Table:
+def _side_by_side_table(series: dict[str, list[MeasuredPoint]], unit: str) -> Table:
     by_depth: dict[float, dict[str, MeasuredPoint]] = {}
     for name, members in series.items():
         for member in members:
             by_depth.setdefault(member.axis("depth"), {})[name] = member
     first, *others = series
-    rows = [
+    number = decimal if unit == "MiB/s" else count
+    rows: list[tuple[Cell, ...]] = [
         (
             f"{depth:g}",
-            *(count(at[name].summary.iops) if name in at else "" for name in series),
+            *(number(rate(at[name].summary, unit)) if name in at else "" for name in series),
             *(ratio(at[name], at[first]) if name in at and first in at else "" for name in others),
-            *(percentile_us(99.0)(at[name].summary) if name in at else "" for name in series),
+            *(percentile(99.0)(at[name].summary) if name in at else "" for name in series),
         )
         for depth, at in sorted(by_depth.items())
     ]
     columns = (
-        *(f"{name}, IOPS" for name in series),
+        *(f"{name}, {unit}" for name in series),
         *(f"{name} to {first}" if len(others) > 1 else "ratio" for name in others),
-        *(f"{name}, p99 µs" for name in series),
+        *(f"{name}, p99" for name in series),
     )
-    return Table(("depth", *columns), tuple(rows))
+    return Table.of(("depth", *columns), rows)
+
+
+# ---- searches
+
+
+def found(reading: Reading) -> list[Figure]:
+    """All that a search found; with a knee, the rate by the operations in flight with both of its bounds."""
+    search = reading.result.search
+    if search is None:
+        return []
+    family = next((family for family in reading.families if family.is_depth), None)
+    chart = _knee_chart(family, reading, reading.knee) if family and reading.knee else None
+    title = f"{family.subject}: IOPS by operations in flight" if family and chart else "What the search found"
+    return [
+        Figure(
+            slug=slug(title),
+            title=title,
+            caption=KNEE_CAPTION if chart else "",
+            charts=(chart,) if chart else (),
+            table=_findings_table(search),
+        )
+    ]
+
+
+def _knee_chart(family: Family, reading: Reading, knee: Knee) -> Chart:
+    dots = [charts.DepthDot(int(member.axis("depth")), member.summary.iops) for member in family.members]
+    limits = charts.within_sight(caps(family.members, reading, "IOPS"), family.fastest.summary.iops)
+    return charts.knee_curve(dots, limits, knee)
+
+
+def _findings_table(search: SearchFacts) -> Table:
+    """All that a search found, with full figures."""
+    rows = [
+        (finding.name, f"{format_number(finding.figure.value)} {finding.unit}".rstrip(), finding.figure.bounds_text)
+        for finding in search.findings
+    ]
+    return Table(("found", "figure", "bounds"), tuple(rows))
 
 
 # ---- by rate
@@ -213,53 +264,66 @@ def _side_by_side_table(series: dict[str, list[MeasuredPoint]]) -> Table:
 
 def by_rate(family: Family, reading: Reading) -> Figure:
     """Latency over IOPS, a dot for each rate."""
-    target = reading.result.target
-    cap, near_cap = iops_cap(family, target), near_iops_cap(family, target)
-    highest = max(member.axis("rate") for member in family.members)
+    limits = caps(family.members, reading, "IOPS")
+    drawn = charts.within_sight(limits, family.fastest.summary.iops)
+    rates = [member.axis("rate") for member in family.members]
+    # A search tries some rates repeatedly: a line would run to and fro, and labels would cover each other.
+    is_repeated = len(set(rates)) < len(rates)
     dots = [
-        dot for member in family.members for dot in _dots("", member, "rate", f"{member.axis('rate') / highest:.0%}")
+        dot
+        for index, member in enumerate(family.members)
+        for dot in _dots(
+            "", member, "IOPS", "rate", "" if rates[index] in rates[:index] else f"{rates[index] / max(rates):.0%}"
+        )
     ]
     title = f"{family.subject}: latency by load"
     return Figure(
         slug=slug(f"{family.name} {title}"),
         title=title,
-        caption=caption(RATE_CAPTION, cap_caption(cap, target, is_drawn=near_cap is not None)),
-        charts=(charts.latency_curve(dots, near_cap),),
+        caption=caption(RATE_CAPTION, cap_caption(limits, drawn, target_of(family, reading))),
+        charts=(charts.latency_curve(dots, drawn, is_joined=not is_repeated),),
         table=_rate_table(family),
     )
 
 
 def _rate_table(family: Family) -> Table:
-    columns = ("IOPS due", "IOPS", "MiB/s", "p50 µs", "p99 µs", "p99.9 µs", "in flight")
-    rows = [
+    columns = ("IOPS due", "IOPS", "MiB/s", "p50", "p99", "p99.9", "in flight")
+    rows: list[tuple[Cell, ...]] = [
         (
             count(member.axis("rate")),
             count(member.summary.iops),
             decimal(member.summary.mib_per_s),
-            *(percentile_us(percent)(member.summary) for percent in (50.0, 99.0, 99.9)),
+            *(percentile(percent)(member.summary) for percent in (50.0, 99.0, 99.9)),
             decimal(member.summary.concurrency_achieved),
             *last_cells(member),
         )
         for member in sorted(family.members, key=lambda member: member.axis("rate"))
     ]
-    return Table((*columns, *LAST_COLUMNS), tuple(rows))
+    return Table.of((*columns, *LAST_COLUMNS), rows)
 
 
 # ---- over time
 
 
-def over_time(family: Family, reading: Reading) -> Figure:
+def over_time(family: Family, reading: Reading, *, is_folded: bool = False) -> Figure:
     """Rate and latency over time, and a row for each job."""
     names = list(dict.fromkeys(member.point.name for member in family.members))
     title = family.title or (names[0] if len(names) == 1 and names[0] != reading.result.name else "By job")
     drawn = family.members if len(family.members) <= OVER_TIME_POINTS_MAX else ()
-    drawings = tuple(chart for member in drawn for chart in charts.over_time(member.point.series()))
+    drawings = tuple(
+        chart
+        for member in drawn
+        for chart in charts.over_time(
+            member.point.series(), charts.within_sight(caps([member], reading, "IOPS"), member.summary.iops)
+        )
+    )
     return Figure(
         slug=slug(f"{family.name} {title}"),
         title=title,
         caption="Over time, all jobs together; faint dots are the ramp, which is not counted." if drawings else "",
         charts=drawings,
         table=_job_table(family.members),
+        is_folded=is_folded,
     )
 
 
@@ -270,11 +334,11 @@ def _job_table(members: Iterable[MeasuredPoint]) -> Table:
         "kind",
         "IOPS",
         "MiB/s",
-        "mean µs",
-        "p50 µs",
-        "p99 µs",
-        "p99.9 µs",
-        "max µs",
+        "mean",
+        "p50",
+        "p99",
+        "p99.9",
+        "max",
         "errors",
         "CPU µs/op",
     )
@@ -284,15 +348,15 @@ def _job_table(members: Iterable[MeasuredPoint]) -> Table:
         for group in member.point.report_groups()
         for kind, totals in group.kinds.items()
     ]
-    return Table(columns, tuple(rows), text_columns=2)
+    return Table.of(columns, rows, text_columns=2)
 
 
-def _job_cells(totals: Totals) -> tuple[str, ...]:
+def _job_cells(totals: Totals) -> tuple[Cell, ...]:
     return (
         count(totals.iops),
         decimal(totals.mib_per_s),
-        decimal(totals.latency.mean_ns / 1000),
-        *(percentile_us(percent)(totals) for percent in (50.0, 99.0, 99.9)),
-        decimal(totals.latency.max_ns / 1000),
+        Nanoseconds(totals.latency.mean_ns),
+        *(percentile(percent)(totals) for percent in (50.0, 99.0, 99.9)),
+        Nanoseconds(totals.latency.max_ns),
         f"{totals.errors:,}",
     )

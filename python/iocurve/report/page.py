@@ -11,16 +11,24 @@ from pathlib import Path
 from typing import Literal
 
 from iocurve.analysis import Reading, read
+from iocurve.analysis.limit_groups import LimitGroup
 from iocurve.errors import ResultError
 from iocurve.report.conditions import conditions
-from iocurve.report.setting import incomplete_reason, setting
-from iocurve.result.document import RESULT_NAME, Result, write_in_one_step
+from iocurve.report.prose import capitalised
+from iocurve.report.setting import emulation_label, heading, incomplete_reason, setting, targets
+from iocurve.result.document import RESULT_NAME, Result, write_atomically
+from iocurve.units import counted
 
 # The libraries that draw take most of a second to load, so only the functions that draw import them.
 
 IMAGE_WIDTH = 960
 IMAGE_SCALE = 2.0
 """Pixels per unit in PNGs: sharp on paper and on dense screens."""
+
+LISTED_MAX = 5
+"""Further sentences of a list are folded."""
+POINTS_SHOWN_MAX = 110
+"""Characters; a longer list of points is folded."""
 
 ImageFormat = Literal["png", "svg"]
 
@@ -42,21 +50,26 @@ def write(reading: Reading, directory: Path) -> list[Path]:
     """Writes ``report.html`` and ``points.csv`` and returns their paths. Raises ``ResultError``."""
     documents = {"report.html": html(reading), "points.csv": points_csv(reading)}
     for name, text in documents.items():
-        write_in_one_step(directory / name, text.encode())
+        write_atomically(directory / name, text.encode())
     return [directory / name for name in documents]
 
 
 def write_images(reading: Reading, directory: Path, formats: Sequence[ImageFormat] = ("png", "svg")) -> list[Path]:
-    """Writes each chart as images and returns their paths. Raises ``ResultError``."""
+    """Writes each chart as images and returns their paths. Raises ``ResultError``.
+
+    An image leaves the page, which names the target, behind: charts of emulated targets are labelled so.
+    """
+    from iocurve.report.charts import labelled
     from iocurve.report.figures import figures
 
     written = []
+    label = emulation_label(reading.result)
     for figure in figures(reading):
-        for number, chart in enumerate(figure.charts, start=1):
+        for number, chart in enumerate((labelled(chart, label) for chart in figure.charts), start=1):
             stem = figure.slug if len(figure.charts) == 1 else f"{figure.slug}-{number}"
             for suffix in formats:
                 path = directory / f"{stem}.{suffix}"
-                write_in_one_step(path, _image(chart | {"width": IMAGE_WIDTH, "background": "white"}, suffix))
+                write_atomically(path, _image(chart | {"width": IMAGE_WIDTH, "background": "white"}, suffix))
                 written.append(path)
     return written
 
@@ -70,15 +83,27 @@ def html(reading: Reading) -> str:
     environment = Environment(
         loader=PackageLoader(__package__, "."), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
+    environment.filters |= {"capitalised": capitalised, "limited_share": _limited_share}
     return environment.get_template("page.html").render(
         reading=reading,
         result=reading.result,
         incomplete_reason=incomplete_reason(reading.result),
+        heading=heading(reading.result),
+        targets=targets(reading.result),
         setting=setting(reading.result),
         conditions=conditions(reading.result),
         figures=figures(reading),
+        listed_max=LISTED_MAX,
+        points_shown_max=POINTS_SHOWN_MAX,
         chart_library=_chart_library(),
     )
+
+
+def _limited_share(group: LimitGroup, points: int) -> str:
+    """The points of a group among all points: ``3 of 14 points``, ``all 8 points``."""
+    if group.count < points:
+        return f"{group.count} of {counted(points, 'point')}"
+    return f"all {counted(points, 'point')}" if points > 1 else "1 point"
 
 
 def points_csv(reading: Reading) -> str:

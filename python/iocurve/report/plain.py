@@ -39,6 +39,5 @@ class PlainView(Progress):
     def _line(self) -> str:
         if self._point is None:
             return ""
-        position = f"point {self._point.index + 1} of {self._point.count}"
-        left = f"{whole_seconds(self.seconds_left())} left"
-        return "; ".join([f"{position} ({left}), {self._point.name}, {self.phase()}", *self.rates()])
+        left = f" ({whole_seconds(self.seconds_left())} left)" if self._point.count else ""
+        return "; ".join([f"{self.position()}{left}, {self._point.name}, {self.phase()}", *self.rates()])

@@ -21,7 +21,8 @@ class RunningPoint:
     """The point that runs now."""
 
     index: int
-    count: int
+    count: int | None
+    """None where a search decides after each point whether another follows."""
     name: str
     seconds_expected: float
     interval_ns: int
@@ -38,29 +39,40 @@ class Progress:
         self._seconds_done = 0.0
 
     def point_started(
-        self, index: int, count: int, name: str, seconds_expected: float, interval_ns: int = SECOND_NS
+        self, index: int, count: int | None, name: str, seconds_expected: float, interval_ns: int = SECOND_NS
     ) -> None:
-        """Point ``index`` (from 0) of ``count`` runs; ``interval_ns`` is the reporting interval of its plan."""
+        """Point ``index`` (from 0) of ``count`` begins; ``interval_ns`` is the reporting interval of its plan."""
         self._point = RunningPoint(index, count, name, seconds_expected, interval_ns, self._clock())
         self._live = None
 
     def end_point(self) -> str:
-        """Ends the running point; gives its position, `` 3/26``, or nothing where none runs."""
+        """Ends the running point; gives its position, `` 3/26`` or ``3``, or nothing where none runs."""
         point, self._point = self._point, None
         if point is None:
             return ""
         self._seconds_done += self._clock() - point.started
+        if point.count is None:
+            return f"{point.index + 1:>2}"
         return f"{point.index + 1:>{len(str(point.count))}}/{point.count}"
 
+    def position(self) -> str:
+        """``point 3 of 26``, or ``point 3`` of a search."""
+        assert self._point is not None
+        of = "" if self._point.count is None else f" of {self._point.count}"
+        return f"point {self._point.index + 1}{of}"
+
     def seconds_left(self) -> float:
-        """Estimates the rest of the whole plan: later points take as long as the average of those so far."""
-        if self._point is None:
-            return 0.0
+        """Estimates the rest of the whole plan: later points take as long as the average of those so far.
+
+        0 where nothing runs, or where the number of points is unknown.
+        """
         point = self._point
+        if point is None or (count := point.count) is None:
+            return 0.0
         running = self._clock() - point.started
         this = max(point.seconds_expected, running)
         mean = (self._seconds_done + this) / (point.index + 1)
-        return this - running + mean * (point.count - point.index - 1)
+        return this - running + mean * (count - point.index - 1)
 
     def phase(self) -> str:
         """``running, 1.0 s``."""

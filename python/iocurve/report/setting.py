@@ -1,13 +1,28 @@
-"""The opening sentences of a report: the aim of a scenario, the question and the answer of a search."""
+"""The opening of a report: its heading, its targets, the aim of a scenario, the question of a search."""
 
 from __future__ import annotations
 
+from iocurve.analysis.limits import volume_description
+from iocurve.analysis.searches import search_load
 from iocurve.report.prose import capitalised, sentence
-from iocurve.result.document import Finding, Result, ScenarioFacts, SearchFacts
+from iocurve.result.document import Result, ScenarioFacts, SearchFacts, TargetFacts
+
+
+def heading(result: Result) -> str:
+    """The name of the result; of a search, whose name has the target as well, the search and its load."""
+    return f"{capitalised(result.kind)}: {search_load(result, result.search)}" if result.search else result.name
+
+
+def targets(result: Result) -> list[tuple[str, str, str]]:
+    """Name in the scenario (empty for a single target), address, and how it is emulated (empty for a real one)."""
+    named = result.scenario.targets if result.scenario else {}
+    if len(named) > 1:
+        return [(name, facts.address, _emulation(facts)) for name, facts in named.items()]
+    return [("", result.target.address, _emulation(result.target))]
 
 
 def setting(result: Result) -> list[str]:
-    """The aim and the form of the scenario, then the question and the findings of the search."""
+    """The aim and the form of the scenario, then the question of the search and how it ended."""
     return [
         *(_scenario(result.scenario) if result.scenario else ()),
         *(_search(result.search) if result.search else ()),
@@ -19,6 +34,27 @@ def incomplete_reason(result: Result) -> str:
     return sentence(result.incomplete_reason or ("" if result.state == "finished" else "no reason is recorded"))
 
 
+def emulation_label(result: Result) -> str:
+    """Names the emulated targets of a result; empty where all targets are real."""
+    facts = result.scenario.targets.values() if result.scenario else [result.target]
+    named = [
+        _EMULATED[one.kind].format(what=one.address if result.scenario else volume_description(one) or "no limits")
+        for one in facts
+        if one.kind in _EMULATED
+    ]
+    return "emulated target: " + " and ".join(dict.fromkeys(named)) if named else ""
+
+
+_EMULATED = {"embedded_volume": "embedded NFS volume ({what})", "emulated_disk": "disk ({what})"}
+
+
+def _emulation(target: TargetFacts) -> str:
+    """``emulated: embedded NFS volume (ultra, 4 TiB)``; a disk is described by its address."""
+    if target.kind == "embedded_volume":
+        return f"emulated: embedded NFS volume ({volume_description(target) or 'no limits'})"
+    return "emulated disk" if target.kind == "emulated_disk" else ""
+
+
 def _scenario(scenario: ScenarioFacts) -> list[str]:
     shortened = [f"Not the full scenario: {'; '.join(scenario.shortened)}."] if scenario.shortened else []
     return [" ".join(scenario.why.split()), *shortened]
@@ -27,13 +63,6 @@ def _scenario(scenario: ScenarioFacts) -> list[str]:
 def _search(search: SearchFacts) -> list[str]:
     return [
         f"{capitalised(search.question)} ({search.workload}).",
-        *map(_finding, search.findings),
         f"The search stopped: {search.stopped}.",
         *(f"{capitalised(remark)}." for remark in search.remarks),
     ]
-
-
-def _finding(finding: Finding) -> str:
-    bounds = f" ({finding.figure.bounds_text})" if finding.figure.bounds_text else ""
-    figure = f"{finding.figure.value:,.6g} {finding.unit}".rstrip()
-    return f"{capitalised(finding.name)}: {figure}{bounds}."

@@ -1,48 +1,81 @@
-"""The table of a result in the terminal."""
+"""Tables in the terminal."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from rich.console import Console, ConsoleOptions, ConsoleRenderable, RenderResult
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, JustifyMethod, RenderResult
 from rich.table import Table
+from rich.text import Text
 
-from iocurve.analysis import Reading, read
+from iocurve.analysis import read
 from iocurve.result.document import Result
 from iocurve.result.summary import Summary
 from iocurve.units import format_count, format_latency
 
-
-def result_table(result: Result) -> ConsoleRenderable:
-    """All points in one table, with a gap between families; a narrow terminal gets only the essential columns."""
-    return _ResultTable(read(result))
+TEXT_COLUMNS_MIN = 16
+"""Narrower than this, a column of text is hard to read."""
 
 
-class _ResultTable:
-    """A table that chooses its columns by the width of the terminal."""
+class FittingTable:
+    """A table that shows each cell whole at any width.
 
-    def __init__(self, reading: Reading) -> None:
-        self._reading = reading
+    A terminal too narrow for all columns gets the essential ones; one too narrow for those gets a list of each row's
+    cells.
+    """
+
+    def __init__(
+        self,
+        columns: Sequence[str],
+        rows: Sequence[Sequence[str]],
+        *,
+        essential: Collection[str] | None = None,
+        numbers: Collection[str] = (),
+        texts: Collection[str] = (),
+        has_header: bool = True,
+    ) -> None:
+        """``rows`` are cells in the order of ``columns``; an empty row is a gap. Columns of ``texts`` may wrap."""
+        self._columns, self._rows, self._numbers, self._texts = columns, rows, numbers, texts
+        self._essential = columns if essential is None else essential
+        self._has_header = has_header
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        wide = self._table(COLUMNS)
-        fits = console.measure(wide, options=options.update(max_width=10_000)).maximum <= options.max_width
-        yield wide if fits else self._table([column for column in COLUMNS if column.essential])
+        for columns in (self._columns, [name for name in self._columns if name in self._essential]):
+            table = self._table(columns)
+            if console.measure(table, options=options.update(max_width=10_000)).minimum <= options.max_width:
+                yield table
+                return
+        yield from self._list()
 
-    def _table(self, columns: Sequence[_Column]) -> Table:
-        table = Table(box=None, pad_edge=False, header_style="bold")
-        table.add_column("point", no_wrap=True)
-        for column in columns:
-            table.add_column(column.title, justify="right", no_wrap=True)
-        table.add_column("limited by", no_wrap=True)
-        points = self._reading.result.points
-        for index, (point, limit) in enumerate(zip(points, self._reading.limits, strict=True)):
-            if index and point.family != points[index - 1].family:
-                table.add_row()
-            summary = point.summary()
-            table.add_row(point.name, *(column.cell(summary) for column in columns), limit.short_name if limit else "")
+    def _table(self, columns: Sequence[str]) -> Table:
+        table = Table(box=None, pad_edge=False, header_style="bold", show_header=self._has_header)
+        for name in columns:
+            if name in self._texts:
+                table.add_column(name, min_width=TEXT_COLUMNS_MIN, overflow="fold")
+            else:
+                justify: JustifyMethod = "right" if name in self._numbers else "left"
+                table.add_column(name, justify=justify, no_wrap=True, min_width=self._width(name))
+        places = [self._columns.index(name) for name in columns]
+        for row in self._rows:
+            table.add_row(*(row[place] for place in places if row))
         return table
+
+    def _width(self, name: str) -> int:
+        """The longest cell of a column."""
+        place = self._columns.index(name)
+        cells = [row[place] for row in self._rows if row]
+        return max(map(cell_len, [name, *cells] if self._has_header else cells), default=0)
+
+    def _list(self) -> Iterator[Text]:
+        labels = self._columns[1:] if self._has_header else [""] * (len(self._columns) - 1)
+        width = max(map(len, labels))
+        for row in self._rows:
+            yield Text(row[0] if row else "", style="bold", overflow="fold")
+            for label, cell in zip(labels, row[1:], strict=False):
+                if cell:
+                    yield Text(f"  {label:<{width}}  {cell}".rstrip(), overflow="fold")
 
 
 @dataclass(frozen=True)
@@ -67,3 +100,21 @@ COLUMNS = (
     _Column("p99.9", False, _percentile(99.9)),
     _Column("in flight", False, lambda summary: f"{summary.concurrency_achieved:.1f} of {summary.depth_requested:g}"),
 )
+
+
+def result_table(result: Result) -> FittingTable:
+    """All points in one table, with a gap between families."""
+    rows: list[tuple[str, ...]] = []
+    points = result.points
+    for index, (point, limit) in enumerate(zip(points, read(result).limits, strict=True)):
+        if index and point.family != points[index - 1].family:
+            rows.append(())
+        summary = point.summary()
+        figures = (column.cell(summary) for column in COLUMNS)
+        rows.append((point.name, *figures, limit.short_name if limit else ""))
+    return FittingTable(
+        ("point", *(column.title for column in COLUMNS), "limited by"),
+        rows,
+        essential=("point", *(column.title for column in COLUMNS if column.essential), "limited by"),
+        numbers=[column.title for column in COLUMNS],
+    )

@@ -19,9 +19,12 @@ class View(Protocol):
     """Observes a run of several points."""
 
     def point_started(
-        self, index: int, count: int, name: str, seconds_expected: float, interval_ns: int = SECOND_NS
+        self, index: int, count: int | None, name: str, seconds_expected: float, interval_ns: int = SECOND_NS
     ) -> None:
-        """Point ``index`` (from 0) of ``count`` runs; ``interval_ns`` is the reporting interval of its plan."""
+        """Point ``index`` (from 0) of ``count`` begins; ``interval_ns`` is the reporting interval of its plan.
+
+        A search does not know ``count`` before its end.
+        """
 
     def update(self, live: Live) -> None:
         """Gets the state of the engine, several times a second."""
@@ -34,7 +37,7 @@ class NoView:
     """Shows nothing."""
 
     def point_started(
-        self, index: int, count: int, name: str, seconds_expected: float, interval_ns: int = SECOND_NS
+        self, index: int, count: int | None, name: str, seconds_expected: float, interval_ns: int = SECOND_NS
     ) -> None:
         """Ignored."""
 
@@ -45,11 +48,13 @@ class NoView:
         """Ignored."""
 
 
-def progress_view(*, keeps_lines: bool = True) -> AbstractContextManager[View]:
-    """A live view where stderr is a terminal, plain lines elsewhere.
+def progress_view(*, keeps_lines: bool = True, quiet: bool = False) -> AbstractContextManager[View]:
+    """A live view where stderr is a terminal, plain lines elsewhere; nothing if ``quiet``.
 
     ``keeps_lines`` leaves a line for each finished point.
     """
+    if quiet:
+        return nullcontext(NoView())
     if not sys.stderr.isatty():
         return nullcontext(PlainView(sys.stderr, keeps_lines=keeps_lines))
     # Only a terminal needs the library that draws on one.

@@ -1,7 +1,7 @@
-"""``result.json``: the one document that everything after a run reads.
+"""``result.json``: the document that reports and analyses read.
 
-It keeps the outcomes of all points as the engine handed them back, with what they were measured on.
-What they add up to is computed (``iocurve.summary``) and never stored.
+It stores the plan and the outcome of every point as the engine returned them, with the facts of host and target.
+Totals over workers are computed (``iocurve.result.summary``) and never stored.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ from iocurve.result.stats import Estimate
 from iocurve.result.summary import Latency, SeriesInterval, Summary, Totals, series, summarise
 from iocurve.result.version import iocurve_version
 from iocurve.structs import Struct
-from iocurve.units import SECOND_NS
+from iocurve.units import SECOND_NS, format_number
 
 SCHEMA_VERSION = 2
 RESULT_NAME = "result.json"
-"""The name of a result in the directory of its report."""
+"""File name of the result in a report's directory."""
 Axis = int | float | str
 
 
 class HostFacts(Struct):
-    """The machine that made the load."""
+    """The machine that generated the load."""
 
     hostname: str
     cpu_model: str
     cpus: int
-    """Processors this process may run on."""
+    """Processors that this process may run on."""
     memory_bytes: int
     kernel: str
     distribution: str
     tcp_congestion_control: str | None
-    """Kernel's default for new connections; it moves loopback figures by 5 to 25 %."""
+    """The kernel's default for new connections; it changes loopback figures by 5 to 25 %."""
     python: str
 
 
@@ -57,14 +57,14 @@ class MountFacts(Struct):
 
 
 class TargetFacts(Struct):
-    """What was measured. Limits are those that are known; None where none is known or set."""
+    """The measured target. A limit is None if it is unknown or not set."""
 
     kind: Literal["embedded_volume", "nfs", "directory", "file", "device", "emulated_disk", "null", "several"]
-    """several: the plan's jobs go to different targets, which the plan lists."""
+    """several: the jobs load different targets, which the plan lists."""
     address: str
     """URL or path."""
     service_level: str | None = None
-    """standard, premium, ultra; of an emulated disk which it is, its cache and its virtual machine."""
+    """standard, premium or ultra; for an emulated disk its name, cache and virtual machine."""
     quota_bytes: int | None = None
     throughput_bytes_per_s: int | None = None
     """Limit of reads and writes together."""
@@ -73,98 +73,101 @@ class TargetFacts(Struct):
     latency_ns: int | None = None
     """Added to each operation by an embedded volume."""
     client_egress_bytes_per_s: int | None = None
-    """What an embedded volume lets each client write; a client is an address."""
+    """Write limit of an embedded volume for each client; a client is an IP address."""
     store: str | None = None
-    """What an embedded volume keeps data in."""
+    """Store of an embedded volume: ``memory``, or a directory."""
     mount: MountFacts | None = None
 
 
 class Note(Struct):
-    """Something a reader of the figures must know."""
+    """A remark that readers of the figures must know."""
 
     code: str
     """Stable, for programs: ``payload_discarded``."""
     text: str
     level: Literal["info", "warning"] = "warning"
-    """A warning is about what the figures mean; the rest is worth knowing."""
+    """A warning concerns the validity of the figures; anything else is info."""
 
 
 class LayoutFacts(Struct):
-    """What was written to make the files before the point ran."""
+    """Data written to lay out the files before the point ran."""
 
     bytes: int
     elapsed_ns: int
 
 
 class ProcessorUse(Struct):
-    """What one processor did while a point ran; the rest of the time it was idle."""
+    """Use of one processor while a point ran; it was idle for the rest of the time."""
 
     processor: int
     user_share: float
-    """Of the time, 0 to 1."""
+    """Share of the time, 0 to 1."""
     system_share: float
-    """In the kernel, interrupts and what other guests of the host took included."""
+    """Time in the kernel; includes interrupts and steal time."""
 
 
 class MachineUse(Struct):
-    """How busy this machine was while a point ran, everything on it counted."""
+    """CPU use of this machine while a point ran, all processes included."""
 
     busy_share: float
-    """Of all processors together, 0 to 1."""
+    """Mean over all processors, 0 to 1."""
     cpus: int
     processors: tuple[ProcessorUse, ...] = ()
-    """Each by itself, where the system tells."""
+    """Use of each processor; empty if the system does not publish it."""
 
 
 CachePolicy = Literal["cached", "uncached", "warmed", "untouched"]
-"""What is done so that caches play a part, or none: the same offsets again; fresh offsets, and something else read in
-between; the cache filled first, until latency has levelled off; nothing, and nothing is compared."""
+"""Cache preparation before a point.
+
+cached: use the same offsets again. uncached: use fresh offsets, and read other data in between. warmed: fill the cache
+first, until the latency is level. untouched: prepare nothing and compare nothing.
+"""
 
 
 class Interval(Struct):
-    """A figure with its bounds: those between which it lies with a confidence of 95 %, or what it was bracketed by."""
+    """A figure with its bounds: a 95 % confidence interval, or the bracket of a search."""
 
     value: float
     low: float | None
-    """None where nothing tells how sure the figure is."""
+    """None if the uncertainty is unknown."""
     high: float | None
     kind: Literal["confidence", "bracket"] = "confidence"
-    """bracket: the figure is ``low``, which held, and ``high`` did not."""
+    """bracket: ``low`` met the limit and is the figure; ``high`` did not meet it."""
 
     @classmethod
     def of(cls, estimate: Estimate) -> Interval:
-        """Of an estimate."""
+        """The interval of an estimate."""
         is_known = math.isfinite(estimate.half_width)
         bounds = (estimate.low, estimate.high) if is_known else (None, None)
         return cls(value=estimate.mean, low=bounds[0], high=bounds[1])
 
     @property
     def bounds_text(self) -> str:
-        """``95 %: 114 to 118``; empty where the bounds are not known."""
+        """``95 %: 114 to 118``; empty if the bounds are unknown."""
         if self.low is None or self.high is None:
             return ""
         if self.kind == "bracket":
-            return f"{self.high:,.6g} did not hold"
-        return f"95 %: {self.low:,.6g} to {self.high:,.6g}"
+            return f"{format_number(self.high)} did not hold"
+        return f"95 %: {format_number(self.low)} to {format_number(self.high)}"
 
 
 class CacheFacts(Struct):
-    """What was done about caches before a point, and whether its figures look cached, whatever was asked."""
+    """Cache preparation before a point, and a verdict whether its figures look cached."""
 
     policy: CachePolicy
     preparation: str = ""
-    """What was done before, in words."""
+    """Description of the preparation."""
     repeated_iops: Interval | None = None
-    """The point's offsets once more."""
+    """IOPS when the point's offsets are repeated."""
     fresh_iops: Interval | None = None
-    """The same load at offsets that were not used before."""
+    """IOPS of the same load at offsets not used before."""
     gain: Interval | None = None
-    """Repeated to fresh, less one: 0.17 is 17 % more. None where it was not compared."""
+    """Repeated ÷ fresh − 1: 0.17 is 17 % more. None if not compared."""
     verdict: Literal["cached", "uncached", "unclear", "not_checked"] = "not_checked"
 
 
 class FamilyFacts(Struct):
-    """What a scenario says of a family of points."""
+    """A family of points, as the scenario describes it."""
 
     name: str
     title: str
@@ -172,59 +175,59 @@ class FamilyFacts(Struct):
 
 
 class Comparison(Struct):
-    """Families of points that are set side by side."""
+    """Families of points to compare."""
 
     title: str
     families: tuple[str, ...]
-    """The first is what the others are compared with."""
+    """The first is the baseline of the comparison."""
 
 
 class ScenarioFacts(Struct):
-    """The scenario that was carried out, and in which form."""
+    """The scenario that was run, and its form."""
 
     name: str
     title: str
     why: str
     form: Literal["full", "short", "scaled"]
     shortened: tuple[str, ...] = ()
-    """What was made smaller or left out against the full form: ``data set 256 MiB instead of 1 TiB``."""
+    """Reductions against the full form: ``data set 256 MiB instead of 1 TiB``."""
     targets: dict[str, TargetFacts]
-    """By the scenario's names for them."""
+    """Targets by their names in the scenario."""
     families: tuple[FamilyFacts, ...]
     comparisons: tuple[Comparison, ...] = ()
     tag: str
-    """Part of the names of its files."""
+    """Part of the names of the files that it creates."""
 
 
 class Finding(Struct):
-    """A figure that a search has found."""
+    """A figure found by a search."""
 
     name: str
     """``knee``, ``capacity``, ``unloaded latency``."""
     unit: str
-    """``in flight``, ``IOPS``, ``µs``; empty of a pure number."""
+    """``in flight``, ``IOPS``, ``µs``; empty for a dimensionless figure."""
     figure: Interval
 
 
 class SearchFacts(Struct):
-    """What a search was for, and what it found."""
+    """The question of a search, and its findings."""
 
     question: str
     workload: str
     findings: tuple[Finding, ...]
-    """The first is the answer."""
+    """The first answers the question."""
     stopped: str
-    """Why it ended."""
+    """Reason why the search ended."""
     remarks: tuple[str, ...] = ()
-    """What else a reader must know: where a law does not fit, what is a lower bound only."""
+    """Caveats: a model that does not fit, a figure that is only a lower bound."""
 
 
 class Point(Struct, dict=True):
-    """One measurement: a plan and what came of it."""
+    """One measurement: a plan and its outcome."""
 
     name: str
     family: str
-    """Points of one family differ in their axes only and share a chart: ``random-4k-mix``, ``depth``."""
+    """Points of a family differ only in their axes and share a chart: ``random-4k-mix``, ``depth``."""
     axes: dict[str, Axis]
     """``read_percent``, ``block_bytes``, ``depth``, ``nconnect``, ``order``."""
     plan: Plan
@@ -233,10 +236,10 @@ class Point(Struct, dict=True):
     machine: MachineUse | None = None
     cache: CacheFacts | None = None
     target: str | None = None
-    """Which of the scenario's targets is loaded; None of several, and without a scenario."""
+    """Name of the target in the scenario; None without a scenario, or if the point loads several targets."""
 
     def summary(self) -> Summary:
-        """All workers as one."""
+        """Merges all workers."""
         return self._summary
 
     @cached_property
@@ -244,14 +247,14 @@ class Point(Struct, dict=True):
         return summarise(self.name, self.plan, self.outcome.workers)
 
     def report_groups(self) -> list[Summary]:
-        """Workers with the same report group as one, in plan order (fio's lines of output)."""
+        """Merges the workers of each report group, in plan order (fio's group_reporting)."""
         members: dict[int, list[WorkerOutcome]] = {}
         for worker in self.outcome.workers:
             members.setdefault(worker.report_group, []).append(worker)
         return [_report_group(self.plan, group) for group in members.values()]
 
     def series(self) -> list[SeriesInterval]:
-        """The course over time, workers merged."""
+        """The time series, workers merged."""
         return series(self.outcome.workers)
 
 
@@ -260,28 +263,28 @@ class Result(Struct):
 
     schema_version: Literal[2] = 2
     iocurve: str
-    """Version that measured."""
+    """Version of iocurve that measured."""
     kind: str
-    """What was run: ``envelope``, ``fio``."""
+    """Kind of run: ``envelope``, ``fio``."""
     name: str
     created: Annotated[datetime, Meta(tz=True)]
     state: State
     incomplete_reason: str | None
-    """Why points are missing or cut short; None when finished."""
+    """Why points are missing or incomplete; None if finished."""
     host: HostFacts
     target: TargetFacts
     null_ceiling_operations_per_s: float | None
-    """What one worker's loop does on this machine without I/O: no figure of one worker can be above it."""
+    """Rate of one worker's loop on this machine without I/O: the upper bound of one worker."""
     notes: tuple[Note, ...]
     points: tuple[Point, ...]
     scenario: ScenarioFacts | None = None
     search: SearchFacts | None = None
     references: tuple[Reference, ...] = ()
-    """Published figures to be set beside the points; a copy, as they were when this was measured."""
+    """Published figures to compare with the points; a copy made when this was measured."""
 
     @classmethod
     def start(cls, kind: str, name: str, host: HostFacts, target: TargetFacts, null_ceiling: float | None) -> Result:
-        """A result without points, of this moment; interrupted until it is said to be finished."""
+        """A new result without points, created now. Its state is interrupted until ``ended`` changes it."""
         return cls(
             iocurve=iocurve_version(),
             kind=kind,
@@ -297,20 +300,20 @@ class Result(Struct):
         )
 
     def with_point(self, point: Point) -> Result:
-        """With one point more."""
+        """Returns a copy with a further point."""
         return self.replace(points=(*self.points, point))
 
     def with_note(self, code: str, text: str, level: Literal["info", "warning"] = "warning") -> Result:
-        """With one note more; the same note is kept once."""
+        """Returns a copy with a further note; duplicates are dropped."""
         note = Note(code=code, text=text, level=level)
         return self if note in self.notes else self.replace(notes=(*self.notes, note))
 
     def ended(self, state: State, reason: str | None = None) -> Result:
-        """As it ended: ``reason`` says why points are missing or cut short."""
+        """Returns a copy in its final state; ``reason`` says why points are missing or incomplete."""
         return self.replace(state=state, incomplete_reason=reason)
 
     def target_of(self, point: Point) -> TargetFacts:
-        """What a point loads."""
+        """The target that a point loads."""
         return self.scenario.targets[point.target] if self.scenario and point.target else self.target
 
     @classmethod
@@ -322,7 +325,7 @@ class Result(Struct):
         try:
             document = json.loads(text)
         except ValueError as error:
-            raise ResultError(f"{path} is not JSON ({error}); was it cut short?") from None
+            raise ResultError(f"{path} is not JSON ({error}); was it truncated?") from None
         _check_version(path, document)
         try:
             return cls.from_json(text)
@@ -331,7 +334,11 @@ class Result(Struct):
 
     def write(self, path: Path | str) -> None:
         """Writes ``result.json`` in one step. Raises ``ResultError``."""
-        write_in_one_step(Path(path), msgspec.json.format(msgspec.json.encode(self), indent=1) + b"\n")
+        write_atomically(Path(path), self.document())
+
+    def document(self) -> bytes:
+        """The text of ``result.json``."""
+        return msgspec.json.format(msgspec.json.encode(self), indent=1) + b"\n"
 
     def to_records(self) -> list[dict[str, Axis | None]]:
         """One flat record per point, all with the same keys; units are in the names."""
@@ -402,7 +409,7 @@ def _read_text(path: Path) -> str:
 
 
 def _check_version(path: Path | str, document: Any) -> None:
-    """Before the details, so that a newer document is called newer and not faulty."""
+    """Checked first, so that a newer document is reported as newer and not as faulty."""
     found = document.get("schema_version") if isinstance(document, dict) else None
     if found is None:
         raise ResultError(f"{path} is not a result of iocurve: it has no schema_version")
@@ -412,7 +419,7 @@ def _check_version(path: Path | str, document: Any) -> None:
 
 
 def make_writable(directory: Path) -> None:
-    """Makes the directory of a report before anything is measured. Raises ``TargetError`` if nothing can be written."""
+    """Creates the directory of a report before the measurement. Raises ``TargetError`` if it is not writable."""
     import tempfile
 
     try:
@@ -420,11 +427,11 @@ def make_writable(directory: Path) -> None:
         with tempfile.TemporaryFile(dir=directory):
             pass
     except OSError as error:
-        raise TargetError(f"--out {directory}: {error.strerror}; name a directory that can be written to") from None
+        raise TargetError(f"--out {directory}: {error.strerror}; name a directory that you can write to") from None
 
 
-def write_in_one_step(path: Path, content: bytes) -> None:
-    """Writes a file such that readers see the old one or the new one, never half of one. Raises ``ResultError``."""
+def write_atomically(path: Path, content: bytes) -> None:
+    """Writes a file atomically: readers see the old file or the new one. Raises ``ResultError``."""
     try:
         _replace(path, content)
     except OSError as error:
@@ -432,7 +439,7 @@ def write_in_one_step(path: Path, content: bytes) -> None:
 
 
 def _replace(path: Path, content: bytes) -> None:
-    """A temporary file beside the target, renamed over it once it is on disk."""
+    """Writes and syncs a temporary file in the same directory, then renames it."""
     import tempfile
 
     descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
@@ -449,7 +456,7 @@ def _replace(path: Path, content: bytes) -> None:
 
 
 def _umask() -> int:
-    """The process's file mode mask, which mkstemp passes over; it can only be read by setting it."""
+    """The umask of the process, which mkstemp ignores; it can only be read by setting it."""
     mask = os.umask(0o077)
     os.umask(mask)
     return mask

@@ -1,6 +1,6 @@
-"""Facts of the machine that makes the load, read from where Linux publishes them.
+"""Facts of the machine that generates the load, from Linux's ``/proc`` and ``/etc``.
 
-What a system does not publish is ``unknown``: a missing fact never keeps a measurement from running.
+Facts that the system does not publish are ``unknown``: a missing fact never stops a measurement.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ UNKNOWN = "unknown"
 
 
 def collect(root: Path = Path("/")) -> HostFacts:
-    """The machine as it is now; ``root`` is where its ``proc`` and ``etc`` are."""
+    """Collects the facts of this machine; ``root`` is the directory with ``proc`` and ``etc``."""
     return HostFacts(
         hostname=os.uname().nodename or UNKNOWN,
         cpu_model=_cpu_model(root),
@@ -32,12 +32,12 @@ def collect(root: Path = Path("/")) -> HostFacts:
 
 
 def mount_of(path: Path, root: Path = Path("/")) -> MountFacts | None:
-    """The mounted file system that ``path`` (or, where it does not exist yet, its nearest parent) is on."""
+    """The mounted file system that ``path`` (or, if it does not exist yet, its nearest parent) is on."""
     real = path.resolve()
     found = None
     for line in _text(root / "proc/self/mountinfo").splitlines():
         mount = _mount(line)
-        # A later mount on the same place hides the earlier one.
+        # A later mount on the same mount point hides the earlier one.
         if real.is_relative_to(mount.mount_point) and (
             found is None or len(mount.mount_point) >= len(found.mount_point)
         ):
@@ -46,14 +46,14 @@ def mount_of(path: Path, root: Path = Path("/")) -> MountFacts | None:
 
 
 class MachineMeter:
-    """How busy the machine is from now on, everything on it counted."""
+    """Measures the CPU use of the machine from now on, all processes included."""
 
     def __init__(self, root: Path = Path("/")) -> None:
         self._stat = root / "proc/stat"
         self._start = _ticks(self._stat)
 
     def use(self) -> MachineUse | None:
-        """Since the meter was made; None where the system does not tell."""
+        """CPU use since the meter was created; None if the system does not publish it."""
         now = _ticks(self._stat)
         shares = {name: _shares(self._start[name], ticks) for name, ticks in now.items() if name in self._start}
         whole = shares.pop(_ALL, None)
@@ -69,11 +69,11 @@ class MachineMeter:
 
 @dataclass(frozen=True)
 class Processors:
-    """What all processors together did, in per cent."""
+    """Time of all processors together by state, in per cent."""
 
     user: float
     system: float
-    """Interrupts included."""
+    """Includes interrupts and steal time."""
     wait: float
     """Idle while I/O was outstanding."""
     idle: float
@@ -85,39 +85,39 @@ class Processors:
 
     @classmethod
     def mean(cls, several: Sequence[Processors]) -> Processors:
-        """Over times of the same length."""
+        """The mean over intervals of the same length."""
         sums = (sum(getattr(one, name) for one in several) for name in ("user", "system", "wait", "idle"))
         return cls(*(total / max(1, len(several)) for total in sums))
 
 
 class ProcessorMeter:
-    """What the processors do between one look and the next."""
+    """Measures the CPU use between successive samples."""
 
     def __init__(self, root: Path = Path("/")) -> None:
         self._stat = root / "proc/stat"
         self._before = _ticks(self._stat)
 
-    def look(self) -> Processors | None:
-        """Since the last look, or since the meter was made; None where the system does not tell."""
+    def sample(self) -> Processors | None:
+        """CPU use since the last sample or since the start; None if the system does not publish it."""
         before, self._before = self._before, _ticks(self._stat)
         return _shares(before[_ALL], self._before[_ALL]) if _ALL in before and _ALL in self._before else None
 
 
 _ALL = "cpu"
-"""What the system calls all processors together; one is ``cpu0``."""
+"""Name of all processors together in ``/proc/stat``; a single processor is ``cpu0``."""
 
 
 def _ticks(stat: Path) -> dict[str, list[int]]:
-    """Clock ticks since the machine started: user, nice, system, idle, iowait, irq, softirq, steal.
+    """Clock ticks since boot: user, nice, system, idle, iowait, irq, softirq, steal.
 
-    Guest time after them is part of user.
+    The guest columns that follow are left out, because user includes them.
     """
     lines = (line.split() for line in _text(stat).splitlines() if re.match(r"cpu\d*\s", line))
     return {name: [int(word) for word in words[:8]] for name, *words in lines if len(words) >= 8}
 
 
 def _shares(then: Sequence[int], now: Sequence[int]) -> Processors | None:
-    """What a processor did in between; None if no time has passed."""
+    """Shares of the ticks between two readings; None if no time has passed."""
     passed = [late - early for late, early in zip(now, then, strict=True)]
     total = sum(passed)
     if total <= 0:
@@ -127,7 +127,7 @@ def _shares(then: Sequence[int], now: Sequence[int]) -> Processors | None:
 
 
 def _cpu_model(root: Path) -> str:
-    """x86 and s390 name the model in cpuinfo; elsewhere the architecture has to do."""
+    """The model in cpuinfo (x86, s390), otherwise the architecture."""
     match = re.search(r"^model name\s*:\s*(.+)$", _text(root / "proc/cpuinfo"), re.MULTILINE)
     return match[1].strip() if match else os.uname().machine or UNKNOWN
 
@@ -146,7 +146,7 @@ def _mount(line: str) -> MountFacts:
     """One line of mountinfo: proc(5), "/proc/pid/mountinfo"."""
     before, _, after = line.partition(" - ")
     fields, (file_system, device, super_options) = before.split(), after.split(maxsplit=2)
-    # The mount's own options come first; the file system's repeat ro or rw and add the rest.
+    # Mount options come first; the super options repeat ro or rw and add the file system's options.
     options = dict.fromkeys([*fields[5].split(","), *super_options.split(",")])
     return MountFacts(
         device=_unescaped(device),

@@ -1,7 +1,7 @@
-"""Figures that others have published (``*.toml``), each with its source and conditions.
+"""Published figures (``*.toml``), each with its source and conditions.
 
-They are set beside what was measured and never mixed with it. Only figures that a page states are here; what lies
-between them is not known and not made up.
+Reports show them next to measured figures and never mix the two. Only figures that a page states are included; nothing
+is interpolated.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ FOLDER = Path(__file__).parent / "references"
 
 
 class Conditions(Struct):
-    """How the figures came about, as far as the page says. None is "not stated"."""
+    """Test conditions that the page states. None means not stated."""
 
     service_level: str | None = None
     quota: str | None = None
@@ -31,49 +31,49 @@ class Conditions(Struct):
     client_egress_mib_per_s: float | None = None
     nconnect: int | None = None
     mount: str | None = None
-    """Options of the mount."""
+    """Mount options."""
     operating_system: str | None = None
     data_set: str | None = None
     tool: str | None = None
     cache: Literal["cached", "uncached", "warmed"] | None = None
     remarks: tuple[str, ...] = ()
-    """What else a reader must know: contradictions and slips of the page."""
+    """Caveats: contradictions and errors of the page."""
 
 
 class Figure(Struct):
     """One published figure."""
 
     family: str
-    """Family of a scenario's points that it belongs beside."""
+    """Family of scenario points that the figure is compared with."""
     axes: dict[str, Axis] = {}
-    """Where on the family's axes."""
+    """Position on the family's axes."""
     kind: Literal["read", "write", "total"] = "total"
-    """Operations that are counted."""
+    """Operations that the figure counts."""
     unit: Unit
     value: float
     how: Literal["stated", "about", "derived"] = "stated"
-    """about: the page rounds it ("approximately"). derived: worked out from stated figures."""
+    """about: rounded by the page ("approximately"). derived: calculated from stated figures."""
     text: str | None = None
-    """What the page says of it, in our words, where the figure alone would mislead."""
+    """Paraphrase of the page, if the figure alone would mislead."""
     conditions: Conditions | None = None
-    """Where they differ from those of the whole page."""
+    """Conditions that differ from those of the whole page."""
 
 
 class Reference(Struct):
-    """What one page says."""
+    """The published figures of one page."""
 
     name: str = ""
-    """Name of the file."""
+    """File name without suffix."""
     title: str
     source: str
-    """Page it was published on."""
+    """The page that the figures were published on."""
     date: str | None = None
-    """State of the page, if it has one."""
+    """Date of the page, if it has one."""
     conditions: Conditions = Conditions()
     figures: tuple[Figure, ...] = ()
 
     def of(self, family: str, axes: dict[str, Axis]) -> list[Figure]:
-        """Figures that belong to a point: those of its family whose axes are all among the point's."""
+        """Figures to compare with a point: same family, and every axis of the figure matches the point's."""
         return [
             figure
             for figure in self.figures
@@ -82,14 +82,14 @@ class Reference(Struct):
 
 
 def names() -> list[str]:
-    """All bundled references."""
+    """The names of all bundled references."""
     return bundled.names(FOLDER)
 
 
 @cache
 def load(name: str) -> Reference:
-    """One of ``names()``. Raises ``ResultError``."""
+    """Loads a bundled reference. Raises ``ResultError``."""
     if name not in names():
-        raise ResultError(f"there is no reference '{name}'; these are: {', '.join(names())}")
+        raise ResultError(f"there is no reference '{name}'; choose one of: {', '.join(names())}")
     document = bundled.read(FOLDER, name)
     return Reference.from_builtins(document | {"name": name, "figures": document.pop("figure", [])})

@@ -1,4 +1,4 @@
-"""Which iocurve this is."""
+"""The version of iocurve."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from iocurve import _native
 
 
 def iocurve_version() -> str:
-    """Version of this package; the native module knows it without a search for installed packages."""
+    """The version, taken from the native module because importlib.metadata is slow."""
     return _native.VERSION

@@ -1,1 +1,1 @@
-"""What people name as a target: an export, a directory, a device, an embedded volume, an emulated disk."""
+"""Targets of a load: an export, a directory, a file, a device, an embedded volume, an emulated disk."""

@@ -1,4 +1,4 @@
-"""Emulated disks as people name them: ``disk:premium-ssd-p30?stripe=3&cache=none&vm=Standard_D8ds_v4&path=DIR``."""
+"""Parses emulated disks: ``disk:premium-ssd-p30?stripe=3&cache=none&vm=Standard_D8ds_v4&path=DIR``."""
 
 from __future__ import annotations
 
@@ -11,35 +11,35 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from iocurve.engine.plan import DiskPlan, HostCache, IoBurst, IoLimits, VmPlan
-from iocurve.errors import TargetError, nearest
+from iocurve.errors import TargetError, unknown
 from iocurve.targets import disk_data as data
 from iocurve.units import GIB, KIB, parse_bytes, parse_time_ns
 
 STATE_NAME = ".iocurve-disk.json"
-"""The file beside the data that keeps what the cache holds and the burst credits."""
+"""File in the disk's directory with its state: cached blocks and burst credits."""
 STRIPE_MAX = 64
 _CACHES: dict[str, HostCache] = {"none": "none", "read-only": "read_only", "read-write": "read_write"}
 
 
 @dataclass(frozen=True)
 class DiskSpec:
-    """A disk that was described, with its figures."""
+    """A parsed disk with its published figures."""
 
     text: str
-    """As it was written."""
+    """The text that the user wrote."""
     directory: Path
-    """What is kept on it."""
+    """The directory that holds the disk's files."""
     described: DiskPlan
-    """As it runs, but for the place of its state."""
+    """The plan of the disk, with ``state_path`` relative to ``directory``."""
 
     def plan(self, working_directory: Path) -> DiskPlan:
-        """As it runs; relative names start from ``working_directory``."""
+        """The plan of the disk; a relative ``directory`` starts from ``working_directory``."""
         state = working_directory.joinpath(self.directory).absolute() / STATE_NAME
         return self.described.replace(state_path=str(state))
 
 
 def parse_disk(text: str) -> DiskSpec:
-    """Reads ``disk:NAME?path=DIR&…``. Raises ``ValueError`` that says all that is wrong in it."""
+    """Reads ``disk:NAME?path=DIR&…``. Raises ``ValueError`` with all mistakes."""
     if not text.startswith("disk:"):
         raise ValueError(f"'{text}' is not a disk such as disk:premium-ssd-p30?path=DIR")
     reader = _Reader(text)
@@ -50,9 +50,9 @@ def parse_disk(text: str) -> DiskSpec:
 
 
 def restart(directory: Path) -> int:
-    """As if the virtual machine had been restarted: the cache is empty, burst credits and data stay.
+    """Emulates a restart of the virtual machine: empties the host cache; burst credits and data stay.
 
-    Returns how many bytes were in the cache. Raises ``TargetError``, also while a run uses the disk.
+    Returns the number of bytes that were cached. Raises ``TargetError``, also while a run uses the disk.
     """
     import json
 
@@ -69,15 +69,15 @@ def restart(directory: Path) -> int:
         new.write_text(json.dumps(state | {"files": []}), encoding="utf-8")
         new.replace(path)
     except BlockingIOError:
-        raise TargetError(f"{directory}: a run uses the emulated disk that is kept there; wait for its end") from None
+        raise TargetError(f"{directory}: the emulated disk is in use by a run; wait until the run has ended") from None
     except FileNotFoundError:
-        raise TargetError(f"{directory}: no emulated disk has been used there yet; name the path= of one") from None
+        raise TargetError(
+            f"{directory}: no emulated disk has been used in this directory; give the path= of one"
+        ) from None
     except OSError as error:
         raise TargetError(f"{path}: {error.strerror}") from None
     except (ValueError, KeyError, TypeError):
-        raise TargetError(
-            f"{path} is not the state of an emulated disk; remove it, and the disk is a new one"
-        ) from None
+        raise TargetError(f"{path} is not the state of an emulated disk; remove it to start with a new disk") from None
     finally:
         os.close(opened)
     return lost
@@ -91,14 +91,14 @@ def _cached_bytes(blocks: str) -> int:
 
 @dataclass
 class _Limits:
-    """Figures of one disk."""
+    """Limits of one disk."""
 
     speed: IoLimits
     title: str
 
 
 class _Reader:
-    """Reads one text and collects what is wrong with it."""
+    """Parses one disk and collects the mistakes."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -107,14 +107,14 @@ class _Reader:
         self.name = name
         self.said = dict(parse_qsl(query, keep_blank_values=True))
         if len(self.said) < len(parse_qsl(query, keep_blank_values=True)):
-            self.mistakes.append("a setting is there twice")
+            self.mistakes.append("a setting is given twice")
 
     def spec(self) -> DiskSpec | None:
-        """What was described; None where something is missing."""
+        """The disk; None if there is no disk of that name."""
         try:
             family, size = data.find(self.name)
         except KeyError:
-            self.mistakes.append(_unknown("disk", self.name, data.disk_names()))
+            self.mistakes.append(str(unknown("disk", self.name, data.disk_names(), "iocurve disk list")))
             family, size = None, None
         self._check_keys(family)
         stripe = self._value("stripe", lambda word: _whole(word, STRIPE_MAX)) or 1
@@ -123,7 +123,7 @@ class _Reader:
         burst_ns = self._value("burst", parse_time_ns)
         vm = self._vm(cache)
         if not self.said.get("path"):
-            self.mistakes.append("path=DIR is missing: the directory that the files of the disk are kept in")
+            self.mistakes.append("path=DIR is missing; name the directory for the files of the disk")
         if family is None:
             return None
         if cache != "none" and not family.host_cache:
@@ -147,7 +147,7 @@ class _Reader:
             known.append("burst")
         if family is None or family.provisioned:
             known += ["size", "iops", "throughput"]
-        self.mistakes += [_unknown("setting", key, known) for key in self.said if key not in known]
+        self.mistakes += [str(unknown("setting", key, known, "docs/disks.md")) for key in self.said if key not in known]
 
     def _value(self, key: str, read: Callable[[str], Any]) -> Any:
         if key not in self.said:
@@ -163,21 +163,21 @@ class _Reader:
         name = self.said.get("vm")
         if name is None:
             if cache != "none":
-                self.mistakes.append("cache: it is the virtual machine's: say which, as in vm=Standard_D8ds_v4")
+                self.mistakes.append("cache: a host cache needs a virtual machine; add vm=Standard_D8ds_v4")
             if burst_ns is not None:
-                self.mistakes.append("vm-burst: there is no vm")
+                self.mistakes.append("vm-burst: a burst needs a virtual machine; add vm=Standard_D8ds_v4")
             return None
-        # People write the size with and without the word before it.
+        # VM sizes are written with and without the prefix Standard_.
         names = {known.lower(): known for known in data.vms()}
         found = names.get(name.lower()) or names.get(f"standard_{name.lower()}")
         if found is None:
-            self.mistakes.append(_unknown("virtual machine", name, data.vms()))
+            self.mistakes.append(str(unknown("virtual machine", name, data.vms(), "iocurve disk list")))
             return None
         _, size = data.vms()[found]
         if cache != "none" and size.cached is None:
             self.mistakes.append(f"{found}: no cached limits are published for it; use cache=none or another vm")
         if burst_ns and size.burst is None:
-            self.mistakes.append(f"vm-burst: {found} has none")
+            self.mistakes.append(f"vm-burst: {found} does not burst; leave it out")
         return VmPlan(
             name=found,
             uncached=_limits(size.uncached, size.burst if burst_ns else None, burst_ns),
@@ -200,12 +200,12 @@ class _Reader:
 
 
 def _sized(size: data.DiskSize | None, burst_ns: int | None) -> IoLimits:
-    assert size is not None, "a disk has a size, or figures that are set"
+    assert size is not None, "a disk without a size has provisioned figures"
     return _limits(size, None if burst_ns == 0 else size.burst, burst_ns)
 
 
 def _limits(speed: data.Speed, burst: data.Burst | None, burst_ns: int | None) -> IoLimits:
-    """With credits for the published time, or for another."""
+    """Converts to plan limits; ``burst_ns`` replaces the published burst duration."""
     above = None
     if burst is not None:
         duration_ns = burst_ns or burst.minutes * data.MINUTE_NS
@@ -227,17 +227,9 @@ def _whole(word: str, most: int) -> int:
 
 
 def _one_of(word: str, known: Iterable[str]) -> str:
-    """As the portal and the command line write it, too: ``ReadOnly``, ``read_only``."""
+    """Also accepts the spellings of the Azure portal and CLI: ``ReadOnly``, ``read_only``."""
     plain = {name.replace("-", ""): name for name in known}
     found = plain.get(word.lower().replace("-", "").replace("_", ""))
     if found is None:
         raise ValueError(f"'{word}' is none of {', '.join(plain.values())}")
     return found
-
-
-def _unknown(what: str, name: str, known: Iterable[str]) -> str:
-    known = list(known)
-    lower = {one.lower(): one for one in known}
-    close = nearest(name.lower(), lower)
-    hint = f"did you mean {lower[close]}?" if close else f"there are {', '.join(known)}"
-    return f"there is no {what} '{name}' ({hint})"

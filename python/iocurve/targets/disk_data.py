@@ -1,6 +1,6 @@
-"""Disks of a cloud and the virtual machines they are attached to: published figures as data (``disks/``, ``vms/``).
+"""Published figures of cloud disks and virtual machines, as data (``disks/``, ``vms/``).
 
-MB are 10^6 bytes, as on the pages that the figures come from.
+1 MB is 10^6 bytes, as on the vendor's pages.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ Positive = Annotated[int, Meta(gt=0)]
 
 
 class Source(Struct):
-    """Where a figure was published."""
+    """The page that a figure was published on."""
 
     page: str
-    """Of learn.microsoft.com."""
+    """A page of learn.microsoft.com."""
     date: str
-    """State of the page."""
+    """Date of the page."""
 
     def __str__(self) -> str:
         return f"{self.page}, {self.date}"
 
 
 class Speed(Struct):
-    """Operations and bytes per second, reads and writes together."""
+    """Limits on IOPS and throughput, reads and writes together."""
 
     iops: Positive
     mb_per_s: Positive
@@ -45,10 +45,10 @@ class Speed(Struct):
 
 
 class Burst(Speed):
-    """What can be had beyond that while credits last."""
+    """Limits while burst credits last."""
 
     minutes: Positive
-    """A full bucket lasts so long at the full burst."""
+    """Time for which a full bucket of credits sustains the full burst."""
     source: str
 
 
@@ -68,57 +68,57 @@ class DiskSize(Speed):
 
 
 class Provisioned(Struct):
-    """Size, IOPS and throughput are set one by one."""
+    """A disk whose size, IOPS and throughput are provisioned independently."""
 
     at_most_gib: Positive
     iops: int = 0
-    """That come with each disk."""
+    """Baseline included with each disk."""
     iops_per_gib: Positive
     iops_free_gib: int = 0
-    """Up to this size there are no more than come with each disk."""
+    """Disks up to this size have the baseline IOPS only."""
     iops_at_most: Positive
     mb_per_s: int = 0
-    """That come with each disk."""
+    """Baseline included with each disk."""
     mb_per_iops: Decimal
     mb_per_s_at_most: Positive
     source: str
 
     def most_iops(self, size_gib: int) -> int:
-        """That a disk of this size can have."""
+        """The most IOPS of a disk of this size."""
         if size_gib <= self.iops_free_gib:
             return self.iops
         return min(max(self.iops, self.iops_per_gib * size_gib), self.iops_at_most)
 
     def most_bytes_per_s(self, iops: int) -> int:
-        """That a disk with so many IOPS can have."""
+        """The highest throughput of a disk with this number of IOPS."""
         by_iops = int(Fraction(self.mb_per_iops) * iops * MB)
         return min(max(self.mb_per_s * MB, by_iops), self.mb_per_s_at_most * MB)
 
 
 class DiskFamily(Struct):
-    """A kind of disk: sizes with fixed figures, or one whose figures are set."""
+    """A type of disk: either sizes with fixed figures, or provisioned figures."""
 
     title: str
     host_cache: bool
-    """Whether a virtual machine can cache it."""
+    """True if a virtual machine can cache the disk."""
     io_kib: Number
-    """The largest operation that counts as one."""
+    """The largest operation that counts as one I/O."""
     sources: dict[str, Source]
     sizes: dict[str, DiskSize] = {}
     provisioned: Provisioned | None = None
 
 
 class VmSize(Struct):
-    """A size of virtual machine. What is None is not published."""
+    """A size of virtual machine. None means not published."""
 
     uncached: Speed
     burst: Burst | None = None
-    """Of what goes to disks."""
+    """Burst limits of uncached disk I/O."""
     cached: Speed | None = None
-    """Of what goes to disks with a host cache."""
+    """Limits of disk I/O with a host cache."""
     cache_gib: int = 0
     network_mbit_per_s: int | None = None
-    """For other traffic: disks have a way of their own."""
+    """Limit of the network, which disk I/O does not use."""
     source: str
 
 
@@ -132,13 +132,13 @@ class VmFamily(Struct):
 
 @cache
 def families() -> dict[str, DiskFamily]:
-    """Kinds of disks by name."""
+    """Types of disks by name."""
     return _read("disks", DiskFamily)
 
 
 @cache
 def disk_names() -> tuple[str, ...]:
-    """``premium-ssd-p30`` and so on."""
+    """All names of disks: ``premium-ssd-p30``, ``ultra-disk``."""
     return tuple(
         name for kind, family in families().items() for name in ([f"{kind}-{size}" for size in family.sizes] or [kind])
     )
@@ -151,7 +151,7 @@ def vms() -> dict[str, tuple[VmFamily, VmSize]]:
 
 
 def find(name: str) -> tuple[DiskFamily, DiskSize | None]:
-    """A disk by its name; without a size where that is set. Raises ``KeyError``."""
+    """A disk by its name; the size is None for provisioned disks. Raises ``KeyError``."""
     kind, _, size = name.rpartition("-")
     if kind in families() and size in families()[kind].sizes:
         return families()[kind], families()[kind].sizes[size]
@@ -161,7 +161,7 @@ def find(name: str) -> tuple[DiskFamily, DiskSize | None]:
 
 
 def describe_disk(name: str) -> list[tuple[str, str, str]]:
-    """The figures of a disk: what, how much, and where that was published. Raises ``KeyError``."""
+    """The figures of a disk: name, value and source. Raises ``KeyError``."""
     family, size = find(name)
     rows: list[tuple[str, str, str]] = []
     if size is not None:
@@ -176,13 +176,13 @@ def describe_disk(name: str) -> list[tuple[str, str, str]]:
         text = f"at most {how.mb_per_iops} MB/s × IOPS, {how.mb_per_s_at_most:,} MB/s"
         rows.append(("throughput", text, how.source))
         if how.iops:
-            rows.append(("with each disk", f"{how.iops:,} IOPS, {how.mb_per_s:,} MB/s", how.source))
-    rows.append(("counts as one operation", f"up to {family.io_kib.value} KiB", family.io_kib.source))
+            rows.append(("included with each disk", f"{how.iops:,} IOPS, {how.mb_per_s:,} MB/s", how.source))
+    rows.append(("one I/O", f"up to {family.io_kib.value} KiB", family.io_kib.source))
     return [(label, text, str(family.sources[source])) for label, text, source in rows]
 
 
 def describe_vm(name: str) -> list[tuple[str, str, str]]:
-    """The figures of a virtual machine. Raises ``KeyError``."""
+    """The figures of a virtual machine: name, value and source. Raises ``KeyError``."""
     family, size = vms()[name]
     rows = [("uncached", str(size.uncached), size.source)]
     if size.burst:

@@ -1,4 +1,4 @@
-"""What is known about an emulated disk."""
+"""The facts of an emulated disk, for the result."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from iocurve.result.document import TargetFacts
 
 
 def disk_facts(disk: DiskPlan) -> TargetFacts:
-    """What is known about an emulated disk; its limits are those that hold all the time."""
+    """The facts of an emulated disk, with its sustained limits (no burst)."""
     within = [disk.limits]
     if disk.vm and disk.cache != "none" and disk.vm.cached:
         within = [disk.vm.cached]

@@ -1,9 +1,11 @@
-"""``nfs://host[:port]/export?nconnect=8``: what a user-space NFS mount needs, in one line."""
+"""``nfs://host[:port]/export?nconnect=8``: all settings of a user-space NFS mount."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from urllib.parse import parse_qsl, unquote, urlsplit
+
+from iocurve.errors import nearest
 
 NUMBERS = {
     "nconnect": (1, 16),
@@ -16,12 +18,12 @@ NUMBERS = {
 }
 DECISECOND_NS = 100_000_000
 TIMEO_DEFAULT = 600
-"""In tenths of a second, where only retrans is said."""
+"""In tenths of a second; used if only retrans is given."""
 
 
 @dataclass(frozen=True)
 class NfsUrl:
-    """What a URL says; None is "not said"."""
+    """A parsed URL; None means not given."""
 
     host: str
     export: str
@@ -32,14 +34,14 @@ class NfsUrl:
     uid: int | None = None
     gid: int | None = None
     timeout_ns: int | None = None
-    """How long a call may be unanswered: ``timeo``, in tenths of a second as libnfs and mount(8) have it, for the call
-    and for each of its ``retrans`` repetitions. TCP repeats what is lost, so calls are sent once."""
+    """Time limit for the reply to a call: ``timeo`` × (1 + ``retrans``), with ``timeo`` in tenths of a second as in
+    libnfs and nfs(5). Calls are sent only once, since TCP retransmits lost segments."""
 
 
 def parse_nfs_url(text: str) -> NfsUrl:
-    """Reads libnfs's form, and ``:port`` after the host for a server that has NFS and MOUNT on one port.
+    """Parses libnfs's URLs, and ``:port`` after the host for servers with NFS and MOUNT on one port.
 
-    Raises ``ValueError`` with a text for people.
+    Raises ``ValueError`` with a message for the user.
     """
     try:
         parts = urlsplit(text)
@@ -77,7 +79,9 @@ def _parameters(text: str, query: str) -> dict[str, int]:
         if name == "version" and value == "3":
             continue
         if name not in NUMBERS:
-            raise ValueError(f"'{text}': '{name}={value}' is not supported; these are: version=3, {', '.join(NUMBERS)}")
+            close = nearest(name, NUMBERS)
+            hint = f"did you mean {close}?" if close else f"there are version=3, {', '.join(NUMBERS)}"
+            raise ValueError(f"'{text}': '{name}={value}' is not supported; {hint}")
         low, high = NUMBERS[name]
         if not (value.isascii() and value.isdigit() and len(value) < 11 and low <= int(value) <= high):
             raise ValueError(f"'{text}': {name} must be from {low} to {high}, not '{value}'")

@@ -1,4 +1,4 @@
-"""A target that is ready for a load: started first if it must be, and gone afterwards if it was."""
+"""Opens a target for a load: starts an embedded volume or an emulated disk first, and removes it afterwards."""
 
 from __future__ import annotations
 
@@ -20,34 +20,34 @@ from iocurve.volume.spec import memory_limit_bytes
 
 @dataclass(frozen=True)
 class OpenedTarget:
-    """A target that can be loaded."""
+    """A target that is ready for a load."""
 
     target: NfsTarget | LocalTarget | DiskTarget
-    """As it is reached now."""
+    """The target to connect to; for an embedded volume its NFS URL."""
     facts: TargetFacts
     path: str | None = None
-    """The file or device that is loaded; None where the load makes files of its own."""
+    """The file or device to load; None if the load creates its own files."""
     bytes: int | None = None
-    """Size of the file or device, where it was there before; None otherwise."""
+    """Size of the file or device if it existed before; None otherwise."""
 
     @property
     def nconnect(self) -> int | None:
-        """Connections that the URL asks for; None where the target is no NFS export."""
+        """The ``nconnect`` of the URL; None if the target is not an NFS export."""
         return self.target.nconnect if isinstance(self.target, NfsTarget) else None
 
     @property
-    def has_many_clients(self) -> bool:
-        """Whether a load can come from any address of 127.0.0.0/8, as if from as many machines."""
+    def allows_many_clients(self) -> bool:
+        """True if the load can use any source address in 127.0.0.0/8, so that the server sees many clients."""
         return isinstance(self.target, NfsTarget) and _is_loopback(self.target.url.host)
 
 
 UNOPENED = OpenedTarget(NfsTarget.of("nfs://unopened/export"), TargetFacts(kind="nfs", address=""))
-"""Stands for a target in points that are only counted and shown."""
+"""Placeholder for points that are only counted and shown, not run."""
 
 
 @contextmanager
 def opened(target: Target) -> Iterator[OpenedTarget]:
-    """The target while it can be loaded. Raises ``TargetError``."""
+    """Opens the target while the context lasts. Raises ``TargetError``."""
     if isinstance(target, VolumeTarget):
         with target.opened() as served:
             yield OpenedTarget(served, targets.facts_of(target))
@@ -65,56 +65,56 @@ def opened(target: Target) -> Iterator[OpenedTarget]:
 
 @contextmanager
 def _new_file(path: Path) -> Iterator[None]:
-    """A file that a person named and that is not there: made here, so that it is ours to fill and to remove."""
+    """Creates the file, so that the run may fill and remove it; removes it at the end if it is empty."""
     try:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
     except FileExistsError:
-        raise TargetError(f"{path} exists already, although it did not a moment ago; nothing was written") from None
+        raise TargetError(f"{path}: another program created this file just now; nothing was written to it") from None
     except OSError as error:
         raise TargetError(f"{path}: {error.strerror}") from None
     try:
         yield
     finally:
-        # What holds data is removed, or kept, by whoever wrote them.
+        # A file with data is kept or removed by the code that wrote the data.
         if path.exists() and not path.stat().st_size:
             path.unlink()
 
 
 def check_overwrites(target: Target, *, overwrite: bool, writes: bool) -> None:
-    """Nothing is written to what was there before unless the user said so. Raises ``TargetError``."""
+    """Refuses writes to an existing file or device unless the user allows them. Raises ``TargetError``."""
     if not isinstance(target, LocalTarget) or target.kind == "directory":
         return
-    path, there = target.path, target.path.exists()
-    if there and writes and not overwrite:
+    path, exists = target.path, target.path.exists()
+    if exists and writes and not overwrite:
         raise TargetError(
-            f"{path} is already there and writes would destroy what is in it; "
-            "--read-only measures reads alone, --overwrite allows the writes, or name a directory"
+            f"{path} already exists and writes would destroy its data; "
+            "use --read-only to measure reads alone, --overwrite to allow the writes, or name a directory"
         )
-    if not there and not writes:
-        raise TargetError(f"{path}: there is nothing to read; name a file that is there")
-    if there and target.bytes < MIB:
-        raise TargetError(f"{path}: {format_bytes(target.bytes)} is too small; 1 MiB is the least")
+    if not exists and not writes:
+        raise TargetError(f"{path} does not exist, so there is nothing to read; name an existing file")
+    if exists and target.bytes < MIB:
+        raise TargetError(f"{path}: {format_bytes(target.bytes)} is too small; a target needs at least 1 MiB")
 
 
-def check_room(target: Target, size_bytes: int) -> None:
-    """Files of so many bytes will fit, as far as that is known before they are made. Raises ``TargetError``."""
-    room, what = _room(target)
-    if room is not None and size_bytes > room:
+def check_space(target: Target, size_bytes: int) -> None:
+    """Checks that files of this total size fit, if the free space is known. Raises ``TargetError``."""
+    free_bytes, where = _free_space(target)
+    if free_bytes is not None and size_bytes > free_bytes:
         name = target.path if isinstance(target, LocalTarget) else target.text
-        needed, there = format_bytes(size_bytes), format_bytes(room)
-        raise TargetError(f"{name}: {needed} of data do not fit in the {there} {what}")
+        needed, free = format_bytes(size_bytes), format_bytes(free_bytes)
+        raise TargetError(f"{name}: {needed} of data do not fit in the {free} {where}")
 
 
-def _room(target: Target) -> tuple[int | None, str]:
-    """Bytes that files of ours can have, and of what; None where that is not known."""
+def _free_space(target: Target) -> tuple[int | None, str]:
+    """Bytes that the run's files can take, and where; None if unknown."""
     if isinstance(target, VolumeTarget) and target.export.store == "memory":
-        return min(memory_limit_bytes(), target.export.quota_bytes()), "of memory that the embedded volume may take"
+        return min(memory_limit_bytes(), target.export.quota_bytes()), "of memory available to the embedded volume"
     if isinstance(target, VolumeTarget):
-        return shutil.disk_usage(target.export.store).free, f"that are free at {target.export.store}"
+        return shutil.disk_usage(target.export.store).free, f"free in {target.export.store}"
     if isinstance(target, NewDiskTarget):
-        return shutil.disk_usage(Path.cwd()).free, "that are free in the current directory"
+        return shutil.disk_usage(Path.cwd()).free, "free in the current directory"
     if isinstance(target, DiskTarget) or (isinstance(target, LocalTarget) and target.kind == "directory"):
-        return shutil.disk_usage(target.path).free, "that are free there"
+        return shutil.disk_usage(target.path).free, "free there"
     return None, ""
 
 

@@ -1,8 +1,8 @@
-"""What is to be measured, as people name it.
+"""Parses targets as users name them.
 
-A directory, a file, a device, ``nfs://host[:port]/export?nconnect=8``, or an embedded volume that is started for the
-measurement: ``volume:anf-ultra?quota=4TiB&latency=500us``. An emulated disk over a local directory:
-``disk:premium-ssd-p30?stripe=3&cache=none&vm=Standard_D8ds_v4&path=DIR``.
+A target is a directory, a file, a block device, an export (``nfs://host[:port]/export?nconnect=8``), an embedded
+volume that is started for the measurement (``volume:anf-ultra?quota=4TiB&latency=500us``), or an emulated disk over a
+local directory (``disk:premium-ssd-p30?stripe=3&cache=none&vm=Standard_D8ds_v4&path=DIR``).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Literal
 from urllib.parse import parse_qsl, quote
 
 from iocurve.engine.plan import DiskPlan, NfsMount
-from iocurve.errors import DialectError, TargetError
+from iocurve.errors import DialectError, Mistake, TargetError
 from iocurve.result import host
 from iocurve.result.document import TargetFacts
 from iocurve.targets.disk import DiskSpec, parse_disk
@@ -31,7 +31,7 @@ from iocurve.volume.spec import ExportSpec, spec_of
 from iocurve.volume.spec import facts as volume_facts
 
 DEFAULT_TIMEOUT_NS = 60 * SECOND_NS
-"""How long a server may be silent before a run gives up."""
+"""Time after which a silent server fails the run."""
 
 
 @dataclass(frozen=True)
@@ -39,26 +39,26 @@ class NfsTarget:
     """An export of an NFS server."""
 
     text: str
-    """The URL as it was written."""
+    """The URL that the user wrote."""
     url: NfsUrl
 
     @classmethod
     def of(cls, text: str) -> NfsTarget:
-        """Reads a URL. Raises ``TargetError``."""
+        """Reads a URL. Raises ``DialectError``."""
         try:
             return cls(text, parse_nfs_url(text))
         except ValueError as error:
-            raise TargetError(str(error)) from None
+            raise DialectError([Mistake(str(error))]) from None
 
     @property
     def nconnect(self) -> int:
-        """Connections that the URL asks for."""
+        """TCP connections; 1 unless the URL sets them."""
         return self.url.nconnect or 1
 
     def mount(self, nconnect: int, timeout_ns: int | None = None) -> NfsMount:
-        """The mount of a plan; READ payload that nobody looks at may be discarded.
+        """The mount for a plan; READ payload may be discarded, since nothing verifies it.
 
-        Without a timeout it is the URL's, or the default.
+        ``timeout_ns`` defaults to the URL's, or else to ``DEFAULT_TIMEOUT_NS``.
         """
         return NfsMount(
             host=self.url.host,
@@ -77,25 +77,27 @@ class NfsTarget:
 
 @dataclass(frozen=True)
 class LocalTarget:
-    """A directory, a file or a device of this machine."""
+    """A local directory, file or block device."""
 
     path: Path
     kind: Literal["directory", "file", "device"]
     bytes: int
-    """Size of a file that is there or of a device; else 0."""
+    """Size of a device or of an existing file; otherwise 0."""
     exists: bool = True
-    """False for a file that is not there yet."""
+    """False for a file that does not exist yet."""
 
     @classmethod
-    def of(cls, text: str) -> LocalTarget:
-        """Looks at a path. Raises ``TargetError``."""
+    def of(cls, text: str, *, create: bool = False) -> LocalTarget:
+        """Looks at a path, which may be missing where a file is to be created. Raises ``TargetError``."""
         path = Path(text)
         try:
             status = path.stat()
         except FileNotFoundError:
-            if not path.parent.is_dir():
-                raise TargetError(f"{text}: there is no directory {path.parent}; create it or check the path") from None
-            return cls(path, "file", 0, exists=False)
+            if create and path.parent.is_dir():
+                return cls(path, "file", 0, exists=False)
+            missing = path if path.parent.is_dir() else path.parent
+            hint = "check the path, or add --create to measure a new file" if missing == path else "check the path"
+            raise TargetError(f"{text}: {missing} does not exist; {hint}") from None
         except OSError as error:
             raise TargetError(f"{text}: {error.strerror}") from None
         if stat.S_ISDIR(status.st_mode):
@@ -117,26 +119,27 @@ def _device_bytes(path: Path) -> int:
 
 @dataclass(frozen=True)
 class VolumeTarget:
-    """An embedded volume that is there for the measurement only."""
+    """An embedded volume that runs only during the measurement."""
 
     text: str
     export: ExportSpec
 
     @classmethod
     def of(cls, text: str) -> VolumeTarget:
-        """Reads ``volume:PROFILE?quota=4TiB&latency=500us``. Raises ``TargetError``."""
+        """Reads ``volume:PROFILE?quota=4TiB&latency=500us``. Raises ``DialectError`` or ``TargetError``."""
         profile, _, query = text.removeprefix("volume:").partition("?")
         said: dict[str, str | int] = dict(parse_qsl(query, keep_blank_values=True))
         try:
             export = spec_of(said | ({"profile": profile} if profile else {}))
             export.limits()
         except DialectError as error:
-            raise TargetError(f"{text}: {'; '.join(mistake.text.lstrip('-') for mistake in error.mistakes)}") from None
+            mistakes = [Mistake(f"{text}: {mistake.text.lstrip('-')}") for mistake in error.mistakes]
+            raise DialectError(mistakes) from None
         return cls(text, export)
 
     @contextmanager
     def opened(self) -> Iterator[NfsTarget]:
-        """The volume while it serves. Raises ``TargetError`` if it does not come up."""
+        """Runs the volume while the context lasts. Raises ``TargetError`` if it does not start."""
         with volume_process(self.export.arguments()) as url:
             yield NfsTarget.of(url)
 
@@ -150,46 +153,46 @@ class DiskTarget:
 
     @classmethod
     def of(cls, text: str) -> DiskTarget:
-        """Reads ``disk:NAME?path=DIR&…``. Raises ``TargetError``."""
+        """Reads ``disk:NAME?path=DIR&…``. Raises ``DialectError`` or ``TargetError``."""
         try:
             spec = parse_disk(text)
         except ValueError as error:
-            raise TargetError(str(error)) from None
+            raise DialectError([Mistake(str(error))]) from None
         if not spec.directory.is_dir():
             raise TargetError(f"{text}: there is no directory {spec.directory}; create it or check the path")
         return cls(text, spec)
 
     @property
     def path(self) -> Path:
-        """The directory that the files of the disk are kept in."""
+        """The directory that holds the disk's files."""
         return self.spec.directory
 
     @property
     def plan(self) -> DiskPlan:
-        """The disk of a plan."""
+        """The disk for a plan."""
         return self.spec.plan(Path.cwd())
 
 
 @dataclass(frozen=True)
 class NewDiskTarget:
-    """An emulated disk that is there for the measurement only."""
+    """An emulated disk that exists only during the measurement."""
 
     text: str
-    """Without ``path=``."""
+    """The text that the user wrote, without ``path=``."""
 
     @classmethod
     def of(cls, text: str) -> NewDiskTarget:
-        """Reads ``disk:NAME?…``. Raises ``TargetError``."""
+        """Reads ``disk:NAME?…``. Raises ``DialectError``."""
         target = cls(text)
         placed = target._placed(Path())
         try:
             parse_disk(placed)
         except ValueError as error:
-            raise TargetError(str(error).replace(placed, text, 1)) from None
+            raise DialectError([Mistake(str(error).replace(placed, text, 1))]) from None
         return target
 
     def in_directory(self, directory: Path) -> DiskTarget:
-        """The disk, over a directory."""
+        """The same disk, with its files in ``directory``."""
         return DiskTarget.of(self._placed(directory))
 
     def _placed(self, directory: Path) -> str:
@@ -197,11 +200,13 @@ class NewDiskTarget:
 
     @contextmanager
     def opened(self) -> Iterator[DiskTarget]:
-        """The disk over a directory below the current one, which is removed at the end. Raises ``TargetError``."""
+        """Creates the disk in a temporary directory below the current one. Raises ``TargetError``."""
         try:
             directory = TemporaryDirectory(prefix="iocurve-disk-", dir=Path.cwd())
         except OSError as error:
-            raise TargetError(f"{self.text}: {Path.cwd()}: {error.strerror}; name a directory by path=DIR") from None
+            raise TargetError(
+                f"{self.text}: {Path.cwd()}: {error.strerror}; name another directory with path=DIR"
+            ) from None
         with directory as path:
             yield self.in_directory(Path(path))
 
@@ -209,8 +214,11 @@ class NewDiskTarget:
 Target = NfsTarget | LocalTarget | VolumeTarget | DiskTarget | NewDiskTarget
 
 
-def parse(text: str) -> Target:
-    """What a person means by a target. Raises ``TargetError``."""
+def parse(text: str, *, create: bool = False) -> Target:
+    """Reads a target as people name it; with ``create`` a path may name a file that does not exist yet.
+
+    Raises ``DialectError`` for a mistake in the text, and ``TargetError`` for a path that cannot be measured.
+    """
     if text.startswith("nfs://"):
         return NfsTarget.of(text)
     if text.startswith("volume:"):
@@ -218,12 +226,12 @@ def parse(text: str) -> Target:
     if text.startswith("disk:"):
         return DiskTarget.of(text) if re.search(r"[?&]path=", text) else NewDiskTarget.of(text)
     if "://" in text:
-        raise TargetError(f"{text}: only nfs:// URLs, directories, files and block devices can be measured")
-    return LocalTarget.of(text)
+        raise DialectError([Mistake(f"{text}: only nfs:// URLs, directories, files and block devices can be measured")])
+    return LocalTarget.of(text, create=create)
 
 
 def facts_of(target: Target) -> TargetFacts:
-    """What is known about a target before it is measured."""
+    """The facts of a target that are known before it is measured."""
     if isinstance(target, NfsTarget):
         return TargetFacts(kind="nfs", address=target.text)
     if isinstance(target, VolumeTarget):

@@ -32,5 +32,5 @@ class VolumeConfig(Struct):
 
     address: str = "127.0.0.1"
     port: int = 0
-    """0 takes a free one."""
+    """TCP port of NFS and MOUNT; 0 takes a free port."""
     exports: tuple[ExportConfig, ...]

@@ -1,4 +1,4 @@
-"""The control socket of a volume: a Unix socket with JSON lines, one request and one answer a line."""
+"""The control socket of a volume: a Unix socket with JSON lines, one request and one answer per line."""
 
 from __future__ import annotations
 
@@ -85,8 +85,8 @@ class Control:
         if path is None and len(self._exports) == 1:
             return next(iter(self._exports.values()))
         if path is None or path not in self._exports:
-            wanted = "which export?" if path is None else f"there is no export {path};"
-            raise TargetError(f"{wanted} there are: {', '.join(self._exports)}")
+            problem = "the volume has several exports" if path is None else f"there is no export {path}"
+            raise TargetError(f"{problem}; choose one of: {', '.join(self._exports)}")
         return self._exports[path]
 
 
@@ -115,7 +115,7 @@ def control_socket(control: Control, port: int) -> Iterator[Path]:
     try:
         server = _Server(str(path), control)
     except OSError as error:
-        raise TargetError(f"the control socket {path} cannot be made: {error.strerror}") from None
+        raise TargetError(f"cannot create the control socket {path}: {error.strerror}") from None
     finally:
         os.umask(before)
     thread = threading.Thread(target=server.serve_forever, name="control", daemon=True)
@@ -152,13 +152,13 @@ class Client:
     def stats(self) -> ServedStats:
         """The counters of the volume. Raises ``TargetError``."""
         answer = self._ask(StatsRequest())
-        assert answer.stats is not None, "a volume answers a request for its counters with them or with an error"
+        assert answer.stats is not None, "the answer to a stats request has the counters or an error"
         return answer.stats
 
     def set(self, request: SetRequest) -> NewSettings:
         """Changes the settings of an export. Raises ``TargetError`` with the volume's message if it refuses."""
         answer = self._ask(request)
-        assert answer.set is not None, "a volume answers a change with the new settings or with an error"
+        assert answer.set is not None, "the answer to a set request has the new settings or an error"
         return answer.set
 
     def _ask(self, request: Request) -> Answer:
@@ -183,7 +183,9 @@ def find(target: str | None) -> tuple[Path, str | None]:
         if len(running) == 1:
             return running[0], target
         ports = ", ".join(path.stem for path in running)
-        raise TargetError(f"which volume? There are, by port: {ports}" if running else "no volume is running here")
+        if running:
+            raise TargetError(f"several volumes are running; name one by its port: {ports}")
+        raise TargetError("no volume is running on this machine; start one with 'iocurve volume serve'")
     if target.endswith(".sock"):
         return Path(target), None
     if target.isdigit():
@@ -199,7 +201,7 @@ def _of_url(target: str, directory: Path) -> tuple[Path, str | None]:
             return directory / f"{int(port)}.sock", re.sub(r"/+\Z", "", url.path) or None
     except ValueError:
         pass
-    raise TargetError(f"'{target}' is no volume: name its port, its nfs:// URL or its control socket")
+    raise TargetError(f"'{target}' does not name a volume; give its port, its nfs:// URL or its control socket")
 
 
 def _directory(*, make: bool) -> Path:
@@ -210,16 +212,16 @@ def _directory(*, make: bool) -> Path:
             path.mkdir(mode=0o700, exist_ok=True)
             found = path.lstat()
         except OSError as error:
-            raise TargetError(f"the control socket cannot be in {path}: {error.strerror}") from None
+            raise TargetError(f"cannot create the control socket in {path}: {error.strerror}") from None
         if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o022:
-            raise TargetError(f"the control socket cannot be in {path}: others may write there; remove it")
+            raise TargetError(f"cannot create the control socket in {path}: other users may write there; remove it")
     return path
 
 
 def _remove_stale(path: Path) -> None:
-    """A volume that was killed leaves its socket behind."""
+    """Removes the socket that a killed volume left behind. Raises ``TargetError`` if a volume answers there."""
     if _is_alive(path):
-        raise TargetError(f"another volume answers at {path}; end it, or choose another port")
+        raise TargetError(f"another volume is running at {path}; stop it, or choose another port")
     path.unlink(missing_ok=True)
 
 
@@ -253,10 +255,10 @@ class _Handler(socketserver.StreamRequestHandler):
         try:
             while line := self.rfile.readline(REQUEST_BYTES_MAX + 1):
                 if len(line) > REQUEST_BYTES_MAX:
-                    return self._write(Answer(error=f"a request is at most {REQUEST_BYTES_MAX} bytes"))
+                    return self._write(Answer(error=f"the request is longer than {REQUEST_BYTES_MAX} bytes"))
                 self._write(self.server.control.answer(line))
         except OSError:
-            # The peer has gone, or has been silent for too long.
+            # The peer disconnected, or was silent for IDLE_S_MAX.
             return None
         finally:
             self.server.free_connections.release()

@@ -35,7 +35,7 @@ class Latency(Struct):
 
     base_ns: int = 0
     distribution: Constant | Exponential | Lognormal = Constant()
-    """Comes on top of the base."""
+    """Added to ``base_ns``."""
     seed: int = 0
     """The same seed gives the same latencies in the same order."""
 
@@ -55,7 +55,7 @@ class ConnectionLimits(Struct):
     """The limits of each connection."""
 
     requests_in_flight: int | None = None
-    """Further requests of the connection wait until one is answered."""
+    """Most requests in flight; further requests wait until one is answered."""
     bandwidth_bytes_per_s: int | None = None
 
 

@@ -1,4 +1,4 @@
-"""The messages of the control socket: one JSON object a line, ``do`` names the request."""
+"""The messages of the control socket: one JSON object per line; ``do`` names the request."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class SetRequest(Struct, tag_field="do", tag="set"):
     """Changes the settings of an export. Settings that are left out keep their values; a new profile resets them."""
 
     export: str | None = None
-    """The path of the export; may be left out if the volume has one."""
+    """The path of the export; may be left out if the volume has only one."""
     profile: str | None = None
     quota: str | None = None
     throughput: str | None = None

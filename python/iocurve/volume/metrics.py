@@ -42,8 +42,8 @@ def text(metrics: VolumeMetrics) -> bytes:
     return written
 
 
-# prometheus_client's own server chooses the format by the Accept header, answers on every path, and lets a silent peer
-# hold its thread for ever.
+# Not prometheus_client's server: it chooses the format by the Accept header, answers on every path, and a silent peer
+# blocks its thread for ever.
 @contextmanager
 def metrics_server(metrics: VolumeMetrics, address: str, port: int) -> Iterator[str]:
     """Answers ``GET /metrics`` while the context lasts; yields the URL. Raises ``TargetError``."""
@@ -77,7 +77,10 @@ def _io(label: str, parts: Iterable[tuple[str, IoStats]]) -> Iterator[Metric]:
         labels=labels,
     )
     waited = CounterMetricFamily(
-        f"{prefix}_throttled_seconds", f"How long they waited, together, by {label}", labels=labels, unit="seconds"
+        f"{prefix}_throttled_seconds",
+        f"Total wait of throttled READs and WRITEs, by {label}",
+        labels=labels,
+        unit="seconds",
     )
     for name, part in parts:
         for operation, count, size in (
@@ -93,7 +96,7 @@ def _io(label: str, parts: Iterable[tuple[str, IoStats]]) -> Iterator[Metric]:
 
 def _sizes(exports: Iterable[ExportStats]) -> Iterator[Metric]:
     quota = GaugeMetricFamily("iocurve_volume_quota_bytes", "Size of the export", labels=["export"], unit="bytes")
-    used = GaugeMetricFamily("iocurve_volume_used_bytes", "Used of the quota", labels=["export"], unit="bytes")
+    used = GaugeMetricFamily("iocurve_volume_used_bytes", "Space used", labels=["export"], unit="bytes")
     for export in exports:
         quota.add_metric([export.path], export.quota_bytes)
         used.add_metric([export.path], export.used_bytes)
@@ -103,12 +106,14 @@ def _sizes(exports: Iterable[ExportStats]) -> Iterator[Metric]:
 def _limits(exports: Iterable[ExportStats]) -> Iterator[Metric]:
     limit = GaugeMetricFamily(
         "iocurve_volume_throughput_limit_bytes_per_second",
-        "Most bytes read and written a second; absent without a limit",
+        "Limit on the bytes read and written per second; absent without a limit",
         labels=["export"],
         unit="bytes_per_second",
     )
     credits = GaugeMetricFamily(
-        "iocurve_volume_burst_credits", "Operations that can still be had beyond the baseline", labels=["export"]
+        "iocurve_volume_burst_credits",
+        "Burst credits left; each pays for one operation above the baseline",
+        labels=["export"],
     )
     for export in exports:
         if (throughput := export.limits.throughput_bytes_per_s) is not None:
@@ -122,11 +127,11 @@ def _buckets(exports: Iterable[ExportStats]) -> Iterator[Metric]:
     """The buckets of exports. Those of clients and connections come and go with them."""
     level = GaugeMetricFamily(
         "iocurve_volume_bucket_level",
-        "Bytes or operations that a limit's token bucket lets through at once; negative if owed",
+        "Tokens in the bucket of a limit, in bytes or operations; negative while in debt",
         labels=["export", "limit"],
     )
     capacity = GaugeMetricFamily(
-        "iocurve_volume_bucket_capacity", "The most that the token bucket saves up", labels=["export", "limit"]
+        "iocurve_volume_bucket_capacity", "Most tokens that the bucket of a limit holds", labels=["export", "limit"]
     )
     for export in exports:
         for bucket in export.buckets:

@@ -1,4 +1,4 @@
-"""Service levels as data: published figures (``profiles/*.toml``), or a TOML file of a person's own."""
+"""Service levels as data: published figures (``profiles/*.toml``), or a user's TOML file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from iocurve.errors import TargetError
+from iocurve.errors import DialectError, Mistake, unknown
 from iocurve.structs import Struct, TaggedStruct
 from iocurve.units import GIB, TIB
 from iocurve.volume.validation import InvalidDocument, InvalidField, validated
@@ -38,17 +38,17 @@ def names() -> list[str]:
 
 
 def load(name: str) -> Profile:
-    """Loads a published profile by its name, or a file by its path, which ends in .toml. Raises ``TargetError``."""
+    """Loads a published profile by its name, or a file by its path, which ends in .toml. Raises ``DialectError``."""
     if not name.endswith(".toml"):
         return _published(name)
     try:
         return parse(Path(name).read_text(encoding="utf-8"), f"profile {name}")
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
-        raise TargetError(f"profile {name}: {reason}") from None
+        raise DialectError([Mistake(f"profile {name}: {reason}")]) from None
 
 
-def findable(name: str) -> str:
+def absolute_name(name: str) -> str:
     """A name for the same profile that holds in any working directory."""
     return str(Path(name).absolute()) if name.endswith(".toml") else name
 
@@ -56,21 +56,21 @@ def findable(name: str) -> str:
 @cache
 def _published(name: str) -> Profile:
     if name not in names():
-        raise TargetError(
-            f"there is no profile '{name}'; there are: {', '.join(names())}, and files of your own, which end in .toml"
+        raise DialectError(
+            [unknown("profile", name, names(), "iocurve profile list; a file of your own ends in .toml")]
         )
     text = (resources.files(__package__) / "profiles" / f"{name}.toml").read_text(encoding="utf-8")
     return parse(text, f"profile {name}")
 
 
 def parse(text: str, where: str) -> Profile:
-    """Reads a profile from TOML. Raises ``TargetError`` with all mistakes and their places."""
+    """Reads a profile from TOML. Raises ``DialectError`` with all mistakes and their places."""
     try:
         return validated(tomllib.loads(text, parse_float=_exact), Profile)
     except tomllib.TOMLDecodeError as error:
-        raise TargetError(f"{where}: {error}") from None
+        raise DialectError([Mistake(f"{where}: {error}")]) from None
     except InvalidDocument as error:
-        raise TargetError(f"{where}: {error}") from None
+        raise DialectError([Mistake(f"{where}: {error}")]) from None
 
 
 def _exact(text: str) -> Decimal | int:
@@ -83,7 +83,7 @@ def _exact(text: str) -> Decimal | int:
 
 
 class Profile(Struct):
-    """A service level as it was published. A figure that is absent is not limited, or not stated."""
+    """A service level as it was published. An absent figure means no limit, or none published."""
 
     title: str
     sources: dict[str, Source] = {}
@@ -102,7 +102,7 @@ class Profile(Struct):
     bandwidth_mib_per_s_per_connection: Number | None = None
     bandwidth_read_mib_per_s_per_client: Number | None = None
     bandwidth_write_mib_per_s_per_client: Number | None = None
-    """A client is an IP address with all its connections; the figure stands for the egress cap of a virtual machine."""
+    """A client is an IP address with all its connections; the figure emulates the egress cap of a virtual machine."""
     parallelism: ParallelismFigure | None = None
 
     def __post_init__(self) -> None:
@@ -126,7 +126,7 @@ class Source(Struct):
     """The page that a figure was published on."""
 
     page: str
-    """A page of learn.microsoft.com; in a person's own profile, any text that names the origin."""
+    """A page of learn.microsoft.com; in a user's profile, any text that names the origin."""
     date: str | None = None
     """The date of the page, if it has one."""
 

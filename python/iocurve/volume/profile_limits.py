@@ -6,7 +6,7 @@ import math
 from decimal import Decimal
 from fractions import Fraction
 
-from iocurve.errors import TargetError
+from iocurve.errors import DialectError, Mistake
 from iocurve.units import GIB, MIB, format_bytes
 from iocurve.volume import limits
 from iocurve.volume.profile import (
@@ -35,7 +35,7 @@ def resolve(
     """The limits that a profile gives a volume of this size; settings replace its own figures.
 
     ``pool_bytes`` is the size of the capacity pool of manual QoS; by default the quota. ``client_egress_bytes_per_s``
-    limits the writes of each client. Raises ``TargetError`` for a size or a setting out of the profile's bounds.
+    limits the writes of each client. Raises ``DialectError`` for a size or a setting out of the profile's bounds.
     """
     profile = load(name)
     _check_quota(name, profile, quota_bytes)
@@ -128,7 +128,7 @@ def _ns(microseconds: Decimal) -> int:
 def _check_quota(name: str, profile: Profile, quota_bytes: int) -> None:
     bounds = profile.quota
     if bounds and not bounds.at_least_gib * GIB <= quota_bytes <= bounds.at_most_gib * GIB:
-        raise TargetError(
+        raise _refused(
             f"{name}: a quota of {format_bytes(quota_bytes)} is not within {quota_text(bounds)}"
             f"{_in_brackets(profile, bounds)}; choose another quota or profile"
         )
@@ -144,7 +144,7 @@ def _check_throughput(name: str, profile: Profile, throughput: int, pool_bytes: 
     most = settable.bound(pool_bytes)
     if not settable.at_least <= Fraction(throughput, MIB) <= most:
         pool = f" in a pool of {format_bytes(pool_bytes)}" if settable.pool_at_most_per_tib else ""
-        raise TargetError(
+        raise _refused(
             f"{name}: a throughput of {format_bytes(throughput)}/s is not within {settable.at_least:,} to "
             f"{float(most):,.6g} MiB/s{pool}{_in_brackets(profile, settable)}; "
             "choose another throughput, a larger pool, or --profile unlimited"
@@ -158,17 +158,21 @@ def _check_iops(name: str, profile: Profile, iops: int) -> None:
     if figure.settable is None:
         raise _not_settable(name, "IOPS", _in_brackets(profile, figure))
     if not figure.settable.at_least <= iops <= figure.settable.at_most:
-        raise TargetError(
+        raise _refused(
             f"{name}: {iops:,} IOPS are not within {bounds_text(figure.settable)}"
             f"{_in_brackets(profile, figure.settable)}; choose another number, or --profile unlimited"
         )
 
 
-def _not_settable(name: str, what: str, source: str) -> TargetError:
-    return TargetError(
+def _not_settable(name: str, what: str, source: str) -> DialectError:
+    return _refused(
         f"{name}: its {what} follows from the quota and cannot be set{source}; "
         "choose another quota, or --profile unlimited"
     )
+
+
+def _refused(text: str) -> DialectError:
+    return DialectError([Mistake(text)])
 
 
 def _in_brackets(profile: Profile, figure: Cited) -> str:

@@ -79,7 +79,7 @@ def _figure_rows(label: str, figure: Formula) -> Iterator[Row]:
 def _latency_rows(latency: LatencyFigure) -> Iterator[Row]:
     yield "latency, µs", f"{latency.value:,}", latency.source
     if latency.distribution is not None:
-        yield "latency, on top of that", _distribution(latency.distribution), latency.source
+        yield "latency, random part", _distribution(latency.distribution), latency.source
 
 
 def _number_rows(profile: Profile) -> Iterator[Row]:

@@ -1,4 +1,4 @@
-"""Volumes as people write them: options, ``--export``, TOML files, and the configuration that they stand for."""
+"""Volumes as users describe them (options, ``--export``, TOML files), and their conversion to a configuration."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from iocurve.volume.validation import InvalidDocument, validated
 
 T = TypeVar("T")
 Level = Literal["standard", "premium", "ultra"]
-"""Short for the profile ``anf-`` and the level's name."""
+"""Short names of profiles: ``ultra`` is ``anf-ultra``."""
 DEFAULT_PROFILE = "anf-ultra"
 DEFAULT_QUOTA = "4TiB"
 NUMBER_MAX = (1 << 63) - 1
@@ -34,7 +34,7 @@ MEMORY_SHARE = 0.75
 
 
 class ExportSpec(Struct):
-    """An export as people write it, on the command line or in a file."""
+    """An export as users describe it, on the command line or in a file."""
 
     path: str = "/vol"
     """The path that clients mount."""
@@ -51,7 +51,7 @@ class ExportSpec(Struct):
     pool: str | None = None
     """Size of the capacity pool that a throughput is taken from. Default: the quota."""
     client_egress: str | None = None
-    """Bandwidth at which each client (an IP address) can send, and so write: ``16000Mb`` are 1,907 MiB/s."""
+    """Bandwidth limit on the writes of each client (an IP address): ``16000Mb``, which is 1,907 MiB/s."""
     store: str = "memory"
     """``memory``, or a directory."""
 
@@ -65,7 +65,7 @@ class ExportSpec(Struct):
         return _number("--quota", self.quota, parse_bytes, at_least=1)
 
     def limits(self) -> Limits:
-        """The limits of the profile, with the settings in their place. Raises ``DialectError`` or ``TargetError``."""
+        """The profile's limits with this export's settings applied. Raises ``DialectError`` or ``TargetError``."""
         return resolve(
             self.profile_name,
             self.quota_bytes(),
@@ -88,7 +88,7 @@ class ExportSpec(Struct):
 
 
 class VolumeSpec(Struct):
-    """A volume as people write it: ``iocurve volume serve --config volumes.toml``."""
+    """A volume as users describe it: ``iocurve volume serve --config volumes.toml``."""
 
     address: str = "127.0.0.1"
     """Address to listen on."""
@@ -185,7 +185,7 @@ def _number(option: str, text: str, parse: Callable[[str], int], at_least: int) 
 
 
 def _store(text: str, exports_in_memory: int) -> MemoryStore | DirectoryStore:
-    """The store that ``memory`` or the name of a directory means. Raises ``TargetError``."""
+    """Parses ``memory`` or the name of a directory. Raises ``TargetError``."""
     if text == "memory":
         return MemoryStore(limit_bytes=memory_limit_bytes(exports_in_memory))
     if not Path(text).is_dir():

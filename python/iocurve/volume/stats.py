@@ -13,7 +13,7 @@ class IoStats(Struct):
     """READs answered."""
     read_bytes: int
     writes: int
-    """WRITEs carried out."""
+    """WRITEs answered."""
     write_bytes: int
     throttled_operations: int
     """READs and WRITEs that waited for a limit or the added latency."""
@@ -31,9 +31,9 @@ class BucketStats(Struct):
     connection: int | None
     """The id of the connection that the bucket is for; None if it is for a client or for the whole export."""
     level: int
-    """Bytes or operations that can go through at once; negative while some are owed."""
+    """Tokens in the bucket, in bytes or operations; negative while in debt."""
     capacity: int
-    """The most that the bucket saves up."""
+    """Most tokens that the bucket holds."""
     rate_per_s: int
 
 
@@ -53,7 +53,7 @@ class ClientStats(IoStats):
     """All connections from one address."""
 
     address: str | None
-    """None gathers the clients beyond the number that the volume remembers."""
+    """None is the sum over the clients beyond the number that the volume keeps apart."""
     connections: int
     """Open connections."""
 
@@ -62,7 +62,7 @@ class ConnectionStats(IoStats):
     """An open connection."""
 
     id: int
-    """Never used twice."""
+    """Unique over the life of the volume."""
     peer: str
     """Address and port of the client."""
     in_flight: int
@@ -84,5 +84,5 @@ class VolumeStats(IoStats):
     exports: tuple[ExportStats, ...]
     """In the order of the configuration."""
     clients: tuple[ClientStats, ...]
-    """Includes those that have left."""
+    """Includes clients that have disconnected."""
     connections: tuple[ConnectionStats, ...]

@@ -1,4 +1,4 @@
-"""Validates documents that people write, and reports every mistake at once, each with its place."""
+"""Validates documents that users write, and reports every mistake at once, each with its place."""
 
 from __future__ import annotations
 

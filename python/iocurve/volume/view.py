@@ -67,7 +67,7 @@ class VolumeRates:
 
 
 def rates(before: ServedStats, after: ServedStats) -> VolumeRates:
-    """The rates between two readings. The counters of a part that was not there before started at 0."""
+    """The rates between two readings. Counters absent from the first reading count from 0."""
     seconds = max(after.uptime_ns - before.uptime_ns, 1) / SECOND_NS
     return VolumeRates(
         interval_s=seconds,
@@ -160,7 +160,7 @@ def _export_table(exports: Sequence[Rated[ServedExportStats]]) -> Table:
 
 
 def _bucket_table(found: VolumeRates) -> Table:
-    table = _table("bucket of", "limit", "level", "capacity", "a second")
+    table = _table("bucket of", "limit", "level", "capacity", "per second")
     peers = {one.stats.id: one.stats.peer for one in found.connections}
     for export in (one.stats for one in found.exports):
         for bucket in export.buckets:

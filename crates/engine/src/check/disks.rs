@@ -6,7 +6,7 @@ use crate::engines::capabilities;
 use crate::error::EngineError;
 use crate::plan::{DiskPlan, HostCache, IoLimits, Plan, VmPlan, Worker};
 
-/// Checks the disks of a plan, each by itself and all together.
+/// Checks the disks of a plan, one by one and against each other.
 pub(super) fn check(plan: &Plan) -> Result<(), EngineError> {
     let mut disks: BTreeMap<&str, &DiskPlan> = BTreeMap::new();
     let mut vms: BTreeMap<&str, &VmPlan> = BTreeMap::new();
@@ -28,7 +28,7 @@ pub(super) fn check(plan: &Plan) -> Result<(), EngineError> {
 }
 
 fn differ(what: &str, name: &str) -> EngineError {
-    EngineError::Plan(format!("two {what} named {name} and differ; describe both alike, or name them differently"))
+    EngineError::Plan(format!("two {what} named {name} but differ; give them the same settings or different names"))
 }
 
 fn wrong(worker: &Worker, disk: &DiskPlan) -> Option<&'static str> {
@@ -36,7 +36,7 @@ fn wrong(worker: &Worker, disk: &DiskPlan) -> Option<&'static str> {
         return Some("an emulated disk is for local files, not for NFS");
     }
     if disk.io_bytes == 0 {
-        return Some("the largest operation that counts as one must be above 0 bytes");
+        return Some("io_bytes, the largest operation that counts as one I/O, must be above 0");
     }
     let vm = disk.vm.as_ref();
     let limits = [Some(disk.limits), vm.and_then(|vm| vm.uncached), vm.and_then(|vm| vm.cached)];
@@ -44,7 +44,7 @@ fn wrong(worker: &Worker, disk: &DiskPlan) -> Option<&'static str> {
         return Some("limits must be above 0");
     }
     if limits.into_iter().flatten().any(bursts_below) {
-        return Some("a burst must not be below what it goes beyond");
+        return Some("burst limits must not be below the base limits");
     }
     let has_cache = vm.is_some_and(|vm| vm.cached.is_some() && vm.cache_bytes > 0);
     (disk.cache != HostCache::None && !has_cache)
@@ -84,7 +84,7 @@ mod tests {
         assert_eq!(refusal(vec![DiskPlan { limits: limits(2, Some(2)), ..disk() }]), "");
         assert_eq!(
             refusal(vec![DiskPlan { limits: limits(2, Some(1)), ..disk() }]),
-            "job: disk: a burst must not be below what it goes beyond"
+            "job: disk: burst limits must not be below the base limits"
         );
         assert_eq!(
             refusal(vec![DiskPlan { vm: Some(vm(Some(limits(0, None)), 1)), ..disk() }]),
@@ -92,7 +92,7 @@ mod tests {
         );
         assert_eq!(
             refusal(vec![DiskPlan { io_bytes: 0, ..disk() }]),
-            "job: disk: the largest operation that counts as one must be above 0 bytes"
+            "job: disk: io_bytes, the largest operation that counts as one I/O, must be above 0"
         );
     }
 
@@ -111,14 +111,14 @@ mod tests {
         let other = DiskPlan { limits: limits(7, None), ..disk() };
         assert_eq!(
             refusal(vec![disk(), other.clone()]),
-            "two disks are named state and differ; describe both alike, or name them differently"
+            "two disks are named state but differ; give them the same settings or different names"
         );
         assert_eq!(refusal(vec![disk(), DiskPlan { state_path: "b".into(), ..other.clone() }]), "");
         let attached = |state: &str, bytes| DiskPlan { state_path: state.into(), vm: Some(vm(None, bytes)), ..disk() };
         assert_eq!(refusal(vec![attached("a", 1), attached("b", 1)]), "");
         assert_eq!(
             refusal(vec![attached("a", 1), attached("b", 2)]),
-            "two virtual machines are named vm and differ; describe both alike, or name them differently"
+            "two virtual machines are named vm but differ; give them the same settings or different names"
         );
     }
 }

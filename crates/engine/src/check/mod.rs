@@ -1,4 +1,4 @@
-//! Refuses plans that cannot be carried out, before any file is touched.
+//! Refuses plans that cannot run, before any file is touched.
 
 mod disks;
 
@@ -17,11 +17,14 @@ use crate::verify;
 /// Version of the plan contract that this build runs.
 pub(crate) const PLAN_VERSION: u32 = 2;
 
-/// Checks that the plan can be carried out; the error says what is wrong with it.
+/// Checks that the plan can run; the error says what is wrong.
 pub(crate) fn check(plan: &Plan) -> Result<(), EngineError> {
     let refuse = |text: String| Err(EngineError::Plan(text));
     if plan.version != PLAN_VERSION {
-        return refuse(format!("plan version {} is not the {PLAN_VERSION} that this build runs", plan.version));
+        return refuse(format!(
+            "plan version {} is not supported; this build runs version {PLAN_VERSION}",
+            plan.version
+        ));
     }
     if plan.interval_ns < 1_000_000 {
         return refuse("interval_ns is below a millisecond".into());
@@ -62,27 +65,27 @@ fn pacing(worker: &Worker) -> Option<&'static str> {
         return Some("a rate must be above 0, over a time above 0");
     }
     if worker.replay.is_some() && rates.clone().next().is_some() {
-        return Some("what is replayed has times of its own; leave out the rate");
+        return Some("a replay has recorded times; leave out the rate");
     }
     let each_is_paced = worker.operations.iter().any(|operation| operation.rate.is_some());
     if each_is_paced && worker.rate.is_some() {
         return Some("a rate for all kinds together and one for a kind exclude each other; leave one out");
     }
     if worker.think.is_some_and(|think| think.every == 0 && think.every_ns.is_none()) {
-        return Some("a pause after every 0 operations would never end; say how many, or how long the load is");
+        return Some("a pause needs a number of operations or a length of load between pauses; set one of them");
     }
     if worker.think.is_some_and(|think| think.spin_ns > think.pause_ns) {
-        return Some("the busy part of a pause is longer than the pause");
+        return Some("the spinning part of a pause is longer than the pause");
     }
     if worker.cooldown_ns > 0 && worker.end.runtime_ns.is_none() {
-        return Some("a cool-down follows a window that a runtime ends; say how long it is");
+        return Some("a cool-down needs a runtime; set one");
     }
     let LatencyTarget { target_ns, window_ns, percentile, .. } = worker.latency_target?;
     if target_ns == 0 || window_ns == 0 {
-        return Some("a latency target and the time that each depth is tried for must be above 0");
+        return Some("a latency target and its window must be above 0");
     }
     let is_possible = percentile > 0.0 && percentile <= 100.0;
-    (!is_possible).then_some("the share of operations within a latency target must be above 0 and at most 100 per cent")
+    (!is_possible).then_some("the percentile of a latency target must be above 0 and at most 100")
 }
 
 fn order(group: &Group) -> Option<String> {
@@ -92,7 +95,7 @@ fn order(group: &Group) -> Option<String> {
     }
     for (job, others) in &waits {
         if let Some(unknown) = others.iter().find(|other| !waits.contains_key(**other)) {
-            return Some(format!("{job}: waits for {unknown}, which is no job of the same group; check the name"));
+            return Some(format!("{job}: waits for {unknown}, but its group has no job of that name; check the name"));
         }
     }
     // Jobs without `wait_for` are removed, then jobs that waited only for those, and so on. What remains is a circle.
@@ -103,7 +106,7 @@ fn order(group: &Group) -> Option<String> {
         }
     }
     let circle: Vec<&str> = waits.into_keys().collect();
-    (!circle.is_empty()).then(|| format!("{}: wait for each other, so that none would ever start", circle.join(", ")))
+    (!circle.is_empty()).then(|| format!("{}: wait for each other and would never start", circle.join(", ")))
 }
 
 fn steady_state(group: &Group, interval_ns: Nanos) -> Option<String> {
@@ -112,18 +115,18 @@ fn steady_state(group: &Group, interval_ns: Nanos) -> Option<String> {
         let differs =
             |other: &Worker| other.report_group == worker.report_group && other.steady_state != worker.steady_state;
         if let Some(other) = group.workers.iter().find(|other| differs(other)) {
-            return wrong(format!("is reported with {}, but waits for another steady state", other.job));
+            return wrong(format!("is reported with {}, but has another steady-state criterion", other.job));
         }
         let Some(steady) = worker.steady_state else { continue };
         if steady.check_ns == 0 || !steady.check_ns.is_multiple_of(interval_ns) {
             return wrong(format!(
-                "samples of a steady state every {} ns are not whole intervals of {interval_ns} ns",
+                "steady-state samples every {} ns are not a multiple of the interval, {interval_ns} ns",
                 steady.check_ns
             ));
         }
         if steady.duration_ns < 2 * steady.check_ns || !steady.duration_ns.is_multiple_of(steady.check_ns) {
             return wrong(format!(
-                "a steady state over {} ns is not made of two or more samples of {} ns",
+                "a steady state over {} ns does not consist of two or more samples of {} ns",
                 steady.duration_ns, steady.check_ns
             ));
         }
@@ -143,25 +146,25 @@ fn log(worker: &Worker) -> Option<String> {
         return Some(format!("a log of {} records is too large; {RECORDS_MAX} at most", log.records));
     }
     if log.window_ns == Some(0) {
-        return Some("a log's windows must have a length; null keeps each operation".into());
+        return Some("the windows of a log must be longer than 0; null records each operation".into());
     }
-    (log.histograms && log.window_ns.is_none()).then(|| "a log of each operation has no histograms; say windows".into())
+    (log.histograms && log.window_ns.is_none()).then(|| "histograms need a log with windows; set window_ns".into())
 }
 
 fn kinds(worker: &Worker) -> Option<&'static str> {
     let engine = capabilities(&worker.engine);
     if OperationKind::ALL.into_iter().any(|kind| kind.is_flush() && worker.does(kind)) && worker.replay.is_none() {
-        return Some("a flush is no part of a mix; say after how many writes one comes");
+        return Some("a flush cannot be part of a mix; set the number of writes between flushes");
     }
     if worker.does(OperationKind::Trim) && !engine.can_trim {
-        return Some("NFSv3 has no trim; leave it out, or use another engine on a kernel's mount");
+        return Some("NFSv3 has no trim; leave it out, or use another engine on a kernel mount");
     }
     if worker.submission_latency && engine.immediate {
-        return Some("an engine that does operations at once hands nothing over; leave submission_latency out");
+        return Some("a synchronous engine has no submission latency; leave submission_latency out");
     }
     let grows = worker.files.iter().any(|file| file.layout == Layout::Create);
     if grows && !engine.can_grow {
-        return Some("a mapped file cannot grow; have the files laid out before the run");
+        return Some("a mapped file cannot grow; lay the files out before the run");
     }
     refused_syncs(&worker.syncs)
 }
@@ -170,11 +173,14 @@ fn refused_syncs(syncs: &[SyncPlan]) -> Option<&'static str> {
     let after_writes = [OperationKind::Fsync, OperationKind::Fdatasync, OperationKind::SyncFileRange];
     let is_twice = |kind| syncs.iter().filter(|sync| sync.kind == kind).count() > 1;
     if syncs.iter().any(|sync| sync.every == 0) {
-        Some("a flush after every 0 writes would never come")
+        Some("the number of writes between flushes must be above 0")
     } else if syncs.iter().any(|sync| !after_writes.contains(&sync.kind)) {
-        Some("what follows writes is fsync, fdatasync or sync_file_range")
+        Some("only fsync, fdatasync and sync_file_range can follow writes")
     } else {
-        after_writes.into_iter().any(is_twice).then_some("a flush of one kind can only come after one number of writes")
+        after_writes
+            .into_iter()
+            .any(is_twice)
+            .then_some("each kind of flush can have only one number of writes between flushes")
     }
 }
 
@@ -219,7 +225,10 @@ mod tests {
         let plan = Plan { version: PLAN_VERSION, name: "t".into(), interval_ns: 1_000_000, groups: Vec::new() };
         let text = |plan: &Plan| check(plan).unwrap_err().to_string();
         assert!(check(&plan).is_ok());
-        assert_eq!(text(&Plan { version: 1, ..plan.clone() }), "plan version 1 is not the 2 that this build runs");
+        assert_eq!(
+            text(&Plan { version: 1, ..plan.clone() }),
+            "plan version 1 is not supported; this build runs version 2"
+        );
         assert_eq!(text(&Plan { interval_ns: 999_999, ..plan }), "interval_ns is below a millisecond");
     }
 
@@ -259,23 +268,26 @@ mod tests {
         };
         let thinking = |think| text(Worker { think: Some(think), ..worker() });
         assert_eq!(thinking(think), "");
-        assert_eq!(thinking(Think { spin_ns: 3, ..think }), "job: the busy part of a pause is longer than the pause");
+        assert_eq!(
+            thinking(Think { spin_ns: 3, ..think }),
+            "job: the spinning part of a pause is longer than the pause"
+        );
         assert_eq!(
             thinking(Think { every_ns: None, ..think }),
-            "job: a pause after every 0 operations would never end; say how many, or how long the load is"
+            "job: a pause needs a number of operations or a length of load between pauses; set one of them"
         );
 
         let runtime = |runtime_ns| End { runtime_ns, ..worker().end };
         let cooling = |runtime_ns| text(Worker { end: runtime(runtime_ns), cooldown_ns: 1, ..worker() });
         assert_eq!(cooling(Some(1)), "");
-        assert_eq!(cooling(None), "job: a cool-down follows a window that a runtime ends; say how long it is");
+        assert_eq!(cooling(None), "job: a cool-down needs a runtime; set one");
 
         let target = LatencyTarget { target_ns: 1, window_ns: 1, percentile: 100.0, run_on: false };
         let searching = |target| text(Worker { latency_target: Some(target), ..worker() });
         assert_eq!(searching(target), "");
-        let times = "job: a latency target and the time that each depth is tried for must be above 0";
+        let times = "job: a latency target and its window must be above 0";
         assert_eq!(searching(LatencyTarget { window_ns: 0, ..target }), times);
-        let share = "job: the share of operations within a latency target must be above 0 and at most 100 per cent";
+        let share = "job: the percentile of a latency target must be above 0 and at most 100";
         for percentile in [0.0, 100.1, f64::NAN] {
             assert_eq!(searching(LatencyTarget { percentile, ..target }), share);
         }
@@ -287,22 +299,25 @@ mod tests {
         assert_eq!(refusal(vec![trims.clone()]), "");
         assert_eq!(
             refusal(vec![Worker { engine: EnginePlan::Nfs { mount: mount() }, ..trims }]),
-            "job: NFSv3 has no trim; leave it out, or use another engine on a kernel's mount"
+            "job: NFSv3 has no trim; leave it out, or use another engine on a kernel mount"
         );
         assert_eq!(
             refusal(vec![Worker { operations: vec![operation(OperationKind::FsyncAtEnd, 4096)], ..worker() }]),
-            "job: a flush is no part of a mix; say after how many writes one comes"
+            "job: a flush cannot be part of a mix; set the number of writes between flushes"
         );
         assert_eq!(
             refusal(vec![Worker { submission_latency: true, ..worker() }]),
-            "job: an engine that does operations at once hands nothing over; leave submission_latency out"
+            "job: a synchronous engine has no submission latency; leave submission_latency out"
         );
         let flushing = |syncs| refusal(vec![Worker { syncs, ..worker() }]);
         let [never, often] = [0, 1].map(|every| SyncPlan { kind: OperationKind::Fsync, every });
         let reading = SyncPlan { kind: OperationKind::Read, ..often };
-        assert_eq!(flushing(vec![never]), "job: a flush after every 0 writes would never come");
-        assert_eq!(flushing(vec![reading]), "job: what follows writes is fsync, fdatasync or sync_file_range");
-        assert_eq!(flushing(vec![often, often]), "job: a flush of one kind can only come after one number of writes");
+        assert_eq!(flushing(vec![never]), "job: the number of writes between flushes must be above 0");
+        assert_eq!(flushing(vec![reading]), "job: only fsync, fdatasync and sync_file_range can follow writes");
+        assert_eq!(
+            flushing(vec![often, often]),
+            "job: each kind of flush can have only one number of writes between flushes"
+        );
     }
 
     #[test]
@@ -315,8 +330,11 @@ mod tests {
         assert_eq!(text(None, false, 0), "job: a log of 0 records would keep nothing; leave it out");
         let most = format!("job: a log of {} records is too large; {RECORDS_MAX} at most", RECORDS_MAX + 1);
         assert_eq!(text(None, false, RECORDS_MAX + 1), most);
-        assert_eq!(text(Some(0), false, 1), "job: a log's windows must have a length; null keeps each operation");
-        assert_eq!(text(None, true, 1), "job: a log of each operation has no histograms; say windows");
+        assert_eq!(
+            text(Some(0), false, 1),
+            "job: the windows of a log must be longer than 0; null records each operation"
+        );
+        assert_eq!(text(None, true, 1), "job: histograms need a log with windows; set window_ns");
     }
 
     fn waiting(job: &str, wait_for: &[&str]) -> Worker {
@@ -324,16 +342,16 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_nobody_there_or_in_a_circle_is_refused() {
+    fn waits_for_unknown_jobs_and_circular_waits_are_refused() {
         let (a, b) = (waiting("a", &[]), waiting("b", &["a"]));
         assert_eq!(refusal(vec![waiting("c", &["a", "b"]), b.clone(), a.clone()]), "");
         assert_eq!(
             refusal(vec![a, b, waiting("c", &["x"])]),
-            "c: waits for x, which is no job of the same group; check the name"
+            "c: waits for x, but its group has no job of that name; check the name"
         );
         let circle = vec![waiting("a", &["b"]), waiting("b", &["c"]), waiting("c", &["a"]), waiting("d", &[])];
-        assert_eq!(refusal(circle), "a, b, c: wait for each other, so that none would ever start");
-        assert_eq!(refusal(vec![waiting("a", &["a"])]), "a: wait for each other, so that none would ever start");
+        assert_eq!(refusal(circle), "a, b, c: wait for each other and would never start");
+        assert_eq!(refusal(vec![waiting("a", &["a"])]), "a: wait for each other and would never start");
     }
 
     #[test]
@@ -352,16 +370,16 @@ mod tests {
         assert_eq!(text(good), "");
         assert_eq!(
             text(SteadyState { check_ns: S / 2, ..good }),
-            "job: samples of a steady state every 500000000 ns are not whole intervals of 1000000000 ns"
+            "job: steady-state samples every 500000000 ns are not a multiple of the interval, 1000000000 ns"
         );
         assert_eq!(
             text(SteadyState { duration_ns: 2 * S, ..good }),
-            "job: a steady state over 2000000000 ns is not made of two or more samples of 2000000000 ns"
+            "job: a steady state over 2000000000 ns does not consist of two or more samples of 2000000000 ns"
         );
         assert_eq!(text(SteadyState { limit: -1.0, ..good }), "job: a limit of -1 for a steady state is never met");
         assert_eq!(
             refusal(vec![worker(), Worker { job: "other".into(), steady_state: Some(good), ..worker() }]),
-            "job: is reported with other, but waits for another steady state"
+            "job: is reported with other, but has another steady-state criterion"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! A worker's I/O memory: the loop owns it, engines know where it is.
+//! A worker's I/O buffers: the loop owns them, engines know their addresses.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
@@ -39,8 +39,8 @@ impl Buffers {
     #[inline]
     pub fn slot(&self, slot: u32, length: usize) -> &[u8] {
         assert!(length <= self.memory.stride);
-        // SAFETY: inside the allocation. Nobody writes to it while this borrow lasts: `slot_mut` takes `&mut self`, and
-        // the caller of `slot_map` keeps engines away from borrowed slots.
+        // SAFETY: inside the allocation. Nothing writes to it while this borrow lasts: `slot_mut` takes `&mut self`,
+        // and the caller of `slot_map` keeps engines away from borrowed slots.
         unsafe { slice::from_raw_parts(self.memory.slot(slot), length) }
     }
 
@@ -53,14 +53,15 @@ impl Buffers {
         unsafe { slice::from_raw_parts_mut(self.memory.slot(slot), length) }
     }
 
-    /// All slots, each at its whole length.
+    /// All slots, each at its full length.
     pub fn slots_mut(&mut self) -> impl Iterator<Item = &mut [u8]> {
         let Memory { base, stride, count } = *self.memory;
         // SAFETY: the whole allocation; see `slot_mut`.
         unsafe { slice::from_raw_parts_mut(base.as_ptr(), stride * count) }.chunks_mut(stride)
     }
 
-    /// Tells an engine where the slots are. The map keeps the memory alive, also when the loop is gone.
+    /// Returns the addresses of the slots, for an engine. The map keeps the memory alive, even after the loop has
+    /// ended.
     ///
     /// # Safety
     /// The engine, and the kernel on its behalf, use a slot from the submission of a request for it until they report its
@@ -76,7 +77,7 @@ impl Buffers {
     }
 }
 
-/// Addresses of a worker's buffers, for an engine to hand to the kernel.
+/// Addresses of a worker's buffers, for an engine to pass to the kernel.
 #[derive(Debug, Clone)]
 pub struct SlotMap {
     memory: Arc<Memory>,
@@ -109,9 +110,9 @@ struct Memory {
     count: usize,
 }
 
-// SAFETY: plain memory. References into it are made by `Buffers` alone, which the borrow checker watches.
+// SAFETY: plain memory. Only `Buffers` makes references into it, and the borrow checker checks those.
 unsafe impl Send for Memory {}
-// SAFETY: as above; by itself it gives out addresses only.
+// SAFETY: as above; the type itself only returns addresses.
 unsafe impl Sync for Memory {}
 
 impl Memory {
@@ -163,13 +164,13 @@ mod tests {
     }
 
     #[test]
-    fn an_engine_writes_where_the_loop_reads() {
+    fn an_engine_writes_to_the_buffers_that_the_loop_reads() {
         let mut buffers = Buffers::new(2, 16);
         buffers.slot_mut(1, 16).fill(7);
         // SAFETY: no slot is borrowed while the map is written through.
         let map = unsafe { buffers.slot_map() };
         assert_eq!((map.count(), map.stride()), (2, 4096));
-        // SAFETY: sixteen bytes of a slot that nobody has borrowed.
+        // SAFETY: sixteen bytes of a slot that is not borrowed.
         unsafe { map.slot(1).add(8).write_bytes(9, 8) };
         assert_eq!(buffers.slot(1, 16), [[7; 8], [9; 8]].concat());
         buffers.slot_mut(1, 16)[15] = 1;
@@ -184,11 +185,11 @@ mod tests {
         let map = unsafe { buffers.slot_map() };
         assert_eq!(buffers.holders(), 2);
         drop(buffers);
-        // SAFETY: the map keeps the memory.
+        // SAFETY: the map keeps the memory alive.
         unsafe { map.slot(0).write(5) };
         let other = map.clone();
         drop(map);
-        // SAFETY: so does its copy.
+        // SAFETY: its clone keeps it alive, too.
         assert_eq!(unsafe { other.slot(0).read() }, 5);
     }
 

@@ -1,25 +1,25 @@
-//! Abilities of engines. No other part of the crate asks for an engine's kind.
+//! Capabilities of engines. No other part of the crate checks the kind of an engine.
 
 use crate::plan::EnginePlan;
 
-/// Abilities of an engine that follow from the plan alone.
+/// Capabilities of an engine that follow from the plan alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(clippy::struct_excessive_bools, reason = "each is an ability of its own")]
+#[allow(clippy::struct_excessive_bools, reason = "independent capabilities")]
 pub(crate) struct Capabilities {
     /// Its files, if it has any, are on this machine.
     pub(crate) local: bool,
-    /// An operation is done when `submit` returns.
+    /// An operation has completed when `submit` returns.
     pub(crate) immediate: bool,
     pub(crate) can_trim: bool,
     /// A write behind the end of a file extends the file.
     pub(crate) can_grow: bool,
     /// Operations move data from and to files.
     pub(crate) moves_data: bool,
-    /// Data that are read reach the worker's buffers.
+    /// Data that are read are copied to the worker's buffers.
     pub(crate) keeps_payload: bool,
 }
 
-/// The abilities of the engine that a plan names.
+/// The capabilities of the engine that a plan names.
 pub(crate) fn capabilities(engine: &EnginePlan) -> Capabilities {
     let kernel = Capabilities {
         local: true,

@@ -1,4 +1,4 @@
-//! Engines carry out I/O. They know requests, not the loop that submits them.
+//! Engines perform I/O. They know requests, not the loop that submits them.
 
 pub(crate) mod buffers;
 mod capabilities;

@@ -3,7 +3,7 @@ use iocurve_meter::Nanos;
 use crate::engines::request::{Completion, Engine, Request};
 use crate::error::EngineError;
 
-/// Completes every request at once without I/O: what remains is the cost of the loop, the ceiling of every other
+/// Completes every request at once without I/O: only the cost of the loop remains, the upper bound of every other
 /// engine.
 #[derive(Debug, Default)]
 pub(crate) struct NullEngine {

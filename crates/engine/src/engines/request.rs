@@ -5,21 +5,21 @@ use iocurve_meter::Nanos;
 use crate::error::EngineError;
 use crate::plan::OperationKind;
 
-/// Place of one operation: a range of one of the worker's files.
+/// File and range of one operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Address {
     /// Index into the worker's files.
     pub file: u32,
     /// Bytes from the file's start.
     pub offset: u64,
-    /// Bytes; of a flush, the bytes written since the last one.
+    /// Bytes; for a flush, the bytes written since the last one.
     pub length: u32,
 }
 
-/// One operation to carry out.
+/// One operation to perform.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request {
-    /// Number of the buffer, below the worker's depth. The slot is busy until the completion.
+    /// Index of the buffer, below the worker's depth. The slot is busy until the completion.
     pub slot: u32,
     /// Kind of the operation.
     pub kind: OperationKind,
@@ -27,50 +27,50 @@ pub struct Request {
     pub address: Address,
 }
 
-/// One operation that finished.
+/// One completed operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Completion {
     /// Slot of the request.
     pub slot: u32,
-    /// Bytes moved (given back by a trim; 0 of a flush), or a negated `errno`.
+    /// Bytes moved (for a trim, the bytes trimmed; for a flush, 0), or a negated `errno`.
     pub result: i64,
 }
 
-/// Carries out I/O. The worker loop does the pacing and the accounting.
+/// Performs I/O. The worker loop does the pacing and the accounting.
 pub trait Engine {
-    /// Whether `submit` does the whole operation before it returns; the loop then stamps each one by itself.
+    /// `submit` performs the whole operation before it returns; the loop then stamps each operation separately.
     const SYNCHRONOUS: bool = false;
 
     /// Requests that `submit` collects before it sends them at once. The next reap sends the rest.
     const SEND_BATCH: usize = usize::MAX;
 
-    /// Takes one request. It may finish now or later; `reap` reports it either way.
-    /// An error ends the worker; an operation that fails is a `Completion` with a negative result.
+    /// Takes one request. It may complete now or later; `reap` reports it either way. An error ends the worker; an
+    /// operation that fails is a `Completion` with a negative result.
     fn submit(&mut self, request: Request) -> Result<(), EngineError>;
 
-    /// Whether sending requests can take as long as the operations themselves: the loop then looks at the clock between
-    /// batches.
+    /// Returns `true` if sending requests can take as long as the operations themselves: the loop then reads the clock
+    /// between batches.
     fn sending_blocks(&self) -> bool {
         false
     }
 
-    /// Sends what was submitted, without waiting for it. The loop calls this where it measures how long sending takes;
-    /// otherwise the next reap sends.
+    /// Sends submitted requests, without waiting for their completion. The loop calls this if it measures submission
+    /// latency; otherwise the next reap sends.
     fn send(&mut self) -> Result<(), EngineError> {
         Ok(())
     }
 
-    /// Sends what was submitted, then waits for `min` completions or until `deadline` (worker clock), and appends the
+    /// Sends submitted requests, then waits for `min` completions or until `deadline` (worker clock), and appends the
     /// completions to `done`. With `min` 0 it does not wait. May return early with fewer (even none).
     fn reap(&mut self, min: usize, deadline: Nanos, done: &mut Vec<Completion>) -> Result<(), EngineError>;
 
-    /// Called once after an orderly end, when nothing is in flight: makes good what was promised (an NFS COMMIT).
+    /// Called once after a clean end, when nothing is in flight: completes pending guarantees (an NFS COMMIT).
     fn finish(&mut self) -> Result<(), EngineError> {
         Ok(())
     }
 
     /// Called before written data are read back, when nothing is in flight: writes them to stable storage and drops
-    /// caches on the way, so that reads come from where the data are kept.
+    /// caches on the way, so that reads come from the storage.
     fn settle(&mut self) -> Result<(), EngineError> {
         Ok(())
     }
@@ -78,12 +78,12 @@ pub trait Engine {
     /// Description of the engine for the result.
     fn describe(&self) -> String;
 
-    /// Labels for the result: what a reader must know about figures from this engine.
+    /// Labels for the result: facts that a reader of this engine's figures must know.
     fn labels(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// Number of times that a connection was made anew.
+    /// Number of times that a connection was re-established.
     fn reconnects(&self) -> u64 {
         0
     }

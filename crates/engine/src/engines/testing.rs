@@ -13,14 +13,14 @@ use crate::engines::request::{Address, Completion, Engine, Request};
 use crate::error::EngineError;
 use crate::plan::{Durability, FileOpen, FilePlan, Layout, OperationKind};
 
-/// A directory under the build's own (a real disk more often than `/tmp` is), gone when dropped.
+/// A directory in the build directory (a real disk more often than `/tmp` is), removed when dropped.
 pub(crate) struct Scratch {
     directory: PathBuf,
     path: String,
 }
 
 impl Scratch {
-    /// A fresh directory; `path` names a file in it that is not there yet.
+    /// Creates a new directory; `path` names a file in it that does not exist yet.
     pub(crate) fn new(name: &str) -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -31,7 +31,7 @@ impl Scratch {
         Self { directory, path }
     }
 
-    /// The same, with a file of that many patterned bytes.
+    /// The same, with a file of `bytes` patterned bytes.
     pub(crate) fn with_file(name: &str, bytes: usize) -> Self {
         let scratch = Self::new(name);
         fs::write(&scratch.path, pattern(0, bytes)).unwrap();
@@ -56,7 +56,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // Nothing is lost if it stays: the build directory is scratch itself.
+        // It may stay: the build directory is scratch itself.
         let _ = fs::remove_dir_all(&self.directory);
     }
 }
@@ -71,13 +71,13 @@ pub(crate) fn open(direct: bool) -> FileOpen {
     FileOpen { direct, durability: Durability::None, invalidate: false }
 }
 
-/// Parameters of an engine, with buffers of one block and a clock of its own.
+/// Parameters of an engine, with buffers of one block and their own clock.
 pub(crate) fn setup<'a>(open: &'a FileOpen, files: &'a [FilePlan], writes: bool, depth: u32) -> Setup<'a> {
     setup_on(&Buffers::new(depth as usize, BLOCK), open, files, writes, depth)
 }
 
 fn setup_on<'a>(buffers: &Buffers, open: &'a FileOpen, files: &'a [FilePlan], writes: bool, depth: u32) -> Setup<'a> {
-    // SAFETY: tests look at a slot before they submit a request for it, or after its completion.
+    // SAFETY: tests access a slot before they submit a request for it, or after its completion.
     let slots = unsafe { buffers.slot_map() };
     Setup { open, files, writes, slots, depth, clock: Clock::new() }
 }
@@ -85,7 +85,7 @@ fn setup_on<'a>(buffers: &Buffers, open: &'a FileOpen, files: &'a [FilePlan], wr
 /// Opens an engine for a test.
 pub(crate) type Opener<E> = fn(Setup<'_>) -> Result<E, EngineError>;
 
-/// Everything that an engine for local files must do, buffered and direct.
+/// All requirements on an engine for local files, buffered and direct.
 pub(crate) fn check_engine<E: Engine>(opener: Opener<E>) {
     for direct in possible_ways() {
         reads_past_the_end_are_short(opener, direct);
@@ -93,19 +93,19 @@ pub(crate) fn check_engine<E: Engine>(opener: Opener<E>) {
     check_mapped_engine(opener);
 }
 
-/// The same, without what an engine cannot know that maps its files: how long they are now.
+/// The same, without the current length of files, which an engine that maps them cannot know.
 pub(crate) fn check_mapped_engine<E: Engine>(opener: Opener<E>) {
     flushes_leave_nothing_dirty(opener);
     settling_leaves_nothing_dirty(opener);
     check_transfers(opener);
 }
 
-/// The same, without what is promised of the storage below.
+/// The same, without guarantees of the storage below.
 pub(crate) fn check_transfers<E: Engine>(opener: Opener<E>) {
     for direct in possible_ways() {
         writes_then_reads_back(opener, direct);
         a_batch_completes_whole(opener, direct);
-        several_files_are_told_apart(opener, direct);
+        several_files_are_distinguished(opener, direct);
         trims_read_as_zeros(opener, direct);
     }
     writing_a_read_only_file_fails_that_operation_alone(opener);
@@ -144,7 +144,7 @@ impl<E: Engine> Bench<E> {
         self.engine.submit(request).unwrap();
     }
 
-    /// Waits, for at most ten seconds, until `count` have finished; in order of slot.
+    /// Waits, for at most ten seconds, until `count` have completed; in order of slot.
     fn finish(&mut self, count: usize) -> Vec<Completion> {
         let mut done = Vec::new();
         let deadline = self.clock.now() + 10_000_000_000;
@@ -180,7 +180,7 @@ fn done(slots: std::ops::Range<u32>, result: i64) -> Vec<Completion> {
     slots.map(|slot| Completion { slot, result }).collect()
 }
 
-/// Not direct, and direct where the file system can.
+/// Buffered, and direct if the file system supports it.
 fn possible_ways() -> impl Iterator<Item = bool> {
     [false, true].into_iter().filter(|direct| !direct || direct_is_possible())
 }
@@ -214,7 +214,7 @@ fn writes_then_reads_back<E: Engine>(opener: Opener<E>, direct: bool) {
     }
 }
 
-/// More than any ring has room for by default, and every slot again after it came back.
+/// More than the default size of any ring, and every slot again after its completion.
 fn a_batch_completes_whole<E: Engine>(opener: Opener<E>, direct: bool) {
     const DEPTH: u32 = 300;
     let mut bench = Bench::new(opener, direct, false, DEPTH as usize, DEPTH);
@@ -231,7 +231,7 @@ fn a_batch_completes_whole<E: Engine>(opener: Opener<E>, direct: bool) {
 
 fn reads_past_the_end_are_short<E: Engine>(opener: Opener<E>, direct: bool) {
     let mut bench = Bench::new(opener, direct, false, 2, 2);
-    // Shorter than in the plan, as when another process cuts the file during the run.
+    // Shorter than in the plan, as if another process had truncated the file during the run.
     File::options().write(true).open(bench.scratch.path()).unwrap().set_len(BLOCK as u64 + 1536).unwrap();
     bench.submit(OperationKind::Read, 0, 1);
     bench.submit(OperationKind::Read, 1, 9);
@@ -239,7 +239,7 @@ fn reads_past_the_end_are_short<E: Engine>(opener: Opener<E>, direct: bool) {
     assert_eq!(bench.content(0, 1536), pattern(BLOCK, 1536));
 }
 
-fn several_files_are_told_apart<E: Engine>(opener: Opener<E>, direct: bool) {
+fn several_files_are_distinguished<E: Engine>(opener: Opener<E>, direct: bool) {
     let scratch = Scratch::with_file("several", BLOCK);
     let other = scratch.other("second");
     fs::write(&other, vec![7; BLOCK]).unwrap();
@@ -255,7 +255,7 @@ fn several_files_are_told_apart<E: Engine>(opener: Opener<E>, direct: bool) {
     assert_eq!(bench.content(1, BLOCK), pattern(0, BLOCK));
 }
 
-/// A file keeps its length, and what is trimmed takes no space. A trim needs no buffer of its size.
+/// A file keeps its length, and the trimmed range takes no space. A trim needs no buffer of its size.
 fn trims_read_as_zeros<E: Engine>(opener: Opener<E>, direct: bool) {
     let mut bench = Bench::new(opener, direct, true, 8, 2);
     let trim = Request {
@@ -303,7 +303,7 @@ fn settling_leaves_nothing_dirty<E: Engine>(opener: Opener<E>) {
     assert!(matches!(dirty_pages(bench.scratch.path()), Some(0) | None));
 }
 
-/// Pages of a file that are dirty or being written; `None` where the kernel does not tell (before Linux 6.5).
+/// Pages of a file that are dirty or under write-back; `None` if the kernel does not report them (before Linux 6.5).
 fn dirty_pages(path: &str) -> Option<u64> {
     use std::os::fd::AsRawFd;
     const CACHESTAT: libc::c_long = 451;
@@ -328,7 +328,7 @@ fn writing_a_read_only_file_fails_that_operation_alone<E: Engine>(opener: Opener
 fn zero_does_not_wait<E: Engine>(opener: Opener<E>) {
     let mut bench = Bench::new(opener, false, false, 1, 1);
     let mut finished = Vec::new();
-    // Nothing will ever finish: a wait would not end.
+    // Nothing will ever complete: a wait would not end.
     bench.engine.reap(0, Nanos::MAX, &mut finished).unwrap();
     bench.engine.reap(1, Nanos::MAX, &mut finished).unwrap();
     assert_eq!(finished, []);
@@ -349,7 +349,7 @@ fn a_deadline_ends_the_wait<E: Engine>(opener: Opener<E>) {
     bench.engine.reap(1, 0, &mut finished).unwrap();
     assert_eq!(finished, []);
 
-    // Two are asked for and only one is in flight: the reap returns that one.
+    // Two are requested and only one is in flight: the reap returns that one.
     bench.submit(OperationKind::Read, 1, 0);
     let deadline = bench.clock.now() + 10_000_000_000;
     bench.engine.reap(2, deadline, &mut finished).unwrap();

@@ -1,4 +1,4 @@
-//! Differences found by verification, and their text.
+//! Differences found by verification, and their messages.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -52,7 +52,7 @@ pub enum Fault {
         /// Offset that it was read from.
         wanted: u64,
     },
-    /// The interval holds another write than the newest.
+    /// The interval holds a write other than the newest.
     Sequence {
         /// Number of the write found.
         got: u64,
@@ -91,13 +91,13 @@ impl Display for Fault {
                 write!(text, "its header is damaged: checksum {got:08x} instead of {wanted:08x}")
             }
             Self::Method { got, wanted } => {
-                write!(text, "it was written with another method: number {got} instead of {wanted}")
+                write!(text, "it was written with another verification method: number {got} instead of {wanted}")
             }
             Self::Length { got, wanted } => {
                 write!(text, "it was written as {got} bytes instead of {wanted}; use the same block size or interval")
             }
-            Self::File { offset } => write!(text, "it holds what belongs to offset {offset} of another file"),
-            Self::Offset { got, wanted } => write!(text, "it holds what belongs to offset {got} instead of {wanted}"),
+            Self::File { offset } => write!(text, "it holds data of offset {offset} of another file"),
+            Self::Offset { got, wanted } => write!(text, "it holds data of offset {got} instead of {wanted}"),
             Self::Sequence { got, wanted } => {
                 write!(text, "it holds write number {got} instead of the newest, {wanted}")
             }

@@ -1,4 +1,4 @@
-//! Errors, with texts for people.
+//! Errors, with messages for the user.
 
 mod fault;
 
@@ -9,7 +9,7 @@ use thiserror::Error;
 pub use self::fault::Fault;
 pub(crate) use self::fault::hexadecimal;
 
-/// An error that ends a worker or keeps it from starting. Its text says what is wrong, where, and what to do.
+/// An error that ends a worker or prevents its start. Its message says what is wrong, where, and what to do.
 #[derive(Debug, Error)]
 pub enum EngineError {
     /// A system call on a path failed.
@@ -19,17 +19,17 @@ pub enum EngineError {
         action: &'static str,
         /// Path that the action concerned.
         path: String,
-        /// The system's reason.
+        /// Error returned by the system.
         source: io::Error,
     },
-    /// The plan cannot be carried out.
+    /// The plan cannot run.
     #[error("{0}")]
     Plan(String),
-    /// The target is not as the plan needs it.
+    /// The target does not meet the plan's needs.
     #[error("{0}")]
     Target(String),
     /// The run was stopped before it measured anything.
-    #[error("stopped while files were laid out; what was written for it is removed again")]
+    #[error("stopped while files were laid out; the files created so far are removed")]
     StoppedInLayout,
     /// The NFS server refused a call.
     #[error("{action} {path}: the server answered {status}{hint}")]
@@ -43,7 +43,7 @@ pub enum EngineError {
         /// Advice, with a leading `; `, or empty.
         hint: String,
     },
-    /// The server could not be reached or went away for longer than the timeout.
+    /// The server could not be reached, or did not answer within the timeout.
     #[error("{0}")]
     Connection(String),
     /// An operation failed while the load ran.
@@ -51,13 +51,13 @@ pub enum EngineError {
     Operation {
         /// Kind of operation.
         kind: &'static str,
-        /// Bytes asked for.
+        /// Bytes requested.
         length: u32,
         /// Offset in the file.
         offset: u64,
         /// Path of the file.
         path: String,
-        /// The system's reason.
+        /// Error returned by the system.
         source: io::Error,
     },
     /// Verification found a difference.
@@ -79,13 +79,13 @@ pub enum EngineError {
     System {
         /// The action that failed, as a verb.
         action: &'static str,
-        /// The system's reason.
+        /// Error returned by the system.
         source: io::Error,
     },
 }
 
 impl EngineError {
-    /// The `errno` that tools report for this error; EIO where there is none. A difference found by verification is
+    /// The `errno` that tools report for this error; EIO if there is none. A difference found by verification is
     /// EILSEQ, as in fio.
     pub fn errno(&self) -> i32 {
         match self {

@@ -22,15 +22,15 @@ pub(super) fn total_bytes(files: &[&FilePlan]) -> u64 {
     targets(files).iter().map(missing).sum()
 }
 
-/// Carries out the [`Layout`] of each file, and returns the files that it created, as the plans name them.
+/// Performs the [`Layout`] of each file, and returns the files that it created, as the plans name them.
 ///
 /// A file that several plans name is laid out once, up to the end of the furthest region. Data are pseudo-random from
 /// `seed`, and on stable storage at the end, so that the run does not measure the layout's write-back. `progress` is
 /// called with the bytes written so far.
 ///
 /// On an error, or when `stop` is set, everything is undone: files created here are removed, files extended here get
-/// their former length. The data of a recreated file are lost, but no file is emptied before there is known to be room
-/// and all other files are as they must be.
+/// their former length. The data of a recreated file are lost, but no file is emptied before the free space is known to
+/// suffice and all other files are laid out.
 pub fn lay_out(
     files: &[&FilePlan],
     seed: u64,
@@ -39,7 +39,7 @@ pub fn lay_out(
 ) -> Result<Vec<PathBuf>, EngineError> {
     let mut preparation = Preparation { seed, progress, stop, written: 0, changes: Vec::new() };
     let mut targets = targets(files);
-    // Everything else that can fail comes before what cannot be undone.
+    // Files that are emptied come last: everything else that can fail comes before the step that cannot be undone.
     targets.sort_by_key(|target| target.layout.empties());
     match targets.iter().try_for_each(|target| preparation.prepare(target)) {
         Ok(()) => Ok(preparation.created()),
@@ -50,10 +50,10 @@ pub fn lay_out(
     }
 }
 
-/// One file, however often it is named.
+/// One file, even if several plans name it.
 #[derive(Debug)]
 struct Target {
-    /// As the first plan names it.
+    /// The path in the first plan that names the file.
     path: PathBuf,
     /// Canonical path: the same for every name of the file.
     identity: PathBuf,
@@ -77,13 +77,13 @@ fn targets(files: &[&FilePlan]) -> Vec<Target> {
         }
     }
     for target in targets.iter_mut().filter(|target| target.layout == Layout::Create) {
-        // The length is left alone: another plan that needs one has a layout of its own.
+        // The length stays: another plan that needs one has its own layout.
         target.end = 0;
     }
     targets
 }
 
-/// Canonical path of a file, whether it exists or not.
+/// Canonical path of a file, even if it does not exist.
 fn identity(path: &Path) -> PathBuf {
     if let Ok(canonical) = fs::canonicalize(path) {
         return canonical;
@@ -120,7 +120,7 @@ impl Preparation<'_> {
             Err(error) if error.kind() == io::ErrorKind::NotFound => self.create(target),
             Err(source) => Err(path_error("look at", path, source)),
             Ok(_) if target.layout == Layout::New => Err(EngineError::Target(format!(
-                "{} exists already and is not overwritten; remove it or use another name",
+                "{} already exists and is not overwritten; remove it or use another name",
                 path.display()
             ))),
             Ok(_) if target.layout.empties() => self.empty(target),
@@ -158,7 +158,7 @@ impl Preparation<'_> {
         let is_device = fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_block_device());
         if is_device || target.layout == Layout::Existing {
             return Err(EngineError::Target(format!(
-                "{} has {length} bytes, but {} are to be used; use a smaller size or offset",
+                "{} has {length} bytes, but the plan uses {}; use a smaller size or offset",
                 path.display(),
                 target.end
             )));
@@ -175,13 +175,13 @@ impl Preparation<'_> {
         let metadata = fs::metadata(path).map_err(|source| path_error("look at", path, source))?;
         if !metadata.is_file() {
             return Err(EngineError::Target(format!(
-                "{} is no regular file and cannot be created anew; use it as it is, or name a file",
+                "{} is not a regular file and cannot be recreated; use it without recreating, or name a regular file",
                 path.display()
             )));
         }
         let opened = OpenOptions::new().write(true).open(path);
         let file = opened.map_err(|source| path_error("open", path, source))?;
-        check_room(target, target.end.saturating_sub(metadata.blocks() * 512))?;
+        check_space(target, target.end.saturating_sub(metadata.blocks() * 512))?;
         self.check_stop()?;
         file.set_len(0).map_err(|source| path_error("empty", path, source))?;
         self.extend(&file, target, 0)
@@ -189,7 +189,7 @@ impl Preparation<'_> {
 
     fn extend(&mut self, file: &File, target: &Target, from: u64) -> Result<(), EngineError> {
         let missing = target.end - from;
-        check_room(target, missing)?;
+        check_space(target, missing)?;
         self.check_stop()?;
         let explain = |source: io::Error| layout_error(&target.path, missing, &source, free_bytes(&target.path));
         match target.layout {
@@ -239,7 +239,7 @@ impl Preparation<'_> {
         self.changes.into_iter().filter_map(created).collect()
     }
 
-    /// A change that cannot be undone stays: the error that led here is the one to report.
+    /// If a change cannot be undone, the original error is still the one to report.
     fn undo(&self) {
         for change in &self.changes {
             let _ = match change {
@@ -255,11 +255,11 @@ impl Preparation<'_> {
 /// Bytes written between two polls of the stop flag.
 const BLOCK_BYTES: u64 = 1 << 20;
 
-/// At most twice as many bytes are dirty.
+/// Bytes written between two starts of write-back; at most twice as many are dirty.
 const WRITE_BACK_BYTES: u64 = 16 << 20;
 
-/// Starts writing back the newest stretch before `end`, and waits for the one before it: the disk stays busy while the
-/// next blocks are made.
+/// Starts write-back of the newest stretch before `end`, and waits for the previous one: the disk stays busy while the
+/// next blocks are generated.
 fn write_back(file: &File, end: u64) -> io::Result<()> {
     const START: libc::c_uint = libc::SYNC_FILE_RANGE_WRITE;
     const FINISH: libc::c_uint =
@@ -277,13 +277,13 @@ fn sync_range(file: &File, start: u64, flags: libc::c_uint) -> io::Result<()> {
     let error = io::Error::last_os_error();
     match error.raw_os_error() {
         _ if code == 0 => Ok(()),
-        // The file system has no such call: the sync at the end does all the work.
+        // Without this call on the file system, the final sync does all the write-back.
         Some(libc::ENOSYS | libc::EINVAL | libc::ESPIPE | libc::EINTR) => Ok(()),
         _ => Err(error),
     }
 }
 
-/// Extends without writing. Space is reserved where the file system can do that; otherwise the file becomes sparse.
+/// Extends without writing. The space is preallocated if the file system supports that; otherwise the file is sparse.
 fn reserve(file: &File, from: u64, end: u64) -> io::Result<()> {
     loop {
         // SAFETY: only numbers are passed.
@@ -298,8 +298,8 @@ fn reserve(file: &File, from: u64, end: u64) -> io::Result<()> {
     }
 }
 
-/// Fails early: writing until the disk is full would take long and starve others.
-fn check_room(target: &Target, missing: u64) -> Result<(), EngineError> {
+/// Fails early, because writing until the disk is full takes long and affects other users.
+fn check_space(target: &Target, missing: u64) -> Result<(), EngineError> {
     let free = free_bytes(&target.path);
     if free.is_some_and(|free| missing > free) {
         return Err(layout_error(&target.path, missing, &io::Error::from_raw_os_error(libc::ENOSPC), free));
@@ -325,7 +325,7 @@ fn layout_error(path: &Path, missing: u64, source: &io::Error, free: Option<u64>
     }
     let free = free.map_or_else(|| "too few".to_owned(), |free| free.to_string());
     EngineError::Target(format!(
-        "lay out {}: no space: {missing} bytes are to be added and {free} are free on its file system; free space or use a smaller size",
+        "lay out {}: no space: it needs {missing} more bytes, but its file system has {free} free; free space or use a smaller size",
         path.display()
     ))
 }
@@ -344,14 +344,14 @@ fn fill(block: &mut [u64], seed: u64, start: u64) -> &[u8] {
     unsafe { std::slice::from_raw_parts(block.as_ptr().cast(), size_of_val(block)) }
 }
 
-/// The finalizer of `SplitMix64` (Steele, Lea and Flood, 2014): the data at an offset need no data before it.
+/// The finalizer of `SplitMix64` (Steele, Lea and Flood, 2014): data at an offset do not depend on earlier data.
 fn mix(value: u64) -> u64 {
     let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     value ^ (value >> 31)
 }
 
-/// FNV-1a. Files must differ, or a store that deduplicates would keep only one of them.
+/// FNV-1a. Files must differ; otherwise a store that deduplicates would keep only one of them.
 fn hash(path: &Path) -> u64 {
     let bytes = path.as_os_str().as_encoded_bytes();
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3))

@@ -1,4 +1,4 @@
-//! Files before and after the load, local or on NFS: laid out, and removed.
+//! Layout and removal of a load's files, local or on NFS.
 
 mod local;
 
@@ -21,7 +21,7 @@ pub struct Targets {
 
 impl Targets {
     /// Lays out the files of all groups. `progress` is called with the bytes written and the bytes to write; `stop`
-    /// ends the layout with an error. After an error, files that the plan does not keep are removed again.
+    /// ends the layout with an error. After an error, files that the plan does not keep are removed.
     pub fn lay_out(plan: &Plan, progress: &dyn Fn(u64, u64), stop: &AtomicBool) -> Result<Self, EngineError> {
         let mut targets = Self::default();
         let result = targets.lay_out_all(plan, progress, stop);
@@ -35,7 +35,7 @@ impl Targets {
         }
     }
 
-    /// Removes the files; a file that is gone already is no error.
+    /// Removes the files; ignores missing ones.
     pub fn remove(self) -> Result<(), EngineError> {
         let mut result = Ok(());
         for path in self.local {
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_made_anew_once_however_many_use_it_and_as_long_as_the_longest() {
+    fn a_file_of_several_plans_is_recreated_once_with_the_longest_length() {
         let anew = FilePlan { layout: Layout::RecreateReserve, ..file("a", 100) };
         let fill = FilePlan { layout: Layout::Fill, ..file("a", 60) };
         let any = FilePlan { layout: Layout::Create, ..file("a", 900) };

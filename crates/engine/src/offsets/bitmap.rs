@@ -1,10 +1,10 @@
 //! The visited units of a region that blocks of several sizes share.
 
-/// A bit per unit, and for each 64 bits one above them that says "all visited": the next free unit is found in a few
-/// steps, however full the map is.
+/// A bit per unit, and for each 64 bits one bit on the level above, which is set if all are visited: the next free unit
+/// is found in a few steps, however full the map is.
 #[derive(Debug)]
 pub(super) struct Bitmap {
-    /// The units first, then ever coarser levels, the last of one word.
+    /// The units first, then coarser and coarser levels, the last of one word.
     levels: Vec<Vec<u64>>,
     units: u64,
     free: u64,
@@ -68,8 +68,8 @@ impl Bitmap {
             .fold(bit, |at, level| at * 64 + u64::from((!self.levels[level][at as usize]).trailing_zeros()))
     }
 
-    /// Visits free units from `unit`, which must be free: at most `count`, up to the first visited one. Returns how
-    /// many.
+    /// Visits free units from `unit`, which must be free: at most `count`, up to the first visited one. Returns their
+    /// number.
     pub(super) fn visit(&mut self, unit: u64, count: u64) -> u64 {
         let mut visited = 0;
         while visited < count {

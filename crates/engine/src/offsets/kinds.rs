@@ -1,4 +1,4 @@
-//! The kinds of operation of a worker, the same for all its files. Plans that make no sense are refused here.
+//! The kinds of operation of a worker, the same for all its files. Invalid plans are refused here.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::plan::{Access, AtEnd, Cover, Distribution, FilePlan, FileSelect, Oper
 const MAP_BYTES_MAX: u64 = 1 << 30;
 /// Largest offset in a file.
 const OFFSET_MAX: u64 = i64::MAX as u64;
-const NO_RUN: &str = "a run of 0 operations never begins";
+const NO_RUN: &str = "a run must have at least 1 operation";
 
 #[derive(Debug)]
 pub(super) struct Kind {
@@ -21,18 +21,18 @@ pub(super) struct Kind {
     pub(super) edge: AtEdge,
     /// Index of its sequential position in a region.
     pub(super) position: usize,
-    /// Index of the places it draws from in a region.
+    /// Index in a region of the places that its offsets are drawn from.
     pub(super) places: usize,
-    /// Whether its random operations set the sequential position.
+    /// Its random operations set the sequential position.
     pub(super) sets_position: bool,
 }
 
-/// Whether an operation goes to a random offset.
+/// Share of the operations that go to a random offset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Jump {
     Never,
     Always,
-    /// A percentage of the operations does, or those that begin a run.
+    /// This percentage of the operations, or of the operations that begin a run.
     Mixed(u32),
 }
 
@@ -47,7 +47,7 @@ pub(super) enum AtEdge {
     End,
 }
 
-/// Recipe for the random places of a kind in a window. Kinds with the same recipe share the places.
+/// Parameters of the random places of a kind in a window. Kinds with the same parameters share the places.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Recipe {
     Once { align: u64 },
@@ -71,9 +71,9 @@ fn units(window_bytes: u64, unit: u64) -> u64 {
     (window_bytes / unit).max(1)
 }
 
-/// Whether an exhausted file waits until all files are, as in fio. It does where passes count: where bytes, operations
-/// or the end of the region end the worker, or where files come one after another. Under a time limit alone each file
-/// restarts by itself.
+/// Returns `true` if an exhausted file waits until all files are exhausted, as in fio. It waits if passes count: if
+/// bytes, operations or the end of the region end the worker, or if files are used one after another. Under a time
+/// limit alone each file restarts by itself.
 pub(super) fn ends(worker: &Worker) -> bool {
     let access = &worker.access;
     let counts = worker.end.bytes.is_some() || worker.end.operations.is_some();
@@ -81,7 +81,7 @@ pub(super) fn ends(worker: &Worker) -> bool {
         || (access.position != Position::Job && (counts || worker.file_select == FileSelect::Sequential))
 }
 
-/// The kinds of a worker, and the recipes of their places. The error is a text for people.
+/// The kinds of a worker, and the recipes of their places. The error is a message for the user.
 pub(super) fn kinds(worker: &Worker) -> Result<(Vec<Kind>, Vec<Recipe>), EngineError> {
     let shapes: Vec<Shape> = worker
         .operations
@@ -137,13 +137,13 @@ fn jump(worker: &Worker, operation: &OperationPlan) -> Jump {
 fn set_edges(kinds: &mut [Kind], ends: bool) {
     let mut moved: BTreeMap<usize, (bool, bool)> = BTreeMap::new();
     for kind in kinds.iter() {
-        let (jumps, walks) = moved.entry(kind.position).or_default();
+        let (jumps, continues) = moved.entry(kind.position).or_default();
         *jumps |= kind.jump != Jump::Never;
-        *walks |= kind.jump != Jump::Always;
+        *continues |= kind.jump != Jump::Always;
     }
     for kind in kinds {
-        let (jumps, walks) = moved[&kind.position];
-        kind.sets_position = jumps && walks;
+        let (jumps, continues) = moved[&kind.position];
+        kind.sets_position = jumps && continues;
         kind.edge = match kind.jump {
             Jump::Mixed(_) => AtEdge::Jump,
             Jump::Never if ends && !jumps => AtEdge::End,
@@ -152,15 +152,15 @@ fn set_edges(kinds: &mut [Kind], ends: bool) {
     }
 }
 
-/// Whether a kind visits every place once. Only the uniform distribution does, as in fio.
+/// Returns `true` if a kind visits every place once. Only the uniform distribution does, as in fio.
 fn covers(worker: &Worker, operation: &OperationPlan) -> bool {
     operation.random_percent > 0
         && worker.access.cover == Cover::Once
         && operation.distribution == (Distribution::Uniform {})
 }
 
-/// Recipe shared by the kinds that visit every place once: a permutation where no two operations can overlap, otherwise
-/// a map.
+/// Recipe shared by the kinds that visit every place once: a permutation if no two operations can overlap, otherwise a
+/// map.
 fn covering(worker: &Worker, shapes: &[Shape]) -> Option<Recipe> {
     let covering: Vec<&Shape> = worker
         .operations
@@ -185,7 +185,7 @@ fn shape(worker: &Worker, operation: &OperationPlan) -> Result<Shape, String> {
     let smallest = lengths.smallest();
     let align = if operation.align_bytes == 0 { smallest } else { operation.align_bytes };
     if operation.random_percent > 100 {
-        return Err(format!("{} per cent of the operations cannot be random", operation.random_percent));
+        return Err(format!("{} per cent of the operations are random; the maximum is 100", operation.random_percent));
     }
     if covers(worker, operation) && align < smallest {
         return Err(format!(
@@ -204,32 +204,32 @@ fn preference(distribution: &Distribution) -> Result<(), String> {
             ("zipf", center)
         }
         Distribution::Zipf { theta, .. } => {
-            return Err(format!("a Zipf distribution needs a theta above 0 that is not 1, and not {theta}"));
+            return Err(format!("a Zipf distribution needs a theta above 0 other than 1, not {theta}"));
         }
         Distribution::Pareto { h, center } if h > 0.0 && h < 1.0 => ("pareto", center),
         Distribution::Pareto { h, .. } => {
-            return Err(format!("a Pareto distribution needs a power between 0 and 1, and not {h}"));
+            return Err(format!("a Pareto distribution needs a power between 0 and 1, not {h}"));
         }
         Distribution::Normal { deviation_percent, center } if (0.0..=100.0).contains(&deviation_percent) => {
             ("normal", center)
         }
         Distribution::Normal { deviation_percent, .. } => {
             return Err(format!(
-                "a normal distribution needs a deviation from 0 to 100 per cent, and not {deviation_percent}"
+                "a normal distribution needs a deviation from 0 to 100 per cent, not {deviation_percent}"
             ));
         }
         Distribution::Zones { ref zones } => {
             let sane = zones.iter().all(|zone| zone.access_percent >= 0.0 && zone.access_percent.is_finite());
             return match zones.iter().any(|zone| zone.access_percent > 0.0) {
                 true if sane => Ok(()),
-                true => Err("a zone's share of the operations is 0 or more per cent".into()),
+                true => Err("a zone's share of the operations must not be negative".into()),
                 false => Err("no zone has a share of the operations".into()),
             };
         }
     };
     match center {
         Some(center) if !(0.0..=1.0).contains(&center) => {
-            Err(format!("the centre of a {what} distribution is between 0 and 1, and not {center}"))
+            Err(format!("the centre of a {what} distribution must be between 0 and 1, not {center}"))
         }
         _ => Ok(()),
     }
@@ -277,7 +277,7 @@ fn access_fault(access: &Access, smallest: u64) -> Option<String> {
             strided.range_bytes
         ));
     }
-    (strided.zone_bytes == 0).then(|| "a zone in which 0 bytes are transferred is never used".into())
+    (strided.zone_bytes == 0).then(|| "a zone must transfer at least 1 byte".into())
 }
 
 fn region_fault(file: &FilePlan, smallest: u64, recipes: &[Recipe]) -> Option<String> {
@@ -288,7 +288,7 @@ fn region_fault(file: &FilePlan, smallest: u64, recipes: &[Recipe]) -> Option<St
         ));
     }
     if file.offset_bytes.saturating_add(file.bytes) > OFFSET_MAX {
-        return Some(format!("the region ends behind byte {OFFSET_MAX}, where no file goes"));
+        return Some(format!("the region ends behind byte {OFFSET_MAX}, the largest offset in a file"));
     }
     if file.start_bytes >= file.bytes {
         return Some(format!(
@@ -309,7 +309,7 @@ fn map_bytes_of(file: &FilePlan, access: &Access, recipes: &[Recipe]) -> u64 {
     recipes.iter().map(bytes).fold(0, u64::saturating_add)
 }
 
-/// Error for a distribution that has no place in a region.
+/// Error for a distribution without any place in a region.
 fn without_place(recipe: &Recipe, region_bytes: u64) -> Option<String> {
     let Recipe::Drawn { distribution: Distribution::Zones { zones }, lengths, align } = recipe else { return None };
     let places = Shape { lengths: lengths.clone(), align: *align }.places(region_bytes);

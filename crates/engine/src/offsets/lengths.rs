@@ -21,9 +21,9 @@ impl Lengths {
     /// The error says what is wrong with the sizes.
     pub(super) fn new(blocks: &Blocks) -> Result<Self, String> {
         match *blocks {
-            Blocks::Fixed { bytes: 0 } => Err("a block of 0 bytes moves nothing".into()),
+            Blocks::Fixed { bytes: 0 } => Err("a block must have at least 1 byte".into()),
             Blocks::Fixed { bytes } => Ok(Self::Fixed(bytes)),
-            Blocks::Range { low: 0, .. } => Err("a range of blocks starts at 1 byte or more, not at 0".into()),
+            Blocks::Range { low: 0, .. } => Err("a range of blocks must start at 1 byte or more".into()),
             Blocks::Range { step: 0, .. } => Err("a range of blocks needs a step of 1 byte or more".into()),
             Blocks::Range { low, high, .. } if low > high => {
                 Err(format!("a range of blocks from {low} to {high} bytes is empty; the smaller size comes first"))
@@ -34,7 +34,7 @@ impl Lengths {
                 sizes.sort_by_key(|part| part.bytes);
                 match sizes.first() {
                     None => return Err("no block size has a weight above 0".into()),
-                    Some(part) if part.bytes == 0 => return Err("a block of 0 bytes moves nothing".into()),
+                    Some(part) if part.bytes == 0 => return Err("a block must have at least 1 byte".into()),
                     Some(_) => {}
                 }
                 let mut upto = 0;
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_split_is_met_within_chance_and_leaves_out_what_has_no_weight() {
+    fn a_split_is_met_within_chance_and_skips_sizes_without_weight() {
         let seen = drawn(&split(&[(65_536, 30), (512, 0), (4096, 70)]), u64::MAX, 10_000);
         assert_eq!(seen.keys().copied().collect::<Vec<_>>(), [4096, 65_536]);
         // 7,000 expected; five standard deviations are 229.
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_not_drawn_and_the_others_keep_their_proportion() {
+    fn sizes_that_do_not_fit_are_not_drawn_and_the_others_keep_their_proportion() {
         let seen = drawn(&split(&[(4096, 10), (8192, 30), (65_536, 60)]), 10_000, 10_000);
         assert_eq!(seen.keys().copied().collect::<Vec<_>>(), [4096, 8192]);
         // 2,500 expected; five standard deviations are 217.
@@ -139,9 +139,9 @@ mod tests {
     }
 
     #[test]
-    fn sizes_that_make_no_sense_are_refused() {
+    fn invalid_sizes_are_refused() {
         let refusal = |blocks: &Blocks| Lengths::new(blocks).unwrap_err();
-        assert_eq!(refusal(&Blocks::Fixed { bytes: 0 }), "a block of 0 bytes moves nothing");
+        assert_eq!(refusal(&Blocks::Fixed { bytes: 0 }), "a block must have at least 1 byte");
         assert_eq!(
             refusal(&Blocks::Range { low: 8192, high: 4096, step: 512 }),
             "a range of blocks from 8192 to 4096 bytes is empty; the smaller size comes first"
@@ -152,6 +152,6 @@ mod tests {
         );
         assert_eq!(refusal(&split(&[(4096, 0)])), "no block size has a weight above 0");
         assert_eq!(refusal(&split(&[])), "no block size has a weight above 0");
-        assert_eq!(refusal(&split(&[(0, 1)])), "a block of 0 bytes moves nothing");
+        assert_eq!(refusal(&split(&[(0, 1)])), "a block must have at least 1 byte");
     }
 }

@@ -2,19 +2,21 @@
 //!
 //! Addresses are computed: nothing is allocated or shared per operation, and the same seed gives the same addresses.
 //!
-//! - A **random** operation goes to a multiple of its alignment (by default its smallest block) where the smallest block
-//!   fits. With `cover: once` no byte comes twice in a pass; kinds with that setting share the visited places, as they
-//!   share fio's random map. Where no two operations can overlap, a permutation gives the order and takes no memory; only
-//!   blocks of several sizes need a map, as in fio: see `places`. Distributions other than the uniform are always drawn
-//!   independently: fio turns the random map off for them.
-//! - A **sequential** operation begins where the last one of its position ended, plus the gap. At the end of the region
-//!   only sizes that still fit are drawn; a rest that is too small for all sizes is skipped, as in fio. Backwards, it
-//!   continues from the end, less the gap. The first pass begins at `start_bytes`, the others at the region's start.
+//! - A **random** operation goes to a place: a multiple of its alignment (by default its smallest block) at which the
+//!   smallest block fits. With `cover: once` no byte comes twice in a pass; kinds with that setting share the visited
+//!   places, as they share fio's random map. If no two operations can overlap, a permutation gives the order and takes
+//!   no memory; only blocks of several sizes need a map, as in fio: see `places`. Distributions other than uniform are
+//!   always drawn independently: fio turns the random map off for them.
+//! - A **sequential** operation begins at the end of the previous one of its position, plus the gap. At the end of the
+//!   region only sizes that still fit are drawn; a rest that is too small for all sizes is skipped, as in fio.
+//!   Backwards, it continues from the end, less the gap. The first pass begins at `start_bytes`, later passes at the
+//!   region's start.
 //! - **Mixed** operations (`random_percent` between 0 and 100, or a `run_length`) are sequential ones that continue from
-//!   the random ones; where there is no room at the end, they are random. Sequential ones do not count as visited.
-//! - A **pass** is over when every file is exhausted; then all files restart, or, with `at_end: stop`, no address is left.
-//!   A file is exhausted as soon as one of its positions has come to the end of the region, or all of it was visited once.
-//!   Independent draws never end. Under a time limit alone passes do not count, and each file restarts by itself.
+//!   the random ones; if no block fits at the end, they are random. Sequential ones do not count as visited.
+//! - A **pass** is over when every file is exhausted; then all files restart, or, with `at_end: stop`, no address is
+//!   left. A file is exhausted as soon as one of its positions has reached the end of the region, or all of it was
+//!   visited once. Independent draws never end. Under a time limit alone passes do not count, and each file restarts by
+//!   itself.
 //! - **Zones** advance per file; in a zone operations wrap around until its bytes are transferred.
 
 #![allow(clippy::inline_always, reason = "a call that is not inlined costs as much as the address")]
@@ -34,7 +36,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use self::kinds::{Jump, Kind, ends, kinds};
-use self::region::{Region, Walk};
+use self::region::{Region, SequentialRules};
 use self::replay::Replay;
 use self::scattered::Scattered;
 use self::selection::Selection;
@@ -54,7 +56,7 @@ pub(crate) struct SharedPositions(Vec<Arc<AtomicU64>>);
 
 impl SharedPositions {
     /// Positions for each worker of a group. Workers with `position: job` share the position of a region, which begins
-    /// where the first of them does.
+    /// at the start position of the first of them.
     pub(crate) fn of_group(group: &Group) -> Vec<Self> {
         let mut all = BTreeMap::new();
         let of_worker = |worker: &Worker| {
@@ -75,7 +77,7 @@ impl SharedPositions {
 #[derive(Debug)]
 pub(crate) struct Offsets {
     kinds: Vec<Kind>,
-    walk: Walk,
+    rules: SequentialRules,
     regions: Vec<Region>,
     selection: Selection,
     rng: Rng,
@@ -83,24 +85,25 @@ pub(crate) struct Offsets {
     run_length: u32,
     /// Operations left in this run after its random one.
     run_left: u32,
-    course: Course,
-    /// Whether no address is left.
+    source: Source,
+    /// No address is left.
     is_over: bool,
 }
 
-/// Source of the addresses, chosen at the start so that no operation pays for what its worker does not use.
+/// Source of the addresses, chosen at the start so that operations do not pay for features that the worker does not
+/// use.
 #[derive(Debug)]
-enum Course {
+enum Source {
     /// The next place of the only file.
     Scattered(Scattered),
-    /// Kind, files and zones decide for each operation.
-    Own,
+    /// Kind, files and zones are chosen for each operation.
+    Regions,
     /// One address for all kinds in turn (fio's `trimwrite`).
-    ForAll(Option<Address>),
+    Identical(Option<Address>),
     /// The recorded address.
     Replayed(Replay),
     /// The last offset of each kind, repeated during a run (fio's `rw_sequencer=identical`); by file and kind.
-    ForEach(Vec<u64>),
+    Repeated(Vec<u64>),
 }
 
 impl Offsets {
@@ -108,7 +111,7 @@ impl Offsets {
     pub(crate) fn new(worker: &Worker, shared: &SharedPositions) -> Result<Self, EngineError> {
         let (kinds, recipes) = kinds(worker)?;
         let access = &worker.access;
-        let walk = Walk {
+        let rules = SequentialRules {
             gap: access.gap_bytes,
             spread: access.gap_spread_bytes,
             ends: ends(worker),
@@ -125,55 +128,55 @@ impl Offsets {
             .enumerate()
             .map(|(index, file)| {
                 let seed = Rng::new(worker.seed ^ ((index as u64 + 1) << 32)).next_u64();
-                Region::new(file, &walk, positions, shared.0.get(index).cloned(), seed)
+                Region::new(file, &rules, positions, shared.0.get(index).cloned(), seed)
             })
             .collect();
-        let course = match access.position {
-            Position::Identical => Course::ForAll(None),
+        let source = match access.position {
+            Position::Identical => Source::Identical(None),
             Position::Repeated => {
                 let starts = worker.files.iter().flat_map(|file| vec![file.offset_bytes; kinds.len()]);
-                Course::ForEach(starts.collect())
+                Source::Repeated(starts.collect())
             }
-            _ => Scattered::new(&kinds, &walk, &regions).map_or(Course::Own, Course::Scattered),
+            _ => Scattered::new(&kinds, &rules, &regions).map_or(Source::Regions, Source::Scattered),
         };
         Ok(Self {
             kinds,
-            walk,
+            rules,
             regions,
             selection: Selection::new(worker),
             rng: Rng::new(worker.seed),
             seed: worker.seed,
             run_length: access.run_length,
             run_left: 0,
-            course,
+            source,
             is_over: false,
         })
     }
 
-    /// Takes the addresses of a replay instead, if there is one.
+    /// Replaces the addresses by those of a replay, if there is one.
     #[must_use]
     pub(crate) fn or_replayed(self, replay: Option<&Replay>) -> Self {
         let Some(replay) = replay else { return self };
-        Self { course: Course::Replayed(replay.clone()), ..self }
+        Self { source: Source::Replayed(replay.clone()), ..self }
     }
 
-    /// Next address for the worker's operation number `operation`; `None` when the files are exhausted and do not
+    /// Next address for the worker's operation number `operation`; `None` if the files are exhausted and do not
     /// restart.
     #[inline]
     pub(crate) fn next(&mut self, operation: usize) -> Option<Address> {
-        match &mut self.course {
-            Course::Scattered(scattered) => Some(scattered.next()),
+        match &mut self.source {
+            Source::Scattered(scattered) => Some(scattered.next()),
             _ => self.next_by_kind(operation),
         }
     }
 
     #[inline(never)]
     fn next_by_kind(&mut self, operation: usize) -> Option<Address> {
-        match &self.course {
-            Course::Replayed(replay) => replay.take(),
-            Course::ForAll(_) => self.next_for_all(operation),
-            Course::ForEach(_) => self.next_for_each(operation),
-            Course::Own | Course::Scattered(_) => self.next_place(operation),
+        match &self.source {
+            Source::Replayed(replay) => replay.take(),
+            Source::Identical(_) => self.next_for_all(operation),
+            Source::Repeated(_) => self.next_for_each(operation),
+            Source::Regions | Source::Scattered(_) => self.next_place(operation),
         }
     }
 
@@ -189,12 +192,12 @@ impl Offsets {
 
     #[inline(never)]
     fn next_for_all(&mut self, operation: usize) -> Option<Address> {
-        let address = match self.course {
-            Course::ForAll(Some(address)) => address,
+        let address = match self.source {
+            Source::Identical(Some(address)) => address,
             _ => self.next_place(operation)?,
         };
         let is_last = operation + 1 == self.kinds.len();
-        self.course = Course::ForAll((!is_last).then_some(address));
+        self.source = Source::Identical((!is_last).then_some(address));
         Some(address)
     }
 
@@ -215,17 +218,17 @@ impl Offsets {
             }
             Jump::Never | Jump::Always => self.place(operation, false)?,
         };
-        if let Course::ForEach(starts) = &mut self.course {
+        if let Source::Repeated(starts) = &mut self.source {
             starts[address.file as usize * kinds + operation] = address.offset;
         }
         Some(address)
     }
 
-    /// Repeats the last offset of this kind with a size of its own; a visited neighbour can shorten it.
+    /// Repeats the last offset of this kind with a newly drawn size; a visited neighbour can shorten it.
     fn again(&mut self, operation: usize) -> Address {
         let file = self.selection.next(&mut self.rng);
-        let offset = match &self.course {
-            Course::ForEach(starts) => starts[file * self.kinds.len() + operation],
+        let offset = match &self.source {
+            Source::Repeated(starts) => starts[file * self.kinds.len() + operation],
             _ => 0,
         };
         let room = self.regions[file].end() - offset;
@@ -233,7 +236,7 @@ impl Offsets {
         Address { file: file as u32, offset, length: u64::from(length).min(room) as u32 }
     }
 
-    /// Counts the operations of a run, all kinds and files together; returns whether this is its first.
+    /// Counts the operations of a run, all kinds and files together; returns `true` for its first operation.
     #[inline]
     fn begins_run(&mut self) -> bool {
         let begins = self.run_left == 0;
@@ -250,7 +253,7 @@ impl Offsets {
     fn place(&mut self, operation: usize, jumps: bool) -> Option<Address> {
         while !self.is_over {
             let file = self.selection.next(&mut self.rng);
-            let spot = self.regions[file].next(&self.kinds[operation], &self.walk, jumps, &mut self.rng);
+            let spot = self.regions[file].next(&self.kinds[operation], &self.rules, jumps, &mut self.rng);
             if spot.is_none_or(|spot| spot.exhausted) {
                 self.file_exhausted(file);
             }
@@ -267,15 +270,15 @@ impl Offsets {
         if self.selection.exhaust(file) {
             return;
         }
-        if self.walk.stops {
+        if self.rules.stops {
             self.is_over = true;
             return;
         }
         self.selection.restart();
         for region in &mut self.regions {
-            region.restart(&self.walk);
+            region.restart(&self.rules);
         }
-        if self.walk.passes == Passes::Same {
+        if self.rules.passes == Passes::Same {
             self.rng = Rng::new(self.seed);
         }
     }

@@ -14,8 +14,8 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    /// Number of places in a window: those where the smallest block fits. Where places are further apart than that,
-    /// whole distances count, as in fio. At least one.
+    /// Number of places in a window: offsets at which the smallest block fits. If places are further apart than that,
+    /// only whole distances count, as in fio. At least one.
     pub(super) fn places(&self, window_bytes: u64) -> u64 {
         let smallest = self.lengths.smallest();
         let places = match window_bytes.checked_sub(smallest) {
@@ -26,20 +26,20 @@ impl Shape {
     }
 }
 
-/// A range in a window, and whether the window is exhausted with it.
+/// A range in a window; `true` means that it exhausts the window.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Spot {
+pub(super) struct DrawnRange {
     pub(super) offset: u64,
     pub(super) length: u32,
     pub(super) exhausted: bool,
 }
 
-/// Random places of a window, and which of them were visited. Kinds that visit every place once share one.
+/// Random places of a window, and the set of visited ones. Kinds that visit every place once share one set.
 #[derive(Debug)]
 pub(super) enum Places {
-    /// Every place once, where operations cannot touch one another.
+    /// Every place once, if operations cannot overlap.
     Once(VisitOrder),
-    /// Every byte once, where operations of several sizes could overlap: fio's random map.
+    /// Every byte once, if operations of several sizes could overlap: fio's random map.
     Map(Box<Map>),
     /// Independent draws, all places equally likely.
     Independent { places: u64 },
@@ -56,7 +56,7 @@ impl Places {
 
     /// Draws the next operation in a window of `window_bytes`.
     #[inline(always)]
-    pub(super) fn draw(&mut self, shape: &Shape, window_bytes: u64, rng: &mut Rng) -> Spot {
+    pub(super) fn draw(&mut self, shape: &Shape, window_bytes: u64, rng: &mut Rng) -> DrawnRange {
         let (place, exhausted) = match self {
             Self::Once(order) => order.next(),
             Self::Independent { places } => (rng.below(*places), false),
@@ -64,7 +64,7 @@ impl Places {
             Self::Map(map) => return map.draw(shape, window_bytes),
         };
         let offset = place * shape.align;
-        Spot { offset, length: shape.lengths.draw(window_bytes - offset, rng), exhausted }
+        DrawnRange { offset, length: shape.lengths.draw(window_bytes - offset, rng), exhausted }
     }
 
     /// Abandons an unfinished pass, and begins a new one.
@@ -91,7 +91,7 @@ impl VisitOrder {
         Self { permutation: Permutation::new(places, seed), index: 0, places, pass: Pass { seed, number: 0, passes } }
     }
 
-    /// The next place, and whether it is the last of the pass; after that, the next pass begins.
+    /// The next place, and `true` if it is the last of the pass; after that, the next pass begins.
     #[inline(always)]
     pub(super) fn next(&mut self) -> (u64, bool) {
         let place = self.permutation.at(self.index);
@@ -137,7 +137,7 @@ impl Pass {
 }
 
 /// Every byte once per pass, in units that all offsets and sizes are multiples of (a smaller block takes a whole unit).
-/// A place is drawn; if it was visited, the next free unit is taken instead. The operation ends before the next visited
+/// If the drawn place was visited, the next free unit is taken instead. The operation ends before the next visited
 /// unit, shortened if need be. This is fio's random map, with fio's bias: places behind long visited stretches are more
 /// likely.
 #[derive(Debug)]
@@ -154,8 +154,8 @@ impl Map {
     }
 
     #[inline(never)]
-    fn draw(&mut self, shape: &Shape, window_bytes: u64) -> Spot {
-        // Cleared only now: the pass before may have been the last.
+    fn draw(&mut self, shape: &Shape, window_bytes: u64) -> DrawnRange {
+        // Cleared only now, because the previous pass may have been the last.
         if self.visited.free() == 0 {
             self.clear();
         }
@@ -164,7 +164,7 @@ impl Map {
         let offset = unit * self.unit;
         let length = u64::from(shape.lengths.draw(window_bytes - offset, &mut self.rng));
         let free = self.visited.visit(unit, length.div_ceil(self.unit)) * self.unit;
-        Spot { offset, length: length.min(free) as u32, exhausted: self.visited.free() == 0 }
+        DrawnRange { offset, length: length.min(free) as u32, exhausted: self.visited.free() == 0 }
     }
 
     fn restart(&mut self) {

@@ -1,4 +1,4 @@
-//! Distributions other than the uniform.
+//! Distributions other than uniform.
 //!
 //! The time of a draw does not depend on the number of places.
 
@@ -7,7 +7,7 @@ use std::f64::consts::TAU;
 use crate::chance::{Permutation, Rng};
 use crate::plan::{Distribution, Zone};
 
-/// Draws numbers of places.
+/// Draws indices of places.
 #[derive(Debug)]
 pub(super) enum Preference {
     Zipf(Zipf, Spread),
@@ -16,7 +16,7 @@ pub(super) enum Preference {
     Zones(Box<[Part]>),
 }
 
-/// Places in a row, and the sum of the shares up to them.
+/// Consecutive places, and the sum of the shares up to them.
 #[derive(Debug)]
 pub(super) struct Part {
     upto: f64,
@@ -45,7 +45,7 @@ impl Preference {
         })
     }
 
-    /// A number below the number of places.
+    /// Draws an index below the number of places.
     #[inline(never)]
     pub(super) fn draw(&self, rng: &mut Rng) -> u64 {
         match self {
@@ -64,7 +64,8 @@ impl Preference {
     }
 }
 
-/// Zones as places, without zones that are cut off or never visited. A zone narrower than a block has one place.
+/// Converts zones to places, without zones that are cut off or never visited. A zone narrower than a block has one
+/// place.
 fn parts(zones: &[Zone], places: u64, align_bytes: u64) -> Option<Box<[Part]>> {
     let mut upto = 0.0;
     let parts: Box<[Part]> = zones
@@ -80,10 +81,10 @@ fn parts(zones: &[Zone], places: u64, align_bytes: u64) -> Option<Box<[Part]>> {
     (!parts.is_empty()).then_some(parts)
 }
 
-/// A place by the normal distribution (Box and Muller, 1958), drawn again while it is outside.
+/// Draws a place from the normal distribution (Box and Muller, 1958), again while it is outside the region.
 fn normal(places: u64, mean: f64, deviation: f64, rng: &mut Rng) -> u64 {
-    // Half of the draws at least are inside unless the deviation is wide, and then a third are: 64 in a row that are
-    // not do not happen, except without any deviation around the very end.
+    // At least half of the draws are inside; a third, if the deviation is wide. 64 draws outside in a row do not
+    // happen, except without any deviation around the very end.
     for _ in 0..64 {
         let radius = (-2.0 * (-rng.unit()).ln_1p()).sqrt();
         let place = mean + deviation * radius * (TAU * rng.unit()).cos();
@@ -94,7 +95,7 @@ fn normal(places: u64, mean: f64, deviation: f64, rng: &mut Rng) -> u64 {
     (mean as u64).min(places - 1)
 }
 
-/// Ranks of popularity over a region: the most popular at a place of its own, the others by a keyed bijection, so that
+/// Ranks of popularity over a region: the most popular rank at its own place, the others by a keyed bijection, so that
 /// no two ranks share a place.
 #[derive(Debug)]
 pub(super) struct Spread {
@@ -118,12 +119,12 @@ impl Spread {
     }
 }
 
-/// Ranks 1 to n with a chance of 1/k^theta each, exactly, by rejection from the inverted integral (Hörmann and
-/// Derflinger, "Rejection-inversion to generate variates from monotone discrete distributions", 1996).
+/// Ranks 1 to n with a probability proportional to 1/k^theta, exactly, by rejection from the inverted integral (Hörmann
+/// and Derflinger, "Rejection-inversion to generate variates from monotone discrete distributions", 1996).
 ///
 /// Needs no sum over all ranks (the zeta that Gray's method, and with it fio, starts from), so a region of any size
-/// costs nothing to prepare; a draw takes fewer than two attempts on average, for any theta. fio's ranks from the third
-/// on are an approximation of the same chances, within two per cent of the operations.
+/// needs no preparation; a draw takes fewer than two attempts on average, for any theta. fio's ranks from the third on
+/// approximate the same probabilities, within two per cent of the operations.
 #[derive(Debug)]
 pub(super) struct Zipf {
     ranks: f64,
@@ -187,8 +188,8 @@ mod tests {
         seen
     }
 
-    /// Pearson's statistic against exact chances, in standard deviations from what chance alone gives; places are taken
-    /// together until 20 operations are expected.
+    /// Pearson's statistic against exact probabilities, in standard deviations from its expectation; places are merged
+    /// until 20 operations are expected.
     fn deviation(seen: &[u64], chances: &[f64]) -> f64 {
         let sum: f64 = chances.iter().sum();
         let (mut statistic, mut classes, mut expected, mut got) = (0.0, 0.0, 0.0, 0.0);
@@ -227,7 +228,7 @@ mod tests {
         let zipf = Zipf::new(places, 1.2);
         let mut rng = Rng::new(1);
         let first = (0..DRAWS).filter(|_| zipf.draw(&mut rng) == 1).count();
-        // 1/ζ(1.2), less what the ranks beyond 2⁴⁰ would have: 0.17947; five standard deviations are 858.
+        // 1/ζ(1.2), less the share of the ranks beyond 2⁴⁰: 0.17947; five standard deviations are 858.
         assert!(first.abs_diff(35_893) < 858, "{first}");
     }
 
@@ -246,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_centre_is_where_the_most_popular_place_is() {
+    fn the_most_popular_place_is_at_the_centre() {
         for (distribution, center) in [
             (Distribution::Zipf { theta: 1.5, center: Some(0.25) }, 250),
             (Distribution::Zipf { theta: 1.5, center: Some(1.0) }, 999),
@@ -259,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn normal_is_where_its_mean_and_deviation_say() {
+    fn normal_has_its_mean_and_deviation() {
         let places = 1000;
         for (center, mean) in [(None, 500.0), (Some(0.3), 300.0)] {
             let distribution = Distribution::Normal { deviation_percent: 5.0, center };

@@ -4,24 +4,24 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::kinds::{AtEdge, Kind, Recipe};
-use super::places::{Places, Spot, VisitOrder};
+use super::places::{DrawnRange, Places, VisitOrder};
 use crate::chance::Rng;
 use crate::plan::{FilePlan, Passes, Strided};
 
 /// A position behind the end of every region.
-const BEHIND: u64 = u64::MAX;
+const PAST_END: u64 = u64::MAX;
 
 /// Rules of sequential operations, the same for all files of a worker.
 #[derive(Debug)]
-pub(super) struct Walk {
+pub(super) struct SequentialRules {
     pub(super) gap: i64,
     pub(super) spread: u64,
-    /// Whether an exhausted region waits until all are; otherwise it restarts by itself.
+    /// An exhausted region waits until all are exhausted; otherwise it restarts by itself.
     pub(super) ends: bool,
-    /// Whether the region also ends backwards.
+    /// The region also ends backwards.
     pub(super) stops: bool,
     pub(super) strided: Option<Strided>,
-    /// Room for the smallest block of every kind.
+    /// Bytes of the smallest block of all kinds.
     pub(super) smallest: u64,
     pub(super) recipes: Vec<Recipe>,
     pub(super) passes: Passes,
@@ -51,12 +51,12 @@ impl Region {
     /// `positions` is the number of sequential positions; with `shared`, several workers share one.
     pub(super) fn new(
         file: &FilePlan,
-        walk: &Walk,
+        rules: &SequentialRules,
         positions: usize,
         shared: Option<Arc<AtomicU64>>,
         seed: u64,
     ) -> Self {
-        let to = walk.strided.map_or(file.bytes, |strided| strided.range_bytes.min(file.bytes));
+        let to = rules.strided.map_or(file.bytes, |strided| strided.range_bytes.min(file.bytes));
         let mut region = Self {
             start: file.offset_bytes,
             bytes: file.bytes,
@@ -67,7 +67,7 @@ impl Region {
             shared,
             places: Vec::new(),
         };
-        region.places = region.make_places(walk);
+        region.places = region.make_places(rules);
         region
     }
 
@@ -76,7 +76,7 @@ impl Region {
         self.start + self.bytes
     }
 
-    /// Visit order of its places, if the kind visits each once.
+    /// Visit order of its places, if the kind visits each place once.
     pub(super) fn order(&self, kind: &Kind) -> Option<&VisitOrder> {
         match &self.places[kind.places] {
             Places::Once(order) => Some(order),
@@ -89,48 +89,54 @@ impl Region {
         self.start + self.window.from
     }
 
-    fn make_places(&self, walk: &Walk) -> Vec<Places> {
+    fn make_places(&self, rules: &SequentialRules) -> Vec<Places> {
         let make = |(number, recipe): (usize, &Recipe)| {
             let seed = self.seed ^ (number as u64).rotate_right(8) ^ self.window.from;
-            recipe.make(self.window.to - self.window.from, walk.passes, seed)
+            recipe.make(self.window.to - self.window.from, rules.passes, seed)
         };
-        walk.recipes.iter().enumerate().map(make).collect()
+        rules.recipes.iter().enumerate().map(make).collect()
     }
 
     /// The next operation, from the file's start; `None` if the region is exhausted.
     #[inline(always)]
-    pub(super) fn next(&mut self, kind: &Kind, walk: &Walk, jumps: bool, rng: &mut Rng) -> Option<Spot> {
-        if let Some(strided) = &walk.strided {
-            self.advance_zone(*strided, walk)?;
+    pub(super) fn next(
+        &mut self,
+        kind: &Kind,
+        rules: &SequentialRules,
+        jumps: bool,
+        rng: &mut Rng,
+    ) -> Option<DrawnRange> {
+        if let Some(strided) = &rules.strided {
+            self.advance_zone(*strided, rules)?;
         }
-        let step = if jumps { None } else { self.walk_on(kind, walk, rng) };
-        let spot = match step {
-            Some(spot) => Spot { offset: self.start + spot.offset, ..spot },
+        let step = if jumps { None } else { self.sequential(kind, rules, rng) };
+        let drawn = match step {
+            Some(drawn) => DrawnRange { offset: self.start + drawn.offset, ..drawn },
             None if jumps || kind.edge == AtEdge::Jump => {
-                let spot = self.jump(kind, rng);
+                let drawn = self.jump(kind, rng);
                 if kind.sets_position {
-                    self.set_position(spot, kind, walk, rng);
+                    self.set_position(drawn, kind, rules, rng);
                 }
-                Spot { exhausted: spot.exhausted && walk.ends && walk.strided.is_none(), ..spot }
+                DrawnRange { exhausted: drawn.exhausted && rules.ends && rules.strided.is_none(), ..drawn }
             }
             None => return None,
         };
-        self.given += u64::from(spot.length);
-        Some(spot)
+        self.given += u64::from(drawn.length);
+        Some(drawn)
     }
 
-    /// A random operation in the window, from the file's start; it says whether the window is exhausted.
+    /// A random operation in the window, from the file's start; `true` means that it exhausts the window.
     #[inline(always)]
-    fn jump(&mut self, kind: &Kind, rng: &mut Rng) -> Spot {
+    fn jump(&mut self, kind: &Kind, rng: &mut Rng) -> DrawnRange {
         let Window { from, to } = self.window;
         let drawn = self.places[kind.places].draw(&kind.shape, to - from, rng);
-        Spot { offset: self.start + from + drawn.offset, ..drawn }
+        DrawnRange { offset: self.start + from + drawn.offset, ..drawn }
     }
 
     #[inline(never)]
-    fn set_position(&mut self, spot: Spot, kind: &Kind, walk: &Walk, rng: &mut Rng) {
-        let next = walk.after(spot.offset - self.start, spot.length, rng);
-        let next = u64::try_from(next).unwrap_or(BEHIND);
+    fn set_position(&mut self, drawn: DrawnRange, kind: &Kind, rules: &SequentialRules, rng: &mut Rng) {
+        let next = rules.after(drawn.offset - self.start, drawn.length, rng);
+        let next = u64::try_from(next).unwrap_or(PAST_END);
         match &self.shared {
             None => self.positions[kind.position] = next,
             Some(shared) => shared.store(next, Ordering::Relaxed),
@@ -138,21 +144,27 @@ impl Region {
     }
 
     #[inline(always)]
-    fn walk_on(&mut self, kind: &Kind, walk: &Walk, rng: &mut Rng) -> Option<Spot> {
+    fn sequential(&mut self, kind: &Kind, rules: &SequentialRules, rng: &mut Rng) -> Option<DrawnRange> {
         let Some(shared) = &self.shared else {
-            let (spot, next) = self.window.step(self.positions[kind.position], kind, walk, rng)?;
+            let (drawn, next) = self.window.step(self.positions[kind.position], kind, rules, rng)?;
             self.positions[kind.position] = next;
-            return Some(spot);
+            return Some(drawn);
         };
-        self.walk_shared(shared, kind, walk, rng)
+        self.sequential_shared(shared, kind, rules, rng)
     }
 
-    fn walk_shared(&self, shared: &AtomicU64, kind: &Kind, walk: &Walk, rng: &mut Rng) -> Option<Spot> {
+    fn sequential_shared(
+        &self,
+        shared: &AtomicU64,
+        kind: &Kind,
+        rules: &SequentialRules,
+        rng: &mut Rng,
+    ) -> Option<DrawnRange> {
         let mut seen = shared.load(Ordering::Relaxed);
         loop {
-            let (spot, next) = self.window.step(seen, kind, walk, rng)?;
+            let (drawn, next) = self.window.step(seen, kind, rules, rng)?;
             match shared.compare_exchange_weak(seen, next, Ordering::Relaxed, Ordering::Relaxed) {
-                Ok(_) => return Some(spot),
+                Ok(_) => return Some(drawn),
                 Err(now) => seen = now,
             }
         }
@@ -160,41 +172,41 @@ impl Region {
 
     /// Moves to the next zone once the bytes of this one are transferred; `None` if that exhausts the region.
     #[inline(never)]
-    fn advance_zone(&mut self, strided: Strided, walk: &Walk) -> Option<()> {
+    fn advance_zone(&mut self, strided: Strided, rules: &SequentialRules) -> Option<()> {
         if self.given < strided.zone_bytes {
             return Some(());
         }
         let next = self.window.from.saturating_add(strided.range_bytes).saturating_add(strided.skip_bytes);
-        let is_behind = next.saturating_add(walk.smallest) > self.bytes;
-        self.enter(if is_behind { 0 } else { next }, walk);
-        (!is_behind || !walk.ends).then_some(())
+        let is_behind = next.saturating_add(rules.smallest) > self.bytes;
+        self.enter(if is_behind { 0 } else { next }, rules);
+        (!is_behind || !rules.ends).then_some(())
     }
 
     /// Begins a window.
-    fn enter(&mut self, from: u64, walk: &Walk) {
+    fn enter(&mut self, from: u64, rules: &SequentialRules) {
         let old = self.window;
-        let range = walk.strided.map_or(self.bytes, |strided| strided.range_bytes);
+        let range = rules.strided.map_or(self.bytes, |strided| strided.range_bytes);
         self.window = Window { from, to: from.saturating_add(range).min(self.bytes) };
         self.given = 0;
         self.positions.fill(from);
         if self.window.to - from == old.to - old.from {
             self.places.iter_mut().for_each(Places::restart);
         } else {
-            self.places = self.make_places(walk);
+            self.places = self.make_places(rules);
         }
     }
 
     /// Begins a new pass, at the region's start.
-    pub(super) fn restart(&mut self, walk: &Walk) {
-        self.enter(0, walk);
+    pub(super) fn restart(&mut self, rules: &SequentialRules) {
+        self.enter(0, rules);
     }
 }
 
 impl Window {
-    /// A sequential operation at a position, and the next position; `None` if there is no room left and the window does
-    /// not wrap.
+    /// A sequential operation at a position, and the next position; `None` if no block fits any more and the window
+    /// does not wrap.
     #[inline]
-    fn step(self, position: u64, kind: &Kind, walk: &Walk, rng: &mut Rng) -> Option<(Spot, u64)> {
+    fn step(self, position: u64, kind: &Kind, rules: &SequentialRules, rng: &mut Rng) -> Option<(DrawnRange, u64)> {
         let last = self.to - kind.smallest;
         let offset = match position {
             _ if position <= last => position,
@@ -202,22 +214,22 @@ impl Window {
             _ => return None,
         };
         let length = kind.shape.lengths.draw(self.to - offset, rng);
-        let next = walk.after(offset, length, rng);
+        let next = rules.after(offset, length, rng);
         let is_before = next < self.from as i64;
         if !is_before && next as u64 <= last {
-            return Some((Spot { offset, length, exhausted: false }, next as u64));
+            return Some((DrawnRange { offset, length, exhausted: false }, next as u64));
         }
-        let turns = kind.edge == AtEdge::Wrap || (is_before && kind.edge == AtEdge::End && !walk.stops);
+        let turns = kind.edge == AtEdge::Wrap || (is_before && kind.edge == AtEdge::End && !rules.stops);
         let next = match (turns, is_before) {
-            (true, true) => (self.to as i64).saturating_add(walk.gap).clamp(self.from as i64, last as i64) as u64,
+            (true, true) => (self.to as i64).saturating_add(rules.gap).clamp(self.from as i64, last as i64) as u64,
             (true, false) => self.from,
-            (false, _) => BEHIND,
+            (false, _) => PAST_END,
         };
-        Some((Spot { offset, length, exhausted: !turns && kind.edge == AtEdge::End }, next))
+        Some((DrawnRange { offset, length, exhausted: !turns && kind.edge == AtEdge::End }, next))
     }
 }
 
-impl Walk {
+impl SequentialRules {
     /// Offset of the next sequential operation, inside the window or not.
     #[inline]
     fn after(&self, offset: u64, length: u32, rng: &mut Rng) -> i64 {

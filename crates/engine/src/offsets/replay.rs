@@ -15,7 +15,7 @@ use crate::plan::{OperationKind, Worker};
 /// file (`u32`), number of the kind in [`OperationKind::ALL`] (`u32`), 4 bytes of zeros; little-endian.
 pub(crate) const RECORD_BYTES: usize = 32;
 
-/// The records of a worker, one after another. Mix and offsets share them.
+/// The records of a worker, in order. Mix and offsets share them.
 #[derive(Debug, Clone)]
 pub(crate) struct Replay(Rc<RefCell<Stream>>);
 
@@ -73,12 +73,12 @@ impl Replay {
         self.0.borrow_mut().origin = now;
     }
 
-    /// Moves all due times to come.
+    /// Moves all future due times.
     pub(crate) fn postpone(&self, by: Nanos) {
         self.0.borrow_mut().origin += by;
     }
 
-    /// Number of the next operation, and its due time if the replay is paced; `None` when all were taken.
+    /// Index of the next operation, and its due time if the replay is paced; `None` when all were taken.
     pub(crate) fn next(&self) -> Option<(usize, Option<Nanos>)> {
         let stream = self.0.borrow();
         let due = |record: &Record| stream.paced.then(|| stream.origin.saturating_add(record.due));
@@ -127,6 +127,6 @@ impl Stream {
             return Ok(Record { due, address: Address { file, offset, length }, operation });
         }
         let Self { path, read, .. } = self;
-        Err(EngineError::Plan(format!("{path}: record {read} is none of this worker's operations")))
+        Err(EngineError::Plan(format!("{path}: record {read} is not an operation of this worker")))
     }
 }

@@ -1,9 +1,9 @@
-//! The plain random load: the fastest way to the next address.
+//! The fast path for plain random loads.
 
 use super::kinds::{Jump, Kind};
 use super::lengths::Lengths;
 use super::places::VisitOrder;
-use super::region::{Region, Walk};
+use super::region::{Region, SequentialRules};
 use crate::engines::request::Address;
 
 /// All operations go to random places of one file, each place once a pass, with blocks of one size.
@@ -16,14 +16,14 @@ pub(super) struct Scattered {
 }
 
 impl Scattered {
-    /// `None` if the load is not so plain.
-    pub(super) fn new(kinds: &[Kind], walk: &Walk, regions: &[Region]) -> Option<Self> {
+    /// `None` if the load has any other feature.
+    pub(super) fn new(kinds: &[Kind], rules: &SequentialRules, regions: &[Region]) -> Option<Self> {
         let ([region], [first, ..]) = (regions, kinds) else { return None };
         let &Lengths::Fixed(length) = &first.shape.lengths else { return None };
         let alike = |kind: &Kind| {
             kind.jump == Jump::Always && kind.places == first.places && kind.shape.lengths == first.shape.lengths
         };
-        if walk.stops || walk.strided.is_some() || !kinds.iter().all(alike) {
+        if rules.stops || rules.strided.is_some() || !kinds.iter().all(alike) {
             return None;
         }
         let order = region.order(first)?.clone();

@@ -16,7 +16,7 @@ pub(super) struct Selection {
     at: usize,
     exhausted: Vec<bool>,
     open: usize,
-    /// By file: sum of the region sizes up to it, where selection goes by size.
+    /// By file: sum of the region sizes up to it, for selection by size.
     ends: Vec<u64>,
     bytes: Vec<u64>,
 }
@@ -62,7 +62,7 @@ impl Selection {
         }));
     }
 
-    /// Selects the file of the next operation; one that is not exhausted must be left.
+    /// Selects the file of the next operation; at least one file must not be exhausted.
     #[inline(always)]
     pub(super) fn next(&mut self, rng: &mut Rng) -> usize {
         if self.is_alone { 0 } else { self.next_of_many(rng) }
@@ -98,7 +98,7 @@ impl Selection {
         self.left = self.run;
     }
 
-    /// Leaves the file out until [`Self::restart`]; returns whether any other is open.
+    /// Leaves the file out until [`Self::restart`]; returns `true` if any other file is left.
     pub(super) fn exhaust(&mut self, file: usize) -> bool {
         self.exhausted[file] = true;
         self.open -= 1;

@@ -90,7 +90,7 @@ fn all(plan: &Worker) -> Vec<(u64, u64)> {
         .collect()
 }
 
-/// Whether operations touch every KiB from `from` to `to` once, and none other.
+/// Returns `true` if operations touch every KiB from `from` to `to` once, and no other.
 fn covers_once(operations: &[(u64, u64)], from: u64, to: u64) -> bool {
     let mut touched: Vec<u64> = operations.iter().flat_map(|&(offset, length)| offset..offset + length).collect();
     touched.sort_unstable();
@@ -132,7 +132,7 @@ mod sequential {
     }
 
     #[test]
-    fn a_shared_position_that_stops_is_the_end_of_all_who_share_it() {
+    fn a_shared_position_that_stops_ends_all_its_workers() {
         let access = Access { position: Position::Job, at_end: AtEnd::Stop, ..SEQUENTIAL };
         let group = Group { workers: vec![sequential(&[12 * K], access), sequential(&[12 * K], access)] };
         let shared = SharedPositions::of_group(&group);
@@ -201,14 +201,14 @@ mod sequential {
     }
 
     #[test]
-    fn it_begins_where_it_is_told_and_comes_back_to_the_region_s_start() {
+    fn it_begins_at_the_given_offset_and_wraps_to_the_region_s_start() {
         let mut plan = sequential(&[16 * K], SEQUENTIAL);
         (plan.files[0].offset_bytes, plan.files[0].start_bytes) = (64 * K, 8 * K);
         assert_eq!(places(&plan, 4), [72, 76, 64, 68]);
     }
 
     #[test]
-    fn blocks_of_several_sizes_fill_the_region_and_leave_what_none_fits_into() {
+    fn blocks_of_several_sizes_fill_the_region_except_a_rest_too_small_for_any() {
         let access = Access { at_end: AtEnd::Stop, ..SEQUENTIAL };
         for seed in 0..50 {
             for (parts, rest) in [(split(&[(4 * K, 1), (12 * K, 1)]), 0), (split(&[(3 * K, 1), (6 * K, 1)]), 1)] {
@@ -248,8 +248,8 @@ mod random {
             let alone = Worker { end: by_bytes(5 << 20), ..random(&[1 << 20], access) };
             let besides = [operation(OperationKind::Write, 4096)];
             let among = Worker { operations: [&alone.operations[..], &besides].concat(), ..alone.clone() };
-            assert!(matches!(offsets(&alone).course, Course::Scattered(_)));
-            assert!(matches!(offsets(&among).course, Course::Own));
+            assert!(matches!(offsets(&alone).source, Source::Scattered(_)));
+            assert!(matches!(offsets(&among).source, Source::Regions));
             assert_eq!(places(&alone, 1000), places(&among, 1000));
         }
     }
@@ -307,7 +307,7 @@ mod random {
     }
 
     #[test]
-    fn blocks_of_several_sizes_visit_every_byte_once_and_are_shortened_where_they_must() {
+    fn blocks_of_several_sizes_visit_every_byte_once_and_are_shortened_if_necessary() {
         let access = Access { at_end: AtEnd::Stop, ..ONCE_FRESH };
         let mut shortened = 0;
         for seed in 0..50 {
@@ -416,7 +416,7 @@ mod identical {
     }
 
     #[test]
-    fn what_all_kinds_visit_goes_on_for_a_run() {
+    fn all_kinds_visit_an_address_for_a_whole_run() {
         let access = Access { position: Position::Identical, run_length: 2, ..ONCE_FRESH };
         let mut all = offsets(&Worker { operations: both(100), ..random(&[1 << 20], access) });
         let seen: Vec<u64> = (0..8).map(|i| place(&mut all, i % 2).1).collect();
@@ -427,7 +427,7 @@ mod identical {
 
     #[test]
     fn each_kind_stays_at_its_place_for_a_run() {
-        // As fio does with rw=randrw:4 and rw_sequencer=identical, down to the 0 where a kind had no place yet.
+        // As fio does with rw=randrw:4 and rw_sequencer=identical, including the 0 of a kind without an earlier offset.
         let access = Access { position: Position::Repeated, run_length: 4, ..ONCE_FRESH };
         let mut all = offsets(&Worker { operations: both(100), ..random(&[1 << 20], access) });
         let seen: Vec<u64> = [0, 0, 1, 1, 0, 1, 0, 1].into_iter().map(|kind| place(&mut all, kind).1).collect();
@@ -519,7 +519,7 @@ mod passes {
     }
 
     #[test]
-    fn where_bytes_are_counted_a_smaller_file_waits_for_the_larger() {
+    fn if_bytes_are_counted_a_smaller_file_waits_for_the_larger() {
         for file_select in [FileSelect::RoundRobin, FileSelect::Random, FileSelect::BySize, FileSelect::Sequential] {
             for plan in [sequential(&[4 * K, 64 * K, 16 * K], SEQUENTIAL), random(&[4 * K, 64 * K, 16 * K], ONCE_FRESH)]
             {
@@ -562,18 +562,21 @@ mod refusals {
         let text = refusal(&small);
         assert!(text.starts_with("f: the region of 4096 bytes is smaller than one block of 8192"), "{text}");
         plan.files[0].offset_bytes = u64::MAX;
-        assert_eq!(refusal(&plan), format!("f: the region ends behind byte {}, where no file goes", i64::MAX));
+        assert_eq!(
+            refusal(&plan),
+            format!("f: the region ends behind byte {}, the largest offset in a file", i64::MAX)
+        );
     }
 
     #[test]
-    fn sizes_and_shares_that_make_no_sense() {
+    fn invalid_sizes_and_shares() {
         let sizes = |blocks| refusal(&Worker { operations: reads(100, blocks), ..random(&[64 * K], ONCE_FRESH) });
         let range = Blocks::Range { low: 8192, high: 4096, step: 1 };
         let text = "job: read: a range of blocks from 8192 to 4096 bytes is empty; the smaller size comes first";
         assert_eq!(sizes(range), text);
         assert_eq!(sizes(split(&[(4096, 0)])), "job: read: no block size has a weight above 0");
         let over = Worker { operations: reads(101, blocks(4 * K)), ..random(&[64 * K], ONCE_FRESH) };
-        assert_eq!(refusal(&over), "job: read: 101 per cent of the operations cannot be random");
+        assert_eq!(refusal(&over), "job: read: 101 per cent of the operations are random; the maximum is 100");
         let mut close = random(&[64 * K], ONCE_FRESH);
         close.operations[0].align_bytes = 512;
         assert_eq!(
@@ -584,19 +587,19 @@ mod refusals {
     }
 
     #[test]
-    fn distributions_that_make_no_sense() {
+    fn invalid_distributions() {
         for (distribution, text) in [
-            (Zipf { theta: 1.0, center: None }, "a Zipf distribution needs a theta above 0 that is not 1, and not 1"),
-            (Zipf { theta: -1.0, center: None }, "a Zipf distribution needs a theta above 0 that is not 1, and not -1"),
+            (Zipf { theta: 1.0, center: None }, "a Zipf distribution needs a theta above 0 other than 1, not 1"),
+            (Zipf { theta: -1.0, center: None }, "a Zipf distribution needs a theta above 0 other than 1, not -1"),
+            (Zipf { theta: f64::NAN, center: None }, "a Zipf distribution needs a theta above 0 other than 1, not NaN"),
             (
-                Zipf { theta: f64::NAN, center: None },
-                "a Zipf distribution needs a theta above 0 that is not 1, and not NaN",
+                Zipf { theta: 1.2, center: Some(2.0) },
+                "the centre of a zipf distribution must be between 0 and 1, not 2",
             ),
-            (Zipf { theta: 1.2, center: Some(2.0) }, "the centre of a zipf distribution is between 0 and 1, and not 2"),
-            (Pareto { h: 1.0, center: None }, "a Pareto distribution needs a power between 0 and 1, and not 1"),
+            (Pareto { h: 1.0, center: None }, "a Pareto distribution needs a power between 0 and 1, not 1"),
             (
                 Normal { deviation_percent: 101.0, center: None },
-                "a normal distribution needs a deviation from 0 to 100 per cent, and not 101",
+                "a normal distribution needs a deviation from 0 to 100 per cent, not 101",
             ),
             (Zones { zones: vec![] }, "no zone has a share of the operations"),
             (
@@ -610,7 +613,7 @@ mod refusals {
                         Zone { access_percent: -1.0, offset_bytes: 0, bytes: 4096 },
                     ],
                 },
-                "a zone's share of the operations is 0 or more per cent",
+                "a zone's share of the operations must not be negative",
             ),
         ] {
             assert_eq!(refusal(&preferring(distribution)), format!("job: read: {text}"));
@@ -623,9 +626,9 @@ mod refusals {
     }
 
     #[test]
-    fn walks_that_make_no_sense() {
+    fn invalid_sequential_rules() {
         let accessed = |access| refusal(&sequential(&[64 * K], access));
-        assert_eq!(accessed(Access { run_length: 0, ..SEQUENTIAL }), "job: a run of 0 operations never begins");
+        assert_eq!(accessed(Access { run_length: 0, ..SEQUENTIAL }), "job: a run must have at least 1 operation");
         let strided = |range_bytes, zone_bytes| Some(Strided { range_bytes, zone_bytes, skip_bytes: 0 });
         assert_eq!(
             accessed(Access { strided: strided(1024, 4096), ..SEQUENTIAL }),
@@ -633,7 +636,7 @@ mod refusals {
         );
         assert_eq!(
             accessed(Access { strided: strided(4096, 0), ..SEQUENTIAL }),
-            "job: a zone in which 0 bytes are transferred is never used"
+            "job: a zone must transfer at least 1 byte"
         );
         let mut late = sequential(&[4096], SEQUENTIAL);
         late.files[0].start_bytes = 4096;
@@ -657,7 +660,7 @@ mod refusals {
 mod any_plan {
     use super::*;
 
-    /// A plan by chance, sensible or not.
+    /// A random plan, valid or not.
     fn drawn(rng: &mut Rng) -> Worker {
         let mut size = |largest: u64| {
             let bits = rng.below(largest);

@@ -1,7 +1,7 @@
 //! The data that are written.
 //!
-//! [`Material`] makes bytes, the same for the same seed and offset, so that verification knows the content of a block.
-//! [`Filler`] decides when a buffer is filled again.
+//! [`Material`] generates bytes, the same for the same seed and offset, so that verification knows the content of a
+//! block. [`Filler`] decides when a buffer is filled again.
 
 mod pattern;
 mod pool;
@@ -18,12 +18,12 @@ use random::fill_random;
 /// Distance between the bytes that scrambling changes: no storage compares smaller units.
 const SCRAMBLE_STEP: usize = 512;
 
-/// Refuses payloads that cannot be made, with a text for people.
+/// Refuses payloads that cannot be generated, with a message for the user.
 pub(crate) fn check(worker: &Worker) -> Result<(), EngineError> {
     let refuse = |text: String| Err(EngineError::Plan(format!("{}: {text}", worker.job)));
     let Payload { content, compress_percent, dedupe_percent, .. } = &worker.payload;
     if *compress_percent > 100 || *dedupe_percent > 100 {
-        return refuse("the content to compress and to deduplicate cannot be more than 100 per cent".into());
+        return refuse("the shares to compress and to deduplicate must not exceed 100 per cent".into());
     }
     let varies = matches!(content, Content::Random {} | Content::Pattern { .. });
     if (*compress_percent != 0 || *dedupe_percent != 0) && !varies {
@@ -38,12 +38,10 @@ pub(crate) fn check(worker: &Worker) -> Result<(), EngineError> {
         Content::Pool { bytes, .. } => {
             let largest = worker.write_bytes_max().unwrap_or(0);
             if *bytes > POOL_BYTES_MAX {
-                return refuse(format!(
-                    "a pool of {bytes} bytes is more than the {POOL_BYTES_MAX} that a worker may have"
-                ));
+                return refuse(format!("a pool of {bytes} bytes exceeds the maximum of {POOL_BYTES_MAX}"));
             }
             if *bytes < u64::from(largest) {
-                return refuse(format!("a pool of {bytes} bytes is less than one write of {largest}"));
+                return refuse(format!("a pool of {bytes} bytes is smaller than one write of {largest}"));
             }
             Ok(())
         }
@@ -51,7 +49,7 @@ pub(crate) fn check(worker: &Worker) -> Result<(), EngineError> {
     }
 }
 
-/// Makes the bytes of blocks.
+/// Generates the bytes of blocks.
 #[derive(Debug)]
 pub(crate) struct Material {
     source: Source,
@@ -70,12 +68,12 @@ enum Source {
 #[derive(Debug)]
 struct Compressible {
     random_percent: usize,
-    /// 0 is the whole block.
+    /// Length of a chunk; 0 is the whole block.
     chunk_bytes: usize,
 }
 
 impl Material {
-    /// Takes the payload of the plan; fills the pool, if it has one.
+    /// Creates the payload of the plan, and fills the pool if it has one.
     pub(crate) fn new(worker: &Worker) -> Result<Self, EngineError> {
         let Payload { content, compress_percent, compress_chunk_bytes, .. } = &worker.payload;
         let source = match content {
@@ -110,12 +108,12 @@ impl Material {
     }
 }
 
-/// The seeds of consecutive blocks, of which a share repeats.
+/// The seeds of consecutive blocks; a share of them repeats.
 #[derive(Debug)]
 pub(crate) struct Seeds {
     base: u64,
     repeat_percent: u64,
-    /// Number of the newest block, and of the newest block that was no repetition; from 1.
+    /// Number of the newest block, and of the newest block that is not a duplicate; from 1.
     newest: u64,
     unique: u64,
 }
@@ -176,7 +174,7 @@ enum BeforeEach {
 }
 
 impl Filler {
-    /// Fills all of the worker's buffers now, if they are not filled before each write.
+    /// Fills all of the worker's buffers now, unless they are filled before each write.
     pub(crate) fn new<'a>(worker: &Worker, buffers: impl Iterator<Item = &'a mut [u8]>) -> Result<Self, EngineError> {
         let material = Material::new(worker)?;
         let mut seeds = Seeds::new(worker);
@@ -197,7 +195,7 @@ impl Filler {
         &mut self.seeds
     }
 
-    /// Prepares a block for its write at `offset`. With verification, the verifier does it instead.
+    /// Prepares a block for its write at `offset`. With verification, the verifier does this.
     #[inline]
     pub(crate) fn renew(&mut self, block: &mut [u8], offset: u64) {
         match self.before_each {
@@ -221,7 +219,7 @@ fn before_each(worker: &Worker, material: &Material) -> BeforeEach {
     match renew {
         // Reads overwrite the buffer.
         _ if !is_random && (reads || !is_fixed) => BeforeEach::Fill,
-        // Scrambled blocks would repeat nothing.
+        // Scrambled blocks would not repeat.
         Renew::Scramble if varies => BeforeEach::Fill,
         Renew::Scramble => BeforeEach::Scramble,
         Renew::Refill if is_random => BeforeEach::Fill,

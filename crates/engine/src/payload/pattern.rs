@@ -15,7 +15,7 @@ pub(crate) struct Pattern {
 }
 
 impl Pattern {
-    /// Parses the plan's form of a pattern; an empty pattern is refused.
+    /// Parses the plan's form of a pattern; refuses an empty pattern.
     pub(crate) fn parse(text: &str) -> Result<Self, EngineError> {
         let wrong =
             || EngineError::Plan(format!("'{text}' is not a pattern: at least one byte in hexadecimal is needed"));
@@ -34,12 +34,12 @@ impl Pattern {
         if bytes.is_empty() { Err(wrong()) } else { Ok(Self { bytes, offsets }) }
     }
 
-    /// Whether the pattern is the same at every offset.
+    /// Returns `true` if the pattern is the same at every offset.
     pub(crate) fn is_fixed(&self) -> bool {
         self.offsets.is_empty()
     }
 
-    /// Fills `memory`, which is at `offset` of its file, from its start.
+    /// Fills `memory`, which belongs to `offset` of its file, from its start.
     #[inline]
     pub(crate) fn fill(&self, memory: &mut [u8], offset: u64) {
         let first = self.bytes.len().min(memory.len());
@@ -64,14 +64,14 @@ impl Pattern {
             return Some((place, self.at(place, offset)));
         }
         let rest = &memory[from..];
-        // If the first period is right, the rest is right if it repeats it.
+        // If the first period is right, the rest is right if it repeats the first period.
         if rest[first..] == rest[..rest.len() - first] {
             return None;
         }
         (from + first..memory.len()).map(|place| (place, self.at(place, offset))).find(|&(at, byte)| memory[at] != byte)
     }
 
-    /// The byte at an index of memory that is at `offset`.
+    /// The byte at index `place` of a block that is at `offset`.
     fn at(&self, place: usize, offset: u64) -> u8 {
         let place = place % self.bytes.len();
         match self.offsets.iter().find(|&&start| (start..start + OFFSET_BYTES).contains(&place)) {
@@ -103,14 +103,14 @@ mod tests {
     }
 
     #[test]
-    fn the_offset_stands_where_the_pattern_says_in_little_endian() {
+    fn the_offset_is_inserted_into_the_pattern_in_little_endian() {
         let expected = [0xff, 2, 1, 0, 0, 0, 0, 0, 0, 0xff, 2, 1];
         assert_eq!(laid_down("ffoooooooooooooooo", 12, 0x0102), expected);
         assert_eq!(laid_down("ffoooooooooooooooo", 3, 0x0102), [0xff, 2, 1]);
     }
 
     #[test]
-    fn what_is_no_pattern_is_refused() {
+    fn invalid_patterns_are_refused() {
         for text in ["", "0", "zz", "ooo", "01 2", "+1", "ffooooooooooooooo"] {
             assert!(Pattern::parse(text).is_err(), "{text}");
         }

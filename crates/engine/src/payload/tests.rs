@@ -14,7 +14,7 @@ fn payload(content: Content, renew: Renew) -> Payload {
     Payload { content, renew, ..worker().payload }
 }
 
-/// What a worker writes to the first blocks of its file.
+/// The content that a worker writes to the first blocks of its file.
 fn written(plan: &Worker, blocks: u64) -> Vec<Vec<u8>> {
     let mut buffer = vec![0; BLOCK];
     let mut filler = Filler::new(plan, std::iter::once(&mut buffer[..])).unwrap();
@@ -50,7 +50,7 @@ fn scrambling_changes_every_sector_a_little() {
 }
 
 #[test]
-fn a_sector_that_is_shorter_than_what_scrambling_changes_is_changed_as_a_whole() {
+fn a_sector_shorter_than_the_scrambled_bytes_changes_as_a_whole() {
     let mut block = vec![0; 512 + 3];
     scramble(&mut block, [1, 2, 3, 4, 5, 6, 7, 8]);
     assert_eq!((&block[..9], &block[512..]), (&[1, 2, 3, 4, 5, 6, 7, 8, 0][..], &[1, 2, 3][..]));
@@ -76,7 +76,7 @@ fn zeros_and_patterns_can_be_scrambled() {
 }
 
 #[test]
-fn what_is_kept_is_neither_compressed_nor_deduplicated_anew() {
+fn kept_payload_is_not_compressed_or_deduplicated_again() {
     for (compress_percent, dedupe_percent) in [(50, 0), (0, 20)] {
         let shares = |renew| Payload { compress_percent, dedupe_percent, ..payload(Content::Random {}, renew) };
         let distinct =
@@ -88,7 +88,7 @@ fn what_is_kept_is_neither_compressed_nor_deduplicated_anew() {
 }
 
 #[test]
-fn zeros_and_patterns_do_not_become_what_was_read_into_the_buffer() {
+fn zeros_and_patterns_are_restored_after_a_read_into_the_buffer() {
     for (content, expected) in [(Content::Zero {}, 0), (Content::Pattern { bytes: "5a".into() }, 0x5a)] {
         let operations = vec![operation(OperationKind::Read, 4096), operation(OperationKind::Write, 4096)];
         let plan = Worker { operations, ..writer(payload(content, Renew::Keep)) };
@@ -189,12 +189,12 @@ fn content_that_cannot_be_is_refused_with_its_reason() {
     let endless = Content::Pool { bytes: u64::MAX, path: None };
     let base = payload(Content::Random {}, Renew::Keep);
     for (wrong, reason) in [
-        (Payload { compress_percent: 101, ..base.clone() }, "cannot be more than 100 per cent"),
-        (Payload { dedupe_percent: 101, ..base.clone() }, "cannot be more than 100 per cent"),
+        (Payload { compress_percent: 101, ..base.clone() }, "must not exceed 100 per cent"),
+        (Payload { dedupe_percent: 101, ..base.clone() }, "must not exceed 100 per cent"),
         (Payload { compress_percent: 50, content: Content::Zero {}, ..base.clone() }, "needs random content"),
         (Payload { content: Content::Pattern { bytes: String::new() }, ..base.clone() }, "'' is not a pattern"),
-        (Payload { content: small, ..base.clone() }, "less than one write of 4096"),
-        (Payload { content: endless, ..base.clone() }, "more than the 1073741824"),
+        (Payload { content: small, ..base.clone() }, "smaller than one write of 4096"),
+        (Payload { content: endless, ..base.clone() }, "exceeds the maximum of 1073741824"),
     ] {
         let text = check(&writer(wrong)).unwrap_err().to_string();
         assert!(text.contains(reason), "{text}");

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use iocurve_meter::Nanos;
 
-/// A cloud disk, emulated over local files: each operation is carried out at once, and completes when the disk and its
+/// A cloud disk, emulated over local files: each operation runs immediately, but completes only when the disk and its
 /// virtual machine would have completed it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -63,7 +63,7 @@ pub struct IoLimits {
     pub iops: u64,
     /// Bytes per second; at least 1.
     pub bytes_per_s: u64,
-    /// Higher limits that hold for a time.
+    /// Higher limits while burst credits last.
     #[serde(deserialize_with = "Option::deserialize")]
     pub burst: Option<IoBurst>,
 }

@@ -1,9 +1,9 @@
-//! Facts that follow from a plan, each computed in one place.
+//! Values derived from a plan, each computed in one place.
 
 use super::{Blocks, EnginePlan, FilePlan, Layout, NfsMount, OperationKind, Position, Verify, VerifyMap, Worker};
 
 impl Worker {
-    /// Whether operations of a kind are in the mix.
+    /// Returns `true` if the mix has operations of this kind.
     pub(crate) fn does(&self, kind: OperationKind) -> bool {
         self.operations.iter().any(|operation| operation.kind == kind)
     }
@@ -12,12 +12,12 @@ impl Worker {
         self.does(OperationKind::Write)
     }
 
-    /// Whether files must be open for writing: a trim changes them, too.
+    /// Returns `true` if files must be open for writing; a trim changes them, too.
     pub(crate) fn changes_files(&self) -> bool {
         self.writes() || self.does(OperationKind::Trim)
     }
 
-    /// Bytes that a buffer must hold.
+    /// Bytes of the largest operation, which a buffer must hold.
     pub(crate) fn block_bytes_max(&self) -> u32 {
         self.operations.iter().map(|operation| operation.blocks.largest()).max().unwrap_or(0)
     }
@@ -28,8 +28,8 @@ impl Worker {
         writes.map(|operation| operation.blocks.largest()).max()
     }
 
-    /// The kinds that recordings of this worker have: those of its mix, then flushes after writes, each kind, then the
-    /// flush at the end, then reads, if only verification reads.
+    /// The kinds that records of this worker can have: the kinds of its mix, then each kind of flush after writes, then
+    /// the flush at the end, then reads if only verification reads.
     pub(crate) fn recorded_kinds(&self) -> Vec<OperationKind> {
         let mix = self.operations.iter().map(|operation| operation.kind);
         let at_end = self.sync_at_end.then_some(OperationKind::FsyncAtEnd);
@@ -37,7 +37,7 @@ impl Worker {
         mix.chain(flushes).chain(self.verification_adds_reads().then_some(OperationKind::Read)).collect()
     }
 
-    /// Whether reads are recorded that only verification submits.
+    /// Returns `true` if only verification submits reads, so that they need a record.
     pub(crate) fn verification_adds_reads(&self) -> bool {
         let reads_around_writes = |map: &VerifyMap| map.before_write || map.after_write;
         let reads = |verify: &Verify| verify.read_back || verify.map.as_ref().is_some_and(reads_around_writes);
@@ -46,7 +46,7 @@ impl Worker {
 }
 
 impl EnginePlan {
-    /// The mount that the files are on; `None` for files of this machine.
+    /// The NFS mount that the files are on; `None` for local files.
     pub(crate) fn mount(&self) -> Option<&NfsMount> {
         match self {
             Self::Nfs { mount } => Some(mount),
@@ -74,7 +74,7 @@ impl Blocks {
 }
 
 impl Position {
-    /// Whether each kind of operation of a worker has a position of its own.
+    /// Returns `true` if each kind of operation of a worker has its own position.
     pub(crate) fn is_of_kind(self) -> bool {
         matches!(self, Self::Kind | Self::Repeated)
     }
@@ -88,13 +88,13 @@ impl FilePlan {
 }
 
 impl Layout {
-    /// Whether the content of a file that exists is lost.
+    /// Returns `true` if the content of an existing file is lost.
     pub(crate) fn empties(self) -> bool {
         matches!(self, Self::Recreate | Self::RecreateReserve)
     }
 
-    /// The layout that meets both uses of one file. The file is emptied if one use asks for that, and written if one use
-    /// needs data; a use that the file must not exist for comes before all.
+    /// Combines two uses of one file. The file is emptied if one use asks for that, and written if one use needs data;
+    /// a use that requires a new file takes precedence.
     pub(crate) fn stronger(self, other: Self) -> Self {
         match (self, other) {
             (Self::RecreateReserve, Self::Fill) | (Self::Fill, Self::RecreateReserve) => Self::Recreate,

@@ -19,7 +19,8 @@ pub enum OperationKind {
     Fsync,
     /// `fdatasync(2)`, issued by a [`SyncPlan`].
     Fdatasync,
-    /// `sync_file_range(2)` over the region written since the last flush, waiting for it; issued by a [`SyncPlan`].
+    /// `sync_file_range(2)` over the region written since the last flush, including the wait for write-back; issued by
+    /// a [`SyncPlan`].
     SyncFileRange,
     /// `fsync(2)` of a file after the last operation.
     FsyncAtEnd,
@@ -43,7 +44,7 @@ impl OperationKind {
         }
     }
 
-    /// Whether it is a flush, which moves no data.
+    /// Returns `true` for a flush, which moves no data.
     #[inline]
     pub fn is_flush(self) -> bool {
         self >= Self::Fsync
@@ -106,18 +107,18 @@ pub struct BlockShare {
     pub weight: u32,
 }
 
-/// Distribution of random offsets. Zipf and Pareto are about popularity: a hash spreads the popular blocks over the
-/// region. Normal and zones are about location.
+/// Distribution of random offsets. In Zipf and Pareto the popular blocks are spread over the region by a hash; normal
+/// and zones have locations.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Distribution {
     /// All blocks are equally likely.
     Uniform {},
-    /// The k-th most popular block is hit with a probability of 1/k^theta.
+    /// The k-th most popular block has a probability proportional to 1/k^theta.
     Zipf {
         /// Above 0, not 1.
         theta: f64,
-        /// Place of the most popular block, as a fraction of the region; `null` spreads by a hash.
+        /// Position of the most popular block, as a fraction of the region; `null` spreads popular blocks by a hash.
         #[serde(deserialize_with = "Option::deserialize")]
         center: Option<f64>,
     },
@@ -125,7 +126,7 @@ pub enum Distribution {
     Pareto {
         /// Between 0 and 1.
         h: f64,
-        /// Place of the most popular block, as a fraction of the region; `null` spreads by a hash.
+        /// Position of the most popular block, as a fraction of the region; `null` spreads popular blocks by a hash.
         #[serde(deserialize_with = "Option::deserialize")]
         center: Option<f64>,
     },
@@ -133,13 +134,13 @@ pub enum Distribution {
     Normal {
         /// Standard deviation in per cent of the region.
         deviation_percent: f64,
-        /// The middle, as a fraction of the region; `null` is one half.
+        /// Position of the mean, as a fraction of the region; `null` is one half.
         #[serde(deserialize_with = "Option::deserialize")]
         center: Option<f64>,
     },
     /// Consecutive zones, each with a share of the operations.
     Zones {
-        /// Zones in the order of their offsets. What lies beyond the region's end is cut off.
+        /// Zones in the order of their offsets. Anything beyond the region's end is cut off.
         zones: Vec<Zone>,
     },
 }
@@ -160,16 +161,15 @@ pub struct Zone {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Access {
-    /// Whether a random block can come again before all blocks have come. With a distribution other than uniform it
-    /// always can.
+    /// Order of the random blocks. With a distribution other than uniform a block can always come again.
     pub cover: Cover,
-    /// Whether the next pass over the region repeats the random sequence of this one.
+    /// Random sequence of the next pass over the region.
     pub passes: Passes,
-    /// Operations at consecutive offsets from each random one on, itself included (fio's `randread:8`); at least 1.
+    /// Consecutive operations at each random offset, the first included (fio's `randread:8`); at least 1.
     pub run_length: u32,
     /// Bytes skipped after each sequential operation; negative goes backwards (fio's `read:8k`).
     pub gap_bytes: i64,
-    /// Random number of further bytes skipped after each sequential operation, at most (vdbench's `stride`); 0 is none.
+    /// Further bytes skipped after each sequential operation, drawn from 0 up to this (vdbench's `stride`).
     pub gap_spread_bytes: u64,
     /// Behaviour at the end of the region in sequential order.
     pub at_end: AtEnd,
@@ -214,13 +214,13 @@ pub enum Position {
 pub struct Strided {
     /// Bytes of the region that a zone spans (fio's `zonerange`).
     pub range_bytes: u64,
-    /// Bytes to transfer in a zone before the next (fio's `zonesize`).
+    /// Bytes to transfer in a zone before moving to the next (fio's `zonesize`).
     pub zone_bytes: u64,
     /// Bytes skipped after a zone (fio's `zoneskip`).
     pub skip_bytes: u64,
 }
 
-/// Whether a random block can come again before all blocks have come.
+/// Order of the random blocks in a pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cover {
@@ -230,7 +230,7 @@ pub enum Cover {
     Independent,
 }
 
-/// Whether the next pass over the region repeats the sequence of this one.
+/// Random sequence of the next pass over the region.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Passes {
@@ -240,23 +240,23 @@ pub enum Passes {
     Fresh,
 }
 
-/// Batching of submissions and completions. `submit` 0, `complete_min` 1, `complete_max` 0 and `low` 0 is as soon as
-/// possible.
+/// Batch sizes of submission and completion. `submit` 0, `complete_min` 1, `complete_max` 0 and `low` 0 submit and
+/// complete as soon as possible.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Batch {
     /// Most operations submitted at once; 0 is all that are due.
     pub submit: u32,
-    /// Completions waited for at once; 0 polls without waiting.
+    /// Completions to wait for at once; 0 polls without waiting.
     pub complete_min: u32,
-    /// Most completions reaped at once; 0 is all that are there.
+    /// Most completions reaped at once; 0 is all that are available.
     pub complete_max: u32,
-    /// Once the depth is reached, nothing is submitted until no more than this many operations are in flight (fio's
+    /// Once the depth is reached, the worker submits nothing until at most this many operations are in flight (fio's
     /// `iodepth_low`); 0 is the depth itself.
     pub low: u32,
 }
 
-/// A flush after every so many writes, issued as an operation of its own and reported under its kind.
+/// A flush after every `every` writes, reported as its own kind (NFS: COMMIT).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SyncPlan {
@@ -274,6 +274,6 @@ pub struct ReplayPlan {
     pub path: String,
     /// Number of records.
     pub records: u64,
-    /// Whether each operation waits for its recorded time; otherwise they follow each other as fast as possible.
+    /// Each operation waits for its recorded time; otherwise they run as fast as possible.
     pub paced: bool,
 }

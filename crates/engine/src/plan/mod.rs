@@ -1,8 +1,8 @@
 //! The plan of a run: the contract between Python, which resolves a job into a plan, and the engine.
 //!
 //! A plan leaves nothing open: sizes are bytes, times are nanoseconds, and `null` is a decision ("no limit").
-//! `python/iocurve/plan.py` mirrors these types; a contract test holds the two together. No field may be left out:
-//! serde would take a missing `Option` for `null`, hence the `deserialize_with`.
+//! `python/iocurve/engine/plan.py` mirrors these types; a contract test compares the two. No field may be left out:
+//! serde would read a missing `Option` as `null`, hence the `deserialize_with`.
 
 mod disk;
 mod facts;
@@ -36,7 +36,7 @@ pub use self::verify::{Verify, VerifyMap, VerifyMethod};
 pub struct Plan {
     /// Version of this contract; this build runs version 2.
     pub version: u32,
-    /// Name of the run, for people.
+    /// Name of the run, for messages.
     pub name: String,
     /// Length of one reporting interval.
     pub interval_ns: Nanos,
@@ -62,7 +62,7 @@ pub struct Worker {
     pub clone: u32,
     /// Workers with the same number are reported as one (fio's `group_reporting`).
     pub report_group: u32,
-    /// Engine that carries out the I/O.
+    /// Engine that performs the I/O.
     pub engine: EnginePlan,
     /// Emulated disk that the files are on; `null` uses the files as they are.
     #[serde(deserialize_with = "Option::deserialize")]
@@ -79,7 +79,7 @@ pub struct Worker {
     pub access: Access,
     /// Most operations in flight (queue depth); a synchronous engine runs at 1.
     pub depth: u32,
-    /// Batching of submissions and completions.
+    /// Batch sizes of submission and completion.
     pub batch: Batch,
     /// Rate limit of all kinds together, with the shares of the mix kept; excludes rates of single kinds.
     #[serde(deserialize_with = "Option::deserialize")]
@@ -87,7 +87,7 @@ pub struct Worker {
     /// Pauses between operations.
     #[serde(deserialize_with = "Option::deserialize")]
     pub think: Option<Think>,
-    /// Flushes after writes; where several are due, only the first is issued (fio).
+    /// Flushes after writes; if several are due, only the first is issued (fio).
     pub syncs: Vec<SyncPlan>,
     /// Flush every file once, after the last operation (fio's `end_fsync`).
     pub sync_at_end: bool,
@@ -107,9 +107,9 @@ pub struct Worker {
     pub end: End,
     /// Load that continues after the window that `end.runtime_ns` ends, and is not counted (DiskSpd's `-C`).
     pub cooldown_ns: Nanos,
-    /// Whether other workers end when this one has ended.
+    /// Ends the other workers of the group when this one has ended.
     pub ends_others: EndsOthers,
-    /// Whether later groups are then left out, too (fio's `exit_what=all`).
+    /// Later groups are then left out, too (fio's `exit_what=all`).
     pub ends_run: bool,
     /// Searches for the depth that a latency allows, instead of running at `depth`.
     #[serde(deserialize_with = "Option::deserialize")]
@@ -127,23 +127,23 @@ pub struct Worker {
     /// Log of the operations, besides the intervals.
     #[serde(deserialize_with = "Option::deserialize")]
     pub log: Option<LogPlan>,
-    /// Whether submission latency is measured apart (fio's slat): each batch is then sent as soon as it is submitted.
-    /// Only for engines that carry out operations after they were sent.
+    /// Submission latency is measured apart (fio's slat): each batch is then sent as soon as it is submitted.
+    /// Only for engines that complete operations after sending them.
     pub submission_latency: bool,
     /// Processors that the thread may run on; empty leaves the choice to the scheduler.
     pub cpus: Vec<u32>,
 }
 
-/// Log of operations. Which part of it is written to which file is decided after the run.
+/// Log of operations. The files that it is written to are chosen after the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LogPlan {
     /// Adds operations up over windows of this length; `null` records each operation, with its offset.
     #[serde(deserialize_with = "Option::deserialize")]
     pub window_ns: Option<Nanos>,
-    /// Whether each window keeps its latency histogram.
+    /// Each window keeps its latency histogram.
     pub histograms: bool,
-    /// Most records; later ones are counted as lost, and reported so.
+    /// Most records; later ones are counted as lost.
     pub records: u64,
 }
 
@@ -153,7 +153,7 @@ pub(crate) mod tests {
 
     pub(crate) use super::plain::{file, operation, worker};
 
-    /// A disk of 1000 IOPS and 1 MB/s by itself, without a cache.
+    /// A disk of 1000 IOPS and 1 MB/s without a cache.
     pub(crate) fn disk() -> DiskPlan {
         DiskPlan {
             name: "disk".into(),

@@ -48,14 +48,14 @@ pub struct Think {
     pub spin_ns: Nanos,
     /// Operations between pauses; 0 sets no number, and `every_ns` alone decides.
     pub every: u32,
-    /// Whether operations are counted when they are submitted or when they complete.
+    /// Operations that count towards a pause.
     pub counts: ThinkCounts,
     /// Length of the load between pauses, if `every` operations do not come first (fio's `thinktime_iotime`).
     #[serde(deserialize_with = "Option::deserialize")]
     pub every_ns: Option<Nanos>,
-    /// Whether operations in flight complete before a pause begins (fio); otherwise it begins at once (`DiskSpd`).
+    /// Operations in flight complete before a pause begins (fio); otherwise the pause begins at once (`DiskSpd`).
     pub drains: bool,
-    /// Whether a pause moves due times (fio's `rate_ignore_thinktime`); otherwise the worker catches up.
+    /// A pause moves due times (fio's `rate_ignore_thinktime`); otherwise the worker catches up.
     pub moves_schedule: bool,
 }
 
@@ -80,7 +80,7 @@ pub struct Flow {
     pub weight: u32,
 }
 
-/// Conditions that end a worker, whichever comes first. With none it runs until it is stopped.
+/// Conditions that end a worker, whichever comes first. Without any, the worker runs until it is stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct End {
@@ -93,21 +93,22 @@ pub struct End {
     /// Operations, all kinds together, ramp included.
     #[serde(deserialize_with = "Option::deserialize")]
     pub operations: Option<u64>,
-    /// Whether a write that finds no room ends the worker in order (fio's `fill_device`); otherwise it is a failure.
+    /// A write that fails for lack of space ends the worker cleanly (fio's `fill_device`); otherwise it fails the
+    /// worker.
     pub when_full: bool,
 }
 
-/// Whether other workers end when a worker has ended.
+/// Ends the other workers of a group when a worker has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EndsOthers {
-    /// They go on.
+    /// The others go on.
     Never,
-    /// They end in order, as finished (fio's `exitall`); later groups still run.
+    /// The others end cleanly, as finished (fio's `exitall`); later groups still run.
     Always,
-    /// They end in order if this one failed (fio's `exitall_on_error`).
+    /// The others end cleanly if this one failed (fio's `exitall_on_error`).
     OnError,
-    /// They end in order once all workers of the group with this setting have ended (vdbench's `seekpct=eof`).
+    /// The others end cleanly once all workers of the group with this setting have ended (vdbench's `seekpct=eof`).
     Together,
 }
 
@@ -122,7 +123,7 @@ pub struct LatencyTarget {
     pub window_ns: Nanos,
     /// Per cent of the operations that must be within the limit.
     pub percentile: f64,
-    /// Whether the worker goes on at the depth found; otherwise finding it ends the worker.
+    /// The worker goes on at the depth found; otherwise finding it ends the worker.
     pub run_on: bool,
 }
 
@@ -130,18 +131,18 @@ pub struct LatencyTarget {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SteadyState {
-    /// Figure that is judged.
+    /// Figure that must be steady.
     pub figure: SteadyFigure,
     /// Property of the figure that must be small.
     pub criterion: SteadyCriterion,
     /// Limit of that property: in per cent of the mean, or in the figure's own unit (operations/s, bytes/s, ns; a slope
     /// per check).
     pub limit: f64,
-    /// Whether `limit` is in per cent.
+    /// `limit` is in per cent of the mean.
     pub limit_is_percent: bool,
-    /// Length of the judged window.
+    /// Length of the window that must be steady.
     pub duration_ns: Nanos,
-    /// Time that is ignored at the start.
+    /// Time ignored at the start.
     pub ramp_ns: Nanos,
     /// Time between two samples.
     pub check_ns: Nanos,

@@ -28,10 +28,11 @@ pub enum Content {
     Zero {},
     /// A pattern, repeated from the start of each buffer.
     Pattern {
-        /// In hexadecimal, at least one byte; `%o` of fio (the offset, 8 bytes, little-endian) is written as `oooooooooooooooo`.
+        /// In hexadecimal, at least one byte; `oooooooooooooooo` stands for the offset (8 bytes, little-endian; fio's
+        /// `%o`).
         bytes: String,
     },
-    /// Bytes from a random offset of a pool that is made once (DiskSpd's `-Z1M`), from a file or at random.
+    /// Bytes from a random offset of a pool that is filled once (DiskSpd's `-Z1M`), from a file or at random.
     Pool {
         /// Size of the pool.
         bytes: u64,
@@ -47,7 +48,7 @@ pub enum Content {
 pub enum Renew {
     /// None: the same bytes are written again.
     Keep,
-    /// A few bytes of each 512 change, so that no two blocks are the same (fio's `scramble_buffers`).
+    /// A few bytes of each 512 change, so that no two blocks are equal (fio's `scramble_buffers`).
     Scramble,
     /// All bytes are new (fio's `refill_buffers`).
     Refill,

@@ -1,4 +1,4 @@
-//! The plainest plan. Others start from it and change what they need.
+//! The simplest plan. Tests start from it and change what they need.
 
 use super::{
     Access, AtEnd, Batch, Blocks, Content, Cover, Distribution, End, EndsOthers, EnginePlan, FilePlan, FileSelect,

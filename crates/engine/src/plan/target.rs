@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use iocurve_meter::Nanos;
 
-/// Engine that carries out the I/O.
+/// Engine that performs the I/O.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum EnginePlan {
@@ -89,7 +89,7 @@ pub struct NfsMount {
     pub durability: Durability,
     /// The engine gives up when the server has not answered for this long.
     pub timeout_ns: Nanos,
-    /// Whether READ payload reaches the worker's buffers (`false` lets large payloads be discarded in the kernel).
+    /// READ payload is copied to the worker's buffers; otherwise large payloads are discarded in the kernel.
     pub keep_payload: bool,
     /// Local address of all connections, MOUNT's too; `null` leaves the choice to the system.
     #[serde(deserialize_with = "Option::deserialize")]
@@ -110,7 +110,7 @@ pub struct FilePlan {
     pub start_bytes: u64,
     /// Preparation before the run.
     pub layout: Layout,
-    /// Whether the file stays after the run; `false` removes it if this run created it.
+    /// The file stays after the run; otherwise the run removes it if it created it.
     pub keep: bool,
 }
 
@@ -126,7 +126,7 @@ pub enum Layout {
     Reserve,
     /// The file must not exist; it is created and written.
     New,
-    /// Created if missing; the length stays. Writes behind the end extend the file, reads there return nothing.
+    /// Created if missing; the length stays. Writes behind the end extend the file, reads there return no data.
     Create,
     /// Created if missing, emptied if not, and written. Existing data are lost: the user asked for it.
     Recreate,
@@ -138,7 +138,7 @@ pub enum Layout {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FileSelect {
-    /// Files take turns.
+    /// One file after another, in turn.
     RoundRobin,
     /// Random, all files equally likely.
     Random,

@@ -2,13 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Comparison of data that are read with what was written. Blocks carry a header with magic, length, offset, seed and
-/// checksum, or hold a pattern.
+/// Comparison of data that are read with the data that were written. Blocks carry a header with magic, length, offset,
+/// seed and checksum, or hold a pattern.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[allow(clippy::struct_excessive_bools, reason = "each is a choice of its own")]
+#[allow(clippy::struct_excessive_bools, reason = "independent settings")]
 pub struct Verify {
-    /// Method that proves a block.
+    /// Method of verification.
     pub method: VerifyMethod,
     /// Bytes with one header each, a divisor of all block sizes; 0 is the largest divisor.
     pub interval_bytes: u32,
@@ -16,7 +16,7 @@ pub struct Verify {
     pub header_offset: u32,
     /// The pattern in hexadecimal, for methods with one.
     pub pattern: String,
-    /// Whether what was written is read back and compared (fio's `do_verify`).
+    /// Written data are read back and compared (fio's `do_verify`).
     pub read_back: bool,
     /// Bytes issued, all kinds together, after which written data are read back before the next pass begins (a loop of
     /// fio's); `null` reads back once, at the end.
@@ -25,37 +25,37 @@ pub struct Verify {
     /// Number of writes after which they are read back at once, without waiting for the end of the pass.
     #[serde(deserialize_with = "Option::deserialize")]
     pub backlog: Option<u32>,
-    /// Writes of a backlog that are read back in one go; 0 is all of them.
+    /// Writes of a backlog that are read back in one batch; 0 is all of them.
     pub backlog_batch: u32,
     /// Writes nothing: reads and compares what an earlier run with this plan wrote (fio's `verify_only`).
     pub only: bool,
-    /// Whether the first difference ends the worker at once; otherwise the worker fails at its end.
+    /// The first difference ends the worker at once; otherwise the worker fails at its end.
     pub fatal: bool,
-    /// Whether blocks that differ, and the blocks expected, are dumped into the current directory under fio's names
+    /// Blocks that differ, and the blocks expected, are dumped into the current directory under fio's names
     /// (`NAME.OFFSET.received`, `NAME.OFFSET.expected`).
     pub dump: bool,
-    /// Files that remember what was written, for other workers and later runs; every read is compared (vdbench's data
-    /// validation). `null` compares only what this worker knows.
+    /// Files that remember which data were written, for other workers and later runs; every read is compared (vdbench's
+    /// data validation). `null` compares only what this worker knows.
     #[serde(deserialize_with = "Option::deserialize")]
     pub map: Option<VerifyMap>,
 }
 
-/// Files that remember what was written. Operations lock their range; others wait until it is unlocked.
+/// Files that remember which data were written. Operations lock their range; others wait until it is unlocked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct VerifyMap {
     /// One map for each of the worker's files, created if missing. Blocks are marked with the map's name.
     pub paths: Vec<String>,
-    /// Whether a range is read and compared before it is written again.
+    /// A range is read and compared before it is written again.
     pub before_write: bool,
-    /// Whether a range is read and compared as soon as it was written.
+    /// A range is read and compared as soon as it was written.
     pub after_write: bool,
-    /// Whether the run that wrote the files may have been cut off: where a write was in flight, the block before it is
-    /// accepted, too.
+    /// The run that wrote the files may have been cut off: if a write was in flight, the block before it is accepted,
+    /// too.
     pub take_over: bool,
 }
 
-/// Method that proves a block.
+/// Method of verification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum VerifyMethod {

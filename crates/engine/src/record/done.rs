@@ -5,9 +5,9 @@ use iocurve_meter::Nanos;
 pub(crate) struct Done {
     /// Number of its kind; see [`crate::plan::Worker::recorded_kinds`].
     pub operation: usize,
-    /// When the engine was given the operation.
+    /// Time at which the engine got the operation.
     pub submitted: Nanos,
-    /// When the engine had sent it; the same as `submitted` unless submission latency is measured.
+    /// Time at which the engine had sent it; the same as `submitted` unless submission latency is measured.
     pub sent: Nanos,
     /// Scheduled time; the same as `submitted` in a closed loop.
     pub due: Nanos,

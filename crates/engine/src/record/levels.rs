@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_handed_over_in_parts_counts_by_its_parts() {
+    fn operations_sent_in_parts_count_by_their_parts() {
         let mut levels = Levels::default();
         levels.submitted(19, 8, 32);
         levels.submitted(19, usize::MAX, 32);

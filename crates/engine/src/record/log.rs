@@ -19,19 +19,19 @@ pub(crate) struct Log {
     lost: u64,
     group_start: Nanos,
     window_start: Nanos,
-    /// Whether submission latency is measured.
+    /// Submission latency is measured.
     in_parts: bool,
     body: Body,
 }
 
 #[derive(Debug)]
 enum Body {
-    Every { records: Vec<Every>, paced: bool },
+    Operations { records: Vec<OperationRecord>, paced: bool },
     Windows { length_ns: Nanos, records: Vec<Window>, open: Vec<Sums>, number: u64, histograms: Vec<String> },
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Every {
+struct OperationRecord {
     at: Nanos,
     offset: u64,
     service: Nanos,
@@ -65,17 +65,17 @@ struct Sums {
     submission_total: u128,
     submission_max: Nanos,
     completion_max: Nanos,
-    /// Completion latencies: from sent to done.
+    /// Completion latencies: from sending to completion.
     histogram: Option<Latencies>,
 }
 
 impl Log {
-    /// Allocates a log of so many kinds of operation. `paced`: whether there are response latencies; `in_parts`:
-    /// whether submission latency is measured.
+    /// Allocates a log for `kinds` kinds of operation. `paced`: the operations have response latencies; `in_parts`:
+    /// submission latency is measured.
     pub(crate) fn new(plan: LogPlan, kinds: usize, paced: bool, in_parts: bool) -> Result<Self, EngineError> {
         let records_max = plan.records as usize;
         let body = match plan.window_ns {
-            None => Body::Every { records: reserve(records_max)?, paced },
+            None => Body::Operations { records: reserve(records_max)?, paced },
             Some(length_ns) => {
                 let histogram = plan.histograms.then(Latencies::new);
                 let empty = Sums { histogram, ..Sums::default() };
@@ -100,7 +100,7 @@ impl Log {
     pub(crate) fn restart(&mut self, now: Nanos) {
         (self.window_start, self.lost) = (now, 0);
         match &mut self.body {
-            Body::Every { records, .. } => records.clear(),
+            Body::Operations { records, .. } => records.clear(),
             Body::Windows { records, open, number, histograms, .. } => {
                 records.clear();
                 histograms.clear();
@@ -117,12 +117,12 @@ impl Log {
         }
         let service = done.at.saturating_sub(done.submitted);
         let submission = done.sent.saturating_sub(done.submitted);
-        if let Body::Every { records, .. } = &mut self.body {
+        if let Body::Operations { records, .. } = &mut self.body {
             if records.len() == self.records_max {
                 self.lost += 1;
                 return;
             }
-            records.push(Every {
+            records.push(OperationRecord {
                 at: done.at,
                 offset: done.offset,
                 service,
@@ -196,7 +196,7 @@ impl Log {
             ..LogOutcome::default()
         };
         match self.body {
-            Body::Every { records, paced } => {
+            Body::Operations { records, paced } => {
                 log.records = records.len() as u64;
                 log.at_ns = column(&records, |record| since_start(record.at).to_le_bytes());
                 log.kind = column(&records, |record| [record.kind]);
@@ -244,7 +244,9 @@ impl Sums {
 fn reserve<T>(records: usize) -> Result<Vec<T>, EngineError> {
     let mut memory = Vec::new();
     memory.try_reserve_exact(records).map_err(|_| {
-        EngineError::Plan(format!("a log of {records} records does not fit into memory; keep fewer, or longer windows"))
+        EngineError::Plan(format!(
+            "a log of {records} records does not fit into memory; use fewer records or longer windows"
+        ))
     })?;
     Ok(memory)
 }
@@ -299,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn what_finds_no_room_is_counted() {
+    fn records_beyond_the_maximum_are_counted() {
         let log = kept(LogPlan { window_ns: None, histograms: false, records: 1 }, false);
         assert_eq!((log.records, log.lost), (1, 2));
         assert_eq!((numbers(&log.at_ns), log.response_ns), (vec![600], String::new()));
@@ -308,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn windows_add_up_each_kind_and_leave_out_what_is_empty() {
+    fn windows_add_up_each_kind_and_skip_empty_kinds() {
         let plan = LogPlan { window_ns: Some(100), histograms: true, records: 9 };
         let mut log = Log::new(plan, 2, false, false).unwrap();
         log.begin(400, 1000);
@@ -329,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_until_an_operation_is_handed_over_is_kept_where_it_is_measured() {
+    fn the_submission_latency_is_kept_if_it_is_measured() {
         let first = Done { sent: 1010, ..done(0, 1000, 1050, 1) };
         let second = Done { sent: 1030, ..done(0, 1000, 1090, 1) };
         let kept = |window_ns, histograms| {
@@ -349,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_that_begins_anew_forgets_what_was_kept() {
+    fn a_restarted_window_drops_earlier_records() {
         for (window_ns, expected) in [(None, vec![700]), (Some(100), vec![650])] {
             let mut log = Log::new(LogPlan { window_ns, histograms: false, records: 1 }, 1, false, false).unwrap();
             log.begin(400, 1000);

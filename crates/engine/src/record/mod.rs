@@ -1,4 +1,4 @@
-//! Recordings of a worker: counts and latencies by kind and interval, batch levels, and a log of operations.
+//! Records of a worker: counts and latencies by kind and interval, batch levels, and a log of operations.
 
 mod done;
 mod levels;

@@ -21,20 +21,20 @@ pub(crate) struct Tally {
     pub errors: u64,
     /// Operations that moved fewer bytes than requested.
     pub short: u64,
-    /// From submitted to done.
+    /// From submission to completion.
     pub service: Latencies,
-    /// From due to done, for paced kinds.
+    /// From due time to completion, for paced kinds.
     pub response: Option<Latencies>,
-    /// The two parts of the service latency, where submission latency is measured.
+    /// The two parts of the service latency, if submission latency is measured.
     pub parts: Option<Box<Parts>>,
 }
 
 /// The parts of the service latency.
 #[derive(Debug, Clone)]
 pub(crate) struct Parts {
-    /// From submitted to sent.
+    /// From submission to sending.
     pub submission: Latencies,
-    /// From sent to done.
+    /// From sending to completion.
     pub completion: Latencies,
 }
 
@@ -124,7 +124,7 @@ pub(crate) struct Recorder {
     window: Vec<Tally>,
     intervals: Vec<IntervalOutcome>,
     log: Option<Log>,
-    /// Levels of the window; those of the ramp are dropped as its intervals close.
+    /// Levels of the window; levels of the ramp are dropped as its intervals close.
     pub levels: Levels,
 }
 
@@ -236,7 +236,7 @@ impl Recorder {
     }
 }
 
-/// The recordings of a worker that has ended.
+/// The records of a worker that has ended.
 #[derive(Debug)]
 pub(crate) struct Recorded {
     /// The window, by kind.
@@ -250,7 +250,7 @@ pub(crate) struct Recorded {
 pub(crate) mod tests {
     use super::*;
 
-    /// So many operations of one size and latency.
+    /// A number of operations of one size and latency.
     pub(crate) fn tally_of(operations: u64, bytes: u64, latency: Nanos) -> Tally {
         let mut tally = Tally::new(false, false);
         (tally.operations, tally.bytes) = (operations, operations * bytes);

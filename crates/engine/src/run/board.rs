@@ -62,13 +62,13 @@ impl Board {
         self.lock().live.clone()
     }
 
-    /// Waits for the end of the run, at most `timeout`; returns whether the run is over.
+    /// Waits for the end of the run, at most `timeout`; returns `true` if the run is over.
     pub(crate) fn wait_until_over(&self, timeout: Duration) -> bool {
         let waited = self.changed.wait_timeout_while(self.lock(), timeout, |state| !state.over);
         waited.unwrap_or_else(PoisonError::into_inner).0.over
     }
 
-    /// A group of `workers` workers starts. The last of them to close an interval publishes it.
+    /// Starts a group of `workers` workers. The last of them to close an interval publishes it.
     pub(crate) fn start(&self, workers: usize) {
         self.lock().running = workers;
     }
@@ -127,7 +127,7 @@ impl Board {
         self.lock().running += 1;
     }
 
-    /// A worker has ended after closing `closed` intervals, which the other workers still have to close.
+    /// Removes a worker that has ended after closing `closed` intervals; the other workers still have to close those.
     pub(crate) fn worker_ended(&self, closed: u64) {
         let mut state = self.lock();
         state.running -= 1;

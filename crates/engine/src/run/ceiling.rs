@@ -1,4 +1,4 @@
-//! The ceiling of this machine: operations per second of the loop itself.
+//! The null ceiling of this machine: operations per second of the loop alone.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::run::Run;
 
 /// Measures the operations per second of the loop on one core with the null engine.
 ///
-/// No other figure of this machine can be higher: 4 KiB random reads at depth 32, every latency recorded.
+/// It is the upper bound of one worker: 4 KiB random reads at depth 32, with every latency recorded.
 pub fn null_ceiling(duration: Duration) -> Result<f64, EngineError> {
     let plan = ceiling_plan(duration);
     let run = Run::start(plan)?;

@@ -21,7 +21,7 @@ use self::order::GroupOrder;
 use self::outcomes::{never_started, not_started};
 use self::thread::{WorkerThread, run_worker};
 use crate::check::check;
-use crate::engines::emulated::{Disks, HELD_UP_NS};
+use crate::engines::emulated::{DELAY_TOLERATED_NS, Disks};
 use crate::error::EngineError;
 use crate::layout::Targets;
 use crate::offsets::SharedPositions;
@@ -29,7 +29,7 @@ use crate::outcome::{Live, Outcome, State, WorkerOutcome};
 use crate::plan::{Group, Plan};
 use crate::worker::flow;
 
-/// A run in progress, on threads of its own.
+/// A run in progress, on its own threads.
 #[derive(Debug)]
 pub struct Run {
     board: Arc<Board>,
@@ -54,13 +54,12 @@ impl Run {
         self.board.live()
     }
 
-    /// Stops the run in order; what was measured is kept.
+    /// Stops the run cleanly; the outcome keeps everything measured so far.
     pub fn stop(&self) {
         self.board.stop.store(true, Ordering::Relaxed);
     }
 
-    /// Waits for the outcome, at most `timeout`. `None` means that the run goes on, or that the outcome was taken
-    /// before.
+    /// Waits for the outcome, at most `timeout`. Returns `None` if the run goes on, or if the outcome was taken before.
     ///
     /// An error means that nothing was measured: the layout or the preparation failed.
     pub fn wait(&self, timeout: Duration) -> Option<Result<Outcome, EngineError>> {
@@ -81,12 +80,12 @@ fn supervise(plan: &Plan, board: &Board) -> Result<Outcome, EngineError> {
 }
 
 fn lay_out_and_run(plan: &Plan, board: &Board) -> Result<Outcome, EngineError> {
-    let disks = Disks::open(plan, HELD_UP_NS, &board.clock)?;
+    let disks = Disks::open(plan, DELAY_TOLERATED_NS, &board.clock)?;
     let targets = Targets::lay_out(plan, &|bytes, total| board.layout_progress(bytes, total), &board.stop)?;
     let mut workers = Vec::new();
     let result = run_groups(plan, &disks, board, &mut workers);
     if disks.keep().is_err() {
-        // The figures are valid all the same.
+        // The figures are valid even though the state of the disks was not saved.
         for worker in &mut workers {
             worker.labels.push("disk_state_not_kept".to_owned());
         }
@@ -145,7 +144,7 @@ fn run_group(
     Ok((outcomes?.into_iter().map(steady).collect(), order.ends_run()))
 }
 
-/// Runs each member on a thread of its own, and waits for all of them.
+/// Runs each member on its own thread, and waits for all of them.
 fn run_threads<'a>(
     members: Vec<WorkerThread<'a>>,
     order: &GroupOrder<'_>,

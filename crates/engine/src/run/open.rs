@@ -17,8 +17,8 @@ use crate::worker::{Ended, Load, Publish, Shared, Start};
 
 /// Opens a worker's engine, waits for the start and runs the worker to its end.
 ///
-/// The worker's files are on `disk`, if there is one. `wait_for_start` returns the instant at which the worker starts;
-/// `None` means that another worker could not be prepared, and then this one does not run either.
+/// The worker's files are on `disk`, if there is one. `wait_for_start` returns the time at which the worker starts;
+/// `None` means that another worker could not be prepared, so that this one does not run either.
 pub(super) fn open_and_run(
     worker: &Worker,
     buffers: Buffers,
@@ -63,7 +63,7 @@ struct Runner<'a> {
 }
 
 impl Runner<'_> {
-    /// Puts the emulated disk around the engine, if there is one. Nothing else knows about it.
+    /// Puts the emulated disk around the engine, if there is one. No other code knows about the disk.
     fn drive<E: Engine>(mut self, engine: E) -> Result<Option<Ran>, EngineError> {
         let Some(disk) = self.disk.take() else { return self.run(engine) };
         let Worker { files, depth, .. } = self.worker;
@@ -97,7 +97,7 @@ pub(super) struct Ran {
     pub(super) labels: Vec<String>,
 }
 
-/// Labels for what the local files of a worker mean for its figures.
+/// Labels for properties of a worker's local files that affect its figures.
 fn labels_of_files(worker: &Worker) -> Vec<String> {
     let labels = [
         ("file_has_holes", worker.does(OperationKind::Read) && worker.files.iter().any(has_hole)),

@@ -22,7 +22,7 @@ const STOP_CHECK: Duration = Duration::from_millis(20);
 #[derive(Debug)]
 pub(crate) struct GroupOrder<'a> {
     group: &'a Group,
-    /// By worker: the flag that ends it in order.
+    /// By worker: the flag that ends it cleanly.
     finish: Vec<Arc<AtomicBool>>,
     state: Mutex<GroupState>,
     changed: Condvar,
@@ -89,7 +89,7 @@ impl<'a> GroupOrder<'a> {
         self.common_start(state)
     }
 
-    /// Waits for the common start without taking part in it.
+    /// Waits for the common start without being one of the workers that it waits for.
     pub(crate) fn others_start(&self) -> Option<Nanos> {
         self.common_start(self.lock())
     }
@@ -103,7 +103,7 @@ impl<'a> GroupOrder<'a> {
         self.changed.notify_all();
     }
 
-    /// Waits until all workers of the jobs in `wait_for` have ended. `None`: this worker may start; otherwise it is to
+    /// Waits until all workers of the jobs in `wait_for` have ended. `None`: this worker may start; otherwise it must
     /// end in this state without starting.
     pub(crate) fn wait_for_turn(&self, number: usize, stop: &AtomicBool) -> Option<State> {
         let waits_for = &self.group.workers[number].wait_for;
@@ -168,7 +168,7 @@ impl<'a> GroupOrder<'a> {
         }
     }
 
-    /// Whether a worker has asked to leave out later groups.
+    /// Returns `true` if a worker has asked to leave out later groups.
     pub(crate) fn ends_run(&self) -> bool {
         self.lock().ends_run
     }

@@ -8,7 +8,7 @@ use crate::outcome::{IntervalOutcome, SteadyOutcome, SteadySample};
 use crate::plan::{SteadyCriterion, SteadyFigure, SteadyState};
 use crate::record::Tally;
 
-/// Samples of a report group, all workers together. The newest samples are the window that is judged.
+/// Samples of a report group, all workers together. The criterion applies to the window of the newest samples.
 ///
 /// A sample is a period of `check_ns`, counted from the group's start. A period in which some worker did not run from
 /// beginning to end, or that contains a part of the ramp, is left out.
@@ -59,7 +59,7 @@ impl Steadiness {
         self.running = self.running.saturating_sub(1);
     }
 
-    /// Called when a worker has closed an interval. Returns true once, when the figures have become steady.
+    /// Called when a worker has closed an interval. Returns `true` once, when the figures have become steady.
     pub(crate) fn interval_closed(&mut self, interval: &IntervalOutcome, tallies: &[Tally]) -> bool {
         if self.attained_ns.is_some() || interval.end_ns <= interval.start_ns {
             return false;
@@ -94,7 +94,7 @@ impl Steadiness {
         }
     }
 
-    /// Adds the sample of a whole period; returns whether the figures are steady now.
+    /// Adds the sample of a whole period; returns `true` if the figures are steady now.
     fn add(&mut self, start_ns: Nanos, period: &Period) -> bool {
         let first_ns = *self.first_ns.get_or_insert(start_ns);
         if start_ns < first_ns + self.plan.ramp_ns {
@@ -130,7 +130,7 @@ fn figure(sample: &SteadySample, figure: SteadyFigure) -> f64 {
     }
 }
 
-/// A mean of 0 is never steady in per cent of the mean.
+/// Applies the criterion to a window. With a mean of 0 it is never steady in per cent of the mean.
 fn judge(figures: &[f64], plan: &SteadyState) -> Judged {
     let count = figures.len() as f64;
     let mean = figures.iter().sum::<f64>() / count;
@@ -171,7 +171,7 @@ mod tests {
         IntervalOutcome { index: start_ns / S, ramp, start_ns, end_ns, operations: BTreeMap::new() }
     }
 
-    /// One worker that does so many operations of 10 bytes and 5 ns in each second.
+    /// One worker that completes these numbers of operations of 10 bytes and 5 ns, second by second.
     fn run(steadiness: &mut Steadiness, from: u64, counts: &[u64]) -> Vec<u64> {
         let seconds = (from..).zip(counts);
         let steady = seconds.filter(|&(second, &count)| {
@@ -200,7 +200,7 @@ mod tests {
     #[test]
     fn the_slope_is_that_of_the_least_squares_line() {
         let mut steadiness = Steadiness::new(plan(SteadyCriterion::Slope, 1.0), 1);
-        // A line of 10 a second; then it turns down: 20, 30, 40, 20 has a slope of 1 and a mean of 27.5.
+        // A slope of 10 per second, then a decline: 20, 30, 40, 20 has a slope of 1 and a mean of 27.5.
         assert_eq!(run(&mut steadiness, 0, &[10, 20, 30, 40]), [0; 0]);
         let outcome = steadiness.outcome();
         assert_eq!((outcome.slope, outcome.criterion, outcome.attained_ns), (10.0, 40.0, None));
@@ -209,7 +209,7 @@ mod tests {
         let mut steadiness = Steadiness::new(absolute, 1);
         assert_eq!(run(&mut steadiness, 0, &[10, 20, 30, 40, 20]), [4]);
         assert_eq!((steadiness.outcome().criterion, steadiness.outcome().slope), (1.0, 1.0));
-        // Downwards is a slope, too.
+        // A negative slope counts, too.
         let mut steadiness = Steadiness::new(absolute, 1);
         assert_eq!(run(&mut steadiness, 0, &[40, 30, 20, 10]), [0; 0]);
     }
@@ -218,7 +218,7 @@ mod tests {
     fn all_workers_of_the_group_add_up_to_a_sample() {
         let mut steadiness =
             Steadiness::new(SteadyState { duration_ns: 2 * S, ..plan(SteadyCriterion::Deviation, 0.0) }, 2);
-        // Apart they differ, together they do not; the second is a second late.
+        // Each alone varies, their sum does not; the second starts a second late.
         assert_eq!(run(&mut steadiness, 0, &[10, 90]), [0; 0]);
         assert_eq!(run(&mut steadiness, 0, &[90, 10]), [1]);
         let sample = SteadySample { end_ns: S, iops: 100.0, bytes_per_s: 1000.0, latency_ns: 5.0 };
@@ -231,13 +231,13 @@ mod tests {
         let mut steadiness = Steadiness::new(two, 1);
         assert!(!steadiness.interval_closed(&interval(0, S / 2, true), &[tally_of(5, 1, 1)]));
         assert!(!steadiness.interval_closed(&interval(S / 2, S, false), &[tally_of(5, 1, 1)]));
-        // The second from 1 to 2 is the first whole one, and its own ramp; the samples are those after.
+        // The second from 1 to 2 is the first whole one, and its own ramp; the samples are those after it.
         assert_eq!(run(&mut steadiness, 1, &[100, 7, 7]), [3]);
         assert_eq!(steadiness.outcome().attained_ns, Some(4 * S));
     }
 
     #[test]
-    fn who_has_ended_is_not_waited_for() {
+    fn ended_workers_are_not_waited_for() {
         let mut steadiness =
             Steadiness::new(SteadyState { duration_ns: 2 * S, ..plan(SteadyCriterion::Deviation, 0.0) }, 2);
         assert_eq!(run(&mut steadiness, 0, &[10]), [0; 0]);

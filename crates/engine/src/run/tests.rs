@@ -11,7 +11,7 @@ use crate::plan::{
 
 const MS: Nanos = 1_000_000;
 
-/// Reads so many blocks from nowhere; without a number it does so until it is told to end.
+/// Reads `operations` blocks on the null engine; `None` reads until the worker is stopped.
 fn reader(job: &str, operations: Option<u64>) -> Worker {
     Worker { job: job.into(), end: End { runtime_ns: None, bytes: None, operations, when_full: false }, ..worker() }
 }
@@ -34,7 +34,7 @@ fn operations(worker: &WorkerOutcome) -> u64 {
 }
 
 #[test]
-fn who_waits_starts_when_all_workers_of_a_job_have_ended() {
+fn a_waiting_worker_starts_when_all_workers_of_the_job_have_ended() {
     let clones = [reader("first", Some(10)), Worker { clone: 1, ..reader("first", Some(20_000)) }];
     let second = Worker { start_delay_ns: 3 * MS, ..waiting(reader("second", Some(20)), &["first"]) };
     let third = waiting(reader("third", Some(30)), &["second", "first"]);
@@ -49,7 +49,7 @@ fn who_waits_starts_when_all_workers_of_a_job_have_ended() {
 }
 
 #[test]
-fn who_ends_others_ends_them_as_finished_and_those_who_wait_do_not_start() {
+fn a_worker_ends_others_as_finished_and_waiting_workers_do_not_start() {
     let first = Worker { ends_others: EndsOthers::Always, ..reader("first", Some(10)) };
     let workers = vec![first, reader("endless", None), waiting(reader("late", Some(10)), &["endless"])];
     let outcome = outcome_of(&start(workers));
@@ -57,12 +57,12 @@ fn who_ends_others_ends_them_as_finished_and_those_who_wait_do_not_start() {
     assert_eq!(operations(&outcome.workers[0]), 10);
     let late = &outcome.workers[2];
     assert_eq!(outcome.workers[1].state, State::Finished);
-    // It may have had its turn in the instant between the ends of the two others.
+    // It may have started in the instant between the ends of the two others.
     assert!(late.engine == "not started" || late.operations["read"].operations <= 10);
 }
 
 #[test]
-fn who_ends_the_run_keeps_later_groups_from_starting() {
+fn a_worker_that_ends_the_run_prevents_later_groups() {
     let run = |ends_others| {
         let first = Worker { ends_others, ends_run: true, ..reader("first", Some(10)) };
         let groups = [first, reader("second", Some(20)), reader("third", Some(30))];
@@ -77,7 +77,7 @@ fn who_ends_the_run_keeps_later_groups_from_starting() {
 }
 
 #[test]
-fn those_who_end_the_others_together_do_so_when_the_last_of_them_is_done() {
+fn workers_that_end_the_others_together_do_so_when_the_last_of_them_ends() {
     let together = |name, operations| Worker { ends_others: EndsOthers::Together, ..reader(name, Some(operations)) };
     let workers = vec![together("first", 10), reader("endless", None), together("last", 200_000)];
     let outcome = outcome_of(&start(workers));
@@ -91,13 +91,13 @@ fn workers_of_one_flow_keep_their_proportion() {
     let first = Worker { ends_others: EndsOthers::Always, ..part("first", 3, Some(30_000)) };
     let outcome = outcome_of(&start(vec![first, part("second", 1, Some(100_000))]));
     let second = operations(&outcome.workers[1]);
-    // It may go on alone between the end of the first and the word that it is over.
+    // It may continue alone between the end of the first and its notification.
     assert!(second >= 9_740, "{second} of 10,000");
     assert_eq!(operations(&outcome.workers[0]), 30_000);
 }
 
 #[test]
-fn who_cannot_start_after_others_have_run_fails_alone_or_ends_the_others() {
+fn a_worker_that_cannot_start_after_others_have_run_fails_alone_or_ends_the_others() {
     let scratch = Scratch::with_file("odd", 4096);
     let open = FileOpen { direct: true, durability: Durability::None, invalidate: false };
     let odd = Worker {
@@ -116,16 +116,16 @@ fn who_cannot_start_after_others_have_run_fails_alone_or_ends_the_others() {
 }
 
 #[test]
-fn a_success_does_not_end_those_who_are_ended_by_an_error() {
+fn a_success_does_not_end_workers_that_only_an_error_ends() {
     let first = Worker { ends_others: EndsOthers::OnError, ..reader("first", Some(10)) };
     let outcome = outcome_of(&start(vec![first, reader("second", Some(30_000))]));
     assert_eq!(operations(&outcome.workers[1]), 30_000);
 }
 
 #[test]
-fn a_stop_reaches_who_waits() {
+fn a_stop_reaches_waiting_workers() {
     let run = start(vec![reader("endless", None), waiting(reader("late", Some(10)), &["endless"])]);
-    // Both are there once the first has closed an interval.
+    // Both run once the first has closed an interval.
     let patience = std::time::Instant::now() + Duration::from_secs(60);
     while run.live().intervals == 0 && std::time::Instant::now() < patience {
         std::thread::sleep(Duration::from_millis(1));

@@ -37,7 +37,7 @@ pub(super) struct WorkerThread<'a> {
 /// that this one did not run either.
 pub(super) fn run_worker(thread: &WorkerThread<'_>) -> Result<Option<WorkerOutcome>, EngineError> {
     let WorkerThread { group, number, worker, order, board, .. } = *thread;
-    let mut leaving = Leaving { thread, runs: worker.wait_for.is_empty(), how: State::Failed };
+    let mut leaving = EndGuard { thread, runs: worker.wait_for.is_empty(), how: State::Failed };
     if worker.wait_for.is_empty() {
         let start = || order.prepared(&board.clock).map(Start::with_group);
         let ran = prepare_and_run(thread, &mut { start })?;
@@ -52,7 +52,7 @@ pub(super) fn run_worker(thread: &WorkerThread<'_>) -> Result<Option<WorkerOutco
     board.worker_started();
     leaving.runs = true;
     let start = || Some(Start { group: group_start, own: board.clock.now() });
-    // Others have run: the error fails this worker alone.
+    // Other workers have run: the error fails this worker alone.
     let outcome = match prepare_and_run(thread, &mut { start }) {
         Ok(ran) => ran.map(|ran| outcome(group, number, worker, ran)),
         Err(error) => Some(not_started(group, number, worker, State::Failed, Some(&error))),
@@ -90,15 +90,15 @@ fn prepare_and_run(
     open_and_run(worker, buffers, &shared, disk, start, &mut publish)
 }
 
-/// Tells the other workers that this one has ended: in order, by an error or by a panic.
-struct Leaving<'a> {
+/// Tells the other workers that this one has ended: as planned, by an error or by a panic.
+struct EndGuard<'a> {
     thread: &'a WorkerThread<'a>,
-    /// Whether the worker counts as running.
+    /// The worker counts as running.
     runs: bool,
     how: State,
 }
 
-impl Drop for Leaving<'_> {
+impl Drop for EndGuard<'_> {
     fn drop(&mut self) {
         let WorkerThread { number, order, board, .. } = *self.thread;
         if self.runs {

@@ -18,7 +18,7 @@ static CRC7: Crc<u8, Table<16>> = Crc::<u8, Table<16>>::new(&CRC_7_MMC);
 static CRC16: Crc<u16, Table<16>> = Crc::<u16, Table<16>>::new(&CRC_16_ARC);
 static CRC64: Crc<u64, Table<16>> = Crc::<u64, Table<16>>::new(&CRC_64_XZ);
 
-/// Bytes of a method's checksum; 0 where there is none.
+/// Bytes of a method's checksum; 0 if it has none.
 pub(super) fn digest_bytes(method: VerifyMethod) -> usize {
     match method {
         VerifyMethod::Header | VerifyMethod::Null | VerifyMethod::Pattern | VerifyMethod::PatternHeader => 0,
@@ -35,7 +35,7 @@ pub(super) fn digest_bytes(method: VerifyMethod) -> usize {
     }
 }
 
-/// The checksum of two parts, one after the other; unused bytes are 0. Numbers are big-endian, as people write them.
+/// The checksum of two parts, one after the other; unused bytes are 0. Numbers are big-endian, as usually written.
 pub(super) fn digest(method: VerifyMethod, parts: [&[u8]; 2]) -> [u8; DIGEST_BYTES_MAX] {
     let mut result = [0; DIGEST_BYTES_MAX];
     let mut put = |bytes: &[u8]| result[..bytes.len()].copy_from_slice(bytes);
@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn checksums_are_those_of_their_standards() {
-        // The check values of the CRC catalogue, and what coreutils and openssl say of the same bytes.
+        // The check values of the CRC catalogue, and the output of coreutils and openssl for the same bytes.
         for (method, expected) in [
             (VerifyMethod::Crc7, "75"),
             (VerifyMethod::Crc16, "bb3d"),

@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind, Write};
 use std::path::Path;
 
 /// Writes the received block, and the expected one if it is known, into the current directory under fio's names:
-/// `NAME.OFFSET.received` and `NAME.OFFSET.expected`. Existing files are kept. Returns a text that says what was
+/// `NAME.OFFSET.received` and `NAME.OFFSET.expected`. Existing files are kept. Returns a message about the files
 /// written.
 pub(super) fn dump(path: &str, offset: u64, received: &[u8], expected: Option<&[u8]>) -> String {
     let name = Path::new(path).file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -14,7 +14,7 @@ pub(super) fn dump(path: &str, offset: u64, received: &[u8], expected: Option<&[
         let name = format!("{name}.{offset}.{what}");
         Some(match write_new(Path::new(&name), (*bytes)?) {
             Ok(()) => format!("{what} data are in {name}"),
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => format!("{name} was there and is left as it is"),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => format!("{name} already exists and is kept"),
             Err(error) => format!("{name} could not be written: {error}"),
         })
     });

@@ -1,8 +1,9 @@
-//! A map file remembers what was written to a file. Workers of the same file share the map, and later runs continue
+//! A map file remembers which writes a file received. Workers of the same file share the map, and later runs continue
 //! with it.
 //!
 //! The map has a word for each interval of the file: the number of its newest write, 0 if the content is unknown, and
-//! whether the interval is locked. The words are mapped into memory, so they survive the process however it ends.
+//! and flags for locked and open intervals. The words are mapped into memory, so they survive the process however it
+//! ends.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -25,12 +26,12 @@ const HEADER_BYTES: usize = 64;
 /// Largest map of a file.
 const MAP_BYTES_MAX: u64 = 1 << 30;
 
-/// Knowledge of an interval.
+/// State of an interval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Known {
     /// Number of the newest write; 0 if the content is unknown.
     pub newest: u32,
-    /// Whether a run ended while the next write was in flight.
+    /// A run ended while the next write was in flight.
     pub is_open: bool,
 }
 
@@ -44,7 +45,7 @@ pub(super) struct Map {
     start: NonNull<u8>,
 }
 
-// SAFETY: the mapping belongs to this value alone; all words are atomic.
+// SAFETY: this value owns the mapping; all words are atomic.
 unsafe impl Send for Map {}
 
 impl Map {
@@ -54,12 +55,11 @@ impl Map {
         let bytes = words.saturating_mul(4).saturating_add(HEADER_BYTES as u64);
         if bytes > MAP_BYTES_MAX {
             return Err(EngineError::Plan(format!(
-                "to remember what was written to {words} intervals of {interval_bytes} bytes takes {bytes} bytes, and \
+                "a verification map of {words} intervals of {interval_bytes} bytes takes {bytes} bytes, and \
                  {MAP_BYTES_MAX} are allowed for each file; use larger blocks or a smaller file"
             )));
         }
-        let wrong =
-            |source: io::Error| EngineError::Target(format!("{path}, which remembers what was written: {source}"));
+        let wrong = |source: io::Error| EngineError::Target(format!("{path} (verification map): {source}"));
         let mut file = OpenOptions::new()
             .read(true)
             .write(true)
@@ -72,7 +72,7 @@ impl Map {
         Ok(Self { interval_bytes: u64::from(interval_bytes), words, key: key_of(path), start })
     }
 
-    /// Key that blocks of this file carry, so that a block written to another file is found; never 0.
+    /// Key in the blocks of this file, by which a block written to another file is detected; never 0.
     pub(super) fn key(&self) -> u32 {
         self.key
     }
@@ -89,7 +89,7 @@ impl Map {
         true
     }
 
-    /// Locks a range, whether or not a run that was cut off left it locked.
+    /// Locks a range, even if an interrupted run left it locked.
     pub(super) fn take_over(&self, offset: u64, length: u32) {
         let (first, end) = self.range(offset, length);
         (first..end).for_each(|number| {
@@ -120,7 +120,7 @@ impl Map {
         (first..end).for_each(|number| self.word(number).store(LOCKED, Ordering::Release));
     }
 
-    /// Notes that the interval at `offset`, which was open, holds the write of this number.
+    /// Records that the interval at `offset`, which was open, holds the write of this number.
     pub(super) fn settle(&self, offset: u64, newest: u32) {
         self.word(offset / self.interval_bytes).store(newest | LOCKED, Ordering::Release);
     }
@@ -136,7 +136,7 @@ impl Map {
         Known { newest: word & SEQUENCE_MASK, is_open: word & WRITING != 0 }
     }
 
-    /// Whether the content of any interval of a range is known.
+    /// Returns `true` if the content of any interval of a range is known.
     pub(super) fn knows(&self, offset: u64, length: u32) -> bool {
         let (first, end) = self.range(offset, length);
         (first..end).any(|number| self.word(number).load(Ordering::Acquire) & SEQUENCE_MASK != 0)
@@ -153,7 +153,7 @@ impl Map {
 
     fn word(&self, number: u64) -> &AtomicU32 {
         assert!(number < self.words, "an interval beyond the end of its file");
-        // SAFETY: the mapping, which begins at a page, has a header and so many words as long as this value lives.
+        // SAFETY: the mapping, which begins at a page, has a header and `self.words` words as long as this value lives.
         unsafe { self.start.cast::<AtomicU32>().add(HEADER_BYTES / 4 + number as usize).as_ref() }
     }
 
@@ -169,7 +169,7 @@ impl Drop for Map {
     }
 }
 
-/// Made from the file name of the map: directories may change between runs.
+/// Derived from the file name of the map, because directories may change between runs.
 fn key_of(path: &str) -> u32 {
     let name = Path::new(path).file_name().unwrap_or_default().as_encoded_bytes();
     (crc32c::crc32c(name) & KEY_MASK).max(1)
@@ -180,7 +180,7 @@ pub(super) fn following(newest: u32) -> u32 {
     if newest == SEQUENCE_MASK { 1 } else { newest + 1 }
 }
 
-/// Writes the header and reserves room for all words. Other workers may do the same at the same time.
+/// Writes the header and preallocates all words. Other workers may do the same at the same time.
 fn begin(file: &mut File, interval_bytes: u32, bytes: u64) -> io::Result<()> {
     let mut wanted = [0; HEADER_BYTES];
     wanted[..8].copy_from_slice(&MAGIC);
@@ -191,12 +191,11 @@ fn begin(file: &mut File, interval_bytes: u32, bytes: u64) -> io::Result<()> {
         file.seek(SeekFrom::Start(0))?;
         file.write_all(&wanted)?;
     } else if !found.starts_with(&MAGIC) {
-        return Err(io::Error::other("is another file; name another place"));
+        return Err(io::Error::other("is not a verification map; name another file"));
     } else if found != wanted {
-        return Err(io::Error::other(format!("was made for other block sizes than {interval_bytes} bytes")));
+        return Err(io::Error::other(format!("was created for block sizes other than {interval_bytes} bytes")));
     }
-    // A word that has no room on the disk would end the process when it is touched.
-    // SAFETY: the descriptor is open.
+    // Touching a word without space on the disk would kill the process (SIGBUS). SAFETY: the descriptor is open.
     match unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, bytes as libc::off_t) } {
         0 => Ok(()),
         errno => Err(io::Error::from_raw_os_error(errno)),
@@ -230,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_later_run_knows_what_was_written_how_often() {
+    fn a_later_run_knows_the_number_of_each_newest_write() {
         let scratch = Scratch::new("map");
         let map = open(&scratch);
         write(&map, 8192);
@@ -271,15 +270,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_map_of_these_blocks_is_left_alone() {
+    fn a_file_that_is_not_a_map_of_these_blocks_is_not_changed() {
         let scratch = Scratch::new("map");
         std::fs::write(scratch.path(), "somebody's letters").unwrap();
         let text = Map::open(scratch.path(), 4096, 65536).unwrap_err().to_string();
-        assert!(text.ends_with("which remembers what was written: is another file; name another place"), "{text}");
+        assert!(text.ends_with("(verification map): is not a verification map; name another file"), "{text}");
         assert_eq!(std::fs::read_to_string(scratch.path()).unwrap(), "somebody's letters");
         Map::open(&scratch.other("map2"), 512, 65536).unwrap();
         let text = Map::open(&scratch.other("map2"), 4096, 65536).unwrap_err().to_string();
-        assert!(text.ends_with("was made for other block sizes than 4096 bytes"), "{text}");
+        assert!(text.ends_with("was created for block sizes other than 4096 bytes"), "{text}");
     }
 
     #[test]
@@ -289,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn files_are_told_apart_by_the_names_of_their_maps() {
+    fn files_are_distinguished_by_the_names_of_their_maps() {
         assert_eq!(key_of("/a/sd1.iocurve-map"), key_of("/b/c/sd1.iocurve-map"));
         assert_ne!(key_of("/a/sd1.iocurve-map"), key_of("/a/sd2.iocurve-map"));
         assert_eq!(key_of("123456789"), 0xe306_9283 & KEY_MASK);

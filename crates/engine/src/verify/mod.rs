@@ -23,7 +23,7 @@ pub(crate) use plan::{check, labels};
 use proof::{Proof, SEQUENCE_MASK, Stamp};
 use written::Written;
 
-/// Most blocks that are dumped: a whole file may differ.
+/// Most blocks that are dumped, because a whole file may differ.
 const DUMPS_MAX: u64 = 16;
 
 /// Label of a worker that ended before all its writes were read back.
@@ -31,14 +31,14 @@ const NOT_ALL_READ_BACK: &str = "verify_not_all_read_back";
 
 /// The loop's next step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Turn {
+pub(crate) enum NextStep {
     /// The load goes on.
     Load,
-    /// Wait until all operations in flight have come back.
+    /// Wait until all operations in flight have completed.
     Drain,
     /// Nothing is in flight: settle the engine, then ask again.
     Settle {
-        /// Whether a whole pass is read back, not a part of a backlog.
+        /// A whole pass is read back, not a part of a backlog.
         is_pass: bool,
     },
     /// Read this range back.
@@ -47,13 +47,13 @@ pub(crate) enum Turn {
 
 /// A completed operation.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct CameBack {
+pub(crate) struct CompletedOperation {
     pub slot: u32,
     pub kind: OperationKind,
     pub address: Address,
     /// Bytes moved.
     pub bytes: u32,
-    /// Whether it is a read for verification.
+    /// It is a read for verification.
     pub reads_back: bool,
 }
 
@@ -115,12 +115,12 @@ impl<'a> Verifier<'a> {
         }))
     }
 
-    /// Whether operations are only counted, to know what an earlier run wrote.
+    /// Returns `true` if operations are only counted, to reconstruct an earlier run's writes.
     pub(crate) fn submits_nothing(&self) -> bool {
         self.plan.only && self.written.is_some()
     }
 
-    /// Fills the block of a write in `slot`, and remembers the write.
+    /// Fills the block of a write in `slot`, and records the write.
     #[inline]
     pub(crate) fn stamp(&mut self, filler: &mut Filler, block: &mut [u8], slot: u32, address: Address) {
         let seed = filler.seeds().draw();
@@ -141,31 +141,36 @@ impl<'a> Verifier<'a> {
         }
     }
 
-    /// Notes a completed operation; returns whether its block is to be compared ([`Self::compare`]).
+    /// Records a completed operation; returns `true` if its block must be compared ([`Self::compare`]).
     #[inline]
-    pub(crate) fn came_back(&mut self, back: &CameBack) -> bool {
-        if let Some(map) = self.maps.get(back.address.file as usize) {
-            let Address { offset, length, .. } = back.address;
-            match back.kind {
-                OperationKind::Write if back.bytes == length => map.written(offset, length),
+    pub(crate) fn completed(&mut self, done: &CompletedOperation) -> bool {
+        if let Some(map) = self.maps.get(done.address.file as usize) {
+            let Address { offset, length, .. } = done.address;
+            match done.kind {
+                OperationKind::Write if done.bytes == length => map.written(offset, length),
                 OperationKind::Write => map.forget(offset, length),
                 _ => return true,
             }
             return false;
         }
-        match (back.kind, &mut self.written) {
+        match (done.kind, &mut self.written) {
             (OperationKind::Write, Some(written)) => {
-                written.completed(back.address, self.in_flight[back.slot as usize]);
+                written.completed(done.address, self.in_flight[done.slot as usize]);
                 false
             }
-            // A read of a worker that writes may have come before the write.
-            (OperationKind::Read, _) => back.reads_back || !self.worker.writes(),
+            // A read of a worker that also writes may have completed before the write.
+            (OperationKind::Read, _) => done.reads_back || !self.worker.writes(),
             _ => false,
         }
     }
 
-    /// Compares a block that was read with what was written there; an error ends the worker.
-    pub(crate) fn compare(&mut self, filler: &mut Filler, block: &[u8], read: &CameBack) -> Result<(), EngineError> {
+    /// Compares a block that was read with the data written there; an error ends the worker.
+    pub(crate) fn compare(
+        &mut self,
+        filler: &mut Filler,
+        block: &[u8],
+        read: &CompletedOperation,
+    ) -> Result<(), EngineError> {
         let (Address { file, offset, .. }, step) = (read.address, self.interval_bytes as usize);
         for (number, interval) in block.chunks(step).enumerate() {
             let start = number * step;
@@ -201,23 +206,23 @@ impl<'a> Verifier<'a> {
         map.unlock(address.offset, address.length);
     }
 
-    /// Whether operations lock their ranges.
+    /// Returns `true` if operations lock their ranges.
     pub(crate) fn locks_ranges(&self) -> bool {
         !self.maps.is_empty()
     }
 
-    /// Whether a range is read and compared before it is written.
+    /// Returns `true` if a range is read and compared before it is written.
     pub(crate) fn reads_before(&self, address: Address) -> bool {
         self.plan.map.as_ref().is_some_and(|plan| plan.before_write)
             && self.maps[address.file as usize].knows(address.offset, address.length)
     }
 
-    /// Whether a range is read and compared after it was written.
+    /// Returns `true` if a range is read and compared after it was written.
     pub(crate) fn reads_after(&self) -> bool {
         self.plan.map.as_ref().is_some_and(|plan| plan.after_write)
     }
 
-    /// Notes a range that an earlier run wrote: it is to be read back.
+    /// Records a range that an earlier run wrote: it must be read back.
     pub(crate) fn found(&mut self, address: Address) {
         if let Some(written) = &mut self.written {
             written.found(address);
@@ -227,26 +232,26 @@ impl<'a> Verifier<'a> {
 
     /// Decides the next step, from the bytes issued and the operations in flight.
     #[inline]
-    pub(crate) fn turn(&mut self, issued_bytes: u64, exhausted: bool, in_flight: usize) -> Turn {
+    pub(crate) fn next_step(&mut self, issued_bytes: u64, exhausted: bool, in_flight: usize) -> NextStep {
         if let Stage::ReadBack(left) = self.stage {
             if left > 0
                 && let Some(address) = self.written.as_mut().and_then(|written| written.take(self.largest))
             {
                 self.stage = Stage::ReadBack(left - 1);
                 self.writes_waiting = self.writes_waiting.saturating_sub(1);
-                return Turn::ReadBack(address);
+                return NextStep::ReadBack(address);
             }
             if in_flight > 0 {
-                return Turn::Drain;
+                return NextStep::Drain;
             }
             self.stage = Stage::Load;
             if self.waiting() == 0 {
                 self.writes_waiting = 0;
             }
         }
-        let Some(most) = self.due(issued_bytes, exhausted) else { return Turn::Load };
+        let Some(most) = self.due(issued_bytes, exhausted) else { return NextStep::Load };
         if in_flight > 0 {
-            return Turn::Drain;
+            return NextStep::Drain;
         }
         self.stage = Stage::ReadBack(most);
         if self.pass_ends(issued_bytes) {
@@ -255,7 +260,7 @@ impl<'a> Verifier<'a> {
         if let (Some(written), true) = (&mut self.written, plan::may_overlap(self.worker)) {
             written.sort();
         }
-        Turn::Settle { is_pass: most == u64::MAX }
+        NextStep::Settle { is_pass: most == u64::MAX }
     }
 
     /// Number of operations to read back now, if it is time to.
@@ -302,7 +307,7 @@ impl<'a> Verifier<'a> {
         self.maps.get(file as usize).map_or(0, Map::key)
     }
 
-    /// Checks an interval by its map; where the map knows nothing, any content is right.
+    /// Checks an interval by its map; an interval unknown to the map passes.
     fn check_known(&self, interval: &[u8], offset: u64, map: &Map) -> Result<(), Fault> {
         let known = map.known(offset);
         let possible =
@@ -341,7 +346,7 @@ impl<'a> Verifier<'a> {
         };
         let mut expected = vec![0; place.length as usize];
         self.make(filler.material(), &mut expected, stamp);
-        // A header made from other content is right about itself.
+        // A header computed over other content is consistent with itself.
         let is_ours = sequence.is_some() || self.proof.same_header(interval, &expected);
         is_ours.then_some(expected)
     }

@@ -1,4 +1,4 @@
-//! Checks of the verification in a plan, and facts that follow from it.
+//! Checks of the verification in a plan, and values derived from it.
 
 use super::proof::header_bytes;
 use crate::engines::capabilities;
@@ -9,13 +9,13 @@ use crate::plan::{Blocks, Cover, OperationKind, Verify, VerifyMap, VerifyMethod,
 /// Label of a worker whose engine moves no data to compare.
 const NOTHING_TO_COMPARE: &str = "verify_nothing_to_compare";
 
-/// Refuses verification that cannot work, with a text for people.
+/// Refuses invalid verification, with a message for the user.
 pub(crate) fn check(worker: &Worker) -> Result<(), EngineError> {
     let Some(plan) = &worker.verify else { return Ok(()) };
     let refuse = |text: String| Err(EngineError::Plan(format!("{}: {text}", worker.job)));
     let has_pattern = matches!(plan.method, VerifyMethod::Pattern | VerifyMethod::PatternHeader);
     if has_pattern && plan.pattern.is_empty() {
-        return refuse("verification of a pattern needs one; give the pattern".into());
+        return refuse("verification by a pattern needs a pattern; set it".into());
     }
     if !plan.pattern.is_empty() {
         Pattern::parse(&plan.pattern)?;
@@ -40,44 +40,44 @@ pub(crate) fn check(worker: &Worker) -> Result<(), EngineError> {
         return refuse("a verification backlog or pass must be at least 1".into());
     }
     if plan.only && worker.writes() && worker.end.bytes.is_none() && worker.end.operations.is_none() {
-        return refuse("to verify only, an amount is needed: a runtime does not say what an earlier run wrote".into());
+        return refuse("verify_only needs a size or a number of operations: a runtime does not determine what an earlier run wrote".into());
     }
     if plan.only && worker.writes() && !plan.read_back {
-        return refuse("to verify only, and not to read back, leaves nothing to do".into());
+        return refuse("verify_only without reading back has nothing to do".into());
     }
     if plan.read_back && worker.does(OperationKind::Trim) {
-        return refuse(
-            "what is trimmed cannot be read back and compared; leave out the trims or the verification".into(),
-        );
+        return refuse("trimmed data cannot be read back and compared; leave out the trims or the verification".into());
     }
     if let Some(what) = plan.map.as_ref().and_then(|map| map_fault(worker, plan, map)) {
         return refuse(what.into());
     }
     if !capabilities(&worker.engine).keeps_payload && plan.method != VerifyMethod::Null {
-        return refuse("verification needs the payload of READs, which this mount discards; keep it".into());
+        return refuse("verification needs the payload of READs, which this mount discards; set keep_payload".into());
     }
     Ok(())
 }
 
-/// Error for maps that cannot work.
+/// Error for invalid maps.
 fn map_fault(worker: &Worker, plan: &Verify, map: &VerifyMap) -> Option<&'static str> {
     let interval = u64::from(plan.interval_bytes);
     if map.paths.len() != worker.files.len() {
-        return Some("each file needs a file of its own that remembers what was written");
+        return Some("each file needs its own verification map");
     }
     if interval == 0 || worker.files.iter().any(|file| !file.offset_bytes.is_multiple_of(interval)) {
         return Some(
-            "regions must begin at a multiple of the verification interval, which others must know, too; give it",
+            "regions must begin at a multiple of the verification interval, which all workers share; set the interval",
         );
     }
     if matches!(plan.method, VerifyMethod::Null | VerifyMethod::Pattern) {
-        return Some("what others wrote is known by its header; use a method with one");
+        return Some("data of other workers are checked by their headers; use a method with a header");
     }
     if plan.read_back || plan.only || plan.backlog.is_some() {
-        return Some("what is remembered in files is compared whenever it is read, and not read back besides");
+        return Some(
+            "with a verification map every read is compared, and data are not read back; switch reading back off",
+        );
     }
     let trims = worker.does(OperationKind::Trim);
-    trims.then_some("what is trimmed cannot be remembered; leave out the trims or the verification")
+    trims.then_some("a verification map cannot record trims; leave out the trims or the verification")
 }
 
 /// Labels that follow from the plan alone.
@@ -86,7 +86,7 @@ pub(crate) fn labels(worker: &Worker) -> Vec<String> {
     if compares { Vec::new() } else { vec![NOTHING_TO_COMPARE.to_owned()] }
 }
 
-/// Method of the comparison. Without data there is nothing to compare.
+/// Method of the comparison; `Null` if the engine moves no data.
 pub(super) fn method(worker: &Worker, plan: &Verify) -> VerifyMethod {
     if capabilities(&worker.engine).moves_data { plan.method } else { VerifyMethod::Null }
 }
@@ -96,7 +96,7 @@ pub(super) fn interval_bytes(worker: &Worker, plan: &Verify) -> u32 {
     if plan.interval_bytes == 0 { places_bytes(worker) as u32 } else { plan.interval_bytes }
 }
 
-/// Whether a block may be written again, or by parts, before it is read back.
+/// Returns `true` if a block may be overwritten, wholly or partly, before it is read back.
 pub(super) fn may_overlap(worker: &Worker) -> bool {
     let access = &worker.access;
     access.cover == Cover::Independent || access.gap_bytes != 0 || access.run_length > 1

@@ -1,4 +1,4 @@
-//! Stamping one interval, and checking it.
+//! Headers of intervals: writing and checking them.
 
 use super::digest::{digest, digest_bytes};
 use crate::error::{EngineError, Fault, hexadecimal};
@@ -18,10 +18,10 @@ const HEADER_CHECKSUM: std::ops::Range<usize> = 12..16;
 /// Bits of the key of a file; they share a word with the number of the method.
 pub(super) const KEY_MASK: u32 = (1 << 24) - 1;
 
-/// Bits of a write's number that are remembered.
+/// Bits of a write's number that headers keep.
 pub(super) const SEQUENCE_MASK: u32 = (1 << 29) - 1;
 
-/// Bytes that the header of a method takes in each interval.
+/// Bytes of a method's header in each interval.
 pub(super) fn header_bytes(method: VerifyMethod) -> usize {
     match method {
         VerifyMethod::Null | VerifyMethod::Pattern => 0,
@@ -42,7 +42,7 @@ pub(super) struct Stamp {
     pub seed: u64,
 }
 
-/// Stamps intervals, and checks them.
+/// Writes headers, and checks intervals.
 #[derive(Debug)]
 pub(super) struct Proof {
     method: VerifyMethod,
@@ -62,23 +62,23 @@ impl Proof {
         self.method
     }
 
-    /// Whether intervals carry a header.
+    /// Returns `true` if intervals have a header.
     pub(super) fn has_header(&self) -> bool {
         self.header_bytes != 0
     }
 
-    /// Whether the interval, which may be cut off by the end of a file, has room for the header.
+    /// Returns `true` if the header fits into the interval, which the end of a file may cut off.
     #[inline]
     pub(super) fn fits(&self, interval: &[u8]) -> bool {
         interval.len() >= self.header_start + self.header_bytes
     }
 
-    /// Whether two intervals carry the same header.
+    /// Returns `true` if two intervals have the same header.
     pub(super) fn same_header(&self, a: &[u8], b: &[u8]) -> bool {
         self.fits(a) && self.fits(b) && self.header(a) == self.header(b)
     }
 
-    /// The pattern that takes the place of the payload.
+    /// The pattern that replaces the payload.
     pub(super) fn pattern(&self) -> Option<&Pattern> {
         self.pattern.as_ref()
     }

@@ -68,7 +68,7 @@ fn at(offset: u64) -> Address {
     Address { file: 0, offset, length: BLOCK }
 }
 
-/// A worker's verifier, with what the loop has besides: one slot.
+/// A worker's verifier, with the parts of the loop that it needs: one slot.
 struct Bench<'a> {
     verifier: Verifier<'a>,
     filler: Filler,
@@ -87,16 +87,17 @@ impl<'a> Bench<'a> {
     fn write(&mut self, address: Address) -> Vec<u8> {
         let block = &mut self.buffer[..address.length as usize];
         self.verifier.stamp(&mut self.filler, block, 0, address);
-        let back = CameBack { slot: 0, kind: OperationKind::Write, address, bytes: BLOCK, reads_back: false };
-        assert!(!self.verifier.came_back(&back));
+        let back = CompletedOperation { slot: 0, kind: OperationKind::Write, address, bytes: BLOCK, reads_back: false };
+        assert!(!self.verifier.completed(&back));
         block.to_vec()
     }
 
     fn read(&mut self, address: Address, content: &[u8]) -> Result<(), EngineError> {
         self.buffer[..content.len()].copy_from_slice(content);
         let bytes = content.len() as u32;
-        let back = CameBack { slot: 0, kind: OperationKind::Read, address, bytes, reads_back: self.reads_back };
-        if !self.verifier.came_back(&back) {
+        let back =
+            CompletedOperation { slot: 0, kind: OperationKind::Read, address, bytes, reads_back: self.reads_back };
+        if !self.verifier.completed(&back) {
             return Ok(());
         }
         self.verifier.compare(&mut self.filler, &self.buffer[..address.length as usize], &back)
@@ -108,7 +109,7 @@ impl<'a> Bench<'a> {
 }
 
 #[test]
-fn what_was_written_is_right_by_every_method() {
+fn written_data_pass_every_method() {
     for method in METHODS {
         for (interval_bytes, header_offset) in [(0, 0), (512, 0), (1024, 100), (4096, 3968)] {
             let plan = writer(Verify { interval_bytes, header_offset, ..by(method) });
@@ -147,7 +148,7 @@ fn a_byte_that_changes_anywhere_is_found_by_every_method_that_looks_there() {
 }
 
 #[test]
-fn a_difference_is_told_with_what_it_is() {
+fn a_difference_is_reported_with_its_kind() {
     let plan = writer(by(VerifyMethod::Crc32c));
     let mut bench = Bench::new(&plan);
     let first = bench.write(at(0));
@@ -159,7 +160,7 @@ fn a_difference_is_told_with_what_it_is() {
     changed[4095] ^= 1;
     for (content, expected) in [
         (vec![0; 4096], "it has no header: magic 00000000 instead of 696f4376; was it written with verification?"),
-        (second, "it holds what belongs to offset 4096 instead of 0"),
+        (second, "it holds data of offset 4096 instead of 0"),
         (first, "it holds write number 1 instead of the newest, 3"),
         (damaged, "its header is damaged: checksum "),
         (changed, "crc32c of its content is "),
@@ -191,7 +192,7 @@ fn another_method_or_length_is_told() {
 }
 
 #[test]
-fn a_reader_checks_what_any_write_left() {
+fn a_reader_checks_data_of_any_write() {
     let plan = writer(by(VerifyMethod::Md5));
     let mut bench = Bench::new(&plan);
     bench.write(at(0));
@@ -201,7 +202,7 @@ fn a_reader_checks_what_any_write_left() {
     bench.read(at(4096), &content).unwrap();
     assert_eq!(bench.failure(), "");
     bench.read(at(8192), &content).unwrap();
-    assert!(bench.failure().ends_with("it holds what belongs to offset 4096 instead of 8192"));
+    assert!(bench.failure().ends_with("it holds data of offset 4096 instead of 8192"));
 }
 
 #[test]
@@ -223,7 +224,7 @@ fn differences_are_counted_or_end_the_worker() {
 }
 
 #[test]
-fn what_should_be_is_known_from_the_write_or_from_the_header() {
+fn expected_content_is_known_from_the_write_or_from_the_header() {
     let plan = writer(by(VerifyMethod::Crc32c));
     let mut bench = Bench::new(&plan);
     let content = bench.write(at(4096));
@@ -240,7 +241,7 @@ fn what_should_be_is_known_from_the_write_or_from_the_header() {
 }
 
 #[test]
-fn what_should_be_is_not_guessed_from_another_payload() {
+fn expected_content_is_not_guessed_from_another_payload() {
     let plan = writer(by(VerifyMethod::Crc32c));
     let mut content = Bench::new(&plan).write(at(0));
     content[2000] ^= 1;
@@ -253,17 +254,17 @@ fn what_should_be_is_not_guessed_from_another_payload() {
 fn turns(verifier: &mut Verifier, issued: u64, exhausted: bool) -> Vec<u64> {
     let mut offsets = Vec::new();
     loop {
-        match verifier.turn(issued, exhausted, 0) {
-            Turn::Load => return offsets,
-            Turn::Settle { .. } => {}
-            Turn::ReadBack(address) => offsets.push(address.offset),
-            Turn::Drain => panic!("nothing is in flight"),
+        match verifier.next_step(issued, exhausted, 0) {
+            NextStep::Load => return offsets,
+            NextStep::Settle { .. } => {}
+            NextStep::ReadBack(address) => offsets.push(address.offset),
+            NextStep::Drain => panic!("nothing is in flight"),
         }
     }
 }
 
 #[test]
-fn what_was_written_is_read_back_in_that_order_when_all_is_written() {
+fn written_data_are_read_back_in_order_after_all_writes() {
     let plan = writer(by(VerifyMethod::Crc32c));
     let mut bench = Bench::new(&plan);
     for offset in [8192, 0, 4096] {
@@ -292,11 +293,11 @@ fn nothing_is_read_back_before_all_writes_are_done() {
     let plan = writer(by(VerifyMethod::Crc32c));
     let mut bench = Bench::new(&plan);
     bench.write(at(0));
-    assert_eq!(bench.verifier.turn(4096, true, 1), Turn::Drain);
-    assert_eq!(bench.verifier.turn(4096, true, 0), Turn::Settle { is_pass: true });
-    assert_eq!(bench.verifier.turn(4096, true, 0), Turn::ReadBack(at(0)));
-    assert_eq!(bench.verifier.turn(4096, true, 1), Turn::Drain);
-    assert_eq!(bench.verifier.turn(4096, true, 0), Turn::Load);
+    assert_eq!(bench.verifier.next_step(4096, true, 1), NextStep::Drain);
+    assert_eq!(bench.verifier.next_step(4096, true, 0), NextStep::Settle { is_pass: true });
+    assert_eq!(bench.verifier.next_step(4096, true, 0), NextStep::ReadBack(at(0)));
+    assert_eq!(bench.verifier.next_step(4096, true, 1), NextStep::Drain);
+    assert_eq!(bench.verifier.next_step(4096, true, 0), NextStep::Load);
 }
 
 #[test]
@@ -304,10 +305,10 @@ fn every_pass_is_read_back_by_itself() {
     let plan = writer(Verify { pass_bytes: Some(8192), ..by(VerifyMethod::Crc32c) });
     let mut bench = Bench::new(&plan);
     bench.write(at(0));
-    assert_eq!(bench.verifier.turn(8192, false, 1), Turn::Drain);
+    assert_eq!(bench.verifier.next_step(8192, false, 1), NextStep::Drain);
     assert_eq!(
-        bench.verifier.turn(8192, false, 0),
-        Turn::Settle { is_pass: true },
+        bench.verifier.next_step(8192, false, 0),
+        NextStep::Settle { is_pass: true },
         "its last writes had to come back first"
     );
 
@@ -342,7 +343,7 @@ fn a_backlog_is_read_back_in_between() {
 }
 
 #[test]
-fn what_an_earlier_run_wrote_is_read_back_without_writing() {
+fn data_of_an_earlier_run_are_read_back_without_writing() {
     let plan = writer(Verify { only: true, ..by(VerifyMethod::Crc32c) });
     let content = Bench::new(&writer(by(VerifyMethod::Crc32c))).write(at(4096));
     let mut bench = Bench::new(&plan);
@@ -384,7 +385,7 @@ fn the_null_engine_has_nothing_to_compare_and_says_so() {
 }
 
 #[test]
-fn intervals_are_what_fits_all_blocks() {
+fn the_interval_length_fits_all_blocks() {
     let sized = |blocks: Blocks, align_bytes: u64| {
         let operations = vec![OperationPlan { blocks, align_bytes, ..operation(OperationKind::Write, BLOCK) }];
         let plan = Worker { operations, ..writer(by(VerifyMethod::Crc32c)) };
@@ -398,7 +399,7 @@ fn intervals_are_what_fits_all_blocks() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_with_its_reason() {
+fn invalid_plans_are_refused_with_a_reason() {
     let crc = || by(VerifyMethod::Crc32c);
     let mount = NfsMount {
         host: "h".into(),
@@ -417,15 +418,15 @@ fn what_cannot_be_is_refused_with_its_reason() {
     let trims = vec![operation(OperationKind::Trim, BLOCK), operation(OperationKind::Write, BLOCK)];
     let amount = End { bytes: Some(1), ..worker().end };
     for (plan, reason) in [
-        (writer(Verify { pattern: String::new(), ..by(VerifyMethod::Pattern) }), "needs one; give the pattern"),
+        (writer(Verify { pattern: String::new(), ..by(VerifyMethod::Pattern) }), "needs a pattern; set it"),
         (writer(Verify { pattern: "0".into(), ..crc() }), "'0' is not a pattern"),
         (writer(Verify { interval_bytes: 3000, ..crc() }), "of 3000 bytes does not divide the blocks"),
         (writer(Verify { interval_bytes: 8192, ..crc() }), "of 8192 bytes does not divide the blocks"),
         (writer(Verify { interval_bytes: 64, ..by(VerifyMethod::Sha512) }), "header of 104 bytes at 0 does not fit"),
         (writer(Verify { header_offset: 4060, ..crc() }), "header of 44 bytes at 4060 does not fit"),
         (writer(Verify { backlog: Some(0), ..crc() }), "must be at least 1"),
-        (writer(Verify { only: true, ..crc() }), "an amount is needed"),
-        (Worker { end: amount, ..writer(Verify { only: true, read_back: false, ..crc() }) }, "leaves nothing to do"),
+        (writer(Verify { only: true, ..crc() }), "needs a size or a number of operations"),
+        (Worker { end: amount, ..writer(Verify { only: true, read_back: false, ..crc() }) }, "has nothing to do"),
         (Worker { operations: trims, ..writer(crc()) }, "leave out the trims"),
         (Worker { engine: EnginePlan::Nfs { mount }, ..writer(crc()) }, "which this mount discards"),
     ] {
@@ -436,7 +437,7 @@ fn what_cannot_be_is_refused_with_its_reason() {
 }
 
 #[test]
-fn what_a_worker_reads_that_also_writes_is_only_compared_when_read_back() {
+fn reads_of_a_worker_that_writes_are_compared_only_when_read_back() {
     let plan = writer(by(VerifyMethod::Crc32c));
     let mut bench = Bench::new(&plan);
     bench.write(at(0));
@@ -446,7 +447,7 @@ fn what_a_worker_reads_that_also_writes_is_only_compared_when_read_back() {
 }
 
 #[test]
-fn blocks_begin_where_intervals_do_however_places_are_chosen() {
+fn blocks_begin_at_intervals_for_every_choice_of_places() {
     let range = Blocks::Range { low: 4096, high: 20480, step: 4096 };
     let parts = [8192, 12288].map(|bytes| BlockShare { bytes, weight: 1 }).to_vec();
     let fixed = || Blocks::Fixed { bytes: 8192 };

@@ -1,4 +1,4 @@
-//! The writes of a worker that are to be read back.
+//! The writes of a worker that must be read back.
 
 use std::collections::VecDeque;
 
@@ -11,7 +11,7 @@ use crate::plan::FilePlan;
 const IN_FLIGHT: u32 = 1 << 31;
 /// Two writes were in flight at once: either may be the last.
 const RACED: u32 = 1 << 30;
-/// The interval is to be read back.
+/// The interval must be read back.
 const WAITING: u32 = 1 << 29;
 
 /// Most memory of a worker.
@@ -21,7 +21,7 @@ const BYTES_PER_INTERVAL: u64 = 8;
 
 /// The newest write of every interval of a worker's files, and the queue of intervals to read back.
 ///
-/// It takes eight bytes for each interval, however long the run; a plan that would need too much is refused. Memory is
+/// It takes eight bytes for each interval, however long the run; plans that need too much are refused. Memory is
 /// touched only as intervals are written.
 #[derive(Debug)]
 pub(super) struct Written {
@@ -87,7 +87,7 @@ impl Written {
         }
     }
 
-    /// Notes a range that another run wrote: it is to be read back, whichever write it holds.
+    /// Records a range that another run wrote: it must be read back, whichever write it holds.
     pub(super) fn found(&mut self, address: Address) {
         for interval in self.intervals(address) {
             if self.marks[interval as usize] & WAITING == 0 {
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_come_back_whole_and_in_the_order_written() {
+    fn blocks_are_read_back_whole_and_in_the_order_written() {
         let mut written = two_files();
         write(&mut written, at(0, 8192, 4096), 1);
         write(&mut written, at(1, (1 << 20) + 4096, 4096), 2);
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_found_is_read_whichever_write_it_is_of() {
+    fn found_ranges_are_read_back_whichever_write_they_hold() {
         let mut written = two_files();
         written.found(at(0, 4096, 4096));
         assert_eq!(written.sequence(0, 4096), None);

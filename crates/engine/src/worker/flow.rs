@@ -6,30 +6,30 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::plan::Group;
 
-/// Position of a worker that has ended: it holds nobody back.
+/// Position of a worker that has ended: it blocks no other worker.
 const ENDED: u64 = u64::MAX;
-/// Least number of operations that a worker may be ahead. Workers that waited for each other after a few operations
-/// would spend their time waking up.
+/// Least number of operations that a worker may be ahead. With a smaller lead, workers would spend their time waking
+/// each other.
 const AHEAD_MIN: u64 = 1000;
 
-/// Shared by the workers of one flow.
+/// State shared by the workers of one flow.
 #[derive(Debug)]
-struct Together {
+struct FlowState {
     /// Position of each worker: its operations, scaled by the sum of weights over its own weight.
-    places: Vec<AtomicU64>,
-    /// Distance that a worker may be ahead of the last one.
+    positions: Vec<AtomicU64>,
+    /// Number of positions that a worker may be ahead of the slowest.
     ahead: u64,
 }
 
 /// The share of one worker in a flow.
 #[derive(Debug, Clone)]
 pub(crate) struct Share {
-    together: Arc<Together>,
+    state: Arc<FlowState>,
     number: usize,
     operations: u64,
     weight: u64,
     whole: u64,
-    /// Position of the last worker when it was read last; it only grows.
+    /// Position of the slowest worker at the last check; it only grows.
     last: u64,
 }
 
@@ -46,40 +46,40 @@ pub(crate) fn of_group(group: &Group) -> Vec<Option<Share>> {
         let weight = |number: &usize| group.workers[*number].flow.map_or(1, |flow| u64::from(flow.weight));
         let whole = members.iter().map(weight).sum();
         let depth: u64 = members.iter().map(|number| u64::from(group.workers[*number].depth)).sum();
-        let places = members.iter().map(|_| AtomicU64::new(0)).collect();
-        let together = Arc::new(Together { places, ahead: depth.max(AHEAD_MIN) });
+        let positions = members.iter().map(|_| AtomicU64::new(0)).collect();
+        let state = Arc::new(FlowState { positions, ahead: depth.max(AHEAD_MIN) });
         for (number, member) in members.iter().enumerate() {
             let weight = weight(member);
-            let together = Arc::clone(&together);
-            shares[*member] = Some(Share { together, number, operations: 0, weight, whole, last: 0 });
+            let state = Arc::clone(&state);
+            shares[*member] = Some(Share { state, number, operations: 0, weight, whole, last: 0 });
         }
     }
     shares
 }
 
 impl Share {
-    /// Whether another operation may be submitted.
-    pub(crate) fn may_go(&mut self) -> bool {
-        let limit = |last: u64| last.saturating_add(self.together.ahead);
-        let place = self.place();
-        if place > limit(self.last) {
-            self.last = self.together.places.iter().map(|place| place.load(Ordering::Relaxed)).min().unwrap_or(ENDED);
+    /// Returns `true` if another operation may be submitted.
+    pub(crate) fn may_submit(&mut self) -> bool {
+        let limit = |last: u64| last.saturating_add(self.state.ahead);
+        let position = self.position();
+        if position > limit(self.last) {
+            self.last = self.state.positions.iter().map(|one| one.load(Ordering::Relaxed)).min().unwrap_or(ENDED);
         }
-        place <= limit(self.last)
+        position <= limit(self.last)
     }
 
     /// Counts a submitted operation.
-    pub(crate) fn gone(&mut self) {
+    pub(crate) fn submitted(&mut self) {
         self.operations += 1;
-        self.together.places[self.number].store(self.place(), Ordering::Relaxed);
+        self.state.positions[self.number].store(self.position(), Ordering::Relaxed);
     }
 
-    /// Ends the worker's part: it holds nobody back any more.
+    /// Ends the worker's part: it blocks no other worker any more.
     pub(crate) fn end(&self) {
-        self.together.places[self.number].store(ENDED, Ordering::Relaxed);
+        self.state.positions[self.number].store(ENDED, Ordering::Relaxed);
     }
 
-    fn place(&self) -> u64 {
+    fn position(&self) -> u64 {
         (u128::from(self.operations) * u128::from(self.whole) / u128::from(self.weight)) as u64
     }
 }
@@ -100,11 +100,11 @@ mod tests {
     }
 
     fn go(share: &mut Share, most: u64) -> u64 {
-        (0..most).take_while(|_| share.may_go().then(|| share.gone()).is_some()).count() as u64
+        (0..most).take_while(|_| share.may_submit().then(|| share.submitted()).is_some()).count() as u64
     }
 
     #[test]
-    fn nobody_is_further_ahead_than_a_thousand_operations_of_the_whole() {
+    fn no_worker_is_further_ahead_than_a_thousand_operations_of_the_whole() {
         let [mut many, mut few] = shares(&[80, 20]).try_into().unwrap();
         assert_eq!(go(&mut many, 2000), 801, "80 per cent of them, and one more");
         assert_eq!(go(&mut few, 1), 1);
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_ended_keeps_nobody_back() {
+    fn an_ended_worker_blocks_no_other_in_its_flow() {
         let [mut many, few] = shares(&[1, 1]).try_into().unwrap();
         assert_eq!(go(&mut many, 1000), 501);
         few.end();

@@ -1,11 +1,11 @@
-//! Flushes after every so many writes, and of every file at the end.
+//! Flushes after a number of writes, and of every file at the end.
 
 use std::ops::Range;
 
 use crate::engines::request::Address;
 use crate::plan::{OperationKind, SyncPlan, Worker};
 
-/// The flushes of a worker. Each has a number: first those of the plan, then the one at the end.
+/// The flushes of a worker, numbered: first the flushes of the plan, then the one at the end.
 #[derive(Debug)]
 pub(super) struct Flushes {
     after_writes: Option<AfterWrites>,
@@ -28,7 +28,7 @@ impl Flushes {
         }
     }
 
-    /// Number and range of the flush that is due now, if one is.
+    /// Number and range of the flush that is due now, if any.
     #[inline]
     pub(super) fn take(&mut self) -> Option<(usize, Address)> {
         self.after_writes.as_mut()?.take()

@@ -1,4 +1,4 @@
-//! The worker's loop: look for the end, fill, reap, complete.
+//! The worker's loop: check the end conditions, fill, reap, complete.
 
 mod complete;
 mod fill;
@@ -25,7 +25,7 @@ use crate::plan::{OperationKind, Worker};
 use crate::record::Recorder;
 use crate::verify::Verifier;
 
-/// The load of one worker, ready to start: all memory is taken, all addresses are computable.
+/// The load of one worker, ready to start: all memory is allocated, all addresses are computable.
 pub(crate) struct Load<'a> {
     plan: &'a Worker,
     shared: Shared,
@@ -40,18 +40,18 @@ pub(crate) struct Load<'a> {
     kinds: Vec<OperationKind>,
 }
 
-/// The bytes that are moved, and what is known about them.
+/// The data that are moved, and their verification.
 struct Data<'a> {
     buffers: Buffers,
     filler: Filler,
     verifier: Option<Verifier<'a>>,
     locks: RangeLocks,
     read_back: ReadBack,
-    /// A write found no room: what was written is not read back, as in fio.
+    /// A write failed for lack of space: written data are not read back, as in fio.
     is_full: bool,
 }
 
-/// The phase of the loop, and how the worker will have ended.
+/// The phase of the loop, and the state in which the worker will end.
 struct Ending {
     phase: Phase,
     state: State,
@@ -87,7 +87,7 @@ impl<'a> Load<'a> {
         })
     }
 
-    /// Runs to the end. `publish` is called with every interval that closes.
+    /// Runs to the end. Calls `publish` with every interval that closes.
     #[inline(always)]
     pub(crate) fn run<E: Engine>(
         mut self,
@@ -146,8 +146,8 @@ impl<'a> Load<'a> {
                 }
                 self.flush_next(engine, now, timeline)?;
             }
-            if self.ending.phase == Phase::Over || self.ending.phase.gives_up(now) {
-                return self.how_it_ended();
+            if self.ending.phase == Phase::Over || self.ending.phase.is_overdue(now) {
+                return self.end_state();
             }
             let wanted = self.reap(engine, wake, timeline.next_deadline(now).min(now + STOP_CHECK), &mut done)?;
             now = self.advance(timeline);
@@ -155,7 +155,7 @@ impl<'a> Load<'a> {
         }
     }
 
-    /// Looks whether the run was stopped, or the load is over.
+    /// Checks whether the run was stopped, or the load is over.
     #[inline]
     fn check_for_end(&mut self, now: Nanos, timeline: &mut Timeline<'_>) {
         let issues = self.ending.phase == Phase::Issuing;
@@ -184,7 +184,7 @@ impl<'a> Load<'a> {
         timeline.end_issuing(at);
     }
 
-    /// The first failure ends the load; what is in flight may come back.
+    /// The first failure ends the load; operations in flight may still complete.
     #[cold]
     fn fail(&mut self, error: EngineError, now: Nanos, timeline: &mut Timeline<'_>) {
         if self.ending.failure.is_some() {
@@ -195,7 +195,7 @@ impl<'a> Load<'a> {
         timeline.end_window(now);
     }
 
-    /// Flushes the next file at the end; without one, everything asked for was issued and is done.
+    /// Flushes the next file at the end; without one, all requested operations were issued and have completed.
     #[cold]
     fn flush_next<E: Engine>(
         &mut self,
@@ -220,7 +220,7 @@ impl<'a> Load<'a> {
         now
     }
 
-    /// Waits for completions; how many were waited for.
+    /// Waits for completions; returns the number waited for.
     #[inline]
     fn reap<E: Engine>(
         &mut self,
@@ -235,14 +235,14 @@ impl<'a> Load<'a> {
     }
 
     #[cold]
-    fn how_it_ended(&mut self) -> Result<State, EngineError> {
+    fn end_state(&mut self) -> Result<State, EngineError> {
         match self.ending.failure.take() {
             Some(failure) => Err(failure),
             None if self.ending.phase == Phase::Over || self.ending.state == State::Interrupted => {
                 Ok(self.ending.state)
             }
             None => Err(EngineError::Connection(format!(
-                "{} operations of {} did not come back within {} s of the end of the run",
+                "{} operations of {} did not complete within {} s after the end of the run",
                 self.slots.count(),
                 self.plan.job,
                 DRAIN / 1_000_000_000

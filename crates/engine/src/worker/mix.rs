@@ -16,8 +16,8 @@ pub(super) struct Next {
     pub(super) due: Option<Nanos>,
 }
 
-/// Order of the kinds: chosen as soon as possible or by one schedule; or each kind by a schedule of its own, in turns
-/// or not.
+/// Order of the kinds: chosen as soon as possible or by one schedule; or each kind by its own schedule, in turns or
+/// not.
 #[derive(Debug)]
 pub(super) enum Mix {
     Unpaced(Choice),
@@ -97,7 +97,7 @@ impl Mix {
         }
     }
 
-    /// Called when an operation of that many bytes was issued.
+    /// Called when an operation of `bytes` bytes was issued.
     #[inline]
     pub(super) fn issued(&mut self, operation: usize, bytes: u32) {
         match self {
@@ -117,7 +117,7 @@ impl Mix {
         }
     }
 
-    /// Moves all due times to come.
+    /// Moves all future due times.
     pub(super) fn postpone(&mut self, by: Nanos) {
         match self {
             Self::Unpaced(_) => {}

@@ -1,6 +1,6 @@
-//! The loop of one worker submits what is due and records what is done.
+//! The loop of one worker submits operations that are due and records completions.
 //!
-//! The loop owns time, pacing and accounting; the engine moves bytes. It runs on a clock that tests move by hand.
+//! The loop owns time, pacing and accounting; the engine moves bytes. Time comes from a clock that tests control.
 
 #![allow(clippy::inline_always, reason = "a call that is not inlined costs as much as what it does")]
 
@@ -44,7 +44,7 @@ const STOP_CHECK: Nanos = 50_000_000;
 pub(crate) struct Shared {
     /// Stops the run.
     pub stop: Arc<AtomicBool>,
-    /// Ends the worker in order, as finished; its window ends there.
+    /// Ends the worker cleanly, as finished; its window ends there.
     pub finish: Arc<AtomicBool>,
     pub clock: Clock,
     pub interval_ns: Nanos,
@@ -55,7 +55,7 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// The state that a stop ends the worker in, if one is requested.
+    /// The state in which a requested stop ends the worker, if any.
     #[inline]
     fn stop_requested(&self) -> Option<State> {
         if self.stop.load(Ordering::Relaxed) {
@@ -87,9 +87,9 @@ pub(crate) struct Ended {
     pub error: Option<EngineError>,
     /// The measured window, since the group's start.
     pub window: (Nanos, Nanos),
-    /// When all operations had come back, since the group's start.
+    /// Time at which all operations had completed, since the group's start.
     pub drained: Nanos,
-    /// Operations that came back after the window.
+    /// Operations that completed after the window.
     pub drained_operations: u64,
     pub cpu: CpuTime,
     /// Depth that the search for a latency target has converged to.

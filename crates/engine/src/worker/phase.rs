@@ -1,8 +1,8 @@
-//! Where the loop stands between its start and its end: a table of phases and events. Time is an argument.
+//! Phases of the loop, from its start to its end: a table of phases and events. Time is an argument.
 
 use iocurve_meter::Nanos;
 
-/// Most time for operations in flight to come back after the end of the load.
+/// Most time for operations in flight to complete after the end of the load.
 pub(super) const DRAIN: Nanos = 30_000_000_000;
 /// Most time after a stop or a failure.
 pub(super) const DRAIN_WHEN_STOPPED: Nanos = 1_000_000_000;
@@ -12,7 +12,7 @@ pub(super) const DRAIN_WHEN_STOPPED: Nanos = 1_000_000_000;
 pub(super) enum Phase {
     /// Submits operations as they come due.
     Issuing,
-    /// Submits nothing more, and waits for what is in flight until this instant.
+    /// Submits nothing more, and waits for operations in flight until this time.
     Draining { until: Nanos },
     /// Flushes one file after another; nothing else is in flight.
     FlushingAtEnd,
@@ -29,7 +29,7 @@ pub(super) enum Event {
     Failed,
     /// The load is over: by time, because the run asks the worker to finish, or because the depth searched for is found.
     LoadOver,
-    /// All operations were issued and have come back; files may be left to flush.
+    /// All operations were issued and have completed; files may be left to flush.
     Idle { flushes: bool },
 }
 
@@ -46,8 +46,9 @@ impl Phase {
         }
     }
 
-    /// Whether operations in flight had their time to come back. A flush at the end takes as long as it takes.
-    pub(super) fn gives_up(self, now: Nanos) -> bool {
+    /// Returns `true` if operations in flight have exceeded their time to complete. A flush at the end has no time
+    /// limit.
+    pub(super) fn is_overdue(self, now: Nanos) -> bool {
         matches!(self, Self::Draining { until } if now >= until)
     }
 }
@@ -92,9 +93,9 @@ mod tests {
 
     #[test]
     fn only_draining_is_given_up_and_only_when_its_time_is_over() {
-        assert!(DRAINING.gives_up(5) && !DRAINING.gives_up(4));
+        assert!(DRAINING.is_overdue(5) && !DRAINING.is_overdue(4));
         for phase in [Phase::Issuing, Phase::FlushingAtEnd, Phase::Over] {
-            assert!(!phase.gives_up(Nanos::MAX), "{phase:?}");
+            assert!(!phase.is_overdue(Nanos::MAX), "{phase:?}");
         }
     }
 

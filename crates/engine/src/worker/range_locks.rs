@@ -1,5 +1,5 @@
 //! One operation at a time per range: an operation waits for its range, then the range is read, written and read again,
-//! as verification asks.
+//! as verification requires.
 
 use std::collections::VecDeque;
 
@@ -8,7 +8,7 @@ use iocurve_meter::Nanos;
 use super::mix::Next;
 use crate::engines::request::Address;
 
-/// Time between two attempts to lock a range, or to go on with a flow that others of it are behind in.
+/// Time between two attempts to lock a range, or to continue in a flow whose other workers are behind.
 pub(super) const RETRY_NS: Nanos = 20_000;
 
 /// The next operation in a locked range.
@@ -16,7 +16,7 @@ pub(super) const RETRY_NS: Nanos = 20_000;
 pub(super) enum Step {
     /// The operation that the range was locked for.
     Operation(Next, Address),
-    /// A read of what was written, to be compared.
+    /// A read of written data, to be compared.
     Compare(Address),
 }
 
@@ -34,7 +34,7 @@ impl RangeLocks {
         Self { following: vec![None; depth as usize], ..Self::default() }
     }
 
-    /// An operation follows the read in this slot.
+    /// Sets the operation that follows the read in this slot.
     pub(super) fn set_following(&mut self, slot: u32, next: Next) {
         self.following[slot as usize] = Some(next);
     }
@@ -43,7 +43,7 @@ impl RangeLocks {
         self.following[slot as usize].take()
     }
 
-    /// An operation waits until its range is unlocked.
+    /// Makes an operation wait until its range is unlocked.
     pub(super) fn wait(&mut self, next: Next, address: Address) {
         self.waiting = Some((next, address));
     }

@@ -16,7 +16,7 @@ impl ReadBack {
         self.window_start = window_start;
     }
 
-    /// Begins a pass, unless one goes on.
+    /// Begins a pass, unless one is in progress.
     pub(super) fn begins(&mut self, now: Nanos) {
         self.since.get_or_insert(now.max(self.window_start));
     }
@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_inside_the_window_counts() {
+    fn only_completions_inside_the_window_count() {
         let mut read_back = ReadBack::default();
         read_back.counts_from(30);
         for (from, to) in [(0, 20), (22, 40), (60, 80), (90, 100)] {

@@ -5,7 +5,7 @@ use iocurve_meter::{Nanos, Pacer};
 use crate::chance::Rng;
 use crate::plan::{Arrivals, Rate, RateUnit};
 
-/// The due times of one rate, one after another.
+/// The due times of one rate, in order.
 #[derive(Debug)]
 pub(super) struct Schedule {
     rate: Rate,
@@ -18,7 +18,8 @@ impl Schedule {
         Self { rate, pacer: Pacer::new(rate.count, rate.per_ns, 0), rng: Rng::new(seed) }
     }
 
-    /// Starts at `now`. Even arrivals begin at once, random ones after a first distance: that of an operation of
+    /// Starts at `now`. The first even arrival is due at once, the first random one after an interval: that of an
+    /// operation
     /// `first_bytes`.
     pub(super) fn start(&mut self, now: Nanos, first_bytes: u32) {
         self.pacer = Pacer::new(self.rate.count, self.rate.per_ns, now);
@@ -32,7 +33,7 @@ impl Schedule {
         self.pacer.due()
     }
 
-    /// Called when an operation of that many bytes was issued.
+    /// Called when an operation of `bytes` bytes was issued.
     #[inline(never)]
     pub(super) fn advance(&mut self, bytes: u32) {
         let units = match self.rate.unit {
@@ -45,7 +46,7 @@ impl Schedule {
         }
     }
 
-    /// Moves all due times to come.
+    /// Moves all future due times.
     pub(super) fn postpone(&mut self, by: Nanos) {
         self.pacer.postpone(by);
     }
@@ -53,7 +54,7 @@ impl Schedule {
 
 /// Exponentially distributed with a mean of 1.
 fn exponential(rng: &mut Rng) -> f64 {
-    /// 2^53: the steps of a float from 0 to 1.
+    /// 2^53: the number of steps of an `f64` from 0 to 1.
     const STEPS: f64 = 9_007_199_254_740_992.0;
     let below_one = (rng.next_u64() >> 11) as f64 / STEPS;
     -(-below_one).ln_1p()
@@ -83,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_are_paced_by_the_size_of_what_was_issued() {
+    fn bytes_are_paced_by_the_size_of_issued_operations() {
         let mut even = schedule(RateUnit::Bytes, 1 << 20, Arrivals::Even);
         let due: Vec<Nanos> = [1 << 18, 1 << 19, 1 << 18]
             .into_iter()
@@ -103,7 +104,7 @@ mod tests {
         let mean = all.iter().sum::<Nanos>() as f64 / 100_000.0;
         // Five standard deviations of the mean of 100,000: 5 / √100,000 = 1.6 %.
         assert!((mean - 1e6).abs() < 16_000.0, "{mean}");
-        // Deviation = mean, and 1/e of the distances are longer than it.
+        // The deviation equals the mean, and 1/e of the intervals are longer than the mean.
         let variance = all.iter().map(|&one| (one as f64 - mean).powi(2)).sum::<f64>() / 100_000.0;
         assert!((variance.sqrt() - 1e6).abs() < 25_000.0, "{}", variance.sqrt());
         let longer = all.iter().filter(|&&one| one > 1_000_000).count();
@@ -114,7 +115,7 @@ mod tests {
     fn larger_operations_keep_a_longer_distance_by_chance_too() {
         let small = distances(&mut schedule(RateUnit::Bytes, 1 << 20, Arrivals::Poisson), 1000, 4096);
         let large = distances(&mut schedule(RateUnit::Bytes, 1 << 20, Arrivals::Poisson), 1000, 8192);
-        // Twice as long each, up to what is cut off below a nanosecond of each due time.
+        // Twice as long each, except for the fraction of a nanosecond cut off from each due time.
         assert!(small.iter().zip(&large).all(|(&small, &large)| (2 * small).abs_diff(large) <= 6));
     }
 

@@ -1,4 +1,4 @@
-//! Search for the depth that a latency allows.
+//! Search for the largest depth that meets a latency target.
 
 use iocurve_meter::Nanos;
 
@@ -9,14 +9,14 @@ use crate::plan::LatencyTarget;
 pub(super) enum Verdict {
     /// The window goes on.
     Continue,
-    /// The depth was lowered; operations in flight must come back first.
+    /// The depth was lowered; operations in flight must complete first.
     Lowered,
     /// The search has converged; one more window measures at this depth.
     Measure,
     /// That last window is over.
     Found,
-    /// Not even one operation at a time is within the latency.
-    Hopeless,
+    /// Not even one operation at a time meets the target.
+    Unattainable,
 }
 
 /// Starts at depth 1 and doubles until a window fails, then halves the distance between the largest good depth and the
@@ -32,7 +32,7 @@ pub(super) struct Search {
     high: u32,
     /// Consecutive good windows with the next depth known as bad.
     steady: u32,
-    /// Whether the last window, at the depth found, has begun.
+    /// The last window, at the depth found, has begun.
     last: bool,
     window_start: Nanos,
     operations: u64,
@@ -75,10 +75,10 @@ impl Search {
         if !is_late || self.target.percentile < 100.0 {
             return Verdict::Continue;
         }
-        if self.depth == 1 { Verdict::Hopeless } else { self.lower() }
+        if self.depth == 1 { Verdict::Unattainable } else { self.lower() }
     }
 
-    /// Judges the window once it is over.
+    /// Evaluates the window once it is over.
     pub(super) fn judge(&mut self, now: Nanos) -> Verdict {
         if self.operations == 0 || now < self.window_start.saturating_add(self.target.window_ns) {
             return Verdict::Continue;

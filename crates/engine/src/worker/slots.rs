@@ -9,9 +9,9 @@ use crate::engines::request::Address;
 #[derive(Debug)]
 pub(super) struct Slots {
     by_slot: Vec<InFlight>,
-    /// The last one is taken first.
+    /// Free slots; the last one is taken first.
     free: Vec<u32>,
-    /// When each operation was sent, where that is measured apart.
+    /// Time at which each operation was sent, if that is measured.
     pub(super) submissions: Option<Submissions>,
 }
 
@@ -21,9 +21,9 @@ pub(super) struct InFlight {
     pub(super) submitted: Nanos,
     pub(super) due: Nanos,
     pub(super) address: Address,
-    /// Its number among the kinds that are recorded.
+    /// Its number among the recorded kinds.
     pub(super) operation: u32,
-    /// Whether verification submitted it, to compare what was written.
+    /// Verification submitted it, to compare written data.
     pub(super) reads_back: bool,
 }
 

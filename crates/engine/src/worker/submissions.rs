@@ -1,11 +1,11 @@
-//! When operations were sent, where the time until then is measured apart.
+//! Times at which operations were sent, for submission latency.
 
 use iocurve_meter::Nanos;
 
-/// The instants of the operations in flight.
+/// Send times of the operations in flight.
 #[derive(Debug)]
 pub(super) struct Submissions {
-    /// By slot: when its operation was sent.
+    /// By slot: the time at which its operation was sent.
     sent: Vec<Nanos>,
     /// Free slots that the next submissions take, the last one first.
     next: Vec<u32>,
@@ -29,7 +29,8 @@ impl Submissions {
         }
     }
 
-    /// When the operation in a slot was sent. A flush at the end is not stamped: it counts as sent when submitted.
+    /// Time at which the operation in a slot was sent. A flush at the end is not stamped: it counts as sent when
+    /// submitted.
     pub(super) fn of(&self, slot: u32, submitted: Nanos) -> Nanos {
         self.sent[slot as usize].max(submitted)
     }

@@ -1,4 +1,4 @@
-//! Keeps operations back although slots are free and operations are due: batches, pauses, the search for a depth.
+//! Delays operations although slots are free and operations are due: batches, pauses, the search for a depth.
 
 use iocurve_meter::Nanos;
 
@@ -39,7 +39,7 @@ enum GateState {
 }
 
 impl SubmitGate {
-    /// `None` if nothing is ever kept back.
+    /// `None` if nothing is ever delayed.
     pub(super) fn new(worker: &Worker, depth: usize) -> Option<Self> {
         let Batch { submit, complete_min, complete_max, low } = worker.batch;
         let is_plain = (submit, complete_min, complete_max, low) == (0, 1, 0, 0)
@@ -55,7 +55,7 @@ impl SubmitGate {
         })
     }
 
-    /// The load starts at one instant, the measured window at another; the search counts from the window.
+    /// Starts the load and, at another time, the measured window; the search counts from the window.
     pub(super) fn start(&mut self, load: Nanos, window: Nanos) {
         if let Some(think) = &mut self.think {
             think.start(load);
@@ -65,8 +65,8 @@ impl SubmitGate {
         }
     }
 
-    /// Returns how many operations may be submitted while `in_flight` are in flight, or what to wait for. A pause that
-    /// moves the schedule moves it when it is over.
+    /// Returns the number of operations that may be submitted while `in_flight` are in flight, or the event to wait
+    /// for. A pause that moves the schedule moves it when the pause is over.
     pub(super) fn allowance(&mut self, now: Nanos, in_flight: usize, mix: &mut Mix) -> Result<usize, Wake> {
         if self.state == GateState::Submit {
             self.poll(now);
@@ -83,25 +83,25 @@ impl SubmitGate {
         Ok(if self.batch.submit == 0 { room } else { room.min(self.batch.submit as usize) })
     }
 
-    /// An operation was submitted.
+    /// Called when an operation was submitted.
     pub(super) fn submitted(&mut self) {
         if let Some(think) = &mut self.think {
             think.submitted();
         }
     }
 
-    /// Whether a pause is due.
+    /// Returns `true` if a pause is due.
     pub(super) fn pause_is_due(&self, now: Nanos) -> bool {
         self.think.as_ref().is_some_and(|think| think.is_due(now))
     }
 
-    /// An operation has succeeded.
+    /// Called when an operation has succeeded.
     pub(super) fn completed(&mut self, service: Nanos, now: Nanos) -> Verdict {
         if let Some(think) = &mut self.think {
             think.completed();
         }
         match &mut self.search {
-            // Before the next window begins, operations come back that were submitted at another depth.
+            // Before the next window begins, operations submitted at another depth complete.
             Some(search) if self.state == GateState::Submit => {
                 let verdict = search.completed(service, now);
                 self.apply(verdict);
@@ -111,7 +111,7 @@ impl SubmitGate {
         }
     }
 
-    /// Called when the submit allowance is used up; returns what the loop waits for.
+    /// Called when the submit allowance is exhausted; returns the event that the loop waits for.
     pub(super) fn allowance_used(&mut self, in_flight: usize) -> Wake {
         let limit = self.limit();
         if in_flight < limit {
@@ -132,7 +132,7 @@ impl SubmitGate {
         }
     }
 
-    /// Completions to take at once.
+    /// Most completions to take at once.
     pub(super) fn reap_max(&self) -> usize {
         if self.batch.complete_max == 0 { usize::MAX } else { self.batch.complete_max as usize }
     }
@@ -146,7 +146,7 @@ impl SubmitGate {
         self.search.as_ref().map_or(self.depth, |search| search.depth() as usize)
     }
 
-    /// Looks whether a pause or another depth is due.
+    /// Checks whether a pause or another depth is due.
     fn poll(&mut self, now: Nanos) {
         if let Some(think) = &mut self.think
             && think.is_due(now)
@@ -161,7 +161,7 @@ impl SubmitGate {
 
     fn apply(&mut self, verdict: Verdict) {
         let next = match verdict {
-            Verdict::Continue | Verdict::Hopeless => return,
+            Verdict::Continue | Verdict::Unattainable => return,
             Verdict::Lowered => GateState::Window,
             Verdict::Measure => GateState::LastWindow,
             Verdict::Found => GateState::Found,
@@ -169,7 +169,7 @@ impl SubmitGate {
         (self.closed_above, self.state) = (Some(0), next);
     }
 
-    /// Goes on with what comes before the next operation.
+    /// Performs the step that comes before the next operation.
     fn resume(&mut self, now: Nanos, mix: &mut Mix) -> Result<(), Wake> {
         if let (GateState::Pause, Some(think)) = (self.state, &self.think) {
             let (busy_until, over) = think.begin(now);

@@ -1,4 +1,4 @@
-//! The operations still to come: their kinds and due times, their addresses, and how many there are.
+//! The remaining operations: their kinds and due times, their addresses, and their number.
 
 use iocurve_meter::Nanos;
 
@@ -12,7 +12,7 @@ use crate::offsets::replay::Replay;
 use crate::offsets::{Offsets, SharedPositions};
 use crate::plan::Worker;
 
-/// Operations and bytes are counted as they are issued. Flushes and reads for verification are not part of them.
+/// Counts operations and bytes as they are issued. Flushes and reads for verification are not counted.
 #[derive(Debug)]
 pub(super) struct Supply {
     pub(super) mix: Mix,
@@ -45,27 +45,27 @@ impl Supply {
     #[inline(always)]
     pub(super) fn next(&mut self, now: Nanos) -> Result<Next, Wake> {
         if let Some(flow) = &mut self.flow
-            && !flow.may_go()
+            && !flow.may_submit()
         {
             return Err(Wake::At(now + RETRY_NS));
         }
         self.mix.next(now)
     }
 
-    /// The address of that operation; `None` where its regions have come to their end.
+    /// The address of that operation; `None` if its regions are exhausted.
     #[inline(always)]
     pub(super) fn address(&mut self, operation: usize) -> Option<Address> {
         self.offsets.next(operation)
     }
 
-    /// Counts an operation that is asked for.
+    /// Counts a requested operation.
     #[inline(always)]
     pub(super) fn issued(&mut self, operation: usize, length: u32) {
         self.mix.issued(operation, length);
         self.issued_operations += 1;
         self.issued_bytes += u64::from(length);
         if let Some(flow) = &mut self.flow {
-            flow.gone();
+            flow.submitted();
         }
     }
 
@@ -74,7 +74,7 @@ impl Supply {
         self.operations_max = 0;
     }
 
-    /// Whether all operations or bytes that the plan asks for were issued.
+    /// Returns `true` if all operations or bytes of the plan were issued.
     #[inline]
     pub(super) fn is_exhausted(&self) -> bool {
         self.issued_operations >= self.operations_max || self.issued_bytes >= self.bytes_max

@@ -10,13 +10,13 @@ pub(super) struct Thinking {
     plan: Think,
     /// Operations counted so far.
     count: u64,
-    /// Count at which the last pause was called.
+    /// Count at which the last pause was due.
     last_count: u64,
     /// End of the last pause.
     last_end: Nanos,
-    /// Whether an operation was submitted since; without one, no pause follows another.
+    /// An operation was submitted since the last pause; otherwise no pause follows.
     fresh: bool,
-    /// Whether operations that came back before the last pause were enough for the next.
+    /// Operations that completed before the last pause suffice for the next.
     is_overdue: bool,
 }
 
@@ -47,24 +47,24 @@ impl Thinking {
         self.plan.every > 0 && self.count >= self.last_count + u64::from(self.plan.every)
     }
 
-    /// Calls a pause, for the operation that completed the count. Further completions count towards the pause after it.
+    /// Requests a pause, for the operation that completed the count. Further completions count towards the next pause.
     pub(super) fn call(&mut self) {
         let by_count = self.is_full() && !self.is_overdue;
         self.last_count = if by_count { self.last_count + u64::from(self.plan.every) } else { self.count };
         self.fresh = false;
     }
 
-    /// Whether operations in flight complete before a pause begins.
+    /// Operations in flight complete before a pause begins.
     pub(super) fn drains(&self) -> bool {
         self.plan.drains
     }
 
-    /// Begins a pause; returns until when it is busy and when it is over.
+    /// Begins a pause; returns the end of its busy part and its end.
     pub(super) fn begin(&self, now: Nanos) -> (Nanos, Nanos) {
         (now.saturating_add(self.plan.spin_ns), now.saturating_add(self.plan.pause_ns))
     }
 
-    /// Ends the pause that began at `begun`; returns by how much it moves due times.
+    /// Ends the pause that began at `begun`; returns the time by which it moves due times.
     pub(super) fn end(&mut self, begun: Nanos, now: Nanos) -> Nanos {
         (self.last_end, self.is_overdue) = (now, self.is_full());
         if self.plan.moves_schedule { now - begun } else { 0 }

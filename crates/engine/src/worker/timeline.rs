@@ -13,7 +13,7 @@ use crate::record::{Recorder, Tally};
 /// Called with every interval that a worker closes.
 pub(crate) type Publish<'a> = dyn FnMut(&IntervalOutcome, &[Tally]) + 'a;
 
-/// Closes intervals as time passes, and knows when the measured window begins and ends.
+/// Closes intervals as time passes, and keeps the bounds of the measured window.
 pub(super) struct Timeline<'a> {
     publish: &'a mut Publish<'a>,
     group_start: Nanos,
@@ -24,14 +24,14 @@ pub(super) struct Timeline<'a> {
     opened: Nanos,
     /// End of the current interval: the next multiple of its length, the end of the ramp, or the end of the window.
     boundary: Nanos,
-    /// Nothing is issued from here on.
+    /// Nothing is issued from this time on.
     pub(super) issue_end: Nanos,
-    /// Whether the window goes on until files are flushed at the end.
+    /// The window continues until files are flushed at the end.
     flushes_at_end: bool,
     pub(super) window_start: Nanos,
     pub(super) window_end: Nanos,
     window_is_over: bool,
-    /// Operations that came back after the window.
+    /// Operations that completed after the window.
     drained_operations: u64,
     cpu_start: CpuTime,
     cpu_end: Option<CpuTime>,
@@ -64,20 +64,20 @@ impl<'a> Timeline<'a> {
         timeline
     }
 
-    /// Whether an operation that comes back now is counted.
+    /// Returns `true` if an operation that completes now is counted.
     #[inline]
     pub(super) fn measures(&self) -> bool {
         !self.window_is_over
     }
 
-    /// Counts an operation that came back; whether it is part of the window (or of the ramp).
+    /// Counts a completed operation; returns `true` if it is part of the window (or of the ramp).
     #[inline]
     pub(super) fn completed(&mut self) -> bool {
         self.drained_operations += u64::from(self.window_is_over);
         self.measures()
     }
 
-    /// The next instant at which the loop must look at the clock.
+    /// The next time at which the loop must check the clock.
     #[inline]
     pub(super) fn next_deadline(&self, now: Nanos) -> Nanos {
         let end = if now < self.issue_end { self.issue_end } else { Nanos::MAX };
@@ -132,7 +132,7 @@ impl<'a> Timeline<'a> {
         }
     }
 
-    /// Restarts the measured window: what was measured so far does not count.
+    /// Restarts the measured window: earlier measurements do not count.
     pub(super) fn restart(&mut self, now: Nanos, recorder: &mut Recorder) {
         self.advance(now, recorder);
         if now > self.opened {

@@ -1,4 +1,4 @@
-//! Why the loop stops submitting.
+//! Reasons why the loop stops submitting.
 
 use iocurve_meter::Nanos;
 
@@ -6,20 +6,20 @@ use iocurve_meter::Nanos;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Issue {
     Submitted,
-    /// Nothing was submitted, until this comes.
+    /// Nothing was submitted; the loop waits for this event.
     Blocked(Wake),
 }
 
-/// The loop waits for this, or for a completion, whichever comes first.
+/// The loop waits for this event, or for a completion, whichever comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wake {
-    /// An instant: the next paced operation is due, or a pause is over.
+    /// A point in time: the next paced operation is due, or a pause is over.
     At(Nanos),
     /// As `At`, but the processor is kept busy.
     Busy(Nanos),
     /// Nothing: more can be submitted as soon as the batch is sent.
     Now,
-    /// A completion alone: the submit allowance is used up.
+    /// A completion alone: the submit allowance is exhausted.
     Never,
     /// Nothing: the depth search has converged, and the measured window restarts.
     Measure,
@@ -30,12 +30,12 @@ pub(super) enum Wake {
 }
 
 impl Wake {
-    /// Whether nothing more will be issued.
+    /// Returns `true` if nothing more will be issued.
     pub(super) fn is_last(self) -> bool {
         matches!(self, Self::Exhausted | Self::Found)
     }
 
-    /// The instant at which submitting can go on by itself.
+    /// The time at which submitting can continue.
     #[inline]
     pub(super) fn at(self) -> Nanos {
         match self {

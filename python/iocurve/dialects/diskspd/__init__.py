@@ -1,1 +1,1 @@
-"""DiskSpd's words: its command line and XML profiles become jobs, and answers have its form."""
+"""The DiskSpd dialect: command lines, XML profiles, and text and XML output."""

@@ -1,4 +1,4 @@
-"""``iocurve diskspd …`` and ``iocurve explain diskspd …``: a command line becomes plans, notes and a form of answer."""
+"""``iocurve diskspd …`` and ``iocurve explain diskspd …``: turns a DiskSpd command line into plans and notes."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from pathlib import Path
 from iocurve.dialects.base import Dialect, TimedJob
 from iocurve.dialects.diskspd.invocation import Invocation, PreparedSpan
 from iocurve.dialects.diskspd.job import Built, build
-from iocurve.dialects.diskspd.output import forms
+from iocurve.dialects.diskspd.output import formats
+from iocurve.dialects.diskspd.read.linux_notes import linux_notes
 from iocurve.dialects.diskspd.read.options import flag_lines
 from iocurve.dialects.diskspd.read.parse import parse
 from iocurve.dialects.diskspd.read.profile import Profile
-from iocurve.dialects.diskspd.read.remarks import remarks
 from iocurve.dialects.diskspd.read.rules import Findings, check
 from iocurve.errors import DialectError, Mistake, PlanError, in_order
 from iocurve.job.disk_mounts import MountedMachine, put_on_disks
@@ -25,45 +25,46 @@ from iocurve.units import MILLISECOND_NS
 HELP = """\
 Usage: iocurve diskspd [flags] target [targets]
 
-Runs DiskSpd's command lines and XML profiles as they are, and answers in its text or XML. A value follows its letter at
-once; flags are case-sensitive and come before the targets. A target is a file, a block device, or nfs://host/export/file.
+Runs DiskSpd command lines and XML profiles unchanged and prints results as DiskSpd's text or XML. Write a flag and its
+value without a space (-b4K). Flags are case-sensitive and come before the targets. A target is a file, a block device
+or nfs://host/export/file.
 
 {flags}
 
-On top of them there are
-  --disk=MOUNT=DISK  files below the directory MOUNT lie on an emulated disk: see iocurve fio --help
-  --out=DIR          result.json, report.html and points.csv go there
+iocurve adds
+  --disk=MOUNT=DISK  emulate a disk for the files below the directory MOUNT; see iocurve fio --help
+  --out=DIR          write result.json, report.html and points.csv to DIR
 
-What a command line would do, and which traps are in it: iocurve explain diskspd ...
+To see what a command line would do, with warnings: iocurve explain diskspd ...
 """
 
 
 @dataclass(frozen=True, kw_only=True)
 class Prepared(Invocation):
-    """A DiskSpd command line that can be run, explained and answered."""
+    """A DiskSpd command line that can be run and explained, and that writes DiskSpd's output."""
 
     @property
     def source(self) -> str:
         """The command line."""
         return self.profile.command_line
 
-    def printed(self) -> str | None:
-        """With -Rp the profile."""
-        return None if self.spans else forms.profile(self.profile)
+    def output_without_run(self) -> str | None:
+        """The profile with -Rp; None without it."""
+        return None if self.spans else formats.profile(self.profile)
 
     def explain(self) -> str:
-        """The time spans in words; with -Rp the profile."""
-        return self.printed() or forms.explain(self)
+        """Describes the time spans in words; with -Rp the profile."""
+        return self.output_without_run() or formats.explain(self)
 
-    def answer(self, result: Result) -> Result:
-        """Prints text or XML."""
-        sys.stdout.write(forms.render(self, result))
+    def write_output(self, result: Result) -> Result:
+        """Prints the result as text or XML (-R)."""
+        sys.stdout.write(formats.render(self, result))
         return result
 
     def jobs(self) -> list[TimedJob]:
-        """A job for each time span."""
+        """One job per time span. Raises ``PlanError`` with -Rp."""
         if not self.spans:
-            raise PlanError([Mistake("-Rp prints a profile and runs nothing: leave it out")])
+            raise PlanError([Mistake("-Rp prints the profile and runs nothing; remove it")])
         return [TimedJob(span.job, span.plan.interval_ns) for span in self.spans]
 
 
@@ -76,7 +77,7 @@ def prepare(
 ) -> Prepared:
     """Reads a DiskSpd command line (without ``diskspd``) and the XML profile it names.
 
-    Raises ``DialectError`` with every mistake in what was written, ``PlanError`` where it cannot be run here.
+    Raises ``DialectError`` with every mistake in the text, ``PlanError`` if a target cannot be used on this machine.
     """
     directory, machine = cwd or Path.cwd(), machine or ThisMachine()
     parsed = parse(arguments, directory, machine.fresh_seed)
@@ -88,8 +89,8 @@ def prepare(
     notes = [*parsed.notes, *findings.notes]
     if profile.profile_only:
         return Prepared(notes=tuple(notes), out=parsed.out, machine=machine, profile=profile, spans=())
-    built, looked_at = _built(profile, MountedMachine(machine, tuple(parsed.disks), directory), directory)
-    notes += [*remarks(profile), *looked_at.notes]
+    built, span_findings = _built(profile, MountedMachine(machine, tuple(parsed.disks), directory), directory)
+    notes += [*linux_notes(profile), *span_findings.notes]
     spans: list[PreparedSpan] = []
     obstacles: list[Mistake] = []
     directories: list[str] = []
@@ -115,13 +116,13 @@ def prepare(
 
 
 def _built(profile: Profile, machine: Machine, directory: Path) -> tuple[list[Built], Findings]:
-    """A job for each time span. Raises ``PlanError`` with what is wrong in any of them."""
+    """Builds one job per time span. Raises ``PlanError`` with the mistakes of all of them."""
     findings, built = Findings(), []
     for number, span in enumerate(profile.time_spans, start=1):
-        looked_at = Findings()
-        one = build(span, number if len(profile.time_spans) > 1 else None, machine, directory, looked_at)
-        findings.mistakes += looked_at.mistakes
-        findings.notes += looked_at.notes
+        span_findings = Findings()
+        one = build(span, number if len(profile.time_spans) > 1 else None, machine, directory, span_findings)
+        findings.mistakes += span_findings.mistakes
+        findings.notes += span_findings.notes
         if one is not None:
             built.append(one)
     if findings.mistakes:
@@ -129,10 +130,10 @@ def _built(profile: Profile, machine: Machine, directory: Path) -> tuple[list[Bu
     return built, findings
 
 
-def _question(arguments: Sequence[str]) -> str | None:
+def _information(arguments: Sequence[str]) -> str | None:
     if arguments and "-?" not in arguments and tuple(arguments) not in (("--help",), ("/?",)):
         return None
     return HELP.format(flags="\n".join(flag_lines())).rstrip("\n")
 
 
-DIALECT = Dialect("diskspd", prepare, _question)
+DIALECT = Dialect("diskspd", prepare, _information)

@@ -1,4 +1,4 @@
-"""A DiskSpd command line that was understood: its profile, and a plan for each time span."""
+"""A DiskSpd command line that was read: its profile, and a plan for each time span."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from iocurve.job.model import Job
 
 @dataclass(frozen=True)
 class PreparedSpan:
-    """A time span that can be run."""
+    """A time span with its job and plan."""
 
     span: TimeSpan
     job: Job
     plan: Plan
     threads: tuple[tuple[Row, ...], ...]
-    """By thread of DiskSpd's: which workers of the plan it is."""
+    """For each DiskSpd thread its rows; a row names the workers of the plan that make it up."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Invocation(Prepared, ABC):
-    """What an answer in DiskSpd's form needs to know."""
+    """The part of a prepared command line that DiskSpd's output needs."""
 
     profile: Profile
     spans: tuple[PreparedSpan, ...]
-    """One after another; none where the profile is only to be printed."""
+    """In the order they run; empty with -Rp."""
 
     @property
     def plans(self) -> Sequence[Plan]:
-        """One for each time span."""
+        """One plan per time span."""
         return [span.plan for span in self.spans]

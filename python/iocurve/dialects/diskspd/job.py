@@ -1,4 +1,4 @@
-"""A time span becomes a job: each thread on each target is a worker, as deep as -o says."""
+"""Turns a time span into a job: each thread is one worker on each target, with -o as its queue depth."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from iocurve.dialects.diskspd.read.distribution import Zone, shares, zones_of
 from iocurve.dialects.diskspd.read.profile import Target, TimeSpan
 from iocurve.dialects.diskspd.read.rules import Findings
-from iocurve.dialects.diskspd.targets import Found, find
+from iocurve.dialects.diskspd.targets import ResolvedTarget, resolve_target
 from iocurve.dialects.diskspd.words import WORDS
 from iocurve.engine.plan import FixedBlocks
 from iocurve.errors import Where
@@ -36,39 +36,42 @@ DEFAULTS = Said.of(
     payload_scramble=False,
     cpus_split=True,
 )
-"""What DiskSpd does where nothing is said."""
+"""DiskSpd's defaults."""
 
 PATTERN = bytes(range(256)).hex()
-"""What DiskSpd writes by default."""
+"""The bytes DiskSpd writes by default: 0, 1, 2, …, 255, repeated."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """A thread's part of a target, as DiskSpd reports it."""
+    """One thread on one target: a row of DiskSpd's results."""
 
     path: str
     bytes: int
-    """Of the file."""
+    """Size of the file."""
     zones: tuple[Zone, ...]
-    """The distribution as it came to be, from the start of the region."""
+    """The effective distribution (-rd); offsets count from the start of the region."""
     workers: tuple[int, ...]
-    """Their places in the plan: several where each operation in flight is a worker of its own (-p)."""
+    """Indexes of the workers in the plan. With -p there is one worker per operation in flight."""
 
 
 @dataclass(frozen=True)
 class Built:
-    """A job, and which of its workers are which thread of DiskSpd's."""
+    """A job, and the mapping of DiskSpd's threads to its workers."""
 
     job: Job
     threads: tuple[tuple[Row, ...], ...]
-    """By thread: a row for each target."""
+    """For each thread one row per target."""
 
 
 def build(span: TimeSpan, number: int | None, machine: Machine, directory: Path, findings: Findings) -> Built | None:
-    """Makes the job of a time span (the ``number``-th of several); None where ``findings`` tell why it cannot run."""
+    """Builds the job of a time span, the ``number``-th if there are several.
+
+    Returns None and adds mistakes to ``findings`` if the time span cannot run.
+    """
     _check_processors(span, findings)
     _check_workers(span, findings)
-    found = [find(target, span, machine, directory, findings) for target in span.targets]
+    found = [resolve_target(target, span, machine, directory, findings) for target in span.targets]
     targets = [one for one in found if one is not None]
     if len(targets) < len(found) or findings.mistakes:
         return None
@@ -88,16 +91,16 @@ def _threads(span: TimeSpan) -> int:
 
 
 @dataclass(frozen=True)
-class _Part:
-    """Threads that do the same with the same targets."""
+class _ThreadSet:
+    """Threads with the same load on the same targets."""
 
     threads: Sequence[int]
-    """Numbers of the threads."""
-    targets: Sequence[Found]
-    """Several where the threads choose between them for each operation (-O)."""
+    """Thread numbers."""
+    targets: Sequence[ResolvedTarget]
+    """With -O several: the threads choose one of them for each operation."""
 
 
-def _parts(span: TimeSpan, targets: Sequence[Found], findings: Findings) -> Iterator[_Part]:
+def _parts(span: TimeSpan, targets: Sequence[ResolvedTarget], findings: Findings) -> Iterator[_ThreadSet]:
     if span.shares_requests:
         yield from _pools(span, targets, findings)
         return
@@ -107,14 +110,14 @@ def _parts(span: TimeSpan, targets: Sequence[Found], findings: Findings) -> Iter
         threads = range(count) if span.threads else range(first, first + count)
         first += count
         if found.target.parallel and found.target.thread_stride_bytes:
-            # Each operation in flight of a thread starts where the thread does.
-            yield from (_Part((thread,), (found,)) for thread in threads)
+            # All operations in flight of a thread start at the thread's own offset.
+            yield from (_ThreadSet((thread,), (found,)) for thread in threads)
         else:
-            yield _Part(threads, (found,))
+            yield _ThreadSet(threads, (found,))
 
 
-def _pools(span: TimeSpan, targets: Sequence[Found], findings: Findings) -> Iterator[_Part]:
-    """Threads of a pool by the targets they use."""
+def _pools(span: TimeSpan, targets: Sequence[ResolvedTarget], findings: Findings) -> Iterator[_ThreadSet]:
+    """Groups the threads of a pool by the targets they use."""
     pools: dict[tuple[int, ...], list[int]] = {}
     for thread in range(span.threads):
         used = tuple(index for index, found in enumerate(targets) if _uses(found.target, thread))
@@ -124,15 +127,15 @@ def _pools(span: TimeSpan, targets: Sequence[Found], findings: Findings) -> Iter
         if not chosen:
             continue
         _check_pool(chosen, threads, findings)
-        yield _Part(threads, chosen)
+        yield _ThreadSet(threads, chosen)
 
 
 def _uses(target: Target, thread: int) -> bool:
     return not target.thread_weights or any(thread == number for number, _ in target.thread_weights)
 
 
-def _check_pool(chosen: Sequence[Found], threads: Sequence[int], findings: Findings) -> None:
-    """What one worker over several targets cannot do."""
+def _check_pool(chosen: Sequence[ResolvedTarget], threads: Sequence[int], findings: Findings) -> None:
+    """Refuses pools that one worker over several targets cannot run."""
     first, where = chosen[0], chosen[-1].target.where("weight", "ThreadTargets", "target", "path")
     weights = {_weight(found.target, thread) for found in chosen for thread in threads}
     if len(weights) > 1:
@@ -143,15 +146,15 @@ def _check_pool(chosen: Sequence[Found], threads: Sequence[int], findings: Findi
     kinds = {(found.nfs_url, found.is_created) for found in chosen}
     if len(kinds) > 1 or not (_are_alike(chosen) or all(map(_is_used_whole, chosen))):
         text = "with -O parts of targets of different sizes or kinds cannot be run yet"
-        findings.mistake(text, where, "make them alike with -c or -f, or say the operations in flight with -o")
+        findings.mistake(text, where, "give them equal sizes with -c or -f, or set the queue depth with -o")
 
 
-def _are_alike(chosen: Sequence[Found]) -> bool:
+def _are_alike(chosen: Sequence[ResolvedTarget]) -> bool:
     return len({found.region_bytes for found in chosen}) == 1
 
 
-def _is_used_whole(found: Found) -> bool:
-    """From the base offset to its end, wherever that is."""
+def _is_used_whole(found: ResolvedTarget) -> bool:
+    """True if the region runs from the base offset to the end of the target, whatever its size."""
     is_to_its_end = found.region_bytes == found.bytes - found.target.base_bytes
     return is_to_its_end and not found.is_created and not found.nfs_url and not found.target.spans
 
@@ -161,13 +164,13 @@ def _weight(target: Target, thread: int) -> int:
 
 
 def _load(target: Target) -> tuple[object, ...]:
-    """What two targets must have in common to be one worker's."""
-    fields = vars(target) | {"path": None, "said": None, "thread_weights": None, "weight": None, "requests": None}
+    """The fields of a target that must be equal for one worker to use both."""
+    fields = vars(target) | {"path": None, "positions": None, "thread_weights": None, "weight": None, "requests": None}
     return tuple(fields.items())
 
 
 def _check_workers(span: TimeSpan, findings: Findings) -> None:
-    """Before anything is made for each of them."""
+    """Limits the number of workers before any object is created per worker."""
     slots = [target.requests if target.parallel else 1 for target in span.targets]
     threads = [span.threads or target.threads for target in span.targets]
     workers = span.threads if span.shares_requests else sum(map(mul, threads, slots))
@@ -179,7 +182,7 @@ def _check_workers(span: TimeSpan, findings: Findings) -> None:
 def _check_processors(span: TimeSpan, findings: Findings) -> None:
     groups = sorted({group for group, _ in span.affinity} - {0})
     if groups:
-        text = f"there is no processor group {groups[0]}: Linux has all processors in one (group 0)"
+        text = f"there is no processor group {groups[0]}: on Linux all processors are in group 0"
         findings.mistake(text, span.where("affinity"), "write -a with the numbers of the processors")
 
 
@@ -191,7 +194,7 @@ class _Builder:
     rows: dict[int, list[Row]] = field(default_factory=dict)
     workers: int = 0
 
-    def add(self, part: _Part) -> None:
+    def add(self, part: _ThreadSet) -> None:
         target = part.targets[0].target
         slots = target.requests if target.parallel else 1
         for thread in part.threads:
@@ -207,7 +210,7 @@ class _Builder:
             section = section.but(name=f"{name} #{len(self.sections) + 1}")
         self.sections.append(section)
 
-    def _section(self, part: _Part, slots: int) -> Said:
+    def _section(self, part: _ThreadSet, slots: int) -> Said:
         span, first = self.span, part.targets[0]
         target = first.target
         fields: dict[str, Any] = {
@@ -237,15 +240,15 @@ class _Builder:
         )
         return Said.of(**fields).at(_positions(span, target))
 
-    def _cpus(self, part: _Part, slots: int) -> tuple[int, ...] | None:
-        """Of each worker: threads take the processors in turn, unless that is switched off."""
+    def _cpus(self, part: _ThreadSet, slots: int) -> tuple[int, ...] | None:
+        """The processor of each worker: threads are bound round robin. None with -n."""
         if self.span.affinity_disabled:
             return None
         cpus = [processor for _, processor in self.span.affinity] or self.machine_cpus
         return tuple(cpus[thread % len(cpus)] for thread in part.threads for _ in range(slots))
 
 
-def _size(part: _Part) -> dict[str, Any]:
+def _size(part: _ThreadSet) -> dict[str, Any]:
     first = part.targets[0]
     if first.is_created:
         end = first.target.base_bytes + first.region_bytes
@@ -253,7 +256,7 @@ def _size(part: _Part) -> dict[str, Any]:
     return {"size": first.region_bytes * len(part.targets)} if _are_alike(part.targets) else {}
 
 
-def _engine(found: Found) -> dict[str, Any]:
+def _engine(found: ResolvedTarget) -> dict[str, Any]:
     target = found.target
     engine: EngineName = "nfs" if found.nfs_url else "mmap" if target.memory_mapped else "uring"
     fields: dict[str, Any] = {
@@ -270,7 +273,7 @@ def _engine(found: Found) -> dict[str, Any]:
     return fields
 
 
-def _order(found: Found, part: _Part, slots: int) -> dict[str, Any]:
+def _order(found: ResolvedTarget, part: _ThreadSet, slots: int) -> dict[str, Any]:
     target = found.target
     fields: dict[str, Any] = {}
     if target.random_percent:
@@ -289,27 +292,28 @@ def _order(found: Found, part: _Part, slots: int) -> dict[str, Any]:
     return fields
 
 
-def _zones(found: Found) -> list[Zone]:
+def _zones(found: ResolvedTarget) -> list[Zone]:
     return zones_of(found.target, found.region_bytes) if found.target.spans else []
 
 
-def _distribution(found: Found) -> ZonesSaid:
-    """Zones one after another, those without operations between them."""
+def _distribution(found: ResolvedTarget) -> ZonesSaid:
+    """The zones in order, with gaps filled by zones without operations."""
     zones = _zones(found)
-    said: list[ZoneShare] = []
-    place = 0
+    zone_shares: list[ZoneShare] = []
+    next_offset = 0
     for zone, percent in zip(zones, shares(zones), strict=True):
-        if zone.start > place:
-            said.append(ZoneShare(access_percent=0.0, size=zone.start - place))
-        # A part without an offset of its own is one block.
+        if zone.start > next_offset:
+            zone_shares.append(ZoneShare(access_percent=0.0, size=zone.start - next_offset))
+        # A part too small for an offset of its own is one block.
         length = zone.length or found.target.step_bytes
-        said.append(ZoneShare(access_percent=float(percent), size=min(length, found.region_bytes - zone.start)))
-        place = max(place, zone.start + length)
-    return ZonesSaid(zones=tuple(said))
+        size = min(length, found.region_bytes - zone.start)
+        zone_shares.append(ZoneShare(access_percent=float(percent), size=size))
+        next_offset = max(next_offset, zone.start + length)
+    return ZonesSaid(zones=tuple(zone_shares))
 
 
 def _users(span: TimeSpan, target: Target) -> int:
-    """Threads that use a target."""
+    """Number of threads that use a target."""
     return len(target.thread_weights) or span.threads or target.threads
 
 
@@ -320,7 +324,7 @@ def _pace(target: Target, threads: int, slots: int) -> dict[str, Any]:
     elif target.bytes_per_ms:
         fields["rate_total_bytes"] = max(1, target.bytes_per_ms * 1000 // slots)
     elif target.burst and target.think_ms:
-        # A burst is that of all threads together.
+        # -i counts the operations of all threads together.
         fields |= {
             "think_ns": target.think_ms * MILLISECOND_NS,
             "think_every": max(1, target.burst // threads // slots),
@@ -330,7 +334,7 @@ def _pace(target: Target, threads: int, slots: int) -> dict[str, Any]:
     return fields
 
 
-def _payload(span: TimeSpan, found: Found) -> dict[str, Any]:
+def _payload(span: TimeSpan, found: ResolvedTarget) -> dict[str, Any]:
     target = found.target
     if target.buffer_bytes:
         return {"payload_pool_bytes": target.buffer_bytes, "payload_pool_path": found.buffer_path}
@@ -364,12 +368,12 @@ _FIELDS = {
     "seed": "seed",
     "affinity": "cpus",
 }
-"""Which field of a section a field of a profile decides."""
+"""For a field of a profile the section's field that it sets."""
 
 
 def _positions(span: TimeSpan, target: Target) -> dict[str, Where]:
-    said = {"name": target.where("path", "target")} | {
-        _FIELDS[name]: place for name, place in span.said.items() if name in _FIELDS
+    positions = {"name": target.where("path", "target")} | {
+        _FIELDS[name]: where for name, where in span.positions.items() if name in _FIELDS
     }
-    said |= {_FIELDS[name]: place for name, place in target.said.items() if name in _FIELDS}
-    return {name: place for name, place in said.items() if place is not None}
+    positions |= {_FIELDS[name]: where for name, where in target.positions.items() if name in _FIELDS}
+    return {name: where for name, where in positions.items() if where is not None}

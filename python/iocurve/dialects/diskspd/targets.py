@@ -1,4 +1,4 @@
-"""What a target of a profile is on this machine: a file, a device or a file of an NFS export, and the region used."""
+"""Resolves a target of a profile to a file, a device or a file in an NFS export, and to the region that is used."""
 
 from __future__ import annotations
 
@@ -17,33 +17,35 @@ _NFS = "nfs://"
 
 
 @dataclass(frozen=True)
-class Found:
-    """A target as it is here."""
+class ResolvedTarget:
+    """A target on this machine."""
 
     target: Target
     path: str
-    """As in the job: absolute, or relative to the NFS export."""
+    """Path for the job: absolute, or relative to the NFS export."""
     nfs_url: str | None
-    """Of the export."""
+    """URL of the export; None for a local target."""
     bytes: int
-    """Size of the file or device while it is measured."""
+    """Size of the file or device during the run."""
     is_created: bool
     buffer_path: str | None = None
-    """File that fills the write buffer."""
+    """File whose content fills the write buffer (-Z<size>,file)."""
 
     @property
     def region_bytes(self) -> int:
-        """Bytes that are used, from the base offset on."""
+        """Length of the region that is used; it starts at the base offset."""
         end = min(self.bytes, self.target.end_bytes or self.bytes)
         return end - self.target.base_bytes
 
 
-def find(target: Target, span: TimeSpan, machine: Machine, directory: Path, findings: Findings) -> Found | None:
-    """Looks at a target; None where it cannot be used, with a mistake."""
+def resolve_target(
+    target: Target, span: TimeSpan, machine: Machine, directory: Path, findings: Findings
+) -> ResolvedTarget | None:
+    """Resolves a target. Returns None and adds a mistake to ``findings`` if it cannot be used."""
     where = target.where("path", "target")
     if _WINDOWS_DRIVE.fullmatch(target.path) or _WINDOWS_FILE.fullmatch(target.path):
-        what = "drive" if _WINDOWS_DRIVE.fullmatch(target.path) else "path"
-        findings.mistake(f"{target.path} is a Windows {what}", where, "name a file, or a device such as /dev/sdb")
+        kind = "drive" if _WINDOWS_DRIVE.fullmatch(target.path) else "path"
+        findings.mistake(f"{target.path} is a Windows {kind}", where, "name a file, or a device such as /dev/sdb")
         return None
     found = _remote(target, findings) if target.path.startswith(_NFS) else _local(target, machine, directory, findings)
     if found is None or not _starts_inside(found, span, findings):
@@ -56,13 +58,13 @@ def _buffer_path(target: Target, machine: Machine, directory: Path, findings: Fi
     if not target.buffer_bytes or not target.buffer_path:
         return None
     path = str(directory / target.buffer_path)
-    if machine.look(path).kind != "file":
-        text = f"{path} is no file that could fill the write buffer (-Z)"
+    if machine.stat(path).kind != "file":
+        text = f"{path} is not a regular file, so it cannot fill the write buffer (-Z)"
         findings.mistake(text, target.where("buffer_path", "WriteBufferContent"))
     return path
 
 
-def _remote(target: Target, findings: Findings) -> Found | None:
+def _remote(target: Target, findings: Findings) -> ResolvedTarget | None:
     where = target.where("path", "target")
     address, question, options = target.path.partition("?")
     export, slash, name = address.removeprefix(_NFS).rpartition("/")
@@ -72,36 +74,36 @@ def _remote(target: Target, findings: Findings) -> Found | None:
         return None
     size = target.create_bytes or target.end_bytes
     if not size:
-        text = f"the size of {target.path} is not known before the run"
-        findings.mistake(text, where, "say it with -c (made anew) or -f (must be there)")
+        text = f"the size of {target.path} is not given"
+        findings.mistake(text, where, "give -c<size> to create it or -f<size> if it exists")
         return None
-    return Found(target, name, f"{_NFS}{export}{question}{options}", size, bool(target.create_bytes))
+    return ResolvedTarget(target, name, f"{_NFS}{export}{question}{options}", size, bool(target.create_bytes))
 
 
-def _local(target: Target, machine: Machine, directory: Path, findings: Findings) -> Found | None:
+def _local(target: Target, machine: Machine, directory: Path, findings: Findings) -> ResolvedTarget | None:
     where = target.where("path", "target")
     path = str(directory / target.path)
-    facts = machine.look(path)
+    facts = machine.stat(path)
     if facts.kind == "block":
         if target.create_bytes:
-            text = f"{path} is a device: -c makes files only, so all of the device is used"
+            text = f"-c has no effect on the device {path}: all of the device is used"
             findings.note("no_effect", text, target.where("create_bytes"), "warning")
-        return Found(target, path, None, facts.bytes, is_created=False)
+        return ResolvedTarget(target, path, None, facts.bytes, is_created=False)
     if target.create_bytes and facts.kind in ("missing", "file"):
-        return Found(target, path, None, target.create_bytes, is_created=True)
+        return ResolvedTarget(target, path, None, target.create_bytes, is_created=True)
     if facts.kind == "missing":
         findings.mistake(f"{path} does not exist", where, "-c creates it, as in -c1G")
     elif facts.kind == "file" and not facts.bytes:
-        findings.mistake(f"{path} is empty", where, "-c makes it anew with a size, as in -c1G")
+        findings.mistake(f"{path} is empty", where, "-c recreates it with a size, as in -c1G")
     elif facts.kind == "file":
-        return Found(target, path, None, facts.bytes, is_created=False)
+        return ResolvedTarget(target, path, None, facts.bytes, is_created=False)
     else:
-        what = "a directory" if facts.kind == "directory" else "neither a file nor a block device"
-        findings.mistake(f"{path} is {what}", where, "name a file")
+        kind = "a directory" if facts.kind == "directory" else "neither a file nor a block device"
+        findings.mistake(f"{path} is {kind}", where, "name a file")
     return None
 
 
-def _starts_inside(found: Found, span: TimeSpan, findings: Findings) -> bool:
+def _starts_inside(found: ResolvedTarget, span: TimeSpan, findings: Findings) -> bool:
     target = found.target
     threads = span.threads or target.threads
     start = (threads - 1) * target.thread_stride_bytes
@@ -109,20 +111,20 @@ def _starts_inside(found: Found, span: TimeSpan, findings: Findings) -> bool:
         return True
     text = (
         f"{target.path} is too small: {format_bytes(found.bytes)}, base offset {target.base_bytes}, "
-        f"and its last thread starts {start} bytes behind that with blocks of {target.block_bytes} bytes"
+        f"and its last thread starts {start} bytes after the base offset with blocks of {target.block_bytes} bytes"
     )
     findings.mistake(text, target.where("thread_stride_bytes", "base_bytes", "create_bytes", "path", "target"))
     return False
 
 
-def _note(found: Found, findings: Findings) -> None:
+def _note(found: ResolvedTarget, findings: Findings) -> None:
     target = found.target
     if target.end_bytes > found.bytes:
         text = f"{target.path} has {found.bytes} bytes, less than the end of the region ({target.end_bytes})"
         findings.note("file_shorter", text, target.where("end_bytes"), "warning")
     if found.is_created and found.region_bytes + target.base_bytes < found.bytes:
         text = (
-            f"{target.path} is made as long as it is used, {format_bytes(found.region_bytes + target.base_bytes)}, "
+            f"{target.path} is created with {format_bytes(found.region_bytes + target.base_bytes)}, the part used, "
             f"not {format_bytes(found.bytes)}"
         )
         findings.note("file_not_longer", text, target.where("create_bytes"))

@@ -1,4 +1,4 @@
-"""What DiskSpd calls the fields of a section."""
+"""DiskSpd's names for the fields of a section, used in messages."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""fio: command lines and job files, and its forms of output."""
+"""The fio dialect: command lines, job files and output formats."""

@@ -1,4 +1,4 @@
-"""``iocurve fio …`` and ``iocurve explain fio …``: a fio command line becomes a plan, notes and output settings."""
+"""``iocurve fio …`` and ``iocurve explain fio …``: turns a fio command line into a plan, notes and output settings."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Literal
 
 from iocurve.dialects.base import Dialect, TimedJob
-from iocurve.dialects.fio import questions
+from iocurve.dialects.fio import information
 from iocurve.dialects.fio.invocation import Format, Invocation, Output
 from iocurve.dialects.fio.job import build
-from iocurve.dialects.fio.output import forms, logs
+from iocurve.dialects.fio.output import formats, logs
+from iocurve.dialects.fio.read.combine import MAX_LOG_RECORDS
 from iocurve.dialects.fio.read.parse import Parsed, Setting, Surroundings, parse
 from iocurve.errors import DialectError, Mistake, PlanError, TargetError, in_order
 from iocurve.job.disk_mounts import DiskMount, put_on_disks
@@ -25,7 +26,7 @@ from iocurve.result.document import Result
 
 @dataclass(frozen=True, kw_only=True)
 class Prepared(Invocation):
-    """A fio command line that can be run, explained and answered."""
+    """A fio command line that can be run and explained, and that writes fio's output."""
 
     @property
     def source(self) -> str:
@@ -34,31 +35,34 @@ class Prepared(Invocation):
 
     @property
     def shows_progress(self) -> bool:
-        """Unless ``--eta=never`` says otherwise."""
+        """False with ``--eta=never``."""
         return self.output.eta != "never"
 
-    def printed(self) -> str | None:
-        """What --showcmd shows; nothing with --parse-only alone."""
+    def output_without_run(self) -> str | None:
+        """The lines of --showcmd; empty with --parse-only alone."""
         return "".join(f"{line}\n" for line in self.command_lines) if self.check_only else None
 
-    def outputs(self) -> Sequence[Path]:
-        """The file of --output, and one log of each kind."""
+    def output_paths(self) -> Sequence[Path]:
+        """The file of --output and one log file of each kind."""
         return [*filter(None, [self.output.path]), *logs.planned(self)]
 
     def explain(self) -> str:
-        """The plan in words."""
+        """Describes the plan in words."""
         return explain(self.plan, self.notes, self.obstacles, self.machine)
 
-    def answer(self, result: Result) -> Result:
-        """Writes the logs, then the result in each form that was asked for."""
+    def write_output(self, result: Result) -> Result:
+        """Writes the log files, then the result in each format of --output-format."""
         logs.write(self, result)
-        if unlogged := logs.lost(result):
-            result = result.with_note("log_full", f"{unlogged:,} operations found no room in the logs", "warning")
-        self._print(forms.render(self, result))
+        if lost := logs.lost_records(result):
+            text = (
+                f"the logs lack {lost:,} records: a clone keeps at most {MAX_LOG_RECORDS:,}; log_avg_msec= makes fewer"
+            )
+            result = result.with_note("log_full", text, "warning")
+        self._print(formats.render(self, result))
         return result
 
     def jobs(self) -> list[TimedJob]:
-        """The job; not a replayed trace."""
+        """The job. Raises ``PlanError`` if it replays a trace."""
         if any(section.load.replay for section in self.job.sections):
             text = "a replayed trace (read_iolog) cannot be written as a job file; run it with iocurve fio"
             raise PlanError([Mistake(text)])
@@ -83,7 +87,7 @@ def prepare(
 ) -> Prepared:
     """Reads a fio command line (without ``fio``) and the job files it names.
 
-    Raises ``DialectError`` with every mistake in what was written, ``PlanError`` where no plan can be made of it.
+    Raises ``DialectError`` with every mistake in the text, ``PlanError`` if the text cannot be turned into a plan.
     """
     machine = machine or ThisMachine()
     surroundings = _surroundings(cwd or Path.cwd(), os.environ if environment is None else environment)
@@ -94,9 +98,9 @@ def prepare(
     built = build(parsed, surroundings.directory)
     job, misplaced = put_on_disks(built.job, settings.disks, surroundings.directory)
     mistakes = [*built.mistakes, *settings.mistakes, *misplaced]
-    mistakes += [] if mistakes else _nothing_to_do(parsed)
+    mistakes += [] if mistakes else _missing_job(parsed)
     if settings.read_only:
-        mistakes += _writers(job)
+        mistakes += _jobs_that_write(job)
     if mistakes:
         raise DialectError(in_order(mistakes))
     resolution = resolve(job, machine, surroundings.directory)
@@ -122,7 +126,7 @@ def prepare(
 
 @dataclass
 class _Settings:
-    """The command line's options that belong to no job."""
+    """Command-line options that belong to no job."""
 
     output: Output = field(default_factory=Output)
     check_only: bool = False
@@ -152,18 +156,18 @@ class _Settings:
             hint = _INSTEAD.get(name)
             self.mistakes.append(
                 Mistake(
-                    f"--{name} is not supported{'' if hint and name not in _LATER else ' yet'}", command.where, hint
+                    f"--{name} is not supported{'' if hint and name not in _PLANNED else ' yet'}", command.where, hint
                 )
             )
 
     def set_output(self, value: str) -> None:
         if not value or "\0" in value:
-            raise ValueError("--output needs the name of a file")
+            raise ValueError("--output needs a file name")
         self.output = replace(self.output, path=Path(value))
 
     def set_out(self, value: str) -> None:
         if not value or "\0" in value:
-            raise ValueError("--out needs the name of a directory")
+            raise ValueError("--out needs a directory name")
         self.out = Path(value)
 
     def set_formats(self, value: str) -> None:
@@ -172,10 +176,10 @@ class _Settings:
         for name in names:
             form = _FORMATS.get(name)
             if form is None:
-                raise ValueError(f"there is no output format '{name}'; there are normal, terse, json and json+")
+                raise ValueError(f"unknown output format '{name}'; --output-format takes normal, terse, json and json+")
             wanted.append(form)
         if "json+" in wanted:
-            # It has all that json has.
+            # json+ includes everything in json.
             wanted = [form for form in wanted if form != "json"]
         self.output = replace(self.output, formats=tuple(dict.fromkeys(wanted)))
 
@@ -189,11 +193,11 @@ class _Settings:
         versions: dict[str, Literal[2, 3, 4, 5]] = {"2": 2, "3": 3, "4": 4, "5": 5}
         version = versions.get(value.strip())
         if version is None:
-            raise ValueError(f"there is no terse version '{value}'; there are 2, 3, 4 and 5")
+            raise ValueError(f"unknown terse version '{value}'; --terse-version takes 2, 3, 4 or 5")
         self.output = replace(self.output, terse_version=version)
 
     def set_eta(self, value: str) -> None:
-        # fio takes any other word for auto.
+        # fio reads any other word as auto.
         eta: Literal["auto", "always", "never"] = (
             "always" if value == "always" else "never" if value == "never" else "auto"
         )
@@ -213,7 +217,7 @@ class _Settings:
 
     def set_section(self, value: str) -> None:
         if value.startswith("global") or not value:
-            raise ValueError("--section needs the name of a job; global holds for all of them anyway")
+            raise ValueError("--section needs the name of a job; [global] applies to every job anyway")
 
 
 _FORMATS: dict[str, Format] = {
@@ -240,32 +244,32 @@ _HANDLERS: dict[str, Callable[[_Settings, str], None]] = {
 }
 
 _NO_EFFECT = {
-    "alloc-size": "memory is taken as it is needed",
-    "aux-path": "no state files are written",
-    "eta-interval": "progress is shown every second",
-    "eta-newline": "progress is shown on one line",
-    "max-jobs": "the number of jobs needs no preparation",
-    "status-interval": "every second is in result.json",
-    "idle-prof": "how idle processors are is not measured; each job's processor time is in every output",
-    "debug": "there are no debug messages of this kind",
+    "alloc-size": "memory is allocated when it is needed",
+    "aux-path": "iocurve writes no state files",
+    "eta-interval": "progress is updated every second",
+    "eta-newline": "progress stays on one line",
+    "max-jobs": "the number of jobs has no fixed limit",
+    "status-interval": "result.json has the figures of every second",
+    "idle-prof": "iocurve does not measure how idle the processors are; every output has each job's processor time",
+    "debug": "iocurve has no debug messages",
 }
 
 _INSTEAD = {
     "help": "iocurve fio --help",
-    "bandwidth-log": "write_bw_log= in a job writes one for each clone",
-    "crctest": "it measures a processor, and fio does that",
-    "cpuclock-test": "it measures a processor, and fio does that",
-    "memcpytest": "it measures a processor, and fio does that",
-    "latency-log": "fio itself refuses it; write_lat_log= in a job writes one",
-    "client": "give the jobs to each machine by itself",
-    "server": "give the jobs to each machine by itself",
-    "remote-config": "give the jobs to each machine by itself",
-    "profile": "write out the options of the profile",
+    "bandwidth-log": "write_bw_log= in a job writes a log for each clone",
+    "crctest": "it tests the processor, not I/O; use fio",
+    "cpuclock-test": "it tests the processor, not I/O; use fio",
+    "memcpytest": "it tests memory, not I/O; use fio",
+    "latency-log": "fio itself refuses it; write_lat_log= in a job writes a latency log",
+    "client": "run the jobs on each machine separately",
+    "server": "run the jobs on each machine separately",
+    "remote-config": "run the jobs on each machine separately",
+    "profile": "put the options of the profile into a job",
 }
 
 
-_LATER = {"client", "server", "remote-config"}
-"""Several machines at once."""
+_PLANNED = {"client", "server", "remote-config"}
+"""Options for several machines, not supported yet."""
 
 
 def _surroundings(directory: Path, environment: Mapping[str, str]) -> Surroundings:
@@ -273,21 +277,23 @@ def _surroundings(directory: Path, environment: Mapping[str, str]) -> Surroundin
     return Surroundings(directory, environment, page_bytes, page_bytes * pages, os.cpu_count() or 1)
 
 
-def _nothing_to_do(parsed: Parsed) -> list[Mistake]:
+def _missing_job(parsed: Parsed) -> list[Mistake]:
     if parsed.sections:
         return []
     wanted = [command for command in parsed.commands if command.name == "section"]
     if wanted:
-        return [Mistake(f"there is no section [{wanted[-1].value}]", wanted[-1].where)]
+        return [
+            Mistake(f"--section={wanted[-1].value}: no job file has a section [{wanted[-1].value}]", wanted[-1].where)
+        ]
     if parsed.only_globals:
-        hint = "add a job below it, such as [job1]"
-        return [Mistake("[global] alone is no job", parsed.only_globals, hint)]
-    hint = "name a job file, or write --name=test --rw=randread --size=1g"
+        hint = "add a job section such as [job1] below it"
+        return [Mistake("[global] alone defines no job", parsed.only_globals, hint)]
+    hint = "give a job file, or options such as --name=test --rw=randread --size=1g"
     return [Mistake("there is no job to run", None, hint)]
 
 
-def _writers(job: Job) -> list[Mistake]:
-    text = "--readonly forbids to write, and this job writes"
+def _jobs_that_write(job: Job) -> list[Mistake]:
+    text = "this job writes, which --readonly forbids"
     return [
         Mistake(f"{section.name}: {text}", section.where("writes", "name"))
         for section in job.sections
@@ -295,4 +301,4 @@ def _writers(job: Job) -> list[Mistake]:
     ]
 
 
-DIALECT = Dialect("fio", prepare, questions.answer)
+DIALECT = Dialect("fio", prepare, information.information)

@@ -1,4 +1,4 @@
-"""A fio command line that was understood: what runs, and which form the answer has."""
+"""A fio command line that was read: the plan, the job sections and the output settings."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ Format = Literal["normal", "json", "json+", "terse"]
 
 @dataclass(frozen=True)
 class Output:
-    """What fio's own options say about output."""
+    """Settings from fio's output options."""
 
     path: Path | None = None
-    """None: standard output."""
+    """File of --output; None: standard output."""
     formats: tuple[Format, ...] = ("normal",)
     terse_version: Literal[2, 3, 4, 5] = 3
     eta: Literal["auto", "always", "never"] = "auto"
-    """Whether progress is shown."""
+    """Value of --eta: when progress is shown."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Invocation(Prepared, ABC):
-    """What fio-shaped output needs to know."""
+    """Everything that output in fio's formats is made from, apart from the result."""
 
     job: Job
     plan: Plan
@@ -39,12 +39,12 @@ class Invocation(Prepared, ABC):
     sections: tuple[SectionReport, ...]
     report_groups: tuple[ReportGroup, ...]
     check_only: bool
-    """fio's --parse-only and --showcmd: nothing is to be run."""
+    """True with --parse-only or --showcmd: nothing runs."""
     command_lines: tuple[str, ...]
-    """What --showcmd shows."""
+    """Output of --showcmd, a line for each job file."""
     arguments: tuple[str, ...]
 
     @property
     def plans(self) -> Sequence[Plan]:
-        """The one plan."""
+        """The single plan."""
         return (self.plan,)

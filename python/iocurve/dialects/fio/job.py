@@ -1,4 +1,4 @@
-"""fio's settings become a job: each option does what the table says, in the order fio reads them."""
+"""Turns fio's settings into a job: applies the effect of each option in the order in which fio reads them."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from iocurve.dialects.fio.read.combine import apply_exitall, combine
 from iocurve.dialects.fio.read.draft import DEFAULTS, Draft, Option, Reporting
 from iocurve.dialects.fio.read.options import BY_NAME
 from iocurve.dialects.fio.read.parse import Parsed, RawSection, Setting, closest, in_reading_order
-from iocurve.dialects.fio.read.together import combine, end_others
 from iocurve.dialects.fio.read.values import Context
 from iocurve.dialects.fio.words import WORDS
 from iocurve.errors import COMMAND_LINE, Mistake, Where
@@ -19,24 +19,24 @@ from iocurve.job.model import Job, PlanNote, Said
 
 @dataclass(frozen=True)
 class SectionReport:
-    """What output needs to know of a section, besides its plan."""
+    """Facts about a section that fio's output shows and the plan does not hold."""
 
     name: str
     description: str | None
     options: dict[str, str]
-    """As written in the section."""
+    """Options as written in the section."""
     global_options: dict[str, str]
-    """As written in the globals it inherits."""
+    """Options as written in the [global] sections that it inherits."""
     depth: int
-    """As asked for."""
+    """iodepth as written."""
     direction: str
-    """fio's word for rw=."""
+    """Value of rw= in fio's words: ``randread``."""
     reporting: Reporting
 
 
 @dataclass(frozen=True)
 class Built:
-    """A job with all that is wrong in it and all there is to say about it."""
+    """A job with every mistake and every note found while it was built."""
 
     job: Job
     reports: tuple[SectionReport, ...]
@@ -45,16 +45,16 @@ class Built:
 
 
 def build(parsed: Parsed, directory: Path) -> Built:
-    """Makes sections of what was written; names of files in it start from ``directory``."""
+    """Builds the job's sections from the parsed settings. Relative file names start from ``directory``."""
     mistakes, notes = list(parsed.mistakes), list(parsed.notes)
     drafts = [_draft(raw, directory, mistakes, notes) for raw in parsed.sections]
     if not any(draft.engine_refused for draft in drafts):
         mistakes += parsed.unknown
-    end_others(drafts)
+    apply_exitall(drafts)
     for draft in drafts:
         mistakes += draft.mistakes
         notes += draft.notes
-    said = [Said.of(**draft.fields).at(draft.positions) for draft in drafts]
+    said = [Said.of(**draft.fields).at(draft.field_positions) for draft in drafts]
     reports = [_report(raw, draft) for raw, draft in zip(parsed.sections, drafts, strict=True)]
     name = "+".join(dict.fromkeys(report.name for report in reports)) or "fio"
     job = Job.of(name, WORDS, said, DEFAULTS)
@@ -62,22 +62,22 @@ def build(parsed: Parsed, directory: Path) -> Built:
 
 
 def _draft(raw: RawSection, directory: Path, mistakes: list[Mistake], notes: list[PlanNote]) -> Draft:
-    draft, context = Draft(positions={"name": raw.where}), Context(directory=directory)
-    of_engine: list[Mistake] = []
-    # A barrier of the globals holds for every section, as in fio.
+    draft, context = Draft(field_positions={"name": raw.where}), Context(directory=directory)
+    engine_mistakes: list[Mistake] = []
+    # stonewall in [global] applies to every section, as in fio.
     globals_but_name = [setting for setting in raw.global_settings if setting.name != "name"]
     for setting in set(raw.global_settings) - set(globals_but_name):
         text = "name has no effect in [global]: each job is named after its section, as in fio"
         notes.append(PlanNote("no_effect", text, setting.where))
-    for setting in [*_as_read(globals_but_name), *_as_read(raw.settings)]:
+    for setting in [*_in_order_of_effect(globals_but_name), *_in_order_of_effect(raw.settings)]:
         option = BY_NAME.get(setting.name)
         if option is None:
-            of_engine.append(_unknown(setting))
-        elif _apply(option, setting, draft, context, of_engine if option.engines else mistakes):
-            draft.places[option.name] = setting.where
-            draft.positions |= dict.fromkeys(option.fields, setting.where)
-    # What is unknown may belong to an engine that cannot run here anyway.
-    mistakes += [] if draft.engine_refused else of_engine
+            engine_mistakes.append(_unknown(setting))
+        elif _apply(option, setting, draft, context, engine_mistakes if option.engines else mistakes):
+            draft.option_positions[option.name] = setting.where
+            draft.field_positions |= dict.fromkeys(option.fields, setting.where)
+    # An unknown option may belong to an engine that iocurve refuses; the refusal is reported once.
+    mistakes += [] if draft.engine_refused else engine_mistakes
     notes += context.notes
     if draft.fields.setdefault("name", raw.name) != raw.name:
         draft.fields["file_name_pattern"] = _with_name(draft.value("file_name_pattern"), raw.name)
@@ -91,23 +91,23 @@ def _draft(raw: RawSection, directory: Path, mistakes: list[Mistake], notes: lis
 
 
 def _with_name(pattern: str, name: str) -> str:
-    """fio names files after the [section], also where name= calls the job otherwise."""
+    """fio names files after the [section] even if name= renames the job."""
     name = name.replace("{", "{{").replace("}", "}}")
     return re.sub(r"\{\{|\}\}|\{job\}", lambda found: name if found[0] == "{job}" else found[0], pattern)
 
 
-def _as_read(settings: Sequence[Setting]) -> list[Setting]:
-    """Those of the command line as they stand, before those of the job file."""
+def _in_order_of_effect(settings: Sequence[Setting]) -> list[Setting]:
+    """Settings of the command line in their own order, then those of the job file in fio's reading order."""
     on_command_line = [setting for setting in settings if setting.where.source == COMMAND_LINE]
     return on_command_line + in_reading_order(item for item in settings if item.where.source != COMMAND_LINE)
 
 
 def _apply(option: Option, setting: Setting, draft: Draft, context: Context, mistakes: list[Mistake]) -> bool:
-    """One option; whether it was taken."""
+    """Applies one option to the draft. Returns False if the option was rejected with a mistake."""
     context.where, context.option = setting.where, setting.name
     value = setting.value
     if value is None and option.boolean and not option.bare:
-        text = f"'{setting.name}' alone is taken as {setting.name}=1; fio itself wants the value"
+        text = f"'{setting.name}' without a value is read as {setting.name}=1; fio itself requires the value"
         context.note("bare_boolean", text, "warning")
     if value is None and not (option.bare or option.boolean):
         mistakes.append(Mistake(f"{setting.name} needs a value", setting.where, f"write {setting.name}=…"))
@@ -121,7 +121,7 @@ def _apply(option: Option, setting: Setting, draft: Draft, context: Context, mis
 
 
 def _clean(value: str) -> str:
-    """Plans are Unicode text, and file names end at a zero byte."""
+    """Rejects what a plan (Unicode text) or a file name (no zero byte) cannot hold."""
     if "\0" in value or any("\ud800" <= letter <= "\udfff" for letter in value):
         raise ValueError(f"{value!r} is not text (UTF-8)")
     return value
@@ -129,16 +129,16 @@ def _clean(value: str) -> str:
 
 def _unknown(setting: Setting) -> Mistake:
     if not setting.name.isprintable() or len(setting.name) > 80:
-        return Mistake("this is not a line of a fio job", setting.where)
+        return Mistake("this line is not a fio option", setting.where)
     lower = setting.name.lower()
-    hint = f"Did you mean {lower}? Names are in small letters" if lower in BY_NAME else closest(setting.name, BY_NAME)
+    hint = f"Did you mean {lower}? Option names are lower case" if lower in BY_NAME else closest(setting.name, BY_NAME)
     return Mistake(f"unknown option '{setting.name}'", setting.where, hint)
 
 
 def _implicit_job(raw: RawSection) -> PlanNote:
     text = (
-        "the command line names no job (--name=…): fio itself refuses it ('No job(s) defined'); "
-        f"iocurve runs it as one job named '{raw.name}' with its files in the current directory"
+        "the command line has no --name=…; fio itself refuses it ('No job(s) defined'), "
+        f"iocurve runs one job named '{raw.name}' with its files in the current directory"
     )
     return PlanNote("no_job_name", text, Where(COMMAND_LINE, 1), "warning")
 
@@ -148,7 +148,8 @@ def _misplaced_engine_options(raw: RawSection, draft: Draft) -> Iterable[PlanNot
     for setting in (*raw.global_settings, *raw.settings):
         option = BY_NAME.get(setting.name)
         if option is not None and option.engines and engine not in option.engines:
-            text = f"{setting.name} has no effect with ioengine={engine}; it belongs to {' and '.join(option.engines)}"
+            owners = " and ".join(option.engines)
+            text = f"{setting.name} has no effect with ioengine={engine}; it is an option of {owners}"
             yield PlanNote("no_effect", text, setting.where, "warning")
 
 
@@ -172,6 +173,6 @@ def _direction(draft: Draft) -> str:
 
 
 def _as_written(settings: Iterable[Setting]) -> dict[str, str]:
-    """Under fio's own names; options without a value are shown as fio does, with an empty one."""
+    """Options by fio's main name for them; an option without a value has an empty one, as in fio's output."""
     known = ((BY_NAME.get(setting.name), setting.value) for setting in settings)
     return {option.name: (value or "").strip() for option, value in known if option is not None}

@@ -1,4 +1,4 @@
-"""What fio calls the fields of a section."""
+"""fio's names for the fields of a section."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""iocurve's own jobs: TOML files whose keys are the fields of ``model.Section``."""
+"""iocurve's own job files: TOML whose keys are the fields of ``model.Section``."""

@@ -1,4 +1,4 @@
-"""``iocurve run FILE`` and ``iocurve explain FILE``: our own job files become plans."""
+"""``iocurve run FILE`` and ``iocurve explain FILE``: turns a job file into plans."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from iocurve.result.document import Result
 
 @dataclass(frozen=True, kw_only=True)
 class Prepared(base.Prepared):
-    """The plans of a job file."""
+    """A job file that can be run and explained."""
 
     path: Path
     runs: tuple[TimedJob, ...]
@@ -27,16 +27,16 @@ class Prepared(base.Prepared):
 
     @property
     def source(self) -> str:
-        """The file."""
+        """The name of the file."""
         return str(self.path)
 
     @property
     def plans(self) -> Sequence[Plan]:
-        """One for each run of the file."""
+        """One plan per run of the file."""
         return [resolution.plan for resolution in self.resolutions]
 
     def explain(self) -> str:
-        """The plans in words."""
+        """Describes the plans in words."""
         texts = []
         for number, plan in enumerate(self.plans, start=1):
             is_last = number == len(self.plans)
@@ -44,12 +44,12 @@ class Prepared(base.Prepared):
             texts.append(explain(plan, notes, obstacles, self.machine, called=WORDS.clone))
         return "\n".join(texts)
 
-    def answer(self, result: Result) -> Result:
-        """Nothing: iocurve's own table is what people see of every result."""
+    def write_output(self, result: Result) -> Result:
+        """Writes nothing: the terminal shows iocurve's own table after every run."""
         return result
 
     def jobs(self) -> list[TimedJob]:
-        """Those of the file."""
+        """The jobs of the file."""
         return list(self.runs)
 
 
@@ -60,7 +60,7 @@ def prepare(
     environment: Mapping[str, str] | None = None,  # noqa: ARG001 - no variables
     machine: Machine | None = None,
 ) -> Prepared:
-    """Reads a job file, the only argument; names in it start from the current directory.
+    """Reads a job file, the only argument. Paths in it are relative to ``cwd``.
 
     Raises ``DialectError`` and ``PlanError``.
     """
@@ -70,17 +70,17 @@ def prepare(
     mistakes: list[Mistake] = []
     for run in runs:
         try:
-            found = resolve(run.job, machine, cwd or Path.cwd())
+            resolution = resolve(run.job, machine, cwd or Path.cwd())
         except PlanError as error:
             mistakes += error.mistakes
             continue
-        resolutions.append(replace(found, plan=found.plan.replace(interval_ns=run.interval_ns)))
+        resolutions.append(replace(resolution, plan=resolution.plan.replace(interval_ns=run.interval_ns)))
     if mistakes:
         raise PlanError(list(dict.fromkeys(mistakes)))
     return Prepared(
-        notes=tuple(dict.fromkeys(note for found in resolutions for note in found.notes)),
-        obstacles=tuple(dict.fromkeys(obstacle for found in resolutions for obstacle in found.obstacles)),
-        directories=tuple(dict.fromkeys(name for found in resolutions for name in found.directories)),
+        notes=tuple(dict.fromkeys(note for each in resolutions for note in each.notes)),
+        obstacles=tuple(dict.fromkeys(obstacle for each in resolutions for obstacle in each.obstacles)),
+        directories=tuple(dict.fromkeys(name for each in resolutions for name in each.directories)),
         machine=machine,
         path=path,
         runs=tuple(runs),

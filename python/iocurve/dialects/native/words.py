@@ -1,11 +1,11 @@
-"""What our own job files call the fields of a section: their names without the unit, which values carry themselves."""
+"""Names of a section's fields in job files: without the unit, as values carry their unit."""
 
 from __future__ import annotations
 
 from iocurve.job.model import FIELDS
 from iocurve.job.words import Words
 
-_OTHERWISE = {
+_EXCEPTIONS = {
     "file_bytes": "file_size",
     "path_bytes": "path_sizes",
     "think_every_ns": "think_every_time",
@@ -13,12 +13,12 @@ _OTHERWISE = {
     "rate_total_bytes": "rate_total_bytes",
     "payload_pool_bytes": "payload_pool_size",
 }
-"""Where the name without its unit would be another field's, or say too little."""
+"""Fields whose name without the unit is taken or unclear."""
 
 
 def own_key(field: str) -> str:
-    """A field of a section in our own job files: ``runtime`` for ``runtime_ns``."""
-    return _OTHERWISE.get(field) or field.removesuffix("_ns").removesuffix("_bytes")
+    """The key of a field in job files: ``runtime`` for ``runtime_ns``."""
+    return _EXCEPTIONS.get(field) or field.removesuffix("_ns").removesuffix("_bytes")
 
 
 WORDS = Words(

@@ -1,1 +1,1 @@
-"""Vdbench's parameter files: what they say becomes jobs, one run after another, and output in vdbench's columns."""
+"""The vdbench dialect: command lines, parameter files, and output in vdbench's columns."""

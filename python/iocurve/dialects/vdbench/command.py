@@ -1,4 +1,4 @@
-"""``iocurve vdbench …`` and ``iocurve explain vdbench …``: a command line becomes runs, notes and settings."""
+"""``iocurve vdbench …`` and ``iocurve explain vdbench …``: turns a vdbench command line into runs and notes."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from iocurve.dialects.vdbench.read import lines, options
 from iocurve.dialects.vdbench.read.definitions import Definitions, define
 from iocurve.dialects.vdbench.read.options import Options
 from iocurve.dialects.vdbench.runs import Run, expand
-from iocurve.dialects.vdbench.validation import Asked, Reader, validation
+from iocurve.dialects.vdbench.topology import make_topology
+from iocurve.dialects.vdbench.validation import ValidationReader, ValidationRequest, validation
 from iocurve.dialects.vdbench.validation import mistakes as validation_mistakes
-from iocurve.dialects.vdbench.world import make_world
 from iocurve.errors import DialectError, Mistake, PlanError, in_order
 from iocurve.job.model import PlanNote
 from iocurve.job.resolve import Machine, ThisMachine
@@ -27,29 +27,29 @@ from iocurve.units import SECOND_NS
 HELP = """\
 Usage: iocurve vdbench -f file [file ...] [vdbench's options] [variable=value ...]
 
-Runs vdbench's parameter files as they are; vdbench's guide describes them. Of its options there are
+Runs vdbench parameter files unchanged; vdbench's guide describes them. vdbench's options:
   -f FILE ...         parameter files
-  -o DIR              folder for the reports (output); DIR+ counts on, DIR.tod adds the time
-  -e, -i, -w TIME     instead of every elapsed=, interval=, warmup=
-  -l [TIME]           all runs again, for a time or without end
-  -v[r|w], -j[r|ro]   data validation: what is read is compared; journals let a later run verify what this one wrote
-  -r RD               begin with this run definition
-  -s                  only print which runs there would be
-  -t                  a sample: five seconds on a small file
-On top of them there are
-  --map-host FROM=TO  play host FROM (a label, a system, or a pattern) as TO; hosts with one name become one
-  --map-lun FROM=TO   use TO instead of the LUN, directory or pattern FROM; {sd} and {host} are filled in
-  --size SIZE         instead of every size=, to try a file out
-  --report DIR        result.json, report.html and points.csv go there
+  -o DIR              output folder (default: output); DIR+ numbers the folders, DIR.tod appends the time
+  -e, -i, -w TIME     override every elapsed=, interval=, warmup=
+  -l [TIME]           repeat all runs, for TIME or until stopped
+  -v[r|w], -j[r|ro]   data validation: verify every read; a journal lets a later run verify the writes of this one
+  -r RD               start with this run definition
+  -s                  print the runs and exit
+  -t                  run a sample: five seconds on a small file
+iocurve adds
+  --map-host FROM=TO  run host FROM (a label, a system or a pattern) as host TO; several hosts may become one
+  --map-lun FROM=TO   use TO for the LUN, directory or pattern FROM; TO may contain {sd} and {host}
+  --size SIZE         override every size=, to try a parameter file
+  --report DIR        write result.json, report.html and points.csv to DIR
 A lun may be nfs://host[:port]/export/file?nconnect=8.
 
-What a parameter file would do, and which traps are in it: iocurve explain vdbench ...
+To see what a parameter file would do, with warnings: iocurve explain vdbench ...
 """
 
 
 @dataclass(frozen=True, kw_only=True)
 class Prepared(Invocation):
-    """A vdbench command line that can be run, explained and answered."""
+    """A vdbench command line that can be run and explained, and that writes vdbench's output."""
 
     arguments: tuple[str, ...]
 
@@ -60,44 +60,44 @@ class Prepared(Invocation):
 
     @property
     def shows_progress(self) -> bool:
-        """Each interval is a line on stdout already."""
+        """False: every interval is a line on stdout."""
         return False
 
     @property
-    def answers_from_result(self) -> bool:
-        """Each run is answered when it ends: a file may have thousands."""
+    def writes_output_at_end(self) -> bool:
+        """False: the report of a run is written when the run ends, as a file may have thousands of runs."""
         return False
 
-    def printed(self) -> str | None:
-        """With -s the runs that there would be."""
+    def output_without_run(self) -> str | None:
+        """The list of runs with -s."""
         return "".join(f"{line}\n" for line in runner.simulate(self)) if self.options.simulate else None
 
     def explain(self) -> str:
-        """Definitions, runs and workloads in words."""
+        """Describes definitions, runs and workloads in words."""
         return explanation.explain(self)
 
-    def checked(self) -> tuple[Sequence[PlanNote], Sequence[Mistake]]:
-        """Plans the runs, as far as they differ."""
-        if self.found.is_file_system:
+    def check(self) -> tuple[Sequence[PlanNote], Sequence[Mistake]]:
+        """Plans one of each group of similar runs to collect notes and obstacles."""
+        if self.definitions.is_file_system:
             return self.notes, explanation.file_system_obstacles(self)
         notes, obstacles = check(self)
         return list(dict.fromkeys([*self.notes, *notes])), obstacles
 
     def measure(self, run: RunPlan) -> None:
-        """Runs one after another; a curve goes by what its first one measures."""
-        runner.Runner(self, run, sys.stdout).run(self.checked()[0])
+        """Runs one after another; the points of a curve depend on the curve's first run."""
+        runner.Runner(self, run, sys.stdout).run(self.check()[0])
 
-    def answer(self, result: Result) -> Result:
-        """Everything was answered while it ran."""
+    def write_output(self, result: Result) -> Result:
+        """Nothing left to write: each run wrote its reports."""
         return result
 
     def jobs(self) -> list[TimedJob]:
-        """A job for each run; not where one goes by what another measures."""
-        if self.found.is_file_system:
+        """One job per run. Raises ``PlanError`` for curves, whose points depend on a measurement."""
+        if self.definitions.is_file_system:
             raise PlanError([Mistake("file system workloads (FSD, FWD) cannot be written as a job file yet")])
         curves = [run.name for run in self.runs if run.curve_percent is not None]
         if curves:
-            text = f"{curves[0]}: the points of a curve go by what its first run measures; run it with iocurve vdbench"
+            text = f"{curves[0]}: the rates of a curve depend on its first run's result; run it with iocurve vdbench"
             raise PlanError([Mistake(text)])
         jobs = []
         formatted: frozenset[str] = frozenset()
@@ -117,42 +117,42 @@ def prepare(
 ) -> Prepared:
     """Reads a vdbench command line (without ``vdbench``) and its parameter files.
 
-    Raises ``DialectError`` with every mistake in what was written, ``PlanError`` where a run cannot be planned.
+    Raises ``DialectError`` with every mistake in the text, ``PlanError`` if a run cannot be planned.
     """
     directory = cwd or Path.cwd()
     machine = machine or ThisMachine()
-    said = options.parse(arguments, directory)
-    if said.text is not None:
-        text = lines.read_text(said.text, "-t", said.variables)
+    cli = options.parse(arguments, directory)
+    if cli.text is not None:
+        text = lines.read_text(cli.text, "-t", cli.variables)
     else:
-        text = lines.read(said.files, said.variables)
-    found = define(text.statements)
-    mistakes = [*said.mistakes, *text.mistakes, *found.mistakes]
+        text = lines.read(cli.files, cli.variables)
+    definitions = define(text.statements)
+    mistakes = [*cli.mistakes, *text.mistakes, *definitions.mistakes]
     if not text.is_whole:
         raise DialectError(in_order(mistakes))
-    world = make_world(found, said.host_maps, said.lun_maps, said.size)
-    runs = expand(found, list(world.storage), said.overrides, Random(machine.fresh_seed()))
-    mistakes += [*world.mistakes, *runs.mistakes]
-    mistakes += _loop_mistakes(found) + _nothing_to_run(runs.runs, mistakes) + _cannot_begin(said, found)
-    asked = _asked_validation(said, found, mistakes)
-    mistakes += validation_mistakes(found, world, asked)
-    notes = (*said.notes, *found.notes, *world.notes, *asked.notes)
-    begun = _from(said.begin_at, runs.runs)
-    validated = validation(found, world, runs.runs, asked, directory)
+    topology = make_topology(definitions, cli.host_maps, cli.lun_maps, cli.size)
+    runs = expand(definitions, list(topology.storage), cli.overrides, Random(machine.fresh_seed()))
+    mistakes += [*topology.mistakes, *runs.mistakes]
+    mistakes += _loop_mistakes(definitions) + _missing_runs(runs.runs, mistakes) + _missing_first_run(cli, definitions)
+    asked = _asked_validation(cli, definitions, mistakes)
+    mistakes += validation_mistakes(definitions, topology, asked)
+    notes = (*cli.notes, *definitions.notes, *topology.notes, *asked.notes)
+    begun = _from(cli.begin_at, runs.runs)
+    validated = validation(definitions, topology, runs.runs, asked, directory)
     prepared = Prepared(
         notes=notes,
-        out=said.report,
+        out=cli.report,
         machine=machine,
-        options=said,
+        options=cli,
         text=text,
-        found=found,
-        world=world,
+        definitions=definitions,
+        topology=topology,
         runs=tuple(begun),
         directory=directory,
         validation=validated,
         arguments=tuple(arguments),
     )
-    if not found.is_file_system:
+    if not definitions.is_file_system:
         mistakes += _first_mistakes(prepared)
     if mistakes:
         raise DialectError(in_order(mistakes))
@@ -160,7 +160,7 @@ def prepare(
 
 
 def _first_mistakes(prepared: Invocation) -> list[Mistake]:
-    """What building the first run of each definition finds: names that nothing has, flags, skews."""
+    """Builds the first run of each definition to find mistakes: undefined names, wrong flags and skews."""
     mistakes: list[Mistake] = []
     builder = prepared.builder()
     for run in distinct(prepared.first_runs()):
@@ -171,42 +171,44 @@ def _first_mistakes(prepared: Invocation) -> list[Mistake]:
     return mistakes
 
 
-def _asked_validation(said: Options, found: Definitions, mistakes: list[Mistake]) -> Asked:
-    """What the command line and the general parameters say together."""
-    reader = Reader(said.validation)
+def _asked_validation(cli: Options, definitions: Definitions, mistakes: list[Mistake]) -> ValidationRequest:
+    """Combines data validation on the command line and in the general parameters."""
+    reader = ValidationReader(cli.validation)
     for keyword in ("validate", "journal"):
         try:
-            reader.words(keyword, found.general.get(keyword, ()), found.general.place(keyword))
+            reader.words(keyword, definitions.general.get(keyword, ()), definitions.general.position_of(keyword))
         except ValueError as error:
-            mistakes.append(Mistake(f"{keyword}: {error}", found.general.place(keyword)))
-    if reader.asked.recover and (said.loop or found.general.get("loop")):
-        where = found.general.place("journal", "loop")
-        mistakes.append(Mistake("a journal is recovered once: leave out -l and loop=", where if where.source else None))
-    if reader.asked.recover_only and not reader.asked.recover:
-        reader.asked = replace(reader.asked, recover=True)
-    return reader.asked
+            mistakes.append(Mistake(f"{keyword}: {error}", definitions.general.position_of(keyword)))
+    if reader.request.recover and (cli.loop or definitions.general.get("loop")):
+        where = definitions.general.position_of("journal", "loop")
+        mistakes.append(
+            Mistake("a journal can be recovered only once; remove -l and loop=", where if where.source else None)
+        )
+    if reader.request.recover_only and not reader.request.recover:
+        reader.request = replace(reader.request, recover=True)
+    return reader.request
 
 
-def _loop_mistakes(found: Definitions) -> list[Mistake]:
-    said = found.general.get("loop")
+def _loop_mistakes(definitions: Definitions) -> list[Mistake]:
+    written = definitions.general.get("loop")
     try:
-        if said:
-            options.loop(said)
+        if written:
+            options.loop(written)
     except ValueError as error:
-        return [Mistake(f"loop: {error}", found.general.place("loop"))]
+        return [Mistake(f"loop: {error}", definitions.general.position_of("loop"))]
     return []
 
 
-def _nothing_to_run(runs: Sequence[Run], mistakes: Sequence[Mistake]) -> list[Mistake]:
+def _missing_runs(runs: Sequence[Run], mistakes: Sequence[Mistake]) -> list[Mistake]:
     if runs or mistakes:
         return []
     return [Mistake("there is nothing to run", None, "add rd=rd1,wd=…,iorate=max,elapsed=60")]
 
 
-def _cannot_begin(said: Options, found: Definitions) -> list[Mistake]:
-    if said.begin_at is None or any(rd.name == said.begin_at for rd in found.by_kind["rd"]):
+def _missing_first_run(cli: Options, definitions: Definitions) -> list[Mistake]:
+    if cli.begin_at is None or any(rd.name == cli.begin_at for rd in definitions.by_kind["rd"]):
         return []
-    return [Mistake(f"-r: there is no rd={said.begin_at[:40]}")]
+    return [Mistake(f"-r: there is no rd={cli.begin_at[:40]}")]
 
 
 def _from(name: str | None, runs: Sequence[Run]) -> Sequence[Run]:
@@ -214,8 +216,8 @@ def _from(name: str | None, runs: Sequence[Run]) -> Sequence[Run]:
     return runs[number:]
 
 
-def _question(arguments: Sequence[str]) -> str | None:
+def _information(arguments: Sequence[str]) -> str | None:
     return HELP if tuple(arguments) in (("--help",), ("-h",)) else None
 
 
-DIALECT = Dialect("vdbench", prepare, _question)
+DIALECT = Dialect("vdbench", prepare, _information)

@@ -1,4 +1,4 @@
-"""What a parameter file would run, in words: its definitions, its runs, its workloads, and what to beware of."""
+"""Describes in words what a parameter file would run: definitions, runs, workloads and warnings."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from iocurve.job.explain import explain_job
 from iocurve.units import counted, format_duration
 
 RUNS_SHOWN = 20
-"""Of each run definition; the rest is counted."""
+"""Limit of runs shown per run definition; the rest is counted."""
 DEFINITIONS_SHOWN = 100
 DEFINITIONS_IN_FULL = 20
-"""The others are shown without their workloads."""
+"""Run definitions shown with their workloads; the others are shown without."""
 
 
 def explain(prepared: Invocation) -> str:
-    """Plain text for people. Raises ``PlanError``."""
-    if prepared.found.is_file_system:
+    """Plain text. Raises ``PlanError``."""
+    if prepared.definitions.is_file_system:
         return "\n".join(_file_systems(prepared)) + "\n"
     notes, obstacles = check(prepared)
     seconds = sum(run.timing.total_ns + (run.rd.get("pause") or 0) for run in prepared.runs)
@@ -36,9 +36,9 @@ def explain(prepared: Invocation) -> str:
         lines += ["", *_definition(prepared, list(runs), in_full=number < DEFINITIONS_IN_FULL)]
     lines += ["", f"Time: {format_duration(seconds)}"]
     everything = [*prepared.notes, *notes]
-    lines += _section("Beware", (str(note) for note in everything if note.level == "warning"))
+    lines += _section("Warnings", (str(note) for note in everything if note.level == "warning"))
     lines += _section("Notes", (str(note) for note in everything if note.level == "info"))
-    lines += _section("Cannot run here as things are", map(str, obstacles))
+    lines += _section("Cannot run on this machine", map(str, obstacles))
     return "\n".join(lines) + "\n"
 
 
@@ -61,38 +61,38 @@ def _run_text(run: Run) -> str:
 
 def _rate(run: Run) -> str:
     if run.rate.kind == "number":
-        return f"{run.rate.per_second:f} operations a second in all"
+        return f"{run.rate.per_second:f} operations/s in total"
     if run.rate.kind == "variable":
         parts = ", ".join(f"{rate:f} for {seconds} s" for rate, seconds in run.rate.pattern)
-        return f"operations a second in all: {parts}, over and over"
-    return "as fast as possible" + (", for the curve" if run.rate.kind == "curve" else "")
+        return f"operations/s in total: {parts}, repeated"
+    return "as fast as possible" + (", to find the maximum for the curve" if run.rate.kind == "curve" else "")
 
 
 def _timing(run: Run) -> str:
     timing = run.timing
-    after = f" after {format_duration(timing.warmup_ns)} of warm-up" if timing.warmup_ns else ""
+    after = f" after a warmup of {format_duration(timing.warmup_ns)}" if timing.warmup_ns else ""
     last = timing.total_ns // timing.interval_ns
     return (
-        f"{format_duration(timing.elapsed_ns)}{after}, an interval is {format_duration(timing.interval_ns)}, "
-        f"{timing.skipped + 1} to {last} count"
+        f"{format_duration(timing.elapsed_ns)}{after}, intervals of {format_duration(timing.interval_ns)}, "
+        f"average over intervals {timing.skipped + 1} to {last}"
     )
 
 
 def _workloads(prepared: Invocation, resolved: Resolved) -> Iterator[str]:
-    """One section of each workload in full; the others are like it."""
+    """Yields one section of each workload in full; the others are alike."""
     workers = [worker for group in resolved.resolution.plan.groups[:1] for worker in group.workers]
-    pairs = list(zip(resolved.built.pieces, workers, strict=True))
+    pairs = list(zip(resolved.built.placements, workers, strict=True))
     for name, found in groupby(pairs, key=lambda pair: pair[0].workload.name):
         alike = list(found)
         in_flight = sum(worker.depth for _, worker in alike)
-        luns = {lun for piece, _ in alike for lun in piece.luns}
-        what = f"{counted(len(alike), 'worker')} on {counted(len(luns), 'lun')}, at most {in_flight} in flight"
-        yield f"  wd={name}: {what}; the first:"
+        luns = {lun for placement, _ in alike for lun in placement.luns}
+        summary = f"{counted(len(alike), 'worker')} on {counted(len(luns), 'lun')}, at most {in_flight} in flight"
+        yield f"  wd={name}: {summary}; the first:"
         yield from (f"    {line}" for line in explain_job([alike[0][1]], prepared.machine, WORDS.clone))
 
 
 def _file_systems(prepared: Invocation) -> Iterator[str]:
-    found = prepared.found
+    found = prepared.definitions
     yield (
         f"{counted(len(found.by_kind['fsd']), 'file system')}, {counted(len(found.by_kind['fwd']), 'file workload')}, "
         f"{counted(len(prepared.runs), 'run')}"
@@ -105,22 +105,26 @@ def _file_systems(prepared: Invocation) -> Iterator[str]:
         runs = list(found_runs)
         yield f"rd={runs[0].rd.name}: {counted(len(runs), 'run')}, {_timing(runs[0])}; {_written(runs[0].rd)}"
         yield from (f"  {_run_text(run)}" for run in runs[:RUNS_SHOWN])
-    yield from _section("Beware", (str(note) for note in prepared.notes if note.level == "warning"))
+    yield from _section("Warnings", (str(note) for note in prepared.notes if note.level == "warning"))
     yield from _section("Notes", (str(note) for note in prepared.notes if note.level == "info"))
-    yield from _section("Cannot run here as things are", (str(mistake) for mistake in file_system_obstacles(prepared)))
+    yield from _section("Cannot run on this machine", (str(mistake) for mistake in file_system_obstacles(prepared)))
 
 
 def file_system_obstacles(prepared: Invocation) -> list[Mistake]:
-    """Why file system workloads do not run: one reason at the first of them."""
-    first = next((definition for kind in ("fsd", "fwd") for definition in prepared.found.by_kind[kind]), None)
+    """The reason why file system workloads do not run, at the first FSD or FWD."""
+    first = next((definition for kind in ("fsd", "fwd") for definition in prepared.definitions.by_kind[kind]), None)
     if first is None:
         return []
-    text = f"{first.kind}={first.name}: file system workloads need metadata operations, which are not there yet"
-    return [Mistake(text, first.where, "sd=, wd= and rd= run; iocurve explain vdbench shows what this one would do")]
+    text = f"{first.kind}={first.name}: file system workloads need metadata operations, which are not supported yet"
+    return [
+        Mistake(
+            text, first.where, "sd=, wd= and rd= are supported; iocurve explain vdbench shows what this file would do"
+        )
+    ]
 
 
 def _tree(fsd: Definition) -> Iterator[str]:
-    """How many directories and files there would be, where plain numbers say it."""
+    """Yields the number of directories and files, if they are plain numbers."""
     depth, width, files = (fsd.written.get(name, "") for name in ("depth", "width", "files"))
     if not all(word.isdecimal() and len(word) < 7 for word in (depth, width, files)) or int(depth) > 30:
         return

@@ -1,4 +1,4 @@
-"""A vdbench command line that was understood: its definitions, its runs, and how each becomes a plan."""
+"""A vdbench command line that was read: its definitions, its runs, and their plans."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from iocurve.dialects.base import Prepared
 from iocurve.dialects.vdbench.job import Builder, Built
 from iocurve.dialects.vdbench.read import options
 from iocurve.dialects.vdbench.read.definitions import Definitions
-from iocurve.dialects.vdbench.read.lines import Text
+from iocurve.dialects.vdbench.read.lines import ParsedText
 from iocurve.dialects.vdbench.read.options import Loop, Options
 from iocurve.dialects.vdbench.runs import Run
+from iocurve.dialects.vdbench.topology import Topology
 from iocurve.dialects.vdbench.validation import Validation
-from iocurve.dialects.vdbench.world import World
 from iocurve.engine.plan import Plan
 from iocurve.errors import Mistake, PlanError, in_order
 from iocurve.job.model import PlanNote
 from iocurve.job.resolve import Resolution, resolve
 
 CHECKED_SECTIONS = 20_000
-"""Runs are looked at before the first one starts until so many of their workers were."""
+"""Limit of the workers that are planned to check runs before the first run starts."""
 
 
 @dataclass(frozen=True)
 class Resolved:
-    """One run as it will be carried out."""
+    """A run with its job and plan."""
 
     run: Run
     built: Built
@@ -37,26 +37,26 @@ class Resolved:
 
 @dataclass(frozen=True, kw_only=True)
 class Invocation(Prepared, ABC):
-    """What running or explaining needs to know."""
+    """The part of a prepared command line that running and explaining need."""
 
     options: Options
-    text: Text
-    found: Definitions
-    world: World
+    text: ParsedText
+    definitions: Definitions
+    topology: Topology
     runs: tuple[Run, ...]
     directory: Path
     validation: Validation | None
-    """How what is written is compared, if it is."""
+    """Data validation; None if it is off."""
 
     @property
     def plans(self) -> Sequence[Plan]:
-        """That of the first run: others may go by what it measures."""
+        """The plan of the first run only: other runs may depend on its result."""
         return [self.resolve(run).resolution.plan for run in self.runs[:1]]
 
     @property
     def loop(self) -> Loop:
-        """How often all runs are repeated."""
-        said = self.found.general.get("loop")
+        """Repetition of all runs (-l, loop=)."""
+        said = self.definitions.general.get("loop")
         return self.options.loop or (options.loop(said) if said else Loop())
 
     def resolve(
@@ -67,9 +67,9 @@ class Invocation(Prepared, ABC):
         *,
         formatted: frozenset[str] = frozenset(),
     ) -> Resolved:
-        """The plan of a run; a curve's point needs the total rate and the share of each section.
+        """Plans a run. A point of a curve needs the total rate and the share of each section.
 
-        ``formatted`` names the SDs that an earlier run has used: each is formatted once.
+        ``formatted`` names the SDs of earlier runs: formatsds=yes formats each SD once.
 
         Raises ``PlanError``.
         """
@@ -79,7 +79,7 @@ class Invocation(Prepared, ABC):
         return Resolved(run, built, Resolution(**{**vars(resolution), "plan": plan}))
 
     def recovery(self) -> Resolution | None:
-        """What verifies a journal; None where there is none. Raises ``PlanError``."""
+        """Plans the recovery of the journals; None without a journal. Raises ``PlanError``."""
         job = self.builder().recovery()
         if not job.sections:
             return None
@@ -89,20 +89,20 @@ class Invocation(Prepared, ABC):
         return resolution
 
     def asked_shares(self, run: Run) -> list[float] | None:
-        """Each section's part of a run's rate where any workload has a skew."""
+        """Share of the run's rate for each section, from skew=; None if no workload has a skew."""
         return self.builder().asked_shares(run)
 
     def builder(self, formatted: frozenset[str] = frozenset()) -> Builder:
-        """Makes the jobs of runs; they format the SDs that are not yet, where that is asked for."""
-        formats = self.world.storage.keys() - formatted if self.found.general.get("formatsds") else frozenset()
-        chance = Random(self.machine.fresh_seed())
-        return Builder(self.found, self.world, self._bytes_at, chance, frozenset(formats), self.validation)
+        """A builder of jobs. With formatsds=yes they format the SDs that are not in ``formatted``."""
+        formats = self.topology.storage.keys() - formatted if self.definitions.general.get("formatsds") else frozenset()
+        rng = Random(self.machine.fresh_seed())
+        return Builder(self.definitions, self.topology, self._bytes_at, rng, frozenset(formats), self.validation)
 
     def _bytes_at(self, path: str) -> int:
-        return self.machine.look(str(self.directory / path)).bytes
+        return self.machine.stat(str(self.directory / path)).bytes
 
     def first_runs(self) -> Iterator[Run]:
-        """One of each run definition."""
+        """Yields the first run of each run definition."""
         seen = set()
         for run in self.runs:
             if id(run.rd) not in seen:
@@ -111,24 +111,24 @@ class Invocation(Prepared, ABC):
 
 
 def check(invocation: Invocation) -> tuple[list[PlanNote], list[Mistake]]:
-    """Plans runs before the first one starts: notes, and what keeps them from running here.
+    """Plans runs before the first one starts. Returns notes and obstacles.
 
-    Raises ``PlanError`` with every reason why one cannot be planned.
+    Raises ``PlanError`` with every mistake that prevents planning.
     """
     notes: dict[PlanNote, None] = {}
     obstacles: dict[Mistake, None] = {}
     mistakes: dict[Mistake, None] = {}
-    looked_at = 0
+    checked_sections = 0
     for run in distinct(invocation.runs):
-        if looked_at > CHECKED_SECTIONS:
+        if checked_sections > CHECKED_SECTIONS:
             break
         try:
             resolved = invocation.resolve(run)
         except PlanError as error:
             mistakes |= dict.fromkeys(error.mistakes)
-            looked_at += 1
+            checked_sections += 1
             continue
-        looked_at += len(resolved.built.pieces)
+        checked_sections += len(resolved.built.placements)
         notes |= dict.fromkeys((*resolved.built.notes, *resolved.resolution.notes))
         obstacles |= dict.fromkeys(
             (*resolved.built.obstacles, *resolved.resolution.obstacles, *_missing_directories(resolved))
@@ -139,29 +139,29 @@ def check(invocation: Invocation) -> tuple[list[PlanNote], list[Mistake]]:
 
 
 def distinct(runs: Iterable[Run]) -> Iterator[Run]:
-    """One run of those that differ in nothing but rate, threads and duration: what is wrong with one is with all."""
+    """Yields one of each set of runs that differ only in rate, threads and duration: they share their mistakes."""
     seen = set()
     for run in runs:
         settings = [run.rd.get(name) for name in ("wd", "openflags", "distribution", "format")]
         loops = tuple((name, str(value)) for name, value in run.loops.items() if name != "threads")
-        places = () if "wd" in run.rd.values else (run.rd.name,)
-        shape = (*map(str, settings), loops, run.storage, run.rate.kind, run.curve_percent is None, places)
+        names = () if "wd" in run.rd.values else (run.rd.name,)
+        shape = (*map(str, settings), loops, run.storage, run.rate.kind, run.curve_percent is None, names)
         if shape not in seen:
             seen.add(shape)
             yield run
 
 
 def _missing_directories(resolved: Resolved) -> Iterator[Mistake]:
-    """vdbench makes files, but not the directories they are in."""
+    """Missing parent directories are obstacles: vdbench creates files but no directories."""
     for directory in resolved.resolution.directories:
         storage = next(
             (
                 storage
-                for piece in resolved.built.pieces
-                for storage in piece.storage
-                if any(str(Path(lun).parent) == directory for lun in piece.luns)
+                for placement in resolved.built.placements
+                for storage in placement.storage
+                if any(str(Path(lun).parent) == directory for lun in placement.luns)
             ),
             None,
         )
-        hint = f"make it: mkdir -p {directory}, or name another place: --map-lun {directory}=…"
+        hint = f"create it with mkdir -p {directory}, or use another directory: --map-lun {directory}=…"
         yield Mistake(f"directory {directory} does not exist", storage.where if storage else None, hint)

@@ -12,14 +12,14 @@ from iocurve.errors import Mistake, Where
 
 
 def target(names: Sequence[str], opened: Opening, where: Where, mistakes: list[Mistake]) -> dict[str, Any]:
-    """Fields of a section that say how and where its LUNs are opened."""
+    """Fields of a section for its LUNs: engine, paths and open flags."""
     remote = [name for name in names if name.startswith("nfs:")]
     if not remote:
         return {"direct": opened.direct, "durability": opened.durability}
     parts = [_nfs(name) for name in remote]
     urls = {url for url, _ in parts}
     if len(remote) < len(names) or len(urls) > 1:
-        mistakes.append(Mistake("SDs on several servers or exports cannot be concatenated", where))
+        mistakes.append(Mistake("only SDs in the same NFS export can be concatenated", where))
     if any(not file for _, file in parts):
         mistakes.append(Mistake(f"{remote[0]} names no file", where, "write nfs://host/export/file"))
     files = tuple(file for _, file in parts)
@@ -27,20 +27,20 @@ def target(names: Sequence[str], opened: Opening, where: Where, mistakes: list[M
 
 
 def is_device(name: str) -> bool:
-    """As vdbench sees it: by name."""
+    """True if the name is that of a device; vdbench, too, decides by name."""
     return name.startswith(("/dev/", "\\"))
 
 
 def windows_names(names: Sequence[str], where: Where) -> Iterator[Mistake]:
-    """What keeps Windows' devices and files from being used here."""
+    """Yields an obstacle for each LUN with a Windows name."""
     for name in names:
         if name.startswith("\\\\") or re.match(r"[A-Za-z]:\\", name):
-            hint = f"name where it is on Linux: --map-lun '{name}=/dev/…'"
-            yield Mistake(f"{name} is a name of Windows", where, hint)
+            hint = f"map it to a path on Linux: --map-lun '{name}=/dev/…'"
+            yield Mistake(f"{name} is a Windows path", where, hint)
 
 
 def _nfs(name: str) -> tuple[str, str]:
-    """URL of the directory that the file is in, which is what is mounted, and the file's name."""
+    """Splits the URL of a file into the URL of its directory, which is mounted, and the file name."""
     try:
         parts = urlsplit(name)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Runs what a parameter file says, one run after another, prints their intervals and writes the reports."""
+"""Runs the runs of a parameter file in order, prints their intervals and writes the reports."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any, TextIO
 
 from iocurve.dialects.base import RunPlan
 from iocurve.dialects.vdbench.invocation import Invocation, Resolved
-from iocurve.dialects.vdbench.job import Piece, read_percent, seek_of
+from iocurve.dialects.vdbench.job import Placement, read_percent, seek_of
 from iocurve.dialects.vdbench.output import flatfile
 from iocurve.dialects.vdbench.output.folder import Folder, choose
 from iocurve.dialects.vdbench.output.rows import Row, average, clock, header, row, rows
@@ -28,7 +28,7 @@ from iocurve.units import GIB, MILLISECOND_NS, SECOND_NS, format_bytes
 
 
 def simulate(prepared: Invocation) -> Iterator[str]:
-    """The runs that there would be."""
+    """Yields a line for each run, for -s."""
     for run in prepared.runs:
         yield starting(run, None)
     seconds = sum(run.timing.total_ns for run in prepared.runs) // SECOND_NS
@@ -36,7 +36,7 @@ def simulate(prepared: Invocation) -> Iterator[str]:
 
 
 def starting(run: Run, rate: float | None) -> str:
-    """The line that begins a run."""
+    """The line that announces a run."""
     asked = f"{rate:g}" if rate is not None else str(run.rate)
     if run.curve_percent is not None and rate is None:
         asked = f"{run.curve_percent}% of the maximum"
@@ -46,7 +46,7 @@ def starting(run: Run, rate: float | None) -> str:
 
 
 class Runner:
-    """Runs everything. ``now`` and ``sleep`` are the clock's; tests bring their own."""
+    """Runs a parameter file. ``now`` and ``sleep`` are the clock; tests pass their own."""
 
     def __init__(
         self,
@@ -61,14 +61,14 @@ class Runner:
         self._out = out
         self._now = now
         self._sleep = sleep
-        self._most = 0.0
+        self._max_rate = 0.0
         self._shares: list[float] = []
-        self._curve_is_over = False
+        self._curve_stopped = False
         self._formatted: frozenset[str] = frozenset()
-        """SDs that earlier runs have used."""
+        """SDs that earlier runs have formatted."""
 
     def run(self, notes: Sequence[PlanNote]) -> Path:
-        """All runs; says where the reports are. A run that ends early ends them all."""
+        """Runs all runs and returns the output folder. Stops after a run that ends early."""
         begun = self._now()
         path = choose(self._prepared.options.output, self._prepared.directory, begun)
         self._folder = Folder(path, [f"{run.name} For loops: {run.loops_text}" for run in self._prepared.runs], begun)
@@ -76,29 +76,29 @@ class Runner:
         for note in notes:
             self._folder.log(begun, f"{note.level}: {note}")
         try:
-            with self._maps():
-                finished = self._recovered() and self._all()
+            with self._validation_maps():
+                finished = self._recover_journal() and self._run_all()
         except IocurveError as error:
             self._folder.error(self._now(), str(error))
-            self._say(f"{clock(self._now())} Vdbench execution failed: {error}")
+            self._print(f"{clock(self._now())} Vdbench execution failed: {error}")
             raise
         ended = self._now()
-        what = "completed successfully" if finished else "was ended early"
-        text = f"Vdbench execution {what}. Output directory: {path.absolute()}"
-        self._say(f"{clock(ended)} {text}")
+        ending = "completed successfully" if finished else "was ended early"
+        text = f"Vdbench execution {ending}. Output directory: {path.absolute()}"
+        self._print(f"{clock(ended)} {text}")
         self._folder.summary(["", f"{clock(ended)} {text}"])
         self._folder.log(ended, text)
         return path
 
     @contextmanager
-    def _maps(self) -> Iterator[None]:
-        """What data validation remembers lasts as long as the runs, or stays as a journal."""
+    def _validation_maps(self) -> Iterator[None]:
+        """Provides the maps of data validation: in a temporary directory, or kept as journals."""
         validation = self._prepared.validation
         if validation is None:
             yield
-        elif validation.asked.journal:
-            if not validation.asked.recover:
-                validation.begin(self._prepared.world)
+        elif validation.request.journal:
+            if not validation.request.recover:
+                validation.begin(self._prepared.topology)
             yield
         else:
             with TemporaryDirectory(prefix="iocurve-vdbench-") as directory:
@@ -106,16 +106,16 @@ class Runner:
                 self._prepared = replace(self._prepared, validation=kept)
                 yield
 
-    def _recovered(self) -> bool:
-        """Verifies what a journal knows, where that is asked for; whether runs follow."""
+    def _recover_journal(self) -> bool:
+        """Recovers the journals with -jr. Returns True if the runs are to follow."""
         validation = self._prepared.validation
-        if validation is None or not validation.asked.recover:
+        if validation is None or not validation.request.recover:
             return True
         resolution = self._prepared.recovery()
         if resolution is None:
-            raise RunError("there is no journal to recover: write one with -j first, in this directory")
+            raise RunError("there is no journal to recover; write one first with -j in this directory")
         begun = self._now()
-        self._say(f"{clock(begun)} Starting RD=journal_recovery: what the journal knows is read and compared")
+        self._print(f"{clock(begun)} Starting RD=journal_recovery: every block in the journal is read and verified")
         outcome = self._run_plan(resolution.plan, lambda _: False)
         for worker in outcome.workers:
             if worker.error:
@@ -123,11 +123,13 @@ class Runner:
         if outcome.state != "finished":
             return False
         read = sum(kind.bytes for worker in outcome.workers for kind in worker.operations.values())
-        self._say(f"{clock(self._now())} Journal recovery: {format_bytes(read)} were read, nothing differs", "")
-        return not validation.asked.recover_only
+        self._print(
+            f"{clock(self._now())} Journal recovery: {format_bytes(read)} read and verified, no differences", ""
+        )
+        return not validation.request.recover_only
 
-    def _all(self) -> bool:
-        """Whether all runs were carried out to their end."""
+    def _run_all(self) -> bool:
+        """Runs all runs. Returns True if all of them finished."""
         loop = self._prepared.loop
         until = None if loop.seconds is None else self._now() + timedelta(seconds=loop.seconds)
         for number, (round_number, run) in enumerate(_rounds(self._prepared.runs, loop.times)):
@@ -138,26 +140,26 @@ class Runner:
                     self._sleep(run.rd.values["pause"] / SECOND_NS)
                 except KeyboardInterrupt:
                     raise Interrupted("stopped in the pause before a run") from None
-            if not self._one(run):
+            if not self._run_one(run):
                 return False
         return True
 
     # -- one run -------------------------------------------------------------------------------------------------------
 
-    def _one(self, run: Run) -> bool:
+    def _run_one(self, run: Run) -> bool:
         rate = None
         if run.curve_percent is None:
-            self._curve_is_over = False
-        elif self._curve_is_over:
+            self._curve_stopped = False
+        elif self._curve_stopped:
             return True
         else:
-            rate = float(curve_target(self._most, run.curve_percent))
+            rate = float(curve_target(self._max_rate, run.curve_percent))
         resolved = self._prepared.resolve(run, self._shares, rate, formatted=self._formatted)
         text = starting(run, rate if rate is not None else None)
         begun = self._now()
-        self._say(f"{clock(begun)} {text}", "", *header(begun))
+        self._print(f"{clock(begun)} {text}", "", *header(begun))
         self._folder.run_started(begun, text, run.name)
-        live = _LiveRows(run, resolved.resolution.plan, self._prepared, lambda line: self._say(line), self._now)
+        live = _LiveIntervals(run, resolved.resolution.plan, self._prepared, lambda line: self._print(line), self._now)
         outcome = self._run_plan(resolved.resolution.plan, live.update)
         self._formatted |= resolved.built.storage
         self._report(resolved, text, begun, outcome, live, rate)
@@ -169,35 +171,35 @@ class Runner:
         text: str,
         begun: datetime,
         outcome: Outcome,
-        live: _LiveRows,
+        live: _LiveIntervals,
         rate: float | None,
     ) -> None:
         run, ended = resolved.run, self._now()
         made = rows(outcome.workers, run.timing.interval_ns, live.processors)
         total = average(made, run.timing.skipped)
         times = _times(made, ended)
-        # The last interval of a group may pass between two looks.
-        self._say(*(one.line(moment) for one, moment in zip(made, times, strict=True) if one.label not in live.shown))
+        # The last interval of a group may end between two live updates.
+        self._print(*(one.line(moment) for one, moment in zip(made, times, strict=True) if one.label not in live.shown))
         settings = self._settings(resolved, rate)
         self._folder.rows("summary", times, made)
         for moment, one in zip(times, made, strict=True):
             self._folder.flat(moment, run.name, one, settings)
         if total:
             line = total.line(ended)
-            self._say(line, "")
+            self._print(line, "")
             self._folder.summary([line])
             self._folder.total(ended, total)
             self._folder.flat(ended, run.name, total, settings)
         else:
-            line = f"{clock(ended)} no interval counts: the run ended before its first intervals had passed"
-            self._say(line, "")
+            line = f"{clock(ended)} no average: the run ended before the first counted interval was complete"
+            self._print(line, "")
             self._folder.summary([line])
         self._folder.histogram(outcome.workers)
         self._parts(resolved, text, begun, ended, outcome, live.processors)
         self._errors(ended, run, outcome)
         self._folder.status(ended, "Workload done", run.name)
         if run.rate.kind == "curve":
-            self._begin_curve(run, total, outcome, len(resolved.built.pieces))
+            self._begin_curve(run, total, outcome, len(resolved.built.placements))
         elif run.curve_percent is not None and total:
             self._stop_curve(run, total)
 
@@ -205,16 +207,16 @@ class Runner:
         done = [sum(kind.operations for kind in worker.operations.values()) for worker in outcome.workers[:sections]]
         everything = sum(done)
         if outcome.state == "finished" and (total is None or not total.rate or not everything):
-            raise RunError(f"rd={run.name}: nothing was measured at the maximum, so there is no curve")
-        self._most = total.rate if total else 0.0
+            raise RunError(f"rd={run.name}: the run at the maximum measured nothing, so the curve has no points")
+        self._max_rate = total.rate if total else 0.0
         self._shares = _skewed(run, [count / max(1, everything) for count in done], self._prepared)
 
     def _stop_curve(self, run: Run, total: Row) -> None:
         limit = run.rd.get("stopcurve")
         if limit is not None and total.both.mean_ns / MILLISECOND_NS >= limit:
-            self._curve_is_over = True
+            self._curve_stopped = True
             at = self._now()
-            self._folder.log(at, f"stopcurve={limit} is reached; the curve's other points are left out")
+            self._folder.log(at, f"stopcurve={limit} is reached; the remaining points of the curve are skipped")
 
     def _parts(
         self,
@@ -225,22 +227,22 @@ class Runner:
         outcome: Outcome,
         processors: Sequence[Processors | None],
     ) -> None:
-        """Reports of each SD and each host, and how the load was spread."""
-        pairs = _pieces_of(resolved.built.pieces, outcome.workers)
+        """Writes the reports of each SD and host, and the skew report."""
+        pairs = _placements_of(resolved.built.placements, outcome.workers)
         groups: dict[tuple[str, str], list[WorkerOutcome]] = {}
         spread: dict[tuple[str, str], list[WorkerOutcome]] = {}
-        for piece, worker in pairs:
-            name = "+".join(storage.name for storage in piece.storage)
+        for placement, worker in pairs:
+            name = "+".join(storage.name for storage in placement.storage)
             groups.setdefault(("SD", name), []).append(worker)
-            groups.setdefault(("host", piece.host), []).append(worker)
-            for what, label in (("WD", piece.workload.name), ("SD", name), ("host", piece.host)):
-                spread.setdefault((what, label), []).append(worker)
+            groups.setdefault(("host", placement.host), []).append(worker)
+            for kind, label in (("WD", placement.workload.name), ("SD", name), ("host", placement.host)):
+                spread.setdefault((kind, label), []).append(worker)
         timing = resolved.run.timing
-        for (what, name), workers in groups.items():
+        for (kind, name), workers in groups.items():
             made = rows(workers, timing.interval_ns, processors)
             total = average(made, timing.skipped)
             lines = [*zip(_times(made, ended), made, strict=True), *([(ended, total)] if total else [])]
-            self._folder.part(name, f"Report for {what} {name}", begun, text, lines)
+            self._folder.part(name, f"Report for {kind} {name}", begun, text, lines)
         self._folder.skew(_skew_lines(spread, timing.interval_ns, timing.skipped))
 
     def _errors(self, at: datetime, run: Run, outcome: Outcome) -> None:
@@ -249,73 +251,79 @@ class Runner:
                 self._folder.error(at, f"rd={run.name} {worker.job}: {worker.error}")
 
     def _settings(self, resolved: Resolved, rate: float | None) -> dict[str, Any]:
-        """The run's own columns of the flat file."""
-        run, pieces = resolved.run, resolved.built.pieces
+        """The columns of the flat file that are constant within a run."""
+        run, placements = resolved.run, resolved.built.placements
         loops = run.loops
         workers = [worker for group in resolved.resolution.plan.groups for worker in group.workers]
         blocks = {operation.blocks.largest for worker in workers for operation in worker.operations}
         asked = {"max": flatfile.MAXIMUM, "curve": flatfile.CURVE}.get(run.rate.kind, float(run.rate.per_second))
         luns = {(file.path, file.offset_bytes): file.bytes for worker in workers for file in worker.files}
-        general = self._prepared.found.general
+        general = self._prepared.definitions.general
         return {
             "reqrate": float(asked) if rate is None else rate,
-            "xfersize": _only(blocks),
-            "threads": _only({float(loops.get("threads") or piece.storage[0].threads) for piece in pieces}),
-            "rdpct": _only({float(read_percent(run, piece.workload)) for piece in pieces}),
-            "rhpct": _only({float(loops.get("rhpct", piece.workload.get("rhpct", 0))) for piece in pieces}),
-            "whpct": _only({float(loops.get("whpct", piece.workload.get("whpct", 0))) for piece in pieces}),
-            "seekpct": _only({float(seek_of(run, piece.workload).percent) for piece in pieces}),
+            "xfersize": _common_value(blocks),
+            "threads": _common_value(
+                {float(loops.get("threads") or placement.storage[0].threads) for placement in placements}
+            ),
+            "rdpct": _common_value({float(read_percent(run, placement.workload)) for placement in placements}),
+            "rhpct": _common_value(
+                {float(loops.get("rhpct", placement.workload.get("rhpct", 0))) for placement in placements}
+            ),
+            "whpct": _common_value(
+                {float(loops.get("whpct", placement.workload.get("whpct", 0))) for placement in placements}
+            ),
+            "seekpct": _common_value({float(seek_of(run, placement.workload).percent) for placement in placements}),
             "lunsize": sum(luns.values()) / GIB,
             "version": "iocurve",
             "compratio": float(loops.get("compratio", general.get("compratio", 1))),
             "dedupratio": float(general.get("dedupratio", 1)),
         }
 
-    def _say(self, *lines: str) -> None:
+    def _print(self, *lines: str) -> None:
         self._out.write("".join(f"{line}\n" for line in lines))
         self._out.flush()
 
 
-class _LiveRows:
-    """Prints each interval when it has passed, and says when enough data was moved."""
+class _LiveIntervals:
+    """Prints each interval when it is complete, and ends the run when maxdata= is reached."""
 
     def __init__(
         self, run: Run, plan: Plan, prepared: Invocation, say: Callable[[str], None], now: Callable[[], datetime]
     ) -> None:
         self._run = run
-        self._say = say
+        self._print = say
         self._now = now
         self._meter = ProcessorMeter()
-        self._seen = (0, 0)
+        self._last_seen = (0, 0)
         self._number = 0
-        self._told_layout = False
+        self._layout_announced = False
         self._moved = {"read": 0, "write": 0}
         self._limits = _data_limits(run, prepared)
         self.processors: list[Processors | None] = []
         self.shown: set[str] = set()
-        """Labels of the intervals that were printed."""
+        """Labels of the intervals printed so far."""
         self._before = list(accumulate((_intervals(group, plan.interval_ns) for group in plan.groups), initial=0))
 
     def update(self, live: Live) -> bool:
-        """Whether it is enough."""
-        if live.phase == "layout" and live.layout_bytes_total and not self._told_layout:
-            self._told_layout = True
+        """Called with the live state. Returns True if the run has reached its maxdata=."""
+        if live.phase == "layout" and live.layout_bytes_total and not self._layout_announced:
+            self._layout_announced = True
             size = format_bytes(live.layout_bytes_total)
-            self._say(f"{clock(self._now())} Files are missing or too small: {size} are written before the run")
+            self._print(f"{clock(self._now())} Files are missing or too small: {size} to write before the run")
         if live.phase in ("layout", "prepare"):
             self._meter = ProcessorMeter()
-        if live.intervals == 0 or (live.group, live.intervals) == self._seen:
+        if live.intervals == 0 or (live.group, live.intervals) == self._last_seen:
             return False
         self._number = self._before[live.group] + live.intervals
-        self._seen = live.group, live.intervals
-        self.processors += [None] * (self._number - 1 - len(self.processors)) + [self._meter.look()]
+        self._last_seen = live.group, live.intervals
+        self.processors += [None] * (self._number - 1 - len(self.processors)) + [self._meter.sample()]
         kinds = {kind: [part] for kind, part in live.operations.items()}
         seconds = self._run.timing.interval_ns / SECOND_NS
-        self._say(row(str(self._number), seconds, kinds, self.processors[-1]).line(self._now()))
+        self._print(row(str(self._number), seconds, kinds, self.processors[-1]).line(self._now()))
         self.shown.add(str(self._number))
-        return self._is_enough(live)
+        return self._limit_reached(live)
 
-    def _is_enough(self, live: Live) -> bool:
+    def _limit_reached(self, live: Live) -> bool:
         if self._number <= self._run.timing.skipped:
             return False
         for kind in self._moved:
@@ -325,17 +333,17 @@ class _LiveRows:
 
 
 def _intervals(group: Group, interval_ns: int) -> int:
-    """How many a group has."""
+    """Number of intervals of a group."""
     return -(-max(worker.ramp_ns + (worker.end.runtime_ns or 0) for worker in group.workers) // interval_ns)
 
 
 def _data_limits(run: Run, prepared: Invocation) -> dict[str, int]:
-    """Bytes after which a run ends; below 100 they are multiples of the size of all SDs."""
+    """Bytes after which a run ends, by kind. Values below 100 are multiples of the size of all SDs."""
     limits = {}
     for name, kind in (("maxdata", "both"), ("maxdataread", "read"), ("maxdatawritten", "write")):
         limit = run.rd.get(name)
         if limit is not None:
-            whole = sum(storage.size or 0 for storage in prepared.world.storage.values())
+            whole = sum(storage.size or 0 for storage in prepared.topology.storage.values())
             limits[kind] = limit * whole if limit < 100 and whole else limit
     return limits
 
@@ -347,7 +355,7 @@ def _rounds(runs: Sequence[Run], times: int | None) -> Iterator[tuple[int, Run]]
 
 
 def _times(made: Sequence[Row], ended: datetime) -> list[datetime]:
-    """When each interval was over, counted back from the end."""
+    """End time of each interval, counted back from the end of the run."""
     left = sum(one.seconds for one in made)
     times = []
     for one in made:
@@ -356,26 +364,28 @@ def _times(made: Sequence[Row], ended: datetime) -> list[datetime]:
     return times
 
 
-def _pieces_of(pieces: Sequence[Piece], workers: Sequence[WorkerOutcome]) -> Iterator[tuple[Piece, WorkerOutcome]]:
-    """Workers of one group are in the order of the pieces; a variable rate repeats them in further groups."""
+def _placements_of(
+    placements: Sequence[Placement], workers: Sequence[WorkerOutcome]
+) -> Iterator[tuple[Placement, WorkerOutcome]]:
+    """Pairs workers with their placements. With a variable rate every group has the same placements."""
     for worker in workers:
-        yield pieces[worker.worker], worker
+        yield placements[worker.worker], worker
 
 
 def _skewed(run: Run, observed: Sequence[float], prepared: Invocation) -> list[float]:
-    """Shares for the curve: as asked for where any workload has a skew, else as they were at the maximum."""
+    """Shares for the points of a curve: those of skew= if any workload has one, else those measured at the maximum."""
     return prepared.asked_shares(run) or list(observed)
 
 
 def _skew_lines(spread: dict[tuple[str, str], list[WorkerOutcome]], interval_ns: int, skipped: int) -> Iterator[str]:
-    """Rates of workloads, SDs and hosts with their shares, where there is more than one."""
-    for what in ("WD", "SD", "host"):
-        found = {name: workers for (kind, name), workers in spread.items() if kind == what}
+    """Yields the skew report: rates and shares of workloads, SDs and hosts, if there are several."""
+    for kind in ("WD", "SD", "host"):
+        found = {name: workers for (group, name), workers in spread.items() if group == kind}
         if len(found) < 2:
             continue
         totals = {name: average(rows(workers, interval_ns), skipped) for name, workers in found.items()}
         everything = sum(total.rate for total in totals.values() if total) or 1.0
-        yield f"{what:<32} {'i/o rate':>12} {'share %':>8} {'resp ms':>9}"
+        yield f"{kind:<32} {'i/o rate':>12} {'share %':>8} {'resp ms':>9}"
         for name, total in totals.items():
             if total:
                 share, response = 100 * total.rate / everything, total.both.mean_ns / MILLISECOND_NS
@@ -383,8 +393,8 @@ def _skew_lines(spread: dict[tuple[str, str], list[WorkerOutcome]], interval_ns:
         yield ""
 
 
-def _only(values: set[Any]) -> Any:
-    """The value that all have; None where they differ."""
+def _common_value(values: set[Any]) -> Any:
+    """The value if there is only one, else None."""
     return next(iter(values)) if len(values) == 1 else None
 
 

@@ -1,4 +1,4 @@
-"""Run definitions become runs: for-loops in the order in which they are written, then SD sets, then I/O rates."""
+"""Expands run definitions into runs: SD sets, then forxx loops in the order they are written, then I/O rates."""
 
 from __future__ import annotations
 
@@ -18,73 +18,73 @@ from iocurve.units import SECOND_NS
 
 RUNS_MAX = 100_000
 CURVE = (10, 50, 70, 80, 90, 100)
-"""Per cent of the most that was reached, where curve= says nothing else."""
+"""Default of curve=: points in percent of the maximum rate."""
 ELAPSED_NS = 30 * SECOND_NS
 _DISTRIBUTIONS = ("exponential", "uniform", "deterministic", "variable", "spike")
 
 
 @dataclass(frozen=True)
 class Timing:
-    """How long a run takes, and which intervals count."""
+    """Duration of a run, and the intervals that are counted."""
 
     elapsed_ns: int
-    """As said: with a warm-up it begins after it."""
+    """elapsed=; it begins after the warmup if there is one."""
     warmup_ns: int | None
     interval_ns: int
 
     @property
     def skipped(self) -> int:
-        """Intervals that do not count: those of the warm-up, or the first."""
+        """Number of intervals that are not counted: those of the warmup, or the first one."""
         return (self.warmup_ns or 0) // self.interval_ns or 1
 
     @property
     def total_ns(self) -> int:
-        """From the first operation to the last."""
+        """Time from the first operation to the last."""
         return self.elapsed_ns + (self.warmup_ns or 0)
 
     @property
     def ramp_ns(self) -> int:
-        """What does not count."""
+        """Time before the counted intervals."""
         return self.skipped * self.interval_ns
 
 
 @dataclass(frozen=True)
 class Run:
-    """One thing to run."""
+    """One run of a run definition."""
 
     rd: Definition
     name: str
-    """With the curve's percentage: ``rd1_(50%)``."""
+    """Name of the run definition; a point of a curve has its percentage: ``rd1_(50%)``."""
     loops: dict[str, Any]
-    """This run's value of every for-loop, in the order of the loops."""
+    """This run's value of every forxx loop, in the order of the loops."""
     storage: tuple[str, ...] | None
-    """SDs that take the place of those of the workloads."""
+    """SDs that replace those of the workloads (rd=…,sd=)."""
     rate: Rate
     arrivals: Literal["exponential", "uniform", "deterministic"]
     timing: Timing
     several_rates: bool
     curve_percent: int | None = None
-    """Of the most that was reached by the run before the curve's points."""
+    """Rate in percent of the maximum that the curve's first run reached."""
 
     @property
     def loops_text(self) -> str:
-        """``threads=8 xfersize=4k``, ``None``."""
+        """vdbench's text for the loops: ``threads=8 xfersize=4k``, or ``None``."""
         parts = [f"{name}={_loop_text(name, value)}" for name, value in self.loops.items()]
         if self.several_rates and self.curve_percent is None:
             parts.append(f"iorate={self.rate.per_second:f}")
         return " ".join(parts) or "None"
 
 
-def curve_target(most: float, percent: int) -> int:
-    """Operations per second of a curve's point: rounded up to hundreds, below 1000 to tens, as vdbench does."""
-    target = int(most * percent / 100)
+def curve_target(max_rate: float, percent: int) -> int:
+    """Operations per second of a point of a curve, rounded up to hundreds (below 1000 to tens) as vdbench does."""
+    target = int(max_rate * percent / 100)
     step = 100 if target >= 1000 else 10
     return max(step, math.ceil(target / step) * step)
 
 
 @dataclass
 class Overrides:
-    """What the command line says instead of the parameter file (-e, -i, -w)."""
+    """Options of the command line that override the parameter file (-e, -i, -w)."""
 
     elapsed_ns: int | None = None
     interval_ns: int | None = None
@@ -93,23 +93,23 @@ class Overrides:
 
 @dataclass
 class Runs:
-    """All runs of a parameter file, and what is wrong with their definitions."""
+    """All runs of a parameter file, and the mistakes in their definitions."""
 
     runs: list[Run] = field(default_factory=list)
     mistakes: list[Mistake] = field(default_factory=list)
 
 
-def expand(found: Definitions, storage: Sequence[str], overrides: Overrides, chance: Random) -> Runs:
-    """All runs, in order. ``storage`` are the names of all SDs; ``chance`` chooses the sets of ``sd=setsofN``."""
+def expand(definitions: Definitions, storage: Sequence[str], overrides: Overrides, rng: Random) -> Runs:
+    """Expands all run definitions in order. ``storage`` names all SDs; ``rng`` draws the sets of ``sd=setsofN``."""
     runs = Runs()
-    for rd in found.by_kind["rd"]:
+    for rd in definitions.by_kind["rd"]:
         try:
-            expander = _Expander(rd, storage, overrides, chance)
+            expander = _Expander(rd, storage, overrides, rng)
             for run in expander.runs():
                 if len(runs.runs) >= RUNS_MAX:
-                    raise ValueError(f"more than {RUNS_MAX} runs are too many")
+                    raise ValueError(f"the limit of {RUNS_MAX} runs is exceeded")
                 runs.runs.append(run)
-        except _WrongError as error:
+        except _RunDefinitionError as error:
             runs.mistakes.append(error.mistake)
         except ValueError as error:
             runs.mistakes.append(Mistake(str(error), rd.where))
@@ -118,17 +118,17 @@ def expand(found: Definitions, storage: Sequence[str], overrides: Overrides, cha
     return runs
 
 
-class _WrongError(Exception):
+class _RunDefinitionError(Exception):
     def __init__(self, rd: Definition, text: str, *names: str, hint: str | None = None) -> None:
         super().__init__(text)
-        self.mistake = Mistake(f"rd={rd.name}: {text}", rd.place(*names), hint)
+        self.mistake = Mistake(f"rd={rd.name}: {text}", rd.position_of(*names), hint)
 
 
 class _Expander:
-    def __init__(self, rd: Definition, storage: Sequence[str], overrides: Overrides, chance: Random) -> None:
+    def __init__(self, rd: Definition, storage: Sequence[str], overrides: Overrides, rng: Random) -> None:
         self._rd = rd
         self._storage = storage
-        self._chance = chance
+        self._rng = rng
         self._words = self._distribution()
         self._timing = self._timed(overrides)
         self._rates = self._asked_rates()
@@ -170,7 +170,7 @@ class _Expander:
         try:
             return [values.chosen(word, _DISTRIBUTIONS) for word in self._rd.get("distribution", ())]
         except ValueError as error:
-            raise _WrongError(self._rd, str(error), "distribution") from None
+            raise _RunDefinitionError(self._rd, str(error), "distribution") from None
 
     def _arrivals(self) -> Literal["exponential", "uniform", "deterministic"]:
         for word in self._words:
@@ -185,32 +185,38 @@ class _Expander:
             return ()
         if rates is None:
             hint = f"add {field}=max, {field}=curve or a number"
-            raise _WrongError(self._rd, f"{field}= is missing", hint=hint)
+            raise _RunDefinitionError(self._rd, f"{field}= is missing", hint=hint)
         if "spike" in self._words:
-            raise _WrongError(self._rd, "distribution=spike is not there yet", "distribution")
+            raise _RunDefinitionError(self._rd, "distribution=spike is not supported yet", "distribution")
         if "variable" not in self._words:
             return rates
         if any(rate.kind != "number" for rate in rates) or len(rates) % 2:
-            text = "distribution=variable needs pairs of a rate and its seconds"
-            raise _WrongError(self._rd, text, field, hint="iorate=(100,10,1000,5)")
+            text = "distribution=variable needs pairs of a rate and its duration in seconds"
+            raise _RunDefinitionError(self._rd, text, field, hint="iorate=(100,10,1000,5)")
         pairs = tuple(
             (rate.per_second, int(length.per_second)) for rate, length in zip(rates[::2], rates[1::2], strict=True)
         )
         if not 0 < sum(seconds for _, seconds in pairs) <= 3600 or any(seconds < 1 for _, seconds in pairs):
-            raise _WrongError(self._rd, "the seconds of a variable rate add up to at most 3600", field)
+            raise _RunDefinitionError(
+                self._rd,
+                "the durations of a variable rate must be at least 1 s each and at most 3600 s together",
+                field,
+            )
         return (Rate("variable", pattern=pairs),)
 
     def _timed(self, overrides: Overrides) -> Timing:
         elapsed = overrides.elapsed_ns or self._rd.get("elapsed", ELAPSED_NS)
         said = self._rd.get("warmup") if overrides.warmup_ns is None else overrides.warmup_ns
         interval = overrides.interval_ns or self._rd.get("interval") or min(elapsed // 2, 60 * SECOND_NS)
-        # vdbench counts in whole seconds.
+        # vdbench's intervals are whole seconds.
         interval = max(SECOND_NS, interval // SECOND_NS * SECOND_NS)
         if elapsed < 2 * interval:
-            text = f"elapsed={elapsed // SECOND_NS} is less than two intervals of {interval // SECOND_NS} s"
-            raise _WrongError(self._rd, text, "elapsed", "interval", hint="vdbench leaves the first interval out")
+            text = f"elapsed={elapsed // SECOND_NS} is shorter than two intervals of {interval // SECOND_NS} s"
+            raise _RunDefinitionError(
+                self._rd, text, "elapsed", "interval", hint="vdbench does not count the first interval"
+            )
         if elapsed + (said or 0) > 2**62:
-            raise _WrongError(self._rd, "elapsed= is too long", "elapsed")
+            raise _RunDefinitionError(self._rd, "elapsed= is too long", "elapsed")
         return Timing(elapsed, said or None, interval)
 
     def _storage_sets(self) -> Iterator[tuple[str, ...] | None]:
@@ -223,7 +229,7 @@ class _Expander:
             for number in range(len(self._storage)):
                 yield tuple(self._storage[(number if word == "single" else 0) : number + 1])
         elif word.startswith("setsof") and word[6:].isdecimal() and int(word[6:7] and word[6:][:9]):
-            shuffled = self._chance.sample(list(self._storage), len(self._storage))
+            shuffled = self._rng.sample(list(self._storage), len(self._storage))
             size = int(word[6:][:9])
             for start in range(0, len(shuffled), size):
                 yield tuple(shuffled[start : start + size])
@@ -231,7 +237,7 @@ class _Expander:
             try:
                 yield tuple(values.matching(words, self._storage, "sd"))
             except ValueError as error:
-                raise _WrongError(self._rd, str(error), "sd") from None
+                raise _RunDefinitionError(self._rd, str(error), "sd") from None
 
 
 def _loop_text(name: str, value: Any) -> str:
@@ -241,7 +247,7 @@ def _loop_text(name: str, value: Any) -> str:
 
 
 def _size_text(size: int) -> str:
-    """``4k``, ``1m``, ``512``."""
+    """Formats ``4k``, ``1m``, ``512``."""
     for letter, scale in (("t", 1 << 40), ("g", 1 << 30), ("m", 1 << 20), ("k", 1 << 10)):
         if size and size % scale == 0:
             return f"{size // scale}{letter}"

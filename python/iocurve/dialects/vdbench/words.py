@@ -1,4 +1,4 @@
-"""What vdbench calls the fields of a section."""
+"""vdbench's names for the fields of a section, used in messages."""
 
 from __future__ import annotations
 
@@ -37,6 +37,6 @@ WORDS = Words(
         "size": "size=1g",
     },
     clone="worker",
-    # Without a warm-up vdbench leaves out the first interval: it says itself which of the two it is.
+    # vdbench's own notes (first_interval, ramp_added) say which intervals are not counted.
     silent_about=frozenset({"ramp_added"}),
 )

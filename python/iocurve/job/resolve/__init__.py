@@ -1,10 +1,11 @@
-"""From what a person wrote to what runs: every size, file and ending is decided here, on a given machine.
+"""Resolves a job into a plan: decides every size, file and end condition on a given machine.
 
-Rules are fio's where dialects agree with it: sizes are per worker and divided among its files, files by name are
-shared by all clones, a runtime caps and does not extend.
+The rules are fio's where the dialects agree with fio: sizes are per worker and divided among its files, files by name
+are shared by all clones, and a runtime shortens a load but does not extend it.
 
-``machine`` is what a plan depends on besides the job, ``findings`` collects what is to be said, ``checks`` refuses what
-cannot be; ``engines``, ``files`` and ``load`` make the parts of a worker, ``groups`` puts workers together.
+``machine`` holds the facts of the machine that a plan depends on, ``diagnostics`` collects mistakes and notes,
+``checks`` refuses invalid jobs; ``engines``, ``files`` and ``load`` make the parts of a worker, ``groups`` puts workers
+together.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from pathlib import Path
 
 from iocurve.engine import plan as planned
 from iocurve.errors import Mistake, PlanError, Where
-from iocurve.job.model import Job, PlanNote, Section, named
+from iocurve.job.model import Job, PlanNote, Section, paths_text
 from iocurve.job.resolve import checks, load
+from iocurve.job.resolve.diagnostics import Diagnostics
 from iocurve.job.resolve.engines import disk_of, nfs_url_of, planned_engine
 from iocurve.job.resolve.files import Files
-from iocurve.job.resolve.findings import Findings
 from iocurve.job.resolve.groups import ReportGroup, report_groups, start_groups
 from iocurve.job.resolve.machine import Machine, PathFacts, PathKind, ThisMachine
 from iocurve.job.warnings import warnings_of
@@ -37,19 +38,19 @@ _DEFAULT_SEED = 0x89
 
 @dataclass(frozen=True)
 class Resolution:
-    """A plan, and what to say about it."""
+    """A plan, with the notes and obstacles found on the way."""
 
     plan: planned.Plan
     notes: tuple[PlanNote, ...]
     obstacles: tuple[Mistake, ...]
-    """What keeps it from running on this machine as it is now (a directory that is missing)."""
+    """Reasons why the plan cannot run on this machine now (a missing directory)."""
     directories: tuple[str, ...]
-    """To be made before the run: file names lead into them."""
+    """Directories to create before the run, because file names lead into them."""
     report_groups: tuple[ReportGroup, ...]
 
 
 def resolve(job: Job, machine: Machine, directory: Path) -> Resolution:
-    """Makes the plan of a job; relative names start from ``directory``. Raises ``PlanError`` with all reasons."""
+    """Resolves a job; relative names start from ``directory``. Raises ``PlanError`` with all reasons."""
     return _Resolver(job, machine, directory).resolve()
 
 
@@ -67,22 +68,22 @@ class _Resolver:
     machine: Machine
     directory: Path
     workers: int = 0
-    findings: Findings = field(init=False)
+    diagnostics: Diagnostics = field(init=False)
     files: Files = field(init=False)
     overwritten: dict[str, Where | None] = field(default_factory=dict)
-    """Files that are there and will be written to, and where each is named first."""
+    """Existing files that will be written to, each with the first position that names it."""
 
     def __post_init__(self) -> None:
-        self.findings = Findings(self.job)
-        self.files = Files(self.job, self.machine, self.directory, self.findings)
+        self.diagnostics = Diagnostics(self.job)
+        self.files = Files(self.job, self.machine, self.directory, self.diagnostics)
 
     def resolve(self) -> Resolution:
         sections = self.job.sections
         checks.amounts(sections)
-        checks.waits(sections, self.findings)
+        checks.waits(sections, self.diagnostics)
         workers = [self._workers(section) for section in sections]
         self._note_overwritten_files()
-        mistakes = self.findings.mistakes
+        mistakes = self.diagnostics.mistakes
         if not any(workers) and not mistakes:
             mistakes.append(Mistake("there is no job to run"))
         if mistakes:
@@ -95,23 +96,23 @@ class _Resolver:
         plan = planned.Plan(name=self.job.name, interval_ns=interval_ns, groups=start_groups(sections, numbered))
         return Resolution(
             plan=plan,
-            notes=tuple(dict.fromkeys(self.findings.notes)),
-            obstacles=tuple(dict.fromkeys(self.findings.obstacles)),
-            directories=tuple(dict.fromkeys(self.findings.directories)),
+            notes=tuple(dict.fromkeys(self.diagnostics.notes)),
+            obstacles=tuple(dict.fromkeys(self.diagnostics.obstacles)),
+            directories=tuple(dict.fromkeys(self.diagnostics.directories)),
             report_groups=tuple(groups),
         )
 
     def _workers(self, section: Section) -> list[planned.Worker]:
-        mistakes_before = len(self.findings.mistakes)
-        nfs_url, disk = nfs_url_of(section, self.findings), disk_of(section, self.findings)
-        checks.section(section, self.machine, self.findings)
-        if len(self.findings.mistakes) > mistakes_before:
+        mistakes_before = len(self.diagnostics.mistakes)
+        nfs_url, disk = nfs_url_of(section, self.diagnostics), disk_of(section, self.diagnostics)
+        checks.section(section, self.machine, self.diagnostics)
+        if len(self.diagnostics.mistakes) > mistakes_before:
             return []
         workers = []
         for clone in range(section.clones):
             self.workers += 1
             worker = self._worker(section, clone, nfs_url, disk)
-            # What is wrong with one clone is wrong with all.
+            # A mistake in one clone is a mistake in all of them.
             if worker is None:
                 return []
             workers.append(worker)
@@ -122,8 +123,8 @@ class _Resolver:
         self, section: Section, clone: int, nfs_url: NfsUrl | None, disk: DiskSpec | None
     ) -> planned.Worker | None:
         seed = self._seed(section)
-        chance = random.Random(seed)
-        regions = self.files.on(disk).regions(section, clone, chance)
+        rng = random.Random(seed)
+        regions = self.files.on(disk).regions(section, clone, rng)
         if regions is None:
             return None
         low, high = section.ending.start_delay_ns
@@ -148,7 +149,7 @@ class _Resolver:
             sync_at_end=section.pace.sync_at_end and section.load.writes,
             flow=section.load.flow,
             wait_for=section.ending.wait_for,
-            start_delay_ns=chance.randint(low, high),
+            start_delay_ns=rng.randint(low, high),
             ramp_ns=section.ending.ramp_ns,
             end=ending,
             cooldown_ns=section.ending.cooldown_ns,
@@ -165,16 +166,16 @@ class _Resolver:
         )
 
     def _seed(self, section: Section) -> int:
-        """The same in every run for the same worker of a job, unless the job wants it otherwise."""
+        """The same in every run for the same worker of a job, unless the job asks for a different one."""
         if section.data.seed is None and not section.data.repeatable:
             return self.machine.fresh_seed()
         said = _DEFAULT_SEED if section.data.seed is None else section.data.seed
         return int.from_bytes(hashlib.blake2b(f"{said}/{self.workers}".encode(), digest_size=8).digest())
 
-    # -- what to say about it ------------------------------------------------------------------------------------------
+    # -- notes ---------------------------------------------------------------------------------------------------------
 
     def _note(self, section: Section, workers: Sequence[planned.Worker]) -> None:
-        self.findings.notes += warnings_of(self.job.words, section, workers)
+        self.diagnostics.notes += warnings_of(self.job.words, section, workers)
         if section.load.writes or section.load.trims or section.files.recreate:
             self._note_overwritten(section, workers)
 
@@ -183,18 +184,18 @@ class _Resolver:
             return
         where = section.where("paths", "writes", "name")
         for path in dict.fromkeys(file.path for worker in workers for file in worker.files):
-            kind = self.files.look(path).kind
+            kind = self.files.stat(path).kind
             if kind == "block":
-                self.findings.notes.append(_overwrites([path], where))
+                self.diagnostics.notes.append(_overwrites([path], where))
             elif kind == "file":
                 self.overwritten.setdefault(path, where)
 
     def _note_overwritten_files(self) -> None:
-        """Once for all: a job may name thousands."""
+        """Adds one note for all files, because a job may name thousands."""
         if self.overwritten:
-            self.findings.notes.append(_overwrites(list(self.overwritten), next(iter(self.overwritten.values()))))
+            self.diagnostics.notes.append(_overwrites(list(self.overwritten), next(iter(self.overwritten.values()))))
 
 
 def _overwrites(paths: Sequence[str], where: Where | None) -> PlanNote:
-    text = f"{named(paths)} {'exists' if len(paths) == 1 else 'exist'} already and will be overwritten"
+    text = f"{paths_text(paths)} {'exists' if len(paths) == 1 else 'exist'} already and will be overwritten"
     return PlanNote("overwrites", text, where, "warning")

@@ -1,4 +1,4 @@
-"""Which kinds of operations a section has, and in which block sizes."""
+"""The kinds of operations of a section, and their block sizes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from iocurve.job.model import Section
 
 
 def kinds(section: Section) -> list[planned.OperationKind]:
-    """In the order of the plan; fio's trimwrite trims a block before it writes it."""
+    """The kinds, in the order of the plan; fio's trimwrite trims a block before it writes it."""
     used: dict[planned.OperationKind, bool | None] = {
         "read": section.load.reads,
         "trim": section.load.trims,

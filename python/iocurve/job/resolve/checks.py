@@ -1,4 +1,4 @@
-"""What cannot be planned, before files are looked at."""
+"""Checks of a job that do not depend on its files."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from collections.abc import Sequence
 from iocurve.errors import Mistake, PlanError
 from iocurve.job.model import PerKind, Section
 from iocurve.job.resolve.blocks import kinds, smallest_block
-from iocurve.job.resolve.findings import Findings
+from iocurve.job.resolve.diagnostics import Diagnostics
 from iocurve.job.resolve.machine import Machine
-from iocurve.units import MILLISECOND_NS
+from iocurve.units import MILLISECOND_NS, counted
 
 MAX_WORKERS = 4096
 MAX_FILES = 1_000_000
 SLOWEST_PER_S = 1e-6
-"""The lowest rate; one that is not 0."""
+"""The lowest rate above 0."""
 
 
 def amounts(sections: Sequence[Section]) -> None:
-    """Before anything is built from them. Raises ``PlanError``."""
+    """Checks the numbers of workers and files before any are made. Raises ``PlanError``."""
     workers = max((sum(clones) for clones in _together(sections)), default=0)
     files = sum(section.clones * (len(section.files.paths) or section.files.file_count) for section in sections)
     if workers > MAX_WORKERS:
@@ -28,7 +28,7 @@ def amounts(sections: Sequence[Section]) -> None:
 
 
 def _together(sections: Sequence[Section]) -> list[list[int]]:
-    """Clones of the sections that run at the same time."""
+    """Numbers of clones, grouped by the sections that run at the same time."""
     groups: list[list[int]] = [[]]
     for section in sections:
         if section.report.barrier:
@@ -37,11 +37,11 @@ def _together(sections: Sequence[Section]) -> list[list[int]]:
     return groups
 
 
-def waits(sections: Sequence[Section], findings: Findings) -> None:
-    """Who waits for whom: for jobs that are there, once each, and come before."""
+def waits(sections: Sequence[Section], diagnostics: Diagnostics) -> None:
+    """Checks that each job waits only for earlier jobs with unique names."""
     names = [section.name for section in sections]
     for index, section in enumerate(sections):
-        word = findings.option("wait_for")
+        word = diagnostics.option("wait_for")
         for name in section.ending.wait_for:
             text = None
             if name == section.name:
@@ -53,59 +53,61 @@ def waits(sections: Sequence[Section], findings: Findings) -> None:
             elif name not in names[:index]:
                 text = f"{word}: '{name}' comes after this job"
             if text:
-                findings.mistake(section, text, ("wait_for",))
+                diagnostics.mistake(section, text, ("wait_for",))
 
 
-def section(section: Section, machine: Machine, findings: Findings) -> None:
-    """What excludes one another in a section, or is not there on this machine."""
+def section(section: Section, machine: Machine, diagnostics: Diagnostics) -> None:
+    """Checks a section for settings that exclude each other or that this machine cannot fulfil."""
     if not kinds(section):
-        text = "there is nothing to do: neither reads nor writes nor trims"
-        findings.mistake(section, text, ("reads", "writes", "trims", "name"))
+        text = "the job has no operations: neither reads nor writes nor trims"
+        diagnostics.mistake(section, text, ("reads", "writes", "trims", "name"))
         return
-    _rates(section, findings)
-    _growth(section, findings)
+    _rates(section, diagnostics)
+    _growth(section, diagnostics)
     paths, sizes = section.files.paths, section.files.path_bytes
-    if sizes is not None and len(sizes) != len(paths):
-        text = f"{findings.option('path_bytes')} has {len(sizes)} sizes for {len(paths)} files"
-        findings.mistake(section, text, ("path_bytes",), "give one for each of the paths")
+    if sizes is not None and (not sizes or len(sizes) != len(paths)):
+        text = f"{diagnostics.option('path_bytes')} has {counted(len(sizes), 'size')} for {counted(len(paths), 'file')}"
+        diagnostics.mistake(section, text, ("path_bytes",), "give one size for each path")
     smallest = smallest_block(section)
     if isinstance(section.files.size, int) and 0 < section.files.size < smallest:
-        text = f"{findings.option('size')} ({section.files.size} bytes) is smaller than one block ({smallest} bytes)"
-        findings.mistake(section, text, ("size", "blocks"))
+        text = f"{diagnostics.option('size')} ({section.files.size} bytes) is smaller than one block ({smallest} bytes)"
+        diagnostics.mistake(section, text, ("size", "blocks"))
     if section.load.zone_skip_bytes and not section.load.zone_bytes:
-        text = f"{findings.option('zone_skip_bytes')} needs {findings.option('zone_bytes')}"
-        findings.mistake(section, text, ("zone_skip_bytes",))
+        text = f"{diagnostics.option('zone_skip_bytes')} needs {diagnostics.option('zone_bytes')}"
+        diagnostics.mistake(section, text, ("zone_skip_bytes",))
     if section.ending.cooldown_ns and not section.ending.runtime_ns:
-        text = f"{findings.option('cooldown_ns')} needs {findings.option('runtime_ns')}"
-        findings.mistake(section, text, ("cooldown_ns",))
+        text = f"{diagnostics.option('cooldown_ns')} needs {diagnostics.option('runtime_ns')}"
+        diagnostics.mistake(section, text, ("cooldown_ns",))
     steady = section.ending.steady_state
     if steady and steady.check_ns % MILLISECOND_NS:
-        text = f"{findings.option('steady_state')}: samples every {steady.check_ns} ns are not whole ms"
-        findings.mistake(section, text, ("steady_state",))
+        text = f"{diagnostics.option('steady_state')}: the time between samples, {steady.check_ns} ns, is not whole ms"
+        diagnostics.mistake(section, text, ("steady_state",))
     unknown = sorted(set(section.cpus) - machine.cpus())
     if unknown:
-        text = f"processor {unknown[0]} is not there, or not for this process"
-        findings.mistake(section, text, ("cpus",), f"there are {_ranges(sorted(machine.cpus()))}")
+        text = f"processor {unknown[0]} does not exist, or this process may not use it"
+        diagnostics.mistake(section, text, ("cpus",), f"available: {_ranges(sorted(machine.cpus()))}")
 
 
-def _growth(section: Section, findings: Findings) -> None:
+def _growth(section: Section, diagnostics: Diagnostics) -> None:
     if section.files.append and section.target.engine == "nfs":
-        text = f"{findings.option('append')} is not supported over NFS: how long a file is, is not looked up"
-        findings.mistake(section, text, ("append",), f"give an {findings.option('offset')}")
+        text = (
+            f"{diagnostics.option('append')} is not supported over NFS: iocurve does not look up the length of a file"
+        )
+        diagnostics.mistake(section, text, ("append",), f"give an {diagnostics.option('offset')}")
     if not section.files.until_full:
         return
-    name = findings.option("until_full")
+    name = diagnostics.option("until_full")
     if section.load.reads:
-        text = f"{name} is not supported where a job reads: files do not fill a device before the run"
-        findings.mistake(section, text, ("until_full", "reads"), "fill it by a job that writes, before this one")
+        text = f"{name} is not supported in a job that reads: the layout before the run does not fill a device"
+        diagnostics.mistake(section, text, ("until_full", "reads"), "fill the device with a write job before this one")
     elif section.target.engine == "null":
-        findings.mistake(section, f"{name}: without I/O nothing is ever full", ("until_full",))
+        diagnostics.mistake(section, f"{name}: the null engine does no I/O and never fills a device", ("until_full",))
     elif (section.load.random or section.data.verify) and not section.files.size and not section.files.file_bytes:
-        what = "random places" if section.load.random else "verification"
-        findings.mistake(section, f"{name} with {what} needs {findings.option('size')}", ("until_full", "random"))
+        what = "random offsets" if section.load.random else "verification"
+        diagnostics.mistake(section, f"{name} with {what} needs {diagnostics.option('size')}", ("until_full", "random"))
 
 
-def _rates(section: Section, findings: Findings) -> None:
+def _rates(section: Section, diagnostics: Diagnostics) -> None:
     said = {
         "rate_operations": any(_values(section.pace.rate_operations)),
         "rate_bytes": any(_values(section.pace.rate_bytes)),
@@ -114,11 +116,12 @@ def _rates(section: Section, findings: Findings) -> None:
     }
     used = [name for name, is_used in said.items() if is_used]
     if len(used) > 1:
-        text = f"{findings.option(used[1])} and {findings.option(used[0])} exclude one another"
-        findings.mistake(section, text, used, "keep one")
+        text = f"{diagnostics.option(used[1])} and {diagnostics.option(used[0])} exclude one another"
+        diagnostics.mistake(section, text, used, "keep one")
     if 0 < section.pace.rate_total_operations < SLOWEST_PER_S:
-        text = f"{findings.option('rate_total_operations')}: one operation in {1 / SLOWEST_PER_S:,.0f} s is the slowest"
-        findings.mistake(section, text, ("rate_total_operations",))
+        name, period_s = diagnostics.option("rate_total_operations"), 1 / SLOWEST_PER_S
+        text = f"{name}: the lowest rate is one operation in {period_s:,.0f} s"
+        diagnostics.mistake(section, text, ("rate_total_operations",))
 
 
 def _values(values: PerKind[int | None]) -> tuple[int | None, ...]:

@@ -1,4 +1,4 @@
-"""Which engine a worker runs on, and how it opens files."""
+"""The engine of a worker, and the flags that it opens files with."""
 
 from __future__ import annotations
 
@@ -6,52 +6,52 @@ from ipaddress import ip_address
 
 from iocurve.engine import plan as planned
 from iocurve.job.model import Section
-from iocurve.job.resolve.findings import Findings
+from iocurve.job.resolve.diagnostics import Diagnostics
 from iocurve.targets.disk import DiskSpec, parse_disk
 from iocurve.targets.nfs_url import NfsUrl, parse_nfs_url
 from iocurve.units import SECOND_NS
 
 NCONNECT_DEFAULT = 1
 TIMEOUT_DEFAULT_NS = 60 * SECOND_NS
-"""How long a server may be silent before a run gives up."""
+"""Time after which a silent server fails the run."""
 
 
-def nfs_url_of(section: Section, findings: Findings) -> NfsUrl | None:
+def nfs_url_of(section: Section, diagnostics: Diagnostics) -> NfsUrl | None:
     """The server of a section that runs on NFS."""
     if section.target.engine != "nfs":
         return None
     if section.target.nfs_url is None:
-        hint = f"add {findings.option('nfs_url', 'nfs://host/export')}"
-        findings.mistake(section, f"{findings.option('engine', 'nfs')} needs a server", ("engine",), hint)
+        hint = f"add {diagnostics.option('nfs_url', 'nfs://host/export')}"
+        diagnostics.mistake(section, f"{diagnostics.option('engine', 'nfs')} needs a server", ("engine",), hint)
         return None
     try:
         ip_address(section.target.nfs_source or "::")
     except ValueError:
-        findings.mistake(section, f"nfs_source: '{section.target.nfs_source}' is not an IP address", ("nfs_source",))
+        diagnostics.mistake(section, f"nfs_source: '{section.target.nfs_source}' is not an IP address", ("nfs_source",))
     try:
         return parse_nfs_url(section.target.nfs_url)
     except ValueError as error:
-        findings.mistake(section, str(error), ("nfs_url",))
+        diagnostics.mistake(section, str(error), ("nfs_url",))
         return None
 
 
-def disk_of(section: Section, findings: Findings) -> DiskSpec | None:
+def disk_of(section: Section, diagnostics: Diagnostics) -> DiskSpec | None:
     """The emulated disk of a section."""
     if section.target.disk is None:
         return None
     if section.target.engine == "nfs":
-        text = f"{findings.option('disk')}: an emulated disk is for local files, not for NFS"
-        findings.mistake(section, text, ("disk", "engine"))
+        text = f"{diagnostics.option('disk')}: an emulated disk is for local files, not for NFS"
+        diagnostics.mistake(section, text, ("disk", "engine"))
         return None
     try:
         return parse_disk(section.target.disk)
     except ValueError as error:
-        findings.mistake(section, str(error), ("disk",))
+        diagnostics.mistake(section, str(error), ("disk",))
         return None
 
 
 def planned_engine(section: Section, url: NfsUrl | None, user: tuple[int, int]) -> planned.EnginePlan:
-    """The engine of a section's workers; ``user`` is who we are to an NFS server."""
+    """The engine of a section's workers; ``user`` is the AUTH_SYS user and group for an NFS server."""
     if url is not None:
         return planned.NfsEngine(mount=_mount(section, url, user))
     if section.target.engine == "null":
@@ -62,7 +62,7 @@ def planned_engine(section: Section, url: NfsUrl | None, user: tuple[int, int]) 
         invalidate=section.target.invalidate,
     )
     if section.target.disk is not None:
-        # This machine's page cache plays the device, and its limits the emulation.
+        # The page cache of this machine emulates the device; the plan's disk emulates its limits.
         how = planned.FileOpen(direct=False, durability="none", invalidate=False)
     if section.target.engine == "aio":
         return planned.AioEngine(open=how)
@@ -90,5 +90,5 @@ def _mount(section: Section, url: NfsUrl, user: tuple[int, int]) -> planned.NfsM
 
 
 def _first(*said: int | None) -> int:
-    """What was said nearest to the load: by the job, by the URL, by nobody."""
+    """The value with the highest precedence: the job's, the URL's, the default."""
     return next(value for value in said if value is not None)

@@ -1,4 +1,4 @@
-"""Files of a worker: their names, what is there, the region of each that is used, and how it is laid out."""
+"""Files of a worker: names, state on disk, the region of each that is used, and the layout."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from pathlib import Path, PurePosixPath
 
 from iocurve.engine import plan as planned
 from iocurve.errors import Mistake
-from iocurve.job.model import Amount, Job, Percent, Section, ZonesSaid, named
+from iocurve.job.model import Amount, Job, Percent, Section, ZonesSaid, paths_text
 from iocurve.job.resolve.blocks import largest_block, smallest_block
-from iocurve.job.resolve.findings import Findings
+from iocurve.job.resolve.diagnostics import Diagnostics
 from iocurve.job.resolve.machine import Machine, PathFacts
 from iocurve.targets.disk import DiskSpec
 
@@ -22,7 +22,7 @@ _SIZES = ("offset", "size", "file_bytes", "file_count", "blocks")
 
 @dataclass
 class Region:
-    """One file of a worker while its size is worked out."""
+    """The region of one file of a worker, while it is being computed."""
 
     path: str
     facts: PathFacts
@@ -33,25 +33,25 @@ class Region:
 
 @dataclass(frozen=True)
 class Files:
-    """Looks at the files of a job's sections; what is wrong with them goes to ``findings``."""
+    """Examines the files of a job's sections; adds mistakes and obstacles to ``diagnostics``."""
 
     job: Job
     machine: Machine
     directory: Path
-    findings: Findings
+    diagnostics: Diagnostics
     is_disk: bool = False
-    """Whether names lead into an emulated disk, and not out of it."""
+    """Names are relative to an emulated disk and must not lead out of it."""
     seen: dict[str, PathFacts] = field(default_factory=dict)
-    """What is at a path, once it was looked at."""
+    """Facts of the paths seen so far."""
 
     def on(self, disk: DiskSpec | None) -> Files:
-        """The same on an emulated disk: its directory is the root of all names."""
+        """The same files on an emulated disk: its directory is the root of all names."""
         return replace(self, directory=self.directory / disk.directory, is_disk=True) if disk else self
 
-    def regions(self, section: Section, clone: int, chance: random.Random) -> list[Region] | None:
-        """The files of one worker with the region of each that is used; None where that cannot be."""
+    def regions(self, section: Section, clone: int, rng: random.Random) -> list[Region] | None:
+        """The regions of one worker's files; None after a mistake."""
         paths = self._paths(section, clone)
-        regions = self._looked_at(section, paths)
+        regions = self._examined(section, paths)
         known = sum(region.facts.bytes for region in regions)
         is_sized = bool(section.files.file_bytes or section.files.path_bytes or section.files.until_full)
         if not known and not is_sized and (isinstance(section.files.size, Percent) or not section.files.size):
@@ -61,14 +61,14 @@ class Files:
         shares = _shares(section, len(regions), block)
         for region, share, limits in zip(regions, shares, _limits(section, len(regions)), strict=True):
             region.offset = region.facts.bytes if _appends(section, region) else _offset(section, region, clone, block)
-            region.bytes = _region_bytes(section, region, share, limits, block, chance)
+            region.bytes = _region_bytes(section, region, share, limits, block, rng)
             region.start = section.load.start_bytes + clone * section.load.start_increment_bytes
             if not self._check_region(section, region):
                 return None
         return regions if self._check_zones(section, regions) else None
 
     def planned(self, section: Section, region: Region) -> planned.FilePlan:
-        """The region as the engine gets it."""
+        """The region as a part of the plan."""
         return planned.FilePlan(
             path=region.path,
             offset_bytes=region.offset,
@@ -80,10 +80,10 @@ class Files:
 
     def _sizeless(self, section: Section, paths: Sequence[str]) -> None:
         if section.target.engine not in ("nfs", "null") and any(map(_is_device_name, paths)):
-            self.findings.mistake(section, f"there is no device {named(paths)}", ("paths",))
+            self.diagnostics.mistake(section, f"there is no device {paths_text(paths)}", ("paths",))
             return
         hint = f"add a size, such as {self.job.words.asks['size']}"
-        self.findings.mistake(section, f"nothing says how large {named(paths)} should be", ("size",), hint)
+        self.diagnostics.mistake(section, f"no size is given for {paths_text(paths)}", ("size",), hint)
 
     def _check_region(self, section: Section, region: Region) -> bool:
         block = largest_block(section)
@@ -98,7 +98,7 @@ class Files:
         elif region.start + block > region.bytes:
             text = f"{region.path}: a worker would start at byte {region.start} of a region of {region.bytes} bytes"
         if text:
-            self.findings.mistake(section, text, _SIZES)
+            self.diagnostics.mistake(section, text, _SIZES)
         return text is None
 
     def _check_zones(self, section: Section, regions: Sequence[Region]) -> bool:
@@ -107,11 +107,11 @@ class Files:
         sizes = {region.bytes for region in regions}
         text = None
         if zoned and section.load.random and len(sizes) > 1:
-            text = "zones need files of one size"
+            text = "zones need files of the same size"
         elif section.load.random and any(_zoned_bytes(zones, min(sizes)) > min(sizes) for zones in zoned):
             text = f"the zones are larger than the region of {min(sizes)} bytes"
         if text:
-            self.findings.mistake(section, f"{self.findings.option('distribution')}: {text}", ("distribution",))
+            self.diagnostics.mistake(section, f"{self.diagnostics.option('distribution')}: {text}", ("distribution",))
         return text is None
 
     # -- names ---------------------------------------------------------------------------------------------------------
@@ -121,48 +121,48 @@ class Files:
         if section.files.paths:
             return self._placed(section, directories[:1], section.files.paths)
         name = section.name or self.job.name
-        # A job may bear the name of the device it uses.
+        # The name of a job may be the device it uses.
         if not directories and section.files.file_count == 1 and section.target.engine != "nfs":
-            place = str(self.directory / name)
-            if self.look(place).kind == "block":
-                return [place]
+            path = str(self.directory / name)
+            if self.stat(path).kind == "block":
+                return [path]
         chosen = (directories[clone % len(directories)],) if directories else ()
         pattern = section.files.file_name_pattern
         numbers = range(section.files.file_count)
         return self._placed(section, chosen, [pattern.format(job=name, clone=clone, file=number) for number in numbers])
 
     def _placed(self, section: Section, directories: Sequence[str], names: Sequence[str]) -> list[str]:
-        """fio puts the directory before the name even where the name begins with a slash."""
+        """fio puts the directory before the name even if the name begins with a slash."""
         if section.target.engine == "nfs":
             within = [PurePosixPath(*directories, name.lstrip("/")) for name in names]
-            return [self._place_within(section, path, "the export") for path in within]
+            return [self._path_within(section, path, "the export") for path in within]
         if self.is_disk:
             within = [PurePosixPath(*(part.lstrip("/") for part in (*directories, name))) for name in names]
-            return _below(self.directory, [self._place_within(section, path, "the emulated disk") for path in within])
+            return _below(self.directory, [self._path_within(section, path, "the emulated disk") for path in within])
         if not directories:
             return _below(self.directory, names)
         return _below(self.directory / directories[0], [name.lstrip("/") for name in names])
 
-    def _place_within(self, section: Section, path: PurePosixPath, whole: str) -> str:
+    def _path_within(self, section: Section, path: PurePosixPath, whole: str) -> str:
         if ".." in path.parts:
-            self.findings.mistake(section, f"'{path}' leads out of {whole}", ("paths", "directories"))
+            self.diagnostics.mistake(section, f"'{path}' leads out of {whole}", ("paths", "directories"))
         return str(path).lstrip("/")
 
-    # -- what is there -------------------------------------------------------------------------------------------------
+    # -- state on disk -------------------------------------------------------------------------------------------------
 
-    def look(self, path: str) -> PathFacts:
-        """What is at a path; it is looked at once."""
+    def stat(self, path: str) -> PathFacts:
+        """Facts of a path, which is read once."""
         facts = self.seen.get(path)
         if facts is None:
-            facts = self.seen[path] = self.machine.look(path)
+            facts = self.seen[path] = self.machine.stat(path)
         return facts
 
-    def _looked_at(self, section: Section, paths: Sequence[str]) -> list[Region]:
-        """What is there; unknown for NFS and the null engine, which counts as missing."""
+    def _examined(self, section: Section, paths: Sequence[str]) -> list[Region]:
+        """Regions with the facts of their files; for NFS and the null engine files are unknown and count as missing."""
         if section.target.engine in ("nfs", "null"):
             return [Region(path, PathFacts("missing")) for path in paths]
         bases = [str(self.directory / name) for name in (not self.is_disk and section.files.directories) or ("",)]
-        regions = [Region(path, self.look(path)) for path in paths]
+        regions = [Region(path, self.stat(path)) for path in paths]
         for region in regions:
             self._check_path(section, region.path, region.facts, bases)
         return regions
@@ -171,30 +171,30 @@ class Files:
         base = next((name for name in bases if path.startswith(name.rstrip("/") + "/")), bases[0])
         if facts.kind in ("directory", "other"):
             what = "a directory" if facts.kind == "directory" else "neither a file nor a block device"
-            self._obstacle(section, f"{path} is {what}", f"name a file with {self.findings.option('paths')}")
+            self._obstacle(section, f"{path} is {what}", f"name a file with {self.diagnostics.option('paths')}")
         elif facts.kind == "missing" and _is_device_name(path):
-            self._obstacle(section, f"there is no device {path}, and a file of that name would be in memory")
-        elif facts.kind == "missing" and self.look(base).kind != "directory":
-            self._obstacle(section, f"directory {base} does not exist", f"make it: mkdir -p {base}")
+            self._obstacle(section, f"there is no device {path}, and a regular file in /dev would be kept in memory")
+        elif facts.kind == "missing" and self.stat(base).kind != "directory":
+            self._obstacle(section, f"directory {base} does not exist", f"create it: mkdir -p {base}")
         elif facts.kind == "missing" and section.data.verify is not None and section.data.verify.only:
-            self._obstacle(section, f"{path} does not exist: nothing was written that could be verified")
+            self._obstacle(section, f"{path} does not exist: there are no written data to verify")
         elif facts.kind == "missing" and not section.files.create:
             forbids = self.job.words.asks["no create"]
-            self._obstacle(section, f"{path} does not exist, and {forbids} forbids to make it")
+            self._obstacle(section, f"{path} does not exist, and {forbids} forbids creating it")
         elif facts.kind == "block" and section.load.writes and self.machine.is_mounted(path):
             self._obstacle(section, f"{path} is mounted and would be overwritten", "unmount it first")
         above, slash, _ = path.rpartition("/")
         parent = above or slash or "."
-        if facts.kind == "missing" and self.look(parent).kind == "missing":
-            self.findings.directories.append(parent)
+        if facts.kind == "missing" and self.stat(parent).kind == "missing":
+            self.diagnostics.directories.append(parent)
 
     def _obstacle(self, section: Section, text: str, hint: str | None = None) -> None:
         where = section.where("paths", "directories", "name")
-        self.findings.obstacles.append(Mistake(text, where, hint))
+        self.diagnostics.obstacles.append(Mistake(text, where, hint))
 
 
 def _below(base: Path, names: Sequence[str]) -> list[str]:
-    """As ``base / name``, which takes its time: a job may name a million files, most of them by one plain word."""
+    """Same as ``base / name``, but faster for plain names: a job may name a million files."""
     start = f"{base}/"
     return [
         start + name if "/" not in name and name.strip(".") and len(start) > 2 else str(base / name) for name in names
@@ -209,7 +209,7 @@ def _is_device_name(path: str) -> bool:
 
 
 def _shares(section: Section, files: int, block: int) -> list[int]:
-    """``size`` divided among the files; what does not divide goes to the first ones, a block each."""
+    """``size`` divided among the files; the remainder goes to the first files, a block each."""
     size = section.files.size if isinstance(section.files.size, int) else 0
     share = size // files
     larger = (size - share * files) // block
@@ -217,18 +217,18 @@ def _shares(section: Section, files: int, block: int) -> list[int]:
 
 
 def _offset(section: Section, region: Region, clone: int, block: int) -> int:
-    """Start of the region; shares of a file are rounded up to a block."""
+    """Start of the region; offsets given as a percentage are rounded up to a block."""
     offset, increment = section.files.offset, section.files.offset_increment
-    place = _bytes_of(offset, region.facts.bytes) + clone * _bytes_of(increment, region.facts.bytes)
+    start = _bytes_of(offset, region.facts.bytes) + clone * _bytes_of(increment, region.facts.bytes)
     if not isinstance(offset, Percent) and not isinstance(increment, Percent):
-        return place
+        return start
     multiple = section.files.offset_align or block
-    return -(-place // multiple) * multiple
+    return -(-start // multiple) * multiple
 
 
 def _limits(section: Section, files: int) -> Sequence[tuple[int, int] | None]:
-    """Between which sizes each file is."""
-    if section.files.path_bytes is not None:
+    """Smallest and largest size of each file; None without limits."""
+    if section.files.path_bytes:
         return [(size, size) for size in section.files.path_bytes]
     return [section.files.file_bytes] * files
 
@@ -239,16 +239,16 @@ def _region_bytes(
     share: int,
     limits: tuple[int, int] | None,
     block: int,
-    chance: random.Random,
+    rng: random.Random,
 ) -> int:
     """Length of the region of one file."""
-    there = region.facts.bytes
+    existing_bytes = region.facts.bytes
     if section.files.until_full and not section.files.size and limits is None and region.facts.kind != "block":
         return _ENDLESS_FILE - region.offset
     if limits is None:
-        length = share or there - region.offset
+        length = share or existing_bytes - region.offset
     else:
-        length = _file_bytes(limits, there, block, chance) - region.offset
+        length = _file_bytes(limits, existing_bytes, block, rng) - region.offset
     if not isinstance(section.files.size, Percent) or section.files.size.percent in (0, 100):
         return length
     portion = min((length + region.offset) * section.files.size.percent // 100, length)
@@ -259,12 +259,12 @@ def _appends(section: Section, region: Region) -> bool:
     return section.files.append and region.facts.kind == "file"
 
 
-def _file_bytes(limits: tuple[int, int], there: int, block: int, chance: random.Random) -> int:
-    """A file that is within the limits stays as it is."""
+def _file_bytes(limits: tuple[int, int], existing_bytes: int, block: int, rng: random.Random) -> int:
+    """Size of a file: an existing one within the limits keeps its size."""
     low, high = limits
-    if low <= there <= high:
-        return there
-    drawn = low + int((high - low) * chance.random())
+    if low <= existing_bytes <= high:
+        return existing_bytes
+    drawn = low + int((high - low) * rng.random())
     return drawn - drawn % block if low != high else low
 
 
@@ -277,7 +277,7 @@ def _bytes_of(amount: Amount | None, whole: int) -> int:
 
 
 def _layout(section: Section, region: Region) -> planned.Layout:
-    """Files that are read hold data first; files that are only written have their space reserved."""
+    """Files that are read are filled with data first; files that are only written have their space preallocated."""
     if section.data.verify is not None and section.data.verify.only:
         return "existing"
     has_sizes = section.files.file_bytes is not None or section.files.path_bytes is not None

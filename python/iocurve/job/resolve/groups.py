@@ -1,4 +1,4 @@
-"""Which workers start together, and which are reported as one."""
+"""Groups of workers that start together, and groups that are reported as one."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from iocurve.job.model import Section
 
 @dataclass(frozen=True)
 class ReportGroup:
-    """What is reported as one; its position is its number in the plan."""
+    """Workers that are reported as one; the index of the group is its number in the plan."""
 
     section: int
-    """Index of the section whose settings stand for it: the first."""
+    """Index of the group's first section, whose settings describe the group."""
     number: int
-    """fio's groupid: counts barriers and new groups."""
+    """fio's groupid, which counts barriers and new groups."""
     workers: int
 
 
 def start_groups(sections: Sequence[Section], workers: Sequence[Sequence[planned.Worker]]) -> tuple[planned.Group, ...]:
-    """A barrier begins a group; who waits for jobs of an earlier one need not wait any more."""
+    """Starts a new group at each barrier; waits for jobs of earlier groups are dropped, because those have ended."""
     groups: list[list[planned.Worker]] = []
     names: set[str] = set()
     for section, clones in zip(sections, workers, strict=True):
@@ -39,9 +39,9 @@ def _waiting(worker: planned.Worker, names: set[str]) -> planned.Worker:
 
 
 def report_groups(sections: Sequence[Section]) -> tuple[list[ReportGroup], Iterator[int]]:
-    """Neighbours that ask for it are reported as one until a barrier or a new group comes between them.
+    """Joins neighbouring workers that ask for it into report groups, up to a barrier or a new group.
 
-    With the groups comes the number of each worker's.
+    Returns the groups, and the number of each worker's group.
     """
     groups: list[ReportGroup] = []
     numbers: list[int] = []

@@ -1,4 +1,4 @@
-"""What a worker does: operations, places, pace, flushes, payload and end."""
+"""The load of a worker: operations, offsets, pace, flushes, payload and end."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ENDLESS = 2**64 - 1
 
 
 def operations(section: Section, regions: Sequence[Region]) -> tuple[planned.OperationPlan, ...]:
-    """The kinds of operations with their weights, sizes and places."""
+    """The kinds of operations with their weights, sizes and offsets."""
     load, percent = section.load, int(section.load.read_percent)
     mixed = load.reads and load.writes
     shares = {"read": percent if mixed else 100, "write": 100 - percent if mixed else 100, "trim": 100}
@@ -59,9 +59,9 @@ def _zones(said: ZonesSaid, region_bytes: int) -> planned.Zones:
 
 
 def access(section: Section) -> planned.Access:
-    """Where the next operation goes."""
+    """Order of the offsets."""
     load = section.load
-    # fio seeds its chance anew for each loop, but not where a time has passes follow one another.
+    # fio restarts its random generator for each loop, but not for the passes of a time-based job.
     repeats = load.random and section.data.repeatable and section.data.seed is None
     repeats = repeats and not (section.ending.time_based and section.ending.runtime_ns)
     strided = None
@@ -87,12 +87,12 @@ def access(section: Section) -> planned.Access:
 
 
 def depth(section: Section) -> int:
-    """In flight; engines that do one operation at a time run at 1."""
+    """Queue depth; synchronous engines run at 1."""
     return 1 if section.target.engine in ("sync", "mmap") else section.pace.depth
 
 
 def batch(pace: Pace) -> planned.Batch:
-    """How operations are submitted and completed."""
+    """Batch sizes of submission and completion."""
     return planned.Batch(
         submit=pace.batch_submit,
         complete_min=pace.batch_complete_min,
@@ -102,7 +102,7 @@ def batch(pace: Pace) -> planned.Batch:
 
 
 def total_rate(pace: Pace) -> planned.Rate | None:
-    """A rate for all kinds together."""
+    """The rate of all kinds together."""
     if pace.rate_total_operations:
         return _paced(pace, "operations", Fraction(pace.rate_total_operations).limit_denominator(1_000_000))
     return _paced(pace, "bytes", Fraction(pace.rate_total_bytes)) if pace.rate_total_bytes else None
@@ -153,7 +153,7 @@ def syncs(section: Section) -> tuple[planned.SyncPlan, ...]:
 
 
 def latency_target(pace: Pace) -> planned.LatencyTarget | None:
-    """The search for a depth."""
+    """The search for the depth that a latency allows."""
     if not pace.latency_target_ns:
         return None
     return planned.LatencyTarget(
@@ -165,7 +165,7 @@ def latency_target(pace: Pace) -> planned.LatencyTarget | None:
 
 
 def processors(section: Section, clone: int) -> tuple[int, ...]:
-    """Those a worker may run on."""
+    """Processors that a worker may run on."""
     cpus = section.cpus
     return (cpus[clone % len(cpus)],) if section.cpus_split and cpus else cpus
 
@@ -174,7 +174,7 @@ def processors(section: Section, clone: int) -> tuple[int, ...]:
 
 
 def end(section: Section, regions: Sequence[Region]) -> planned.End:
-    """What ends a worker."""
+    """Conditions that end a worker."""
     runtime, when_full = section.ending.runtime_ns or None, section.files.until_full
     if section.load.replay:
         return planned.End(runtime_ns=runtime, bytes=None, operations=section.load.replay.records)
@@ -193,7 +193,7 @@ def end(section: Section, regions: Sequence[Region]) -> planned.End:
 
 
 def _bytes_to_transfer(section: Section, regions: Sequence[Region], loops: int) -> int:
-    """A pass over the whole blocks of all regions per loop; an amount to transfer ends a pass early or adds to it."""
+    """Bytes of ``loops`` passes over the whole blocks of all regions; ``transfer`` shortens or extends them."""
     block, size, transfer = smallest_block(section), section.files.size, section.ending.transfer or 0
     whole = sum(_pass_bytes(section, region.bytes, block) for region in regions)
     if isinstance(transfer, Percent):
@@ -204,7 +204,7 @@ def _bytes_to_transfer(section: Section, regions: Sequence[Region], loops: int) 
 
 
 def verify(section: Section, regions: Sequence[Region], ending: planned.End) -> planned.Verify | None:
-    """Each of several loops is read back by itself."""
+    """Verification; each loop is read back by itself."""
     said = section.data.verify
     if said is None or said.map or ending.bytes is None:
         return said
@@ -213,7 +213,7 @@ def verify(section: Section, regions: Sequence[Region], ending: planned.End) -> 
 
 
 def log(section: Section, ending: planned.End) -> planned.LogPlan | None:
-    """Not more records than there can be."""
+    """The log, with room for no more records than the load can produce."""
     said = section.report.log
     if said is None:
         return None
@@ -228,7 +228,7 @@ def log(section: Section, ending: planned.End) -> planned.LogPlan | None:
 
 
 def _pass_bytes(section: Section, region_bytes: int, block: int) -> int:
-    """What one pass transfers: with steps that lead exactly to the end of the region, fio ends there; others wrap."""
+    """Bytes of one pass. fio ends a pass if its steps lead exactly to the end of the region; otherwise it wraps."""
     gap = 0 if section.load.random else section.load.gap_bytes
     if gap > 0 and largest_block(section) == block and (region_bytes - block) % (block + gap) == 0:
         return ((region_bytes - block) // (block + gap) + 1) * block
@@ -239,7 +239,7 @@ def _pass_bytes(section: Section, region_bytes: int, block: int) -> int:
 
 
 def payload(data: Data) -> planned.Payload:
-    """What is written."""
+    """Data that are written."""
     content = _content(data)
     scrambles = data.payload_scramble
     if scrambles is None:
@@ -254,7 +254,7 @@ def payload(data: Data) -> planned.Payload:
 
 
 def _content(data: Data) -> planned.Content:
-    """As in fio, a share to compress is filled up with a pattern or zeros, and what is only deduplicated is random."""
+    """As in fio, the compressible share is a pattern or zeros, and data that are only deduplicated are random."""
     compresses, dedupes = data.payload_compress_percent, data.payload_dedupe_percent
     if data.payload_pattern and (compresses or not dedupes):
         return planned.PatternContent(bytes=data.payload_pattern)

@@ -1,4 +1,4 @@
-"""What a plan depends on besides the job."""
+"""The facts of a machine that a plan depends on."""
 
 from __future__ import annotations
 
@@ -13,36 +13,36 @@ PathKind = Literal["missing", "file", "directory", "block", "other"]
 
 @dataclass(frozen=True)
 class PathFacts:
-    """What is at a path."""
+    """Kind and size of the file at a path."""
 
     kind: PathKind
     bytes: int = 0
 
 
 class Machine(Protocol):
-    """A machine as far as plans look at it."""
+    """The parts of a machine that plans depend on."""
 
-    def look(self, path: str) -> PathFacts:
-        """What is at ``path`` now."""
+    def stat(self, path: str) -> PathFacts:
+        """Kind and size of the file at ``path`` now."""
 
     def is_mounted(self, device: str) -> bool:
-        """Whether a block device holds a mounted file system."""
+        """True if a block device holds a mounted file system."""
 
     def cpus(self) -> frozenset[int]:
         """Processors that workers may be bound to."""
 
     def user(self) -> tuple[int, int]:
-        """User and group to be for an NFS server."""
+        """User and group for NFS servers (AUTH_SYS)."""
 
     def fresh_seed(self) -> int:
-        """64 bits that no other run has."""
+        """A new seed of 64 bits, different in every run."""
 
 
 class ThisMachine:
-    """The machine we are on."""
+    """This machine."""
 
-    def look(self, path: str) -> PathFacts:
-        """What is at ``path`` now; what cannot be looked at counts as missing."""
+    def stat(self, path: str) -> PathFacts:
+        """Kind and size of the file at ``path`` now; a path that cannot be read counts as missing."""
         try:
             status = os.stat(path)  # noqa: PTH116 - a job may name a million files
         except (OSError, ValueError):
@@ -54,7 +54,7 @@ class ThisMachine:
         return PathFacts("directory" if stat.S_ISDIR(status.st_mode) else "other")
 
     def is_mounted(self, device: str) -> bool:
-        """Whether the mount table names it, under any of its names."""
+        """True if the mount table has the device, under any of its names."""
         real = os.path.realpath(device)
         try:
             mounts = Path("/proc/self/mounts").read_text(encoding="utf-8", errors="replace")
@@ -64,15 +64,15 @@ class ThisMachine:
         return any(os.path.realpath(source) == real for source in sources if source.startswith("/"))
 
     def cpus(self) -> frozenset[int]:
-        """Those this process may run on."""
+        """Processors that this process may run on."""
         return frozenset(os.sched_getaffinity(0))
 
     def user(self) -> tuple[int, int]:
-        """Ours."""
+        """User and group of this process."""
         return os.getuid(), os.getgid()
 
     def fresh_seed(self) -> int:
-        """From the operating system."""
+        """A seed from the operating system."""
         return int.from_bytes(os.urandom(8))
 
 

@@ -1,5 +1,5 @@
-"""Methodologies as data: a scenario says which points are measured, in which order, with which caches, beside what.
+"""Scenarios: methodologies as data, with the points, their order, the cache preparation and the comparisons.
 
-``document`` reads a scenario (``iocurve/scenarios/*.toml`` or a person's own), ``cases`` decides all of its points on
-given places, ``caches`` says what is done before each, ``runner`` carries them out, ``command`` is what people type.
+``document`` reads a scenario (``measure/scenarios/*.toml`` or a user's file), ``cases`` lists all its points on given
+targets, ``caches`` prepares the caches before each, ``runner`` measures them, ``command`` is the command line.
 """

@@ -1,4 +1,4 @@
-"""All points of a scenario, decided before anything runs: what each measures, on which files, as a job."""
+"""Lists all points of a scenario before anything runs: the job, files and axes of each."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from iocurve.units import MIB, SECOND_NS
 
 READ_ONCE_BLOCK_BYTES = MIB
 FIRST_CLIENT = IPv4Address("127.0.1.1")
-"""Address of the first of several clients; those of the others follow."""
+"""Local address of the first of several clients; the others have the next addresses."""
 NCONNECT_COMPARED = 8
-"""Connections of the axis value "target" where the target's URL names no more than one."""
+"""Connections of the axis value "target" if the target's URL has at most one."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Case:
 
     @property
     def writes(self) -> bool:
-        """Whether any of its workers writes."""
+        """True if any of its workers writes."""
         return any(section.load.writes for section in self.job.sections)
 
 
@@ -57,19 +57,19 @@ class Cases:
     nfs_timeout_ns: int | None = None
 
     def all(self) -> list[Case]:
-        """In the order in which they are measured. Raises ``PlanError`` where a point cannot be."""
+        """All points, in the order of measurement. Raises ``PlanError`` for an impossible point."""
         return [case for family in self.scenario.families for case in self._family(family)]
 
     def form_of(self, case: Case) -> FamilyForm:
-        """How long a point is measured."""
+        """The times of a point."""
         return self.form.families[case.family.name]
 
     def unrelated(self, target: str) -> Job:
-        """Reads another data set once, so that caches forget the first."""
+        """A job that reads another data set once, to evict the first from caches."""
         return self._read_once("unrelated", self._data(target, self.form.unrelated_bytes, "unrelated"))
 
     def whole(self, target: str) -> Job:
-        """Reads the data set once from its start to its end."""
+        """A job that reads the data set once from start to end."""
         return self._read_once("fill", self._data(target, self.form.size_bytes, "data"))
 
     def _read_once(self, name: str, data: DataSet) -> Job:
@@ -83,7 +83,7 @@ class Cases:
             yield self._case(family, dict(zip(axes, values, strict=True)))
 
     def _axes(self, family: Family) -> dict[str, tuple[Axis, ...]]:
-        """Only an NFS export has connections; elsewhere that axis falls away."""
+        """The axes of a family on its targets; only NFS exports have the axis of connections."""
         axes = dict(self.form.families[family.name].axes)
         said = axes.pop("nconnect", ())
         connections = [self.opened[job.on].nconnect for job in family.jobs]
@@ -115,7 +115,7 @@ class Cases:
         depth = int(axes.get("depth", 0))
         if depth % workers:
             raise PlanError([Mistake(f"{family.name}: a depth of {depth} cannot be shared by {workers} workers")])
-        is_told_apart = clients > 1 and data.opened.has_many_clients
+        has_own_address = clients > 1 and data.opened.allows_many_clients
         for worker in range(own):
             fields = Said.of(
                 name=job.name,
@@ -126,11 +126,11 @@ class Cases:
                 overwrite=True,
                 repeatable=family.cache == "cached",
                 report_as_group=True,
-                nfs_source=_source(worker // _clones(job)) if is_told_apart else None,
+                nfs_source=_source(worker // _clones(job)) if has_own_address else None,
                 nfs_timeout_ns=self.nfs_timeout_ns,
             )
-            there = data.share(worker, own).over(pinned(data.opened, worker))
-            yield fields.over(job.load).over(there)
+            files = data.share(worker, own).over(pinned(data.opened, worker))
+            yield fields.over(job.load).over(files)
 
     def _data(self, target: str, size_bytes: int, what: str) -> DataSet:
         stem = f"iocurve-{self.scenario.name}-{self.tag}-{what}"
@@ -140,11 +140,11 @@ class Cases:
         return Job.of(name, WORDS, sections, DEFAULTS)
 
     def _described(self, job: Job, target: str, clients: int, varied: Mapping[str, Axis]) -> dict[str, Axis]:
-        """Axes that a reader wants beside a figure, whether they vary or not."""
+        """Axes to show with a figure, whether they vary or not."""
         first = job.sections[0]
         axes = axes_of(first.load)
         if "kind" in varied:
-            # It says it better.
+            # The kind implies the percentage.
             del axes["read_percent"]
         axes["depth"] = sum(section.pace.depth for section in job.sections)
         nconnect = first.target.nconnect or self.opened[target].nconnect
@@ -156,7 +156,7 @@ class Cases:
 
 
 def scaled(full: Form, factor: float, at_least_bytes: int) -> Form:
-    """A form with data and times cut to a part; a point is never shorter than a second."""
+    """Scales data sizes and times of a form; a point is never shorter than a second."""
     size = max(at_least_bytes, int(full.size_bytes * factor))
     families = {
         name: replace(
@@ -179,12 +179,12 @@ def scaled(full: Form, factor: float, at_least_bytes: int) -> Form:
 
 
 def _source(client: int) -> str:
-    """Address that a client comes from: to a server on loopback it is a machine of its own."""
+    """Local address of a client: a server on loopback sees each address as another machine."""
     return str(FIRST_CLIENT + client)
 
 
 def _at(job: FamilyJob, axes: dict[str, Axis]) -> FamilyJob:
-    """The job at one place on the axes."""
+    """The job with one combination of axis values."""
     fields: dict[str, Any] = {}
     if "read_percent" in axes:
         percent = float(axes["read_percent"])
@@ -201,7 +201,7 @@ def _at(job: FamilyJob, axes: dict[str, Axis]) -> FamilyJob:
 
 
 def _clones(job: FamilyJob) -> int:
-    """Workers of one client."""
+    """The number of workers of one client."""
     return min(len(processors()), PROCESSORS_MAX) if job.per_processor else job.load.get("clones") or 1
 
 

@@ -1,11 +1,10 @@
-"""``iocurve run SCENARIO``, ``iocurve scenario list`` and ``iocurve scenario show``: from words to requests."""
+"""``iocurve run SCENARIO``, ``iocurve scenario list`` and ``show``: from the command line to requests."""
 
 from __future__ import annotations
 
 import fnmatch
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from fractions import Fraction
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from iocurve.errors import DialectError, Mistake, TargetError
@@ -18,7 +17,7 @@ from iocurve.measure.scenario.runner import FormName, Request
 from iocurve.result.document import RESULT_NAME, Result
 from iocurve.targets import target as targets
 from iocurve.targets.opened_target import UNOPENED
-from iocurve.units import format_bytes, format_duration
+from iocurve.units import counted, format_bytes, format_duration
 
 
 def requested(
@@ -27,12 +26,13 @@ def requested(
     *,
     short: bool,
     full: bool,
-    scale: str | None,
+    scale: float | None,
     points: Sequence[str],
+    create: bool = False,
     overwrite: bool,
     keep_data: bool,
 ) -> Request:
-    """What the words of a command line ask for. Raises ``DialectError`` and ``TargetError``.
+    """The request of a command line. Raises ``DialectError`` and ``TargetError``.
 
     Without a target the scenario's embedded ones play, in the short form unless the full one is asked for.
     """
@@ -43,20 +43,22 @@ def requested(
         scenario=scenario,
         form=form,
         form_name=name,
-        targets=_targets(scenario, named),
+        targets=_targets(scenario, named, create=create),
         overwrite=overwrite,
         keep_data=keep_data,
         is_wanted=_filter(scenario, points),
     )
 
 
-def run(request: Request, directory: Path, *, resume: bool = False) -> Result:
-    """Carries a request out; result and report go to ``directory``.
+def run(request: Request, directory: Path, *, resume: bool = False, quiet: bool = False) -> Result:
+    """Runs a request; writes result and report to ``directory``.
 
     Raises ``ResultError``, ``PlanError``, and ``TargetError`` or ``RunError`` when nothing could be measured.
     """
     earlier = _earlier(request, directory) if resume else None
-    return campaigns.into_directory(directory, lambda view, keep: runner.carry_out(request, view, keep, earlier))
+    return campaigns.into_directory(
+        directory, lambda view, keep: runner.carry_out(request, view, keep, earlier), quiet=quiet
+    )
 
 
 def envelope(
@@ -65,6 +67,7 @@ def envelope(
     quick: bool = False,
     size_bytes: int | None = None,
     nfs_timeout_ns: int | None = None,
+    create: bool = False,
     overwrite: bool = False,
     read_only: bool = False,
 ) -> Request:
@@ -78,51 +81,95 @@ def envelope(
         scenario=scenario,
         form=form if size_bytes is None else replace(form, size_bytes=size_bytes),
         form_name="short" if quick else "full",
-        targets=_targets(scenario, [] if target is None else [target]),
+        targets=_targets(scenario, [] if target is None else [target], create=create),
         overwrite=overwrite,
         nfs_timeout_ns=nfs_timeout_ns,
         is_wanted=(lambda case: not case.writes) if read_only else (lambda _: True),
     )
 
 
+@dataclass(frozen=True)
+class FormFacts:
+    """Amount of work of one form of a scenario."""
+
+    form: Form
+    points: int
+    measured_ns: int
+    """Time of all points with their ramps, without file layout and cache warm-up."""
+
+
+def forms(scenario: Scenario) -> dict[str, FormFacts]:
+    """Both forms of a scenario: ``full`` and ``short``."""
+    return {"full": _form_facts(scenario, scenario.full), "short": _form_facts(scenario, scenario.short)}
+
+
+def _form_facts(scenario: Scenario, form: Form) -> FormFacts:
+    points = Cases(scenario, form, {need.name: UNOPENED for need in scenario.targets}, "")
+    cases = points.all()
+    return FormFacts(form, len(cases), sum(points.form_of(case).length_ns for case in cases))
+
+
+def described(scenario: Scenario) -> dict[str, object]:
+    """A scenario for programs. Sizes are in bytes, times in nanoseconds."""
+    return {
+        "name": scenario.name,
+        "title": scenario.title,
+        "why": " ".join(scenario.why.split()),
+        "targets": [{"name": need.name, "about": need.about, "default": need.standard} for need in scenario.targets],
+        "forms": {name: _described_form(scenario, facts) for name, facts in forms(scenario).items()},
+        "references": list(scenario.references),
+    }
+
+
+def _described_form(scenario: Scenario, facts: FormFacts) -> dict[str, object]:
+    return {
+        "points": facts.points,
+        "files": scenario.files,
+        "size_bytes": facts.form.size_bytes,
+        "measured_ns": facts.measured_ns,
+        "families": [
+            {
+                "name": family.name,
+                "title": family.title,
+                "cache": family.cache,
+                "axes": facts.form.families[family.name].axes,
+                "point_ns": facts.form.families[family.name].length_ns,
+            }
+            for family in scenario.families
+        ],
+    }
+
+
 def shown(scenario: Scenario) -> str:
-    """A scenario in words: why, its targets, its points in both forms, how long they take."""
+    """A scenario for people: its purpose, its targets, its points in both forms, their duration."""
     lines = [f"{scenario.name}: {scenario.title}", "", " ".join(scenario.why.split()), "", "targets"]
-    lines += [f"  {need.name}: {need.about} (without one: {need.standard})" for need in scenario.targets]
-    for name, form in (("full", scenario.full), ("short", scenario.short)):
-        points = Cases(scenario, form, {need.name: UNOPENED for need in scenario.targets}, "")
-        cases = points.all()
-        measured_ns = sum(points.form_of(case).length_ns for case in cases)
+    lines += [f"  {need.name}: {need.about} (default: {need.standard})" for need in scenario.targets]
+    for name, facts in forms(scenario).items():
         lines += [
             "",
-            f"{name}: {len(cases)} points, data set {format_bytes(form.size_bytes)} in {scenario.files} files, "
-            f"{format_duration(measured_ns)} of measuring, besides laying out and caches",
+            f"{name}: {counted(facts.points, 'point')}, data set {format_bytes(facts.form.size_bytes)} in "
+            f"{counted(scenario.files, 'file')}, {format_duration(facts.measured_ns)} of measuring, plus the time to "
+            "lay out files and to fill caches",
         ]
         for family in scenario.families:
-            measured = form.families[family.name]
+            measured = facts.form.families[family.name]
             varied = "; ".join(f"{axis} {', '.join(map(str, values))}" for axis, values in measured.axes.items())
             each = format_duration(measured.length_ns)
-            lines.append(f"  {family.name} ({family.title}; {family.cache}): {varied or 'one point'}; each {each}")
+            lines.append(f"  {family.name} ({family.title}; {family.cache}): {varied or 'one point'}; {each} each")
     if scenario.references:
-        lines += ["", f"beside the published figures of {', '.join(scenario.references)}"]
+        lines += ["", f"published figures to compare with: {', '.join(scenario.references)}"]
     return "\n".join(lines)
 
 
-def _form(scenario: Scenario, short: bool, scale: str | None) -> tuple[Form, FormName]:
+def _form(scenario: Scenario, short: bool, scale: float | None) -> tuple[Form, FormName]:
     if short:
         return scenario.short, "short"
     if scale is None:
         return scenario.full, "full"
-    try:
-        factor = float(Fraction(scale))
-        if not 0 < factor <= 1:
-            raise ValueError
-    except (ValueError, ZeroDivisionError):
-        raise DialectError([Mistake(f"--scale {scale}: write a part such as 1/100 or 0.05")]) from None
-    return scaled(scenario.full, factor, scenario.files * MULTIPLE_BYTES), "scaled"
+    return scaled(scenario.full, scale, scenario.files * MULTIPLE_BYTES), "scaled"
 
 
-def _targets(scenario: Scenario, named: Sequence[str]) -> dict[str, targets.Target]:
+def _targets(scenario: Scenario, named: Sequence[str], *, create: bool) -> dict[str, targets.Target]:
     needs = {need.name: need.standard for need in scenario.targets}
     if not named:
         return {name: targets.parse(standard) for name, standard in needs.items()}
@@ -137,11 +184,11 @@ def _targets(scenario: Scenario, named: Sequence[str]) -> dict[str, targets.Targ
             raise DialectError([Mistake(f"--target {text}: say which of {', '.join(needs)} it is, as NAME=TARGET")])
     if missing := needs.keys() - said.keys():
         raise DialectError([Mistake(f"--target: name {' and '.join(sorted(missing))} as well, as NAME=TARGET")])
-    return {name: targets.parse(said[name]) for name in needs}
+    return {name: targets.parse(said[name], create=create) for name in needs}
 
 
 def _filter(scenario: Scenario, points: Sequence[str]) -> Callable[[Case], bool]:
-    """``random-4k*``, ``read_percent=100,0``: of several families any, of axes all."""
+    """``random-4k*``, ``read_percent=100,0``: a point matches if any family and all axes match."""
     families = [text for text in points if "=" not in text]
     axes: dict[str, list[str]] = {}
     known = {axis for family in scenario.full.families.values() for axis in family.axes} | {
@@ -168,7 +215,7 @@ def _filter(scenario: Scenario, points: Sequence[str]) -> Callable[[Case], bool]
 
 
 def _earlier(request: Request, directory: Path) -> Result:
-    """The result that is to be gone on with: of the same scenario, form and targets. Raises ``ResultError``."""
+    """The result to resume: it has the same scenario, form and targets. Raises ``ResultError``."""
     path = directory / RESULT_NAME
     earlier = Result.read(path)
     same = earlier.scenario is not None and (earlier.scenario.name, earlier.scenario.form) == (

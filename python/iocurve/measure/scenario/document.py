@@ -1,4 +1,4 @@
-"""A scenario as it is written: TOML whose loads have the keys of a job file. ``docs/scenarios.md`` describes it."""
+"""Reads scenarios: TOML whose loads have the keys of a job file. ``docs/scenarios.md`` describes the format."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any, get_args
 from iocurve import bundled
 from iocurve.dialects.native.read.keys import FIELD_OF
 from iocurve.dialects.native.read.kinds import TEXT, Kind, Pattern, Plain, Several, Size, Time, Word, whole
-from iocurve.dialects.native.read.reader import Place, Reader, begin
-from iocurve.errors import DialectError, Mistake
+from iocurve.dialects.native.read.reader import KeyPath, Reader, begin
+from iocurve.errors import DialectError, unknown
 from iocurve.job.model import Said
 from iocurve.result import reference
 from iocurve.result.document import Axis, CachePolicy, Comparison
@@ -18,10 +18,10 @@ from iocurve.units import GIB, MILLISECOND_NS, SECOND_NS
 
 
 class BlockSize(Size):
-    """Bytes of an operation."""
+    """A block size in bytes."""
 
     def read(self, value: Any) -> Any:
-        """From a byte to a GiB."""
+        """Reads a size from 1 byte to 1 GiB."""
         size = super().read(value)
         if not 1 <= size <= GIB:
             raise ValueError(f"{value!r} is not a block size from 1 byte to 1 GiB")
@@ -29,14 +29,14 @@ class BlockSize(Size):
 
 
 TARGETS_OWN = "target"
-"""Connections that the target's URL asks for; 8 if it asks for one."""
+"""Axis value: the connections of the target's URL; 8 if it has one."""
 
 
 class Connections(Plain):
-    """A number of connections, or the target's own."""
+    """A number of connections, or ``target``."""
 
     def read(self, value: Any) -> Any:
-        """From 1 to 16, or ``target``."""
+        """Reads a number from 1 to 16, or ``target``."""
         return value if value == TARGETS_OWN else super().read(value)
 
 
@@ -50,21 +50,21 @@ AXES: dict[str, Kind] = {
     "kind": Word(("read", "write")),
     "target": TEXT,
 }
-"""What points of a family may differ in, with what each takes."""
+"""The possible axes of a family, with the type of their values."""
 AXIS_NAMES = {"blocks": "block_bytes"}
-"""Names of axes in results, where they are not the keys."""
+"""Names of axes in results, if they differ from the keys."""
 FOLDER = Path(__file__).parent.parent / "scenarios"
 
 
 @dataclass(frozen=True)
 class TargetNeed:
-    """A target that a scenario asks for."""
+    """A target that a scenario needs."""
 
     name: str
     about: str
-    """What a person is to name."""
+    """Description of the target that the user must name."""
     standard: str
-    """The embedded target that plays it where none is named."""
+    """The embedded target to use if the user names none."""
 
 
 @dataclass(frozen=True)
@@ -76,12 +76,12 @@ class FamilyJob:
     """Name of its target."""
     load: Said
     per_processor: bool = False
-    """Whether each client has a worker for each processor (at most four) instead of the load's clones."""
+    """Each client has a worker for each processor (at most four) instead of the load's clones."""
 
 
 @dataclass(frozen=True)
 class Family:
-    """Points that differ in their axes only."""
+    """Points that differ only in their axes."""
 
     name: str
     title: str
@@ -92,53 +92,53 @@ class Family:
 
 @dataclass(frozen=True)
 class FamilyForm:
-    """Where on its axes a family is measured, and how long."""
+    """The axis values and times of a family."""
 
     axes: dict[str, tuple[Axis, ...]]
-    """In the order in which they nest: the last one changes fastest."""
+    """Values by axis, in nesting order: the last axis changes fastest."""
     ramp_ns: int
     runtime_ns: int
     settle_ns: int | None
-    """Longest time that the load runs before a point, until its latency has levelled off; None is not at all, or, where
-    caches are to be warm, so long as is usual."""
+    """Most time that the load runs before a point until its latency is level. None: no such load, or with ``warmed``
+    caches the default time."""
 
     @property
     def length_ns(self) -> int:
-        """Of a point, its ramp included."""
+        """Length of a point, its ramp included."""
         return self.ramp_ns + self.runtime_ns
 
 
 @dataclass(frozen=True)
 class Form:
-    """How long and how large."""
+    """The times and sizes of a scenario: full, short or scaled."""
 
     size_bytes: int
-    """Data set, all files of a target together."""
+    """Size of the data set, all files of a target together."""
     unrelated_bytes: int
-    """Another data set, which is read to make caches forget."""
+    """Size of another data set that is read to evict the first from caches."""
     ramp_ns: int
     runtime_ns: int
     interval_ns: int
     families: dict[str, FamilyForm] = field(default_factory=dict)
-    """By name."""
+    """Forms of the families, by name."""
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """A methodology."""
+    """A scenario: a methodology as data."""
 
     name: str
     title: str
     why: str
     targets: tuple[TargetNeed, ...]
-    """The first is the one that loads go to which name none."""
+    """The first is the default of loads that name no target."""
     files: int
-    """Files of a data set."""
+    """Number of files in a data set."""
     full: Form
     short: Form
     families: tuple[Family, ...]
     comparisons: tuple[Comparison, ...]
-    """Families that are set side by side."""
+    """Families to compare."""
     references: tuple[str, ...]
 
 
@@ -148,16 +148,16 @@ def names() -> list[str]:
 
 
 def load(name: str) -> Scenario:
-    """One of ``names()``, or a file that ends in .toml. Raises ``DialectError`` with every mistake."""
+    """Loads a bundled scenario, or a file that ends in .toml. Raises ``DialectError`` with every mistake."""
     if name.endswith(".toml"):
         return _read(Path(name))
     if name not in names():
-        raise DialectError([Mistake(f"there is no scenario '{name}'; these are: {', '.join(names())}")])
+        raise DialectError([unknown("scenario", name, names(), "iocurve scenario list")])
     return _read(FOLDER / f"{name}.toml")
 
 
 def is_scenario(path: Path) -> bool:
-    """Whether a TOML file is a scenario and not a job. Raises ``DialectError`` where it is no TOML."""
+    """True if a TOML file is a scenario and not a job. Raises ``DialectError`` if it is not TOML."""
     return "family" in begin(path)[1]
 
 
@@ -254,7 +254,7 @@ class _Scenario:
     def _comparisons(self, families: list[str]) -> tuple[Comparison, ...]:
         found = []
         for number, table in enumerate(self.reader.tables(self.document, (), "compare")):
-            place: Place = ("compare", number)
+            place: KeyPath = ("compare", number)
             self.reader.check_keys(table, ("title", "families"), place)
             title = self._value(table, place, "title", TEXT, "side by side")
             compared = self._value(table, place, "families", Several(Word(tuple(families))), ())
@@ -268,7 +268,7 @@ class _Scenario:
         tables = self.reader.tables(self.document, (), "target")
         found = []
         for number, table in enumerate(tables):
-            place: Place = ("target", number)
+            place: KeyPath = ("target", number)
             self.reader.check_keys(table, ("name", "about", "standard"), place)
             for key in ("name", "standard"):
                 if key not in table:
@@ -294,7 +294,7 @@ class _Scenario:
         )
 
     def _family_form(
-        self, table: dict[str, Any], place: Place, form: Form, targets: tuple[TargetNeed, ...]
+        self, table: dict[str, Any], place: KeyPath, form: Form, targets: tuple[TargetNeed, ...]
     ) -> FamilyForm:
         return FamilyForm(
             axes=self._axes(table, place, targets),
@@ -304,13 +304,13 @@ class _Scenario:
         )
 
     def _jobs(
-        self, table: dict[str, Any], place: Place, load: Said, targets: tuple[TargetNeed, ...]
+        self, table: dict[str, Any], place: KeyPath, load: Said, targets: tuple[TargetNeed, ...]
     ) -> tuple[FamilyJob, ...]:
         known = [target.name for target in targets]
         per_processor = self._value(table, place, "workers", _WORKERS, None) is not None
         jobs = []
         for number, job in enumerate(self.reader.tables(table, place, "job") or [{}]):
-            where: Place = (*place, "job", number)
+            where: KeyPath = (*place, "job", number)
             self.reader.check_keys(job, ("name", "on", *FIELD_OF), where)
             on = self._value(job, where, "on", Word(tuple(known)), known[0])
             name = self._value(job, where, "name", TEXT, "load")
@@ -319,7 +319,7 @@ class _Scenario:
         return tuple(jobs)
 
     def _axes(
-        self, table: dict[str, Any], place: Place, targets: tuple[TargetNeed, ...]
+        self, table: dict[str, Any], place: KeyPath, targets: tuple[TargetNeed, ...]
     ) -> dict[str, tuple[Axis, ...]]:
         said = self._table(table, place, "axes")
         self.reader.check_keys(said, AXES, (*place, "axes"))
@@ -334,7 +334,7 @@ class _Scenario:
                     self.reader.mistake((*place, "axes", key), f"{key}: name at least one value")
         return axes
 
-    def _form(self, table: dict[str, Any], place: Place, full: Form | None) -> Form:
+    def _form(self, table: dict[str, Any], place: KeyPath, full: Form | None) -> Form:
         data, timing = self._table(table, place, "data"), self._table(table, place, "timing")
         self.reader.check_keys(data, ("size", "unrelated", *(() if full else ("files",))), (*place, "data"))
         self.reader.check_keys(timing, ("ramp", "runtime", "interval"), (*place, "timing"))
@@ -359,14 +359,14 @@ class _Scenario:
                 self.reader.mistake(("reference",), f"there is no reference '{name}'")
         return tuple(said)
 
-    def _table(self, table: dict[str, Any], place: Place, key: str) -> dict[str, Any]:
+    def _table(self, table: dict[str, Any], place: KeyPath, key: str) -> dict[str, Any]:
         value = table.get(key, {})
         if isinstance(value, dict):
             return value
         self.reader.mistake((*place, key), f"{key} is a table: [{key}]")
         return {}
 
-    def _value(self, table: dict[str, Any], place: Place, key: str, kind: Kind, otherwise: Any) -> Any:
+    def _value(self, table: dict[str, Any], place: KeyPath, key: str, kind: Kind, otherwise: Any) -> Any:
         if key not in table:
             return otherwise
         try:
@@ -376,5 +376,5 @@ class _Scenario:
             return otherwise
 
 
-def _place(family: int) -> Place:
+def _place(family: int) -> KeyPath:
     return ("family", family)

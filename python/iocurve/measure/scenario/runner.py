@@ -1,4 +1,4 @@
-"""Carries out a scenario on its targets."""
+"""Runs a scenario on its targets."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from iocurve.units import SECOND_NS, format_bytes, format_duration
 
 FormName = Literal["full", "short", "scaled"]
 CLIENTS_STAND_IN = (
-    "the clients are stand-ins: workers on this machine, which share its processors; "
-    "to a server on loopback each has an address of its own"
+    "the clients are emulated by workers on this machine, which share its processors; "
+    "a server on loopback sees an address for each"
 )
 
 
 @dataclass(frozen=True)
 class Request:
-    """What a person asked for."""
+    """The scenario to run, with the user's options."""
 
     scenario: Scenario
     form: Form
@@ -45,17 +45,17 @@ class Request:
     overwrite: bool = False
     keep_data: bool = False
     nfs_timeout_ns: int | None = None
-    """How long a server may be silent; what its URL says, or a minute, if not given."""
+    """Time after which a silent server fails the run. Default: the URL's, or a minute."""
     is_wanted: Callable[[Case], bool] = lambda _: True
 
 
 def carry_out(request: Request, view: View, keep: Keep, earlier: Result | None = None) -> Result:
-    """Measures all points; those that ``earlier`` has finished are taken over.
+    """Measures all points, except those that ``earlier`` has finished.
 
-    ``keep`` is given the result after each point.
-    Raises ``PlanError``, and ``TargetError`` or ``RunError`` when nothing could be measured.
+    Calls ``keep`` with the result after each point.
+    Raises ``PlanError``, and ``TargetError`` or ``RunError`` if nothing could be measured.
     """
-    # What may not be written is known before anything is opened.
+    # Check before anything is opened.
     _check_overwrites(request)
     with opened(request.targets) as found:
         return _Run(request, found, earlier).measured(view, keep)
@@ -63,13 +63,13 @@ def carry_out(request: Request, view: View, keep: Keep, earlier: Result | None =
 
 @contextmanager
 def opened(named: Mapping[str, Target]) -> Iterator[dict[str, OpenedTarget]]:
-    """All targets while they can be loaded. Raises ``TargetError``."""
+    """Opens all targets while the context lasts. Raises ``TargetError``."""
     with ExitStack() as stack:
         yield {name: stack.enter_context(opened_target.opened(target)) for name, target in named.items()}
 
 
 def shortened(request: Request, left_out: int) -> tuple[str, ...]:
-    """What is smaller than in full, or left out."""
+    """Descriptions of the reductions against the full form."""
     full, form = request.scenario.full, request.form
     sizes = (
         ("data set", full.size_bytes, form.size_bytes, format_bytes),
@@ -94,7 +94,7 @@ def shortened(request: Request, left_out: int) -> tuple[str, ...]:
 
 
 def started(request: Request, cases: Sequence[Case], tag: str, left_out: int) -> Result:
-    """The result without points."""
+    """The new result, without points."""
     scenario = request.scenario
     facts = {name: targets.facts_of(target) for name, target in request.targets.items()}
     several = " and ".join(fact.address for fact in facts.values())
@@ -131,7 +131,7 @@ class _Run:
         wanted = [case for case in everything if self.request.is_wanted(case)]
         if not wanted:
             raise TargetError("--points leaves no point to measure")
-        _check_room(self.request, wanted)
+        _check_space(self.request, wanted)
         result = started(self.request, wanted, self.cases.tag, len(everything) - len(wanted))
         earlier = self.earlier.points if self.earlier else ()
         campaign = Campaign(result, view, keep, count=len(wanted), earlier=earlier)
@@ -139,7 +139,7 @@ class _Run:
             return campaigns.carry_out(campaign, lambda campaign: self._measure(campaign, wanted))
         finally:
             if not self.request.keep_data:
-                data_set.remove_files(self.made, _there_before(self.cases.opened))
+                data_set.remove_files(self.made, _existing(self.cases.opened))
 
     def _measure(self, campaign: Campaign, cases: Sequence[Case]) -> None:
         caches = Caches(self.cases, self._plan, campaign.prepare)
@@ -171,7 +171,7 @@ class _Run:
 
 
 def _check_overwrites(request: Request) -> None:
-    """Nothing is written to what was there before unless the user said so. Raises ``TargetError``."""
+    """Refuses writes to existing files and devices unless the user allows them. Raises ``TargetError``."""
     unopened = dict.fromkeys(request.targets, opened_target.UNOPENED)
     cases = [case for case in Cases(request.scenario, request.form, unopened, "").all() if request.is_wanted(case)]
     for name, target in request.targets.items():
@@ -179,18 +179,18 @@ def _check_overwrites(request: Request) -> None:
         opened_target.check_overwrites(target, overwrite=request.overwrite, writes=writes)
 
 
-def _check_room(request: Request, cases: Sequence[Case]) -> None:
-    """The data sets will fit, as far as that is known before. Raises ``TargetError``."""
+def _check_space(request: Request, cases: Sequence[Case]) -> None:
+    """Checks that the data sets fit, if the free space is known. Raises ``TargetError``."""
     needs_more = any(case.family.cache == "uncached" for case in cases)
     needed = request.form.size_bytes + (request.form.unrelated_bytes if needs_more else 0)
     for name, target in request.targets.items():
         if not any(name in case.on for case in cases):
             continue
         try:
-            opened_target.check_room(target, needed)
+            opened_target.check_space(target, needed)
         except TargetError as error:
-            raise TargetError(f"{error}; --short or --scale 1/1000 take less") from None
+            raise TargetError(f"{error}; use --short or --scale 1/1000 for a smaller data set") from None
 
 
-def _there_before(found: Mapping[str, OpenedTarget]) -> list[OpenedTarget]:
+def _existing(found: Mapping[str, OpenedTarget]) -> list[OpenedTarget]:
     return [one for one in found.values() if one.bytes]

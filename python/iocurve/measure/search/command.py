@@ -34,7 +34,7 @@ class Question:
     """fio's words: ``rw=randread bs=4k``."""
     size_bytes: int
     effort: Effort
-    in_flight_max: int = 4096
+    iodepth_max: int = 4096
     """Most that is tried."""
     overwrite: bool = False
 
@@ -54,36 +54,36 @@ def workload_of(text: str) -> tuple[Said, Said]:
     return kept, prepared.job.defaults.but(engine="uring")
 
 
-def find_knee(question: Question, directory: Path) -> Result:
+def find_knee(question: Question, directory: Path, *, quiet: bool = False) -> Result:
     """How much must be in flight to have all that a target carries.
 
     Raises ``DialectError``, ``PlanError``, and ``TargetError`` or ``RunError`` when nothing could be measured.
     """
 
     def search(loads: Loads) -> SearchFacts:
-        found = knee.find(loads.closed, question.in_flight_max)
+        found = knee.find(loads.closed, question.iodepth_max)
         return _knee_facts(question, found)
 
-    return _searched(question, "knee", search, directory)
+    return _searched(question, "knee", search, directory, quiet=quiet)
 
 
-def find_max(question: Question, percent: float, limit_ns: int, directory: Path) -> Result:
+def find_max(question: Question, percent: float, limit_ns: int, directory: Path, *, quiet: bool = False) -> Result:
     """The most load at which a percentile of response times keeps a limit. Raises as ``find_knee``."""
 
     def search(loads: Loads) -> SearchFacts:
-        capacity = knee.find_capacity(loads.closed, question.in_flight_max)
+        capacity = knee.find_capacity(loads.closed, question.iodepth_max)
         loads.family = "max"
         found = ceiling.find(lambda rate: loads.open(rate, percent), capacity.mean, limit_ns, question.effort.precision)
         return _ceiling_facts(question, percent, limit_ns, capacity, found)
 
-    return _searched(question, "max", search, directory)
+    return _searched(question, "max", search, directory, quiet=quiet)
 
 
-def draw_curve(question: Question, steps: int, directory: Path) -> Result:
+def draw_curve(question: Question, steps: int, directory: Path, *, quiet: bool = False) -> Result:
     """Latency at even steps of load up to what the target carries. Raises as ``find_knee``."""
 
     def search(loads: Loads) -> SearchFacts:
-        capacity = knee.find_capacity(loads.closed, question.in_flight_max)
+        capacity = knee.find_capacity(loads.closed, question.iodepth_max)
         loads.family = "curve"
         for step in range(1, steps + 1):
             loads.open(capacity.mean * step / steps, 99.0)
@@ -94,10 +94,12 @@ def draw_curve(question: Question, steps: int, directory: Path) -> Result:
             stopped=f"{steps} even steps up to all that the target carries in a closed loop",
         )
 
-    return _searched(question, "curve", search, directory)
+    return _searched(question, "curve", search, directory, quiet=quiet)
 
 
-def _searched(question: Question, kind: str, search: Callable[[Loads], SearchFacts], directory: Path) -> Result:
+def _searched(
+    question: Question, kind: str, search: Callable[[Loads], SearchFacts], directory: Path, *, quiet: bool
+) -> Result:
     workload, defaults = workload_of(question.workload)
     writes = Section.of(workload, defaults).load.writes
     opened_target.check_overwrites(question.target, overwrite=question.overwrite, writes=writes)
@@ -112,7 +114,7 @@ def _searched(question: Question, kind: str, search: Callable[[Loads], SearchFac
             finally:
                 loads.remove_files()
 
-    return campaigns.into_directory(directory, measure)
+    return campaigns.into_directory(directory, measure, quiet=quiet)
 
 
 def _knee_facts(question: Question, found: knee.Knee) -> SearchFacts:

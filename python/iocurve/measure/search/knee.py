@@ -59,7 +59,7 @@ class Knee:
     law: usl.Usl | None
 
 
-def find(measure: Measure, in_flight_max: int) -> Knee:
+def find(measure: Measure, iodepth_max: int) -> Knee:
     """Searches from one in flight upwards."""
     samples: dict[int, Sample] = {}
 
@@ -68,14 +68,14 @@ def find(measure: Measure, in_flight_max: int) -> Knee:
             samples[in_flight] = measure(in_flight)
         return samples[in_flight]
 
-    saturated, stopped = _climb(at, in_flight_max)
+    saturated, stopped = _climb(at, iodepth_max)
     knee = _knee(list(samples.values()))
-    nearest = min(max(1, round(knee.mean)), in_flight_max)
+    nearest = min(max(1, round(knee.mean)), iodepth_max)
     for _ in range(2):
         # What is measured there may itself lie on a bound and move the knee a little.
         at(nearest)
         knee = _knee(list(samples.values()))
-        nearest = min(max(1, round(knee.mean)), in_flight_max)
+        nearest = min(max(1, round(knee.mean)), iodepth_max)
     _bend(at, samples, knee.mean)
     knee = _knee(list(samples.values()))
     found = sorted(samples.values(), key=lambda sample: sample.in_flight)
@@ -91,7 +91,7 @@ def find(measure: Measure, in_flight_max: int) -> Knee:
     )
 
 
-def find_capacity(measure: Measure, in_flight_max: int) -> Estimate:
+def find_capacity(measure: Measure, iodepth_max: int) -> Estimate:
     """Operations per second of a saturated target, found from one in flight upwards."""
     samples: list[Sample] = []
 
@@ -99,22 +99,22 @@ def find_capacity(measure: Measure, in_flight_max: int) -> Estimate:
         samples.append(measure(in_flight))
         return samples[-1]
 
-    _climb(at, in_flight_max)
+    _climb(at, iodepth_max)
     return _capacity(samples)
 
 
-def _climb(at: Measure, in_flight_max: int) -> tuple[bool, str]:
+def _climb(at: Measure, iodepth_max: int) -> tuple[bool, str]:
     """Ever more in flight until that gives no more; whether it came to that, and why it ended."""
     before, in_flight = at(1), STEP
-    while in_flight < in_flight_max:
+    while in_flight < iodepth_max:
         now = at(in_flight)
         if now.iops.mean < before.iops.mean * (1 + GROWTH):
             return True, _flat(before, now)
         before, in_flight = now, in_flight * STEP
-    now = at(in_flight_max)
-    if now.iops.mean < before.iops.mean * (1 + GROWTH * _share(before.in_flight, in_flight_max)):
+    now = at(iodepth_max)
+    if now.iops.mean < before.iops.mean * (1 + GROWTH * _share(before.in_flight, iodepth_max)):
         return True, _flat(before, now)
-    return False, f"{in_flight_max} in flight is the most that was to be tried, and the rate still grew"
+    return False, f"{iodepth_max} in flight is the most that was to be tried, and the rate still grew"
 
 
 def _share(low: int, high: int) -> float:

@@ -11,6 +11,7 @@ import altair as alt
 from iocurve.report.charts.caps import Cap
 from iocurve.report.charts.style import (
     INK,
+    KIND_COLORS,
     Chart,
     data,
     end_of_axis,
@@ -18,18 +19,24 @@ from iocurve.report.charts.style import (
     independent_strokes,
     kind_color,
     legend,
-    limit_line,
+    limit_lines,
     rate_axis,
+    rate_tooltip,
     series_color,
 )
-from iocurve.units import format_count
+from iocurve.units import format_count, format_latency
 
 PUBLISHED_COLOR = "#A8005C"
 """The colour of published figures; no measured figure has it."""
-LABELS_WIDTH = 920.0
-"""Pixels that the labels of an axis share."""
-UPRIGHT_LABELS_MAX = 8
-"""The labels of more groups than this are tilted."""
+LABELS_WIDTH = 1200.0
+"""Pixels that the tilted labels of an axis share."""
+UPRIGHT_LABELS_MAX = 4
+"""The labels of more groups than this are tilted, unless they are short."""
+SHORT_LABEL = 7
+LABELLED_BARS_MAX = 12
+_UNBROKEN = "replace(datum.label, /([0-9]) ([KMG]iB)/g, '$1\u00a0$2')"
+_LABEL_LINES = f"slice(split(replace({_UNBROKEN}, /(.{{1,14}})( |$)/g, '$1\\n'), '\\n'), 0, -1)"
+"""Vega expression: a label in lines of up to 14 characters, so that it fits a narrow page."""
 
 
 @dataclass(frozen=True)
@@ -57,36 +64,42 @@ class MixBar:
     p99_ns: int
 
 
-def mix(bars: Sequence[MixBar], unit: str, cap: Cap | None, published: Sequence[PublishedMark] = ()) -> Chart:
-    """Stacked bars of reads and writes; ``unit`` is that of the rates."""
+def mix(
+    bars: Sequence[MixBar],
+    unit: str,
+    caps: Sequence[Cap],
+    published: Sequence[PublishedMark] = (),
+    title: str | None = "Mix, read:write (%)",
+) -> Chart:
+    """Stacked bars of reads and writes; ``unit`` is that of the rates, ``title`` that of the bars."""
     totals = {name: sum(bar.rate for bar in bars if bar.mix == name) for name in dict.fromkeys(bar.mix for bar in bars)}
     order = list(totals)
     highest = max([*totals.values(), *(mark.value for mark in published)])
-    x = alt.X("mix:N", scale=alt.Scale(domain=order), title="Mix, read:write (%)", axis=alt.Axis(labelAngle=0))
-    stacked = _stacked(bars, unit, x, alt.Scale(domain=[0, end_of_axis(highest, cap)]))
+    x = alt.X("mix:N", scale=alt.Scale(domain=order), title=title, axis=_group_axis(order))
+    stacked = _stacked(bars, unit, x, alt.Scale(domain=[0, end_of_axis(highest, caps)]))
     labels = _total_labels(totals, unit, x)
     # A white rim keeps a figure legible where the line of the limit runs through it.
     rims = labels.mark_text(dy=-10, stroke="white", strokeWidth=5, strokeJoin="round", fontSize=12, fontWeight=600)
     marks = _published(published, alt.X("place:N", scale=alt.Scale(domain=order)), unit)
-    return finished(independent_strokes(alt.layer(stacked, *limit_line("y", cap), rims, labels, *marks)))
+    return finished(independent_strokes(alt.layer(stacked, *limit_lines("y", caps), rims, labels, *marks)))
 
 
 def _stacked(bars: Sequence[MixBar], unit: str, x: alt.X, scale: alt.Scale) -> alt.Chart:
-    rows = [asdict(bar) | {"p50": bar.p50_ns / 1000, "p99": bar.p99_ns / 1000} for bar in bars]
+    rows = [asdict(bar) | {"p50": format_latency(bar.p50_ns), "p99": format_latency(bar.p99_ns)} for bar in bars]
     chart: alt.Chart = (
         alt.Chart(data(rows))
-        .mark_bar(size=46)
+        .mark_bar(width={"band": 0.6})
         .encode(
             x=x,
             y=alt.Y("rate:Q", title=unit, stack="zero", scale=scale, axis=rate_axis(unit)),
             color=kind_color(bar.kind for bar in bars),
             order=alt.Order("kind:N", sort="ascending"),
             tooltip=[
-                alt.Tooltip("mix:N", title="mix"),
+                alt.Tooltip("mix:N", title="load"),
                 alt.Tooltip("kind:N", title="kind"),
-                alt.Tooltip("rate:Q", title=unit, format=",.1f"),
-                alt.Tooltip("p50:Q", title="p50 (µs)", format=",.1f"),
-                alt.Tooltip("p99:Q", title="p99 (µs)", format=",.1f"),
+                rate_tooltip("rate", unit),
+                alt.Tooltip("p50:N", title="p50"),
+                alt.Tooltip("p99:N", title="p99"),
             ],
         )
     )
@@ -121,36 +134,61 @@ class GroupBar:
     p99_ns: int
 
 
-def grouped(bars: Sequence[GroupBar], unit: str, cap: Cap | None, published: Sequence[PublishedMark] = ()) -> Chart:
-    """Groups of bars; ``unit`` is that of the values."""
-    series = list(dict.fromkeys(bar.series for bar in bars))
+def grouped(bars: Sequence[GroupBar], unit: str, caps: Sequence[Cap], published: Sequence[PublishedMark] = ()) -> Chart:
+    """Groups of bars; ``unit`` is that of the values. Reads go before writes."""
+    series = sorted(
+        dict.fromkeys(bar.series for bar in bars),
+        key=lambda name: list(KIND_COLORS).index(name) if name in KIND_COLORS else -1,
+    )
     groups = list(dict.fromkeys(bar.group for bar in bars))
     highest = max([*(bar.value for bar in bars), *(mark.value for mark in published)])
     offset = alt.XOffset("series:N", sort=series)
     chart = (
-        alt.Chart(data([asdict(bar) | {"p99": bar.p99_ns / 1000} for bar in bars]))
+        alt.Chart(data([asdict(bar) | {"p99": format_latency(bar.p99_ns)} for bar in bars]))
         .mark_bar()
         .encode(
-            x=alt.X("group:N", scale=alt.Scale(domain=groups), title=None, axis=_group_axis(len(groups))),
+            x=alt.X("group:N", scale=alt.Scale(domain=groups), title=None, axis=_group_axis(groups)),
             xOffset=offset,
             y=alt.Y(
-                "value:Q", title=unit, scale=alt.Scale(domain=[0, end_of_axis(highest, cap)]), axis=rate_axis(unit)
+                "value:Q", title=unit, scale=alt.Scale(domain=[0, end_of_axis(highest, caps)]), axis=rate_axis(unit)
             ),
             color=series_color(series),
             tooltip=[
                 alt.Tooltip("group:N", title="load"),
                 alt.Tooltip("series:N", title="series"),
-                alt.Tooltip("value:Q", title=unit, format=",.1f"),
-                alt.Tooltip("p99:Q", title="p99 (µs)", format=",.1f"),
+                rate_tooltip("value", unit),
+                alt.Tooltip("p99:N", title="p99"),
             ],
         )
     )
     marks = _published(published, alt.X("place:N", scale=alt.Scale(domain=groups)), unit, offset)
-    return finished(independent_strokes(alt.layer(chart, *limit_line("y", cap), *marks)))
+    # The mark of a published figure often lies where the bar ends, under its label.
+    labels = _bar_labels(bars, unit, groups, offset, above=-18 if published else -8)
+    return finished(independent_strokes(alt.layer(chart, *limit_lines("y", caps), *labels, *marks)))
 
 
-def _group_axis(groups: int) -> alt.Axis:
-    return alt.Axis(labelAngle=0 if groups <= UPRIGHT_LABELS_MAX else -40, labelLimit=LABELS_WIDTH / groups)
+def _bar_labels(
+    bars: Sequence[GroupBar], unit: str, groups: Sequence[str], offset: alt.XOffset, *, above: int
+) -> list[alt.Chart]:
+    """The figures above the bars, as long as they fit."""
+    if len(bars) > LABELLED_BARS_MAX:
+        return []
+    rows = [asdict(bar) | {"label": _number(bar.value, unit)} for bar in bars]
+    base = alt.Chart(data(rows)).encode(
+        x=alt.X("group:N", scale=alt.Scale(domain=list(groups))), xOffset=offset, y="value:Q", text="label:N"
+    )
+    return [
+        base.mark_text(dy=above, fontSize=11, fontWeight=600, stroke="white", strokeWidth=4, strokeJoin="round"),
+        base.mark_text(dy=above, fontSize=11, fontWeight=600, color=INK),
+    ]
+
+
+def _group_axis(groups: Sequence[str]) -> alt.Axis:
+    """Upright labels in several lines; those of many groups are tilted, in one line."""
+    longest = max((len(group) for group in groups), default=0)
+    if len(groups) <= UPRIGHT_LABELS_MAX or longest <= SHORT_LABEL:
+        return alt.Axis(labelAngle=0, labelExpr=_LABEL_LINES, labelOverlap=False, labelLimit=0)
+    return alt.Axis(labelAngle=-40, labelLimit=LABELS_WIDTH / len(groups), labelOverlap=False)
 
 
 @dataclass(frozen=True)
@@ -159,29 +197,29 @@ class DepthBar:
 
     series: str
     depth: int
-    iops: float
+    rate: float
 
 
-def depth_bars(bars: Sequence[DepthBar], cap: Cap | None) -> Chart:
+def depth_bars(bars: Sequence[DepthBar], unit: str, caps: Sequence[Cap]) -> Chart:
     """Several series as bars beside each other, by depth."""
     series = list(dict.fromkeys(bar.series for bar in bars))
-    scale = alt.Scale(domain=[0, end_of_axis(max(bar.iops for bar in bars), cap)])
+    scale = alt.Scale(domain=[0, end_of_axis(max(bar.rate for bar in bars), caps)])
     chart = (
         alt.Chart(data([asdict(bar) for bar in bars]))
         .mark_bar()
         .encode(
             x=alt.X("depth:O", title="Depth (operations in flight)", axis=alt.Axis(labelAngle=0)),
             xOffset=alt.XOffset("series:N", sort=series),
-            y=alt.Y("iops:Q", title="IOPS", scale=scale, axis=rate_axis()),
+            y=alt.Y("rate:Q", title=unit, scale=scale, axis=rate_axis(unit)),
             color=series_color(series),
             tooltip=[
                 alt.Tooltip("series:N", title="series"),
                 alt.Tooltip("depth:O", title="depth"),
-                alt.Tooltip("iops:Q", title="IOPS", format=",.0f"),
+                rate_tooltip("rate", unit),
             ],
         )
     )
-    return finished(alt.layer(chart, *limit_line("y", cap)))
+    return finished(independent_strokes(alt.layer(chart, *limit_lines("y", caps))))
 
 
 # ---- published figures

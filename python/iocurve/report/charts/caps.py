@@ -1,11 +1,13 @@
-"""The known limits of a target, as lines in charts."""
+"""The known limits of targets, as lines in charts."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from iocurve.result.document import TargetFacts
-from iocurve.units import MIB
+from iocurve.targets.disk_data import MB
+from iocurve.units import MIB, format_number
 
 FAR = 2.5
 """A limit more than this many times the highest figure is left out of a chart."""
@@ -13,31 +15,56 @@ FAR = 2.5
 
 @dataclass(frozen=True)
 class Cap:
-    """A known limit of the target, in the unit of its axis."""
+    """A known limit of a target, in the unit of its axis."""
 
     value: float
     label: str
 
 
-def throughput_cap(target: TargetFacts) -> Cap | None:
-    """The target's limit in MiB/s."""
-    if not target.throughput_bytes_per_s:
-        return None
-    mib_per_s = target.throughput_bytes_per_s / MIB
-    return Cap(mib_per_s, f"limit {mib_per_s:,.5g} MiB/s")
+def caps(targets: Mapping[str, TargetFacts], unit: str, block_bytes: int) -> list[Cap]:
+    """The limit of each target in ``MiB/s`` or ``IOPS``; named by the target where targets have different ones.
+
+    With a block size (0: unknown or several) a limit in the other unit counts too, and the lower of both holds.
+    """
+    found = {name: _lowest(target, unit, block_bytes) for name, target in targets.items()}
+    known = {name: cap for name, cap in found.items() if cap}
+    if len(set(known.values())) > 1:
+        known = {name: replace(cap, label=f"{name}: {cap.label}") for name, cap in known.items()}
+    return list(dict.fromkeys(sorted(known.values(), key=lambda cap: cap.value)))
 
 
-def iops_cap(target: TargetFacts, block_bytes: int) -> Cap | None:
-    """The lower of the IOPS limit and the IOPS that the throughput limit allows at a block size (0: unknown)."""
-    caps = []
+def within_sight(found: Sequence[Cap], highest: float) -> list[Cap]:
+    """The limits but those so far above the highest figure that they would flatten the chart."""
+    return [cap for cap in found if cap.value <= FAR * highest]
+
+
+def _lowest(target: TargetFacts, unit: str, block_bytes: int) -> Cap | None:
+    limits = _throughput_limits(target, block_bytes) if unit == "MiB/s" else _iops_limits(target, block_bytes)
+    return min(limits, key=lambda cap: cap.value, default=None)
+
+
+def _iops_limits(target: TargetFacts, block_bytes: int) -> list[Cap]:
+    limits = []
     if target.iops:
-        caps.append(Cap(target.iops, f"limit {target.iops:,} IOPS"))
+        limits.append(Cap(target.iops, f"limit {target.iops:,} IOPS"))
     if target.throughput_bytes_per_s and block_bytes:
         iops = target.throughput_bytes_per_s / block_bytes
-        caps.append(Cap(iops, f"limit {target.throughput_bytes_per_s / MIB:,.5g} MiB/s = {iops:,.0f} IOPS"))
-    return min(caps, key=lambda cap: cap.value, default=None)
+        limits.append(Cap(iops, f"limit {_throughput(target)} = {iops:,.0f} IOPS"))
+    return limits
 
 
-def within_sight(cap: Cap | None, highest: float) -> Cap | None:
-    """The limit, unless it is so far above the highest figure that it would flatten the chart."""
-    return cap if cap and cap.value <= FAR * highest else None
+def _throughput_limits(target: TargetFacts, block_bytes: int) -> list[Cap]:
+    limits = []
+    if target.throughput_bytes_per_s:
+        limits.append(Cap(target.throughput_bytes_per_s / MIB, f"limit {_throughput(target)}"))
+    if target.iops and block_bytes:
+        mib_per_s = target.iops * block_bytes / MIB
+        limits.append(Cap(mib_per_s, f"limit {target.iops:,} IOPS = {format_number(mib_per_s, 5)} MiB/s"))
+    return limits
+
+
+def _throughput(target: TargetFacts) -> str:
+    """In MiB/s; of a disk in MB/s as well, in which disks are sold."""
+    bytes_per_s = target.throughput_bytes_per_s or 0
+    mib_per_s = f"{format_number(bytes_per_s / MIB, 5)} MiB/s"
+    return f"{format_number(bytes_per_s / MB, 5)} MB/s ({mib_per_s})" if target.kind == "emulated_disk" else mib_per_s

@@ -9,6 +9,9 @@ import altair as alt
 
 from iocurve.report.charts.style import INK, Chart, data, finished, legend
 
+ROW_HEIGHT = 58
+"""Three lines of text, so that a cell is narrow enough for narrow pages."""
+
 
 @dataclass(frozen=True)
 class AdviceCell:
@@ -20,6 +23,7 @@ class AdviceCell:
     advice: str
     """``pays``, ``neutral`` or ``harms``."""
     text: str
+    """Lines with a slash between them."""
 
 
 def advice(cells: Sequence[AdviceCell]) -> Chart:
@@ -35,4 +39,4 @@ def advice(cells: Sequence[AdviceCell]) -> Chart:
         color=alt.Color("advice:N", title=None, scale=scale, legend=legend())
     )
     texts = base.mark_text(fontSize=11.5, color=INK, lineBreak="/").encode(text="text:N")
-    return finished(alt.layer(boxes, texts), height=46 * len(rows))
+    return finished(alt.layer(boxes, texts), height=ROW_HEIGHT * len(rows))

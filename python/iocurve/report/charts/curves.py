@@ -1,4 +1,4 @@
-"""Charts of lines: latency over IOPS, and rate and latency over time."""
+"""Charts of lines: latency over the rate, the rate over the operations in flight, rate and latency over time."""
 
 from __future__ import annotations
 
@@ -8,31 +8,32 @@ from typing import Any
 
 import altair as alt
 
+from iocurve.analysis.searches import Knee
 from iocurve.report.charts.caps import Cap
+from iocurve.report.charts.latency_axis import latency_axis
 from iocurve.report.charts.style import (
+    INK,
+    SERIES_COLORS,
     Chart,
     data,
     end_of_axis,
     finished,
+    independent_strokes,
     kind_color,
     legend,
-    limit_line,
+    limit_lines,
     rate_axis,
+    rate_tooltip,
     series_color,
 )
 from iocurve.result.summary import SeriesInterval
-from iocurve.units import MIB, SECOND_NS
+from iocurve.units import MIB, SECOND_NS, format_count, format_latency, format_number
 
-LABEL_ROOM = 1.2
-"""The axis of latencies reaches this much further than the values, so that labels fit at both ends."""
-LATENCY_LABEL = (
-    "datum.value >= 1e6 ? datum.value / 1e6 + ' s'"
-    " : datum.value >= 1e3 ? datum.value / 1e3 + ' ms' : datum.value + ' µs'"
-)
-"""Vega expression: microseconds in the unit that reads best."""
+KNEE_COLOR = "#D55E00"
+CURVE_HEIGHT = 380
 
 
-# ---- latency over IOPS
+# ---- latency over the rate
 
 
 @dataclass(frozen=True)
@@ -43,35 +44,52 @@ class LatencyDot:
     load: float
     """Depth or rate; lines connect the dots in this order."""
     label: str
-    iops: float
+    rate: float
     percentile: str
-    latency_ns: int
+    latency_ns: float
 
 
-def latency_curve(dots: Sequence[LatencyDot], cap: Cap | None) -> Chart:
-    """A line for each series and percentile; the dots are labelled with their load."""
+def latency_curve(
+    dots: Sequence[LatencyDot],
+    caps: Sequence[Cap],
+    unit: str = "IOPS",
+    knee: Knee | None = None,
+    *,
+    is_joined: bool = True,
+) -> Chart:
+    """The dots are labelled with their load; a line for each series and percentile joins them."""
+    axis = latency_axis([*(dot.latency_ns for dot in dots), *([knee.latency_ns] if knee else [])])
     values = [
-        asdict(dot) | {"latency_us": dot.latency_ns / 1000, "line": f"{dot.series} {dot.percentile}"} for dot in dots
+        asdict(dot)
+        | {
+            "latency": axis.value(dot.latency_ns),
+            "latency_text": format_latency(dot.latency_ns),
+            "line": f"{dot.series} {dot.percentile}",
+        }
+        for dot in dots
     ]
-    fastest = max(dot.iops for dot in dots)
+    x = alt.Scale(domain=[0, end_of_axis(max(dot.rate for dot in dots), caps)])
     base = alt.Chart(data(values)).encode(
-        x=alt.X("iops:Q", title="IOPS", scale=alt.Scale(domain=[0, end_of_axis(fastest, cap)]), axis=rate_axis()),
-        y=_latency_axis([value["latency_us"] for value in values]),
+        x=alt.X("rate:Q", title=unit, scale=x, axis=rate_axis(unit)),
+        y=axis.y(),
         color=series_color([dot.series for dot in dots]),
     )
     dash = alt.StrokeDash(
         "percentile:N", title=None, scale=alt.Scale(domain=["p50", "p99"], range=[[1, 0], [5, 4]]), legend=legend()
     )
-    lines = base.mark_line(strokeWidth=2).encode(strokeDash=dash, order="load:Q", detail="line:N")
+    lines = base.mark_line(strokeWidth=2, opacity=1 if is_joined else 0)
+    lines = lines.encode(strokeDash=dash, order="load:Q", detail="line:N")
     tooltip = [
         alt.Tooltip("series:N", title="series"),
         alt.Tooltip("label:N", title="load"),
-        alt.Tooltip("iops:Q", title="IOPS", format=",.0f"),
+        rate_tooltip("rate", unit),
         alt.Tooltip("percentile:N", title="percentile"),
-        alt.Tooltip("latency_us:Q", title="latency (µs)", format=",.1f"),
+        alt.Tooltip("latency_text:N", title="latency"),
     ]
     marks = [mark for name in ("p50", "p99") for mark in _dots(base, name, tooltip)]
-    return finished(alt.layer(*limit_line("x", cap), lines, *marks), height=380)
+    found = _knee_in_latency(knee, axis.value(knee.latency_ns)) if knee else []
+    layers = alt.layer(*limit_lines("x", caps), lines, *marks, *found)
+    return finished(independent_strokes(layers), height=CURVE_HEIGHT)
 
 
 def _dots(base: alt.Chart, percentile: str, tooltip: list[alt.Tooltip]) -> list[alt.Chart]:
@@ -89,10 +107,95 @@ def _dots(base: alt.Chart, percentile: str, tooltip: list[alt.Tooltip]) -> list[
     return [dots.encode(tooltip=tooltip), labels.encode(text="label:N")]
 
 
+def _knee_in_latency(knee: Knee, latency: float) -> list[alt.Chart]:
+    """A line at the capacity, and a ring at the mean latency of the knee."""
+    place = {"rate": knee.iops, "latency": latency}
+    return [_capacity_line("x", knee), *_knee_ring(place, "rate:Q", "latency:Q", f"knee, mean {_latency_text(knee)}")]
+
+
+# ---- the rate over the operations in flight
+
+
+@dataclass(frozen=True)
+class DepthDot:
+    """The rate at one number of operations in flight."""
+
+    depth: int
+    iops: float
+
+
+def knee_curve(dots: Sequence[DepthDot], caps: Sequence[Cap], knee: Knee) -> Chart:
+    """The rate by the operations in flight, with both bounds of a closed system; they meet at the knee."""
+    highest = max(dot.iops for dot in dots)
+    depths = sorted({dot.depth for dot in dots})
+    x = alt.Scale(type="log", base=2, domain=[depths[0] / 1.15, depths[-1] * 1.15], nice=False)
+    y = alt.Scale(domain=[0, end_of_axis(max(highest, knee.capacity_iops), caps)])
+    base = alt.Chart(data([asdict(dot) for dot in dots])).encode(
+        x=alt.X(
+            "depth:Q",
+            title="Operations in flight (log scale)",
+            scale=x,
+            axis=alt.Axis(values=depths, labelExpr="format(datum.value, ',')", labelOverlap="greedy", grid=False),
+        ),
+        y=alt.Y("iops:Q", title="IOPS", scale=y, axis=rate_axis()),
+    )
+    tooltip = [alt.Tooltip("depth:Q", title="in flight", format=","), rate_tooltip("iops", "IOPS")]
+    line = base.mark_line(strokeWidth=2, color=SERIES_COLORS[0]).encode(order="depth:Q")
+    circles = base.mark_circle(size=56, opacity=1, color=SERIES_COLORS[0]).encode(tooltip=tooltip)
+    place = {"depth": knee.in_flight, "iops": knee.capacity_iops}
+    rings = _knee_ring(place, "depth:Q", "iops:Q", f"knee, {format_number(knee.in_flight, 3)} in flight")
+    layers = alt.layer(
+        *limit_lines("y", caps), _light_load(knee, depths[0]), _capacity_line("y", knee), line, circles, *rings
+    )
+    return finished(independent_strokes(layers), height=CURVE_HEIGHT)
+
+
+def _light_load(knee: Knee, lowest: int) -> alt.Chart:
+    """The bound at light load, N / unloaded latency; a curve on a logarithmic axis."""
+    steps = 40
+    loads = [lowest * (knee.in_flight / lowest) ** (step / steps) for step in range(steps + 1)]
+    label = f"no waiting: {format_latency(knee.unloaded_ns)} each"
+    rows = [{"depth": load, "iops": load * SECOND_NS / knee.unloaded_ns, "bound": label} for load in loads]
+    chart: alt.Chart = (
+        alt.Chart(data(rows))
+        .mark_line(strokeDash=[2, 3], strokeWidth=1.5)
+        .encode(x="depth:Q", y="iops:Q", stroke=_named_stroke("bound", KNEE_COLOR))
+    )
+    return chart
+
+
+def _capacity_line(axis: str, knee: Knee) -> alt.Chart:
+    rows = [{"bound": f"capacity {format_count(knee.capacity_iops)} IOPS", "value": knee.capacity_iops}]
+    encoding: dict[str, Any] = {axis: alt.Y("value:Q") if axis == "y" else alt.X("value:Q")}
+    chart: alt.Chart = (
+        alt.Chart(data(rows)).mark_rule(strokeWidth=1.5).encode(stroke=_named_stroke("bound", KNEE_COLOR), **encoding)
+    )
+    return chart
+
+
+def _named_stroke(field: str, color: str) -> alt.Stroke:
+    return alt.Stroke(f"{field}:N", title=None, scale=alt.Scale(range=[color]), legend=legend())
+
+
+def _knee_ring(place: dict[str, float], x: str, y: str, text: str) -> list[alt.Chart]:
+    base = alt.Chart(data([place | {"text": text}])).encode(x=x, y=y)
+    ring = base.mark_point(shape="circle", size=190, strokeWidth=2.5, stroke=KNEE_COLOR, filled=False, opacity=1)
+    label = base.mark_text(align="left", baseline="top", dx=9, dy=9, fontSize=12, fontWeight=600, color=INK)
+    # A white rim keeps the label legible where a line runs through it.
+    rim = base.mark_text(
+        align="left", baseline="top", dx=9, dy=9, fontSize=12, fontWeight=600, stroke="white", strokeWidth=4
+    )
+    return [ring.encode(tooltip="text:N"), rim.encode(text="text:N"), label.encode(text="text:N")]
+
+
+def _latency_text(knee: Knee) -> str:
+    return format_latency(knee.latency_ns)
+
+
 # ---- over time
 
 
-def over_time(series: Sequence[SeriesInterval]) -> list[Chart]:
+def over_time(series: Sequence[SeriesInterval], caps: Sequence[Cap] = ()) -> list[Chart]:
     """IOPS, and mean and largest latency, over time; no charts for fewer than two intervals."""
     offsets = _group_offsets(series)
     values = [
@@ -104,23 +207,23 @@ def over_time(series: Sequence[SeriesInterval]) -> list[Chart]:
             "phase": "ramp" if part.ramp else "measured",
             "iops": part.iops,
             "mib_per_s": part.bytes_per_s / MIB,
-            "mean": part.mean_ns / 1000,
-            "max": part.max_ns / 1000,
+            "mean": part.mean_ns,
+            "max": part.max_ns,
         }
         for part in series
     ]
     if len({value["second"] for value in values}) < 2:
         return []
-    return [_rate_over_time(values), _latency_over_time(values)]
+    return [_rate_over_time(values, caps), _latency_over_time(values)]
 
 
-def _rate_over_time(values: Sequence[dict[str, Any]]) -> Chart:
+def _rate_over_time(values: Sequence[dict[str, Any]], caps: Sequence[Cap]) -> Chart:
     tooltip = [
         alt.Tooltip("second:Q", title="second", format=".1f"),
         alt.Tooltip("phase:N", title="phase"),
         alt.Tooltip("kind:N", title="kind"),
-        alt.Tooltip("iops:Q", title="IOPS", format=",.0f"),
-        alt.Tooltip("mib_per_s:Q", title="MiB/s", format=",.1f"),
+        rate_tooltip("iops", "IOPS"),
+        rate_tooltip("mib_per_s", "MiB/s"),
     ]
     base = alt.Chart(data(values)).encode(
         x=_time_axis(),
@@ -129,14 +232,20 @@ def _rate_over_time(values: Sequence[dict[str, Any]]) -> Chart:
         opacity=_phase_opacity(),
         detail="stretch:N",
     )
-    return finished(alt.layer(base.mark_line(strokeWidth=2), base.mark_circle(size=34).encode(tooltip=tooltip)))
+    lines, circles = base.mark_line(strokeWidth=2), base.mark_circle(size=34).encode(tooltip=tooltip)
+    return finished(independent_strokes(alt.layer(*limit_lines("y", caps), lines, circles)))
 
 
 def _latency_over_time(values: Sequence[dict[str, Any]]) -> Chart:
-    rows = [value | {"which": which, "latency_us": value[which]} for value in values for which in ("mean", "max")]
+    axis = latency_axis([value[which] for value in values for which in ("mean", "max")])
+    rows = [
+        value | {"which": which, "latency": axis.value(value[which]), "latency_text": format_latency(value[which])}
+        for value in values
+        for which in ("mean", "max")
+    ]
     base = alt.Chart(data(rows)).encode(
         x=_time_axis(),
-        y=_latency_axis([row["latency_us"] for row in rows]),
+        y=axis.y(),
         color=kind_color(value["kind"] for value in values),
         opacity=_phase_opacity(),
         detail=["stretch:N", "which:N"],
@@ -149,7 +258,7 @@ def _latency_over_time(values: Sequence[dict[str, Any]]) -> Chart:
         alt.Tooltip("phase:N", title="phase"),
         alt.Tooltip("kind:N", title="kind"),
         alt.Tooltip("which:N", title="which"),
-        alt.Tooltip("latency_us:Q", title="latency (µs)", format=",.1f"),
+        alt.Tooltip("latency_text:N", title="latency"),
     ]
     lines = base.mark_line(strokeWidth=2).encode(strokeDash=dash)
     return finished(alt.layer(lines, base.mark_circle(size=34).encode(tooltip=tooltip)), height=220)
@@ -174,20 +283,3 @@ def _group_offsets(series: Sequence[SeriesInterval]) -> dict[int, int]:
         offsets[group] = start
         start += ends[group]
     return offsets
-
-
-# ---- the axis of latencies
-
-
-def _latency_axis(values_us: Sequence[float]) -> alt.Y:
-    """A logarithmic axis with marks at 1, 2 and 5 of each power of ten and room for labels at both ends."""
-    positive = [value for value in values_us if value > 0] or [1.0]
-    marks = [step * 10.0**power for power in range(-3, 10) for step in (1, 2, 5)]
-    low = max((mark for mark in marks if mark <= min(positive) / LABEL_ROOM), default=marks[0])
-    high = min((mark for mark in marks if mark >= max(positive) * LABEL_ROOM), default=marks[-1])
-    return alt.Y(
-        "latency_us:Q",
-        title="Latency (log scale)",
-        scale=alt.Scale(type="log", domain=[low, high], nice=False, clamp=True),
-        axis=alt.Axis(values=[mark for mark in marks if low <= mark <= high], labelExpr=LATENCY_LABEL),
-    )

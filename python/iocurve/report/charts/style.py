@@ -6,6 +6,7 @@ colour in every chart, and no other series has theirs.
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -20,14 +21,18 @@ READ, WRITE, INK, MUTED, GRID = "#0072B2", "#E69F00", "#1b1f24", "#57606a", "#e7
 KIND_COLORS = {"read": READ, "write": WRITE}
 SERIES_COLORS = ["#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#999999", "#000000"]
 HEIGHT = 300
+CHARACTER_WIDTH, LEGEND_SYMBOL_WIDTH = 7, 36
+"""Pixels."""
+LABEL_CHARACTERS = 120
+LIMIT_DASHES = [[7, 4], [2, 3], [12, 4]]
 FONT = (
     "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', 'Noto Sans', 'Liberation Sans', Arial, sans-serif"
 )
 COUNT_LABEL = (
-    "datum.value >= 1e6 ? format(datum.value / 1e6, '.4~g') + 'M'"
-    " : datum.value >= 1e3 ? format(datum.value / 1e3, '.4~g') + 'k' : datum.value"
+    "datum.value >= 1e6 ? format(datum.value / 1e6, ',.4~r') + 'M'"
+    " : datum.value >= 1e3 ? format(datum.value / 1e3, ',.4~r') + 'k' : format(datum.value, ',.4~r')"
 )
-"""Vega expression: a count with thousands and millions shortened."""
+"""Vega expression: a count with thousands and millions shortened. No number is in scientific notation."""
 
 
 def finished(chart: alt.Chart | alt.LayerChart | alt.FacetChart, height: int = HEIGHT) -> Chart:
@@ -64,10 +69,17 @@ def finished(chart: alt.Chart | alt.LayerChart | alt.FacetChart, height: int = H
 
 
 def labelled(chart: Chart, text: str) -> Chart:
-    """The chart with a line of text below it; unchanged for empty text."""
+    """The chart with text below it, in lines that fit an image; unchanged for empty text."""
     if not text:
         return chart
-    title = {"text": text, "anchor": "end", "fontSize": 11, "fontWeight": "normal", "color": MUTED, "orient": "bottom"}
+    title = {
+        "text": textwrap.wrap(text, LABEL_CHARACTERS),
+        "anchor": "end",
+        "fontSize": 11,
+        "fontWeight": "normal",
+        "color": MUTED,
+        "orient": "bottom",
+    }
     return chart | {"title": title}
 
 
@@ -76,20 +88,29 @@ def data(rows: Sequence[dict[str, Any]]) -> alt.InlineData:
     return alt.InlineData(values=list(rows))
 
 
-def end_of_axis(highest: float, cap: Cap | None) -> float:
-    """The end of an axis, with room above the highest figure and the limit."""
-    return 1.1 * max(highest, cap.value if cap else 0)
+def end_of_axis(highest: float, caps: Sequence[Cap]) -> float:
+    """The end of an axis, with room above the highest figure and the limits."""
+    return 1.1 * max([highest, *(cap.value for cap in caps)])
 
 
-def limit_line(axis: str, cap: Cap | None) -> list[alt.Chart]:
-    """A dashed line at the limit. The legend names it: a label at the line could cover a figure."""
-    if cap is None:
+def limit_lines(axis: str, caps: Sequence[Cap]) -> list[alt.Chart]:
+    """Dashed lines at the limits. The legend names them: a label at a line could cover a figure."""
+    if not caps:
         return []
-    encoding: dict[str, Any] = {axis: alt.datum(cap.value)}
+    labels = [cap.label for cap in caps]
+    dashes = alt.Scale(domain=labels, range=[LIMIT_DASHES[index % len(LIMIT_DASHES)] for index in range(len(labels))])
+    encoding: dict[str, Any] = {axis: alt.Y("value:Q") if axis == "y" else alt.X("value:Q")}
     return [
-        alt.Chart(data([{"limit": cap.label}]))
-        .mark_rule(strokeDash=[7, 4], strokeWidth=1.5)
-        .encode(stroke=alt.Stroke("limit:N", title=None, scale=alt.Scale(range=[INK]), legend=legend()), **encoding)
+        alt.Chart(data([{"limit": cap.label, "value": cap.value} for cap in caps]))
+        .mark_rule(strokeWidth=1.5)
+        .encode(
+            stroke=alt.Stroke(
+                "limit:N", title=None, scale=alt.Scale(domain=labels, range=[INK]), legend=legend(labels)
+            ),
+            strokeDash=alt.StrokeDash("limit:N", title=None, scale=dashes, legend=legend(labels)),
+            tooltip=alt.Tooltip("limit:N", title="limit"),
+            **encoding,
+        )
     ]
 
 
@@ -106,12 +127,20 @@ def series_color(series: Sequence[str]) -> alt.Color:
     names = list(dict.fromkeys(series))
     colors = [KIND_COLORS.get(name, SERIES_COLORS[index % len(SERIES_COLORS)]) for index, name in enumerate(names)]
     scale = alt.Scale(domain=names, range=colors)
-    return alt.Color("series:N", title=None, scale=scale, legend=legend() if names != [""] else None)
+    return alt.Color("series:N", title=None, scale=scale, legend=legend(names) if names != [""] else None)
 
 
-def legend() -> alt.Legend:
-    """A legend above the chart."""
-    return alt.Legend(orient="top", direction="horizontal", labelLimit=420, symbolStrokeWidth=2, symbolOpacity=1)
+def legend(names: Sequence[str] = ()) -> alt.Legend:
+    """A legend above the chart, in a row; where the names would not fit, one below another."""
+    needed = sum(LEGEND_SYMBOL_WIDTH + CHARACTER_WIDTH * len(name) for name in names)
+    return alt.Legend(
+        orient="top",
+        direction="horizontal",
+        columns=alt.ExprRef(f"width < {needed} ? 1 : 0") if len(names) > 1 else alt.Undefined,
+        labelLimit=420,
+        symbolStrokeWidth=2,
+        symbolOpacity=1,
+    )
 
 
 def rate_axis(unit: str = "IOPS") -> alt.Axis:
@@ -120,7 +149,12 @@ def rate_axis(unit: str = "IOPS") -> alt.Axis:
     return alt.Axis(labelExpr=label, tickCount=8)
 
 
+def rate_tooltip(field: str, unit: str) -> alt.Tooltip:
+    """The full figure of a rate."""
+    return alt.Tooltip(f"{field}:Q", title=unit, format=",.1f" if unit == "MiB/s" else ",.0f")
+
+
 def independent_strokes(chart: alt.LayerChart | alt.FacetChart) -> alt.LayerChart | alt.FacetChart:
-    """Lets limits and published figures have different colours."""
-    resolved: alt.LayerChart | alt.FacetChart = chart.resolve_scale(stroke="independent")
+    """Lets limits and other marks have lines of their own."""
+    resolved: alt.LayerChart | alt.FacetChart = chart.resolve_scale(stroke="independent", strokeDash="independent")
     return resolved

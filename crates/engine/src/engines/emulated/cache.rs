@@ -1,12 +1,12 @@
-//! Host cache of a virtual machine: which blocks of its disks are cached, without their data.
+//! Host cache of a virtual machine: the set of cached blocks of its disks, without their data.
 
 /// Unit of caching. 4 KiB is a page of the guest and the smallest operation that benchmarks measure: with a larger unit
 /// the cache would warm up too soon.
 pub(super) const BLOCK_BYTES: u64 = 4096;
 const WORD_BITS: u64 = 64;
 
-/// The cached blocks. When the cache is full, a hand goes round over all blocks (CLOCK): it evicts those not used since
-/// it last passed.
+/// The cached blocks. When the cache is full, a clock hand passes over all blocks (CLOCK): it evicts blocks not used
+/// since its last pass.
 #[derive(Debug)]
 pub(super) struct Cache {
     capacity: u64,
@@ -20,7 +20,7 @@ pub(super) struct Cache {
 #[derive(Debug, Default)]
 struct Blocks {
     present: Vec<u64>,
-    /// Used since the hand last passed.
+    /// Used since the hand's last pass.
     recent: Vec<u64>,
 }
 
@@ -35,7 +35,7 @@ impl Cache {
         let recent = vec![0; present.len()];
         self.used += present.iter().map(|word| u64::from(word.count_ones())).sum::<u64>();
         self.files.push(Blocks { present, recent });
-        self.make_room(number, bytes);
+        self.grow(number, bytes);
         while self.used > self.capacity {
             self.evict();
         }
@@ -43,7 +43,7 @@ impl Cache {
     }
 
     /// Allocates room for the blocks of a file below `bytes`.
-    pub(super) fn make_room(&mut self, file: usize, bytes: u64) {
+    pub(super) fn grow(&mut self, file: usize, bytes: u64) {
         let words = usize::try_from(bytes.div_ceil(BLOCK_BYTES * WORD_BITS)).unwrap_or(usize::MAX);
         let blocks = &mut self.files[file];
         if blocks.present.len() < words {
@@ -52,14 +52,14 @@ impl Cache {
         }
     }
 
-    /// Caches all blocks of a range; returns whether they were cached before.
+    /// Caches all blocks of a range; returns `true` if they were cached before.
     pub(super) fn read(&mut self, file: usize, offset: u64, length: u64) -> bool {
         let (first, end) = (offset / BLOCK_BYTES, (offset + length).div_ceil(BLOCK_BYTES));
         let missed = (first..end).filter(|&block| !self.use_block(file, block)).count();
         missed == 0
     }
 
-    /// Caches the blocks that are written as a whole. A block written in part stays as it is.
+    /// Caches the blocks that are written as a whole. A block written in part keeps its state.
     pub(super) fn write(&mut self, file: usize, offset: u64, length: u64) {
         for block in offset.div_ceil(BLOCK_BYTES)..(offset + length) / BLOCK_BYTES {
             self.use_block(file, block);
@@ -72,7 +72,7 @@ impl Cache {
     }
 
     fn use_block(&mut self, file: usize, block: u64) -> bool {
-        self.make_room(file, (block + 1) * BLOCK_BYTES);
+        self.grow(file, (block + 1) * BLOCK_BYTES);
         let (word, bit) = ((block / WORD_BITS) as usize, 1 << (block % WORD_BITS));
         let was_there = self.files[file].present[word] & bit != 0;
         if !was_there {
@@ -89,7 +89,7 @@ impl Cache {
         was_there
     }
 
-    /// Evicts the first block from the hand on that was not used lately; the second round finds one at the latest.
+    /// Evicts the first block from the hand on that was not used recently; the second round finds one at the latest.
     fn evict(&mut self) {
         loop {
             let (file, word) = self.hand;
@@ -146,12 +146,12 @@ mod tests {
     }
 
     #[test]
-    fn what_was_used_lately_outlives_what_was_not() {
+    fn recently_used_blocks_outlive_others() {
         let mut cache = cache(3);
         for block in [0, 1, 2] {
             cache.read(0, block * B, B);
         }
-        // The hand has gone round and knows of no use since; then 0 and 2 are used.
+        // The hand has passed all blocks, so none counts as used; then 0 and 2 are used.
         cache.read(0, 3 * B, B);
         assert_eq!(cache.present(0), [0b1110]);
         cache.read(0, 2 * B, B);
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_was_cached_before_is_cut_to_what_fits() {
+    fn a_file_cached_before_is_cut_to_the_size_of_the_cache() {
         let mut cache = Cache::new(3 * B);
         cache.add_file(vec![0b1111_0000], 0);
         assert_eq!(cache.present(0), [0b1110_0000]);

@@ -19,8 +19,8 @@ use super::state::{CachedFile, State};
 use crate::error::EngineError;
 use crate::plan::{DiskPlan, FilePlan, Plan};
 
-/// A worker's thread may be held up for this long without costing the disk any throughput.
-pub(crate) const HELD_UP_NS: Nanos = 50_000_000;
+/// A worker's thread may be delayed for this long without costing the disk any throughput.
+pub(crate) const DELAY_TOLERATED_NS: Nanos = 50_000_000;
 
 /// The open disks of a run; no other run can use them.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ pub(crate) struct Disk {
     name: String,
 }
 
-/// A machine and the files on its disks, by their number in the cache, with the number of the disk.
+/// A machine and the files on its disks: their index in the cache, and the index of the disk.
 #[derive(Debug)]
 struct Attached {
     machine: Machine,
@@ -47,7 +47,8 @@ struct Attached {
 }
 
 impl Disks {
-    /// Opens all disks of a plan, as the last run left them. Throughput missed in the last `slack` is made up for.
+    /// Opens all disks of a plan, in the state that the last run left. Throughput missed in the last `slack` can be
+    /// made up for.
     pub(crate) fn open(plan: &Plan, slack: Nanos, clock: &Clock) -> Result<Self, EngineError> {
         let mut disks = Self { open: BTreeMap::new(), clock: clock.clone(), locked: BTreeMap::new() };
         let mut machines = BTreeMap::new();
@@ -125,7 +126,7 @@ impl Disk {
         &self.name
     }
 
-    /// Numbers of a worker's files for [`Access`].
+    /// Indices of a worker's files for [`Access`].
     pub(crate) fn files(&self, plans: &[FilePlan]) -> Vec<usize> {
         let mut attached = lock_of(&self.machine);
         let Attached { machine, files } = &mut *attached;
@@ -136,7 +137,7 @@ impl Disk {
                 files.push((self.number, plan.path.clone()));
                 machine.cache.add_file(Vec::new(), 0)
             });
-            machine.cache.make_room(number, end);
+            machine.cache.grow(number, end);
             number
         };
         plans.iter().map(&mut number).collect()
@@ -164,7 +165,7 @@ fn lock(directory: &Path) -> Result<File, EngineError> {
     let source = io::Error::last_os_error();
     if source.raw_os_error() == Some(libc::EWOULDBLOCK) {
         return Err(EngineError::Target(format!(
-            "{}: another run uses the emulated disk that is kept there; wait for its end, or name another directory",
+            "{}: the emulated disk is in use by another run; wait until that run has ended, or name another directory",
             directory.display()
         )));
     }

@@ -18,23 +18,23 @@ use crate::engines::request::{Address, Completion, Engine, Request};
 use crate::error::EngineError;
 use crate::plan::FilePlan;
 
-pub(crate) use self::disks::{Disk, Disks, HELD_UP_NS};
+pub(crate) use self::disks::{DELAY_TOLERATED_NS, Disk, Disks};
 
-/// Submits each operation to the inner engine at once, and holds its completion until the disk's time. Flushes do not
-/// reach the inner engine: data on the emulated disk are safe, and this machine's storage is not what is measured.
+/// Submits each operation to the inner engine immediately, and delays its completion until the disk's time. Flushes do
+/// not reach the inner engine: data on the emulated disk are durable, and this machine's storage is not measured.
 #[derive(Debug)]
 pub(crate) struct Emulated<E> {
     inner: E,
     disk: Disk,
-    /// Numbers of the worker's files on the disk.
+    /// Indices of the worker's files on the disk.
     files: Vec<usize>,
     clock: Clock,
-    /// By slot: when the operation in it is due.
+    /// By slot: the time at which its operation is due.
     due: Vec<Nanos>,
-    /// Operations that the inner engine has.
+    /// Operations in flight in the inner engine.
     in_inner: usize,
     from_inner: Vec<Completion>,
-    /// Completions that are not due yet, the next one first.
+    /// Completions that are not due yet, the earliest first.
     waiting: BinaryHeap<Reverse<(Nanos, u32, i64)>>,
     operations: u64,
     /// Number of operations that waited for each limit.
@@ -87,7 +87,7 @@ impl<E: Engine> Engine for Emulated<E> {
     fn submit(&mut self, request: Request) -> Result<(), EngineError> {
         let Request { slot, kind, address: Address { file, offset, length } } = request;
         let (Some(&file), Some(due)) = (self.files.get(file as usize), self.due.get_mut(slot as usize)) else {
-            // The inner engine has the error text.
+            // The inner engine has the error message.
             return self.inner.submit(request);
         };
         let admitted = self.disk.admit(Access { kind, file, offset, length }, self.clock.now());
@@ -141,7 +141,7 @@ impl<E: Engine> Engine for Emulated<E> {
     }
 
     fn labels(&self) -> Vec<String> {
-        // The inner engine's open flags are not what is measured.
+        // The inner engine's open flags are not part of the measurement.
         let own = self.inner.labels().into_iter().filter(|label| label != "aio_buffered_is_synchronous");
         let limit = Limit::ALL.into_iter().find(|&limit| self.limited[limit as usize] * 2 > self.operations);
         own.chain(["emulated_disk".to_owned()]).chain(limit.map(|limit| limit.label().to_owned())).collect()

@@ -42,7 +42,7 @@ impl Limit {
         Self::CachedThroughput,
     ];
 
-    /// Label of figures that the limit held down.
+    /// Label for results that the limit constrained.
     pub(crate) fn label(self) -> &'static str {
         match self {
             Self::DiskIops => "limited_by_disk_iops",
@@ -59,20 +59,20 @@ impl Limit {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Access {
     pub kind: OperationKind,
-    /// Number of the file in the machine's cache.
+    /// Index of the file in the machine's cache.
     pub file: usize,
     pub offset: u64,
     pub length: u32,
 }
 
-/// Completion time of an operation, and the limit that it waited for longest, if it waited.
+/// Completion time of an operation, and the limit that it waited for longest, if any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Admitted {
     pub due: Nanos,
     pub limit: Option<Limit>,
 }
 
-/// A virtual machine with its disks. A disk that is attached to none has a machine without limits to itself.
+/// A virtual machine with its disks. A disk without a VM has its own machine without limits.
 #[derive(Debug)]
 pub(super) struct Machine {
     uncached: Option<Throttle>,
@@ -93,7 +93,7 @@ struct Disk {
 }
 
 impl Machine {
-    /// A machine without disks. Throughput missed in the last `slack` is made up for.
+    /// A machine without disks. Throughput missed in the last `slack` can be made up for.
     pub(super) fn new(vm: Option<&VmPlan>, slack: Nanos, now: Nanos) -> Self {
         let gate = |limits| Throttle::new(&limits, slack, now);
         let cache_bytes = vm.map_or(0, |vm| vm.cache_bytes);
@@ -107,7 +107,7 @@ impl Machine {
         }
     }
 
-    /// Attaches a disk; returns its number.
+    /// Attaches a disk; returns its index.
     pub(super) fn attach(&mut self, plan: &DiskPlan, now: Nanos) -> usize {
         self.disks.push(Disk {
             gate: Throttle::new(&plan.limits, self.slack, now),
@@ -119,8 +119,8 @@ impl Machine {
         self.disks.len() - 1
     }
 
-    /// Admits an operation at `now`: charges it, and caches what it reads. Trims count against nothing; flushes only
-    /// wait for pending write-back.
+    /// Admits an operation at `now`: charges it, and caches the blocks that it reads. Trims are not charged; flushes
+    /// only wait for pending write-back.
     pub(super) fn admit(&mut self, disk: usize, access: Access, now: Nanos) -> Admitted {
         let Access { kind, file, offset, length } = access;
         let bytes = u64::from(length);
@@ -161,7 +161,7 @@ impl Machine {
         longest(waits, now, disk.latency)
     }
 
-    /// Credits left of a disk and its machine, by name; limits without a burst are left out.
+    /// Remaining credits of a disk and its machine, by name; limits without a burst are left out.
     pub(super) fn credits(&self, disk: usize, now: Nanos) -> Vec<(&'static str, Credits)> {
         let gates = [
             ("disk", Some(&self.disks[disk].gate)),
@@ -171,7 +171,7 @@ impl Machine {
         gates.into_iter().filter_map(|(name, gate)| Some((name, gate?.credits(now)?))).collect()
     }
 
-    /// Sets credits by name, as they were left `since` ago.
+    /// Sets credits by name, as saved `since` ago.
     pub(super) fn restore_credits(&mut self, disk: usize, name: &str, credits: Credits, since: Nanos, now: Nanos) {
         let gate = match name {
             "disk" => Some(&mut self.disks[disk].gate),
@@ -185,7 +185,7 @@ impl Machine {
     }
 }
 
-/// The longest of the waits, in the order of [`Limit::ALL`], and a latency on top.
+/// The longest of the waits, in the order of [`Limit::ALL`], plus a latency.
 fn longest(waits: [Nanos; 6], now: Nanos, latency: Nanos) -> Admitted {
     let (number, wait) = waits.into_iter().enumerate().max_by_key(|&(_, wait)| wait).unwrap_or((0, 0));
     Admitted { due: now + wait + latency, limit: (wait > 0).then_some(Limit::ALL[number]) }
@@ -194,13 +194,13 @@ fn longest(waits: [Nanos; 6], now: Nanos, latency: Nanos) -> Admitted {
 /// Writes in a read/write cache that are not on the disk yet.
 #[derive(Debug, Default)]
 struct WriteBack {
-    /// Time when each write is on the disk, and its bytes; the oldest first.
+    /// For each write, the time at which it is on the disk, and its bytes; the oldest first.
     pending: VecDeque<(Nanos, u64)>,
     bytes: u64,
 }
 
 impl WriteBack {
-    /// Adds a write that will be on the disk at `written`; returns when the cache has room for it.
+    /// Adds a write that will be on the disk at `written`; returns the time at which the cache has space for it.
     fn push(&mut self, capacity: u64, bytes: u64, written: Nanos, now: Nanos) -> Nanos {
         let mut room = now;
         while let Some(&(due, size)) = self.pending.front()
@@ -215,7 +215,7 @@ impl WriteBack {
         room
     }
 
-    /// Time when all writes are on the disk.
+    /// Time at which all writes are on the disk.
     fn done(&self) -> Nanos {
         self.pending.back().map_or(0, |&(due, _)| due)
     }

@@ -1,4 +1,4 @@
-//! State of a disk from run to run: a file beside its data.
+//! State of a disk, kept from run to run in a file beside its data.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,7 +18,7 @@ const VERSION: u32 = 1;
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct State {
-    /// Version of this form.
+    /// Version of this format.
     pub version: u32,
     /// Time when it was written, since 1970.
     pub saved_unix_ns: u64,
@@ -46,7 +46,7 @@ impl Default for State {
 }
 
 impl State {
-    /// Reads the state; a disk without one is new.
+    /// Reads the state; a disk without a state file is new.
     pub(super) fn read(path: &Path) -> Result<Option<Self>, EngineError> {
         let text = match fs::read(path) {
             Ok(text) => text,
@@ -55,13 +55,13 @@ impl State {
         };
         let unknown = |why: String| {
             EngineError::Target(format!(
-                "{} does not say in what state the emulated disk is ({why}); remove it, and the disk is a new one",
+                "{} is not a valid state of an emulated disk ({why}); remove it to start with a new disk",
                 path.display()
             ))
         };
         let state: Self = serde_json::from_slice(&text).map_err(|error| unknown(error.to_string()))?;
         if state.version != VERSION {
-            return Err(unknown(format!("it is of version {}", state.version)));
+            return Err(unknown(format!("it has version {}", state.version)));
         }
         Ok(Some(state))
     }

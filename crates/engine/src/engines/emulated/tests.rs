@@ -20,7 +20,7 @@ fn plan(workers: Vec<Worker>) -> Plan {
     Plan { version: 2, name: "t".into(), interval_ns: S, groups: vec![Group { workers }] }
 }
 
-/// A disk of its own in a directory of its own.
+/// A new disk in its own directory.
 fn opened(scratch: &Scratch, limits: IoLimits, clock: &Clock) -> Disk {
     let disk = DiskPlan { state_path: scratch.other("state.json"), limits, ..disk() };
     let disks = Disks::open(&plan(vec![Worker { disk: Some(disk.clone()), ..worker() }]), 0, clock).unwrap();
@@ -37,7 +37,7 @@ fn emulated<E: Engine>(
 }
 
 #[test]
-fn does_what_an_engine_must_over_each_engine() {
+fn passes_the_engine_suite_over_each_engine() {
     check_transfers(|setup| emulated(setup, SyncEngine::open));
     check_transfers(|setup| emulated(setup, AioEngine::open));
     check_transfers(|setup| emulated(setup, UringEngine::open));
@@ -45,7 +45,7 @@ fn does_what_an_engine_must_over_each_engine() {
 }
 
 #[test]
-fn what_is_done_waits_until_it_is_due() {
+fn completions_wait_until_they_are_due() {
     let clock = Clock::manual();
     let disk = opened(&Scratch::new("due"), limits(1_000), &clock);
     let mut engine = Emulated::new(NullEngine::default(), disk, &[file("f", 1 << 20)], 8, clock.clone());
@@ -98,10 +98,10 @@ fn a_run_sees_the_burst_end() {
 }
 
 #[test]
-fn what_was_measured_stands_even_if_the_state_cannot_be_written() {
+fn measurements_are_valid_even_if_the_state_cannot_be_written() {
     let scratch = Scratch::new("unwritable");
     let disk = DiskPlan { state_path: scratch.other("state.json"), limits: limits(1_000_000), ..disk() };
-    // Where the new state is to be written there is a directory.
+    // A directory blocks the path of the new state.
     std::fs::create_dir(scratch.other("state.new")).unwrap();
     let end = End { operations: Some(5), ..worker().end };
     let run = Run::start(plan(vec![Worker { disk: Some(disk), end, ..worker() }])).unwrap();

@@ -1,18 +1,18 @@
-//! Limits of operations and bytes per second: how long an operation waits.
+//! Limits of operations and bytes per second: the wait of an operation.
 
 use iocurve_meter::{Nanos, SECOND, TokenBucket};
 
 use crate::plan::{IoBurst, IoLimits};
 
-/// Operations and bytes per second, each by itself. An operation is charged at once, and waits until everything before
-/// it is paid for: an idle throttle delays nothing.
+/// Operations and bytes per second, each by itself. An operation is charged at once, and waits until all operations
+/// before it are paid for: an idle throttle delays nothing.
 #[derive(Debug)]
 pub(super) struct Throttle {
     operations: Flow,
     bytes: Flow,
 }
 
-/// Burst credits of operations and of bytes; below 0 where too much was admitted.
+/// Burst credits of operations and of bytes; negative if too much was admitted.
 pub(super) type Credits = [i64; 2];
 
 impl Throttle {
@@ -26,24 +26,24 @@ impl Throttle {
         }
     }
 
-    /// Charges operations and bytes; returns how long after `now` each limit lets them complete.
+    /// Charges operations and bytes; returns the delay after `now` until each limit allows the completion.
     pub(super) fn take(&mut self, now: Nanos, operations: u64, bytes: u64) -> [Nanos; 2] {
         [self.operations.take(now, operations), self.bytes.take(now, bytes)]
     }
 
-    /// Credits left, if it has a burst.
+    /// Remaining credits, if it has a burst.
     pub(super) fn credits(&self, now: Nanos) -> Option<Credits> {
         Some([self.operations.credits(now)?, self.bytes.credits(now)?])
     }
 
-    /// Restores the credits left, and adds those gained since.
+    /// Restores saved credits, and adds those gained since.
     pub(super) fn restore(&mut self, now: Nanos, [operations, bytes]: Credits, since: Nanos) {
         self.operations.restore(now, operations, since);
         self.bytes.restore(now, bytes, since);
     }
 }
 
-/// One limit of a throttle. With a burst, the credits are what is saved up of the sustained rate.
+/// One limit of a throttle. With a burst, credits are unused amounts of the base rate.
 #[derive(Debug)]
 struct Flow {
     sustained: TokenBucket,
@@ -76,7 +76,7 @@ impl Flow {
     }
 }
 
-/// Charges a cost; returns how long until all before it is paid for.
+/// Charges a cost; returns the delay until all earlier costs are paid for.
 fn behind(bucket: &mut TokenBucket, now: Nanos, cost: u64) -> Nanos {
     let wait = bucket.take(now, 0);
     bucket.take(now, cost);

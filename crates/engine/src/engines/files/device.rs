@@ -17,7 +17,7 @@ pub(super) fn refuse_device_in_use(path: &str) -> Result<(), EngineError> {
     let user = devices.iter().find_map(|device| mount_of(&mounts, device).or_else(|| holder_of(device)));
     match user {
         Some(user) => Err(EngineError::Target(format!(
-            "{path} is in use by {user}; writing to it would destroy what is there: unmount it or use another device"
+            "{path} is in use by {user}; writing to it would destroy its data: unmount it or use another device"
         ))),
         None => Ok(()),
     }

@@ -40,8 +40,8 @@ pub(super) fn no_direct(path: &str) -> EngineError {
 
 /// Multiple that offsets and lengths of direct I/O on this file must have.
 ///
-/// Linux reports it since 6.1; before, it is the device's logical block size. A file system that has neither (a
-/// network's) sets none.
+/// Linux reports it since 6.1; before, it is the device's logical block size. A file system with neither (a network
+/// file system) sets none.
 fn direct_multiple(path: &Path) -> Result<u64, EngineError> {
     let failed = |source| EngineError::Path { action: "look at", path: path.display().to_string(), source };
     match statx_offset_align(path).map_err(failed)? {

@@ -1,4 +1,4 @@
-//! Local files and block devices, opened the way a plan asks for.
+//! Local files and block devices, opened as the plan says.
 
 mod device;
 mod direct;
@@ -41,7 +41,7 @@ impl LocalFiles {
         Ok(Self { files, devices })
     }
 
-    /// Whether the request goes to a block device.
+    /// Returns `true` if the request goes to a block device.
     pub(crate) fn is_device(&self, request: &Request) -> bool {
         self.devices[request.address.file as usize]
     }
@@ -66,8 +66,8 @@ impl LocalFiles {
         self.files.iter().map(AsRawFd::as_raw_fd).collect()
     }
 
-    /// Whether the kernel can start I/O on every file without blocking the calling thread (`FMODE_NOWAIT`). Network and
-    /// memory file systems mostly cannot.
+    /// Returns `true` if the kernel can start I/O on every file without blocking the calling thread (`FMODE_NOWAIT`).
+    /// Network and memory file systems mostly cannot.
     pub(crate) fn start_without_blocking(&self) -> bool {
         let mut memory = Buffers::new(1, 4096);
         let memory = memory.slot_mut(0, 4096);
@@ -81,7 +81,7 @@ impl LocalFiles {
 
     /// The descriptor and the memory of a request.
     ///
-    /// An engine passes both to the kernel, so a request that does not fit is an error here and never a stray access.
+    /// An engine passes both to the kernel, so a request out of bounds is an error here and never a stray access.
     #[inline]
     pub(crate) fn target(&self, request: &Request, slots: &SlotMap) -> Result<(RawFd, *mut u8), EngineError> {
         let moves_data = matches!(request.kind, OperationKind::Read | OperationKind::Write);
@@ -95,9 +95,10 @@ impl LocalFiles {
     }
 }
 
-/// Whether part of the region holds no data: reading that part takes no I/O, and zeros come back at memory speed.
+/// Returns `true` if part of the region holds no data: reading that part takes no I/O, and returns zeros at memory
+/// speed.
 ///
-/// Space that is reserved but not written counts as a hole, where the file system can tell. Devices have none.
+/// Preallocated space without data counts as a hole, if the file system reports it. Devices have none.
 pub(crate) fn has_hole(plan: &FilePlan) -> bool {
     let Ok(file) = File::open(&plan.path) else { return false };
     if !is_regular_file(plan) {
@@ -108,7 +109,7 @@ pub(crate) fn has_hole(plan: &FilePlan) -> bool {
     u64::try_from(hole).is_ok_and(|hole| hole < plan.offset_bytes + plan.bytes)
 }
 
-/// Whether the file exists and is a regular file.
+/// Returns `true` if the file exists and is a regular file.
 pub(crate) fn is_regular_file(plan: &FilePlan) -> bool {
     fs::metadata(&plan.path).is_ok_and(|status| status.is_file())
 }
@@ -137,7 +138,7 @@ fn open_file(open: &FileOpen, plan: &FilePlan, writes: bool) -> Result<File, Eng
         refuse_device_in_use(&plan.path)?;
     }
     let options = |flags| OpenOptions::new().read(true).write(writes).custom_flags(flags).open(&plan.path);
-    // Without O_NOATIME, reads would be measured with the writes that note their times; only the owner may set it.
+    // Without O_NOATIME, reads would cause atime writes that are measured with them; only the owner may set the flag.
     let opened = match options(open_flags(open) | libc::O_NOATIME) {
         Err(error) if error.raw_os_error() == Some(libc::EPERM) => options(open_flags(open)),
         opened => opened,
@@ -170,7 +171,7 @@ fn check_region(plan: &FilePlan, length: u64) -> Result<(), EngineError> {
         return Ok(());
     }
     Err(EngineError::Target(format!(
-        "{} has {length} bytes, but the region to use starts at {} and is {} bytes long; use a smaller size or offset",
+        "{} has {length} bytes, but the region starts at {} and is {} bytes long; use a smaller size or offset",
         plan.path, plan.offset_bytes, plan.bytes
     )))
 }
@@ -208,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hole_is_seen_where_it_is() {
+    fn a_hole_is_found_in_the_region_that_has_it() {
         let scratch = Scratch::with_file("hole", 1 << 20);
         OpenOptions::new().write(true).open(scratch.path()).unwrap().set_len(2 << 20).unwrap();
         assert!(!has_hole(&plan(scratch.path(), 0, 1 << 20)));
@@ -224,7 +225,7 @@ mod tests {
         assert_eq!(
             error_of(LocalFiles::open(&open(false), &[plan(path, 4096, 4097)], false)),
             format!(
-                "{path} has 8192 bytes, but the region to use starts at 4096 and is 4097 bytes long; use a smaller size or offset"
+                "{path} has 8192 bytes, but the region starts at 4096 and is 4097 bytes long; use a smaller size or offset"
             )
         );
         assert!(LocalFiles::open(&open(false), &[plan(path, u64::MAX, 2)], false).is_err());
@@ -260,7 +261,7 @@ mod tests {
     fn cached_pages(path: &str, bytes: usize) -> usize {
         let file = File::open(path).unwrap();
         let mut residency = vec![0_u8; bytes.div_ceil(4096)];
-        // SAFETY: a fresh mapping, looked at and removed again.
+        // SAFETY: a new mapping, read by `mincore` and then unmapped.
         unsafe {
             let map = libc::mmap(std::ptr::null_mut(), bytes, libc::PROT_READ, libc::MAP_SHARED, file.as_raw_fd(), 0);
             assert_ne!(map, libc::MAP_FAILED);
@@ -271,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_is_not_a_file_and_says_what_is_missing() {
+    fn refuses_directories_and_missing_files() {
         let directory = std::env::temp_dir().display().to_string();
         assert_eq!(
             error_of(LocalFiles::open(&open(false), &[plan(&directory, 0, 1)], false)),
@@ -282,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn direct_io_where_there_is_none_is_said_so() {
+    fn direct_io_on_a_file_system_without_it_is_refused() {
         assert_eq!(
             error_of(LocalFiles::open(&open(true), &[plan("/proc/self/stat", 0, 0)], false)),
             "open /proc/self/stat: its file system does not support direct I/O (O_DIRECT); switch direct I/O off or use another file system"
@@ -290,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_block_are_told_apart() {
+    fn files_that_may_block_are_detected() {
         // procfs has never been able to start a read without blocking.
         let procfs = LocalFiles { files: vec![File::open("/proc/self/mounts").unwrap()], devices: vec![false] };
         assert!(!procfs.start_without_blocking());

@@ -22,9 +22,9 @@ pub struct AioEngine {
     slots: SlotMap,
     clock: Clock,
     direct: bool,
-    /// Whether a flush or trim that native AIO does not have was done inside `submit`.
+    /// A flush or trim that native AIO does not have was done inside `submit`.
     waited: bool,
-    /// One per slot, at a fixed address for as long as the kernel may look at it.
+    /// One per slot, at a fixed address while the kernel may access it.
     controls: Box<[Control]>,
     /// Submitted but not sent yet, oldest first.
     queued: Vec<*mut Control>,
@@ -36,7 +36,7 @@ pub struct AioEngine {
 }
 
 impl AioEngine {
-    /// Opens the files and a context with room for `depth` operations.
+    /// Opens the files and a context for `depth` operations.
     pub fn open(setup: Setup<'_>) -> Result<Self, EngineError> {
         let slots = setup.slots;
         Ok(Self {
@@ -54,7 +54,7 @@ impl AioEngine {
         })
     }
 
-    /// Sends what is queued. A request that the kernel refuses is a completion, unless the kernel has no room now.
+    /// Sends queued requests. A request that the kernel refuses is a completion, unless the kernel's queue is full.
     fn submit_queued(&mut self, done: &mut Vec<Completion>) -> Result<(), EngineError> {
         let mut next = 0;
         while next < self.queued.len() {
@@ -64,7 +64,7 @@ impl AioEngine {
                     self.in_flight += count;
                 }
                 Err(source) if is_interruption(&source) => {}
-                // No room: operations in flight must finish first; a later reap sends the rest.
+                // Queue full: operations in flight must complete first; a later reap sends the rest.
                 Err(source) if source.raw_os_error() == Some(libc::EAGAIN) && self.in_flight > 0 => break,
                 Err(source) if source.raw_os_error() == Some(libc::EAGAIN) => {
                     return Err(EngineError::System { action: "submit to native AIO", source });
@@ -93,7 +93,7 @@ impl AioEngine {
         -i64::from(errno)
     }
 
-    /// Carries out an operation that native AIO has no call for.
+    /// Performs an operation that native AIO has no call for.
     #[cold]
     fn wait_for(&mut self, request: &Request, descriptor: RawFd) {
         self.waited = true;
@@ -104,7 +104,7 @@ impl AioEngine {
         self.early.push(Completion { slot: request.slot, result });
     }
 
-    /// Waits for at least `min` in the kernel, or takes what is there with `min` 0.
+    /// Waits for at least `min` in the kernel, or takes the available completions with `min` 0.
     fn wait(&mut self, min: usize, deadline: Nanos, done: &mut Vec<Completion>) -> Result<(), EngineError> {
         let timeout = (deadline != Nanos::MAX).then(|| timespec(deadline.saturating_sub(self.clock.now())));
         match self.context.events(min, &mut self.events, timeout) {
@@ -169,7 +169,7 @@ impl Engine for AioEngine {
         let taken = done.len() - before;
         let missing = min.saturating_sub(taken);
         if missing == 0 || (self.in_flight == 0 && (taken > 0 || deadline == Nanos::MAX)) {
-            // Without the mapped ring, only the kernel knows what has finished.
+            // Without the mapped ring, only the kernel knows the completions.
             return if self.context.ring.is_some() { Ok(()) } else { self.wait(0, 0, done) };
         }
         // With nothing in flight this sleeps until the deadline.
@@ -249,7 +249,7 @@ struct Ring {
 #[derive(Debug)]
 struct Context {
     id: libc::c_ulong,
-    /// The mapped ring, where it has the layout known here: completions are then read without a system call.
+    /// The mapped ring, if it has the layout known here: completions are then read without a system call.
     ring: Option<*const Ring>,
 }
 
@@ -264,7 +264,7 @@ impl Context {
         Ok(Self { id, ring: mapped_ring(id) })
     }
 
-    /// Sends requests from the front; returns how many were taken, at least one.
+    /// Sends requests from the front; returns the number taken, at least one.
     fn submit(&self, controls: &mut [*mut Control]) -> io::Result<usize> {
         // SAFETY: each points to a control block whose buffer and descriptor live until its event.
         count(unsafe { libc::syscall(libc::SYS_io_submit, self.id, controls.len(), controls.as_mut_ptr()) })
@@ -278,7 +278,7 @@ impl Context {
         })
     }
 
-    /// Takes the completions in the mapped ring; returns how many.
+    /// Takes the completions in the mapped ring; returns their number.
     fn finished(&self, done: &mut Vec<Completion>) -> usize {
         let Some(ring) = self.ring else { return 0 };
         // SAFETY: `mapped_ring` checked the layout; the mapping lives as long as the context. This thread alone moves
@@ -345,12 +345,12 @@ mod tests {
     use crate::engines::testing::{Scratch, check_engine, open, setup};
 
     #[test]
-    fn does_what_an_engine_must() {
+    fn passes_the_engine_suite() {
         check_engine(AioEngine::open);
     }
 
     #[test]
-    fn does_so_without_looking_into_the_ring() {
+    fn passes_it_without_the_mapped_ring() {
         check_engine(|setup| {
             let mut engine = AioEngine::open(setup)?;
             engine.context.ring = None;
@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_setup_says_which_limit() {
+    fn a_refused_setup_names_the_limit() {
         let text = |errno| setup_error(64, &io::Error::from_raw_os_error(errno)).to_string();
         assert_eq!(
             text(libc::EAGAIN),

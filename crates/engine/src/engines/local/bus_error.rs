@@ -1,8 +1,8 @@
-//! A bus error in mapped memory (the file was cut short, or the file system found no block for it) fails the copy, not
+//! A bus error in mapped memory (the file was truncated, or the file system found no block for it) fails the copy, not
 //! the process.
 //!
-//! The handler maps an empty page in place of the missing one, so that the copy goes on, and remembers the miss. It
-//! only handles the copy of the same thread; any other bus error goes to the handler before it.
+//! The handler maps an empty page in place of the missing one, so that the copy continues, and records the miss. It
+//! only handles the copy of the same thread; any other bus error goes to the previous handler.
 
 use std::cell::Cell;
 use std::io;
@@ -18,7 +18,7 @@ thread_local! {
     static MISSED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The handler before ours.
+/// The handler that was installed before ours.
 static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
 
 /// Installs the handler, once in the process.
@@ -42,7 +42,7 @@ pub(super) struct Guarded {
 }
 
 impl Guarded {
-    /// Copies all bytes; whether the memory was there. If not, empty pages have taken its place.
+    /// Copies all bytes; returns `true` if all pages were present. If not, empty pages have taken their place.
     ///
     /// # Safety
     /// `from` and `to` have room for the bytes and do not overlap; one of them is this memory, a shared mapping.
@@ -89,17 +89,17 @@ extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, context: *
 }
 
 fn put_empty_page(address: usize) -> bool {
-    // SAFETY: only a number is asked for.
+    // SAFETY: only a number is passed.
     let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize;
     let flags = libc::MAP_FIXED | libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
     let place = (address - address % page) as *mut libc::c_void;
-    // SAFETY: replaces one page of a mapping that is being copied from or to, and is of no use as it is.
+    // SAFETY: replaces one page of a mapping that is being copied from or to, and that is inaccessible as it is.
     unsafe { libc::mmap(place, page, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) != libc::MAP_FAILED }
 }
 
 fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     let Some(before) = BEFORE.get() else { return };
-    // SAFETY: calls what was installed with the signature that its flags say; or lets the fault come again unhandled.
+    // SAFETY: calls the previous handler with the signature that its flags say; or lets the fault recur unhandled.
     unsafe {
         match before.sa_sigaction {
             libc::SIG_DFL | libc::SIG_IGN => {

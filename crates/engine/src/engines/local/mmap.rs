@@ -14,9 +14,9 @@ use crate::engines::request::{Completion, Engine, Request};
 use crate::error::EngineError;
 use crate::plan::{Durability, FileOpen, FilePlan, OperationKind};
 
-/// Carries out each operation in `submit`. A file that cannot be mapped as a whole is mapped in windows, one at a time.
+/// Performs each operation in `submit`. A file that cannot be mapped as a whole is mapped in windows, one at a time.
 ///
-/// If another process cuts the file short during the run, or the file system finds no block, the operation fails; see
+/// If another process truncates the file during the run, or the file system finds no block, the operation fails; see
 /// [`bus_error`]. Reads in the last page beyond the new end return zeros.
 #[derive(Debug)]
 pub(crate) struct MmapEngine {
@@ -25,7 +25,7 @@ pub(crate) struct MmapEngine {
     slots: SlotMap,
     writes: bool,
     direct: bool,
-    /// Whether each write is on stable storage before it completes.
+    /// Each write is on stable storage before it completes.
     write_through: bool,
     finished: Finished,
 }
@@ -66,7 +66,7 @@ impl MmapEngine {
         };
         let (from, to) = if is_write { (memory, place) } else { (place, memory) };
         let guarded = Guarded { start: place as usize, bytes: request.address.length as usize };
-        // SAFETY: the mapping and the slot's buffer have room for `length` bytes; they are apart.
+        // SAFETY: the mapping and the slot's buffer have `length` bytes each and do not overlap.
         if !unsafe { guarded.copy(from, to) } {
             return mapping.cut_short(request);
         }
@@ -129,7 +129,7 @@ impl Engine for MmapEngine {
     }
 }
 
-/// Smallest window that is tried when memory for a larger one is refused.
+/// Smallest window that is tried when the kernel refuses memory for a larger one.
 const WINDOW_MIN: usize = 1 << 20;
 
 /// The part of a file that is mapped now.
@@ -149,7 +149,7 @@ struct Mapping {
     bytes: usize,
 }
 
-// SAFETY: the mapping is this value's own, wherever it is.
+// SAFETY: the value owns the mapping and is not tied to a thread.
 unsafe impl Send for Mapping {}
 
 impl Mapping {
@@ -196,7 +196,7 @@ impl Mapping {
     #[cold]
     fn map(&mut self, offset: u64, length: u32) -> Result<(), i32> {
         self.unmap();
-        // From the region's start if it fits as a whole.
+        // The mapping begins at the region's start if the whole region fits.
         let whole = self.region_end.saturating_sub(self.region_start) <= self.window as u64;
         let wanted = if whole { offset.min(self.region_start) } else { offset };
         let start = wanted - wanted % PAGE;
@@ -225,7 +225,7 @@ impl Mapping {
 
     fn unmap(&mut self) {
         if self.bytes > 0 {
-            // SAFETY: a mapping of this value's own; nothing points into it any more.
+            // SAFETY: this value owns the mapping; no pointer into it is left.
             unsafe { libc::munmap(self.address.cast(), self.bytes) };
             self.bytes = 0;
         }
@@ -241,7 +241,7 @@ impl Mapping {
         if code == 0 { 0 } else { -i64::from(io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO)) }
     }
 
-    /// Result of an operation whose pages were not all there. Unmaps the empty pages put in their place.
+    /// Result of an operation with missing pages. Unmaps the empty pages put in their place.
     #[cold]
     fn cut_short(&mut self, request: &Request) -> i64 {
         self.unmap();
@@ -264,7 +264,7 @@ impl Drop for Mapping {
     }
 }
 
-/// Mappings start at multiples of this; right for every architecture with pages of 64 KiB or less.
+/// Mappings start at multiples of this; valid for every architecture with pages of 64 KiB or less.
 const PAGE: u64 = 65_536;
 
 #[cfg(test)]
@@ -276,12 +276,12 @@ mod tests {
     use crate::engines::testing::{Scratch, check_mapped_engine, open, pattern, setup};
 
     #[test]
-    fn does_what_an_engine_must() {
+    fn passes_the_engine_suite() {
         check_mapped_engine(MmapEngine::open);
     }
 
     #[test]
-    fn does_so_through_small_windows() {
+    fn passes_it_with_small_windows() {
         check_mapped_engine(|setup| MmapEngine::with_window(setup, 5000));
     }
 
@@ -312,7 +312,7 @@ mod tests {
         assert_eq!(one(&mut engine, request(OperationKind::Write, 32 << 10)), -i64::from(libc::EIO));
         assert_eq!(one(&mut engine, request(OperationKind::Write, 4096)), 4096);
         cut(64 << 10);
-        // Nothing of what was written to the pages that were missing comes back.
+        // Data written to the missing pages are lost.
         assert_eq!(one(&mut engine, request(OperationKind::Write, 16 << 10)), 4096);
         let mut expected = vec![0; 64 << 10];
         expected[..4096].copy_from_slice(&pattern(0, 4096));
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn says_what_it_does() {
+    fn describes_its_way_of_working() {
         let scratch = Scratch::with_file("says", 3 << 20);
         let files = [scratch.plan(3 << 20)];
         let (cached, direct) = (open(false), open(true));

@@ -1,4 +1,4 @@
-//! Engines for local files, and what they share: set-up, flushes and trims.
+//! Engines for local files, and their common parts: set-up, flushes and trims.
 
 mod aio;
 mod bus_error;
@@ -21,14 +21,14 @@ pub(crate) use mmap::MmapEngine;
 pub use sync::SyncEngine;
 pub use uring::UringEngine;
 
-/// Parameters to open an engine for local files with.
+/// Parameters for opening an engine for local files.
 #[derive(Debug, Clone)]
 pub struct Setup<'a> {
     /// Flags that the files are opened with.
     pub open: &'a FileOpen,
     /// The worker's files.
     pub files: &'a [FilePlan],
-    /// Whether the worker writes or trims.
+    /// The worker writes or trims.
     pub writes: bool,
     /// Addresses of the buffers.
     pub slots: SlotMap,
@@ -52,7 +52,7 @@ impl<'a> Setup<'a> {
     }
 }
 
-/// Completions of engines that carry out operations inside `submit`, for the next reap.
+/// Completions of engines that perform operations inside `submit`, for the next reap.
 #[derive(Debug)]
 pub(super) struct Finished {
     done: Vec<Completion>,

@@ -13,7 +13,7 @@ use crate::engines::request::{Completion, Engine, Request};
 use crate::error::EngineError;
 use crate::plan::OperationKind;
 
-/// Carries out each operation in `submit`.
+/// Performs each operation in `submit`.
 #[derive(Debug)]
 pub struct SyncEngine {
     files: LocalFiles,
@@ -93,7 +93,7 @@ mod tests {
     use crate::engines::testing::check_engine;
 
     #[test]
-    fn does_what_an_engine_must() {
+    fn passes_the_engine_suite() {
         check_engine(SyncEngine::open);
     }
 }

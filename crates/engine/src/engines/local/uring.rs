@@ -24,9 +24,9 @@ pub struct UringEngine {
     slots: SlotMap,
     clock: Clock,
     registered: Registered,
-    /// Whether the kernel's own threads do the I/O, because the files' file system may block.
+    /// The kernel's own threads do the I/O, because the files' file system may block.
     threaded: bool,
-    /// Whether a trim of a device was done inside `submit`.
+    /// A trim of a device was done inside `submit`.
     waited: bool,
     /// In the submission queue, not sent yet.
     queued: usize,
@@ -36,11 +36,11 @@ pub struct UringEngine {
     early: Vec<Completion>,
 }
 
-/// Files and buffers that the kernel looked up once instead of at every operation.
+/// Files and buffers that the kernel looked up once instead of for every operation.
 #[derive(Debug, Clone, Copy)]
 struct Registered {
     files: bool,
-    /// Consecutive slots that make up one registered buffer; `None` where buffers are not registered.
+    /// Consecutive slots in one registered buffer; `None` if buffers are not registered.
     slots_per_buffer: Option<u32>,
 }
 
@@ -55,8 +55,8 @@ impl UringEngine {
         let Setup { slots, depth, clock, .. } = setup;
         let threaded = !files.start_without_blocking();
         if threaded {
-            // As many threads as operations, or fewer operations would be in flight than the depth (the default is 4 a
-            // processor). If that is refused (before Linux 5.15), the default stays.
+            // As many threads as operations, or fewer operations would be in flight than the depth (the default is 4
+            // per processor). If that is refused (before Linux 5.15), the default stays.
             let _ = ring.submitter().register_iowq_max_workers(&mut [depth, 0]);
         }
         let registered = Registered {
@@ -78,7 +78,7 @@ impl UringEngine {
         })
     }
 
-    /// Enters the kernel once: sends what is queued and waits for `min` completions.
+    /// Enters the kernel once: sends queued requests and waits for `min` completions.
     fn enter(&mut self, min: usize, deadline: Nanos) -> Result<(), EngineError> {
         let remaining = (min > 0 && deadline != Nanos::MAX).then(|| deadline.saturating_sub(self.clock.now()));
         let min = if remaining == Some(0) { 0 } else { min };
@@ -89,7 +89,7 @@ impl UringEngine {
                 Ok(())
             }
             Err(source) => match source.raw_os_error() {
-                // Time is up, a signal came, or the kernel is short of room until completions are taken.
+                // The time is over, a signal came, or the kernel's queue is full until completions are taken.
                 Some(libc::ETIME | libc::EINTR | libc::EBUSY) => Ok(()),
                 Some(libc::EAGAIN) if self.in_flight > 0 => Ok(()),
                 _ => Err(EngineError::System { action: "enter io_uring", source }),
@@ -121,7 +121,7 @@ impl UringEngine {
         }
     }
 
-    /// Sends before the reap. Takes completions, too: the kernel may accept nothing while they fill its queue.
+    /// Sends before the reap. Also takes completions: the kernel may accept nothing while they fill its queue.
     fn send_early(&mut self) -> Result<(), EngineError> {
         let mut early = std::mem::take(&mut self.early);
         self.enter(0, Nanos::MAX)?;
@@ -147,9 +147,9 @@ impl UringEngine {
         let (length, offset) = (request.address.length, request.address.offset);
         let data_only =
             if request.kind == OperationKind::Fdatasync { FsyncFlags::DATASYNC } else { FsyncFlags::empty() };
-        // The kernel's result of a trim is 0; the bytes it stands for come back with the slot.
+        // The kernel's result of a trim is 0; the trimmed bytes are carried in the user data, with the slot.
         let given_back = if request.kind == OperationKind::Trim { u64::from(length) << 32 } else { 0 };
-        // The four crossings of registered or not differ in type, hence a macro instead of a function.
+        // The four combinations of registered and unregistered differ in type, hence a macro instead of a function.
         macro_rules! entry {
             ($file:expr) => {
                 match (request.kind, buffer) {
@@ -175,7 +175,7 @@ impl UringEngine {
         Ok(entry.user_data(given_back | u64::from(request.slot)))
     }
 
-    /// Trims a device: before Linux 6.12 a ring has no call for it.
+    /// Trims a device: before Linux 6.12 `io_uring` has no call for it.
     #[cold]
     fn discard(&mut self, request: &Request) -> Result<(), EngineError> {
         let (descriptor, _) = self.files.target(request, &self.slots)?;
@@ -238,7 +238,7 @@ impl Engine for UringEngine {
         let labels = [
             ("uring_files_not_registered", !self.registered.files),
             ("uring_buffers_not_registered", self.registered.slots_per_buffer.is_none()),
-            // The threads' CPU time is not the worker's, and each operation changes threads twice.
+            // The threads' CPU time is not counted as the worker's, and each operation switches threads twice.
             ("uring_kernel_threads", self.threaded),
             ("uring_waits_for_trims", self.waited),
         ];
@@ -262,7 +262,7 @@ impl Drop for UringEngine {
     }
 }
 
-/// A ring with the best set-up that this kernel knows.
+/// A ring with the best set-up that this kernel supports.
 fn new_ring(depth: u32) -> Result<IoUring, EngineError> {
     let mut refusal = None;
     for setup in SETUPS {
@@ -275,7 +275,7 @@ fn new_ring(depth: u32) -> Result<IoUring, EngineError> {
     Err(setup_error(&refusal.unwrap_or_else(|| io::Error::from_raw_os_error(libc::EINVAL))))
 }
 
-/// Options for a ring that newer kernels have.
+/// Options of a ring that newer kernels have.
 type RingSetup = fn(&mut Builder);
 
 /// Best first. Deferred task work (Linux 6.1) completes operations in batches on entry instead of by interrupting the
@@ -316,7 +316,7 @@ fn setup_error(source: &io::Error) -> EngineError {
 
 /// Registers the buffers; returns the slots of each registered buffer, or `None` if the kernel refuses.
 ///
-/// Few large buffers cost the kernel less to look up than many; it takes at most 1 GiB in one and 16384 of them.
+/// A few large buffers cost the kernel less to look up than many; it takes at most 1 GiB in one and 16384 of them.
 fn register_buffers(ring: &IoUring, slots: &SlotMap) -> Option<u32> {
     let slots_per_buffer = ((1_usize << 30) / slots.stride()).clamp(1, slots.count().max(1));
     let pieces: Vec<libc::iovec> = (0..slots.count())
@@ -326,11 +326,11 @@ fn register_buffers(ring: &IoUring, slots: &SlotMap) -> Option<u32> {
             iov_len: slots_per_buffer.min(slots.count() - first) * slots.stride(),
         })
         .collect();
-    // SAFETY: the memory lives as long as the engine, and the ring is closed before it goes.
+    // SAFETY: the memory lives as long as the engine, and the ring is closed before the memory is freed.
     unsafe { ring.submitter().register_buffers(&pieces) }.ok().map(|()| slots_per_buffer as u32)
 }
 
-/// Waits for a completion, or until the time is up; the caller looks at the ring in both cases.
+/// Waits for a completion, or until the time is over; the caller checks the ring in both cases.
 fn poll_ring(ring: &IoUring, remaining: Duration) {
     let mut poll = libc::pollfd { fd: ring.as_raw_fd(), events: libc::POLLIN, revents: 0 };
     let timeout = libc::timespec { tv_sec: remaining.as_secs() as i64, tv_nsec: i64::from(remaining.subsec_nanos()) };
@@ -344,13 +344,13 @@ mod tests {
     use crate::engines::testing::{Scratch, check_engine, open, setup};
 
     #[test]
-    fn does_what_an_engine_must() {
+    fn passes_the_engine_suite() {
         check_engine(UringEngine::open);
     }
 
-    /// Kernels from 5.1 on are met by one of the set-ups; each is tried that this kernel knows.
+    /// Kernels from 5.1 on support one of the set-ups; each that this kernel supports is tested.
     #[test]
-    fn does_so_with_every_set_up() {
+    fn passes_it_with_every_set_up() {
         fn opener<const SETUP: usize>(setup: Setup<'_>) -> Result<UringEngine, EngineError> {
             // Four entries only: the queue overflows into the kernel at every batch.
             let ring = build_ring(SETUPS[SETUP], setup.depth.min(4)).map_err(|source| setup_error(&source))?;
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn does_so_with_nothing_registered() {
+    fn passes_it_with_nothing_registered() {
         check_engine(|setup| {
             let mut engine = UringEngine::open(setup)?;
             engine.registered = Registered { files: false, slots_per_buffer: None };
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn says_what_is_registered_and_when_kernel_threads_do_the_work() {
+    fn reports_registration_and_kernel_threads() {
         let scratch = Scratch::with_file("registered", 4096);
         let (files, open) = ([scratch.plan(4096)], open(false));
         let mut engine = UringEngine::open(setup(&open, &files, false, 4)).unwrap();
@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_ring_says_what_to_check_and_what_to_use_instead() {
+    fn a_refused_ring_names_the_settings_to_check_and_an_alternative() {
         let text = |errno| setup_error(&io::Error::from_raw_os_error(errno)).to_string();
         assert!(text(libc::EPERM).contains("kernel.io_uring_disabled"));
         for errno in [libc::EPERM, libc::ENOSYS, libc::ENOMEM, libc::EINVAL] {
@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn polls_where_the_kernel_cannot_time_out() {
+    fn polls_if_the_kernel_cannot_time_out() {
         let ring = build_ring(SETUPS[3], 1).unwrap();
         let clock = Clock::new();
         poll_ring(&ring, Duration::from_millis(2));

@@ -1,4 +1,4 @@
-//! One TCP connection of the mount: up, down, or connecting.
+//! One TCP connection of the mount: connected, disconnected or connecting.
 
 use std::io;
 
@@ -27,9 +27,9 @@ pub(super) struct Connection {
     incoming: Incoming,
     /// Pause before the next attempt to connect.
     backoff_ns: Nanos,
-    /// Since when a reply is missing.
+    /// Time since which a reply is outstanding.
     waiting_since: Nanos,
-    /// Whether the epoll set also waits for room to send.
+    /// The epoll set also waits until the socket can send.
     wants_to_send: bool,
 }
 
@@ -61,12 +61,12 @@ impl Connection {
         })
     }
 
-    /// Whether calls can be sent.
+    /// Returns `true` if calls can be sent.
     pub(super) fn is_up(&self) -> bool {
         matches!(self.status, Status::Up(_))
     }
 
-    /// The socket, if there is nothing to do but to receive.
+    /// The socket, if there is nothing to do but receive.
     pub(super) fn only_receiving(&self) -> Option<&Socket> {
         match &self.status {
             Status::Up(socket) if self.outgoing.is_empty() => Some(socket),
@@ -89,7 +89,7 @@ impl Connection {
         }
     }
 
-    /// Sends as much of the queue as the socket takes.
+    /// Sends as much of the queue as the socket accepts.
     pub(super) fn flush(&mut self, flight: &Flight, epoll: &Epoll) -> Result<(), Lost> {
         let Status::Up(socket) = &self.status else { return Ok(()) };
         if self.outgoing.is_empty() {
@@ -104,7 +104,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Receives what has arrived; waits for it only without `DONTWAIT` in `flags`.
+    /// Receives available data; waits for data only without `DONTWAIT` in `flags`.
     pub(super) fn receive(
         &mut self,
         flags: libc::c_int,
@@ -117,7 +117,7 @@ impl Connection {
         }
     }
 
-    /// Time since a reply is missing.
+    /// Time for which a reply is outstanding.
     pub(super) fn unanswered_ns(&mut self, flight: &Flight, now: Nanos) -> Nanos {
         self.note_heard(now);
         if flight.load(self.number).calls == 0 {
@@ -143,7 +143,7 @@ impl Connection {
         self.backoff_ns = (self.backoff_ns * 2).clamp(BACKOFF_NS_MIN, BACKOFF_NS_MAX);
     }
 
-    /// Starts to reconnect if it is time; returns when to check again.
+    /// Starts to reconnect if it is time; returns the time of the next check.
     pub(super) fn revive(&mut self, route: &Route, epoll: &Epoll, now: Nanos) -> io::Result<Nanos> {
         match self.status {
             Status::Up(_) => Ok(Nanos::MAX),
@@ -159,7 +159,7 @@ impl Connection {
         }
     }
 
-    /// Called when epoll reports the socket: an attempt to connect has ended. Returns whether the connection is up
+    /// Called when epoll reports the socket: an attempt to connect has ended. Returns `true` if the connection is up
     /// again, with all its calls queued again.
     pub(super) fn attempt_ended(&mut self, flight: &Flight, epoll: &Epoll) -> io::Result<bool> {
         if !matches!(self.status, Status::Connecting { .. }) {

@@ -1,8 +1,8 @@
 //! The operations in flight, and the NFS calls that carry them.
 //!
-//! An operation is one call, or several if it is larger than the server takes in one. The `xid` of a call holds its
-//! index in the table and a generation, so that a reply finds its call with one look-up, and a reply that comes twice
-//! or late finds none.
+//! An operation is one call, or several if it exceeds the server's limit for one call. The `xid` of a call holds its
+//! index in the table and a generation, so that a reply finds its call with one look-up, and a duplicate or late reply
+//! finds none.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
@@ -20,7 +20,7 @@ use crate::plan::OperationKind;
 use super::outgoing::Outgoing;
 use super::status;
 
-/// READ payloads from this size up are received on their own: straight into the slot's buffer, or dropped. Below it the
+/// READ payloads from this size up are received separately: straight into the slot's buffer, or dropped. Below it the
 /// extra system call costs more than the copy.
 pub(super) const LARGE_BYTES: u32 = 32 << 10;
 /// Delay before a call is repeated after `NFS3ERR_JUKEBOX`.
@@ -29,7 +29,7 @@ pub(super) const JUKEBOX_DELAY_NS: Nanos = 100_000_000;
 pub(super) const CALLS_MAX: u64 = 1 << 20;
 /// The slot of a call that no operation waits for.
 const NO_SLOT: u32 = u32::MAX;
-/// Most attempts of a write that the server takes no byte of.
+/// Most attempts of a write of which the server accepts no byte.
 const FRUITLESS_WRITES_MAX: u16 = 3;
 
 /// Templates of the calls on a file.
@@ -64,7 +64,7 @@ pub(super) enum CallKind {
     Read,
     /// WRITE.
     Write,
-    /// COMMIT of a whole file; without a slot if it is no operation of the worker.
+    /// COMMIT of a whole file; without a slot if it is not an operation of the worker.
     Commit,
 }
 
@@ -96,7 +96,7 @@ struct Call {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
     Free,
-    /// To be issued, again or later.
+    /// Must be issued, for the first time or again.
     Waiting,
     On(u8),
 }
@@ -122,7 +122,7 @@ pub(super) struct Flight {
     index_bits: u32,
     operations: Vec<Operation>,
     files: Vec<FileCalls>,
-    /// By file: whether the server may hold some of its data in memory only.
+    /// By file: `true` if the server may hold some of its data in memory only.
     unstable: Vec<bool>,
     unstable_files: Vec<u32>,
     slots: SlotMap,
@@ -131,9 +131,9 @@ pub(super) struct Flight {
     jukebox_retries_max: u16,
     loads: Vec<ConnectionLoad>,
     verifier: Option<[u8; 8]>,
-    /// Whether the server's write verifier changed: it may have lost data that it had accepted.
+    /// The server's write verifier changed: it may have lost data that it had accepted.
     pub verifier_changed: bool,
-    /// Whether payload was dropped in the kernel.
+    /// Payload was dropped in the kernel.
     pub payload_discarded: bool,
     /// Calls to repeat now, on any connection.
     pub retry_now: Vec<u32>,
@@ -144,8 +144,8 @@ pub(super) struct Flight {
 }
 
 impl Flight {
-    /// `depth` operations at a time on `connections` connections. Their [`CallLimits::calls`] must be at most
-    /// [`CALLS_MAX`].
+    /// A table for `depth` operations at a time on `connections` connections. Their [`CallLimits::calls`] must be at
+    /// most [`CALLS_MAX`].
     pub(super) fn new(
         files: Vec<FileCalls>,
         slots: SlotMap,
@@ -193,7 +193,7 @@ impl Flight {
         }
     }
 
-    /// Error text for a request that cannot be carried out.
+    /// Error message for an invalid request.
     pub(super) fn refusal(&self, request: &Request) -> Option<String> {
         if request.slot as usize >= self.operations.len().min(self.slots.count()) {
             Some(format!("slot {} is beyond the depth of {}", request.slot, self.operations.len()))
@@ -216,7 +216,7 @@ impl Flight {
         }
     }
 
-    /// Opens a slot for an operation of that many calls.
+    /// Opens a slot for an operation of `calls` calls.
     pub(super) fn open_operation(&mut self, slot: u32, calls: u32) {
         self.operations[slot as usize] = Operation { calls_left: calls, bytes: 0, errno: 0 };
     }
@@ -250,7 +250,7 @@ impl Flight {
         index
     }
 
-    /// Assigns a call to a connection; it is not written yet.
+    /// Assigns a call to a connection; it is not queued yet.
     pub(super) fn assign(&mut self, index: u32, connection: usize) {
         let call = &mut self.calls[index as usize];
         call.place = Place::On(connection as u8);
@@ -294,7 +294,7 @@ impl Flight {
         self.loads[connection]
     }
 
-    /// Whether nothing is in flight.
+    /// Returns `true` if nothing is in flight.
     pub(super) fn is_empty(&self) -> bool {
         self.free.len() == self.calls.len()
     }
@@ -312,19 +312,20 @@ impl Flight {
         &self.slots
     }
 
-    /// Memory for `length` bytes of a READ's payload, from its byte `from` on.
+    /// Memory for `length` bytes of a READ's payload, starting at byte `from` of the payload.
     pub(super) fn destination(&mut self, index: u32, from: u32, length: u32) -> &mut [u8] {
         let call = &self.calls[index as usize];
         assert!(u64::from(from) + u64::from(length) <= u64::from(call.length));
         assert!(call.at as usize + call.length as usize <= self.slots.stride());
-        // SAFETY: inside the slot's buffer, by the checks above; the slot is in flight, so that only this engine touches it.
+        // SAFETY: inside the slot's buffer, by the checks above; the slot is in flight, so that only this engine
+        // accesses it.
         unsafe {
             let start = self.slots.slot(call.slot).add(call.at as usize + from as usize);
             std::slice::from_raw_parts_mut(start, length as usize)
         }
     }
 
-    /// A READ whose payload is in place, or that failed.
+    /// Completes a READ whose payload is in place, or that failed.
     pub(super) fn read_done(&mut self, index: u32, result: ReadResult, done: &mut Vec<Completion>) {
         if result.status != 0 {
             return self.refused(index, result.status, done);
@@ -336,7 +337,7 @@ impl Flight {
         self.close(index, result.count, 0, done);
     }
 
-    /// The reply to a WRITE.
+    /// Handles the reply to a WRITE.
     pub(super) fn write_done(&mut self, index: u32, result: WriteResult, done: &mut Vec<Completion>) {
         if result.status != 0 {
             return self.refused(index, result.status, done);
@@ -358,7 +359,7 @@ impl Flight {
         self.continue_call(index, result.count);
     }
 
-    /// The reply to a COMMIT.
+    /// Handles the reply to a COMMIT.
     pub(super) fn commit_done(&mut self, index: u32, result: CommitResult, done: &mut Vec<Completion>) {
         if result.status != 0 {
             return self.refused(index, result.status, done);
@@ -367,7 +368,7 @@ impl Flight {
         self.close(index, 0, 0, done);
     }
 
-    /// A call that the RPC layer of the server did not carry out.
+    /// Handles a call that the server's RPC layer rejected.
     pub(super) fn rejected(&mut self, index: u32, verdict: Verdict, done: &mut Vec<Completion>) {
         match verdict {
             Verdict::DeniedCredential(_) => self.fail(index, nfsstat3::NFS3ERR_ACCES as u32, done),
@@ -393,7 +394,7 @@ impl Flight {
         self.close(index, 0, status::errno(status), done);
     }
 
-    /// Continues a call that was done in part: the rest becomes the call.
+    /// Continues a call that moved only some of its bytes: the rest becomes the call.
     fn continue_call(&mut self, index: u32, bytes: u32) {
         self.reissue(index);
         let call = &mut self.calls[index as usize];
@@ -404,7 +405,7 @@ impl Flight {
         self.retry_now.push(index);
     }
 
-    /// Takes a call off its connection, under a new `xid`: it is a new call to the server.
+    /// Takes a call off its connection, under a new `xid`: to the server it is a new call.
     fn reissue(&mut self, index: u32) {
         self.unload(index);
         let xid = self.next_xid(index);

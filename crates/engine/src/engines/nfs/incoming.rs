@@ -1,9 +1,8 @@
-//! Replies on their way in: a byte stream becomes records, records become completions.
+//! Receiving replies: a byte stream becomes records, records become completions.
 //!
-//! Received bytes lie in one staging buffer. A [`Reassembler`] splits them into records, and replies are parsed where they
-//! lie. A READ reply whose payload has not all arrived is taken over: the rest of the payload goes straight to the slot's
-//! buffer or is dropped in the kernel, and no record has to fit the staging buffer. Only [`Incoming::receive`] touches a
-//! socket.
+//! Received bytes are kept in one staging buffer. A [`Reassembler`] splits them into records, and replies are parsed in
+//! place. If the payload of a READ reply has not all arrived, the rest of it goes straight to the slot's buffer or is
+//! dropped in the kernel, so that records need not fit the staging buffer. Only [`Incoming::receive`] calls a socket.
 
 use std::io;
 
@@ -14,11 +13,11 @@ use super::flight::{CallKind, Flight, LARGE_BYTES};
 use super::socket::{DONTWAIT, Socket, not_now};
 use crate::engines::request::Completion;
 
-/// Room for the bytes of one receive.
+/// Size of the buffer for one receive.
 const STAGING_BYTES: usize = 256 << 10;
 /// Longest reply without READ payload. A head with the longest verifier and a failed or written result are far below.
 const PLAIN_REPLY_BYTES_MAX: usize = 2048;
-/// The rest of a payload is dropped by a system call of its own from this size up.
+/// From this size up, the rest of a payload is dropped by a separate system call.
 const DISCARD_BYTES_MIN: u32 = LARGE_BYTES / 2;
 
 /// The reason that a connection cannot be used any more.
@@ -26,7 +25,7 @@ const DISCARD_BYTES_MIN: u32 = LARGE_BYTES / 2;
 pub(super) enum Lost {
     /// It was closed or broke.
     Closed(io::Error),
-    /// The server sent no sensible reply.
+    /// The server sent an invalid reply.
     Garbage(&'static str),
 }
 
@@ -34,13 +33,13 @@ pub(super) enum Lost {
 #[derive(Debug)]
 pub(super) struct Incoming {
     staging: Box<[u8]>,
-    /// Received bytes that are not parsed yet.
+    /// Start of the received bytes that are not parsed yet.
     start: usize,
     end: usize,
     records: Reassembler,
-    /// The READ reply that was taken over.
+    /// The READ reply whose payload is still arriving.
     payload: Option<Payload>,
-    /// Whether a reply has come since this was last cleared.
+    /// A reply has come since this was last cleared.
     pub heard: bool,
 }
 
@@ -57,7 +56,7 @@ impl Payload {
         self.result.count - self.placed
     }
 
-    /// Brings received bytes to the slot's buffer, or drops them; bytes behind the payload are padding.
+    /// Copies received bytes to the slot's buffer, or drops them; bytes behind the payload are padding.
     fn place(&mut self, bytes: &[u8], flight: &mut Flight) {
         let taken = bytes.len().min(self.left() as usize);
         if flight.keep_payload() && taken > 0 {
@@ -87,13 +86,13 @@ impl Incoming {
         }
     }
 
-    /// Forgets what was received: the next byte is the first of a new connection.
+    /// Discards received bytes: the next byte is the first of a new connection.
     pub(super) fn reset(&mut self) {
         (self.start, self.end, self.payload) = (0, 0, None);
         self.records.reset();
     }
 
-    /// Receives what has arrived and completes the operations that are answered. Only the first receive may wait, and
+    /// Receives available data and completes the operations that are answered. Only the first receive may wait, and
     /// only without `DONTWAIT`.
     pub(super) fn receive(
         &mut self,
@@ -155,8 +154,8 @@ impl Incoming {
         }
     }
 
-    /// Decides where the next bytes go. Before a large payload only its head is asked for, so that the payload stays in the
-    /// socket until its place is known.
+    /// Decides where the next bytes go. Before a large payload only its head is requested, so that the payload stays in
+    /// the socket until its destination is known.
     fn target(&mut self, large_reads: bool, keep_payload: bool) -> Target {
         self.compact();
         let head = if large_reads { READ_REPLY_HEAD_BYTES } else { self.staging.len() };
@@ -177,7 +176,7 @@ impl Incoming {
         Target::Staging { bytes: (left + after).min(self.staging.len()) }
     }
 
-    /// Moves what is not parsed yet to the front.
+    /// Moves the unparsed bytes to the front.
     fn compact(&mut self) {
         if self.start > 0 {
             self.staging.copy_within(self.start..self.end, 0);
@@ -186,7 +185,7 @@ impl Incoming {
         }
     }
 
-    /// Notes payload that did not come through the staging buffer.
+    /// Records payload that bypassed the staging buffer.
     fn placed(&mut self, bytes: u32) {
         if let Some(payload) = &mut self.payload {
             payload.placed += bytes;
@@ -194,7 +193,7 @@ impl Incoming {
         }
     }
 
-    /// Parses all that is in the staging buffer.
+    /// Parses all complete replies in the staging buffer.
     fn process(
         &mut self,
         connection: usize,
@@ -253,7 +252,8 @@ fn whole_reply(
     }
 }
 
-/// The payload of a record that has begun to arrive, once its head is there. Other replies wait until they are whole.
+/// Handles the payload of a record that has begun to arrive, once its head is complete. Other replies wait until they
+/// are complete.
 fn partial_reply(
     arrived: &[u8],
     length: usize,
@@ -271,11 +271,11 @@ fn partial_reply(
 enum Answer {
     /// Its call is completed.
     Done,
-    /// Its payload is still to be brought to its place.
+    /// Its payload must still be received.
     Payload { call: u32, result: ReadResult },
 }
 
-/// Parses a reply. A READ that brings payload is returned; any other call is completed when its record is whole.
+/// Parses a reply. A READ with payload is returned; any other call is completed when its record is complete.
 fn answer(
     reply: &Reply<'_>,
     length: usize,
@@ -291,13 +291,13 @@ fn answer(
         let result = reply.read(head.result_at)?;
         if result.status == 0 {
             if result.count > flight.asked(call) {
-                return Err(Unparsed::Malformed("it brings more than was asked for"));
+                return Err(Unparsed::Malformed("it has more data than requested"));
             }
             return Ok(Answer::Payload { call, result });
         }
     }
     if length > PLAIN_REPLY_BYTES_MAX {
-        return Err(Unparsed::Malformed("it is too long for what it answers"));
+        return Err(Unparsed::Malformed("it is too long for its call"));
     }
     if !reply.is_whole() {
         return Err(Unparsed::Incomplete);
@@ -307,7 +307,7 @@ fn answer(
         (Verdict::Success, CallKind::Write) => {
             let result = reply.write(head.result_at)?;
             if result.count > flight.asked(call) {
-                return Err(Unparsed::Malformed("it wrote more than was asked for"));
+                return Err(Unparsed::Malformed("it wrote more than requested"));
             }
             flight.write_done(call, result, done);
         }

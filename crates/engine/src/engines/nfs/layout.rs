@@ -18,7 +18,7 @@ use super::session::{Session, missing};
 
 /// Writes in flight.
 const DEPTH: u32 = 16;
-/// Bytes of one write, if the server takes as much in one call.
+/// Bytes of one write, if the server accepts that many in one call.
 const BLOCK_BYTES: u32 = 1 << 20;
 /// Longest time between two polls of the stop flag.
 const STOP_CHECK_NS: Nanos = 100_000_000;
@@ -27,7 +27,7 @@ const SETTLE_NS: Nanos = 2_000_000_000;
 /// Most attempts: a server may restart again and again while files are written.
 const ATTEMPTS_MAX: u32 = 3;
 
-/// Carries out the [`Layout`] of each file; returns, by file, whether it was created here.
+/// Performs the [`Layout`] of each file; returns, by file, `true` if it was created here.
 ///
 /// Data are pseudo-random from `seed`, and on stable storage at the end. `progress` is called with the bytes written so
 /// far. On an error, or when `stop` is set, everything is undone: files created here are removed, files extended here
@@ -48,7 +48,7 @@ pub fn layout(
     Ok(files.iter().map(|file| changes.created.contains(&file.path)).collect())
 }
 
-/// Removes files; a file that does not exist is no error.
+/// Removes files; ignores missing ones.
 pub fn remove(mount: &NfsMount, paths: &[String]) -> Result<(), EngineError> {
     if paths.is_empty() {
         return Ok(());
@@ -57,7 +57,7 @@ pub fn remove(mount: &NfsMount, paths: &[String]) -> Result<(), EngineError> {
     let mut session = Session::open(mount, &never)?;
     let mut result = Ok(());
     for path in paths {
-        // Goes on after an error; the first one is reported.
+        // Continues after an error; the first one is reported.
         result = result.and(session.remove(path));
     }
     result
@@ -72,7 +72,7 @@ struct Changes {
 }
 
 impl Changes {
-    /// A change that cannot be undone stays: the error that led here is the one to report.
+    /// If a change cannot be undone, the original error is still the one to report.
     fn undo(&self, mount: &NfsMount) {
         if !self.created.is_empty() {
             let _ = remove(mount, &self.created);
@@ -89,7 +89,7 @@ impl Changes {
     }
 }
 
-/// Bytes of a file that have to be written.
+/// Bytes of a file that must be written.
 struct Gap {
     path: String,
     handle: nfs_fh3,
@@ -108,7 +108,7 @@ fn lay_out(
     let mut session = Session::open(mount, stop)?;
     let mut gaps = Vec::new();
     let emptied = |file: &&FilePlan| file.layout.empties();
-    // Everything else that can fail comes before what cannot be undone.
+    // Files that are emptied come last: everything else that can fail comes before the step that cannot be undone.
     for file in files.iter().filter(|file| !emptied(file)).chain(files.iter().filter(emptied)) {
         check_stop(stop)?;
         gaps.extend(prepare(&mut session, file, changes)?);
@@ -117,13 +117,13 @@ fn lay_out(
         return Ok(());
     }
     for _ in 0..ATTEMPTS_MAX {
-        // A new engine each time, to forget the server's former write verifier.
+        // A new engine for each attempt, to forget the server's former write verifier.
         if write(Session::open(mount, stop)?, mount, &gaps, seed, progress, stop)? {
             return Ok(());
         }
     }
     Err(EngineError::Connection(format!(
-        "NFS server {} restarted {ATTEMPTS_MAX} times while files were laid out and may have lost what it had taken",
+        "NFS server {} restarted {ATTEMPTS_MAX} times while files were laid out and may have lost data",
         session.server()
     )))
 }
@@ -151,7 +151,7 @@ fn prepare(session: &mut Session<'_>, file: &FilePlan, changes: &mut Changes) ->
     }
     if file.layout == Layout::Existing {
         return Err(EngineError::Target(format!(
-            "{} has {length} bytes, but {end} are to be used; use a smaller size or offset",
+            "{} has {length} bytes, but the plan uses {end}; use a smaller size or offset",
             file.path
         )));
     }
@@ -165,7 +165,7 @@ fn prepare(session: &mut Session<'_>, file: &FilePlan, changes: &mut Changes) ->
     Ok(Some(Gap { path: file.path.clone(), handle, start: length, end }))
 }
 
-/// Writes all gaps; returns whether the server has certainly kept the data.
+/// Writes all gaps; returns `false` if the server may have lost data.
 fn write(
     session: Session<'_>,
     mount: &NfsMount,

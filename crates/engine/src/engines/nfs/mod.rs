@@ -1,9 +1,10 @@
 //! A user-space `NFSv3` client: many calls in flight on each of `nconnect` TCP connections.
 //!
-//! `session` reaches the export, `layout` prepares files, [`NfsEngine`] carries the load. On the hot path a call is a
-//! template with three words patched in (`iocurve_wire::client_fast`), all calls of a round leave in one send per connection
-//! (`outgoing`), all replies of a receive are parsed where they lie (`incoming`), and a reply finds its call by its `xid`
-//! (`flight`). A connection that breaks is made anew and its calls are sent again, as a hard mount does (`connection`).
+//! `session` mounts the export, `layout` prepares files, [`NfsEngine`] carries the load. On the hot path a call is a
+//! template with three words patched in (`iocurve_wire::client_fast`), all calls of a round leave in one send per
+//! connection (`outgoing`), all replies of a receive are parsed in place (`incoming`), and a reply finds its call by
+//! its `xid` (`flight`). A broken connection is re-established and its calls are sent again, as in a hard mount
+//! (`connection`).
 
 mod connection;
 mod flight;
@@ -43,12 +44,12 @@ pub use self::layout::{layout, remove};
 const CONNECTIONS_MAX: u32 = 16;
 /// Longest time between two checks of connections, postponed calls and the stop flag.
 const MAINTENANCE_NS: Nanos = 100_000_000;
-/// A blocking receive ends up to a tick of the kernel later than asked; one is used only when the deadline is further away.
+/// A blocking receive can end one kernel tick late; it is used only when the deadline is further away.
 const RECEIVE_WAIT_ROOM_NS: Nanos = RECEIVE_WAIT_NS + 10_000_000;
-/// So many senseless replies in one run are more than an accident.
+/// Most invalid replies in one run.
 const GARBAGE_MAX: u32 = 5;
 
-/// Carries out reads and writes on files of one export.
+/// Performs reads and writes on files of one export.
 #[derive(Debug)]
 pub struct NfsEngine {
     /// `host:port`, for messages.
@@ -61,20 +62,20 @@ pub struct NfsEngine {
     epoll: Epoll,
     clock: Clock,
     stop: Arc<AtomicBool>,
-    /// Connection that the next call goes to, if no other carries less.
+    /// Connection for the next call, if no other has a smaller load.
     next: usize,
-    /// When to look around next.
+    /// Time of the next maintenance.
     alarm: Nanos,
-    /// Calls that the server asked to make later, and when.
+    /// Calls that the server asked to repeat later, and their times.
     postponed: VecDeque<(Nanos, u32)>,
     reconnects: u64,
     garbage: u32,
-    /// Error of the last connection that broke or was not made.
-    last_trouble: Option<String>,
+    /// Error of the last connection that broke or could not be established.
+    last_error: Option<String>,
 }
 
 impl NfsEngine {
-    /// Mounts the export on `nconnect` connections and looks up the files, which must be there ([`layout`]).
+    /// Mounts the export on `nconnect` connections and looks up the files, which must exist ([`layout`]).
     ///
     /// Deadlines in `reap` are in `clock`'s time. Once `stop` is set, `reap` waits for at most 100 ms.
     pub fn connect(
@@ -136,11 +137,11 @@ impl NfsEngine {
             postponed: VecDeque::new(),
             reconnects: 0,
             garbage: 0,
-            last_trouble: None,
+            last_error: None,
         })
     }
 
-    /// Puts a call on the connection that carries least; on each in turn where they are equal.
+    /// Puts a call on the connection with the smallest load; in turn if loads are equal.
     fn dispatch(&mut self, call: u32) {
         let connection = self.least_loaded();
         self.next = (connection + 1) % self.connections.len();
@@ -169,7 +170,7 @@ impl NfsEngine {
         Ok(())
     }
 
-    /// Waits until something comes, for 100 ms or until `deadline` at most, and deals with it.
+    /// Waits for replies or events, at most 100 ms or until `deadline`, and handles them.
     fn round(&mut self, now: Nanos, deadline: Nanos, done: &mut Vec<Completion>) -> Result<(), EngineError> {
         if now >= self.alarm {
             self.maintain(now)?;
@@ -180,14 +181,14 @@ impl NfsEngine {
         self.flush()
     }
 
-    /// Waits for replies until `deadline` at most and takes what there is.
+    /// Waits for replies, at most until `deadline`, and handles all that have arrived.
     fn receive(&mut self, now: Nanos, deadline: Nanos, done: &mut Vec<Completion>) -> Result<(), EngineError> {
         let wait_ns = deadline.saturating_sub(now);
         if self.connections.len() == 1
             && self.postponed.is_empty()
             && let Some(socket) = self.connections[0].only_receiving()
         {
-            // The socket itself can be waited for: one system call less than with epoll.
+            // Waits in the socket itself: one system call less than with epoll.
             let block = wait_ns >= RECEIVE_WAIT_ROOM_NS;
             if !block && wait_ns > 0 && !socket.wait(false, wait_ns).unwrap_or(true) {
                 return Ok(());
@@ -221,7 +222,7 @@ impl NfsEngine {
         }
     }
 
-    /// Makes calls again that were done in part, and puts off those that the server does not want yet.
+    /// Repeats calls that moved only some of their bytes, and postpones those that the server asked to repeat later.
     fn reissue(&mut self, now: Nanos) {
         while let Some(call) = self.flight.retry_now.pop() {
             self.dispatch(call);
@@ -233,7 +234,7 @@ impl NfsEngine {
         }
     }
 
-    /// Work that is not done on every round: timeouts, new connections, postponed calls.
+    /// Periodic work: timeouts, new connections, postponed calls.
     #[cold]
     fn maintain(&mut self, now: Nanos) -> Result<(), EngineError> {
         self.alarm = now + MAINTENANCE_NS;
@@ -262,7 +263,7 @@ impl NfsEngine {
     #[cold]
     fn lost(&mut self, number: usize, lost: Lost) -> Result<(), EngineError> {
         let now = self.clock.now();
-        self.last_trouble = Some(match lost {
+        self.last_error = Some(match lost {
             Lost::Closed(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
                 "the server closed the connection".to_owned()
             }
@@ -270,7 +271,7 @@ impl NfsEngine {
             Lost::Garbage(why) => {
                 self.garbage += 1;
                 if self.garbage >= GARBAGE_MAX {
-                    return Err(self.senseless(why));
+                    return Err(self.invalid_reply(why));
                 }
                 why.to_owned()
             }
@@ -280,18 +281,17 @@ impl NfsEngine {
         Ok(())
     }
 
-    fn senseless(&self, why: &str) -> EngineError {
+    fn invalid_reply(&self, why: &str) -> EngineError {
         EngineError::Connection(format!(
-            "NFS server {}: {GARBAGE_MAX} replies made no sense (the last one: {why}); is it an NFSv3 server?",
+            "NFS server {}: {GARBAGE_MAX} replies were invalid (the last one: {why}); is it an NFSv3 server?",
             self.server
         ))
     }
 
     fn given_up(&self, unanswered_ns: Nanos) -> EngineError {
-        let trouble =
-            self.last_trouble.as_ref().map(|trouble| format!(" (last trouble: {trouble})")).unwrap_or_default();
+        let last_error = self.last_error.as_ref().map(|error| format!(" (last error: {error})")).unwrap_or_default();
         EngineError::Connection(format!(
-            "NFS server {} has not answered for {:.1} s{trouble}; gave up, as the timeout is {:.1} s: is the server still \
+            "NFS server {} has not answered for {:.1} s{last_error}; gave up, as the timeout is {:.1} s: is the server still \
              running and reachable?",
             self.server,
             rpc::seconds(unanswered_ns),

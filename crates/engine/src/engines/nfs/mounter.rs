@@ -1,4 +1,4 @@
-//! The way to an export: ports, MOUNT, and the connection to the NFS program.
+//! Connecting to an export: ports, MOUNT, and the connection to the NFS program.
 
 use std::io;
 use std::net::ToSocketAddrs;
@@ -51,7 +51,7 @@ impl<'a> Mounter<'_, 'a> {
     pub(super) fn connect_nfs(&self) -> Result<Rpc<'a>, EngineError> {
         let port = match self.mount.port {
             Some(port) => port,
-            // A server behind a firewall may have no portmapper to ask, but the port that everybody uses.
+            // A server behind a firewall may block its portmapper; then the standard port is used.
             None => self.ask_port("NFS", NFS_PROGRAM, NFS_V3, "nfsport").unwrap_or(NFS_PORT),
         };
         let mut rpc = self.connect("NFS", port)?;
@@ -64,7 +64,7 @@ impl<'a> Mounter<'_, 'a> {
         let mut rpc = self.reach(PMAP_PORT)?.map_err(|error| {
             let export = &self.mount.export;
             EngineError::Connection(format!(
-                "the portmapper of {host} (port {PMAP_PORT}) cannot be asked for the port of {program}: {error}; is the server \
+                "the portmapper of {host} (port {PMAP_PORT}) does not tell the port of {program}: {error}; is the server \
                  running? If it has no portmapper, name the ports: nfs://{host}{export}?nfsport=…&mountport=…"
             ))
         })?;
@@ -90,9 +90,8 @@ impl<'a> Mounter<'_, 'a> {
             .to_socket_addrs()
             .map_err(|error| EngineError::Connection(format!("the host name {host} cannot be resolved: {error}")))?;
         let source_text = source.map(|source| source.to_string()).unwrap_or_default();
-        let mut result = Err(io::Error::other(format!(
-            "its addresses are not of the family of {source_text}, which connections are to come from"
-        )));
+        let mut result =
+            Err(io::Error::other(format!("its addresses are not of the family of the local address {source_text}")));
         for peer in addresses.filter(|peer| source.is_none_or(|source| source.is_ipv4() == peer.is_ipv4())) {
             let (route, patience) = (Route { peer, source: *source }, Patience::new(*timeout_ns, self.stop));
             result = connect_one(&route, &patience)
@@ -123,7 +122,7 @@ pub(super) fn connect(
 
 fn connect_one(route: &Route, patience: &Patience<'_>) -> io::Result<Socket> {
     let socket = Socket::start(route).map_err(|error| match (route.source, error.kind()) {
-        (Some(source), io::ErrorKind::InvalidInput) => io::Error::other(format!("no way leads there from {source}")),
+        (Some(source), io::ErrorKind::InvalidInput) => io::Error::other(format!("there is no route from {source}")),
         _ => error,
     })?;
     while !socket.wait(true, STOP_CHECK_NS)? {
@@ -149,7 +148,7 @@ fn unreachable_error(program: &str, server: &str, error: &io::Error, timeout_ns:
 fn auth_sys(mount: &NfsMount) -> Vec<u8> {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let machinename = &name.trim().as_bytes()[..name.trim().len().min(255)];
-    // Two sessions count their calls alike; a server that remembers calls must not take one's for the other's.
+    // Two sessions number their calls alike; a server with a duplicate request cache must not confuse them.
     let stamp = std::time::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos() as u32);
     let body = to_bytes(&authsys_parms { stamp, machinename, uid: mount.uid, gid: mount.gid, gids: Vec::new() });
     to_bytes(&opaque_auth { flavor: auth_flavor::AUTH_SYS, body: &body })

@@ -1,4 +1,4 @@
-//! Calls on their way out: queued as they are made, sent together.
+//! Sending calls: queued as they are made, sent together.
 
 use std::io;
 use std::ptr;
@@ -14,9 +14,9 @@ pub(super) struct Outgoing {
     heads: Vec<u8>,
     /// Pieces to send, in order. A payload is sent from the slot's buffer.
     pieces: Vec<Piece>,
-    /// Pieces that are sent.
+    /// Index of the first piece that is not sent completely.
     first: usize,
-    /// Bytes of the first unsent piece that are sent.
+    /// Bytes of that piece that are sent.
     sent: usize,
     iovecs: Vec<libc::iovec>,
 }
@@ -42,7 +42,7 @@ impl Outgoing {
         }
     }
 
-    /// Queues the payload of the call before, and its padding.
+    /// Queues the payload of the previous call, and its padding.
     pub(super) fn payload(&mut self, slot: u32, at: u32, length: u32, padding: u32) {
         self.pieces.push(Piece::Payload { slot, at, length });
         if padding > 0 {
@@ -61,7 +61,7 @@ impl Outgoing {
         self.sent = 0;
     }
 
-    /// Sends as much as the socket takes now.
+    /// Sends as much as the socket accepts now.
     pub(super) fn send(&mut self, socket: &Socket, slots: &SlotMap) -> io::Result<()> {
         while self.first < self.pieces.len() {
             match self.send_once(socket, slots) {
@@ -100,7 +100,7 @@ impl Outgoing {
         unsafe { socket.send_gathered(&self.iovecs) }
     }
 
-    /// Drops sent pieces now and then: a socket that is always behind never empties the queue.
+    /// Drops sent pieces from time to time: with a socket that is always behind, the queue never becomes empty.
     fn compact(&mut self) {
         if self.first < PIECES_MAX {
             return;

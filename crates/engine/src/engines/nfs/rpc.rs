@@ -1,4 +1,4 @@
-//! One call at a time on one connection, for everything that is not load.
+//! One call at a time on one connection, for set-up and layout.
 
 use std::fmt::Display;
 use std::io;
@@ -16,7 +16,7 @@ use super::flight::JUKEBOX_DELAY_NS;
 use super::socket::{DONTWAIT, Route, Socket, not_now};
 use crate::error::EngineError;
 
-/// Longest reply accepted; a list of exports is the longest there is.
+/// Longest reply accepted; a list of exports is the longest kind.
 const REPLY_BYTES_MAX: usize = 1 << 20;
 /// Longest time between two polls of the stop flag.
 pub(super) const STOP_CHECK_NS: Nanos = 50_000_000;
@@ -66,7 +66,7 @@ impl<'a> Rpc<'a> {
         }
     }
 
-    /// Calls a procedure; the results hold no reference to the reply.
+    /// Calls a procedure; the results do not borrow from the reply.
     pub(super) fn call<R: for<'r> Decode<'r>>(
         &mut self,
         program: u32,
@@ -76,7 +76,7 @@ impl<'a> Rpc<'a> {
     ) -> Result<R, EngineError> {
         let server = self.server.clone();
         let results = self.transact(program, version, procedure, arguments)?;
-        R::decode(&mut Reader::new(results)).map_err(|error| senseless(&server, &error))
+        R::decode(&mut Reader::new(results)).map_err(|error| invalid_reply(&server, &error))
     }
 
     /// Sends a call and returns the results in its reply.
@@ -91,9 +91,9 @@ impl<'a> Rpc<'a> {
         let call = self.encode(program, version, procedure, arguments);
         self.exchange(&call).map_err(|error| self.broken(&error))?;
         let mut reader = Reader::new(&self.reply);
-        let header = ReplyHeader::decode(&mut reader).map_err(|error| senseless(&self.server, &error))?;
+        let header = ReplyHeader::decode(&mut reader).map_err(|error| invalid_reply(&self.server, &error))?;
         if header.xid != self.xid {
-            return Err(senseless(&self.server, &"it answers another call"));
+            return Err(invalid_reply(&self.server, &"it answers another call"));
         }
         match header.body {
             ReplyBody::MSG_ACCEPTED(accepted) if accepted.stat == Accepted::SUCCESS(()) => Ok(reader.rest()),
@@ -103,7 +103,9 @@ impl<'a> Rpc<'a> {
                  privileged port (option insecure)",
                 self.server
             ))),
-            ReplyBody::MSG_DENIED(denied) => Err(senseless(&self.server, &format!("it denies the call: {denied:?}"))),
+            ReplyBody::MSG_DENIED(denied) => {
+                Err(invalid_reply(&self.server, &format!("it denies the call: {denied:?}")))
+            }
         }
     }
 
@@ -165,7 +167,7 @@ impl<'a> Rpc<'a> {
         Ok(())
     }
 
-    /// Repeats an attempt that would block, until it does not.
+    /// Repeats an attempt until it does not block.
     fn retry(
         &self,
         write: bool,
@@ -206,17 +208,17 @@ impl<'a> Rpc<'a> {
             Accepted::PROG_UNAVAIL(()) | Accepted::PROG_MISMATCH(_) => {
                 format!("server {} does not serve {name} version {version} on this port; check the port", self.server)
             }
-            _ => format!("server {} could not carry out a call to {name}: {stat:?}", self.server),
+            _ => format!("server {} could not perform a call to {name}: {stat:?}", self.server),
         })
     }
 }
 
 fn too_long(_: RecordTooLong) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, "its reply is longer than any that was asked for")
+    io::Error::new(io::ErrorKind::InvalidData, "its reply is longer than any valid one")
 }
 
-fn senseless(server: &str, why: &dyn Display) -> EngineError {
-    EngineError::Connection(format!("the reply of server {server} makes no sense ({why}); is it an NFSv3 server?"))
+fn invalid_reply(server: &str, why: &dyn Display) -> EngineError {
+    EngineError::Connection(format!("invalid reply from server {server} ({why}); is it an NFSv3 server?"))
 }
 
 /// Timeout and stop flag of a wait.

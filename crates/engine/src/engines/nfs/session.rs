@@ -1,4 +1,4 @@
-//! An export that was reached: looks files up, creates and removes them.
+//! A mounted export: looks up, creates and removes files.
 
 use std::sync::atomic::AtomicBool;
 
@@ -16,14 +16,14 @@ use super::status;
 use crate::error::EngineError;
 use crate::plan::NfsMount;
 
-/// Most bytes of one call, whatever the server would take.
+/// Most bytes of one call, whatever the server's limit.
 const CALL_BYTES_MAX: u32 = 16 << 20;
-/// A server that takes less in one call is refused.
+/// Servers with a lower limit are refused.
 const CALL_BYTES_MIN: u32 = 512;
 /// Permissions of new files.
 const FILE_MODE: u32 = 0o644;
 
-/// An export that was reached.
+/// A mounted export.
 pub(super) struct Session<'a> {
     rpc: Rpc<'a>,
     root: nfs_fh3,
@@ -34,15 +34,15 @@ pub(super) struct Session<'a> {
 }
 
 impl<'a> Session<'a> {
-    /// Asks for ports where the mount names none, mounts the export and connects to the NFS program.
+    /// Queries ports that the mount does not name, mounts the export and connects to the NFS program.
     pub(super) fn open(mount: &NfsMount, stop: &'a AtomicBool) -> Result<Self, EngineError> {
         if mount.version != 3 {
-            return Err(EngineError::Plan(format!("NFS version {} is not spoken here; use version 3", mount.version)));
+            return Err(EngineError::Plan(format!("NFS version {} is not supported; use version 3", mount.version)));
         }
         if let Some(source) = mount.source {
             check_source(source).map_err(|error| {
                 EngineError::Connection(format!(
-                    "connections cannot come from {source}: {error}; name an address of this machine, as `ip address` lists them"
+                    "cannot use the local address {source}: {error}; name an address of this machine, as `ip address` lists them"
                 ))
             })?;
         }
@@ -78,7 +78,7 @@ impl<'a> Session<'a> {
         Ok(Some((handle, attributes)))
     }
 
-    /// Creates an empty file; fails if there is something of this name.
+    /// Creates an empty file; fails if the name exists.
     pub(super) fn create(&mut self, path: &str) -> Result<nfs_fh3, EngineError> {
         let (dir, name) = self.directory_of(path)?;
         let how = createhow3::GUARDED(sattr3 { mode: Some(FILE_MODE), ..sattr3::default() });
@@ -98,7 +98,7 @@ impl<'a> Session<'a> {
         set.map(drop).map_err(|failed| refused("set the length of", path, &failed))
     }
 
-    /// Removes a file; a file that does not exist is no error.
+    /// Removes a file; ignores a missing one.
     pub(super) fn remove(&mut self, path: &str) -> Result<(), EngineError> {
         let (dir, name) = self.directory_of(path)?;
         let arguments = REMOVE3args { object: diropargs3 { dir, name: name.as_bytes() } };
@@ -117,7 +117,7 @@ impl<'a> Session<'a> {
         };
         if parts.contains(&"..") || name == ".." {
             return Err(EngineError::Target(format!(
-                "{path}: .. is not taken in paths of an export; name the file directly"
+                "{path}: .. is not allowed in paths of an export; name the file directly"
             )));
         }
         let mut directory = self.root;
@@ -158,7 +158,7 @@ impl<'a> Session<'a> {
     }
 }
 
-/// Error for a file that must exist and does not.
+/// Error for a file that must exist but does not.
 pub(super) fn missing(path: &str) -> EngineError {
     EngineError::Target(format!("{path} does not exist on the export, and this job does not create it; check the path"))
 }
@@ -172,7 +172,7 @@ fn limits(rpc: &mut Rpc<'_>, root: &nfs_fh3, export: &str) -> Result<CallLimits,
     let info = info.map_err(|failed| refused("get the limits of", export, &failed))?;
     if info.rtmax.min(info.wtmax) < CALL_BYTES_MIN {
         return Err(EngineError::Connection(format!(
-            "NFS server {} takes only {} bytes in a READ and {} in a WRITE; at least {CALL_BYTES_MIN} are needed",
+            "NFS server {} accepts only {} bytes in a READ and {} in a WRITE; at least {CALL_BYTES_MIN} are needed",
             rpc.server, info.rtmax, info.wtmax
         )));
     }

@@ -1,6 +1,6 @@
-//! A thin wrapper of a TCP socket.
+//! A thin wrapper around a TCP socket.
 //!
-//! Sockets block, so that a worker with one connection can wait in `recv` itself; pass [`DONTWAIT`] to not wait.
+//! Sockets block, so that a worker with one connection can wait in `recv` itself; pass [`DONTWAIT`] to avoid waiting.
 
 use std::io;
 use std::mem;
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use iocurve_meter::Nanos;
 
-/// Most time of a blocking receive: less than a worker waits, so that its deadlines are kept.
+/// Most time of a blocking receive: less than a worker's wait, so that deadlines are met.
 pub(super) const RECEIVE_WAIT_NS: Nanos = 20_000_000;
 /// Flag for [`Socket::receive`] and [`Socket::discard`].
 pub(super) const DONTWAIT: libc::c_int = libc::MSG_DONTWAIT;
@@ -24,7 +24,7 @@ const RESERVED_PORT_TRIES: u32 = 8;
 
 /// Congestion control towards servers on this machine. BBR sends by timers, which halves WRITE throughput on loopback.
 const LOOPBACK_CONGESTION: &[u8; 16] = b"reno\0\0\0\0\0\0\0\0\0\0\0\0";
-/// Send buffer towards servers on this machine: bytes that wait in sockets should fit the processor's caches.
+/// Send buffer towards servers on this machine: bytes queued in sockets should fit the processor's caches.
 const LOOPBACK_SEND_BYTES: libc::c_int = 512 << 10;
 
 /// Both ends of a connection.
@@ -44,7 +44,7 @@ impl Route {
     }
 }
 
-/// Checks that connections can come from an address.
+/// Checks that connections can use a local address.
 pub(super) fn check_source(source: IpAddr) -> io::Result<()> {
     UdpSocket::bind((source, 0)).map(drop)
 }
@@ -57,14 +57,14 @@ impl Socket {
     /// Starts to connect; the socket becomes writable when the attempt has ended, and [`Socket::connected`] returns its
     /// result.
     ///
-    /// If the process may, the socket is bound to a privileged port: many servers insist on one.
+    /// If the process has the permission, the socket is bound to a privileged port: many servers insist on one.
     pub(super) fn start(route: &Route) -> io::Result<Self> {
         let socket = Self::new(&route.peer)?;
         if !socket.bind_reserved(route) {
             return socket.connect_from_any_port(route);
         }
         match socket.connect(&route.peer) {
-            // An earlier connection from this port to this server lingers.
+            // An earlier connection from this port to this server is in TIME_WAIT.
             Err(error) if error.raw_os_error() == Some(libc::EADDRNOTAVAIL) => {
                 Self::new(&route.peer)?.connect_from_any_port(route)
             }
@@ -84,7 +84,7 @@ impl Socket {
         }
     }
 
-    /// Waits until the socket can be read (`write`: written) or `wait_ns` have passed; returns whether it can.
+    /// Waits until the socket can be read (`write`: written) or `wait_ns` have passed; returns `true` if it can.
     pub(super) fn wait(&self, write: bool, wait_ns: Nanos) -> io::Result<bool> {
         let events = if write { libc::POLLOUT } else { libc::POLLIN };
         let mut entry = libc::pollfd { fd: self.as_raw_fd(), events, revents: 0 };
@@ -97,14 +97,14 @@ impl Socket {
         }
     }
 
-    /// Sends as much of one piece as fits now.
+    /// Sends as much of one piece as the socket accepts now.
     pub(super) fn send(&self, bytes: &[u8]) -> io::Result<usize> {
         let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
         // SAFETY: the slice is valid for its length.
         check(unsafe { libc::send(self.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), flags) })
     }
 
-    /// Sends what fits now of at most [`PIECES_MAX`] pieces, in one system call.
+    /// Sends as much as the socket accepts of at most [`PIECES_MAX`] pieces, in one system call.
     ///
     /// # Safety
     /// Every piece points to readable memory.
@@ -115,13 +115,13 @@ impl Socket {
         check(unsafe { libc::sendmsg(self.as_raw_fd(), &raw const message, flags) })
     }
 
-    /// Receives into one place.
+    /// Receives into one buffer.
     pub(super) fn receive(&self, into: &mut [u8], flags: libc::c_int) -> io::Result<usize> {
         // SAFETY: the slice is valid for its length.
         check(unsafe { libc::recv(self.as_raw_fd(), into.as_mut_ptr().cast(), into.len(), flags) })
     }
 
-    /// Receives into several places, one after another.
+    /// Receives into several buffers, in order.
     ///
     /// # Safety
     /// Every piece points to writable memory.
@@ -157,15 +157,15 @@ impl Socket {
         let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
         // SAFETY: no memory is passed.
         let fd = check(unsafe { libc::socket(family, kind, 0) } as isize)? as RawFd;
-        // SAFETY: a new descriptor that nobody else owns.
+        // SAFETY: a new descriptor without another owner.
         let socket = Self(unsafe { OwnedFd::from_raw_fd(fd) });
         socket.set(libc::IPPROTO_TCP, libc::TCP_NODELAY, &1i32)?;
         if address.ip().is_loopback() {
-            // Both only make it faster.
+            // Both only improve speed.
             let _ = socket.set(libc::IPPROTO_TCP, libc::TCP_CONGESTION, LOOPBACK_CONGESTION);
             let _ = socket.set(libc::SOL_SOCKET, libc::SO_SNDBUF, &LOOPBACK_SEND_BYTES);
         }
-        // Notices a server that vanished, even when all our bytes are acknowledged.
+        // Detects a server that vanished, even when all our bytes are acknowledged.
         socket.set(libc::SOL_SOCKET, libc::SO_KEEPALIVE, &1i32)?;
         socket.set(libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, &10i32)?;
         socket.set(libc::IPPROTO_TCP, libc::TCP_KEEPINTVL, &5i32)?;
@@ -185,19 +185,19 @@ impl Socket {
         Ok(self)
     }
 
-    /// Best effort: returns false without the permission, or with the ports in use; any port will do then.
+    /// Best effort: returns `false` without the permission, or if the ports are in use; then any port is used.
     fn bind_reserved(&self, route: &Route) -> bool {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let ports = RESERVED_PORTS.end() - RESERVED_PORTS.start() + 1;
         for _ in 0..RESERVED_PORT_TRIES {
-            // Different processes start at different places, so that they seldom meet.
+            // Different processes start at different ports, to avoid collisions.
             let step = NEXT.fetch_add(1, Ordering::Relaxed).wrapping_add(std::process::id().wrapping_mul(61));
             let port = (RESERVED_PORTS.end() - step % ports) as u16;
             match self.bind(&route.local(port)) {
                 Err(error) if error.raw_os_error() == Some(libc::EADDRINUSE) => {}
                 Err(_) => return false,
                 Ok(()) => {
-                    self.give_port_back_at_once();
+                    self.free_port_on_close();
                     return true;
                 }
             }
@@ -212,10 +212,10 @@ impl Socket {
     }
 
     /// Resets the connection on close: otherwise the port would be blocked for a minute, and privileged ports are few.
-    /// Nothing is lost: a connection is closed only when no reply is awaited on it.
-    fn give_port_back_at_once(&self) {
+    /// No data are lost: a connection is closed only when no reply is outstanding on it.
+    fn free_port_on_close(&self) {
         let reset = libc::linger { l_onoff: 1, l_linger: 0 };
-        // Without it, ports are only scarcer.
+        // If this fails, ports are only scarcer.
         let _ = self.set(libc::SOL_SOCKET, libc::SO_LINGER, &reset);
     }
 
@@ -260,21 +260,21 @@ impl Epoll {
     pub(super) fn new() -> io::Result<Self> {
         // SAFETY: no memory is passed.
         let fd = check(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) } as isize)? as RawFd;
-        // SAFETY: a new descriptor that nobody else owns.
+        // SAFETY: a new descriptor without another owner.
         Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 
-    /// Adds a socket under a number. Closing the socket takes it out again.
+    /// Adds a socket under a number. Closing the socket removes it.
     pub(super) fn add(&self, socket: &Socket, number: usize, events: libc::c_int) -> io::Result<()> {
         self.control(libc::EPOLL_CTL_ADD, socket, number, events)
     }
 
-    /// Changes what is waited for.
+    /// Changes the events to wait for.
     pub(super) fn change(&self, socket: &Socket, number: usize, events: libc::c_int) -> io::Result<()> {
         self.control(libc::EPOLL_CTL_MOD, socket, number, events)
     }
 
-    /// Waits for `wait_ns` at most; returns how many events there are. A signal ends the wait with none.
+    /// Waits for `wait_ns` at most; returns the number of events. A signal ends the wait with 0.
     pub(super) fn wait(&self, events: &mut [libc::epoll_event], wait_ns: Nanos) -> io::Result<usize> {
         let timeout = timespec(wait_ns);
         // SAFETY: events and timeout are valid; the kernel writes at most `events.len()` entries.
@@ -303,7 +303,7 @@ impl Epoll {
     }
 }
 
-/// Whether an error only says "not now".
+/// Returns `true` for an error that only means "try again later".
 pub(super) fn not_now(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
@@ -320,7 +320,7 @@ fn timespec(wait_ns: Nanos) -> libc::timespec {
 }
 
 fn message(pieces: &[libc::iovec]) -> libc::msghdr {
-    // SAFETY: all zeros is a valid msghdr that names nothing.
+    // SAFETY: all zeros is a valid empty msghdr.
     let mut message: libc::msghdr = unsafe { mem::zeroed() };
     message.msg_iov = pieces.as_ptr().cast_mut();
     message.msg_iovlen = pieces.len() as _;
@@ -338,7 +338,7 @@ fn sockaddr(address: &SocketAddr) -> (libc::sockaddr_storage, libc::socklen_t) {
                 sin_addr: libc::in_addr { s_addr: u32::from_ne_bytes(v4.ip().octets()) },
                 sin_zero: [0; 8],
             };
-            // SAFETY: a sockaddr_storage has room and alignment for every address family.
+            // SAFETY: a sockaddr_storage has the size and alignment for every address family.
             unsafe { (&raw mut storage).cast::<libc::sockaddr_in>().write(plain) };
             size_of::<libc::sockaddr_in>()
         }

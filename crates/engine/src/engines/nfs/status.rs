@@ -1,10 +1,10 @@
-//! NFS statuses as `errno` and as errors for people.
+//! NFS statuses as `errno` and as messages for the user.
 
 use iocurve_wire::nfs3::nfsstat3;
 
 use crate::error::EngineError;
 
-/// The `errno` that a kernel client would report.
+/// The `errno` that a kernel client would return.
 pub(super) fn errno(status: u32) -> i32 {
     match nfsstat3::from_u32(status) {
         Some(nfsstat3::NFS3ERR_PERM) => libc::EPERM,
@@ -51,10 +51,10 @@ fn hint(status: u32) -> &'static str {
         Some(nfsstat3::NFS3ERR_EXIST) => "; it is not overwritten: remove it or use another name",
         Some(nfsstat3::NFS3ERR_NOSPC) => "; free space or use a smaller size",
         Some(nfsstat3::NFS3ERR_DQUOT) => "; raise the quota or use a smaller size",
-        Some(nfsstat3::NFS3ERR_FBIG) => "; the server does not take files of this size",
+        Some(nfsstat3::NFS3ERR_FBIG) => "; the server does not support files of this size",
         Some(nfsstat3::NFS3ERR_ROFS) => "; the export is read-only",
         Some(nfsstat3::NFS3ERR_STALE | nfsstat3::NFS3ERR_BADHANDLE) => "; the file or the export is gone: run again",
-        Some(nfsstat3::NFS3ERR_JUKEBOX) => "; the server was not ready for it for the whole timeout",
+        Some(nfsstat3::NFS3ERR_JUKEBOX) => "; the server was not ready within the timeout",
         _ => "",
     }
 }

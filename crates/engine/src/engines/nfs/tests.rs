@@ -44,7 +44,7 @@ impl Client {
         change(&mut mount);
         let (buffers, clock) = (Buffers::new(depth as usize, bytes), Clock::new());
         let stop = Arc::new(AtomicBool::new(false));
-        // SAFETY: tests look at a slot before they submit a request for it, or after its completion.
+        // SAFETY: tests access a slot before they submit a request for it, or after its completion.
         let slots = unsafe { buffers.slot_map() };
         let files = [file("f", 0, Layout::Existing)];
         let engine = NfsEngine::connect(&mount, &files, slots, depth, clock.clone(), Arc::clone(&stop))
@@ -56,7 +56,7 @@ impl Client {
         self.engine.submit(Request { slot, kind, address: Address { file: 0, offset, length } }).unwrap();
     }
 
-    /// Waits for so many completions, in the order of their slots.
+    /// Waits for `count` completions, in the order of their slots.
     fn reap(&mut self, count: usize) -> Result<Vec<(u32, i64)>, EngineError> {
         let mut done = Vec::new();
         let end = self.clock.now() + 30 * SECOND;
@@ -83,12 +83,12 @@ fn file(path: &str, bytes: u64, layout: Layout) -> FilePlan {
     FilePlan { path: path.into(), offset_bytes: 0, bytes, start_bytes: 0, layout, keep: true }
 }
 
-/// Bytes of which no two stretches are alike.
+/// Bytes without repetition.
 fn pattern(length: usize) -> Vec<u8> {
     (0..length as u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect()
 }
 
-/// A script that does each of these once, then answers.
+/// A script that performs each of these acts once, then answers.
 fn first(acts: Vec<Act>) -> impl FnMut(server::Seen) -> Act + Send {
     let mut acts = acts.into_iter();
     move |_| acts.next().unwrap_or(Act::Answer)
@@ -119,7 +119,7 @@ fn every_read_brings_its_own_bytes() {
 }
 
 #[test]
-fn what_is_sent_on_loopback_is_not_paced_and_the_result_says_so() {
+fn loopback_traffic_is_not_paced_and_the_result_says_so() {
     let server = Server::answering().with_file("f", &pattern(10));
     let client = Client::new(&server, 1, 10, |mount| mount.nconnect = 2);
     let expected = "user-space NFSv3 over 2 TCP connections (reno) to 127.0.0.1:";
@@ -127,7 +127,7 @@ fn what_is_sent_on_loopback_is_not_paced_and_the_result_says_so() {
 }
 
 #[test]
-fn payload_that_nobody_wants_is_dropped_and_the_result_says_so() {
+fn unwanted_payload_is_dropped_and_the_result_says_so() {
     let server = Server::answering().with_file("f", &pattern(1 << 20));
     let mut client = Client::new(&server, 4, 100_000, |mount| mount.keep_payload = false);
     for slot in 0..4 {
@@ -146,7 +146,7 @@ fn payload_that_nobody_wants_is_dropped_and_the_result_says_so() {
 }
 
 #[test]
-fn writes_arrive_where_they_belong() {
+fn writes_reach_their_offsets() {
     for (nconnect, length) in [(1, 4096), (3, 4097), (2, 70_001)] {
         let server = Server::answering().with_file("f", b"");
         let mut client = Client::new(&server, 8, 70_001, |mount| mount.nconnect = nconnect);
@@ -189,7 +189,7 @@ fn the_end_of_the_file_makes_a_read_short() {
 }
 
 #[test]
-fn what_the_server_does_in_part_is_carried_on() {
+fn partial_reads_and_writes_are_continued() {
     let content = pattern(10_000);
     let server = Server::new(|_| Act::AtMost(999)).with_file("f", &content);
     let mut client = Client::new(&server, 2, 5000, |_| {});
@@ -260,7 +260,7 @@ fn receive_in_two(wire: &mut Wire, split: usize) {
     }
 }
 
-/// A socket of the engine's and the server's end of it, with nothing in between.
+/// A socket of the engine and the server's end of it, connected directly.
 struct Wire {
     socket: Socket,
     peer: TcpStream,
@@ -281,7 +281,7 @@ impl Wire {
         let file = file_calls(&[0; 8], &nfs_fh3::new(b"f").unwrap(), Durability::FileSync);
         let limits = CallLimits { read: 1 << 20, write: 1 << 20 };
         let buffers = Buffers::new(3, 40_000);
-        // SAFETY: tests look at a slot before they make a call for it, or after its completion.
+        // SAFETY: tests access a slot before they make a call for it, or after its completion.
         let slots = unsafe { buffers.slot_map() };
         let flight = Flight::new(vec![file], slots, 3, 1, limits, keep_payload, SECOND);
         Self { socket, peer, buffers, flight, outgoing: Outgoing::default(), incoming: Incoming::new(40_000) }
@@ -319,7 +319,7 @@ impl Wire {
 fn replies_may_be_split_anywhere() {
     for keep_payload in [true, false] {
         let mut wire = Wire::new(keep_payload);
-        // Every place but the middle of the large payload, of which one in a thousand has to do.
+        // Every position except inside the large payload, where every 997th suffices.
         let splits = (0..200).chain((200..39_900).step_by(997)).chain(39_900..40_650);
         for split in splits {
             receive_in_two(&mut wire, split);
@@ -398,11 +398,11 @@ fn a_server_that_is_never_ready_fails_the_operation() {
 }
 
 #[test]
-fn a_connection_that_breaks_is_made_anew_and_its_calls_are_sent_again() {
+fn a_broken_connection_is_re_established_and_its_calls_are_sent_again() {
     for nconnect in [1, 2] {
         let mut closed = false;
         let mut held = 0;
-        // The first connection takes four calls in silence and is closed at the fifth.
+        // The first connection takes four calls without answering and is closed at the fifth.
         let script = move |seen: server::Seen| {
             if closed || seen.connection != FIRST {
                 return Act::Answer;
@@ -444,7 +444,7 @@ fn a_write_is_sent_again_whole() {
 }
 
 #[test]
-fn senseless_replies_cost_the_connection_and_the_operation_goes_on() {
+fn invalid_replies_cost_the_connection_and_the_operation_continues() {
     let too_long = vec![0xff; 64];
     let unknown_xid = marked(&reply(0x1234, &[0; 4]));
     let not_a_reply = marked(&[0; 40]);
@@ -459,13 +459,13 @@ fn senseless_replies_cost_the_connection_and_the_operation_goes_on() {
 }
 
 #[test]
-fn a_server_that_makes_no_sense_at_all_is_given_up() {
+fn a_server_with_too_many_invalid_replies_is_an_error() {
     let server = Server::new(|_| Act::Raw(vec![0xff; 64])).with_file("f", b"");
     let mut client = Client::new(&server, 1, 4096, |_| {});
     client.submit(0, READ, 0, 4096);
     let error = client.reap(1).unwrap_err().to_string();
     let expected = format!(
-        "NFS server 127.0.0.1:{}: 5 replies made no sense (the last one: a record is longer than any reply); is it an NFSv3 \
+        "NFS server 127.0.0.1:{}: 5 replies were invalid (the last one: a record is longer than any reply); is it an NFSv3 \
          server?",
         server.port
     );
@@ -473,8 +473,8 @@ fn a_server_that_makes_no_sense_at_all_is_given_up() {
 }
 
 #[test]
-fn a_reply_that_brings_more_than_was_asked_for_is_senseless() {
-    // A sound reply of 8 bytes to the call, whatever it asked for.
+fn a_reply_with_more_data_than_requested_is_invalid() {
+    // A valid reply with 8 bytes to the call, whatever its length.
     let script = |seen: server::Seen| {
         let results = [0, 0, 8, 1, 8, 0, 0].map(u32::to_be_bytes).concat();
         Act::Raw(marked(&reply(seen.xid, &results)))
@@ -484,7 +484,7 @@ fn a_reply_that_brings_more_than_was_asked_for_is_senseless() {
     assert_eq!(client.one(READ, 0, 4096), 8);
     client.submit(0, READ, 0, 4);
     let error = client.reap(1).unwrap_err().to_string();
-    assert!(error.contains("it brings more than was asked for"), "{error}");
+    assert!(error.contains("it has more data than requested"), "{error}");
 }
 
 #[test]
@@ -505,8 +505,8 @@ fn a_server_that_closes_every_connection_is_given_up_after_the_timeout() {
         client.submit(slot, READ, 0, 4096);
     }
     let error = client.reap(4).unwrap_err().to_string();
-    assert!(error.contains("(last trouble: "), "{error}");
-    // Pauses of 0, 10, 20, 40, 80, 160 ms: the server is not stormed.
+    assert!(error.contains("(last error: "), "{error}");
+    // Pauses of 0, 10, 20, 40, 80, 160 ms: reconnects back off.
     assert!(client.engine.reconnects() <= 2 * 8, "{} reconnects", client.engine.reconnects());
 }
 
@@ -555,7 +555,7 @@ fn a_stop_ends_waiting() {
 }
 
 #[test]
-fn what_was_written_unstable_is_committed_at_the_end() {
+fn unstable_writes_are_committed_at_the_end() {
     let server = Server::answering().with_file("f", b"");
     let commits = || server.seen().iter().filter(|seen| seen.procedure == nfsproc3::NFSPROC3_COMMIT).count();
     for (durability, expected) in [(Durability::None, 1), (Durability::DataSync, 1), (Durability::FileSync, 1)] {
@@ -576,7 +576,7 @@ fn a_flush_is_a_commit_and_an_operation() {
     let server = Server::answering().with_file("f", b"").with_call_bytes_max(4096);
     let mut client = Client::new(&server, 2, 4096, |_| {});
     client.submit(0, WRITE, 0, 4096);
-    // However much it covers, it is one call.
+    // Whatever its range, it is one call.
     client.submit(1, OperationKind::Fsync, 0, 1 << 30);
     assert_eq!(client.reap(2).unwrap(), [(0, 4096), (1, 0)]);
     assert_eq!(commits(&server), 1);
@@ -640,7 +640,7 @@ fn connect(mount: &NfsMount, path: &str) -> Result<NfsEngine, EngineError> {
 }
 
 #[test]
-fn what_cannot_be_mounted_is_explained() {
+fn failures_to_mount_are_explained() {
     let server = Server::answering().with_file("f", b"").with_file("d/f", b"");
     let mount = server.mount();
     let explained = |mount: &NfsMount, path: &str| connect(mount, path).unwrap_err().to_string();
@@ -654,12 +654,12 @@ fn what_cannot_be_mounted_is_explained() {
     );
     assert_eq!(explained(&mount, "e/f"), "e/f: the directory e does not exist; create it first");
     assert_eq!(explained(&mount, "f/f"), "f/f: f is not a directory");
-    assert_eq!(explained(&mount, "d/../f"), "d/../f: .. is not taken in paths of an export; name the file directly");
+    assert_eq!(explained(&mount, "d/../f"), "d/../f: .. is not allowed in paths of an export; name the file directly");
     assert_eq!(explained(&mount, "/"), "\"/\" names no file in the export");
     assert_eq!(explained(&mount, "d"), format!("d on 127.0.0.1:{} is not a regular file", server.port));
     assert_eq!(
         explained(&NfsMount { version: 4, ..mount.clone() }, "f"),
-        "NFS version 4 is not spoken here; use version 3"
+        "NFS version 4 is not supported; use version 3"
     );
     assert_eq!(explained(&NfsMount { nconnect: 17, ..mount.clone() }, "f"), "nconnect is 17; it must be 1 to 16");
     let unused = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
@@ -675,7 +675,7 @@ fn all_connections_come_from_the_address_that_the_plan_names() {
     let server = Server::answering().with_file("f", b"");
     let source = IpAddr::from([127, 0, 1, 9]);
     assert!(connect(&NfsMount { source: Some(source), nconnect: 3, ..server.mount() }, "f").is_ok());
-    // MOUNT's connection comes first.
+    // The connection of MOUNT comes first.
     assert_eq!(server.peers(4), [source; 4]);
 }
 
@@ -684,17 +684,17 @@ fn an_address_that_connections_cannot_come_from_is_explained() {
     let server = Server::answering().with_file("f", b"");
     let from = |source: &str| NfsMount { source: Some(source.parse().unwrap()), ..server.mount() };
     let explained = |source| connect(&from(source), "f").unwrap_err().to_string();
-    // Kept for documentation (RFC 5737): no machine's.
+    // Reserved for documentation (RFC 5737), so it is not a local address.
     assert_eq!(
         explained("192.0.2.1"),
-        "connections cannot come from 192.0.2.1: Cannot assign requested address (os error 99); name an address of this \
+        "cannot use the local address 192.0.2.1: Cannot assign requested address (os error 99); name an address of this \
          machine, as `ip address` lists them"
     );
     assert_eq!(
         connect(&NfsMount { host: "::1".into(), ..from("127.0.0.1") }, "f").unwrap_err().to_string(),
         format!(
-            "MOUNT server [::1]:{} cannot be reached: its addresses are not of the family of 127.0.0.1, which connections \
-             are to come from",
+            "MOUNT server [::1]:{} cannot be reached: its addresses are not of the family of the local address \
+             127.0.0.1",
             server.port
         )
     );
@@ -716,7 +716,7 @@ fn lay_out(server: &Server, files: &[FilePlan]) -> Result<Vec<bool>, EngineError
 }
 
 #[test]
-fn layout_creates_fills_and_reserves_and_leaves_alone_what_is_there() {
+fn layout_creates_fills_and_reserves_and_keeps_existing_data() {
     let server = Server::answering().with_file("old", b"here before").with_file("long", &[1; 5000]);
     let files = [
         file("old", 3_000_000, Layout::Fill),
@@ -763,7 +763,7 @@ fn layout_overwrites_nothing_and_puts_everything_back_when_it_fails() {
             file("missing", 10, Layout::Existing),
             "missing does not exist on the export, and this job does not create it; check the path",
         ),
-        (file("old", 101, Layout::Existing), "old has 100 bytes, but 101 are to be used; use a smaller size or offset"),
+        (file("old", 101, Layout::Existing), "old has 100 bytes, but the plan uses 101; use a smaller size or offset"),
     ];
     for (file, expected) in failing {
         let files = [before.as_slice(), &[file]].concat();
@@ -774,7 +774,7 @@ fn layout_overwrites_nothing_and_puts_everything_back_when_it_fails() {
 }
 
 #[test]
-fn layout_makes_files_anew_and_takes_others_as_they_are() {
+fn layout_recreates_files_and_uses_others_as_they_are() {
     let server = Server::answering().with_file("old", b"here before").with_file("any", b"as it is");
     let files = [
         file("old", 5, Layout::Recreate),
@@ -802,7 +802,7 @@ fn layout_that_is_stopped_puts_everything_back() {
     let stop = AtomicBool::new(false);
     let stop_it = |_| stop.store(true, Ordering::Relaxed);
     let error = layout(&server.mount(), &[file("f", 50 << 20, Layout::Fill)], 1, &stop_it, &stop).unwrap_err();
-    assert_eq!(error.to_string(), "stopped while files were laid out; what was written for it is removed again");
+    assert_eq!(error.to_string(), "stopped while files were laid out; the files created so far are removed");
     assert_eq!(server.content("f"), None);
 }
 

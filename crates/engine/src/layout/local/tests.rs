@@ -34,7 +34,7 @@ fn fill_creates_a_file_of_random_bytes_that_are_stored() {
 }
 
 #[test]
-fn fill_leaves_what_is_there_and_continues_as_if_written_at_once() {
+fn fill_keeps_existing_data_and_continues_as_if_written_at_once() {
     let (whole, parts) = (Scratch::new("whole"), Scratch::with_file("parts", 1_500_001));
     run(&[plan(whole.path(), 0, 2_500_000, Layout::Fill)]).unwrap();
     assert_eq!(run(&[plan(parts.path(), 0, 2_500_000, Layout::Fill)]), Ok(vec![]));
@@ -67,7 +67,7 @@ fn existing_must_be_there_and_long_enough() {
     let path = scratch.path();
     assert_eq!(
         run(&[plan(scratch.path(), 4097, 4096, Layout::Existing)]),
-        Err(format!("{path} has 5000 bytes, but 8193 are to be used; use a smaller size or offset"))
+        Err(format!("{path} has 5000 bytes, but the plan uses 8193; use a smaller size or offset"))
     );
     let missing = scratch.other("missing");
     let error = run(&[plan(&missing, 0, 1, Layout::Existing)]).unwrap_err();
@@ -79,7 +79,7 @@ fn existing_must_be_there_and_long_enough() {
 fn new_refuses_a_file_that_is_there() {
     let scratch = Scratch::with_file("new", 10);
     let error = run(&[plan(scratch.path(), 0, 20, Layout::New)]).unwrap_err();
-    assert!(error.ends_with("exists already and is not overwritten; remove it or use another name"), "{error}");
+    assert!(error.ends_with("already exists and is not overwritten; remove it or use another name"), "{error}");
     assert_eq!(fs::read(scratch.path()).unwrap(), pattern(0, 10));
 
     let dangling = scratch.other("dangling");
@@ -92,7 +92,7 @@ fn new_refuses_a_file_that_is_there() {
 }
 
 #[test]
-fn reserve_extends_and_keeps_what_is_there() {
+fn reserve_extends_and_keeps_existing_data() {
     let scratch = Scratch::with_file("reserve", 5000);
     let files = [plan(scratch.path(), 0, 3 << 20, Layout::Reserve)];
     assert_eq!(total(&files), 0);
@@ -113,7 +113,7 @@ fn create_makes_an_empty_file_and_leaves_one_that_is_there() {
 }
 
 #[test]
-fn recreate_writes_anew_what_was_there_and_says_that_it_did_not_create_it() {
+fn recreate_rewrites_an_existing_file_and_does_not_list_it_as_created() {
     let scratch = Scratch::with_file("recreate", 5000);
     let files = [plan(scratch.path(), 0, 3000, Layout::Recreate)];
     assert_eq!(total(&files), 3000);
@@ -136,7 +136,7 @@ fn recreate_reserve_empties_and_extends_without_writing() {
 }
 
 #[test]
-fn nothing_is_emptied_for_which_there_is_no_room_afterwards() {
+fn nothing_is_emptied_without_space_for_the_new_data() {
     let scratch = Scratch::with_file("room", 5000);
     for layout in [Layout::Recreate, Layout::RecreateReserve] {
         let error = run(&[plan(scratch.path(), 0, 1 << 60, layout)]).unwrap_err();
@@ -154,9 +154,12 @@ fn nothing_is_emptied_when_another_file_is_not_as_it_must_be() {
 }
 
 #[test]
-fn only_regular_files_are_made_anew() {
+fn only_regular_files_are_recreated() {
     let error = run(&[plan("/dev/null", 0, 10, Layout::Recreate)]).unwrap_err();
-    assert_eq!(error, "/dev/null is no regular file and cannot be created anew; use it as it is, or name a file");
+    assert_eq!(
+        error,
+        "/dev/null is not a regular file and cannot be recreated; use it without recreating, or name a regular file"
+    );
 }
 
 #[test]
@@ -190,17 +193,17 @@ fn no_space_is_found_out_before_anything_is_written_and_leaves_no_file() {
     let bytes = 1 << 60;
     for layout in [Layout::Fill, Layout::Reserve, Layout::New] {
         let error = run(&[plan(scratch.path(), 0, bytes, layout)]).unwrap_err();
-        assert!(error.contains(&format!("no space: {bytes} bytes are to be added and ")), "{error}");
+        assert!(error.contains(&format!("no space: it needs {bytes} more bytes, but its file system has ")), "{error}");
         assert!(!Path::new(scratch.path()).exists());
     }
 }
 
 #[test]
-fn no_space_while_writing_says_how_much() {
+fn no_space_while_writing_reports_the_bytes_missing() {
     let full = io::Error::from_raw_os_error(libc::ENOSPC);
     assert_eq!(
         layout_error(Path::new("/d/f"), 4096, &full, Some(512)).to_string(),
-        "lay out /d/f: no space: 4096 bytes are to be added and 512 are free on its file system; free space or use a smaller size"
+        "lay out /d/f: no space: it needs 4096 more bytes, but its file system has 512 free; free space or use a smaller size"
     );
     let other = io::Error::from_raw_os_error(libc::EFBIG);
     assert_eq!(
@@ -246,7 +249,7 @@ fn a_use_that_takes_any_length_does_not_make_the_file_longer() {
     let files = [plan(scratch.path(), 0, 9000, Layout::Create), plan(scratch.path(), 0, 100, Layout::Fill)];
     assert_eq!((total(&files), run(&files).unwrap().len()), (100, 1));
     assert_eq!(fs::metadata(scratch.path()).unwrap().len(), 100);
-    // Who finds what another writes needs nothing before the run.
+    // A file that another worker writes needs no layout.
     let scratch = Scratch::new("written-by-another");
     let files =
         [plan(scratch.path(), 0, 9000, Layout::Create), plan(&scratch.other("./file"), 0, 100, Layout::Existing)];

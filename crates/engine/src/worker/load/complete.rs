@@ -1,4 +1,4 @@
-//! Records what is done.
+//! Records completed operations.
 
 use iocurve_meter::Nanos;
 
@@ -12,10 +12,10 @@ use crate::worker::submit_gate::SubmitGate;
 use crate::worker::timeline::Timeline;
 
 /// Errors that mean "device full" or "quota exceeded".
-const NO_ROOM: [i64; 2] = [libc::ENOSPC as i64, libc::EDQUOT as i64];
+const NO_SPACE: [i64; 2] = [libc::ENOSPC as i64, libc::EDQUOT as i64];
 
 impl Load<'_> {
-    /// Completes what was reaped; with a limit on completions at once, the rest waits for the next round.
+    /// Completes the reaped operations; with a limit on completions at once, the rest waits for the next round.
     #[inline]
     pub(super) fn complete_reaped(
         &mut self,
@@ -71,8 +71,8 @@ impl Load<'_> {
     fn failed(&mut self, slot: u32, done: &InFlight, result: i64, counts: bool) -> Result<(), EngineError> {
         let &InFlight { address, operation, .. } = done;
         let kind = self.kinds[operation as usize];
-        self.leave_range(slot, kind, address, true);
-        if self.plan.end.when_full && NO_ROOM.contains(&-result) {
+        self.finish_range_step(slot, kind, address, true);
+        if self.plan.end.when_full && NO_SPACE.contains(&-result) {
             self.supply.end();
             self.data.is_full = true;
             return Ok(());
@@ -89,7 +89,7 @@ impl Load<'_> {
         })
     }
 
-    /// Tells the gate that an operation of the plan is done.
+    /// Tells the gate that an operation of the plan has completed.
     #[inline(never)]
     fn tell_gate(&mut self, done: &InFlight, at: Nanos) -> Result<(), EngineError> {
         let Some(gate) = &mut self.gate else { return Ok(()) };
@@ -97,11 +97,11 @@ impl Load<'_> {
             return Ok(());
         }
         let service = at - done.submitted;
-        if gate.completed(service, at) != Verdict::Hopeless {
+        if gate.completed(service, at) != Verdict::Unattainable {
             return Ok(());
         }
         Err(EngineError::Target(format!(
-            "{}: an operation took {service} ns with nothing else in flight: no depth keeps the latency target of {} ns",
+            "{}: an operation took {service} ns with nothing else in flight: no depth meets the latency target of {} ns",
             self.plan.job,
             self.plan.latency_target.map_or(0, |target| target.target_ns)
         )))

@@ -1,4 +1,4 @@
-//! Submits what is due.
+//! Submits operations that are due.
 
 use iocurve_meter::Nanos;
 
@@ -12,7 +12,7 @@ use crate::worker::slots::InFlight;
 use crate::worker::wake::{Issue, Wake};
 
 impl Load<'_> {
-    /// Submits what is due, and says what the loop waits for besides completions.
+    /// Submits operations that are due, and returns the event that the loop waits for besides completions.
     #[inline]
     pub(super) fn fill<E: Engine>(&mut self, engine: &mut E) -> Result<Wake, EngineError> {
         let now = self.shared.clock.now();
@@ -31,7 +31,7 @@ impl Load<'_> {
         Ok(wake)
     }
 
-    /// Submits up to `count` operations: in parts where sending them is measured or takes long.
+    /// Submits up to `count` operations: in parts if sending is measured or takes long.
     #[inline]
     fn submit_and_stamp<E: Engine>(
         &mut self,
@@ -45,8 +45,8 @@ impl Load<'_> {
         self.submit_in_parts(count, engine, now)
     }
 
-    /// Submits as many operations at a time as the engine sends at once, and stamps them before and after. After
-    /// [`STOP_CHECK`] the loop looks around before it goes on.
+    /// Submits as many operations at a time as the engine sends at once, and stamps them before and after sending.
+    /// After [`STOP_CHECK`] the loop checks for a stop before it continues.
     #[inline(never)]
     fn submit_in_parts<E: Engine>(
         &mut self,
@@ -125,7 +125,7 @@ impl Load<'_> {
         Ok(Issue::Submitted)
     }
 
-    /// No address is left: only verification may have something to submit.
+    /// No address is left: only verification may have operations to submit.
     #[cold]
     fn submit_last<E: Engine>(&mut self, engine: &mut E, now: Nanos) -> Result<Issue, EngineError> {
         self.supply.end();

@@ -1,4 +1,4 @@
-//! The loop's part in verification; a load without it never comes here.
+//! The loop's part in verification; a load without verification never runs this code.
 
 use iocurve_meter::Nanos;
 
@@ -6,14 +6,14 @@ use super::Load;
 use crate::engines::request::{Address, Engine, Request};
 use crate::error::EngineError;
 use crate::plan::OperationKind;
-use crate::verify::{CameBack, Turn};
+use crate::verify::{CompletedOperation, NextStep};
 use crate::worker::mix::Next;
 use crate::worker::range_locks::{RETRY_NS, Step};
 use crate::worker::slots::InFlight;
 use crate::worker::wake::{Issue, Wake};
 
 impl Load<'_> {
-    /// Goes on in locked ranges, or reads back what was written when it is time to. `None`: the load goes on. Reads for
+    /// Continues in locked ranges, or reads written data back when it is time to. `None`: the load goes on. Reads for
     /// verification count neither as operations nor as bytes of the plan, and never wait for a schedule.
     #[inline(never)]
     pub(super) fn verify_next<E: Engine>(&mut self, engine: &mut E, now: Nanos) -> Result<Option<Issue>, EngineError> {
@@ -26,19 +26,19 @@ impl Load<'_> {
         let (exhausted, in_flight) = (self.supply.is_exhausted(), self.slots.count());
         loop {
             let Some(verifier) = &mut self.data.verifier else { return Ok(None) };
-            match verifier.turn(self.supply.issued_bytes(), exhausted, in_flight) {
-                Turn::Load => {
+            match verifier.next_step(self.supply.issued_bytes(), exhausted, in_flight) {
+                NextStep::Load => {
                     self.data.read_back.ends(now);
                     return Ok(None);
                 }
-                Turn::Drain => return Ok(Some(Issue::Blocked(Wake::Never))),
-                Turn::Settle { is_pass } => {
+                NextStep::Drain => return Ok(Some(Issue::Blocked(Wake::Never))),
+                NextStep::Settle { is_pass } => {
                     if is_pass {
                         self.data.read_back.begins(now);
                     }
                     engine.settle()?;
                 }
-                Turn::ReadBack(address) => {
+                NextStep::ReadBack(address) => {
                     self.compare(engine, address, now)?;
                     return Ok(Some(Issue::Submitted));
                 }
@@ -46,7 +46,7 @@ impl Load<'_> {
         }
     }
 
-    /// Submits an operation of the plan. Where only an earlier run's data are verified, a write is noted instead.
+    /// Submits an operation of the plan. If only an earlier run's data are verified, a write is noted instead.
     #[inline(never)]
     pub(super) fn submit_verified<E: Engine>(
         &mut self,
@@ -69,24 +69,24 @@ impl Load<'_> {
         Ok(Issue::Submitted)
     }
 
-    /// Compares what came back with what was written there.
+    /// Compares a block that was read with the data written there.
     #[inline(never)]
     pub(super) fn verify_completion(&mut self, slot: u32, done: &InFlight, bytes: u32) -> Result<(), EngineError> {
         let data = &mut self.data;
         let Some(verifier) = &mut data.verifier else { return Ok(()) };
         let &InFlight { address, operation, reads_back, .. } = done;
         let kind = self.kinds[operation as usize];
-        let back = CameBack { slot, kind, address, bytes, reads_back };
-        let compared = if verifier.came_back(&back) {
+        let back = CompletedOperation { slot, kind, address, bytes, reads_back };
+        let compared = if verifier.completed(&back) {
             verifier.compare(&mut data.filler, data.buffers.slot(slot, address.length as usize), &back)
         } else {
             Ok(())
         };
-        self.leave_range(slot, kind, address, false);
+        self.finish_range_step(slot, kind, address, false);
         compared
     }
 
-    /// Takes the next step in a locked range, or tries again to lock the range that an operation waits for.
+    /// Takes the next step in a locked range, or retries the lock that an operation waits for.
     fn step_next<E: Engine>(&mut self, engine: &mut E, now: Nanos) -> Result<Option<Issue>, EngineError> {
         match self.data.locks.take_step() {
             Some(Step::Operation(next, address)) => self.submit(engine, next, address, now)?,
@@ -124,8 +124,8 @@ impl Load<'_> {
         Ok(Issue::Submitted)
     }
 
-    /// An operation has come back from its range: the next step there follows, or the range is unlocked.
-    pub(super) fn leave_range(&mut self, slot: u32, kind: OperationKind, address: Address, failed: bool) {
+    /// Called when an operation in a locked range has completed: the next step there follows, or the range is unlocked.
+    pub(super) fn finish_range_step(&mut self, slot: u32, kind: OperationKind, address: Address, failed: bool) {
         let Some(verifier) = &self.data.verifier else { return };
         if !verifier.locks_ranges() || kind.is_flush() {
             return;
@@ -140,7 +140,7 @@ impl Load<'_> {
         }
     }
 
-    /// Unlocks the ranges in which steps were left; they are not taken.
+    /// Unlocks the ranges in which steps were left; those steps are not taken.
     pub(super) fn release_all(&mut self) {
         while let Some(Step::Operation(_, address) | Step::Compare(address)) = self.data.locks.take_step() {
             if let Some(verifier) = &self.data.verifier {
@@ -149,7 +149,7 @@ impl Load<'_> {
         }
     }
 
-    /// Submits a read that is to be compared; its slot.
+    /// Submits a read to be compared; returns its slot.
     fn compare<E: Engine>(&mut self, engine: &mut E, address: Address, now: Nanos) -> Result<u32, EngineError> {
         let kind = OperationKind::Read;
         let operation = self.kinds.iter().position(|&recorded| recorded == kind).unwrap_or(0) as u32;

@@ -19,7 +19,7 @@ fn staggered(plan: &Worker) -> Simulation {
 }
 
 #[test]
-fn so_many_are_handed_over_at_once() {
+fn the_batch_size_of_submissions_is_met() {
     let ran = simulate(&batched(|batch| batch.submit = 3), 10 * MS);
     assert_eq!(ran.batches, [3, 3, 2, 3, 3, 2]);
     assert_eq!(ran.times_ms(), [vec![0.; 8], vec![10.; 8]].concat());
@@ -31,13 +31,13 @@ fn so_many_are_handed_over_at_once() {
 #[test]
 fn batches_of_the_ramp_do_not_count() {
     let ran = simulate(&Worker { ramp_ns: 15 * MS, depth: 5, ..batched(|_| {}) }, 10 * MS);
-    // Submitted at 0, 10, 20 and 30; what comes back at 10 is part of the ramp, too.
+    // Submitted at 0, 10, 20 and 30; completions at 10 belong to the ramp, too.
     assert_eq!((ran.depths, ran.submits), (levels([("4", 10)]), levels([("8", 2)])));
     assert_eq!(ran.completes, levels([("8", 2)]));
 }
 
 #[test]
-fn so_many_completions_are_waited_for() {
+fn the_given_number_of_completions_is_waited_for() {
     let ran = staggered(&batched(|batch| batch.complete_min = 4));
     assert_eq!(ran.times_ms()[..12], [vec![0.; 8], vec![4.; 4]].concat());
     let plain = staggered(&batched(|_| {}));
@@ -45,18 +45,18 @@ fn so_many_completions_are_waited_for() {
 }
 
 #[test]
-fn nothing_is_handed_over_until_few_are_in_flight() {
+fn nothing_is_submitted_until_few_are_in_flight() {
     let ran = staggered(&Worker { end: for_ms(7), ..batched(|batch| batch.low = 2) });
     assert_eq!(ran.times_ms(), [vec![0.; 8], vec![6.; 6]].concat());
-    // Each is stamped when it completes, although the next are not submitted yet; the last at the window's end is not
-    // counted.
+    // Each is stamped when it completes, although the next are not submitted yet; the last one, at the window's end, is
+    // not counted.
     let read = &ran.kinds["read"];
     assert_eq!((read.operations, read.service.min_ns, read.service.max_ns), (6, MS, 6 * MS));
     assert!((read.service.mean_ns - 3.5e6).abs() < 1.0);
 }
 
 #[test]
-fn so_many_completions_are_taken_at_once() {
+fn at_most_the_given_number_of_completions_are_taken_at_once() {
     let ran = simulate(&Worker { end: for_ms(15), ..batched(|batch| batch.complete_max = 1) }, 10 * MS);
     assert_eq!(ran.batches, [8, 1, 1, 1, 1, 1, 1, 1, 1]);
     assert_eq!(ran.kinds["read"].operations, 8);
@@ -66,7 +66,7 @@ fn so_many_completions_are_taken_at_once() {
 #[test]
 fn completions_can_be_looked_for_without_waiting() {
     let plan = batched(|batch| batch.complete_min = 0);
-    let ran = simulate_with(&plan, MS, |engine, _| engine.look = MS / 4);
+    let ran = simulate_with(&plan, MS, |engine, _| engine.reap_ns = MS / 4);
     // Four polls find the operations that take a millisecond.
     assert_eq!(ran.times_ms()[..24], [vec![0.; 8], vec![1.; 8], vec![2.; 8]].concat());
     // 20 ms: each time three of four polls find nothing; the last poll comes at the end.

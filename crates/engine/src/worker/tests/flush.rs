@@ -1,4 +1,4 @@
-//! Flushes after so many writes, and at the end.
+//! Flushes after a number of writes, and at the end.
 
 use super::*;
 use crate::plan::SyncPlan;
@@ -27,7 +27,7 @@ fn slow_flush() -> Service {
 }
 
 #[test]
-fn a_flush_follows_so_many_writes_and_is_no_operation_of_those_asked_for() {
+fn a_flush_follows_a_number_of_writes_and_does_not_count_as_an_operation() {
     let ran = simulate_flushes(&writing(3, 7));
     assert_eq!(kinds(&ran), "wwwswwwsw");
     let (write, sync) = (&ran.kinds["write"], &ran.kinds["fdatasync"]);
@@ -57,7 +57,7 @@ fn a_flush_takes_a_place_in_flight_and_never_waits_for_a_schedule() {
 }
 
 #[test]
-fn a_range_is_what_was_written_since_the_last_flush() {
+fn a_range_covers_the_writes_since_the_last_flush() {
     let sync = SyncPlan { kind: OperationKind::SyncFileRange, every: 2 };
     let ran = simulate_flushes(&Worker { syncs: vec![sync], ..writing(2, 5) });
     let ranges = |ran: &Simulation| -> Vec<(u32, u64, u32)> {
@@ -66,21 +66,21 @@ fn a_range_is_what_was_written_since_the_last_flush() {
     };
     assert_eq!(ranges(&ran), [(0, 0, 8192), (0, 8192, 8192)]);
 
-    // Of each file its own; the one written last is flushed.
+    // Each file has its own range; the file written last is flushed.
     let files = vec![file("a", 1 << 20), file("b", 1 << 20)];
     let ran = simulate_flushes(&Worker { files, syncs: vec![SyncPlan { every: 3, ..sync }], ..writing(3, 7) });
     assert_eq!(ranges(&ran), [(0, 0, 8192), (1, 0, 12288)]);
 }
 
 #[test]
-fn where_two_flushes_are_due_the_first_of_the_plan_comes_alone() {
+fn if_two_flushes_are_due_only_the_first_of_the_plan_is_issued() {
     let fsync = SyncPlan { kind: OperationKind::Fsync, every: 3 };
     let range = SyncPlan { kind: OperationKind::SyncFileRange, every: 2 };
     let ran = simulate_flushes(&Worker { syncs: vec![fsync, range], ..writing(1, 9) });
     let names: Vec<_> = ran.requests.iter().map(|request| initial(request.kind)).collect();
     assert_eq!(names.into_iter().collect::<String>(), "wwswfwswwfwwsw");
     assert_eq!((ran.kinds["fsync"].operations, ran.kinds["sync_file_range"].operations), (2, 3));
-    // Any flush of a file is the last one that a range goes back to.
+    // Any flush of a file resets its range.
     let ranges = ran.requests.iter().filter(|request| request.kind == OperationKind::SyncFileRange);
     let ranges: Vec<_> = ranges.map(|request| (request.address.offset, request.address.length)).collect();
     assert_eq!(ranges, [(0, 8192), (12288, 4096), (24576, 8192)]);
@@ -97,7 +97,7 @@ fn every_file_is_flushed_at_the_end_and_the_window_holds_it() {
     assert_eq!((ran.ended.window, ran.ended.drained), ((0, 12 * MS), 12 * MS));
     assert_eq!((ran.kinds["fsync_at_end"].operations, ran.kinds["fsync_at_end"].service.max_ns), (2, 5 * MS));
 
-    // What is in flight when the time is over is waited for and counts, too.
+    // Operations in flight when the time is over are waited for and count, too.
     let ran = simulate_flushes(&Worker { end: for_ms(200), ..plan });
     assert_eq!(ran.ended.window, (0, 210 * MS));
     assert_eq!((ran.kinds["write"].operations, ran.ended.drained_operations), (4 * 200, 0));

@@ -1,4 +1,4 @@
-//! Whole runs on a clock that the test holds.
+//! Whole runs on a clock that the test controls.
 
 mod batch;
 mod flush;
@@ -25,26 +25,26 @@ const MS: Nanos = 1_000_000;
 /// Service time of a request, given the number of operations in flight, itself included.
 type Service = Box<dyn Fn(&Request, usize) -> Nanos>;
 
-/// An engine on a clock that the test holds.
+/// An engine on a clock that the test controls.
 struct Simulated {
     clock: Clock,
     service: Service,
-    /// By the instant at which they are done.
+    /// By the time at which they complete.
     in_flight: BTreeMap<(Nanos, usize), Completion>,
     requests: Vec<Request>,
-    /// When each request was submitted.
+    /// Time at which each request was submitted.
     times: Vec<Nanos>,
-    /// Requests submitted between two reaps, where there were any.
+    /// Requests submitted between two reaps, if any.
     batches: Vec<usize>,
     batch: usize,
     /// Duration of a reap that does not wait.
-    look: Nanos,
+    reap_ns: Nanos,
     /// Duration of sending one operation.
-    hand_over: Nanos,
-    /// Submitted and not sent.
+    send_ns: Nanos,
+    /// Submitted, but not sent.
     unsent: u64,
     fail_at: Option<usize>,
-    /// From this request on there is no room.
+    /// From this request on, writes find no space.
     full_at: Option<usize>,
     /// The flag that is set after this many requests.
     end_at: Option<(usize, Arc<AtomicBool>)>,
@@ -60,8 +60,8 @@ impl Simulated {
             times: Vec::new(),
             batches: Vec::new(),
             batch: 0,
-            look: 0,
-            hand_over: 0,
+            reap_ns: 0,
+            send_ns: 0,
             unsent: 0,
             fail_at: None,
             full_at: None,
@@ -92,7 +92,7 @@ impl Engine for Simulated {
     }
 
     fn send(&mut self) -> Result<(), EngineError> {
-        self.clock.advance(std::mem::take(&mut self.unsent) * self.hand_over);
+        self.clock.advance(std::mem::take(&mut self.unsent) * self.send_ns);
         Ok(())
     }
 
@@ -104,7 +104,7 @@ impl Engine for Simulated {
             let last = self.in_flight.keys().nth(min - 1).map_or(Nanos::MAX, |&(at, _)| at);
             self.clock.wait_until(last.min(deadline));
         }
-        self.clock.advance(self.look);
+        self.clock.advance(self.reap_ns);
         while let Some(next) = self.in_flight.first_entry().filter(|next| next.key().0 <= self.clock.now()) {
             done.push(next.remove());
         }
@@ -121,7 +121,7 @@ struct Simulation {
     kinds: BTreeMap<String, crate::outcome::KindOutcome>,
     intervals: Vec<IntervalOutcome>,
     requests: Vec<Request>,
-    /// When each request was submitted, since the group's start.
+    /// Time at which each request was submitted, since the group's start.
     times: Vec<Nanos>,
     batches: Vec<usize>,
     depths: BTreeMap<String, u64>,
@@ -194,7 +194,7 @@ fn a_closed_loop_keeps_its_depth_in_flight() {
     let plan = Worker { depth: 8, end: for_ms(1000), ..worker() };
     let ran = simulate(&plan, MS);
     let read = &ran.kinds["read"];
-    // 8 every millisecond; the last batch comes back at the very end of the window, which it is not part of.
+    // 8 every millisecond; the last batch completes at the very end of the window, so it is not counted.
     assert_eq!((read.operations, read.bytes), (999 * 8, 999 * 8 * 4096));
     assert_eq!((read.service.min_ns, read.service.max_ns), (MS, MS));
     assert_eq!(ran.ended.window, (0, 1000 * MS));
@@ -219,7 +219,7 @@ fn the_load_goes_on_after_the_window_and_is_not_counted() {
     let plan = Worker { depth: 8, ramp_ns: 100 * MS, end: for_ms(200), cooldown_ns: 50 * MS, ..worker() };
     let ran = simulate(&plan, MS);
     assert_eq!(ran.kinds["read"].operations, 8 * 200);
-    // What comes back at the very end of the window is no part of it.
+    // Operations that complete at the very end of the window are not counted.
     assert_eq!((ran.requests.len(), ran.ended.drained_operations), (8 * 350, 8 * 51));
     assert_eq!((ran.ended.window, ran.ended.drained), ((100 * MS, 300 * MS), 350 * MS));
     let seen: Vec<_> = ran.intervals.iter().map(|i| (i.ramp, i.start_ns / MS, i.end_ns / MS)).collect();
@@ -227,7 +227,7 @@ fn the_load_goes_on_after_the_window_and_is_not_counted() {
 }
 
 #[test]
-fn a_cool_down_may_be_longer_than_what_is_in_flight_gets_to_come_back() {
+fn a_cool_down_may_be_longer_than_the_time_to_drain() {
     let plan = Worker { end: for_ms(1_000), cooldown_ns: 60_000 * MS, ..worker() };
     let ran = simulate(&plan, MS);
     assert_eq!((ran.ended.state, ran.requests.len()), (State::Finished, 61_000));
@@ -290,7 +290,7 @@ fn the_same_seed_is_the_same_load() {
 }
 
 #[test]
-fn a_failed_operation_ends_the_worker_and_keeps_what_was_measured() {
+fn a_failed_operation_ends_the_worker_and_keeps_its_measurements() {
     let plan = Worker { end: for_ms(1000), ..worker() };
     let ran = simulate_with(&plan, MS, |engine, _| engine.fail_at = Some(10));
     assert_eq!(ran.ended.state, State::Failed);
@@ -300,7 +300,7 @@ fn a_failed_operation_ends_the_worker_and_keeps_what_was_measured() {
 }
 
 #[test]
-fn a_stop_ends_the_window_where_it_comes() {
+fn a_stop_ends_the_window_at_once() {
     let plan = Worker { end: for_ms(1000), ..worker() };
     let ran = simulate_with(&plan, MS, |_, shared| shared.stop.store(true, Ordering::Relaxed));
     assert_eq!(ran.ended.state, State::Interrupted);
@@ -308,7 +308,7 @@ fn a_stop_ends_the_window_where_it_comes() {
 }
 
 #[test]
-fn a_worker_that_is_told_to_finish_does_so_and_its_window_ends_there() {
+fn a_worker_asked_to_finish_ends_its_window_there() {
     let plan = Worker { end: for_ms(1000), ..worker() };
     let ran = simulate_with(&plan, MS, |engine, shared| engine.end_at = Some((7, Arc::clone(&shared.finish))));
     assert_eq!((ran.ended.state, ran.ended.window, ran.requests.len()), (State::Finished, (0, 7 * MS), 7));

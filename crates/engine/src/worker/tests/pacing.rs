@@ -22,7 +22,7 @@ fn a_rate_is_met_exactly_while_the_engine_keeps_up() {
 
 #[test]
 fn response_counts_from_the_due_moment_when_the_engine_is_too_slow() {
-    // One at a time, 10 ms each, asked for every 5 ms: the k-th starts at 10 k and was due at 5 k.
+    // One at a time, 10 ms each, due every 5 ms: operation k starts at 10 k and was due at 5 k.
     let plan = Worker { operations: vec![paced(OperationKind::Read, 200)], end: for_ms(100), ..worker() };
     let read = &simulate(&plan, 10 * MS).kinds["read"];
     assert_eq!(read.operations, 9);
@@ -59,7 +59,7 @@ fn a_rate_over_all_kinds_keeps_the_mix_by_shares() {
 }
 
 #[test]
-fn a_rate_in_bytes_over_several_sizes_is_paced_by_what_was_issued() {
+fn a_rate_in_bytes_over_several_sizes_is_paced_by_the_bytes_issued() {
     let operations = vec![operation(OperationKind::Read, 4096), operation(OperationKind::Write, 16384)];
     let rate = Some(rate(RateUnit::Bytes, 4096 * 1000, Arrivals::Even));
     let ran = simulate(&Worker { depth: 4, operations, rate, end: for_ms(1000), ..worker() }, MS);
@@ -112,7 +112,7 @@ fn kinds_at_one_place_take_turns() {
 }
 
 #[test]
-fn a_rate_of_the_first_kind_paces_what_takes_turns() {
+fn a_rate_of_the_first_kind_paces_kinds_that_take_turns() {
     let rate = Rate { unit: RateUnit::Operations, count: 100, per_ns: 1000 * MS, arrivals: Arrivals::Even };
     let trim = OperationPlan { rate: Some(rate), ..operation(OperationKind::Trim, 4096) };
     let operations = vec![trim, operation(OperationKind::Write, 4096)];

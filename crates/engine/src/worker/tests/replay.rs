@@ -1,4 +1,4 @@
-//! Operations that were recorded elsewhere.
+//! Replay of recorded operations.
 
 use super::*;
 use crate::plan::ReplayPlan;
@@ -41,7 +41,7 @@ fn asked(ran: &Simulation) -> Vec<(OperationKind, u32, u64, u32)> {
 }
 
 #[test]
-fn what_was_recorded_is_done_when_it_is_due() {
+fn recorded_operations_run_when_they_are_due() {
     let ran = simulate_replay("due", &ROWS, 4, true);
     let expected = [
         (OperationKind::Read, 0, 8192, 4096),
@@ -74,6 +74,6 @@ fn records_that_end_early_or_do_not_fit_end_the_worker() {
     for (name, row) in [("kind", (0, 0, 1, 0, 2)), ("large", (0, 0, 4097, 0, 0)), ("file", (0, 0, 1, 2, 0))] {
         let (done, state, text) = failure(name, &[ROWS[0], row], 2);
         assert_eq!((done, state), (1, State::Failed));
-        assert!(text.ends_with("record 1 is none of this worker's operations"), "{text}");
+        assert!(text.ends_with("record 1 is not an operation of this worker"), "{text}");
     }
 }

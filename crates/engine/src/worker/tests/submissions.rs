@@ -10,7 +10,7 @@ fn measuring(depth: u32, operations: u64) -> Worker {
 
 /// Sending takes 1 ms for each operation; an operation takes 10 ms from its submission.
 fn simulate_submissions(plan: &Worker) -> Simulation {
-    simulate_with(plan, 10 * MS, |engine, _| engine.hand_over = MS)
+    simulate_with(plan, 10 * MS, |engine, _| engine.send_ns = MS)
 }
 
 /// Count, smallest and largest, in milliseconds.
@@ -19,7 +19,7 @@ fn spread(latency: Option<&crate::outcome::LatencyOutcome>) -> Option<(u64, u64,
 }
 
 #[test]
-fn a_batch_is_stamped_before_and_after_it_is_handed_over() {
+fn a_batch_is_stamped_before_and_after_it_is_sent() {
     let ran = simulate_submissions(&measuring(4, 8));
     let read = &ran.kinds["read"];
     assert_eq!(ran.times_ms(), [vec![0.; 4], vec![10.; 4]].concat());
@@ -32,10 +32,10 @@ fn a_batch_is_stamped_before_and_after_it_is_handed_over() {
 fn each_operation_has_the_stamp_of_its_own_slot() {
     // The operation in slot k takes k + 4 ms: the others are sent while it is in flight.
     let service: Service = Box::new(|request, _| u64::from(request.slot + 4) * MS);
-    let ran = simulate_on(&measuring(3, 6), service, |engine, _| engine.hand_over = MS);
+    let ran = simulate_on(&measuring(3, 6), service, |engine, _| engine.send_ns = MS);
     assert_eq!(ran.times_ms(), [0., 0., 0., 4., 5., 6.]);
     let read = &ran.kinds["read"];
-    // First three at once, then one by one as each comes back.
+    // First three at once, then one at a time as each completes.
     assert_eq!(spread(read.submission.as_ref()), Some((6, 1, 3)));
     assert_eq!(spread(read.completion.as_ref()), Some((6, 1, 5)));
     assert_eq!(spread(Some(&read.service)), Some((6, 4, 6)));
@@ -55,7 +55,8 @@ fn flushes_and_the_ramp_are_kept_apart() {
     let operations = vec![operation(OperationKind::Write, 4096)];
     let plan = Worker { syncs, operations, ramp_ns: 25 * MS, sync_at_end: true, ..measuring(1, 5) };
     let ran = simulate_submissions(&plan);
-    // Two writes, a flush, two writes, a flush, a write and the flush at the end; two are done when the ramp is over.
+    // Two writes, a flush, two writes, a flush, a write and the flush at the end; two have completed when the ramp is
+    // over.
     let (write, flush) = (&ran.kinds["write"], &ran.kinds["fsync"]);
     assert_eq!(spread(write.submission.as_ref()), Some((3, 1, 1)));
     assert_eq!(spread(write.completion.as_ref()), Some((3, 9, 9)));
@@ -64,7 +65,7 @@ fn flushes_and_the_ramp_are_kept_apart() {
 }
 
 #[test]
-fn a_pause_begins_when_it_is_time_although_more_is_handed_over_together() {
+fn a_pause_begins_on_time_although_more_operations_are_sent_in_a_batch() {
     let think = Think {
         pause_ns: 5 * MS,
         spin_ns: 0,
@@ -79,7 +80,7 @@ fn a_pause_begins_when_it_is_time_although_more_is_handed_over_together() {
     assert_eq!(spread(ran.kinds["read"].submission.as_ref()), Some((4, 2, 2)));
 }
 
-/// Hands over eight operations at once, and they are done when that is.
+/// Sends eight operations at once; they complete while it sends them.
 struct Blocking(Simulated);
 
 impl Engine for Blocking {
@@ -111,9 +112,9 @@ fn an_engine_that_blocks_is_not_handed_more_at_once_than_a_look_around_takes() {
     for submission_latency in [false, true] {
         let plan = Worker { depth: 1024, end: for_ms(200), submission_latency, ..worker() };
         let shared = shared();
-        let mut engine = Blocking(Simulated { hand_over: MS, ..Simulated::new(&shared.clock, Box::new(|_, _| 0)) });
+        let mut engine = Blocking(Simulated { send_ns: MS, ..Simulated::new(&shared.clock, Box::new(|_, _| 0)) });
         let (ended, recorded) = drive(&plan, shared, &mut engine);
-        // Seven times eight of a millisecond each, then a look; the fourth time goes past the end of the window.
+        // Seven times eight of a millisecond each, then a check; the fourth round passes the end of the window.
         assert_eq!(engine.0.batches, [56, 56, 56, 56]);
         assert_eq!((recorded.operations["read"].operations, ended.drained_operations), (3 * 56, 56));
         assert_eq!(ended.window, (0, 200 * MS));

@@ -3,7 +3,7 @@
 use super::*;
 use crate::plan::{Think, ThinkCounts};
 
-/// A pause of 10 ms after every three operations that are done.
+/// A pause of 10 ms after every three completed operations.
 fn think() -> Think {
     Think {
         pause_ns: 10 * MS,
@@ -21,7 +21,7 @@ fn thinking(think: Think) -> Worker {
 }
 
 #[test]
-fn a_pause_follows_so_many_operations() {
+fn a_pause_follows_a_number_of_operations() {
     for spin_ns in [0, 4 * MS, 10 * MS] {
         let ran = simulate(&thinking(Think { spin_ns, ..think() }), MS);
         assert_eq!(ran.times_ms(), [0., 1., 2., 13., 14., 15., 26., 27., 28.]);
@@ -37,23 +37,23 @@ fn a_pause_is_over_with_the_window() {
 }
 
 #[test]
-fn what_is_in_flight_comes_back_before_a_pause() {
+fn operations_in_flight_complete_before_a_pause() {
     let issued = Think { every: 2, counts: ThinkCounts::Issued, ..think() };
     let ran = simulate(&Worker { depth: 4, ..thinking(issued) }, MS);
     assert_eq!(ran.times_ms(), [0., 0., 11., 11., 22., 22.]);
     assert_eq!(ran.depths, BTreeMap::from([("2".into(), 6)]));
 
-    // Those that are done count: the depth is filled before the first is.
+    // Completed operations count: the depth is filled before the first completes.
     let ran = simulate(&Worker { depth: 4, ..thinking(Think { every: 4, ..think() }) }, MS);
     assert_eq!(ran.times_ms(), [0., 0., 0., 0., 11., 11., 11., 11., 22., 22., 22., 22.]);
 }
 
 #[test]
-fn what_comes_back_before_a_pause_counts_towards_the_next() {
+fn completions_before_a_pause_count_towards_the_next() {
     let plan = Worker { depth: 4, end: for_ms(40), ..thinking(Think { every: 1, ..think() }) };
-    // All four at once: the first calls for a pause, and the others are enough for one after every operation from here on.
+    // All four at once: the first triggers a pause, and the others suffice for one after every operation from here on.
     assert_eq!(simulate(&plan, MS).times_ms(), [0., 0., 0., 0., 11., 22., 33.]);
-    // Slot by slot, one to four milliseconds: the pause begins when the last is back.
+    // Slot by slot, one to four milliseconds: the pause begins when the last completes.
     let ran = simulate_on(&plan, Box::new(|request, _| u64::from(request.slot + 1) * MS), |_, _| {});
     assert_eq!(ran.times_ms()[..5], [0., 0., 0., 0., 14.]);
 }
@@ -62,15 +62,15 @@ fn what_comes_back_before_a_pause_counts_towards_the_next() {
 fn a_pause_can_begin_while_operations_are_in_flight() {
     let plan = Think { every: 2, counts: ThinkCounts::Issued, drains: false, ..think() };
     let ran = simulate(&Worker { depth: 3, ..thinking(plan) }, 25 * MS);
-    // Of the third pair only one has a place until the first are done.
+    // Of the third pair only one gets a slot until the first have completed.
     assert_eq!(ran.times_ms(), [0., 0., 10., 25.]);
 }
 
 #[test]
-fn a_pause_follows_so_long_a_load() {
+fn a_pause_follows_a_length_of_load() {
     let ran = simulate(&thinking(Think { every: 0, every_ns: Some(5 * MS), ..think() }), MS);
     assert_eq!(ran.times_ms(), [0., 1., 2., 3., 4., 15., 16., 17., 18., 19.]);
-    // Or so many operations, whichever is first.
+    // Or a number of operations, whichever is first.
     let ran = simulate(&thinking(Think { every: 2, every_ns: Some(5 * MS), ..think() }), MS);
     assert_eq!(ran.times_ms(), [0., 1., 12., 13., 24., 25.]);
 }

@@ -1,1 +1,1 @@
-"""Output in the form that the tool's readers know."""
+"""Writes results and profiles as DiskSpd does."""

@@ -1,4 +1,4 @@
-"""A profile as text, as DiskSpd prints it above its results and with -Rp."""
+"""Writes a profile as text, as DiskSpd prints it above its results and with -Rp."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FLUSHES = {
 
 
 def profile_text(profile: Profile) -> str:
-    """The command line and what was understood of it."""
+    """The command line and the parameters read from it."""
     lines = ["", f"Command Line: {_one_line(profile.command_line)}", ""]
     if profile.experiment_flags:
         lines += [f"Experiment Flags: 0x{profile.experiment_flags:x} ({profile.experiment_flags})", ""]
@@ -31,7 +31,7 @@ def profile_text(profile: Profile) -> str:
 
 
 def size_text(size: int, width: int = 0) -> str:
-    """``64KiB``, ``1.95MiB``, ``512``; with a width the number is set right, as in distributions."""
+    """Formats ``64KiB``, ``1.95MiB``, ``512``. ``width`` right-aligns the number, as in distributions."""
     for shift, name in _UNITS:
         unit = 1 << shift
         if size >= unit:
@@ -41,9 +41,9 @@ def size_text(size: int, width: int = 0) -> str:
 
 
 def distribution_lines(zones: Sequence[Zone], indent: str = "") -> Iterator[str]:
-    """Lines of a distribution in bytes."""
+    """Yields the lines of a distribution in bytes."""
     whole = sum(zone.io_percent for zone in zones)
-    # A distribution that the target was too small for is scaled up to 100 %.
+    # On a target too small for the whole distribution the remaining shares are scaled up to 100 %.
     scaled = whole < 100
     for zone in zones:
         share = f"    {100 * zone.io_percent / whole:0.1f}" if scaled else f"   {zone.io_percent:3}"
@@ -149,12 +149,12 @@ def _region(span: TimeSpan, target: Target) -> Iterator[str]:
     ):
         if size:
             yield f"{name}: {size_text(size)}"
-    for is_said, hint in (
+    for is_set, hint in (
         (target.sequential_hint, "FILE_FLAG_SEQUENTIAL_SCAN"),
         (target.random_hint, "FILE_FLAG_RANDOM_ACCESS"),
         (target.temporary_hint, "FILE_ATTRIBUTE_TEMPORARY"),
     ):
-        if is_said:
+        if is_set:
             yield f"using {hint} hint"
 
 
@@ -181,5 +181,5 @@ def _distribution(target: Target) -> Iterator[str]:
 
 
 def _one_line(text: str) -> str:
-    """Without what would break the lines that scripts read."""
+    """Replaces characters that would break the lines that scripts read."""
     return "".join(letter if letter.isprintable() else "?" for letter in text)

@@ -1,4 +1,4 @@
-"""A profile as XML, as DiskSpd prints it (-Rpxml, and at the head of its results); what -X reads again."""
+"""Writes a profile as XML, as DiskSpd prints it (-Rpxml, and at the head of its results); -X reads it again."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _add_time_span(xml: XmlLines, span: TimeSpan) -> None:
             RequestCount=span.requests,
             IoBucketDuration=span.bucket_ms,
             RandSeed=span.seed,
-            # DiskSpd itself leaves -Zr out of the profiles it prints, so that they lose it when they are run.
+            # DiskSpd itself omits -Zr from the profiles it prints, so running such a profile loses it.
             RandomWriteData=span.random_write_data or None,
         )
         if span.affinity:

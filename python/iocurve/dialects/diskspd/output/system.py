@@ -1,4 +1,4 @@
-"""The processors of this machine, as DiskSpd reports those of a system; read from where Linux publishes them."""
+"""The processor topology of this machine for DiskSpd's <System> part, read from Linux's sysfs."""
 
 from __future__ import annotations
 
@@ -12,47 +12,47 @@ _NODES = "sys/devices/system/node"
 
 @dataclass(frozen=True)
 class Processor:
-    """A logical processor and where it is."""
+    """A logical processor with its core, socket and NUMA node."""
 
     number: int
     core: int
-    """Numbered over all sockets."""
+    """Core number, unique over all sockets."""
     socket: int
     node: int
 
 
 @dataclass(frozen=True)
 class System:
-    """The machine."""
+    """This machine as DiskSpd's output describes it."""
 
     name: str
     processors: tuple[Processor, ...]
     power_scheme: str
-    """The frequency governor; empty where there is none."""
+    """The CPU frequency governor; empty if there is none."""
 
     @property
     def cores(self) -> int:
-        """Physical cores."""
+        """Number of physical cores."""
         return len({processor.core for processor in self.processors})
 
     @property
     def sockets(self) -> int:
-        """Sockets in use."""
+        """Number of sockets in use."""
         return len({processor.socket for processor in self.processors})
 
     @property
     def nodes(self) -> int:
-        """NUMA nodes in use."""
+        """Number of NUMA nodes in use."""
         return len({processor.node for processor in self.processors})
 
     @property
     def has_threads(self) -> bool:
-        """Whether cores have several logical processors."""
+        """True if a core has several logical processors."""
         return self.cores < len(self.processors)
 
 
 def collect(name: str, root: Path = Path("/")) -> System:
-    """This machine, called ``name``; ``root`` is where its ``sys`` is."""
+    """Reads the topology of this machine, called ``name``, from ``root``/sys."""
     numbers = _numbers(_text(root / _CPUS / "online")) or [0]
     nodes = _nodes(root)
     cores: dict[tuple[int, int], int] = {}
@@ -66,7 +66,7 @@ def collect(name: str, root: Path = Path("/")) -> System:
 
 
 def _nodes(root: Path) -> dict[int, int]:
-    """The node of each processor."""
+    """NUMA node by processor number."""
     return {
         number: node
         for node in _numbers(_text(root / _NODES / "online"))
@@ -75,7 +75,7 @@ def _nodes(root: Path) -> dict[int, int]:
 
 
 def _numbers(text: str) -> list[int]:
-    """``0-3,6`` as a list."""
+    """Expands ``0-3,6`` to a list."""
     numbers: list[int] = []
     for word in filter(None, text.split(",")):
         first, _, last = word.partition("-")

@@ -1,12 +1,12 @@
-"""Results as DiskSpd's text: what people read, and what scripts cut at ``|``."""
+"""Writes results as DiskSpd's text. Scripts split its tables at ``|``."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 
-from iocurve.dialects.diskspd.output.figures import Part, SpanFigures, TargetFigures, merged
 from iocurve.dialects.diskspd.output.profile_text import distribution_lines, profile_text, size_text
+from iocurve.dialects.diskspd.output.span_stats import Part, SpanStats, TargetStats, merged
 from iocurve.dialects.diskspd.output.system import System
 from iocurve.dialects.diskspd.read.distribution import Zone
 from iocurve.dialects.diskspd.read.profile import Profile, TimeSpan
@@ -31,16 +31,16 @@ NAMED_PERCENTILES = (
     (99.9999999, "9-nines"),
 )
 
-Measured = tuple[SpanFigures, MachineUse | None]
+Measured = tuple[SpanStats, MachineUse | None]
 
 
 def results_text(profile: Profile, system: System, start: datetime, measured: Sequence[Measured]) -> str:
-    """The whole answer."""
+    """The complete output: profile, system and each time span."""
     lines = [*_system(system, start)]
-    for number, (span, (figures, machine)) in enumerate(zip(profile.time_spans, measured, strict=False), start=1):
-        lines += ["", f"Results for timespan {number}:", STARS, *_time_span(span, figures, machine, system)]
+    for number, (span, (stats, machine)) in enumerate(zip(profile.time_spans, measured, strict=False), start=1):
+        lines += ["", f"Results for timespan {number}:", STARS, *_time_span(span, stats, machine, system)]
     if len(measured) > 1:
-        lines += _totals([figures for figures, _ in measured])
+        lines += _totals([stats for stats, _ in measured])
     return profile_text(profile) + "\n".join(lines) + "\n"
 
 
@@ -60,24 +60,24 @@ def _system(system: System, start: datetime) -> Iterator[str]:
     yield f"\tactive power scheme:\t{system.power_scheme}"
 
 
-def _time_span(span: TimeSpan, figures: SpanFigures, machine: MachineUse | None, system: System) -> Iterator[str]:
-    if not figures.seconds:
+def _time_span(span: TimeSpan, stats: SpanStats, machine: MachineUse | None, system: System) -> Iterator[str]:
+    if not stats.seconds:
         yield "The test was interrupted before the measurements began. No results are displayed."
         return
     yield ""
-    yield f"actual test time:\t{figures.seconds:.2f}s"
-    yield f"thread count:\t\t{len(figures.threads)}"
+    yield f"actual test time:\t{stats.seconds:.2f}s"
+    yield f"thread count:\t\t{len(stats.threads)}"
     if span.shares_requests:
         yield f"request count:\t\t{span.requests}"
     yield from _processors(machine, system)
-    yield from _distributions(figures)
+    yield from _distributions(stats)
     for title, choose in _SECTIONS:
-        yield from ("", title, *_section(span, figures, choose))
+        yield from ("", title, *_section(span, stats, choose))
     if span.measure_latency:
-        yield from _latencies(figures)
+        yield from _latencies(stats)
 
 
-_SECTIONS: tuple[tuple[str, Callable[[TargetFigures], Part]], ...] = (
+_SECTIONS: tuple[tuple[str, Callable[[TargetStats], Part]], ...] = (
     ("Total IO", lambda target: target.total),
     ("Read IO", lambda target: target.reads),
     ("Write IO", lambda target: target.writes),
@@ -122,10 +122,10 @@ def _shares(used: tuple[float, float, float]) -> str:
     return "".join(f"| {share:6.2f}%" for share in (*used, 100 - used[0]))
 
 
-def _distributions(figures: SpanFigures) -> Iterator[str]:
+def _distributions(stats: SpanStats) -> Iterator[str]:
     """Distributions as they came to be, with the threads that had them."""
     users: dict[str, tuple[tuple[Zone, ...], dict[str, list[int]]]] = {}
-    for thread, targets in enumerate(figures.threads):
+    for thread, targets in enumerate(stats.threads):
         for target in targets:
             if target.row.zones:
                 _, threads = users.setdefault(str(target.row.zones), (target.row.zones, {}))
@@ -153,7 +153,7 @@ def _runs(numbers: Iterable[int]) -> str:
 # -- tables ------------------------------------------------------------------------------------------------------------
 
 
-def _section(span: TimeSpan, figures: SpanFigures, choose: Callable[[TargetFigures], Part]) -> Iterator[str]:
+def _section(span: TimeSpan, stats: SpanStats, choose: Callable[[TargetStats], Part]) -> Iterator[str]:
     latency, deviation = span.measure_latency, span.measure_iops_deviation
     titles = ("|  AvgLat  " if latency else "") + ("| IopsStdDev " if deviation else "")
     titles += "| LatStdDev " if latency else ""
@@ -161,15 +161,15 @@ def _section(span: TimeSpan, figures: SpanFigures, choose: Callable[[TargetFigur
     yield f"thread |       bytes     |     I/Os     |    MiB/s   |  I/O per s {titles}|  file"
     yield line
     parts = []
-    for thread, targets in enumerate(figures.threads):
+    for thread, targets in enumerate(stats.threads):
         for target in targets:
             part = choose(target)
             parts.append(part)
             file = f"{target.row.path} ({size_text(target.row.bytes)})"
-            yield f"{thread:6} | {part.bytes:15}{_cells(span, part, figures.seconds)} | {file}"
+            yield f"{thread:6} | {part.bytes:15}{_cells(span, part, stats.seconds)} | {file}"
     yield line
     total = merged(parts)
-    yield f"total:   {total.bytes:15}{_cells(span, total, figures.seconds)}"
+    yield f"total:   {total.bytes:15}{_cells(span, total, stats.seconds)}"
 
 
 def _cells(span: TimeSpan, part: Part, seconds: float) -> str:
@@ -184,14 +184,14 @@ def _cells(span: TimeSpan, part: Part, seconds: float) -> str:
     return "".join(f" | {cell}" for cell in cells)
 
 
-def _latencies(figures: SpanFigures) -> Iterator[str]:
-    """Of each target, if there are several, and of all together."""
-    paths = dict.fromkeys(target.row.path for target in figures.targets)
+def _latencies(stats: SpanStats) -> Iterator[str]:
+    """Latency distribution of each target, if there are several, and of all targets together."""
+    paths = dict.fromkeys(target.row.path for target in stats.targets)
     for path in paths if len(paths) > 1 else ():
-        mine = [target for target in figures.targets if target.row.path == path]
+        mine = [target for target in stats.targets if target.row.path == path]
         reads, writes = merged([target.reads for target in mine]), merged([target.writes for target in mine])
         yield from ("", f"Latency distribution: {path}", *_chart(reads, writes))
-    yield from ("", "Total latency distribution:", *_chart(figures.reads, figures.writes))
+    yield from ("", "Total latency distribution:", *_chart(stats.reads, stats.writes))
 
 
 def _chart(reads: Part, writes: Part) -> Iterator[str]:
@@ -210,8 +210,8 @@ def _chart_line(name: str, columns: Sequence[Latency], values: Sequence[int]) ->
     return f"{name:>7} | {read} | {write} | {cells[2]}"
 
 
-def _totals(spans: Sequence[SpanFigures]) -> Iterator[str]:
-    """Of all time spans that measured something."""
+def _totals(spans: Sequence[SpanStats]) -> Iterator[str]:
+    """Totals over the time spans that measured something."""
     measured = [span for span in spans if span.seconds]
     seconds = sum(span.seconds for span in measured)
     line = "-" * 79

@@ -1,12 +1,12 @@
-"""Results as DiskSpd's XML (-Rxml)."""
+"""Writes results as DiskSpd's XML (-Rxml)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
 
-from iocurve.dialects.diskspd.output.figures import Part, SpanFigures, TargetFigures, merged
 from iocurve.dialects.diskspd.output.profile_to_xml import add_profile
+from iocurve.dialects.diskspd.output.span_stats import Part, SpanStats, TargetStats, merged
 from iocurve.dialects.diskspd.output.system import System
 from iocurve.dialects.diskspd.output.text import Measured
 from iocurve.dialects.diskspd.output.xml_lines import XmlLines
@@ -24,16 +24,16 @@ NOT_BEGUN = "The test was interrupted before the measurements began. No results 
 
 
 def results_xml(profile: Profile, system: System, start: datetime, measured: Sequence[Measured]) -> str:
-    """The whole answer."""
+    """The complete output: system, profile and each time span."""
     xml = XmlLines()
     with xml.element("Results"):
         _add_system(xml, system, start)
         add_profile(xml, profile)
-        for span, (figures, machine) in zip(profile.time_spans, measured, strict=False):
+        for span, (stats, machine) in zip(profile.time_spans, measured, strict=False):
             with xml.element("TimeSpan"):
-                if figures.seconds:
-                    _add_time_span(xml, span, figures, machine, system)
-                    _add_threads(xml, span, figures)
+                if stats.seconds:
+                    _add_time_span(xml, span, stats, machine, system)
+                    _add_threads(xml, span, stats)
                 else:
                     xml.value("Error", NOT_BEGUN)
     return xml.text()
@@ -51,10 +51,10 @@ def _add_system(xml: XmlLines, system: System, start: datetime) -> None:
         with xml.element("ProcessorTopology", Heterogeneous=False):
             active = {"MaximumProcessors": len(numbers), "ActiveProcessors": len(numbers)}
             xml.empty("Group", Group=0, **active, ActiveProcessorMask=_mask(numbers))
-            _add_places(xml, system)
+            _add_topology(xml, system)
 
 
-def _add_places(xml: XmlLines, system: System) -> None:
+def _add_topology(xml: XmlLines, system: System) -> None:
     nodes: dict[int, list[int]] = {}
     sockets: dict[int, list[int]] = {}
     cores: dict[int, list[int]] = {}
@@ -76,34 +76,32 @@ def _mask(numbers: Sequence[int]) -> str:
     return f"0x{sum(1 << number for number in numbers):x}"
 
 
-def _add_time_span(
-    xml: XmlLines, span: TimeSpan, figures: SpanFigures, machine: MachineUse | None, system: System
-) -> None:
+def _add_time_span(xml: XmlLines, span: TimeSpan, stats: SpanStats, machine: MachineUse | None, system: System) -> None:
     xml.values(
-        TestTimeSeconds=f"{figures.seconds:.2f}",
-        ThreadCount=len(figures.threads),
+        TestTimeSeconds=f"{stats.seconds:.2f}",
+        ThreadCount=len(stats.threads),
         RequestCount=span.requests,
         ProcCount=len(system.processors),
     )
     _add_processors(xml, machine, system)
     if span.measure_latency:
-        _add_latencies(xml, figures)
+        _add_latencies(xml, stats)
     if span.measure_iops_deviation:
-        _add_iops(xml, span, figures.reads, figures.writes)
+        _add_iops(xml, span, stats.reads, stats.writes)
 
 
 def _add_processors(xml: XmlLines, machine: MachineUse | None, system: System) -> None:
-    places = {processor.number: processor for processor in system.processors}
+    by_number = {processor.number: processor for processor in system.processors}
     uses = () if machine is None else machine.processors
     with xml.element("CpuUtilization"):
         for use in uses:
-            place = places.get(use.processor)
+            processor = by_number.get(use.processor)
             with xml.element("CPU"):
                 xml.values(
-                    Socket=place.socket if place else 0,
-                    Node=place.node if place else 0,
+                    Socket=processor.socket if processor else 0,
+                    Node=processor.node if processor else 0,
                     Group=0,
-                    Core=place.core if place else 0,
+                    Core=processor.core if processor else 0,
                     EfficiencyClass=0,
                     Id=use.processor,
                 )
@@ -122,8 +120,8 @@ def _add_shares(xml: XmlLines, user: float, system: float) -> None:
     )
 
 
-def _add_latencies(xml: XmlLines, figures: SpanFigures) -> None:
-    latencies = {"Read": figures.reads.latency, "Write": figures.writes.latency, "Total": figures.total.latency}
+def _add_latencies(xml: XmlLines, stats: SpanStats) -> None:
+    latencies = {"Read": stats.reads.latency, "Write": stats.writes.latency, "Total": stats.total.latency}
     with xml.element("Latency", **{f"{name}HistoBuckets": _buckets(latency) for name, latency in latencies.items()}):
         for name, deviation in (
             ("Read", "ReadLatencyStdev"),
@@ -177,8 +175,8 @@ def _add_iops(xml: XmlLines, span: TimeSpan, reads: Part, writes: Part) -> None:
             )
 
 
-def _add_threads(xml: XmlLines, span: TimeSpan, figures: SpanFigures) -> None:
-    for thread, targets in enumerate(figures.threads):
+def _add_threads(xml: XmlLines, span: TimeSpan, stats: SpanStats) -> None:
+    for thread, targets in enumerate(stats.threads):
         with xml.element("Thread"):
             xml.value("Id", thread)
             for target in targets:
@@ -190,7 +188,7 @@ def _add_threads(xml: XmlLines, span: TimeSpan, figures: SpanFigures) -> None:
                         _add_iops(xml, span, target.reads, target.writes)
 
 
-def _add_target(xml: XmlLines, target: TargetFigures) -> None:
+def _add_target(xml: XmlLines, target: TargetStats) -> None:
     total = target.total
     xml.values(
         Path=target.row.path,
@@ -205,15 +203,15 @@ def _add_target(xml: XmlLines, target: TargetFigures) -> None:
     if not target.row.zones:
         return
     with xml.element("Distribution"), xml.element("Absolute"):
-        place = 0
+        next_offset = 0
         for zone in target.row.zones:
-            if zone.start != place:
-                xml.value("Range", zone.start - place, IO=0)
+            if zone.start != next_offset:
+                xml.value("Range", zone.start - next_offset, IO=0)
             xml.value("Range", zone.length, IO=zone.io_percent)
-            place = zone.end
+            next_offset = zone.end
 
 
-def _add_target_latency(xml: XmlLines, target: TargetFigures) -> None:
+def _add_target_latency(xml: XmlLines, target: TargetStats) -> None:
     for name, part in (("Read", target.reads), ("Write", target.writes), ("", target.total)):
         latency = part.latency
         if latency.count:

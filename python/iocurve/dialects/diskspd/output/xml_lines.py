@@ -1,4 +1,4 @@
-"""XML as DiskSpd writes it: an element a line, two spaces a level, no declaration."""
+"""Writes XML as DiskSpd does: one element per line, two spaces per level, no declaration."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from xml.sax.saxutils import escape, quoteattr
 
 _NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""What no XML document may contain."""
+"""Characters that XML 1.0 forbids."""
 
 
 class XmlLines:
-    """Collects elements."""
+    """Collects the lines of an XML document."""
 
     def __init__(self) -> None:
         self._lines: list[str] = []
@@ -20,7 +20,7 @@ class XmlLines:
 
     @contextmanager
     def element(self, name: str, **attributes: object) -> Iterator[None]:
-        """An element that holds those written inside the block."""
+        """Writes an element around the elements that the with-block writes."""
         self._line(f"<{name}{_attributes(attributes)}>")
         self._level += 1
         yield
@@ -28,21 +28,21 @@ class XmlLines:
         self._line(f"</{name}>")
 
     def value(self, name: str, value: object, **attributes: object) -> None:
-        """An element with a text; booleans are written as XML has them."""
+        """Writes an element with text; booleans become ``true`` and ``false``."""
         self._line(f"<{name}{_attributes(attributes)}>{escape(_clean(value))}</{name}>")
 
     def values(self, **values: object) -> None:
-        """An element for each, in this order; None is left out."""
+        """Writes an element per keyword, in order; None is omitted."""
         for name, value in values.items():
             if value is not None:
                 self.value(name, value)
 
     def empty(self, name: str, **attributes: object) -> None:
-        """An element with attributes only."""
+        """Writes an element with attributes and no content."""
         self._line(f"<{name}{_attributes(attributes)}/>")
 
     def text(self) -> str:
-        """All of it."""
+        """The document."""
         return "".join(f"{line}\n" for line in self._lines)
 
     def _line(self, text: str) -> None:

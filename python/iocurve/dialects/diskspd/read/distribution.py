@@ -1,4 +1,4 @@
-"""A distribution (-rd) on a target of a given size: which bytes get which share of the operations."""
+"""Applies a distribution (-rd) to a target of a given size: zones of bytes with their share of the operations."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from iocurve.dialects.diskspd.read.profile import Span, Target
 
 @dataclass
 class Zone:
-    """Bytes of the region used, and their share of the operations; shares need not add up to 100."""
+    """A zone of the region, and its share of the operations. The shares of all zones need not add up to 100."""
 
     io_percent: int
     start: int
     length: int
-    """0 where the zone is one block at the end of the zone before."""
+    """0 if the zone is one block at the end of the zone before it."""
 
     @property
     def end(self) -> int:
-        """The byte behind it."""
+        """Offset of the first byte after the zone."""
         return self.start + self.length
 
 
 def zones_of(target: Target, region_bytes: int) -> list[Zone]:
-    """What a distribution comes to in a region; parts without operations are left out.
+    """The zones of a target's distribution in a region; parts without operations are omitted.
 
-    The rules are DiskSpd's. Percentages become offsets that operations can begin at, rounded down; a part that is too
-    small for one shares with its neighbour. Sizes stay as they are; what lies behind the region's end is dropped.
+    The rules are DiskSpd's. Percentages are rounded down to offsets that operations can start at; a part too small for
+    one offset gives its share to its neighbour. Sizes are kept; parts beyond the end of the region are dropped.
     """
     if target.distribution == "Absolute":
         return _absolute(target, region_bytes)
@@ -35,13 +35,13 @@ def zones_of(target: Target, region_bytes: int) -> list[Zone]:
 
 
 def aligned_bytes(target: Target, region_bytes: int) -> int:
-    """Bytes in which operations can begin: from 0 to one step behind the last offset."""
+    """Length of the range of possible start offsets: from 0 to one step after the last offset."""
     last = region_bytes - target.block_bytes
     return last - last % target.step_bytes + target.step_bytes
 
 
 def shares(zones: list[Zone]) -> list[Fraction]:
-    """Per cent of the operations; together 100."""
+    """Shares of the zones in percent of the operations, scaled to a sum of 100."""
     total = sum(zone.io_percent for zone in zones)
     return [Fraction(100 * zone.io_percent, total) for zone in zones]
 
@@ -66,7 +66,7 @@ def _absolute(target: Target, region_bytes: int) -> list[Zone]:
 class _Percentages:
     step: int
     whole: int
-    """Bytes in which operations can begin."""
+    """Length of the range of possible start offsets."""
 
     def zones(self, spans: tuple[Span, ...]) -> list[Zone]:
         zones: list[Zone] = []
@@ -76,7 +76,7 @@ class _Percentages:
                 continue
             start, end = self._bounds(span)
             if end < start:
-                # No offset is in this part: its operations go to the neighbour.
+                # This part has no possible offset: its operations go to the neighbour.
                 if zones and zones[-1].start == end:
                     zones[-1].io_percent += span.io_percent
                 else:

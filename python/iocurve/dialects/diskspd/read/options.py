@@ -1,6 +1,6 @@
-"""DiskSpd's flags as data: what each does to the profile, and which have no meaning on Linux.
+"""DiskSpd's flags as data: the effect of each flag on the profile, and the flags without a meaning on Linux.
 
-An effect raises ``ValueError`` with a text for people where DiskSpd refuses the flag.
+An effect raises ``ValueError`` with the message for the user if DiskSpd refuses the flag.
 """
 
 from __future__ import annotations
@@ -17,56 +17,56 @@ from iocurve.job.model import Level, PlanNote
 
 @dataclass
 class Draft:
-    """A profile while its flags are read one after another."""
+    """The profile under construction while flags are read."""
 
     fresh_seed: Callable[[], int]
     profile: Profile = field(default_factory=Profile)
     span: TimeSpan = field(default_factory=TimeSpan)
     target: Target = field(default_factory=Target)
-    """What all targets of the command line have in common."""
+    """Load of all targets of the command line."""
     xml_path: str | None = None
     overrides: dict[str, Any] = field(default_factory=dict)
-    """Fields of time spans that the command line says, for an XML profile beside it."""
+    """Fields of time spans set on the command line; they override those of an XML profile (-X)."""
     profile_overrides: dict[str, Any] = field(default_factory=dict)
-    """The same for fields of the profile."""
-    profile_said: dict[str, Where] = field(default_factory=dict)
-    """Where they were said."""
+    """Fields of the profile set on the command line; they override those of an XML profile."""
+    profile_positions: dict[str, Where] = field(default_factory=dict)
+    """Positions of ``profile_overrides``."""
     cache: CacheMode | None = None
     write_through: bool = False
     where: Where | None = None
     notes: list[PlanNote] = field(default_factory=list)
 
     def note(self, code: str, text: str, level: Level = "info") -> None:
-        """Says something about the flag that is being read."""
+        """Adds a note about the current flag."""
         self.notes.append(PlanNote(code, text, self.where, level))
 
     def set_target(self, name: str, value: object) -> None:
-        """A field of all targets, with its place."""
+        """Sets a field of all targets, and its position."""
         setattr(self.target, name, value)
-        self._say(self.target.said, name)
+        self._record_position(self.target.positions, name)
 
     def set_span(self, name: str, value: object) -> None:
-        """A field of the time span, with its place."""
+        """Sets a field of the time span, and its position."""
         setattr(self.span, name, value)
-        self._say(self.span.said, name)
+        self._record_position(self.span.positions, name)
 
     def set_profile(self, name: str, value: object) -> None:
-        """A field of the profile, with its place."""
+        """Sets a field of the profile, and its position."""
         self.profile_overrides[name] = value
-        self._say(self.profile_said, name)
+        self._record_position(self.profile_positions, name)
 
     def override(self, name: str, value: object) -> None:
-        """A field that may also be said beside an XML profile."""
+        """Sets a field of the time span that also overrides an XML profile."""
         self.overrides[name] = value
         self.set_span(name, value)
 
     def size(self, text: str) -> int:
-        """A size, with blocks of -b."""
+        """Reads a size; the suffix b counts blocks of -b."""
         return values.size(text, self.target.block_bytes)
 
-    def _say(self, said: dict[str, Where], name: str) -> None:
+    def _record_position(self, positions: dict[str, Where], name: str) -> None:
         if self.where is not None:
-            said[name] = self.where
+            positions[name] = self.where
 
 
 Effect = Callable[[Draft, str], None]
@@ -74,30 +74,30 @@ Effect = Callable[[Draft, str], None]
 
 @dataclass(frozen=True)
 class Option:
-    """One flag."""
+    """A flag: its effect and its line of help."""
 
     effect: Effect
     meaning: str
     with_profile: bool = False
-    """Whether it may stand beside -X."""
+    """True if the flag is allowed together with -X."""
 
 
 # -- numbers -----------------------------------------------------------------------------------------------------------
 
 
 def _number(draft: Draft, text: str) -> int:
-    """As C's atoi reads it; what it passes over is said."""
+    """Reads a number as C's atoi does, and notes the text that atoi ignores."""
     value, rest = values.leading_integer(text)
     if rest:
-        draft.note("passed_over", f"DiskSpd reads {value} and passes over '{rest}'", "warning")
+        draft.note("passed_over", f"DiskSpd reads {value} and ignores '{rest}'", "warning")
     return value
 
 
-def _positive(field_name: str, what: str, *, of_span: bool = False) -> Effect:
+def _positive(field_name: str, quantity: str, *, of_span: bool = False) -> Effect:
     def effect(draft: Draft, text: str) -> None:
         value = _number(draft, text)
         if value < 1:
-            raise ValueError(f"needs a whole number above 0 ({what})")
+            raise ValueError(f"needs a whole number above 0 ({quantity})")
         (draft.set_span if of_span else draft.set_target)(field_name, value)
 
     return effect
@@ -106,7 +106,7 @@ def _positive(field_name: str, what: str, *, of_span: bool = False) -> Effect:
 def _seconds(field_name: str, default: int) -> Effect:
     def effect(draft: Draft, text: str) -> None:
         if not text:
-            draft.note("bare_seconds", f"without a number this is 0 s, not DiskSpd's default of {default} s", "warning")
+            draft.note("bare_seconds", f"without a number it is 0 s, not DiskSpd's default of {default} s", "warning")
         value = _number(draft, text)
         if value < 0:
             raise ValueError("needs a whole number of seconds, 0 or more")
@@ -118,7 +118,7 @@ def _seconds(field_name: str, default: int) -> Effect:
 def _switch(field_name: str, *, of_span: bool = False) -> Effect:
     def effect(draft: Draft, text: str) -> None:
         if text:
-            draft.note("passed_over", f"DiskSpd passes over '{text}'", "warning")
+            draft.note("passed_over", f"DiskSpd ignores '{text}'", "warning")
         (draft.set_span if of_span else draft.set_target)(field_name, True)
 
     return effect
@@ -135,8 +135,8 @@ def _block(draft: Draft, text: str) -> None:
 
 
 def _base(draft: Draft, text: str) -> None:
-    if "base_bytes" in draft.target.said:
-        raise ValueError("the base offset can be said once only")
+    if "base_bytes" in draft.target.positions:
+        raise ValueError("the base offset can be given only once")
     base, rest = values.leading_size(text, draft.target.block_bytes)
     if rest and not rest.startswith(":"):
         raise ValueError(f"'{rest}' after the base offset; write -Bbase or -Bbase:length")
@@ -147,10 +147,10 @@ def _base(draft: Draft, text: str) -> None:
 
 
 def _set_end(draft: Draft, end: int) -> None:
-    if "end_bytes" in draft.target.said:
-        raise ValueError("the largest offset can be said once only, as -Bbase:length or as -f<size>")
+    if "end_bytes" in draft.target.positions:
+        raise ValueError("the largest offset can be given only once, as -Bbase:length or as -f<size>")
     if end > values.U64_MAX:
-        raise ValueError("base and length reach beyond what 64 bits can hold")
+        raise ValueError("the sum of base and length exceeds 64 bits")
     draft.set_target("end_bytes", end)
 
 
@@ -160,7 +160,7 @@ def _file(draft: Draft, text: str) -> None:
         return
     hints = {"r": "random_hint", "s": "sequential_hint", "t": "temporary_hint"}
     if not text or set(text) - set(hints):
-        raise ValueError("needs a size (-f10G), or hints of the letters r, s, t (-frs); files stand behind all flags")
+        raise ValueError("needs a size (-f10G), or hints of the letters r, s, t (-frs); files come after all flags")
     for letter in text:
         draft.set_target(hints[letter], True)
 
@@ -186,9 +186,9 @@ def _random_share(draft: Draft, text: str) -> None:
     if not 0 < value <= 100:
         raise ValueError("needs a percentage of random operations, 1 to 100")
     if not target.random_percent and target.alignment_bytes:
-        raise ValueError("conflicts with -s: say the alignment of mixed random and sequential I/O with -r")
+        raise ValueError("conflicts with -s: give the alignment of mixed random and sequential I/O with -r")
     if target.random_percent not in (0, 100):
-        raise ValueError("the share of random operations can be said once only")
+        raise ValueError("the share of random operations can be given only once")
     draft.set_target("random_percent", value)
 
 
@@ -198,7 +198,7 @@ def _random_alignment(draft: Draft, text: str) -> None:
     if not alignment:
         raise ValueError("needs an alignment above 0")
     if target.random_percent == 100 and target.alignment_bytes:
-        raise ValueError("random I/O (-r) can be said once only")
+        raise ValueError("random I/O (-r) can be given only once")
     if target.alignment_bytes:
         raise ValueError("conflicts with sequential I/O (-s): keep one of them")
     draft.set_target("random_percent", target.random_percent or 100)
@@ -213,9 +213,9 @@ def _sequential(draft: Draft, text: str) -> None:
     if target.random_percent == 100:
         raise ValueError("conflicts with random I/O (-r or -rs): keep one of them")
     if target.random_percent:
-        raise ValueError("conflicts with -rs: say the alignment with -r")
+        raise ValueError("conflicts with -rs: give the alignment with -r")
     if target.alignment_bytes:
-        raise ValueError("sequential I/O (-s) can be said once only")
+        raise ValueError("sequential I/O (-s) can be given only once")
     draft.set_target("alignment_bytes", draft.size(text) if text else target.block_bytes)
 
 
@@ -252,7 +252,9 @@ def _buffers(draft: Draft, text: str) -> None:
     elif text == "r":
         draft.set_span("random_write_data", True)
     elif text in ("z", "s", "rs"):
-        raise ValueError(f"'{text}' is diskspd-for-linux's; DiskSpd's are -Z (zeros), -Zr (random), -Z<size>[,file]")
+        raise ValueError(
+            f"'{text}' is an option of diskspd-for-linux; DiskSpd has -Z (zeros), -Zr (random) and -Z<size>[,file]"
+        )
     else:
         length, path = values.buffer_source(text, draft.target.block_bytes)
         draft.set_target("buffer_bytes", length)
@@ -268,16 +270,16 @@ def _caching(draft: Draft, text: str) -> None:
 
 
 def _not_caching(letter: str) -> None:
-    theirs = {"d": "-Su", "s": "-Sw"}
-    if letter in theirs:
-        raise ValueError(f"'{letter}' is diskspd-for-linux's; DiskSpd's is {theirs[letter]}")
-    raise ValueError(f"'{letter}' is none of the letters that -S takes: b, h, m, r, u, w")
+    in_diskspd = {"d": "-Su", "s": "-Sw"}
+    if letter in in_diskspd:
+        raise ValueError(f"'{letter}' is an option of diskspd-for-linux; in DiskSpd it is {in_diskspd[letter]}")
+    raise ValueError(f"-S does not take '{letter}'; it takes b, h, m, r, u and w")
 
 
 def _cache_mode(mode: CacheMode) -> Callable[[Draft], None]:
     def effect(draft: Draft) -> None:
         if draft.cache is not None or (mode == "disabled" and draft.target.memory_mapped):
-            raise ValueError("conflicts with the cache mode (-S, -h) that was said before")
+            raise ValueError("conflicts with the cache mode (-S, -h) given before")
         draft.cache = mode
         draft.set_target("cache", mode)
 
@@ -286,21 +288,21 @@ def _cache_mode(mode: CacheMode) -> Callable[[Draft], None]:
 
 def _write_through(draft: Draft) -> None:
     if draft.write_through:
-        raise ValueError("conflicts with the write-through that was said before")
+        raise ValueError("conflicts with the write-through given before")
     draft.write_through = True
     draft.set_target("write_through", True)
 
 
 def _all_off(draft: Draft) -> None:
     if draft.cache is not None or draft.write_through or draft.target.memory_mapped:
-        raise ValueError("conflicts with the caching (-S, -h) that was said before")
+        raise ValueError("conflicts with the caching (-S, -h) given before")
     _cache_mode("disabled")(draft)
     _write_through(draft)
 
 
 def _memory_mapped(draft: Draft) -> None:
     if draft.target.memory_mapped or draft.cache == "disabled":
-        raise ValueError("memory-mapped I/O (-Sm) conflicts with the caching that was said before")
+        raise ValueError("memory-mapped I/O (-Sm) conflicts with the caching given before")
     draft.set_target("memory_mapped", True)
 
 
@@ -316,9 +318,9 @@ _CACHING: dict[str, Callable[[Draft], None]] = {
 
 def _old_caching(draft: Draft, text: str) -> None:
     if text:
-        draft.note("passed_over", f"DiskSpd passes over '{text}'", "warning")
+        draft.note("passed_over", f"DiskSpd ignores '{text}'", "warning")
     if draft.cache is not None or draft.write_through:
-        raise ValueError("conflicts with the caching (-S) that was said before; -h is the same as -Sh")
+        raise ValueError("conflicts with the caching (-S) given before; -h is the same as -Sh")
     _cache_mode("disabled")(draft)
     _write_through(draft)
 
@@ -363,14 +365,12 @@ def _result_format(draft: Draft, text: str) -> None:
     elif text == "xml":
         draft.set_profile("result_format", "xml")
     else:
-        raise ValueError(
-            "needs text or xml; with p before it the profile is printed and nothing is run: -Rtext, -Rpxml"
-        )
+        raise ValueError("needs text or xml, such as -Rtext; p before it prints the profile and runs nothing: -Rpxml")
 
 
 def _verbose(draft: Draft, text: str) -> None:
     if text not in ("", "s"):
-        raise ValueError("takes nothing or s")
+        raise ValueError("takes no value or s")
     draft.set_profile("verbose_stats" if text else "verbose", True)
 
 
@@ -410,80 +410,86 @@ ETW_EVENTS = {
 def _etw(draft: Draft, text: str) -> None:
     name = text if text in ETW_EVENTS else text[:1] if text[:1] in ("p", "q", "s", "c") else ""
     if not name:
-        raise ValueError(f"there is no such event; there are {', '.join(list(ETW_EVENTS)[:8])}")
+        raise ValueError(f"unknown event; -e takes {', '.join(list(ETW_EVENTS)[:8])}")
     draft.profile.etw[ETW_EVENTS[name]] = True
-    draft.note("windows_only", "event tracing (ETW) is Windows': nothing is traced", "warning")
+    draft.note("windows_only", "event tracing (ETW) exists only on Windows: nothing is traced", "warning")
 
 
 def _events(_draft: Draft, text: str) -> None:
     if text[:1] not in ("s", "f", "r", "p", "e"):
         raise ValueError("needs one of -ys, -yf, -yr, -yp, -ye with the name of an event")
-    raise ValueError("named events are Windows': leave this out and start what depends on the run from a script")
+    raise ValueError(
+        "named events exist only on Windows: remove the flag, and start programs that wait for the run from a script"
+    )
 
 
 def _profile_path(draft: Draft, text: str) -> None:
     if draft.xml_path is not None:
         raise ValueError("only one XML profile can be run at once")
     if not text:
-        raise ValueError("needs the name of an XML profile: -Xprofile.xml")
+        raise ValueError("needs a file name: -Xprofile.xml")
     draft.xml_path = text
 
 
 def _nothing(_draft: Draft, _text: str) -> None:
-    """Answered before anything is read."""
+    """-? prints the help before any flag is read."""
 
 
 OPTIONS: dict[str, Option] = {
-    "?": Option(_nothing, "print how to call it"),
-    ":": Option(_experiment, "experimental behaviours (no effect)", with_profile=True),
-    "a": Option(_affinity, "processors in turn for the threads: -a0,1 or -ag0,0,1; all of them by default"),
-    "b": Option(_block, "size of an operation, 64K by default"),
-    "B": Option(_base, "offset of the region used, and its length: -B1G or -B1G:4G"),
-    "c": Option(_create, "make the file anew with this size; what is in it is lost"),
-    "C": Option(_seconds("cooldown_s", 0), "seconds of load after the measured time, 0 by default", with_profile=True),
-    "d": Option(_seconds("duration_s", 10), "seconds to measure, 10 by default", with_profile=True),
-    "D": Option(_deviation, "deviation of IOPS over intervals of so many ms, 1000 by default"),
+    "?": Option(_nothing, "print this help"),
+    ":": Option(_experiment, "experiment flags (no effect)", with_profile=True),
+    "a": Option(_affinity, "bind threads to processors round robin: -a0,1 or -ag0,0,1; all processors by default"),
+    "b": Option(_block, "block size, 64K by default"),
+    "B": Option(_base, "base offset, and length of the region: -B1G or -B1G:4G"),
+    "c": Option(_create, "create the file with this size; an existing file is replaced"),
+    "C": Option(_seconds("cooldown_s", 0), "cool down time in seconds, not measured, 0 by default", with_profile=True),
+    "d": Option(
+        _seconds("duration_s", 10), "duration of the measured time in seconds, 10 by default", with_profile=True
+    ),
+    "D": Option(
+        _deviation, "print the standard deviation of IOPS over intervals of this length in ms, 1000 by default"
+    ),
     "e": Option(_etw, "event tracing (Windows only)"),
-    "f": Option(_file, "end of the region used (-f10G), or access hints (-frst)"),
-    "F": Option(_positive("threads", "threads in all", of_span=True), "threads in all, each using all targets"),
-    "g": Option(_throughput, "throughput of each thread and target: bytes per ms, or IOPS with i (-g500i)"),
+    "f": Option(_file, "end of the region (-f10G), or access hints (-frst)"),
+    "F": Option(_positive("threads", "threads in all", of_span=True), "total number of threads; each uses all targets"),
+    "g": Option(
+        _throughput, "limit the throughput of each thread on each target: bytes per ms, or IOPS with i (-g500i)"
+    ),
     "h": Option(_old_caching, "same as -Sh"),
-    "i": Option(_positive("burst", "operations in a burst"), "operations in a burst, with -j"),
+    "i": Option(_positive("burst", "operations in a burst"), "operations per burst, with -j"),
     "I": Option(_priority, "I/O priority 1, 2 or 3 (no effect)"),
-    "j": Option(_positive("think_ms", "milliseconds between bursts"), "milliseconds between bursts, with -i"),
+    "j": Option(_positive("think_ms", "milliseconds between bursts"), "think time between bursts in ms, with -i"),
     "l": Option(_switch("large_pages"), "large pages for buffers (no effect)"),
     "L": Option(_switch("measure_latency", of_span=True), "print latencies"),
-    "n": Option(_switch("affinity_disabled", of_span=True), "leave processors to the scheduler"),
+    "n": Option(_switch("affinity_disabled", of_span=True), "do not bind threads to processors"),
     "N": Option(_flush, "flush memory-mapped files after each write: v, n or i"),
-    "o": Option(
-        _positive("requests", "operations in flight"), "operations in flight per thread and target, 2 by default"
-    ),
+    "o": Option(_positive("requests", "operations in flight"), "queue depth per thread and target, 2 by default"),
     "O": Option(
         _positive("requests", "operations in flight per thread", of_span=True),
-        "operations in flight per thread over all targets, with -F",
+        "queue depth per thread over all targets, with -F",
     ),
-    "p": Option(_switch("parallel"), "operations in flight all start at the same offset"),
-    "P": Option(_progress, "progress (always shown on stderr)"),
+    "p": Option(_switch("parallel"), "start all operations in flight of a thread at the same offset"),
+    "P": Option(_progress, "print progress (stderr always has it)"),
     "r": Option(_random, "random, aligned to a size (-r4K); -rs<percent> random; -rdpct…, -rdabs… distribution"),
-    "R": Option(_result_format, "answer as text or xml; -Rpxml prints the profile only", with_profile=True),
+    "R": Option(_result_format, "print results as text or xml; -Rpxml prints only the profile", with_profile=True),
     "s": Option(_sequential, "sequential with a stride; -si shares one position between threads"),
     "S": Option(
         _caching, "caching: b on, u off, w write-through, h off and write-through, m memory-mapped, r remote only"
     ),
     "t": Option(_positive("threads", "threads per target"), "threads per target, 1 by default"),
-    "T": Option(_thread_stride, "distance between the threads' starts in a target"),
-    "v": Option(_verbose, "more words (-v), wait statistics (-vs, none here)", with_profile=True),
+    "T": Option(_thread_stride, "offset between the starts of consecutive threads in a target"),
+    "v": Option(_verbose, "verbose (-v); wait statistics (-vs, no effect)", with_profile=True),
     "w": Option(_write_percent, "percentage of writes, 0 by default"),
-    "W": Option(_seconds("warmup_s", 5), "seconds of warm-up, 5 by default", with_profile=True),
+    "W": Option(_seconds("warmup_s", 5), "warm up time in seconds, 5 by default", with_profile=True),
     "x": Option(_switch("completion_routines", of_span=True), "completion routines (no effect)"),
     "X": Option(_profile_path, "run an XML profile; targets replace its *1, *2, …", with_profile=True),
     "y": Option(_events, "named events (Windows only)"),
-    "z": Option(_seed, "random seed, 0 by default; -z alone: another one in every run", with_profile=True),
+    "z": Option(_seed, "random seed, 0 by default; -z alone: a new seed in every run", with_profile=True),
     "Z": Option(_buffers, "write zeros (-Z), random data (-Zr), or from a buffer (-Z1M or -Z1M,file)"),
 }
-"""By their letter; flags are case-sensitive."""
+"""Flags by letter; case matters."""
 
 
 def flag_lines() -> list[str]:
-    """A line of help for each flag."""
+    """One line of help per flag."""
     return [f"  -{letter}  {option.meaning}" for letter, option in OPTIONS.items()]

@@ -1,6 +1,6 @@
-"""What DiskSpd is told, in DiskSpd's own terms, with its defaults: time spans, each with targets.
+"""The parameters of a DiskSpd run in DiskSpd's own terms, with its defaults: time spans, each with targets.
 
-Both the command line and an XML profile become a ``Profile``. Sizes are bytes, times in the unit their names carry.
+The command line and an XML profile both become a ``Profile``. Sizes are in bytes; names carry the unit of times.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ ResultFormat = Literal["text", "xml"]
 PrecreateFiles = Literal["UseMaxSize", "CreateOnlyFilesWithConstantSizes", "CreateOnlyFilesWithConstantOrZeroSizes"]
 
 TEMPLATE_PREFIX = "*"
-"""Begins a path that is to be replaced: ``*1`` is the first target of the command line."""
+"""Marks a path as a template: ``*1`` is replaced by the first target of the command line."""
 
 
 @dataclass(frozen=True)
 class Span:
-    """A part of the operations, and the part of the target that they go to; both follow on the one before."""
+    """A part of a distribution: a share of the operations, and the part of the target they access."""
 
     io_percent: int
     start: int
-    """Per cent or bytes of the target, as is the length."""
+    """Start in percent or bytes of the target, like ``length``. Parts follow each other without a gap."""
     length: int
-    """0, in an absolute distribution: to the end of the target."""
+    """In an absolute distribution 0 means up to the end of the target."""
 
 
 @dataclass
@@ -38,13 +38,13 @@ class Target:
     path: str = ""
     block_bytes: int = 64 * 1024
     alignment_bytes: int = 0
-    """What -r or -s say; 0 is the block size."""
+    """Alignment (-r) or stride (-s); 0: the block size."""
     random_percent: int = 0
     distribution: DistributionKind = "Percent"
     spans: tuple[Span, ...] = ()
     base_bytes: int = 0
     end_bytes: int = 0
-    """No operation reaches beyond it; 0 is the target's size."""
+    """End of the region; 0: the target's size."""
     create_bytes: int | None = None
     """Size of the file to create."""
     requests: int = 2
@@ -59,7 +59,7 @@ class Target:
     flush: FlushMode | None = None
     zero_buffers: bool = False
     buffer_bytes: int = 0
-    """Of random data that writes are taken from."""
+    """Size of the buffer of random data that writes are taken from (-Z<size>)."""
     buffer_path: str = ""
     burst: int | None = None
     think_ms: int | None = None
@@ -72,22 +72,22 @@ class Target:
     io_priority: int = 3
     weight: int = 1
     thread_weights: tuple[tuple[int, int], ...] = ()
-    """Threads of the pool that use this target, with weights (0: the target's)."""
-    said: dict[str, Where] = field(default_factory=dict, compare=False)
-    """Where a field was said."""
+    """Threads of the pool that use this target, with weights; weight 0 is the target's."""
+    positions: dict[str, Where] = field(default_factory=dict, compare=False)
+    """Positions of the fields that are set in the text."""
 
     @property
     def step_bytes(self) -> int:
-        """Distance of sequential operations, alignment of random ones."""
+        """Stride of sequential operations, alignment of random operations."""
         return self.alignment_bytes or self.block_bytes
 
     @property
     def is_paced(self) -> bool:
-        """Whether -g limits the throughput."""
+        """True if -g limits the throughput."""
         return bool(self.bytes_per_ms or self.iops)
 
     def set_spans(self, kind: DistributionKind, spans: list[Span]) -> None:
-        """What the spans leave of the operations goes to the rest of the target."""
+        """Sets the distribution. Operations that the spans leave over go to the rest of the target."""
         used, last = sum(span.io_percent for span in spans), spans[-1]
         self.distribution, self.spans = kind, tuple(spans)
         if used < 100:
@@ -96,13 +96,13 @@ class Target:
             self.spans += (Span(100 - used, start, length),)
 
     def where(self, *fields: str) -> Where | None:
-        """The place of the first of these fields that was said."""
-        return next((self.said[name] for name in fields if name in self.said), None)
+        """Position of the first of these fields that is set in the text."""
+        return next((self.positions[name] for name in fields if name in self.positions), None)
 
 
 @dataclass
 class TimeSpan:
-    """A run with a warm-up, a measured time and a cool-down."""
+    """A run: warm up time, measured time and cool down time."""
 
     duration_s: int = 10
     warmup_s: int = 5
@@ -110,43 +110,43 @@ class TimeSpan:
     seed: int = 0
     random_write_data: bool = False
     threads: int = 0
-    """Of a pool that all use all targets; 0: each target has threads of its own."""
+    """Threads of a pool in which each thread uses all targets (-F); 0: each target has its own threads (-t)."""
     requests: int = 0
-    """Of each thread of a pool, over all its targets; 0: each target has its own."""
+    """Queue depth of each thread of a pool over all its targets (-O); 0: each target has its own (-o)."""
     affinity: tuple[tuple[int, int], ...] = ()
-    """Processor groups and processors, in turn for the threads."""
+    """Pairs of processor group and processor; threads are bound to them round robin."""
     affinity_disabled: bool = False
     completion_routines: bool = False
     measure_latency: bool = False
     measure_iops_deviation: bool = False
     bucket_ms: int = 1000
     targets: list[Target] = field(default_factory=list)
-    said: dict[str, Where] = field(default_factory=dict, compare=False)
+    positions: dict[str, Where] = field(default_factory=dict, compare=False)
 
     @property
     def shares_requests(self) -> bool:
-        """Whether -O counts: the threads of a pool have so many requests over all their targets."""
+        """True if -O applies: the threads of a pool share their queue depth over all targets."""
         return bool(self.threads and self.requests)
 
     def where(self, *fields: str) -> Where | None:
-        """The place of the first of these fields that was said."""
-        return next((self.said[name] for name in fields if name in self.said), None)
+        """Position of the first of these fields that is set in the text."""
+        return next((self.positions[name] for name in fields if name in self.positions), None)
 
 
 @dataclass
 class Profile:
-    """Everything that one call of DiskSpd does."""
+    """All parameters of one DiskSpd call."""
 
     time_spans: list[TimeSpan] = field(default_factory=list)
     progress: int = 0
     result_format: ResultFormat = "text"
     profile_only: bool = False
-    """Nothing is run: the profile is printed."""
+    """Print the profile and run nothing (-Rp)."""
     verbose: bool = False
     verbose_stats: bool = False
     experiment_flags: int = 0
     precreate_files: PrecreateFiles | None = None
     etw: dict[str, bool] = field(default_factory=dict)
-    """Kernel events to trace, by their XML names; empty: none."""
+    """Kernel events to trace, by their XML names."""
     command_line: str = field(default="", compare=False)
-    said: dict[str, Where] = field(default_factory=dict, compare=False)
+    positions: dict[str, Where] = field(default_factory=dict, compare=False)

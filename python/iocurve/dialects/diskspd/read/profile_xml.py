@@ -1,4 +1,4 @@
-"""XML profiles (-X): what DiskSpd's schema allows, read into a ``Profile``; all mistakes with their places."""
+"""Reads an XML profile (-X) by DiskSpd's schema into a ``Profile``, and collects every mistake with its position."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ _TEMPLATE = re.compile(r"[1-9]\d{0,8}", re.ASCII)
 
 
 @dataclass
-class Reading:
-    """A profile, and what there is to say about it."""
+class ParsedProfile:
+    """A profile with its mistakes and notes."""
 
     profile: Profile
     mistakes: list[Mistake] = field(default_factory=list)
     notes: list[PlanNote] = field(default_factory=list)
 
 
-def read_profile(path: Path, replacements: Sequence[str]) -> Reading:
-    """Reads a profile; ``replacements`` take the places of the paths ``*1``, ``*2``, …"""
+def read_profile(path: Path, replacements: Sequence[str]) -> ParsedProfile:
+    """Reads a profile; ``replacements`` replace the template paths ``*1``, ``*2``, …"""
     reader = _Reader(replacements)
     try:
         root = xml_tree.read(path)
     except XmlError as error:
-        reader.reading.mistakes.append(error.mistake)
-        return reader.reading
+        reader.parsed.mistakes.append(error.mistake)
+        return reader.parsed
     reader.read(root)
-    return reader.reading
+    return reader.parsed
 
 
 Convert = Callable[["_Reader", Node], Any]
-"""The value of an element; raises ``ValueError`` with a text for people."""
+"""Reads the value of an element. Raises ``ValueError`` with the message for the user."""
 
 
 def _text(_reader: _Reader, node: Node) -> str:
@@ -59,17 +59,19 @@ def _integer(largest: int, smallest: int = 0) -> Convert:
 def _boolean(reader: _Reader, node: Node) -> bool:
     word = node.text.strip()
     if word not in ("true", "false", "1", "0"):
-        raise ValueError(f"'{word}' is neither true nor false")
+        raise ValueError(f"'{word}' is not true or false")
     if word == "1":
-        text = f"<{node.name}>1</{node.name}>: the schema allows it, but DiskSpd reads all but 'true' as false"
-        reader.reading.notes.append(PlanNote("boolean_digit", text, node.where, "warning"))
+        text = (
+            f"<{node.name}>1</{node.name}>: the schema allows it, but DiskSpd reads everything except 'true' as false"
+        )
+        reader.parsed.notes.append(PlanNote("boolean_digit", text, node.where, "warning"))
     return word == "true"
 
 
 def _word(*words: str) -> Convert:
     def convert(_reader: _Reader, node: Node) -> str:
         if node.text not in words:
-            raise ValueError(f"'{node.text}' is none of {', '.join(words)}")
+            raise ValueError(f"'{node.text}' is not one of {', '.join(words)}")
         return node.text
 
     return convert
@@ -83,7 +85,7 @@ def _number(text: str, largest: int, smallest: int = 0) -> int:
 
 
 def _priority(_reader: _Reader, node: Node) -> int:
-    """0 is what the schema calls not set."""
+    """Reads an I/O priority; 0 means not set, as in the schema."""
     return _number(node.text, 3) or 3
 
 
@@ -146,16 +148,16 @@ _CACHE_SWITCHES = ("DisableOSCache", "DisableAllCache", "DisableLocalCache")
 
 class _Reader:
     def __init__(self, replacements: Sequence[str]) -> None:
-        self.reading = Reading(Profile())
+        self.parsed = ParsedProfile(Profile())
         self._replacements = list(replacements)
         self._replaced: set[int] = set()
 
     def read(self, root: Node) -> None:
         if root.name != "Profile":
-            hint = "take the <Profile> element out of it" if root.name == "Results" else None
-            self._mistake(root, f"this is no profile: its root is <{root.name}>, not <Profile>", hint)
+            hint = "save its <Profile> element as a file of its own" if root.name == "Results" else None
+            self._mistake(root, f"this is not a profile: its root is <{root.name}>, not <Profile>", hint)
             return
-        profile = self.reading.profile
+        profile = self.parsed.profile
         self._check_children(root, {*_PROFILE, "TimeSpans", "ETW"}, ("TimeSpans",))
         self._fields(root, _PROFILE, profile)
         self._etw(root.child("ETW"), profile)
@@ -163,8 +165,8 @@ class _Reader:
         profile.time_spans = [self._time_span(node) for node in spans]
         for number, path in enumerate(self._replacements, start=1):
             if number not in self._replaced:
-                text = f"{path}: the profile has no target {TEMPLATE_PREFIX}{number} that it could replace"
-                self.reading.mistakes.append(Mistake(text, root.where))
+                text = f"{path}: the profile has no template {TEMPLATE_PREFIX}{number} to replace"
+                self.parsed.mistakes.append(Mistake(text, root.where))
 
     # -- parts ---------------------------------------------------------------------------------------------------------
 
@@ -176,8 +178,8 @@ class _Reader:
             value = self._convert(_boolean, child)
             if value is not None:
                 profile.etw[child.name] = value
-        text = "event tracing (ETW) is Windows': nothing is traced"
-        self.reading.notes.append(PlanNote("windows_only", text, node.where, "warning"))
+        text = "event tracing (ETW) exists only on Windows: nothing is traced"
+        self.parsed.notes.append(PlanNote("windows_only", text, node.where, "warning"))
 
     def _time_span(self, node: Node) -> TimeSpan:
         span = TimeSpan()
@@ -186,13 +188,13 @@ class _Reader:
         self._group_affinity(node.child("GroupAffinity"))
         self._affinity(node.child("Affinity"), span)
         span.targets = [self._target(child) for child in self._repeated(node.child("Targets"), "Target")]
-        span.said["time_span"] = node.where
+        span.positions["time_span"] = node.where
         return span
 
     def _group_affinity(self, node: Node | None) -> None:
         if node is not None and self._convert(_boolean, node) is not None:
-            text = "<GroupAffinity> has no effect, as in DiskSpd: Linux has all processors in one group"
-            self.reading.notes.append(PlanNote("no_effect", text, node.where))
+            text = "<GroupAffinity> has no effect, as in DiskSpd: on Linux all processors are in one group"
+            self.parsed.notes.append(PlanNote("no_effect", text, node.where))
 
     def _affinity(self, node: Node | None, span: TimeSpan) -> None:
         if node is None:
@@ -210,7 +212,7 @@ class _Reader:
             except ValueError as error:
                 self._mistake(child, str(error))
         span.affinity = tuple(pairs)
-        span.said["affinity"] = node.where
+        span.positions["affinity"] = node.where
 
     def _target(self, node: Node) -> Target:
         target = Target()
@@ -225,8 +227,8 @@ class _Reader:
         target.thread_weights = tuple(
             map(self._thread_target, self._repeated(node.child("ThreadTargets"), "ThreadTarget"))
         )
-        target.said |= {child.name: child.where for child in node.children if child.name in special}
-        target.said["target"] = node.where
+        target.positions |= {child.name: child.where for child in node.children if child.name in special}
+        target.positions["target"] = node.where
         self._replace_template(node, target)
         return target
 
@@ -246,7 +248,7 @@ class _Reader:
             child = node.child(name)
             if child is not None and self._convert(_boolean, child):
                 target.cache = "local_disabled" if name == "DisableLocalCache" else "disabled"
-                target.said["cache"] = child.where
+                target.positions["cache"] = child.where
                 if name == "DisableAllCache":
                     target.write_through = True
 
@@ -270,7 +272,7 @@ class _Reader:
         unit = node.attributes.get("unit", "BPMS")
         value = self._convert(_U32, node)
         if unit not in ("IOPS", "BPMS"):
-            self._mistake(node, f"there is no unit '{unit}' of throughput", "IOPS, or BPMS (bytes per millisecond)")
+            self._mistake(node, f"unknown unit of throughput '{unit}'", "use IOPS or BPMS (bytes per millisecond)")
         elif value is not None:
             setattr(target, "iops" if unit == "IOPS" else "bytes_per_ms", value)
 
@@ -279,15 +281,15 @@ class _Reader:
             return
         kinds = [child for child in node.children if child.name in ("Percent", "Absolute")]
         if len(kinds) != 1 or len(node.children) != 1:
-            self._mistake(node, "a <Distribution> has one element, <Percent> or <Absolute>")
+            self._mistake(node, "<Distribution> takes exactly one element, <Percent> or <Absolute>")
             return
         spans: list[Span] = []
-        place = 0
+        start = 0
         for child in self._repeated(kinds[0], "Range"):
             try:
                 length = _number(child.text, 100, 1) if kinds[0].name == "Percent" else _number(child.text, U64_MAX)
-                spans.append(Span(_number(child.attributes.get("IO", ""), 100), place, length))
-                place += length
+                spans.append(Span(_number(child.attributes.get("IO", ""), 100), start, length))
+                start += length
             except ValueError as error:
                 self._mistake(child, str(error))
         if spans:
@@ -302,13 +304,13 @@ class _Reader:
     def _replace_template(self, node: Node, target: Target) -> None:
         if not target.path.startswith(TEMPLATE_PREFIX):
             return
-        place = node.child("Path") or node
+        path = node.child("Path") or node
         number = target.path[1:]
         if not _TEMPLATE.fullmatch(number):
-            self._mistake(place, f"'{target.path}' is no template: it must be *1, *2, …")
+            self._mistake(path, f"'{target.path}' is not a template: templates are *1, *2, …")
         elif self._replacements and int(number) > len(self._replacements):
             self._mistake(
-                place, f"nothing on the command line replaces {target.path}", "name a target for each template"
+                path, f"no target on the command line replaces {target.path}", "add a target for each template"
             )
         elif self._replacements:
             target.path = self._replacements[int(number) - 1]
@@ -324,10 +326,10 @@ class _Reader:
             value = self._convert(convert, child)
             if value is not None:
                 setattr(to, name, value)
-                to.said[name] = child.where
+                to.positions[name] = child.where
 
     def _convert(self, convert: Convert, node: Node) -> Any:
-        """The value of an element, or None with a mistake."""
+        """Returns the value of an element, or adds a mistake and returns None."""
         for child in node.children:
             self._unknown(child, ())
         try:
@@ -342,14 +344,14 @@ class _Reader:
             if child.name not in known:
                 self._unknown(child, known)
             elif child.name in seen:
-                self._mistake(child, f"<{child.name}> stands in <{node.name}> a second time", "keep one")
+                self._mistake(child, f"<{node.name}> has a second <{child.name}>", "keep one")
             seen.add(child.name)
         for name in needed:
             if name not in seen:
                 self._mistake(node, f"<{node.name}> needs a <{name}>")
 
     def _repeated(self, node: Node | None, name: str) -> list[Node]:
-        """Children that must be there once or more."""
+        """Returns the children, of which there must be at least one."""
         if node is None:
             return []
         if not node.children:
@@ -361,7 +363,7 @@ class _Reader:
 
     def _unknown(self, node: Node, known: Collection[str]) -> None:
         close = nearest(node.name, known)
-        self._mistake(node, f"there is no element <{node.name}> here", f"Did you mean <{close}>?" if close else None)
+        self._mistake(node, f"unknown element <{node.name}>", f"Did you mean <{close}>?" if close else None)
 
     def _mistake(self, node: Node, text: str, hint: str | None = None) -> None:
-        self.reading.mistakes.append(Mistake(text, node.where, hint))
+        self.parsed.mistakes.append(Mistake(text, node.where, hint))

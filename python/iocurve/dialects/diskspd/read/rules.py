@@ -1,4 +1,4 @@
-"""What cannot be together in a profile, and what DiskSpd warns of; the rules are DiskSpd's own."""
+"""DiskSpd's rules on options that exclude each other, and DiskSpd's warnings."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from iocurve.errors import Mistake, Where
 from iocurve.job.model import Level, PlanNote
 
 SECTOR_BYTES = 512
-"""Unbuffered operations begin and end at multiples of it."""
+"""Offset and length of unbuffered I/O must be multiples of it."""
 
 
 @dataclass
 class Findings:
-    """What is wrong, and what is to be said."""
+    """Mistakes and notes about a profile."""
 
     mistakes: list[Mistake] = field(default_factory=list)
     notes: list[PlanNote] = field(default_factory=list)
 
     def mistake(self, text: str, where: Where | None, hint: str | None = None) -> None:
-        """Something that keeps the profile from running."""
+        """Adds a mistake; the profile cannot run."""
         self.mistakes.append(Mistake(text, where, hint))
 
     def note(self, code: str, text: str, where: Where | None, level: Level = "info") -> None:
-        """Something to tell."""
+        """Adds a note."""
         self.notes.append(PlanNote(code, text, where, level))
 
 
 def check(profile: Profile) -> Findings:
-    """Everything in a profile that cannot be run, and everything to be said about it."""
+    """Returns all mistakes and notes of a profile."""
     findings = Findings()
     for span in profile.time_spans:
         _check_span(span, findings, is_run=not profile.profile_only)
@@ -41,11 +41,11 @@ def check(profile: Profile) -> Findings:
 
 def _check_span(span: TimeSpan, findings: Findings, *, is_run: bool) -> None:
     if span.affinity_disabled and span.affinity:
-        findings.mistake("-n and -a exclude one another", span.where("affinity", "affinity_disabled"), "keep one")
+        findings.mistake("-n and -a exclude each other", span.where("affinity", "affinity_disabled"), "keep one")
     if not span.duration_s:
-        findings.mistake("-d0 measures nothing", span.where("duration_s", "time_span"), "measure 1 s or longer")
+        findings.mistake("-d0 leaves no measured time", span.where("duration_s", "time_span"), "measure 1 s or longer")
     if span.requests and not span.threads:
-        text = "-O has no effect without -F: DiskSpd takes -o then"
+        text = "-O has no effect without -F: DiskSpd then uses -o"
         findings.note("no_effect", text, span.where("requests"), "warning")
     for target in span.targets:
         for text, fields, hint in _conflicts(span, target):
@@ -53,31 +53,35 @@ def _check_span(span: TimeSpan, findings: Findings, *, is_run: bool) -> None:
         for text, fields, hint in _distribution(target):
             findings.mistake(text, target.where(*fields, "Distribution", "target"), hint)
         if is_run and target.path.startswith(TEMPLATE_PREFIX):
-            text = f"nothing replaces the template target {target.path}"
+            text = f"no target replaces the template {target.path}"
             findings.mistake(
-                text, target.where("path"), "name targets on the command line, as in -Xprofile.xml file.dat"
+                text, target.where("path"), "add the targets to the command line, as in -Xprofile.xml file.dat"
             )
         _warn(span, target, findings)
 
 
 _Conflict = tuple[str, Sequence[str], str | None]
-"""What is wrong, the fields that say it, what to do."""
+"""Message, names of the fields in conflict, hint."""
 
 
 def _conflicts(span: TimeSpan, target: Target) -> Iterator[_Conflict]:
     many = span.threads > 1 or target.threads > 1
     if span.threads and target.threads > 1:
-        yield "-F and -t exclude one another", ("threads",), "-F counts all threads, -t those of each target: keep one"
+        yield (
+            "-F and -t exclude each other",
+            ("threads",),
+            "-F is the total number of threads, -t the number per target: keep one",
+        )
     if target.is_paced and span.completion_routines:
-        yield "-g cannot be together with -x", ("bytes_per_ms", "iops", "completion_routines"), "leave out -x"
+        yield "-g cannot be combined with -x", ("bytes_per_ms", "iops", "completion_routines"), "remove -x"
     if bool(target.burst) != bool(target.think_ms):
-        text = "a burst needs a pause after it: -i and -j go together"
+        text = "-i (burst) and -j (think time) need each other"
         yield text, ("burst", "think_ms"), "-i100 -j10 pauses for 10 ms after 100 operations"
     yield from _pool(span, target)
     yield from _order(target, many=many)
     yield from _caching(span, target)
     if target.end_bytes and target.end_bytes <= target.base_bytes:
-        text = f"the end of the region (-f, {target.end_bytes}) must be behind its base (-B, {target.base_bytes})"
+        text = f"the end of the region (-f, {target.end_bytes}) must be above its base offset (-B, {target.base_bytes})"
         yield text, ("end_bytes",), None
     if 0 < target.buffer_bytes < target.block_bytes:
         text = f"the write buffer (-Z, {target.buffer_bytes} bytes) is smaller than a block (-b, {target.block_bytes})"
@@ -90,13 +94,13 @@ def _pool(span: TimeSpan, target: Target) -> Iterator[_Conflict]:
             text = "<ThreadTargets> need a <ThreadCount> and a <RequestCount> of the time span"
             yield text, ("ThreadTargets",), None
         return
-    for is_said, flag, fields in (
+    for is_set, flag, fields in (
         (target.is_paced, "-g", ("bytes_per_ms", "iops", "Throughput")),
         (bool(target.think_ms), "-j", ("think_ms",)),
         (target.parallel, "-p", ("parallel",)),
     ):
-        if is_said:
-            yield f"{flag} cannot be together with -O", fields, "say the operations in flight with -o"
+        if is_set:
+            yield f"{flag} cannot be combined with -O", fields, "set the queue depth with -o"
     if not target.weight:
         yield "the weight of a target must be above 0", ("weight",), None
     if any(thread >= span.threads for thread, _ in target.thread_weights):
@@ -106,34 +110,34 @@ def _pool(span: TimeSpan, target: Target) -> Iterator[_Conflict]:
 def _order(target: Target, *, many: bool) -> Iterator[_Conflict]:
     stride = target.thread_stride_bytes
     if target.random_percent:
-        for is_said, flag, fields in (
+        for is_set, flag, fields in (
             (stride, "-T", ("thread_stride_bytes",)),
             (target.interlocked, "-si", ("interlocked",)),
             (target.parallel, "-p", ("parallel",)),
         ):
-            if is_said:
-                yield f"{flag} conflicts with random I/O (-r, -rs)", fields, f"leave out {flag}, or -r"
+            if is_set:
+                yield f"{flag} conflicts with random I/O (-r, -rs)", fields, f"remove {flag} or -r"
         return
     if target.spans:
         yield "-rd needs random I/O", ("spans", "Distribution"), "add -r"
     if target.interlocked:
-        for is_said, flag, fields in (
+        for is_set, flag, fields in (
             (stride, "-T", ("thread_stride_bytes",)),
             (target.parallel, "-p", ("parallel",)),
         ):
-            if is_said:
-                yield f"-si and {flag} exclude one another", fields, "keep one"
+            if is_set:
+                yield f"-si and {flag} exclude each other", fields, "keep one"
     elif stride and not many:
         text = "-T has no effect on one thread, and DiskSpd refuses it"
-        yield text, ("thread_stride_bytes",), "add -t or -F with more than one thread, or leave out -T"
+        yield text, ("thread_stride_bytes",), "add -t or -F with more than one thread, or remove -T"
 
 
 def _caching(span: TimeSpan, target: Target) -> Iterator[_Conflict]:
     if target.memory_mapped:
         if span.completion_routines:
-            yield "-x cannot be together with memory-mapped I/O (-Sm)", ("completion_routines",), "leave out -x"
+            yield "-x cannot be combined with memory-mapped I/O (-Sm)", ("completion_routines",), "remove -x"
         if target.cache == "disabled":
-            yield "memory-mapped I/O (-Sm) goes through the cache: -Su and -Sh exclude it", ("memory_mapped",), None
+            yield "memory-mapped I/O (-Sm) uses the page cache and excludes -Su and -Sh", ("memory_mapped",), None
     elif target.flush:
         yield "-N is for memory-mapped I/O", ("flush",), "add -Sm"
     if target.cache != "disabled" or target.memory_mapped:
@@ -145,7 +149,7 @@ def _caching(span: TimeSpan, target: Target) -> Iterator[_Conflict]:
         (target.thread_stride_bytes, "-T", ("thread_stride_bytes",)),
     ):
         if value % SECTOR_BYTES:
-            text = f"{flag} ({value} bytes) is not a multiple of {SECTOR_BYTES}, as unbuffered I/O (-Su, -Sh) needs it"
+            text = f"{flag} ({value} bytes) is not a multiple of {SECTOR_BYTES}; unbuffered I/O (-Su, -Sh) requires it"
             yield text, (*fields, "cache"), None
 
 
@@ -159,14 +163,14 @@ def _distribution(target: Target) -> Iterator[_Conflict]:
             return
         operations, length = operations + span.io_percent, length + span.length
         if operations > 100:
-            yield f"-rd: the parts get {operations} % of the operations; there are 100", ("spans",), None
+            yield f"-rd: the shares of the operations add up to {operations} %, more than 100 %", ("spans",), None
             return
         if target.distribution == "Percent" and (length > 100 or (length == 100 and operations < 100)):
-            text = f"-rd: {length} % of the target are taken, with {operations} % of the operations"
-            yield text, ("spans",), "each must come to 100, and the target not before the operations"
+            text = f"-rd: the parts cover {length} % of the target with {operations} % of the operations"
+            yield text, ("spans",), "both must add up to 100 %, and the target not before the operations"
             return
     if target.spans and target.distribution == "Percent" and length != 100:
-        text = f"-rd: all operations are taken, but only {length} % of the target"
+        text = f"-rd: the parts have all operations but cover only {length} % of the target"
         yield text, ("spans",), "add a part without operations, such as :0/10, or give the last one the rest"
 
 
@@ -175,10 +179,10 @@ def _warn(span: TimeSpan, target: Target, findings: Findings) -> None:
     if target.random_percent:
         return
     if target.parallel and target.requests == 1:
-        text = "-p has no effect on one operation at a time; add -o2 or more"
+        text = "-p has no effect with a queue depth of 1; add -o2 or more"
         findings.note("no_effect", text, target.where("parallel"), "warning")
     if target.interlocked and not many:
         findings.note("no_effect", "-si has no effect on one thread", target.where("interlocked"), "warning")
     elif many and not target.interlocked and not target.thread_stride_bytes:
-        text = "each thread goes through the target by itself; -si shares one position, -T sets their starts apart"
+        text = "every thread accesses the whole target from its start; -si shares one position, -T spreads the starts"
         findings.note("side_by_side", text, target.where("threads") or span.where("threads"))

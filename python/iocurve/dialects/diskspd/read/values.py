@@ -1,6 +1,6 @@
-"""DiskSpd's values: how its parser reads numbers, sizes, processors, distributions, odd rules included.
+"""Reads values as DiskSpd's parser does: numbers, sizes, processors, distributions, odd rules included.
 
-Readers raise ``ValueError`` with a text for people.
+Readers raise ``ValueError`` with the message for the user.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _INTEGER = re.compile(r"[ \t\n\v\f\r]*([+-]?\d+)", re.ASCII)
 
 
 def leading_integer(text: str) -> tuple[int, str]:
-    """What C's atoi makes of it, and what it passes over: ``10s`` is 10, ``fast`` is 0."""
+    """Reads a number as C's atoi does, and returns the rest: ``10s`` is 10 and ``s``, ``fast`` is 0 and ``fast``."""
     found = _INTEGER.match(text)
     if found is None:
         return 0, text
@@ -26,7 +26,7 @@ def leading_integer(text: str) -> tuple[int, str]:
 
 
 def size(text: str, block_bytes: int) -> int:
-    """Bytes: ``64K``, ``200G``, ``8b`` (blocks)."""
+    """Reads a size in bytes: ``64K``, ``200G``, ``8b`` (blocks)."""
     value, rest = leading_size(text, block_bytes)
     if rest:
         raise ValueError(f"'{text}' is not a size: {SIZE_HINT}")
@@ -34,22 +34,22 @@ def size(text: str, block_bytes: int) -> int:
 
 
 def leading_size(text: str, block_bytes: int) -> tuple[int, str]:
-    """A size, and what follows it."""
+    """Reads the size at the start of the text, and returns it with the rest."""
     digits = _DIGITS.match(text)
     if digits is None:
         raise ValueError(f"'{text}' is not a size: {SIZE_HINT}")
     letter = text[digits.end() : digits.end() + 1].upper()
     factor = block_bytes if letter == "B" else _FACTORS.get(letter)
     rest = text[digits.end() :] if factor is None else text[digits.end() + 1 :]
-    # Numbers of hundreds of digits take long to convert.
+    # Converting hundreds of digits would take long.
     value = int(digits[0][:40]) * (1 if factor is None else factor)
     if value > U64_MAX:
-        raise ValueError(f"'{text}' is too large: no size is above {U64_MAX} bytes")
+        raise ValueError(f"'{text}' is too large: the largest size is {U64_MAX} bytes")
     return value, rest
 
 
 def seed(text: str) -> int:
-    """32 bits, as C's strtoul reads them: a negative number counts from the end, a large one is cut."""
+    """Reads 32 bits as C's strtoul does: a negative number wraps, a large one is limited to 2^32-1."""
     found = _INTEGER.fullmatch(text)
     if found is None:
         raise ValueError(f"'{text}' is not a random seed: a seed is a whole number of 32 bits")
@@ -58,7 +58,7 @@ def seed(text: str) -> int:
 
 
 def affinity(text: str) -> tuple[tuple[int, int], ...]:
-    """Groups and processors: ``0,1,2`` or ``g0,0,1,g1,0``; ``g`` alone is the default."""
+    """Reads pairs of group and processor: ``0,1,2`` or ``g0,0,1,g1,0``; ``g`` alone is the default."""
     if text in ("", "g"):
         return ()
     pairs, group = [], 0
@@ -78,12 +78,12 @@ def affinity(text: str) -> tuple[tuple[int, int], ...]:
 
 
 def distribution(text: str, block_bytes: int) -> tuple[DistributionKind, list[Span]]:
-    """``pct90/10:0/10`` or ``abs90/10G:5/20G``: per cent of the operations, and per cent or bytes of the target."""
+    """Reads ``pct90/10:0/10`` or ``abs90/10G:5/20G``: percent of the operations / percent or bytes of the target."""
     kind: DistributionKind = "Percent" if text.startswith("pct") else "Absolute"
     if not text.startswith(("pct", "abs")):
-        raise ValueError(f"'{text}' is no distribution: write -rdpct90/10:5/20 or -rdabs90/10G:5/20G")
+        raise ValueError(f"'{text}' is not a distribution: write -rdpct90/10:5/20 or -rdabs90/10G:5/20G")
     spans: list[Span] = []
-    place = 0
+    start = 0
     for pair in text[3:].split(":"):
         percent, slash, part = pair.partition("/")
         if not slash or not _DIGITS.fullmatch(percent) or int(percent[:12]) > 100:
@@ -91,17 +91,17 @@ def distribution(text: str, block_bytes: int) -> tuple[DistributionKind, list[Sp
                 f"'{pair}' must be a percentage of the operations (0 to 100), '/' and a part of the target"
             )
         length = _part(part, kind, block_bytes)
-        spans.append(Span(int(percent), place, length))
-        place += length
+        spans.append(Span(int(percent), start, length))
+        start += length
     return kind, spans
 
 
 def buffer_source(text: str, block_bytes: int) -> tuple[int, str]:
-    """``1M`` or ``1M,file``: the bytes of a write buffer, and what fills it."""
+    """Reads ``1M`` or ``1M,file``: the size of the write buffer, and the file that fills it."""
     length, _, path = text.partition(",")
     bytes_ = size(length, block_bytes)
     if not bytes_:
-        raise ValueError("a write buffer of 0 bytes holds nothing")
+        raise ValueError("the write buffer must be larger than 0 bytes")
     return bytes_, path
 
 
@@ -116,7 +116,7 @@ def _part(text: str, kind: DistributionKind, block_bytes: int) -> int:
     return length
 
 
-def _at_most(value: int, largest: int, what: str) -> int:
+def _at_most(value: int, largest: int, name: str) -> int:
     if value > largest:
-        raise ValueError(f"{what} is out of range: at most {largest}")
+        raise ValueError(f"{name} is out of range: at most {largest}")
     return value

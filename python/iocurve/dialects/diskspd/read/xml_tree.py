@@ -1,4 +1,4 @@
-"""XML as a tree whose nodes know where they stand, read from files that anybody may have written."""
+"""Reads XML from untrusted files into a tree whose nodes know their line and column."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from xml.parsers import expat
 
 from iocurve.errors import Mistake, Where
 
-LARGEST_FILE_BYTES = 16 << 20
-DEEPEST = 32
+MAX_FILE_BYTES = 16 << 20
+MAX_DEPTH = 32
 
 
 @dataclass
 class Node:
-    """An element."""
+    """An element of the tree."""
 
     name: str
     attributes: dict[str, str]
@@ -23,12 +23,12 @@ class Node:
     text: str = ""
 
     def child(self, name: str) -> Node | None:
-        """The first child of this name."""
+        """First child with this name, or None."""
         return next((node for node in self.children if node.name == name), None)
 
 
 class XmlError(Exception):
-    """A file that is no XML that we read; ``mistake`` says why and where."""
+    """Raised for a file that cannot be read as XML; ``mistake`` has the reason and the position."""
 
     def __init__(self, mistake: Mistake) -> None:
         self.mistake = mistake
@@ -36,15 +36,15 @@ class XmlError(Exception):
 
 
 def read(path: Path) -> Node:
-    """The root element. Raises ``XmlError``."""
+    """Returns the root element. Raises ``XmlError``."""
     try:
         with path.open("rb") as file:
-            content = file.read(LARGEST_FILE_BYTES + 1)
+            content = file.read(MAX_FILE_BYTES + 1)
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "no file can have this name"
+        reason = error.strerror if isinstance(error, OSError) else "not a valid file name"
         raise XmlError(Mistake(f"{path} cannot be read: {reason}")) from None
-    if len(content) > LARGEST_FILE_BYTES:
-        raise XmlError(Mistake(f"{path} is larger than {LARGEST_FILE_BYTES} bytes; no profile is"))
+    if len(content) > MAX_FILE_BYTES:
+        raise XmlError(Mistake(f"{path} is larger than {MAX_FILE_BYTES} bytes, the limit for a profile"))
     return _Builder(str(path)).read(content)
 
 
@@ -74,10 +74,10 @@ class _Builder:
         return Where(self._source, self._parser.CurrentLineNumber, self._parser.CurrentColumnNumber + 1)
 
     def _doctype(self, *_: object) -> None:
-        raise XmlError(Mistake("a profile has no document type (<!DOCTYPE …>): remove it", self._where()))
+        raise XmlError(Mistake("a document type (<!DOCTYPE …>) is not allowed in a profile; remove it", self._where()))
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
-        if len(self._open) == DEEPEST:
+        if len(self._open) == MAX_DEPTH:
             raise XmlError(Mistake("elements are nested too deeply for a profile", self._where()))
         node = Node(name, attributes, self._where())
         if self._open:

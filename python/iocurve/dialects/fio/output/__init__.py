@@ -1,1 +1,1 @@
-"""Output in the form that the tool's readers know."""
+"""fio's output formats and log files."""

@@ -1,35 +1,35 @@
-"""fio's latency bins (``json+``, ``write_hist_log``): 64 to each power of two, named by their middle."""
+"""fio's latency bins (``json+``, ``write_hist_log``): 64 bins per power of two, each labelled with its middle."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 BITS = 6
-"""Values below 2 ** (BITS + 1) have a bin each; above, a power of two has 2 ** BITS."""
+"""Each value below 2 ** (BITS + 1) has its own bin; above that, each power of two has 2 ** BITS bins."""
 BINS = 29 << BITS
-"""1,856; the last one takes all that is larger."""
+"""Number of bins, 1,856. The last bin holds all larger values."""
 
 
-def bin_of(value_ns: int) -> int:
-    """Number of the bin that holds a latency."""
+def bin_index(value_ns: int) -> int:
+    """Index of the bin that holds a latency."""
     shift = max(0, value_ns.bit_length() - BITS - 1)
-    place = (value_ns >> shift) & ((1 << BITS) - 1)
-    return min(((shift + 1) << BITS) + place if value_ns >> BITS else value_ns, BINS - 1)
+    offset = (value_ns >> shift) & ((1 << BITS) - 1)
+    return min(((shift + 1) << BITS) + offset if value_ns >> BITS else value_ns, BINS - 1)
 
 
-def middle_of(number: int) -> int:
-    """Nanoseconds in the middle of a bin."""
+def bin_middle_ns(number: int) -> int:
+    """Middle of a bin in nanoseconds."""
     if number < 2 << BITS:
         return number
     shift = (number >> BITS) - 1
-    place = number & ((1 << BITS) - 1)
-    return (1 << (shift + BITS)) + (place << shift) + (1 << shift >> 1)
+    offset = number & ((1 << BITS) - 1)
+    return (1 << (shift + BITS)) + (offset << shift) + (1 << shift >> 1)
 
 
-def bins(buckets: Iterable[tuple[int, int]]) -> dict[int, int]:
-    """Counts by number of bin, ascending, from (lowest value, count) pairs of a finer histogram."""
+def counts_by_bin(buckets: Iterable[tuple[int, int]]) -> dict[int, int]:
+    """Converts the (lowest value, count) pairs of a finer histogram to counts by bin index, ascending."""
     counts: dict[int, int] = {}
     for lowest, count in buckets:
-        number = bin_of(lowest)
+        number = bin_index(lowest)
         counts[number] = counts.get(number, 0) + count
     return dict(sorted(counts.items()))

@@ -1,8 +1,8 @@
-"""fio's log files: ``write_bw_log``, ``write_iops_log``, ``write_lat_log`` and ``write_hist_log``.
+"""Writes fio's log files: ``write_bw_log``, ``write_iops_log``, ``write_lat_log`` and ``write_hist_log``.
 
 A line is milliseconds, value, direction, bytes, [offset,] priority. Without ``log_avg_msec`` there is a line for each
-operation; its bandwidth is what one such operation after another would make. The slat log is empty where submission is
-not measured apart.
+operation; its bandwidth is the operation's bytes over its own latency. The slat log is empty if the submission latency
+is not measured separately.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from iocurve._native import Histogram
 from iocurve.dialects.fio.invocation import Invocation
 from iocurve.dialects.fio.output import bins
-from iocurve.dialects.fio.output.figures import KIND_NAMES
+from iocurve.dialects.fio.output.job_stats import KIND_NAMES
 from iocurve.dialects.fio.read.draft import Logs
 from iocurve.engine.outcome import LogRecords, WorkerOutcome
 from iocurve.errors import TargetError
@@ -25,12 +25,12 @@ from iocurve.units import MILLISECOND_NS, SECOND_NS
 
 @dataclass(frozen=True)
 class Record:
-    """An operation, or those of one kind in a window."""
+    """One operation, or all operations of one kind in a window."""
 
     at_ns: int
-    """Since the worker's measured window began: the operation's end, or the window's."""
+    """End of the operation or window, counted from the start of the worker's measured window."""
     length_ns: int
-    """Of the window; 0 for a single operation."""
+    """Length of the window; 0 for a single operation."""
     kind: int
     operations: int
     bytes: int
@@ -40,7 +40,7 @@ class Record:
 
 
 def planned(prepared: Invocation) -> list[Path]:
-    """One file of each kind of log that the sections ask for, as it would be named for the first clone."""
+    """One file of each kind of log that the sections ask for, with the name for the first clone."""
     paths = []
     for logs in (section.reporting.logs for section in prepared.sections):
         kinds = ((logs.bandwidth, "bw"), (logs.latency, "lat"), (logs.iops, "iops"), (logs.histogram, "clat_hist"))
@@ -49,7 +49,7 @@ def planned(prepared: Invocation) -> list[Path]:
 
 
 def write(prepared: Invocation, result: Result) -> list[Path]:
-    """Writes the log files that the sections ask for, and says which. Raises ``TargetError``."""
+    """Writes the log files that the sections ask for. Returns their paths. Raises ``TargetError``."""
     contents: dict[Path, list[str]] = {}
     for number, logs, worker in _logged(prepared, result):
         epoch_ms = int(result.created.timestamp() * 1000) if logs.unix_epoch else 0
@@ -64,14 +64,14 @@ def write(prepared: Invocation, result: Result) -> list[Path]:
     return list(contents)
 
 
-def lost(result: Result) -> int:
-    """Operations or windows that found no room in the logs."""
+def lost_records(result: Result) -> int:
+    """Number of records (operations or windows) beyond the limit of the logs."""
     workers = [worker for point in result.points for worker in point.outcome.workers]
     return sum(worker.log.lost for worker in workers if worker.log)
 
 
 def _logged(prepared: Invocation, result: Result) -> Iterator[tuple[int, Logs, WorkerOutcome]]:
-    """Workers with a log, each with its number in the whole run, from 1."""
+    """Yields the workers that have a log, each with its number in the whole run, from 1."""
     planned = iter(
         [(index, number) for index, group in enumerate(prepared.plan.groups) for number in range(len(group.workers))]
     )
@@ -79,15 +79,15 @@ def _logged(prepared: Invocation, result: Result) -> Iterator[tuple[int, Logs, W
     count = 0
     for written, report in zip(prepared.job.sections, prepared.sections, strict=True):
         clones = written.clones
-        for place in islice(planned, clones):
+        for position in islice(planned, clones):
             count += 1
-            worker = done.get(place)
+            worker = done.get(position)
             if worker is not None and worker.log is not None:
                 yield count, report.reporting.logs, worker
 
 
 def _files(logs: Logs, worker: WorkerOutcome, epoch_ms: int) -> Iterator[tuple[str, str, Iterable[str]]]:
-    """Prefix, name and lines of each file of a worker."""
+    """Yields prefix, name and lines of each log file of a worker."""
     assert worker.log is not None
     records = worker.log.unpack()
     start_ns, is_windowed = worker.window_start_ns, worker.log.window_ns is not None
@@ -97,10 +97,10 @@ def _files(logs: Logs, worker: WorkerOutcome, epoch_ms: int) -> Iterator[tuple[s
         window_ns = window_ms * MILLISECOND_NS
         found = _windows(records, columns, worker, window_ns) if window_ms else _each(records, columns, start_ns)
         for record in found:
-            place = [str(record.offset)] if logs.offsets else []
+            offset = [str(record.offset)] if logs.offsets else []
             moment = epoch_ms + record.at_ns // MILLISECOND_NS
             size = 0 if record.length_ns else record.bytes
-            yield ", ".join([str(moment), value(record), str(record.kind), str(size), *place, "0"])
+            yield ", ".join([str(moment), value(record), str(record.kind), str(size), *offset, "0"])
 
     window_ms = logs.window_ms
     if logs.bandwidth:
@@ -116,7 +116,7 @@ def _files(logs: Logs, worker: WorkerOutcome, epoch_ms: int) -> Iterator[tuple[s
 
 
 def _bandwidth(record: Record) -> str:
-    """KiB/s over a window; of a single operation its bytes per millisecond, as fio has it."""
+    """KiB/s of a window, or bytes per millisecond of a single operation, as in fio."""
     if record.length_ns:
         return str(int(record.bytes * SECOND_NS / record.length_ns / 1024))
     return str(int(record.bytes * MILLISECOND_NS / record.mean_ns)) if record.mean_ns else "0"
@@ -135,14 +135,14 @@ _LATENCIES: dict[str, Callable[[Record], str]] = {
 
 @dataclass(frozen=True)
 class Latencies:
-    """Of each record: the mean and the largest."""
+    """Mean and maximum of each record."""
 
     mean_ns: list[float]
     max_ns: Sequence[float]
 
 
 def _latencies(records: LogRecords, name: str) -> Latencies:
-    """fio's lat, and slat and clat, which are its parts. Where it was not taken apart there is no slat."""
+    """Latencies of fio's log ``name``: lat, or its parts slat and clat. slat is empty if it was not measured."""
     service, submission = records.service_ns, records.submission_ns
     if name == "slat":
         return Latencies(submission, records.submission_ns_max or submission)
@@ -153,16 +153,16 @@ def _latencies(records: LogRecords, name: str) -> Latencies:
 
 
 def _each(records: LogRecords, latencies: Latencies, start_ns: int) -> Iterator[Record]:
-    """Operations one by one; those that are no reads, writes or trims are not in fio's logs."""
+    """Yields a record for each read, write and trim; fio's logs have no other kinds."""
     columns = (records.at_ns, records.kind, records.bytes, records.offset)
-    # An empty column of latencies is no line at all.
+    # Without latencies (slat not measured) there are no lines.
     for at_ns, kind, size, offset, latency_ns in zip(*columns, latencies.mean_ns, strict=False):
         if kind in KIND_NAMES:
             yield Record(at_ns - start_ns, 0, KIND_NAMES.index(kind), 1, size, latency_ns, latency_ns, offset)
 
 
 def _windows(records: LogRecords, latencies: Latencies, worker: WorkerOutcome, window_ns: int) -> Iterator[Record]:
-    """Added up over windows from the start on, by kind; the time is the window's end, the last may be shorter."""
+    """Yields a record for each window and kind. The time is the window's end; the last window may be shorter."""
     columns = (records.at_ns, records.kind, records.operations, records.bytes)
     rows = zip(*columns, latencies.mean_ns, latencies.max_ns, strict=False)
     known = [each for each in rows if each[1] in KIND_NAMES]
@@ -184,7 +184,7 @@ def _windows(records: LogRecords, latencies: Latencies, worker: WorkerOutcome, w
 
 
 def _histograms(records: LogRecords, worker: WorkerOutcome, logs: Logs, is_windowed: bool) -> Iterator[tuple[int, str]]:
-    """Milliseconds, and direction, bytes and the counts of fio's bins, 2 ** coarseness of them together."""
+    """Yields milliseconds, and a line of direction, bytes and counts; a count sums 2 ** coarseness of fio's bins."""
     window_ns = (logs.histogram_window_ms or logs.window_ms or 1) * MILLISECOND_NS
     counts: dict[tuple[int, int], list[int]] = {}
     width = bins.BINS >> logs.histogram_coarseness
@@ -195,7 +195,7 @@ def _histograms(records: LogRecords, worker: WorkerOutcome, logs: Logs, is_windo
             row = counts.setdefault((window, KIND_NAMES.index(kind)), [0] * width)
             histogram = Histogram.decode(records.histograms[index]) if is_windowed else None
             buckets = histogram.buckets() if histogram else [(int(latencies[index]), 1)]
-            for number, count in bins.bins(buckets).items():
+            for number, count in bins.counts_by_bin(buckets).items():
                 row[number >> logs.histogram_coarseness] += count
     for (window, direction), row in sorted(counts.items()):
         moment = min((window + 1) * window_ns, worker.window_ns) // MILLISECOND_NS

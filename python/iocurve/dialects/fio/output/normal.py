@@ -1,4 +1,4 @@
-"""fio's ``normal`` output: the lines and words that people and scripts look for."""
+"""Renders fio's ``normal`` output: the lines and words that people and scripts look for."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from itertools import groupby, islice
 
 from iocurve.dialects.fio.invocation import Invocation
 from iocurve.dialects.fio.job import SectionReport
-from iocurve.dialects.fio.output.figures import KIND_NAMES, Direction, JobFigures, Samples, SteadyMeans, figures
+from iocurve.dialects.fio.output.job_stats import KIND_NAMES, Direction, JobStats, Samples, SteadyMeans, job_stats
 from iocurve.job.model import Section
 from iocurve.result.document import Result
 from iocurve.result.summary import Latency
@@ -20,8 +20,8 @@ _SHARES_PER_LINE = 5
 
 
 def render(prepared: Invocation, result: Result) -> str:
-    """``--output-format=normal``."""
-    jobs = figures(prepared, result)
+    """Renders ``--output-format=normal``."""
+    jobs = job_stats(prepared, result)
     workers = sum(len(group.workers) for group in prepared.plan.groups)
     lines = [
         *_headers(prepared),
@@ -36,7 +36,7 @@ def render(prepared: Invocation, result: Result) -> str:
 
 
 def scaled(value: float, base: int, unit: str = "") -> str:
-    """In at most four characters as fio has it: ``599``, ``2399Ki``, ``12.8k``, ``1235k``."""
+    """Formats a value with up to four digits and a prefix, as fio does: ``599``, ``2399Ki``, ``12.8k``, ``1235k``."""
     prefixes = ("", "Ki", "Mi", "Gi", "Ti", "Pi") if base == 1024 else ("", "k", "M", "G", "T", "P")
     power = 0
     while value > 9999 and power < len(prefixes) - 1:
@@ -46,30 +46,30 @@ def scaled(value: float, base: int, unit: str = "") -> str:
 
 
 def _headers(prepared: Invocation) -> Iterator[str]:
-    """What each section asks for."""
+    """Yields the header lines: the settings of each section."""
     workers = iter([worker for group in prepared.plan.groups for worker in group.workers])
-    for said, section in zip(prepared.job.sections, prepared.sections, strict=True):
-        clones = list(islice(workers, said.clones))
-        yield _header(said, section, prepared.report_groups[clones[0].report_group].number)
+    for section, report in zip(prepared.job.sections, prepared.sections, strict=True):
+        clones = list(islice(workers, section.clones))
+        yield _header(section, report, prepared.report_groups[clones[0].report_group].number)
         if len(clones) > 1:
             yield "..."
 
 
-def _header(said: Section, section: SectionReport, group: int) -> str:
-    blocks = said.load.blocks
+def _header(section: Section, report: SectionReport, group: int) -> str:
+    blocks = section.load.blocks
     shown = [
         "-".join(scaled(size, 1024, "B") for size in (sizes.smallest, sizes.largest))
         for sizes in (blocks.read, blocks.write, blocks.trim)
     ]
     ranges = ", ".join(f"({letter}) {sizes}" for letter, sizes in zip("RWT", shown, strict=True))
-    engine = f"ioengine={said.target.engine_asked}, iodepth={section.depth}"
-    return f"{section.name}: (g={group}): rw={section.direction}, bs={ranges}, {engine}"
+    engine = f"ioengine={section.target.engine_asked}, iodepth={report.depth}"
+    return f"{report.name}: (g={group}): rw={report.direction}, bs={ranges}, {engine}"
 
 
-def _job(job: JobFigures, result: Result) -> list[str]:
+def _job(job: JobStats, result: Result) -> list[str]:
     moment = result.created.astimezone().strftime("%a %b %e %H:%M:%S %Y")
     number = f"err={job.error:2}" + (f" (error={os.strerror(job.error)})" if job.error else "")
-    # Workers are threads of this process.
+    # All workers are threads of this process, so all have its pid.
     jobs = f"(groupid={job.group}, jobs={len(job.workers)})"
     lines = [f"{job.report.name}: {jobs}: {number}: pid={os.getpid()}: {moment}"]
     lines += [f"  error        : {error}" for error in dict.fromkeys(worker.error for worker in job.workers) if error]
@@ -105,14 +105,14 @@ def _levels(shares: Mapping[str, float]) -> str:
     return ", ".join(f"{level}={share:.1f}%" for level, share in shares.items())
 
 
-def _latency_target(job: JobFigures) -> str:
+def _latency_target(job: JobStats) -> str:
     if job.target is None:
         return "target=0, window=0, percentile=100.00%"
     window_us, percentile = job.target.window_ns // 1000, job.target.percentile
     return f"target={job.target.target_ns}, window={window_us}, percentile={percentile:.2f}%"
 
 
-def _steady_state(job: JobFigures) -> list[str]:
+def _steady_state(job: JobStats) -> list[str]:
     steady, asked = job.steady_state, job.report.reporting.steady_state
     if steady is None or asked is None:
         return []
@@ -126,7 +126,7 @@ def _steady_state(job: JobFigures) -> list[str]:
     ]
 
 
-def _direction(kind: str, direction: Direction, job: JobFigures) -> list[str]:
+def _direction(kind: str, direction: Direction, job: JobStats) -> list[str]:
     amount = f"({scaled(direction.bytes, 1024, 'B')}/{direction.runtime_ms}msec)"
     lines = [f"  {kind}: IOPS={scaled(direction.iops, 1000)}, BW={_bandwidth(direction.bytes_per_s)}{amount}"]
     if direction.submission.count:
@@ -164,7 +164,7 @@ def _percentiles(name: str, latency: Latency, percents: Sequence[float]) -> list
 
 
 def _unit(smallest: float, largest: float, spread: float) -> tuple[str, int]:
-    """The coarsest unit that still shows the differences."""
+    """The coarsest unit that still shows the differences between the values."""
     chosen = _UNITS[0]
     for unit, size in _UNITS[1:]:
         if smallest > 2 * size and largest > 100 * size - 1 and spread > size:
@@ -180,13 +180,13 @@ def _samples(samples: Samples, share: str) -> str:
 
 
 def _shares(label: str, shares: dict[str, float]) -> list[str]:
-    """Only those that are there."""
+    """Lines with the shares that round to more than 0."""
     cells = [f"{name}={share:.2f}%" for name, share in shares.items() if share >= 0.005]
     rows = [", ".join(cells[start : start + _SHARES_PER_LINE]) for start in range(0, len(cells), _SHARES_PER_LINE)]
     return [f"  {label:<13}: {row}" for row in rows]
 
 
-def _status(jobs: Sequence[JobFigures]) -> list[str]:
+def _status(jobs: Sequence[JobStats]) -> list[str]:
     lines = []
     for kind in dict.fromkeys(kind for job in jobs for kind in job.shown):
         parts = [job.directions[kind] for job in jobs if kind in job.shown and job.directions[kind].operations]

@@ -1,26 +1,26 @@
-"""``--output-format=terse``: a line of semicolons a job, in the versions 2 to 5 of that form."""
+"""Renders ``--output-format=terse``, versions 2 to 5: a line per job, fields separated by semicolons."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from iocurve.dialects.fio.invocation import Invocation
-from iocurve.dialects.fio.output.figures import FIO_VERSION, Direction, JobFigures, Samples, figures
+from iocurve.dialects.fio.output.job_stats import FIO_VERSION, Direction, JobStats, Samples, job_stats
 from iocurve.dialects.fio.read.draft import Reporting
 from iocurve.result.document import Result
 from iocurve.result.summary import Latency
 
 PERCENTILES = 20
-"""Places for percentiles; those that are not asked for are ``0%=0``."""
+"""Number of percentile fields; unused ones are ``0%=0``."""
 
 
 def render(prepared: Invocation, result: Result) -> str:
-    """A line for each reported job. Disks are not measured; fio has no places for them where there are none."""
+    """Renders a line per reported job, without disk fields: fio has none if it finds no disk statistics."""
     version = prepared.output.terse_version
-    return "".join(";".join(_fields(job, version)) + "\n" for job in figures(prepared, result))
+    return "".join(";".join(_fields(job, version)) + "\n" for job in job_stats(prepared, result))
 
 
-def _fields(job: JobFigures, version: int) -> Iterator[str]:
+def _fields(job: JobStats, version: int) -> Iterator[str]:
     yield str(version)
     if version > 2:
         yield FIO_VERSION
@@ -54,7 +54,7 @@ def _direction(direction: Direction, reporting: Reporting, version: int) -> Iter
 
 
 def _latency(latency: Latency) -> Iterator[str]:
-    """Smallest, largest, mean and deviation in microseconds."""
+    """Minimum, maximum, mean and standard deviation in microseconds."""
     yield from (str(latency.min_ns // 1000), str(latency.max_ns // 1000))
     yield from (f"{latency.mean_ns / 1000:.6f}", f"{latency.stddev_ns / 1000:.6f}")
 
@@ -69,8 +69,8 @@ def _spread(samples: Samples) -> Iterator[str]:
     yield from (f"{samples.mean:.6f}", f"{samples.stddev:.6f}")
 
 
-def _latency_ranges(job: JobFigures) -> Iterator[str]:
-    """Microseconds, then milliseconds; what took less than a microsecond counts with the first range, as in fio."""
+def _latency_ranges(job: JobStats) -> Iterator[str]:
+    """Shares by microseconds, then milliseconds. Latencies below 1 µs count in the first range, as in fio."""
     shares = job.latency_percent()
     microseconds = list(shares["latency_us"].values())
     microseconds[0] += sum(shares["latency_ns"].values())

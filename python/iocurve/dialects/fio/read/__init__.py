@@ -1,1 +1,1 @@
-"""Reading: text becomes values, values become fields of a job; what is wrong is found at once, with its place."""
+"""Reads fio's text into the fields of a job, and collects every mistake with its position."""

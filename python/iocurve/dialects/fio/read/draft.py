@@ -1,4 +1,4 @@
-"""A section of a fio job while its options are read, and what an option is."""
+"""``Draft``: a section of a fio job while its options are read. ``Option``: a fio option and its effect on a draft."""
 
 from __future__ import annotations
 
@@ -23,98 +23,98 @@ DEFAULTS = Said.of(
     depth=1,
     time_based=False,
 )
-"""What fio does where nothing is said and it differs from the model's own defaults."""
+"""fio's defaults where they differ from those of ``iocurve.job.model``."""
 _FILLED = Section.of(DEFAULTS)
 
 
 @dataclass(frozen=True)
 class Logs:
-    """Log files that a section asks for. Their names begin with the text given, or with the job's name."""
+    """Log files of a section: file name prefixes by kind of log (default: the job's name) and their format."""
 
     bandwidth: str | None = None
     latency: str | None = None
-    """fio's lat, slat and clat logs."""
+    """Prefix of fio's lat, slat and clat logs."""
     submission: bool = True
-    """Whether slat is among them: not with disable_slat."""
+    """Writes the slat log; False with disable_slat."""
     iops: str | None = None
     histogram: str | None = None
     window_ms: int = 0
-    """fio's log_avg_msec; 0 is a line for each operation."""
+    """log_avg_msec; 0 writes a line for each operation."""
     histogram_window_ms: int = 0
-    """fio's log_hist_msec."""
+    """log_hist_msec."""
     histogram_coarseness: int = 0
     window_value: Literal["avg", "max", "both"] = "avg"
-    """fio's log_window_value: what a line of several operations says."""
+    """log_window_value: the latency written for a window of several operations."""
     offsets: bool = False
-    """Whether lines have the offset (log_offset)."""
+    """Adds the offset to each line (log_offset)."""
     priorities: bool = False
     issue_times: bool = False
     unix_epoch: bool = False
-    """Whether times count from 1970 (log_unix_epoch)."""
+    """Writes Unix time instead of time since the start (log_unix_epoch)."""
     per_job: bool = True
-    """Whether each clone has files of its own (per_job_logs)."""
+    """Writes separate files for each clone (per_job_logs)."""
     bandwidth_window_ms: int = 500
-    """fio's bwavgtime."""
+    """bwavgtime."""
     iops_window_ms: int = 500
-    """fio's iopsavgtime."""
+    """iopsavgtime."""
 
     @property
     def any(self) -> bool:
-        """Whether there are any."""
+        """True if the section writes a log."""
         return any((self.bandwidth, self.latency, self.iops, self.histogram))
 
 
 @dataclass(frozen=True)
 class Reporting:
-    """What a section says about its output."""
+    """Output options of a section."""
 
     percentiles: tuple[float, ...] = FIO_PERCENTILES
     submission_percentiles: bool = False
-    """fio's slat_percentiles."""
+    """slat_percentiles."""
     completion_percentiles: bool = True
-    """fio's clat_percentiles."""
+    """clat_percentiles."""
     total_percentiles: bool = False
-    """fio's lat_percentiles."""
+    """lat_percentiles."""
     mixed: Literal["none", "mixed", "both"] = "none"
-    """fio's unified_rw_reporting."""
+    """unified_rw_reporting."""
     logs: Logs = Logs()
     steady_state: str | None = None
-    """fio's criterion, as in its JSON: ``iops_slope:0.300000%``."""
+    """Criterion of steadystate as fio's JSON writes it: ``iops_slope:0.300000%``."""
     steady_state_duration_s: int = 0
 
 
 @dataclass
 class Draft:
-    """A section while its options are read one after another; the last word counts."""
+    """A section while its options are read one after another; a later option overrides an earlier one."""
 
     fields: dict[str, Any] = field(default_factory=dict)
-    """Of the section."""
+    """Fields of the section that are set so far."""
     reporting: dict[str, Any] = field(default_factory=dict)
     logs: dict[str, Any] = field(default_factory=dict)
-    parts: dict[str, Any] = field(default_factory=dict)
-    """By option: what means something only together with other options."""
-    places: dict[str, Where] = field(default_factory=dict)
-    """Where each option was said last."""
-    positions: dict[str, Where] = field(default_factory=dict)
-    """Where each field was said last."""
+    deferred: dict[str, Any] = field(default_factory=dict)
+    """Values by option whose meaning depends on other options; ``combine`` turns them into fields."""
+    option_positions: dict[str, Where] = field(default_factory=dict)
+    """Position of the last setting of each option."""
+    field_positions: dict[str, Where] = field(default_factory=dict)
+    """Position of the last setting of each field."""
     depth_asked: int = 1
-    """iodepth as said, where fio runs with less."""
+    """iodepth as written; fio may run with less."""
     engine_refused: bool = False
-    """Whether its engine is known and cannot run here; that is said once, not for each of its own options."""
+    """True if fio has the section's ioengine and iocurve does not. Mistakes in that engine's options are dropped."""
     notes: list[PlanNote] = field(default_factory=list)
     mistakes: list[Mistake] = field(default_factory=list)
 
     def value(self, name: str) -> Any:
-        """A field as said so far, else fio's default."""
+        """The field's value so far, else fio's default."""
         return self.fields[name] if name in self.fields else _FILLED.value(name)
 
     def note(self, option: str, code: str, text: str, level: Level = "info") -> None:
-        """Something to say about an option, once all are read."""
-        self.notes.append(PlanNote(code, text, self.places.get(option), level))
+        """Adds a note at the position of ``option``. Call it after all options are read."""
+        self.notes.append(PlanNote(code, text, self.option_positions.get(option), level))
 
     def mistake(self, option: str, text: str, hint: str | None = None) -> None:
-        """Something that is wrong with an option, once all are read."""
-        self.mistakes.append(Mistake(text, self.places.get(option), hint))
+        """Adds a mistake at the position of ``option``. Call it after all options are read."""
+        self.mistakes.append(Mistake(text, self.option_positions.get(option), hint))
 
 
 Effect = Callable[[Draft, str, Context], None]
@@ -122,22 +122,22 @@ Effect = Callable[[Draft, str, Context], None]
 
 @dataclass(frozen=True)
 class Option:
-    """One option."""
+    """One fio option."""
 
     name: str
     effect: Effect
     fields: tuple[str, ...] = ()
-    """What it sets, for the places of later notes."""
+    """Fields that the option sets; later notes on such a field point at the option's position."""
     aliases: tuple[str, ...] = ()
     bare: bool = False
-    """May stand without a value, which then is 1."""
+    """True if the option may be written without a value, which means 1."""
     boolean: bool = False
-    """Is 0 or 1."""
+    """True if the value is 0 or 1."""
     engines: tuple[str, ...] = ()
-    """Those of fio's engines it belongs to; none: all."""
-    fate: str = "honoured"
-    """What comes of it here, for --cmdhelp."""
+    """fio's I/O engines that have the option; empty: all."""
+    support: str = "supported"
+    """Text for --cmdhelp: ``supported``, ``no effect: REASON`` or ``not supported: REASON``."""
 
 
 class RefusedError(ValueError):
-    """An option that is known and cannot be honoured."""
+    """A value or an option that fio has and iocurve does not support."""

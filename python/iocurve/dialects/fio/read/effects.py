@@ -1,4 +1,4 @@
-"""What fio's options do to a section: functions for the ways of doing it, and for options with rules of their own."""
+"""Effects of fio's options on a draft: general ones (set a field, refuse …) and those of options with special rules."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from iocurve.dialects.fio.read.values import Context, Reader
 from iocurve.engine.plan import BlockRange, FixedBlocks
 from iocurve.job.model import EngineName, Level, PerKind
 
-NOT_YET = "it would change what is measured, and iocurve cannot do it"
+NOT_YET = "ignoring it would change what is measured"
 
 ENGINES: dict[str, EngineName] = {
     "psync": "sync",
@@ -23,22 +23,22 @@ ENGINES: dict[str, EngineName] = {
     "null": "null",
     "nfs": "nfs",
 }
-"""fio's engines, and what runs here instead."""
+"""fio's I/O engines, each with iocurve's engine that runs instead."""
 
 
 def _names(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-ENGINES_OF_METADATA = _names("falloc ftruncate filecreate filestat filedelete dircreate dirstat dirdelete")
-"""They measure what a file system does besides reading and writing."""
-ENGINES_ELSEWHERE = _names(
+METADATA_ENGINES = _names("falloc ftruncate filecreate filestat filedelete dircreate dirstat dirdelete")
+"""fio's engines that measure file system operations other than reads and writes."""
+OTHER_ENGINES = _names(
     "cpuio net netsplice splice rdma rbd rados http gfapi gfapi_async libhdfs sg io_uring_cmd mtd e4defrag exec nbd "
     "libiscsi libblkio libcufile pmemblk libpmem dev-dax dfs xnvme solarisaio windowsaio spdk spdk_bdev guasi external "
     "ime_psync ime_psyncv ime_aio libzbc libhipfile page_fault cpp_null"
 )
 
-# -- ways of doing it --------------------------------------------------------------------------------------------------
+# -- general effects ---------------------------------------------------------------------------------------------------
 
 
 def sets(name: str, read: Reader) -> Effect:
@@ -51,7 +51,7 @@ def sets(name: str, read: Reader) -> Effect:
 
 
 def sets_per_kind(name: str, minimum: int = 1, maximum: int = 2**32 - 1) -> Effect:
-    """Sets a field that has a value for each kind of operation."""
+    """Sets a field that has one value each for reads, writes and trims."""
     read = values.per_kind(minimum, maximum)
 
     def effect(draft: Draft, text: str, context: Context) -> None:
@@ -61,7 +61,7 @@ def sets_per_kind(name: str, minimum: int = 1, maximum: int = 2**32 - 1) -> Effe
 
 
 def reports(name: str, read: Reader) -> Effect:
-    """Sets what output needs."""
+    """Sets an output option."""
 
     def effect(draft: Draft, text: str, context: Context) -> None:
         draft.reporting[name] = read(text, context)
@@ -70,7 +70,7 @@ def reports(name: str, read: Reader) -> Effect:
 
 
 def logs(name: str, read: Reader) -> Effect:
-    """Sets how log files look."""
+    """Sets an option of the log files."""
 
     def effect(draft: Draft, text: str, context: Context) -> None:
         draft.logs[name] = read(text, context)
@@ -78,33 +78,33 @@ def logs(name: str, read: Reader) -> Effect:
     return effect
 
 
-def part(name: str, read: Reader) -> Effect:
-    """Keeps what means something only together with other options."""
+def defers(name: str, read: Reader) -> Effect:
+    """Keeps a value whose meaning depends on other options, for ``combine``."""
 
     def effect(draft: Draft, text: str, context: Context) -> None:
-        draft.parts[name] = read(text, context)
+        draft.deferred[name] = read(text, context)
 
     return effect
 
 
-def accepted(
-    reason: str, same: tuple[str, ...] = (), level: Level = "info", read: Reader = values.text_value
+def no_effect(
+    reason: str, noop: tuple[str, ...] = (), level: Level = "info", read: Reader = values.text_value
 ) -> Effect:
-    """Without effect; ``same`` are the values that ask for what happens anyway, and need no note."""
+    """Ignores the option with a note. ``noop`` lists the values that ask for iocurve's own behaviour: no note."""
 
     def effect(_draft: Draft, text: str, context: Context) -> None:
         read(text, context)
-        if text.strip() not in same:
+        if text.strip() not in noop:
             context.note("no_effect", f"{context.option}={text.strip()} has no effect: {reason}", level)
 
     return effect
 
 
-def refused(reason: str, same: tuple[str, ...] = ()) -> Effect:
-    """Refused, unless it asks for one of ``same``, which is what happens anyway."""
+def unsupported(reason: str, noop: tuple[str, ...] = ()) -> Effect:
+    """Refuses the option. ``noop`` lists the values that ask for iocurve's own behaviour: they are accepted."""
 
     def effect(_draft: Draft, text: str, context: Context) -> None:
-        if text.strip() not in same:
+        if text.strip() not in noop:
             raise RefusedError(
                 f"{context.option}={text.strip()} is not supported{' yet' if reason == NOT_YET else ''}: {reason}"
             )
@@ -116,38 +116,38 @@ def refused(reason: str, same: tuple[str, ...] = ()) -> Effect:
 
 
 def set_engine(draft: Draft, text: str, _context: Context) -> None:
-    """ioengine."""
+    """Sets the engine from ioengine."""
     name = text.strip()
     is_file = "/" in name or name.endswith(".so")
-    draft.engine_refused = is_file or name.split(":")[0] in ENGINES_OF_METADATA | ENGINES_ELSEWHERE
+    draft.engine_refused = is_file or name.split(":")[0] in METADATA_ENGINES | OTHER_ENGINES
     if name in ENGINES:
         draft.fields |= {"engine": ENGINES[name], "engine_asked": name}
-    elif name in ENGINES_OF_METADATA:
+    elif name in METADATA_ENGINES:
         raise RefusedError(
-            f"ioengine={name} is not supported yet: iocurve reads and writes files, it does not create, look up or "
-            "delete them as a load"
+            f"ioengine={name} is not supported yet: iocurve measures reads and writes, not the creation, lookup or "
+            "deletion of files"
         )
-    elif name.split(":")[0] in ENGINES_ELSEWHERE:
+    elif name.split(":")[0] in OTHER_ENGINES:
         raise RefusedError(f"ioengine={name} is not supported: iocurve measures files, devices and NFS")
     elif is_file:
-        raise RefusedError(f"ioengine={name} is not supported: iocurve loads no engines from files")
+        raise RefusedError(f"ioengine={name} is not supported: iocurve loads no external engines")
     else:
-        raise ValueError(f"there is no ioengine '{name}'; these are supported: {values.either(ENGINES)}")
+        raise ValueError(f"unknown ioengine '{name}'; use {values.either(ENGINES)}")
 
 
 def set_buffered(draft: Draft, text: str, context: Context) -> None:
-    """Buffered is the opposite of direct."""
+    """Sets direct to the opposite of buffered."""
     draft.fields["direct"] = not values.boolean(text, context)
 
 
 def set_durability(draft: Draft, text: str, context: Context) -> None:
-    """Values of sync: O_SYNC and O_DSYNC."""
+    """Sets O_SYNC or O_DSYNC from sync."""
     meanings = {"none": "none", "0": "none", "sync": "file_sync", "1": "file_sync", "dsync": "data_sync"}
     draft.fields["durability"] = values.meaning(meanings)(text, context)
 
 
 def set_file_select(draft: Draft, text: str, context: Context) -> None:
-    """file_service_type, with the number of operations in a row for one file."""
+    """Sets from file_service_type the order of files and the number of operations in a row on one file."""
     order, _, every = values.word("roundrobin", "sequential", "random", "zipf", "pareto", "normal", "gauss")(
         text, context
     ).partition(":")
@@ -155,32 +155,32 @@ def set_file_select(draft: Draft, text: str, context: Context) -> None:
     order = order.strip()
     if order not in meanings:
         raise RefusedError(
-            f"file_service_type={text.strip()} is not supported yet: roundrobin, sequential and random are"
+            f"file_service_type={text.strip()} is not supported yet; use roundrobin, sequential or random"
         )
     draft.fields["file_select"] = meanings[order]
     draft.fields["file_run"] = values.integer(1)(every, context) if every else 1
 
 
 def add_paths(draft: Draft, text: str, context: Context) -> None:
-    """Every filename adds to those before it."""
+    """Appends the files of filename to those before it."""
     draft.fields["paths"] = (*draft.fields.get("paths", ()), *values.names(text, context))
 
 
 def set_file_name_pattern(draft: Draft, text: str, context: Context) -> None:
-    """filename_format, with fio's keywords as ours."""
+    """Translates the keywords of filename_format."""
     pattern = values.text_value(text, context).replace("{", "{{").replace("}", "}}")
     for keyword, ours in (("$jobname", "{job}"), ("$jobnum", "{clone}"), ("$filenum", "{file}")):
         pattern = pattern.replace(keyword, ours)
     if "$clientuid" in pattern:
-        context.note("no_effect", "$clientuid is empty where no fio client asks, as in fio")
+        context.note("no_effect", "$clientuid is empty without a fio client, as in fio")
     draft.fields["file_name_pattern"] = pattern.replace("$clientuid", "")
 
 
 def set_fallocate(_draft: Draft, text: str, context: Context) -> None:
-    """Space is reserved in one way only."""
+    """Checks fallocate. iocurve always reserves space, in one way."""
     chosen = values.word("none", "posix", "keep", "native", "truncate", "0", "1")(text, context)
     if chosen not in {"native", "posix", "1"}:
-        context.note("no_effect", f"fallocate={chosen} has no effect: space for files to be written is always reserved")
+        context.note("no_effect", f"fallocate={chosen} has no effect: space for written files is always reserved")
 
 
 # -- load --------------------------------------------------------------------------------------------------------------
@@ -201,7 +201,7 @@ _DIRECTIONS = {
 
 
 def set_direction(draft: Draft, text: str, context: Context) -> None:
-    """A value of rw: ``randread``, ``randread:8`` (every eighth place by chance), ``read:4k`` (4k left out)."""
+    """Reads rw: ``randread``, ``randread:8`` (a random offset every 8 operations), ``read:4k`` (skip 4k after each)."""
     direction, _, step = values.word(*_DIRECTIONS)(text, context).partition(":")
     reads, writes, trims, is_random = _DIRECTIONS[direction.strip()]
     draft.fields |= {"reads": reads, "writes": writes, "trims": trims, "random": is_random}
@@ -213,100 +213,102 @@ def set_direction(draft: Draft, text: str, context: Context) -> None:
 
 
 def set_read_percent(draft: Draft, text: str, context: Context) -> None:
-    """rwmixread; the later of the two words wins."""
+    """Sets rwmixread. Of rwmixread and rwmixwrite the later one wins."""
     draft.fields["read_percent"] = float(values.integer(0, 100)(text, context))
 
 
 def set_write_percent(draft: Draft, text: str, context: Context) -> None:
-    """rwmixwrite."""
+    """Sets rwmixread to the complement of rwmixwrite."""
     draft.fields["read_percent"] = 100.0 - values.integer(0, 100)(text, context)
 
 
 def set_cover(draft: Draft, text: str, context: Context) -> None:
-    """norandommap."""
+    """Sets the coverage from norandommap."""
     draft.fields["cover"] = "independent" if values.switch(text, context) else "once"
 
 
 def set_blocks(draft: Draft, text: str, context: Context) -> None:
-    """A value of bs: one size for each kind."""
-    draft.parts["bs"] = values.per_kind(1, 2**32 - 1)(text, context, draft.parts.get("bs", PerKind.same(4096)))
+    """Reads bs: one size each for reads, writes and trims."""
+    draft.deferred["bs"] = values.per_kind(1, 2**32 - 1)(text, context, draft.deferred.get("bs", PerKind.same(4096)))
 
 
 def set_block_range(draft: Draft, text: str, context: Context) -> None:
-    """A value of bsrange: ``4k-64k``, with commas one for each kind."""
-    ranges = [values.size_range(part, context) for part in text.split(",")[:3]]
+    """Reads bsrange: ``4k-64k``, or with commas one range each for reads, writes and trims."""
+    ranges = [values.size_range(sizes, context) for sizes in text.split(",")[:3]]
     if not all(low >= 1 and high < 2**32 for low, high in ranges):
         raise ValueError(f"{context.option} takes blocks of 1 byte to 4 GiB")
-    for place, kind in enumerate(("read", "write", "trim")):
-        low, high = ranges[min(place, len(ranges) - 1)]
+    for index, kind in enumerate(("read", "write", "trim")):
+        low, high = ranges[min(index, len(ranges) - 1)]
         same = FixedBlocks(bytes=low)
-        draft.parts[f"blocks {kind}"] = BlockRange(low=low, high=high, step=low) if high > low else same
+        draft.deferred[f"blocks {kind}"] = BlockRange(low=low, high=high, step=low) if high > low else same
 
 
 def set_block_split(draft: Draft, text: str, context: Context) -> None:
-    """A value of bssplit: ``4k/10:64k/50:32k``, with commas one for each kind."""
+    """Reads bssplit: ``4k/10:64k/50:32k``, or with commas one split each for reads, writes and trims."""
     for kind, blocks in splits.block_split(text, context).items():
-        draft.parts[f"blocks {kind}"] = blocks
+        draft.deferred[f"blocks {kind}"] = blocks
 
 
 def set_distribution(draft: Draft, text: str, context: Context) -> None:
-    """random_distribution."""
+    """Reads random_distribution."""
     draft.fields["distribution"] = splits.distribution(text, context)
 
 
 def set_think_counts(draft: Draft, text: str, context: Context) -> None:
-    """thinktime_blocks_type."""
+    """Reads thinktime_blocks_type."""
     meanings = {"complete": "completed", "issue": "issued"}
     draft.fields["think_counts"] = values.meaning(meanings)(text, context)
 
 
 def set_arrivals(draft: Draft, text: str, context: Context) -> None:
-    """rate_process."""
+    """Reads rate_process."""
     meanings = {"linear": "even", "poisson": "poisson"}
     draft.fields["arrivals"] = values.meaning(meanings)(text, context)
 
 
 def set_range_sync(draft: Draft, text: str, context: Context) -> None:
-    """sync_file_range: its steps, and after how many writes."""
+    """Reads sync_file_range: its steps (checked only) and the number of writes between two calls."""
     steps, _, every = values.text_value(text, context).partition(":")
     for step in steps.split(","):
         values.word("wait_before", "write", "wait_after")(step.strip(), context)
-    draft.parts["sync_file_range"] = values.integer(0)(every, context) if every else 1
+    draft.deferred["sync_file_range"] = values.integer(0)(every, context) if every else 1
 
 
 def set_trace(draft: Draft, text: str, context: Context) -> None:
-    """read_iolog: a file."""
+    """Reads the file name of read_iolog."""
     name = values.text_value(text, context)
     if name == "-" or ":" in name:
-        raise ValueError(f"read_iolog={name} is not supported yet: name one file")
-    draft.parts["read_iolog"] = context.directory / name
+        raise ValueError(f"read_iolog={name} is not supported yet; name a single file")
+    draft.deferred["read_iolog"] = context.directory / name
 
 
 def set_skipped(draft: Draft, text: str, context: Context) -> None:
-    """replay_skip: kinds, with commas between."""
+    """Reads replay_skip: kinds of operations separated by commas."""
     kind = values.word("read", "write", "trim", "sync")
-    draft.parts["replay_skip"] = frozenset(kind(word.strip(), context) for word in text.split(","))
+    draft.deferred["replay_skip"] = frozenset(kind(word.strip(), context) for word in text.split(","))
 
 
 def set_zone_mode(draft: Draft, text: str, context: Context) -> None:
-    """zonemode; zoned devices are not taken as such."""
-    mode = draft.parts["zonemode"] = values.meaning({mode: mode for mode in ("none", "strided", "zbd")})(text, context)
+    """Reads zonemode. Raises ``RefusedError`` for zbd: zoned devices are not supported."""
+    mode = draft.deferred["zonemode"] = values.meaning({mode: mode for mode in ("none", "strided", "zbd")})(
+        text, context
+    )
     if mode == "zbd":
         raise RefusedError("zonemode=zbd is not supported: iocurve does not manage the zones of zoned devices")
 
 
 def set_wait_for(draft: Draft, text: str, context: Context) -> None:
-    """One job; the last word counts."""
+    """Reads wait_for: the name of one job."""
     draft.fields["wait_for"] = (values.text_value(text, context),)
 
 
 def set_seed(draft: Draft, text: str, context: Context) -> None:
-    """randseed."""
+    """Reads randseed."""
     draft.fields["seed"] = values.plain_integer(text, context)
 
 
 def set_all_repeatable(draft: Draft, text: str, context: Context) -> None:
-    """Allrandrepeat only switches on."""
+    """Reads allrandrepeat: 1 switches randrepeat on, 0 changes nothing."""
     if values.boolean(text, context):
         draft.fields["repeatable"] = True
 
@@ -315,7 +317,7 @@ def set_all_repeatable(draft: Draft, text: str, context: Context) -> None:
 
 
 def set_pattern(draft: Draft, text: str, context: Context) -> None:
-    """buffer_pattern, which takes back what was said before about zeros, scrambling and refilling."""
+    """Reads buffer_pattern. It resets zero_buffers, scramble_buffers and refill_buffers set before it."""
     pattern = patterns.pattern(text, context, with_offsets=False)
     draft.fields |= {"payload_pattern": pattern, "payload_zero": False, "payload_scramble": False}
     if not draft.fields.get("payload_compress_percent") and not draft.value("reads"):
@@ -323,13 +325,13 @@ def set_pattern(draft: Draft, text: str, context: Context) -> None:
 
 
 def set_dedupe(draft: Draft, text: str, context: Context) -> None:
-    """dedupe_percentage, which refills buffers unless a later option does not."""
+    """Reads dedupe_percentage. It switches refill_buffers on; a later refill_buffers=0 switches it off again."""
     draft.fields |= {"payload_dedupe_percent": values.integer(0, 100)(text, context), "payload_refill": True}
 
 
 def set_verify_pattern(draft: Draft, text: str, context: Context) -> None:
-    """verify_pattern."""
-    draft.parts["verify_pattern"] = patterns.pattern(text, context, with_offsets=True)
+    """Reads verify_pattern."""
+    draft.deferred["verify_pattern"] = patterns.pattern(text, context, with_offsets=True)
 
 
 _METHODS = {
@@ -358,15 +360,15 @@ _METHODS = {
 
 
 def set_verify(draft: Draft, text: str, context: Context) -> None:
-    """The method; 0 is none."""
-    draft.parts["verify"] = values.meaning(_METHODS)(text, context)
+    """Reads the method of verify; 0 means none."""
+    draft.deferred["verify"] = values.meaning(_METHODS)(text, context)
 
 
 # -- reporting ---------------------------------------------------------------------------------------------------------
 
 
-def asks_for_log(kind: str) -> Effect:
-    """write_…_log, with the beginning of the file's name or without."""
+def sets_log_prefix(kind: str) -> Effect:
+    """Reads write_…_log: the prefix of the file name, or 1 for the job's name."""
 
     def effect(draft: Draft, text: str, _context: Context) -> None:
         draft.logs[kind] = "" if text.strip() == "1" else text.strip()
@@ -375,22 +377,22 @@ def asks_for_log(kind: str) -> Effect:
 
 
 def set_window_value(draft: Draft, text: str, context: Context) -> None:
-    """log_window_value."""
+    """Reads log_window_value."""
     meanings = {"avg": "avg", "0": "avg", "max": "max", "1": "max", "both": "both"}
     draft.logs["window_value"] = values.meaning(meanings)(text, context)
 
 
 def set_mixed(draft: Draft, text: str, context: Context) -> None:
-    """unified_rw_reporting."""
+    """Reads unified_rw_reporting."""
     meanings = {"none": "none", "0": "none", "mixed": "mixed", "1": "mixed", "both": "both", "2": "both"}
     draft.reporting["mixed"] = values.meaning(meanings)(text, context)
 
 
 def set_steady_state(draft: Draft, text: str, context: Context) -> None:
-    """The criterion and its limit."""
-    draft.parts["steadystate"] = splits.criterion(text, context)
+    """Reads steadystate: the criterion and its limit."""
+    draft.deferred["steadystate"] = splits.criterion(text, context)
 
 
 def set_kb_base(_draft: Draft, text: str, context: Context) -> None:
-    """What sizes mean from here on."""
+    """Sets how the size suffixes of the options that follow are read."""
     context.kb_base = values.meaning({"1000": 1000, "1024": 1024})(text, context)

@@ -1,4 +1,4 @@
-"""fio's traces (read_iolog): versions 2 and 3, into records that the engine streams."""
+"""Reads fio's traces (read_iolog), versions 2 and 3, into records that the engine streams."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ _NUMBERS = {kind: number for number, kind in enumerate(get_args(OperationKind))}
 _RECORD = struct.Struct("<QQIIIxxxx")
 _DUE_LIMIT_NS = 2**63
 _LINE_BYTES = 4096
-"""A longer line is several, as in fio."""
+"""A longer line is read as several lines, as in fio."""
 
 
 @dataclass(frozen=True)
-class Reading:
+class ReplayOptions:
     """How a trace is replayed."""
 
     stalls: bool = True
-    """Whether the times of the trace are kept."""
+    """Keeps the times of the trace; False with replay_no_stall."""
     redirect: str | None = None
-    """The file that everything goes to."""
+    """File that all operations go to."""
     align_bytes: int = 0
     scale: int = 1
-    """What offsets are divided by, before they are aligned."""
+    """Divisor of the offsets, applied before they are aligned."""
     time_percent: int = 100
-    """Of the speed of the trace."""
-    skips: frozenset[str] = frozenset()
+    """Speed in percent of the trace's own."""
+    skipped_actions: frozenset[str] = frozenset()
 
 
 @dataclass
@@ -49,39 +49,40 @@ class Trace:
     """A trace that was read."""
 
     path: str = ""
-    """The records, in a temporary file."""
+    """Temporary file with the records."""
     records: int = 0
     blocks: dict[OperationKind, Counter[int]] = field(default_factory=dict)
-    """How often each size comes, by kind."""
+    """Number of operations of each size, by kind."""
     files: dict[str, int] = field(default_factory=dict)
-    """Number of each file."""
+    """Index of each file, by name."""
     end_bytes: int = 0
-    """Where the operation that goes furthest ends."""
-    left_out: int = 0
-    """Lines that mean nothing."""
-    first_left_out: int = 0
+    """Largest end offset of all operations."""
+    skipped_lines: int = 0
+    """Number of lines that could not be read."""
+    first_skipped_line: int = 0
+    """Line number of the first of them; 0 if there is none."""
 
 
-def read(path: Path, how: Reading) -> Trace:
-    """Reads a trace line by line. Raises ``ValueError`` where it is none."""
+def read(path: Path, options: ReplayOptions) -> Trace:
+    """Reads a trace line by line. Raises ``ValueError`` if the file is not a trace."""
     try:
         with path.open("rb") as lines:
             version = _VERSIONS.get(lines.readline(_LINE_BYTES).strip())
             if version is None:
-                raise ValueError(f"'{path}' is no trace of fio's version 2 or 3; other forms are not supported yet")
-            return _packed(lines, version, how)
+                raise ValueError(f"'{path}' is not an iolog of fio version 2 or 3; other formats are not supported yet")
+            return _packed(lines, version, options)
     except OSError as error:
         raise ValueError(f"'{path}' cannot be read: {error.strerror}") from error
 
 
-def _packed(lines: BinaryIO, version: int, how: Reading) -> Trace:
+def _packed(lines: BinaryIO, version: int, options: ReplayOptions) -> Trace:
     import tempfile
 
     trace = Trace()
     handle, trace.path = tempfile.mkstemp(prefix="iocurve-replay-")
     atexit.register(_remove, trace.path)
     with os.fdopen(handle, "wb") as records:
-        reader = _Reader(version, how, trace)
+        reader = _Reader(version, options, trace)
         for record in reader.records(lines):
             records.write(record)
             trace.records += 1
@@ -95,7 +96,7 @@ def _remove(path: str) -> None:
 @dataclass
 class _Reader:
     version: int
-    how: Reading
+    options: ReplayOptions
     trace: Trace
     due_ns: int = 0
     last_us: int = 0
@@ -105,8 +106,8 @@ class _Reader:
             try:
                 record = self._record(line.decode().split())
             except ValueError:
-                self.trace.left_out += 1
-                self.trace.first_left_out = self.trace.first_left_out or number
+                self.trace.skipped_lines += 1
+                self.trace.first_skipped_line = self.trace.first_skipped_line or number
                 continue
             if record is not None:
                 yield record
@@ -117,20 +118,20 @@ class _Reader:
             self._file_action(*words)
             self._pause(delay_ns)
             return None
-        name, action, place, size = words[:4]
-        offset, bytes_ = int(place), int(size)
+        name, action, offset_text, size = words[:4]
+        offset, bytes_ = int(offset_text), int(size)
         if not (0 <= offset < 2**63 and 0 <= bytes_ < 2**32):
-            raise ValueError(place)
+            raise ValueError(offset_text)
         if action == "wait" and self.version == 2:
-            # Since the start, not since the operation before.
+            # The time counts from the start, not from the previous operation.
             self.due_ns = max(self.due_ns, min(offset * 1_000_000, _DUE_LIMIT_NS))
             return None
         if action not in _KINDS:
             raise ValueError(action)
-        file = self.trace.files[self.how.redirect or name] if self._is_known(name) else None
+        file = self.trace.files[self.options.redirect or name] if self._is_known(name) else None
         if file is None:
             raise ValueError(name)
-        if action in self.how.skips:
+        if action in self.options.skipped_actions:
             return None
         self._pause(delay_ns)
         return self._operation(_KINDS[action], offset, bytes_, file)
@@ -140,29 +141,29 @@ class _Reader:
             offset = size = 0
         elif size == 0:
             raise ValueError(kind)
-        offset //= self.how.scale
-        offset -= offset % (self.how.align_bytes or 1)
+        offset //= self.options.scale
+        offset -= offset % (self.options.align_bytes or 1)
         self.trace.blocks.setdefault(kind, Counter())[size] += 1
         self.trace.end_bytes = max(self.trace.end_bytes, offset + size)
-        due_ns = self.due_ns if self.how.stalls else 0
+        due_ns = self.due_ns if self.options.stalls else 0
         return _RECORD.pack(due_ns, offset, size, file, _NUMBERS[kind])
 
     def _is_known(self, name: str) -> bool:
-        return (self.how.redirect or name) in self.trace.files
+        return (self.options.redirect or name) in self.trace.files
 
     def _file_action(self, name: str, action: str) -> None:
-        name = self.how.redirect or name
+        name = self.options.redirect or name
         if action == "add":
             self.trace.files.setdefault(name, len(self.trace.files))
         elif action not in ("open", "close") or name not in self.trace.files:
             raise ValueError(action)
 
     def _delay_ns(self, at_us: int) -> int:
-        """Since the line before; none while that has the time 0, as in fio."""
+        """Delay after the previous line; 0 while the previous line has the time 0, as in fio."""
         if not 0 <= at_us < 2**63:
             raise ValueError(at_us)
         last, self.last_us = self.last_us, at_us
-        return (at_us - last) * 100_000 // self.how.time_percent if 0 < last <= at_us else 0
+        return (at_us - last) * 100_000 // self.options.time_percent if 0 < last <= at_us else 0
 
     def _pause(self, delay_ns: int) -> None:
         self.due_ns = min(self.due_ns + delay_ns, _DUE_LIMIT_NS)

@@ -1,7 +1,7 @@
-"""fio's command line and job files as settings in order: what was written, and where.
+"""Parses fio's command line and job files into settings, in order and with their positions.
 
 Only fio's grammar is interpreted here: sections, globals, comments, includes, ``${VARIABLES}`` and ``$keywords``.
-Rules were checked against fio 3.33; where its manual differs, the program is right.
+The rules were checked against fio 3.33; where fio's manual differs from the program, the program counts.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ COMMANDS = {
     "status-interval": True, "terse-version": True, "trigger": True, "trigger-file": True, "trigger-remote": True,
     "trigger-timeout": True, "version": False, "warnings-fatal": False,
 }  # fmt: skip
-"""Options of the command line that belong to no job; ``disk`` and ``out`` are iocurve's own.
+"""Command-line options that belong to no job; ``disk`` and ``out`` are iocurve's own.
 
-Whether they take a value: yes, no, or (None) after ``=`` only.
+True: takes a value. False: takes none. None: takes one only after ``=``.
 """
 
 _LETTERS = {"h": "help", "v": "version"}
 
 MAX_INCLUDES = 1000
-"""Of one job file, directly and indirectly."""
+"""Limit of include lines in one job file, nested ones included."""
 MAX_INCLUDE_DEPTH = 16
 
 
 @dataclass(frozen=True)
 class Setting:
-    """One option as it was written."""
+    """One option as written."""
 
     name: str
     value: str | None
@@ -48,40 +48,40 @@ class Setting:
 
 @dataclass(frozen=True)
 class RawSection:
-    """A job with the globals that were in force when it began."""
+    """A job section with the globals in force where it begins."""
 
     name: str
     where: Where
     global_settings: tuple[Setting, ...]
     settings: tuple[Setting, ...]
     begins_file: bool = False
-    """First of a job file that follows another: starts when all before it has ended."""
+    """First section of a second or later job file; it starts when all sections before it have ended."""
     implicit: bool = False
-    """From a command line that names no job."""
+    """Made from a command line without --name."""
 
 
 @dataclass
 class Parsed:
-    """What was written, with everything that is wrong in it."""
+    """The parsed command line and job files, with every mistake in them."""
 
     sections: list[RawSection] = field(default_factory=list)
     commands: list[Setting] = field(default_factory=list)
     mistakes: list[Mistake] = field(default_factory=list)
     unknown: list[Mistake] = field(default_factory=list)
-    """Options of the command line that fio does not know; they may belong to an engine that it loads."""
+    """Command-line options that fio does not have; they may belong to an external engine."""
     notes: list[PlanNote] = field(default_factory=list)
     command_lines: list[str] = field(default_factory=list)
-    """For each job file the command line that does the same (--showcmd)."""
+    """The equivalent command line of each job file (--showcmd)."""
     only_globals: Where | None = None
-    """The last [global] of a job file, while there is no job."""
+    """Position of the last [global]; reported if no job follows."""
 
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What a job file may ask of the machine it is read on."""
+    """Values of this machine that ``${VARIABLES}``, ``$keywords`` and relative names in a job file refer to."""
 
     directory: Path
-    """What relative names start from."""
+    """Base of relative file names."""
     environment: Mapping[str, str]
     page_bytes: int
     memory_bytes: int
@@ -89,14 +89,16 @@ class Surroundings:
 
 
 def parse(arguments: Iterable[str], surroundings: Surroundings) -> Parsed:
-    """Reads a command line and the job files it names. Mistakes are collected, never raised."""
+    """Parses a command line and the job files it names. Collects mistakes and never raises them."""
     parsed = Parsed()
     files, global_settings = _parse_command_line(list(arguments), parsed)
     wanted = [command.value for command in parsed.commands if command.name == "section"]
     before = global_settings
     for number, (name, where) in enumerate(files):
         if number and before:
-            text = f"fio takes no globals over into '{name}': those before it hold for the first job file alone"
+            text = (
+                f"'{name}' does not inherit global options from before it: fio applies them to the first job file only"
+            )
             parsed.notes.append(PlanNote("globals_dropped", text, where, "warning"))
         reader = _FileReader(parsed, surroundings, wanted, [] if number else global_settings)
         before = reader.read(name, where, follows=number > 0)
@@ -107,14 +109,14 @@ def parse(arguments: Iterable[str], surroundings: Surroundings) -> Parsed:
 
 
 def commands(arguments: Iterable[str]) -> list[Setting]:
-    """The options of a command line that belong to no job. No file is opened; mistakes are for ``parse`` to find."""
+    """Returns the command-line options that belong to no job. Opens no file; ``parse`` reports the mistakes."""
     parsed = Parsed()
     _parse_command_line(list(arguments), parsed)
     return parsed.commands
 
 
 def closest(name: str, choices: Iterable[str]) -> str | None:
-    """``Did you mean numjobs?``, where something is close."""
+    """``Did you mean numjobs?``; None if no name is close."""
     found = nearest(name.lower(), choices)
     return f"Did you mean {found}?" if found else None
 
@@ -124,7 +126,7 @@ _READ_LAST = frozenset({"filename", "filename_format"})
 
 
 def in_reading_order(settings: Iterable[Setting]) -> list[Setting]:
-    """The order in which fio reads the options of a section of a job file: kb_base changes what all others mean."""
+    """Sorts a section's settings into fio's reading order: kb_base comes first, as it changes all sizes."""
     return sorted(settings, key=lambda setting: (setting.name not in _READ_FIRST, setting.name in _READ_LAST))
 
 
@@ -132,7 +134,7 @@ def in_reading_order(settings: Iterable[Setting]) -> list[Setting]:
 
 
 def _parse_command_line(arguments: list[str], parsed: Parsed) -> tuple[list[tuple[str, Where]], list[Setting]]:
-    """Jobs given on the command line go to ``parsed``; returns the job files and the settings before the first job."""
+    """Adds the jobs of the command line to ``parsed``. Returns the job files and the settings before the first job."""
     global_settings: list[Setting] = []
     files: list[tuple[str, Where]] = []
     current = global_settings
@@ -157,12 +159,12 @@ def _parse_command_line(arguments: list[str], parsed: Parsed) -> tuple[list[tupl
 
 
 def _arguments(arguments: list[str], parsed: Parsed) -> Iterator[Setting | tuple[str, Where]]:
-    """Options as settings, everything else as names of job files; as getopt_long_only takes them."""
+    """Yields options as settings and other arguments as job file names, by the rules of getopt_long_only."""
     rest = iter(enumerate(arguments, start=1))
     for number, argument in rest:
         where = Where(COMMAND_LINE, number)
         if argument == "--":
-            yield from ((name, Where(COMMAND_LINE, place)) for place, name in rest)
+            yield from ((name, Where(COMMAND_LINE, following)) for following, name in rest)
         elif not argument.startswith("-") or argument == "-":
             yield argument, where
         else:
@@ -195,7 +197,7 @@ def _option_argument(argument: str, where: Where, rest: Iterator[tuple[int, str]
 
 
 def _in_full(name: str) -> str:
-    """On a command line, and there alone, an option may be cut short as long as it stays the only one."""
+    """Expands an abbreviated option name if it is unambiguous. Only command lines allow abbreviations."""
     if name in COMMANDS or name in BY_NAME or not name:
         return name
     if name in _LETTERS:
@@ -227,18 +229,18 @@ class _FileReader:
         self._includes = 0
 
     def read(self, name: str, where: Where, follows: bool) -> list[Setting]:
-        """Returns the global settings in force at its end."""
+        """Reads the file. Returns the global settings in force at its end."""
         self._begins_file = follows
         self._shown = ["fio", *map(_as_argument, self._globals)]
         self._to_show: list[Setting] = []
-        for place, line in self._lines(name, where, ()):
+        for position, line in self._lines(name, where, ()):
             if line.startswith("["):
-                self._begin_section(place, line)
+                self._begin_section(position, line)
             elif self._current is None and not self._skips:
-                text = f"'{line}' stands before the first [section]"
-                self._mistake(text, place, "put it below [global] or the name of a job")
+                text = f"'{line}' comes before the first [section]"
+                self._mistake(text, position, "put it into [global] or a job section")
             elif self._current is not None:
-                setting = _setting(self._substitute(line, place), place)
+                setting = _setting(self._substitute(line, position), position)
                 self._current.append(setting)
                 self._to_show.append(setting)
         self._end_section()
@@ -253,7 +255,7 @@ class _FileReader:
             self._mistake(f"'{line}' opens a section but has no ']'", where, f"write {line}]")
             self._skips = True
         elif not name.strip():
-            self._mistake("a section without a name", where, "give it one: [job1]")
+            self._mistake("this section has no name", where, "name it, such as [job1]")
             self._skips = True
         elif name.startswith("global"):
             self._parsed.only_globals = where
@@ -275,37 +277,38 @@ class _FileReader:
         self._open = None
 
     def _lines(self, name: str, where: Where, including: tuple[str, ...]) -> Iterator[tuple[Where, str]]:
-        """Lines without comments and blanks around them, those of included files in their place."""
+        """Yields lines stripped of comments and blanks; lines of an included file replace its include line."""
         for number, line in enumerate(self._text(name, where).split("\n"), start=1):
             code = re.split("[;#]", line, maxsplit=1)[0]
             stripped = code.strip()
-            place = Where(name, number, len(code) - len(code.lstrip()) + 1)
+            position = Where(name, number, len(code) - len(code.lstrip()) + 1)
             if stripped.startswith("include") and not stripped.startswith("["):
-                yield from self._included(stripped, (*including, name), place)
+                yield from self._included(stripped, (*including, name), position)
             elif stripped:
-                yield place, stripped
+                yield position, stripped
 
     def _included(self, line: str, including: tuple[str, ...], where: Where) -> Iterator[tuple[Where, str]]:
-        name = self._beside(line.removeprefix("include").strip(), including[-1])
+        name = self._resolve_include(line.removeprefix("include").strip(), including[-1])
         self._includes += 1
         if not name:
-            self._mistake("include names no file", where, "write: include other.fio")
+            self._mistake("include has no file name", where, "write: include other.fio")
         elif name in including:
             self._mistake(f"'{name}' includes itself", where, None)
         elif self._includes > MAX_INCLUDES or len(including) > MAX_INCLUDE_DEPTH:
-            self._mistake(f"too many files include one another ('{name}')", where, None)
+            text = f"'{name}' is not included: at most {MAX_INCLUDES} includes, nested at most {MAX_INCLUDE_DEPTH} deep"
+            self._mistake(text, where, None)
         else:
             yield from self._without_sections(self._lines(name, where, including))
 
     def _without_sections(self, lines: Iterator[tuple[Where, str]]) -> Iterator[tuple[Where, str]]:
-        for place, line in lines:
+        for position, line in lines:
             if line.startswith("["):
-                self._mistake(f"'{line}': an included file cannot begin a section", place, None)
+                self._mistake(f"'{line}': an included file cannot begin a section", position, None)
             else:
-                yield place, line
+                yield position, line
 
-    def _beside(self, name: str, including: str) -> str:
-        """As written where that exists, else beside the including file."""
+    def _resolve_include(self, name: str, including: str) -> str:
+        """The name as written if that file exists, else relative to the including file."""
         if not name or (self._surroundings.directory / name).exists():
             return name
         return str(Path(including).parent / name)
@@ -320,7 +323,7 @@ class _FileReader:
             return ""
 
     def _substitute(self, line: str, where: Where) -> str:
-        """``${NAME}`` from the environment, then fio's keywords and, with one of those, arithmetic."""
+        """Replaces ``${NAME}`` and fio's keywords. A line with a keyword may contain arithmetic, which is evaluated."""
         environment = self._surroundings.environment
 
         def value(found: re.Match[str]) -> str:
@@ -347,7 +350,7 @@ class _FileReader:
         try:
             return f"{name}={_calculate(value)}"
         except (ValueError, ZeroDivisionError):
-            self._mistake(f"'{value}' cannot be calculated", where, "whole numbers with + - * / and ( )")
+            self._mistake(f"'{value}' cannot be calculated", where, "use whole numbers, + - * / and ( )")
             return line
 
     def _mistake(self, text: str, where: Where, hint: str | None) -> None:
@@ -361,7 +364,7 @@ def _setting(line: str, where: Where) -> Setting:
 
 
 def _as_argument(setting: Setting) -> str:
-    """As fio shows it: under its own name, and with quotes around a description alone."""
+    """The setting as --showcmd prints it: by fio's main name, with quotes around a description only."""
     option = BY_NAME.get(setting.name)
     name = option.name if option else setting.name
     if setting.value is None:
@@ -371,7 +374,7 @@ def _as_argument(setting: Setting) -> str:
 
 
 def _calculate(text: str) -> int:
-    """Whole-number arithmetic with the usual precedence; division drops the rest, as ``bc`` does."""
+    """Evaluates integer arithmetic with the usual precedence; division truncates, as in ``bc``."""
     tokens = re.findall(r"\d{1,18}|\S", text, re.ASCII)
     if len(tokens) > 100:
         raise ValueError(text)

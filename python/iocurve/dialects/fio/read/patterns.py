@@ -1,4 +1,4 @@
-"""fio's patterns: ``"text"``, ``0xdeadbeef``, ``-12``, ``%o`` and ``'file'``, one after another."""
+"""Reads fio's patterns: a sequence of ``"text"``, ``0xdeadbeef``, ``-12``, ``%o`` and ``'file'``."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from iocurve.dialects.fio.read.values import Context
 
 MAX_BYTES = 64 << 10
 _OFFSET = "o" * 16
-"""Stands for the 8 bytes of a block's offset."""
+"""Placeholder for the 8 bytes of a block's offset."""
 _HEXADECIMAL = re.compile(r"0[xX]((?:(?!0[xX])[0-9a-fA-F])+)")
 _DECIMAL = re.compile(r"[+-]?\d{1,10}", re.ASCII)
 
 
 def pattern(text: str, context: Context, *, with_offsets: bool) -> str:
-    """In hexadecimal, as plans have it. Raises ``ValueError``."""
+    """The pattern in hexadecimal, as plans hold it. Raises ``ValueError``."""
     parts, rest = [], text.strip()
     while rest:
         part, rest = _first(rest, context, with_offsets)
@@ -23,12 +23,12 @@ def pattern(text: str, context: Context, *, with_offsets: bool) -> str:
     if not found:
         raise ValueError(f'{context.option} needs a pattern such as 0xdeadbeef or "text"')
     if len(found) > 2 * MAX_BYTES:
-        raise ValueError(f"{context.option}: a pattern has {MAX_BYTES} bytes at most")
+        raise ValueError(f"{context.option}: a pattern may have at most {MAX_BYTES} bytes")
     return found
 
 
 def _first(text: str, context: Context, with_offsets: bool) -> tuple[str, str]:
-    """The first part in hexadecimal, and what follows it."""
+    """Splits the text into its first part, in hexadecimal, and the rest."""
     if text[0] in "\"'":
         inner, closing, rest = text[1:].partition(text[0])
         if not closing:
@@ -37,7 +37,7 @@ def _first(text: str, context: Context, with_offsets: bool) -> tuple[str, str]:
         return content.hex(), rest
     if text.startswith("%o"):
         if not with_offsets:
-            raise ValueError(f"{context.option} takes no %o; verify_pattern does")
+            raise ValueError(f"{context.option} does not take %o; only verify_pattern does")
         return _OFFSET, text[2:]
     return _number(text, context)
 
@@ -51,8 +51,8 @@ def _number(text: str, context: Context) -> tuple[str, str]:
     end = text.lower().find("0x")
     found = _DECIMAL.match(text[:end] if end > 0 else text)
     if not found or not -(2**31) <= int(found[0]) < 2**31:
-        hint = "numbers as 12 or 0xff, text as \"abc\", files as 'name'"
-        raise ValueError(f"{context.option}: '{text}' is no pattern ({hint})")
+        hint = "write numbers as 12 or 0xff, text as \"abc\", files as 'name'"
+        raise ValueError(f"{context.option}: '{text}' is not a pattern ({hint})")
     value = int(found[0]) % 2**32
     return value.to_bytes(max(1, (value.bit_length() + 7) // 8), "little").hex(), text[found.end() :]
 

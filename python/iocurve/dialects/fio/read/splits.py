@@ -1,4 +1,4 @@
-"""fio's values with parts: block sizes with shares, distributions with parameters, criteria with limits."""
+"""Reads fio's compound values: bssplit, random_distribution and the criterion of steadystate."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ Kinds = dict[str, Any]
 _LARGEST_BLOCK = 2**32 - 1
 _ZIPF, _PARETO = 1.1, 0.2
 _NORMAL_PERCENT = 100 / 12
-"""Without a deviation fio takes the mean of twelve draws, whose standard deviation this is."""
+"""Standard deviation of fio's default, the mean of twelve draws."""
 
 
 def block_split(text: str, context: Context) -> dict[str, Blocks]:
-    """``4k/10:64k/50:32k`` for each kind; a kind without a size keeps its own."""
+    """Reads ``4k/10:64k/50:32k`` for each kind; a kind without a size keeps its block size."""
     return _by_kind(text, lambda part: _blocks(part, context))
 
 
 def distribution(text: str, context: Context) -> PerKind[Preference]:
-    """``zipf:1.2``, ``zipf:1.2:0.5``, ``zoned:60/10:30/20:10/70``."""
+    """Reads ``zipf:1.2``, ``zipf:1.2:0.5``, ``zoned:60/10:30/20:10/70``."""
     word, _, rest = values.word("random", "zipf", "pareto", "normal", "zoned", "zoned_abs", "sequence")(
         text, context
     ).partition(":")
@@ -38,7 +38,7 @@ def distribution(text: str, context: Context) -> PerKind[Preference]:
 
 
 def criterion(text: str, context: Context) -> tuple[str, str, float, bool]:
-    """``iops_slope:0.3%``: figure, criterion, limit, whether it is a percentage."""
+    """Reads ``iops_slope:0.3%`` into figure, criterion, limit, and True if the limit is a percentage."""
     words = ("iops", "iops_slope", "bw", "bw_slope", "lat", "lat_slope")
     word, colon, limit = values.word(*words)(text, context).partition(":")
     if not colon:
@@ -47,22 +47,22 @@ def criterion(text: str, context: Context) -> tuple[str, str, float, bool]:
     name = {"iops": "iops", "bw": "bandwidth", "lat": "latency"}[figure]
     kind = "slope" if slope else "deviation"
     if limit.rstrip().endswith("%"):
-        return name, kind, _above(values.decimal(limit.rstrip()[:-1]), context), True
+        return name, kind, _not_negative(values.decimal(limit.rstrip()[:-1]), context), True
     if figure == "lat":
         return name, kind, float(values.short_time_ns(limit.strip(), context)), False
     if figure == "bw":
         return name, kind, float(values.size(limit.strip(), context)), False
-    return name, kind, _above(values.decimal(limit), context), False
+    return name, kind, _not_negative(values.decimal(limit), context), False
 
 
-def _above(value: float, context: Context) -> float:
+def _not_negative(value: float, context: Context) -> float:
     if not 0 <= value < float("inf"):
-        raise ValueError(f"{context.option}: the limit must not be below 0")
+        raise ValueError(f"{context.option}: the limit must be 0 or more")
     return value
 
 
 def _by_kind(text: str, read: Callable[[str], Any]) -> Kinds:
-    """One text for all, or with commas for reads, writes and trims; without a third one trims are as writes."""
+    """Reads one text for all kinds, or texts for reads, writes and trims separated by commas; the last one repeats."""
     parts = [part.strip() for part in text.split(",", 2)]
     texts = {"read": parts[0], "write": parts[min(1, len(parts) - 1)], "trim": parts[-1]}
     found = {kind: read(part) for kind, part in texts.items()}
@@ -70,7 +70,7 @@ def _by_kind(text: str, read: Callable[[str], Any]) -> Kinds:
 
 
 def _pairs(text: str) -> list[tuple[str, str | None]]:
-    """``a/b:c`` as pairs; fio stops at an empty one."""
+    """Splits ``a/b:c`` into pairs; an empty pair ends the list, as in fio."""
     pairs: list[tuple[str, str | None]] = []
     for item in text.split(":"):
         if not item:
@@ -81,16 +81,16 @@ def _pairs(text: str) -> list[tuple[str, str | None]]:
 
 
 def _shared(given: list[int | None], what: str) -> list[int]:
-    """Percentages that are not said share what is left."""
+    """Divides what is left of 100 % evenly among the percentages that are not given."""
     total, missing = sum(share or 0 for share in given), given.count(None)
     if missing and total > 100:
-        raise ValueError(f"{what} add up to {total} %")
+        raise ValueError(f"{what} add up to {total} %; at most 100 % is possible")
     rest = (100 - total) // missing if missing else 0
     return [rest if share is None else share for share in given]
 
 
 def _percent(text: str | None, what: str) -> int | None:
-    """At most 100; 0 and nothing are "not said"."""
+    """A percentage, capped at 100; None for 0 or no text, as in fio."""
     if not text:
         return None
     return min(values.leading_integer(text, what), 100) or None
@@ -111,20 +111,22 @@ def _blocks(text: str, context: Context) -> Blocks | None:
 
 
 def _as_drawn(shares: list[int], context: Context) -> list[int]:
-    """fio draws from 1 to 100 and looks for the block from the smallest share up: too much is cut off there, and what
-    is missing goes to the largest.
+    """Corrects shares that do not add up to 100 % as fio does.
+
+    fio draws a number from 1 to 100 and finds its block in ascending order of shares. A total above 100 cuts off the
+    largest shares; with a total below 100 the largest share gets the rest.
     """
     total = sum(shares)
     if total == 100:
         return shares
-    order = sorted(range(len(shares)), key=lambda place: shares[place])
+    order = sorted(range(len(shares)), key=lambda index: shares[index])
     left, drawn = 100, [0] * len(shares)
-    for place in order:
-        drawn[place] = min(shares[place], left)
-        left -= drawn[place]
+    for index in order:
+        drawn[index] = min(shares[index], left)
+        left -= drawn[index]
     drawn[order[-1]] += left
     if abs(total - 100) >= len(shares):
-        text = f"the shares of {context.option} add up to {total} %; as in fio the blocks come with {_list(drawn)} %"
+        text = f"the shares of {context.option} add up to {total} %; as in fio the blocks get {_list(drawn)} %"
         context.note("shares_odd", text, "warning")
     return drawn
 
@@ -145,7 +147,7 @@ def _zones(text: str, context: Context, absolute: bool) -> ZonesSaid | None:
     else:
         given = _shared([_percent(size, "a percentage") for _, size in pairs], "the sizes of the zones")
         if sum(given) > 100:
-            raise ValueError(f"the sizes of the zones add up to {sum(given)} %")
+            raise ValueError(f"the sizes of the zones add up to {sum(given)} %; at most 100 % is possible")
         sizes = [Percent(percent=size) for size in given]
     zones = [ZoneShare(access_percent=float(share), size=size) for share, size in zip(access, sizes, strict=True)]
     return ZonesSaid(zones=tuple(zones))
@@ -159,7 +161,7 @@ def _preference(word: str, rest: str) -> Preference:
     if word == "zipf":
         theta = values.decimal(first) if first else _ZIPF
         if not 0 < theta < float("inf") or theta == 1:
-            raise ValueError(f"zipf takes a theta above 0 that is not 1, not {first}")
+            raise ValueError(f"zipf takes a theta above 0 other than 1, not {first}")
         return Zipf(theta=theta, center=center)
     if word == "pareto":
         h = values.decimal(first) if first else _PARETO

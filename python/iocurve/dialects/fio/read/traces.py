@@ -1,4 +1,4 @@
-"""A section that replays a trace: what the trace says replaces what the other options would choose."""
+"""A section that replays a trace (read_iolog): the trace overrides the section's own load options."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from iocurve.engine.plan import BlockRange, Blocks, BlockShare, BlockSplit, Fixe
 from iocurve.job.model import PerKind
 
 _SIZES_MAX = 64
-"""More sizes than this are told as a range."""
+"""A trace with more block sizes than this is described by a range of sizes."""
 _OPTIONS = ("replay_no_stall", "replay_redirect", "replay_align", "replay_scale", "replay_time_scale", "replay_skip")
 _EXCLUDED = ("verify", "rate", "rate_iops", "file_append", "fill_device", "zonemode", "offset", "offset_increment")
 _UNUSED = (
@@ -30,20 +30,20 @@ _UNUSED = (
 
 
 def replay(draft: Draft) -> None:
-    """read_iolog and its options."""
-    path = draft.parts.get("read_iolog")
+    """Applies read_iolog and the replay_… options."""
+    path = draft.deferred.get("read_iolog")
     if path is None:
-        for name in (name for name in _OPTIONS if name in draft.places):
+        for name in (name for name in _OPTIONS if name in draft.option_positions):
             draft.note(name, "no_effect", f"{name} has no effect without read_iolog")
         return
     for name in _EXCLUDED:
-        if name in draft.places and draft.parts.get(name) != "none":
+        if name in draft.option_positions and draft.deferred.get(name) != "none":
             draft.mistake(name, f"{name} is not supported yet with read_iolog")
-    for name in (name for name in _UNUSED if name in draft.places):
+    for name in (name for name in _UNUSED if name in draft.option_positions):
         draft.note(name, "no_effect", f"{name} has no effect with read_iolog, as in fio")
     if draft.value("engine") in ("mmap", "nfs"):
         draft.mistake("read_iolog", "read_iolog is not supported yet with ioengine=mmap and nfs")
-    align = draft.parts.get("replay_align", 0)
+    align = draft.deferred.get("replay_align", 0)
     if align & (align - 1):
         draft.mistake("replay_align", f"replay_align={align} is not a power of two")
     elif not draft.mistakes:
@@ -51,26 +51,26 @@ def replay(draft: Draft) -> None:
 
 
 def _read(draft: Draft, path: Path, align: int) -> None:
-    how = iolog.Reading(
-        stalls=not draft.parts.get("replay_no_stall"),
-        redirect=draft.parts.get("replay_redirect"),
+    options = iolog.ReplayOptions(
+        stalls=not draft.deferred.get("replay_no_stall"),
+        redirect=draft.deferred.get("replay_redirect"),
         align_bytes=align,
-        scale=draft.parts.get("replay_scale", 0) or 1,
-        time_percent=draft.parts.get("replay_time_scale", 0) or 100,
-        skips=draft.parts.get("replay_skip", frozenset()),
+        scale=draft.deferred.get("replay_scale", 0) or 1,
+        time_percent=draft.deferred.get("replay_time_scale", 0) or 100,
+        skipped_actions=draft.deferred.get("replay_skip", frozenset()),
     )
     try:
-        trace = iolog.read(path, how)
+        trace = iolog.read(path, options)
     except ValueError as error:
         draft.mistake("read_iolog", str(error))
         return
-    if trace.left_out:
-        count = f"{trace.left_out}, the first is line {trace.first_left_out}"
-        text = f"lines of {path} that mean nothing are left out, as in fio: {count}"
+    if trace.skipped_lines:
+        count = f"{trace.skipped_lines}, the first is line {trace.first_skipped_line}"
+        text = f"invalid lines of {path} are skipped, as in fio: {count}"
         draft.note("read_iolog", "trace_lines", text, "warning")
     kinds = [kind for kind in ("read", "write", "trim") if kind in trace.blocks]
     if not kinds:
-        draft.mistake("read_iolog", f"'{path}' has nothing that reads, writes or trims")
+        draft.mistake("read_iolog", f"'{path}' has no reads, writes or trims")
         return
     sizes = {kind: _blocks(trace.blocks[kind]) for kind in kinds}
     any_size = next(iter(sizes.values()))
@@ -85,7 +85,7 @@ def _read(draft: Draft, path: Path, align: int) -> None:
     ):
         draft.fields.pop(field, None)
     draft.fields |= {
-        "replay": Replay(path=trace.path, records=trace.records, paced=how.stalls),
+        "replay": Replay(path=trace.path, records=trace.records, paced=options.stalls),
         "replay_flushes": tuple(kind for kind in ("fsync", "fdatasync") if kind in trace.blocks),
         "paths": tuple(trace.files),
         "file_bytes": (trace.end_bytes, trace.end_bytes),

@@ -1,7 +1,7 @@
-"""fio's values: how its parser reads numbers, sizes, times and lists, odd rules included.
+"""Reads fio's values: numbers, sizes, times and lists, by the rules of fio's own parser.
 
-Every reader takes the text and a ``Context`` and returns the value, or raises ``ValueError`` with a text for people.
-Where fio reads only the beginning of a value, so does this, and says so in a note.
+A reader takes the text and a ``Context``. It returns the value, or raises ``ValueError`` with a message for the user.
+If fio reads only the beginning of a value, the reader does the same and adds a note.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from iocurve.units import MICROSECOND_NS
 
 @dataclass
 class Context:
-    """What the meaning of a value depends on besides its text."""
+    """Everything besides its text that the meaning of a value depends on."""
 
     kb_base: int = 1024
     directory: Path = Path()
-    """What relative names start from."""
+    """Base of relative file names."""
     where: Where | None = None
     option: str = ""
     notes: list[PlanNote] = field(default_factory=list)
 
     def note(self, code: str, text: str, level: Level = "info") -> None:
-        """Says something about the option that is being read."""
+        """Adds a note about the option that is being read."""
         self.notes.append(PlanNote(code, text, self.where, level))
 
 
@@ -43,7 +43,7 @@ _LARGEST = 2**63 - 1
 
 
 def size(text: str, context: Context) -> int:
-    """Bytes: ``4k``, ``30g``, ``0x1000``. With kb_base=1024 ``4k`` and ``4ki`` are 4096 and ``4kib`` is 4000."""
+    """Reads bytes: ``4k``, ``30g``, ``0x1000``. With kb_base=1024 ``4k`` and ``4ki`` are 4096 and ``4kib`` is 4000."""
     amount = amount_or_percent(text, context)
     if isinstance(amount, Percent):
         raise ValueError(f"'{text}' is a percentage; {context.option} takes a size such as 64k")
@@ -51,9 +51,9 @@ def size(text: str, context: Context) -> int:
 
 
 def amount_or_percent(text: str, context: Context) -> Amount:
-    """Bytes, or ``50%`` of a file or device."""
+    """Reads bytes, or ``50%`` of a file or device."""
     if text.endswith("z"):
-        raise ValueError(f"'{text}' counts zones, and zoned devices are not supported yet")
+        raise ValueError(f"'{text}' is a number of zones; zoned devices are not supported yet")
     value, rest = _leading_integer(text, "a size such as 64k or 30g")
     if rest.startswith("%"):
         return Percent(percent=_checked(value, 0, 100, f"{text}: a percentage"))
@@ -63,22 +63,22 @@ def amount_or_percent(text: str, context: Context) -> Amount:
         _note_odd(text, f"{result} bytes", context)
     elif re.match(r"[kmgtp]ib\Z", rest, re.IGNORECASE):
         other = "1000" if context.kb_base == 1024 else "1024"
-        text_note = (
-            f"{text} means {result} bytes to fio: with kb_base={context.kb_base} its 'ib' suffixes count by {other}"
+        note = (
+            f"fio reads {text} as {result} bytes: with kb_base={context.kb_base}, 'ib' suffixes are powers of {other}"
         )
-        context.note("unit_inverted", text_note, "warning")
+        context.note("unit_inverted", note, "warning")
     return result
 
 
 def signed_size(text: str, context: Context) -> int:
-    """Bytes, forwards or backwards: ``-8k``."""
+    """Reads bytes with a sign: ``-8k`` is 8 KiB backwards."""
     if text.lstrip().startswith("-"):
         return -size(text.lstrip()[1:], context)
     return size(text, context)
 
 
 def decimal(text: str) -> float:
-    """A number with a fraction."""
+    """Reads a decimal number."""
     try:
         return float(text)
     except ValueError:
@@ -86,12 +86,12 @@ def decimal(text: str) -> float:
 
 
 def leading_integer(text: str, expected: str) -> int:
-    """The number a value begins with; what follows is passed over, as fio does."""
+    """Reads the number at the beginning of the text and ignores the rest, as fio does."""
     return _leading_integer(text, expected)[0]
 
 
 def integer(minimum: int = 0, maximum: int = 2**31 - 1) -> Reader:
-    """A whole number; fio allows size suffixes (``1k`` is 1024)."""
+    """Makes a reader of integers. fio allows size suffixes (``1k`` is 1024)."""
 
     def read(text: str, context: Context) -> int:
         first = split_list(text)[0]
@@ -103,35 +103,36 @@ def integer(minimum: int = 0, maximum: int = 2**31 - 1) -> Reader:
 
 
 def plain_integer(text: str, _context: Context) -> int:
-    """A whole number that may be large (seeds)."""
+    """Reads an integer modulo 2**64 (seeds)."""
     value, _ = _leading_integer(text, "a number")
     return value % 2**64
 
 
 def boolean(text: str, context: Context) -> bool:
-    """0 or 1."""
+    """Reads 0 or 1."""
     if not re.fullmatch(r"\s*[01]\s*", text):
         raise ValueError(f"{context.option} takes 0 or 1, not '{text}'")
     return text.strip() == "1"
 
 
 def switch(text: str, context: Context) -> bool:
-    """Any whole number; what is not 0 switches on (``time_based=60``)."""
+    """Reads any integer; every value but 0 switches the option on (``time_based=60``)."""
     if not re.fullmatch(r"\s*-?\d{1,18}\s*", text, re.ASCII):
         raise ValueError(f"{context.option} takes 0 or 1, not '{text}'")
     value = int(text)
     if value not in (0, 1):
-        context.note("odd_value", f"{context.option}={text.strip()} switches it on, as any number but 0 does")
+        note = f"{context.option}={text.strip()} switches {context.option} on, as every number except 0 does"
+        context.note("odd_value", note)
     return value != 0
 
 
 def time_ns(text: str, context: Context) -> int:
-    """Nanoseconds of ``30`` (seconds), ``10m`` (minutes), ``500ms``."""
+    """Reads a time into nanoseconds: ``30`` (seconds), ``10m`` (minutes), ``500ms``."""
     return _time_ns(text, context, bare=1_000_000)
 
 
 def short_time_ns(text: str, context: Context) -> int:
-    """The same where a bare number means microseconds (thinktime, latency_target)."""
+    """Reads a time whose bare number means microseconds (thinktime, latency_target) into nanoseconds."""
     return _time_ns(text, context, bare=1)
 
 
@@ -145,19 +146,19 @@ def _time_ns(text: str, context: Context, bare: int) -> int:
 
 
 def time_range_ns(text: str, context: Context) -> tuple[int, int]:
-    """One time, or ``1-5`` for a time between the two."""
+    """Reads one time, or ``1-5`` for a random time between the two."""
     times = [time_ns(part, context) for part in split_list(text)[:2]]
     return min(times), max(times)
 
 
 def size_range(text: str, context: Context) -> tuple[int, int]:
-    """One size, or ``4k-64k``."""
+    """Reads one size, or ``4k-64k``."""
     sizes = [size(part, context) for part in split_list(text)[:2]]
     return min(sizes), max(sizes)
 
 
 def per_kind(minimum: int = 1, maximum: int = 2**32 - 1) -> Callable[[str, Context, PerKind[Any]], PerKind[Any]]:
-    """``4k`` for all, ``4k,8k`` for reads and writes, ``,8k`` for writes alone; a third value is for trims."""
+    """Makes a reader of ``4k`` (all), ``4k,8k`` (reads, writes) or ``,8k`` (only writes); a third is for trims."""
 
     def read(text: str, context: Context, before: PerKind[Any]) -> PerKind[Any]:
         parts = split_list(text)
@@ -168,7 +169,7 @@ def per_kind(minimum: int = 1, maximum: int = 2**32 - 1) -> Callable[[str, Conte
         if len(parts) == 1:
             return PerKind.same(first)
         write = before.write if values[1] is None else values[1]
-        # Without a third value, trims are as writes.
+        # Without a third value, trims get the value of writes.
         last = values[min(len(parts), 3) - 1]
         trim = before.trim if last is None else last
         return PerKind(read=first, write=write, trim=trim)
@@ -177,7 +178,7 @@ def per_kind(minimum: int = 1, maximum: int = 2**32 - 1) -> Callable[[str, Conte
 
 
 def word(*allowed: str) -> Reader:
-    """One of some words; what follows a colon belongs to the reader of the option."""
+    """Makes a reader of one of the words ``allowed``; text after a colon is left to the option's own reader."""
 
     def read(text: str, context: Context) -> str:
         chosen = text.partition(":")[0].strip()
@@ -189,7 +190,7 @@ def word(*allowed: str) -> Reader:
 
 
 def meaning(meanings: Mapping[str, Any]) -> Reader:
-    """One of some words, as what it means."""
+    """Makes a reader of one of the keys of ``meanings``, which returns its value."""
 
     def read(text: str, context: Context) -> Any:
         if text.strip() not in meanings:
@@ -200,14 +201,14 @@ def meaning(meanings: Mapping[str, Any]) -> Reader:
 
 
 def text_value(text: str, context: Context) -> str:
-    """Any text that is not empty."""
+    """Reads any text that is not empty."""
     if not text.strip():
         raise ValueError(f"{context.option} needs a value")
     return text.strip()
 
 
 def names(text: str, context: Context) -> tuple[str, ...]:
-    """Names separated by ``:``; ``\\:`` is a colon in a name."""
+    """Reads file names separated by ``:``; ``\\:`` is a colon in a name."""
     parts = [part.replace("\\:", ":") for part in re.split(r"(?<!\\):", text_value(text, context).lstrip(":"))]
     kept = tuple(part for part in parts if part)
     if any("\0" in part for part in kept) or not kept:
@@ -216,7 +217,7 @@ def names(text: str, context: Context) -> tuple[str, ...]:
 
 
 def percentiles(text: str, context: Context) -> tuple[float, ...]:
-    """``50:99:99.9``: at most 20, above 0 and up to 100."""
+    """Reads ``50:99:99.9``: at most 20 percentiles, above 0 and up to 100."""
     values = [decimal(part) for part in text.split(":")]
     if len(values) > 20 or not all(0 < value <= 100 for value in values):
         raise ValueError(f"{context.option} takes up to 20 values above 0 and up to 100, separated by ':'")
@@ -224,7 +225,7 @@ def percentiles(text: str, context: Context) -> tuple[float, ...]:
 
 
 def percentage(text: str, context: Context) -> float:
-    """Above 0, up to 100."""
+    """Reads a percentage above 0 and up to 100."""
     value = decimal(text)
     if not 0 < value <= 100:
         raise ValueError(f"{context.option} takes a percentage above 0 and up to 100, not '{text}'")
@@ -232,12 +233,12 @@ def percentage(text: str, context: Context) -> float:
 
 
 def processors(text: str, context: Context) -> tuple[int, ...]:
-    """``0-3,6``."""
+    """Reads a list of processors: ``0-3,6``."""
     chosen: list[int] = []
     for part in text.split(","):
         found = re.fullmatch(r"\s*(\d{1,5})\s*(?:-\s*(\d{1,5}))?\s*", part, re.ASCII)
         if found is None:
-            raise ValueError(f"{context.option} takes processors such as 0-3,6, not '{text}'")
+            raise ValueError(f"{context.option} takes a list of processors such as 0-3,6, not '{text}'")
         chosen += range(int(found[1]), int(found[2] or found[1]) + 1)
     if not chosen:
         raise ValueError(f"{context.option} names no processor: '{text}'")
@@ -245,13 +246,13 @@ def processors(text: str, context: Context) -> tuple[int, ...]:
 
 
 def processor_mask(text: str, context: Context) -> tuple[int, ...]:
-    """Bit n stands for processor n."""
+    """Reads a mask in which bit n selects processor n."""
     mask = _checked(size(text, context), 1, 2**63, context.option)
     return tuple(bit for bit in range(mask.bit_length()) if mask >> bit & 1)
 
 
 def split_list(text: str) -> list[str]:
-    """Splits as fio does: by commas while there are any, else by colons, else by minus signs."""
+    """Splits a list as fio does: at commas if there are any, else at colons, else at minus signs."""
     parts: list[str] = []
     while True:
         at = next((place for place in (text.find(","), text.find(":"), text.find("-", 1)) if place >= 0), -1)
@@ -268,7 +269,7 @@ def either(words: Iterable[str]) -> str:
 
 
 def _leading_integer(text: str, expected: str) -> tuple[int, str]:
-    """The number a value begins with, and its suffix as fio's parser finds it."""
+    """Splits the text into its leading number and the suffix, as fio's parser does."""
     is_hexadecimal = "0x" in text.lower()
     found = (_HEXADECIMAL if is_hexadecimal else _INTEGER).match(text)
     if found is None or len(found[1]) > 20:
@@ -281,7 +282,7 @@ def _leading_integer(text: str, expected: str) -> tuple[int, str]:
 
 
 def _size_factor(rest: str, kb_base: int) -> tuple[int, bool]:
-    """The factor of a suffix, and whether all of it was understood."""
+    """Factor of a size suffix, and True if the whole suffix is valid."""
     unit = re.split("[:,/-]", rest.lower(), maxsplit=1)[0]
     is_whole = bool(_SIZE_UNITS.match(rest))
     if not unit or unit[0] not in "kmgtp":
@@ -292,7 +293,7 @@ def _size_factor(rest: str, kb_base: int) -> tuple[int, bool]:
 
 
 def _time_factor(rest: str, bare: int) -> tuple[int, bool]:
-    """Microseconds of a suffix, and whether it was understood: fio takes unknown ones for microseconds."""
+    """Microseconds per unit of a time suffix, and True if it is valid. fio reads unknown ones as microseconds."""
     unit = rest.lower()
     if not unit or not unit[0].isalpha():
         return bare, not unit
@@ -302,8 +303,8 @@ def _time_factor(rest: str, bare: int) -> tuple[int, bool]:
 
 
 def _note_odd(text: str, meaning: str, context: Context) -> None:
-    said = f"fio reads only the beginning of '{text}' and takes it as {meaning}; so does iocurve"
-    context.note("odd_value", said, "warning")
+    note = f"fio and iocurve read only the beginning of '{text}', as {meaning}"
+    context.note("odd_value", note, "warning")
 
 
 def _checked(value: int, minimum: int, maximum: int, what: str) -> int:

@@ -1,1 +1,1 @@
-"""Output in the form that the tool's readers know."""
+"""Writes job files and their JSON schema."""

@@ -1,4 +1,4 @@
-"""The JSON schema of job files, for editors: made of the fields of ``model.Section`` and what is said of them."""
+"""The JSON schema of job files, for editors, generated from the fields of ``model.Section`` and their docstrings."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from iocurve.job.model import PARTS, Section
 
 
 def schema() -> Schema:
-    """Of a whole file."""
+    """Schema of a job file."""
     definitions: Schema = {}
     documents = _documents()
     properties: Schema = {}
     for name, kind in KINDS.items():
-        said = _lifted(kind.schema, definitions)
+        property_schema = _lifted(kind.schema, definitions)
         text = documents.get(name)
-        properties[own_key(name)] = said | ({"description": text} if text else {})
+        properties[own_key(name)] = property_schema | ({"description": text} if text else {})
     section = {"type": "object", "properties": properties, "additionalProperties": False}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -45,7 +45,7 @@ def schema() -> Schema:
 
 
 def schema_text() -> str:
-    """As it is printed and kept in docs."""
+    """The schema as text, as ``iocurve schema`` prints it."""
     return json.dumps(schema(), indent=1, ensure_ascii=False) + "\n"
 
 
@@ -58,7 +58,7 @@ def _list(of: str) -> Schema:
 
 
 def _lifted(value: Any, definitions: Schema) -> Any:
-    """Without the definitions inside, which go to the top."""
+    """Moves nested ``$defs`` to ``definitions``."""
     if isinstance(value, list):
         return [_lifted(one, definitions) for one in value]
     if not isinstance(value, dict):
@@ -69,7 +69,7 @@ def _lifted(value: Any, definitions: Schema) -> Any:
 
 
 def _documents() -> dict[str, str]:
-    """The text behind each field."""
+    """Docstring of each field."""
     parts: list[type] = [Section, *PARTS.values()]
     classes = [ast.parse(inspect.getsource(part)).body[0] for part in parts]
     statements = [statement for one in classes if isinstance(one, ast.ClassDef) for statement in one.body]

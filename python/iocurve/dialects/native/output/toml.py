@@ -1,4 +1,4 @@
-"""Jobs of any dialect as TOML."""
+"""Writes jobs of any dialect as a TOML job file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from iocurve.units import SECOND_NS
 
 
 def write(runs: Sequence[TimedJob], source: str) -> str:
-    """A job file that makes the same plans; ``source`` says in its first line what it was made of."""
+    """A job file that resolves to the same plans. Its first line is a comment with ``source``."""
     head = f"# {_one_line(source)}\n\n"
     if len(runs) == 1:
         return head + tomli_w.dumps(_table(runs[0]))

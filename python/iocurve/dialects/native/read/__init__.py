@@ -1,1 +1,1 @@
-"""Reading: text becomes values, values become fields of a job; what is wrong is found at once, with its place."""
+"""Reads a TOML job file into jobs, and collects every mistake with its line."""

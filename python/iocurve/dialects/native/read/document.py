@@ -1,4 +1,4 @@
-"""A job file as a whole: runs one after another, each with defaults and jobs; what is not said is as here."""
+"""Defaults of job files, and the conversion of sections to TOML tables."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ DEFAULTS = Said.of(
     depth=1,
     time_based=True,
 )
-"""What a job is where nothing is said."""
+"""Defaults of a job."""
 
 
 def table_of(said: Said) -> dict[str, Any]:
-    """What was said of a section as keys and TOML values."""
+    """The fields that are set in a section, as keys and TOML values."""
     return {own_key(name): KINDS[name].write(said.fields[name]) for name in FIELDS if name in said.fields}
 
 
 def defaults_table(defaults: Said) -> dict[str, Any]:
-    """Defaults as keys and TOML values, without those that job files have anyway."""
+    """Defaults that differ from those of job files, as keys and TOML values."""
     theirs, ours = Section.of(defaults), Section.of(DEFAULTS)
     values = {name: theirs.value(name) for name in FIELDS}
     return table_of(Said.of(**{name: value for name, value in values.items() if value != ours.value(name)}))

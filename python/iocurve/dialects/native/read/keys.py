@@ -1,4 +1,4 @@
-"""The keys of a job: one for each field of a section, without the unit that values carry themselves."""
+"""The keys of a job: one per field of a section, with the kind of its value."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from iocurve.job.model import PARTS, PerKind, Preference, Section
 from iocurve.structs import Struct
 
 NOT_WRITTEN = frozenset({"engine_asked", "replay", "replay_flushes"})
-"""What belongs to other tools' words, and traces that were read."""
+"""Fields that job files do not have: the requested engine of other tools, and replayed traces."""
 _SIZES = frozenset(
     {
         *("file_bytes", "path_bytes", "size", "offset", "offset_increment", "offset_align", "align_bytes", "gap_bytes"),
@@ -47,8 +47,8 @@ _WHOLE = {
     **dict.fromkeys(("random_percent", "payload_compress_percent", "payload_dedupe_percent"), (0, 100)),
     "nconnect": (1, 16),
 }
-"""Limits of whole numbers; others are 0 to 2^32 - 1."""
-_FORMS: dict[str, Kind] = {
+"""Limits of whole numbers; the default is 0 to 2^32 - 1."""
+_SPECIAL_KINDS: dict[str, Kind] = {
     "payload_pattern": Pattern("([0-9a-f]{2}|o{16})+", "a pattern in hexadecimal"),
     "file_name_pattern": Pattern(r"([^{}/\x00]|\{job\}|\{clone\}|\{file\})+", "a name with {job}, {clone} and {file}"),
     "read_percent": Plain(float, "a percentage", 0, 100),
@@ -56,7 +56,7 @@ _FORMS: dict[str, Kind] = {
     "name": Pattern(r"[^\x00]+", "a name"),
     "nfs_source": Pattern(r"[0-9a-fA-F:.]+", "an IP address such as 127.0.1.2"),
 }
-"""Kinds that a field's type does not tell."""
+"""Kinds that do not follow from the type of the field."""
 
 
 FIELDS = [name for name in model.FIELDS if name not in NOT_WRITTEN]
@@ -65,9 +65,9 @@ FIELD_OF = {own_key(name): name for name in FIELDS}
 
 
 def _kind(name: str, annotation: Any) -> Kind:
-    """What a field takes, from its name and type."""
-    if name in _FORMS:
-        return _FORMS[name]
+    """Kind of a field's value, from its name and type."""
+    if name in _SPECIAL_KINDS:
+        return _SPECIAL_KINDS[name]
     parts = [part for part in _options(annotation) if part is not type(None)]
     if annotation == Blocks:
         return Short(Blocks)
@@ -111,14 +111,14 @@ def _kinds() -> dict[str, Kind]:
     hints: dict[str, Any] = {}
     for part in (Section, *PARTS.values()):
         hints |= typing.get_type_hints(part, include_extras=True)
-    return {name: _kind(name, _said(hints[name])) for name in FIELDS}
+    return {name: _kind(name, _without_none(hints[name])) for name in FIELDS}
 
 
-def _said(annotation: Any) -> Any:
-    """A field's type without the None of "not said"."""
+def _without_none(annotation: Any) -> Any:
+    """Type of a field without the None of an unset field."""
     parts = tuple(part for part in _options(annotation) if part is not type(None))
     return parts[0] if len(parts) == 1 else Union[parts]  # noqa: UP007 - made of a tuple
 
 
 KINDS: dict[str, Kind] = _kinds()
-"""What each field takes."""
+"""Kind of value of each field."""

@@ -1,6 +1,6 @@
-"""What the keys of a job take: each kind of value is read from TOML, written to it, and described for editors.
+"""The kinds of values of a job's keys. A kind reads values from TOML, writes them, and has a JSON schema.
 
-Readers raise ``ValueError`` with a text for people.
+Readers raise ``ValueError`` with the message for the user.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ class Kind(Protocol):
     """One kind of value."""
 
     def read(self, value: Any) -> Any:
-        """What a section holds."""
+        """Converts a TOML value to the value of a section's field."""
 
     def write(self, value: Any) -> Any:
-        """What stands in TOML; the inverse of ``read``."""
+        """Converts the value of a field to TOML; the inverse of ``read``."""
 
     @property
     def schema(self) -> Schema:
-        """JSON schema."""
+        """JSON schema of the TOML value."""
 
 
 @dataclass(frozen=True)
 class Plain:
-    """A value that TOML has itself."""
+    """A number or boolean of TOML."""
 
     type: type
     name: str
@@ -54,7 +54,7 @@ class Plain:
     high: float | None = None
 
     def read(self, value: Any) -> Any:
-        """Whole numbers are fine where a fraction may stand."""
+        """Checks type and limits. A whole number is also accepted as a float."""
         if self.type is float and type(value) is int:
             return float(value)
         if type(value) is not self.type:
@@ -67,19 +67,19 @@ class Plain:
         return number
 
     def write(self, value: Any) -> Any:
-        """As it is."""
+        """The value itself."""
         return value
 
     @property
     def schema(self) -> Schema:
-        """By type."""
+        """Schema of the type, with limits."""
         schema: Schema = {"type": {bool: "boolean", int: "integer", float: "number", str: "string"}[self.type]}
         limits = {"minimum": self.low, "maximum": self.high}
         return schema | {name: limit for name, limit in limits.items() if limit is not None}
 
 
 def whole(low: int, high: int) -> Plain:
-    """A whole number within limits."""
+    """A kind of whole numbers within limits."""
     return Plain(int, "a whole number", low, high)
 
 
@@ -90,7 +90,7 @@ TEXT = Plain(str, 'a text in quotes ("…")')
 
 @dataclass(frozen=True)
 class Pattern:
-    """A text of a form."""
+    """A text that matches a regular expression."""
 
     pattern: str
     form: str
@@ -107,7 +107,7 @@ class Pattern:
 
     @property
     def schema(self) -> Schema:
-        """A text that matches."""
+        """A text with a pattern."""
         return {"type": "string", "pattern": f"^({self.pattern})$"}
 
 
@@ -120,7 +120,7 @@ class Word:
     def read(self, value: Any) -> Any:
         """The word."""
         if not isinstance(value, str) or value not in self.words:
-            raise ValueError(f"{_shown(value)} is none of {', '.join(self.words)}")
+            raise ValueError(f"{_shown(value)} is not one of {', '.join(self.words)}")
         return value
 
     def write(self, value: Any) -> Any:
@@ -146,7 +146,7 @@ class Size:
             return _percent(value)
         size = self._bytes(value)
         if abs(size) >= 2**63:
-            raise ValueError(f"{_shown(value)} is larger than any file")
+            raise ValueError(f"{_shown(value)} is larger than the largest file")
         return size
 
     def _bytes(self, value: Any) -> int:
@@ -158,7 +158,7 @@ class Size:
         return int(value)
 
     def write(self, value: Any) -> Any:
-        """In the largest unit that is exact."""
+        """Text in the largest exact unit."""
         if isinstance(value, Percent):
             return f"{value.percent}%"
         if value < 0:
@@ -184,7 +184,7 @@ class Time:
         """Nanoseconds."""
         nanoseconds = self._nanoseconds(value)
         if nanoseconds >= 2**63:
-            raise ValueError(f"{_shown(value)} is longer than anything that can be measured")
+            raise ValueError(f"{_shown(value)} is longer than the longest duration")
         return nanoseconds
 
     def _nanoseconds(self, value: Any) -> int:
@@ -196,7 +196,7 @@ class Time:
         return parse_time_ns(value)
 
     def write(self, value: Any) -> Any:
-        """In the largest unit that is exact."""
+        """Text in the largest exact unit."""
         return _exactly(value, _TIME_UNITS, "s") if value else "0s"
 
     @property
@@ -213,7 +213,7 @@ class Several:
     each: Kind
 
     def read(self, value: Any) -> Any:
-        """In order; one value may stand alone."""
+        """A tuple; a single value need not be a list."""
         return tuple(map(self.each.read, value if isinstance(value, list) else [value]))
 
     def write(self, value: Any) -> Any:
@@ -228,22 +228,22 @@ class Several:
 
 @dataclass(frozen=True)
 class Between:
-    """A value, or two between which it is drawn."""
+    """A value, or the limits of a random value."""
 
     each: Kind
 
     def read(self, value: Any) -> Any:
-        """Smallest and largest."""
+        """Lower and upper limit."""
         limits = value if isinstance(value, list) else [value, value]
         if len(limits) != 2:
-            raise ValueError(f"{_shown(value)} is neither one value nor the smallest and the largest")
+            raise ValueError(f"{_shown(value)} is not a value or a pair of lower and upper limit")
         low, high = map(self.each.read, limits)
         if low > high:
             raise ValueError(f"{_shown(value)}: the first value is above the second")
         return low, high
 
     def write(self, value: Any) -> Any:
-        """One value where both are the same."""
+        """One value if both limits are equal."""
         low, high = map(self.each.write, value)
         return low if low == high else [low, high]
 
@@ -260,9 +260,9 @@ class ByOperation:
 
     each: Kind
     is_optional: bool
-    """Whether operations may be left out."""
+    """True if operations may be omitted."""
     is_table: bool = False
-    """Whether a value may itself be a table."""
+    """True if a value may itself be a table."""
 
     def read(self, value: Any) -> Any:
         """Three values."""
@@ -270,14 +270,14 @@ class ByOperation:
             return PerKind[Any].same(self.each.read(value))
         unknown = sorted(set(value) - set(_OPERATIONS))
         if unknown or not (value or self.is_optional):
-            raise ValueError(f"{_shown(value)} is no table of read, write and trim")
+            raise ValueError(f"{_shown(value)} is not a table of read, write and trim")
         missing = [name for name in _OPERATIONS if name not in value]
         if missing and not self.is_optional:
-            raise ValueError(f"{_shown(value)} says nothing of {' and '.join(missing)}")
+            raise ValueError(f"{_shown(value)} has no value for {' and '.join(missing)}")
         return PerKind[Any](**{name: self.each.read(value[name]) if name in value else None for name in _OPERATIONS})
 
     def write(self, value: Any) -> Any:
-        """One value where all are the same."""
+        """One value if all are equal."""
         parts = {name: getattr(value, name) for name in _OPERATIONS}
         written = {name: self.each.write(part) for name, part in parts.items() if part is not None}
         if len(written) == len(_OPERATIONS) and all(part == parts["read"] for part in parts.values()):
@@ -309,15 +309,15 @@ class Table:
         try:
             return msgspec.convert(value, self.part)
         except msgspec.ValidationError as error:
-            raise ValueError(_for_people(str(error))) from None
+            raise ValueError(_message(str(error))) from None
 
     def write(self, value: Any) -> Any:
-        """What is not as it is by default."""
+        """The fields that differ from their defaults."""
         return _without_none(msgspec.to_builtins(value))
 
     @property
     def schema(self) -> Schema:
-        """Of the part."""
+        """Schema of the part."""
         return msgspec.json.schema(self.part)
 
 
@@ -328,7 +328,7 @@ class Short(Table):
     word: str = ""
 
     def read(self, value: Any) -> Any:
-        """The part, from either form."""
+        """The part, from the short form or a table."""
         if self.word and isinstance(value, str) and value == self.word:
             return Uniform()
         if not self.word and not isinstance(value, dict):
@@ -337,14 +337,14 @@ class Short(Table):
         return super().read(value)
 
     def write(self, value: Any) -> Any:
-        """The short form where it says all."""
+        """The short form if it is complete."""
         if isinstance(value, Uniform) and self.word:
             return self.word
         return Size().write(value.bytes) if isinstance(value, FixedBlocks) and not self.word else super().write(value)
 
     @property
     def schema(self) -> Schema:
-        """Either form; definitions stand at the top."""
+        """Both forms; ``schema`` moves the definitions to the top."""
         full = super().schema
         short: Schema = {"const": self.word} if self.word else Size().schema
         return {"anyOf": [short, {key: value for key, value in full.items() if key != "$defs"}], "$defs": full["$defs"]}
@@ -364,15 +364,15 @@ def _exactly(value: int, units: Sequence[tuple[int, str]], plain: str) -> Any:
     return f"{value}{plain}" if plain else value
 
 
-def _for_people(mistake: str) -> str:
-    """``Expected `int`, got `str` - at `$.bytes``` with the place first: ``bytes: expected `int`, got `str```."""
+def _message(mistake: str) -> str:
+    """Turns msgspec's ``Expected `int`, got `str` - at `$.bytes``` into ``bytes: expected `int`, got `str```."""
     text, _, place = mistake.partition(" - at ")
     where = place.strip("`").removeprefix("$").lstrip(".")
     return f"{where}: {text[0].lower()}{text[1:]}" if where else f"{text[0].lower()}{text[1:]}"
 
 
 def _without_none(value: Any) -> Any:
-    """TOML has no null; what is None by default is left out."""
+    """Removes None values, as TOML has no null."""
     if isinstance(value, dict):
         return {key: _without_none(one) for key, one in value.items() if one is not None}
     return [_without_none(one) for one in value] if isinstance(value, list) else value

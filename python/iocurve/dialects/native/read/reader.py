@@ -1,4 +1,4 @@
-"""A TOML job file becomes jobs; everything that is wrong in it is found at once, with its line."""
+"""Reads a TOML job file into jobs, and collects every mistake with its line."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from iocurve.units import MILLISECOND_NS, SECOND_NS
 RUN_KEYS = ("name", "interval", "defaults", "job")
 _HEADER = re.compile(r"\s*(\[\[?)\s*([\w.\-]+)\s*\]")
 _KEY = re.compile(r"\s*([\w\-]+)\s*[.=]")
-_ERROR_PLACE = re.compile(r"(.*) \(at line (\d+), column (\d+)\)")
+_ERROR_POSITION = re.compile(r"(.*) \(at line (\d+), column (\d+)\)")
 
 
 def read(path: Path) -> list[TimedJob]:
-    """The runs of a file. Raises ``DialectError`` with every mistake."""
+    """Reads the runs of a file. Raises ``DialectError`` with every mistake."""
     reader, document = begin(path)
     runs = reader.runs(document)
     reader.require_faultless()
@@ -33,7 +33,7 @@ def read(path: Path) -> list[TimedJob]:
 
 
 def begin(path: Path) -> tuple[Reader, dict[str, Any]]:
-    """A TOML file, and who reads it and collects its mistakes. Raises ``DialectError`` where it is no TOML."""
+    """Opens a TOML file: returns a reader for its parts, and the document. Raises ``DialectError`` if it is no TOML."""
     text = _text(path)
     try:
         document = tomllib.loads(text)
@@ -41,7 +41,7 @@ def begin(path: Path) -> tuple[Reader, dict[str, Any]]:
         raise DialectError([_not_toml(path, str(error))]) from None
     except RecursionError:
         raise DialectError([Mistake(f"{path} is nested too deeply for a job file")]) from None
-    return Reader(path, _places(text)), document
+    return Reader(path, _line_numbers(text)), document
 
 
 def _text(path: Path) -> str:
@@ -50,26 +50,26 @@ def _text(path: Path) -> str:
     except UnicodeDecodeError:
         raise DialectError([Mistake(f"{path} is not text (UTF-8)")]) from None
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "no file can have this name"
+        reason = error.strerror if isinstance(error, OSError) else "not a valid file name"
         raise DialectError([Mistake(f"{path} cannot be read: {reason}")]) from None
 
 
 def _not_toml(path: Path, text: str) -> Mistake:
-    found = _ERROR_PLACE.fullmatch(text)
+    found = _ERROR_POSITION.fullmatch(text)
     if found is None:
         return Mistake(f"{path} is not TOML: {text}")
     return Mistake(f"this is not TOML: {found[1]}", Where(str(path), int(found[2]), int(found[3])))
 
 
-Place = tuple[str | int, ...]
-"""Where in a document: keys, and numbers of tables in arrays."""
+KeyPath = tuple[str | int, ...]
+"""A position in a document: keys, and indexes of tables in arrays."""
 
 
-def _places(text: str) -> dict[Place, int]:
-    """The line of each table and key. Tables of arrays are counted, as in ``("job", 0, "depth")``."""
-    places: dict[Place, int] = {}
-    counts: dict[Place, int] = {}
-    table: Place = ()
+def _line_numbers(text: str) -> dict[KeyPath, int]:
+    """Line of each table and key. Tables in arrays have an index, as in ``("job", 0, "depth")``."""
+    lines: dict[KeyPath, int] = {}
+    counts: dict[KeyPath, int] = {}
+    table: KeyPath = ()
     for number, line in enumerate(text.splitlines(), start=1):
         if header := _HEADER.match(line):
             table = ()
@@ -80,27 +80,27 @@ def _places(text: str) -> dict[Place, int]:
                     counts[table] = counts.get(table, -1) + 1
                 if table in counts:
                     table = (*table, counts[table])
-            places.setdefault(table, number)
+            lines.setdefault(table, number)
         elif key := _KEY.match(line):
-            places.setdefault((*table, key[1]), number)
-    return places
+            lines.setdefault((*table, key[1]), number)
+    return lines
 
 
 @dataclass
 class Reader:
-    """Reads the parts of one file; what is wrong in them is collected with its line."""
+    """Reads the parts of one file, and collects mistakes with their lines."""
 
     path: Path
-    places: dict[Place, int]
+    lines: dict[KeyPath, int]
     mistakes: list[Mistake] = field(default_factory=list)
 
     def require_faultless(self) -> None:
-        """Raises ``DialectError`` with every mistake until now, in the order of the lines."""
+        """Raises ``DialectError`` with every mistake so far, in the order of the lines."""
         if self.mistakes:
             raise DialectError(sorted(self.mistakes, key=lambda mistake: mistake.where.line if mistake.where else 0))
 
     def runs(self, document: dict[str, Any]) -> list[TimedJob]:
-        """Those of ``[[run]]``, or the file as one."""
+        """The runs of ``[[run]]``, or the whole file as one run."""
         if "run" not in document:
             return [self._run(document, (), self.path.stem)]
         self.check_keys(document, ("run",), ())
@@ -109,75 +109,75 @@ class Reader:
             for number, run in enumerate(self.tables(document, (), "run"))
         ]
 
-    def _run(self, table: dict[str, Any], place: Place, name: str) -> TimedJob:
-        self.check_keys(table, RUN_KEYS, place)
-        said = table.get("name", name)
-        if not isinstance(said, str) or not said:
-            self.mistake((*place, "name"), "name: this is not a name")
-            said = name
+    def _run(self, table: dict[str, Any], key_path: KeyPath, name: str) -> TimedJob:
+        self.check_keys(table, RUN_KEYS, key_path)
+        run_name = table.get("name", name)
+        if not isinstance(run_name, str) or not run_name:
+            self.mistake((*key_path, "name"), "name: a name is a text that is not empty")
+            run_name = name
         interval = SECOND_NS
         try:
             interval = Time().read(table.get("interval", 1))
         except ValueError as error:
-            self.mistake((*place, "interval"), f"interval: {error}")
+            self.mistake((*key_path, "interval"), f"interval: {error}")
         if interval < MILLISECOND_NS:
-            self.mistake((*place, "interval"), "interval: 1ms is the shortest")
+            self.mistake((*key_path, "interval"), "interval: the shortest interval is 1ms")
         defaults = table.get("defaults", {})
         if not isinstance(defaults, dict):
-            self.mistake((*place, "defaults"), "defaults is a table: [defaults]")
+            self.mistake((*key_path, "defaults"), "defaults must be a table: [defaults]")
             defaults = {}
-        jobs = self.tables(table, place, "job")
+        jobs = self.tables(table, key_path, "job")
         if not jobs:
-            self.mistake(place, "there is no job: begin one with [[job]]")
-        sections = [self.section(job, (*place, "job", number)) for number, job in enumerate(jobs)]
-        common = self.section(defaults, (*place, "defaults")).over(DEFAULTS)
-        return TimedJob(Job.of(said, WORDS, sections, common), interval)
+            self.mistake(key_path, "there is no job; add a table [[job]]")
+        sections = [self.section(job, (*key_path, "job", number)) for number, job in enumerate(jobs)]
+        common = self.section(defaults, (*key_path, "defaults")).over(DEFAULTS)
+        return TimedJob(Job.of(run_name, WORDS, sections, common), interval)
 
-    def section(self, table: dict[str, Any], place: Place) -> Said:
-        """A table of a job's keys."""
-        self.check_keys(table, FIELD_OF, place)
+    def section(self, table: dict[str, Any], key_path: KeyPath) -> Said:
+        """Reads the keys of a job or of defaults."""
+        self.check_keys(table, FIELD_OF, key_path)
         fields, positions = {}, {}
         for key, value in table.items():
             name = FIELD_OF.get(key)
             if name is None:
                 continue
-            positions[name] = self.where((*place, key))
+            positions[name] = self.where((*key_path, key))
             try:
                 fields[name] = KINDS[name].read(_text_only(value))
             except (ValueError, OverflowError) as error:
-                self.mistake((*place, key), f"{key}: {error}")
+                self.mistake((*key_path, key), f"{key}: {error}")
         return Said.of(**fields).at(positions)
 
-    def tables(self, table: dict[str, Any], place: Place, key: str) -> list[dict[str, Any]]:
+    def tables(self, table: dict[str, Any], key_path: KeyPath, key: str) -> list[dict[str, Any]]:
         """The tables of ``[[key]]``."""
         value = table.get(key, [])
         if isinstance(value, list) and all(isinstance(one, dict) for one in value):
             return value
-        self.mistake((*place, key), f"{key} is a list of tables: [[{key}]]")
+        self.mistake((*key_path, key), f"{key} must be a list of tables: [[{key}]]")
         return []
 
-    def check_keys(self, table: dict[str, Any], known: Iterable[str], place: Place) -> None:
-        """Keys that are not known are mistakes."""
+    def check_keys(self, table: dict[str, Any], known: Iterable[str], key_path: KeyPath) -> None:
+        """Adds a mistake for each unknown key."""
         known = list(known)
         for key in table:
             if key not in known:
                 close = nearest(key, known)
                 hint = f"Did you mean {close}?" if close else None
-                self.mistake((*place, key), f"there is no key '{key}' here", hint)
+                self.mistake((*key_path, key), f"unknown key '{key}'", hint)
 
-    def mistake(self, place: Place, text: str, hint: str | None = None) -> None:
-        """Something is wrong there."""
-        self.mistakes.append(Mistake(text, self.where(place), hint))
+    def mistake(self, key_path: KeyPath, text: str, hint: str | None = None) -> None:
+        """Adds a mistake at the line of a key."""
+        self.mistakes.append(Mistake(text, self.where(key_path), hint))
 
-    def where(self, place: Place) -> Where:
-        """The line of a key, or of what it stands in."""
-        while place and place not in self.places:
-            place = place[:-1]
-        return Where(str(self.path), self.places.get(place, 1))
+    def where(self, key_path: KeyPath) -> Where:
+        """The line of a key, or of the innermost table around it."""
+        while key_path and key_path not in self.lines:
+            key_path = key_path[:-1]
+        return Where(str(self.path), self.lines.get(key_path, 1))
 
 
 def _text_only(value: Any) -> Any:
-    """Dates are no value of any key, and file names end at a zero byte."""
+    """Refuses text with a zero byte, which would end a file name."""
     if isinstance(value, str) and "\0" in value:
-        raise ValueError("a text cannot hold a zero byte")
+        raise ValueError("a text cannot contain a zero byte")
     return value

@@ -1,1 +1,1 @@
-"""Vdbench's reports: the folder with its files, in the columns that scripts read."""
+"""Writes vdbench's output folder, with the columns that scripts read."""

@@ -1,4 +1,4 @@
-"""``flatfile.html``: a line for each interval, in columns that are named in its first line that is no comment."""
+"""``flatfile.html``: one line per interval. The first line that is not a comment names the columns."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ COLUMNS = (
     *("compratio", "dedupratio", "queue_depth", "cpu_used", "cpu_user", "cpu_kernel", "cpu_wait", "cpu_idle"),
 )
 MAXIMUM, CURVE = 9_999_988, 9_999_977
-"""reqrate of runs without one, as vdbench 5.04.06 writes it."""
+"""reqrate of iorate=max and iorate=curve in vdbench 5.04.06."""
 INTRODUCTION = [
     "*",
-    "* One line for each reporting interval, one column for each figure; the line below names the columns.",
-    "* Times are in milliseconds, MB are 1024*1024 bytes, lunsize is in GB of 1024*1024*1024 bytes.",
-    "* n/a: not known, or different for the workloads of the run.",
+    "* One line per reporting interval; the next line that is not a comment names the columns.",
+    "* Times are in milliseconds, MB is 1024*1024 bytes, lunsize is in units of 1024*1024*1024 bytes.",
+    "* n/a: unknown, or different among the workloads of the run.",
     "*",
 ]
 
 
 def heading() -> str:
-    """Names of the columns."""
+    """The line of column names."""
     return _line(COLUMNS)
 
 
 def line(at: datetime, run: str, row: Row, settings: Mapping[str, Any]) -> str:
-    """One interval; ``settings`` are the run's own columns."""
+    """The line of an interval; ``settings`` are the columns that are constant within the run."""
     used = row.processors
     values = {
         "tod": clock(at),

@@ -1,4 +1,4 @@
-"""The folder that vdbench leaves behind: text in ``.html`` files, written as runs end."""
+"""vdbench's output folder: text in ``.html`` files, written when runs end."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from iocurve.engine.outcome import WorkerOutcome
 from iocurve.errors import TargetError
 
 MARK = ".iocurve-vdbench"
-"""Lists the files that are ours; a folder without it is somebody else's."""
+"""Lists the files written by iocurve. A folder without this file is not overwritten."""
 LINKS_MAX = 1000
-"""Runs that the head of a report links to."""
+"""Limit of the links to runs at the top of a report."""
 
 
 def choose(name: str, directory: Path, now: datetime) -> Path:
-    """The folder that ``-o name`` means: ``name+`` and a folder that is not ours count on to ``name001``.
+    """The folder for ``-o name``. For ``name+``, and if iocurve did not write the folder, the next free ``name001``, ….
 
-    Raises ``TargetError`` where none is left.
+    Raises ``TargetError`` if no number is free.
     """
     if name.endswith(".tod"):
         name = f"{name[:-4]}.{now:%y%m%d.%H%M%S}"
@@ -36,7 +36,7 @@ def choose(name: str, directory: Path, now: datetime) -> Path:
         numbered = base.with_name(f"{base.name}{number:03}")
         if not numbered.exists():
             return numbered
-    raise TargetError(f"{base} and {base}001 to {base}999 are there; name another folder with -o")
+    raise TargetError(f"{base} and {base}001 to {base}999 exist; use another folder with -o")
 
 
 def _is_empty(path: Path) -> bool:
@@ -48,10 +48,10 @@ def _is_ours(path: Path) -> bool:
 
 
 class Folder:
-    """The files of one invocation. Text is flushed at once, so that it can be watched."""
+    """The files of one invocation. Lines are written at once, so that they can be followed."""
 
     def __init__(self, path: Path, names: Sequence[str], now: datetime) -> None:
-        """Makes the folder; files that an earlier invocation left there are removed. ``names`` are those of all runs.
+        """Creates the folder, and removes the files of an earlier invocation. ``names`` are the names of all runs.
 
         Raises ``TargetError``.
         """
@@ -63,7 +63,7 @@ class Folder:
             path.mkdir(parents=True, exist_ok=True)
             self._remove_old()
         except OSError as error:
-            raise TargetError(f"{path} cannot be made: {error.strerror}") from None
+            raise TargetError(f"{path} cannot be created: {error.strerror}") from None
         self._write("summary", [f"iocurve, vdbench's summary report, created {clock(now)} {now:%Y-%m-%d}", ""])
         self._write("summary", [*_links(), "", *self._run_links()])
         for name, title in _TITLES.items():
@@ -71,25 +71,25 @@ class Folder:
         self._write("flatfile", [*flatfile.INTRODUCTION, flatfile.heading()])
 
     def log(self, at: datetime, text: str) -> None:
-        """A line of ``logfile.html``."""
+        """Adds a line to ``logfile.html``."""
         self._write("logfile", [f"{clock(at)} {text}"])
 
     def error(self, at: datetime, text: str) -> None:
-        """A line of ``errorlog.html``, and of the log."""
+        """Adds a line to ``errorlog.html`` and ``logfile.html``."""
         self._write("errorlog", [f"{clock(at)} {text}"])
         self.log(at, text)
 
     def status(self, at: datetime, what: str, run: str) -> None:
-        """A line of ``status.html``."""
+        """Adds a line to ``status.html``."""
         self._write("status", [f"{at:%m/%d/%Y-%H:%M:%S}-{at.tzname() or 'UTC'} \t{what}\trd={run}"])
 
     def parameters(self, lines: Iterable[str], scan: Iterable[str]) -> None:
-        """The parameter files as they are, and as they were understood."""
+        """Writes the lines and the parameters of the parameter files."""
         self._write("parmfile", lines)
         self._write("parmscan", scan)
 
     def run_started(self, at: datetime, text: str, name: str) -> None:
-        """The line that begins a run, in all reports."""
+        """Announces a run in all reports."""
         anchor = f'<a name="_{self._numbers}"></a><i><b>{escape(clock(at) + " " + text)}</b></i>'
         self._numbers += 1
         self._append_raw("summary", ["", anchor, "", *map(escape, header(at))])
@@ -99,27 +99,27 @@ class Folder:
         self.status(at, "Starting", name)
 
     def rows(self, name: str, at: Sequence[datetime], rows: Sequence[Row]) -> None:
-        """Intervals in a report."""
+        """Adds intervals to a report."""
         self._write(name, [row.line(moment) for row, moment in zip(rows, at, strict=True)])
 
     def total(self, at: datetime, row: Row) -> None:
-        """The average of a run in ``totals.html``."""
+        """Adds the average of a run to ``totals.html``."""
         self._write("totals", [*header(at), row.line(at)])
 
     def flat(self, at: datetime, run: str, row: Row, settings: dict[str, Any]) -> None:
-        """A line of ``flatfile.html``."""
+        """Adds a line to ``flatfile.html``."""
         self._write("flatfile", [flatfile.line(at, run, row, settings)])
 
     def histogram(self, workers: Sequence[WorkerOutcome]) -> None:
-        """The response times of a run."""
+        """Adds the response times of a run to ``histogram.html``."""
         self._write("histogram", histogram.tables(workers))
 
     def skew(self, lines: Iterable[str]) -> None:
-        """How the load was spread."""
+        """Adds lines to ``skew.html``."""
         self._write("skew", lines)
 
     def part(self, name: str, title: str, at: datetime, text: str, rows: Sequence[tuple[datetime, Row]]) -> None:
-        """A run in the report of one SD or one host."""
+        """Adds a run to the report of an SD or a host."""
         safe = _file_name(name)
         if f"{safe}.html" not in self._written:
             self._write(safe, [title])
@@ -127,7 +127,7 @@ class Folder:
         self._write(safe, [*begun, *(row.line(moment) for moment, row in rows)])
 
     def summary(self, lines: Iterable[str]) -> None:
-        """Lines of ``summary.html``."""
+        """Adds lines to ``summary.html``."""
         self._write("summary", lines)
 
     def _write(self, name: str, lines: Iterable[str]) -> None:
@@ -145,7 +145,7 @@ class Folder:
             raise TargetError(f"{self.path / file} cannot be written: {error.strerror}") from None
 
     def _begin(self, file: str) -> None:
-        """Opens a file that must not be there, after it was noted as ours."""
+        """Lists the file in ``MARK``, then creates it; it must not exist."""
         with (self.path / MARK).open("a", encoding="utf-8") as mark:
             mark.write(f"{file}\n")
         with (self.path / file).open("x", encoding="utf-8") as opened:
@@ -171,14 +171,14 @@ class Folder:
 
 _BY_RUN = ("totals", "histogram", "skew")
 _LINKED = ("summary", *_BY_RUN)
-"""Reports with links; what else goes into them has no letters that mean something in HTML."""
+"""Reports with links. Their other lines need no escaping."""
 _TITLES = {
     "totals": "Run totals",
     "histogram": "Total response time histogram.",
     "skew": "Workload skew report",
-    "errorlog": "Error log. Nothing below this line: there were no I/O errors.",
+    "errorlog": "Error log. If nothing follows, there were no I/O errors.",
     "logfile": "Log",
-    "status": "Status: what happened when, separated by tabs",
+    "status": "Status: time, event and run, separated by tabs",
 }
 
 
@@ -198,7 +198,7 @@ def _links() -> list[str]:
 
 
 def _file_name(name: str) -> str:
-    """Names of SDs and hosts come from parameter files; they must not lead elsewhere or hide another report."""
+    """Turns the name of an SD or host into a file name within the folder that no other report has."""
     safe = "".join(letter if letter.isalnum() or letter in "-_.+" else "_" for letter in name).lstrip(".")[:100]
     taken = {*_TITLES, "summary", "flatfile", "parmfile", "parmscan"}
     return f"sd_{safe}" if safe in taken or not safe else safe

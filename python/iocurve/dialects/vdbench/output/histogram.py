@@ -13,13 +13,13 @@ BOUNDS_US = (
     *(1_000, 2_000, 4_000, 6_000, 8_000, 10_000, 20_000, 40_000, 60_000, 80_000),
     *(100_000, 200_000, 400_000, 600_000, 800_000, 1_000_000, 2_000_000),
 )
-"""Upper ends; the last bucket is open."""
+"""Upper bounds in microseconds; the last bucket has none."""
 WIDTH = 50
 _TITLES = {("read", "write"): "Reads and writes:", ("read",): "Reads:", ("write",): "Writes:"}
 
 
 def tables(workers: Iterable[WorkerOutcome]) -> list[str]:
-    """Reads and writes together and apart; kinds that did nothing are left out."""
+    """Tables of reads and writes, reads, and writes; empty ones are omitted."""
     everyone = list(workers)
     lines: list[str] = []
     for kinds, title in _TITLES.items():
@@ -32,14 +32,14 @@ def tables(workers: Iterable[WorkerOutcome]) -> list[str]:
 
 
 def table(latency: Latency) -> list[str]:
-    """One table."""
+    """The table of one latency distribution."""
     assert latency.histogram is not None
     lines = ["  min(ms) <     max(ms)        count       %%    cum%%  '+': Individual%; '+-': Cumulative%", ""]
     low, below = 0, 0
     for bound in (*BOUNDS_US, None):
         high = 2**62 if bound is None else bound * MICROSECOND_NS - 1
         count = latency.count - below if bound is None else latency.histogram.count_between(low, high)
-        # Buckets of the histogram may reach over a bound.
+        # A bucket of the recorded histogram may cross a bound.
         count = max(0, min(count, latency.count - below))
         below += count
         share, cumulative = 100 * count / latency.count, 100 * below / latency.count

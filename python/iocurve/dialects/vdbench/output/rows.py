@@ -1,4 +1,4 @@
-"""Lines of an interval, as vdbench prints them: rates, sizes, response times in ms, queue depth, processors."""
+"""The line of an interval as vdbench prints it: rates, sizes, response times in ms, queue depth, CPU."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from iocurve.result.host import Processors
 from iocurve.units import MIB, MILLISECOND_NS, SECOND_NS
 
 MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
-"""In English whatever the locale."""
+"""English in every locale."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """Operations with their latencies, such that parts can be added up."""
+    """Operations with their latencies. Parts can be merged."""
 
     operations: int = 0
     bytes: int = 0
@@ -28,7 +28,7 @@ class Part:
 
     @classmethod
     def of(cls, several: Iterable[IntervalKind | Part]) -> Part:
-        """All of them together; mean and deviation as if they had been recorded in one place."""
+        """Merges several parts; mean and standard deviation are exact."""
         parts = list(several)
         count = sum(part.operations for part in parts)
         mean = math.fsum(part.operations * part.mean_ns for part in parts) / count if count else 0.0
@@ -45,7 +45,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Row:
-    """One interval, or several as one."""
+    """One interval, or the average of several."""
 
     label: str
     """Number of the interval, or ``avg_2-10``."""
@@ -62,26 +62,26 @@ class Row:
 
     @property
     def mib_per_s(self) -> float:
-        """What vdbench calls MB/sec(1024**2)."""
+        """Throughput in vdbench's MB/sec (1024**2)."""
         return self.both.bytes / MIB / self.seconds if self.seconds else 0.0
 
     @property
     def bytes_per_operation(self) -> int:
-        """Mean size."""
+        """Mean transfer size."""
         return round(self.both.bytes / self.both.operations) if self.both.operations else 0
 
     @property
     def read_percent(self) -> float:
-        """Share of reads."""
+        """Percentage of reads."""
         return 100 * self.reads.operations / self.both.operations if self.both.operations else 0.0
 
     @property
     def queue_depth(self) -> float:
-        """In flight on average: rate x response time."""
+        """Mean number of operations in flight: rate x response time."""
         return self.rate * self.both.mean_ns / SECOND_NS
 
     def line(self, at: datetime) -> str:
-        """As in ``summary.html``."""
+        """The line in ``summary.html``."""
         used, system = (self.processors.used, self.processors.system) if self.processors else (0.0, 0.0)
         return (
             f"{clock(at)} {self.label:>9} {self.rate:>10.2f} {self.mib_per_s:>8.2f} {self.bytes_per_operation:>7} "
@@ -92,17 +92,17 @@ class Row:
 
 
 def ms(nanoseconds: float) -> float:
-    """Milliseconds."""
+    """Converts nanoseconds to milliseconds."""
     return nanoseconds / MILLISECOND_NS
 
 
 def clock(at: datetime) -> str:
-    """``10:12:43.103``."""
+    """Formats ``10:12:43.103``."""
     return f"{at:%H:%M:%S}.{at.microsecond // 1000:03}"
 
 
 def day(at: datetime) -> str:
-    """``Dec 02, 2016``."""
+    """Formats ``Dec 02, 2016``."""
     return f"{MONTHS[at.month - 1]} {at.day:02}, {at.year}"
 
 
@@ -120,13 +120,13 @@ def header(at: datetime) -> list[str]:
 def row(
     label: str, seconds: float, kinds: Mapping[str, Sequence[IntervalKind]], processors: Processors | None = None
 ) -> Row:
-    """One row of what was done by kind."""
+    """Makes a row of the operations of each kind."""
     reads, writes = kinds.get("read", ()), kinds.get("write", ())
     return Row(label, seconds, Part.of(reads), Part.of(writes), Part.of([*reads, *writes]), processors)
 
 
 def rows(workers: Sequence[WorkerOutcome], interval_ns: int, processors: Sequence[Processors | None] = ()) -> list[Row]:
-    """The intervals of some workers of a run, numbered from 1; groups follow one another."""
+    """Merges the intervals of workers into rows numbered from 1; groups run one after another."""
     cells: dict[tuple[int, int], dict[str, list[IntervalKind]]] = {}
     ends: dict[tuple[int, int], tuple[int, int]] = {}
     for worker in workers:
@@ -140,7 +140,7 @@ def rows(workers: Sequence[WorkerOutcome], interval_ns: int, processors: Sequenc
     made = []
     for number, key in enumerate(sorted(cells)):
         start, end = ends[key]
-        # What ends within a hundredth of a second after the last interval is no interval of its own.
+        # Skip a rest shorter than 1 % of the interval at the end of the run.
         if end - start < interval_ns // 100 and not any(cells[key].values()):
             continue
         used = processors[number] if number < len(processors) else None
@@ -149,7 +149,7 @@ def rows(workers: Sequence[WorkerOutcome], interval_ns: int, processors: Sequenc
 
 
 def average(made: Sequence[Row], skipped: int) -> Row | None:
-    """All rows but the first ones, as vdbench's ``avg_2-10``; None where none is left."""
+    """Merges all rows but the first ``skipped`` (vdbench's ``avg_2-10``); None if no row is left."""
     counted = made[skipped:]
     if not counted:
         return None

@@ -1,4 +1,4 @@
-"""Statements become definitions: defaults filled in, keywords found, values read, every mistake with its place."""
+"""Turns statements into definitions: fills in defaults, finds keywords, reads values, collects mistakes."""
 
 from __future__ import annotations
 
@@ -22,61 +22,61 @@ class Definition:
     name: str
     where: Where
     values: dict[str, Any] = field(default_factory=dict)
-    """By the keyword's full name."""
-    places: dict[str, Where] = field(default_factory=dict)
+    """Values by the keyword's full name."""
+    positions: dict[str, Where] = field(default_factory=dict)
     loops: dict[str, tuple[Any, ...]] = field(default_factory=dict)
-    """Values of for-loops, in the order in which they were written."""
+    """Values of forxx loops, in the order they are written."""
     pairs: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
-    """host= and lun= of an SD as they follow one another."""
+    """host= and lun= of an SD in the order they are written."""
     written: dict[str, str] = field(default_factory=dict)
-    """As a person wrote them, for those that are only explained."""
+    """Values as written, for definitions that are only explained."""
 
     wrong: set[str] = field(default_factory=set)
-    """Keywords whose values could not be read; that was told already."""
+    """Keywords with a value that could not be read; their mistakes are recorded."""
 
     def get(self, name: str, default: Any = None) -> Any:
-        """A value, or what holds without one."""
+        """Returns a value, or ``default``."""
         return self.values.get(name, default)
 
-    def place(self, *names: str) -> Where:
-        """Where the first of these was said."""
-        return next((self.places[name] for name in names if name in self.places), self.where)
+    def position_of(self, *names: str) -> Where:
+        """Position of the first of these keywords that is set, else of the definition."""
+        return next((self.positions[name] for name in names if name in self.positions), self.where)
 
     def copy(self, name: str, where: Where) -> Definition:
-        """These values as the beginning of another definition; pairs belong to one definition alone."""
+        """Starts another definition with these values, without the pairs of host= and lun=."""
         return Definition(
-            self.kind, name, where, dict(self.values), dict(self.places), dict(self.loops), [], dict(self.written)
+            self.kind, name, where, dict(self.values), dict(self.positions), dict(self.loops), [], dict(self.written)
         )
 
 
 @dataclass
 class Definitions:
-    """A whole parameter file."""
+    """All definitions of the parameter files."""
 
     general: Definition
     by_kind: dict[str, list[Definition]]
     defaults: dict[str, Definition]
     hosts: list[str]
-    """Labels, several for an ``hd=`` with clients."""
+    """Labels of the hosts; an ``hd=`` with clients has several."""
     mistakes: list[Mistake]
     notes: list[PlanNote]
 
     @property
     def is_file_system(self) -> bool:
-        """Whether it is about FSDs and FWDs."""
+        """True if there are FSDs or FWDs."""
         return bool(self.by_kind["fsd"] or self.by_kind["fwd"])
 
 
 def define(statements: Iterable[Statement]) -> Definitions:
-    """Reads all statements."""
-    return _Definer().define(statements)
+    """Turns all statements into definitions."""
+    return _DefinitionReader().define(statements)
 
 
-class _Definer:
+class _DefinitionReader:
     def __init__(self) -> None:
         nowhere = Where("", 1)
         self._defaults = {kind: Definition(kind, "default", nowhere) for kind in DEFINITIONS}
-        self._made = Definitions(
+        self._result = Definitions(
             Definition("general", "", nowhere), {kind: [] for kind in DEFINITIONS}, self._defaults, [], [], []
         )
         self._names: dict[str, set[str]] = {kind: set() for kind in DEFINITIONS}
@@ -88,24 +88,24 @@ class _Definer:
             self._note_order(statement)
             if statement.kind == "general":
                 for parameter in statement.parameters:
-                    self._set(self._made.general, parameter)
+                    self._set(self._result.general, parameter)
             else:
                 self._define(statement)
-        return self._made
+        return self._result
 
     def _note_order(self, statement: Statement) -> None:
         order = _ORDER[statement.kind]
         if order < self._latest and ("order", statement.kind) not in self._noted:
             self._noted.add(("order", statement.kind))
-            text = "vdbench itself wants General, HD, RG, SD, WD, RD (or FSD, FWD, RD) in this order"
-            self._made.notes.append(PlanNote("order", text, statement.parameters[0].where, "warning"))
+            text = "vdbench itself requires the order General, HD, RG, SD, WD, RD (or FSD, FWD, RD)"
+            self._result.notes.append(PlanNote("order", text, statement.parameters[0].where, "warning"))
         self._latest = max(self._latest, order)
 
     def _define(self, statement: Statement) -> None:
         head = statement.parameters[0]
         kind = statement.kind
         try:
-            # host=(system,label) is how hosts were written before hd= was there.
+            # host=(system,label) is the older form of hd=.
             name = head.values[1] if kind == "hd" and len(head.values) == 2 else head.text
         except ValueError as error:
             self._mistake(str(error), head)
@@ -121,13 +121,13 @@ class _Definer:
             if name in self._names[kind] and kind != "rd":
                 self._mistake(f"{kind}={name} is defined twice", head)
             self._names[kind].add(name)
-            self._made.by_kind[kind].append(made)
+            self._result.by_kind[kind].append(made)
         if len(head.values) == 2:
             made.values["system"] = head.values[0]
         for parameter in statement.parameters[1:]:
             self._set(made, parameter)
         if kind == "hd":
-            self._made.hosts += [label for label in host_labels(statement) if label not in self._made.hosts]
+            self._result.hosts += [label for label in host_labels(statement) if label not in self._result.hosts]
 
     def _set(self, made: Definition, parameter: Parameter) -> None:
         try:
@@ -138,7 +138,7 @@ class _Definer:
             value = keyword.read(parameter)
             made.wrong.discard(keyword.name)
         except ValueError as error:
-            # That a variable has no value was told already.
+            # A variable without a value is recorded as a mistake already.
             if not any("$" in value for value in parameter.values):
                 self._mistake(str(error), parameter)
             return
@@ -147,7 +147,7 @@ class _Definer:
             made.loops[keyword.name] = value
         else:
             made.values[keyword.name] = value
-        made.places[keyword.name] = parameter.where
+        made.positions[keyword.name] = parameter.where
         made.written[keyword.name] = _written(parameter.values)
         if made.kind == "sd" and keyword.name in ("host", "lun"):
             made.pairs.append((keyword.name, parameter.values))
@@ -157,10 +157,10 @@ class _Definer:
             return
         self._noted.add((kind, keyword.name))
         text = f"{parameter.keyword}= has no effect: {keyword.note}"
-        self._made.notes.append(PlanNote("no_effect", text, parameter.where, keyword.level))
+        self._result.notes.append(PlanNote("no_effect", text, parameter.where, keyword.level))
 
     def _mistake(self, text: str, parameter: Parameter) -> None:
-        self._made.mistakes.append(Mistake(text, parameter.where))
+        self._result.mistakes.append(Mistake(text, parameter.where))
 
 
 def _written(words: Sequence[str]) -> str:

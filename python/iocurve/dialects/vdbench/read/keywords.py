@@ -1,6 +1,6 @@
-"""Vdbench's keywords as a table: how a value is read, and whether it is honoured, accepted with a note, or refused.
+"""Vdbench's keywords as a table: each is supported (with the reader of its value), ignored with a note, or refused.
 
-Names are those of vdbench 5.04.06. A keyword may be cut to a unique beginning of two letters; underscores do not count.
+Names are those of vdbench 5.04.06. A keyword may be abbreviated to two or more letters; underscores are ignored.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ class Keyword:
     read: Reader = values.words
     aliases: tuple[str, ...] = ()
     note: str | None = None
-    """It has no effect here, and why."""
+    """Reason why it has no effect; None if it has one."""
     level: Level = "info"
-    """Of the note."""
+    """Level of the note."""
     refused: str | None = None
-    """It cannot be honoured, and why."""
+    """Reason why it is not supported; None if it is."""
     loop: bool = False
-    """Several values are several runs."""
+    """True if several values mean several runs (forxx)."""
 
 
-def _on(name: str, read: Reader, *aliases: str) -> Keyword:
+def _supported(name: str, read: Reader, *aliases: str) -> Keyword:
     return Keyword(name, read, aliases)
 
 
-def _noted(why: str, *names: str, level: Level = "info") -> list[Keyword]:
-    return [Keyword(name, note=why, level=level) for name in names]
+def _ignored(reason: str, *names: str, level: Level = "info") -> list[Keyword]:
+    return [Keyword(name, note=reason, level=level) for name in names]
 
 
-def _refused(why: str, *names: str) -> list[Keyword]:
-    return [Keyword(name, refused=why) for name in names]
+def _refused(reason: str, *names: str) -> list[Keyword]:
+    return [Keyword(name, refused=reason) for name in names]
 
 
 def _loop(name: str, read: Reader, *aliases: str) -> Keyword:
@@ -48,108 +48,108 @@ def _loop(name: str, read: Reader, *aliases: str) -> Keyword:
     return Keyword(name, read, also, loop=True)
 
 
-_JAVA = "there is no Java here"
+_JAVA = "iocurve does not use Java"
 _ONE_MACHINE = "hosts run as workers on this machine"
-_COMMAND = "commands are not run"
-_REPLAY = "replay of traces is not there"
-_DEDUP_SETS = "duplicates are drawn, they do not come in sets"
-_NO_RESET = "resets of buses and LUNs are Solaris only"
+_COMMAND = "iocurve does not run commands"
+_REPLAY = "iocurve does not replay vdbench traces"
+_DEDUP_SETS = "duplicate blocks are chosen at random, not from sets"
+_NO_RESET = "resets of buses and LUNs exist only on Solaris"
 
 _GENERAL = [
-    _on("concatenatesds", values.yes_or_no),
-    _on("compratio", values.ratio, "compression"),
-    _on("dedupratio", values.ratio),
-    _on("formatsds", values.yes_or_no),
-    _on("journal", values.words),
-    _on("loop", values.text),
-    _on("validate", values.words),
-    *_noted("nothing is aborted for a skew that was not reached", "abortfailedskew", level="warning"),
-    *_noted("there are no auxiliary reports", "auxreport"),
-    *_noted("what is compressible is decided by chance", "compressionseed"),
-    *_noted("directories of file system workloads", "createanchors"),
-    *_noted("the engine decides when errors end a run; all are counted", "dataerrors"),
-    *_noted("there are no debug settings", "debug", "misc"),
-    *_noted("a duplicate is a whole transfer", "dedupunit"),
-    *_noted(_DEDUP_SETS, "dedupsets", "deduphotsets", "dedupflipflop", "deduptype", level="warning"),
-    *_noted(_COMMAND, "startcmd", "endcmd", level="warning"),
-    *_noted("files are laid out by the engine", "formatxfersize"),
-    *_noted("workers report through memory", "heartbeaterror", "timeout"),
-    *_noted("the buckets are vdbench's own", "histogram"),
-    *_noted(_JAVA, "iosperjvm", "port", "psrset"),
-    *_noted("threads are not adjusted", "fwdthreadadjust"),
-    *_noted("system messages are not scanned", "messagescan"),
-    *_noted("Ctrl-C ends a run, a file does not", "monitor", level="warning"),
-    *_noted("every report is written", "report", "reportruntotals"),
-    *_noted("nothing is sent to Swat", "swat"),
-    *_noted("file names are taken as written", "unix2windows"),
-    *_refused("patterns from files are not there yet", "pattern", "patternbuffer"),
-    *_refused("there is no trace of addresses", "showlba"),
+    _supported("concatenatesds", values.yes_or_no),
+    _supported("compratio", values.ratio, "compression"),
+    _supported("dedupratio", values.ratio),
+    _supported("formatsds", values.yes_or_no),
+    _supported("journal", values.words),
+    _supported("loop", values.text),
+    _supported("validate", values.words),
+    *_ignored("a missed skew does not abort the run", "abortfailedskew", level="warning"),
+    *_ignored("iocurve has no auxiliary reports", "auxreport"),
+    *_ignored("the compressible data is random", "compressionseed"),
+    *_ignored("it is for file system workloads", "createanchors"),
+    *_ignored("every error is counted, and the engine decides when errors end a run", "dataerrors"),
+    *_ignored("iocurve has no debug settings", "debug", "misc"),
+    *_ignored("a duplicate is a whole transfer", "dedupunit"),
+    *_ignored(_DEDUP_SETS, "dedupsets", "deduphotsets", "dedupflipflop", "deduptype", level="warning"),
+    *_ignored(_COMMAND, "startcmd", "endcmd", level="warning"),
+    *_ignored("the engine lays out files in its own block size", "formatxfersize"),
+    *_ignored("workers are threads of this process", "heartbeaterror", "timeout"),
+    *_ignored("the histogram always has vdbench's default buckets", "histogram"),
+    *_ignored(_JAVA, "iosperjvm", "port", "psrset"),
+    *_ignored("iocurve does not adjust threads", "fwdthreadadjust"),
+    *_ignored("iocurve does not scan system messages", "messagescan"),
+    *_ignored("iocurve does not watch a file; Ctrl-C ends a run", "monitor", level="warning"),
+    *_ignored("iocurve always writes all reports", "report", "reportruntotals"),
+    *_ignored("iocurve sends nothing to Swat", "swat"),
+    *_ignored("file names are used as written", "unix2windows"),
+    *_refused("data patterns from files are not supported yet", "pattern", "patternbuffer"),
+    *_refused("iocurve does not trace block addresses", "showlba"),
 ]
 _HD = [
-    _on("clients", values.count(1, 10_000)),
-    _on("system", values.text),
-    *_noted(_JAVA, "jvms"),
-    *_noted(_ONE_MACHINE, "shell", "user", "vdbench", "master"),
-    *_noted("nothing is mounted", "mount", level="warning"),
+    _supported("clients", values.count(1, 10_000)),
+    _supported("system", values.text),
+    *_ignored(_JAVA, "jvms"),
+    *_ignored(_ONE_MACHINE, "shell", "user", "vdbench", "master"),
+    *_ignored("iocurve mounts nothing", "mount", level="warning"),
 ]
 _RG = _refused(_REPLAY, "devices")
 _SD = [
-    _on("lun", values.text),
-    _on("host", values.words, "hd"),
-    _on("size", values.size),
-    _on("count", values.words),
-    _on("threads", values.count()),
-    _on("openflags", values.words),
-    _on("align", values.size_or_zero),
-    _on("offset", values.size_or_zero),
-    _on("range", values.band),
-    _on("hitarea", values.size_or_zero),
-    _on("dedupratio", values.ratio),
-    _on("journal", values.text),
-    *_noted(_DEDUP_SETS, "dedupsets", "deduphotsets", "dedupflipflop", level="warning"),
-    *_noted("a duplicate is a whole transfer", "dedupunit"),
-    *_noted("statistics of Solaris", "instance", "kstat"),
-    *_noted(_NO_RESET, "resetbus", "resetlun", level="warning"),
+    _supported("lun", values.text),
+    _supported("host", values.words, "hd"),
+    _supported("size", values.size),
+    _supported("count", values.words),
+    _supported("threads", values.count()),
+    _supported("openflags", values.words),
+    _supported("align", values.size_or_zero),
+    _supported("offset", values.size_or_zero),
+    _supported("range", values.band),
+    _supported("hitarea", values.size_or_zero),
+    _supported("dedupratio", values.ratio),
+    _supported("journal", values.text),
+    *_ignored(_DEDUP_SETS, "dedupsets", "deduphotsets", "dedupflipflop", level="warning"),
+    *_ignored("a duplicate is a whole transfer", "dedupunit"),
+    *_ignored("it is for statistics of Solaris", "instance", "kstat"),
+    *_ignored(_NO_RESET, "resetbus", "resetlun", level="warning"),
     *_refused(_REPLAY, "replay"),
-    *_refused("streams belong to the workload since vdbench 5.04: wd=…,streams=N", "streams"),
+    *_refused("since vdbench 5.04 it belongs to the workload: wd=…,streams=N", "streams"),
 ]
 _WD = [
-    _on("sd", values.words),
-    _on("host", values.words, "hd"),
-    _on("xfersize", values.blocks, "xfersizes"),
-    _on("rdpct", values.percentage, "readpct"),
-    _on("writepct", values.percentage),
-    _on("rhpct", values.percentage),
-    _on("whpct", values.percentage),
-    _on("seekpct", values.seek_one),
-    _on("skew", values.percentage),
-    _on("iorate", values.rate),
-    _on("range", values.band),
-    _on("hotband", values.band),
-    _on("stride", values.pair),
-    _on("streams", values.words),
-    _on("threads", values.count()),
-    _on("openflags", values.words),
-    *_noted("workloads do not wait for one another", "priority", level="warning"),
+    _supported("sd", values.words),
+    _supported("host", values.words, "hd"),
+    _supported("xfersize", values.blocks, "xfersizes"),
+    _supported("rdpct", values.percentage, "readpct"),
+    _supported("writepct", values.percentage),
+    _supported("rhpct", values.percentage),
+    _supported("whpct", values.percentage),
+    _supported("seekpct", values.seek_one),
+    _supported("skew", values.percentage),
+    _supported("iorate", values.rate),
+    _supported("range", values.band),
+    _supported("hotband", values.band),
+    _supported("stride", values.pair),
+    _supported("streams", values.words),
+    _supported("threads", values.count()),
+    _supported("openflags", values.words),
+    *_ignored("all workloads have the same priority", "priority", level="warning"),
 ]
 _RD = [
-    _on("wd", values.words),
-    _on("sd", values.words),
-    _on("fwd", values.words),
+    _supported("wd", values.words),
+    _supported("sd", values.words),
+    _supported("fwd", values.words),
     Keyword("iorate", values.rates, ("iorates",)),
     Keyword("fwdrate", values.rates, ("fwdrates",)),
-    _on("curve", values.series(1, 1000)),
-    _on("stopcurve", values.one_number),
-    _on("distribution", values.words),
-    _on("elapsed", values.time_ns),
-    _on("interval", values.time_ns),
-    _on("warmup", values.time_ns),
-    _on("pause", values.time_ns),
-    _on("maxdata", values.size),
-    _on("maxdataread", values.size),
-    _on("maxdatawritten", values.size),
-    _on("openflags", values.words),
-    _on("format", values.words),
+    _supported("curve", values.series(1, 1000)),
+    _supported("stopcurve", values.one_number),
+    _supported("distribution", values.words),
+    _supported("elapsed", values.time_ns),
+    _supported("interval", values.time_ns),
+    _supported("warmup", values.time_ns),
+    _supported("pause", values.time_ns),
+    _supported("maxdata", values.size),
+    _supported("maxdataread", values.size),
+    _supported("maxdatawritten", values.size),
+    _supported("openflags", values.words),
+    _supported("format", values.words),
     _loop("xfersize", values.series(512, 2**31), "xfersizes"),
     _loop("threads", values.series(1, 1_000_000)),
     _loop("rdpct", values.percentages, "readpct"),
@@ -165,10 +165,10 @@ _RD = [
     _loop("totalsize", values.words),
     _loop("wss", values.words, "workingsetsize"),
     _loop("operations", values.words, "operation"),
-    *_noted(_COMMAND, "startcmd", "endcmd", level="warning"),
-    *_noted("nothing is mounted", "mount", level="warning"),
+    *_ignored(_COMMAND, "startcmd", "endcmd", level="warning"),
+    *_ignored("iocurve mounts nothing", "mount", level="warning"),
     *_refused(_REPLAY, "replay"),
-    *_refused("the skew belongs to the workloads: wd=…,skew=N", "skew"),
+    *_refused("it belongs to the workloads: wd=…,skew=N", "skew"),
 ]
 _FILE_SYSTEMS = [
     Keyword("sizes", aliases=("size",)),
@@ -195,7 +195,7 @@ TABLE: dict[str, list[Keyword]] = {
     "fsd": [Keyword("fsd"), *_FILE_SYSTEMS],
     "fwd": [Keyword("fwd"), *_FILE_WORKLOADS],
 }
-"""By kind of definition."""
+"""Keywords by kind of definition."""
 
 
 def _index(keywords: Iterable[Keyword]) -> dict[str, Keyword]:
@@ -206,7 +206,7 @@ _INDEX = {kind: _index(keywords) for kind, keywords in TABLE.items()}
 
 
 def find(kind: str, written: str) -> Keyword:
-    """The keyword that is meant. Raises ``ValueError`` with a hint."""
+    """Finds a keyword by its name, alias or abbreviation. Raises ``ValueError`` with a hint."""
     index = _INDEX[kind]
     word = written.lower().replace("_", "")
     if word in index:
@@ -216,15 +216,15 @@ def find(kind: str, written: str) -> Keyword:
     if len(meant) == 1:
         return next(iter(meant.values()))
     if meant:
-        raise ValueError(f"'{written[:40]}' may be {' or '.join(sorted(names))}")
-    raise ValueError(f"{_where_it_belongs(kind, word, written)}{_hint(index, word)}")
+        raise ValueError(f"'{written[:40]}' is ambiguous: {' or '.join(sorted(names))}")
+    raise ValueError(f"{_unknown(kind, word, written)}{_hint(index, word)}")
 
 
-def _where_it_belongs(kind: str, word: str, written: str) -> str:
+def _unknown(kind: str, word: str, written: str) -> str:
     others = [other for other in TABLE if other != kind and word in _INDEX[other]]
     if others and kind != "general":
-        place = "general parameters, before all definitions" if others[0] == "general" else f"{others[0]}="
-        return f"'{written[:40]}' is no parameter of {kind}=; it belongs to {place}"
+        owner = "general parameters, before all definitions" if others[0] == "general" else f"{others[0]}="
+        return f"'{written[:40]}' is not a parameter of {kind}=; it belongs to {owner}"
     if others:
         return f"'{written[:40]}' belongs to {others[0]}=, and no {others[0]}= comes before it"
     return f"unknown parameter '{written[:40]}'" + ("" if kind == "general" else f" of {kind}=")

@@ -1,6 +1,6 @@
-"""A parameter file's text becomes statements: comments, blanks, quotes, includes, variables, one line per host.
+"""Splits parameter files into statements: comments, blanks, quotes, includes, variables, one line per host.
 
-What a keyword means is no matter here; ``keywords`` knows that.
+The meaning of keywords is in ``keywords``.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from pathlib import Path
 from iocurve.errors import COMMAND_LINE, Mistake, Where
 
 DEFINITIONS = ("hd", "rg", "sd", "fsd", "wd", "fwd", "rd")
-"""Words that begin a definition where they begin a line."""
+"""Keywords that start a definition at the start of a line."""
 INCLUDES_MAX = 64
 LINES_MAX = 1_000_000
-"""Of all files together, lines that are repeated for each host counted once a host."""
+"""Limit over all files; a line with $host counts once per host."""
 _HOST = re.compile(r"[$!#]host(?![A-Za-z0-9])", re.IGNORECASE)
 _VARIABLE = re.compile(r"[$!]([A-Za-z_]\w*)")
 _WITHIN = {
@@ -26,9 +26,9 @@ _WITHIN = {
     "fsd": ("hd",),
     "fwd": ("fsd", "hd"),
 }
-"""Definitions that others name: they do not begin one where a line goes on."""
+"""Keywords that refer to a definition: on a continuation line they do not start one."""
 _COMMANDS = ("dataerrors", "startcmd", "endcmd", "timeout")
-"""Parameters whose values have variables of their own ($output)."""
+"""Parameters whose values may contain variables of vdbench ($output)."""
 
 
 @dataclass(frozen=True)
@@ -36,14 +36,14 @@ class Parameter:
     """``keyword=value`` or ``keyword=(value,value)``."""
 
     keyword: str
-    """As written."""
+    """Keyword as written."""
     values: tuple[str, ...]
     is_list: bool
     where: Where
 
     @property
     def text(self) -> str:
-        """The only value. Raises ``ValueError`` where there are several."""
+        """The only value. Raises ``ValueError`` if there are several."""
         if len(self.values) != 1:
             raise ValueError(f"{self.keyword}= takes one value, not {len(self.values)}")
         return self.values[0]
@@ -51,13 +51,13 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Statement:
-    """Parameters that belong together: a definition, or a general parameter."""
+    """A definition with its parameters, or general parameters."""
 
     parameters: tuple[Parameter, ...]
 
     @property
     def kind(self) -> str:
-        """``sd``, ``rd``, …; ``general`` where no definition begins."""
+        """``sd``, ``rd``, …, or ``general`` if it is not a definition."""
         word = self.parameters[0].keyword.lower()
         if word == "host":
             return "hd"
@@ -65,27 +65,29 @@ class Statement:
 
 
 @dataclass
-class Text:
-    """What was read."""
+class ParsedText:
+    """Statements, lines and mistakes of the parameter files."""
 
     statements: list[Statement] = field(default_factory=list)
     mistakes: list[Mistake] = field(default_factory=list)
     lines: list[tuple[Where, str]] = field(default_factory=list)
-    """Every line as written, for ``parmfile.html``."""
+    """Every line with its position, for ``parmfile.html``."""
     is_whole: bool = True
-    """Whether all files could be read, so that what is missing is missing indeed."""
+    """False if a file could not be read: definitions that seem to be missing may be in that file."""
 
 
-def read(files: Sequence[tuple[Path, Where]], variables: Mapping[str, str]) -> Text:
-    """Reads parameter files one after another, with the places that name them."""
+def read(files: Sequence[tuple[Path, Where]], variables: Mapping[str, str]) -> ParsedText:
+    """Reads parameter files in order, each with the position that names it."""
     reader = _Reader({name.lower(): value for name, value in variables.items()})
     for path, where in files:
         reader.read_file(path, str(path), where, 0)
     return reader.finish()
 
 
-def read_text(text: str, source: str, variables: Mapping[str, str] | None = None, directory: Path = Path()) -> Text:
-    """As ``read``, from a text; includes are looked for in ``directory``."""
+def read_text(
+    text: str, source: str, variables: Mapping[str, str] | None = None, directory: Path = Path()
+) -> ParsedText:
+    """Reads parameters from a text; includes are relative to ``directory``."""
     reader = _Reader({name.lower(): value for name, value in (variables or {}).items()})
     reader.read_lines(text, source, directory, 0)
     return reader.finish()
@@ -100,26 +102,26 @@ class _Reader:
         )
         self._hosts: list[str] = []
         self._collected: list[Parameter] = []
-        self._goes_on = False
+        self._continues = False
         self._includes = 0
-        self._text = Text()
+        self._text = ParsedText()
 
-    def finish(self) -> Text:
+    def finish(self) -> ParsedText:
         self._close()
         for name in sorted(self._unused):
-            text = f"the command line sets {name}, and no parameter file has ${name} or !{name}"
+            text = f"the command line sets {name}, but no parameter file uses ${name} or !{name}"
             self._text.mistakes.append(Mistake(text, Where(COMMAND_LINE, 1, option=name)))
         return self._text
 
     def read_file(self, path: Path, source: str, named: Where, depth: int) -> None:
         self._includes += 1
         if depth > INCLUDES_MAX or self._includes > 1000:
-            self._mistake("files include one another without end", named)
+            self._mistake("files include each other in a loop", named)
             return
         try:
             text = path.read_text(encoding="utf-8-sig", errors="replace")
         except (OSError, ValueError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "this is no file name"
+            reason = error.strerror if isinstance(error, OSError) else "this is not a file name"
             self._mistake(f"{source} cannot be read: {reason}", named)
             self._text.is_whole = False
             return
@@ -135,13 +137,13 @@ class _Reader:
             if not stripped or stripped[0] in "/#*":
                 continue
             if len(self._text.lines) > LINES_MAX:
-                self._mistake(f"more than {LINES_MAX} lines are too many", where)
+                self._mistake(f"the limit of {LINES_MAX} lines is exceeded", where)
                 return
-            for repeated in self._repeated(self._substituted(line, where), where):
+            for repeated in self._expand_hosts(self._substituted(line, where), where):
                 self._line(repeated, where, directory, depth)
 
     def _line(self, line: str, where: Where, directory: Path, depth: int) -> None:
-        found, goes_on = parse_line(line, where, self._text.mistakes)
+        found, continues = parse_line(line, where, self._text.mistakes)
         if not found:
             return
         if len(found[0].keyword) > 3 and "include".startswith(found[0].keyword.lower()):
@@ -149,31 +151,31 @@ class _Reader:
             for parameter in found:
                 self._include(parameter, directory, depth)
             return
-        if self._begins(found[0].keyword.lower()):
+        if self._starts_statement(found[0].keyword.lower()):
             self._close()
         self._collected += found
-        self._goes_on = goes_on
+        self._continues = continues
 
-    def _begins(self, word: str) -> bool:
-        """Whether a line that starts with this keyword begins a statement."""
+    def _starts_statement(self, word: str) -> bool:
+        """True if a line that starts with this keyword starts a statement."""
         if not self._collected:
             return True
         kind = self._collected[0].keyword.lower()
-        if self._goes_on:
-            # People leave commas at the end of a definition.
+        if self._continues:
+            # A definition may end with a superfluous comma.
             return word in DEFINITIONS and word not in _WITHIN.get(kind, ())
         return word in DEFINITIONS or kind not in (*DEFINITIONS, "host") or (word == kind == "host")
 
     def _include(self, parameter: Parameter, directory: Path, depth: int) -> None:
         name = parameter.values[0]
         if "\0" in name:
-            self._mistake("this is no file name", parameter.where)
+            self._mistake("this is not a file name", parameter.where)
             return
         path = directory / name
         self.read_file(path, str(path), parameter.where, depth + 1)
 
     def _close(self) -> None:
-        self._goes_on = False
+        self._continues = False
         if not self._collected:
             return
         statement = Statement(tuple(self._collected))
@@ -192,20 +194,20 @@ class _Reader:
         if not any(word in line.lower().replace("_", "") for word in _COMMANDS):
             for match in _VARIABLE.finditer(_without_comment(line)):
                 if match[1].lower() != "host" and not _HOST.match(match[0]):
-                    place = Where(where.source, where.line, match.start() + 1)
-                    hint = f"give it on the command line: {match[1]}=value"
-                    self._text.mistakes.append(Mistake(f"variable {match[0]} has no value", place, hint))
+                    position = Where(where.source, where.line, match.start() + 1)
+                    hint = f"set it on the command line: {match[1]}=value"
+                    self._text.mistakes.append(Mistake(f"variable {match[0]} has no value", position, hint))
         return line
 
-    def _repeated(self, line: str, where: Where) -> Iterator[str]:
-        """The line once for each host where it speaks of the host."""
+    def _expand_hosts(self, line: str, where: Where) -> Iterator[str]:
+        """Yields the line, or with $host the line for each host."""
         if not _HOST.search(_without_comment(line)):
             yield line
             return
-        # The last host's definition may still be open.
+        # The definition of the last host may not be closed yet.
         self._close()
         if not self._hosts:
-            self._mistake("$host needs hosts", where, "define them before: hd=name,system=…")
+            self._mistake("$host needs hosts", where, "define hosts before this line: hd=name,system=…")
             return
         for number, host in enumerate(self._hosts):
 
@@ -219,9 +221,9 @@ class _Reader:
 
 
 def host_labels(statement: Statement) -> list[str]:
-    """Labels that one ``hd=`` defines: as many as it has clients."""
+    """Labels of an ``hd=``, one per client."""
     head = statement.parameters[0]
-    # host=(system,label) is how hosts were written before hd= was there.
+    # host=(system,label) is the older form of hd=.
     values = head.values[1:] if len(head.values) == 2 else head.values
     labels = [name for name in values if name.lower() != "default"]
     clients = next((found for found in statement.parameters if found.keyword.lower() == "clients"), None)
@@ -232,27 +234,27 @@ def host_labels(statement: Statement) -> list[str]:
 
 
 def parse_line(line: str, where: Where, mistakes: list[Mistake]) -> tuple[list[Parameter], bool]:
-    """Parameters of one line, and whether it goes on in the next."""
+    """Parameters of a line; True if the statement continues on the next line."""
     text = _without_comment(line)
     start = len(text) - len(text.lstrip())
     text = text.rstrip()
-    goes_on = text.endswith(",")
+    continues = text.endswith(",")
     parameters: list[Parameter] = []
     position = start
-    end = len(text) - 1 if goes_on else len(text)
+    end = len(text) - 1 if continues else len(text)
     while position < end:
-        place = Where(where.source, where.line, position + 1)
+        at = Where(where.source, where.line, position + 1)
         try:
-            parameter, position = _parameter(text, position, end, place)
+            parameter, position = _parameter(text, position, end, at)
         except ValueError as error:
-            mistakes.append(Mistake(str(error), place))
-            return parameters, goes_on
+            mistakes.append(Mistake(str(error), at))
+            return parameters, continues
         parameters.append(parameter)
-    return parameters, goes_on
+    return parameters, continues
 
 
 def _without_comment(line: str) -> str:
-    """Up to the first blank that is not quoted; blanks before the first word do not count."""
+    """The text up to the first unquoted blank after the first word; the rest is a comment."""
     quoted = False
     start = len(line) - len(line.lstrip())
     for position in range(start, len(line)):
@@ -265,15 +267,15 @@ def _without_comment(line: str) -> str:
 
 
 def _parameter(text: str, start: int, end: int, where: Where) -> tuple[Parameter, int]:
-    """One parameter and where the next begins. Raises ``ValueError``."""
+    """Returns a parameter and the position of the next one. Raises ``ValueError``."""
     equals = text.find("=", start, end)
     comma = text.find(",", start, end)
     if equals < 0 or 0 <= comma < equals:
         word = text[start : comma if comma >= 0 else end]
-        raise ValueError(f"'{_short(word)}' is no parameter: write keyword=value, several values in (…)")
+        raise ValueError(f"'{_shortened(word)}' is not a parameter: write keyword=value, or keyword=(value,value)")
     keyword = text[start:equals]
     if not re.fullmatch(r"\w+", keyword, re.ASCII):
-        raise ValueError(f"'{_short(keyword)}' is no keyword")
+        raise ValueError(f"'{_shortened(keyword)}' is not a keyword")
     if text.startswith("(", equals + 1):
         values, position = _list(text, equals + 2, end)
         is_list = True
@@ -285,7 +287,7 @@ def _parameter(text: str, start: int, end: int, where: Where) -> tuple[Parameter
     if any("\0" in value for value in values):
         raise ValueError(f"{keyword}= has a zero byte")
     if position < end and text[position] != ",":
-        raise ValueError(f"a comma belongs after {keyword}=(…)")
+        raise ValueError(f"a comma is missing after {keyword}=(…)")
     option = Where(where.source, where.line, where.column, keyword)
     return Parameter(keyword, tuple(values), is_list, option), position + 1
 
@@ -296,14 +298,14 @@ def _list(text: str, position: int, end: int) -> tuple[list[str], int]:
         value, position = _value(text, position, end, ",)")
         values.append(value.strip())
         if position >= end:
-            raise ValueError("a bracket is not closed: a blank outside of quotes ends the line, so write (a,b)")
+            raise ValueError("')' is missing: a blank outside quotes ends the line, so write (a,b) without blanks")
         if text[position] == ")":
             return values, position + 1
         position += 1
 
 
 def _value(text: str, position: int, end: int, stops: str) -> tuple[str, int]:
-    """A value without its quotes, and where it ends."""
+    """Returns a value without its quotes, and its end position."""
     letters = []
     quoted = False
     while position < end and (quoted or text[position] not in stops):
@@ -313,9 +315,9 @@ def _value(text: str, position: int, end: int, stops: str) -> tuple[str, int]:
             letters.append(text[position])
         position += 1
     if quoted:
-        raise ValueError("a quote is not closed")
+        raise ValueError("a closing quote is missing")
     return "".join(letters), position
 
 
-def _short(word: str) -> str:
+def _shortened(word: str) -> str:
     return word if len(word) <= 40 else word[:37] + "…"

@@ -1,4 +1,4 @@
-"""``openflags=``: what vdbench passes to open() on Linux."""
+"""Reads ``openflags=``, with the meaning vdbench gives them on Linux."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from iocurve.errors import Mistake, Where
 from iocurve.job.model import PlanNote
 
 _DSYNC, _SYNC, _DIRECT = 0x1000, 0x101000, 0x4000
-"""open(2)'s bits on Linux x86."""
+"""Flag bits of open(2) on Linux x86."""
 
 
 @dataclass(frozen=True)
 class Opening:
-    """How a file is opened and closed."""
+    """Open flags of a file, and its flush at the end."""
 
     direct: bool
     durability: Durability
     flushed: bool
-    """Whether the file is flushed at the end."""
+    """True if the file is flushed (fsync) at the end."""
 
 
 def opening(flags: Sequence[str], where: Where, mistakes: list[Mistake], notes: list[PlanNote]) -> Opening:
-    """All flags together; on Linux o_sync, o_dsync and o_rsync are the same bit in vdbench."""
+    """Combines the flags. On Linux vdbench uses the same bit for o_sync, o_dsync and o_rsync."""
     bits, flushed = 0, False
     for flag in flags:
         lower = flag.lower()
@@ -33,16 +33,16 @@ def opening(flags: Sequence[str], where: Where, mistakes: list[Mistake], notes: 
         elif lower in ("o_sync", "o_dsync", "o_rsync"):
             bits |= _DSYNC
             if lower == "o_sync":
-                notes.append(PlanNote("o_sync", "o_sync is O_DSYNC, as vdbench opens files on Linux", where))
+                notes.append(PlanNote("o_sync", "o_sync opens files with O_DSYNC, as vdbench does on Linux", where))
         elif lower == "fsync":
             flushed = True
         elif lower in ("directio_off", "clear_cache"):
-            notes.append(PlanNote("no_effect", f"openflags={flag} has no effect: it is for Solaris", where))
+            notes.append(PlanNote("no_effect", f"openflags={flag} has no effect: it applies to Solaris only", where))
         elif lower.startswith("0x"):
             bits |= _hexadecimal(lower, where, mistakes)
         else:
-            known = "o_direct, directio, o_dsync, o_rsync, o_sync, fsync and 0x… are"
-            mistakes.append(Mistake(f"openflags={flag[:40]} is not known on Linux", where, known))
+            known = "use o_direct, directio, o_dsync, o_rsync, o_sync, fsync or 0x…"
+            mistakes.append(Mistake(f"openflags={flag[:40]} is not supported on Linux", where, known))
     durability: Durability = "file_sync" if bits & _SYNC == _SYNC else "data_sync" if bits & _DSYNC else "none"
     return Opening(bool(bits & _DIRECT), durability, flushed)
 
@@ -51,7 +51,7 @@ def _hexadecimal(word: str, where: Where, mistakes: list[Mistake]) -> int:
     try:
         bits = int(word, 16)
     except ValueError:
-        mistakes.append(Mistake(f"openflags={word[:40]} is no hexadecimal number", where))
+        mistakes.append(Mistake(f"openflags={word[:40]} is not a hexadecimal number", where))
         return 0
     if bits & ~(_SYNC | _DIRECT):
         text = f"openflags={word[:40]} has bits other than O_DIRECT (0x4000), O_DSYNC (0x1000) and O_SYNC (0x101000)"

@@ -1,4 +1,4 @@
-"""Vdbench's command line, and what iocurve adds to it."""
+"""Reads vdbench's command line, with the options that iocurve adds."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pathlib import Path
 
 from iocurve.dialects.vdbench.read import values
 from iocurve.dialects.vdbench.runs import Overrides
-from iocurve.dialects.vdbench.validation import Asked, Reader
-from iocurve.dialects.vdbench.world import Mapping
+from iocurve.dialects.vdbench.topology import Mapping
+from iocurve.dialects.vdbench.validation import ValidationReader, ValidationRequest
 from iocurve.errors import COMMAND_LINE, Mistake, Where
 from iocurve.job.model import PlanNote
 from iocurve.units import SECOND_NS
@@ -21,54 +21,54 @@ sd=sd1,lun={lun},size=40m{flags}
 wd=wd1,sd=sd1,xf=1k,rdpct={rdpct}
 rd=rd1,wd=wd1,iorate={iorate},elapsed=5,interval=1
 """
-"""What -t runs, as vdbench does: five seconds on a small file."""
+"""The sample of -t, as in vdbench: five seconds on a small file."""
 _TESTS = {
     "-t": {"flags": "", "rdpct": 50, "iorate": 100},
     "-td": {"flags": "", "rdpct": 50, "iorate": 100},
     "-t1": {"flags": ",openflags=o_sync", "rdpct": 50, "iorate": 100},
     "-t2": {"flags": "", "rdpct": 0, "iorate": "max"},
 }
-"""By option; vdbench deletes the file before -td, here it is written over."""
+"""Settings of the sample by option. With -td vdbench deletes the file first; iocurve overwrites it."""
 UTILITIES = ("compare", "csim", "dsim", "edit", "jstack", "parse", "parseflat", "print", "rsh", "sds", "showlba")
 _VARIABLE = re.compile(r"([A-Za-z_]\w*)=(.*)\Z", re.DOTALL)
 
 
 @dataclass(frozen=True)
 class Loop:
-    """How often all runs are repeated."""
+    """Repetition of all runs."""
 
     times: int | None = 1
-    """None: until the time is over."""
+    """None: repeat for ``seconds``."""
     seconds: float | None = None
-    """None: without end."""
+    """None: no time limit."""
 
 
 @dataclass
 class Options:
-    """What the command line says."""
+    """The options of a command line."""
 
     files: list[tuple[Path, Where]] = field(default_factory=list)
     text: str | None = None
-    """Parameters that no file holds (-t)."""
+    """Parameters of the sample (-t), in place of files."""
     variables: dict[str, str] = field(default_factory=dict)
     output: str = "output"
     overrides: Overrides = field(default_factory=Overrides)
     simulate: bool = False
     loop: Loop | None = None
-    validation: Asked = field(default_factory=Asked)
+    validation: ValidationRequest = field(default_factory=ValidationRequest)
     begin_at: str | None = None
-    """Name of the run definition to begin with (-r)."""
+    """Name of the run definition to start with (-r)."""
     host_maps: list[Mapping] = field(default_factory=list)
     lun_maps: list[Mapping] = field(default_factory=list)
     size: int | None = None
-    """Of every SD, instead of what is written."""
+    """Size of every SD; overrides size=."""
     report: Path | None = None
     notes: list[PlanNote] = field(default_factory=list)
     mistakes: list[Mistake] = field(default_factory=list)
 
 
 def parse(arguments: Sequence[str], directory: Path) -> Options:
-    """Reads a command line; files are looked for in ``directory``."""
+    """Reads a command line; file names are relative to ``directory``."""
     return _Parser(arguments, directory).parse()
 
 
@@ -81,13 +81,13 @@ class _Parser:
 
     def parse(self) -> Options:
         if self._arguments and self._arguments[0].lower() in UTILITIES:
-            text = f"vdbench's utility '{self._arguments[0]}' is not there"
+            text = f"vdbench's utility '{self._arguments[0]}' is not supported"
             return Options(mistakes=[Mistake(text, Where(COMMAND_LINE, 1))])
         while self._position < len(self._arguments):
             word = self._arguments[self._position]
             self._position += 1
             if "\0" in word or not word.isprintable():
-                self._mistake(f"{word[:40]!r} has letters that cannot be printed")
+                self._mistake(f"{word[:40]!r} has unprintable characters")
             elif word.startswith("--"):
                 self._long(word)
             elif word.startswith("-") and len(word) > 1:
@@ -95,9 +95,9 @@ class _Parser:
             elif found := _VARIABLE.match(word):
                 self._options.variables[found[1]] = found[2]
             else:
-                self._mistake(f"'{word[:40]}' is neither an option nor variable=value", "write -f file")
+                self._mistake(f"'{word[:40]}' is not an option or variable=value", "write -f file")
         if not self._options.files and self._options.text is None and not self._options.mistakes:
-            self._options.mistakes.append(Mistake("no parameter file is named", None, "write -f file"))
+            self._options.mistakes.append(Mistake("no parameter file is given", None, "write -f file"))
         return self._options
 
     def _long(self, word: str) -> None:
@@ -109,7 +109,7 @@ class _Parser:
             "--size": self._set_size,
         }
         if name not in handlers:
-            self._mistake(f"unknown option '{word[:40]}'", "iocurve vdbench --help lists them")
+            self._mistake(f"unknown option '{word[:40]}'", "see iocurve vdbench --help")
         else:
             handlers[name](value if equals else self._next(name))
 
@@ -139,12 +139,14 @@ class _Parser:
     def _short(self, word: str) -> None:
         letter, value = word[1], word[2:]
         if word == "-tf":
-            self._mistake("-tf runs a file system workload, which is not there yet", "-t runs a raw one")
+            self._mistake(
+                "-tf runs a file system workload, which is not supported yet", "use -t, which runs a raw I/O workload"
+            )
         elif word in _TESTS:
             lun = Path(tempfile.gettempdir()) / "quick_vdbench_test"
             self._options.text = SAMPLE.format(lun=lun, **_TESTS[word])
         elif word == "-mb":
-            text = "-mb has no effect: MB/sec are 1024*1024 bytes in every report"
+            text = "-mb has no effect: MB/sec is 1024*1024 bytes per second in every report"
             self._options.notes.append(PlanNote("no_effect", text, Where(COMMAND_LINE, self._position), "warning"))
         elif letter in "vj":
             self._validation(letter, value)
@@ -161,7 +163,7 @@ class _Parser:
             except ValueError as error:
                 self._mistake(f"-{letter}: {error}")
         else:
-            self._mistake(f"unknown option '{word[:40]}'", "iocurve vdbench --help lists them")
+            self._mistake(f"unknown option '{word[:40]}'", "see iocurve vdbench --help")
 
     def _files(self, value: str) -> None:
         names = [value] if value else []
@@ -173,7 +175,7 @@ class _Parser:
             names.append(word)
             self._position += 1
         if not names:
-            self._mistake("-f names no parameter file")
+            self._mistake("-f needs a parameter file")
         where = Where(COMMAND_LINE, self._position)
         self._options.files += [(self._directory / name, where) for name in names]
 
@@ -190,12 +192,12 @@ class _Parser:
         self._options.overrides.warmup_ns = values.duration_ns(value or self._next("-w"))
 
     def _validation(self, letter: str, value: str) -> None:
-        reader = Reader(self._options.validation)
+        reader = ValidationReader(self._options.validation)
         try:
             reader.option(letter, value, Where(COMMAND_LINE, self._position))
         except ValueError as error:
             self._mistake(f"-{letter}: {error}")
-        self._options.validation = reader.asked
+        self._options.validation = reader.request
 
     def _simulate(self, _value: str) -> None:
         self._options.simulate = True
@@ -207,7 +209,7 @@ class _Parser:
         following = self._arguments[self._position] if self._position < len(self._arguments) else ""
         if not value and re.fullmatch(r"\d+[smh]?", following):
             value = self._next("-l")
-        # Unlike loop=, a bare number is seconds.
+        # A number without a unit is seconds here, but a count in loop=.
         self._options.loop = Loop(times=None, seconds=values.duration_ns(value) / SECOND_NS if value else None)
 
     def _next(self, option: str) -> str:
@@ -222,7 +224,7 @@ class _Parser:
 
 
 def loop(word: str) -> Loop:
-    """``loop=``: ``3`` times, ``24h`` of time."""
+    """Reads ``loop=``: ``3`` times, or for ``24h``."""
     if word.isdecimal():
         return Loop(times=values.whole(word, 1, 1_000_000))
     return Loop(times=None, seconds=values.duration_ns(word) / SECOND_NS)
@@ -240,13 +242,13 @@ _HANDLERS: dict[str, Callable[[_Parser, str], None]] = {
     "l": _Parser._loop,
 }
 _NOTED = {
-    "m": "there is no Java here",
-    "p": "there is no Java here",
-    "k": "statistics of Solaris",
-    "c": "it belongs to file systems",
+    "m": "iocurve does not use Java",
+    "p": "iocurve does not use Java",
+    "k": "it is for statistics of Solaris",
+    "c": "it is for file systems",
 }
 _WITH_VALUE = ("m", "p")
 _REFUSED = {
-    "d": "there are no debug settings",
+    "d": "iocurve has no debug settings",
 }
 _MAP_EXAMPLES = {"--map-host": "vm1=localhost", "--map-lun": "/dev/rdsk/c0=/data/c0"}

@@ -1,6 +1,6 @@
-"""How vdbench writes values: sizes, times, numbers in series, names with wildcards and ranges.
+"""Reads values as vdbench does: sizes, times, series of numbers, names with wildcards and ranges.
 
-Readers raise ``ValueError`` with a text for people.
+Readers raise ``ValueError`` with the message for the user.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from iocurve.units import SECOND_NS
 
 Reader = Callable[[Parameter], Any]
 VALUES_MAX = 100_000
-"""In one list."""
+"""Limit of values in one list."""
 _NUMBER = r"-?(?:\d{1,18}(?:\.\d{0,9})?|\.\d{1,9})[kmgt]?"
 _QUANTITY = re.compile(rf"({_NUMBER})\Z", re.IGNORECASE | re.ASCII)
 _SERIES = re.compile(rf"({_NUMBER})-({_NUMBER})\Z", re.IGNORECASE | re.ASCII)
@@ -31,52 +31,52 @@ _LARGEST = 2**63 - 1
 
 
 def quantity(word: str) -> Decimal:
-    """``64k``, ``100``, ``.1``."""
+    """Reads ``64k``, ``100``, ``.1``."""
     if not _QUANTITY.match(word):
-        raise ValueError(f"'{word[:40]}' is no number; k, m, g and t stand for 1024, 1024², …")
+        raise ValueError(f"'{word[:40]}' is not a number; k, m, g and t stand for 1024, 1024², …")
     scale = _SCALE.get(word[-1].lower(), 1)
     return Decimal(word.rstrip("kmgtKMGT")) * scale
 
 
 def whole(word: str, low: int = 0, high: int = _LARGEST) -> int:
-    """A whole number."""
+    """Reads a whole number within limits."""
     number = quantity(word)
     if number != int(number) or not low <= number <= high:
         limit = f"from {low} to {high}" if high != _LARGEST else f"of at least {low}"
-        raise ValueError(f"'{word[:40]}' is no whole number {limit}")
+        raise ValueError(f"'{word[:40]}' is not a whole number {limit}")
     return int(number)
 
 
 def count(low: int = 1, high: int = 1_000_000) -> Reader:
-    """A whole number between two."""
+    """Makes a reader of whole numbers within limits."""
     return lambda parameter: whole(parameter.text, low, high)
 
 
 def size(parameter: Parameter) -> int:
-    """Bytes: ``10g``, ``512``."""
+    """Reads a size in bytes above 0: ``10g``, ``512``."""
     return whole(parameter.text, 1)
 
 
 def size_or_zero(parameter: Parameter) -> int:
-    """Bytes; none is allowed."""
+    """Reads a size in bytes; 0 is allowed."""
     return whole(parameter.text)
 
 
 def time_ns(parameter: Parameter) -> int:
-    """``60``, ``120m``, ``2h``."""
+    """Reads a duration: ``60``, ``120m``, ``2h``."""
     return duration_ns(parameter.text)
 
 
 def duration_ns(word: str) -> int:
-    """``60``, ``120m``, ``2h``."""
+    """Reads a duration: ``60``, ``120m``, ``2h``."""
     found = _TIME.match(word)
     if found is None:
-        raise ValueError(f"'{word[:40]}' is no time; write seconds, 120m or 2h")
+        raise ValueError(f"'{word[:40]}' is not a time; write seconds, 120m or 2h")
     return int(Decimal(found[1]) * _SECONDS[found[2].lower()] * SECOND_NS)
 
 
 def numbers(words: Sequence[str]) -> tuple[Decimal, ...]:
-    """``1,2,4``, ``1-10,1``, ``1-64,d``, ``64-1,d`` or ``64,1,d``."""
+    """Reads a series: ``1,2,4``, ``1-10,1``, ``1-64,d``, ``64-1,d`` or ``64,1,d``."""
     if words[-1].lower() == "d" and len(words) in (2, 3):
         return _doubled(words[:-1])
     if len(words) == 2 and (found := _SERIES.match(words[0])):
@@ -89,10 +89,10 @@ def numbers(words: Sequence[str]) -> tuple[Decimal, ...]:
 def _doubled(words: Sequence[str]) -> tuple[Decimal, ...]:
     found = _SERIES.match(words[0])
     if len(words) == 1 and found is None:
-        raise ValueError("a doubling needs two ends: (1-64,d)")
+        raise ValueError("a doubling series needs two ends: (1-64,d)")
     first, last = (quantity(word) for word in (words if found is None else (found[1], found[2])))
     if first <= 0 or last <= 0:
-        raise ValueError("a doubling needs ends above 0: (1-64,d)")
+        raise ValueError("a doubling series needs ends above 0: (1-64,d)")
     values = [first]
     while values[-1] * 2 <= last if first <= last else values[-1] / 2 >= last:
         values.append(values[-1] * 2 if first <= last else values[-1] / 2)
@@ -101,15 +101,15 @@ def _doubled(words: Sequence[str]) -> tuple[Decimal, ...]:
 
 def _stepped(first: Decimal, last: Decimal, step: Decimal) -> tuple[Decimal, ...]:
     if step <= 0:
-        raise ValueError("a step must be above 0: (1-10,1)")
+        raise ValueError("the step of a series must be above 0: (1-10,1)")
     steps = int(abs(last - first) / step)
     if steps >= VALUES_MAX:
-        raise ValueError(f"a list has at most {VALUES_MAX} values")
+        raise ValueError(f"a list can have at most {VALUES_MAX} values")
     return tuple(first + (step if first <= last else -step) * number for number in range(steps + 1))
 
 
 def series(low: int, high: int = _LARGEST) -> Reader:
-    """Whole numbers for a loop."""
+    """Makes a reader of a series of whole numbers."""
 
     def read(parameter: Parameter) -> tuple[int, ...]:
         values = numbers(parameter.values)
@@ -121,37 +121,37 @@ def series(low: int, high: int = _LARGEST) -> Reader:
 
 
 def percentage(parameter: Parameter) -> Decimal:
-    """0 to 100."""
+    """Reads a percentage from 0 to 100."""
     return _percent(quantity(parameter.text))
 
 
 def percentages(parameter: Parameter) -> tuple[Decimal, ...]:
-    """0 to 100, for a loop."""
+    """Reads a series of percentages."""
     return tuple(map(_percent, numbers(parameter.values)))
 
 
 def _percent(value: Decimal) -> Decimal:
     if not 0 <= value <= 100:
-        raise ValueError(f"{value} is no percentage from 0 to 100")
+        raise ValueError(f"{value} is not a percentage from 0 to 100")
     return value
 
 
 @dataclass(frozen=True)
 class Seek:
-    """``seekpct=``."""
+    """Value of ``seekpct=``."""
 
     percent: Decimal
-    """How many operations go to a random place."""
+    """Percentage of the operations at a random offset."""
     at_end: Literal["wrap", "stop"] = "wrap"
     starts_anywhere: bool = False
-    """seqnz: the first block is drawn."""
+    """seqnz: sequential from a random block."""
 
     def __str__(self) -> str:
         return "eof" if self.at_end == "stop" else "seqnz" if self.starts_anywhere else f"{self.percent:f}"
 
 
 def seek(word: str) -> Seek:
-    """A number, ``eof``, ``seq``, ``seqnz``, ``random``."""
+    """Reads a percentage, ``eof``, ``seq``, ``seqnz`` or ``random``."""
     lower = word.lower()
     if lower in ("eof", "-1"):
         return Seek(Decimal(0), "stop")
@@ -162,7 +162,7 @@ def seek(word: str) -> Seek:
     if len(lower) >= 3 and "sequential".startswith(lower):
         return Seek(Decimal(0))
     if lower.startswith("poisson"):
-        raise ValueError("seekpct=poisson is not there yet; hotband= draws places unevenly, too")
+        raise ValueError("seekpct=poisson is not supported yet; hotband= is another non-uniform distribution")
     try:
         return Seek(_percent(quantity(word)))
     except ValueError as error:
@@ -170,33 +170,33 @@ def seek(word: str) -> Seek:
 
 
 def seek_one(parameter: Parameter) -> Seek:
-    """``seekpct=`` of a workload."""
+    """Reads ``seekpct=`` of a workload."""
     if parameter.values[0].lower() == "poisson":
         return seek("poisson")
     return seek(parameter.text)
 
 
 def seeks(parameter: Parameter) -> tuple[Seek, ...]:
-    """``forseekpct=``."""
+    """Reads ``forseekpct=``."""
     if len(parameter.values) == 1:
         return (seek(parameter.text),)
     return tuple(seek(f"{value:f}") for value in numbers(parameter.values))
 
 
 def blocks(parameter: Parameter) -> Blocks:
-    """``4k``, ``(4k,10,8k,90)`` or ``(512,64k,512)``."""
+    """Reads ``xfersize=``: ``4k``, ``(4k,10,8k,90)`` or ``(512,64k,512)``."""
     words = parameter.values
     if len(words) == 1:
         return FixedBlocks(bytes=_block(words[0]))
     if len(words) == 3:
         low, high, step = (_block(word) for word in words)
         if low > high or low % step:
-            raise ValueError("xfersize=(min,max,align): min is a multiple of align and not above max")
+            raise ValueError("xfersize=(min,max,align): min must be a multiple of align and not above max")
         return BlockRange(low=low, high=high, step=step)
     if len(words) % 2:
         raise ValueError("xfersize takes pairs of size and percentage: (4k,10,8k,90)")
     shares = [_percent(quantity(word)) for word in words[1::2]]
-    # vdbench looks at the sum as a whole number: shares that were measured rarely add up exactly.
+    # vdbench rounds the sum to a whole number: measured shares rarely add up exactly.
     if round(sum(shares)) != 100:
         raise ValueError(f"the percentages of xfersize add up to {sum(shares)}, not 100")
     scale = 1 if all(share == int(share) for share in shares) else 10_000
@@ -212,51 +212,51 @@ def blocks(parameter: Parameter) -> Blocks:
 def _block(word: str) -> int:
     value = whole(word, 1, 2**31)
     if value % 512:
-        raise ValueError(f"a transfer size is a multiple of 512 bytes, and {value} is none")
+        raise ValueError(f"a transfer size must be a multiple of 512 bytes; {value} is not")
     return value
 
 
 @dataclass(frozen=True)
 class Band:
-    """``range=(40,60)`` in per cent, or ``range=(1g,2g)`` in bytes."""
+    """``range=(40,60)`` in percent, or ``range=(1g,2g)`` in bytes."""
 
     low: Decimal
     high: Decimal
 
     def within(self, whole_bytes: int) -> tuple[int, int]:
-        """First byte and end; an end beyond the whole goes on from its start."""
+        """First byte and end. An end beyond ``whole_bytes`` wraps to the start."""
         if self.high > 200:
             return int(self.low), int(self.high)
         return int(whole_bytes * self.low / 100), int(whole_bytes * self.high / 100)
 
 
 def band(parameter: Parameter) -> Band:
-    """Two numbers, the smaller one first."""
+    """Reads two numbers, the smaller one first."""
     if len(parameter.values) != 2:
-        raise ValueError(f"{parameter.keyword} takes two values: (40,60) in per cent or (1g,2g) in bytes")
+        raise ValueError(f"{parameter.keyword} takes two values: (40,60) in percent or (1g,2g) in bytes")
     low, high = map(quantity, parameter.values)
     if not 0 <= low < high or (high <= 200 and low > 100):
-        raise ValueError(f"{parameter.keyword}=({low:f},{high:f}): the first is at least 0 and below the second")
+        raise ValueError(f"{parameter.keyword}=({low:f},{high:f}): the first must be at least 0 and below the second")
     return Band(low, high)
 
 
 def pair(parameter: Parameter) -> tuple[int, int]:
-    """Two sizes, the smaller one first; a single one is both."""
+    """Reads two sizes, the smaller one first; a single size stands for both."""
     words = parameter.values if len(parameter.values) == 2 else (parameter.text, parameter.text)
     low, high = (whole(word) for word in words)
     if low > high:
-        raise ValueError(f"{parameter.keyword}=({low},{high}): the first is not above the second")
+        raise ValueError(f"{parameter.keyword}=({low},{high}): the first must not be above the second")
     return low, high
 
 
 @dataclass(frozen=True)
 class Rate:
-    """What one run asks for."""
+    """Requested rate of a run (iorate=)."""
 
     kind: Literal["number", "max", "curve", "variable"]
     per_second: Decimal = Decimal(0)
     pattern: tuple[tuple[Decimal, int], ...] = ()
-    """variable: rates, each with its seconds."""
+    """For variable rates: rate and duration in seconds."""
 
     def __str__(self) -> str:
         if self.kind == "max":
@@ -269,7 +269,7 @@ class Rate:
 
 
 def rates(parameter: Parameter) -> tuple[Rate, ...]:
-    """``max``, ``curve``, numbers; what ``distribution=variable`` makes of them comes later."""
+    """Reads ``max``, ``curve`` or numbers; ``runs`` applies ``distribution=variable`` to them."""
     if len(parameter.values) == 1:
         lower = parameter.text.lower()
         if len(lower) >= 2 and "maximum".startswith(lower):
@@ -286,68 +286,68 @@ def rates(parameter: Parameter) -> tuple[Rate, ...]:
 
 
 def rate(parameter: Parameter) -> Decimal:
-    """A fixed rate."""
+    """Reads a fixed rate."""
     found = rates(Parameter(parameter.keyword, (parameter.text,), False, parameter.where))[0]
     if found.kind != "number":
-        raise ValueError(f"{parameter.keyword} of a workload is a number")
+        raise ValueError(f"{parameter.keyword} of a workload must be a number")
     return found.per_second
 
 
 def ratio(parameter: Parameter) -> Decimal:
-    """``compratio=``, ``dedupratio=``: N to 1."""
+    """Reads ``compratio=``, ``dedupratio=``: N to 1."""
     return _ratio(quantity(parameter.text))
 
 
 def ratios(parameter: Parameter) -> tuple[Decimal, ...]:
-    """``forcompratio=``."""
+    """Reads ``forcompratio=``."""
     return tuple(map(_ratio, numbers(parameter.values)))
 
 
 def _ratio(value: Decimal) -> Decimal:
     if not 1 <= value <= 1_000_000:
-        raise ValueError(f"a ratio is at least 1 (N to 1), not {value:f}")
+        raise ValueError(f"a ratio must be at least 1 (N to 1), not {value:f}")
     return value
 
 
 def choice(*words: str) -> Reader:
-    """One of some words, which may be cut to a unique beginning."""
+    """Makes a reader of one of ``words``, which may be abbreviated."""
     return lambda parameter: chosen(parameter.text, words)
 
 
 def chosen(word: str, words: Sequence[str]) -> str:
-    """The word that is meant."""
+    """Returns the one of ``words`` that is abbreviated."""
     lower = word.lower()
     found = [known for known in words if known == lower] or [known for known in words if known.startswith(lower)]
     if len(found) != 1:
-        raise ValueError(f"'{word[:40]}' is none of {', '.join(words)}")
+        raise ValueError(f"'{word[:40]}' is not one of {', '.join(words)}")
     return found[0]
 
 
 def yes_or_no(parameter: Parameter) -> bool:
-    """``yes`` or ``no``."""
+    """Reads ``yes`` or ``no``."""
     return chosen(parameter.text, ("yes", "no", "on", "off")) in ("yes", "on")
 
 
 def text(parameter: Parameter) -> str:
-    """As it is."""
+    """Returns the only value unchanged."""
     return parameter.text
 
 
 def words(parameter: Parameter) -> tuple[str, ...]:
-    """All values as they are."""
+    """Returns all values unchanged."""
     return parameter.values
 
 
 def one_number(parameter: Parameter) -> Decimal:
-    """Any number above 0."""
+    """Reads any number above 0."""
     value = quantity(parameter.text)
     if value <= 0:
         raise ValueError(f"{parameter.keyword} must be above 0")
     return value
 
 
-def matching(patterns: Sequence[str], known: Sequence[str], what: str) -> list[str]:
-    """Names that are meant: by name, ``sd*``, ``sd1-sd9``. Raises ``ValueError`` where one means nothing."""
+def matching(patterns: Sequence[str], known: Sequence[str], kind: str) -> list[str]:
+    """Expands names, ``sd*`` and ``sd1-sd9``. Raises ``ValueError`` if a pattern matches nothing."""
     index = dict.fromkeys(known)
     found: dict[str, None] = {}
     for pattern in patterns:
@@ -355,7 +355,7 @@ def matching(patterns: Sequence[str], known: Sequence[str], what: str) -> list[s
         if not meant:
             close = get_close_matches(pattern, known[:1000], n=1)
             hint = f"; did you mean {close[0]}?" if close else ""
-            raise ValueError(f"there is no {what} '{pattern[:40]}'{hint}")
+            raise ValueError(f"there is no {kind} '{pattern[:40]}'{hint}")
         found |= dict.fromkeys(meant)
     return list(found)
 

@@ -24,11 +24,11 @@ fn open(disks: &[DiskPlan]) -> Disks {
     Disks::open(&plan(disks), 0, &Clock::manual()).unwrap()
 }
 
-/// Whether each of the blocks is in the cache; reading them puts them there.
+/// By block: `true` if it is in the cache; reading the blocks caches them.
 fn hits(disk: &Disk, path: &str, blocks: std::ops::Range<u64>) -> Vec<bool> {
     let number = disk.files(&[file(path, 1 << 20)])[0];
     let read = |block| Access { kind: OperationKind::Read, file: number, offset: block * BLOCK_BYTES, length: 4096 };
-    // From now on whoever goes to the disk waits for it.
+    // From now on, operations that go to the disk have to wait for it.
     disk.admit(Access { kind: OperationKind::Write, length: 1, ..read(200) }, 0);
     blocks.map(|block| disk.admit(read(block), 0).limit != Some(Limit::DiskIops)).collect()
 }
@@ -43,7 +43,7 @@ fn the_next_run_finds_the_cache_warm() {
     drop(first);
     let second = open(&plans);
     assert_eq!(hits(&second.get(&plans[0]), scratch.path(), 0..4), [true, true, true, false]);
-    // What it learnt since is not kept: as if it had been killed.
+    // Drops the disk without saving, as if the process had been killed.
     drop(second);
     assert_eq!(hits(&open(&plans).get(&plans[0]), scratch.path(), 0..4), [true, true, true, false]);
 }
@@ -95,7 +95,7 @@ fn burst_credits_are_kept() {
     assert_eq!(state.credits["disk"], [198_000, 0]);
     let again = open(&plans);
     let left = lock_of(&again.get(&plans[0]).machine).machine.credits(0, 0);
-    // Seconds may have gone by since; hardly a thousand.
+    // Seconds may have passed since; hardly a thousand.
     assert!((198_000..199_000).contains(&left[0].1[0]), "{left:?}");
 }
 
@@ -109,7 +109,7 @@ fn two_runs_cannot_use_one_disk_at_once() {
     assert_eq!(
         text,
         format!(
-            "{directory}: another run uses the emulated disk that is kept there; wait for its end, or name another directory"
+            "{directory}: the emulated disk is in use by another run; wait until that run has ended, or name another directory"
         )
     );
     drop(first);
@@ -117,7 +117,7 @@ fn two_runs_cannot_use_one_disk_at_once() {
 }
 
 #[test]
-fn a_state_that_is_none_is_refused_and_stays() {
+fn an_invalid_state_is_refused_and_stays() {
     let scratch = Scratch::new("broken");
     let plans = [cached(&scratch, "state.json")];
     let text = |content: &str| {
@@ -126,16 +126,13 @@ fn a_state_that_is_none_is_refused_and_stays() {
         assert_eq!(fs::read_to_string(&plans[0].state_path).unwrap(), content);
         error.replace(&plans[0].state_path, "FILE")
     };
-    let advice = "remove it, and the disk is a new one";
+    let advice = "remove it to start with a new disk";
     let newer = r#"{"version":9,"saved_unix_ns":0,"credits":{},"files":[]}"#;
-    assert_eq!(
-        text(newer),
-        format!("FILE does not say in what state the emulated disk is (it is of version 9); {advice}")
-    );
+    assert_eq!(text(newer), format!("FILE is not a valid state of an emulated disk (it has version 9); {advice}"));
     assert_eq!(
         text("{"),
         format!(
-            "FILE does not say in what state the emulated disk is (EOF while parsing an object at line 1 column 1); {advice}"
+            "FILE is not a valid state of an emulated disk (EOF while parsing an object at line 1 column 1); {advice}"
         )
     );
 }

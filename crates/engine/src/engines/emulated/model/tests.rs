@@ -10,14 +10,15 @@ fn limits(iops: u64, bytes_per_s: u64) -> IoLimits {
     IoLimits { iops, bytes_per_s, burst: None }
 }
 
-/// `Standard_D8ds_v4`: 12,800 IOPS and 192 MB/s uncached, 77,000 and 485 MB/s cached, with a cache of so many blocks.
+/// A `Standard_D8ds_v4` with a cache of `cache_blocks` blocks: 12,800 IOPS and 192 MB/s uncached, 77,000 and 485 MB/s
+/// cached.
 fn vm(cache_blocks: u64) -> VmPlan {
     let cache_bytes = cache_blocks * BLOCK_BYTES;
     let (uncached, cached) = (Some(limits(12_800, 192 * MB)), Some(limits(77_000, 485 * MB)));
     VmPlan { name: "Standard_D8ds_v4".into(), uncached, cached, cache_bytes }
 }
 
-/// So many P30.
+/// `stripe` P30 disks, striped.
 fn p30(stripe: u64, cache: HostCache) -> DiskPlan {
     DiskPlan { limits: limits(stripe * 5_000, stripe * 200 * MB), cache, ..plan() }
 }
@@ -43,7 +44,7 @@ fn write(block: u64) -> Access {
     access(OperationKind::Write, block, 4096)
 }
 
-/// When an operation is done before which so many came, all of them at 0, and what it waited for.
+/// Completion time of an operation submitted after `count` others, all at 0, and the limit it waited for.
 fn behind(machine: &mut Machine, disk: usize, count: u64, access: impl Fn(u64) -> Access) -> (Nanos, Option<Limit>) {
     let admitted = (0..=count).map(|block| machine.admit(disk, access(block), 0)).last().unwrap();
     (admitted.due, admitted.limit)
@@ -125,10 +126,10 @@ fn a_write_to_a_read_write_cache_is_done_there_and_a_flush_waits_for_the_disk() 
 fn a_read_write_cache_that_is_full_takes_writes_as_fast_as_the_disk_does() {
     let vm = vm(100);
     let mut cached = machine(Some(&vm), &[p30(1, HostCache::ReadWrite)]);
-    // The first of a hundred is on the disk at once, and so there is room for the hundredth behind it.
+    // The first of a hundred is on the disk at once, so the hundredth finds space in the cache.
     let full = behind(&mut cached, 0, 100, write);
     assert_eq!(full, ((100 * S).div_ceil(77_000), Some(Limit::CachedIops)));
-    // The next ones find room as those before them get to the disk.
+    // The next ones find space as those before them reach the disk.
     let next: Vec<Nanos> = (0..50).map(|block| cached.admit(0, write(block), 0).due).collect();
     assert_eq!(next[49], 50 * S / 5_000);
 }
@@ -158,15 +159,15 @@ fn a_burst_ends_with_its_credits() {
         }
     }
     assert_eq!(done, [3_500, 3_500, 2_300, 2_300, 2_300, 2_300]);
-    // While it is idle it gains what it does not use.
+    // While idle it gains the credits that it does not use.
     assert_eq!(machine.credits(0, now + S)[0].1[0], 2_299);
 }
 
 #[test]
-fn what_was_missed_a_moment_ago_is_made_up_for() {
+fn recently_missed_throughput_is_made_up_for() {
     let mut machine = Machine::new(None, S / 20, 0);
     machine.attach(&p30(1, HostCache::None), 0);
-    // 50 ms are 250 operations, however long nobody came.
+    // 50 ms are 250 operations, however long the disk was idle.
     assert_eq!(behind(&mut machine, 0, 250, read), (0, None));
     assert_eq!(machine.admit(0, read(0), 10 * S).due, 10 * S);
     let due: Vec<Nanos> = (0..252).map(|block| machine.admit(0, read(block), 20 * S).due - 20 * S).collect();
@@ -174,7 +175,7 @@ fn what_was_missed_a_moment_ago_is_made_up_for() {
 }
 
 #[test]
-fn credits_are_gained_up_to_the_full_bucket_while_nobody_looks() {
+fn credits_are_gained_up_to_the_full_bucket_while_idle() {
     let burst = IoBurst { iops: 3_500, bytes_per_s: 170 * MB, duration_ns: 10 * S };
     let p20 = DiskPlan { limits: IoLimits { burst: Some(burst), ..limits(2_300, 150 * MB) }, ..plan() };
     let credits = |left, since| {

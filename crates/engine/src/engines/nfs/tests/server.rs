@@ -1,5 +1,5 @@
-//! A small NFS server on a thread of its own that does what a test's script says.
-// Results have the shape of the protocol, whatever they cost a test.
+//! A small NFS server on its own thread that follows a test's script.
+// Results have the shape of the protocol, whatever their cost in a test.
 #![allow(clippy::unnecessary_wraps, clippy::result_large_err)]
 
 use std::collections::BTreeMap;
@@ -28,27 +28,27 @@ use crate::plan::{Durability, NfsMount};
 pub(super) const EXPORT: &str = "/vol";
 const ROOT: &[u8] = b"/";
 
-/// A call as it came, for scripts and for checks afterwards.
+/// A received call, for scripts and for later checks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Seen {
-    /// Number of the connection, in the order of their making. Mounting takes number 0.
+    /// Number of the connection, in the order of acceptance. Mounting uses number 0.
     pub connection: usize,
     pub xid: u32,
     pub procedure: nfsproc3,
 }
 
-/// What a script wants done with a call to the NFS program.
+/// The reaction of a script to a call of the NFS program.
 pub(super) enum Act {
     Answer,
-    /// The answer, in fragments of so many bytes.
+    /// Answers in fragments of this many bytes.
     Fragments(usize),
-    /// A WRITE takes this many bytes at most, a READ brings as many without reaching the end.
+    /// A WRITE accepts at most this many bytes, a READ returns at most as many without reaching the end.
     AtMost(u32),
     Fail(nfsstat3),
-    /// These bytes instead of a reply.
+    /// Sends these bytes instead of a reply.
     Raw(Vec<u8>),
     Silence,
-    /// The connection is closed without an answer.
+    /// Closes the connection without an answer.
     Close,
 }
 
@@ -85,7 +85,7 @@ impl Server {
         let acceptor = server.clone();
         thread::spawn(move || {
             for connection in 0.. {
-                // The socket itself cannot tell any more where the peer has left again.
+                // The socket itself cannot report the peer any more if it has disconnected.
                 let (stream, peer) = listener.accept().unwrap();
                 let server = acceptor.clone();
                 server.shared.lock().unwrap().peers.push(peer.ip());
@@ -109,7 +109,7 @@ impl Server {
         self
     }
 
-    /// As after a restart: what was not committed may be lost.
+    /// As after a restart: uncommitted data may be lost.
     pub(super) fn change_verifier(&self) {
         self.shared.lock().unwrap().verifier += 1;
     }
@@ -118,12 +118,12 @@ impl Server {
         self.shared.lock().unwrap().files.get(name).cloned()
     }
 
-    /// Calls to READ, WRITE and COMMIT, in the order of their coming.
+    /// Calls of READ, WRITE and COMMIT, in the order of arrival.
     pub(super) fn seen(&self) -> Vec<Seen> {
         self.shared.lock().unwrap().seen.clone()
     }
 
-    /// Whom its connections came from, once there are so many.
+    /// Client addresses of its connections, once there are `count`.
     pub(super) fn peers(&self, count: usize) -> Vec<IpAddr> {
         loop {
             let peers = self.shared.lock().unwrap().peers.clone();
@@ -184,7 +184,8 @@ impl Server {
                 Act::Fragments(bytes) => answer(&mut shared, None, bytes),
                 Act::AtMost(bytes) => answer(&mut shared, Some(bytes), usize::MAX),
                 Act::Fail(status) => {
-                    // The longest of the bodies that follow a failure, for all of them: nobody looks at it.
+                    // The longest body that follows a failure, used for all of them, because the client does not read
+                    // it.
                     let failed = Failed { status, rest: wcc_data::default() };
                     send(&mut stream, &reply(seen.xid, &to_bytes(&Err::<(), _>(failed))), usize::MAX);
                 }
@@ -376,7 +377,7 @@ fn receive(stream: &mut TcpStream) -> Option<Vec<u8>> {
     Some(record)
 }
 
-/// A client that is gone is no concern of the server's.
+/// Ignores a client that has disconnected.
 fn send(stream: &mut TcpStream, record: &[u8], fragment_bytes: usize) {
     let mut bytes = Vec::new();
     let mut fragments = record.chunks(fragment_bytes.min(record.len())).peekable();

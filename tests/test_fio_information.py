@@ -1,11 +1,11 @@
-"""What scripts ask a fio before they run it: its version, its engines, its options."""
+"""Information that scripts ask fio for before a run: version, engines, options."""
 
 from __future__ import annotations
 
 import pytest
 
 from iocurve.dialects.fio import command as fio
-from iocurve.dialects.fio.questions import answer
+from iocurve.dialects.fio.information import information
 from iocurve.errors import DialectError
 from iocurve.measure import jobs
 
@@ -16,38 +16,38 @@ from iocurve.measure import jobs
         ("--version", "fio-3.33"),
         ("-v", "fio-3.33"),
         ("--enghelp=psync", "IO engine psync has no options"),
-        ("--enghelp=libaio,nowait", "nowait                  : no effect: operations may wait"),
-        ("--cmdhelp=blocksize", "                  bs: honoured\n               alias: blocksize"),
+        ("--enghelp=libaio,nowait", "nowait                  : no effect: operations may block"),
+        ("--cmdhelp=blocksize", "                  bs: supported\n               alias: blocksize"),
         (
             "--cmdhelp=hipri_percentage",
-            "    hipri_percentage: no effect: there is no polled I/O\n            ioengine: pvsync2",
+            "    hipri_percentage: no effect: iocurve does no polled I/O\n            ioengine: pvsync2",
         ),
         (
             "--name=a --cmdhelp=opendir",
-            "             opendir: not supported: it would change what is measured, and iocurve cannot do it",
+            "             opendir: not supported: ignoring it would change what is measured",
         ),
         ("--name=a --size=1m", None),
     ],
 )
 def test_a_question_is_answered(arguments: str, expected: str | None) -> None:
-    assert answer(arguments.split()) == expected
+    assert information(arguments.split()) == expected
 
 
 def test_engines_and_options_stand_one_a_line_for_grep(capsys: pytest.CaptureFixture[str]) -> None:
     assert jobs.run(fio.DIALECT, ["--enghelp"]) is None
     assert capsys.readouterr().out.splitlines()[:3] == ["Available IO engines:", "\tpsync", "\tsync"]
-    assert "rwmixread               : honoured" in (answer(["--cmdhelp"]) or "").splitlines()
+    assert "rwmixread               : supported" in (information(["--cmdhelp"]) or "").splitlines()
 
 
 @pytest.mark.parametrize(
     ("argument", "expected"),
     [
-        ("--cmdhelp=blocksise", "there is no option 'blocksise'. Did you mean blocksize?"),
-        ("--enghelp=rbd", "there is no ioengine 'rbd' here; these are supported: psync, "),
+        ("--cmdhelp=blocksise", "unknown option 'blocksise'. Did you mean blocksize?"),
+        ("--enghelp=rbd", "ioengine 'rbd' is not supported; use psync, "),
         ("--enghelp=libaio,hipri", "ioengine=libaio has no option 'hipri'"),
     ],
 )
 def test_a_name_that_is_not_known_is_a_mistake(argument: str, expected: str) -> None:
     with pytest.raises(DialectError) as refusal:
-        answer([argument])
+        information([argument])
     assert str(refusal.value).startswith(f"command line, argument 1: {expected}")

@@ -1,4 +1,4 @@
-"""What is found while a plan is made: mistakes, obstacles, notes, directories to make."""
+"""Collects the diagnostics of a plan: mistakes, obstacles, notes, and directories to create."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from iocurve.job.model import Job, PlanNote, Section
 
 
 @dataclass
-class Findings:
-    """Of one job; everything is collected, nothing is raised."""
+class Diagnostics:
+    """The diagnostics of one job. All are collected; none is raised."""
 
     job: Job
     mistakes: list[Mistake] = field(default_factory=list)
@@ -20,10 +20,10 @@ class Findings:
     directories: list[str] = field(default_factory=list)
 
     def mistake(self, section: Section, text: str, fields: Sequence[str], hint: str | None = None) -> None:
-        """What cannot be planned, at the place of the first of ``fields`` that was said."""
+        """Adds a mistake at the position of the first of ``fields`` that was set."""
         where = section.where(*fields, "name")
         self.mistakes.append(Mistake(f"{section.name or self.job.name}: {text}", where, hint))
 
     def option(self, field: str, value: object = None) -> str:
-        """An option in the words of the job's dialect."""
+        """The option for a field, in the words of the job's dialect."""
         return self.job.words.option(field, value)

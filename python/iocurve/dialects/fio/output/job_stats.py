@@ -1,4 +1,4 @@
-"""What fio's forms of output have in common: the figures of each reported job, merged as fio merges them."""
+"""Statistics of each reported job, merged as fio merges them; the common input of fio's output formats."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from iocurve.result.summary import Latency, merge_latencies
 from iocurve.units import SECOND_NS
 
 FIO_VERSION = "fio-3.33"
-"""Whose form this is. Readers take the units from the number behind ``fio-``, so it has to be there."""
+"""Version shown in fio's output. Parsers derive the units from the number after ``fio-``, so it must be there."""
 
 KIND_NAMES: tuple[OperationKind, ...] = ("read", "write", "trim")
 MIXED = "mixed"
-"""All of them as one (``unified_rw_reporting``)."""
+"""Name of all kinds together (``unified_rw_reporting``)."""
 DEPTHS = ("1", "2", "4", "8", "16", "32", ">=64")
-"""Lower bounds."""
+"""Lower bounds of fio's iodepth levels."""
 BATCHES = ("0", "4", "8", "16", "32", "64", ">=64")
-"""Upper bounds."""
+"""Upper bounds of fio's submit and complete levels."""
 
 _STEPS = (2, 4, 10, 20, 50, 100, 250, 500, 750, 1000)
 LATENCY_BUCKETS = {
@@ -33,12 +33,12 @@ LATENCY_BUCKETS = {
     "latency_us": [(step * 1000, str(step)) for step in _STEPS],
     "latency_ms": [(step * 1_000_000, str(step)) for step in (*_STEPS, 2000)] + [(2**63, ">=2000")],
 }
-"""Upper bounds in nanoseconds, in ascending order over the three scales, with fio's names."""
+"""Upper bounds in nanoseconds with fio's labels, ascending over the three scales."""
 
 
 @dataclass(frozen=True)
 class Samples:
-    """A quantity over the intervals of a run; clones add up."""
+    """Statistics of a per-second value over the intervals of a run; clones are added up."""
 
     smallest: float = 0.0
     largest: float = 0.0
@@ -49,30 +49,30 @@ class Samples:
 
 @dataclass(frozen=True)
 class Direction:
-    """Reads, writes or trims of a reported job."""
+    """The reads, writes or trims of a reported job."""
 
     operations: int
     bytes: int
     short: int
     runtime_ns: int
-    """The longest window of its workers, as in fio."""
+    """Longest measured window of its workers, as in fio."""
     latency: Latency
-    """Submission to completion: fio's lat."""
+    """fio's lat: from submission to completion."""
     submission: Latency
-    """Its first part, until operations are handed over: fio's slat; none where that was not measured apart."""
+    """fio's slat: until the operation is submitted; no samples if it was not measured separately."""
     completion: Latency
-    """The rest: fio's clat; all of it where that was not measured apart."""
+    """fio's clat: ``latency`` without ``submission``; equal to ``latency`` if slat was not measured."""
     response: Latency | None
-    """From the moment an operation was due; only under a rate."""
+    """From the scheduled time of an operation to its completion; None without a rate."""
     bandwidth: Samples
-    """KiB/s."""
+    """In KiB/s."""
     iops_samples: Samples
     share_of_group: float
-    """Mean bandwidth in percent of the group's."""
+    """Mean bandwidth in percent of the group's bandwidth."""
 
     @property
     def runtime_ms(self) -> int:
-        """At least 1 where something was done."""
+        """Runtime in milliseconds; at least 1 if there were operations."""
         return max(1, round(self.runtime_ns / 1e6)) if self.operations else 0
 
     @property
@@ -88,7 +88,7 @@ class Direction:
 
 @dataclass(frozen=True)
 class SteadyMeans:
-    """Of the samples that a steady state was judged by; all 0 where there are none."""
+    """Means of the samples of a steady state test; 0 without samples."""
 
     iops: float
     bytes_per_s: float
@@ -96,15 +96,15 @@ class SteadyMeans:
 
     @classmethod
     def of(cls, steady: SteadyOutcome) -> SteadyMeans:
-        """Means of an outcome's samples."""
+        """Means of the samples of ``steady``."""
         count = len(steady.samples) or 1
         names = ("iops", "bytes_per_s", "latency_ns")
         return cls(**{name: math.fsum(getattr(each, name) for each in steady.samples) / count for name in names})
 
 
 @dataclass(frozen=True)
-class JobFigures:
-    """One entry of fio's output: a clone, or a whole group with group_reporting."""
+class JobStats:
+    """One job entry of fio's output: a clone, or with group_reporting all jobs of a group."""
 
     report: SectionReport
     group: int
@@ -112,74 +112,74 @@ class JobFigures:
     workers: tuple[WorkerOutcome, ...]
     directions: Mapping[str, Direction]
     syncs: Latency
-    """Of flushes after writes, which are no I/O of their own in fio's forms."""
+    """Latency of fsync, fdatasync and sync_file_range, which fio does not count as operations."""
     sync_count: int
-    """Those that are counted: in fio fsync alone."""
+    """Number of fsyncs; fio does not count the other two kinds."""
     target: LatencyTarget | None
-    """The latency that a depth was searched for, if one was."""
+    """The latency target of the depth search; None without one."""
 
     @property
     def shown(self) -> tuple[str, ...]:
-        """The directions that are to be told."""
+        """Names of the directions in the output, by unified_rw_reporting."""
         asked = self.report.reporting.mixed
         return (MIXED,) if asked == "mixed" else (*KIND_NAMES, MIXED) if asked == "both" else KIND_NAMES
 
     @property
     def error(self) -> int:
-        """Number of the first error that ended a worker; 0 if none did."""
+        """errno of the first error that ended a worker; 0 without one."""
         return next((worker.errno or errno.EIO for worker in self.workers if worker.state == "failed"), 0)
 
     @property
     def runtime_ns(self) -> int:
-        """Windows of all its workers, added up."""
+        """Sum of the measured windows of its workers."""
         return sum(worker.window_ns for worker in self.workers)
 
     @property
     def elapsed_s(self) -> int:
-        """From the start of its group to its end, in begun seconds."""
+        """Seconds from the start of its group to its own end, rounded up."""
         return math.ceil(max((worker.drained_ns for worker in self.workers), default=0) / SECOND_NS)
 
     def cpu_percent(self, mode: str) -> float:
-        """Of one processor, on average over its workers; ``user_ns`` or ``system_ns``."""
+        """Mean CPU usage of its workers in percent of one processor. ``mode`` is ``user_ns`` or ``system_ns``."""
         used = sum(getattr(worker.cpu, mode) for worker in self.workers)
         return 100.0 * used / self.runtime_ns if self.runtime_ns else 0.0
 
     @property
     def context_switches(self) -> int:
-        """Of all its workers."""
+        """Context switches of all its workers."""
         return sum(worker.cpu.context_switches for worker in self.workers)
 
     @property
     def depth(self) -> int:
-        """As asked for, or as found for a latency."""
+        """iodepth: as found by latency_target if there is one, else as written."""
         return next((worker.latency_depth for worker in self.workers if worker.latency_depth), self.report.depth)
 
     @property
     def page_faults(self) -> tuple[int, int]:
-        """Major and minor ones of all its workers."""
+        """Major and minor page faults of all its workers."""
         return sum(worker.cpu.major_faults for worker in self.workers), sum(
             worker.cpu.minor_faults for worker in self.workers
         )
 
     @property
     def steady_state(self) -> SteadyOutcome | None:
-        """Of its group; None where none was asked for."""
+        """Result of the group's steady state test; None without one."""
         return next((worker.steady_state for worker in self.workers if worker.steady_state), None)
 
     def depth_percent(self) -> dict[str, float]:
-        """Shares of the operations by how many were in flight just after they were handed over."""
+        """Operations in percent, by the number in flight just after submission."""
         return _percent(DEPTHS, [worker.depth_levels for worker in self.workers])
 
     def submit_percent(self) -> dict[str, float]:
-        """Shares of the times that operations were handed over, by how many at once."""
+        """Submit calls in percent, by the number of operations submitted at once."""
         return _percent(BATCHES, [worker.submit_levels for worker in self.workers])
 
     def complete_percent(self) -> dict[str, float]:
-        """Shares of the times that completions were fetched, by how many at once."""
+        """Reap calls in percent, by the number of completions reaped at once."""
         return _percent(BATCHES, [worker.complete_levels for worker in self.workers])
 
     def latency_percent(self) -> dict[str, dict[str, float]]:
-        """Share of all operations in fio's latency ranges; a range goes from the one before it to its name."""
+        """Operations in percent, by fio's latency ranges. A range is labelled with its upper bound."""
         shares = {scale: {name: 0.0 for _, name in bounds} for scale, bounds in LATENCY_BUCKETS.items()}
         bounds = [(bound, scale, name) for scale, names in LATENCY_BUCKETS.items() for bound, name in names]
         histogram = self.directions[MIXED].completion.histogram
@@ -191,8 +191,8 @@ class JobFigures:
         return shares
 
 
-def figures(prepared: Invocation, result: Result) -> list[JobFigures]:
-    """The entries of fio's output, in fio's order."""
+def job_stats(prepared: Invocation, result: Result) -> list[JobStats]:
+    """The job entries of fio's output, in fio's order."""
     workers = [worker for point in result.points for worker in point.outcome.workers]
     entries = []
     for number, group in enumerate(prepared.report_groups):
@@ -201,7 +201,7 @@ def figures(prepared: Invocation, result: Result) -> list[JobFigures]:
             entries.append((prepared.sections[group.section], group.number, members))
     totals = _bandwidth_of_groups(entries, prepared.plan)
     return [
-        JobFigures(
+        JobStats(
             report=report,
             group=number,
             workers=members,
@@ -217,7 +217,7 @@ def figures(prepared: Invocation, result: Result) -> list[JobFigures]:
 def _bandwidth_of_groups(
     entries: Sequence[tuple[SectionReport, int, tuple[WorkerOutcome, ...]]], plan: Plan
 ) -> dict[int, dict[str, float]]:
-    """KiB/s of all jobs with the same groupid."""
+    """Bandwidth in KiB/s of all jobs with the same groupid, by groupid and kind."""
     totals: dict[int, dict[str, float]] = {}
     for _, number, members in entries:
         group = totals.setdefault(number, dict.fromkeys(KIND_NAMES, 0.0))
@@ -270,7 +270,7 @@ def _planned(worker: WorkerOutcome, plan: Plan) -> Worker:
 
 
 def _active_ns(worker: WorkerOutcome, kind: str, plan: Plan) -> int:
-    """fio times the load and what is read back after it apart."""
+    """Runtime of one kind. fio times the load and the verify phase after it separately."""
     planned = _planned(worker, plan).operations
     if kind != "read":
         return worker.window_ns - worker.read_back_ns
@@ -278,7 +278,7 @@ def _active_ns(worker: WorkerOutcome, kind: str, plan: Plan) -> int:
 
 
 def _samples(workers: Sequence[WorkerOutcome], kinds: Sequence[str], quantity: str, interval_ns: int) -> Samples:
-    """Per second, in each interval of each worker; clones add up as they do in fio."""
+    """Statistics of a quantity per second over the intervals of each worker; clones are added up, as in fio."""
     total = Samples()
     for worker in workers:
         if any(kind in worker.operations for kind in kinds):
@@ -290,7 +290,7 @@ def _worker_samples(
     intervals: Sequence[IntervalOutcome], kinds: Sequence[str], quantity: str, interval_ns: int
 ) -> Samples:
     counted = [interval for interval in intervals if not interval.ramp and interval.end_ns > interval.start_ns]
-    # The last interval is cut short by the end; one that is too short says little.
+    # The end cuts the last interval short. Less than half an interval is too noisy to count.
     whole = [interval for interval in counted if interval.end_ns - interval.start_ns >= interval_ns // 2] or counted
     values = [math.fsum(_per_second(interval, kind, quantity) for kind in kinds) for interval in whole]
     if not values:

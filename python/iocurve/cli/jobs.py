@@ -1,4 +1,4 @@
-"""Commands about other tools' words and job files that run nothing: explain, convert, schema."""
+"""Commands about jobs that run nothing: explain, convert, schema."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 
 from cyclopts import App
 
-from iocurve.cli import EXIT_MISTAKE
-from iocurve.cli.common import Words
+from iocurve.cli import EXIT_MISTAKE, dialects
+from iocurve.cli.common import Words, example
 from iocurve.dialects.native.command import DIALECT as NATIVE
 from iocurve.dialects.registry import REGISTRY, load
 from iocurve.errors import TargetError
@@ -18,9 +18,15 @@ from iocurve.measure import jobs
 CONVERT_HELP = f"""\
 Usage: iocurve convert [-o FILE] {"|".join(REGISTRY)} [the tool's own options]
 
-Writes the job as a TOML file that iocurve run takes; the plan stays the same. Without -o it goes to stdout."""
+Converts the job to a TOML file for iocurve run, with the same plan. Default of -o: stdout.
 
-explain = App(name="explain", help="Print what would run, and the traps in it, without running it.")
+Example: iocurve convert -o job.toml fio job.fio"""
+
+explain = App(
+    name="explain",
+    help="Print the plan of a job and its warnings without running it.",
+    help_epilogue=example("iocurve explain fio job.fio"),
+)
 
 
 @explain.default
@@ -30,7 +36,7 @@ def explain_job(job: Path, /) -> int:
     Parameters
     ----------
     job
-        The file; docs/jobs.md describes it.
+        A job file (docs/jobs.md).
     """
     print(NATIVE.prepare([str(job)]).explain(), end="")
     return 0
@@ -38,6 +44,8 @@ def explain_job(job: Path, /) -> int:
 
 def _explains(name: str) -> Callable[..., int]:
     def explain_words(*arguments: Words) -> int:
+        if arguments == ("--help",):
+            return dialects.run(name, arguments)
         print(load(name).prepare(arguments).explain(), end="")
         return 0
 
@@ -49,7 +57,7 @@ for _name, _entry in REGISTRY.items():
 
 
 def convert(*arguments: Words) -> int:
-    """Write a fio, vdbench or DiskSpd job as a job file (TOML)."""
+    """Convert a fio, vdbench or DiskSpd job to a job file (TOML)."""
     words = list(arguments)
     path = None
     if words[:1] == ["-o"] and len(words) > 1:
@@ -62,7 +70,7 @@ def convert(*arguments: Words) -> int:
 
 
 def print_schema() -> int:
-    """Print the JSON schema of job files, for editors."""
+    """Print the JSON schema of job files."""
     from iocurve.dialects.native.output.schema import schema_text
 
     print(schema_text(), end="")
@@ -78,6 +86,6 @@ def _write(text: str, path: Path | None) -> None:
         with path.open("x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError:
-        raise TargetError(f"{path} is there already; remove it, or choose another name") from None
+        raise TargetError(f"{path} exists; remove it, or choose another name") from None
     except OSError as error:
         raise TargetError(f"{path} cannot be written: {error.strerror}") from None

@@ -1,4 +1,4 @@
-"""What a time span measured, by thread, target and direction, from the outcomes of its workers."""
+"""Statistics of a time span by thread, target and direction, computed from the outcomes of its workers."""
 
 from __future__ import annotations
 
@@ -26,28 +26,28 @@ class Bucket:
 
     @property
     def iops(self) -> float:
-        """Over the interval."""
+        """Rate over the interval."""
         return self.operations / self.seconds
 
 
 @dataclass(frozen=True)
 class Part:
-    """Operations of one direction, or of both together."""
+    """Operations of one direction, or of both directions merged."""
 
     bytes: int
     operations: int
     latencies: tuple[LatencyOutcome, ...]
     buckets: tuple[Bucket, ...]
-    """In order, from the start of the measured time."""
+    """Buckets in order, from the start of the measured time."""
 
     @property
     def latency(self) -> Latency:
-        """From submission to completion."""
+        """Latency from submission to completion."""
         return merge_latencies(self.latencies)
 
     @property
     def iops_deviation(self) -> float:
-        """Standard deviation over the intervals."""
+        """Standard deviation of the IOPS of the intervals."""
         if not self.buckets:
             return 0.0
         mean = math.fsum(bucket.iops for bucket in self.buckets) / len(self.buckets)
@@ -55,8 +55,8 @@ class Part:
 
 
 @dataclass(frozen=True)
-class TargetFigures:
-    """A thread's part of a target."""
+class TargetStats:
+    """One thread on one target."""
 
     row: Row
     reads: Part
@@ -64,54 +64,54 @@ class TargetFigures:
 
     @property
     def total(self) -> Part:
-        """Both directions."""
+        """Reads and writes merged."""
         return merged([self.reads, self.writes])
 
 
 @dataclass(frozen=True)
-class SpanFigures:
-    """A time span."""
+class SpanStats:
+    """A time span of the results."""
 
     seconds: float
-    """Measured; 0 where it was stopped before."""
-    threads: tuple[tuple[TargetFigures, ...], ...]
+    """Length of the measured time; 0 if the run was stopped before it began."""
+    threads: tuple[tuple[TargetStats, ...], ...]
 
     @property
-    def targets(self) -> list[TargetFigures]:
-        """Those of all threads."""
+    def targets(self) -> list[TargetStats]:
+        """Threads on targets, over all threads."""
         return [target for thread in self.threads for target in thread]
 
     @property
     def reads(self) -> Part:
-        """Of all threads."""
+        """Reads of all threads."""
         return merged([target.reads for target in self.targets])
 
     @property
     def writes(self) -> Part:
-        """Of all threads."""
+        """Writes of all threads."""
         return merged([target.writes for target in self.targets])
 
     @property
     def total(self) -> Part:
-        """Of all threads, both directions."""
+        """Reads and writes of all threads."""
         return merged([self.reads, self.writes])
 
 
-def figures(prepared: PreparedSpan, outcome: Outcome | None) -> SpanFigures:
-    """Adds up what the workers of each thread did; None where the time span never ran."""
+def span_stats(prepared: PreparedSpan, outcome: Outcome | None) -> SpanStats:
+    """Adds up the workers of each thread. ``outcome`` is None if the time span never ran."""
     if outcome is None:
-        return SpanFigures(0.0, ())
-    numbers = {place: number for number, place in enumerate(_places(prepared))}
+        return SpanStats(0.0, ())
+    numbers = {place: number for number, place in enumerate(_worker_positions(prepared))}
     workers = {numbers[worker.group, worker.worker]: worker for worker in outcome.workers}
     threads = tuple(
         tuple(_target(row, [workers[number] for number in row.workers if number in workers]) for row in rows)
         for rows in prepared.threads
     )
-    return SpanFigures(max((worker.window_ns for worker in workers.values()), default=0) / SECOND_NS, threads)
+    return SpanStats(max((worker.window_ns for worker in workers.values()), default=0) / SECOND_NS, threads)
 
 
 def merged(parts: Sequence[Part]) -> Part:
-    """Several parts as one."""
+    """Merges several parts into one."""
     return Part(
         bytes=sum(part.bytes for part in parts),
         operations=sum(part.operations for part in parts),
@@ -120,15 +120,15 @@ def merged(parts: Sequence[Part]) -> Part:
     )
 
 
-def _places(prepared: PreparedSpan) -> list[tuple[int, int]]:
-    """Group and worker of each worker of a plan."""
+def _worker_positions(prepared: PreparedSpan) -> list[tuple[int, int]]:
+    """Group index and index within the group, for each worker of a plan."""
     groups = prepared.plan.groups
     return [(group, worker) for group in range(len(groups)) for worker in range(len(groups[group].workers))]
 
 
-def _target(row: Row, workers: Sequence[WorkerOutcome]) -> TargetFigures:
+def _target(row: Row, workers: Sequence[WorkerOutcome]) -> TargetStats:
     reads, writes = (merged([_part(worker, kind) for worker in workers]) for kind in ("read", "write"))
-    return TargetFigures(row, reads, writes)
+    return TargetStats(row, reads, writes)
 
 
 def _part(worker: WorkerOutcome, kind: str) -> Part:
@@ -140,7 +140,7 @@ def _part(worker: WorkerOutcome, kind: str) -> Part:
 
 
 def _is_measured(interval: IntervalOutcome) -> bool:
-    """What is left of a millisecond at the end of the run is no interval."""
+    """True if the interval counts. A rest shorter than a millisecond at the end of the run does not."""
     return not interval.ramp and interval.end_ns - interval.start_ns >= MILLISECOND_NS // 2
 
 
@@ -154,7 +154,7 @@ def _bucket(interval: IntervalOutcome, kind: str) -> Bucket:
 
 
 def _merged_buckets(series: Iterable[tuple[Bucket, ...]]) -> tuple[Bucket, ...]:
-    """Interval by interval; a worker that ended earlier did nothing in the later ones."""
+    """Merges bucket by bucket; a worker that ended early adds nothing to the later ones."""
     columns: list[list[Bucket]] = []
     for buckets in series:
         columns += [[] for _ in range(len(buckets) - len(columns))]

@@ -1,4 +1,4 @@
-"""What options mean together: rules that fio applies once it has read all of a job's options."""
+"""Combines a job's options: the rules that fio applies after it has read all of them."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from iocurve.units import MILLISECOND_NS, SECOND_NS
 
 KINDS = ("read", "write", "trim")
 VERIFY_HEADER_BYTES = 40
-"""fio's struct verify_header; its options count in it."""
+"""Size of fio's struct verify_header; verify_offset and verify_interval depend on it."""
 MAX_LOG_RECORDS = 4_000_000
-"""Of one worker."""
+"""Limit of log records per worker."""
 
 
 def combine(draft: Draft) -> None:
-    """Completes a draft whose options were all read."""
+    """Completes a draft after all its options are read."""
     _blocks(draft)
     _runs(draft)
     _map(draft)
@@ -39,42 +39,43 @@ def combine(draft: Draft) -> None:
     _logs(draft)
 
 
-def end_others(drafts: Sequence[Draft]) -> None:
-    """Exitall holds for the whole run, wherever it was said; exit_what says how far it reaches."""
+def apply_exitall(drafts: Sequence[Draft]) -> None:
+    """Applies exitall to the whole run, in whichever job it is set; exit_what selects the jobs that end."""
     if not any(_has(draft, "exitall") for draft in drafts):
         return
     for draft in drafts:
         draft.fields["ends_others"] = "always"
-        reach = draft.parts.get("exit_what", "group")
-        place = "exit_what" if "exit_what" in draft.places else "exitall"
-        if reach == "group" and any(other.value("new_report_group") for other in drafts[1:]):
-            text = "exitall ends all jobs that run at that time, not only those of its group"
-            draft.note(place, "exit_reach", text, "warning")
+        scope = draft.deferred.get("exit_what", "group")
+        option = "exit_what" if "exit_what" in draft.option_positions else "exitall"
+        if scope == "group" and any(other.value("new_report_group") for other in drafts[1:]):
+            text = "exitall ends all jobs that are running, not only those of its group"
+            draft.note(option, "exit_reach", text, "warning")
 
 
 def _has(draft: Draft, name: str) -> bool:
-    return bool(draft.parts.get(name))
+    return bool(draft.deferred.get(name))
 
 
 # -- load --------------------------------------------------------------------------------------------------------------
 
 
 def _blocks(draft: Draft) -> None:
-    """bssplit and bsrange go before bs, whichever was said last; between the two the later wins."""
-    sizes: PerKind[int] = draft.parts.get("bs", PerKind.same(4096))
-    blocks = {kind: draft.parts.get(f"blocks {kind}") or FixedBlocks(bytes=getattr(sizes, kind)) for kind in KINDS}
+    """bssplit and bsrange override bs in any order; of the two the later one wins."""
+    sizes: PerKind[int] = draft.deferred.get("bs", PerKind.same(4096))
+    blocks = {kind: draft.deferred.get(f"blocks {kind}") or FixedBlocks(bytes=getattr(sizes, kind)) for kind in KINDS}
     if _has(draft, "bs_unaligned"):
         blocks = {kind: part.replace(step=1) if isinstance(part, BlockRange) else part for kind, part in blocks.items()}
         if draft.value("direct"):
-            draft.note("bs_unaligned", "unaligned", "bs_unaligned: devices refuse such sizes with direct=1", "warning")
+            text = "bs_unaligned: devices refuse unaligned sizes with direct=1"
+            draft.note("bs_unaligned", "unaligned", text, "warning")
     draft.fields["blocks"] = PerKind[Blocks](**blocks)
 
 
 def _map(draft: Draft) -> None:
-    """The random map goes with other distributions than random, and with places that are no multiples of the block."""
+    """Switches the random map off for distributions other than random and for blockalign other than the block size."""
     distribution: PerKind[Any] | None = draft.fields.get("distribution")
-    said = distribution and any(not isinstance(getattr(distribution, kind), Uniform) for kind in KINDS)
-    if said and draft.value("random"):
+    not_uniform = distribution and any(not isinstance(getattr(distribution, kind), Uniform) for kind in KINDS)
+    if not_uniform and draft.value("random"):
         draft.fields["cover"] = "independent"
     align: PerKind[int] = draft.value("align_bytes")
     blocks = draft.fields["blocks"]
@@ -87,9 +88,9 @@ def _map(draft: Draft) -> None:
 
 
 def _runs(draft: Draft) -> None:
-    """How rw=…:N goes on from a random place; fio counts the write that follows a trim, too."""
+    """Sets the run length of rw=rand…:N. For randtrimwrite fio counts the write after each trim, too."""
     length = int(draft.fields.get("run_length", 1))
-    repeats = draft.parts.get("rw_sequencer") == "identical" and length > 1
+    repeats = draft.deferred.get("rw_sequencer") == "identical" and length > 1
     if draft.value("trims") and draft.value("writes"):
         draft.fields["run_length"] = length if length % 2 else length // 2
         if repeats:
@@ -100,17 +101,17 @@ def _runs(draft: Draft) -> None:
 
 
 def _pace_pairs(draft: Draft) -> None:
-    """A write follows its trim at once, and the writes' rate says when both come."""
+    """Paces trimwrite: a write follows its trim at once, so the writes' rate paces the pairs."""
     for option, field in (("rate_iops", "rate_operations"), ("rate", "rate_bytes")):
         rates: PerKind[int | None] = draft.value(field)
         if rates.write or rates.trim:
             draft.fields[field] = PerKind[int | None](read=None, write=None, trim=rates.write)
-            text = f"{option} of the writes is the rate of the pairs of a trim and a write, as in fio"
+            text = f"{option} of the writes applies to pairs of a trim and a write, as in fio"
             draft.note(option, "rate_of_pairs", text)
 
 
 def _depth(draft: Draft) -> None:
-    """Limits that fio keeps within one another."""
+    """Adjusts iodepth and the iodepth_… options to one another as fio does."""
     depth = draft.depth_asked = int(draft.value("depth"))
     if draft.fields.get("depth_low", 0) >= depth:
         draft.fields["depth_low"] = 0
@@ -121,19 +122,17 @@ def _depth(draft: Draft) -> None:
         draft.fields["batch_complete_min"] = least = 1
     elif least == 0 and depth > 1:
         draft.fields |= {"depth": 1, "batch_complete_min": 1}
-        text = (
-            f"with iodepth_batch_complete_min=0 each operation is waited for, as in fio: iodepth={depth} has no effect"
-        )
+        text = f"iodepth_batch_complete_min=0 waits for each operation, as in fio: iodepth={depth} has no effect"
         draft.note("iodepth_batch_complete_min", "depth_capped", text, "warning")
     if least > depth:
         draft.fields["batch_complete_min"] = least = depth
-        text = f"no more than iodepth={depth} operations can be waited for"
+        text = f"iodepth_batch_complete_min is lowered to iodepth={depth}"
         draft.note("iodepth_batch_complete_min", "batch_capped", text, "warning")
     most = draft.fields.get("batch_complete_max")
     if most is not None or least > 1:
         draft.fields["batch_complete_max"] = max(most or 0, least)
     for name in ("thinktime_spin", "thinktime_blocks", "thinktime_blocks_type", "thinktime_iotime"):
-        if name in draft.places and not draft.fields.get("think_ns"):
+        if name in draft.option_positions and not draft.fields.get("think_ns"):
             draft.note(name, "no_effect", f"{name} has no effect without thinktime")
 
 
@@ -141,21 +140,21 @@ def _flushes(draft: Draft) -> None:
     for name in ("fsync", "fdatasync", "sync_file_range"):
         if not _has(draft, name):
             continue
-        draft.fields[f"{name}_every"] = draft.parts[name]
+        draft.fields[f"{name}_every"] = draft.deferred[name]
         if not draft.value("writes"):
-            draft.note(name, "no_effect", f"{name} has no effect: the job does not write")
+            draft.note(name, "no_effect", f"{name} has no effect: the job writes nothing")
     if _has(draft, "end_fsync") or _has(draft, "fsync_on_close"):
         draft.fields["sync_at_end"] = True
     if _has(draft, "fsync_on_close"):
-        text = "fsync_on_close: files are flushed after the last operation, before they are closed"
+        text = "fsync_on_close: each file is flushed after its last operation, before it is closed"
         draft.note("fsync_on_close", "flushed_at_end", text)
 
 
 def _zones(draft: Draft) -> None:
-    size = draft.parts.get("zonesize", 0)
-    if draft.parts.get("zonemode") == "strided":
+    size = draft.deferred.get("zonesize", 0)
+    if draft.deferred.get("zonemode") == "strided":
         if not size:
-            draft.mistake("zonemode", "zonemode=strided needs zonesize", "add zonesize=1m, for instance")
+            draft.mistake("zonemode", "zonemode=strided needs zonesize", "add one, such as zonesize=1m")
         files = len(draft.fields.get("paths", ())) or int(draft.value("file_count"))
         if files > 1:
             text = "zonemode=strided has no effect with several files, as in fio"
@@ -163,11 +162,11 @@ def _zones(draft: Draft) -> None:
             return
         draft.fields |= {
             "zone_bytes": size,
-            "zone_range_bytes": draft.parts.get("zonerange") or size,
-            "zone_skip_bytes": draft.parts.get("zoneskip", 0),
+            "zone_range_bytes": draft.deferred.get("zonerange") or size,
+            "zone_skip_bytes": draft.deferred.get("zoneskip", 0),
         }
         return
-    if size and draft.parts.get("zonemode") != "zbd":
+    if size and draft.deferred.get("zonemode") != "zbd":
         draft.mistake("zonesize", "zonesize needs a zonemode", "add zonemode=strided")
     for name in ("zonerange", "zoneskip"):
         if _has(draft, name):
@@ -178,39 +177,39 @@ def _zones(draft: Draft) -> None:
 
 
 def _payload(draft: Draft) -> None:
-    said_refill = "refill_buffers" in draft.places
+    refill_is_set = "refill_buffers" in draft.option_positions
     compress = draft.fields.get("payload_compress_percent", 0)
     if compress == 100:
         draft.fields |= {"payload_zero": True, "payload_compress_percent": 0, "payload_scramble": False}
-    elif compress and not said_refill:
+    elif compress and not refill_is_set:
         draft.fields["payload_refill"] = True
     if compress or draft.fields.get("payload_dedupe_percent"):
         draft.fields["payload_scramble"] = False
     if compress:
         draft.fields.setdefault("payload_compress_chunk_bytes", 512)
-    elif "buffer_compress_chunk" in draft.places:
+    elif "buffer_compress_chunk" in draft.option_positions:
         text = "buffer_compress_chunk has no effect without buffer_compress_percentage"
         draft.note("buffer_compress_chunk", "no_effect", text)
     if _method(draft):
-        _proved_payload(draft, refills=not said_refill)
+        _verified_payload(draft, refills=not refill_is_set)
 
 
-def _proved_payload(draft: Draft, *, refills: bool) -> None:
-    """Blocks that are verified are random, as far as they are not to be compressed."""
-    unheeded = {"payload_zero": "zero_buffers", "payload_dedupe_percent": "dedupe_percentage"}
+def _verified_payload(draft: Draft, *, refills: bool) -> None:
+    """Makes the payload of verified blocks random, as in fio, unless buffer_compress_percentage is set."""
+    ignored = {"payload_zero": "zero_buffers", "payload_dedupe_percent": "dedupe_percentage"}
     if not draft.fields.get("payload_compress_percent"):
-        unheeded["payload_pattern"] = "buffer_pattern"
-    for field, option in unheeded.items():
-        if draft.fields.pop(field, None) and option in draft.places:
+        ignored["payload_pattern"] = "buffer_pattern"
+    for field, option in ignored.items():
+        if draft.fields.pop(field, None) and option in draft.option_positions:
             draft.note(option, "no_effect", f"{option} has no effect with verify, as in fio", "warning")
     if refills:
         draft.fields["payload_refill"] = True
 
 
 def _method(draft: Draft) -> str | None:
-    """A pattern to verify asks for verification by itself."""
-    if "verify" in draft.parts:
-        return draft.parts["verify"]  # type: ignore[no-any-return]
+    """The verify method. verify_pattern alone implies verify=pattern."""
+    if "verify" in draft.deferred:
+        return draft.deferred["verify"]  # type: ignore[no-any-return]
     return "pattern" if _has(draft, "verify_pattern") else None
 
 
@@ -220,23 +219,23 @@ def _verify(draft: Draft) -> None:
         _without_verify(draft)
         return
     write = draft.fields["blocks"].write if draft.value("writes") else draft.fields["blocks"].read
-    interval = _interval(draft.parts.get("verify_interval", 0), write)
-    offset = draft.parts.get("verify_offset", 0)
+    interval = _interval(draft.deferred.get("verify_interval", 0), write)
+    offset = draft.deferred.get("verify_offset", 0)
     if offset and offset + VERIFY_HEADER_BYTES > (interval or write.smallest):
-        draft.mistake("verify_offset", "verify_offset leads the header out of the block or of verify_interval")
-    pattern = draft.parts.get("verify_pattern", "")
+        draft.mistake("verify_offset", "verify_offset moves the header past the end of the block or of verify_interval")
+    pattern = draft.deferred.get("verify_pattern", "")
     if method == "pattern" and not pattern:
-        draft.mistake("verify", "verify=pattern needs verify_pattern", "add verify_pattern=0xdeadbeef, for instance")
-    backlog = draft.parts.get("verify_backlog", 0)
+        draft.mistake("verify", "verify=pattern needs verify_pattern", "add one, such as verify_pattern=0xdeadbeef")
+    backlog = draft.deferred.get("verify_backlog", 0)
     draft.fields["verify"] = Verify.from_builtins(
         {
             "method": method,
             "interval_bytes": interval,
             "header_offset": offset,
             "pattern": pattern,
-            "read_back": draft.parts.get("do_verify", True),
+            "read_back": draft.deferred.get("do_verify", True),
             "backlog": backlog or None,
-            "backlog_batch": draft.parts.get("verify_backlog_batch", 0) if backlog else 0,
+            "backlog_batch": draft.deferred.get("verify_backlog_batch", 0) if backlog else 0,
             "only": _has(draft, "verify_only"),
             "fatal": _has(draft, "verify_fatal"),
             "dump": _has(draft, "verify_dump"),
@@ -245,13 +244,16 @@ def _verify(draft: Draft) -> None:
     _verify_notes(draft)
 
 
-def _interval(said: int, write: Blocks) -> int:
-    """One header a block where nothing else divides it; blocks of several sizes share the largest that divides all."""
+def _interval(asked: int, write: Blocks) -> int:
+    """Distance of headers in bytes: ``asked`` if it divides all block sizes, else their greatest common divisor.
+
+    0 is one header per block.
+    """
     sizes = [part.bytes for part in write.parts] if isinstance(write, BlockSplit) else [write.smallest, write.largest]
     if isinstance(write, BlockRange):
         sizes.append(write.low + write.step)
-    if said and said <= write.smallest and not any(size % said for size in sizes):
-        return said if said != write.largest else 0
+    if asked and asked <= write.smallest and not any(size % asked for size in sizes):
+        return asked if asked != write.largest else 0
     common = math.gcd(*sizes)
     return 0 if common == write.largest else common
 
@@ -259,67 +261,63 @@ def _interval(said: int, write: Blocks) -> int:
 def _verify_notes(draft: Draft) -> None:
     has_backlog = draft.fields["verify"].backlog
     if draft.value("writes") and not draft.value("reads") and draft.value("time_based") and not has_backlog:
-        text = "what was written is not read back: time_based writing takes the whole runtime (verify_backlog=N helps)"
+        text = "written blocks are not verified: time_based writes take the whole runtime (add verify_backlog=N)"
         draft.note("verify", "verify_never", text, "warning")
     if draft.value("cover") == "independent" and draft.value("random") and int(draft.value("depth")) > 1:
-        text = (
-            "of writes to one place that are in flight together either may be the last; fio can call that a difference"
-        )
+        text = "two writes to one offset may be in flight together and complete in any order; fio may report a mismatch"
         draft.note("verify", "verify_overlaps", text)
     if int(draft.value("clones")) > 1 and draft.fields.get("paths") and draft.value("writes"):
-        text = "clones write to the same files: verification can find what another clone has written"
+        text = "clones write to the same files: verification may find another clone's data"
         draft.note("verify", "verify_shared", text, "warning")
 
 
 def _without_verify(draft: Draft) -> None:
-    names = [name for name in draft.places if name.startswith("verify_") or name == "do_verify"]
+    names = [name for name in draft.option_positions if name.startswith("verify_") or name == "do_verify"]
     for name in names:
         draft.note(name, "no_effect", f"{name} has no effect without verify=")
 
 
 def _trims(draft: Draft) -> None:
-    """fio trims what it has written only to see that verification then finds zeros."""
+    """Checks trim_percentage. fio trims written blocks only if verify and trim_backlog are set, too."""
     if _has(draft, "trim_percentage") and _has(draft, "trim_backlog") and "verify" in draft.fields:
-        draft.mistake(
-            "trim_percentage", "trim_percentage is not supported: what was written and verified is not trimmed"
-        )
+        draft.mistake("trim_percentage", "trim_percentage is not supported: iocurve does not trim verified blocks")
         return
     for name in ("trim_percentage", "trim_backlog"):
         if _has(draft, name):
-            text = f"{name} has no effect, as in fio: only verify, trim_percentage and trim_backlog together trim"
+            text = f"{name} has no effect, as in fio: trimming needs verify, trim_percentage and trim_backlog together"
             draft.note(name, "no_effect", text, "warning")
 
 
 def _files(draft: Draft) -> None:
     if draft.fields.get("append") and int(draft.value("loops")) > 1:
         draft.fields["loops"] = 1
-        draft.note("file_append", "one_loop", "with file_append there is one loop, as in fio", "warning")
+        draft.note("file_append", "one_loop", "file_append runs one loop, as in fio", "warning")
 
 
 # -- endings -----------------------------------------------------------------------------------------------------------
 
 
 def _steady_state(draft: Draft) -> None:
-    """Without a duration there is no test, even with a criterion."""
-    duration = draft.parts.get("steadystate_duration", 0)
+    """Sets the steady state test. Without steadystate_duration there is none, even with a criterion."""
+    duration = draft.deferred.get("steadystate_duration", 0)
     if not duration:
-        if "steadystate" in draft.places:
+        if "steadystate" in draft.option_positions:
             text = "steadystate has no effect without steadystate_duration"
             draft.note("steadystate", "no_effect", text, "warning")
         return
-    check = draft.parts.get("steadystate_check_interval", SECOND_NS)
+    check = draft.deferred.get("steadystate_check_interval", SECOND_NS)
     if check < SECOND_NS or duration % check or duration <= check:
-        text = "steadystate_duration must be a multiple of steadystate_check_interval, which is 1 s or more"
+        text = "steadystate_duration must be a multiple of steadystate_check_interval, which must be 1 s or more"
         draft.mistake("steadystate_duration", text)
         return
-    figure, criterion, limit, is_percent = draft.parts.get("steadystate", ("iops", "slope", 0.01, True))
+    figure, criterion, limit, is_percent = draft.deferred.get("steadystate", ("iops", "slope", 0.01, True))
     draft.fields["steady_state"] = SteadyState(
         figure=figure,
         criterion=criterion,
         limit=limit,
         limit_is_percent=is_percent,
         duration_ns=duration,
-        ramp_ns=draft.parts.get("steadystate_ramp_time", 0),
+        ramp_ns=draft.deferred.get("steadystate_ramp_time", 0),
         check_ns=check,
     )
     word = {"iops": "iops", "bandwidth": "bw", "latency": "lat"}[figure] + ("_slope" if criterion == "slope" else "")
@@ -331,17 +329,17 @@ def _latency_target(draft: Draft) -> None:
     names = ("latency_window", "latency_percentile", "latency_run")
     if not draft.fields.get("latency_target_ns"):
         for name in names:
-            if name in draft.places:
+            if name in draft.option_positions:
                 draft.note(name, "no_effect", f"{name} has no effect without latency_target")
     elif not draft.fields.get("latency_window_ns"):
-        text = "latency_target without latency_window: each depth is tried for 1 s"
+        text = "latency_target without latency_window: each depth is measured for 1 s"
         draft.note("latency_target", "latency_window", text, "warning")
 
 
 def _endings(draft: Draft) -> None:
     if _has(draft, "exitall_on_error"):
         draft.fields["ends_others"] = "on_error"
-    if draft.parts.get("exit_what") == "all":
+    if draft.deferred.get("exit_what") == "all":
         draft.fields["ends_run"] = True
     if _has(draft, "unlink_each_loop"):
         if int(draft.value("loops")) > 1:
@@ -357,7 +355,7 @@ def _submission_latency(draft: Draft) -> None:
     if _wants_slat(draft) and draft.value("engine") in ("aio", "uring", "nfs"):
         draft.fields["submission_latency"] = True
     if _has(draft, "gtod_reduce"):
-        text = "gtod_reduce: slat is not measured; the other latencies are, at no cost worth saving"
+        text = "gtod_reduce: slat is not measured; the other latencies are, at negligible cost"
         draft.note("gtod_reduce", "no_effect", text)
 
 
@@ -365,16 +363,16 @@ def _submission_latency(draft: Draft) -> None:
 
 
 def _logs(draft: Draft) -> None:
-    """What the engine records, so that fio's log files can be written afterwards."""
+    """Sets the records that the engine keeps for fio's log files."""
     name = draft.fields["name"]
     kinds = ("bandwidth", "latency", "iops", "histogram")
     asked = {kind: draft.logs[kind] or name for kind in kinds if kind in draft.logs}
     logs = Logs(**(draft.logs | asked), submission=_wants_slat(draft))
     draft.reporting["logs"] = logs
     if not logs.any:
-        for option in draft.places:
+        for option in draft.option_positions:
             if option.startswith("log_") or option in ("per_job_logs", "bwavgtime", "iopsavgtime"):
-                draft.note(option, "no_effect", f"{option} has no effect: no log is written")
+                draft.note(option, "no_effect", f"{option} has no effect: the job writes no log")
         return
     windows = [logs.window_ms] if set(asked) - {"histogram"} else []
     windows += [logs.histogram_window_ms] if logs.histogram else []

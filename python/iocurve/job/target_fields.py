@@ -1,4 +1,4 @@
-"""Which fields of a section lead its load to a target."""
+"""Fields of a section that direct its load to an opened target."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from iocurve.targets.opened_target import OpenedTarget
 from iocurve.targets.target import DiskTarget, NfsTarget
 
 
-def reach(opened: OpenedTarget) -> Said:
-    """Where the load goes, without names of files: those of an emulated disk start from the disk's directory."""
+def target_fields(opened: OpenedTarget) -> Said:
+    """The fields, without file names; on an emulated disk file names are relative to the disk's directory."""
     target = opened.target
     if isinstance(target, NfsTarget):
         return Said.of(engine="nfs", nfs_url=target.text)

@@ -1,4 +1,4 @@
-"""What DiskSpd's answers are made of, for tests: figures of threads that never ran."""
+"""Synthetic statistics of threads for tests of DiskSpd's output."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from iocurve._native import Histogram
 from iocurve.dialects.diskspd.job import Row
-from iocurve.dialects.diskspd.output.figures import Bucket, Part, TargetFigures
+from iocurve.dialects.diskspd.output.span_stats import Bucket, Part, TargetStats
 from iocurve.dialects.diskspd.output.system import Processor, System
 from iocurve.dialects.diskspd.read.distribution import Zone
 from iocurve.engine.outcome import LatencyOutcome
@@ -43,7 +43,7 @@ def buckets(*operations: int) -> tuple[Bucket, ...]:
     return tuple(Bucket(1.0, count, 1.5, 0.5, 0.25, 2.5) for count in operations)
 
 
-def mixed(path: str = "testfile1.dat") -> TargetFigures:
-    """What DiskSpd's own test of its text has."""
+def mixed(path: str = "testfile1.dat") -> TargetStats:
+    """The values of DiskSpd's own test of its text output."""
     reads = Part(4 * MIB, 6, (latency(1, 2, 3, 4, 5, 6),), buckets(*[1] * 10))
-    return TargetFigures(row(path), reads, Part(2 * MIB, 10, (), buckets(*[0] * 10)))
+    return TargetStats(row(path), reads, Part(2 * MIB, 10, (), buckets(*[0] * 10)))

@@ -1,4 +1,4 @@
-"""What a parameter file's runs take place on: hosts, and storage with a path for each host."""
+"""The hosts and SDs of a parameter file, with the path of each SD on each host."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Mapping:
 
 @dataclass(frozen=True)
 class Storage:
-    """One SD, and the name of its LUN on each host that has it."""
+    """An SD, with the name of its LUN on each of its hosts."""
 
     name: str
     luns: dict[str, str]
@@ -43,60 +43,60 @@ class Storage:
     hitarea: int
     dedup_ratio: Decimal
     journal: str | None
-    """Directory of its journal."""
+    """Directory of the SD's journal."""
     where: Where
 
 
 @dataclass(frozen=True)
-class World:
-    """Everything that runs take place on."""
+class Topology:
+    """Hosts and SDs."""
 
     hosts: tuple[str, ...]
     storage: dict[str, Storage]
-    """By name."""
+    """SDs by name."""
     mistakes: tuple[Mistake, ...]
     notes: tuple[PlanNote, ...]
 
 
-def make_world(
-    found: Definitions, host_maps: Sequence[Mapping], lun_maps: Sequence[Mapping], size: int | None = None
-) -> World:
-    """Hosts and storage of a parameter file, with what the command line says to be elsewhere or of another size."""
-    return _Maker(found, host_maps, lun_maps, size).make()
+def make_topology(
+    definitions: Definitions, host_maps: Sequence[Mapping], lun_maps: Sequence[Mapping], size: int | None = None
+) -> Topology:
+    """Reads hosts and SDs of a parameter file, and applies --map-host, --map-lun and --size."""
+    return _TopologyMaker(definitions, host_maps, lun_maps, size).make()
 
 
-class _Maker:
+class _TopologyMaker:
     def __init__(
-        self, found: Definitions, host_maps: Sequence[Mapping], lun_maps: Sequence[Mapping], size: int | None
+        self, definitions: Definitions, host_maps: Sequence[Mapping], lun_maps: Sequence[Mapping], size: int | None
     ) -> None:
         self._size = size
-        self._found = found
-        self._labels = found.hosts or [LOCALHOST]
+        self._definitions = definitions
+        self._labels = definitions.hosts or [LOCALHOST]
         self._host_maps = host_maps
         self._lun_maps = lun_maps
         self._used: set[Mapping] = set()
         self._mistakes: list[Mistake] = []
         self._storage: dict[str, Storage] = {}
 
-    def make(self) -> World:
-        systems = {hd.name: hd.get("system") for hd in self._found.by_kind["hd"]}
+    def make(self) -> Topology:
+        systems = {hd.name: hd.get("system") for hd in self._definitions.by_kind["hd"]}
         self._hosts = {label: self._mapped_host(label, systems.get(label)) for label in self._labels}
-        for sd in self._found.by_kind["sd"]:
+        for sd in self._definitions.by_kind["sd"]:
             for name, pairs in self._counted(sd):
                 self._add(sd, name, pairs)
         for mapping in (*self._host_maps, *self._lun_maps):
             if mapping not in self._used:
-                text = f"{mapping.where.option} {mapping.origin}=… fits nothing in the parameter files"
+                text = f"{mapping.where.option} {mapping.origin}=… matches nothing in the parameter files"
                 self._mistakes.append(Mistake(text, mapping.where))
-        return World(
+        return Topology(
             tuple(dict.fromkeys(self._hosts.values())), self._storage, tuple(self._mistakes), tuple(self._notes())
         )
 
     def _notes(self) -> Iterator[PlanNote]:
         hosts = dict.fromkeys(self._hosts.values())
         if list(hosts) != [LOCALHOST]:
-            what = f"hosts {values_named(list(hosts))} are" if len(hosts) > 1 else f"host {next(iter(hosts))} is"
-            text = f"{what} played by workers on this machine; results are those of one machine"
+            subject = f"hosts {_list_names(list(hosts))} run" if len(hosts) > 1 else f"host {next(iter(hosts))} runs"
+            text = f"{subject} as workers on this machine; results are those of one machine"
             yield PlanNote("hosts_are_local", text, None, "warning")
 
     def _mapped_host(self, label: str, system: str | None) -> str:
@@ -107,14 +107,14 @@ class _Maker:
         return label
 
     def _counted(self, sd: Definition) -> Iterator[tuple[str, list[tuple[str, tuple[str, ...]]]]]:
-        """The SD itself, or as many as ``count=(first,number)`` says."""
+        """Yields the SD, or with ``count=(first,number)`` that number of SDs."""
         if "count" not in sd.values:
             yield sd.name, sd.pairs
             return
         try:
             first, number = (values.whole(word, 0, 100_000) for word in sd.values["count"])
         except ValueError:
-            self._mistake("count takes the first number and how many: count=(1,8)", sd.place("count"))
+            self._mistake("count takes the first number and the number of SDs: count=(1,8)", sd.position_of("count"))
             return
         for index in range(first, first + number):
             pairs = [
@@ -153,7 +153,7 @@ class _Maker:
             hosts = [sd.values["host"]] if "host" in sd.values else [tuple(self._labels)]
         if len(luns) > 1 and len(luns) != len(hosts):
             text = f"sd={name} has {len(luns)} luns and {len(hosts)} hosts"
-            self._mistake(text, sd.place("lun"), "write them in pairs: lun=/a,host=h1,lun=/b,host=h2")
+            self._mistake(text, sd.position_of("lun"), "write pairs: lun=/a,host=h1,lun=/b,host=h2")
             return {}
         placed: dict[str, str] = {}
         for number, words in enumerate(hosts):
@@ -162,14 +162,14 @@ class _Maker:
                 before = placed.setdefault(self._hosts[label], lun)
                 if before != lun:
                     text = f"sd={name} would be both {before} and {lun} on host {self._hosts[label]}"
-                    self._mistake(text, sd.where, "map its hosts or luns to one")
+                    self._mistake(text, sd.where, "map its luns to one path, or its hosts to different names")
         return placed
 
     def _matching(self, words: Sequence[str], sd: Definition) -> list[str]:
         try:
             return values.matching(words, self._labels, "host")
         except ValueError as error:
-            self._mistake(str(error), sd.place("host"), "hosts are defined by hd=")
+            self._mistake(str(error), sd.position_of("host"), "define hosts with hd=")
             return []
 
     def _mapped_lun(self, lun: str, host: str, sd: str) -> str:
@@ -191,7 +191,7 @@ class _Maker:
 
 
 def _mapped(lun: str, origin: str, goal: str) -> str | None:
-    """``goal`` where ``origin`` is the LUN, a directory above it, or a pattern it fits; None elsewhere."""
+    """Maps a LUN if ``origin`` is the LUN, a directory above it or a pattern that matches it; else None."""
     if "*" in origin or "?" in origin:
         return goal if fnmatchcase(lun, origin) else None
     if lun == origin:
@@ -201,7 +201,7 @@ def _mapped(lun: str, origin: str, goal: str) -> str | None:
 
 
 def _numbered(lun: str, number: int) -> str:
-    """``/dir/file%04d`` takes the number in its place, ``/dir/file`` at its end."""
+    """Inserts the number: ``/dir/file%04d`` in place of the mask, ``/dir/file`` at the end."""
     mask = re.search(r"%(0?\d{0,2})d", lun)
     if mask is None:
         return f"{lun}{number}"
@@ -210,8 +210,8 @@ def _numbered(lun: str, number: int) -> str:
     return lun[: mask.start()] + text + lun[mask.end() :]
 
 
-def values_named(names: Sequence[str]) -> str:
-    """``a, b and 3 more``."""
+def _list_names(names: Sequence[str]) -> str:
+    """Formats ``a, b and 3 more``."""
     if len(names) <= 4:
         return ", ".join(names[:-1]) + f" and {names[-1]}"
     return f"{', '.join(names[:3])} and {len(names) - 3} more"

@@ -1,4 +1,4 @@
-"""What ``iocurve diskspd`` prints: results and profiles in DiskSpd's form, and explanations in words."""
+"""The output of ``iocurve diskspd``: results and profiles in DiskSpd's formats, and explanations in words."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from datetime import UTC
 
 from iocurve.dialects.diskspd.invocation import Invocation, PreparedSpan
 from iocurve.dialects.diskspd.output import system
-from iocurve.dialects.diskspd.output.figures import figures
 from iocurve.dialects.diskspd.output.profile_text import profile_text
 from iocurve.dialects.diskspd.output.profile_to_xml import profile_xml
+from iocurve.dialects.diskspd.output.span_stats import span_stats
 from iocurve.dialects.diskspd.output.text import results_text
 from iocurve.dialects.diskspd.output.xml import results_xml
 from iocurve.dialects.diskspd.read.profile import Profile
@@ -19,10 +19,10 @@ from iocurve.units import counted
 
 
 def render(prepared: Invocation, result: Result) -> str:
-    """The answer, in the form that was asked for."""
+    """Renders the result as text or XML (-R)."""
     points = [*result.points, *[None] * (len(prepared.spans) - len(result.points))]
     measured = [
-        (figures(span, point.outcome if point else None), point.machine if point else None)
+        (span_stats(span, point.outcome if point else None), point.machine if point else None)
         for span, point in zip(prepared.spans, points, strict=True)
     ]
     write = results_xml if prepared.profile.result_format == "xml" else results_text
@@ -30,12 +30,12 @@ def render(prepared: Invocation, result: Result) -> str:
 
 
 def profile(profile: Profile) -> str:
-    """The profile alone (-Rp)."""
+    """Renders the profile as text or XML (-Rp)."""
     return profile_xml(profile) if profile.result_format == "xml" else profile_text(profile)
 
 
 def explain(prepared: Invocation) -> str:
-    """What would run, time span by time span."""
+    """Describes what would run, one time span after another."""
     texts = []
     for number, span in enumerate(prepared.spans, start=1):
         is_last = number == len(prepared.spans)
@@ -46,7 +46,7 @@ def explain(prepared: Invocation) -> str:
 
 
 def _words(prepared: PreparedSpan) -> tuple[str, str]:
-    """What a worker is called, and what runs: with -p a thread is several workers."""
+    """The name of a worker, and the summary of a time span. With -p a thread is several workers."""
     targets, threads = len(prepared.span.targets), len(prepared.threads)
     parts = f"{counted(targets, 'target')}, {counted(threads, 'thread')}"
     return "worker" if any(target.parallel for target in prepared.span.targets) else WORDS.clone, parts

@@ -1,13 +1,12 @@
-"""Which part of an SD a workload uses, and which places it prefers: range, hotband, hit area, streams, block 0."""
+"""The region of an SD that a workload accesses, and its offset distribution: range, hotband, hitarea, streams."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from decimal import Decimal
 from random import Random
 from typing import Any
 
-from iocurve.dialects.vdbench.hotband import SMALLEST_BAND
+from iocurve.dialects.vdbench.hotband import MIN_BAND_BYTES
 from iocurve.dialects.vdbench.hotband import hotband as hot_zones
 from iocurve.dialects.vdbench.read.values import Band, Seek
 from iocurve.engine.plan import Uniform
@@ -15,14 +14,7 @@ from iocurve.errors import Mistake, Where
 from iocurve.job.model import PerKind, Preference, ZoneShare, ZonesSaid
 
 
-@dataclass(frozen=True)
-class Places:
-    """Fields of a section."""
-
-    fields: dict[str, Any]
-
-
-def places(
+def region_fields(
     *,
     whole: int,
     is_device: bool,
@@ -35,45 +27,45 @@ def places(
     hitarea: int,
     seek: Seek,
     stream: tuple[int, int],
-    chance: Random,
+    rng: Random,
     where: Where,
     mistakes: list[Mistake],
-) -> Places:
-    """``whole`` is the size of the SD; ``stream`` is a number and how many there are."""
+) -> dict[str, Any]:
+    """Fields of a section. ``whole`` is the size of the SD, ``stream`` a stream's number and the number of streams."""
     hits = bool(read_hits or write_hits) and seek.percent > 0
-    # Block 0 of a device holds its label: vdbench never goes there, however large a transfer is.
+    # Block 0 of a device holds its label: vdbench never accesses it, whatever the transfer size.
     start = offset + (block if is_device else 0)
     band = hotband or span
     low, end = band.within(whole) if band else (0, whole)
     if end > whole and band and not (band.high <= 200 and not hotband and seek.percent == 100):
-        text = "a range or hotband beyond the end of the SD works for purely random workloads and range= in per cent"
+        text = "beyond the end of the SD only range= in percent is supported, with a purely random workload"
         mistakes.append(Mistake(text, where))
-        return Places({})
+        return {}
     wraps = end > whole > 0
-    fields = _region(start if wraps else max(start, _down(low, block)), whole if wraps else end)
+    fields = _region(start if wraps else max(start, _align_down(low, block)), whole if wraps else end)
     region = fields.get("file_bytes", (0, 0))[0] - fields["offset"]
     if wraps:
         fields |= _zones(PerKind.same(_wrapped(low - start, end - whole - start, region)))
     elif hotband:
         fields |= _hot(region, block, where, mistakes)
     if hits and (wraps or hotband):
-        mistakes.append(Mistake("hit percentages together with this range or hotband are not there yet", where))
+        mistakes.append(Mistake("rhpct= and whpct= are not supported yet with this range or hotband", where))
     elif hits:
         fields |= _hit_zones(read_hits, write_hits, hitarea, region, block, where, mistakes)
     if stream[1] > 1:
         fields |= _stream(fields["offset"], region, stream, block)
     if seek.starts_anywhere and region > block:
-        fields["start_bytes"] = chance.randrange(1, max(2, region // block)) * block
-    return Places(fields)
+        fields["start_bytes"] = rng.randrange(1, max(2, region // block)) * block
+    return fields
 
 
 def _region(start: int, end: int) -> dict[str, Any]:
-    """Without an end what is there decides."""
+    """Offset and end of the region; without an end the size of the file applies."""
     return {"offset": start} | ({"file_bytes": (end, end)} if end else {})
 
 
 def _wrapped(low: int, wrapped: int, region: int) -> Preference:
-    """The last part of the region and the first; the chance of both goes by their size."""
+    """Distribution over the last and the first part of the region, weighted by their sizes."""
     first, last = max(0, wrapped), region - low
     share = 100 * first / max(1, first + last)
     return ZonesSaid(
@@ -88,12 +80,13 @@ def _wrapped(low: int, wrapped: int, region: int) -> Preference:
 def _hit_zones(
     reads: Decimal, writes: Decimal, hitarea: int, region: int, block: int, where: Where, mistakes: list[Mistake]
 ) -> dict[str, Any]:
-    area = _down(hitarea, block)
+    area = _align_down(hitarea, block)
     if area < 4 * block or region - area < 4 * block:
         text = (
-            f"the hit area ({hitarea} bytes) and what is beside it ({region - area} bytes) hold at least four transfers"
+            f"the hit area ({hitarea} bytes) and the rest of the region ({region - hitarea} bytes) must each hold at "
+            "least four transfers"
         )
-        mistakes.append(Mistake(text, where, "change hitarea= or size="))
+        mistakes.append(Mistake(text, where, "use a smaller hitarea= or a larger size="))
         return {}
 
     def zones(percent: Decimal) -> Preference:
@@ -104,9 +97,9 @@ def _hit_zones(
 
 
 def _hot(region: int, block: int, where: Where, mistakes: list[Mistake]) -> dict[str, Any]:
-    if region < max(SMALLEST_BAND, block * 100):
+    if region < max(MIN_BAND_BYTES, block * 100):
         text = (
-            f"a hotband has at least {SMALLEST_BAND} bytes and room for 100 transfers, and this one has {region} bytes"
+            f"a hotband needs at least {MIN_BAND_BYTES} bytes and room for 100 transfers; this one has {region} bytes"
         )
         mistakes.append(Mistake(text, where))
         return {}
@@ -114,16 +107,16 @@ def _hot(region: int, block: int, where: Where, mistakes: list[Mistake]) -> dict
     return _zones(PerKind[Preference](read=read, write=write, trim=Uniform()))
 
 
-def _zones(said: PerKind[Preference]) -> dict[str, Any]:
-    return {"distribution": said}
+def _zones(distribution: PerKind[Preference]) -> dict[str, Any]:
+    return {"distribution": distribution}
 
 
 def _stream(offset: int, region: int, stream: tuple[int, int], block: int) -> dict[str, Any]:
     number, count = stream
-    length = _down(region // count, block)
+    length = _align_down(region // count, block)
     end = offset + (number + 1) * length
     return {"offset": offset + number * length, "file_bytes": (end, end)}
 
 
-def _down(size: int, block: int) -> int:
+def _align_down(size: int, block: int) -> int:
     return size - size % block

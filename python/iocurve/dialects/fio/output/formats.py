@@ -1,4 +1,4 @@
-"""fio's forms of output, for the scripts that read them."""
+"""Renders a result in fio's output formats: normal, terse, json and json+."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from iocurve.dialects.fio.invocation import Format, Invocation
 from iocurve.dialects.fio.output import bins
 from iocurve.dialects.fio.output import normal as normal_output
 from iocurve.dialects.fio.output import terse as terse_output
-from iocurve.dialects.fio.output.figures import FIO_VERSION, Direction, JobFigures, SteadyMeans, figures
+from iocurve.dialects.fio.output.job_stats import FIO_VERSION, Direction, JobStats, SteadyMeans, job_stats
 from iocurve.dialects.fio.read.draft import Reporting
 from iocurve.result.document import Result
 from iocurve.result.summary import Latency
 
 
 def render(prepared: Invocation, result: Result) -> str:
-    """What fio would print: the formats that were asked for, one after another."""
-    return "".join(_render(form, prepared, result) for form in prepared.output.formats)
+    """Output in each format of --output-format, one after another."""
+    return "".join(_render(name, prepared, result) for name in prepared.output.formats)
 
 
-def _render(form: Format, prepared: Invocation, result: Result) -> str:
-    if form == "normal":
+def _render(name: Format, prepared: Invocation, result: Result) -> str:
+    if name == "normal":
         return normal_output.render(prepared, result)
-    if form == "terse":
+    if name == "terse":
         return terse_output.render(prepared, result)
-    return render_json(prepared, result, with_bins=form == "json+")
+    return render_json(prepared, result, with_bins=name == "json+")
 
 
 def render_json(prepared: Invocation, result: Result, *, with_bins: bool = False) -> str:
-    """``--output-format=json``, and with the latency bins ``json+``. Who measured is said under ``iocurve``."""
+    """Renders ``--output-format=json``, or ``json+`` with latency bins. The key ``iocurve`` names the real tool."""
     import json
 
     moment = result.created.timestamp()
@@ -38,22 +38,21 @@ def render_json(prepared: Invocation, result: Result, *, with_bins: bool = False
         "iocurve": {
             "version": result.iocurve,
             "state": result.state,
-            "note": "measured by iocurve in the form of fio 3.33; what fio has and iocurve does not measure is 0: "
-            "disk_util",
+            "note": "measured by iocurve, in the format of fio 3.33; disk_util is empty: iocurve does not measure it",
             "notes": [str(note) for note in prepared.notes],
         },
         "timestamp": int(moment),
         "timestamp_ms": int(moment * 1000),
         "time": result.created.astimezone().strftime("%a %b %e %H:%M:%S %Y"),
         "global options": prepared.sections[0].global_options if prepared.sections else {},
-        "jobs": [_job(job, with_bins) for job in figures(prepared, result)],
+        "jobs": [_job(job, with_bins) for job in job_stats(prepared, result)],
         "disk_util": [],
     }
-    # fio has a blank before the colon, and some scripts read JSON with grep.
+    # fio writes a blank before the colon, and some scripts read the JSON with grep.
     return json.dumps(document, indent=2, separators=(",", " : ")) + "\n"
 
 
-def _job(job: JobFigures, with_bins: bool) -> dict[str, Any]:
+def _job(job: JobStats, with_bins: bool) -> dict[str, Any]:
     options = {name: value for name, value in job.report.options.items() if value}
     described = {"desc": job.report.description} if job.report.description else {}
     return {
@@ -62,7 +61,7 @@ def _job(job: JobFigures, with_bins: bool) -> dict[str, Any]:
         "error": job.error,
         "eta": 0,
         "elapsed": job.elapsed_s,
-        # Readers rely on these two, said or not.
+        # Parsers rely on these two options even if the job does not set them.
         "job options": {"rw": job.report.direction, "iodepth": str(job.report.depth)} | options,
         **{kind: _direction(job.directions[kind], job.report.reporting, with_bins) for kind in job.shown},
         "sync": {
@@ -80,7 +79,7 @@ def _job(job: JobFigures, with_bins: bool) -> dict[str, Any]:
         "iodepth_complete": _decimals(job.complete_percent()),
         **{scale: _decimals(shares) for scale, shares in job.latency_percent().items()},
         "latency_depth": job.depth,
-        # fio counts the one in nanoseconds, the other in microseconds.
+        # In fio the target is in nanoseconds and the window in microseconds.
         "latency_target": job.target.target_ns if job.target else 0,
         "latency_percentile": job.target.percentile if job.target else 100.0,
         "latency_window": job.target.window_ns // 1000 if job.target else 0,
@@ -90,7 +89,7 @@ def _job(job: JobFigures, with_bins: bool) -> dict[str, Any]:
     }
 
 
-def _steady_state(job: JobFigures) -> dict[str, Any]:
+def _steady_state(job: JobStats) -> dict[str, Any]:
     steady, asked = job.steady_state, job.report.reporting.steady_state
     if steady is None or asked is None:
         return {}
@@ -148,7 +147,7 @@ def _direction(direction: Direction, reporting: Reporting, with_bins: bool) -> d
 
 
 def _latency(latency: Latency, percentiles: tuple[float, ...] = (), with_bins: bool = False) -> dict[str, Any]:
-    figures: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "min": latency.min_ns,
         "max": latency.max_ns,
         "mean": _decimal(latency.mean_ns),
@@ -156,15 +155,15 @@ def _latency(latency: Latency, percentiles: tuple[float, ...] = (), with_bins: b
         "N": latency.count,
     }
     if latency.count and percentiles:
-        figures["percentile"] = {f"{percent:.6f}": latency.percentile(percent) for percent in sorted(percentiles)}
+        fields["percentile"] = {f"{percent:.6f}": latency.percentile(percent) for percent in sorted(percentiles)}
         if with_bins and latency.histogram is not None:
-            counts = bins.bins(latency.histogram.buckets())
-            figures["bins"] = {str(bins.middle_of(number)): count for number, count in counts.items()}
-    return figures
+            counts = bins.counts_by_bin(latency.histogram.buckets())
+            fields["bins"] = {str(bins.bin_middle_ns(number)): count for number, count in counts.items()}
+    return fields
 
 
-def _ours(job: JobFigures) -> dict[str, Any]:
-    """What fio has no place for."""
+def _ours(job: JobStats) -> dict[str, Any]:
+    """Figures that fio's format has no field for."""
     responses = {kind: direction for kind in job.shown if (direction := job.directions[kind].response)}
     return {
         "engine": " and ".join(dict.fromkeys(worker.engine for worker in job.workers)),
@@ -182,5 +181,5 @@ def _decimals(shares: Mapping[str, float]) -> dict[str, float]:
 
 
 def _decimal(value: float) -> float:
-    """fio prints six places."""
+    """Rounds to six decimal places, as fio prints."""
     return round(value, 6)

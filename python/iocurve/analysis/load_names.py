@@ -1,0 +1,93 @@
+"""Names the loads of points in the field's words (``8 KiB random writes``), and the unit of their rates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+from iocurve.engine.plan import FLUSH_KINDS, OperationPlan, Worker
+from iocurve.job.describe import block_text, order_text
+from iocurve.result.document import CachePolicy, Point, Result
+from iocurve.units import KIB
+
+RateUnit = Literal["IOPS", "MiB/s"]
+LARGE_BLOCK_BYTES = 64 * KIB
+"""Loads of blocks of at least this size are counted in MiB/s, as sequential loads are."""
+
+CACHE_WORDS: dict[CachePolicy, str] = {"cached": "cached", "uncached": "no cache", "warmed": "warm cache"}
+"""The word for each way of dealing with caches; ``untouched`` has none."""
+
+
+def workers_of(point: Point, report_group: int | None = None) -> list[Worker]:
+    """The workers of a point that ran, or those of one report group."""
+    return [
+        point.plan.groups[outcome.group].workers[outcome.worker]
+        for outcome in point.outcome.workers
+        if report_group is None or outcome.report_group == report_group
+    ]
+
+
+def load_name(workers: Sequence[Worker], kind: str | None = None) -> str:
+    """The load of some workers, or what they do of one kind: ``8 KiB random writes``, ``8 KiB random, 50 % reads``."""
+    kinds = _by_kind(operation for worker in workers for operation in worker.operations)
+    chosen = {name: found for name, found in kinds.items() if kind in (None, name)}
+    places = {name: _places(found) for name, found in chosen.items()}
+    if len(set(places.values())) > 1:
+        return " and ".join(f"{place} {name}s" for name, place in places.items())
+    place = next(iter(places.values()), "")
+    read_percent = _read_percent(workers) if chosen.keys() == {"read", "write"} else None
+    if read_percent is not None:
+        return f"{place}, {read_percent:.3g} % reads"
+    return f"{place} {' and '.join(f'{name}s' for name in places)}".strip()
+
+
+def rate_unit(workers: Iterable[Worker], kind: str | None = None) -> RateUnit:
+    """``MiB/s`` for sequential loads and those of large blocks, ``IOPS`` for others."""
+    operations = [
+        operation
+        for of_kind in _by_kind(operation for worker in workers for operation in worker.operations).values()
+        for operation in of_kind
+        if kind in (None, operation.kind)
+    ]
+    in_bytes = all(not one.random_percent or one.blocks.smallest >= LARGE_BLOCK_BYTES for one in operations)
+    return "MiB/s" if operations and in_bytes else "IOPS"
+
+
+def cache_word(result: Result, point: Point, kinds: Iterable[str]) -> str:
+    """The word for the cache policy of a point, where the scenario has several; a warm cache answers reads only."""
+    policies = {family.name: family.cache for family in result.scenario.families} if result.scenario else {}
+    if len(set(policies.values())) < 2:
+        return ""
+    policy = policies.get(point.family, "untouched")
+    return "" if policy == "warmed" and "read" not in kinds else CACHE_WORDS.get(policy, "")
+
+
+def _by_kind(operations: Iterable[OperationPlan]) -> dict[str, list[OperationPlan]]:
+    """Reads before writes; flushes, which move no data, only where there is nothing else."""
+    found: dict[str, list[OperationPlan]] = {}
+    for operation in sorted(operations, key=lambda operation: operation.kind):
+        found.setdefault(operation.kind, []).append(operation)
+    return {kind: of_kind for kind, of_kind in found.items() if kind not in FLUSH_KINDS} or found
+
+
+def _places(operations: Iterable[OperationPlan]) -> str:
+    """Block size and order: ``8 KiB random``."""
+    operations = list(operations)
+    blocks = _joined((block_text(operation.blocks) for operation in operations), "mixed-size")
+    return f"{blocks} {_joined((order_text(operation) for operation in operations), 'mixed-order')}"
+
+
+def _joined(texts: Iterable[str], many: str) -> str:
+    distinct = list(dict.fromkeys(texts))
+    return " and ".join(distinct) if len(distinct) < 3 else many
+
+
+def _read_percent(workers: Iterable[Worker]) -> float | None:
+    """The share of reads where each worker mixes reads and writes alike; None where rates or jobs set them apart."""
+    shares = {tuple((operation.kind, operation.share) for operation in worker.operations) for worker in workers}
+    is_paced = any(operation.rate for worker in workers for operation in worker.operations)
+    if len(shares) != 1 or is_paced:
+        return None
+    of_kind = dict(shares.pop())
+    total = sum(of_kind.values())
+    return 100 * of_kind["read"] / total if of_kind.keys() == {"read", "write"} and total else None

@@ -1,0 +1,65 @@
+"""Quantities of the command line, which its parser checks, units included."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import Annotated, Any, TypeVar
+
+from cyclopts import Parameter, Token, validators
+
+from iocurve.units import format_bytes, format_duration, parse_bandwidth, parse_bytes, parse_time_ns
+
+T = TypeVar("T")
+
+
+def _read(parse: Callable[[str], T]) -> Callable[[Any, Sequence[Token]], T]:
+    """A converter for the command parser, which reports a ``ValueError`` with the name of the option."""
+    return lambda _, tokens: parse(tokens[0].value)
+
+
+def _checked(parse: Callable[[str], Any]) -> Callable[[Any, Sequence[Token]], str]:
+    """As ``_read``, but keeps the text: a volume's settings travel to its control socket as people write them."""
+
+    def keep(_: Any, tokens: Sequence[Token]) -> str:
+        parse(tokens[0].value)
+        return tokens[0].value
+
+    return keep
+
+
+def _parse_fraction(text: str) -> float:
+    """``2%``, ``0.02`` or ``1/50``, above 0 and at most 1. Raises ``ValueError``."""
+    try:
+        fraction = float(Fraction(text.removesuffix("%"))) / (100 if text.endswith("%") else 1)
+        if 0 < fraction <= 1:
+            return fraction
+    except (ValueError, ZeroDivisionError, OverflowError):
+        pass
+    raise ValueError(f"'{text}' is not a fraction such as 2%, 0.02 or 1/50")
+
+
+def _percent(fraction: float) -> str:
+    return f"{fraction * 100:g}%"
+
+
+def _default(form: Callable[[T], str]) -> Callable[[T | None], str | None]:
+    """Help shows a default in the form of the quantity, and none where an option has none."""
+    return lambda value: None if value is None else form(value)
+
+
+SizeBytes = Annotated[int, Parameter(converter=_read(parse_bytes), metavar="SIZE", show_default=_default(format_bytes))]
+TimeNs = Annotated[
+    int, Parameter(converter=_read(parse_time_ns), metavar="TIME", show_default=_default(format_duration))
+]
+Ratio = Annotated[
+    float, Parameter(converter=_read(_parse_fraction), metavar="FRACTION", show_default=_default(_percent))
+]
+SizeText = Annotated[str, Parameter(converter=_checked(parse_bytes), metavar="SIZE")]
+TimeText = Annotated[str, Parameter(converter=_checked(parse_time_ns), metavar="TIME")]
+BandwidthText = Annotated[str, Parameter(converter=_checked(parse_bandwidth), metavar="BANDWIDTH")]
+Port = Annotated[int, Parameter(validator=validators.Number(gte=0, lte=65535), metavar="PORT")]
+AtLeast1 = Annotated[int, Parameter(validator=validators.Number(gte=1), metavar="N")]
+Flag = Annotated[bool, Parameter(negative="", show_default=False)]
+Many = Parameter(consume_multiple=True, negative="", show_default=False)
+"""An option that takes several values: ``--points A B`` or ``--points A --points B``."""

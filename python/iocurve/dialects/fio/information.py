@@ -1,0 +1,82 @@
+"""Answers to --version, --enghelp and --cmdhelp: fio's version, the I/O engines, and which options are supported."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from iocurve.dialects.fio.output.job_stats import FIO_VERSION
+from iocurve.dialects.fio.read.draft import Option
+from iocurve.dialects.fio.read.effects import ENGINES
+from iocurve.dialects.fio.read.options import BY_NAME, OPTIONS
+from iocurve.dialects.fio.read.parse import closest, commands
+from iocurve.dialects.fio.read.values import either
+from iocurve.errors import DialectError, Mistake
+
+HELP = """\
+Usage: iocurve fio [fio's options] [job files]
+
+Runs fio job files and fio command lines unchanged; fio's manual describes the options. iocurve adds
+  --nconnect=N        TCP connections of each job to its NFS server (ioengine=nfs, default 1)
+  --nfs_url=URL       export of ioengine=nfs; nfs://host:port/export?nconnect=8 has NFS and MOUNT on one port
+  --disk=MOUNT=DISK   emulate a disk for the files below the directory MOUNT (iocurve disk list), e.g.
+                      --disk '/mnt/data=disk:premium-ssd-p30?stripe=3&vm=Standard_D8ds_v4&path=DIR'
+  --nfs_timeout=TIME  stop when the NFS server has not answered for this long (default 60 s)
+  --out=DIR           write result.json, report.html and points.csv to DIR
+
+--output-format=normal,terse,json,json+ selects fio's output formats. --enghelp[=ENGINE] and --cmdhelp[=OPTION] list
+the supported I/O engines and options. To see what a job would do, with warnings: iocurve explain fio ...
+"""
+
+
+def information(arguments: Sequence[str]) -> str | None:
+    """Output of the first option that only asks for information; None if the command line has none.
+
+    Scripts grep it for a version, an engine or an option, so engines and options are listed one a line as in fio.
+    Raises ``DialectError`` for an unknown engine or option.
+    """
+    if tuple(arguments) in (("--help",), ("-h",)):
+        return HELP
+    asked = next((command for command in commands(arguments) if command.name in _PRINTERS), None)
+    if asked is None:
+        return None
+    try:
+        return _PRINTERS[asked.name](asked.value or "")
+    except ValueError as error:
+        raise DialectError([Mistake(str(error), asked.where)]) from None
+
+
+def _version(_asked: str) -> str:
+    return FIO_VERSION
+
+
+def _engines(asked: str) -> str:
+    if not asked:
+        return "\n".join(["Available IO engines:", *(f"\t{name}" for name in ENGINES)])
+    name, _, option = asked.partition(",")
+    if name not in ENGINES:
+        raise ValueError(f"ioengine '{name}' is not supported; use {either(ENGINES)}")
+    own = [known for known in OPTIONS if name in known.engines]
+    if option:
+        own = [known for known in own if option in (known.name, *known.aliases)]
+        if not own:
+            raise ValueError(f"ioengine={name} has no option '{option}'")
+    return _table(own) or f"IO engine {name} has no options"
+
+
+def _options(asked: str) -> str:
+    if asked in ("", "all"):
+        return _table(OPTIONS)
+    if asked not in BY_NAME:
+        raise ValueError(" ".join(filter(None, (f"unknown option '{asked}'.", closest(asked, BY_NAME)))))
+    option = BY_NAME[asked]
+    lines = [f"{option.name:>20}: {option.support}"]
+    lines += [f"{'alias':>20}: {', '.join(option.aliases)}"] if option.aliases else []
+    lines += [f"{'ioengine':>20}: {', '.join(option.engines)}"] if option.engines else []
+    return "\n".join(lines)
+
+
+def _table(options: Iterable[Option]) -> str:
+    return "\n".join(f"{option.name:<24}: {option.support}" for option in options)
+
+
+_PRINTERS: dict[str, Callable[[str], str]] = {"version": _version, "enghelp": _engines, "cmdhelp": _options}

@@ -1,0 +1,294 @@
+"""Charts: units of axes, lines at limits, the knee, bars beside each other; and the units of tables."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import vl_convert
+
+from data import synthetic
+from data.browser import visit
+from iocurve.analysis import read
+from iocurve.analysis.searches import Knee
+from iocurve.report import charts
+from iocurve.report import page as report
+from iocurve.report.cells import Nanoseconds, Table
+from iocurve.report.charts.latency_axis import latency_axis
+from iocurve.report.conditions import Folded, conditions
+from iocurve.report.figures import figures
+from iocurve.result.document import Comparison, FamilyFacts, Point, Result, ScenarioFacts, TargetFacts
+from iocurve.units import KIB, MIB
+from test_headlines import disks, knee
+
+SCIENTIFIC = re.compile(r"\d(?:\.\d+)?e[+-]?\d")
+VOLUME = TargetFacts(kind="nfs", address="nfs://server/vol", iops=100_000, throughput_bytes_per_s=512 * MIB)
+
+
+def load(family: str, iops: float, **axes: int | float | str) -> Point:
+    percent = axes.get("read_percent", 100 if axes.get("kind", "read") == "read" else 0)
+    whole = {"read_percent": percent, "block_bytes": 4 * KIB, "depth": 64, "nconnect": 1, "order": "random"} | axes
+    made = synthetic.nfs_point(f"{family} {axes}", family, whole, iops)
+    return made.replace(axes={"order": "random", "block_bytes": 4 * KIB} | axes, target="volume")
+
+
+def scenario(points: list[Point], *comparisons: Comparison, **targets: TargetFacts) -> Result:
+    facts = ScenarioFacts(
+        name="tiny",
+        title="Tiny",
+        why="To see it.",
+        form="full",
+        targets=targets or {"volume": VOLUME},
+        families=tuple(
+            FamilyFacts(name=name, title=f"Title of {name}", cache="untouched")
+            for name in dict.fromkeys(point.family for point in points)
+        ),
+        comparisons=comparisons,
+        tag="tag",
+    )
+    return synthetic.result(points, kind="scenario", target=VOLUME).replace(scenario=facts)
+
+
+def rows(chart: dict[str, Any], field: str) -> list[Any]:
+    """The values of a field in all data of a chart."""
+    return [row[field] for values in chart["datasets"].values() for row in values if field in row]
+
+
+def texts(chart: dict[str, Any]) -> list[str]:
+    """The texts of a drawn chart: its labels, legends and titles."""
+    svg = vl_convert.vegalite_to_svg(json.dumps(chart | {"width": 900}), vl_version=report._vega_lite_version())
+    return re.findall(r">([^<>]+)</t(?:ext|span)>", svg)
+
+
+# ---- units
+
+
+@pytest.mark.parametrize(
+    ("latencies_ns", "unit", "ends"),
+    [
+        ([85_000, 400_000], "µs", (50, 500)),
+        ([35_000, 8_300_000], "ms", (0.02, 10)),
+        ([2_000, 900_000], "µs", (1, 2000)),
+        ([2_000, 90_000_000], "µs", (1, 200_000)),
+        ([680_000_000, 12_000_000_000], "s", (0.5, 20)),
+        ([40_000_000, 900_000_000], "s", (0.02, 2)),
+        ([0, 0], "µs", (0.5, 2)),
+    ],
+)
+def test_an_axis_of_latencies_has_one_unit_that_fits(
+    latencies_ns: list[int], unit: str, ends: tuple[float, float]
+) -> None:
+    axis = latency_axis(latencies_ns)
+    assert (axis.unit, axis.marks[0], axis.marks[-1]) == (unit, *ends)
+    assert f"'title': 'Latency ({unit}, log scale)'" in str(axis.y().to_dict())
+
+
+@pytest.mark.parametrize(
+    ("cells", "column", "shown"),
+    [
+        ([100.0, 9_999_900.0], "p99 µs", ("0.1", "9,999.9")),
+        ([35_200.0, 16_048_100.0], "p99 ms", ("0.0352", "16.048")),
+        ([680_000_000.0, 99_900.0], "p99 ms", ("680.000", "0.0999")),
+        ([12_000_000_000.0, 99_900.0], "p99 s", ("12.000000", "0.0000999")),
+    ],
+)
+def test_a_table_shows_latencies_in_one_unit(cells: list[float], column: str, shown: tuple[str, ...]) -> None:
+    table = Table.of(("load", "p99"), [("a", Nanoseconds(cell)) for cell in cells])
+    assert (table.columns, tuple(row[1] for row in table.rows)) == (("load", column), shown)
+
+
+def test_a_unit_goes_where_the_name_of_the_column_wants_it() -> None:
+    table = Table.of(("mean {unit}, nconnect 8", "other"), [(Nanoseconds(500.0), "–"), ("", "x")])
+    assert table.columns == ("mean µs, nconnect 8", "other")
+    assert table.rows == (("0.5", "–"), ("", "x"))
+
+
+@pytest.mark.parametrize("scale", [1e-4, 1.0, 1e5])
+def test_no_chart_and_no_table_has_scientific_notation(scale: float) -> None:
+    dots = [
+        charts.LatencyDot("", load, f"{load}", load * scale, f"p{percent}", load * 1_000 * percent)
+        for load in (1, 1_000, 100_000)
+        for percent in (50, 99)
+    ]
+    chart = charts.latency_curve(dots, [])
+    assert not [text for text in texts(chart) if SCIENTIFIC.search(text)]
+    bars = [charts.GroupBar("a", "read", 12_345_678 * scale, 40_000_000_000)]
+    assert not [text for text in texts(charts.grouped(bars, "IOPS", [])) if SCIENTIFIC.search(text)]
+
+
+def test_a_page_has_no_scientific_notation() -> None:
+    page = report.html(read(knee())).partition("<script")[0]
+    assert "0.0000966" in figures(read(knee()))[0].table.rows[-1][1]
+    assert not SCIENTIFIC.search(re.sub(r"<style>.*?</style>", "", page, flags=re.S))
+
+
+# ---- limits
+
+
+def test_the_limit_is_a_line_in_every_chart_with_its_quantity() -> None:
+    mixes = [load(name, 90_000, read_percent=percent) for name in ("mix", "other") for percent in (100, 0)]
+    grid = [load("grid", 90_000, kind=kind, nconnect=count) for kind in ("read", "write") for count in (1, 8)]
+    depths = [load("depth", 60_000, depth=depth, nconnect=count) for depth in (1, 64) for count in (1, 8)]
+    rates = [load("rate", rate, rate=rate) for rate in (50_000, 90_000)]
+    compared = Comparison(title="Beside each other", families=("mix", "other"))
+    made = figures(read(scenario([*mixes, *grid, *depths, *rates], compared)))
+    assert len(made) == 7
+    for figure in made:
+        assert rows(figure.charts[0], "limit") == ["limit 100,000 IOPS"], figure.title
+        assert 100_000 in rows(figure.charts[0], "value"), figure.title
+
+
+def test_the_limit_is_a_line_over_time_as_well() -> None:
+    run = synthetic.fio_run().replace(target=VOLUME)
+    rate, latency = figures(read(run))[0].charts
+    assert rows(rate, "limit") == ["limit 100,000 IOPS"]
+    assert rows(latency, "limit") == []
+
+
+@pytest.mark.parametrize(
+    ("target", "unit", "block_bytes", "caps"),
+    [
+        (VOLUME, "IOPS", 4 * KIB, [(100_000, "limit 100,000 IOPS")]),
+        (VOLUME, "IOPS", 64 * KIB, [(8_192, "limit 512 MiB/s = 8,192 IOPS")]),
+        (VOLUME, "IOPS", 0, [(100_000, "limit 100,000 IOPS")]),
+        (VOLUME, "MiB/s", 64 * KIB, [(512, "limit 512 MiB/s")]),
+        (VOLUME, "MiB/s", 4 * KIB, [(390.625, "limit 100,000 IOPS = 390.62 MiB/s")]),
+        (VOLUME.replace(iops=None, throughput_bytes_per_s=None), "IOPS", 4 * KIB, []),
+        (
+            TargetFacts(kind="emulated_disk", address="disk:x", throughput_bytes_per_s=192_000_000),
+            "MiB/s",
+            0,
+            [(192_000_000 / MIB, "limit 192 MB/s (183.11 MiB/s)")],
+        ),
+    ],
+)
+def test_the_lower_of_both_limits_holds(
+    target: TargetFacts, unit: str, block_bytes: int, caps: list[tuple[float, str]]
+) -> None:
+    assert [(cap.value, cap.label) for cap in charts.caps({"volume": target}, unit, block_bytes)] == caps
+
+
+def test_different_limits_of_several_targets_are_named() -> None:
+    targets = {"fast": VOLUME, "slow": VOLUME.replace(iops=5_000), "same": VOLUME.replace(iops=5_000)}
+    assert [cap.label for cap in charts.caps(targets, "IOPS", 0)] == [
+        "slow: limit 5,000 IOPS",
+        "same: limit 5,000 IOPS",
+        "fast: limit 100,000 IOPS",
+    ]
+    alike = {"near": VOLUME, "far": VOLUME}
+    assert [cap.label for cap in charts.caps(alike, "IOPS", 0)] == ["limit 100,000 IOPS"]
+
+
+# ---- the knee
+
+
+def test_the_knee_and_the_capacity_are_marked_on_both_charts_of_a_knee() -> None:
+    by_depth, latency = (figure.charts[0] for figure in figures(read(knee()))[:2])
+    assert [figure.title for figure in figures(read(knee()))] == [
+        "4 KiB random read: IOPS by operations in flight",
+        "4 KiB random read: latency against IOPS",
+    ]
+    assert rows(by_depth, "text") == ["knee, 6.09 in flight"]
+    assert rows(latency, "text") == ["knee, mean 108 µs"]
+    for chart in (by_depth, latency):
+        assert "capacity 131k IOPS" in rows(chart, "bound")
+        assert rows(chart, "limit") == ["limit 512 MiB/s = 131,072 IOPS"]
+
+
+def test_points_of_a_knee_are_joined_by_load() -> None:
+    dots = [charts.DepthDot(depth, 1_000.0 * depth) for depth in (4, 1, 2)]
+    chart = charts.knee_curve(dots, [], Knee(3.0, 3_000, 1_000_000, 4_000, 900_000))
+    (line,) = [layer for layer in chart["layer"] if layer["encoding"].get("order")]
+    assert line["mark"]["type"] == "line"
+    assert line["encoding"]["order"] == {"field": "depth", "type": "quantitative"}
+
+
+def test_other_searches_have_a_table_of_what_they_found() -> None:
+    whole = knee()
+    assert whole.search is not None
+    capacity = whole.search.replace(findings=whole.search.findings[3:4])
+    first = figures(read(whole.replace(search=capacity)))[0]
+    assert (first.title, first.charts) == ("What the search found", ())
+    assert first.table.rows == (("capacity", "130,998 IOPS", "95 %: 129,933 to 132,064"),)
+
+
+def test_repeated_trials_at_a_rate_are_dots_with_one_label_and_no_line() -> None:
+    points = [load("max", rate, rate=rate) for rate in (10_000, 10_000, 20_000)]
+    (figure,) = figures(read(synthetic.result(points, kind="max")))
+    assert rows(figure.charts[0], "label") == ["50%", "50%", "", "", "100%", "100%"]
+    lines = [layer for layer in figure.charts[0]["layer"] if layer["mark"]["type"] == "line"]
+    assert [line["mark"]["opacity"] for line in lines] == [0]
+
+
+# ---- loads beside each other
+
+
+def singles(**targets: TargetFacts) -> Result:
+    """Loads as in ``anf-vdbench``: of 8 KiB and of 64 KiB, the mix with both kinds."""
+    points = [
+        load("reads", 60_000, block_bytes=8 * KIB),
+        load("mix", 60_000, block_bytes=8 * KIB, read_percent=50),
+        load("large", 8_000, block_bytes=64 * KIB, order="sequential"),
+    ]
+    return scenario(points, **targets)
+
+
+def test_loads_without_axes_are_bars_by_unit_and_their_course_is_folded() -> None:
+    made = figures(read(singles()))
+    assert [(figure.title, len(figure.charts), figure.is_folded) for figure in made] == [
+        ("All loads beside each other", 2, False),
+        ("Title of reads", 2, True),
+        ("Title of mix", 2, True),
+        ("Title of large", 2, True),
+    ]
+    iops, throughput = made[0].charts
+    assert rows(iops, "mix") == ["Title of reads", "Title of mix", "Title of mix", *_labelled(iops)]
+    assert rows(iops, "limit") == ["limit 512 MiB/s = 65,536 IOPS"]
+    assert rows(throughput, "limit") == ["limit 512 MiB/s"]
+
+
+def _labelled(chart: dict[str, Any]) -> list[Any]:
+    return [row["mix"] for values in chart["datasets"].values() for row in values if "total" in row]
+
+
+def test_reads_and_writes_of_different_targets_are_not_stacked() -> None:
+    bars = figures(read(disks()))[0].charts
+    assert [sorted(set(rows(chart, "series"))) for chart in bars] == [["read", "write"], ["read", "write"]]
+    assert rows(bars[0], "label")[:3] == ["12.8k", "77k", "77.1k"]
+
+
+def test_folded_charts_are_drawn_when_they_are_opened(tmp_path: Path) -> None:
+    result = singles()
+    report.write(read(result), tmp_path)
+    drawn = r'<svg[^>]*class="marks"'
+    closed = visit(tmp_path / "report.html", tmp_path)
+    assert (closed.console, closed.requests) == ([], [])
+    assert len(re.findall(drawn, closed.dom)) == 2
+    page = (tmp_path / "report.html").read_text().replace('<details class="folded"', '<details open class="folded"')
+    (tmp_path / "open.html").write_text(page)
+    opened = visit(tmp_path / "open.html", tmp_path)
+    assert len(re.findall(drawn, opened.dom)) == 8
+
+
+# ---- long lists
+
+
+def test_long_lists_of_conditions_are_folded() -> None:
+    workers = [synthetic.worker_plan().replace(seed=seed) for seed in range(5)]
+    outcomes = [synthetic.worker_outcome({}, number=number) for number in range(5)]
+    point = Point(name="p", family="f", axes={}, plan=synthetic.plan(workers), outcome=synthetic.outcome(*outcomes))
+    result = synthetic.result([point])
+    assert conditions(result)["Load"]["Seeds"] == Folded("5 seeds", "0, 1, 2, 3, 4")
+    assert "<summary>5 seeds</summary>0, 1, 2, 3, 4</details>" in report.html(read(result))
+
+
+def test_further_doubts_are_folded() -> None:
+    result = synthetic.result([])
+    for number in range(7):
+        result = result.with_note(f"note{number}", f"remark {number}")
+    page = report.html(read(result))
+    assert "<summary>2 more</summary>" in page
+    assert page.index("remark 4") < page.index("<summary>2 more</summary>") < page.index("remark 5")

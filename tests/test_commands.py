@@ -1,0 +1,206 @@
+"""The command line's promises: examples that parse, quantities with units, whole figures in a pipe, JSON, silence."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cyclopts import App
+from rich.console import Console
+
+from data import synthetic
+from iocurve.cli.commands import EXIT_STATUS, GROUPS, app, run
+from iocurve.cli.common import show
+from iocurve.dialects.registry import load
+from iocurve.errors import DialectError
+from iocurve.report.table import FittingTable, result_table
+
+DIALECTS = ("fio", "vdbench", "diskspd")
+JOB = """\
+[[job]]
+name = "reads"
+engine = "null"
+random = true
+blocks = "4KiB"
+size = "1MiB"
+time_based = false
+"""
+
+
+def iocurve(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "iocurve", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=cwd, check=False)
+
+
+def helped(application: App, *path: str) -> Iterator[tuple[tuple[str, ...], App]]:
+    """All commands with their apps."""
+    for name in application:
+        if not name.startswith("-"):
+            command = application[name]
+            yield (*path, name), command
+            yield from helped(command, *path, name)
+
+
+def parsed(*arguments: str) -> dict[str, Any]:
+    return app.parse_args(arguments, print_error=False, exit_on_error=False)[1].arguments
+
+
+EXAMPLES = [command.example for commands in GROUPS.values() for command in commands] + [
+    line.removeprefix("Example: ")
+    for _, command in helped(app)
+    for line in str(command.help_epilogue or "").splitlines()
+    if line.startswith("Example: ")
+]
+
+
+@pytest.mark.parametrize("example", sorted(set(EXAMPLES)))
+def test_an_example_parses(example: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "parameters.txt").write_text("sd=sd1,lun=/dev/zero\nwd=wd1,sd=*\nrd=rd1,wd=wd1,iorate=max,elapsed=5\n")
+    monkeypatch.chdir(tmp_path)
+    name, command, *arguments = shlex.split(re.split(r" >>? ", example)[0])
+    assert name == "iocurve"
+    if command in DIALECTS:
+        load(command).prepare(arguments)
+    else:
+        parsed(command, *arguments)
+
+
+def test_each_command_has_an_example() -> None:
+    without = [
+        path
+        for path, command in helped(app)
+        if path[0] not in DIALECTS
+        and path[:1] != ("explain",)
+        and len(list(command)) <= 2
+        and not command.help_epilogue
+    ]
+    assert without == []
+
+
+@pytest.mark.parametrize("path", [path for path, _ in helped(app) if not {*DIALECTS} & {*path}], ids=" ".join)
+def test_help_is_printed_and_fits_a_terminal(path: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*path, "--help"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("Usage: iocurve")
+    assert all(len(line) <= 120 for line in out.splitlines())
+
+
+def test_help_shows_commands_by_purpose_and_the_exit_statuses(capsys: pytest.CaptureFixture[str]) -> None:
+    run(["--help"])
+    out = capsys.readouterr().out
+    places = [out.index(title) for title in GROUPS]
+    assert places == sorted(places)
+    assert " ".join(EXIT_STATUS.split()) in " ".join(out.split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "mistake"),
+    [
+        (("max", "/mnt", "--p99", "20"), "'20' has no unit; write 20us, 20ms, 20s or 20m"),
+        (("envelope", "--timeout", "60"), "'60' has no unit; write 60us, 60ms, 60s or 60m"),
+        (("knee", "/mnt", "--precision", "2"), "'2' is not a fraction such as 2%, 0.02 or 1/50"),
+        (("knee", "/mnt", "--size", "1frob"), "'1frob' is not a size such as 64KiB, 4G or 1.5TiB"),
+        (("knee", "/mnt", "--iodepth-max", "0"), "Must be >= 1"),
+        (("knee", "/mnt", "--iodepht-max", "8"), "--iodepth-max"),
+        (("run", "azure-disc"), "did you mean azure-disk?"),
+        (("profile", "show", "anf-ulta"), "did you mean anf-ultra?"),
+        (("knee", "volume:anf-ultra?quotta=4TiB"), "did you mean quota?"),
+        (("knee", "nfs://127.0.0.1/vol?nconect=4"), "did you mean nconnect?"),
+    ],
+)
+def test_a_mistake_names_the_remedy(arguments: tuple[str, ...], mistake: str) -> None:
+    ran = iocurve(*arguments)
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert mistake in ran.stderr
+    assert "Traceback" not in ran.stderr
+
+
+def test_a_mistake_says_which_help_to_read() -> None:
+    with pytest.raises(DialectError, match=r"\(iocurve volume serve --help\)"):
+        run(["volume", "serve", "--port", "many"])
+
+
+def test_an_option_takes_several_values_at_once_or_one_at_a_time() -> None:
+    at_once = parsed("run", "azure-disk", "--points", "random-4k*", "read_percent=100,0")["points"]
+    one_at_a_time = parsed("run", "azure-disk", "--points", "random-4k*", "--points", "read_percent=100,0")["points"]
+    assert list(at_once) == list(one_at_a_time) == ["random-4k*", "read_percent=100,0"]
+
+
+def test_a_pipe_gets_whole_figures(capsys: pytest.CaptureFixture[str]) -> None:
+    show(result_table(synthetic.envelope()))
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == [
+        "point",
+        "IOPS",
+        "MiB/s",
+        "mean",
+        "p50",
+        "p99",
+        "p99.9",
+        "in",
+        "flight",
+        "limited",
+        "by",
+    ]
+    assert lines[7].split("  ")[0] == "64 KiB, 100 % reads"
+    assert all("…" not in line and line == line.rstrip() for line in lines)
+
+
+def test_a_table_becomes_a_list_where_a_terminal_is_too_narrow() -> None:
+    out = Console(width=18, file=io.StringIO(), force_terminal=False)
+    with out.capture() as captured:
+        out.print(FittingTable(("point", "IOPS", "MiB/s"), [("random reads, 4 KiB", "12,800", "1,234.5")]))
+    assert [line.rstrip() for line in captured.get().splitlines()] == [
+        "random reads, 4",
+        "KiB",
+        "  IOPS   12,800",
+        "  MiB/s  1,234.5",
+    ]
+
+
+def test_json_is_the_result_document_and_nothing_else(tmp_path: Path) -> None:
+    (tmp_path / "job.toml").write_text(JOB)
+    ran = iocurve("run", "job.toml", "--json", "--out", "out", cwd=tmp_path)
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout == (tmp_path / "out/result.json").read_text()
+    assert json.loads(ran.stdout)["state"] == "finished"
+
+
+def test_quiet_prints_nothing(tmp_path: Path) -> None:
+    (tmp_path / "job.toml").write_text(JOB)
+    ran = iocurve("run", "job.toml", "--quiet", "--out", "out", cwd=tmp_path)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "")
+    assert (tmp_path / "out/report.html").exists()
+
+
+@pytest.mark.parametrize("command", ["envelope", "knee", "curve"])
+def test_a_path_that_does_not_exist_is_not_made(command: str, tmp_path: Path) -> None:
+    path = tmp_path / "typo"
+    ran = iocurve(command, str(path), "--out", str(tmp_path / "out"))
+    assert ran.returncode == 1
+    assert f"{path} does not exist; check the path, or add --create to measure a new file" in ran.stderr
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_completion_script_knows_the_commands(shell: str) -> None:
+    ran = iocurve("completion", shell)
+    assert ran.returncode == 0, ran.stderr
+    assert all(command.name in ran.stdout for commands in GROUPS.values() for command in commands)
+
+
+def test_the_completion_script_of_bash_completes(tmp_path: Path) -> None:
+    script = tmp_path / "iocurve.bash"
+    script.write_text(iocurve("completion", "bash").stdout)
+    asked = f"source {script}; COMP_WORDS=(iocurve vol); COMP_CWORD=1; COMP_LINE='iocurve vol'; COMP_POINT=11; "
+    asked += '_iocurve 2>/dev/null; echo "${COMPREPLY[@]}"'
+    ran = subprocess.run(["bash", "-c", asked], capture_output=True, text=True, timeout=30, check=False)
+    assert ran.stdout.split() == ["volume"], ran.stderr

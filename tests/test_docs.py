@@ -1,0 +1,295 @@
+"""The documentation: the tutorial runs, examples parse, links lead somewhere, references are complete."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import select
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import get_args, get_type_hints
+
+import pytest
+from cyclopts import CycloptsError
+
+from command_reference import MARKER, reference
+from data import synthetic
+from fio_machine import HeldMachine
+from iocurve.cli.commands import app
+from iocurve.dialects.registry import REGISTRY, load
+from iocurve.engine.plan import Plan
+from iocurve.job.resolve import PathKind
+from iocurve.measure.scenario import document as scenarios
+from iocurve.result.document import Result
+from iocurve.structs import Struct
+from iocurve.volume import profile as profiles
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted(DOCS.glob("*.md")), ROOT / "bench" / "README.md"]
+FENCE = re.compile(r"^```(?P<info>[^\n]*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def text_of(page: Path) -> str:
+    return page.read_text(encoding="utf-8")
+
+
+# ---- the tutorial
+
+TUTORIAL_PORT = "20490"
+STEP_S_MAX = 120
+NUMBER = r"\d[\d,]*(?:\.\d+)?k?"
+TIME_UNITS = ("ns", "µs", "ms", "s")
+
+
+@dataclass(frozen=True)
+class Step:
+    """A block of commands, with the lines of output that the tutorial shows for it."""
+
+    commands: str
+    expected: tuple[str, ...]
+    """Patterns, in order."""
+
+
+def tutorial(port: int) -> Iterator[Step]:
+    """All blocks but the first, which builds iocurve."""
+    commands, expected = "", tuple[str, ...]()
+    for fence in FENCE.finditer(text_of(DOCS / "tutorial.md").replace(TUTORIAL_PORT, str(port))):
+        if fence["info"].startswith("text"):
+            is_measured = "measured" in fence["info"]
+            expected += tuple(pattern(line, is_measured=is_measured) for line in fence["body"].splitlines())
+            continue
+        if commands:
+            yield Step(commands, expected)
+        commands, expected = "" if "build" in fence["info"] else fence["body"], ()
+    yield Step(commands, expected)
+
+
+def pattern(line: str, *, is_measured: bool) -> str:
+    """A line of output: ``…`` is any text, and where it was measured each number is any number."""
+
+    def word(text: str) -> str:
+        if not is_measured:
+            return re.escape(text)
+        if text in TIME_UNITS:
+            return f"(?:{'|'.join(TIME_UNITS)})"
+        return NUMBER.join(map(re.escape, re.split(NUMBER, text)))
+
+    return r"\s*.*\s*".join(r"\s+".join(map(word, part.split())) for part in line.split("…"))
+
+
+class Shell:
+    """A bash that runs blocks of commands one after another and ends with the first command that fails."""
+
+    def __init__(self, directory: Path) -> None:
+        (directory / "bin").mkdir()
+        command = directory / "bin" / "iocurve"
+        command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m iocurve "$@"\n', encoding="utf-8")
+        command.chmod(0o755)
+        (directory / "results").mkdir()
+        path = f"{directory / 'bin'}:{os.environ['PATH']}"
+        self.process = subprocess.Popen(
+            ["bash", "-e", "-o", "pipefail"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            cwd=directory / "results",
+            # A directory of its own for control sockets: other tests serve volumes, too.
+            env=os.environ | {"PATH": path, "XDG_RUNTIME_DIR": str(directory), "COLUMNS": "200"},
+            start_new_session=True,
+        )
+
+    def run(self, step: Step) -> None:
+        """Returns when the commands have ended and the output has the expected lines."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        ended = "the-step-has-ended"
+        self.process.stdin.write(f"{step.commands}\necho {ended}\n".encode())
+        self.process.stdin.flush()
+        output, deadline = b"", time.monotonic() + STEP_S_MAX
+        while missing := [*missing_lines(output.decode(errors="replace"), step.expected), *absent(ended, output)]:
+            left = deadline - time.monotonic()
+            more = b""
+            if left > 0 and select.select([self.process.stdout], [], [], left)[0]:
+                more = os.read(self.process.stdout.fileno(), 1 << 16)
+            assert more, f"$ {step.commands}\n{output.decode(errors='replace')}\nmissing: {missing[0]}"
+            output += more
+
+    def end(self) -> None:
+        """Ends the shell with everything that it started."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+
+def missing_lines(output: str, expected: tuple[str, ...]) -> Iterator[str]:
+    """The first expected line that the output does not have after the lines before it."""
+    place = 0
+    for wanted in expected:
+        found = re.compile(wanted).search(output, place)
+        if found is None:
+            yield wanted
+            return
+        place = found.end()
+
+
+def absent(marker: str, output: bytes) -> list[str]:
+    return [] if f"{marker}\n".encode() in output else ["the end of the commands"]
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
+
+
+@pytest.mark.timeout(600)
+def test_the_tutorial_runs_as_it_is_written(tmp_path: Path) -> None:
+    shell = Shell(tmp_path)
+    try:
+        for step in tutorial(free_port()):
+            shell.run(step)
+    finally:
+        shell.end()
+
+
+# ---- examples
+
+
+SHELL_SYNTAX = re.compile(r"(?:^|\s)(?:\d?>>?|<|\||&&|;|&)(?:\s|$)")
+ASSIGNMENT = re.compile(r"^(\w+)='([^']*)'$", re.MULTILINE)
+
+
+def examples() -> Iterator[tuple[str, str]]:
+    """Each line of a fenced block that starts with ``iocurve``, with its page."""
+    for page in PAGES:
+        for fence in FENCE.finditer(text_of(page)):
+            for line in fence["body"].splitlines() if fence["info"] in ("", "sh") else ():
+                if line.startswith("iocurve "):
+                    yield page.name, SHELL_SYNTAX.split(expanded(line.split(" # ")[0], fence["body"]))[0].strip()
+
+
+def expanded(line: str, block: str) -> str:
+    """With the values of the variables that the block assigns."""
+    for name, value in ASSIGNMENT.findall(block):
+        line = line.replace(f"${name}", value)
+    return line
+
+
+@pytest.mark.parametrize(("page", "line"), sorted(set(examples())))
+def test_an_example_parses(page: str, line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = sample(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    _, *words = shlex.split(line)
+    if words[0] in ("explain", "convert") and (dialects := [word for word in words if word in REGISTRY]):
+        words = words[words.index(dialects[0]) :]
+    if words[0] in REGISTRY:
+        load(words[0]).prepare(words[1:], cwd=tmp_path, machine=machine)
+        return
+    try:
+        app.parse_args(words, print_error=False, exit_on_error=False)
+    except CycloptsError as error:
+        pytest.fail(f"{page}: {line}: {error}")
+
+
+def sample(directory: Path) -> HeldMachine:
+    """The files and devices that examples name."""
+    golden = ROOT / "tests" / "golden"
+    for name in ("fioread.ini", "fiowrite.ini", "fioreadwrite.ini"):
+        (directory / name).write_text(text_of(golden / "fio" / name), encoding="utf-8")
+    (directory / "profile.xml").write_text(text_of(golden / "diskspd" / "spans.xml"), encoding="utf-8")
+    (directory / "job.fio").write_text("[a]\nrw=randread\nsize=1m\ndirectory=/mnt/data\n", encoding="utf-8")
+    (directory / "workload").write_text(
+        "sd=sd1,lun=/mnt/vdb1,size=1m\nwd=wd1,sd=*\nrd=rd1,wd=wd1,iorate=max,elapsed=5\n", encoding="utf-8"
+    )
+    disks = [directory / name for name in ("DIR", "DIR1", "DIR2")]
+    for disk in disks:
+        disk.mkdir()
+    paths: dict[str, tuple[PathKind, int]] = {"/dev/nvme1n1": ("block", 1 << 30)}
+    paths |= {str(directory / name): ("file", 1 << 30) for name in ("testfile.dat", "one.dat", "old.dat")}
+    folders = {"/mnt", "/mnt/data", "/mnt/nocache", "/mnt/readcache", "/data", *map(str, (directory, *disks))}
+    return HeldMachine(paths=paths, directories=frozenset(folders))
+
+
+# ---- links
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.*)$", FENCE.sub("", text_of(page)), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    for link in re.findall(r"\]\(([^)\s]+)\)", FENCE.sub("", text_of(page))):
+        if re.match(r"[a-z]+:", link):
+            continue
+        name, _, anchor = link.partition("#")
+        target = (page.parent / name).resolve() if name else page
+        assert target.exists(), link
+        assert not anchor or anchor in anchors(target), link
+
+
+# ---- references
+
+
+def test_the_commands_page_has_the_help_of_every_command() -> None:
+    page = DOCS / "commands.md"
+    written, _, _ = text_of(page).partition(MARKER)
+    if os.environ.get("IOCURVE_UPDATE_GOLDEN"):
+        page.write_text(written + reference(), encoding="utf-8")
+    assert text_of(page) == written + reference()
+
+
+def structs(root: type[Struct]) -> dict[str, type[Struct]]:
+    """A struct and those in its fields; a plan's are described where it is defined."""
+    found: dict[str, type[Struct]] = {}
+
+    def add(kind: object) -> None:
+        if isinstance(kind, type) and issubclass(kind, Struct):
+            if kind is not Plan and kind.__name__ not in found:
+                found[kind.__name__] = kind
+                for hint in get_type_hints(kind).values():
+                    add(hint)
+            return
+        for part in get_args(kind):
+            add(part)
+
+    add(root)
+    return found
+
+
+def section(page: Path, heading: str) -> str:
+    found = re.search(rf"^## {re.escape(heading)}\n(.*?)(?=^## |\Z)", text_of(page), re.MULTILINE | re.DOTALL)
+    assert found, heading
+    return found[1]
+
+
+@pytest.mark.parametrize(("name", "kind"), structs(Result).items())
+def test_the_result_page_names_every_field(name: str, kind: type[Struct]) -> None:
+    rows = re.findall(r"^\| (`.*?) \|", section(DOCS / "result.md", name), re.MULTILINE)
+    assert [field for row in rows for field in re.findall(r"`(\w+)`", row)] != []
+    assert {field for row in rows for field in re.findall(r"`(\w+)`", row)} == set(kind.__struct_fields__)
+
+
+def test_the_result_page_names_every_column_of_points_csv() -> None:
+    [record, *_] = synthetic.envelope().to_records()
+    described = section(DOCS / "result.md", "points.csv")
+    axes = set(synthetic.envelope().points[0].axes)
+    for column in record:
+        name = re.sub(r"^(?:read_|write_)?(?:response_)?", "", column)
+        name = re.sub(r"^latency_ns(_p(?!50)\w+)$", r"\1", name)
+        assert column in axes or f"`{name}`" in described, column
+
+
+def test_all_scenarios_and_profiles_are_described() -> None:
+    assert all(f"`{name}`" in text_of(DOCS / "scenarios.md") for name in scenarios.names())
+    assert all(f"`{name}`" in text_of(DOCS / "volume.md") for name in profiles.names())

@@ -1,0 +1,315 @@
+"""The headlines of each kind of result: at most five, each named by its load."""
+
+from __future__ import annotations
+
+from dataclasses import astuple
+
+import pytest
+
+from data import synthetic
+from data.synthetic import kind, outcome, plan, spread, worker_outcome, worker_plan
+from iocurve.analysis import read
+from iocurve.analysis.load_names import load_name, rate_unit
+from iocurve.engine.plan import Rate, Worker
+from iocurve.result.document import (
+    CachePolicy,
+    FamilyFacts,
+    Finding,
+    Interval,
+    Point,
+    Result,
+    ScenarioFacts,
+    SearchFacts,
+    TargetFacts,
+)
+from iocurve.result.reference import Conditions, Figure, Reference
+from iocurve.units import KIB, MILLISECOND_NS, SECOND_NS
+
+Tile = tuple[str, str, str, str]
+RUN_NS = (0, SECOND_NS)
+
+
+def tiles(result: Result) -> list[Tile]:
+    return [astuple(headline) for headline in read(result).headlines]
+
+
+def job(name: str, operations: dict[str, int], block_bytes: int, *, group: int = 0, rate: Rate | None = None) -> Worker:
+    return worker_plan(list(operations.items()), job=name, block_bytes=block_bytes, rate=rate, report_group=group)
+
+
+def point(name: str, *loads: tuple[Worker, dict[str, tuple[int, int]]]) -> Point:
+    """A point of one second; each worker with IOPS and median latency in nanoseconds by kind."""
+    outcomes = [
+        worker_outcome(
+            {
+                what: kind(spread(median_ns, iops), worker.operations[0].blocks.smallest)
+                for what, (iops, median_ns) in measured.items()
+            },
+            number=number,
+            job=worker.job,
+            report_group=worker.report_group,
+        )
+        for number, (worker, measured) in enumerate(loads)
+    ]
+    workers = [worker for worker, _ in loads]
+    return Point(name=name, family=name, axes={}, plan=plan(workers), outcome=outcome(*outcomes))
+
+
+def scenario(points: list[Point], policies: dict[str, CachePolicy] | None = None, *figures: Figure) -> Result:
+    facts = ScenarioFacts(
+        name="tiny",
+        title="Tiny",
+        why="To see it.",
+        form="full",
+        targets={"volume": TargetFacts(kind="nfs", address="nfs://server/vol")},
+        families=tuple(
+            FamilyFacts(name=name, title=f"Title of {name}", cache=(policies or {}).get(name, "untouched"))
+            for name in dict.fromkeys(one.family for one in points)
+        ),
+        tag="tag",
+    )
+    reference = Reference(name="page", title="A page", source="a page", conditions=Conditions(), figures=figures)
+    return synthetic.result(points, kind="scenario").replace(scenario=facts, references=(reference,) if figures else ())
+
+
+# ---- jobs
+
+
+def test_the_total_of_a_group_is_its_headline() -> None:
+    reader, writer = job("reader", {"read": 1}, 8 * KIB), job("writer", {"write": 1}, 8 * KIB)
+    grouped = point("group", (reader, {"read": (50_000, 100_000)}), (writer, {"write": (25_000, 200_000)}))
+    assert tiles(synthetic.result([grouped], kind="fio")) == [
+        ("75k", "IOPS", "8 KiB random reads and writes", "50k reads, p99 320 µs · 25k writes, p99 641 µs")
+    ]
+
+
+def test_several_groups_are_named_by_their_jobs() -> None:
+    loads = [
+        (job("db", {"read": 1}, 8 * KIB), {"read": (50_000, 100_000)}),
+        (job("log", {"write": 1}, 64 * KIB, group=1), {"write": (2_000, 4 * MILLISECOND_NS)}),
+    ]
+    assert tiles(synthetic.result([point("jobs", *loads)], kind="fio")) == [
+        ("50k", "IOPS", "db: 8 KiB random reads", "391 MiB/s · p50 100 µs · p99 320 µs"),
+        ("125", "MiB/s", "log: 64 KiB random writes", "p50 4 ms · p99 12.8 ms"),
+    ]
+
+
+def test_many_jobs_show_the_best_ones_and_long_lists_of_jobs_are_cut() -> None:
+    crowd = [(job(f"job{number}", {"read": 1}, 4 * KIB), {"read": (1_000, 100_000)}) for number in range(6)]
+    alone = [
+        (job(f"alone{number}", {"read": 1}, 4 * KIB, group=number), {"read": (number * 1_000, 100_000)})
+        for number in range(1, 7)
+    ]
+    shown = tiles(synthetic.result([point("jobs", *crowd, *alone)], kind="fio"))
+    assert [(value, what) for value, _, what, _ in shown] == [
+        ("6k", "job0 and 5 more jobs: 4 KiB random reads"),
+        ("1k", "alone1: 4 KiB random reads"),
+        ("2k", "alone2: 4 KiB random reads"),
+        ("3k", "alone3: 4 KiB random reads"),
+        ("6k", "alone6: 4 KiB random reads"),
+    ]
+
+
+# ---- scenarios
+
+
+def disks() -> Result:
+    """The shape of the scenario ``azure-disk``."""
+    paced = Rate(unit="operations", count=3200, per_ns=SECOND_NS)
+    writes = (job("load", {"write": 1}, 8 * KIB), {"write": (12_800, 40 * MILLISECOND_NS)})
+    reads = (job("load", {"read": 1}, 4 * KIB), {"read": (77_000, 6 * MILLISECOND_NS)})
+    both = [
+        (job("reader", {"read": 1}, 4 * KIB), {"read": (77_100, 6 * MILLISECOND_NS)}),
+        (job("writer", {"write": 1}, 4 * KIB, rate=paced), {"write": (12_800, MILLISECOND_NS)}),
+    ]
+    large = [
+        (job("reader", {"read": 1}, 64 * KIB), {"read": (7_400, 60 * MILLISECOND_NS)}),
+        (job("writer", {"write": 1}, 64 * KIB), {"write": (2_930, 170 * MILLISECOND_NS)}),
+    ]
+    points = [point("writes", writes), point("reads", reads), point("both", *both), point("large", *large)]
+    made = scenario(points, {"writes": "uncached", "reads": "warmed", "both": "warmed", "large": "warmed"})
+    assert made.scenario is not None
+    targets = {
+        name: TargetFacts(kind="emulated_disk", address=f"disk:{name}", iops=iops)
+        for name, iops in (("nocache", 12_800), ("readcache", 77_000))
+    }
+    return made.replace(scenario=made.scenario.replace(targets=targets))
+
+
+def test_a_scenario_of_single_loads_has_one_headline_for_each() -> None:
+    assert tiles(disks()) == [
+        ("12.8k", "IOPS", "8 KiB random writes, no cache", "100 MiB/s · p50 40 ms · p99 128 ms"),
+        ("77k", "IOPS", "4 KiB random reads, warm cache", "301 MiB/s · p50 6 ms · p99 19.2 ms"),
+        (
+            "89.9k",
+            "IOPS",
+            "4 KiB random reads and writes, warm cache",
+            "77.1k reads, p99 19.2 ms · 12.8k writes, p99 3.2 ms",
+        ),
+        (
+            "646",
+            "MiB/s",
+            "64 KiB random reads and writes, warm cache",
+            "462 MiB/s reads, p99 192 ms · 183 MiB/s writes, p99 544 ms",
+        ),
+    ]
+
+
+def six_loads(*figures: Figure) -> Result:
+    """The shape of the scenario ``anf-vdbench``."""
+    rates = {
+        ("random-read", 8 * KIB): {"read": 64_000},
+        ("random-write", 8 * KIB): {"write": 56_000},
+        ("sequential-read", 64 * KIB): {"read": 8_000},
+        ("sequential-write", 64 * KIB): {"write": 6_900},
+        ("sequential-mix", 64 * KIB): {"read": 3_500, "write": 3_500},
+        ("random-mix", 8 * KIB): {"read": 30_000, "write": 30_000},
+    }
+    points = [
+        point(name, (_shared(name, block, kinds), {what: (iops, MILLISECOND_NS) for what, iops in kinds.items()}))
+        for (name, block), kinds in rates.items()
+    ]
+    depths = [
+        synthetic.nfs_point(
+            f"depth {depth}",
+            "latency",
+            {"order": "random", "block_bytes": 8 * KIB, "read_percent": 100, "depth": depth, "nconnect": 1},
+            iops,
+        )
+        for depth, iops in ((12, 17_000), (384, 65_000))
+    ]
+    return scenario([*points, *depths], None, *figures)
+
+
+def _shared(name: str, block_bytes: int, kinds: dict[str, int]) -> Worker:
+    random_percent = 0 if name.startswith("sequential") else 100
+    return worker_plan([(what, 50) for what in kinds], block_bytes=block_bytes, random_percent=random_percent)
+
+
+def test_of_many_loads_the_best_are_shown_in_the_order_of_measurement() -> None:
+    assert tiles(six_loads()) == [
+        ("65k", "IOPS", "8 KiB random reads", "depth 384 · 508 MiB/s · p50 5.11 ms · p99 16.3 ms"),
+        ("56k", "IOPS", "8 KiB random writes", "438 MiB/s · p50 1 ms · p99 3.2 ms"),
+        ("500", "MiB/s", "64 KiB sequential reads", "p50 1 ms · p99 3.2 ms"),
+        ("431", "MiB/s", "64 KiB sequential writes", "p50 1 ms · p99 3.2 ms"),
+        ("610", "µs", "p50 of 8 KiB random reads at depth 12", "p99 1.95 ms"),
+    ]
+
+
+def test_loads_of_the_document_go_first() -> None:
+    shown = tiles(
+        six_loads(
+            Figure(family="random-read", kind="read", unit="IOPS", value=300_000),
+            Figure(family="random-mix", kind="read", unit="IOPS", value=150_000),
+            Figure(family="sequential-mix", kind="read", unit="MiB/s", value=2_000),
+        )
+    )
+    assert [(value, unit, what) for value, unit, what, _ in shown] == [
+        ("64k", "IOPS", "8 KiB random reads"),
+        ("500", "MiB/s", "64 KiB sequential reads"),
+        ("438", "MiB/s", "64 KiB sequential, 50 % reads"),
+        ("60k", "IOPS", "8 KiB random, 50 % reads"),
+        ("610", "µs", "p50 of 8 KiB random reads at depth 12"),
+    ]
+
+
+# ---- searches
+
+
+def knee() -> Result:
+    found = [
+        ("knee", "in flight", 6.093, 5.741, 6.445),
+        ("load at the knee", "IOPS", 57_214.8, 54_954.8, 59_474.8),
+        ("latency at the knee", "µs", 107.97, 103.88, 112.07),
+        ("capacity", "IOPS", 130_998.0, 129_933.0, 132_064.0),
+        ("unloaded latency", "µs", 46.51, 43.85, 49.17),
+        ("USL kappa (coherency)", "", 0.0000966, -0.0000221, 0.000215),
+    ]
+    facts = SearchFacts(
+        question="how much must be in flight",
+        workload="rw=randread bs=4k",
+        findings=tuple(
+            Finding(name=name, unit=unit, figure=Interval(value=value, low=low, high=high))
+            for name, unit, value, low, high in found
+        ),
+        stopped="it was found",
+    )
+    depths = tuple(one for one in synthetic.envelope().points if one.family == "depth" and one.axes["nconnect"] == 8)
+    return synthetic.result(depths, kind="knee").replace(search=facts)
+
+
+def test_a_knee_has_its_findings_with_their_intervals_and_no_terms_of_the_law() -> None:
+    assert tiles(knee()) == [
+        ("6.09", "in flight", "knee", "4 KiB random reads · 95 %: 5.74 to 6.45 in flight"),
+        ("57.2k", "IOPS", "load at the knee", "4 KiB random reads · 95 %: 55k to 59.5k IOPS"),
+        ("108", "µs", "latency at the knee", "4 KiB random reads · 95 %: 104 to 112 µs"),
+        ("131k", "IOPS", "capacity", "4 KiB random reads · 95 %: 130k to 132k IOPS"),
+        ("46.5", "µs", "unloaded latency", "4 KiB random reads · 95 %: 43.9 to 49.2 µs"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("figure", "detail"),
+    [
+        (Interval(value=7_547.0, low=7_547.0, high=7_680.0, kind="bracket"), "7.68k IOPS did not hold"),
+        (Interval(value=950.0, low=900.0, high=1_000.0), "95 %: 900 to 1k IOPS"),
+        (Interval(value=950.0, low=None, high=None), ""),
+        (Interval(value=131_086.0, low=131_060.0, high=131_100.0), ""),
+    ],
+)
+def test_bounds_are_told_where_they_are_known_and_differ(figure: Interval, detail: str) -> None:
+    facts = SearchFacts(
+        question="?",
+        workload="rw=randread",
+        findings=(Finding(name="most load", unit="IOPS", figure=figure),),
+        stopped=".",
+    )
+    ((_, _, what, told),) = tiles(synthetic.result([], kind="max").replace(search=facts))
+    assert (what, told) == ("most load", " · ".join(filter(None, ("rw=randread", detail))))
+
+
+def test_a_latency_beyond_a_millisecond_is_told_in_milliseconds() -> None:
+    figure = Interval(value=680_000.0, low=999_000.0, high=1_200_000.0)
+    facts = SearchFacts(
+        question="?",
+        workload="rw=randread",
+        findings=(Finding(name="p99 there", unit="µs", figure=figure),),
+        stopped=".",
+    )
+    assert tiles(synthetic.result([], kind="max").replace(search=facts)) == [
+        ("680", "ms", "p99 there", "rw=randread · 95 %: 999 ms to 1.2 s")
+    ]
+
+
+# ---- names of loads
+
+
+@pytest.mark.parametrize(
+    ("workers", "name", "unit"),
+    [
+        ([worker_plan([("read", 100)], block_bytes=8 * KIB)], "8 KiB random reads", "IOPS"),
+        ([worker_plan([("write", 1)], block_bytes=64 * KIB)], "64 KiB random writes", "MiB/s"),
+        ([worker_plan([("read", 1)], random_percent=0)], "4 KiB sequential reads", "MiB/s"),
+        ([worker_plan([("read", 70), ("write", 30)])], "4 KiB random, 70 % reads", "IOPS"),
+        ([worker_plan([("read", 1)]), worker_plan([("write", 1)])], "4 KiB random reads and writes", "IOPS"),
+        (
+            [worker_plan([("read", 1)]), worker_plan([("write", 1)], block_bytes=64 * KIB, random_percent=0)],
+            "4 KiB random reads and 64 KiB sequential writes",
+            "IOPS",
+        ),
+        (
+            [worker_plan([("read", 1)], block_bytes=size * KIB) for size in (4, 8)],
+            "4 KiB and 8 KiB random reads",
+            "IOPS",
+        ),
+        (
+            [worker_plan([("read", 1)], block_bytes=size * KIB) for size in (4, 8, 16)],
+            "mixed-size random reads",
+            "IOPS",
+        ),
+        ([worker_plan([("read", 1)], random_percent=30)], "4 KiB 30 % random reads", "IOPS"),
+        ([worker_plan([("trim", 1)])], "4 KiB random trims", "IOPS"),
+    ],
+)
+def test_a_load_is_named_in_the_words_of_the_field(workers: list[Worker], name: str, unit: str) -> None:
+    assert (load_name(workers), rate_unit(workers)) == (name, unit)
