@@ -36,6 +36,8 @@
 //!    check in `store::tests` that runs on both.
 //! 4. The fuzz target `calls`: its arguments.
 //!
+//! An operation of NFSv4.1 is a function in `programs::nfs4`, and its line in `programs::nfs4::compound`.
+//!
 //! Another program or version is a variant of `programs::call::Program`, a file in `programs`, and a line in
 //! `programs::dispatch::answer_call`.
 

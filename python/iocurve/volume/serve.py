@@ -23,18 +23,24 @@ def serve(config: VolumeConfig) -> _native.Volume:
 
 
 def greeting(spec: VolumeSpec, port: int) -> Iterator[str]:
-    """The lines that announce a volume: for each export its URL, its limits, and the command that mounts it."""
+    """The lines that announce a volume: for each export its URL, its limits, and the commands that mount it."""
     for export in spec.export:
         speed = export.limits().throughput or "no limit"
         level = f"{export.profile_name}, {format_bytes(export.quota_bytes())}"
         yield f"nfs://{spec.address}:{port}{export.path}   {speed} ({level}); store: {export.store}"
         yield f"mount it with: {mount_command(spec.address, port, export.path)}"
+        yield f"or with NFSv4.1: {mount_command_v4(spec.address, port, export.path)}"
 
 
 def mount_command(host: str, port: int, export: str) -> str:
     """The command that mounts an export on a Linux client."""
     options = f"vers=3,proto=tcp,port={port},mountport={port},nolock,nconnect=8"
     return f"sudo mount -t nfs -o {options} {host}:{export} /mnt"
+
+
+def mount_command_v4(host: str, port: int, export: str) -> str:
+    """The command that mounts an export with NFSv4.1, which brings locks and needs no mount protocol."""
+    return f"sudo mount -t nfs -o vers=4.1,proto=tcp,port={port},nconnect=8 {host}:{export} /mnt"
 
 
 @contextmanager
