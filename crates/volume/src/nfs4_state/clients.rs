@@ -8,7 +8,7 @@ use iocurve_wire::nfs4::operations::CREATE_SESSION4resok;
 use iocurve_wire::nfs4::{channel_attrs4, clientid4, nfsstat4, sequenceid4, sessionid4, verifier4};
 
 use super::session::{NfsClient, NfsSession};
-use super::{CLIENTS_MAX, LEASE_NS, SESSIONS_MAX, State, Tables};
+use super::{CLIENTS_MAX, LEASE_NS, SLOTS_MAX, State, Tables};
 
 /// Who sent a call: the flavor of the credential and the user in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -140,8 +140,9 @@ impl State {
             }
             _ => {}
         }
-        if tables.sessions.values().filter(|session| session.client.id == asked.client).count() >= SESSIONS_MAX {
-            return Err(nfsstat4::NFS4ERR_NOSPC);
+        let slots = tables.sessions.values().map(|session| session.fore.ca_maxrequests as usize).sum::<usize>();
+        if slots + asked.fore.ca_maxrequests as usize > SLOTS_MAX {
+            return Err(nfsstat4::NFS4ERR_DELAY);
         }
         tables.confirm(asked.client);
         let number = tables.number();

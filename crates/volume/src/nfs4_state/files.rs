@@ -9,7 +9,7 @@ use iocurve_wire::nfs4::{clientid4, nfsstat4, stateid4};
 
 use super::ranges::{Locked, Range, Ranges};
 use super::session::{NfsClient, SlotUse};
-use super::{RANGES_MAX, STATES_MAX, State, Tables};
+use super::{FILE_RANGES_MAX, RANGES_MAX, STATES_MAX, State, Tables};
 
 /// A file that an open owner has open.
 #[derive(Debug)]
@@ -204,7 +204,8 @@ impl State {
             return Err(nfsstat4::NFS4ERR_OPENMODE.into());
         }
         tables.settle_lock_conflicts(asked, known, now)?;
-        if tables.files.get(asked.file).is_some_and(|file| file.ranges.len() >= RANGES_MAX) {
+        let of_file = tables.files.get(asked.file).map_or(0, |file| file.ranges.len());
+        if of_file >= FILE_RANGES_MAX || tables.ranges >= RANGES_MAX {
             return Err(nfsstat4::NFS4ERR_DELAY.into());
         }
         let number = match (known, &asked.locker) {
@@ -213,7 +214,7 @@ impl State {
             (None, Locker::Known(_)) => return Err(nfsstat4::NFS4ERR_BAD_STATEID.into()),
         };
         let (range, is_write) = (asked.range, asked.is_write);
-        tables.files.entry(*asked.file).or_default().ranges.lock(Locked { range, is_write, state: number });
+        tables.change_ranges(asked.file, |ranges| ranges.lock(Locked { range, is_write, state: number }));
         Ok(self.lock_changed(&mut tables, client, number))
     }
 
@@ -245,9 +246,7 @@ impl State {
         let Named::Lock(number) = self.find(&tables, client, stateid, file)? else {
             return Err(nfsstat4::NFS4ERR_BAD_STATEID);
         };
-        if let Some(file) = tables.files.get_mut(file) {
-            file.ranges.unlock(&range, number);
-        }
+        tables.change_ranges(file, |ranges| ranges.unlock(&range, number));
         Ok(self.lock_changed(&mut tables, client, number))
     }
 
@@ -480,11 +479,19 @@ impl Tables {
 
     fn remove_lock_state(&mut self, number: u64) {
         let Some(lock) = self.locks.remove(&number) else { return };
+        self.change_ranges(&lock.file, |ranges| ranges.unlock_all(number));
         if let Some(file) = self.files.get_mut(&lock.file) {
             file.locks.retain(|own| *own != number);
-            file.ranges.unlock_all(number);
         }
         self.forget_unused(&lock.file);
+    }
+
+    /// Changes the locked ranges of a file, and counts them.
+    fn change_ranges(&mut self, file: &nfs_fh3, change: impl FnOnce(&mut Ranges)) {
+        let Some(file) = self.files.get_mut(file) else { return };
+        let before = file.ranges.len();
+        change(&mut file.ranges);
+        self.ranges = self.ranges + file.ranges.len() - before;
     }
 
     fn forget_unused(&mut self, file: &nfs_fh3) {

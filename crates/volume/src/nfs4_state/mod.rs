@@ -42,14 +42,15 @@ const LEASE_NS: Nanos = LEASE_SECONDS as Nanos * SECOND;
 /// Most clients. Beyond it those whose lease has expired go.
 const CLIENTS_MAX: usize = 4096;
 
-/// Most sessions of one client.
-const SESSIONS_MAX: usize = 64;
+/// Most slots of all sessions. A slot takes some 200 bytes, and the reply that it keeps.
+const SLOTS_MAX: usize = 1 << 17;
 
 /// Most opens and lock owners of all clients.
-const STATES_MAX: usize = 1 << 20;
+const STATES_MAX: usize = 1 << 18;
 
-/// Most locked ranges of one file.
-const RANGES_MAX: usize = 1 << 16;
+/// Most locked ranges of one file, and of all.
+const FILE_RANGES_MAX: usize = 1 << 14;
+const RANGES_MAX: usize = 1 << 20;
 
 /// All clients and their state.
 #[derive(Debug)]
@@ -69,6 +70,8 @@ struct Tables {
     locks: HashMap<u64, LockState>,
     /// The files that are open, with their opens and locks.
     files: HashMap<nfs_fh3, FileState>,
+    /// Locked ranges of all files.
+    ranges: usize,
     /// Numbers given out so far, to clients, sessions and state.
     numbers: u64,
     grace: Grace,
@@ -83,6 +86,7 @@ impl State {
             opens: HashMap::new(),
             locks: HashMap::new(),
             files: HashMap::new(),
+            ranges: 0,
             numbers: 0,
             grace: Grace::begin(records, now),
         };
