@@ -2,7 +2,9 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
-use iocurve_volume::{ExportConfig, Limits, StoreConfig, Volume as Served, VolumeConfig, VolumeError};
+use iocurve_volume::{
+    ClientRule, ExportConfig, ExportRules, Limits, Squash, StoreConfig, Volume as Served, VolumeConfig, VolumeError,
+};
 use pyo3::prelude::*;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -22,7 +24,8 @@ impl Volume {
     #[new]
     fn new(py: Python<'_>, config: &str) -> PyResult<Self> {
         let config: Config = parse(py, config)?;
-        let served = py.detach(|| Served::start(&config.into())).map_err(|error| refuse(py, &error))?;
+        let config = VolumeConfig::try_from(config).map_err(|mistake| raise(py, "TargetError", mistake))?;
+        let served = py.detach(|| Served::start(&config)).map_err(|error| refuse(py, &error))?;
         Ok(Self { port: served.port(), served: Mutex::new(Some(served)) })
     }
 
@@ -83,6 +86,10 @@ struct Config {
     address: IpAddr,
     port: u16,
     exports: Vec<Export>,
+    connections_max: u32,
+    connection_memory_bytes: u64,
+    /// 32 hexadecimal digits.
+    handle_key: String,
 }
 
 #[derive(Deserialize)]
@@ -92,6 +99,36 @@ struct Export {
     store: Store,
     quota_bytes: u64,
     limits: Limits,
+    rules: Rules,
+}
+
+/// The rules of an export, see `iocurve_volume::ExportRules`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Rules {
+    clients: Vec<Client>,
+    read_only: bool,
+    secure_ports: bool,
+    squash: SquashedUsers,
+    anonuid: u32,
+    anongid: u32,
+    suid: bool,
+    dev: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Client {
+    network: String,
+    read_only: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum SquashedUsers {
+    Root,
+    All,
+    None,
 }
 
 #[derive(Deserialize)]
@@ -101,18 +138,42 @@ enum Store {
     Directory { path: PathBuf },
 }
 
-impl From<Config> for VolumeConfig {
-    fn from(Config { address, port, exports }: Config) -> Self {
-        Self { address, port, exports: exports.into_iter().map(ExportConfig::from).collect(), threads: None }
+impl TryFrom<Config> for VolumeConfig {
+    type Error = String;
+
+    fn try_from(config: Config) -> Result<Self, String> {
+        let Config { address, port, exports, connections_max, connection_memory_bytes, handle_key } = config;
+        let handle_key = u128::from_str_radix(&handle_key, 16).map_err(|error| format!("handle_key: {error}"))?;
+        let handle_key = handle_key.to_be_bytes();
+        let exports = exports.into_iter().map(ExportConfig::try_from).collect::<Result<_, _>>()?;
+        Ok(Self { address, port, exports, threads: None, connections_max, connection_memory_bytes, handle_key })
     }
 }
 
-impl From<Export> for ExportConfig {
-    fn from(Export { path, store, quota_bytes, limits }: Export) -> Self {
+impl TryFrom<Export> for ExportConfig {
+    type Error = String;
+
+    fn try_from(Export { path, store, quota_bytes, limits, rules }: Export) -> Result<Self, String> {
         let store = match store {
             Store::Memory { limit_bytes } => StoreConfig::Memory { limit_bytes },
             Store::Directory { path } => StoreConfig::Directory { path },
         };
-        Self { path, store, quota_bytes, limits }
+        Ok(Self { path, store, quota_bytes, limits, rules: rules.try_into()? })
+    }
+}
+
+impl TryFrom<Rules> for ExportRules {
+    type Error = String;
+
+    fn try_from(rules: Rules) -> Result<Self, String> {
+        let Rules { clients, read_only, secure_ports, squash, anonuid, anongid, suid, dev } = rules;
+        let rule = |Client { network, read_only }| Ok(ClientRule { network: network.parse()?, read_only });
+        let clients = clients.into_iter().map(rule).collect::<Result<_, String>>()?;
+        let squash = match squash {
+            SquashedUsers::Root => Squash::Root,
+            SquashedUsers::All => Squash::All,
+            SquashedUsers::None => Squash::None,
+        };
+        Ok(Self { clients, read_only, secure_ports, squash, anonuid, anongid, suid, dev })
     }
 }

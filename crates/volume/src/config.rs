@@ -9,7 +9,10 @@ use thiserror::Error;
 
 use iocurve_wire::mount3::MNTPATHLEN;
 
+use crate::memory::LIMIT_BYTES;
 use crate::qos::Limits;
+use crate::rules::ExportRules;
+use crate::store::handle::HandleKey;
 
 /// The store of an export.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,13 +40,15 @@ pub struct ExportConfig {
     pub quota_bytes: u64,
     /// Limits of READs and WRITEs.
     pub limits: Limits,
+    /// Which clients may use it, and as whom.
+    pub rules: ExportRules,
 }
 
 impl Default for ExportConfig {
     /// 4 TiB at `/vol` without limits, of which memory holds 1 GiB.
     fn default() -> Self {
-        let store = StoreConfig::Memory { limit_bytes: 1 << 30 };
-        Self { path: "/vol".to_owned(), store, quota_bytes: 4 << 40, limits: Limits::default() }
+        let (store, limits) = (StoreConfig::Memory { limit_bytes: 1 << 30 }, Limits::default());
+        Self { path: "/vol".to_owned(), store, quota_bytes: 4 << 40, limits, rules: ExportRules::default() }
     }
 }
 
@@ -58,13 +63,31 @@ pub struct VolumeConfig {
     pub exports: Vec<ExportConfig>,
     /// Threads that serve; one for each core if `None`.
     pub threads: Option<usize>,
+    /// Most open connections; further ones are closed at once.
+    pub connections_max: u32,
+    /// Memory that connections may hold together for records in part, replies not taken and operations that wait. Beyond it they
+    /// go on with small pieces, and those that stall are closed.
+    pub connection_memory_bytes: u64,
+    /// Proves handles of files in folders. With the same key they outlive a restart; nobody else should know it.
+    pub handle_key: [u8; 16],
 }
 
+/// Default of `VolumeConfig::connections_max`.
+pub(crate) const CONNECTIONS_MAX: u32 = 8192;
+
 impl Default for VolumeConfig {
-    /// The default export on any free port of the loopback interface.
+    /// The default export on any free port of the loopback interface, with a key that nobody knows.
     fn default() -> Self {
         let address = IpAddr::V4(Ipv4Addr::LOCALHOST);
-        Self { address, port: 0, exports: vec![ExportConfig::default()], threads: None }
+        Self {
+            address,
+            port: 0,
+            exports: vec![ExportConfig::default()],
+            threads: None,
+            connections_max: CONNECTIONS_MAX,
+            connection_memory_bytes: LIMIT_BYTES as u64,
+            handle_key: HandleKey::random().to_bytes(),
+        }
     }
 }
 
@@ -112,6 +135,9 @@ fn listen_hint(source: &io::Error) -> &'static str {
 pub(crate) fn check(config: &VolumeConfig) -> Result<(), VolumeError> {
     if config.threads == Some(0) {
         return invalid("the volume needs at least one thread");
+    }
+    if config.connections_max == 0 {
+        return invalid("the volume needs at least one connection");
     }
     if config.exports.is_empty() {
         return invalid("the volume needs at least one export");

@@ -7,6 +7,7 @@ use libc::iovec;
 
 use iocurve_wire::nfs3::{cookieverf3, nfs_fh3};
 
+use crate::memory::ConnectionMemory;
 use crate::nfs4_state::State;
 use crate::qos::Limits;
 use crate::served::{Export, Exports, Served};
@@ -50,9 +51,10 @@ impl Fed {
         let export = Export::new("/vol".to_owned(), Files::Memory(files), Limits::default(), 1, 0);
         let exports = Exports::new(vec![export]).expect("one export");
         let nfs4 = State::new(0, "fuzzing".to_owned(), Vec::new(), 0);
-        let served = Served::new(exports, 2049, *b"verifier", nfs4);
+        let served = Served::new(exports, 2049, *b"verifier", ConnectionMemory::default(), nfs4);
+        let session = Session::new(1, ([127, 0, 0, 1], 700).into(), &served.exports);
         let worker = Worker::new(Arc::new(served), 0, Arc::new(Counters::new(1)), INPUT_BYTES);
-        Self { worker, session: Session::new(1, "127.0.0.1".to_owned()), pipe: Pipe::default() }
+        Self { worker, session, pipe: Pipe::default() }
     }
 
     /// Handle of the topmost directory.

@@ -13,7 +13,9 @@
 //! | `programs` | from the bytes of a call to those of its reply, one function per procedure | sockets, threads, connections |
 //! | `turn` | what a procedure gets: exports, batch, credential, the connection's pending operations, the time | programs |
 //! | `served`, `pseudo_root`, `credential`, `stats` | the exports, the directories above them, who calls, counters | turns |
+//! | `rules` | which clients may use an export, and as whom: pure decisions | programs, exports |
 //! | `qos` | when an operation is admitted and answered: pure decisions, with time as an argument | clocks |
+//! | `memory` | the memory that all connections hold together, and its limit | what holds it |
 //! | `pending` | operations that wait, and the timers of a thread | limits |
 //! | `nfs4_state` | clients, sessions, opens and locks of NFSv4.1 | stores, the encoding of calls |
 //! | `store` | files in memory or in a folder, permissions, quotas | RPC, connections, limits |
@@ -47,12 +49,14 @@ mod config;
 mod credential;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
+mod memory;
 mod nfs4_state;
 mod pending;
 mod programs;
 mod pseudo_root;
 mod qos;
 mod reply;
+mod rules;
 mod served;
 mod server;
 mod stats;
@@ -62,5 +66,6 @@ mod volume;
 
 pub use config::{ExportConfig, StoreConfig, VolumeConfig, VolumeError};
 pub use qos::{Bucket, Burst, ClientLimits, ConnectionLimits, Distribution, Latency, Level, Limits, Parallelism};
+pub use rules::{ClientRule, ExportRules, Network, Squash};
 pub use stats::{CallStats, ClientStats, ConnectionStats, ExportStats, IoStats, Stats};
 pub use volume::Volume;

@@ -7,6 +7,7 @@ use iocurve_meter::Nanos;
 use iocurve_wire::nfs3::nfs_fh3;
 use iocurve_wire::nfs4::stateid4;
 
+use crate::memory::TIGHT_OPERATIONS;
 use crate::nfs4_state::SlotUse;
 use crate::store::access::Caller;
 
@@ -36,7 +37,8 @@ pub(crate) struct SuspendedCompound {
     pub(crate) results: Vec<u8>,
     /// Arguments from the READ on.
     pub(crate) arguments: Box<[u8]>,
-    pub(crate) caller: Caller,
+    /// The user that the client states; `None` if it states none.
+    pub(crate) stated: Option<Caller>,
     /// Current and saved filehandle, and their state ids.
     pub(crate) handles: [Option<nfs_fh3>; 2],
     pub(crate) stateids: [Option<stateid4>; 2],
@@ -99,10 +101,10 @@ impl Pending {
         self.due.pop_front()
     }
 
-    /// True if no further operation may wait.
+    /// True if no further operation may wait; while memory is tight, fewer may.
     #[inline]
-    pub(crate) fn is_full(&self) -> bool {
-        self.waiting >= self.waiting_max
+    pub(crate) fn is_full(&self, is_tight: bool) -> bool {
+        self.waiting >= if is_tight { self.waiting_max.min(TIGHT_OPERATIONS) } else { self.waiting_max }
     }
 
     pub(crate) fn is_throttled(&self) -> bool {

@@ -1,17 +1,21 @@
 //! The state that all threads of a volume share: its exports, and what it remembers about clients.
 
 use std::collections::BTreeSet;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use iocurve_meter::Nanos;
 use iocurve_wire::nfs3::{nfsstat3, writeverf3};
 
+use crate::memory::ConnectionMemory;
 use crate::nfs4_state::State;
 use crate::pseudo_root::PseudoRoot;
 use crate::qos::Limits;
 use crate::qos::throttle::Throttle;
 use crate::reply::cache::ReplyCache;
+use crate::rules::{ClientAccess, ExportRules, Refusal};
 use crate::store::Store;
+use crate::store::access::Caller;
 use crate::store::files::Files;
 use crate::store::upkeep::Upkeep;
 
@@ -29,6 +33,7 @@ pub(crate) struct Served {
     pub(crate) mounts: Mounts,
     /// Replies to calls that must not be carried out twice.
     pub(crate) replies: ReplyCache,
+    pub(crate) memory: ConnectionMemory,
     /// The directories above the exports, for NFSv4.1.
     pub(crate) pseudo_root: PseudoRoot,
     /// Clients, sessions, opens and locks of NFSv4.1.
@@ -37,10 +42,10 @@ pub(crate) struct Served {
 
 impl Served {
     /// What all threads share at the start of a volume; `started` differs at each start.
-    pub(crate) fn new(exports: Exports, port: u16, started: writeverf3, nfs4: State) -> Self {
+    pub(crate) fn new(exports: Exports, port: u16, started: writeverf3, memory: ConnectionMemory, nfs4: State) -> Self {
         let pseudo_root = PseudoRoot::new(exports.iter().map(|export| export.path.as_str()));
         let (mounts, replies) = (Mounts::default(), ReplyCache::default());
-        Self { exports, port, writeverf: started, mounts, replies, pseudo_root, nfs4 }
+        Self { exports, port, writeverf: started, mounts, replies, memory, pseudo_root, nfs4 }
     }
 }
 
@@ -53,6 +58,8 @@ pub(crate) struct Export {
     pub(crate) path: String,
     /// Begins the handles of all its files, and of no other export's.
     prefix: [u8; PREFIX_BYTES],
+    /// Which clients may use it, and as whom.
+    pub(crate) rules: ExportRules,
     pub(crate) files: Files,
     /// Its limits, and the operations that wait for them.
     pub(crate) throttle: Throttle,
@@ -65,10 +72,27 @@ const PREFIX_BYTES: usize = 8;
 pub(crate) struct Exports(Vec<Export>);
 
 impl Export {
-    /// An export under limits, served by `threads` threads.
+    /// An export under limits, served by `threads` threads, with the default rules.
     pub(crate) fn new(path: String, files: Files, limits: Limits, threads: usize, now: Nanos) -> Self {
         let prefix = *files.root().as_bytes().first_chunk().expect("handles are longer");
-        Self { number: 0, path, prefix, files, throttle: Throttle::new(limits, threads, now) }
+        let (rules, throttle) = (ExportRules::default(), Throttle::new(limits, threads, now));
+        Self { number: 0, path, prefix, rules, files, throttle }
+    }
+
+    #[must_use]
+    pub(crate) fn with_rules(self, rules: ExportRules) -> Self {
+        Self { rules, ..self }
+    }
+
+    /// The caller that a client's statement stands for, if the client may use the export in this way.
+    pub(crate) fn admit(
+        &self,
+        stated: Option<&Caller>,
+        access: ClientAccess,
+        is_change: bool,
+    ) -> Result<Caller, Refusal> {
+        access.check(is_change)?;
+        Ok(self.rules.caller(stated, access))
     }
 }
 
@@ -111,6 +135,22 @@ impl Exports {
     pub(crate) fn iter(&self) -> std::slice::Iter<'_, Export> {
         self.0.iter()
     }
+
+    /// Gives all exports these rules.
+    #[cfg(test)]
+    pub(crate) fn set_rules(&mut self, rules: ExportRules) {
+        self.0.iter_mut().for_each(|export| export.rules = rules.clone());
+    }
+
+    /// True if clients of this address may use any export.
+    pub(crate) fn admit_address(&self, address: IpAddr) -> bool {
+        self.iter().any(|export| export.rules.admits_address(address))
+    }
+
+    /// The use that a client may make of each export, by number.
+    pub(crate) fn access(&self, peer: SocketAddr) -> Box<[ClientAccess]> {
+        self.iter().map(|export| export.rules.access(peer.ip(), peer.port())).collect()
+    }
 }
 
 impl Upkeep for Exports {
@@ -120,6 +160,10 @@ impl Upkeep for Exports {
 
     fn reclaim(&self) -> bool {
         self.iter().fold(false, |left, export| export.files.reclaim() | left)
+    }
+
+    fn close_idle(&self, now: Nanos) -> Option<Nanos> {
+        self.iter().filter_map(|export| export.files.close_idle(now)).min()
     }
 
     fn needs_repair(&self) -> bool {
@@ -163,8 +207,8 @@ mod tests {
 
     use super::*;
     use crate::store::Creation;
-    use crate::store::access::Caller;
     use crate::store::directory::DirectoryStore;
+    use crate::store::handle::HandleKey;
     use crate::store::memory::MemoryStore;
 
     fn export(files: Files) -> Export {
@@ -210,7 +254,7 @@ mod tests {
     fn what_belongs_to_no_export_is_refused() {
         let exports = two();
         let getattr = |file: &[u8]| exports.of(file).files.getattr(file);
-        assert_eq!(getattr(b"export-c00000000").unwrap_err(), nfsstat3::NFS3ERR_STALE);
+        assert_eq!(getattr(b"export-c000000000000").unwrap_err(), nfsstat3::NFS3ERR_STALE);
         assert_eq!(getattr(b"short").unwrap_err(), nfsstat3::NFS3ERR_BADHANDLE);
     }
 
@@ -227,7 +271,8 @@ mod tests {
     #[test]
     fn the_same_folder_is_not_exported_twice() {
         let folder = tempfile::tempdir().unwrap();
-        let open = || export(Files::Directory(DirectoryStore::open(folder.path(), 1 << 30).unwrap()));
+        let open =
+            || export(Files::Directory(DirectoryStore::open(folder.path(), 1 << 30, HandleKey::random()).unwrap()));
         assert!(Exports::new(vec![open(), open()]).is_none());
     }
 }

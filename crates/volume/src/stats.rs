@@ -70,10 +70,14 @@ counters! {
         other_operations,
         /// Connections accepted.
         connections_accepted,
+        /// Connections closed at once: no export admits their address, or there are as many as there may be.
+        connections_refused,
         /// Connections closed.
         connections_closed,
         /// Connections closed because the peer broke the protocol.
         protocol_errors,
+        /// Connections closed because a record did not arrive in time, or because they held memory that others needed.
+        connections_timed_out,
     }
 }
 
@@ -128,6 +132,8 @@ pub struct Stats {
     /// All other calls.
     #[serde(flatten)]
     pub calls: CallStats,
+    /// Bytes that connections hold for records in part, replies not taken and operations that wait.
+    pub connection_memory_bytes: u64,
     /// By export, in the order of the configuration.
     pub exports: Vec<ExportStats>,
     /// By client address, also those that have left.
@@ -217,6 +223,11 @@ impl Connections {
         let counters = Arc::new(counters);
         self.known().open.insert(id, Arc::clone(&counters));
         counters
+    }
+
+    /// Counts the open connections.
+    pub(crate) fn open(&self) -> usize {
+        self.known().open.len()
     }
 
     /// Removes a connection, and adds its counts to those of its client.

@@ -3,7 +3,7 @@
 //! A connection has its turn when its thread serves it. A [`Turn`] lends the parts of thread and connection that programs may use,
 //! so that programs know neither of the two.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use iocurve_meter::Nanos;
@@ -12,13 +12,17 @@ use iocurve_wire::rpc::{Accepted, Rejected, ReplyHeader, auth_stat};
 use iocurve_wire::xdr::Encode;
 
 use crate::credential::Credential;
+use crate::memory::{TIGHT_BYTES, Tight};
 use crate::nfs4_state::NfsSession;
 use crate::pending::{ConnectionId, Operation, Pending, Timers};
 use crate::qos::Key;
 use crate::qos::throttle::Waiter;
 use crate::reply::batch::Batch;
-use crate::served::{Export, Served};
+use crate::rules::{ClientAccess, Refusal};
+use crate::served::{Export, Exports, Served};
 use crate::stats::{Counters, IoStats};
+use crate::store::TRANSFER_BYTES_MAX;
+use crate::store::access::Caller;
 
 /// One turn of a connection.
 #[derive(Debug)]
@@ -34,6 +38,8 @@ pub(crate) struct Turn<'t> {
     pub(crate) nfs_session: &'t mut Option<Arc<NfsSession>>,
     pub(crate) peer: &'t Peer,
     pub(crate) now: Nanos,
+    /// Memory for connections that is short.
+    pub(crate) tight: Tight,
     pub(crate) thread: ThreadParts<'t>,
 }
 
@@ -55,16 +61,24 @@ pub(crate) struct Peer {
     pub(crate) address: String,
     /// Names the client and the connection where limits are shared.
     pub(crate) path: [Key; 2],
+    /// The use that the client may make of each export, by number.
+    access: Box<[ClientAccess]>,
 }
 
 impl Peer {
-    pub(crate) fn new(connection: ConnectionId, address: String) -> Self {
-        let client = match address.parse() {
-            Ok(IpAddr::V4(address)) => address.to_ipv6_mapped().to_bits(),
-            Ok(IpAddr::V6(address)) => address.to_bits(),
-            Err(_) => 0,
+    pub(crate) fn new(connection: ConnectionId, peer: SocketAddr, exports: &Exports) -> Self {
+        let client = match peer.ip() {
+            IpAddr::V4(address) => address.to_ipv6_mapped().to_bits(),
+            IpAddr::V6(address) => address.to_bits(),
         };
-        Self { connection, address, path: [client, Key::from(connection)] }
+        let (address, access) = (peer.ip().to_string(), exports.access(peer));
+        Self { connection, address, path: [client, Key::from(connection)], access }
+    }
+
+    /// The use that the client may make of an export.
+    #[inline]
+    pub(crate) fn access(&self, export: &Export) -> ClientAccess {
+        self.access[export.number]
     }
 }
 
@@ -73,6 +87,26 @@ impl<'t> Turn<'t> {
     #[inline]
     pub(crate) fn export(&self, file: &[u8]) -> &'t Export {
         self.served.exports.of(file)
+    }
+
+    /// Fails unless the client may use an export in this way.
+    #[inline]
+    pub(crate) fn check(&self, export: &Export, is_change: bool) -> Result<(), Refusal> {
+        self.peer.access(export).check(is_change)
+    }
+
+    /// The caller in an export, if the client may use the export in this way. Take the call's credential first.
+    #[inline]
+    pub(crate) fn admit(&mut self, export: &Export, is_change: bool) -> Result<Caller, Refusal> {
+        let access = self.peer.access(export);
+        access.check(is_change)?;
+        Ok(*self.credential.caller(export, access))
+    }
+
+    /// Most bytes of data that a READ may find now; a client reads on behind them.
+    #[inline]
+    pub(crate) fn read_bytes_max(&self) -> u32 {
+        if self.tight.transfers { TIGHT_BYTES as u32 } else { TRANSFER_BYTES_MAX }
     }
 
     /// Lets a READ or WRITE of `bytes` wait until its export's limits have admitted it and it is due. Returns it if that is now.

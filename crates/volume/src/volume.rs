@@ -8,6 +8,7 @@ use std::thread::{self, JoinHandle};
 use iocurve_meter::{Clock, Nanos};
 
 use crate::config::{ExportConfig, StoreConfig, VolumeConfig, VolumeError, check, check_limits, check_quota};
+use crate::memory::ConnectionMemory;
 use crate::nfs4_state::{ClientRecord, FolderRecord, State};
 use crate::qos::Limits;
 use crate::served::{Export, Exports, Served};
@@ -18,11 +19,15 @@ use crate::stats::{Counters, ExportStats, IoStats, Stats};
 use crate::store::Store;
 use crate::store::directory::DirectoryStore;
 use crate::store::files::Files;
+use crate::store::handle::HandleKey;
 use crate::store::memory::MemoryStore;
 use crate::store::times::wall_ns;
 
 /// Most exports in the name of the server, whose length the protocol limits.
 const SCOPE_EXPORTS_MAX: usize = 32;
+
+/// Files that this process has open beside the sockets of connections: those that are served, pipes, and what it has otherwise.
+const OTHER_OPEN_FILES: u64 = 2048;
 
 /// A volume that is being served. It stops when dropped.
 #[derive(Debug)]
@@ -45,23 +50,28 @@ impl Volume {
         let (cpus, clock) = (allowed_cpus(), Clock::new());
         let count = config.threads.unwrap_or(cpus.len());
         let exports = open_exports(config, count, clock.now())?;
-        let threads = Threads::new(count, &cpus).map_err(system("prepare its threads"))?;
+        let connections_max = config.connections_max.into();
+        raise_open_files_limit(connections_max);
+        let threads = Threads::new(count, &cpus, connections_max as usize).map_err(system("prepare its threads"))?;
+        let memory = ConnectionMemory::new(config.connection_memory_bytes as usize);
         let nfs4 = State::new(wall_ns(), scope(&exports), records(config), clock.now());
-        Self::serve(listener, exports, nfs4, threads, count, clock)
+        Self::serve(listener, exports, memory, nfs4, threads, clock)
     }
 
     fn serve(
         listener: TcpListener,
         exports: Exports,
+        memory: ConnectionMemory,
         nfs4: State,
         threads: Arc<Threads>,
-        count: usize,
         clock: Clock,
     ) -> Result<Self, VolumeError> {
+        let count = threads.count();
         let address = listener.local_addr().map_err(system("find out its port"))?;
         let new_counters = || Arc::new(Counters::new(exports.iter().len()));
         let counters: Vec<_> = (0..count).map(|_| new_counters()).collect();
-        let served = Arc::new(Served::new(exports, address.port(), wall_ns().to_be_bytes(), nfs4));
+        let served = Served::new(exports, address.port(), wall_ns().to_be_bytes(), memory, nfs4);
+        let served = Arc::new(served);
         let started = clock.now();
         let mut volume = Self { address, served, counters, clock, started, threads, handles: Vec::new() };
         let mut listener = Some(listener);
@@ -96,7 +106,8 @@ impl Volume {
         let (clients, connections) = self.threads.connections.read();
         let uptime_ns = self.clock.now() - self.started;
         let exports = self.served.exports.iter().map(|export| self.export_stats(export)).collect();
-        let mut stats = Stats { uptime_ns, exports, clients, connections, ..Stats::default() };
+        let connection_memory_bytes = self.served.memory.used() as u64;
+        let mut stats = Stats { uptime_ns, connection_memory_bytes, exports, clients, connections, ..Stats::default() };
         stats.exports.iter().for_each(|export| stats.io += export.io);
         self.counters.iter().for_each(|counters| stats.calls += counters.calls.read());
         stats
@@ -169,11 +180,24 @@ fn system(action: &'static str) -> impl FnOnce(io::Error) -> VolumeError {
     move |source| VolumeError::System { action, source }
 }
 
+/// Lets this process open as many files as connections need, as far as the system's hard limit goes. Beyond it no more are accepted.
+fn raise_open_files_limit(connections: u64) {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: a structure of ours.
+    unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
+    let wanted = (connections + OTHER_OPEN_FILES).min(limit.rlim_max);
+    if limit.rlim_cur < wanted {
+        limit.rlim_cur = wanted;
+        // SAFETY: a structure of ours.
+        unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) };
+    }
+}
+
 fn open_exports(config: &VolumeConfig, threads: usize, now: Nanos) -> Result<Exports, VolumeError> {
     let start = wall_ns();
     let open = |(number, export): (usize, &ExportConfig)| {
-        let files = open_files(export, start + number as u64)?;
-        Ok(Export::new(export.path.clone(), files, export.limits, threads, now))
+        let files = open_files(export, start + number as u64, HandleKey::new(config.handle_key))?;
+        Ok(Export::new(export.path.clone(), files, export.limits, threads, now).with_rules(export.rules.clone()))
     };
     let exports = config.exports.iter().enumerate().map(open).collect::<Result<_, VolumeError>>()?;
     Exports::new(exports).ok_or_else(|| VolumeError::Config("two exports are the same folder".to_owned()))
@@ -199,13 +223,13 @@ fn records(config: &VolumeConfig) -> Vec<Box<dyn ClientRecord>> {
 }
 
 /// Opens the store of an export. Memory of one start must not have the `id` of another.
-fn open_files(config: &ExportConfig, id: u64) -> Result<Files, VolumeError> {
+fn open_files(config: &ExportConfig, id: u64, key: HandleKey) -> Result<Files, VolumeError> {
     let failed = |place| move |source| VolumeError::Store { place, source };
     match &config.store {
         StoreConfig::Memory { limit_bytes } => MemoryStore::new(id.to_be_bytes(), config.quota_bytes, *limit_bytes)
             .map(Files::Memory)
             .map_err(failed("memory".to_owned())),
-        StoreConfig::Directory { path } => DirectoryStore::open(path, config.quota_bytes)
+        StoreConfig::Directory { path } => DirectoryStore::open(path, config.quota_bytes, key)
             .map(Files::Directory)
             .map_err(failed(path.display().to_string())),
     }

@@ -4,7 +4,9 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use iocurve_volume::{Burst, ExportConfig, Latency, Limits, StoreConfig, Volume, VolumeConfig, VolumeError};
+use iocurve_volume::{
+    Burst, ExportConfig, ExportRules, Latency, Limits, Squash, StoreConfig, Volume, VolumeConfig, VolumeError,
+};
 use iocurve_wire::mount3::{MOUNT_PROGRAM, MOUNT_V3, MOUNTPROC3_MNT, mountres3, mountstat3};
 use iocurve_wire::nfs3::*;
 use iocurve_wire::portmap::{IPPROTO_TCP, PMAP_PROG, PMAP_VERS, PMAPPROC_GETPORT, mapping};
@@ -369,7 +371,9 @@ fn the_lock_manager_is_refused() {
 fn a_folder_is_served() {
     let folder = tempfile::tempdir().unwrap();
     let store = StoreConfig::Directory { path: folder.path().into() };
-    let config = exporting(ExportConfig { store, ..ExportConfig::default() });
+    // Root's folder is root's to write.
+    let rules = ExportRules { squash: Squash::None, ..ExportRules::default() };
+    let config = exporting(ExportConfig { store, rules, ..ExportConfig::default() });
     let file = {
         let volume = Volume::start(&config).unwrap();
         let mut client = Client::connect(&volume);

@@ -207,6 +207,12 @@ impl Reassembler {
         self.joined.clear();
     }
 
+    /// True if a record has arrived in part, and is not lent out of the caller's buffer.
+    #[inline]
+    pub const fn is_inside(&self) -> bool {
+        !matches!(self.state, State::Mark | State::Lent)
+    }
+
     /// Bytes of memory taken for joined fragments.
     #[inline]
     pub const fn buffer_bytes(&self) -> usize {

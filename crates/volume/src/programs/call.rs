@@ -6,10 +6,14 @@ use iocurve_wire::nfs4::NFS_V4;
 use iocurve_wire::portmap::{PMAP_PROG, PMAP_VERS};
 use iocurve_wire::xdr::XdrError;
 
+use super::nfs3_readdir::LISTING_BYTES_MAX;
+use crate::memory::TIGHT_BYTES;
+use crate::rules::Refusal;
 use crate::served::Served;
 use crate::store::Store;
 use crate::store::access::Caller;
 use crate::store::files::Files;
+use crate::turn::Peer;
 
 /// A program in one version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,12 +47,35 @@ pub(super) struct Call<'a> {
     pub(super) procedure: u32,
     /// Arguments, not yet decoded.
     pub(super) arguments: &'a [u8],
+    /// The user that the client states; `None` if it states none. What the user may do depends on the export: [`Call::admit`].
+    pub(super) stated: Option<Caller>,
+    pub(super) peer: &'a Peer,
+    /// Memory for connections is short.
+    pub(super) is_tight: bool,
+}
+
+/// A call that the export of its first handle admits.
+#[derive(Debug)]
+pub(super) struct Admitted<'a> {
+    pub(super) served: &'a Served,
+    pub(super) arguments: &'a [u8],
+    /// The user that the call is carried out for.
     pub(super) caller: Caller,
-    /// The client's address as text.
-    pub(super) client: &'a str,
+    /// Most bytes of a listing.
+    pub(super) listing_bytes_max: u32,
 }
 
 impl<'a> Call<'a> {
+    /// Admits the call if the client may use the export of `file` in this way.
+    pub(super) fn admit(&self, file: &[u8], is_change: bool) -> Result<Admitted<'a>, Refusal> {
+        let export = self.served.exports.of(file);
+        let caller = export.admit(self.stated.as_ref(), self.peer.access(export), is_change)?;
+        let listing_bytes_max = if self.is_tight { TIGHT_BYTES as u32 } else { LISTING_BYTES_MAX };
+        Ok(Admitted { served: self.served, arguments: self.arguments, caller, listing_bytes_max })
+    }
+}
+
+impl<'a> Admitted<'a> {
     /// The files of the export that a handle belongs to.
     pub(super) fn files(&self, file: &nfs_fh3) -> &'a Files {
         &self.served.exports.of(file.as_bytes()).files

@@ -95,16 +95,22 @@ fn answer_program(turn: &mut Turn<'_>, header: &CallHeader<'_>, arguments: &[u8]
 fn carry_out(turn: &mut Turn<'_>, header: &CallHeader<'_>, arguments: &[u8]) -> Result<(), ReplyHeader<'static>> {
     let xid = header.xid;
     let program = program(header)?;
-    let caller =
-        *turn.credential.caller(&header.cred).map_err(|stat| ReplyHeader::denied(xid, Rejected::AUTH_ERROR(stat)))?;
-    let (served, now, client) = (turn.served, turn.now, turn.peer.address.as_str());
+    turn.credential.take(&header.cred).map_err(|stat| ReplyHeader::denied(xid, Rejected::AUTH_ERROR(stat)))?;
+    let (served, now, peer) = (turn.served, turn.now, turn.peer);
     let is_kept = program == Program::Nfs3 && nfs3::is_non_idempotent(header.proc);
-    let key = is_kept.then(|| served.replies.key(client, header, arguments));
+    let key = is_kept.then(|| served.replies.key(&peer.address, header, arguments));
     if let Some(record) = key.and_then(|key| served.replies.find(key, now)) {
         turn.batch.bytes(&record);
         return Ok(());
     }
-    let call = Call { served, procedure: header.proc, arguments, caller, client };
+    let call = Call {
+        served,
+        procedure: header.proc,
+        arguments,
+        stated: turn.credential.stated(),
+        peer,
+        is_tight: turn.tight.transfers,
+    };
     let answered = turn.batch.write(|out| {
         let start = out.len();
         answer_call(xid, program, &call, out)?;

@@ -9,20 +9,20 @@ use iocurve_wire::rpc::auth_flavor;
 use iocurve_wire::xdr::{Encode, List, Writer, from_bytes};
 
 use super::call::{Call, Refused};
-use crate::served::{Exports, Mounts};
+use crate::served::{Export, Exports, Mounts};
 use crate::store::Store;
 use crate::store::files::Files;
 
 /// Answers a call of the MOUNT program.
 pub(super) fn answer(call: &Call<'_>, out: &mut Writer<'_>) -> Result<(), Refused> {
-    let (mounts, client) = (&call.served.mounts, call.client);
+    let (mounts, client) = (&call.served.mounts, call.peer.address.as_str());
     match call.procedure {
         MOUNTPROC3_NULL => from_bytes::<()>(call.arguments)?,
         MOUNTPROC3_MNT => mnt(call, from_bytes(call.arguments)?).encode(out),
         MOUNTPROC3_DUMP => dump(mounts, out),
         MOUNTPROC3_UMNT => mounts.remove(client, Some(from_bytes::<dirpath<'_>>(call.arguments)?)),
         MOUNTPROC3_UMNTALL => mounts.remove(client, None),
-        MOUNTPROC3_EXPORT => export(&call.served.exports).encode(out),
+        MOUNTPROC3_EXPORT => export(&call.served.exports, out),
         _ => return Err(Refused::Procedure),
     }
     Ok(())
@@ -35,8 +35,10 @@ fn mnt(call: &Call<'_>, path: dirpath<'_>) -> mountres3 {
     let exports = &call.served.exports;
     let paths = exports.iter().map(|export| export.path.as_str());
     let (export, inside) = find_export(paths, path).ok_or(mountstat3::MNT3ERR_NOENT)?;
-    let fhandle = walk(&exports.numbered(export).files, inside).map_err(mount_status)?;
-    call.served.mounts.insert(call.client, path);
+    let export = exports.numbered(export);
+    call.peer.access(export).check(false).map_err(|_| mountstat3::MNT3ERR_ACCES)?;
+    let fhandle = walk(&export.files, inside).map_err(mount_status)?;
+    call.served.mounts.insert(&call.peer.address, path);
     Ok(mountres3_ok { fhandle, auth_flavors: vec![auth_flavor::AUTH_SYS, auth_flavor::AUTH_NONE] })
 }
 
@@ -79,13 +81,16 @@ fn dump(mounts: &Mounts, out: &mut Writer<'_>) {
     list.encode(out);
 }
 
-fn export(served: &Exports) -> exports<'_> {
-    List(
-        served
-            .iter()
-            .map(|export| exportnode { ex_dir: export.path.as_bytes(), ex_groups: List(Vec::new()) })
-            .collect(),
-    )
+/// Lists the exports, each with the networks of its clients.
+fn export(served: &Exports, out: &mut Writer<'_>) {
+    let networks = |export: &Export| export.rules.clients.iter().map(|rule| rule.network.to_string()).collect();
+    let groups: Vec<Vec<String>> = served.iter().map(networks).collect();
+    let nodes = served.iter().zip(&groups).map(|(export, groups)| exportnode {
+        ex_dir: export.path.as_bytes(),
+        ex_groups: List(groups.iter().map(String::as_bytes).collect()),
+    });
+    let list: exports<'_> = List(nodes.collect());
+    list.encode(out);
 }
 
 #[cfg(test)]

@@ -4,9 +4,9 @@
 #![allow(clippy::needless_pass_by_value)] // decoded arguments belong to their procedure
 
 use iocurve_wire::nfs3::*;
-use iocurve_wire::xdr::{Decode, Encode, Writer, from_bytes};
+use iocurve_wire::xdr::{Decode, Encode, Reader, Writer, from_bytes};
 
-use super::call::{Call, Refused};
+use super::call::{Admitted, Call, Refused};
 use super::nfs3_readdir::{LISTING_BYTES_MAX, readdir, readdirplus};
 use crate::store::names::NAME_BYTES_MAX;
 use crate::store::{Creation, FILE_BYTES_MAX, LINKS_MAX, Store, TRANSFER_BYTES_MAX, access};
@@ -14,8 +14,34 @@ use crate::store::{Creation, FILE_BYTES_MAX, LINKS_MAX, Store, TRANSFER_BYTES_MA
 /// Answers a call of the NFS program that is not on the data path.
 pub(super) fn answer(call: &Call<'_>, out: &mut Writer<'_>) -> Result<(), Refused> {
     let procedure = nfsproc3::from_u32(call.procedure).ok_or(Refused::Procedure)?;
+    if procedure == nfsproc3::NFSPROC3_NULL {
+        return Ok(from_bytes(call.arguments)?);
+    }
+    // Every other procedure begins with a handle. If there is a second one, it must be of the same export.
+    let file = Reader::new(call.arguments).opaque(NFS3_FHSIZE)?;
+    match call.admit(file, is_non_idempotent(call.procedure)) {
+        Ok(call) => carry_out(&call, procedure, out),
+        Err(refusal) => {
+            refuse(procedure, refusal.status3(), out);
+            Ok(())
+        }
+    }
+}
+
+/// Encodes a result without attributes: each part that may be left out is a word of zeros.
+fn refuse(procedure: nfsproc3, status: nfsstat3, out: &mut Writer<'_>) {
+    let parts = match procedure {
+        nfsproc3::NFSPROC3_RENAME => 4,
+        nfsproc3::NFSPROC3_LINK => 3,
+        procedure if is_non_idempotent(procedure as u32) => 2,
+        _ => 1,
+    };
+    status.encode(out);
+    (0..parts).for_each(|_| out.u32(0));
+}
+
+fn carry_out(call: &Admitted<'_>, procedure: nfsproc3, out: &mut Writer<'_>) -> Result<(), Refused> {
     match procedure {
-        nfsproc3::NFSPROC3_NULL => from_bytes::<()>(call.arguments)?,
         nfsproc3::NFSPROC3_SETATTR => run(call, out, setattr)?,
         nfsproc3::NFSPROC3_LOOKUP => run(call, out, lookup)?,
         nfsproc3::NFSPROC3_ACCESS => run(call, out, access)?,
@@ -33,9 +59,11 @@ pub(super) fn answer(call: &Call<'_>, out: &mut Writer<'_>) -> Result<(), Refuse
         nfsproc3::NFSPROC3_FSSTAT => run(call, out, fsstat)?,
         nfsproc3::NFSPROC3_FSINFO => run(call, out, fsinfo)?,
         nfsproc3::NFSPROC3_PATHCONF => run(call, out, pathconf)?,
-        nfsproc3::NFSPROC3_GETATTR | nfsproc3::NFSPROC3_READ | nfsproc3::NFSPROC3_WRITE | nfsproc3::NFSPROC3_COMMIT => {
-            return Err(Refused::Procedure);
-        }
+        nfsproc3::NFSPROC3_NULL
+        | nfsproc3::NFSPROC3_GETATTR
+        | nfsproc3::NFSPROC3_READ
+        | nfsproc3::NFSPROC3_WRITE
+        | nfsproc3::NFSPROC3_COMMIT => return Err(Refused::Procedure),
     }
     Ok(())
 }
@@ -60,15 +88,15 @@ pub(super) fn is_non_idempotent(procedure: u32) -> bool {
 
 /// Decodes the arguments, runs the procedure, encodes its result.
 fn run<'a, A: Decode<'a>, R: Encode>(
-    call: &Call<'a>,
+    call: &Admitted<'a>,
     out: &mut Writer<'_>,
-    procedure: impl FnOnce(&Call<'a>, A) -> R,
+    procedure: impl FnOnce(&Admitted<'a>, A) -> R,
 ) -> Result<(), Refused> {
     procedure(call, from_bytes(call.arguments)?).encode(out);
     Ok(())
 }
 
-fn setattr(call: &Call<'_>, arguments: SETATTR3args) -> SETATTR3res {
+fn setattr(call: &Admitted<'_>, arguments: SETATTR3args) -> SETATTR3res {
     let mut wcc = wcc_data::default();
     let SETATTR3args { object, new_attributes, guard } = arguments;
     let files = call.files(&object);
@@ -83,7 +111,7 @@ fn setattr(call: &Call<'_>, arguments: SETATTR3args) -> SETATTR3res {
     }
 }
 
-fn lookup(call: &Call<'_>, LOOKUP3args { what }: LOOKUP3args<'_>) -> LOOKUP3res {
+fn lookup(call: &Admitted<'_>, LOOKUP3args { what }: LOOKUP3args<'_>) -> LOOKUP3res {
     let found = searchable(call, &what.dir).and_then(|_| call.files(&what.dir).lookup(what.dir.as_bytes(), what.name));
     let dir_attributes = call.attributes(&what.dir);
     match found {
@@ -93,7 +121,7 @@ fn lookup(call: &Call<'_>, LOOKUP3args { what }: LOOKUP3args<'_>) -> LOOKUP3res 
 }
 
 /// Attributes of a directory, if the caller may look up names in it.
-fn searchable(call: &Call<'_>, directory: &nfs_fh3) -> Result<fattr3, nfsstat3> {
+fn searchable(call: &Admitted<'_>, directory: &nfs_fh3) -> Result<fattr3, nfsstat3> {
     let found = call.files(directory).getattr(directory.as_bytes())?;
     if found.file_type != ftype3::NF3DIR {
         return Err(nfsstat3::NFS3ERR_NOTDIR);
@@ -102,12 +130,12 @@ fn searchable(call: &Call<'_>, directory: &nfs_fh3) -> Result<fattr3, nfsstat3> 
     Ok(found)
 }
 
-fn access(call: &Call<'_>, ACCESS3args { object, access }: ACCESS3args) -> ACCESS3res {
+fn access(call: &Admitted<'_>, ACCESS3args { object, access }: ACCESS3args) -> ACCESS3res {
     let found = call.files(&object).getattr(object.as_bytes()).map_err(|status| Failed { status, rest: None })?;
     Ok(ACCESS3resok { obj_attributes: Some(found), access: access::granted(&call.caller, &found, access) })
 }
 
-fn readlink(call: &Call<'_>, READLINK3args { symlink }: READLINK3args, out: &mut Writer<'_>) {
+fn readlink(call: &Admitted<'_>, READLINK3args { symlink }: READLINK3args, out: &mut Writer<'_>) {
     let target = call.files(&symlink).readlink(symlink.as_bytes());
     let symlink_attributes = call.attributes(&symlink);
     let result: READLINK3res<'_> = match &target {
@@ -118,13 +146,13 @@ fn readlink(call: &Call<'_>, READLINK3args { symlink }: READLINK3args, out: &mut
 }
 
 /// Attributes of a directory before and after a change that was refused before it began.
-fn unchanged(call: &Call<'_>, directory: &nfs_fh3) -> wcc_data {
+fn unchanged(call: &Admitted<'_>, directory: &nfs_fh3) -> wcc_data {
     let found = call.attributes(directory);
     wcc_data { before: found.map(|found| found.wcc()), after: found }
 }
 
 /// The common part of CREATE, MKDIR, SYMLINK and MKNOD.
-fn make(call: &Call<'_>, r#where: &diropargs3<'_>, what: Creation<'_>) -> CREATE3res {
+fn make(call: &Admitted<'_>, r#where: &diropargs3<'_>, what: Creation<'_>) -> CREATE3res {
     let refused = |status| Failed { status, rest: unchanged(call, &r#where.dir) };
     let directory = searchable(call, &r#where.dir).map_err(refused)?;
     check_creation(call, &directory, r#where, &what).map_err(refused)?;
@@ -163,7 +191,7 @@ fn make(call: &Call<'_>, r#where: &diropargs3<'_>, what: Creation<'_>) -> CREATE
 /// Checks permissions for a new name: to write the directory, and root for a device. A file that exists and is to be truncated must
 /// be the caller's or writable.
 fn check_creation(
-    call: &Call<'_>,
+    call: &Admitted<'_>,
     directory: &fattr3,
     r#where: &diropargs3<'_>,
     what: &Creation<'_>,
@@ -174,33 +202,35 @@ fn check_creation(
             access::check_setattr(&call.caller, &file, &cut).map(drop)
         }
         (Some(_), _) => Ok(()),
-        (None, Creation::Special(_, ftype3::NF3BLK | ftype3::NF3CHR, _)) if !call.caller.is_root() => {
-            Err(nfsstat3::NFS3ERR_PERM)
+        (None, what) => {
+            if let Creation::Special(_, file_type, _) = what {
+                access::check_special(&call.caller, *file_type)?;
+            }
+            access::check(&call.caller, directory, access::WRITE | access::EXECUTE)
         }
-        (None, _) => access::check(&call.caller, directory, access::WRITE | access::EXECUTE),
     }
 }
 
 /// Attributes of a name in a directory, if it exists.
-fn named(call: &Call<'_>, what: &diropargs3<'_>) -> Option<fattr3> {
+fn named(call: &Admitted<'_>, what: &diropargs3<'_>) -> Option<fattr3> {
     let file = call.files(&what.dir).lookup(what.dir.as_bytes(), what.name).ok()?;
     call.attributes(&file)
 }
 
-fn create(call: &Call<'_>, arguments: CREATE3args<'_>) -> CREATE3res {
+fn create(call: &Admitted<'_>, arguments: CREATE3args<'_>) -> CREATE3res {
     make(call, &arguments.r#where, Creation::File(&arguments.how))
 }
 
-fn mkdir(call: &Call<'_>, arguments: MKDIR3args<'_>) -> MKDIR3res {
+fn mkdir(call: &Admitted<'_>, arguments: MKDIR3args<'_>) -> MKDIR3res {
     make(call, &arguments.r#where, Creation::Directory(&arguments.attributes))
 }
 
-fn symlink(call: &Call<'_>, arguments: SYMLINK3args<'_>) -> SYMLINK3res {
+fn symlink(call: &Admitted<'_>, arguments: SYMLINK3args<'_>) -> SYMLINK3res {
     let symlinkdata3 { symlink_attributes, symlink_data } = &arguments.symlink;
     make(call, &arguments.r#where, Creation::Symlink(symlink_attributes, symlink_data))
 }
 
-fn mknod(call: &Call<'_>, arguments: MKNOD3args<'_>) -> MKNOD3res {
+fn mknod(call: &Admitted<'_>, arguments: MKNOD3args<'_>) -> MKNOD3res {
     let none = specdata3::default();
     let what = match &arguments.what {
         mknoddata3::NF3BLK(device) => Creation::Special(&device.dev_attributes, ftype3::NF3BLK, device.spec),
@@ -215,7 +245,7 @@ fn mknod(call: &Call<'_>, arguments: MKNOD3args<'_>) -> MKNOD3res {
 }
 
 /// Checks that the caller may remove a name, and returns the attributes of its file if the name exists.
-fn removable(call: &Call<'_>, what: &diropargs3<'_>) -> Result<Option<fattr3>, nfsstat3> {
+fn removable(call: &Admitted<'_>, what: &diropargs3<'_>) -> Result<Option<fattr3>, nfsstat3> {
     let directory = searchable(call, &what.dir)?;
     let found = named(call, what);
     if let Some(file) = &found {
@@ -224,7 +254,7 @@ fn removable(call: &Call<'_>, what: &diropargs3<'_>) -> Result<Option<fattr3>, n
     Ok(found)
 }
 
-fn remove(call: &Call<'_>, REMOVE3args { object }: REMOVE3args<'_>) -> REMOVE3res {
+fn remove(call: &Admitted<'_>, REMOVE3args { object }: REMOVE3args<'_>) -> REMOVE3res {
     removable(call, &object).map_err(|status| Failed { status, rest: unchanged(call, &object.dir) })?;
     let mut dir_wcc = wcc_data::default();
     match call.files(&object.dir).remove(object.dir.as_bytes(), object.name, &mut dir_wcc) {
@@ -233,7 +263,7 @@ fn remove(call: &Call<'_>, REMOVE3args { object }: REMOVE3args<'_>) -> REMOVE3re
     }
 }
 
-fn rmdir(call: &Call<'_>, RMDIR3args { object }: RMDIR3args<'_>) -> RMDIR3res {
+fn rmdir(call: &Admitted<'_>, RMDIR3args { object }: RMDIR3args<'_>) -> RMDIR3res {
     removable(call, &object).map_err(|status| Failed { status, rest: unchanged(call, &object.dir) })?;
     let mut dir_wcc = wcc_data::default();
     match call.files(&object.dir).rmdir(object.dir.as_bytes(), object.name, &mut dir_wcc) {
@@ -242,23 +272,25 @@ fn rmdir(call: &Call<'_>, RMDIR3args { object }: RMDIR3args<'_>) -> RMDIR3res {
     }
 }
 
-fn rename(call: &Call<'_>, RENAME3args { from, to }: RENAME3args<'_>) -> RENAME3res {
+fn rename(call: &Admitted<'_>, RENAME3args { from, to }: RENAME3args<'_>) -> RENAME3res {
+    let mut both = RENAME3resok { fromdir_wcc: wcc_data::default(), todir_wcc: wcc_data::default() };
+    // Nothing is said of another export: the client may not be allowed to use it.
+    let export = call.served.exports.of_both(from.dir.as_bytes(), to.dir.as_bytes());
+    let export = export.map_err(|status| Failed { status, rest: both.clone() })?;
     check_rename(call, &from, &to).map_err(|status| Failed {
         status,
         rest: RENAME3resok { fromdir_wcc: unchanged(call, &from.dir), todir_wcc: unchanged(call, &to.dir) },
     })?;
-    let mut both = RENAME3resok { fromdir_wcc: wcc_data::default(), todir_wcc: wcc_data::default() };
     let wcc = (&mut both.fromdir_wcc, &mut both.todir_wcc);
-    let export = call.served.exports.of_both(from.dir.as_bytes(), to.dir.as_bytes());
     let (from, to) = ((from.dir.as_bytes(), from.name), (to.dir.as_bytes(), to.name));
-    match export.and_then(|export| export.files.rename(from, to, wcc)) {
+    match export.files.rename(from, to, wcc) {
         Ok(()) => Ok(both),
         Err(status) => Err(Failed { status, rest: both }),
     }
 }
 
 /// Checks permissions for a RENAME: both directories must be writable, and so must a directory that gets another parent.
-fn check_rename(call: &Call<'_>, from: &diropargs3<'_>, to: &diropargs3<'_>) -> Result<(), nfsstat3> {
+fn check_rename(call: &Admitted<'_>, from: &diropargs3<'_>, to: &diropargs3<'_>) -> Result<(), nfsstat3> {
     let moved = removable(call, from)?;
     removable(call, to)?;
     access::check(&call.caller, &searchable(call, &to.dir)?, access::WRITE | access::EXECUTE)?;
@@ -270,12 +302,15 @@ fn check_rename(call: &Call<'_>, from: &diropargs3<'_>, to: &diropargs3<'_>) -> 
     }
 }
 
-fn link(call: &Call<'_>, LINK3args { file, link }: LINK3args<'_>) -> LINK3res {
+fn link(call: &Admitted<'_>, LINK3args { file, link }: LINK3args<'_>) -> LINK3res {
     let mut linkdir_wcc = wcc_data::default();
+    // Nothing is said of another export: the client may not be allowed to use it.
+    let export = call.served.exports.of_both(file.as_bytes(), link.dir.as_bytes());
+    let nothing = LINK3resok { file_attributes: None, linkdir_wcc };
+    let export = export.map_err(|status| Failed { status, rest: nothing })?;
     let linked = searchable(call, &link.dir).and_then(|directory| {
         linkdir_wcc = unchanged(call, &link.dir);
         access::check(&call.caller, &directory, access::WRITE | access::EXECUTE)?;
-        let export = call.served.exports.of_both(file.as_bytes(), link.dir.as_bytes())?;
         export.files.link(file.as_bytes(), link.dir.as_bytes(), link.name, &mut linkdir_wcc)
     });
     let both = LINK3resok { file_attributes: call.attributes(&file), linkdir_wcc };
@@ -285,7 +320,7 @@ fn link(call: &Call<'_>, LINK3args { file, link }: LINK3args<'_>) -> LINK3res {
     }
 }
 
-fn fsstat(call: &Call<'_>, FSSTAT3args { fsroot }: FSSTAT3args) -> FSSTAT3res {
+fn fsstat(call: &Admitted<'_>, FSSTAT3args { fsroot }: FSSTAT3args) -> FSSTAT3res {
     let files = call.files(&fsroot);
     let found = files.getattr(fsroot.as_bytes()).map_err(|status| Failed { status, rest: None })?;
     let space = files.space();
@@ -301,7 +336,7 @@ fn fsstat(call: &Call<'_>, FSSTAT3args { fsroot }: FSSTAT3args) -> FSSTAT3res {
     })
 }
 
-fn fsinfo(call: &Call<'_>, FSINFO3args { fsroot }: FSINFO3args) -> FSINFO3res {
+fn fsinfo(call: &Admitted<'_>, FSINFO3args { fsroot }: FSINFO3args) -> FSINFO3res {
     use properties::{FSF3_CANSETTIME, FSF3_HOMOGENEOUS, FSF3_LINK, FSF3_SYMLINK};
     let found = call.files(&fsroot).getattr(fsroot.as_bytes()).map_err(|status| Failed { status, rest: None })?;
     Ok(FSINFO3resok {
@@ -319,7 +354,7 @@ fn fsinfo(call: &Call<'_>, FSINFO3args { fsroot }: FSINFO3args) -> FSINFO3res {
     })
 }
 
-fn pathconf(call: &Call<'_>, PATHCONF3args { object }: PATHCONF3args) -> PATHCONF3res {
+fn pathconf(call: &Admitted<'_>, PATHCONF3args { object }: PATHCONF3args) -> PATHCONF3res {
     let found = call.files(&object).getattr(object.as_bytes()).map_err(|status| Failed { status, rest: None })?;
     Ok(PATHCONF3resok {
         obj_attributes: Some(found),

@@ -8,6 +8,7 @@ use iocurve_wire::server_fast::{self, READ_REPLY_BYTES, RangeArgs, WriteArgs};
 
 use super::nfs4;
 use crate::pending::{Delayed, Operation};
+use crate::rules::Refusal;
 use crate::served::Export;
 use crate::stats::IoStats;
 use crate::store::access::{Caller, Permissions};
@@ -25,18 +26,13 @@ pub(super) fn answer(turn: &mut Turn<'_>, header: &CallHeader<'_>, arguments: &[
         return false;
     };
     let xid = header.xid;
-    let caller = match turn.credential.caller(&header.cred) {
-        Ok(caller) => *caller,
-        Err(stat) => {
-            turn.refuse_credential(xid, stat);
-            return true;
-        }
-    };
+    if let Err(stat) = turn.credential.take(&header.cred) {
+        turn.refuse_credential(xid, stat);
+        return true;
+    }
     let answered = match procedure {
-        NFSPROC3_READ => RangeArgs::parse(arguments).map(|arguments| read(turn, xid, &caller, &arguments)),
-        NFSPROC3_WRITE => {
-            WriteArgs::parse(arguments, arguments.len()).map(|arguments| write(turn, xid, &caller, &arguments))
-        }
+        NFSPROC3_READ => RangeArgs::parse(arguments).map(|arguments| read(turn, xid, &arguments)),
+        NFSPROC3_WRITE => WriteArgs::parse(arguments, arguments.len()).map(|arguments| write(turn, xid, &arguments)),
         NFSPROC3_COMMIT => RangeArgs::parse(arguments).map(|arguments| commit(turn, xid, arguments.file)),
         _ => server_fast::parse_getattr(arguments).map(|object| getattr(turn, xid, object)),
     };
@@ -50,7 +46,9 @@ pub(super) fn answer(turn: &mut Turn<'_>, header: &CallHeader<'_>, arguments: &[
 #[inline]
 fn getattr(turn: &mut Turn<'_>, xid: u32, object: &[u8]) {
     turn.count_other();
-    match turn.export(object).files.getattr(object) {
+    let export = turn.export(object);
+    let admitted = turn.check(export, false).map_err(Refusal::status3);
+    match admitted.and_then(|()| export.files.getattr(object)) {
         Ok(attributes) => turn.batch.bytes(&server_fast::getattr_reply(xid, &attributes)),
         Err(status) => turn.reply::<GETATTR3res>(xid, &Err(Failed { status, rest: () })),
     }
@@ -58,8 +56,13 @@ fn getattr(turn: &mut Turn<'_>, xid: u32, object: &[u8]) {
 
 /// READ (RFC 1813 §3.3.6); under limits it is carried out when it is due.
 #[inline]
-fn read(turn: &mut Turn<'_>, xid: u32, caller: &Caller, arguments: &RangeArgs<'_>) {
+fn read(turn: &mut Turn<'_>, xid: u32, arguments: &RangeArgs<'_>) {
     let export = turn.export(arguments.file);
+    let caller = &match turn.admit(export, false) {
+        Ok(caller) => caller,
+        Err(refusal) => return turn.reply::<READ3res<'_>>(xid, &Err(refused(refusal))),
+    };
+    let arguments = &RangeArgs { count: arguments.count.min(turn.read_bytes_max()), ..*arguments };
     if export.throttle.is_limited()
         && let Some(bytes) = read_bytes(export, caller, arguments)
         && let Some(file) = nfs_fh3::new(arguments.file)
@@ -101,9 +104,13 @@ fn read_now(turn: &mut Turn<'_>, export: &Export, xid: u32, caller: &Caller, arg
 
 /// WRITE (RFC 1813 §3.3.7); it is carried out at once, and under limits its reply waits.
 #[inline]
-fn write(turn: &mut Turn<'_>, xid: u32, caller: &Caller, arguments: &WriteArgs<'_>) {
+fn write(turn: &mut Turn<'_>, xid: u32, arguments: &WriteArgs<'_>) {
     let WriteArgs { file, offset, stable, length, arrived } = *arguments;
     let export = turn.export(file);
+    let caller = &match turn.admit(export, true) {
+        Ok(caller) => caller,
+        Err(refusal) => return turn.reply::<WRITE3res>(xid, &Err(refused(refusal))),
+    };
     match export.files.write(caller, file, offset, &arrived[..length as usize], stable) {
         Ok(written) => write_done(turn, export, xid, &written, length, stable),
         Err(status) => write_failed(turn, export, xid, file, status),
@@ -126,14 +133,18 @@ pub(super) fn begin_write(
 ) -> Option<ArrivingWrite> {
     let (xid, export) = (header.xid, turn.export(arguments.file));
     let WriteArgs { file, offset, stable, length, arrived } = *arguments;
-    let caller = match turn.credential.caller(&header.cred) {
+    if let Err(stat) = turn.credential.take(&header.cred) {
+        turn.refuse_credential(xid, stat);
+        return None;
+    }
+    let caller = match turn.admit(export, true) {
         Ok(caller) => caller,
-        Err(stat) => {
-            turn.refuse_credential(xid, stat);
+        Err(refusal) => {
+            turn.reply::<WRITE3res>(xid, &Err(refused(refusal)));
             return None;
         }
     };
-    match export.files.begin_write(caller, file, offset, length) {
+    match export.files.begin_write(&caller, file, offset, length) {
         Ok(mut buffer) => {
             // The padding may have begun to arrive, too.
             buffer.copy_from(&arrived[..arrived.len().min(length as usize)]);
@@ -184,7 +195,11 @@ fn write_failed(turn: &mut Turn<'_>, export: &Export, xid: u32, file: &[u8], sta
 /// COMMIT (RFC 1813 §3.3.21); the whole file is committed, whatever the range.
 fn commit(turn: &mut Turn<'_>, xid: u32, file: &[u8]) {
     turn.count_commit();
-    let files = &turn.export(file).files;
+    let export = turn.export(file);
+    if let Err(refusal) = turn.check(export, false) {
+        return turn.reply::<COMMIT3res>(xid, &Err(refused(refusal)));
+    }
+    let files = &export.files;
     match files.commit(file) {
         Ok(Written { before, after }) => {
             turn.batch.bytes(&server_fast::commit_reply(xid, &before, &after, turn.served.writeverf));
@@ -194,6 +209,11 @@ fn commit(turn: &mut Turn<'_>, xid: u32, file: &[u8]) {
             turn.reply::<COMMIT3res>(xid, &Err(Failed { status, rest }));
         }
     }
+}
+
+/// Refuses a call without a word about the file.
+fn refused<R: Default>(refusal: Refusal) -> Failed<R> {
+    Failed { status: refusal.status3(), rest: R::default() }
 }
 
 /// Does the rest of an operation that waited and is due.

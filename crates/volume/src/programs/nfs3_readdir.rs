@@ -5,15 +5,15 @@
 use iocurve_wire::nfs3::*;
 use iocurve_wire::xdr::{Encode, List, Writer, padding};
 
-use super::call::Call;
+use super::call::Admitted;
 use crate::store::{Entry, Listing, Store, access};
 
 /// Most bytes of a listing.
 pub(super) const LISTING_BYTES_MAX: u32 = 64 << 10;
 
-pub(super) fn readdir(call: &Call<'_>, arguments: &READDIR3args, out: &mut Writer<'_>) {
+pub(super) fn readdir(call: &Admitted<'_>, arguments: &READDIR3args, out: &mut Writer<'_>) {
     let dir_attributes = call.attributes(&arguments.dir);
-    let count = arguments.count.min(LISTING_BYTES_MAX) as usize;
+    let count = arguments.count.min(call.listing_bytes_max) as usize;
     let listing = list(call, &arguments.dir, arguments.cookie, arguments.cookieverf, count / ENTRY_BYTES_MIN);
     let result: READDIR3res<'_> = match &listing {
         Err(status) => Err(Failed { status: *status, rest: dir_attributes }),
@@ -36,9 +36,9 @@ pub(super) fn readdir(call: &Call<'_>, arguments: &READDIR3args, out: &mut Write
     result.encode(out);
 }
 
-pub(super) fn readdirplus(call: &Call<'_>, arguments: &READDIRPLUS3args, out: &mut Writer<'_>) {
+pub(super) fn readdirplus(call: &Admitted<'_>, arguments: &READDIRPLUS3args, out: &mut Writer<'_>) {
     let dir_attributes = call.attributes(&arguments.dir);
-    let count = arguments.maxcount.min(LISTING_BYTES_MAX) as usize;
+    let count = arguments.maxcount.min(call.listing_bytes_max) as usize;
     let listing = list(call, &arguments.dir, arguments.cookie, arguments.cookieverf, count / PLUS_BYTES_MIN);
     let result: READDIRPLUS3res<'_> = match &listing {
         Err(status) => Err(Failed { status: *status, rest: dir_attributes }),
@@ -67,7 +67,7 @@ const LISTING_FRAME_BYTES: usize = 4 + FATTR3_BYTES + 8 + 4 + 4;
 
 /// Lists one name more than can fit, which tells whether the directory ends.
 fn list(
-    call: &Call<'_>,
+    call: &Admitted<'_>,
     directory: &nfs_fh3,
     cookie: u64,
     cookieverf: cookieverf3,

@@ -14,12 +14,25 @@ pub(super) struct Connection {
     /// The event that epoll watches for.
     pub(super) interest: Interest,
     pub(super) turns: u32,
+    /// Its thread will look whether its transfers are late.
+    pub(super) is_watched: bool,
+    /// Its thread will give it a turn when there is memory.
+    pub(super) is_short_of_memory: bool,
     /// The thread, other than its own, on whose core its last packet arrived when that was looked up last.
     pub(super) elsewhere: Option<usize>,
 }
 
 impl Connection {
     pub(super) fn new(session: Session, socket: Socket, counters: Arc<ConnectionCounters>) -> Self {
-        Self { session, socket, counters, interest: Interest::Receive, turns: 0, elsewhere: None }
+        Self {
+            session,
+            socket,
+            counters,
+            interest: Interest::Receive,
+            turns: 0,
+            is_watched: false,
+            is_short_of_memory: false,
+            elsewhere: None,
+        }
     }
 }

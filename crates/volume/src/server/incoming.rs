@@ -9,6 +9,7 @@ use iocurve_wire::record::{Progress, RECORD_MARK_BYTES, Reassembler};
 
 use super::close::Close;
 use super::transport::{Transport, is_temporary};
+use crate::memory::TIGHT_BYTES;
 use crate::programs::dispatch::{self, CALL_BYTES_MAX, LongCall, SMALL_CALL_BYTES_MAX};
 use crate::programs::nfs3_data::{self, ArrivingWrite};
 use crate::programs::nfs4::arriving::ArrivingCompound;
@@ -29,6 +30,15 @@ pub(super) const BATCH_BYTES: usize = 768 << 10;
 /// As `BATCH_BYTES`, for batches sent by reference: pipe and socket take all of it, and nothing is copied after all.
 const BULK_BATCH_BYTES: usize = 256 << 10;
 
+/// The state of the record whose bytes arrive next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Arrival {
+    /// None of its bytes have arrived.
+    Between,
+    /// Some of its bytes have arrived. Records are numbered from the first one of the connection.
+    Inside { record: u64 },
+}
+
 /// Why no further call is answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stop {
@@ -38,6 +48,8 @@ pub(super) enum Stop {
     Batch,
     /// As many operations wait as may.
     Pending,
+    /// Something large would begin, and memory is tight.
+    Memory,
 }
 
 /// The receiving side of a connection.
@@ -52,6 +64,8 @@ pub(super) struct Incoming {
     compound: Option<ArrivingCompound>,
     /// The last call was a large WRITE; the next one probably is, too.
     is_bulk: bool,
+    /// Records that have arrived.
+    arrived: u64,
     iovecs: Vec<iovec>,
 }
 
@@ -61,7 +75,7 @@ unsafe impl Send for Incoming {}
 impl Incoming {
     pub(super) fn new() -> Self {
         let records = Reassembler::new(CALL_BYTES_MAX);
-        Self { records, held: Vec::new(), write: None, compound: None, is_bulk: false, iovecs: Vec::new() }
+        Self { records, held: Vec::new(), write: None, compound: None, is_bulk: false, arrived: 0, iovecs: Vec::new() }
     }
 
     /// Puts bytes held since the last turn at the start of the input buffer and returns how many there are.
@@ -84,6 +98,25 @@ impl Incoming {
         }
     }
 
+    /// Bytes of memory that it holds between turns for the record that is arriving.
+    pub(super) fn record_bytes(&self) -> usize {
+        self.records.buffer_bytes()
+            + self.write.as_ref().map_or(0, |write| write.buffer.length())
+            + self.compound.as_ref().map_or(0, ArrivingCompound::bytes)
+    }
+
+    /// Bytes of memory that it holds between turns for calls that were received and not answered.
+    pub(super) fn held_bytes(&self) -> usize {
+        self.held.capacity()
+    }
+
+    /// Tells between turns whether a record has arrived in part.
+    pub(super) fn arrival(&self) -> Arrival {
+        let is_inside =
+            self.write.is_some() || self.compound.is_some() || !self.held.is_empty() || self.records.is_inside();
+        if is_inside { Arrival::Inside { record: self.arrived } } else { Arrival::Between }
+    }
+
     /// Receives bytes that are there: data of a large WRITE into their buffer, everything else behind the `filled` input.
     pub(super) fn receive<T: Transport>(
         &mut self,
@@ -99,7 +132,11 @@ impl Incoming {
             buffer.missing_memory(&mut self.iovecs);
             buffer.missing()
         });
-        let room = if self.is_bulk { TAIL_BYTES } else { RECEIVE_BYTES };
+        let room = match () {
+            () if self.is_bulk => TAIL_BYTES,
+            () if turn.tight.transfers || turn.tight.waiting => TIGHT_BYTES,
+            () => RECEIVE_BYTES,
+        };
         let room = &mut input[*filled..][..room];
         self.iovecs.push(iovec { iov_base: room.as_mut_ptr().cast(), iov_len: room.len() });
         // SAFETY: the write's buffer and the input are ours alone.
@@ -124,7 +161,11 @@ impl Incoming {
     /// Answers operations that are due, then every complete call, and takes those off the input.
     pub(super) fn answer(&mut self, turn: &mut Turn<'_>, input: &mut &[u8]) -> Result<Stop, Close> {
         loop {
-            let limit = if turn.batch.is_bulk() { BULK_BATCH_BYTES } else { BATCH_BYTES };
+            let limit = match () {
+                () if turn.tight.transfers => TIGHT_BYTES,
+                () if turn.batch.is_bulk() => BULK_BATCH_BYTES,
+                () => BATCH_BYTES,
+            };
             if turn.batch.length() >= limit {
                 return Ok(Stop::Batch);
             }
@@ -132,13 +173,17 @@ impl Incoming {
                 nfs3_data::resume(turn, delayed);
                 continue;
             }
-            if turn.pending.is_full() {
+            if turn.pending.is_full(turn.tight.waiting) {
                 return Ok(Stop::Pending);
             }
             match self.records.advance(input)? {
                 Progress::Record(record) => {
+                    self.arrived += 1;
                     self.is_bulk &= record.len() >= SMALL_CALL_BYTES_MAX;
                     dispatch::answer(turn, record)?;
+                }
+                Progress::Partial { length, .. } if length >= SMALL_CALL_BYTES_MAX && turn.tight.transfers => {
+                    return Ok(Stop::Memory);
                 }
                 Progress::Partial { arrived, length } if length >= SMALL_CALL_BYTES_MAX => {
                     if !self.begin_write(turn, arrived, length)? {
@@ -153,7 +198,12 @@ impl Incoming {
                     }
                     self.finish_compound(turn)?;
                 }
-                Progress::Partial { .. } | Progress::NeedBytes { .. } => return Ok(Stop::Input),
+                Progress::Partial { .. } | Progress::NeedBytes { .. } => {
+                    if turn.tight.transfers && self.records.buffer_bytes() > SMALL_CALL_BYTES_MAX {
+                        return Err(Close::NoMemory);
+                    }
+                    return Ok(Stop::Input);
+                }
             }
         }
     }
@@ -162,7 +212,7 @@ impl Incoming {
     fn begin_write(&mut self, turn: &mut Turn<'_>, arrived: &[u8], length: usize) -> Result<bool, Close> {
         match dispatch::begin_long(turn, arrived, length)? {
             LongCall::Incomplete => return Ok(false),
-            LongCall::Refused => {}
+            LongCall::Refused => self.arrived += 1,
             LongCall::Write(write) => self.write = Some(write),
             LongCall::Compound(mut compound) => {
                 self.is_bulk = compound.buffer().is_some();
@@ -178,7 +228,10 @@ impl Incoming {
     /// Answers a long COMPOUND if all of it has arrived.
     fn finish_compound(&mut self, turn: &mut Turn<'_>) -> Result<(), Close> {
         match self.compound.take_if(|_| self.records.body_left() == 0) {
-            Some(compound) => Ok(compound.answer(turn)?),
+            Some(compound) => {
+                self.arrived += 1;
+                Ok(compound.answer(turn)?)
+            }
             None => Ok(()),
         }
     }
@@ -186,6 +239,7 @@ impl Incoming {
     /// Finishes a large WRITE if all its data have arrived.
     fn finish_write(&mut self, turn: &mut Turn<'_>) {
         if let Some(write) = self.write.take_if(|write| write.buffer.missing() == 0) {
+            self.arrived += 1;
             nfs3_data::finish_write(turn, write);
         }
     }

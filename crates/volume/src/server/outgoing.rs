@@ -21,6 +21,11 @@ pub(super) struct Outgoing {
 }
 
 impl Outgoing {
+    /// Bytes of memory that it holds between turns.
+    pub(super) fn bytes(&self) -> usize {
+        self.unsent.capacity()
+    }
+
     /// Sends the batch, clears it, and keeps a copy of the bytes that the transport does not take. Returns whether all have gone.
     pub(super) fn send<T: Transport>(
         &mut self,
@@ -35,7 +40,7 @@ impl Outgoing {
         if let Ok(sent) = &sent
             && *sent < batch.length()
         {
-            self.unsent = std::mem::take(&mut spare.memory);
+            self.unsent = spare.take(batch.length() - *sent);
             batch.copy_from(*sent, &mut self.unsent);
         }
         batch.clear();

@@ -3,7 +3,7 @@
 //! Moving a connection's bytes from one core to another costs about as much as serving them. On a loopback connection packets
 //! arrive on the client's core, so that a client and the thread that serves it take turns on one core with the data in its caches.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
@@ -44,6 +44,12 @@ const LATE_NS_MAX: Nanos = 50_000;
 /// Pause before the next try to reclaim memory that a thread may still be sending from.
 const RECLAIM_PAUSE_NS: Nanos = 1_000_000;
 
+/// Pause between two looks at a connection whose transfer may be late.
+const WATCH_PAUSE_NS: Nanos = 500_000_000;
+
+/// Pause before the next try of a connection that waits for memory.
+const MEMORY_PAUSE_NS: Nanos = 5_000_000;
+
 /// A thread that has been idle for this long repairs huge pages until it has something to do.
 const IDLE_NS: Nanos = 100_000_000;
 
@@ -61,6 +67,10 @@ pub(crate) struct Reactor {
     connections: HashMap<ConnectionId, Connection>,
     /// Connections that have more to do.
     again: Vec<ConnectionId>,
+    /// Connections whose transfer may be late, and when to look at each, soonest first.
+    watched: VecDeque<(Nanos, ConnectionId)>,
+    /// Connections that wait for memory, the last one last, and when to try them again.
+    short_of_memory: (Nanos, Vec<ConnectionId>),
     clock: Clock,
 }
 
@@ -81,8 +91,19 @@ impl Reactor {
             epoll.add(listener, LISTENER_ID, libc::EPOLLIN)?;
         }
         let worker = Worker::new(served, own, counters, INPUT_BYTES);
-        let (connections, again) = (HashMap::new(), Vec::new());
-        Ok(Self { worker, threads, own, epoll, listener, accept_again: None, connections, again, clock })
+        Ok(Self {
+            worker,
+            threads,
+            own,
+            epoll,
+            listener,
+            accept_again: None,
+            connections: HashMap::new(),
+            again: Vec::new(),
+            watched: VecDeque::new(),
+            short_of_memory: (0, Vec::new()),
+            clock,
+        })
     }
 
     /// Serves until the volume stops.
@@ -101,6 +122,8 @@ impl Reactor {
                 self.event(event.u64, event.events as c_int, now)?;
             }
             self.due(&mut due, now);
+            self.close_late(now);
+            self.try_short_of_memory(now);
             for id in std::mem::take(&mut self.again) {
                 self.turn(id, now);
             }
@@ -123,8 +146,13 @@ impl Reactor {
         }
         let reclaim = self.store().reclaim().then_some(RECLAIM_PAUSE_NS);
         let late = (LATE_NS * (self.worker.waiting() as Nanos).saturating_sub(1)).min(LATE_NS_MAX);
-        let next = self.worker.next().map(|due| due.saturating_add(late)).into_iter().chain(self.accept_again).min();
-        let timed = next.map(|next| next.saturating_sub(self.clock.now()));
+        let watched = self.watched.front().map(|(at, _)| *at);
+        let short_of_memory = (!self.short_of_memory.1.is_empty()).then_some(self.short_of_memory.0);
+        let due = self.worker.next().map(|due| due.saturating_add(late));
+        let now = self.clock.now();
+        let idle_files = self.store().close_idle(now);
+        let timers = [due, self.accept_again, watched, short_of_memory, idle_files];
+        let timed = timers.into_iter().flatten().min().map(|next| next.saturating_sub(now));
         timed.into_iter().chain(reclaim).min()
     }
 
@@ -137,7 +165,7 @@ impl Reactor {
             }
             LISTENER_ID => self.accept(now)?,
             // The peer has gone; epoll would report that again and again for a connection that waits for its time.
-            id if events & (libc::EPOLLERR | libc::EPOLLHUP) != 0 => self.close(id, &Close::Ended),
+            id if events & (libc::EPOLLERR | libc::EPOLLHUP | libc::EPOLLRDHUP) != 0 => self.close(id, &Close::Ended),
             id => self.turn(id, now),
         }
         Ok(())
@@ -160,6 +188,53 @@ impl Reactor {
         }
     }
 
+    /// Closes watched connections whose transfer takes too long.
+    fn close_late(&mut self, now: Nanos) {
+        while self.watched.front().is_some_and(|(at, _)| *at <= now)
+            && let Some((_, id)) = self.watched.pop_front()
+        {
+            let Some(connection) = self.connections.get_mut(&id) else { continue };
+            connection.is_watched = false;
+            if connection.session.is_late(self.worker.served.memory.tight().transfers, now) {
+                self.close(id, &Close::RecordTimeout);
+            } else {
+                self.watch_transfer(id, now);
+            }
+        }
+    }
+
+    /// Watches a connection as long as it has a transfer.
+    fn watch_transfer(&mut self, id: ConnectionId, now: Nanos) {
+        if let Some(connection) = self.connections.get_mut(&id)
+            && connection.session.is_transferring()
+            && !connection.is_watched
+        {
+            connection.is_watched = true;
+            self.watched.push_back((now + WATCH_PAUSE_NS, id));
+        }
+    }
+
+    /// Gives connections that wait for memory a turn while there is some. The one that came last is first: under attack the others are
+    /// likely to be those that stall.
+    fn try_short_of_memory(&mut self, now: Nanos) {
+        let (at, connections) = &mut self.short_of_memory;
+        if *at > now || connections.is_empty() {
+            return;
+        }
+        *at = now + MEMORY_PAUSE_NS;
+        let mut waiting = std::mem::take(connections);
+        while !self.worker.served.memory.tight().transfers
+            && let Some(id) = waiting.pop()
+        {
+            if let Some(connection) = self.connections.get_mut(&id) {
+                connection.is_short_of_memory = false;
+                self.turn(id, now);
+            }
+        }
+        waiting.append(&mut self.short_of_memory.1);
+        self.short_of_memory.1 = waiting;
+    }
+
     /// Accepts all waiting connections.
     fn accept(&mut self, now: Nanos) -> io::Result<()> {
         while let Some(listener) = &self.listener {
@@ -179,12 +254,17 @@ impl Reactor {
     /// Gives a new connection to the thread on whose core its packets arrive.
     fn accepted(&mut self, stream: TcpStream, peer: SocketAddr) {
         self.worker.counters.calls.connections_accepted.add(1);
+        let is_full = self.threads.connections.open() >= self.threads.connections_max;
+        if is_full || !self.worker.served.exports.admit_address(peer.ip()) {
+            self.worker.counters.calls.connections_refused.add(1);
+            return self.worker.counters.calls.connections_closed.add(1);
+        }
         let id = self.threads.new_connection_id();
         let socket = Socket::new(stream, peer.ip().is_loopback());
         let thread = socket.incoming_cpu().and_then(|cpu| self.threads.of_cpu(cpu));
         let thread = thread.unwrap_or(id as usize % self.threads.inboxes.len());
         let counters = self.threads.connections.opened(id, peer);
-        let connection = Connection::new(Session::new(id, peer.ip().to_string()), socket, counters);
+        let connection = Connection::new(Session::new(id, peer, &self.worker.served.exports), socket, counters);
         if thread == self.own {
             self.adopt(connection);
         } else {
@@ -199,6 +279,7 @@ impl Reactor {
     /// Begins to serve a connection. It has a turn at once, since another thread may have received a complete call for it.
     fn adopt(&mut self, mut connection: Connection) {
         connection.interest = Interest::Receive;
+        (connection.is_watched, connection.is_short_of_memory) = (false, false);
         let id = connection.session.id();
         if self.epoll.add(&connection.socket, id, libc::EPOLLIN).is_ok() {
             self.connections.insert(id, connection);
@@ -220,9 +301,12 @@ impl Reactor {
             Ok(interest) => {
                 connection.turns += 1;
                 let lookup = connection.turns.is_multiple_of(TURNS_PER_LOOKUP) && interest == Interest::Receive;
-                if interest == Interest::Turn {
-                    self.again.push(id);
+                match interest {
+                    Interest::Turn => self.again.push(id),
+                    Interest::Memory => self.short_of_memory(id, now),
+                    _ => {}
                 }
+                self.watch_transfer(id, now);
                 if self.watch(id, interest).is_err() {
                     return self.close(id, &Close::Ended);
                 }
@@ -243,7 +327,9 @@ impl Reactor {
         let events = match interest {
             Interest::Receive => libc::EPOLLIN,
             Interest::Send => libc::EPOLLOUT,
-            Interest::Turn | Interest::Due => 0,
+            Interest::Turn => 0,
+            // A peer that has gone is noticed though nothing is received from it: others should not wait for its operations.
+            Interest::Due | Interest::Memory => libc::EPOLLRDHUP,
         };
         self.epoll.modify(&connection.socket, id, events)
     }
@@ -264,13 +350,25 @@ impl Reactor {
         }
     }
 
+    fn short_of_memory(&mut self, id: ConnectionId, now: Nanos) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        if !std::mem::replace(&mut connection.is_short_of_memory, true) {
+            let (at, connections) = &mut self.short_of_memory;
+            if connections.is_empty() {
+                *at = now + MEMORY_PAUSE_NS;
+            }
+            connections.push(id);
+        }
+    }
+
     fn close(&mut self, id: ConnectionId, close: &Close) {
-        let Some(connection) = self.connections.remove(&id) else { return };
+        let Some(mut connection) = self.connections.remove(&id) else { return };
         if connection.session.forget(&mut self.worker, self.clock.now()) {
             self.threads.wake();
         }
         self.threads.connections.closed(id);
         self.worker.counters.calls.connections_closed.add(1);
         self.worker.counters.calls.protocol_errors.add(u64::from(close.is_protocol_error()));
+        self.worker.counters.calls.connections_timed_out.add(u64::from(close.is_timeout()));
     }
 }

@@ -4,6 +4,7 @@
 //! does not take are copied, and no more calls are read until they have gone; so a slow peer holds a bounded amount of memory and
 //! nothing of the store.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use crossbeam_epoch as epoch;
@@ -11,14 +12,26 @@ use crossbeam_epoch as epoch;
 use iocurve_meter::Nanos;
 
 use super::close::Close;
-use super::incoming::{Incoming, Stop};
+use super::incoming::{Arrival, Incoming, Stop};
 use super::outgoing::Outgoing;
 use super::transport::Transport;
 use super::worker::{Spare, Worker};
 use crate::credential::Credential;
+use crate::memory::{Account, ConnectionMemory, TIGHT_BYTES};
 use crate::nfs4_state::NfsSession;
 use crate::pending::{ConnectionId, Delayed, Pending};
+use crate::programs::dispatch::SMALL_CALL_BYTES_MAX;
+use crate::served::Exports;
 use crate::turn::{Peer, Turn};
+
+/// Longest time for a record to arrive.
+const RECORD_NS_MAX: Nanos = 30_000_000_000;
+
+/// As `RECORD_NS_MAX`, for large records while memory is tight.
+const TIGHT_RECORD_NS_MAX: Nanos = 2_000_000_000;
+
+/// Longest time without a byte of a large record or of unsent replies while memory is tight.
+const TIGHT_STALL_NS_MAX: Nanos = 500_000_000;
 
 /// A turn ends once it has sent this many bytes; then other connections have theirs.
 const TURN_BYTES: usize = 4 << 20;
@@ -34,6 +47,18 @@ pub(crate) enum Interest {
     Turn,
     /// One of its delayed operations is due.
     Due,
+    /// None: memory is tight, and what comes next is large.
+    Memory,
+}
+
+/// Progress of the record whose bytes arrive, or of replies that leave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Transfer {
+    arrival: Arrival,
+    /// Time at which it was noticed.
+    since: Nanos,
+    /// Last time at which bytes moved.
+    moved: Nanos,
 }
 
 /// One connection.
@@ -46,18 +71,24 @@ pub(crate) struct Session {
     nfs4: Option<Arc<NfsSession>>,
     incoming: Incoming,
     outgoing: Outgoing,
+    /// Memory that it holds between turns.
+    account: Account,
+    /// The transfer that the peer has begun and not finished.
+    transfer: Option<Transfer>,
 }
 
 impl Session {
     /// A connection with nothing received yet.
-    pub(crate) fn new(connection: ConnectionId, address: String) -> Self {
+    pub(crate) fn new(connection: ConnectionId, peer: SocketAddr, exports: &Exports) -> Self {
         Self {
-            peer: Peer::new(connection, address),
+            peer: Peer::new(connection, peer, exports),
             credential: Credential::default(),
             pending: Pending::default(),
             nfs4: None,
             incoming: Incoming::new(),
             outgoing: Outgoing::default(),
+            account: Account::default(),
+            transfer: None,
         }
     }
 
@@ -80,9 +111,30 @@ impl Session {
         self.pending.in_flight()
     }
 
-    /// Drops all its operations when the connection ends. Returns whether those of others may be admitted sooner.
-    pub(super) fn forget(&self, worker: &mut Worker, now: Nanos) -> bool {
+    /// Drops all its operations and its memory when the connection ends. Returns whether operations of others may be admitted sooner.
+    pub(super) fn forget(&mut self, worker: &mut Worker, now: Nanos) -> bool {
+        worker.served.memory.settle(&mut self.account, 0, 0, 0);
         self.pending.is_throttled() && worker.forget(&self.peer, now)
+    }
+
+    /// True if the peer has begun a transfer that it must finish in time: look at [`is_late`](Self::is_late) now and then.
+    pub(super) fn is_transferring(&self) -> bool {
+        self.transfer.is_some()
+    }
+
+    /// True if the peer takes too long to send a record. While memory is tight, so does a peer that holds much and moves little.
+    pub(super) fn is_late(&self, is_tight: bool, now: Nanos) -> bool {
+        let Some(Transfer { arrival, since, moved }) = self.transfer else { return false };
+        let (age_ns, stall_ns) = (now.saturating_sub(since), now.saturating_sub(moved));
+        let holds_much = self.transfer_bytes() + self.incoming.held_bytes() > SMALL_CALL_BYTES_MAX + TIGHT_BYTES;
+        let is_inside = arrival != Arrival::Between;
+        match () {
+            () if is_inside && age_ns >= RECORD_NS_MAX => true,
+            () if is_tight && holds_much => {
+                stall_ns >= TIGHT_STALL_NS_MAX || is_inside && age_ns >= TIGHT_RECORD_NS_MAX
+            }
+            () => false,
+        }
     }
 
     /// Sends unsent bytes, receives, answers. Call it after the event that the last turn returned.
@@ -92,10 +144,50 @@ impl Session {
         transport: &mut T,
         now: Nanos,
     ) -> Result<Interest, Close> {
+        let turned = self.take_turn(worker, transport, now);
+        self.settle(&worker.served.memory, turned.as_ref().ok() == Some(&Interest::Due));
+        self.note_transfer(turned.as_ref().ok(), now);
+        turned
+    }
+
+    /// Notes the memory that it holds after a turn. Calls behind operations that wait are not the peer's to finish.
+    #[inline]
+    fn settle(&mut self, memory: &ConnectionMemory, is_waiting: bool) {
+        let (record, held) = (self.transfer_bytes(), self.incoming.held_bytes());
+        let (transfers, calls) = if is_waiting { (record, held) } else { (record + held, 0) };
+        memory.settle(&mut self.account, transfers, calls, self.pending.in_flight());
+    }
+
+    /// Bytes of the record that is arriving, and of replies that the peer has not taken.
+    fn transfer_bytes(&self) -> usize {
+        self.incoming.record_bytes() + self.outgoing.bytes()
+    }
+
+    /// Notes how far a transfer is after a turn. One that waits for this side is none.
+    fn note_transfer(&mut self, interest: Option<&Interest>, now: Nanos) {
+        let arrival = match interest {
+            Some(Interest::Receive) => self.incoming.arrival(),
+            _ => Arrival::Between,
+        };
+        let is_sending = interest == Some(&Interest::Send);
+        if arrival == Arrival::Between && !is_sending {
+            self.transfer = None;
+            return;
+        }
+        let before = self.transfer.filter(|before| before.arrival == arrival);
+        self.transfer = Some(Transfer { arrival, since: before.map_or(now, |before| before.since), moved: now });
+    }
+
+    fn take_turn<T: Transport>(
+        &mut self,
+        worker: &mut Worker,
+        transport: &mut T,
+        now: Nanos,
+    ) -> Result<Interest, Close> {
         if !self.outgoing.flush(transport, worker.spare())? {
             return Ok(Interest::Send);
         }
-        let Self { peer, credential, pending, nfs4, incoming, outgoing } = self;
+        let Self { peer, credential, pending, nfs4, incoming, outgoing, .. } = self;
         let (mut turn, input, spare) = worker.turn(credential, pending, nfs4, peer, now);
         serve(&mut turn, incoming, outgoing, transport, input, spare)
     }
@@ -132,6 +224,7 @@ fn serve<T: Transport>(
             interest = match stop {
                 _ if !gone => Interest::Send,
                 Stop::Pending => Interest::Due,
+                Stop::Memory => Interest::Memory,
                 _ => Interest::Receive,
             };
             break;

@@ -22,6 +22,8 @@ pub(crate) struct Threads {
     cpus: Vec<usize>,
     stopping: AtomicBool,
     next_connection: AtomicU64,
+    /// Most connections that may be open.
+    pub(super) connections_max: usize,
     /// The connections that are open, and their clients.
     pub(crate) connections: Connections,
 }
@@ -35,13 +37,14 @@ pub(super) struct Inbox {
 
 impl Threads {
     /// Prepares `count` threads on these cores; several threads share a core if there are fewer cores.
-    pub(crate) fn new(count: usize, cpus: &[usize]) -> io::Result<Arc<Self>> {
+    pub(crate) fn new(count: usize, cpus: &[usize], connections_max: usize) -> io::Result<Arc<Self>> {
         let inboxes = (0..count).map(|_| Inbox::new()).collect::<io::Result<_>>()?;
         Ok(Arc::new(Self {
             inboxes,
             cpus: cpus.iter().copied().cycle().take(count).collect(),
             stopping: AtomicBool::new(false),
             next_connection: FIRST_CONNECTION_ID.into(),
+            connections_max,
             connections: Connections::default(),
         }))
     }
@@ -55,6 +58,10 @@ impl Threads {
     /// Has all threads look for operations that are due.
     pub(crate) fn wake(&self) {
         self.inboxes.iter().for_each(|inbox| inbox.wake_up.wake());
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.inboxes.len()
     }
 
     pub(super) fn is_stopping(&self) -> bool {

@@ -31,16 +31,24 @@ pub(crate) struct Worker {
     spare: Spare,
 }
 
+/// Spare memory is lent for replies if it is at most this many times as large as they are.
+const SPARE_FACTOR_MAX: usize = 2;
+
 /// Memory and pipes kept for the next connection that needs some.
 #[derive(Debug, Default)]
 pub(super) struct Spare {
     /// Empty memory for replies that a transport does not take.
-    pub(super) memory: Vec<u8>,
+    memory: Vec<u8>,
     /// Empty pipes for sending by reference.
     pub(super) pipes: SplicePipes,
 }
 
 impl Spare {
+    /// Empty memory for `bytes`. Large memory is not lent for few: a connection may hold it for long.
+    pub(super) fn take(&mut self, bytes: usize) -> Vec<u8> {
+        if self.memory.capacity() <= SPARE_FACTOR_MAX * bytes { std::mem::take(&mut self.memory) } else { Vec::new() }
+    }
+
     /// Keeps the larger one of two buffers: memory fresh from the system costs more than the copy into it.
     pub(super) fn keep(&mut self, used: Vec<u8>) {
         if used.capacity() > self.memory.capacity() {
@@ -68,7 +76,8 @@ impl Worker {
     ) -> (Turn<'t>, &'t mut [u8], &'t mut Spare) {
         let Self { served, thread, counters, io, timers, batch, input, spare } = self;
         let thread = ThreadParts { number: *thread, timers, counters, io };
-        (Turn { served, batch, credential, pending, nfs_session, peer, now, thread }, input, spare)
+        let tight = served.memory.tight();
+        (Turn { served, batch, credential, pending, nfs_session, peer, now, tight, thread }, input, spare)
     }
 
     pub(super) fn spare(&mut self) -> &mut Spare {

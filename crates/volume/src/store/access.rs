@@ -20,25 +20,48 @@ const SET_GID: u32 = 0o2000;
 const STICKY: u32 = 0o1000;
 const GROUP_EXECUTE: u32 = 0o010;
 
-/// The caller as the client states it (`AUTH_SYS`); new files belong to it.
+/// The user whose call is carried out; new files belong to it. Clients state it (`AUTH_SYS`), the rules of the export may squash it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Caller {
     pub(crate) uid: u32,
     pub(crate) gid: u32,
     /// Other groups; unused places repeat `gid`.
     groups: [u32; AUTH_SYS_GIDS_MAX],
+    pub(crate) rights: Rights,
+}
+
+/// Rights that the rules of an export give or take, whoever the user is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Rights {
+    /// Nothing may be changed.
+    pub(crate) read_only: bool,
+    /// Files may be given set-user-ID and set-group-ID.
+    pub(crate) suid: bool,
+    /// Root may make devices.
+    pub(crate) dev: bool,
 }
 
 impl Caller {
-    /// A caller with no other groups.
+    /// A caller with no other groups and no further rights.
     pub(crate) const fn new(uid: u32, gid: u32) -> Self {
-        Self { uid, gid, groups: [gid; AUTH_SYS_GIDS_MAX] }
+        let rights = Rights { read_only: false, suid: false, dev: false };
+        Self { uid, gid, groups: [gid; AUTH_SYS_GIDS_MAX], rights }
     }
 
     /// Adds other groups, of which the first [`AUTH_SYS_GIDS_MAX`] count.
     #[must_use]
     pub(crate) fn with_groups(mut self, groups: &[u32]) -> Self {
         self.groups.iter_mut().zip(groups).for_each(|(own, group)| *own = *group);
+        self
+    }
+
+    /// The caller with another user in the place of root, and another group in the place of root's.
+    pub(crate) fn without_root(mut self, uid: u32, gid: u32) -> Self {
+        let groups = self.groups.iter_mut().chain([&mut self.gid]);
+        groups.filter(|group| **group == 0).for_each(|group| *group = gid);
+        if self.uid == 0 {
+            self.uid = uid;
+        }
         self
     }
 
@@ -121,7 +144,10 @@ pub(crate) fn granted(caller: &Caller, file: &fattr3, asked: u32) -> u32 {
         (ACCESS3_DELETE, WRITE),
     ];
     let bits = if file.file_type == ftype3::NF3DIR { &of_directory[..] } else { &of_file[..] };
-    bits.iter().filter(|(bit, wanted)| asked & bit != 0 && may(caller, file, *wanted)).map(|(bit, _)| bit).sum()
+    let is_granted = |bit: u32, wanted: u32| {
+        asked & bit != 0 && !(caller.rights.read_only && wanted == WRITE) && may(caller, file, wanted)
+    };
+    bits.iter().filter(|(bit, wanted)| is_granted(*bit, *wanted)).map(|(bit, _)| bit).sum()
 }
 
 /// Checks that the caller may remove `file` from `directory`. In a sticky directory only the owners of directory and file may.
@@ -156,7 +182,8 @@ pub(crate) fn check_setattr(caller: &Caller, file: &fattr3, new: &sattr3) -> Res
 /// The mode after a SETATTR, if it changes.
 fn new_mode(caller: &Caller, file: &fattr3, new: &sattr3) -> Option<u32> {
     let gid = new.gid.unwrap_or(file.gid);
-    let asked = new.mode.map(|mode| if caller.is_in(gid) { mode } else { mode & !SET_GID });
+    let asked = new.mode.map(|mode| allowed_mode(caller, file.file_type, mode));
+    let asked = asked.map(|mode| if caller.is_in(gid) { mode } else { mode & !SET_GID });
     let changes_hands = file.file_type != ftype3::NF3DIR && (new.uid.is_some() || new.gid.is_some());
     let is_cut = file.file_type == ftype3::NF3REG && new.size.is_some() && !caller.is_root();
     if !changes_hands && !is_cut {
@@ -167,6 +194,18 @@ fn new_mode(caller: &Caller, file: &fattr3, new: &sattr3) -> Option<u32> {
     if kept == file.mode && new.mode.is_none() { None } else { Some(kept) }
 }
 
+/// A mode that a file may be given: without set-user-ID and set-group-ID unless the export allows them. Directories give no rights by
+/// them, but pass on their group.
+fn allowed_mode(caller: &Caller, file_type: ftype3, mode: u32) -> u32 {
+    if caller.rights.suid || file_type == ftype3::NF3DIR { mode } else { mode & !(SET_UID | SET_GID) }
+}
+
+/// Checks that the caller may make a special file: a device takes root, and an export that allows devices.
+pub(crate) fn check_special(caller: &Caller, file_type: ftype3) -> Result<(), nfsstat3> {
+    let is_device = matches!(file_type, ftype3::NF3BLK | ftype3::NF3CHR);
+    if is_device && !(caller.is_root() && caller.rights.dev) { Err(nfsstat3::NFS3ERR_PERM) } else { Ok(()) }
+}
+
 /// A mode without set-user-ID and, where the group may execute, set-group-ID (elsewhere it stands for mandatory locks).
 pub(crate) fn without_privileges(mode: u32) -> u32 {
     if mode & GROUP_EXECUTE != 0 { mode & !(SET_UID | SET_GID) } else { mode & !SET_UID }
@@ -174,7 +213,10 @@ pub(crate) fn without_privileges(mode: u32) -> u32 {
 
 /// The owner of a new file in `directory`: a directory with set-group-ID passes on its group.
 pub(crate) fn creator(caller: &Caller, directory: &fattr3) -> Caller {
-    if directory.mode & SET_GID == 0 { *caller } else { Caller::new(caller.uid, directory.gid) }
+    if directory.mode & SET_GID == 0 {
+        return *caller;
+    }
+    Caller { rights: caller.rights, ..Caller::new(caller.uid, directory.gid) }
 }
 
 /// The attributes that a caller may give a new file of this type in `directory`. Only root gives files away.
@@ -184,11 +226,11 @@ pub(crate) fn initial(caller: &Caller, directory: &fattr3, file_type: ftype3, ne
         (new.uid, new.gid) = (None, None);
     }
     let inherits = directory.mode & SET_GID != 0;
-    new.mode = new.mode.map(|mode| match file_type {
-        ftype3::NF3DIR if inherits => mode | SET_GID,
-        ftype3::NF3DIR => mode,
-        _ if mode & GROUP_EXECUTE != 0 && inherits && !caller.is_in(directory.gid) => mode & !SET_GID,
-        _ => mode,
+    new.mode = new.mode.map(|mode| match (file_type, allowed_mode(caller, file_type, mode)) {
+        (ftype3::NF3DIR, mode) if inherits => mode | SET_GID,
+        (ftype3::NF3DIR, mode) => mode,
+        (_, mode) if mode & GROUP_EXECUTE != 0 && inherits && !caller.is_in(directory.gid) => mode & !SET_GID,
+        (_, mode) => mode,
     });
     new
 }
@@ -204,6 +246,11 @@ mod tests {
 
     fn member() -> Caller {
         Caller::new(12, 102).with_groups(&[7, 100])
+    }
+
+    /// The caller of an export that allows set-user-ID and devices.
+    const fn trusted(caller: Caller) -> Caller {
+        Caller { rights: Rights { read_only: false, suid: true, dev: true }, ..caller }
     }
 
     fn file(file_type: ftype3, mode: u32) -> fattr3 {
@@ -299,7 +346,8 @@ mod tests {
 
     #[test]
     fn privileges_do_not_outlive_a_change_of_owner() {
-        let mode = |file: fattr3, caller: &Caller, new: sattr3| check_setattr(caller, &file, &new).unwrap().mode;
+        let mode =
+            |file: fattr3, caller: &Caller, new: sattr3| check_setattr(&trusted(*caller), &file, &new).unwrap().mode;
         let chown = sattr3 { uid: Some(11), ..sattr3::default() };
         let with_mode = sattr3 { mode: Some(0o6711), ..chown };
         assert_eq!(mode(file(ftype3::NF3REG, 0o6755), &ROOT, chown), Some(0o755));
@@ -324,7 +372,44 @@ mod tests {
         let made = initial(&ROOT, &plain, ftype3::NF3DIR, &new);
         assert_eq!((made.mode, made.uid, made.gid), (Some(0o755), Some(1), Some(1)));
         let privileged = sattr3 { mode: Some(0o2755), ..new };
-        assert_eq!(initial(&OTHER, &handing_on, ftype3::NF3REG, &privileged).mode, Some(0o755));
-        assert_eq!(initial(&member(), &handing_on, ftype3::NF3REG, &privileged).mode, Some(0o2755));
+        assert_eq!(initial(&trusted(OTHER), &handing_on, ftype3::NF3REG, &privileged).mode, Some(0o755));
+        assert_eq!(initial(&trusted(member()), &handing_on, ftype3::NF3REG, &privileged).mode, Some(0o2755));
+        assert_eq!(creator(&trusted(OTHER), &handing_on).rights, trusted(OTHER).rights);
+    }
+
+    #[test]
+    fn privileges_are_given_only_where_the_export_allows_them() {
+        let directory = file(ftype3::NF3DIR, 0o777);
+        let asked = sattr3 { mode: Some(0o6755), ..sattr3::default() };
+        let made = |caller: &Caller, file_type| initial(caller, &directory, file_type, &asked).mode;
+        assert_eq!((made(&ROOT, ftype3::NF3REG), made(&OWNER, ftype3::NF3FIFO)), (Some(0o755), Some(0o755)));
+        assert_eq!(made(&trusted(ROOT), ftype3::NF3REG), Some(0o6755));
+        assert_eq!(made(&OWNER, ftype3::NF3DIR), Some(0o6755), "directories pass on their group by it");
+        let set = |caller: &Caller, file: &fattr3| check_setattr(caller, file, &asked).unwrap().mode;
+        assert_eq!(set(&OWNER, &file(ftype3::NF3REG, 0o644)), Some(0o755));
+        assert_eq!(set(&trusted(OWNER), &file(ftype3::NF3REG, 0o644)), Some(0o6755));
+        assert_eq!(set(&OWNER, &file(ftype3::NF3DIR, 0o755)), Some(0o6755));
+    }
+
+    #[test]
+    fn devices_take_root_and_an_export_that_allows_them() {
+        let refused = Err(nfsstat3::NFS3ERR_PERM);
+        let made = |caller: &Caller| check_special(caller, ftype3::NF3CHR);
+        assert_eq!((made(&ROOT), made(&trusted(OWNER)), made(&trusted(ROOT))), (refused, refused, Ok(())));
+        assert_eq!(check_special(&OWNER, ftype3::NF3FIFO), Ok(()));
+    }
+
+    #[test]
+    fn on_a_read_only_export_access_grants_no_change() {
+        let all = 0x3f;
+        let reader = Caller { rights: Rights { read_only: true, ..Rights::default() }, ..OWNER };
+        assert_eq!(granted(&reader, &file(ftype3::NF3REG, 0o700), all), ACCESS3_READ | ACCESS3_EXECUTE);
+        assert_eq!(granted(&reader, &file(ftype3::NF3DIR, 0o700), all), ACCESS3_READ | ACCESS3_LOOKUP);
+    }
+
+    #[test]
+    fn root_gives_way_to_the_anonymous_user() {
+        assert_eq!(ROOT.without_root(7, 8), Caller::new(7, 8));
+        assert_eq!(OWNER.without_root(7, 8), OWNER);
     }
 }

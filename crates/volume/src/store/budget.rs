@@ -31,9 +31,11 @@ impl Budget {
         self.used.fetch_add(bytes, Relaxed);
     }
 
-    /// Gives `bytes` back.
+    /// Gives `bytes` back. Of files that others change as well there may be more to give back than was used.
     pub(super) fn give_back(&self, bytes: u64) {
-        self.used.fetch_sub(bytes, Relaxed);
+        let less = |used: u64| Some(used.saturating_sub(bytes));
+        // It always has a new value.
+        let _ = self.used.fetch_update(Relaxed, Relaxed, less);
     }
 
     /// Changes the quota. A quota below current usage removes nothing, but `take` fails until enough was given back.
@@ -71,5 +73,7 @@ mod tests {
         assert_eq!(budget.take(1), Err(nfsstat3::NFS3ERR_DQUOT));
         budget.give_back(4);
         assert_eq!((budget.take(4), budget.used()), (Ok(()), 10));
+        budget.give_back(11);
+        assert_eq!(budget.used(), 0, "never less than nothing");
     }
 }

@@ -1,5 +1,6 @@
 //! The files of one export, in whichever store they are.
 
+use iocurve_meter::Nanos;
 use iocurve_wire::nfs3::{cookieverf3, fattr3, nfs_fh3, nfsstat3, sattr3, sattrguard3, stable_how, wcc_data};
 
 use super::access::Caller;
@@ -136,6 +137,10 @@ impl Upkeep for Files {
 
     fn reclaim(&self) -> bool {
         with!(self, store => store.reclaim())
+    }
+
+    fn close_idle(&self, now: Nanos) -> Option<Nanos> {
+        with!(self, store => store.close_idle(now))
     }
 
     fn needs_repair(&self) -> bool {

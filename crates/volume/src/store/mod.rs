@@ -8,6 +8,7 @@ mod arena;
 pub(crate) mod budget;
 pub(crate) mod directory;
 pub(crate) mod files;
+pub(crate) mod handle;
 pub(crate) mod memory;
 pub(crate) mod names;
 pub(crate) mod times;
@@ -29,6 +30,9 @@ pub(crate) const TRANSFER_BYTES_MAX: u32 = 1 << 20;
 
 /// Largest file: 16 TiB, as cloud volumes have it.
 pub(crate) const FILE_BYTES_MAX: u64 = 16 << 40;
+
+/// Bytes that a name and its file count against a quota, beside the data.
+const NAME_BYTES: u64 = 1024;
 
 /// Most names of one file.
 pub(crate) const LINKS_MAX: u32 = 32_000;

@@ -1,10 +1,12 @@
 //! One suite for every store.
 
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use iocurve_wire::nfs3::{createverf3, nfstime3};
 
 use super::directory::DirectoryStore;
+use super::handle::HandleKey;
 use super::memory::MemoryStore;
 use super::upkeep::Upkeep;
 use super::*;
@@ -18,7 +20,7 @@ macro_rules! suite {
         mod memory_store { $(#[test] fn $check() { super::$check(&super::memory()); })* }
         mod directory_store { $(#[test] fn $check() {
             let folder = tempfile::tempdir().unwrap();
-            super::$check(&super::DirectoryStore::open(folder.path(), super::QUOTA_BYTES).unwrap());
+            super::$check(&super::directory_store(folder.path()));
         })* }
     };
 }
@@ -39,10 +41,17 @@ suite! {
     ten_thousand_names_are_listed_once_each_while_they_are_removed,
     the_quota_is_kept_and_given_back,
     handles_of_others_are_refused,
+    a_flipped_bit_of_a_handle_is_no_other_file,
+    names_count_against_the_quota,
+    a_create_that_fails_leaves_nothing,
     wrong_types_are_refused,
     data_are_for_owners_and_for_whom_the_mode_allows,
     names_must_be_names,
     paths_may_be_longer_than_a_system_call_takes,
+}
+
+fn directory_store(path: &Path) -> DirectoryStore {
+    DirectoryStore::open(path, QUOTA_BYTES, HandleKey::new(*b"the key of tests")).unwrap()
 }
 
 fn memory() -> MemoryStore {
@@ -348,6 +357,69 @@ fn handles_of_others_are_refused<S: Store>(store: &S) {
     }
 }
 
+/// A handle with a flipped bit is no other file's, of whatever kind the file is.
+fn a_flipped_bit_of_a_handle_is_no_other_file<S: Store>(store: &S) {
+    let root = store.root();
+    let mut handles: Vec<_> = (0..300).map(|number| file(store, &number.to_string())).collect();
+    handles.extend([root, directory(store, &root, "d")]);
+    handles.extend((0..10).filter_map(|number| {
+        let name = format!("removed-{number}");
+        let made = file(store, &name);
+        remove(store, &name).unwrap();
+        store.getattr(made.as_bytes()).is_ok().then_some(made)
+    }));
+    for handle in handles {
+        for bit in 0..handle.as_bytes().len() * 8 {
+            let mut wrong = handle.as_bytes().to_vec();
+            wrong[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(store.getattr(&wrong), Err(nfsstat3::NFS3ERR_STALE), "bit {bit}");
+        }
+    }
+}
+
+/// Each name counts as the memory store has it, so that a client cannot fill a disk with empty files.
+fn names_count_against_the_quota<S: Store>(store: &S) {
+    let used = |store: &S| store.budget().used();
+    let before = used(store);
+    let one = file(store, "one");
+    let root = store.root();
+    assert_eq!(used(store) - before, NAME_BYTES);
+    store.link(one.as_bytes(), root.as_bytes(), b"two", &mut wcc_data::default()).unwrap();
+    directory(store, &root, "d");
+    assert_eq!(used(store) - before, 3 * NAME_BYTES);
+    rename(store, (&root, "one"), (&root, "three")).unwrap();
+    assert_eq!((lookup(store, "one"), used(store) - before), (Err(nfsstat3::NFS3ERR_NOENT), 3 * NAME_BYTES));
+    file(store, "four");
+    rename(store, (&root, "four"), (&root, "three")).unwrap();
+    assert_eq!(used(store) - before, 3 * NAME_BYTES);
+    assert!(store.link(one.as_bytes(), root.as_bytes(), b"two", &mut wcc_data::default()).is_err());
+    assert_eq!(used(store) - before, 3 * NAME_BYTES, "what fails costs nothing");
+    for name in ["two", "three"] {
+        remove(store, name).unwrap();
+    }
+    store.rmdir(root.as_bytes(), b"d", &mut wcc_data::default()).unwrap();
+    assert_eq!(used(store), before);
+    store.budget().set_quota(before + NAME_BYTES - 1);
+    let how = createhow3::UNCHECKED(sattr3::default());
+    assert_eq!(create(store, "five", &how), Err(nfsstat3::NFS3ERR_DQUOT));
+    assert_eq!((lookup(store, "five"), used(store)), (Err(nfsstat3::NFS3ERR_NOENT), before));
+}
+
+/// A CREATE that cannot be finished, here for a size beyond all bounds, leaves no name and no charge.
+fn a_create_that_fails_leaves_nothing<S: Store>(store: &S) {
+    let before = store.budget().used();
+    let huge = sattr3 { size: Some(FILE_BYTES_MAX + 1), ..sattr3::default() };
+    for how in [createhow3::UNCHECKED(huge), createhow3::GUARDED(huge)] {
+        assert_eq!(create(store, "f", &how), Err(nfsstat3::NFS3ERR_FBIG));
+        assert_eq!((lookup(store, "f"), store.budget().used()), (Err(nfsstat3::NFS3ERR_NOENT), before));
+    }
+    let root = store.root();
+    let sized = sattr3 { size: Some(1), ..sattr3::default() };
+    let made = store.create(root.as_bytes(), b"d", Creation::Directory(&sized), CALLER, &mut wcc_data::default());
+    assert!(made.is_err());
+    assert_eq!((lookup(store, "d"), store.budget().used()), (Err(nfsstat3::NFS3ERR_NOENT), before));
+}
+
 fn wrong_types_are_refused<S: Store>(store: &S) {
     let (root, file) = (store.root(), file(store, "f"));
     assert_eq!(read(store, &root, 0, 1), Err(nfsstat3::NFS3ERR_ISDIR));
@@ -465,7 +537,7 @@ mod folder {
     #[test]
     fn handles_outlive_a_restart() {
         let folder = tempfile::tempdir().unwrap();
-        let open = || DirectoryStore::open(folder.path(), QUOTA_BYTES).unwrap();
+        let open = || directory_store(folder.path());
         let (handle, inner) = {
             let store = open();
             let handle = file(&store, "f");
@@ -484,7 +556,7 @@ mod folder {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(outside.path().join("secret"), "secret").unwrap();
         std::os::unix::fs::symlink(outside.path(), folder.path().join("way")).unwrap();
-        let store = DirectoryStore::open(folder.path(), QUOTA_BYTES).unwrap();
+        let store = directory_store(folder.path());
         let way = lookup(&store, "way").unwrap();
         assert_eq!(store.lookup(way.as_bytes(), b"secret"), Err(nfsstat3::NFS3ERR_NOTDIR));
         assert_eq!(lookup(&store, "way/secret"), Err(nfsstat3::NFS3ERR_ACCES));
@@ -498,9 +570,44 @@ mod folder {
     }
 
     #[test]
+    fn a_file_can_be_executed_while_nobody_writes_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = directory_store(folder.path());
+        let program = file(&store, "true");
+        let mode = sattr3 { mode: Some(0o755), ..sattr3::default() };
+        store.setattr(program.as_bytes(), &mode, None, &mut wcc_data::default()).unwrap();
+        write(&store, &program, 0, &std::fs::read("/bin/true").unwrap()).unwrap();
+        let execute = || std::process::Command::new(folder.path().join("true")).status().map(|status| status.success());
+        assert_eq!(execute().unwrap_err().raw_os_error(), Some(libc::ETXTBSY));
+        let mut next = store.close_idle(0);
+        while let Some(now) = next {
+            next = store.close_idle(now);
+        }
+        // A fork of another test may hold the file open for a moment.
+        let patience = std::time::Instant::now() + std::time::Duration::from_secs(20);
+        while execute().is_err() && std::time::Instant::now() < patience {}
+        assert!(execute().unwrap());
+        read(&store, &program, 0, 9).unwrap();
+        assert!(execute().unwrap(), "reading does not open it for writing");
+    }
+
+    #[test]
+    fn what_others_remove_or_enlarge_does_not_upset_the_quota() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = directory_store(folder.path());
+        let before = store.budget().used();
+        std::fs::write(folder.path().join("theirs"), [0; 1000]).unwrap();
+        lookup(&store, "theirs").unwrap();
+        assert_eq!(store.budget().used() - before, NAME_BYTES + 1000);
+        std::fs::write(folder.path().join("theirs"), [0; 5000]).unwrap();
+        remove(&store, "theirs").unwrap();
+        assert_eq!(store.budget().used(), before);
+    }
+
+    #[test]
     fn what_others_put_there_is_seen() {
         let folder = tempfile::tempdir().unwrap();
-        let store = DirectoryStore::open(folder.path(), QUOTA_BYTES).unwrap();
+        let store = directory_store(folder.path());
         std::fs::write(folder.path().join("new"), "theirs").unwrap();
         assert_eq!(read(&store, &lookup(&store, "new").unwrap(), 0, 9), Ok((b"theirs".to_vec(), true)));
     }

@@ -1,6 +1,8 @@
 //! Work that a store leaves to the threads, to be done between calls.
 
-/// Keeps a store's memory tidy. A store with nothing to tidy keeps these defaults.
+use iocurve_meter::Nanos;
+
+/// Keeps a store tidy. A store with nothing to tidy keeps these defaults.
 pub(crate) trait Upkeep {
     /// Notes that data which a READ has lent are being sent by reference: from now on a client may see this memory until it has been
     /// parted from its pages. The caller still holds the epoch guard under which the data were lent.
@@ -9,6 +11,11 @@ pub(crate) trait Upkeep {
     /// Frees memory of removed data that is no longer on its way to a client, and returns whether some is left to free.
     fn reclaim(&self) -> bool {
         false
+    }
+
+    /// Closes files that are open and not in use, and returns when to call it again.
+    fn close_idle(&self, _now: Nanos) -> Option<Nanos> {
+        None
     }
 
     /// True if [`repair_huge_page`](Self::repair_huge_page) may have something to do.

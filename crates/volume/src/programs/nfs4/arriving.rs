@@ -71,6 +71,11 @@ impl ArrivingCompound {
         self.buffer.as_mut()
     }
 
+    /// Bytes of memory that it takes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.call.capacity() + self.buffer.as_ref().map_or(0, WriteBuffer::length)
+    }
+
     /// Takes the next bytes that are no data of the buffer.
     pub(crate) fn append(&mut self, bytes: &[u8]) {
         let skipped = self.padding.min(bytes.len());
@@ -125,7 +130,8 @@ impl<'a> Head<'a> {
     /// Memory of the store for the data, if the caller may write them: nothing is written before SEQUENCE has let it.
     fn buffer(&self, turn: &mut Turn<'_>, header: &CallHeader<'_>) -> Option<WriteBuffer> {
         let export = turn.export(self.file);
-        let caller = turn.credential.caller(&header.cred).ok()?;
-        export.files.begin_write(caller, self.file, self.offset, self.length).ok()
+        turn.credential.take(&header.cred).ok()?;
+        let caller = turn.admit(export, true).ok()?;
+        export.files.begin_write(&caller, self.file, self.offset, self.length).ok()
     }
 }

@@ -11,7 +11,7 @@ use iocurve_wire::xdr::{Decode, Encode, Reader, Writer};
 
 use super::place::{Found, Place};
 use super::sessions::Sequenced;
-use super::{attributes, data, lock, names, open, readdir, sessions};
+use super::{attributes, data, lock, names, open, readdir, refused, sessions, status_of};
 use crate::nfs4_state::{NfsSession, Principal, SlotUse};
 use crate::pending::{Operation, SuspendedCompound};
 use crate::reply::batch::Mark;
@@ -22,6 +22,9 @@ use crate::turn::Turn;
 /// Record mark, and an RPC reply that says "accepted, `AUTH_NONE`, success".
 const REPLY_HEAD_BYTES: usize = RECORD_MARK_BYTES + 24;
 
+/// The caller while no filehandle is set.
+const NOBODY: Caller = Caller::new(65534, 65534);
+
 /// Bytes of a result that has no more than a status.
 const STATUS_BYTES: usize = 8;
 
@@ -29,6 +32,9 @@ const STATUS_BYTES: usize = 8;
 #[derive(Debug)]
 pub(super) struct Compound<'c, 't> {
     pub(super) turn: &'c mut Turn<'t>,
+    /// The user that the client states; `None` if it states none.
+    stated: Option<Caller>,
+    /// The user that it stands for in the export of the current filehandle.
     pub(super) caller: Caller,
     pub(super) principal: Principal,
     pub(super) current: Option<Place>,
@@ -81,20 +87,17 @@ pub(super) enum Next {
     Replayed,
 }
 
-pub(super) fn answer(
-    turn: &mut Turn<'_>,
-    header: &CallHeader<'_>,
-    caller: Caller,
-    arguments: &[u8],
-    received: Received,
-) {
+pub(super) fn answer(turn: &mut Turn<'_>, header: &CallHeader<'_>, arguments: &[u8], received: Received) {
     let mut reader = Reader::new(arguments);
     let Ok(head) = compound4_head::decode(&mut reader) else { return turn.refuse_arguments(header.xid) };
     let reply = ReplyStart::new(turn, header.xid, head.tag);
+    let stated = turn.credential.stated();
+    let uid = stated.map_or(u32::MAX, |stated| stated.uid);
     let compound = Compound {
-        principal: Principal { flavor: header.cred.flavor, uid: caller.uid },
+        principal: Principal { flavor: header.cred.flavor, uid },
         turn,
-        caller,
+        stated,
+        caller: NOBODY,
         current: None,
         saved: None,
         stateid: None,
@@ -118,7 +121,7 @@ pub(super) fn answer(
 
 /// Goes on with a COMPOUND whose READ is due.
 pub(crate) fn resume(turn: &mut Turn<'_>, suspended: SuspendedCompound) {
-    let SuspendedCompound { xid, tag, results, arguments, caller, handles, stateids, slot, counts, is_kept, .. } =
+    let SuspendedCompound { xid, tag, results, arguments, stated, handles, stateids, slot, counts, is_kept, .. } =
         suspended;
     let reply = ReplyStart::new(turn, xid, &tag);
     turn.batch.bytes(&results);
@@ -126,10 +129,11 @@ pub(crate) fn resume(turn: &mut Turn<'_>, suspended: SuspendedCompound) {
         handle.and_then(|handle| Place::of_handle(turn.served, handle.as_bytes()).ok())
     };
     let (current, saved) = (place(handles[0]), place(handles[1]));
-    let compound = Compound {
-        principal: Principal { flavor: 0, uid: caller.uid },
+    let mut compound = Compound {
+        principal: Principal { flavor: 0, uid: 0 },
         turn,
-        caller,
+        stated,
+        caller: NOBODY,
         current,
         saved,
         stateid: stateids[0],
@@ -144,6 +148,7 @@ pub(crate) fn resume(turn: &mut Turn<'_>, suspended: SuspendedCompound) {
         is_counted: true,
         reply,
     };
+    compound.take_caller();
     compound.run(Reader::new(&arguments), &tag);
 }
 
@@ -180,8 +185,8 @@ impl Compound<'_, '_> {
         let Some(operation) = reader.u32().ok().and_then(nfs_opnum4::from_u32).filter(|op| *op != OP_ILLEGAL) else {
             return self.put::<()>(OP_ILLEGAL, &Err(nfsstat4::NFS4ERR_OP_ILLEGAL));
         };
-        if let Err(status) = self.check_position(operation) {
-            return self.put::<()>(operation, &Err(status));
+        if let Err(status) = self.check_position(operation).and_then(|()| self.check_use(operation)) {
+            return self.refuse(operation, status);
         }
         match operation {
             OP_SEQUENCE => sessions::sequence(self, reader),
@@ -250,6 +255,30 @@ impl Compound<'_, '_> {
             _ if self.slot.is_none() => Err(nfsstat4::NFS4ERR_OP_NOT_IN_SESSION),
             _ => Ok(()),
         }
+    }
+
+    /// Checks that the rules of the export allow an operation on the current filehandle. OPEN checks whether it changes something.
+    fn check_use(&self, operation: nfs_opnum4) -> Result<(), nfsstat4> {
+        use nfs_opnum4::{
+            OP_CLOSE, OP_CREATE, OP_GETFH, OP_LINK, OP_PUTFH, OP_PUTPUBFH, OP_PUTROOTFH, OP_REMOVE, OP_RENAME,
+            OP_RESTOREFH, OP_SAVEFH, OP_SEQUENCE, OP_SETATTR, OP_WRITE,
+        };
+        match operation {
+            OP_SEQUENCE | OP_PUTFH | OP_PUTROOTFH | OP_PUTPUBFH | OP_GETFH | OP_SAVEFH | OP_RESTOREFH | OP_CLOSE => {
+                Ok(())
+            }
+            OP_CREATE | OP_LINK | OP_REMOVE | OP_RENAME | OP_SETATTR | OP_WRITE => self.check_rules(true),
+            _ => self.check_rules(false),
+        }
+    }
+
+    /// Appends the result of an operation that is not carried out.
+    fn refuse(&mut self, operation: nfs_opnum4, status: nfsstat4) -> Next {
+        self.put::<()>(operation, &Err(status));
+        if operation == nfs_opnum4::OP_SETATTR {
+            self.write(|writer| bitmap4::default().encode(writer));
+        }
+        Next::Done(status)
     }
 
     /// Decodes the arguments of an operation, carries it out and appends its result.
@@ -396,7 +425,7 @@ impl Compound<'_, '_> {
             tag: tag.into(),
             results,
             arguments: arguments.into(),
-            caller: self.caller,
+            stated: self.stated,
             handles: [handle(self.current), handle(self.saved)],
             stateids: [self.stateid, self.saved_stateid],
             slot: self.slot.take(),
@@ -431,6 +460,31 @@ impl Compound<'_, '_> {
     /// Sets the current filehandle; no state goes with it.
     pub(super) fn go_to(&mut self, place: Place) {
         (self.current, self.stateid) = (Some(place), None);
+        self.take_caller();
+    }
+
+    /// Finds the caller in the export of the current filehandle. Above the exports nothing depends on who it is.
+    fn take_caller(&mut self) {
+        if let Some(Place::In(file)) = self.current {
+            let export = self.turn.export(file.as_bytes());
+            self.caller = export.rules.caller(self.stated.as_ref(), self.turn.peer.access(export));
+        }
+    }
+
+    /// Fails if two filehandles are of different exports: the rules are checked for that of the current one.
+    pub(super) fn check_same_export(&self, one: &Place, other: &Place) -> Result<(), nfsstat4> {
+        match (one, other) {
+            (Place::In(one), Place::In(other)) => {
+                self.turn.served.exports.of_both(one.as_bytes(), other.as_bytes()).map(drop).map_err(status_of)
+            }
+            _ => Err(nfsstat4::NFS4ERR_ROFS),
+        }
+    }
+
+    /// Fails unless the client may use the export of the current filehandle in this way.
+    pub(super) fn check_rules(&self, is_change: bool) -> Result<(), nfsstat4> {
+        let Some(Place::In(file)) = self.current else { return Ok(()) };
+        self.turn.check(self.turn.export(file.as_bytes()), is_change).map_err(refused)
     }
 
     /// The state id that an argument means: it may stand for the one that an operation before has made or used.
@@ -488,6 +542,7 @@ fn savefh(compound: &mut Compound<'_, '_>, (): ()) -> Result<(), nfsstat4> {
 /// RESTOREFH (§18.27).
 fn restorefh(compound: &mut Compound<'_, '_>, (): ()) -> Result<(), nfsstat4> {
     let saved = compound.saved.ok_or(nfsstat4::NFS4ERR_NOFILEHANDLE)?;
-    (compound.current, compound.stateid) = (Some(saved), compound.saved_stateid);
+    compound.go_to(saved);
+    compound.stateid = compound.saved_stateid;
     Ok(())
 }

@@ -48,6 +48,7 @@ fn read_bytes(compound: &Compound<'_, '_>, export: &Export, file: &nfs_fh3, argu
 #[inline]
 fn read_now(compound: &mut Compound<'_, '_>, export: &Export, file: &nfs_fh3, arguments: &READ4args) -> Next {
     let count = (arguments.count as usize).min(compound.room().saturating_sub(READ_RESULT_BYTES)) as u32;
+    let count = count.min(compound.turn.read_bytes_max());
     let turn = &mut *compound.turn;
     let head = turn.batch.gap(READ_RESULT_BYTES);
     match export.files.read(&compound.caller, file.as_bytes(), arguments.offset, count, turn.batch) {

@@ -20,6 +20,7 @@ use iocurve_wire::nfs3::{nfstime3, wcc_data};
 use iocurve_wire::nfs4::{NFSPROC4_COMPOUND, NFSPROC4_NULL, change_info4, nfsstat4};
 use iocurve_wire::rpc::{Accepted, CallHeader, ReplyHeader};
 
+use crate::rules::Refusal;
 use crate::store::TRANSFER_BYTES_MAX;
 use crate::turn::Turn;
 
@@ -41,14 +42,13 @@ pub(super) fn answer(turn: &mut Turn<'_>, header: &CallHeader<'_>, arguments: &[
 
 /// Answers a call, of which the data of a WRITE may have been received elsewhere.
 fn answer_with(turn: &mut Turn<'_>, header: &CallHeader<'_>, arguments: &[u8], received: Received) {
-    let caller = match turn.credential.caller(&header.cred) {
-        Ok(caller) => *caller,
-        Err(stat) => return turn.refuse_credential(header.xid, stat),
-    };
+    if let Err(stat) = turn.credential.take(&header.cred) {
+        return turn.refuse_credential(header.xid, stat);
+    }
     match header.proc {
         NFSPROC4_NULL if arguments.is_empty() => turn.reply(header.xid, &()),
         NFSPROC4_NULL => turn.refuse_arguments(header.xid),
-        NFSPROC4_COMPOUND => compound::answer(turn, header, caller, arguments, received),
+        NFSPROC4_COMPOUND => compound::answer(turn, header, arguments, received),
         _ => turn.refuse(&ReplyHeader::accepted(header.xid, Accepted::PROC_UNAVAIL(()))),
     }
 }
@@ -58,6 +58,14 @@ fn status_of(status: nfsstat3) -> nfsstat4 {
     match status {
         nfsstat3::NFS3ERR_NODEV => nfsstat4::NFS4ERR_NXIO,
         status => nfsstat4::from_u32(status as u32).unwrap_or(nfsstat4::NFS4ERR_IO),
+    }
+}
+
+/// The status of this version for a call that the rules of an export refuse.
+fn refused(refusal: Refusal) -> nfsstat4 {
+    match refusal {
+        Refusal::Client => nfsstat4::NFS4ERR_ACCESS,
+        Refusal::ReadOnly => nfsstat4::NFS4ERR_ROFS,
     }
 }
 

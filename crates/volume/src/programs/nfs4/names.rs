@@ -114,8 +114,8 @@ fn make(
     if directory.files().lookup(directory.file(), name).is_ok() {
         return Err(nfsstat4::NFS4ERR_EXIST);
     }
-    if matches!(what, Creation::Special(_, ftype3::NF3BLK | ftype3::NF3CHR, _)) && !caller.is_root() {
-        return Err(nfsstat4::NFS4ERR_PERM);
+    if let Creation::Special(_, file_type, _) = what {
+        access::check_special(caller, *file_type).map_err(status_of)?;
     }
     access::check(caller, &directory.attributes, access::WRITE | access::EXECUTE).map_err(status_of)?;
     let initial = |file_type, asked: &sattr3| access::initial(caller, &directory.attributes, file_type, asked);
@@ -177,12 +177,10 @@ pub(super) fn rename(
     RENAME4args { oldname, newname }: RENAME4args<'_>,
 ) -> Result<RENAME4resok, nfsstat4> {
     let (to, from) = (compound.place()?, compound.saved.ok_or(nfsstat4::NFS4ERR_NOFILEHANDLE)?);
+    compound.check_same_export(&from, &to)?;
     let (from, to) = (searchable(compound, &from)?, searchable(compound, &to)?);
     check_name(oldname)?;
     check_name(newname)?;
-    if from.export.number != to.export.number {
-        return Err(nfsstat4::NFS4ERR_XDEV);
-    }
     let moved = removable(compound, &from, oldname)?;
     removable(compound, &to, newname)?;
     access::check(&compound.caller, &to.attributes, access::WRITE | access::EXECUTE).map_err(status_of)?;
@@ -201,14 +199,13 @@ pub(super) fn link(
     LINK4args { newname }: LINK4args<'_>,
 ) -> Result<LINK4resok, nfsstat4> {
     let (directory, file) = (compound.place()?, compound.saved.ok_or(nfsstat4::NFS4ERR_NOFILEHANDLE)?);
+    compound.check_same_export(&file, &directory)?;
     let directory = searchable(compound, &directory)?;
     let file = file.found(compound.turn.served)?;
     check_name(newname)?;
     access::check(&compound.caller, &directory.attributes, access::WRITE | access::EXECUTE).map_err(status_of)?;
-    match file.attributes.file_type {
-        ftype3::NF3DIR => return Err(nfsstat4::NFS4ERR_ISDIR),
-        _ if file.export.number != directory.export.number => return Err(nfsstat4::NFS4ERR_XDEV),
-        _ => {}
+    if file.attributes.file_type == ftype3::NF3DIR {
+        return Err(nfsstat4::NFS4ERR_ISDIR);
     }
     let mut wcc = wcc_data::default();
     file.files().link(file.file(), directory.file(), newname, &mut wcc).map_err(status_of)?;

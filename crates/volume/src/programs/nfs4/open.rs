@@ -32,6 +32,8 @@ pub(super) fn open(compound: &mut Compound<'_, '_>, arguments: OPEN4args<'_>) ->
     let access = check_share(&arguments)?;
     let (served, now) = (compound.turn.served, compound.turn.now);
     let place = compound.place()?;
+    let is_change = access & OPEN4_SHARE_ACCESS_WRITE != 0 || matches!(arguments.openhow, openflag4::OPEN4_CREATE(_));
+    compound.check_rules(is_change)?;
     let session = compound.slot.as_ref().ok_or(nfsstat4::NFS4ERR_OP_NOT_IN_SESSION)?.session.clone();
     let is_reclaim = matches!(arguments.claim, open_claim4::CLAIM_PREVIOUS(_));
     served.nfs4.check_open(&session.client, is_reclaim, now)?;

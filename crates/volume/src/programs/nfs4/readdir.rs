@@ -10,6 +10,7 @@ use super::attributes::Described;
 use super::compound::{Compound, Next};
 use super::place::{Found, Place};
 use super::status_of;
+use crate::memory::TIGHT_BYTES;
 use crate::pseudo_root::PseudoDirectory;
 use crate::served::Served;
 use crate::store::{Store, access};
@@ -45,7 +46,8 @@ pub(super) fn readdir(compound: &mut Compound<'_, '_>, reader: &mut Reader<'_>) 
     let arguments = READDIR4args::decode(reader).map_err(|_| nfsstat4::NFS4ERR_BADXDR);
     let listed = arguments.and_then(|arguments| Ok((list(compound, &arguments)?, arguments)));
     let result = listed.and_then(|(listed, arguments)| {
-        let room = (arguments.maxcount as usize).min(LISTING_BYTES_MAX).min(compound.room());
+        let most = if compound.turn.tight.transfers { TIGHT_BYTES } else { LISTING_BYTES_MAX };
+        let room = (arguments.maxcount as usize).min(most).min(compound.room());
         encode(compound.turn.served, &listed, &arguments.attr_request, room)
     });
     match result {
@@ -68,7 +70,7 @@ fn list(compound: &Compound<'_, '_>, arguments: &READDIR4args) -> Result<Listed,
         return Err(nfsstat4::NFS4ERR_BAD_COOKIE);
     }
     match place {
-        Place::Above(directory) => Ok(list_above(served, directory, arguments.cookie)),
+        Place::Above(directory) => Ok(list_above(compound, directory, arguments.cookie)),
         Place::In(_) => {
             let found = place.found(served)?.directory()?;
             access::check(&compound.caller, &found.attributes, access::READ).map_err(status_of)?;
@@ -77,9 +79,15 @@ fn list(compound: &Compound<'_, '_>, arguments: &READDIR4args) -> Result<Listed,
     }
 }
 
-/// Lists a directory above the exports, in which cookies count the names.
-fn list_above(served: &Served, directory: PseudoDirectory, cookie: u64) -> Listed {
+/// Lists a directory above the exports, in which cookies count the names. Exports that the client may not use are left out.
+fn list_above(compound: &Compound<'_, '_>, directory: PseudoDirectory, cookie: u64) -> Listed {
+    let served = compound.turn.served;
+    let is_shown = |child| {
+        let export = served.pseudo_root.export(child).map(|export| served.exports.numbered(export));
+        export.is_none_or(|export| compound.turn.check(export, false).is_ok())
+    };
     let numbered = served.pseudo_root.children(directory).zip(FIRST_COOKIE..).filter(|(_, own)| *own > cookie);
+    let numbered = numbered.filter(|((child, _), _)| is_shown(*child));
     let entries = numbered.map(|((child, name), cookie)| ListedEntry {
         cookie,
         name: name.to_vec(),

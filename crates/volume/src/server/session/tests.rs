@@ -9,7 +9,7 @@ use libc::iovec;
 use proptest::prelude::*;
 
 use iocurve_meter::SECOND;
-use iocurve_wire::mount3::{MOUNT_PROGRAM, MOUNT_V3, MOUNTPROC3_MNT, mountres3};
+use iocurve_wire::mount3::{MOUNT_PROGRAM, MOUNT_V3, MOUNTPROC3_MNT, mountres3, mountstat3};
 use iocurve_wire::nfs3::*;
 use iocurve_wire::record::{RECORD_MARK_BYTES, RecordMark, write_record};
 use iocurve_wire::rpc::{
@@ -20,15 +20,20 @@ use iocurve_wire::xdr::{Decode, Encode, Reader, from_bytes, to_bytes};
 
 use super::super::incoming::{BATCH_BYTES, INPUT_BYTES};
 use super::*;
+use crate::memory::ConnectionMemory;
 use crate::nfs4_state::State;
 use crate::pending::PENDING_MAX;
 use crate::qos::{ConnectionLimits, Latency, Limits, Parallelism};
+use crate::rules::{ClientRule, ExportRules, Squash};
 use crate::served::{Export, Exports, Served};
 use crate::stats::{Counters, IoStats};
-use crate::store::Store;
 use crate::store::access::Caller;
 use crate::store::files::Files;
 use crate::store::memory::MemoryStore;
+use crate::store::{Creation, Store};
+
+/// The client's end: an unprivileged port of this machine.
+const PEER: ([u8; 4], u16) = ([127, 0, 0, 1], 40_000);
 
 mod nfs4;
 
@@ -81,7 +86,7 @@ impl Server {
     fn new(limits: Limits) -> Self {
         let exports = Exports::new(vec![export(*b"sessions", limits)]).unwrap();
         let nfs4 = State::new(0, "sessions".to_owned(), Vec::new(), 0);
-        let served = Served::new(exports, 2049, *b"verifier", nfs4);
+        let served = Served::new(exports, 2049, *b"verifier", ConnectionMemory::default(), nfs4);
         let pipe = Pipe {
             to_server: VecDeque::new(),
             to_client: Vec::new(),
@@ -89,8 +94,22 @@ impl Server {
             grain: usize::MAX,
             ended: false,
         };
+        let session = Session::new(7, PEER.into(), &served.exports);
         let worker = Worker::new(Arc::new(served), 0, Arc::new(Counters::new(1)), INPUT_BYTES);
-        Self { worker, session: Session::new(7, "127.0.0.1".to_owned()), pipe, now: 0, xid: 0 }
+        Self { worker, session, pipe, now: 0, xid: 0 }
+    }
+
+    /// Serves other exports over a new connection.
+    fn set_exports(&mut self, exports: Vec<Export>) {
+        let exports = Exports::new(exports).unwrap();
+        self.worker.counters = Arc::new(Counters::new(exports.iter().len()));
+        self.session = Session::new(7, PEER.into(), &exports);
+        Arc::get_mut(&mut self.worker.served).unwrap().exports = exports;
+    }
+
+    /// Serves under other rules over a new connection.
+    fn set_rules(&mut self, rules: ExportRules) {
+        self.set_exports(vec![export(*b"sessions", Limits::default()).with_rules(rules)]);
     }
 
     fn turn(&mut self) -> Result<Interest, Close> {
@@ -161,6 +180,28 @@ impl Server {
         file
     }
 
+    /// Changes the rules for a new connection, and keeps the files.
+    fn worker_rules(&mut self, rules: ExportRules) {
+        let served = Arc::get_mut(&mut self.worker.served).unwrap();
+        served.exports.set_rules(rules);
+        self.session = Session::new(7, PEER.into(), &served.exports);
+    }
+
+    #[allow(clippy::result_large_err)] // the protocol's own type
+    fn create_as(&mut self, cred: &[u8], name: &[u8], new: sattr3) -> Result<nfs_fh3, nfsstat3> {
+        let (dir, how) = (self.files().root(), createhow3::UNCHECKED(new));
+        let program = (NFS_PROGRAM, NFS_V3, nfsproc3::NFSPROC3_CREATE as u32);
+        self.xid += 1;
+        self.send(&call_with(cred, self.xid, program, &CREATE3args { r#where: diropargs3 { dir, name }, how }));
+        let created: CREATE3res = from_bytes(&self.result()).unwrap();
+        created.map(|created| created.obj.unwrap()).map_err(|failed| failed.status)
+    }
+
+    fn owner(&self, file: nfs_fh3) -> (u32, u32) {
+        let found = self.files().getattr(file.as_bytes()).unwrap();
+        (found.uid, found.gid)
+    }
+
     fn read(&mut self, file: nfs_fh3, offset: u64, count: u32) -> u32 {
         self.nfs(nfsproc3::NFSPROC3_READ, &READ3args { file, offset, count })
     }
@@ -221,6 +262,15 @@ fn call_with(body: &[u8], xid: u32, (prog, vers, proc): (u32, u32, u32), argumen
     record
 }
 
+/// A call whose arguments are encoded already.
+fn raw_call(xid: u32, procedure: nfsproc3, arguments: &[u8]) -> Vec<u8> {
+    let mut record = call(xid, (NFS_PROGRAM, NFS_V3, procedure as u32), &());
+    record.extend_from_slice(arguments);
+    let length = (record.len() - RECORD_MARK_BYTES) as u32;
+    record[..RECORD_MARK_BYTES].copy_from_slice(&RecordMark { length, last: true }.to_bytes());
+    record
+}
+
 fn pattern(length: usize) -> Vec<u8> {
     (0..length).map(|at| (at % 251) as u8).collect()
 }
@@ -257,6 +307,7 @@ fn data_are_only_for_whom_the_mode_allows() {
     for (mode, (uid, gid), expected) in cases {
         for grain in [1000, usize::MAX] {
             let mut server = Server::new(Limits::default());
+            server.set_rules(ExportRules { squash: Squash::None, ..ExportRules::default() });
             let file = server.file(b"data");
             let new = sattr3 { mode: Some(mode), ..sattr3::default() };
             server.files().setattr(file.as_bytes(), &new, None, &mut wcc_data::default()).unwrap();
@@ -339,6 +390,237 @@ fn data_are_not_for_callers_that_cannot_be_read() {
     }
 }
 
+/// READs and WRITEs of root are the anonymous user's, unless the export trusts its clients.
+#[test]
+#[allow(clippy::result_large_err)] // the protocol's own type
+fn root_is_squashed_for_data_and_for_names() {
+    let trusting = ExportRules { squash: Squash::None, ..ExportRules::default() };
+    for (rules, is_root) in [(ExportRules::default(), false), (trusting, true)] {
+        let mut server = Server::new(Limits::default());
+        server.set_rules(rules);
+        let file = server.file(b"data");
+        let new = sattr3 { mode: Some(0o600), ..sattr3::default() };
+        server.files().setattr(file.as_bytes(), &new, None, &mut wcc_data::default()).unwrap();
+        let found = server.transfers(&credential(0, 0), file);
+        let is_written = |result: &Vec<u8>| from_bytes::<WRITE3res>(result).unwrap().is_ok();
+        let is_read = from_bytes::<READ3res<'_>>(&found[0]).unwrap().is_ok();
+        assert_eq!([is_read, is_written(&found[1]), is_written(&found[2])], [is_root; 3]);
+        let owner = if is_root { (0, 0) } else { (65534, 65534) };
+        let made = server.create_as(&credential(0, 0), b"new", sattr3::default()).unwrap();
+        assert_eq!(server.owner(made), owner);
+        let given_away = server.create_as(&credential(0, 0), b"gift", sattr3 { uid: Some(7), ..sattr3::default() });
+        assert_eq!(server.owner(given_away.unwrap()).0, if is_root { 7 } else { 65534 });
+    }
+}
+
+#[test]
+fn callers_without_a_credential_are_the_anonymous_user() {
+    let mut server = Server::new(Limits::default());
+    let rules = ExportRules { anonuid: 12, anongid: 34, squash: Squash::None, ..ExportRules::default() };
+    server.set_rules(rules);
+    let (dir, how) = (server.files().root(), createhow3::UNCHECKED(sattr3::default()));
+    let arguments = CREATE3args { r#where: diropargs3 { dir, name: b"f" }, how };
+    let (prog, vers, proc) = (NFS_PROGRAM, NFS_V3, nfsproc3::NFSPROC3_CREATE as u32);
+    let mut record = Vec::new();
+    write_record(&mut record, |writer| {
+        let (cred, verf) = (opaque_auth::NONE, opaque_auth::NONE);
+        CallHeader { xid: 1, rpcvers: 2, prog, vers, proc, cred, verf }.encode(writer);
+        arguments.encode(writer);
+    });
+    server.send(&record);
+    let created: CREATE3res = from_bytes(&server.result()).unwrap();
+    assert_eq!(server.owner(created.unwrap().obj.unwrap()), (12, 34));
+}
+
+/// A caller of two exports on one connection has another user in each.
+#[test]
+fn each_export_squashes_by_its_own_rules() {
+    let mut server = Server::new(Limits::default());
+    let squash = |squash| ExportRules { squash, ..ExportRules::default() };
+    let exports = [(*b"export-a", Squash::All), (*b"export-b", Squash::None), (*b"export-c", Squash::Root)];
+    server.set_exports(exports.map(|(id, kind)| export(id, Limits::default()).with_rules(squash(kind))).into());
+    let write = |server: &mut Server, number: usize, uid: u32| {
+        let files = &server.worker.served.exports.numbered(number).files;
+        let how = createhow3::UNCHECKED(sattr3 { mode: Some(0o600), ..sattr3::default() });
+        let (root, owner) = (files.root(), Caller::new(1000, 100));
+        let mut wcc = wcc_data::default();
+        let file = files.create(root.as_bytes(), b"f", Creation::File(&how), owner, &mut wcc).unwrap();
+        let arguments = WRITE3args { file, offset: 0, count: 1, stable: stable_how::UNSTABLE, data: b"x" };
+        let program = (NFS_PROGRAM, NFS_V3, nfsproc3::NFSPROC3_WRITE as u32);
+        server.send(&call_with(&credential(uid, 100), 1, program, &arguments));
+        from_bytes::<WRITE3res>(&server.result()).unwrap().is_ok()
+    };
+    let written = |server: &mut Server, uid| [0, 1, 2, 0].map(|number| write(server, number, uid));
+    assert_eq!(written(&mut server, 1000), [false, true, true, false]);
+    assert_eq!(written(&mut server, 0), [false, true, false, false]);
+    assert_eq!(written(&mut server, 1000), [false, true, true, false]);
+}
+
+/// Each procedure, with arguments that would be carried out for a client that may.
+fn one_of_each(dir: nfs_fh3, file: nfs_fh3) -> Vec<(nfsproc3, Vec<u8>)> {
+    let at = |name: &'static [u8]| diropargs3 { dir, name };
+    let (none, new) = (sattr3::default(), sattr3 { mode: Some(0o600), ..sattr3::default() });
+    let how = createhow3::UNCHECKED(none);
+    let link = symlinkdata3 { symlink_attributes: none, symlink_data: b"target" };
+    let (cookie, cookieverf) = (0, *b"sessions");
+    vec![
+        (nfsproc3::NFSPROC3_GETATTR, to_bytes(&file)),
+        (nfsproc3::NFSPROC3_LOOKUP, to_bytes(&at(b"f"))),
+        (nfsproc3::NFSPROC3_ACCESS, to_bytes(&ACCESS3args { object: file, access: 0x3f })),
+        (nfsproc3::NFSPROC3_READLINK, to_bytes(&file)),
+        (nfsproc3::NFSPROC3_READ, to_bytes(&READ3args { file, offset: 0, count: 4 })),
+        (nfsproc3::NFSPROC3_READDIR, to_bytes(&READDIR3args { dir, cookie, cookieverf, count: 4096 })),
+        (
+            nfsproc3::NFSPROC3_READDIRPLUS,
+            to_bytes(&READDIRPLUS3args { dir, cookie, cookieverf, dircount: 4096, maxcount: 4096 }),
+        ),
+        (nfsproc3::NFSPROC3_FSSTAT, to_bytes(&file)),
+        (nfsproc3::NFSPROC3_FSINFO, to_bytes(&file)),
+        (nfsproc3::NFSPROC3_PATHCONF, to_bytes(&file)),
+        (nfsproc3::NFSPROC3_COMMIT, to_bytes(&COMMIT3args { file, offset: 0, count: 0 })),
+        // The changes.
+        (nfsproc3::NFSPROC3_SETATTR, to_bytes(&SETATTR3args { object: file, new_attributes: new, guard: None })),
+        (
+            nfsproc3::NFSPROC3_WRITE,
+            to_bytes(&WRITE3args { file, offset: 0, count: 4, stable: stable_how::UNSTABLE, data: b"more" }),
+        ),
+        (nfsproc3::NFSPROC3_CREATE, to_bytes(&CREATE3args { r#where: at(b"g"), how })),
+        (nfsproc3::NFSPROC3_MKDIR, to_bytes(&MKDIR3args { r#where: at(b"d"), attributes: none })),
+        (nfsproc3::NFSPROC3_SYMLINK, to_bytes(&SYMLINK3args { r#where: at(b"s"), symlink: link })),
+        (nfsproc3::NFSPROC3_MKNOD, to_bytes(&MKNOD3args { r#where: at(b"p"), what: mknoddata3::NF3FIFO(none) })),
+        (nfsproc3::NFSPROC3_RENAME, to_bytes(&RENAME3args { from: at(b"f"), to: at(b"r") })),
+        (nfsproc3::NFSPROC3_LINK, to_bytes(&LINK3args { file, link: at(b"l") })),
+        (nfsproc3::NFSPROC3_REMOVE, to_bytes(&REMOVE3args { object: at(b"f") })),
+        (nfsproc3::NFSPROC3_RMDIR, to_bytes(&RMDIR3args { object: at(b"f") })),
+    ]
+}
+
+/// Status of a result and the bytes that follow.
+fn status(result: &[u8]) -> (u32, &[u8]) {
+    let (status, rest) = result.split_first_chunk().unwrap();
+    (u32::from_be_bytes(*status), rest)
+}
+
+fn assert_is_a_failure(procedure: nfsproc3, result: &[u8]) {
+    let is_decoded = match procedure {
+        nfsproc3::NFSPROC3_GETATTR => from_bytes::<GETATTR3res>(result).is_ok(),
+        nfsproc3::NFSPROC3_SETATTR => from_bytes::<SETATTR3res>(result).is_ok(),
+        nfsproc3::NFSPROC3_LOOKUP => from_bytes::<LOOKUP3res>(result).is_ok(),
+        nfsproc3::NFSPROC3_ACCESS => from_bytes::<ACCESS3res>(result).is_ok(),
+        nfsproc3::NFSPROC3_READLINK => from_bytes::<READLINK3res<'_>>(result).is_ok(),
+        nfsproc3::NFSPROC3_READ => from_bytes::<READ3res<'_>>(result).is_ok(),
+        nfsproc3::NFSPROC3_WRITE => from_bytes::<WRITE3res>(result).is_ok(),
+        nfsproc3::NFSPROC3_READDIR => from_bytes::<READDIR3res<'_>>(result).is_ok(),
+        nfsproc3::NFSPROC3_READDIRPLUS => from_bytes::<READDIRPLUS3res<'_>>(result).is_ok(),
+        nfsproc3::NFSPROC3_FSSTAT => from_bytes::<FSSTAT3res>(result).is_ok(),
+        nfsproc3::NFSPROC3_FSINFO => from_bytes::<FSINFO3res>(result).is_ok(),
+        nfsproc3::NFSPROC3_PATHCONF => from_bytes::<PATHCONF3res>(result).is_ok(),
+        nfsproc3::NFSPROC3_COMMIT => from_bytes::<COMMIT3res>(result).is_ok(),
+        nfsproc3::NFSPROC3_RENAME => from_bytes::<RENAME3res>(result).is_ok(),
+        nfsproc3::NFSPROC3_LINK => from_bytes::<LINK3res>(result).is_ok(),
+        nfsproc3::NFSPROC3_REMOVE | nfsproc3::NFSPROC3_RMDIR => from_bytes::<REMOVE3res>(result).is_ok(),
+        _ => from_bytes::<CREATE3res>(result).is_ok(),
+    };
+    assert!(is_decoded, "{procedure:?}: {result:?}");
+}
+
+#[test]
+fn a_client_that_may_not_use_an_export_learns_nothing_of_it() {
+    let elsewhere = ClientRule { network: "10.0.0.0/8".parse().unwrap(), read_only: false };
+    let cases = [
+        ExportRules { clients: vec![elsewhere], ..ExportRules::default() },
+        ExportRules { secure_ports: true, ..ExportRules::default() },
+    ];
+    for rules in cases {
+        let mut server = Server::new(Limits::default());
+        let (file, root) = (server.file(b"data"), server.files().root());
+        let before = server.files().getattr(file.as_bytes()).unwrap();
+        server.worker_rules(rules);
+        for (number, (procedure, arguments)) in one_of_each(root, file).into_iter().enumerate() {
+            server.send(&raw_call(number as u32, procedure, &arguments));
+            let result = server.result();
+            let (status, rest) = status(&result);
+            assert_eq!(status, nfsstat3::NFS3ERR_ACCES as u32, "{procedure:?}");
+            assert!(rest.iter().all(|byte| *byte == 0), "{procedure:?} tells of the file");
+            assert_is_a_failure(procedure, &result);
+        }
+        assert_eq!(server.files().getattr(file.as_bytes()), Ok(before));
+        server.send(&call(1, (MOUNT_PROGRAM, MOUNT_V3, MOUNTPROC3_MNT), &b"/vol".as_slice()));
+        let mounted: mountres3 = from_bytes(&server.result()).unwrap();
+        assert_eq!(mounted.unwrap_err(), mountstat3::MNT3ERR_ACCES);
+        // A long WRITE is refused before its data have come, and they are skipped.
+        server.pipe.grain = 1000;
+        server.write(file, 0, &pattern(100_000));
+        assert_eq!(status(&server.result()).0, nfsstat3::NFS3ERR_ACCES as u32);
+        assert_eq!(server.files().getattr(file.as_bytes()), Ok(before));
+    }
+}
+
+#[test]
+fn a_read_only_client_changes_nothing() {
+    let here = ClientRule { network: "127.0.0.0/8".parse().unwrap(), read_only: true };
+    let cases = [
+        ExportRules { clients: vec![here], ..ExportRules::default() },
+        ExportRules { read_only: true, ..ExportRules::default() },
+    ];
+    for rules in cases {
+        let mut server = Server::new(Limits::default());
+        let (file, root) = (server.file(b"data"), server.files().root());
+        let before = server.files().getattr(file.as_bytes()).unwrap();
+        server.worker_rules(rules);
+        let mut refused = 0;
+        for (number, (procedure, arguments)) in one_of_each(root, file).into_iter().enumerate() {
+            server.send(&raw_call(number as u32, procedure, &arguments));
+            let result = server.result();
+            let is_refused = status(&result).0 == nfsstat3::NFS3ERR_ROFS as u32;
+            assert_eq!(is_refused, number >= 11, "{procedure:?}");
+            if is_refused {
+                assert_is_a_failure(procedure, &result);
+                refused += 1;
+            }
+        }
+        assert_eq!((refused, server.files().getattr(file.as_bytes())), (10, Ok(before)));
+        server.nfs(nfsproc3::NFSPROC3_ACCESS, &ACCESS3args { object: root, access: 0x3f });
+        let granted: ACCESS3res = from_bytes(&server.result()).unwrap();
+        assert_eq!(granted.unwrap().access, access::ACCESS3_READ | access::ACCESS3_LOOKUP);
+    }
+}
+
+#[test]
+fn devices_and_privileged_files_are_made_only_where_they_are_asked_for() {
+    let trusting = ExportRules { squash: Squash::None, ..ExportRules::default() };
+    for (suid, dev) in [(false, false), (true, true)] {
+        let mut server = Server::new(Limits::default());
+        server.set_rules(ExportRules { suid, dev, ..trusting.clone() });
+        let privileged = sattr3 { mode: Some(0o6755), ..sattr3::default() };
+        let kept = if suid { 0o6755 } else { 0o755 };
+        let made = server.create_as(&credential(0, 0), b"suid", privileged).unwrap();
+        assert_eq!(server.files().getattr(made.as_bytes()).unwrap().mode, kept);
+        let plain = server.create_as(&credential(0, 0), b"plain", sattr3::default()).unwrap();
+        let arguments = SETATTR3args { object: plain, new_attributes: privileged, guard: None };
+        server.send(&call_with(
+            &credential(0, 0),
+            1,
+            (NFS_PROGRAM, NFS_V3, nfsproc3::NFSPROC3_SETATTR as u32),
+            &arguments,
+        ));
+        from_bytes::<SETATTR3res>(&server.result()).unwrap().unwrap();
+        assert_eq!(server.files().getattr(plain.as_bytes()).unwrap().mode, kept);
+        let device = devicedata3 { dev_attributes: sattr3::default(), spec: specdata3 { specdata1: 1, specdata2: 3 } };
+        let at = diropargs3 { dir: server.files().root(), name: b"null" };
+        let arguments = MKNOD3args { r#where: at, what: mknoddata3::NF3CHR(device) };
+        server.send(&call_with(
+            &credential(0, 0),
+            2,
+            (NFS_PROGRAM, NFS_V3, nfsproc3::NFSPROC3_MKNOD as u32),
+            &arguments,
+        ));
+        let made: MKNOD3res = from_bytes(&server.result()).unwrap();
+        let made = made.map(drop).map_err(|failed| failed.status);
+        assert_eq!(made, if dev { Ok(()) } else { Err(nfsstat3::NFS3ERR_PERM) });
+    }
+}
+
 #[test]
 fn the_export_is_mounted() {
     let mut server = Server::new(Limits::default());
@@ -351,8 +633,7 @@ fn the_export_is_mounted() {
 #[test]
 fn names_do_not_move_between_exports() {
     let mut server = Server::new(Limits::default());
-    let exports = [*b"export-a", *b"export-b"].map(|id| export(id, Limits::default()));
-    Arc::get_mut(&mut server.worker.served).unwrap().exports = Exports::new(exports.into()).unwrap();
+    server.set_exports([*b"export-a", *b"export-b"].map(|id| export(id, Limits::default())).into());
     let file = server.file(b"data");
     let (root, other) = (server.files().root(), server.worker.served.exports.numbered(1).files.root());
     let (from, to) = (diropargs3 { dir: root, name: b"f" }, diropargs3 { dir: other, name: b"g" });
@@ -430,7 +711,9 @@ fn a_large_write_to_a_stale_handle_is_stepped_over() {
         let mut server = Server::new(Limits::default());
         let file = server.file(b"data");
         server.pipe.grain = grain;
-        let stale = nfs_fh3::new(&[&file.as_bytes()[..15], &[99]].concat()).unwrap();
+        let mut stale = file.as_bytes().to_vec();
+        *stale.last_mut().unwrap() ^= 99;
+        let stale = nfs_fh3::new(&stale).unwrap();
         server.write(stale, 0, &vec![1; 100_001]);
         server.read(file, 0, 10);
         server.run().unwrap();
@@ -643,7 +926,7 @@ fn who_leaves_takes_back_what_waits() {
     assert!(server.session.forget(&mut server.worker, server.now));
     assert_eq!((server.worker.waiting(), server.worker.next()), (0, None));
     // The next connection waits for its own bytes only, of which one is there.
-    server.session = Session::new(7, "127.0.0.1".to_owned());
+    server.session = Session::new(7, PEER.into(), &server.worker.served.exports);
     server.read(file, 0, 11);
     server.run().unwrap();
     assert_eq!(server.worker.next(), Some(10 * SECOND));

@@ -15,6 +15,13 @@ pub(super) struct Inodes {
     known: RwLock<HashMap<u64, Known>>,
 }
 
+/// News of an inode that was found under a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Remembered {
+    pub(super) new_name: bool,
+    pub(super) new_inode: bool,
+}
+
 /// One inode and its names, each with the inode of its directory.
 #[derive(Debug, Clone)]
 struct Known {
@@ -32,29 +39,32 @@ impl Inodes {
         self.root
     }
 
-    /// Notes that an inode is found under a name, and returns whether it was unknown before.
-    pub(super) fn remember(&self, id: Id, parent: u64, name: &[u8]) -> bool {
+    /// Notes that an inode is found under a name, and returns what of it was unknown before.
+    pub(super) fn remember(&self, id: Id, parent: u64, name: &[u8]) -> Remembered {
         let mut known = self.write();
         let entry = known.entry(id.inode).or_insert_with(|| Known { id, names: Vec::new() });
         if entry.id != id {
             *entry = Known { id, names: Vec::new() };
         }
-        let is_new = entry.names.is_empty();
-        if !entry.names.iter().any(|(at, called)| *at == parent && called == name) {
+        let new_inode = entry.names.is_empty();
+        let new_name = !entry.names.iter().any(|(at, called)| *at == parent && called == name);
+        if new_name {
             entry.names.push((parent, name.to_vec()));
         }
-        is_new
+        Remembered { new_name, new_inode }
     }
 
-    /// Forgets a name, and with its last name the inode.
-    pub(super) fn forget(&self, id: Id, parent: u64, name: &[u8]) {
+    /// Forgets a name, and with its last name the inode. Returns whether the name was known.
+    pub(super) fn forget(&self, id: Id, parent: u64, name: &[u8]) -> bool {
         let mut known = self.write();
-        if let Some(entry) = known.get_mut(&id.inode) {
-            entry.names.retain(|(at, called)| *at != parent || called != name);
-            if entry.names.is_empty() {
-                known.remove(&id.inode);
-            }
+        let Some(entry) = known.get_mut(&id.inode) else { return false };
+        let count = entry.names.len();
+        entry.names.retain(|(at, called)| *at != parent || called != name);
+        let was_known = entry.names.len() < count;
+        if entry.names.is_empty() {
+            known.remove(&id.inode);
         }
+        was_known
     }
 
     /// All paths below the root that should lead to an inode.

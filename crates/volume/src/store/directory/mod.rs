@@ -1,8 +1,9 @@
 //! Files in a folder of this machine.
 //!
-//! A handle is the file's inode number and birth time, so it outlives a restart and is not taken over by a later file. The names of an
-//! inode are known from a scan at the start and from every name seen since; the path is walked again at every use, strictly below
-//! the folder and through no symbolic link, and must lead to the inode of the handle. The quota counts file sizes.
+//! A handle is the file's inode number and birth time with a keyed check, so it outlives a restart and is not taken over by a later
+//! file. The names of an inode are known from a scan at the start and from every name seen since; the path is walked again at every
+//! use, strictly below the folder and through no symbolic link, and must lead to the inode of the handle. The quota counts file sizes
+//! and names.
 
 mod inodes;
 mod open_files;
@@ -17,20 +18,25 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use iocurve_meter::Nanos;
 use iocurve_wire::nfs3::{
     cookieverf3, fattr3, ftype3, nfs_fh3, nfsstat3, sattr3, sattrguard3, set_time, stable_how, wcc_data,
 };
 
 use super::access::{Caller, Permissions, without_privileges};
 use super::budget::Budget;
+use super::handle::HandleKey;
 use super::names::{check_name, is_dots};
 use super::upkeep::Upkeep;
 use super::write_buffer::{Piece, WriteBuffer};
-use super::{Creation, Listing, Read, Space, Store, TRANSFER_BYTES_MAX, Written, check_end};
+use super::{Creation, Listing, NAME_BYTES, Read, Space, Store, TRANSFER_BYTES_MAX, Written, check_end};
 use crate::reply::batch::Batch;
-use inodes::Inodes;
-use open_files::OpenFiles;
+use inodes::{Inodes, Remembered};
+use open_files::{Access, OpenFiles};
 use sys::{Id, Stat, Time, status_of};
+
+/// Bytes of a handle: the folder, the inode, its birth, and the check.
+const HANDLE_BYTES: usize = 4 * 8;
 
 /// Files in a folder.
 #[derive(Debug)]
@@ -38,6 +44,7 @@ pub(crate) struct DirectoryStore {
     root: OwnedFd,
     /// Device of the folder's file system; others mounted below it are not served.
     device: (u32, u32),
+    key: HandleKey,
     inodes: Inodes,
     open_files: OpenFiles,
     /// Held while names or sizes change.
@@ -47,12 +54,12 @@ pub(crate) struct DirectoryStore {
 
 impl DirectoryStore {
     /// Serves the folder at `path`, which must exist.
-    pub(crate) fn open(path: &Path, quota_bytes: u64) -> io::Result<Self> {
+    pub(crate) fn open(path: &Path, quota_bytes: u64, key: HandleKey) -> io::Result<Self> {
         let root = sys::open_root(path)?;
         let Stat { id, device, .. } = sys::stat(&root)?;
         let (inodes, open_files, namespace) = (Inodes::new(id), OpenFiles::default(), Mutex::default());
         let budget = Budget::new(quota_bytes, u64::MAX);
-        let store = Self { root, device, inodes, open_files, namespace, budget };
+        let store = Self { root, device, key, inodes, open_files, namespace, budget };
         store.scan()?;
         Ok(store)
     }
@@ -67,9 +74,7 @@ impl DirectoryStore {
                     continue;
                 }
                 let Some(stat) = self.stat_in(&directory, &entry.name) else { continue };
-                if self.inodes.remember(stat.id, id.inode, &entry.name) && stat.file_type == ftype3::NF3REG {
-                    self.budget.use_anyway(stat.size);
-                }
+                self.discover(&stat, id.inode, &entry.name);
                 if stat.file_type == ftype3::NF3DIR {
                     directories.push(stat.id);
                 }
@@ -85,20 +90,35 @@ impl DirectoryStore {
     }
 
     fn handle(&self, id: Id) -> nfs_fh3 {
-        let mut bytes = [0; 24];
+        let mut bytes = [0; HANDLE_BYTES];
         bytes[..8].copy_from_slice(&self.prefix());
         bytes[8..16].copy_from_slice(&id.inode.to_be_bytes());
-        bytes[16..].copy_from_slice(&id.birth_ns.to_be_bytes());
+        bytes[16..24].copy_from_slice(&id.birth_ns.to_be_bytes());
+        bytes[24..].copy_from_slice(&self.check(id).to_be_bytes());
         nfs_fh3::new(&bytes).expect("short enough")
     }
 
+    fn check(&self, id: Id) -> u64 {
+        self.key.check([u64::from_be_bytes(self.prefix()), id.inode, id.birth_ns])
+    }
+
     fn id(&self, handle: &[u8]) -> Result<Id, nfsstat3> {
-        let handle: &[u8; 24] = handle.try_into().map_err(|_| nfsstat3::NFS3ERR_BADHANDLE)?;
+        let handle: &[u8; HANDLE_BYTES] = handle.try_into().map_err(|_| nfsstat3::NFS3ERR_BADHANDLE)?;
         if handle[..8] != self.prefix() {
             return Err(nfsstat3::NFS3ERR_STALE);
         }
         let word = |at: usize| u64::from_be_bytes(handle[at..at + 8].try_into().expect("eight bytes"));
-        Ok(Id { inode: word(8), birth_ns: word(16) })
+        let id = Id { inode: word(8), birth_ns: word(16) };
+        if self.check(id) == word(24) { Ok(id) } else { Err(nfsstat3::NFS3ERR_STALE) }
+    }
+
+    /// Notes a name that was found. One that was not known counts against the quota from now on.
+    fn discover(&self, stat: &Stat, parent: u64, name: &[u8]) {
+        let Remembered { new_name, new_inode } = self.inodes.remember(stat.id, parent, name);
+        if new_name {
+            let size = if new_inode && stat.file_type == ftype3::NF3REG { stat.size } else { 0 };
+            self.budget.use_anyway(NAME_BYTES + size);
+        }
     }
 
     /// Opens an inode, wherever it is now.
@@ -122,20 +142,19 @@ impl DirectoryStore {
         }
     }
 
-    /// A regular file, open for reading and, where that is allowed, for writing.
-    fn file(&self, id: Id) -> Result<Arc<File>, nfsstat3> {
-        if let Some(file) = self.open_files.get(id) {
+    /// A regular file, open for reading or for both.
+    fn file(&self, id: Id, access: Access) -> Result<Arc<File>, nfsstat3> {
+        if let Some(file) = self.open_files.get(id, access) {
             return Ok(file);
         }
         // Only regular files are opened: opening a device or a pipe may have effects.
-        match self.reach(id, libc::O_PATH)?.1.file_type {
-            ftype3::NF3REG => {}
-            ftype3::NF3DIR => return Err(nfsstat3::NFS3ERR_ISDIR),
-            _ => return Err(nfsstat3::NFS3ERR_INVAL),
-        }
-        let (fd, _) = self.reach(id, libc::O_RDWR).or_else(|_| self.reach(id, libc::O_RDONLY))?;
-        let file = Arc::new(File::from(fd));
-        self.open_files.insert(id, &file);
+        check_regular(self.reach(id, libc::O_PATH)?.1.file_type)?;
+        let flags = match access {
+            Access::Read => libc::O_RDONLY,
+            Access::Write => libc::O_RDWR,
+        };
+        let file = Arc::new(File::from(self.reach(id, flags)?.0));
+        self.open_files.insert(id, access, &file);
         Ok(file)
     }
 
@@ -150,7 +169,7 @@ impl DirectoryStore {
     }
 
     fn stat(&self, id: Id) -> Result<Stat, nfsstat3> {
-        match self.open_files.get(id) {
+        match self.open_files.get(id, Access::Read) {
             Some(file) => sys::stat(file.as_ref()).map_err(|error| status_of(&error)),
             None => Ok(self.reach(id, libc::O_PATH)?.1),
         }
@@ -167,7 +186,7 @@ impl DirectoryStore {
 
     fn resize(&self, id: Id, size: u64) -> Result<(), nfsstat3> {
         check_end(size, 0)?;
-        let file = self.file(id)?;
+        let file = self.file(id, Access::Write)?;
         let old = self.stat(id)?.size;
         self.account(old, size)?;
         file.set_len(size).map_err(|error| {
@@ -197,14 +216,15 @@ impl DirectoryStore {
 
     /// Checks that the caller may write a regular file.
     fn check_write(&self, caller: &Caller, id: Id) -> Result<(), nfsstat3> {
-        self.file(id)?;
-        Permissions::of(&self.stat(id)?.attributes()).check_write(caller)
+        let stat = self.stat(id)?;
+        check_regular(stat.file_type)?;
+        Permissions::of(&stat.attributes()).check_write(caller)
     }
 
     /// Writes data that may make the file longer.
     fn write_at(&self, id: Id, offset: u64, data: &[u8], stable: stable_how) -> Result<Written, nfsstat3> {
         let end = check_end(offset, data.len() as u64)?;
-        let file = self.file(id)?;
+        let file = self.file(id, Access::Write)?;
         let mut before = self.stat(id)?;
         let mut _sizes = None;
         if end > before.size {
@@ -271,7 +291,7 @@ impl Store for DirectoryStore {
             name => {
                 check_name(name)?;
                 let stat = self.stat_in(&fd, name).ok_or(nfsstat3::NFS3ERR_NOENT)?;
-                self.inodes.remember(stat.id, id.inode, name);
+                self.discover(&stat, id.inode, name);
                 stat.id
             }
         };
@@ -288,7 +308,7 @@ impl Store for DirectoryStore {
 
     fn read(&self, caller: &Caller, file: &[u8], offset: u64, count: u32, batch: &mut Batch) -> Result<Read, nfsstat3> {
         let id = self.id(file)?;
-        let open = self.file(id)?;
+        let open = self.file(id, Access::Read)?;
         let attributes = self.stat(id)?.attributes();
         Permissions::of(&attributes).check_read(caller)?;
         let left = attributes.size.saturating_sub(offset);
@@ -331,7 +351,7 @@ impl Store for DirectoryStore {
 
     fn commit(&self, file: &[u8]) -> Result<Written, nfsstat3> {
         let id = self.id(file)?;
-        let open = self.file(id)?;
+        let open = self.file(id, Access::Read)?;
         let before = self.stat(id)?.attributes().wcc();
         open.sync_data().map_err(|error| status_of(&error))?;
         Ok(Written { before, after: self.stat(id)?.attributes() })
@@ -401,7 +421,20 @@ impl Store for DirectoryStore {
     }
 }
 
-impl Upkeep for DirectoryStore {}
+impl Upkeep for DirectoryStore {
+    fn close_idle(&self, now: Nanos) -> Option<Nanos> {
+        self.open_files.close_idle(now)
+    }
+}
+
+/// Checks that a file has data.
+fn check_regular(file_type: ftype3) -> Result<(), nfsstat3> {
+    match file_type {
+        ftype3::NF3REG => Ok(()),
+        ftype3::NF3DIR => Err(nfsstat3::NFS3ERR_ISDIR),
+        _ => Err(nfsstat3::NFS3ERR_INVAL),
+    }
+}
 
 fn read_full(file: &File, room: &mut [u8], offset: u64) -> io::Result<usize> {
     let mut filled = 0;

@@ -68,12 +68,18 @@ pub(super) fn status_of(error: &io::Error) -> nfsstat3 {
         Some(libc::EDQUOT) => nfsstat3::NFS3ERR_DQUOT,
         Some(libc::ESTALE) => nfsstat3::NFS3ERR_STALE,
         Some(libc::EOPNOTSUPP) => nfsstat3::NFS3ERR_NOTSUPP,
-        // Open for reading only, because the server may not write.
-        Some(libc::EBADF) => nfsstat3::NFS3ERR_ACCES,
+        // The file is being executed on this machine.
+        Some(libc::ETXTBSY) => nfsstat3::NFS3ERR_ACCES,
         // The protocol took over the numbers that Unix systems have in common.
         Some(number) => nfsstat3::from_u32(number as u32).unwrap_or(nfsstat3::NFS3ERR_IO),
         None => nfsstat3::NFS3ERR_IO,
     }
+}
+
+/// True if this process is root's.
+pub(super) fn is_root() -> bool {
+    // SAFETY: a system call without pointers that cannot fail.
+    unsafe { libc::geteuid() == 0 }
 }
 
 /// Opens the folder itself.

@@ -9,7 +9,7 @@ use super::DirectoryStore;
 use super::sys::{self, Found, Id, Stat, status_of};
 use crate::store::access::Caller;
 use crate::store::names::{check_name, check_removable};
-use crate::store::{Creation, Entry, Store};
+use crate::store::{Creation, Entry, NAME_BYTES, Store};
 
 impl DirectoryStore {
     /// Changes names in one directory and records its attributes before and after.
@@ -38,7 +38,7 @@ impl DirectoryStore {
         check_name(name)?;
         match (self.stat_in(directory, name), what) {
             (Some(stat), Creation::File(how)) => {
-                self.inodes.remember(stat.id, parent, name);
+                self.discover(&stat, parent, name);
                 self.create_existing(&stat, how)
             }
             _ => self.make(directory, parent, name, what, caller),
@@ -61,7 +61,7 @@ impl DirectoryStore {
         Ok(self.handle(stat.id))
     }
 
-    /// Makes a name that does not exist, and gives it to the caller if this process may.
+    /// Makes a name that does not exist. If that fails halfway, nothing of it stays.
     fn make(
         &self,
         directory: &OwnedFd,
@@ -71,18 +71,49 @@ impl DirectoryStore {
         caller: Caller,
     ) -> Result<nfs_fh3, nfsstat3> {
         let path = CString::new(name).map_err(|_| nfsstat3::NFS3ERR_INVAL)?;
-        sys::make(directory, &path, what).map_err(|error| status_of(&error))?;
+        self.budget.take(NAME_BYTES)?;
+        if let Err(error) = sys::make(directory, &path, what) {
+            self.budget.give_back(NAME_BYTES);
+            return Err(status_of(&error));
+        }
+        let made = self.finish_make(directory, parent, name, what, caller);
+        if made.is_err() {
+            self.undo_make(directory, parent, name, what);
+        }
+        made
+    }
+
+    /// Gives a new name to the caller if this process may, and sets its attributes.
+    fn finish_make(
+        &self,
+        directory: &OwnedFd,
+        parent: u64,
+        name: &[u8],
+        what: &Creation<'_>,
+        caller: Caller,
+    ) -> Result<nfs_fh3, nfsstat3> {
         let stat = self.stat_in(directory, name).ok_or(nfsstat3::NFS3ERR_IO)?;
         self.inodes.remember(stat.id, parent, name);
         let mut new = attributes_of(what);
         let (fd, _) = self.reach(stat.id, libc::O_PATH)?;
-        // Only root can give files away; a server that is not root owns them itself.
-        let _ = sys::chown(&fd, new.uid.take().or(Some(caller.uid)), new.gid.take().or(Some(caller.gid)));
+        let owner = (new.uid.take().or(Some(caller.uid)), new.gid.take().or(Some(caller.gid)));
+        match sys::chown(&fd, owner.0, owner.1) {
+            // Only root can give files away; a server that is not root owns them itself. A file that root was asked to give away
+            // must not stay root's.
+            Err(error) if sys::is_root() => return Err(status_of(&error)),
+            _ => {}
+        }
         if stat.file_type == ftype3::NF3LNK {
             new.mode = None;
         }
         self.apply(stat.id, &new)?;
         Ok(self.handle(stat.id))
+    }
+
+    /// Removes a name that was made a moment ago. What cannot be removed stays, and counts against the quota.
+    fn undo_make(&self, directory: &OwnedFd, parent: u64, name: &[u8], what: &Creation<'_>) {
+        let flags = if matches!(what, Creation::Directory(_)) { libc::AT_REMOVEDIR } else { 0 };
+        let _ = self.unlink(directory, parent, name, flags);
     }
 
     pub(super) fn unlink(&self, directory: &OwnedFd, parent: u64, name: &[u8], flags: i32) -> Result<(), nfsstat3> {
@@ -111,14 +142,19 @@ impl DirectoryStore {
         if let Some(replaced) = &replaced {
             self.forget(replaced, to_inode, new);
         }
-        self.inodes.forget(moved.id, from_inode, old);
-        self.inodes.remember(moved.id, to_inode, new);
+        // The new name first: a file without one would be new.
+        self.discover(&moved, to_inode, new);
+        if self.inodes.forget(moved.id, from_inode, old) {
+            self.budget.give_back(NAME_BYTES);
+        }
         Ok(())
     }
 
     /// Forgets a name that was removed, and its file with the last name.
     fn forget(&self, stat: &Stat, parent: u64, name: &[u8]) {
-        self.inodes.forget(stat.id, parent, name);
+        if self.inodes.forget(stat.id, parent, name) {
+            self.budget.give_back(NAME_BYTES);
+        }
         if stat.file_type == ftype3::NF3REG && stat.nlink <= 1 {
             self.budget.give_back(stat.size);
             self.open_files.remove(stat.id);
@@ -132,9 +168,13 @@ impl DirectoryStore {
         if stat.file_type == ftype3::NF3DIR {
             return Err(nfsstat3::NFS3ERR_INVAL);
         }
-        sys::link(&source, directory, name).map_err(|error| status_of(&error))?;
-        self.inodes.remember(id, parent, name);
-        Ok(())
+        self.budget.take(NAME_BYTES)?;
+        let linked = sys::link(&source, directory, name).map_err(|error| status_of(&error));
+        match linked {
+            Ok(()) => _ = self.inodes.remember(id, parent, name),
+            Err(_) => self.budget.give_back(NAME_BYTES),
+        }
+        linked
     }
 
     /// One entry of a listing; a name that is listed is known from then on.
@@ -143,7 +183,7 @@ impl DirectoryStore {
             b"." => Some(own),
             b".." => self.inodes.parent(own),
             name => self.stat_in(directory, name).map(|stat| {
-                self.inodes.remember(stat.id, own.inode, name);
+                self.discover(&stat, own.inode, name);
                 stat.id
             }),
         };

@@ -22,26 +22,29 @@ use iocurve_wire::nfs3::{
 
 use super::access::{Caller, without_privileges};
 use super::budget::Budget;
+use super::handle::HandleKey;
 use super::names::NAME_BYTES_MAX;
 use super::times::{from_nfstime, wall_ns};
 use super::upkeep::Upkeep;
 use super::write_buffer::WriteBuffer;
-use super::{Creation, Entry, FILE_BYTES_MAX, Listing, Read, Space, Store, TRANSFER_BYTES_MAX, Written, check_end};
+use super::{
+    Creation, Entry, FILE_BYTES_MAX, Listing, NAME_BYTES, Read, Space, Store, TRANSFER_BYTES_MAX, Written, check_end,
+};
 use crate::reply::batch::{BULK_PIECE_BYTES, Batch};
 use data::DataMemory;
 use directory::Directory;
 use node::{Body, Node};
-use slots::{FILES_MAX, FreeSlots, ROOT, Slot, Slots};
+use slots::{FILES_MAX, FreeSlots, Held, ROOT, Slot, Slots};
 
-/// Bytes that a name and its file cost beside the data: an upper bound. A file with a name of 12 bytes takes 290 to 380 bytes of
-/// memory, depending on how full tables that double in size are.
-const NODE_BYTES: u64 = 1024;
+/// Bytes of a handle: the store's id, the slot, and a stamp.
+const HANDLE_BYTES: usize = 8 + 4 + 8;
 
 /// Files in memory.
 #[derive(Debug)]
 pub(crate) struct MemoryStore {
     /// Begins every handle, and tells this store's handles from those of an earlier one.
     id: [u8; 8],
+    key: HandleKey,
     slots: Slots,
     /// Held while names change.
     namespace: Mutex<FreeSlots>,
@@ -52,46 +55,55 @@ impl MemoryStore {
     /// An empty store of at most `limit_bytes` (then `NFS3ERR_NOSPC`) and `quota_bytes` (then `NFS3ERR_DQUOT`), data and
     /// metadata together. `id` must differ from that of an earlier store whose handles clients may still have.
     pub(crate) fn new(id: [u8; 8], quota_bytes: u64, limit_bytes: u64) -> io::Result<Self> {
-        let namespace = Mutex::new(FreeSlots::new());
+        let (namespace, key) = (Mutex::new(FreeSlots::new()), HandleKey::random());
         let data = DataMemory::new(quota_bytes, limit_bytes)?;
-        let store = Self { id, slots: Slots::default(), namespace, data };
+        let store = Self { id, key, slots: Slots::default(), namespace, data };
         let root = Node::new(ftype3::NF3DIR, 0o777, Caller::default(), Body::Directory(Box::new(Directory::new(ROOT))));
-        store.slots.get_or_make(ROOT).write().node = Some(root);
+        store.put(ROOT, 0, root);
         Ok(store)
     }
 
-    fn handle(&self, index: u32, generation: u32) -> nfs_fh3 {
-        let mut bytes = [0; 16];
+    /// Puts a node into its slot and returns its handle. `generation` tells nodes of the same slot apart.
+    fn put(&self, index: u32, generation: u64, node: Node) -> nfs_fh3 {
+        let stamp = self.key.check([u64::from_be_bytes(self.id), index.into(), generation]);
+        *self.slots.get_or_make(index).write() = Held { stamp, node: Some(node) };
+        self.handle(index, stamp)
+    }
+
+    /// Where the store begins, where the node is, and the stamp that proves both.
+    fn handle(&self, index: u32, stamp: u64) -> nfs_fh3 {
+        let mut bytes = [0; HANDLE_BYTES];
         bytes[..8].copy_from_slice(&self.id);
         bytes[8..12].copy_from_slice(&index.to_be_bytes());
-        bytes[12..].copy_from_slice(&generation.to_be_bytes());
+        bytes[12..].copy_from_slice(&stamp.to_be_bytes());
         nfs_fh3::new(&bytes).expect("short enough")
     }
 
     fn handle_of(&self, index: u32) -> Option<nfs_fh3> {
         let held = self.slots.get(index)?.read();
-        held.node.as_ref().map(|_| self.handle(index, held.generation))
+        held.node.as_ref().map(|_| self.handle(index, held.stamp))
     }
 
-    /// Finds the slot that a handle names, and the generation that it expects there.
+    /// Finds the slot that a handle names, and the stamp that it expects there.
     #[inline]
-    fn locate(&self, handle: &[u8]) -> Result<(u32, &Slot, u32), nfsstat3> {
-        let handle: &[u8; 16] = handle.try_into().map_err(|_| nfsstat3::NFS3ERR_BADHANDLE)?;
+    fn locate(&self, handle: &[u8]) -> Result<(u32, &Slot, u64), nfsstat3> {
+        let handle: &[u8; HANDLE_BYTES] = handle.try_into().map_err(|_| nfsstat3::NFS3ERR_BADHANDLE)?;
         if handle[..8] != self.id {
             return Err(nfsstat3::NFS3ERR_STALE);
         }
-        let word = |at: usize| u32::from_be_bytes([handle[at], handle[at + 1], handle[at + 2], handle[at + 3]]);
-        let slot = self.slots.get(word(8)).ok_or(nfsstat3::NFS3ERR_STALE)?;
-        Ok((word(8), slot, word(12)))
+        let index = u32::from_be_bytes([handle[8], handle[9], handle[10], handle[11]]);
+        let slot = self.slots.get(index).ok_or(nfsstat3::NFS3ERR_STALE)?;
+        let stamp = u64::from_be_bytes(*handle.last_chunk().expect("longer"));
+        Ok((index, slot, stamp))
     }
 
     fn view<R>(&self, handle: &[u8], view: impl FnOnce(u32, &Node) -> Result<R, nfsstat3>) -> Result<R, nfsstat3> {
-        let (index, slot, generation) = self.locate(handle)?;
-        view(index, slot.read().expect(generation)?)
+        let (index, slot, stamp) = self.locate(handle)?;
+        view(index, slot.read().expect(stamp)?)
     }
 
-    fn attributes(&self, index: u32, generation: u32, node: &Node) -> fattr3 {
-        node.attributes(u64::from(generation) << 32 | u64::from(index + 1), u64::from_be_bytes(self.id))
+    fn attributes(&self, index: u32, stamp: u64, node: &Node) -> fattr3 {
+        node.attributes(stamp << 32 | u64::from(index + 1), u64::from_be_bytes(self.id))
     }
 
     fn namespace(&self) -> MutexGuard<'_, FreeSlots> {
@@ -134,21 +146,21 @@ impl Store for MemoryStore {
 
     #[inline]
     fn getattr(&self, file: &[u8]) -> Result<fattr3, nfsstat3> {
-        let (index, slot, generation) = self.locate(file)?;
-        Ok(self.attributes(index, generation, slot.read().expect(generation)?))
+        let (index, slot, stamp) = self.locate(file)?;
+        Ok(self.attributes(index, stamp, slot.read().expect(stamp)?))
     }
 
     fn setattr(&self, file: &[u8], new: &sattr3, guard: sattrguard3, wcc: &mut wcc_data) -> Result<(), nfsstat3> {
-        let (index, slot, generation) = self.locate(file)?;
+        let (index, slot, stamp) = self.locate(file)?;
         let mut held = slot.write();
-        let node = held.expect_mut(generation)?;
-        let before = self.attributes(index, generation, node).wcc();
+        let node = held.expect_mut(stamp)?;
+        let before = self.attributes(index, stamp, node).wcc();
         wcc.before = Some(before);
         let applied = match guard {
             Some(ctime) if ctime != before.ctime => Err(nfsstat3::NFS3ERR_NOT_SYNC),
             _ => self.apply(node, new),
         };
-        wcc.after = Some(self.attributes(index, generation, node));
+        wcc.after = Some(self.attributes(index, stamp, node));
         applied
     }
 
@@ -171,9 +183,9 @@ impl Store for MemoryStore {
 
     #[inline]
     fn read(&self, caller: &Caller, file: &[u8], offset: u64, count: u32, batch: &mut Batch) -> Result<Read, nfsstat3> {
-        let (index, slot, generation) = self.locate(file)?;
+        let (index, slot, stamp) = self.locate(file)?;
         let held = slot.read();
-        let node = held.expect(generation)?;
+        let node = held.expect(stamp)?;
         let content = node.content()?;
         node.permissions().check_read(caller)?;
         let left = node.size.saturating_sub(offset);
@@ -183,7 +195,7 @@ impl Store for MemoryStore {
             batch.expect_change();
         }
         batch.pad(count as usize);
-        let attributes = self.attributes(index, generation, node);
+        let attributes = self.attributes(index, stamp, node);
         Ok(Read { attributes, count, eof: u64::from(count) == left })
     }
 
@@ -197,28 +209,28 @@ impl Store for MemoryStore {
         _: stable_how,
     ) -> Result<Written, nfsstat3> {
         let end = check_end(offset, data.len() as u64)?;
-        let (index, slot, generation) = self.locate(file)?;
+        let (index, slot, stamp) = self.locate(file)?;
         {
             let held = slot.read();
-            let node = held.expect(generation)?;
+            let node = held.expect(stamp)?;
             let content = node.content()?;
             node.permissions().check_write(caller)?;
             if end <= node.size && node.is_unprivileged() && content.covers(offset, data.len()) {
                 let before = node.wcc();
                 self.data.copy_in(content, offset, data);
                 node.touch();
-                return Ok(Written { before, after: self.attributes(index, generation, node) });
+                return Ok(Written { before, after: self.attributes(index, stamp, node) });
             }
         }
         let mut held = slot.write();
-        let node = held.expect_mut(generation)?;
+        let node = held.expect_mut(stamp)?;
         let before = node.wcc();
         self.data.fill_holes(index, node.content_mut()?, offset, data.len())?;
         self.data.copy_in(node.content()?, offset, data);
         node.size = node.size.max(end);
         node.mode = without_privileges(node.mode);
         node.touch();
-        Ok(Written { before, after: self.attributes(index, generation, node) })
+        Ok(Written { before, after: self.attributes(index, stamp, node) })
     }
 
     fn begin_write(&self, caller: &Caller, file: &[u8], offset: u64, length: u32) -> Result<WriteBuffer, nfsstat3> {
@@ -231,26 +243,26 @@ impl Store for MemoryStore {
 
     fn finish_write(&self, buffer: WriteBuffer, _: stable_how) -> Result<Written, nfsstat3> {
         let end = check_end(buffer.offset, buffer.length() as u64)?;
-        let (index, slot, generation) = self.locate(buffer.file.as_bytes())?;
+        let (index, slot, stamp) = self.locate(buffer.file.as_bytes())?;
         let mut held = slot.write();
-        let node = held.expect_mut(generation)?;
+        let node = held.expect_mut(stamp)?;
         let before = node.wcc();
         let replaced = self.data.put(index, node.content_mut()?, buffer)?;
         node.size = node.size.max(end);
         node.mode = without_privileges(node.mode);
         node.touch();
-        let after = self.attributes(index, generation, node);
+        let after = self.attributes(index, stamp, node);
         drop(held);
         self.data.retire(replaced);
         Ok(Written { before, after })
     }
 
     fn commit(&self, file: &[u8]) -> Result<Written, nfsstat3> {
-        let (index, slot, generation) = self.locate(file)?;
+        let (index, slot, stamp) = self.locate(file)?;
         let held = slot.read();
-        let node = held.expect(generation)?;
+        let node = held.expect(stamp)?;
         node.content()?;
-        Ok(Written { before: node.wcc(), after: self.attributes(index, generation, node) })
+        Ok(Written { before: node.wcc(), after: self.attributes(index, stamp, node) })
     }
 
     fn create(
@@ -308,7 +320,7 @@ impl Store for MemoryStore {
     fn space(&self) -> Space {
         let budget = &self.data.budget;
         let (bytes_total, bytes_free, files_total) = (budget.limit(), budget.free(), u64::from(FILES_MAX));
-        Space { bytes_total, bytes_free, files_total, files_free: files_total.min(bytes_free / NODE_BYTES) }
+        Space { bytes_total, bytes_free, files_total, files_free: files_total.min(bytes_free / NAME_BYTES) }
     }
 
     fn budget(&self) -> &Budget {

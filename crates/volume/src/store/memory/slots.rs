@@ -19,21 +19,26 @@ pub(super) struct FreeSlots {
     used: Vec<u32>,
     /// First slot that was never used.
     next: u32,
+    /// Slots taken so far; the root's is the first.
+    taken: u64,
 }
 
 impl FreeSlots {
     /// All slots are free but that of the root.
     pub(super) fn new() -> Self {
-        Self { used: Vec::new(), next: ROOT + 1 }
+        Self { used: Vec::new(), next: ROOT + 1, taken: 1 }
     }
 
-    pub(super) fn take(&mut self) -> Option<u32> {
-        self.used.pop().or_else(|| {
+    /// Takes a slot, and a number that tells its node from all others of the store.
+    pub(super) fn take(&mut self) -> Option<(u32, u64)> {
+        let slot = self.used.pop().or_else(|| {
             (self.next < FILES_MAX).then(|| {
                 self.next += 1;
                 self.next - 1
             })
-        })
+        })?;
+        self.taken += 1;
+        Some((slot, self.taken))
     }
 
     pub(super) fn give_back(&mut self, index: u32) {
@@ -57,8 +62,8 @@ pub(super) struct Slot(RwLock<Held>);
 
 #[derive(Debug, Default)]
 pub(super) struct Held {
-    /// Counts the nodes that were in this slot before; part of the handle.
-    pub(super) generation: u32,
+    /// The part of the node's handle that no other node has, and that nobody can guess.
+    pub(super) stamp: u64,
     pub(super) node: Option<Node>,
 }
 
@@ -100,13 +105,13 @@ impl Slot {
 impl Held {
     /// Returns the node if it is the one that the handle was made for.
     #[inline]
-    pub(super) fn expect(&self, generation: u32) -> Result<&Node, nfsstat3> {
-        self.node.as_ref().filter(|_| self.generation == generation).ok_or(nfsstat3::NFS3ERR_STALE)
+    pub(super) fn expect(&self, stamp: u64) -> Result<&Node, nfsstat3> {
+        self.node.as_ref().filter(|_| self.stamp == stamp).ok_or(nfsstat3::NFS3ERR_STALE)
     }
 
     /// As [`expect`](Self::expect).
-    pub(super) fn expect_mut(&mut self, generation: u32) -> Result<&mut Node, nfsstat3> {
-        self.node.as_mut().filter(|_| self.generation == generation).ok_or(nfsstat3::NFS3ERR_STALE)
+    pub(super) fn expect_mut(&mut self, stamp: u64) -> Result<&mut Node, nfsstat3> {
+        self.node.as_mut().filter(|_| self.stamp == stamp).ok_or(nfsstat3::NFS3ERR_STALE)
     }
 }
 

@@ -3,14 +3,14 @@
 
 use iocurve_wire::nfs3::{createhow3, createverf3, ftype3, nfs_fh3, nfsstat3, sattr3, wcc_data};
 
+use super::MemoryStore;
 use super::content::Content;
 use super::directory::Directory;
 use super::node::{Body, Node};
 use super::slots::{FreeSlots, ROOT};
-use super::{MemoryStore, NODE_BYTES};
 use crate::store::access::Caller;
 use crate::store::names::{SYMLINK_BYTES_MAX, check_name, check_removable, is_dots};
-use crate::store::{Creation, LINKS_MAX, Store};
+use crate::store::{Creation, LINKS_MAX, NAME_BYTES, Store};
 
 impl MemoryStore {
     /// Changes names in one directory and records its attributes before and after.
@@ -90,24 +90,20 @@ impl MemoryStore {
 
     /// Puts a new node into a slot and under a name.
     fn add(&self, free_slots: &mut FreeSlots, directory: u32, name: &[u8], node: Node) -> Result<nfs_fh3, nfsstat3> {
-        self.data.budget.take(NODE_BYTES)?;
+        self.data.budget.take(NAME_BYTES)?;
         let is_directory = node.file_type == ftype3::NF3DIR;
-        let Some(index) = free_slots.take() else {
-            self.data.budget.give_back(NODE_BYTES);
+        let Some((index, generation)) = free_slots.take() else {
+            self.data.budget.give_back(NAME_BYTES);
             return Err(nfsstat3::NFS3ERR_NOSPC);
         };
-        let generation = {
-            let mut held = self.slots.get_or_make(index).write();
-            held.node = Some(node);
-            held.generation
-        };
+        let handle = self.put(index, generation, node);
         self.node_mut(directory, |parent| {
             parent.directory_mut()?.insert(name, index);
             parent.nlink += u32::from(is_directory);
             parent.touch();
             Ok(())
         })?;
-        Ok(self.handle(index, generation))
+        Ok(handle)
     }
 
     pub(super) fn remove_from(&self, free_slots: &mut FreeSlots, parent: u32, name: &[u8]) -> Result<(), nfsstat3> {
@@ -187,7 +183,7 @@ impl MemoryStore {
         if is_dots(name) || self.find(parent, name).is_ok() {
             return Err(nfsstat3::NFS3ERR_EXIST);
         }
-        self.data.budget.take(NODE_BYTES)?;
+        self.data.budget.take(NAME_BYTES)?;
         self.node_mut(index, |node| {
             node.nlink += 1;
             node.touch_ctime();
@@ -238,14 +234,13 @@ impl MemoryStore {
         let Some(slot) = self.slots.get(index) else { return };
         let mut held = slot.write();
         let Some(node) = held.node.as_mut() else { return };
-        self.data.budget.give_back(NODE_BYTES);
+        self.data.budget.give_back(NAME_BYTES);
         if node.file_type != ftype3::NF3DIR && node.nlink > 1 {
             node.nlink -= 1;
             node.touch_ctime();
             return;
         }
         let removed = held.node.take();
-        held.generation = held.generation.wrapping_add(1);
         drop(held);
         if let Some(Node { body: Body::File(mut content), .. }) = removed {
             self.data.remove_from(&mut content, 0);

@@ -247,7 +247,10 @@ fn a_long_write_that_is_refused_costs_nothing_but_itself() {
     let data = pattern(100_000);
     let wrong = stateid4 { seqid: stateid.seqid + 1, ..stateid };
     assert_eq!(client.compound(&[putfh(&file), write(wrong, 0, &data)]).0, nfsstat4::NFS4ERR_BAD_STATEID);
-    let stale = nfs_fh3::new(&[file.as_bytes()[..12].to_vec(), vec![9; 4]].concat()).unwrap();
+    let (stale, other) = client.open(b"owner", b"g");
+    let root = client.root();
+    client.ok(&[putfh(&stale), nfs_argop4::CLOSE(CLOSE4args { seqid: 0, open_stateid: other })]);
+    client.ok(&[putfh(&root), remove(b"g")]);
     assert_eq!(client.compound(&[putfh(&stale), write(stateid4::ANONYMOUS, 0, &data)]).0, nfsstat4::NFS4ERR_STALE);
     client.sequence += 1;
     let sequence = client.sequence;
@@ -344,7 +347,7 @@ fn a_read_whose_connection_has_ended_may_be_sent_again() {
     client.server.run().unwrap();
     assert_eq!(client.server.replies().len(), 1, "the second waits");
     assert!(client.server.session.forget(&mut client.server.worker, client.server.now));
-    client.server.session = Session::new(7, "127.0.0.1".to_owned());
+    client.server.session = Session::new(7, PEER.into(), &client.server.worker.served.exports);
     client.server.now += SECOND;
     assert_eq!(client.compound_as((1, 2, false), &read).0, nfsstat4::NFS4_OK);
 }
@@ -443,5 +446,37 @@ struct Raw<'a>(&'a [u8]);
 impl Encode for Raw<'_> {
     fn encode(&self, writer: &mut iocurve_wire::xdr::Writer<'_>) {
         writer.bytes(self.0);
+    }
+}
+
+#[test]
+fn the_rules_of_the_export_hold() {
+    let rules = |read_only| ExportRules { read_only, ..ExportRules::default() };
+    let mut client = Client::new(Limits::default());
+    let (file, stateid) = client.open(b"owner", b"f");
+    let (root, name) = (client.root(), b"new".as_slice());
+    let attributes = fattr4 { attrmask: bitmap4::default(), attr_vals: &[] };
+    let create = CREATE4args { objtype: createtype4::NF4DIR(()), objname: name, createattrs: attributes };
+    let setattr = SETATTR4args { stateid: stateid4::ANONYMOUS, obj_attributes: attributes };
+    let changes = [
+        vec![putfh(&file), write(stateid, 0, b"data")],
+        vec![putfh(&root), remove(b"f")],
+        vec![putfh(&root), nfs_argop4::CREATE(create)],
+        vec![putfh(&file), nfs_argop4::SETATTR(setattr)],
+        open(&root, b"owner", name, (OPEN4_SHARE_ACCESS_READ, 0)).to_vec(),
+    ];
+    let read = nfs_argop4::READ(READ4args { stateid, offset: 0, count: 1 });
+    let uses = [vec![putfh(&file), read], vec![putfh(&root), nfs_argop4::LOOKUP(LOOKUP4args { objname: b"f" })]];
+    client.server.worker_rules(rules(true));
+    for operations in &changes {
+        assert_eq!(client.compound(operations).0, nfsstat4::NFS4ERR_ROFS, "{operations:?}");
+    }
+    for operations in &uses {
+        assert_eq!(client.compound(operations).0, nfsstat4::NFS4_OK, "{operations:?}");
+    }
+    let elsewhere = ClientRule { network: "10.0.0.0/8".parse().unwrap(), read_only: false };
+    client.server.worker_rules(ExportRules { clients: vec![elsewhere], ..rules(false) });
+    for operations in changes.iter().chain(&uses) {
+        assert_eq!(client.compound(operations).0, nfsstat4::NFS4ERR_ACCESS, "{operations:?}");
     }
 }
