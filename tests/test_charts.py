@@ -226,6 +226,21 @@ def test_repeated_trials_at_a_rate_are_dots_with_one_label_and_no_line() -> None
 # ---- loads beside each other
 
 
+def test_numbers_of_clients_are_bars_beside_each_other() -> None:
+    points = [
+        load("scale-out", count * 10_000, kind=kind, clients=count)
+        for kind in ("read", "write")
+        for count in (1, 6, 12)
+    ]
+    (figure,) = figures(read(scenario(points)))
+    # Bars and their labels have data of their own.
+    bars = [row for values in figure.charts[0]["datasets"].values() for row in values if "p99" in row]
+    assert [(bar["group"], bar["series"]) for bar in bars] == [
+        (kind, f"clients {count}") for kind in ("read", "write") for count in (1, 6, 12)
+    ]
+    assert [bar["value"] for bar in bars] == [10_000, 60_000, 120_000] * 2
+
+
 def singles(**targets: TargetFacts) -> Result:
     """Loads as in ``anf-vdbench``: of 8 KiB and of 64 KiB, the mix with both kinds."""
     points = [
@@ -258,6 +273,38 @@ def test_reads_and_writes_of_different_targets_are_not_stacked() -> None:
     bars = figures(read(disks()))[0].charts
     assert [sorted(set(rows(chart, "series"))) for chart in bars] == [["read", "write"], ["read", "write"]]
     assert rows(bars[0], "label")[:3] == ["12.8k", "77k", "77.1k"]
+
+
+def jobs(count: int) -> Result:
+    """Points of jobs, as of a file of vdbench, every second one with the name of the first."""
+    points = [
+        load("vdbench", 1_000.0 * (number + 1)).replace(name=f"rd{number % 2}", axes={}, target=None)
+        for number in range(count)
+    ]
+    return synthetic.result(points, kind="vdbench")
+
+
+def test_points_of_jobs_are_bars_with_names_of_their_own() -> None:
+    made = figures(read(jobs(3)))
+    assert [(figure.title, len(figure.charts), figure.is_folded) for figure in made] == [
+        ("All loads beside each other", 1, False),
+        ("rd0", 2, True),
+        ("rd1", 2, True),
+        ("rd0 (2)", 2, True),
+    ]
+    assert [row[:3] for row in made[0].table.rows] == [
+        ("rd0", "read", "1,000"),
+        ("rd1", "read", "2,000"),
+        ("rd0 (2)", "read", "3,000"),
+    ]
+
+
+def test_many_points_of_jobs_have_a_table_with_their_names() -> None:
+    beside, by_job = figures(read(jobs(7)))
+    assert (len(beside.charts), by_job.title, by_job.charts) == (1, "By job", ())
+    assert by_job.table.columns[:3] == ("point", "job", "kind")
+    assert [row[0] for row in by_job.table.rows] == ["rd0", "rd1"] * 3 + ["rd0"]
+    assert [len(figure.charts) for figure in figures(read(jobs(25)))] == [0, 0]
 
 
 def test_folded_charts_are_drawn_when_they_are_opened(tmp_path: Path) -> None:

@@ -39,9 +39,6 @@ def mistakes(line: str) -> list[Mistake]:
         ("-Sub f", 1, "-Sub: conflicts with the cache mode"),
         ("-S -Sb f", 2, "-Sb: conflicts with the cache mode"),
         ("-Sq f", 1, "-S does not take 'q'; it takes b, h, m, r, u and w"),
-        ("-Sd f", 1, "an option of diskspd-for-linux; in DiskSpd it is -Su"),
-        ("-Ss f", 1, "an option of diskspd-for-linux; in DiskSpd it is -Sw"),
-        ("-Zz f", 1, "'z' is an option of diskspd-for-linux"),
         ("-F2 -t2 f", 2, "-F and -t exclude each other"),
         ("-F2 -O4 -g100 f", 3, "-g cannot be combined with -O"),
         ("-F2 -O4 -i1 -j1 f", 4, "-j cannot be combined with -O"),
@@ -128,6 +125,35 @@ def test_what_diskspd_refuses_is_refused_by_name(line: str, argument: int, part:
     mistake = next(mistake for mistake in found if part in str(mistake))
     assert mistake.where is not None
     assert (mistake.where.source, mistake.where.line) == (COMMAND_LINE, argument)
+
+
+@pytest.mark.parametrize(
+    ("options", "targets", "expected"),
+    [
+        (r"'--map-target=H:\*=/d'", r"'h:\io\f.dat'", ["/d/io/f.dat"]),
+        (r"--map-target 'H:\*=/d'", r"'H:\a\f' 'H:/b/f'", ["/d/a/f", "/d/b/f"]),
+        (r"--map-target 'C:\io=/d/'", r"'C:\io\f' 'C:\io\g'", ["/d/f", "/d/g"]),
+        ("--map-target '#0=/d/x' --map-target E:=/d/y", "'#0' E:", ["/d/x", "/d/y"]),
+        (r"--map-target '\\.\PhysicalDrive?=/d/x'", r"'\\.\PHYSICALDRIVE1'", ["/d/x"]),
+    ],
+)
+def test_targets_are_mapped(options: str, targets: str, expected: list[str]) -> None:
+    spans = attempt(f"{options} -c1M -w100 -d1 {targets}").spans
+    assert [path for section in spans[0].job.sections for path in section.files.paths] == expected
+
+
+def test_a_mapping_that_matches_nothing_is_a_mistake() -> None:
+    (mistake,) = mistakes("--map-target G:=/d/x f")
+    assert str(mistake) == "command line, argument 1: --map-target G:=… matches no target"
+    (mistake,) = mistakes(r"-d5 'C:\io\f.dat'")
+    assert mistake.hint == r"map it to a Linux path: --map-target 'C:\*=/data'"
+
+
+@pytest.mark.parametrize(("line", "same"), [("-Sds f", "-Suw f"), ("-Zz -w50 f", "-Z -w50 f"), ("-Zs f", "f")])
+def test_flags_of_diskspd_for_linux_are_read_as_diskspds(line: str, same: str) -> None:
+    ours, theirs = attempt(line), attempt(same)
+    assert ours.plans == theirs.plans
+    assert "for_linux" in [note.code for note in ours.notes]
 
 
 def test_all_mistakes_come_at_once_in_the_order_of_the_arguments() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import select
@@ -23,7 +24,7 @@ from cyclopts import CycloptsError
 from command_reference import MARKER, reference
 from data import synthetic
 from fio_machine import HeldMachine
-from iocurve.cli.commands import app
+from iocurve.cli.commands import app, run
 from iocurve.dialects.registry import REGISTRY, load
 from iocurve.engine.plan import Plan
 from iocurve.job.resolve import PathKind
@@ -45,7 +46,7 @@ def text_of(page: Path) -> str:
 # ---- the tutorial
 
 TUTORIAL_PORT = "20490"
-STEP_S_MAX = 120
+STEP_S_MAX = 200
 NUMBER = r"\d[\d,]*(?:\.\d+)?k?"
 TIME_UNITS = ("ns", "µs", "ms", "s")
 
@@ -81,9 +82,10 @@ def pattern(line: str, *, is_measured: bool) -> str:
             return re.escape(text)
         if text in TIME_UNITS:
             return f"(?:{'|'.join(TIME_UNITS)})"
-        return NUMBER.join(map(re.escape, re.split(NUMBER, text)))
+        return NUMBER.join(map(re.escape, re.split(NUMBER, text))).replace("=", r"=\s*")
 
-    return r"\s*.*\s*".join(r"\s+".join(map(word, part.split())) for part in line.split("…"))
+    parts = re.sub(r"=\s+", "=", line).split("…")
+    return r"\s*.*\s*".join(r"\s+".join(map(word, part.split())) for part in parts)
 
 
 class Shell:
@@ -278,6 +280,13 @@ def test_the_result_page_names_every_field(name: str, kind: type[Struct]) -> Non
     rows = re.findall(r"^\| (`.*?) \|", section(DOCS / "result.md", name), re.MULTILINE)
     assert [field for row in rows for field in re.findall(r"`(\w+)`", row)] != []
     assert {field for row in rows for field in re.findall(r"`(\w+)`", row)} == set(kind.__struct_fields__)
+
+
+def test_the_schema_of_results_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["schema", "--result"]) == 0
+    definitions = json.loads(capsys.readouterr().out)["$defs"]
+    assert {*structs(Result), "Plan"} <= set(definitions)
+    assert list(definitions["Result"]["properties"]) == list(Result.__struct_fields__)
 
 
 def test_the_result_page_names_every_column_of_points_csv() -> None:

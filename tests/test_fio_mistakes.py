@@ -9,6 +9,7 @@ import pytest
 from fio_machine import HeldMachine
 from iocurve.dialects.fio.command import DIALECT, Prepared, prepare
 from iocurve.dialects.fio.read.options import OPTIONS
+from iocurve.engine.plan import AioEngine
 from iocurve.errors import DialectError, PlanError, TargetError
 from iocurve.measure import jobs
 
@@ -54,12 +55,13 @@ def codes(result: Prepared) -> list[str]:
 def test_all_mistakes_of_a_file_at_once(tmp_path: Path) -> None:
     text = "[global]\nsize=abc\n  iodpeth=4\n[a]\nrw=raed\nverify=crc33 ; why\nBS=4k\nnumjobs\n[b\nx=1\n[c]\nfoo\n"
     assert file_mistakes(tmp_path, text) == [
-        "job.fio:2:1: 'abc' is not a size such as 64k or 30g",
+        "job.fio:2:6: 'abc' is not a size such as 64k or 30g",
         "job.fio:3:3: unknown option 'iodpeth' (Did you mean iodepth?)",
-        "job.fio:5:1: rw takes read, write, trim, rw, readwrite, trimwrite, randread, randwrite, randtrim, randrw or "
-        "randtrimwrite, not 'raed'",
-        "job.fio:6:1: verify takes 0, none, md5, crc7, crc16, crc32, crc32c, crc32c-intel, crc64, xxhash, sha1, "
-        "sha256, sha512, sha3-224, sha3-256, sha3-384, sha3-512, meta, pattern, pattern_hdr or null, not 'crc33'",
+        "job.fio:5:4: rw takes read, write, trim, rw, readwrite, trimwrite, randread, randwrite, randtrim, randrw or "
+        "randtrimwrite, not 'raed'; did you mean read?",
+        "job.fio:6:8: verify takes 0, none, md5, crc7, crc16, crc32, crc32c, crc32c-intel, crc64, xxhash, sha1, "
+        "sha256, sha512, sha3-224, sha3-256, sha3-384, sha3-512, meta, pattern, pattern_hdr or null, not 'crc33'; did "
+        "you mean crc32?",
         "job.fio:7:1: unknown option 'BS' (Did you mean bs? Option names are lower case)",
         "job.fio:8:1: numjobs needs a value (write numjobs=…)",
         "job.fio:9:1: '[b' opens a section but has no ']' (write [b])",
@@ -72,8 +74,8 @@ def test_all_mistakes_of_a_command_line_at_once() -> None:
         "--name=a", "--idepth", "--ioengine=libaoi", "--output-format=xml", "--latency-log=x", "--direct", "--rw=read"
     ) == [
         "command line, argument 2: unknown option '--idepth' (Did you mean iodepth?)",
-        "command line, argument 3: unknown ioengine 'libaoi'; use psync, sync, vsync, pvsync, "
-        "pvsync2, libaio, posixaio, io_uring, mmap, null or nfs",
+        "command line, argument 3: unknown ioengine 'libaoi'; did you mean libaio? Supported: psync, sync, vsync, "
+        "pvsync, pvsync2, libaio, posixaio, io_uring, mmap, null or nfs",
         "command line, argument 4: unknown output format 'xml'; --output-format takes normal, terse, json and json+",
         "command line, argument 5: --latency-log is not supported (fio itself refuses it; write_lat_log= in a job "
         "writes a latency log)",
@@ -92,7 +94,7 @@ def test_all_mistakes_of_a_command_line_at_once() -> None:
         ("[a]\ninclude none.inc\n", "job.fio:2:1: job file 'none.inc' cannot be read: No such file or directory"),
         ("[a]\ninclude job.fio\n", "job.fio:2:1: 'job.fio' includes itself"),
         ("[a]\nsize=$ncpus*(2\n", "job.fio:2:1: '4*(2' cannot be calculated (use whole numbers, + - * / and ( ))"),
-        ("[a]\nnfs_url=\udcff\n", "job.fio:2:1: '\\udcff' is not text (UTF-8)"),
+        ("[a]\nnfs_url=\udcff\n", "job.fio:2:9: '�' is not UTF-8 text"),
     ],
 )
 def test_grammar(tmp_path: Path, text: str, expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,6 +125,28 @@ def test_a_job_file_is_shown_as_a_command_line(tmp_path: Path) -> None:
     )
 
 
+def test_a_variable_that_is_not_set_is_named_in_the_mistake(tmp_path: Path) -> None:
+    assert file_mistakes(tmp_path, "[a]\nsize=${OFFSET2}m\n")[0] == (
+        "job.fio:2:6: 'm' is not a size such as 64k or 30g (${OFFSET2} is not set: set OFFSET2=…)"
+    )
+
+
+def test_a_byte_order_mark_is_ignored_with_a_warning(tmp_path: Path) -> None:
+    (tmp_path / "job.fio").write_text("\ufeff[a]\nioengine=null\nsize=1m\n", encoding="utf-8")
+    result = fio("job.fio", cwd=tmp_path)
+    assert [note.code for note in result.notes if note.level == "warning"] == ["byte_order_mark"]
+
+
+def test_parse_only_needs_neither_files_nor_sizes() -> None:
+    assert fio("--name=a", "--filename=/dev/none", "--parse-only").output_without_run() == ""
+
+
+def test_aio_is_libaio() -> None:
+    for name in ("aio", "linuxaio"):
+        (worker,) = fio("--name=a", "--size=1m", f"--ioengine={name}").plan.groups[0].workers
+        assert isinstance(worker.engine, AioEngine)
+
+
 def test_globals_alone_are_no_job(tmp_path: Path) -> None:
     expected = "job.fio:1:1: [global] alone defines no job (add a job section such as [job1] below it)"
     assert file_mistakes(tmp_path, "[global]\nsize=1m\n") == [expected]
@@ -131,8 +155,8 @@ def test_globals_alone_are_no_job(tmp_path: Path) -> None:
 def test_options_of_an_engine_that_cannot_run_are_not_named_one_by_one(tmp_path: Path) -> None:
     text = "[a]\npool=x\nioengine=rbd\nrbdname=y\npi_act=1\nsize=abc\n"
     assert file_mistakes(tmp_path, text) == [
-        "job.fio:3:1: ioengine=rbd is not supported: iocurve measures files, devices and NFS",
-        "job.fio:6:1: 'abc' is not a size such as 64k or 30g",
+        "job.fio:3:10: ioengine=rbd is not supported: iocurve measures files, devices and NFS",
+        "job.fio:6:6: 'abc' is not a size such as 64k or 30g",
     ]
 
 

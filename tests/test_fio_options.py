@@ -235,7 +235,7 @@ def split(*shares: tuple[int, int]) -> plan.BlockSplit:
             "log",
             plan.LogPlan(window_ns=500 * MILLISECOND_NS, histograms=False, records=22),
         ),
-        ("--write_lat_log=x --bs=8k", "log", plan.LogPlan(window_ns=None, histograms=False, records=129)),
+        ("--write_lat_log=x --bs=8k", "log", plan.LogPlan(window_ns=None, histograms=False, records=128 + 1024)),
         (
             "--write_hist_log=x --log_hist_msec=1000 --write_lat_log=x --log_avg_msec=400 --runtime=1",
             "log",
@@ -292,7 +292,6 @@ def test_patterns(tmp_path: Path, text: str, hexadecimal: str) -> None:
         ("--rw=write --verify=md5 --time_based --runtime=5", "verify_never"),
         ("--rw=randwrite --verify=md5 --norandommap --iodepth=4 --ioengine=io_uring", "verify_overlaps"),
         ("--rw=write --verify=md5 --numjobs=2 --filename=x", "verify_shared"),
-        ("--exitall --name=b --size=1m --new_group --ioengine=null", "exit_reach"),
         ("--ioengine=io_uring --hipri=1", "no_effect"),
         ("--serialize_overlap=1", "no_effect"),
     ],
@@ -315,6 +314,28 @@ def test_a_name_for_all_sections_is_none(tmp_path: Path) -> None:
     prepared = prepare(["job.fio"], cwd=tmp_path, environment={}, machine=HeldMachine())
     assert [report.name for report in prepared.sections] == ["a", "own"]
     assert [str(note.where) for note in prepared.notes if "name has no effect" in note.text] == ["job.fio:2:1"]
+
+
+@pytest.mark.parametrize(
+    ("scope", "expected"),
+    [
+        ("", [(0, True, False), (1, True, False)]),
+        ("--exit_what=group", [(0, True, False), (1, True, False)]),
+        ("--exit_what=stonewall", [(0, False, False), (0, False, False)]),
+        ("--exit_what=all", [(0, False, True), (0, False, True)]),
+    ],
+)
+def test_exit_what_selects_the_jobs_that_end(scope: str, expected: list[tuple[int, bool, bool]]) -> None:
+    own = ["--exitall", scope, "--name=b", "--size=1m", "--new_group", "--ioengine=null", scope]
+    (group,) = fio(*filter(None, own)).plan.groups
+    ends = [(worker.exit_group, worker.ends_exit_group_only, worker.ends_run) for worker in group.workers]
+    assert ends == expected
+
+
+def test_logs_have_room_for_the_reads_of_verification() -> None:
+    log = fio("--rw=write", "--bs=8k", "--verify=md5", "--write_lat_log=x").plan.groups[0].workers[0].log
+    assert log is not None
+    assert log.records == 2 * (128 + 1024)
 
 
 def test_exitall_holds_for_all_jobs() -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ import pytest
 from data import synthetic
 from fio_machine import HeldMachine
 from iocurve.dialects.fio.command import Prepared, prepare
+from iocurve.dialects.fio.output.disk_util import DiskWatch
 from iocurve.dialects.fio.output.formats import render, render_json
 from iocurve.dialects.fio.output.normal import scaled
 from iocurve.engine.outcome import CpuTime, SteadyOutcome, SteadySample, WorkerOutcome
@@ -375,3 +378,43 @@ def test_a_depth_that_was_found_is_told_with_its_latency() -> None:
     }
     line = "     latency   : target=500000, window=100000, percentile=90.00%, depth=3"
     assert line in render(prepared, result).splitlines()
+
+
+def test_disks_are_those_below_the_files_and_their_counters_are_differences(tmp_path: Path) -> None:
+    disk, stat = tmp_path / "block/sdx", tmp_path / "block/sdx/stat"
+    (disk / "sdx1").mkdir(parents=True)
+    (disk / "sdx1/partition").write_text("1\n")
+    number = tmp_path.stat().st_dev
+    (tmp_path / f"{os.major(number)}:{os.minor(number)}").symlink_to(disk / "sdx1")
+    stat.write_text("10 1 80 5 20 2 160 7 0 9 12 0 0 0 0\n")
+    watch = DiskWatch(tmp_path)
+    watch.start([str(tmp_path / "missing/a.0.0"), str(tmp_path)])
+    stat.write_text("110 2 880 55 420 4 3360 77 0 9 132 0 0 0 0\n")
+    watch.end()
+    (use,) = watch.uses()
+    assert (use.name, use.util_percent) == ("sdx", 0.0)
+    assert use.counts == {
+        "read_ios": 100,
+        "write_ios": 400,
+        "read_merges": 1,
+        "write_merges": 2,
+        "read_ticks": 50,
+        "write_ticks": 70,
+        "in_queue": 120,
+    }
+    prepared = fio(GROUPED)
+    assert prepared.disks.uses() == []
+    prepared.disks.__dict__.update(vars(watch))
+    result = measured(prepared, clone(0), clone(1))
+    assert json.loads(render_json(prepared, result))["disk_util"] == [{"name": "sdx", **use.counts, "util": 0.0}]
+    both = replace(prepared, output=replace(prepared.output, formats=("terse", "normal")))
+    assert ";sdx;100;400;1;2;50;70;120;0.00%;mixed\n" in render(both, result)
+    expected = "Disk stats (read/write):\n  sdx: ios=100/400, merge=1/2, ticks=50/70, in_queue=120, util=0.00%\n"
+    assert expected in render(both, result)
+
+
+def test_job_options_of_a_reported_group_are_those_of_its_last_job() -> None:
+    prepared = fio("--name=a --size=1m --bs=4k --group_reporting --name=b --size=2m --bs=8k --description=x")
+    (job,) = json.loads(render_json(prepared, measured(prepared, clone(0), clone(1))))["jobs"]
+    assert job["jobname"] == "a"
+    assert (job["job options"]["bs"], job["job options"]["description"]) == ("8k", "x")

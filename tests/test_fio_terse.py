@@ -38,7 +38,7 @@ def test_the_fields_of_version_3() -> None:
     assert writes[:4] == ["1600", "800", "200", "2000"]
     assert rest[:5] == ["25.000000%", "50.000000%", "22", "0", "0"]
     assert rest[5:12] == ["25.0%", "0.0%", "0.0%", "75.0%", "0.0%", "0.0%", "0.0%"]
-    # What is below a microsecond counts with the first range.
+    # Latencies below a microsecond count in the first range.
     assert rest[12:17] == ["40.00%", "0.00%", "0.00%", "0.00%", "20.00%"]
     assert rest[17:] == [
         *("30.00%", "0.00%", "0.00%", "0.00%", "0.00%"),

@@ -94,6 +94,24 @@ def test_several_groups_are_named_by_their_jobs() -> None:
     ]
 
 
+def test_clones_that_report_apart_have_one_total() -> None:
+    clones = [(job("load", {"read": 1}, 4 * KIB, group=number), {"read": (10_000, 100_000)}) for number in range(3)]
+    assert tiles(synthetic.result([point("jobs", *clones)], kind="diskspd")) == [
+        ("30k", "IOPS", "4 KiB random reads", "117 MiB/s · p50 100 µs · p99 320 µs")
+    ]
+
+
+def test_several_points_of_jobs_are_named_by_their_points() -> None:
+    points = [
+        point(name, (job("load", {what: 1}, 4 * KIB), {what: (iops, 100_000)})).replace(family="vdbench")
+        for name, what, iops in (("rd1", "read", 10_000), ("rd2", "write", 5_000))
+    ]
+    assert [tile[:3] for tile in tiles(synthetic.result(points, kind="vdbench"))] == [
+        ("10k", "IOPS", "rd1: 4 KiB random reads"),
+        ("5k", "IOPS", "rd2: 4 KiB random writes"),
+    ]
+
+
 def test_many_jobs_show_the_best_ones_and_long_lists_of_jobs_are_cut() -> None:
     crowd = [(job(f"job{number}", {"read": 1}, 4 * KIB), {"read": (1_000, 100_000)}) for number in range(6)]
     alone = [

@@ -9,7 +9,7 @@ import pytest
 
 from data import synthetic
 from iocurve.analysis import caches, connections, doubts, published, read
-from iocurve.analysis.searches import Headline
+from iocurve.analysis.headlines import Headline
 from iocurve.report import page as report
 from iocurve.report.charts import labelled
 from iocurve.report.comparisons import advice_cells
@@ -215,7 +215,7 @@ def test_advice_is_a_coloured_table_and_one_sentence() -> None:
 def test_the_page_names_an_emulated_target_once_and_every_image_names_it(tmp_path: Path) -> None:
     result = scenario(MIX, {"mix": "Mix"}).replace(target=synthetic.VOLUME.replace(address=VOLUME))
     assert emulation_label(result) == f"emulated target: embedded NFS volume ({VOLUME})"
-    assert targets(result) == [("", VOLUME, "emulated: embedded NFS volume (ultra, 4 TiB)")]
+    assert targets(result) == [("", VOLUME, "emulated: embedded NFS volume (ultra, 4 TiB, 512 MiB/s)")]
     before_conditions = report.html(read(result)).partition('id="conditions"')[0]
     assert before_conditions.count(VOLUME) == 1
     assert all("title" not in chart for figure in figures(read(result)) for chart in figure.charts)
@@ -250,6 +250,11 @@ def test_each_of_several_targets_is_named_by_the_scenario() -> None:
         ("far", f"{VOLUME}&latency=5ms", "emulated: embedded NFS volume (no limits)"),
     ]
     assert [name for name in conditions(result) if name.startswith("Target")] == ["Target near", "Target far"]
+
+
+def test_the_limits_of_an_emulated_disk_are_told_as_disks_are_sold() -> None:
+    disk = TargetFacts(kind="emulated_disk", address="disk:x", iops=12_800, throughput_bytes_per_s=192_000_000)
+    assert targets(synthetic.result([], target=disk)) == [("", "disk:x", "emulated disk (12,800 IOPS, 192 MB/s)")]
 
 
 def test_why_a_scenario_ran_and_what_was_shortened_is_said_first() -> None:

@@ -146,6 +146,9 @@ class Meter:
     def __init__(self, looks: list[str]) -> None:
         self._looks = looks
 
+    def poll(self) -> None:
+        pass
+
     def use(self) -> MachineUse:
         self._looks.append("use")
         return MachineUse(busy_share=0.0, cpus=1)
@@ -322,3 +325,16 @@ def test_invalid_plans_are_refused(change: dict[str, int], text: str) -> None:
 
 def test_the_ceiling_is_a_rate() -> None:
     assert _native.null_ceiling(0.02) > 0
+
+
+def test_ctrl_c_after_the_last_operation_still_interrupts() -> None:
+    """The signal may arrive while the live view is drawn for the last time."""
+
+    def interrupted(live: Live) -> bool:
+        if live.phase == "done":
+            raise KeyboardInterrupt
+        return False
+
+    end = plan.End(runtime_ns=None, bytes=None, operations=10)
+    outcome = local.run(plan_of(worker(plan.NullEngine(), "nothing", end=end)), interrupted)
+    assert (outcome.state, outcome.workers[0].state) == ("interrupted", "finished")

@@ -141,7 +141,7 @@ def test_all_mistakes_of_a_scenario_are_reported_at_once_with_their_lines(tmp_pa
         tiny(tmp_path, text)
     assert [str(mistake).split("tiny.toml:")[1] for mistake in refused.value.mistakes] == [
         "22:1: unknown key 'dept' (Did you mean depth?)",
-        "34:1: cache: 'warm' is none of cached, uncached, warmed, untouched",
+        "34:1: cache: 'warm' is not one of cached, uncached, warmed, untouched",
     ]
 
 

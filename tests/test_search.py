@@ -186,6 +186,8 @@ def test_a_workload_is_in_fios_words() -> None:
 def test_what_a_search_decides_itself_is_refused() -> None:
     with pytest.raises(DialectError, match="--iodepth=4 is for the search to decide"):
         workload_of("rw=randread iodepth=4")
+    with pytest.raises(DialectError, match="--workload: fio and iocurve read only the beginning of '4x', as 4 bytes"):
+        workload_of("rw=randread bs=4x")
 
 
 # ---- on real targets

@@ -169,6 +169,21 @@ def test_hosts_and_luns_are_mapped(tmp_path: Path) -> None:
     assert mistake.endswith("--map-lun /x=… matches nothing in the parameter files")
 
 
+def test_a_pattern_that_matches_several_luns_maps_each_to_a_file_of_its_own(tmp_path: Path) -> None:
+    text = f"sd=sd1,lun=/mnt/vdb1\nsd=sd2,lun=/mnt/vdb2\nsd=sd3,lun=/mnt/vdc\n{WD}{RD}"
+    arguments = ("--map-lun", "/mnt/vdb*=/d", "--map-lun", "/mnt/vdc*=/d/c")
+    assert [section.files.paths for section in sections(tmp_path, text, *arguments)] == [
+        ("/d/vdb1",),
+        ("/d/vdb2",),
+        ("/d/c",),
+    ]
+    text = "sd=sd1,lun=/mnt/vdb/f\nsd=sd2,lun=/mnt/vdc/f\n"
+    assert [section.files.paths for section in sections(tmp_path, text + WD + RD, "--map-lun", "/mnt/*=/d")] == [
+        ("/d/mnt_vdb_f",),
+        ("/d/mnt_vdc_f",),
+    ]
+
+
 def test_every_size_can_be_replaced(tmp_path: Path) -> None:
     assert [section.files.file_bytes for section in sections(tmp_path, f"{SDS}{WD}{RD}", "--size", "64m")] == [
         (64 << 20, 64 << 20)

@@ -148,7 +148,8 @@ def test_the_folder_has_the_files_that_scripts_look_for(tmp_path: Path) -> None:
     output = tmp_path / "output"
     assert sorted(path.name for path in output.iterdir() if path.name != MARK) == [
         *("errorlog.html", "flatfile.html", "histogram.html", "localhost.html", "logfile.html", "parmfile.html"),
-        *("parmscan.html", "sd1.html", "sd2.html", "skew.html", "status.html", "summary.html", "totals.html"),
+        *("parmscan.html", "sd1.histogram.html", "sd1.html", "sd2.histogram.html", "sd2.html", "skew.html"),
+        *("status.html", "summary.html", "totals.html"),
     ]
     summary = (output / "summary.html").read_text().splitlines()
     assert summary[0] == "<pre>"
@@ -160,6 +161,10 @@ def test_the_folder_has_the_files_that_scripts_look_for(tmp_path: Path) -> None:
         "avg_2-4",
         "avg_2-4",
     ]
+    links = [line for line in summary if "HREF" in line and "report:" in line]
+    assert [line.split('"')[1] for line in links if "host" in line or "SD" in line] == ["localhost.html", "sd1.html"]
+    log = (output / "logfile.html").read_text().splitlines()
+    assert [words[1] for words in map(str.split, log) if len(words) == 14] == [*"1234", "avg_2-4"] * 2
     ended = f"10:12:43.103 Vdbench execution completed successfully. Output directory: {output}"
     assert summary[-1] == (output / "logfile.html").read_text().splitlines()[-1] == ended
 
@@ -172,6 +177,9 @@ def test_the_flat_file_has_a_column_for_each_name(tmp_path: Path) -> None:
     assert [record["Interval"] for record in records] == ["1", "2", "3", "4", "avg_2-4"]
     wanted = {"Run": "rd1", "reqrate": "800.0000", "rate": "800.0000", "read%": "75.0000", "xfersize": "4096"}
     assert wanted.items() <= records[-1].items()
+    assert {"read_max": "2.8000", "write_max": "2.8000", "compratio": "n/a", "dedupratio": "n/a"}.items() <= records[
+        0
+    ].items()
     assert {"threads": "8.0000", "rdpct": "75.0000", "seekpct": "100.0000", "lunsize": "2.0000"}.items() <= records[
         0
     ].items()

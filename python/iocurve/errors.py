@@ -90,10 +90,17 @@ def in_order(mistakes: Iterable[Mistake]) -> list[Mistake]:
     return sorted(unique, key=place)
 
 
+MISTAKES_SHOWN = 20
+"""Mistakes in the text of an error; the rest is counted."""
+
+
 class _MistakesError(IocurveError):
     def __init__(self, mistakes: Sequence[Mistake]) -> None:
         self.mistakes = tuple(mistakes)
-        super().__init__("\n".join(map(str, self.mistakes)))
+        shown = [*map(str, self.mistakes[:MISTAKES_SHOWN])]
+        if len(self.mistakes) > MISTAKES_SHOWN:
+            shown.append(f"… and {len(self.mistakes) - MISTAKES_SHOWN:,} more mistakes")
+        super().__init__("\n".join(shown))
 
 
 class DialectError(_MistakesError):

@@ -60,6 +60,7 @@ VOLUME = TargetFacts(
     service_level="ultra",
     quota_bytes=4 * TIB,
     throughput_bytes_per_s=512 * MIB,
+    next_tib_bytes_per_s=128 * MIB,
     store="memory",
 )
 

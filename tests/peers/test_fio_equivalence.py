@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Iterable, Iterator
@@ -76,6 +77,18 @@ class Case:
     sizes. chance: the same number, inside the same region, at multiples of the same alignment."""
     unit: int = 4096
     """Alignment and smallest block."""
+
+    @property
+    def every(self) -> int:
+        """Writes per flush; 0 without a flush, or with several kinds."""
+        found = re.findall(r"--(?:fsync|fdatasync|sync_file_range)=(?:write:)?(\d+)", self.options)
+        return int(found[0]) if len(found) == 1 else 0
+
+    @property
+    def is_mix(self) -> bool:
+        """True if the tool decides which operation is a read and which a write."""
+        words = set(self.options.split())
+        return bool({"--rw=rw", "--rw=randrw"} & words) and "--rwmixread=0" not in words
 
 
 def case(name: str, options: str, addresses: Addresses, unit: int = 4096) -> Case:
@@ -159,7 +172,11 @@ CASES = (
     case("three kinds of flush", "--rw=write --size=128k --fsync=5 --fdatasync=3 --sync_file_range=write:2", "order"),
     case("data flushed", "--rw=write --size=64k --fdatasync=4", "order"),
     case("flushed at the end", "--rw=write --size=64k --fsync=4 --end_fsync=1", "order"),
-    case("flushes of a mix", "--rw=randrw --size=100k --fsync=1 --rwmixread=0", "set"),
+    case("flushes of random writes", "--rw=randrw --size=100k --fsync=1 --rwmixread=0", "set"),
+    case("flushes of a mix", "--rw=rw --size=256k --fsync=4", "chance"),
+    case("flushes of a random mix", "--rw=randrw --size=1m --fsync=8 --rwmixread=70", "chance"),
+    case("data flushed in a mix", "--rw=randrw --size=256k --fdatasync=3 --rwmixread=30", "chance"),
+    case("flushes of reads and writes in turn", "--rw=rw --size=128k --fsync=2 --rw_sequencer=identical", "chance"),
     # Payload
     case("written and verified", "--rw=randwrite --size=256k --verify=crc32c", "set"),
     case("verified in headers of 1 KiB", "--rw=write --size=256k --verify=md5 --verify_interval=1k", "order"),
@@ -179,7 +196,11 @@ def test_iocurve_does_what_fio_does(case: Case, tmp_path: Path) -> None:
     ours, theirs = by_iocurve(case, tmp_path / "ours"), by_fio(case, tmp_path / "theirs")
     assert ours.files == theirs.files
     assert ours.bytes == theirs.bytes
-    assert (ours.syncs, ours.timed_syncs) == (theirs.syncs, theirs.timed_syncs)
+    for done in (ours, theirs):
+        if case.every:
+            assert done.timed_syncs == sum(flushes_by_rule(worker, case.every) for worker in done.workers)
+    if not case.is_mix:
+        assert (ours.syncs, ours.timed_syncs) == (theirs.syncs, theirs.timed_syncs)
     if case.addresses != "cover":
         assert ours.operations == theirs.operations
     assert len(ours.workers) == len(theirs.workers)
@@ -242,8 +263,19 @@ def row(case: Case, done: Done) -> str:
     operations = "by chance" if case.addresses == "cover" else f"{done.operations:,}"
     created = ", ".join(f"{name} ({size:,})" for name, size in sorted(done.files.items()) if name != "there") or "none"
     flushes = f", {done.timed_syncs} flushes" if done.timed_syncs else ""
+    if case.is_mix and case.every:
+        flushes = ", flushes by the same rule"
     cells = (case.name, f"`{case.options}`", operations + flushes, f"{done.bytes:,}", WORDS[case.addresses], created)
     return f"| {' | '.join(cells)} |"
+
+
+def flushes_by_rule(operations: Iterable[Operation], every: int) -> int:
+    """fio's rule: a flush before each operation while the number of writes is a multiple of ``every``."""
+    writes = count = 0
+    for operation in operations:
+        count += writes > 0 and writes % every == 0
+        writes += operation.kind == "write"
+    return count
 
 
 def by_order(operations: Iterable[Operation], _case: Case) -> list[Operation]:

@@ -73,6 +73,10 @@ pub struct WorkerOutcome {
     pub read_back_ns: Nanos,
     /// Connections that were re-established (NFS).
     pub reconnects: u64,
+    /// Counters of the engine, by name; empty of most engines.
+    pub counters: BTreeMap<String, u64>,
+    /// TCP connections at the end of the run (NFS).
+    pub connections: Vec<ConnectionOutcome>,
     /// Facts that a reader of the figures must know (`payload_discarded`, …).
     pub labels: Vec<String>,
     /// One for each interval, ramp included.
@@ -81,6 +85,27 @@ pub struct WorkerOutcome {
     pub steady_state: Option<SteadyOutcome>,
     /// Log of the measured window, if the plan has one.
     pub log: Option<LogOutcome>,
+}
+
+/// A TCP connection as the kernel reports it (`TCP_INFO`); times and counts since it was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct ConnectionOutcome {
+    /// Smoothed round-trip time.
+    pub rtt_ns: Nanos,
+    /// Smallest round-trip time.
+    pub rtt_ns_min: Nanos,
+    /// Congestion window, in segments.
+    pub congestion_window: u32,
+    /// Largest segment to send.
+    pub segment_bytes: u32,
+    /// Segments that were sent again.
+    pub retransmits: u32,
+    /// Time with data to send or unacknowledged.
+    pub busy_ns: Nanos,
+    /// Part of the busy time in which the receiver's window held the sender back.
+    pub receive_window_limited_ns: Nanos,
+    /// Part of the busy time in which the send buffer held the sender back.
+    pub send_buffer_limited_ns: Nanos,
 }
 
 /// CPU time, switches and page faults of a thread.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from iocurve.analysis.cache_evidence import texts
 from iocurve.result.document import CacheFacts, Point, Result
 
 
@@ -19,7 +20,7 @@ def cache_remarks(result: Result) -> list[str]:
     return [
         *(f"{family}: {preparation}" for family, preparation in _preparations(result)),
         *(
-            f"{point.family}: {_compared(facts)}: {_VERDICTS[facts.verdict]}"
+            f"{point.family}: {_compared(facts)}: {_verdict(facts)}"
             for point, facts in _checked(result)
             if not (facts.verdict == "cached" and facts.policy == "uncached")
         ),
@@ -28,14 +29,27 @@ def cache_remarks(result: Result) -> list[str]:
 
 _VERDICTS = {
     "cached": "the figures look cached, as they were meant to be",
-    "uncached": "no cache is seen to answer",
-    "unclear": "whether caches answered is not clear",
+    "uncached": "not cached",
+    "unclear": "cannot tell whether caches answered",
     "not_checked": "not compared",
 }
 
 
+def _verdict(facts: CacheFacts) -> str:
+    warm = "; caches are fully warm" if facts.is_fully_warm else ""
+    return _VERDICTS[facts.verdict] + warm
+
+
 def _checked(result: Result) -> list[tuple[Point, CacheFacts]]:
-    return [(point, point.cache) for point in result.points if point.cache and point.cache.gain]
+    """The points whose caches were judged; of a family those with a comparison, or else the first."""
+    judged = [(point, point.cache) for point in result.points if point.cache and _is_judged(point.cache)]
+    compared = {point.family for point, facts in judged if facts.gain}
+    first = {point.family: point for point, _ in reversed(judged) if point.family not in compared}
+    return [(point, facts) for point, facts in judged if facts.gain or first.get(point.family) is point]
+
+
+def _is_judged(facts: CacheFacts) -> bool:
+    return facts.gain is not None or bool(facts.evidence)
 
 
 def _preparations(result: Result) -> dict[tuple[str, str], None]:
@@ -44,7 +58,9 @@ def _preparations(result: Result) -> dict[tuple[str, str], None]:
 
 
 def _compared(facts: CacheFacts) -> str:
-    assert facts.gain is not None
+    sides = list(texts(facts))
+    if facts.gain is None:
+        return "; ".join(sides)
     low, high = facts.gain.low, facts.gain.high
     bounds = "" if low is None or high is None else f" (95 %: {low:+.1%} to {high:+.1%})"
-    return f"the same offsets again give {facts.gain.value:+.1%} IOPS against fresh ones{bounds}"
+    return "; ".join([f"the same offsets again give {facts.gain.value:+.1%} IOPS against fresh ones{bounds}", *sides])

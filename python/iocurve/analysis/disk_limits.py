@@ -2,28 +2,59 @@
 
 from __future__ import annotations
 
-from iocurve.analysis.limit_kinds import Limit
+from iocurve.analysis.levels import levels
+from iocurve.analysis.limit_kinds import Limit, limit
+from iocurve.analysis.measured_load import MeasuredLoad
 from iocurve.engine.plan import DiskPlan, IoLimits
-from iocurve.result.document import Point
 from iocurve.targets.disk_data import MB
-from iocurve.units import format_number
+from iocurve.units import SECOND_NS, format_duration, format_number
 
 PREFIX = "limited_by_"
 """Starts the labels by which the engine names a limit. Reports show them as limits, not as labels."""
+BASELINE_TOLERANCE = 0.1
+"""The rate after burst credits ran out is within this fraction of the baseline."""
 
 
-def disk_limit(point: Point) -> Limit | None:
+def disk_limit(load: MeasuredLoad) -> Limit | None:
     """The limits that most operations of a worker waited for; None if they waited for none."""
     found: dict[str, str] = {}
-    for outcome in point.outcome.workers:
-        disk = point.plan.groups[outcome.group].workers[outcome.worker].disk
-        for label in outcome.labels if disk else ():
+    disks: dict[str, DiskPlan] = {}
+    for worker in load.workers:
+        disk = worker.plan.disk
+        for label in worker.outcome.labels if disk else ():
             if disk and label.startswith(PREFIX):
                 code = label.removeprefix(PREFIX)
                 found.setdefault(_text(code, disk), code)
+                disks.setdefault(code, disk)
     if not found:
         return None
-    return Limit(code=next(iter(found.values())), text=f"at {' and '.join(found)}")
+    code = next(iter(found.values()))
+    evidence = [
+        "most operations waited for this limit, as the emulated disk counted them",
+        f"{load.iops():,.0f} IOPS, {format_number(load.bytes_per_s() / MB, 5)} MB/s measured",
+    ]
+    if exhausted := _exhausted(load, code, disks[code]):
+        return limit("burst_credits", exhausted, load.target, evidence=evidence)
+    return limit(code, f"at {' and '.join(found)}", load.target, evidence=evidence)
+
+
+def _exhausted(load: MeasuredLoad, code: str, disk: DiskPlan) -> str | None:
+    """The moment at which burst credits ran out, in words; None where they did not."""
+    name, limits = _limits(code.rpartition("_")[0], disk)
+    step = levels([interval.iops for interval in load.course])
+    if limits.burst is None or step is None:
+        return None
+    is_iops = code.endswith("iops")
+    baseline = limits.iops if is_iops else limits.bytes_per_s
+    scale = 1.0 if is_iops else load.bytes_per_s() / load.iops()
+    if abs(step.after * scale / baseline - 1) > BASELINE_TOLERANCE:
+        return None
+    at_s = (load.course[step.index].start_ns - load.course[0].start_ns) / SECOND_NS
+    lasts = format_duration(limits.burst.duration_ns)
+    return (
+        f"burst credits of the {name} ran out {format_number(at_s, 3)} s into the measured time: "
+        f"{step.before:,.0f} IOPS before, {step.after:,.0f} after; a full bucket lasts {lasts}"
+    )
 
 
 def _text(code: str, disk: DiskPlan) -> str:

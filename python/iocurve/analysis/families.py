@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -43,6 +44,17 @@ class Family:
     members: tuple[MeasuredPoint, ...]
     title: str = ""
     """The scenario's title for the family; empty where it has none."""
+
+    def each_point(self) -> list[Family]:
+        """Each point as a family with the name of the point; points of the same name are numbered."""
+        seen: Counter[str] = Counter()
+        made = []
+        for member in self.members:
+            name = member.point.name
+            seen[name] += 1
+            title = name if seen[name] == 1 else f"{name} ({seen[name]})"
+            made.append(Family(title, (member,), title))
+        return made
 
     def varies(self, axis: str) -> bool:
         """True if the points have several values on an axis."""

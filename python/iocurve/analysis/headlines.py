@@ -7,7 +7,7 @@ the best throughput, the lowest latency and the advice, then further loads.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -16,14 +16,29 @@ from iocurve.analysis.axes import axis_text
 from iocurve.analysis.families import GRID_AXES, Family, MeasuredPoint
 from iocurve.analysis.load_names import cache_word, load_name, rate_unit, workers_of
 from iocurve.analysis.published import PublishedComparison
-from iocurve.analysis.searches import Headline, search_headlines
+from iocurve.analysis.searches import search_load
+from iocurve.engine.outcome import WorkerOutcome
 from iocurve.engine.plan import FLUSH_KINDS, Worker
-from iocurve.result.document import Result
-from iocurve.result.summary import Summary, Totals
-from iocurve.units import counted, format_count, format_latency, format_number
+from iocurve.result.document import Finding, Point, Result, SearchFacts
+from iocurve.result.summary import Summary, Totals, summarise
+from iocurve.units import MICROSECOND_NS, counted, format_count, format_latency, format_number
 
 HEADLINES_MAX = 5
 JOBS_NAMED_MAX = 3
+LAW_PREFIX = "USL "
+"""Starts the names of the terms of the universal scalability law, which are no headlines."""
+
+
+@dataclass(frozen=True)
+class Headline:
+    """One figure with its unit and its load."""
+
+    value: str
+    unit: str
+    what: str
+    """The load: ``8 KiB random writes, no cache``. For a latency, a gain or a search it says what the figure is."""
+    detail: str = ""
+    """Further figures of the same load: ``100 MiB/s · p50 40 ms · p99 40.4 ms``."""
 
 
 def headlines_of(
@@ -31,7 +46,7 @@ def headlines_of(
 ) -> list[Headline]:
     """The headlines, in the order in which their loads were measured."""
     if result.search:
-        return search_headlines(result, result.search)[:HEADLINES_MAX]
+        return _search_headlines(result, result.search)[:HEADLINES_MAX]
     stated = {id(one.point) for one in published}
     found = [candidate for family in families for candidate in _candidates(result, family, stated)]
     return [candidate.headline for candidate in _chosen(_best_of_each_load(found))]
@@ -141,22 +156,36 @@ def _advice(family: Family) -> list[_Candidate]:
 
 def _rates_of_groups(family: Family) -> Iterator[_Candidate]:
     """The total of each report group of each point. The loads are named by point and jobs where there are several."""
-    points = [(member, member.point.report_groups()) for member in family.members]
-    for member, groups in points:
-        numbers = dict.fromkeys(outcome.report_group for outcome in member.point.outcome.workers)
-        for number, group in zip(numbers, groups, strict=True):
-            workers = workers_of(member.point, number)
-            names = [*([member.point.name] if len(points) > 1 else []), *([_jobs(group)] if len(groups) > 1 else [])]
-            load = load_name(workers)
-            if group.operations:
-                yield _rate(f"{', '.join(names)}: {load}" if names else load, group, workers)
+    for member in family.members:
+        groups = _groups(member.point)
+        for outcomes in groups:
+            total, workers = summarise("", member.point.plan, outcomes), workers_of(member.point, outcomes)
+            names = [member.point.name] if len(family.members) > 1 else []
+            names += [_jobs(outcomes)] if len(groups) > 1 else []
+            if total.operations:
+                yield _rate(": ".join([*([", ".join(names)] if names else []), load_name(workers)]), total, workers)
 
 
-def _jobs(group: Summary) -> str:
+def _groups(point: Point) -> list[list[WorkerOutcome]]:
+    """The report groups. Those of the same jobs are one: clones and threads may report apart, their total counts."""
+    numbered: dict[int, list[WorkerOutcome]] = {}
+    for outcome in point.outcome.workers:
+        numbered.setdefault(outcome.report_group, []).append(outcome)
+    by_jobs: dict[tuple[str, ...], list[WorkerOutcome]] = {}
+    for outcomes in numbered.values():
+        by_jobs.setdefault(_job_names(outcomes), []).extend(outcomes)
+    return list(by_jobs.values())
+
+
+def _job_names(outcomes: Iterable[WorkerOutcome]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(outcome.job for outcome in outcomes))
+
+
+def _jobs(outcomes: Iterable[WorkerOutcome]) -> str:
     """The names of the jobs of a group, as far as they fit."""
-    names = group.name.split(", ")
+    names = _job_names(outcomes)
     if len(names) <= JOBS_NAMED_MAX:
-        return group.name
+        return ", ".join(names)
     return f"{names[0]} and {counted(len(names) - 1, 'more job')}"
 
 
@@ -197,3 +226,39 @@ def _percentile(totals: Totals, percent: int) -> str:
 
 def _joined(*parts: str) -> str:
     return " · ".join(filter(None, parts))
+
+
+# ---- searches
+
+
+def _search_headlines(result: Result, search: SearchFacts) -> list[Headline]:
+    """The findings in the order of the search, which puts its answer first."""
+    load = search_load(result, search)
+    return [_finding_headline(finding, load) for finding in search.findings if not finding.name.startswith(LAW_PREFIX)]
+
+
+def _finding_headline(finding: Finding, load: str) -> Headline:
+    value, _, unit = _text(finding)(finding.figure.value).partition(" ")
+    bounds = _bounds(finding)
+    return Headline(value, unit, finding.name, f"{load} · {bounds}" if bounds else load)
+
+
+def _bounds(finding: Finding) -> str:
+    low, high, text = finding.figure.low, finding.figure.high, _text(finding)
+    if low is None or high is None:
+        return ""
+    if finding.figure.kind == "bracket":
+        return f"{text(high)} did not hold"
+    if text(low) == text(high):
+        return ""
+    (least, _, unit), (most, _, most_unit) = text(low).partition(" "), text(high).partition(" ")
+    return f"95 %: {least if unit == most_unit else text(low)} to {most} {most_unit}".rstrip()
+
+
+def _text(finding: Finding) -> Callable[[float], str]:
+    """The text of a figure with its unit."""
+    if finding.unit == "µs":
+        return lambda value: format_latency(value * MICROSECOND_NS)
+    if finding.unit == "IOPS":
+        return lambda value: f"{format_count(value)} IOPS"
+    return lambda value: f"{format_number(value, 3)} {finding.unit}".strip()

@@ -1,6 +1,6 @@
-"""Finds the limit that held each point down, with the value at which the point reached it.
+"""Finds the limit that held each point down, with the figures that show it.
 
-A limit is named only where the measurement shows it.
+A limit is named only where the measurement shows it; ``unknown`` says that it does not.
 """
 
 from __future__ import annotations
@@ -8,46 +8,74 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from iocurve.analysis.disk_limits import disk_limit
-from iocurve.analysis.limit_kinds import Limit
-from iocurve.engine.outcome import WorkerOutcome
-from iocurve.engine.plan import NfsEngine, OperationPlan, Plan
+from iocurve.analysis.limit_kinds import UNKNOWN, Limit, limit
+from iocurve.analysis.load_limits import (
+    asked_limit,
+    cache_limit,
+    depth_limit,
+    latency_limit,
+    processor_limit,
+    slowed_by,
+)
+from iocurve.analysis.measured_load import MeasuredLoad
+from iocurve.analysis.network import network_evidence
+from iocurve.analysis.target_limits import caps_used, target_limit, volume_description
 from iocurve.result.document import Axis, Point, Result, TargetFacts
-from iocurve.result.summary import Summary, summarise
-from iocurve.units import MIB, SECOND_NS, TIB, format_number
 
-TOLERANCE = 0.02
-"""A rate within this fraction of a limit counts as at the limit; published results lie 1 to 2 % around theirs."""
-BUSY = 0.95
-"""A processor that is busy for more than this fraction counts as saturated."""
-IN_FLIGHT = 0.9
-"""The depth counts as the limit when at least this fraction of it is in flight on average."""
+__all__ = ["depth_series", "knee", "limit_of", "limits_of", "verdict_of", "verdicts_of", "volume_description"]
+
 GROWTH = 0.05
 """A smaller gain in IOPS from one depth to the next counts as none."""
 
 
 def limits_of(result: Result) -> list[Limit | None]:
-    """The limit of each point, in the order of the points; in a depth series, points past the knee are saturated."""
-    saturated = {id(point): limit for series in depth_series(result.points) for point, limit in _saturated(series)}
-    limits = [limit_of(point, result.target_of(point)) for point in result.points]
+    """The limit of each point, in the order of the points; None where none is named."""
+    return [found if found and found.code != UNKNOWN else None for found in verdicts_of(result)]
+
+
+def verdicts_of(result: Result) -> list[Limit | None]:
+    """The verdict on each point, in the order of the points; None where nothing was measured.
+
+    Verdicts that the result holds are taken over. In a depth series, points past the knee are saturated.
+    """
+    saturated = {
+        id(point): found for series in depth_series(result.points) for point, found in _saturated(series, result)
+    }
+    verdicts = [point.limit or verdict_of(point, result.target_of(point)) for point in result.points]
     return [
-        saturated.get(id(point), limit) if limit and limit.code == "depth" else limit
-        for point, limit in zip(result.points, limits, strict=True)
+        saturated.get(id(point), verdict) if verdict and verdict.code in ("depth", UNKNOWN) else verdict
+        for point, verdict in zip(result.points, verdicts, strict=True)
     ]
 
 
+def with_verdicts(result: Result) -> Result:
+    """The result with the verdict on each point stored in it."""
+    judged = zip(result.points, verdicts_of(result), strict=True)
+    return result.replace(
+        points=tuple(point if point.limit == verdict else point.replace(limit=verdict) for point, verdict in judged)
+    )
+
+
 def limit_of(point: Point, target: TargetFacts) -> Limit | None:
-    """The limit of one point by itself; None where nothing was measured or the point reached no known limit."""
-    summary = point.summary()
-    if not summary.operations:
+    """The limit of one point by itself; None where nothing was measured or no limit is named."""
+    verdict = verdict_of(point, target)
+    return None if verdict is None or verdict.code == UNKNOWN else verdict
+
+
+def verdict_of(point: Point, target: TargetFacts) -> Limit | None:
+    """The verdict on one point by itself; None where nothing was measured."""
+    if not point.summary().operations:
         return None
+    load = MeasuredLoad(point, target)
     return (
-        disk_limit(point)
-        or _volume_limit(summary, target)
-        or _client_limit(point, target)
-        or _rate_limit(point.plan, summary)
-        or _machine_limit(point)
-        or _generator_limit(summary)
-        or _depth_limit(summary)
+        disk_limit(load)
+        or target_limit(load)
+        or asked_limit(load)
+        or cache_limit(load)
+        or latency_limit(load)
+        or processor_limit(load)
+        or depth_limit(load)
+        or _unknown(load)
     )
 
 
@@ -70,99 +98,21 @@ def knee(series: Sequence[Point]) -> Point | None:
     return None
 
 
-def volume_description(target: TargetFacts) -> str:
-    """The service level and the quota that set the volume's limit: ``ultra, 4 TiB``; empty where neither is known."""
-    quota = f"{target.quota_bytes / TIB:g} TiB" if target.quota_bytes else None
-    return ", ".join(part for part in (target.service_level, quota) if part)
+def _unknown(load: MeasuredLoad) -> Limit:
+    evidence = [*caps_used(load), *slowed_by(load), *network_evidence(load)]
+    return limit(UNKNOWN, "the figures do not tell", load.target, confidence="none", evidence=evidence)
 
 
-def _volume_limit(summary: Summary, target: TargetFacts) -> Limit | None:
-    if target.kind == "emulated_disk":
-        return None
-    described = volume_description(target)
-    origin = f" ({described})" if described else ""
-    throughput, iops = target.throughput_bytes_per_s, target.iops
-    if throughput and summary.bytes_per_s >= throughput * (1 - TOLERANCE):
-        text = f"at the volume's limit of {format_number(throughput / MIB, 5)} MiB/s{origin}"
-        return Limit(code="volume_throughput", text=text + _excess(summary.bytes_per_s, throughput))
-    if iops and summary.iops >= iops * (1 - TOLERANCE):
-        text = f"at the volume's limit of {iops:,} IOPS{origin}"
-        return Limit(code="volume_iops", text=text + _excess(summary.iops, iops))
-    return None
-
-
-def _client_limit(point: Point, target: TargetFacts) -> Limit | None:
-    """A client is a source address; only writes count, since they are the data that a client sends."""
-    egress = target.client_egress_bytes_per_s
-    if egress is None:
-        return None
-    clients: dict[object, list[WorkerOutcome]] = {}
-    for outcome in point.outcome.workers:
-        engine = point.plan.groups[outcome.group].workers[outcome.worker].engine
-        clients.setdefault(engine.mount.source if isinstance(engine, NfsEngine) else None, []).append(outcome)
-    kinds = [summarise(point.name, point.plan, workers).kinds for workers in clients.values()]
-    written = [found["write"].bytes_per_s if "write" in found else 0.0 for found in kinds]
-    count = sum(rate >= egress * (1 - TOLERANCE) for rate in written)
-    if not count:
-        return None
-    who = f"{count} of {len(clients)} clients" if len(clients) > 1 else "the client"
-    text = f"{who} at the egress of {format_number(egress / MIB, 5)} MiB/s that a client has for writes"
-    return Limit(code="client_egress", text=text)
-
-
-def _excess(measured: float, limit: float) -> str:
-    """A rate above the limit includes a burst allowance, which a longer run would use up."""
-    above = measured / limit - 1
-    return f", {above:.0%} above it: a burst allowance is part of this figure" if above > TOLERANCE else ""
-
-
-def _rate_limit(plan: Plan, summary: Summary) -> Limit | None:
-    operations = [operation for group in plan.groups for worker in group.workers for operation in worker.operations]
-    # An operation without a rate leaves the total unbounded.
-    if len(plan.groups) > 1 or not all(operation.rate for operation in operations):
-        return None
-    asked = sum(map(_asked_iops, operations))
-    if summary.iops < asked * (1 - TOLERANCE):
-        return None
-    return Limit(code="rate", text=f"at the rate asked for, {format_number(asked)} IOPS")
-
-
-def _asked_iops(operation: OperationPlan) -> float:
-    rate = operation.rate
-    if rate is None:
-        return 0.0
-    per_s = rate.count * SECOND_NS / rate.per_ns
-    return per_s if rate.unit == "operations" else per_s / operation.blocks.mean
-
-
-def _machine_limit(point: Point) -> Limit | None:
-    machine = point.machine
-    if machine is None or machine.busy_share < BUSY:
-        return None
-    processors = f"all {machine.cpus} processors" if machine.cpus > 1 else "the processor"
-    return Limit(code="machine", text=f"{processors} of this machine more than {BUSY:.0%} busy")
-
-
-def _generator_limit(summary: Summary) -> Limit | None:
-    if summary.cpu_share_max < BUSY:
-        return None
-    return Limit(code="generator", text=f"a worker's thread more than {BUSY:.0%} busy: the load, not the target")
-
-
-def _depth_limit(summary: Summary) -> Limit | None:
-    if summary.paced or summary.concurrency_achieved < summary.depth_requested * IN_FLIGHT:
-        return None
-    depth = f"{summary.depth_requested:.6g}"
-    return Limit(code="depth", text=f"at the depth asked for, {depth} in flight all the time; more may give more")
-
-
-def _saturated(series: Sequence[Point]) -> list[tuple[Point, Limit]]:
+def _saturated(series: Sequence[Point], result: Result) -> list[tuple[Point, Limit]]:
     """Points from the knee on. Their depth is in flight all the time, but more depth would not help."""
     start = knee(series)
     if start is None:
         return []
-    limit = Limit(code="saturated", text=f"saturated from depth {start.axes['depth']} on: more depth adds latency only")
-    return [(point, limit) for point in series[series.index(start) :]]
+    text = f"saturated from depth {start.axes['depth']} on: more depth adds latency only"
+    return [
+        (point, limit("saturated", text, result.target_of(point), confidence="likely"))
+        for point in series[series.index(start) :]
+    ]
 
 
 def _depth(point: Point) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
+from iocurve.engine.outcome import WorkerOutcome
 from iocurve.engine.plan import FLUSH_KINDS, OperationPlan, Worker
 from iocurve.job.describe import block_text, order_text
 from iocurve.result.document import CachePolicy, Point, Result
@@ -18,13 +19,10 @@ CACHE_WORDS: dict[CachePolicy, str] = {"cached": "cached", "uncached": "no cache
 """The word for each way of dealing with caches; ``untouched`` has none."""
 
 
-def workers_of(point: Point, report_group: int | None = None) -> list[Worker]:
-    """The workers of a point that ran, or those of one report group."""
-    return [
-        point.plan.groups[outcome.group].workers[outcome.worker]
-        for outcome in point.outcome.workers
-        if report_group is None or outcome.report_group == report_group
-    ]
+def workers_of(point: Point, outcomes: Iterable[WorkerOutcome] | None = None) -> list[Worker]:
+    """The plans of the workers of a point that ran, or of some of them."""
+    ran = point.outcome.workers if outcomes is None else outcomes
+    return [point.plan.groups[outcome.group].workers[outcome.worker] for outcome in ran]
 
 
 def load_name(workers: Sequence[Worker], kind: str | None = None) -> str:

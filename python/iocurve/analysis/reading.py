@@ -8,12 +8,12 @@ from functools import cached_property
 from iocurve.analysis.doubts import doubts_of, remarks_of
 from iocurve.analysis.families import Family, families_of
 from iocurve.analysis.findings import findings_of
-from iocurve.analysis.headlines import headlines_of
+from iocurve.analysis.headlines import Headline, headlines_of
 from iocurve.analysis.limit_groups import LimitGroup, limit_groups_of
-from iocurve.analysis.limit_kinds import Limit
-from iocurve.analysis.limits import limits_of
+from iocurve.analysis.limit_kinds import UNKNOWN, Limit
+from iocurve.analysis.limits import verdicts_of
 from iocurve.analysis.published import PublishedComparison, comparisons_of
-from iocurve.analysis.searches import Headline, Knee, found_knee
+from iocurve.analysis.searches import Knee, found_knee
 from iocurve.result.document import Result
 
 
@@ -29,9 +29,14 @@ class Reading:
     result: Result
 
     @cached_property
+    def verdicts(self) -> tuple[Limit | None, ...]:
+        """The verdict on each point, in the order of the points; None where nothing was measured."""
+        return tuple(verdicts_of(self.result))
+
+    @cached_property
     def limits(self) -> tuple[Limit | None, ...]:
         """The limit of each point, in the order of the points; None where no known limit was reached."""
-        return tuple(limits_of(self.result))
+        return tuple(verdict if verdict and verdict.code != UNKNOWN else None for verdict in self.verdicts)
 
     @cached_property
     def families(self) -> tuple[Family, ...]:

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 EXIT_STATUS = """\
 Exit status: 0 everything was done; 1 something could not be done, or a measurement is incomplete; \
-2 a mistake in the command line, a job file or a target, nothing was run; 130 Ctrl-C."""
+2 a mistake in the command line, a job file or a target, nothing was run; \
+3 the job that was explained cannot run on this machine; 130 Ctrl-C."""
 
 
 @dataclass(frozen=True)
@@ -121,6 +122,12 @@ GROUPS = {
         ),
     ),
     "Jobs and results": (
+        Command(
+            "why",
+            "why:explain_limits",
+            "Print what limited each point of a result; test it with one change.",
+            "iocurve why iocurve-report --confirm",
+        ),
         Command("report", "report:rewrite_report", "Write the report of a result again.", "iocurve report result.json"),
         Command(
             "explain",
@@ -137,7 +144,10 @@ GROUPS = {
             prints_help=True,
         ),
         Command(
-            "schema", "jobs:print_schema", "Print the JSON schema of job files.", "iocurve schema > job.schema.json"
+            "schema",
+            "jobs:print_schema",
+            "Print the JSON schema of job files, or of results.",
+            "iocurve schema > job.schema.json",
         ),
         Command(
             "completion",

@@ -8,8 +8,10 @@ from pathlib import Path
 
 from cyclopts import App
 
-from iocurve.cli import EXIT_MISTAKE, dialects
-from iocurve.cli.common import Words, example
+from iocurve.cli import EXIT_CANNOT_RUN, EXIT_MISTAKE, dialects
+from iocurve.cli.common import Words, example, show_json
+from iocurve.cli.quantities import Flag
+from iocurve.dialects.base import Prepared
 from iocurve.dialects.native.command import DIALECT as NATIVE
 from iocurve.dialects.registry import REGISTRY, load
 from iocurve.errors import TargetError
@@ -38,16 +40,19 @@ def explain_job(job: Path, /) -> int:
     job
         A job file (docs/jobs.md).
     """
-    print(NATIVE.prepare([str(job)]).explain(), end="")
-    return 0
+    return _print_explanation(NATIVE.prepare([str(job)]))
+
+
+def _print_explanation(prepared: Prepared) -> int:
+    print(prepared.explain(), end="")
+    return EXIT_CANNOT_RUN if prepared.check()[1] else 0
 
 
 def _explains(name: str) -> Callable[..., int]:
     def explain_words(*arguments: Words) -> int:
         if arguments == ("--help",):
             return dialects.run(name, arguments)
-        print(load(name).prepare(arguments).explain(), end="")
-        return 0
+        return _print_explanation(load(name).prepare(arguments))
 
     return explain_words
 
@@ -69,8 +74,21 @@ def convert(*arguments: Words) -> int:
     return 0
 
 
-def print_schema() -> int:
-    """Print the JSON schema of job files."""
+def print_schema(*, result: Flag = False) -> int:
+    """Print the JSON schema of job files.
+
+    Parameters
+    ----------
+    result
+        Print the schema of result.json instead.
+    """
+    if result:
+        import msgspec
+
+        from iocurve.result.document import Result
+
+        show_json(msgspec.json.schema(Result))
+        return 0
     from iocurve.dialects.native.output.schema import schema_text
 
     print(schema_text(), end="")

@@ -56,6 +56,25 @@ class CpuTime(Struct):
     minor_faults: int = 0
 
 
+class ConnectionOutcome(Struct):
+    """A TCP connection as the kernel reports it (``TCP_INFO``); times and counts since it was made."""
+
+    rtt_ns: int
+    """Smoothed round-trip time."""
+    rtt_ns_min: int
+    congestion_window: int
+    """In segments."""
+    segment_bytes: int
+    retransmits: int
+    """Segments that were sent again."""
+    busy_ns: int
+    """Time with data to send or unacknowledged."""
+    receive_window_limited_ns: int
+    """Part of the busy time in which the receiver's window held the sender back."""
+    send_buffer_limited_ns: int
+    """Part of the busy time in which the send buffer held the sender back."""
+
+
 class IntervalKind(Struct):
     """One kind of operation in one interval; latencies are service latencies."""
 
@@ -222,6 +241,10 @@ class WorkerOutcome(Struct):
     read_back_ns: int
     """Part of the window in which written data were read back, and nothing else was done."""
     reconnects: int
+    counters: dict[str, int] = {}
+    """Counters of the engine, by name: of an emulated disk ``reads``, ``cache_read_hits``, ``waited_for_disk_iops``."""
+    connections: tuple[ConnectionOutcome, ...] = ()
+    """TCP connections at the end of the run (NFS)."""
     labels: tuple[str, ...]
     """Facts that a reader of the figures must know: ``payload_discarded``."""
     intervals: tuple[IntervalOutcome, ...]

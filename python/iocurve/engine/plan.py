@@ -626,6 +626,10 @@ class Worker(Struct):
     exitall_on_error), or once all workers of the group with this setting have ended (vdbench's seekpct=eof)."""
     ends_run: bool = False
     """Later groups are then left out, too (fio's exit_what=all)."""
+    ends_exit_group_only: bool = False
+    """Ends only workers with the same ``exit_group`` (fio's exit_what=group)."""
+    exit_group: U32 = 0
+    """fio's groupid: counts stonewall and new_group."""
     latency_target: LatencyTarget | None = None
     steady_state: SteadyState | None = None
     seed: U64

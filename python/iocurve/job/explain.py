@@ -178,6 +178,8 @@ def _ending(worker: Worker, each: str) -> str:
     first = ", whichever comes first" if len(parts) > 1 else ""
     cooling = [f"then {format_duration(worker.cooldown_ns)} of load, not counted"] if worker.cooldown_ns else []
     others = f"the other workers of its group{' and of later groups' if worker.ends_run else ''}"
+    if worker.ends_exit_group_only:
+        others = f"the other workers of group {worker.exit_group}"
     after = {
         "never": [],
         "always": [f"then {others} end too"],

@@ -236,6 +236,8 @@ class Ending(Struct):
     ends_others: Literal["never", "always", "on_error", "together"] = "never"
     ends_run: bool = False
     """Later groups are then left out, too."""
+    ends_exit_group_only: bool = False
+    """``ends_others`` ends only the jobs up to the next ``barrier`` or ``new_report_group``."""
     steady_state: planned.SteadyState | None = None
 
 

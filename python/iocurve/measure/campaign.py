@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from iocurve import _native
+from iocurve.analysis.limits import with_verdicts
 from iocurve.engine.outcome import Live, Outcome, State
 from iocurve.engine.plan import Plan
 from iocurve.errors import Interrupted, RunError, TargetError
@@ -118,9 +119,9 @@ class Campaign:
         return outcome
 
     def finish(self, result: Result) -> None:
-        """Keeps the result in its final state."""
-        self.result = result
-        self._keep(result)
+        """Keeps the result in its final state, with the verdict on what limited each point."""
+        self.result = with_verdicts(result)
+        self._keep(self.result)
 
     def _add(self, point: Point) -> None:
         if self._keeps_points:
@@ -169,7 +170,7 @@ def carry_out(campaign: Campaign, body: Body) -> Result:
         why = str(error) or f"interrupted after {counted(campaign.measured, 'point')}"
         result = campaign.result.ended("interrupted" if is_wanted else "failed", why)
     campaign.finish(result)
-    return result
+    return campaign.result
 
 
 def into_directory(directory: Path, measure: Callable[[View, Keep], Result], *, quiet: bool = False) -> Result:

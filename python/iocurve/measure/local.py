@@ -47,6 +47,9 @@ def run(plan: Plan, enough: Enough = run_to_the_end, poll_s: float = POLL_S) -> 
             handle.stop()
             raise
     made = Outcome.from_json(outcome)
+    if interrupted and made.state == "finished":
+        # Ctrl-C came after the last operation: nothing is missing here, but nothing more is wanted.
+        return made.replace(state="interrupted")
     return _as_finished(made) if satisfied and not interrupted else made
 
 
@@ -106,8 +109,10 @@ class _Observer:
         if live.phase in ("layout", "prepare", "ramp"):
             # Only the CPU use in the measured window counts.
             self._meter, self._use = host.MachineMeter(), None
-        elif (live.group, live.elapsed_ns) == self._window_end and self._use is None:
-            self._use = self._meter.use()
+        else:
+            self._meter.poll()
+            if (live.group, live.elapsed_ns) == self._window_end and self._use is None:
+                self._use = self._meter.use()
         return self._enough(live)
 
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from iocurve.analysis import Reading, connections, load_names, published
+from iocurve.analysis import Reading, connections, published
 from iocurve.analysis.connections import Pair
 from iocurve.analysis.families import GRID_AXES, Family, MeasuredPoint
 from iocurve.analysis.published import PublishedComparison
 from iocurve.report import charts
 from iocurve.report.cells import (
     LAST_COLUMNS,
-    LIMITED_BY,
     Cell,
     Figure,
     Nanoseconds,
@@ -21,7 +20,6 @@ from iocurve.report.cells import (
     caption,
     count,
     decimal,
-    far_cap_caption,
     far_caption,
     last_cells,
     near_and_far,
@@ -33,10 +31,7 @@ from iocurve.report.cells import (
     series_name,
     slug,
     target_of,
-    targets_of,
 )
-from iocurve.report.charts import Chart
-from iocurve.report.loads import mix_bars
 from iocurve.report.prose import sentence
 from iocurve.result.reference import Reference
 from iocurve.units import format_bytes, format_latency
@@ -120,88 +115,6 @@ def _grid_table(family: Family, series_axis: str | None) -> Table:
 # ---- several families
 
 
-def single_loads(reading: Reading) -> list[Figure]:
-    """The families of a scenario that have one point each, as bars beside each other: one chart for each unit."""
-    singles = single_families(reading)
-    if not singles:
-        return []
-    drawn = [_single_chart(unit, singles, reading) for unit in ("IOPS", "MiB/s")]
-    return [
-        Figure(
-            slug="all-loads",
-            title="All loads beside each other",
-            caption=caption(*dict.fromkeys(sentence for _, told in drawn for sentence in told)),
-            charts=tuple(chart for chart, _ in drawn if chart),
-            table=_singles_table(singles),
-        )
-    ]
-
-
-def single_families(reading: Reading) -> list[Family]:
-    """The loads of a scenario that have no axes, where there are several."""
-    found = [family for family in reading.families if len(family.members) == 1] if reading.result.scenario else []
-    return found if len(found) > 1 else []
-
-
-def _single_chart(unit: str, singles: Sequence[Family], reading: Reading) -> tuple[Chart | None, tuple[str, ...]]:
-    """The loads that are counted in a unit, and sentences on limits and published figures that are not drawn.
-
-    Bars are stacked where reads and writes share a limit, which is that of one target.
-    """
-    families = [family for family in singles if _unit_of(family) == unit]
-    if not families:
-        return None, ()
-    members = [family.members[0] for family in families]
-    highest = max(rate(member.summary, unit) for member in members)
-    limits = caps(members, reading, unit)
-    drawn = charts.within_sight(limits, highest)
-    near, far = near_and_far([mark for one in families for mark in _single_marks(one, reading, unit)], highest)
-    told = (far_cap_caption(limits, drawn, target_of(families[0], reading)), far_caption(far))
-    if all(len(targets_of(member.point, reading.result)) == 1 for member in members):
-        stacks = [bar for family in families for bar in _stack(family, unit)]
-        return charts.mix(stacks, unit, drawn, near, title=None), told
-    bars = [
-        charts.GroupBar(family.subject, kind, rate(totals, unit), totals.latency.percentile(99))
-        for family in families
-        for kind, totals in family.members[0].summary.kinds.items()
-    ]
-    return charts.grouped(bars, unit, drawn, near), told
-
-
-def _stack(family: Family, unit: str) -> list[charts.MixBar]:
-    return mix_bars(family, unit, lambda _: family.subject)
-
-
-def _unit_of(family: Family) -> str:
-    return load_names.rate_unit(load_names.workers_of(family.members[0].point))
-
-
-def _single_marks(family: Family, reading: Reading, unit: str) -> list[charts.PublishedMark]:
-    """The published rates of reads and writes of a family with one point."""
-    (member,) = family.members
-    return [
-        charts.PublishedMark(family.subject, one.figure.value, one.reference.title, one.figure.kind)
-        for one in reading.published
-        if one.point is member.point and one.figure.unit == unit and one.figure.kind != "total"
-    ]
-
-
-def _singles_table(singles: Sequence[Family]) -> Table:
-    rows: list[tuple[Cell, ...]] = [
-        (
-            family.subject,
-            kind,
-            count(totals.iops),
-            decimal(totals.mib_per_s),
-            *(percentile(percent)(totals) for percent in (50.0, 99.0)),
-            last_cells(family.members[0])[-1],
-        )
-        for family in singles
-        for kind, totals in family.members[0].summary.kinds.items()
-    ]
-    return Table.of(("load", "kind", "IOPS", "MiB/s", "p50", "p99", LIMITED_BY), rows, text_columns=2)
-
-
 def comparisons(reading: Reading) -> list[Figure]:
     """The families that the scenario compares, mix by mix or depth by depth."""
     named = {family.name: family for family in reading.families}
@@ -224,7 +137,7 @@ def _comparison(title: str, families: Sequence[Family], axis: str, reading: Read
     return Figure(
         slug=slug(title),
         title=title,
-        caption="Measured in all of them only.",
+        caption="Only loads that were measured in all of them.",
         charts=(charts.grouped(bars, unit, drawn),) if bars else (),
         table=_comparison_table([family.subject for family in families], common, axis, unit),
     )

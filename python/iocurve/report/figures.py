@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from iocurve.analysis import Reading
 from iocurve.analysis.families import Family
-from iocurve.report import comparisons, loads
+from iocurve.report import comparisons, loads, searches, single_loads
 from iocurve.report.cells import Figure
 
 
@@ -17,8 +17,8 @@ def figures(reading: Reading) -> list[Figure]:
     """The loads beside each other, the figures of each family, then those that compare families; folded ones last."""
     of_families = [figure for family in reading.families for figure in _family_figures(family, reading)]
     return [
-        *comparisons.single_loads(reading),
-        *loads.found(reading),
+        *single_loads.beside_each_other(reading),
+        *searches.found(reading),
         *(figure for figure in of_families if not figure.is_folded),
         *comparisons.comparisons(reading),
         *comparisons.with_published(reading),
@@ -37,4 +37,8 @@ def _family_figures(family: Family, reading: Reading) -> list[Figure]:
         return [loads.by_rate(family, reading)]
     if family.is_grid:
         return [comparisons.grid(family, reading)]
-    return [loads.over_time(family, reading, is_folded=family in comparisons.single_families(reading))]
+    if len(family.members) > loads.OVER_TIME_POINTS_MAX:
+        return [loads.by_job(family)]
+    is_folded = len(single_loads.single_families(reading)) > 0
+    each = family.each_point() if len(family.members) > 1 else [family]
+    return [loads.over_time(one, reading, is_folded=is_folded) for one in each]

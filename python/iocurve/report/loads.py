@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 
 from iocurve.analysis import Reading
 from iocurve.analysis.families import Family, MeasuredPoint
-from iocurve.analysis.searches import Knee
 from iocurve.report import charts
 from iocurve.report.cells import (
     LAST_COLUMNS,
@@ -32,27 +31,20 @@ from iocurve.report.cells import (
     slug,
     target_of,
 )
-from iocurve.report.charts import Chart
 from iocurve.report.prose import sentence
-from iocurve.result.document import SearchFacts
 from iocurve.result.summary import Totals
-from iocurve.units import format_number
 
 OVER_TIME_POINTS_MAX = 6
 """A family with more points than this gets a table and no charts."""
 
 MIX_CAPTION = "Reads and writes together fill a bar; the mix is read:write in percent of operations."
 DEPTH_CAPTION = (
-    "Each dot is one depth, which is written beside it: to the right more load is carried, upwards the wait is longer. "
-    "Where a curve turns upwards, more depth only adds latency."
-)
-KNEE_CAPTION = (
-    "Below the knee each operation more in flight gives more; above it operations only wait longer. The knee is where "
-    "the bounds meet: the rate without waiting, and the capacity."
+    "Each dot is one depth, written beside it. To the right the rate is higher, upwards the latency. Once a curve "
+    "turns upwards, more depth only adds latency."
 )
 RATE_CAPTION = (
-    "Operations were due at even rates, whether earlier ones were done or not; latencies are from when each was due. "
-    "Beside each dot is its part of the highest rate."
+    "Open loop: operations were due at even rates, and latency counts from each operation's scheduled time. Labels are "
+    "shares of the highest rate."
 )
 
 
@@ -222,43 +214,6 @@ def _side_by_side_table(series: dict[str, list[MeasuredPoint]], unit: str) -> Ta
     return Table.of(("depth", *columns), rows)
 
 
-# ---- searches
-
-
-def found(reading: Reading) -> list[Figure]:
-    """All that a search found; with a knee, the rate by the operations in flight with both of its bounds."""
-    search = reading.result.search
-    if search is None:
-        return []
-    family = next((family for family in reading.families if family.is_depth), None)
-    chart = _knee_chart(family, reading, reading.knee) if family and reading.knee else None
-    title = f"{family.subject}: IOPS by operations in flight" if family and chart else "What the search found"
-    return [
-        Figure(
-            slug=slug(title),
-            title=title,
-            caption=KNEE_CAPTION if chart else "",
-            charts=(chart,) if chart else (),
-            table=_findings_table(search),
-        )
-    ]
-
-
-def _knee_chart(family: Family, reading: Reading, knee: Knee) -> Chart:
-    dots = [charts.DepthDot(int(member.axis("depth")), member.summary.iops) for member in family.members]
-    limits = charts.within_sight(caps(family.members, reading, "IOPS"), family.fastest.summary.iops)
-    return charts.knee_curve(dots, limits, knee)
-
-
-def _findings_table(search: SearchFacts) -> Table:
-    """All that a search found, with full figures."""
-    rows = [
-        (finding.name, f"{format_number(finding.figure.value)} {finding.unit}".rstrip(), finding.figure.bounds_text)
-        for finding in search.findings
-    ]
-    return Table(("found", "figure", "bounds"), tuple(rows))
-
-
 # ---- by rate
 
 
@@ -306,30 +261,32 @@ def _rate_table(family: Family) -> Table:
 
 
 def over_time(family: Family, reading: Reading, *, is_folded: bool = False) -> Figure:
-    """Rate and latency over time, and a row for each job."""
-    names = list(dict.fromkeys(member.point.name for member in family.members))
-    title = family.title or (names[0] if len(names) == 1 and names[0] != reading.result.name else "By job")
-    drawn = family.members if len(family.members) <= OVER_TIME_POINTS_MAX else ()
-    drawings = tuple(
-        chart
-        for member in drawn
-        for chart in charts.over_time(
-            member.point.series(), charts.within_sight(caps([member], reading, "IOPS"), member.summary.iops)
-        )
-    )
+    """Rate and latency of the point of a family over time, and a row for each job."""
+    (member,) = family.members
+    title = family.title or (member.point.name if member.point.name != reading.result.name else "By job")
+    limits = charts.within_sight(caps(family.members, reading, "IOPS"), member.summary.iops)
+    drawings = tuple(charts.over_time(member.point.series(), limits))
     return Figure(
         slug=slug(f"{family.name} {title}"),
         title=title,
-        caption="Over time, all jobs together; faint dots are the ramp, which is not counted." if drawings else "",
+        caption="All jobs together. Faint dots are the ramp, which is not counted." if drawings else "",
         charts=drawings,
         table=_job_table(family.members),
         is_folded=is_folded,
     )
 
 
-def _job_table(members: Iterable[MeasuredPoint]) -> Table:
-    """One row per report group and kind of operation, as fio prints them."""
+def by_job(family: Family) -> Figure:
+    """A row for each job of each point."""
+    title = family.title or "By job"
+    return Figure(slug(f"{family.name} {title}"), title, "", (), _job_table(family.members))
+
+
+def _job_table(members: Sequence[MeasuredPoint]) -> Table:
+    """One row per report group and kind of operation, as fio prints them, with the point where there are several."""
+    has_points = len(members) > 1
     columns = (
+        *(("point",) if has_points else ()),
         "job",
         "kind",
         "IOPS",
@@ -342,13 +299,13 @@ def _job_table(members: Iterable[MeasuredPoint]) -> Table:
         "errors",
         "CPU µs/op",
     )
-    rows = [
-        (group.name, kind, *_job_cells(totals), cpu(group))
+    rows: list[tuple[Cell, ...]] = [
+        (*((member.point.name,) if has_points else ()), group.name, kind, *_job_cells(totals), cpu(group))
         for member in members
         for group in member.point.report_groups()
         for kind, totals in group.kinds.items()
     ]
-    return Table.of(columns, rows, text_columns=2)
+    return Table.of(columns, rows, text_columns=3 if has_points else 2)
 
 
 def _job_cells(totals: Totals) -> tuple[Cell, ...]:

@@ -6,6 +6,8 @@ from iocurve.analysis.limits import volume_description
 from iocurve.analysis.searches import search_load
 from iocurve.report.prose import capitalised, sentence
 from iocurve.result.document import Result, ScenarioFacts, SearchFacts, TargetFacts
+from iocurve.targets.disk_data import MB
+from iocurve.units import MIB, format_number
 
 
 def heading(result: Result) -> str:
@@ -49,10 +51,24 @@ _EMULATED = {"embedded_volume": "embedded NFS volume ({what})", "emulated_disk":
 
 
 def _emulation(target: TargetFacts) -> str:
-    """``emulated: embedded NFS volume (ultra, 4 TiB)``; a disk is described by its address."""
+    """``emulated: embedded NFS volume (ultra, 4 TiB, 512 MiB/s)``; a disk is described by its address."""
     if target.kind == "embedded_volume":
-        return f"emulated: embedded NFS volume ({volume_description(target) or 'no limits'})"
-    return "emulated disk" if target.kind == "emulated_disk" else ""
+        level = volume_description(target)
+        return f"emulated: embedded NFS volume ({', '.join(filter(None, (level, *_limits(target)))) or 'no limits'})"
+    return f"emulated disk ({', '.join(_limits(target)) or 'no limits'})" if target.kind == "emulated_disk" else ""
+
+
+def _limits(target: TargetFacts) -> list[str]:
+    """The limits for reads and writes together; disks are sold in MB/s."""
+    throughput, is_disk = target.throughput_bytes_per_s, target.kind == "emulated_disk"
+    return [
+        *([f"{target.iops:,} IOPS"] if target.iops else []),
+        *(
+            [f"{format_number(throughput / (MB if is_disk else MIB), 5)} {'MB' if is_disk else 'MiB'}/s"]
+            if throughput
+            else []
+        ),
+    ]
 
 
 def _scenario(scenario: ScenarioFacts) -> list[str]:

@@ -56,6 +56,30 @@ class MountFacts(Struct):
     options: str
 
 
+class FurtherLimits(Struct):
+    """Limits other than those on all reads and writes together; None where none is known or set."""
+
+    throughput_read_bytes_per_s: int | None = None
+    throughput_write_bytes_per_s: int | None = None
+    iops_read: int | None = None
+    iops_write: int | None = None
+    burst_iops: int | None = None
+    """IOPS while burst credits last."""
+    burst_credits: int | None = None
+    """Operations above the baseline that a full bucket allows."""
+    client_read_bytes_per_s: int | None = None
+    """Read bandwidth of each client; a client is an address."""
+    connection_requests_in_flight: int | None = None
+    """Requests of one connection that the server works on at once."""
+    connection_bytes_per_s: int | None = None
+    servers: int | None = None
+    """Operations that the server works on at once."""
+    service_ns: int | None = None
+    """Time for which each of them occupies a server."""
+    latency_mean_ns: int | None = None
+    """Mean of the latency added to each operation."""
+
+
 class TargetFacts(Struct):
     """The measured target. A limit is None if it is unknown or not set."""
 
@@ -74,6 +98,9 @@ class TargetFacts(Struct):
     """Added to each operation by an embedded volume."""
     client_egress_bytes_per_s: int | None = None
     """Write limit of an embedded volume for each client; a client is an IP address."""
+    next_tib_bytes_per_s: int | None = None
+    """Throughput that a quota 1 TiB larger adds, by the formula of the service level."""
+    further: FurtherLimits | None = None
     store: str | None = None
     """Store of an embedded volume: ``memory``, or a directory."""
     mount: MountFacts | None = None
@@ -114,6 +141,23 @@ class MachineUse(Struct):
     cpus: int
     processors: tuple[ProcessorUse, ...] = ()
     """Use of each processor; empty if the system does not publish it."""
+    own_share: float | None = None
+    """CPU time of this process, of all processors together; None where the system does not tell."""
+    target_share: float | None = None
+    """CPU time of the processes that this one started: an embedded volume."""
+    others_share: float | None = None
+    """CPU time of everything else on this machine."""
+    steal_share: float | None = None
+    """Time that the hypervisor gave to other machines."""
+    thread_busy_share: float | None = None
+    """CPU time of the busiest thread of the load, of the elapsed time."""
+    thread_delay_share: float | None = None
+    """Longest time for which a thread of the load was ready to run and waited for a processor, of the elapsed time."""
+    target_delay_share: float | None = None
+    """The same of the threads of an embedded volume."""
+    device_read_bytes: int | None = None
+    """Bytes that this process had fetched from storage (``/proc/self/io``)."""
+    device_write_bytes: int | None = None
 
 
 CachePolicy = Literal["cached", "uncached", "warmed", "untouched"]
@@ -151,6 +195,16 @@ class Interval(Struct):
         return f"95 %: {format_number(self.low)} to {format_number(self.high)}"
 
 
+class CacheEvidence(Struct):
+    """A sign that caches answered a load, or that they did not."""
+
+    source: str
+    """``counters`` of the target, ``limit`` of the device, bytes that ``storage`` moved, ``page cache`` before the
+    load, ``repeated`` offsets beside fresh ones, modes of ``latency``."""
+    text: str
+    says: Literal["cached", "not_cached", "partly", "nothing"]
+
+
 class CacheFacts(Struct):
     """Cache preparation before a point, and a verdict whether its figures look cached."""
 
@@ -164,6 +218,9 @@ class CacheFacts(Struct):
     gain: Interval | None = None
     """Repeated ÷ fresh − 1: 0.17 is 17 % more. None if not compared."""
     verdict: Literal["cached", "uncached", "unclear", "not_checked"] = "not_checked"
+    is_fully_warm: bool = False
+    """Caches answered everything, so that repeated offsets gain nothing."""
+    evidence: tuple[CacheEvidence, ...] = ()
 
 
 class FamilyFacts(Struct):
@@ -222,6 +279,22 @@ class SearchFacts(Struct):
     """Caveats: a model that does not fit, a figure that is only a lower bound."""
 
 
+class Limit(Struct):
+    """The verdict on what held a point down, with the figures that show it."""
+
+    code: str
+    """Stable, for programs: ``volume_throughput``; ``unknown`` where the figures do not tell."""
+    short_name: str
+    """The name for narrow columns: ``MiB/s limit``."""
+    text: str
+    """The limit with its value, without a full stop: ``at the volume's limit of 512 MiB/s``."""
+    confidence: Literal["certain", "likely", "possible", "none"] = "likely"
+    """certain: measured at a limit that is known. likely: follows from the figures. possible: fits, as others do."""
+    evidence: tuple[str, ...] = ()
+    next_step: str = ""
+    """The step that gets past the limit, or the experiment that would name it."""
+
+
 class Point(Struct, dict=True):
     """One measurement: a plan and its outcome."""
 
@@ -237,6 +310,8 @@ class Point(Struct, dict=True):
     cache: CacheFacts | None = None
     target: str | None = None
     """Name of the target in the scenario; None without a scenario, or if the point loads several targets."""
+    limit: Limit | None = None
+    """What held the point down, as judged after the run; None where nothing was measured."""
 
     def summary(self) -> Summary:
         """Merges all workers."""
@@ -367,12 +442,19 @@ def _record(point: Point) -> dict[str, Axis | None]:
         "cpu_us_per_operation": summary.cpu_us_per_operation,
         "reconnects": summary.reconnects,
         "labels": " ".join(summary.labels),
+        **_limit_record(point.limit),
         **{
             key: value
             for kind, totals in summary.kinds.items()
             for key, value in _totals_record(f"{kind}_", totals).items()
         },
     }
+
+
+def _limit_record(limit: Limit | None) -> dict[str, Axis | None]:
+    if limit is None:
+        return {"limit": None, "limit_confidence": None, "limit_text": None}
+    return {"limit": limit.code, "limit_confidence": limit.confidence, "limit_text": limit.text}
 
 
 def _totals_record(prefix: str, totals: Totals) -> dict[str, Axis | None]:

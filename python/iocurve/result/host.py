@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from iocurve.result import processes
 from iocurve.result.document import HostFacts, MachineUse, MountFacts, ProcessorUse
 
 UNKNOWN = "unknown"
@@ -46,11 +47,16 @@ def mount_of(path: Path, root: Path = Path("/")) -> MountFacts | None:
 
 
 class MachineMeter:
-    """Measures the CPU use of the machine from now on, all processes included."""
+    """Measures the CPU use of the machine from now on, all processes included, with the share of this one."""
 
     def __init__(self, root: Path = Path("/")) -> None:
-        self._stat = root / "proc/stat"
+        self._root, self._stat = root, root / "proc/stat"
         self._start = _ticks(self._stat)
+        self._processes = processes.ProcessMeter(root)
+
+    def poll(self) -> None:
+        """Reads the threads' counters, which are gone once a thread has ended."""
+        self._processes.poll()
 
     def use(self) -> MachineUse | None:
         """CPU use since the meter was created; None if the system does not publish it."""
@@ -59,12 +65,16 @@ class MachineMeter:
         whole = shares.pop(_ALL, None)
         if whole is None:
             return None
-        processors = [
+        each = [
             ProcessorUse(processor=int(name[3:]), user_share=share.user / 100, system_share=share.system / 100)
             for name, share in shares.items()
             if share is not None
         ]
-        return MachineUse(busy_share=whole.used / 100, cpus=os.cpu_count() or 1, processors=tuple(processors))
+        cpus = os.cpu_count() or 1
+        busy_share, steal_share = whole.used / 100, whole.steal / 100
+        return self._processes.added(
+            MachineUse(busy_share=busy_share, cpus=cpus, processors=tuple(each), steal_share=steal_share)
+        )
 
 
 @dataclass(frozen=True)
@@ -77,6 +87,8 @@ class Processors:
     wait: float
     """Idle while I/O was outstanding."""
     idle: float
+    steal: float = 0.0
+    """Taken by the hypervisor for other machines; a part of ``system``."""
 
     @property
     def used(self) -> float:
@@ -86,7 +98,7 @@ class Processors:
     @classmethod
     def mean(cls, several: Sequence[Processors]) -> Processors:
         """The mean over intervals of the same length."""
-        sums = (sum(getattr(one, name) for one in several) for name in ("user", "system", "wait", "idle"))
+        sums = (sum(getattr(one, name) for one in several) for name in ("user", "system", "wait", "idle", "steal"))
         return cls(*(total / max(1, len(several)) for total in sums))
 
 
@@ -123,7 +135,7 @@ def _shares(then: Sequence[int], now: Sequence[int]) -> Processors | None:
     if total <= 0:
         return None
     user, nice, system, idle, wait, irq, softirq, steal = (100 * ticks / total for ticks in passed)
-    return Processors(user + nice, system + irq + softirq + steal, wait, idle)
+    return Processors(user + nice, system + irq + softirq + steal, wait, idle, steal)
 
 
 def _cpu_model(root: Path) -> str:

@@ -1,4 +1,4 @@
-"""What outcomes add up to: workers become groups and whole points here and nowhere else.
+"""Merges workers into groups and whole points; no other module does.
 
 Rates over several workers count only the window in which all of them ran. Percentiles come from merged histograms.
 """
@@ -15,9 +15,9 @@ from iocurve.engine.outcome import IntervalKind, IntervalOutcome, LatencyOutcome
 from iocurve.units import MIB, SECOND_NS
 
 WHOLE = 0.9
-"""An interval that has so much of the longest one's length counts as whole."""
+"""An interval counts as whole above this fraction of the longest interval's length."""
 PERCENTILES = (50.0, 90.0, 95.0, 99.0, 99.9, 99.99)
-"""What tables and records list; any other can be asked of ``Latency.percentile``."""
+"""Percentiles in tables and records; ``Latency.percentile`` computes any other."""
 
 
 @dataclass(frozen=True)
@@ -30,17 +30,17 @@ class Latency:
     mean_ns: float
     stddev_ns: float
     histogram: Histogram | None
-    """None when nothing was recorded."""
+    """None if nothing was recorded."""
 
     def percentile(self, percent: float) -> int:
-        """Nanoseconds that ``percent`` of all operations did not exceed; 0 when nothing was recorded."""
+        """Latency in ns that ``percent`` of all operations did not exceed; 0 if nothing was recorded."""
         if self.histogram is None:
             return 0
         return min(max(self.histogram.percentile(percent), self.min_ns), self.max_ns)
 
     @property
     def percentiles(self) -> dict[float, int]:
-        """The usual ones, in nanoseconds."""
+        """The percentiles of ``PERCENTILES``, in nanoseconds."""
         return {percent: self.percentile(percent) for percent in PERCENTILES}
 
 
@@ -49,17 +49,17 @@ class Totals:
     """Operations of one kind, or of all kinds together."""
 
     operations: int
-    """In all windows, also where not all workers ran."""
+    """Operations in all windows, including times in which not all workers ran."""
     bytes: int
     errors: int
     short: int
     iops: float
-    """Over the window in which all workers ran."""
+    """Rate over the window in which all workers ran."""
     bytes_per_s: float
     service: Latency
-    """Submit to done."""
+    """From submission to completion."""
     response: Latency | None
-    """Due to done, under a rate; None in a closed loop, where the two are the same."""
+    """From due time to completion, under a rate; None in a closed loop, where it equals the service latency."""
 
     @property
     def mib_per_s(self) -> float:
@@ -68,31 +68,31 @@ class Totals:
 
     @property
     def latency(self) -> Latency:
-        """What a user of the volume feels: response under a rate, else service."""
+        """The latency that a user of the volume sees: response latency under a rate, otherwise service latency."""
         return self.response or self.service
 
 
 @dataclass(frozen=True)
 class Summary(Totals):
-    """Some workers as one; as ``Totals``, all kinds together but flushes, which move no data."""
+    """Several workers, merged; its ``Totals`` are of all kinds except flushes, which move no data."""
 
     name: str
     workers: int
     state: State
     errors_text: tuple[str, ...]
-    """Why workers failed, each reason once."""
+    """The errors of failed workers, each once."""
     kinds: dict[str, Totals]
-    """By kind, in the order of the alphabet: read before write."""
+    """Totals by kind, in alphabetical order."""
     window_ns: int
-    """In which all workers ran; the rates are over it. With groups one after another, the sum of theirs."""
+    """Length of the window in which all workers ran, which rates are over. With several groups, the sum of theirs."""
     skew_ns: int
-    """In which some ran but not all; what was done then counts in ``operations``, not in the rates."""
+    """Time in which some workers ran but not all; its operations count in ``operations``, not in the rates."""
     staggered: bool
-    """Whether some workers of a group never ran at the same time as others; the rates are over the whole time then."""
+    """Some workers of a group never ran at the same time as others; rates are then over the whole time."""
     depth_requested: float
-    """Operations in flight that the plan asked for, all workers together (mean over time with several groups)."""
+    """Operations in flight that the plan asked for, all workers together; with several groups the mean over time."""
     paced: bool
-    """Whether a rate holds the load back, so that the depth is a limit and not a goal."""
+    """A rate limits the load, so that the depth is a maximum and not a target."""
     cpu_user_ns: int
     cpu_system_ns: int
     cpu_share_max: float
@@ -100,7 +100,7 @@ class Summary(Totals):
     reconnects: int
     labels: tuple[str, ...]
     engines: tuple[str, ...]
-    """What carried out the I/O, in words."""
+    """Descriptions of the engines."""
 
     @property
     def concurrency_achieved(self) -> float:
@@ -141,9 +141,9 @@ def summarise(name: str, plan: planned.Plan, workers: Sequence[WorkerOutcome]) -
 
 @dataclass(frozen=True)
 class SeriesInterval:
-    """One interval of the course over time, workers merged.
+    """One interval of the time series, workers merged.
 
-    Percentiles of single intervals are kept per worker only and cannot be merged, so there are none here.
+    It has no percentiles: those of single intervals are kept per worker and cannot be merged.
     """
 
     group: int
@@ -160,7 +160,7 @@ class SeriesInterval:
 
 
 def series(workers: Iterable[WorkerOutcome]) -> list[SeriesInterval]:
-    """The course over time: one entry per group, interval and kind, in this order."""
+    """The time series: one entry per group, interval and kind, in this order."""
     cells: dict[tuple[int, int, bool, str], list[tuple[IntervalOutcome, IntervalKind]]] = {}
     for worker in workers:
         for interval in worker.intervals:
@@ -180,7 +180,7 @@ class CourseInterval:
 
 
 def course(workers: Iterable[WorkerOutcome]) -> list[CourseInterval]:
-    """The measured course; intervals that are cut short at either end, and flushes, are left out."""
+    """The time series of the measured window, without partial intervals at either end and without flushes."""
     parts = [part for part in series(workers) if not part.ramp and part.kind not in planned.FLUSH_KINDS]
     longest = max((part.end_ns - part.start_ns for part in parts), default=0)
     cells: dict[tuple[int, int], list[SeriesInterval]] = {}
@@ -198,7 +198,7 @@ def _together(kinds: Sequence[SeriesInterval]) -> CourseInterval:
 
 @dataclass(frozen=True)
 class _Phase:
-    """Workers that ran at the same time, and the window that their rates are over."""
+    """Workers that ran at the same time, and the window of their rates."""
 
     workers: tuple[WorkerOutcome, ...]
     start_ns: int
@@ -219,8 +219,8 @@ def _phases(workers: Iterable[WorkerOutcome]) -> list[_Phase]:
 
 
 def _phase(workers: Sequence[WorkerOutcome]) -> _Phase:
-    """The window in which all ran; where there is none (staggered starts), the whole time from first to last."""
-    # A worker that failed before its window opened has no say in when the others ran.
+    """The window in which all ran; without one (staggered starts), the whole time from first to last."""
+    # A worker that failed before its window opened does not shorten the window of the others.
     ran = [worker for worker in workers if worker.window_ns]
     starts, ends = [worker.window_start_ns for worker in ran] or [0], [worker.window_end_ns for worker in ran] or [0]
     whole = max(ends) - min(starts)
@@ -243,7 +243,7 @@ def _totals(kinds: Sequence[str], phases: Sequence[_Phase]) -> Totals:
         iops=sum(operations for operations, _ in counted) / seconds if seconds else 0.0,
         bytes_per_s=sum(size for _, size in counted) / seconds if seconds else 0.0,
         service=merge_latencies(part.service for part in parts),
-        # Beside paced operations, those without a rate are due when they are submitted.
+        # Next to paced operations, operations without a rate count as due when they are submitted.
         response=merge_latencies(part.response or part.service for part in parts) if paced else None,
     )
 
@@ -268,7 +268,7 @@ def _share_inside(interval: IntervalOutcome, phase: _Phase) -> float:
 
 
 def merge_latencies(outcomes: Iterable[LatencyOutcome]) -> Latency:
-    """Adds distributions up: count, smallest, largest and mean stay exact, percentiles come from the histograms."""
+    """Merges distributions: count, minimum, maximum and mean stay exact, percentiles come from the histograms."""
     parts = [outcome for outcome in outcomes if outcome.count]
     count = sum(part.count for part in parts)
     if not count:

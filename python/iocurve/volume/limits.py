@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 from iocurve.structs import Struct, TaggedStruct
 from iocurve.units import format_bytes
+
+NORMAL_P99 = 2.3263478740408408
+"""The 99th percentile of the normal distribution with mean 0 and variance 1."""
 
 
 class Burst(Struct):
@@ -38,6 +43,17 @@ class Latency(Struct):
     """Added to ``base_ns``."""
     seed: int = 0
     """The same seed gives the same latencies in the same order."""
+
+    @property
+    def mean_ns(self) -> int:
+        """The mean latency."""
+        varying = self.distribution
+        if isinstance(varying, Exponential):
+            return self.base_ns + varying.mean_ns
+        if isinstance(varying, Lognormal):
+            sigma = math.log(varying.p99_ns / varying.median_ns) / NORMAL_P99
+            return self.base_ns + round(varying.median_ns * math.exp(sigma**2 / 2))
+        return self.base_ns
 
 
 class ClientLimits(Struct):

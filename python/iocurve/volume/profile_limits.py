@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
 
 from iocurve.errors import DialectError, Mistake
-from iocurve.units import GIB, MIB, format_bytes
+from iocurve.units import GIB, MIB, TIB, format_bytes
 from iocurve.volume import limits
 from iocurve.volume.profile import (
     Cited,
@@ -51,6 +52,22 @@ def resolve(
     if client_egress_bytes_per_s is not None:
         found = found.replace(client=found.client.replace(bandwidth_write_bytes_per_s=client_egress_bytes_per_s))
     return found
+
+
+def next_tib_bytes_per_s(limits_at: Callable[[int], limits.Limits], quota_bytes: int) -> int | None:
+    """The throughput that a quota 1 TiB larger adds; None without a throughput limit.
+
+    ``limits_at`` gives the limits of a quota, as ``resolve`` does, so that the answer follows the profile's formula. A
+    quota beyond the profile's largest adds nothing.
+    """
+    now = limits_at(quota_bytes).throughput_bytes_per_s
+    if now is None:
+        return None
+    try:
+        larger = limits_at(quota_bytes + TIB).throughput_bytes_per_s
+    except DialectError:
+        return 0
+    return None if larger is None else larger - now
 
 
 # ---- the profile's own figures

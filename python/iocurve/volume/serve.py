@@ -12,6 +12,7 @@ from contextlib import contextmanager
 
 from iocurve import _native
 from iocurve.errors import TargetError
+from iocurve.result.processes import counted_as_target
 from iocurve.units import format_bytes
 from iocurve.volume.config import VolumeConfig
 from iocurve.volume.spec import VolumeSpec
@@ -60,7 +61,8 @@ def volume_process(arguments: Sequence[str]) -> Iterator[str]:
         start_new_session=True,
     )
     try:
-        yield _url_of(process)
+        with counted_as_target(process.pid):
+            yield _url_of(process)
     finally:
         process.send_signal(signal.SIGTERM)
         try:

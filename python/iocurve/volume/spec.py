@@ -11,14 +11,14 @@ from typing import Annotated, Literal, TypeVar
 from msgspec import Meta
 
 from iocurve.errors import DialectError, Mistake, TargetError
-from iocurve.result.document import TargetFacts
+from iocurve.result.document import FurtherLimits, TargetFacts
 from iocurve.structs import Struct
 from iocurve.units import parse_bandwidth, parse_bytes, parse_time_ns
 from iocurve.volume.config import DirectoryStore, ExportConfig, MemoryStore, VolumeConfig
 from iocurve.volume.limits import Limits
 from iocurve.volume.messages import Iops
 from iocurve.volume.profile import UNLIMITED
-from iocurve.volume.profile_limits import resolve
+from iocurve.volume.profile_limits import next_tib_bytes_per_s, resolve
 from iocurve.volume.validation import InvalidDocument, validated
 
 T = TypeVar("T")
@@ -64,11 +64,14 @@ class ExportSpec(Struct):
         """The size. Raises ``DialectError``."""
         return _number("--quota", self.quota, parse_bytes, at_least=1)
 
-    def limits(self) -> Limits:
-        """The profile's limits with this export's settings applied. Raises ``DialectError`` or ``TargetError``."""
+    def limits(self, quota_bytes: int | None = None) -> Limits:
+        """The profile's limits with this export's settings applied; for another quota if one is given.
+
+        Raises ``DialectError`` or ``TargetError``.
+        """
         return resolve(
             self.profile_name,
-            self.quota_bytes(),
+            self.quota_bytes() if quota_bytes is None else quota_bytes,
             throughput_bytes_per_s=_optional("--throughput", self.throughput, parse_bytes, at_least=1),
             iops=self.iops,
             latency_ns=_optional("--latency", self.latency, parse_time_ns),
@@ -154,7 +157,27 @@ def facts(address: str, spec: ExportSpec) -> TargetFacts:
         iops=limits.iops,
         latency_ns=limits.latency.base_ns or None,
         client_egress_bytes_per_s=limits.client.bandwidth_write_bytes_per_s,
+        next_tib_bytes_per_s=next_tib_bytes_per_s(spec.limits, spec.quota_bytes()) if is_limited else None,
+        further=_further(limits),
         store=spec.store,
+    )
+
+
+def _further(limits: Limits) -> FurtherLimits:
+    client, connection, parallelism, burst = limits.client, limits.connection, limits.parallelism, limits.burst
+    return FurtherLimits(
+        throughput_read_bytes_per_s=limits.throughput_read_bytes_per_s,
+        throughput_write_bytes_per_s=limits.throughput_write_bytes_per_s,
+        iops_read=limits.iops_read,
+        iops_write=limits.iops_write,
+        burst_iops=burst.iops if burst else None,
+        burst_credits=burst.credits if burst else None,
+        client_read_bytes_per_s=client.bandwidth_read_bytes_per_s,
+        connection_requests_in_flight=connection.requests_in_flight,
+        connection_bytes_per_s=connection.bandwidth_bytes_per_s,
+        servers=parallelism.servers if parallelism else None,
+        service_ns=parallelism.service_ns if parallelism else None,
+        latency_mean_ns=limits.latency.mean_ns or None,
     )
 
 

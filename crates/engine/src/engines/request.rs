@@ -1,8 +1,11 @@
 //! The interface between the worker loop and an engine: submit and reap.
 
+use std::collections::BTreeMap;
+
 use iocurve_meter::Nanos;
 
 use crate::error::EngineError;
+use crate::outcome::ConnectionOutcome;
 use crate::plan::OperationKind;
 
 /// File and range of one operation.
@@ -80,6 +83,16 @@ pub trait Engine {
 
     /// Labels for the result: facts that a reader of this engine's figures must know.
     fn labels(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Counters of the engine's own, by name (`cache_read_hits`).
+    fn counters(&self) -> BTreeMap<String, u64> {
+        BTreeMap::new()
+    }
+
+    /// State of its TCP connections, as the kernel reports it now.
+    fn connections(&self) -> Vec<ConnectionOutcome> {
         Vec::new()
     }
 

@@ -58,6 +58,8 @@ pub(crate) fn worker() -> Worker {
         cooldown_ns: 0,
         ends_others: EndsOthers::Never,
         ends_run: false,
+        ends_exit_group_only: false,
+        exit_group: 0,
         latency_target: None,
         steady_state: None,
         seed: 1,

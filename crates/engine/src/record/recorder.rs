@@ -1,6 +1,7 @@
 //! Counts and latencies of one worker: by kind, by interval and over the measured window.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -124,6 +125,8 @@ pub(crate) struct Recorder {
     window: Vec<Tally>,
     intervals: Vec<IntervalOutcome>,
     log: Option<Log>,
+    /// Numbers of the kinds that are flushes, which are not logged.
+    flushes: Range<usize>,
     /// Levels of the window; levels of the ramp are dropped as its intervals close.
     pub levels: Levels,
 }
@@ -135,7 +138,10 @@ impl Recorder {
         let all_paced = worker.rate.is_some() || worker.replay.as_ref().is_some_and(|replay| replay.paced);
         let is_paced = |operation: &OperationPlan| operation.rate.is_some() || all_paced;
         let mut tallies: Vec<Tally> = worker.operations.iter().map(|one| Tally::new(is_paced(one), in_parts)).collect();
-        let names: Vec<_> = worker.recorded_kinds().into_iter().map(OperationKind::name).collect();
+        let kinds = worker.recorded_kinds();
+        let first_flush = worker.operations.len();
+        let flushes = first_flush..first_flush + kinds.iter().filter(|kind| kind.is_flush()).count();
+        let names: Vec<_> = kinds.into_iter().map(OperationKind::name).collect();
         tallies.resize_with(names.len(), || Tally::new(false, in_parts));
         Self {
             names,
@@ -143,6 +149,7 @@ impl Recorder {
             window: tallies,
             intervals: Vec::new(),
             log: None,
+            flushes,
             levels: Levels::default(),
         }
     }
@@ -174,7 +181,9 @@ impl Recorder {
         if let Some(response) = &mut tally.response {
             response.record(done.at.saturating_sub(done.due));
         }
-        if let Some(log) = &mut self.log {
+        if let Some(log) = &mut self.log
+            && !self.flushes.contains(&done.operation)
+        {
             log.record(&done);
         }
     }

@@ -1,5 +1,6 @@
 //! Opens the engine that a worker's plan names, and runs the worker on it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::engines::buffers::Buffers;
@@ -9,7 +10,7 @@ use crate::engines::nfs::NfsEngine;
 use crate::engines::request::Engine;
 use crate::engines::{AioEngine, MmapEngine, NullEngine, Setup, SyncEngine, UringEngine, capabilities};
 use crate::error::EngineError;
-use crate::outcome::State;
+use crate::outcome::{ConnectionOutcome, State};
 use crate::plan::{EnginePlan, OperationKind, Worker};
 use crate::record::Recorded;
 use crate::verify;
@@ -84,7 +85,9 @@ impl Runner<'_> {
         }
         let (described, reconnects) = (engine.describe(), engine.reconnects());
         let labels = [self.labels, engine.labels(), std::mem::take(&mut ended.labels)].concat();
-        Ok(Some(Ran { ended, recorded: recorder.finish(), engine: described, reconnects, labels }))
+        let (counters, connections) = (engine.counters(), engine.connections());
+        let recorded = recorder.finish();
+        Ok(Some(Ran { ended, recorded, engine: described, reconnects, counters, connections, labels }))
     }
 }
 
@@ -94,6 +97,8 @@ pub(super) struct Ran {
     pub(super) recorded: Recorded,
     pub(super) engine: String,
     pub(super) reconnects: u64,
+    pub(super) counters: BTreeMap<String, u64>,
+    pub(super) connections: Vec<ConnectionOutcome>,
     pub(super) labels: Vec<String>,
 }
 

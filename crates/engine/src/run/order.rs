@@ -8,7 +8,7 @@ use std::time::Duration;
 use iocurve_meter::{Clock, Nanos};
 
 use crate::outcome::{IntervalOutcome, State, SteadyOutcome};
-use crate::plan::{EndsOthers, Group};
+use crate::plan::{EndsOthers, Group, Worker};
 use crate::record::Tally;
 use crate::run::steady::Steadiness;
 
@@ -50,7 +50,7 @@ impl<'a> GroupOrder<'a> {
         for worker in &group.workers {
             *left.entry(worker.job.clone()).or_default() += 1;
             if let Some(plan) = worker.steady_state {
-                let same = |other: &&crate::plan::Worker| other.report_group == worker.report_group;
+                let same = |other: &&Worker| other.report_group == worker.report_group;
                 let workers = group.workers.iter().filter(same).count();
                 steadiness.entry(worker.report_group).or_insert_with(|| Steadiness::new(plan, workers));
             }
@@ -143,7 +143,9 @@ impl<'a> GroupOrder<'a> {
         };
         if ends_others {
             state.ends_run |= worker.ends_run;
-            self.finish.iter().for_each(|finish| finish.store(true, Ordering::Relaxed));
+            let ends = |other: &Worker| !worker.ends_exit_group_only || other.exit_group == worker.exit_group;
+            let others = self.group.workers.iter().zip(&self.finish).filter(|(other, _)| ends(other));
+            others.for_each(|(_, finish)| finish.store(true, Ordering::Relaxed));
         }
         self.changed.notify_all();
     }

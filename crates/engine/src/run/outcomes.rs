@@ -8,7 +8,7 @@ use crate::outcome::{CpuTime, State, WorkerOutcome};
 use crate::plan::{Plan, Worker};
 
 pub(super) fn outcome(group: usize, number: usize, worker: &Worker, ran: Ran) -> WorkerOutcome {
-    let Ran { ended, recorded, engine, reconnects, labels } = ran;
+    let Ran { ended, recorded, engine, reconnects, counters, connections, labels } = ran;
     let [depth_levels, submit_levels, complete_levels] = recorded.levels.named();
     WorkerOutcome {
         group: group as u32,
@@ -32,6 +32,8 @@ pub(super) fn outcome(group: usize, number: usize, worker: &Worker, ran: Ran) ->
         latency_depth: ended.depth_found,
         read_back_ns: ended.read_back,
         reconnects,
+        counters,
+        connections,
         labels,
         intervals: recorded.intervals,
         steady_state: None,
@@ -76,6 +78,8 @@ pub(super) fn not_started(
         latency_depth: None,
         read_back_ns: 0,
         reconnects: 0,
+        counters: BTreeMap::new(),
+        connections: Vec::new(),
         labels: Vec::new(),
         intervals: Vec::new(),
         steady_state: None,

@@ -62,6 +62,15 @@ fn a_worker_ends_others_as_finished_and_waiting_workers_do_not_start() {
 }
 
 #[test]
+fn an_exit_group_ends_without_the_others() {
+    let first = Worker { ends_others: EndsOthers::Always, ends_exit_group_only: true, ..reader("first", Some(10)) };
+    let other = Worker { exit_group: 1, ..reader("other", Some(200_000)) };
+    let outcome = outcome_of(&start(vec![first, reader("endless", None), other]));
+    assert_eq!(outcome.state, State::Finished);
+    assert_eq!([0, 2].map(|number| operations(&outcome.workers[number])), [10, 200_000]);
+}
+
+#[test]
 fn a_worker_that_ends_the_run_prevents_later_groups() {
     let run = |ends_others| {
         let first = Worker { ends_others, ends_run: true, ..reader("first", Some(10)) };

@@ -195,7 +195,8 @@ fn begin(file: &mut File, interval_bytes: u32, bytes: u64) -> io::Result<()> {
     } else if found != wanted {
         return Err(io::Error::other(format!("was created for block sizes other than {interval_bytes} bytes")));
     }
-    // Touching a word without space on the disk would kill the process (SIGBUS). SAFETY: the descriptor is open.
+    // Touching a word without space on the disk would kill the process (SIGBUS).
+    // SAFETY: the descriptor is open.
     match unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, bytes as libc::off_t) } {
         0 => Ok(()),
         errno => Err(io::Error::from_raw_os_error(errno)),

@@ -17,7 +17,7 @@ const AHEAD_MIN: u64 = 1000;
 struct FlowState {
     /// Position of each worker: its operations, scaled by the sum of weights over its own weight.
     positions: Vec<AtomicU64>,
-    /// Number of positions that a worker may be ahead of the slowest.
+    /// Largest lead of a worker over the slowest, in positions.
     ahead: u64,
 }
 

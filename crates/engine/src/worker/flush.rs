@@ -28,10 +28,10 @@ impl Flushes {
         }
     }
 
-    /// Number and range of the flush that is due now, if any.
+    /// Number and range of the flush that is due now, if any. `issued` counts the operations issued so far.
     #[inline]
-    pub(super) fn take(&mut self) -> Option<(usize, Address)> {
-        self.after_writes.as_mut()?.take()
+    pub(super) fn take(&mut self, issued: u64) -> Option<(usize, Address)> {
+        self.after_writes.as_mut()?.take(issued)
     }
 
     /// Number and range of the next flush at the end.
@@ -43,12 +43,17 @@ impl Flushes {
 }
 
 /// Counts writes towards the next flush, which is of the file that was written last.
+///
+/// As in fio, a flush is due before an operation while the number of writes is a multiple of its interval: reads and
+/// trims that follow such a write are flushed before, too. Two flushes never follow each other.
 #[derive(Debug)]
 struct AfterWrites {
     syncs: Vec<SyncPlan>,
     writes: u64,
-    /// Number of the flush that comes next, and its file.
+    /// Number of the flush that is due until the next write, and its file.
     due: Option<(usize, u32)>,
+    /// Operations issued before the last flush.
+    flushed_at: u64,
     /// By file: the range written since its last flush, where the kind of flush takes a range.
     ranges: Vec<Option<(u64, u64)>>,
 }
@@ -58,7 +63,7 @@ impl AfterWrites {
         let syncs = &worker.syncs;
         let has_ranges = syncs.iter().any(|sync| sync.kind == OperationKind::SyncFileRange);
         let ranges = vec![None; if has_ranges { worker.files.len() } else { 0 }];
-        (!syncs.is_empty()).then(|| Self { syncs: syncs.clone(), writes: 0, due: None, ranges })
+        (!syncs.is_empty()).then(|| Self { syncs: syncs.clone(), writes: 0, due: None, flushed_at: 0, ranges })
     }
 
     fn count(&mut self, write: Address) {
@@ -71,12 +76,22 @@ impl AfterWrites {
         self.due = due.map(|number| (number, write.file));
     }
 
-    /// A range that is too long for a request goes to the end of the file: length 0.
     #[inline]
-    fn take(&mut self) -> Option<(usize, Address)> {
-        let (number, file) = self.due.take()?;
+    fn take(&mut self, issued: u64) -> Option<(usize, Address)> {
+        let (number, file) = self.due?;
+        if issued == self.flushed_at {
+            return None;
+        }
+        self.flushed_at = issued;
+        Some((number, self.range(number, file)))
+    }
+
+    /// The range to flush. Of a range without writes since its last flush one byte is left: a length of 0 would be the
+    /// rest of the file, which is for ranges that are too long for a request.
+    fn range(&mut self, number: usize, file: u32) -> Address {
         let range = self.ranges.get_mut(file as usize).and_then(Option::take);
-        let (start, end) = range.unwrap_or((0, 0));
-        Some((number, Address { file, offset: start, length: u32::try_from(end - start).unwrap_or(0) }))
+        let nothing_new = (0, u64::from(self.syncs[number].kind == OperationKind::SyncFileRange));
+        let (start, end) = range.unwrap_or(nothing_new);
+        Address { file, offset: start, length: u32::try_from(end - start).unwrap_or(0) }
     }
 }

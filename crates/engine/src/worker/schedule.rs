@@ -18,9 +18,8 @@ impl Schedule {
         Self { rate, pacer: Pacer::new(rate.count, rate.per_ns, 0), rng: Rng::new(seed) }
     }
 
-    /// Starts at `now`. The first even arrival is due at once, the first random one after an interval: that of an
-    /// operation
-    /// `first_bytes`.
+    /// Starts at `now`. The first even arrival is due at once, the first random one after the interval of an operation
+    /// of `first_bytes`.
     pub(super) fn start(&mut self, now: Nanos, first_bytes: u32) {
         self.pacer = Pacer::new(self.rate.count, self.rate.per_ns, now);
         if self.rate.arrivals == Arrivals::Poisson {

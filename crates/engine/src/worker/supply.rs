@@ -80,6 +80,11 @@ impl Supply {
         self.issued_operations >= self.operations_max || self.issued_bytes >= self.bytes_max
     }
 
+    #[inline]
+    pub(super) fn issued_operations(&self) -> u64 {
+        self.issued_operations
+    }
+
     pub(super) fn issued_bytes(&self) -> u64 {
         self.issued_bytes
     }

@@ -32,8 +32,9 @@ or nfs://host/export/file.
 {flags}
 
 iocurve adds
-  --disk=MOUNT=DISK  emulate a disk for the files below the directory MOUNT; see iocurve fio --help
-  --out=DIR          write result.json, report.html and points.csv to DIR
+  --map-target=FROM=TO  use TO for the target, directory or pattern FROM: --map-target='H:\\*=/data'
+  --disk=MOUNT=DISK     emulate a disk for the files below the directory MOUNT; see iocurve fio --help
+  --out=DIR             write result.json, report.html and points.csv to DIR
 
 To see what a command line would do, with warnings: iocurve explain diskspd ...
 """

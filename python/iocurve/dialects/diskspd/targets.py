@@ -45,7 +45,11 @@ def resolve_target(
     where = target.where("path", "target")
     if _WINDOWS_DRIVE.fullmatch(target.path) or _WINDOWS_FILE.fullmatch(target.path):
         kind = "drive" if _WINDOWS_DRIVE.fullmatch(target.path) else "path"
-        findings.mistake(f"{target.path} is a Windows {kind}", where, "name a file, or a device such as /dev/sdb")
+        pattern = re.match(r"[A-Za-z]:[\\/]", target.path)
+        origin, goal = (f"{pattern[0]}*", "/data") if pattern else (target.path, "/dev/sdb")
+        findings.mistake(
+            f"{target.path} is a Windows {kind}", where, f"map it to a Linux path: --map-target '{origin}={goal}'"
+        )
         return None
     found = _remote(target, findings) if target.path.startswith(_NFS) else _local(target, machine, directory, findings)
     if found is None or not _starts_inside(found, span, findings):

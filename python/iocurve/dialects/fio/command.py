@@ -9,19 +9,23 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
-from iocurve.dialects.base import Dialect, TimedJob
+from iocurve.dialects.base import Dialect, RunPlan, TimedJob
 from iocurve.dialects.fio import information
 from iocurve.dialects.fio.invocation import Format, Invocation, Output
 from iocurve.dialects.fio.job import build
 from iocurve.dialects.fio.output import formats, logs
+from iocurve.dialects.fio.output.disk_util import disk_paths
 from iocurve.dialects.fio.read.combine import MAX_LOG_RECORDS
 from iocurve.dialects.fio.read.parse import Parsed, Setting, Surroundings, parse
+from iocurve.engine.outcome import Live
+from iocurve.engine.plan import Plan
 from iocurve.errors import DialectError, Mistake, PlanError, TargetError, in_order
 from iocurve.job.disk_mounts import DiskMount, put_on_disks
 from iocurve.job.explain import explain
 from iocurve.job.model import Job, PlanNote
-from iocurve.job.resolve import Machine, ThisMachine, resolve
+from iocurve.job.resolve import Machine, Resolution, ThisMachine, resolve
 from iocurve.result.document import Result
+from iocurve.units import SECOND_NS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,12 +54,25 @@ class Prepared(Invocation):
         """Describes the plan in words."""
         return explain(self.plan, self.notes, self.obstacles, self.machine)
 
+    def measure(self, run: RunPlan) -> None:
+        """Runs the plan, and reads the counters of the disks before and after the load."""
+        paths = disk_paths(self.plan)
+
+        def watch(live: Live) -> bool:
+            if live.phase in ("layout", "prepare"):
+                self.disks.start(paths)
+            return False
+
+        self.disks.start(paths)
+        run(self.plan, watch)
+        self.disks.end()
+
     def write_output(self, result: Result) -> Result:
         """Writes the log files, then the result in each format of --output-format."""
         logs.write(self, result)
         if lost := logs.lost_records(result):
             text = (
-                f"the logs lack {lost:,} records: a clone keeps at most {MAX_LOG_RECORDS:,}; log_avg_msec= makes fewer"
+                f"the logs lack {lost:,} records: each clone keeps up to {MAX_LOG_RECORDS:,}; log_avg_msec= logs fewer"
             )
             result = result.with_note("log_full", text, "warning")
         self._print(formats.render(self, result))
@@ -103,7 +120,14 @@ def prepare(
         mistakes += _jobs_that_write(job)
     if mistakes:
         raise DialectError(in_order(mistakes))
-    resolution = resolve(job, machine, surroundings.directory)
+    check_only = settings.check_only or settings.shows_commands
+    try:
+        resolution = resolve(job, machine, surroundings.directory)
+    except PlanError:
+        # fio's --parse-only opens no file: a missing device or size is no mistake there.
+        if not check_only:
+            raise
+        resolution = _unresolved(job)
     notes = (*built.notes, *settings.notes, *resolution.notes)
     if settings.warnings_are_fatal and any(note.level == "warning" for note in notes):
         raise DialectError([Mistake(note.text, note.where) for note in notes if note.level == "warning"])
@@ -118,10 +142,15 @@ def prepare(
         output=settings.output,
         sections=built.reports,
         report_groups=resolution.report_groups,
-        check_only=settings.check_only or settings.shows_commands,
+        check_only=check_only,
         command_lines=tuple(parsed.command_lines) if settings.shows_commands else (),
         out=settings.out,
     )
+
+
+def _unresolved(job: Job) -> Resolution:
+    plan = Plan(name=job.name, interval_ns=SECOND_NS, groups=())
+    return Resolution(plan=plan, notes=(), obstacles=(), directories=(), report_groups=())
 
 
 @dataclass

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 from iocurve.dialects.base import Prepared
 from iocurve.dialects.fio.job import SectionReport
+from iocurve.dialects.fio.output.disk_util import DiskWatch
 from iocurve.engine.plan import Plan
 from iocurve.job.model import Job
 from iocurve.job.resolve import ReportGroup
@@ -43,6 +44,8 @@ class Invocation(Prepared, ABC):
     command_lines: tuple[str, ...]
     """Output of --showcmd, a line for each job file."""
     arguments: tuple[str, ...]
+    disks: DiskWatch = field(default_factory=DiskWatch, compare=False, repr=False)
+    """Counters of the disks during the run."""
 
     @property
     def plans(self) -> Sequence[Plan]:

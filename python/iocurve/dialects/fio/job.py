@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -69,7 +69,7 @@ def _draft(raw: RawSection, directory: Path, mistakes: list[Mistake], notes: lis
     for setting in set(raw.global_settings) - set(globals_but_name):
         text = "name has no effect in [global]: each job is named after its section, as in fio"
         notes.append(PlanNote("no_effect", text, setting.where))
-    for setting in [*_in_order_of_effect(globals_but_name), *_in_order_of_effect(raw.settings)]:
+    for setting in _without_repetitions([*_in_order_of_effect(globals_but_name), *_in_order_of_effect(raw.settings)]):
         option = BY_NAME.get(setting.name)
         if option is None:
             engine_mistakes.append(_unknown(setting))
@@ -88,6 +88,15 @@ def _draft(raw: RawSection, directory: Path, mistakes: list[Mistake], notes: lis
     notes += _misplaced_engine_options(raw, draft)
     combine(draft)
     return draft
+
+
+def _without_repetitions(settings: Iterable[Setting]) -> Iterator[Setting]:
+    """Leaves out settings that repeat the one before them: generated files have many."""
+    before: tuple[str, str | None] | None = None
+    for setting in settings:
+        if (setting.name, setting.value) != before:
+            yield setting
+        before = setting.name, setting.value
 
 
 def _with_name(pattern: str, name: str) -> str:
@@ -110,12 +119,13 @@ def _apply(option: Option, setting: Setting, draft: Draft, context: Context, mis
         text = f"'{setting.name}' without a value is read as {setting.name}=1; fio itself requires the value"
         context.note("bare_boolean", text, "warning")
     if value is None and not (option.bare or option.boolean):
-        mistakes.append(Mistake(f"{setting.name} needs a value", setting.where, f"write {setting.name}=…"))
+        hint = setting.unset_hint or f"write {setting.name}=…"
+        mistakes.append(Mistake(f"{setting.name} needs a value", setting.where, hint))
         return False
     try:
         option.effect(draft, _clean("1" if value is None else value), context)
     except ValueError as error:
-        mistakes.append(Mistake(str(error), setting.where))
+        mistakes.append(Mistake(str(error), setting.value_where, setting.unset_hint))
         return False
     return True
 
@@ -123,7 +133,8 @@ def _apply(option: Option, setting: Setting, draft: Draft, context: Context, mis
 def _clean(value: str) -> str:
     """Rejects what a plan (Unicode text) or a file name (no zero byte) cannot hold."""
     if "\0" in value or any("\ud800" <= letter <= "\udfff" for letter in value):
-        raise ValueError(f"{value!r} is not text (UTF-8)")
+        shown = "".join(letter if letter.isprintable() else "\ufffd" for letter in value)
+        raise ValueError(f"'{shown}' is not UTF-8 text")
     return value
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 
 from iocurve.dialects.vdbench.invocation import Invocation, Resolved, check
@@ -24,7 +24,8 @@ def explain(prepared: Invocation) -> str:
     """Plain text. Raises ``PlanError``."""
     if prepared.definitions.is_file_system:
         return "\n".join(_file_systems(prepared)) + "\n"
-    notes, obstacles = check(prepared)
+    resolved_runs: dict[int, Resolved] = {}
+    notes, obstacles = check(prepared, resolved_runs)
     seconds = sum(run.timing.total_ns + (run.rd.get("pause") or 0) for run in prepared.runs)
     definitions = list(prepared.first_runs())
     lines = [f"{counted(len(definitions), 'run definition')}, {counted(len(prepared.runs), 'run')}"]
@@ -33,7 +34,7 @@ def explain(prepared: Invocation) -> str:
             lines += ["", f"… and {len(definitions) - number} more run definitions"]
             break
         assert rd
-        lines += ["", *_definition(prepared, list(runs), in_full=number < DEFINITIONS_IN_FULL)]
+        lines += ["", *_definition(prepared, list(runs), resolved_runs, in_full=number < DEFINITIONS_IN_FULL)]
     lines += ["", f"Time: {format_duration(seconds)}"]
     everything = [*prepared.notes, *notes]
     lines += _section("Warnings", (str(note) for note in everything if note.level == "warning"))
@@ -42,7 +43,9 @@ def explain(prepared: Invocation) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _definition(prepared: Invocation, runs: Sequence[Run], *, in_full: bool) -> Iterator[str]:
+def _definition(
+    prepared: Invocation, runs: Sequence[Run], resolved_runs: Mapping[int, Resolved], *, in_full: bool
+) -> Iterator[str]:
     first = runs[0]
     yield f"rd={first.rd.name}: {counted(len(runs), 'run')}, {_timing(first)}"
     for run in runs[:RUNS_SHOWN]:
@@ -50,7 +53,7 @@ def _definition(prepared: Invocation, runs: Sequence[Run], *, in_full: bool) -> 
     if len(runs) > RUNS_SHOWN:
         yield f"  … and {len(runs) - RUNS_SHOWN} more"
     if in_full:
-        yield from _workloads(prepared, prepared.resolve(first))
+        yield from _workloads(prepared, resolved_runs.get(id(first)) or prepared.resolve(first))
 
 
 def _run_text(run: Run) -> str:

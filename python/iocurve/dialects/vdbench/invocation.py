@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
@@ -47,6 +47,8 @@ class Invocation(Prepared, ABC):
     directory: Path
     validation: Validation | None
     """Data validation; None if it is off."""
+    checked: list[tuple[list[PlanNote], list[Mistake]]] = field(default_factory=list, compare=False, repr=False)
+    """Result of ``check``: planning the runs takes long."""
 
     @property
     def plans(self) -> Sequence[Plan]:
@@ -110,11 +112,17 @@ class Invocation(Prepared, ABC):
                 yield run
 
 
-def check(invocation: Invocation) -> tuple[list[PlanNote], list[Mistake]]:
+def check(
+    invocation: Invocation, resolved_runs: dict[int, Resolved] | None = None
+) -> tuple[list[PlanNote], list[Mistake]]:
     """Plans runs before the first one starts. Returns notes and obstacles.
+
+    ``resolved_runs`` gets the runs that were planned, by identity.
 
     Raises ``PlanError`` with every mistake that prevents planning.
     """
+    if invocation.checked and resolved_runs is None:
+        return invocation.checked[0]
     notes: dict[PlanNote, None] = {}
     obstacles: dict[Mistake, None] = {}
     mistakes: dict[Mistake, None] = {}
@@ -128,6 +136,8 @@ def check(invocation: Invocation) -> tuple[list[PlanNote], list[Mistake]]:
             mistakes |= dict.fromkeys(error.mistakes)
             checked_sections += 1
             continue
+        if resolved_runs is not None:
+            resolved_runs[id(run)] = resolved
         checked_sections += len(resolved.built.placements)
         notes |= dict.fromkeys((*resolved.built.notes, *resolved.resolution.notes))
         obstacles |= dict.fromkeys(
@@ -135,7 +145,8 @@ def check(invocation: Invocation) -> tuple[list[PlanNote], list[Mistake]]:
         )
     if mistakes:
         raise PlanError(in_order(mistakes))
-    return list(notes), list(obstacles)
+    invocation.checked[:] = [(list(notes), list(obstacles))]
+    return invocation.checked[0]
 
 
 def distinct(runs: Iterable[Run]) -> Iterator[Run]:

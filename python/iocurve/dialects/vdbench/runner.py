@@ -71,7 +71,9 @@ class Runner:
         """Runs all runs and returns the output folder. Stops after a run that ends early."""
         begun = self._now()
         path = choose(self._prepared.options.output, self._prepared.directory, begun)
-        self._folder = Folder(path, [f"{run.name} For loops: {run.loops_text}" for run in self._prepared.runs], begun)
+        names = [f"{run.name} For loops: {run.loops_text}" for run in self._prepared.runs]
+        topology = self._prepared.topology
+        self._folder = Folder(path, names, begun, topology.hosts, tuple(topology.storage))
         self._folder.parameters(_parameter_lines(self._prepared), _scan_lines(self._prepared))
         for note in notes:
             self._folder.log(begun, f"{note.level}: {note}")
@@ -87,7 +89,6 @@ class Runner:
         text = f"Vdbench execution {ending}. Output directory: {path.absolute()}"
         self._print(f"{clock(ended)} {text}")
         self._folder.summary(["", f"{clock(ended)} {text}"])
-        self._folder.log(ended, text)
         return path
 
     @contextmanager
@@ -177,6 +178,11 @@ class Runner:
         run, ended = resolved.run, self._now()
         made = rows(outcome.workers, run.timing.interval_ns, live.processors)
         total = average(made, run.timing.skipped)
+        if total is None and made:
+            total = average(made, 0)
+            self._folder.log(
+                ended, "the run ended before its first counted interval: the average is over all intervals"
+            )
         times = _times(made, ended)
         # The last interval of a group may end between two live updates.
         self._print(*(one.line(moment) for one, moment in zip(made, times, strict=True) if one.label not in live.shown))
@@ -239,6 +245,8 @@ class Runner:
                 spread.setdefault((kind, label), []).append(worker)
         timing = resolved.run.timing
         for (kind, name), workers in groups.items():
+            if kind == "SD":
+                self._folder.sd_histogram(name, f"{clock(begun)} {text}", workers)
             made = rows(workers, timing.interval_ns, processors)
             total = average(made, timing.skipped)
             lines = [*zip(_times(made, ended), made, strict=True), *([(ended, total)] if total else [])]
@@ -275,11 +283,12 @@ class Runner:
             "seekpct": _common_value({float(seek_of(run, placement.workload).percent) for placement in placements}),
             "lunsize": sum(luns.values()) / GIB,
             "version": "iocurve",
-            "compratio": float(loops.get("compratio", general.get("compratio", 1))),
-            "dedupratio": float(general.get("dedupratio", 1)),
+            "compratio": _ratio(loops.get("compratio", general.get("compratio"))),
+            "dedupratio": _ratio(general.get("dedupratio")),
         }
 
     def _print(self, *lines: str) -> None:
+        self._folder.echo(lines)
         self._out.write("".join(f"{line}\n" for line in lines))
         self._out.flush()
 
@@ -396,6 +405,10 @@ def _skew_lines(spread: dict[tuple[str, str], list[WorkerOutcome]], interval_ns:
 def _common_value(values: set[Any]) -> Any:
     """The value if there is only one, else None."""
     return next(iter(values)) if len(values) == 1 else None
+
+
+def _ratio(written: Any) -> float | None:
+    return None if written is None else float(written)
 
 
 def _parameter_lines(prepared: Invocation) -> Iterator[str]:

@@ -77,6 +77,8 @@ class _TopologyMaker:
         self._used: set[Mapping] = set()
         self._mistakes: list[Mistake] = []
         self._storage: dict[str, Storage] = {}
+        self._by_pattern: dict[Mapping, dict[str, list[tuple[str, str]]]] = {}
+        """SDs and hosts by LUN, for patterns that map to one path."""
 
     def make(self) -> Topology:
         systems = {hd.name: hd.get("system") for hd in self._definitions.by_kind["hd"]}
@@ -84,12 +86,16 @@ class _TopologyMaker:
         for sd in self._definitions.by_kind["sd"]:
             for name, pairs in self._counted(sd):
                 self._add(sd, name, pairs)
+        separated = list(self._separate())
         for mapping in (*self._host_maps, *self._lun_maps):
             if mapping not in self._used:
                 text = f"{mapping.where.option} {mapping.origin}=… matches nothing in the parameter files"
                 self._mistakes.append(Mistake(text, mapping.where))
         return Topology(
-            tuple(dict.fromkeys(self._hosts.values())), self._storage, tuple(self._mistakes), tuple(self._notes())
+            tuple(dict.fromkeys(self._hosts.values())),
+            self._storage,
+            tuple(self._mistakes),
+            (*self._notes(), *separated),
         )
 
     def _notes(self) -> Iterator[PlanNote]:
@@ -183,8 +189,26 @@ class _TopologyMaker:
             mapped = _mapped(lun, origin, mapping.goal)
             if mapped is not None:
                 self._used.add(mapping)
+                if _is_pattern(origin) and "{" not in mapping.goal:
+                    self._by_pattern.setdefault(mapping, {}).setdefault(lun, []).append((sd, self._hosts[host]))
                 return mapped.replace("{host}", self._hosts[host]).replace("{sd}", sd)
         return lun
+
+    def _separate(self) -> Iterator[PlanNote]:
+        """Gives each LUN its own file if a pattern maps several LUNs to one path."""
+        for mapping, luns in self._by_pattern.items():
+            if len(luns) < 2:
+                continue
+            names = {lun: lun.rstrip("/").rpartition("/")[2] for lun in luns}
+            if len(set(names.values())) < len(luns):
+                names = {lun: lun.strip("/").replace("/", "_") for lun in luns}
+            for lun, users in luns.items():
+                for sd, host in users:
+                    self._storage[sd].luns[host] = f"{mapping.goal.rstrip('/')}/{names[lun]}"
+            text = (
+                f"{mapping.where.option} {mapping.origin}=… matches {len(luns)} luns: each is a file in {mapping.goal}"
+            )
+            yield PlanNote("luns_separated", text, mapping.where)
 
     def _mistake(self, text: str, where: Where, hint: str | None = None) -> None:
         self._mistakes.append(Mistake(text, where, hint))
@@ -192,12 +216,16 @@ class _TopologyMaker:
 
 def _mapped(lun: str, origin: str, goal: str) -> str | None:
     """Maps a LUN if ``origin`` is the LUN, a directory above it or a pattern that matches it; else None."""
-    if "*" in origin or "?" in origin:
+    if _is_pattern(origin):
         return goal if fnmatchcase(lun, origin) else None
     if lun == origin:
         return goal
     directory = origin.rstrip("/") + "/"
     return goal.rstrip("/") + "/" + lun[len(directory) :] if lun.startswith(directory) else None
+
+
+def _is_pattern(origin: str) -> bool:
+    return "*" in origin or "?" in origin
 
 
 def _numbered(lun: str, number: int) -> str:

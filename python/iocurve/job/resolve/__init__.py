@@ -89,7 +89,10 @@ class _Resolver:
         if mistakes:
             raise PlanError(list(dict.fromkeys(mistakes)))
         groups, numbers = report_groups(sections)
-        numbered = [[worker.replace(report_group=next(numbers)) for worker in clones] for clones in workers]
+        has_exit_groups = any(section.ending.ends_exit_group_only for section in sections)
+        numbered = [
+            [_in_group(worker, next(numbers), groups, has_exit_groups) for worker in clones] for clones in workers
+        ]
         # Samples of a steady state are whole intervals.
         checks_ns = [section.ending.steady_state.check_ns for section in sections if section.ending.steady_state]
         interval_ns = math.gcd(SECOND_NS, *checks_ns)
@@ -155,6 +158,7 @@ class _Resolver:
             cooldown_ns=section.ending.cooldown_ns,
             ends_others=section.ending.ends_others,
             ends_run=section.ending.ends_run,
+            ends_exit_group_only=section.ending.ends_exit_group_only,
             latency_target=load.latency_target(section.pace),
             steady_state=section.ending.steady_state,
             seed=seed,
@@ -194,6 +198,12 @@ class _Resolver:
         """Adds one note for all files, because a job may name thousands."""
         if self.overwritten:
             self.diagnostics.notes.append(_overwrites(list(self.overwritten), next(iter(self.overwritten.values()))))
+
+
+def _in_group(
+    worker: planned.Worker, number: int, groups: Sequence[ReportGroup], has_exit_groups: bool
+) -> planned.Worker:
+    return worker.replace(report_group=number, exit_group=groups[number].number if has_exit_groups else 0)
 
 
 def _overwrites(paths: Sequence[str], where: Where | None) -> PlanNote:

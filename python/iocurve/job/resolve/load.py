@@ -212,19 +212,26 @@ def verify(section: Section, regions: Sequence[Region], ending: planned.End) -> 
     return said.replace(pass_bytes=loop if loop < ending.bytes else None)
 
 
+_SPARE_RECORDS = 1024
+"""For operations that are shorter than the smallest block, at the ends of regions."""
+
+
 def log(section: Section, ending: planned.End) -> planned.LogPlan | None:
     """The log, with room for no more records than the load can produce."""
-    said = section.report.log
-    if said is None:
+    asked = section.report.log
+    if asked is None:
         return None
-    window, most = said.window_ns, said.records
+    window, most = asked.window_ns, asked.records
+    verifies = bool(section.data.verify and section.load.writes)
     if section.load.replay and window is None:
         most = section.load.replay.records
-    elif window and ending.runtime_ns:
+    elif window and ending.runtime_ns and not verifies:
         most = (ending.runtime_ns // window + 2) * len(kinds(section))
     elif window is None and ending.bytes:
-        most = ending.bytes // smallest_block(section) + 1
-    return said.replace(records=min(most, said.records))
+        operations = ending.bytes // smallest_block(section) + _SPARE_RECORDS
+        # Verification reads each block that was written.
+        most = operations * 2 if verifies else operations
+    return asked.replace(records=min(most, asked.records))
 
 
 def _pass_bytes(section: Section, region_bytes: int, block: int) -> int:

@@ -1,4 +1,4 @@
-"""What is done about caches before a point, and whether its figures look cached, whatever was asked."""
+"""Brings caches into the state that a scenario asks for, and finds out whether they answered, whatever was asked."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from statistics import fmean
 
+from iocurve.analysis.cache_evidence import judged
+from iocurve.analysis.measured_load import MeasuredLoad
 from iocurve.analysis.steady import window
 from iocurve.engine.outcome import Live, Outcome
 from iocurve.engine.plan import Plan
 from iocurve.job.model import Job
+from iocurve.measure import page_cache
 from iocurve.measure.local import Enough, run_to_the_end
 from iocurve.measure.scenario.cases import Case, Cases
-from iocurve.result.document import CacheFacts, Interval
+from iocurve.result.document import CacheFacts, Interval, Point
 from iocurve.result.stats import Estimate, batch_means, ratio
 from iocurve.result.summary import course
 from iocurve.units import SECOND_NS, format_bytes, format_duration, format_latency
@@ -25,8 +28,6 @@ SETTLE_FACTOR = 20
 """Without a time of its own, a load is given so many times a point's length to level off."""
 SETTLE_ROUNDS = 10
 """Rounds in the length of a point: latency has levelled off when a window of them is steady."""
-GAIN_MIN = 0.05
-"""Less gain than this by repeated offsets is none."""
 
 Prepare = Callable[[Plan, str, Enough], Outcome]
 """Runs a plan that is not measured; the text says what for."""
@@ -41,9 +42,16 @@ class Caches:
     planned: Planned
     run: Prepare
     _checked: set[str] = field(default_factory=set)
+    _resident: dict[str, float | None] = field(default_factory=dict)
+    """By case: the part of its files that the page cache held before it."""
 
-    def prepare(self, case: Case) -> str:
+    def prepare(self, case: Case, plan: Plan) -> str:
         """Before a point; says what was done. Raises ``TargetError`` or ``RunError`` where that fails."""
+        said = self._prepared(case)
+        self._resident[case.name] = page_cache.resident_share(plan)
+        return said
+
+    def _prepared(self, case: Case) -> str:
         policy = case.family.cache
         if policy == "untouched":
             return ""
@@ -63,11 +71,15 @@ class Caches:
             said += f"; {self._settle(case)}"
         return said
 
-    def facts(self, case: Case, plan: Plan, preparation: str) -> CacheFacts | None:
+    def facts(self, case: Case, plan: Plan, preparation: str, point: Point) -> CacheFacts | None:
         """After a point: its offsets again and fresh ones take turns, once a family, where there are reads."""
         if case.family.cache == "untouched":
             return None
         facts = CacheFacts(policy=case.family.cache, preparation=preparation)
+        load = MeasuredLoad(point, self.cases.opened[case.on[0]].facts)
+        return judged(self._compared(facts, case, plan), load, self._resident.get(case.name))
+
+    def _compared(self, facts: CacheFacts, case: Case, plan: Plan) -> CacheFacts:
         reads = any(operation.kind == "read" for worker in plan.groups[0].workers for operation in worker.operations)
         if not reads or case.family.name in self._checked:
             return facts
@@ -101,15 +113,13 @@ class Caches:
 
 
 def compared(facts: CacheFacts, repeated: Estimate, fresh: Estimate) -> CacheFacts:
-    """What the two rates say about caches."""
+    """The facts with the rates at repeated and at fresh offsets."""
     if not fresh.mean:
         return facts
     times = ratio(repeated, fresh)
     gain = Estimate(times.mean - 1, times.error, times.batches)
-    # Bounds that are not known leave it unclear.
-    verdict = "cached" if gain.low > GAIN_MIN else "uncached" if gain.high < GAIN_MIN else "unclear"
     found = {"repeated_iops": repeated, "fresh_iops": fresh, "gain": gain}
-    return facts.replace(**({name: Interval.of(one) for name, one in found.items()} | {"verdict": verdict}))
+    return facts.replace(**{name: Interval.of(one) for name, one in found.items()})
 
 
 class _Settled:

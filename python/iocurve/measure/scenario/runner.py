@@ -151,7 +151,7 @@ class _Run:
         preparations: list[str] = []
 
         def after(point: Point) -> Point:
-            return point.replace(cache=caches.facts(case, plan, preparations[0]))
+            return point.replace(cache=caches.facts(case, plan, preparations[0], point))
 
         return Measurement(
             plan,
@@ -160,7 +160,7 @@ class _Run:
             case.name,
             target=case.on[0] if len(case.on) == 1 else None,
             seconds_expected=self.cases.form_of(case).length_ns / SECOND_NS,
-            before=lambda: preparations.append(caches.prepare(case)),
+            before=lambda: preparations.append(caches.prepare(case, plan)),
             after=after,
         )
 

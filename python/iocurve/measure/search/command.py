@@ -49,6 +49,8 @@ def workload_of(text: str) -> tuple[Said, Said]:
     if decided:
         raise DialectError([Mistake(f"--workload: {decided[0]} is for the search to decide; leave it out")])
     prepared = fio.prepare(["--name=load", "--size=1m", "--ioengine=io_uring", "--direct=1", "--norandommap", *words])
+    if odd := [Mistake(f"--workload: {note.text}") for note in prepared.notes if note.code == "odd_value"]:
+        raise DialectError(odd)
     (section,) = prepared.job.sections
     kept = section.said.but(name=None, size=None, engine=None, paths=None).at({})
     return kept, prepared.job.defaults.but(engine="uring")

@@ -73,7 +73,7 @@ def labelled(chart: Chart, text: str) -> Chart:
     if not text:
         return chart
     title = {
-        "text": textwrap.wrap(text, LABEL_CHARACTERS),
+        "text": textwrap.wrap(text, LABEL_CHARACTERS, break_on_hyphens=False),
         "anchor": "end",
         "fontSize": 11,
         "fontWeight": "normal",

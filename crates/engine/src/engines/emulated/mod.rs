@@ -9,14 +9,14 @@ mod tests;
 mod throttle;
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeMap, BinaryHeap};
 
 use iocurve_meter::{Clock, Nanos};
 
 use self::model::{Access, Limit};
 use crate::engines::request::{Address, Completion, Engine, Request};
 use crate::error::EngineError;
-use crate::plan::FilePlan;
+use crate::plan::{FilePlan, OperationKind};
 
 pub(crate) use self::disks::{DELAY_TOLERATED_NS, Disk, Disks};
 
@@ -37,6 +37,9 @@ pub(crate) struct Emulated<E> {
     /// Completions that are not due yet, the earliest first.
     waiting: BinaryHeap<Reverse<(Nanos, u32, i64)>>,
     operations: u64,
+    /// Reads, and those that the machine's cache answered.
+    reads: u64,
+    read_hits: u64,
     /// Number of operations that waited for each limit.
     limited: [u64; Limit::ALL.len()],
 }
@@ -55,6 +58,8 @@ impl<E: Engine> Emulated<E> {
             from_inner: Vec::with_capacity(depth),
             waiting: BinaryHeap::with_capacity(depth),
             operations: 0,
+            reads: 0,
+            read_hits: 0,
             limited: [0; Limit::ALL.len()],
         }
     }
@@ -93,6 +98,8 @@ impl<E: Engine> Engine for Emulated<E> {
         let admitted = self.disk.admit(Access { kind, file, offset, length }, self.clock.now());
         *due = admitted.due;
         self.operations += 1;
+        self.reads += u64::from(kind == OperationKind::Read);
+        self.read_hits += u64::from(admitted.is_hit);
         if let Some(limit) = admitted.limit {
             self.limited[limit as usize] += 1;
         }
@@ -138,6 +145,12 @@ impl<E: Engine> Engine for Emulated<E> {
 
     fn describe(&self) -> String {
         format!("{}, on an emulated {}", self.inner.describe(), self.disk.name())
+    }
+
+    fn counters(&self) -> BTreeMap<String, u64> {
+        let waited = Limit::ALL.into_iter().map(|limit| (limit.counter(), self.limited[limit as usize]));
+        let reads = [("reads".to_owned(), self.reads), ("cache_read_hits".to_owned(), self.read_hits)];
+        waited.filter(|(_, count)| *count > 0).chain(reads).collect()
     }
 
     fn labels(&self) -> Vec<String> {

@@ -42,6 +42,11 @@ impl Limit {
         Self::CachedThroughput,
     ];
 
+    /// Counter of the operations that waited for the limit.
+    pub(crate) fn counter(self) -> String {
+        self.label().replace("limited_by", "waited_for")
+    }
+
     /// Label for results that the limit constrained.
     pub(crate) fn label(self) -> &'static str {
         match self {
@@ -65,11 +70,13 @@ pub(crate) struct Access {
     pub length: u32,
 }
 
-/// Completion time of an operation, and the limit that it waited for longest, if any.
+/// Completion time of an operation, the limit that it waited for longest, if it waited, and whether the cache had it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Admitted {
     pub due: Nanos,
     pub limit: Option<Limit>,
+    /// A read that the machine's cache answered.
+    pub is_hit: bool,
 }
 
 /// A virtual machine with its disks. A disk without a VM has its own machine without limits.
@@ -132,7 +139,7 @@ impl Machine {
             _ => Some(disk.write_back.done().max(now)),
         };
         if let Some(due) = at_once {
-            return Admitted { due, limit: None };
+            return Admitted { due, limit: None, is_hit: false };
         }
         let operations = bytes.div_ceil(disk.io_bytes).max(1);
         let take = |gate: &mut Option<Throttle>| gate.as_mut().map_or([0; 2], |gate| gate.take(now, operations, bytes));
@@ -146,7 +153,7 @@ impl Machine {
             }
         }
         if is_hit {
-            return longest(waits, now, 0);
+            return Admitted { is_hit, ..longest(waits, now, 0) };
         }
         let mut to_disk = [0; 4];
         to_disk[2..].copy_from_slice(&take(uncached));
@@ -155,7 +162,8 @@ impl Machine {
             let written = longest([to_disk[0], to_disk[1], to_disk[2], to_disk[3], 0, 0], now, disk.latency);
             let in_cache = longest(waits, now, 0);
             let room = disk.write_back.push(*cache_bytes, bytes, written.due, now);
-            return if room > in_cache.due { Admitted { due: room, limit: written.limit } } else { in_cache };
+            let at_disk = Admitted { due: room, limit: written.limit, is_hit: false };
+            return if room > in_cache.due { at_disk } else { in_cache };
         }
         waits[..4].copy_from_slice(&to_disk);
         longest(waits, now, disk.latency)
@@ -188,7 +196,7 @@ impl Machine {
 /// The longest of the waits, in the order of [`Limit::ALL`], plus a latency.
 fn longest(waits: [Nanos; 6], now: Nanos, latency: Nanos) -> Admitted {
     let (number, wait) = waits.into_iter().enumerate().max_by_key(|&(_, wait)| wait).unwrap_or((0, 0));
-    Admitted { due: now + wait + latency, limit: (wait > 0).then_some(Limit::ALL[number]) }
+    Admitted { due: now + wait + latency, limit: (wait > 0).then_some(Limit::ALL[number]), is_hit: false }
 }
 
 /// Writes in a read/write cache that are not on the disk yet.

@@ -5,6 +5,7 @@ use std::io;
 use iocurve_meter::{Nanos, SECOND};
 
 use crate::engines::request::Completion;
+use crate::outcome::ConnectionOutcome;
 
 use super::flight::Flight;
 use super::incoming::{Incoming, Lost};
@@ -78,6 +79,14 @@ impl Connection {
     pub(super) fn congestion_control(&self) -> Option<String> {
         match &self.status {
             Status::Up(socket) => socket.congestion_control(),
+            _ => None,
+        }
+    }
+
+    /// State of the connection, if there is one.
+    pub(super) fn tcp_info(&self) -> Option<ConnectionOutcome> {
+        match &self.status {
+            Status::Up(socket) => socket.tcp_info(),
             _ => None,
         }
     }

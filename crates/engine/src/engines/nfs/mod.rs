@@ -30,6 +30,7 @@ use iocurve_wire::nfs3::{nfs_fh3, stable_how};
 use crate::engines::buffers::SlotMap;
 use crate::engines::request::{Completion, Engine, Request};
 use crate::error::EngineError;
+use crate::outcome::ConnectionOutcome;
 use crate::plan::{Durability, FilePlan, NfsMount};
 
 use self::connection::Connection;
@@ -380,6 +381,10 @@ impl Engine for NfsEngine {
             (self.flight.verifier_changed, "write_verifier_changed"),
         ];
         labels.iter().filter(|(holds, _)| *holds).map(|(_, label)| (*label).to_owned()).collect()
+    }
+
+    fn connections(&self) -> Vec<ConnectionOutcome> {
+        self.connections.iter().filter_map(Connection::tcp_info).collect()
     }
 
     fn reconnects(&self) -> u64 {

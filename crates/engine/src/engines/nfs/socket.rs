@@ -10,6 +10,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use iocurve_meter::Nanos;
 
+use crate::outcome::ConnectionOutcome;
+
 /// Most time of a blocking receive: less than a worker's wait, so that deadlines are met.
 pub(super) const RECEIVE_WAIT_NS: Nanos = 20_000_000;
 /// Flag for [`Socket::receive`] and [`Socket::discard`].
@@ -26,6 +28,9 @@ const RESERVED_PORT_TRIES: u32 = 8;
 const LOOPBACK_CONGESTION: &[u8; 16] = b"reno\0\0\0\0\0\0\0\0\0\0\0\0";
 /// Send buffer towards servers on this machine: bytes queued in sockets should fit the processor's caches.
 const LOOPBACK_SEND_BYTES: libc::c_int = 512 << 10;
+
+/// Bytes of `struct tcp_info` up to `tcpi_sndbuf_limited` (Linux 4.10).
+const TCP_INFO_BYTES: usize = 192;
 
 /// Both ends of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,7 +69,7 @@ impl Socket {
             return socket.connect_from_any_port(route);
         }
         match socket.connect(&route.peer) {
-            // An earlier connection from this port to this server is in TIME_WAIT.
+            // An earlier connection from this port to this server still exists.
             Err(error) if error.raw_os_error() == Some(libc::EADDRNOTAVAIL) => {
                 Self::new(&route.peer)?.connect_from_any_port(route)
             }
@@ -150,6 +155,31 @@ impl Socket {
         check(result as isize).ok()?;
         let name = name.split(|byte| *byte == 0).next()?;
         Some(String::from_utf8_lossy(name).into_owned())
+    }
+
+    /// State of the connection, by `struct tcp_info` (include/uapi/linux/tcp.h); what an older kernel lacks is 0.
+    pub(super) fn tcp_info(&self) -> Option<ConnectionOutcome> {
+        let mut info = [0_u8; TCP_INFO_BYTES];
+        let mut length = info.len() as libc::socklen_t;
+        // SAFETY: the array has room for `length` bytes.
+        let result = unsafe {
+            let option = libc::TCP_INFO;
+            libc::getsockopt(self.as_raw_fd(), libc::IPPROTO_TCP, option, info.as_mut_ptr().cast(), &raw mut length)
+        };
+        check(result as isize).ok()?;
+        let word = |at: usize| u32::from_ne_bytes(info[at..at + 4].try_into().expect("four bytes"));
+        let long = |at: usize| u64::from_ne_bytes(info[at..at + 8].try_into().expect("eight bytes"));
+        let micros = |micros: u64| micros * 1_000;
+        Some(ConnectionOutcome {
+            segment_bytes: word(16),
+            rtt_ns: micros(word(68).into()),
+            congestion_window: word(80),
+            retransmits: word(100),
+            rtt_ns_min: micros(word(148).into()),
+            busy_ns: micros(long(168)),
+            receive_window_limited_ns: micros(long(176)),
+            send_buffer_limited_ns: micros(long(184)),
+        })
     }
 
     fn new(address: &SocketAddr) -> io::Result<Self> {

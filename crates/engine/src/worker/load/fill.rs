@@ -108,7 +108,7 @@ impl Load<'_> {
         if self.supply.is_exhausted() {
             return Ok(Issue::Blocked(Wake::Exhausted));
         }
-        if let Some((number, range)) = self.flushes.take() {
+        if let Some((number, range)) = self.flushes.take(self.supply.issued_operations()) {
             self.flush(engine, number, range, now)?;
             return Ok(Issue::Submitted);
         }

@@ -43,7 +43,7 @@ fn a_flush_follows_a_number_of_writes_and_does_not_count_as_an_operation() {
 fn reads_do_not_count_towards_a_flush() {
     let access = Access { position: crate::plan::Position::Identical, ..worker().access };
     let operations = vec![operation(OperationKind::Read, 4096), operation(OperationKind::Write, 4096)];
-    assert_eq!(kinds(&simulate_flushes(&Worker { operations, access, ..writing(2, 8) })), "rwrwsrwrw");
+    assert_eq!(kinds(&simulate_flushes(&Worker { operations, access, ..writing(2, 8) })), "rwrwsrswrw");
 }
 
 #[test]

@@ -251,10 +251,11 @@ def _buffers(draft: Draft, text: str) -> None:
         draft.set_target("zero_buffers", True)
     elif text == "r":
         draft.set_span("random_write_data", True)
-    elif text in ("z", "s", "rs"):
-        raise ValueError(
-            f"'{text}' is an option of diskspd-for-linux; DiskSpd has -Z (zeros), -Zr (random) and -Z<size>[,file]"
-        )
+    elif text == "z":
+        draft.note("for_linux", "zeros, a flag of diskspd-for-linux; DiskSpd's is -Z")
+        draft.set_target("zero_buffers", True)
+    elif text == "s":
+        draft.note("for_linux", "bytes 0 to 255 repeated, a flag of diskspd-for-linux; it is DiskSpd's default")
     else:
         length, path = values.buffer_source(text, draft.target.block_bytes)
         draft.set_target("buffer_bytes", length)
@@ -264,16 +265,18 @@ def _buffers(draft: Draft, text: str) -> None:
 # -- caching -----------------------------------------------------------------------------------------------------------
 
 
+_FOR_LINUX = {"d": "u", "s": "w"}
+"""Letters of -S in diskspd-for-linux and those of DiskSpd with the same meaning."""
+
+
 def _caching(draft: Draft, text: str) -> None:
     for letter in text or "u":
-        _CACHING[letter](draft) if letter in _CACHING else _not_caching(letter)
-
-
-def _not_caching(letter: str) -> None:
-    in_diskspd = {"d": "-Su", "s": "-Sw"}
-    if letter in in_diskspd:
-        raise ValueError(f"'{letter}' is an option of diskspd-for-linux; in DiskSpd it is {in_diskspd[letter]}")
-    raise ValueError(f"-S does not take '{letter}'; it takes b, h, m, r, u and w")
+        known = _FOR_LINUX.get(letter, letter)
+        if known not in _CACHING:
+            raise ValueError(f"-S does not take '{letter}'; it takes b, h, m, r, u and w")
+        if known != letter:
+            draft.note("for_linux", f"'{letter}' is a flag of diskspd-for-linux; it runs as DiskSpd's -S{known}")
+        _CACHING[known](draft)
 
 
 def _cache_mode(mode: CacheMode) -> Callable[[Draft], None]:

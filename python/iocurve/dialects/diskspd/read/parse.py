@@ -10,6 +10,7 @@ from pathlib import Path
 from iocurve.dialects.diskspd.read.options import OPTIONS, Draft
 from iocurve.dialects.diskspd.read.profile import Profile, Target, TimeSpan
 from iocurve.dialects.diskspd.read.profile_xml import read_profile
+from iocurve.dialects.diskspd.read.target_map import TargetMapping, mapped
 from iocurve.errors import COMMAND_LINE, Mistake, Where
 from iocurve.job.disk_mounts import DiskMount
 from iocurve.job.model import PlanNote
@@ -38,6 +39,8 @@ class Parsed:
     """Directory for result.json and the report (--out, iocurve's own)."""
     disks: list[DiskMount] = field(default_factory=list)
     """Values of --disk (iocurve's own)."""
+    mappings: list[TargetMapping] = field(default_factory=list)
+    """Values of --map-target (iocurve's own)."""
     mistakes: list[Mistake] = field(default_factory=list)
     notes: list[PlanNote] = field(default_factory=list)
 
@@ -92,17 +95,38 @@ def parse(arguments: Sequence[str], directory: Path, fresh_seed: Callable[[], in
         _finish(draft, targets, parsed)
     else:
         _finish_with_xml(draft, targets, directory / draft.xml_path, parsed)
+    _map_targets(parsed)
     return parsed
 
 
+def _map_targets(parsed: Parsed) -> None:
+    used: set[TargetMapping] = set()
+    for span in parsed.profile.time_spans:
+        for target in span.targets:
+            target.path = mapped(target.path, parsed.mappings, used)
+            if target.buffer_path:
+                target.buffer_path = mapped(target.buffer_path, parsed.mappings, used)
+    parsed.mistakes += [
+        Mistake(f"--map-target {mapping.origin}=… matches no target", mapping.where)
+        for mapping in parsed.mappings
+        if mapping not in used
+    ]
+
+
 def _without_own_options(words: Sequence[_Argument], parsed: Parsed) -> list[_Argument]:
-    """Takes out --disk and --out, which may stand anywhere."""
+    """Takes out --disk, --map-target and --out, which may stand anywhere."""
     kept = []
-    for word in words:
+    rest = iter(words)
+    for word in rest:
         name, equals, value = word.text.partition("=")
-        if name == "--disk":
+        if name in ("--disk", "--map-target"):
+            if not equals and (following := next(rest, None)):
+                value = following.text
             try:
-                parsed.disks.append(DiskMount.of(value, word.where))
+                if name == "--disk":
+                    parsed.disks.append(DiskMount.of(value, word.where))
+                else:
+                    parsed.mappings.append(TargetMapping.of(value, word.where))
             except ValueError as error:
                 parsed.mistakes.append(Mistake(str(error), word.where))
         elif name != "--out":

@@ -38,7 +38,7 @@ def render_json(prepared: Invocation, result: Result, *, with_bins: bool = False
         "iocurve": {
             "version": result.iocurve,
             "state": result.state,
-            "note": "measured by iocurve, in the format of fio 3.33; disk_util is empty: iocurve does not measure it",
+            "note": "measured by iocurve, in the format of fio 3.33",
             "notes": [str(note) for note in prepared.notes],
         },
         "timestamp": int(moment),
@@ -46,14 +46,16 @@ def render_json(prepared: Invocation, result: Result, *, with_bins: bool = False
         "time": result.created.astimezone().strftime("%a %b %e %H:%M:%S %Y"),
         "global options": prepared.sections[0].global_options if prepared.sections else {},
         "jobs": [_job(job, with_bins) for job in job_stats(prepared, result)],
-        "disk_util": [],
+        "disk_util": [
+            {"name": disk.name, **disk.counts, "util": _decimal(disk.util_percent)} for disk in prepared.disks.uses()
+        ],
     }
     # fio writes a blank before the colon, and some scripts read the JSON with grep.
     return json.dumps(document, indent=2, separators=(",", " : ")) + "\n"
 
 
 def _job(job: JobStats, with_bins: bool) -> dict[str, Any]:
-    options = {name: value for name, value in job.report.options.items() if value}
+    options = {name: value for name, value in job.last_report.options.items() if value}
     described = {"desc": job.report.description} if job.report.description else {}
     return {
         "jobname": job.report.name,
@@ -61,8 +63,8 @@ def _job(job: JobStats, with_bins: bool) -> dict[str, Any]:
         "error": job.error,
         "eta": 0,
         "elapsed": job.elapsed_s,
-        # Parsers rely on these two options even if the job does not set them.
-        "job options": {"rw": job.report.direction, "iodepth": str(job.report.depth)} | options,
+        # As in fio, those of the last job of a reported group. Parsers rely on rw and iodepth even if they are not set.
+        "job options": {"rw": job.last_report.direction, "iodepth": str(job.last_report.depth)} | options,
         **{kind: _direction(job.directions[kind], job.report.reporting, with_bins) for kind in job.shown},
         "sync": {
             "total_ios": job.sync_count,
@@ -83,10 +85,19 @@ def _job(job: JobStats, with_bins: bool) -> dict[str, Any]:
         "latency_target": job.target.target_ns if job.target else 0,
         "latency_percentile": job.target.percentile if job.target else 100.0,
         "latency_window": job.target.window_ns // 1000 if job.target else 0,
+        **_errors(job),
         **described,
         **_steady_state(job),
         "iocurve": _ours(job),
     }
+
+
+def _errors(job: JobStats) -> dict[str, int]:
+    """Counts of errors, which fio writes with continue_on_error."""
+    written = (job.last_report.global_options | job.last_report.options).get("continue_on_error", "none")
+    if written in ("none", "0"):
+        return {}
+    return {"total_err": sum(bool(worker.error) for worker in job.workers), "first_error": job.error}
 
 
 def _steady_state(job: JobStats) -> dict[str, Any]:

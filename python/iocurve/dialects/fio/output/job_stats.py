@@ -107,6 +107,9 @@ class JobStats:
     """One job entry of fio's output: a clone, or with group_reporting all jobs of a group."""
 
     report: SectionReport
+    """The job, or the first job of the group."""
+    last_report: SectionReport
+    """The job, or the last job of the group."""
     group: int
     """fio's groupid."""
     workers: tuple[WorkerOutcome, ...]
@@ -200,9 +203,11 @@ def job_stats(prepared: Invocation, result: Result) -> list[JobStats]:
         if members:
             entries.append((prepared.sections[group.section], group.number, members))
     totals = _bandwidth_of_groups(entries, prepared.plan)
+    sections = _sections_by_worker(prepared)
     return [
         JobStats(
             report=report,
+            last_report=sections[members[-1].group, members[-1].worker],
             group=number,
             workers=members,
             directions=_directions(members, prepared.plan, totals[number]),
@@ -212,6 +217,19 @@ def job_stats(prepared: Invocation, result: Result) -> list[JobStats]:
         )
         for report, number, members in entries
     ]
+
+
+def _sections_by_worker(prepared: Invocation) -> dict[tuple[int, int], SectionReport]:
+    """The section of each worker, by group and number in the group."""
+    positions = [
+        (number, index) for number, group in enumerate(prepared.plan.groups) for index in range(len(group.workers))
+    ]
+    written = [
+        report
+        for section, report in zip(prepared.job.sections, prepared.sections, strict=True)
+        for _ in range(section.clones)
+    ]
+    return dict(zip(positions, written, strict=True))
 
 
 def _bandwidth_of_groups(

@@ -8,6 +8,7 @@ from itertools import groupby, islice
 
 from iocurve.dialects.fio.invocation import Invocation
 from iocurve.dialects.fio.job import SectionReport
+from iocurve.dialects.fio.output.disk_util import DiskUse
 from iocurve.dialects.fio.output.job_stats import KIND_NAMES, Direction, JobStats, Samples, SteadyMeans, job_stats
 from iocurve.job.model import Section
 from iocurve.result.document import Result
@@ -32,7 +33,16 @@ def render(prepared: Invocation, result: Result) -> str:
         lines += ["", *_job(job, result)]
     for number, members in groupby(jobs, key=lambda job: job.group):
         lines += ["", f"Run status group {number} (all jobs):", *_status(list(members))]
+    if uses := prepared.disks.uses():
+        lines += ["", "Disk stats (read/write):", *map(_disk, uses)]
     return "\n".join(lines) + "\n"
+
+
+def _disk(disk: DiskUse) -> str:
+    counts = disk.counts
+    pairs = [f"{name}={counts[f'read_{name}']}/{counts[f'write_{name}']}" for name in ("ios", "merges", "ticks")]
+    text = ", ".join(pairs).replace("merges=", "merge=")
+    return f"  {disk.name}: {text}, in_queue={counts['in_queue']}, util={disk.util_percent:3.2f}%"
 
 
 def scaled(value: float, base: int, unit: str = "") -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from iocurve.dialects.fio.invocation import Invocation
+from iocurve.dialects.fio.output.disk_util import DiskUse
 from iocurve.dialects.fio.output.job_stats import FIO_VERSION, Direction, JobStats, Samples, job_stats
 from iocurve.dialects.fio.read.draft import Reporting
 from iocurve.result.document import Result
@@ -15,12 +16,20 @@ PERCENTILES = 20
 
 
 def render(prepared: Invocation, result: Result) -> str:
-    """Renders a line per reported job, without disk fields: fio has none if it finds no disk statistics."""
+    """Renders a line per reported job."""
     version = prepared.output.terse_version
-    return "".join(";".join(_fields(job, version)) + "\n" for job in job_stats(prepared, result))
+    disks = list(_disks(prepared.disks.uses())) if version > 2 else []
+    return "".join(";".join(_fields(job, version, disks)) + "\n" for job in job_stats(prepared, result))
 
 
-def _fields(job: JobStats, version: int) -> Iterator[str]:
+def _disks(uses: Iterable[DiskUse]) -> Iterator[str]:
+    for disk in uses:
+        yield disk.name
+        yield from map(str, disk.counts.values())
+        yield f"{disk.util_percent:.2f}%"
+
+
+def _fields(job: JobStats, version: int, disks: Sequence[str]) -> Iterator[str]:
     yield str(version)
     if version > 2:
         yield FIO_VERSION
@@ -32,6 +41,7 @@ def _fields(job: JobStats, version: int) -> Iterator[str]:
     yield from map(str, (job.context_switches, *job.page_faults))
     yield from (f"{share:.1f}%" for share in job.depth_percent().values())
     yield from _latency_ranges(job)
+    yield from disks
     if job.report.description:
         yield job.report.description
 

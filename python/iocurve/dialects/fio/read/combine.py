@@ -45,11 +45,10 @@ def apply_exitall(drafts: Sequence[Draft]) -> None:
         return
     for draft in drafts:
         draft.fields["ends_others"] = "always"
-        scope = draft.deferred.get("exit_what", "group")
-        option = "exit_what" if "exit_what" in draft.option_positions else "exitall"
-        if scope == "group" and any(other.value("new_report_group") for other in drafts[1:]):
-            text = "exitall ends all jobs that are running, not only those of its group"
-            draft.note(option, "exit_reach", text, "warning")
+        # Without another group in the run, all jobs that are running are of the job's group.
+        has_groups = any(other.value("new_report_group") for other in drafts[1:])
+        if draft.deferred.get("exit_what", "group") == "group" and has_groups:
+            draft.fields["ends_exit_group_only"] = True
 
 
 def _has(draft: Draft, name: str) -> bool:

@@ -118,6 +118,9 @@ def unsupported(reason: str, noop: tuple[str, ...] = ()) -> Effect:
 def set_engine(draft: Draft, text: str, _context: Context) -> None:
     """Sets the engine from ioengine."""
     name = text.strip()
+    # fio compares only the beginning of these two names of libaio.
+    if name.startswith(("linuxaio", "aio")):
+        name = "libaio"
     is_file = "/" in name or name.endswith(".so")
     draft.engine_refused = is_file or name.split(":")[0] in METADATA_ENGINES | OTHER_ENGINES
     if name in ENGINES:
@@ -132,7 +135,9 @@ def set_engine(draft: Draft, text: str, _context: Context) -> None:
     elif is_file:
         raise RefusedError(f"ioengine={name} is not supported: iocurve loads no external engines")
     else:
-        raise ValueError(f"unknown ioengine '{name}'; use {values.either(ENGINES)}")
+        close = values.did_you_mean(name, [*ENGINES, *METADATA_ENGINES, *OTHER_ENGINES])
+        listed = f"{close} Supported:" if close else "; supported:"
+        raise ValueError(f"unknown ioengine '{name}'{listed} {values.either(ENGINES)}")
 
 
 def set_buffered(draft: Draft, text: str, context: Context) -> None:

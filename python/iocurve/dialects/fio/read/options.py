@@ -223,9 +223,7 @@ OPTIONS: tuple[Option, ...] = (
     _defers("verify_only", _BOOL, bare=True),
     *_no_effects("each worker verifies its own reads", "verify_async verify_async_cpus", noop=("0",)),
     _no_effect("verify_state_save", "iocurve saves no verify state", noop=("0",)),
-    _no_effect(
-        "verify_state_load", "everything that the job would have written is verified", noop=("0",), level="warning"
-    ),
+    _unsupported("verify_state_load", noop=("0",), reason="iocurve saves no verify state that it could load"),
     _no_effect("experimental_verify", "offsets are always generated again from the seed", noop=("0",)),
     *_no_effects(
         "it is checked in every block that has a header", "verify_header_seed verify_write_sequence", noop=("1",)
@@ -317,7 +315,7 @@ OPTIONS: tuple[Option, ...] = (
     Option("unified_rw_reporting", effects.set_mixed),
     _no_effect("significant_figures", "normal output has a fixed number of digits", noop=("4",)),
     _no_effect("stats", "statistics are always kept", noop=("1",)),
-    _no_effect("disk_util", "disk utilization is not measured", noop=("0",)),
+    _no_effect("disk_util", "the counters of the disks are always shown", noop=("1",)),
     _no_effect("job_start_clock_id", "times count from the start of the run"),
     _no_effect("clocksource", "iocurve always uses the monotonic clock"),
     _no_effect("block_error_percentiles", "errors are not counted per block", noop=("0",)),

@@ -44,6 +44,21 @@ class Setting:
     name: str
     value: str | None
     where: Where
+    value_column: int | None = None
+    """Column of the value in a job file."""
+    unset: tuple[str, ...] = ()
+    """Variables in the line that are not set."""
+
+    @property
+    def value_where(self) -> Where:
+        """Position of the value."""
+        return self.where if self.value_column is None else replace(self.where, column=self.value_column)
+
+    @property
+    def unset_hint(self) -> str | None:
+        """A hint to set the variables that are not set."""
+        names = " and ".join(f"${{{name}}}" for name in self.unset)
+        return f"{names} {'is' if len(self.unset) == 1 else 'are'} not set: set {self.unset[0]}=…" if names else None
 
 
 @dataclass(frozen=True)
@@ -240,7 +255,8 @@ class _FileReader:
                 text = f"'{line}' comes before the first [section]"
                 self._mistake(text, position, "put it into [global] or a job section")
             elif self._current is not None:
-                setting = _setting(self._substitute(line, position), position)
+                unset: list[str] = []
+                setting = _setting(line, self._substitute(line, position, unset), position, unset)
                 self._current.append(setting)
                 self._to_show.append(setting)
         self._end_section()
@@ -279,7 +295,7 @@ class _FileReader:
     def _lines(self, name: str, where: Where, including: tuple[str, ...]) -> Iterator[tuple[Where, str]]:
         """Yields lines stripped of comments and blanks; lines of an included file replace its include line."""
         for number, line in enumerate(self._text(name, where).split("\n"), start=1):
-            code = re.split("[;#]", line, maxsplit=1)[0]
+            code = line.partition(";")[0].partition("#")[0]
             stripped = code.strip()
             position = Where(name, number, len(code) - len(code.lstrip()) + 1)
             if stripped.startswith("include") and not stripped.startswith("["):
@@ -316,20 +332,33 @@ class _FileReader:
     def _text(self, name: str, where: Where) -> str:
         try:
             path = Path("/dev/stdin") if name == "-" else self._surroundings.directory / name
-            return path.read_text(encoding="utf-8", errors="surrogateescape")
+            return self._without_mark(path.read_text(encoding="utf-8", errors="surrogateescape"), name)
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
             self._mistake(f"job file '{name}' cannot be read: {reason}", where, None)
             return ""
 
-    def _substitute(self, line: str, where: Where) -> str:
-        """Replaces ``${NAME}`` and fio's keywords. A line with a keyword may contain arithmetic, which is evaluated."""
+    def _without_mark(self, text: str, name: str) -> str:
+        if not text.startswith("\ufeff"):
+            return text
+        note = "the file starts with a byte order mark (BOM), which fio itself does not accept; iocurve ignores it"
+        self._parsed.notes.append(PlanNote("byte_order_mark", note, Where(name, 1), "warning"))
+        return text[1:]
+
+    def _substitute(self, line: str, where: Where, unset: list[str]) -> str:
+        """Replaces ``${NAME}`` and fio's keywords, and adds names that are not set to ``unset``.
+
+        A line with a keyword may contain arithmetic, which is evaluated.
+        """
+        if "$" not in line:
+            return line
         environment = self._surroundings.environment
 
         def value(found: re.Match[str]) -> str:
             if found[1] not in environment:
                 text = f"${{{found[1]}}} is not set; fio puts nothing in its place, and so does iocurve"
                 self._parsed.notes.append(PlanNote("variable_not_set", text, where, "warning"))
+                unset.append(found[1])
             return environment.get(found[1], "")
 
         line = re.sub(r"\$\{([^}]*)\}", value, line)
@@ -357,10 +386,14 @@ class _FileReader:
         self._parsed.mistakes.append(Mistake(text, where, hint))
 
 
-def _setting(line: str, where: Where) -> Setting:
+def _setting(written: str, line: str, where: Where, unset: list[str]) -> Setting:
+    """The setting of a line: ``written`` in the file, ``line`` after its variables are replaced."""
     name, equals, value = line.partition("=")
     name = name.strip()
-    return Setting(name, value if equals else None, replace(where, option=name))
+    before, _, behind = written.partition("=")
+    column = where.column + len(before) + 1 + len(behind) - len(behind.lstrip())
+    at = Where(where.source, where.line, where.column, name)
+    return Setting(name, value if equals else None, at, column, tuple(dict.fromkeys(unset)))
 
 
 def _as_argument(setting: Setting) -> str:

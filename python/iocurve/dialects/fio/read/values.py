@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from iocurve.errors import Where
+from iocurve.errors import Where, nearest
 from iocurve.job.model import Amount, Level, Percent, PerKind, PlanNote
 from iocurve.units import MICROSECOND_NS
 
@@ -183,7 +183,7 @@ def word(*allowed: str) -> Reader:
     def read(text: str, context: Context) -> str:
         chosen = text.partition(":")[0].strip()
         if chosen not in allowed:
-            raise ValueError(f"{context.option} takes {either(allowed)}, not '{text}'")
+            raise ValueError(f"{context.option} takes {either(allowed)}, not '{text}'{did_you_mean(chosen, allowed)}")
         return text.strip()
 
     return read
@@ -194,7 +194,9 @@ def meaning(meanings: Mapping[str, Any]) -> Reader:
 
     def read(text: str, context: Context) -> Any:
         if text.strip() not in meanings:
-            raise ValueError(f"{context.option} takes {either(meanings)}, not '{text}'")
+            raise ValueError(
+                f"{context.option} takes {either(meanings)}, not '{text}'{did_you_mean(text.strip(), meanings)}"
+            )
         return meanings[text.strip()]
 
     return read
@@ -249,6 +251,12 @@ def processor_mask(text: str, context: Context) -> tuple[int, ...]:
     """Reads a mask in which bit n selects processor n."""
     mask = _checked(size(text, context), 1, 2**63, context.option)
     return tuple(bit for bit in range(mask.bit_length()) if mask >> bit & 1)
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """``; did you mean randread?``; empty if no name is close."""
+    close = nearest(name.lower(), known)
+    return f"; did you mean {close}?" if close else ""
 
 
 def split_list(text: str) -> list[str]:

@@ -10,7 +10,8 @@ from iocurve.dialects.vdbench.output.rows import Row, clock, ms
 
 COLUMNS = (
     *("tod", "Run", "Interval", "reqrate", "rate", "MB/sec", "bytes/io", "read%", "resp", "read_resp", "write_resp"),
-    *("resp_max", "resp_std", "xfersize", "threads", "rdpct", "rhpct", "whpct", "seekpct", "lunsize", "version"),
+    *("resp_max", "read_max", "write_max", "resp_std", "xfersize", "threads", "rdpct", "rhpct", "whpct", "seekpct"),
+    *("lunsize", "version"),
     *("compratio", "dedupratio", "queue_depth", "cpu_used", "cpu_user", "cpu_kernel", "cpu_wait", "cpu_idle"),
 )
 MAXIMUM, CURVE = 9_999_988, 9_999_977
@@ -44,6 +45,8 @@ def line(at: datetime, run: str, row: Row, settings: Mapping[str, Any]) -> str:
         "read_resp": ms(row.reads.mean_ns),
         "write_resp": ms(row.writes.mean_ns),
         "resp_max": ms(row.both.max_ns),
+        "read_max": ms(row.reads.max_ns),
+        "write_max": ms(row.writes.max_ns),
         "resp_std": ms(row.both.stddev_ns),
         "queue_depth": row.queue_depth,
         "cpu_used": used.used if used else None,

@@ -50,7 +50,9 @@ def _is_ours(path: Path) -> bool:
 class Folder:
     """The files of one invocation. Lines are written at once, so that they can be followed."""
 
-    def __init__(self, path: Path, names: Sequence[str], now: datetime) -> None:
+    def __init__(
+        self, path: Path, names: Sequence[str], now: datetime, hosts: Sequence[str] = (), sds: Sequence[str] = ()
+    ) -> None:
         """Creates the folder, and removes the files of an earlier invocation. ``names`` are the names of all runs.
 
         Raises ``TargetError``.
@@ -65,7 +67,8 @@ class Folder:
         except OSError as error:
             raise TargetError(f"{path} cannot be created: {error.strerror}") from None
         self._write("summary", [f"iocurve, vdbench's summary report, created {clock(now)} {now:%Y-%m-%d}", ""])
-        self._write("summary", [*_links(), "", *self._run_links()])
+        reports = [*_part_links("Link to host report:", hosts), *_part_links("Link to SD report:", sds)]
+        self._write("summary", [*_links(), *reports, "", *self._run_links()])
         for name, title in _TITLES.items():
             self._write(name, [title, "", *(self._run_links() if name in _BY_RUN else [])])
         self._write("flatfile", [*flatfile.INTRODUCTION, flatfile.heading()])
@@ -73,6 +76,10 @@ class Folder:
     def log(self, at: datetime, text: str) -> None:
         """Adds a line to ``logfile.html``."""
         self._write("logfile", [f"{clock(at)} {text}"])
+
+    def echo(self, lines: Iterable[str]) -> None:
+        """Adds the lines of stdout to ``logfile.html``."""
+        self._write("logfile", lines)
 
     def error(self, at: datetime, text: str) -> None:
         """Adds a line to ``errorlog.html`` and ``logfile.html``."""
@@ -95,7 +102,6 @@ class Folder:
         self._append_raw("summary", ["", anchor, "", *map(escape, header(at))])
         for report in ("totals", "histogram", "skew"):
             self._append_raw(report, ["", anchor, ""])
-        self.log(at, text)
         self.status(at, "Starting", name)
 
     def rows(self, name: str, at: Sequence[datetime], rows: Sequence[Row]) -> None:
@@ -113,6 +119,10 @@ class Folder:
     def histogram(self, workers: Sequence[WorkerOutcome]) -> None:
         """Adds the response times of a run to ``histogram.html``."""
         self._write("histogram", histogram.tables(workers))
+
+    def sd_histogram(self, name: str, text: str, workers: Sequence[WorkerOutcome]) -> None:
+        """Adds the response times of a run to ``NAME.histogram.html``."""
+        self._write(f"{_file_name(name)}.histogram", ["", text, "", *histogram.tables(workers)])
 
     def skew(self, lines: Iterable[str]) -> None:
         """Adds lines to ``skew.html``."""
@@ -195,6 +205,13 @@ def _links() -> list[str]:
         "skew": "Link to workload skew report:",
     }
     return [f'{text:<32} <A HREF="{name}.html">{name}</A>' for name, text in texts.items()]
+
+
+def _part_links(label: str, names: Sequence[str]) -> list[str]:
+    return [
+        f'{label if number == 0 else "":<32} <A HREF="{_file_name(name)}.html">{escape(name)}</A>'
+        for number, name in enumerate(names[:LINKS_MAX])
+    ]
 
 
 def _file_name(name: str) -> str:

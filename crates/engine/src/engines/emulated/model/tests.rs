@@ -106,9 +106,9 @@ fn a_write_goes_through_a_read_only_cache_and_fills_it() {
     let vm = vm(100_000);
     let mut cached = machine(Some(&vm), &[DiskPlan { latency_ns: 7, ..p30(1, HostCache::ReadOnly) }]);
     assert_eq!(behind(&mut cached, 0, 5_000, write), (S + 7, Some(Limit::DiskIops)));
-    assert_eq!(cached.admit(0, read(17), S), Admitted { due: S, limit: None });
+    assert_eq!(cached.admit(0, read(17), S), Admitted { due: S, limit: None, is_hit: false });
     let hit = cached.admit(0, read(17), S);
-    assert_eq!(hit, Admitted { due: S + S.div_ceil(77_000), limit: Some(Limit::CachedIops) });
+    assert_eq!(hit, Admitted { due: S + S.div_ceil(77_000), limit: Some(Limit::CachedIops), is_hit: true });
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn a_write_to_a_read_write_cache_is_done_there_and_a_flush_waits_for_the_disk() 
     let (due, limit) = behind(&mut cached, 0, 5_000, write);
     assert_eq!((due, limit), ((5_000 * S).div_ceil(77_000), Some(Limit::CachedIops)));
     let flush = cached.admit(0, access(OperationKind::Fsync, 0, 0), 0);
-    assert_eq!(flush, Admitted { due: S, limit: None });
+    assert_eq!(flush, Admitted { due: S, limit: None, is_hit: false });
     assert_eq!(cached.admit(0, access(OperationKind::Fsync, 0, 0), 2 * S).due, 2 * S);
 }
 

@@ -223,7 +223,7 @@ fn long_writes_arrive_in_any_pieces_and_company() {
         let long = [putfh(&file), write(stateid, 1, &data)];
         let gathered = [nfs_argop4::PUTROOTFH(()), putfh(&file), write(stateid, 2, &data), getattr.clone()];
         for (at, operations) in
-            [(1, [&long[..], &[getattr.clone()]].concat()), (2, gathered.to_vec()), (1, long.to_vec())]
+            [(1, [&long[..], std::slice::from_ref(&getattr)].concat()), (2, gathered.to_vec()), (1, long.to_vec())]
         {
             // Two calls at once: the second begins where the first ends.
             client.send(&operations);

@@ -1,0 +1,171 @@
+"""Tells whether caches answered a load, from several sides; no side alone is enough.
+
+Repeated offsets that are faster than fresh ones are in a cache. Where they are as fast, either no cache answers or
+caches answer everything: the counters of the target, its known limit or the bytes that storage moved tell which.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+from iocurve.analysis.measured_load import MeasuredLoad
+from iocurve.engine.plan import FileOpen, FixedBlocks
+from iocurve.result.document import CacheEvidence, CacheFacts
+from iocurve.units import MICROSECOND_NS, format_bytes, format_latency
+
+GAIN_MIN = 0.05
+"""Less gain than this by repeated offsets is none."""
+MOST, LEAST = 0.9, 0.1
+"""A share of the reads above the one counts as all of them, a share below the other as none."""
+ALL = 0.98
+"""The cache is fully warm from this share of hits on."""
+ABOVE_LIMIT = 1.1
+"""A device is not this many times as fast as its limit: something else answers."""
+MODES_APART = 4.0
+"""Two groups of latencies are modes if the median of one is at least this many times that of the other."""
+MEMORY_NS_MAX = 30 * MICROSECOND_NS
+"""Reads of a small block from memory are faster than this, those from storage slower."""
+SMALL_BLOCK = 16 << 10
+
+CacheVerdict = Literal["cached", "uncached", "unclear", "not_checked"]
+OWN = ("counters", "limit", "storage", "page cache")
+"""Sources that tell of the load itself, not of a comparison."""
+
+
+def judged(facts: CacheFacts, load: MeasuredLoad, resident_share: float | None = None) -> CacheFacts:
+    """The facts with the evidence on a load that reads, and the verdict that it supports.
+
+    ``resident_share`` is the part of the files that the page cache held before the load.
+    """
+    read = load.kind("read")
+    if read is None or not read.operations:
+        return facts
+    evidence = tuple(
+        one
+        for one in (
+            _counters(load),
+            _above_limit(load),
+            _storage(load),
+            _resident(load, resident_share),
+            _repeated(facts),
+            _modes(load),
+        )
+        if one is not None
+    )
+    return facts.replace(evidence=evidence, verdict=_verdict(facts, evidence), is_fully_warm=_fully_warm(evidence))
+
+
+def _verdict(facts: CacheFacts, evidence: tuple[CacheEvidence, ...]) -> CacheVerdict:
+    own = {one.says for one in evidence if one.source in OWN}
+    repeated = next((one.says for one in evidence if one.source == "repeated"), None)
+    if "cached" in own and "not_cached" not in own:
+        return "cached"
+    if repeated == "cached":
+        return "unclear" if any(one.source == "counters" and one.says == "not_cached" for one in evidence) else "cached"
+    if any(one.source == "counters" and one.says == "not_cached" for one in evidence):
+        return "uncached"
+    return "unclear" if evidence or facts.gain else "not_checked"
+
+
+def _fully_warm(evidence: tuple[CacheEvidence, ...]) -> bool:
+    """Everything is answered by a cache: repeated offsets gain nothing, and yet no storage is at work."""
+    says = {one.source: one.says for one in evidence}
+    has_no_gain = says.get("repeated") in (None, "nothing")
+    return has_no_gain and any(says.get(source) == "cached" for source in OWN)
+
+
+def _counters(load: MeasuredLoad) -> CacheEvidence | None:
+    """The hits that an emulated disk counted."""
+    disks = [worker for worker in load.workers if worker.plan.disk]
+    reads = sum(worker.outcome.counters.get("reads", 0) for worker in disks)
+    if not reads:
+        return None
+    hits = sum(worker.outcome.counters.get("cache_read_hits", 0) for worker in disks)
+    text = f"the emulated disk counted {hits:,} hits of its host cache in {reads:,} reads ({hits / reads:.0%})"
+    return CacheEvidence(source="counters", text=text, says=_says(hits / reads))
+
+
+def _above_limit(load: MeasuredLoad) -> CacheEvidence | None:
+    """Reads faster than the device can be."""
+    disks = {worker.plan.disk.state_path: worker.plan.disk for worker in load.workers if worker.plan.disk}
+    if not disks or len(disks) > 1:
+        return None
+    limits = next(iter(disks.values())).limits
+    most = max(limits.iops, limits.burst.iops if limits.burst else 0)
+    iops = load.iops("read")
+    if iops <= most * ABOVE_LIMIT:
+        return None
+    return CacheEvidence(
+        source="limit", text=f"{iops:,.0f} reads a second, where the disk itself does at most {most:,}", says="cached"
+    )
+
+
+def _storage(load: MeasuredLoad) -> CacheEvidence | None:
+    """The bytes that storage moved for this process, beside those that were read."""
+    machine, read = load.point.machine, load.kind("read")
+    if machine is None or machine.device_read_bytes is None or read is None or not read.bytes or not _is_local(load):
+        return None
+    share = machine.device_read_bytes / read.bytes
+    moved = f"storage moved {format_bytes(machine.device_read_bytes)} for {format_bytes(read.bytes)} of reads"
+    if share >= LEAST:
+        # The storage may have caches of its own.
+        return CacheEvidence(source="storage", text=moved, says="partly" if share < MOST else "nothing")
+    return CacheEvidence(source="storage", text=moved, says="cached")
+
+
+def _resident(load: MeasuredLoad, share: float | None) -> CacheEvidence | None:
+    if share is None or not _is_local(load):
+        return None
+    text = f"the page cache held {share:.0%} of the files before the load"
+    # A page cache that is empty before the load may fill during it.
+    return CacheEvidence(source="page cache", text=text, says="cached" if share >= MOST else "nothing")
+
+
+def _repeated(facts: CacheFacts) -> CacheEvidence | None:
+    if facts.gain is None:
+        return None
+    low, high = facts.gain.low, facts.gain.high
+    if low is not None and low > GAIN_MIN:
+        return CacheEvidence(source="repeated", text="repeated offsets are faster than fresh ones", says="cached")
+    if high is not None and high < GAIN_MIN:
+        text = "repeated offsets are as fast as fresh ones: no cache answers, or caches answer everything"
+    else:
+        text = "the rates vary too much to compare repeated offsets with fresh ones"
+    return CacheEvidence(source="repeated", text=text, says="nothing")
+
+
+def _modes(load: MeasuredLoad) -> CacheEvidence | None:
+    """Two groups of latencies: reads from memory beside reads from storage."""
+    if not _is_local(load) or not _is_small(load):
+        return None
+    latency = load.summary.kinds["read"].service
+    if latency.histogram is None:
+        return None
+    fast = latency.histogram.count_between(0, MEMORY_NS_MAX) / latency.count
+    slow_ns = latency.percentile(100 * (1 + fast) / 2) if fast < 1 else 0
+    if not LEAST <= fast <= MOST or slow_ns < MODES_APART * MEMORY_NS_MAX:
+        return None
+    memory, storage = format_latency(MEMORY_NS_MAX), format_latency(slow_ns)
+    text = f"latencies have two modes: {fast:.0%} below {memory}, the rest about {storage}"
+    return CacheEvidence(source="latency", text=text, says="partly")
+
+
+def _says(share: float) -> Literal["cached", "not_cached", "partly"]:
+    return "cached" if share >= MOST else "not_cached" if share <= LEAST else "partly"
+
+
+def _is_local(load: MeasuredLoad) -> bool:
+    """Files of this machine, on no emulated disk."""
+    engines = [getattr(worker.plan.engine, "open", None) for worker in load.workers if not worker.plan.disk]
+    return len(engines) == len(load.workers) and all(isinstance(one, FileOpen) for one in engines)
+
+
+def _is_small(load: MeasuredLoad) -> bool:
+    blocks = [operation.blocks for worker in load.workers for operation in worker.plan.operations]
+    return all(isinstance(one, FixedBlocks) and one.bytes <= SMALL_BLOCK for one in blocks)
+
+
+def texts(facts: CacheFacts) -> Iterator[str]:
+    """The evidence in words, but for the comparison, which has figures of its own."""
+    yield from (one.text for one in facts.evidence if one.source != "repeated")

@@ -1,0 +1,271 @@
+"""Finds the limit on the side of the load: what was asked for, the processors of this machine, the depth."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+from iocurve.analysis.limit_kinds import Confidence, Limit, limit
+from iocurve.analysis.measured_load import IN_FLIGHT, MeasuredLoad, WorkerLoad
+from iocurve.analysis.target_limits import TOLERANCE
+from iocurve.engine.plan import FLUSH_KINDS, FileOpen, OperationPlan, Rate, Think
+from iocurve.result.document import MachineUse
+from iocurve.units import SECOND_NS, format_bytes, format_duration, format_number
+
+BUSY = 0.95
+"""A processor that is busy for more than this fraction counts as saturated."""
+DELAYED = 0.1
+"""A thread that waits for a processor for more than this fraction is held up by whatever else runs."""
+AT_LATENCY = 0.6
+"""The depth is the limit when the known latency explains at least this fraction of the time in flight."""
+SURE = 0.85
+"""From this fraction on, that is certain."""
+STARVED = 0.3
+"""A thread that waits for a processor for more than this fraction gets too little of it to tell anything else."""
+CONTENDED = 0.5
+"""Others that use more than this fraction of a busy machine hold up whatever else runs on it."""
+PAUSED = 0.3
+"""Think time counts as the limit when the load pauses for at least this fraction of the time."""
+DEVICE_SHARE = 0.1
+"""The page cache answers when storage moves less than this fraction of what is read."""
+POISSON_ERRORS = 3.0
+"""A rate of random arrivals is reached if it is missed by fewer standard errors of the count than this."""
+
+
+# ---- what was asked for
+
+
+def asked_limit(load: MeasuredLoad) -> Limit | None:
+    """The rate or the think time that the load was given."""
+    return _rate_limit(load) or _think_limit(load)
+
+
+def _rate_limit(load: MeasuredLoad) -> Limit | None:
+    """All workers at the rates that they were given. Without a rate, a worker leaves the total unbounded."""
+    # Groups run one after another: their rates make no total.
+    if len(load.point.plan.groups) > 1 or not load.workers:
+        return None
+    flows = [[one for one in load.workers if _flow(one) == flow] for flow in dict.fromkeys(map(_flow, load.workers))]
+    asked = [_asked_iops(workers) for workers in flows]
+    if any(rate is None for rate in asked):
+        return None
+    total = math.fsum(rate for rate in asked if rate is not None)
+    achieved = load.iops()
+    expected = total * load.summary.window_ns / SECOND_NS
+    missing = max(TOLERANCE, POISSON_ERRORS / math.sqrt(expected) if _is_random(load) and expected else 0.0)
+    if achieved < total * (1 - missing):
+        return None
+    evidence = (
+        [f"{achieved:,.0f} IOPS measured, {format_number(total)} asked for ({achieved / total:.1%})"] if total else []
+    )
+    groups = {worker.outcome.report_group for worker in load.workers}
+    if len(groups) > 1 or any(worker.plan.flow for worker in load.workers):
+        text = f"at the rates asked of its jobs, {format_number(total)} IOPS together"
+        return limit("group_rate", text, load.target, evidence=evidence)
+    return limit("rate", f"at the rate asked for, {format_number(total)} IOPS", load.target, evidence=evidence)
+
+
+def _flow(worker: WorkerLoad) -> object:
+    """Workers of one flow keep their operations in proportion, so a rate of one bounds them all."""
+    return ("flow", worker.plan.flow.id) if worker.plan.flow else ("worker", id(worker))
+
+
+def _asked_iops(workers: Sequence[WorkerLoad]) -> float | None:
+    """The rate asked of workers that depend on each other; None where nothing bounds them."""
+    rates = [_worker_rate(worker) for worker in workers]
+    if len(workers) == 1:
+        return rates[0]
+    weights = [worker.plan.flow.weight if worker.plan.flow else 1 for worker in workers]
+    bounds = [rate / weight for weight, rate in zip(weights, rates, strict=True) if rate is not None]
+    return min(bounds) * sum(weights) if bounds else None
+
+
+def _worker_rate(worker: WorkerLoad) -> float | None:
+    operations = [operation for operation in worker.plan.operations if operation.kind not in FLUSH_KINDS]
+    if worker.plan.rate:
+        return _per_s(worker.plan.rate, _mean_bytes(operations))
+    rates = [_per_s(operation.rate, operation.blocks.mean) for operation in operations if operation.rate]
+    return math.fsum(rates) if len(rates) == len(operations) else None
+
+
+def _per_s(rate: Rate, block_bytes: float) -> float:
+    per_s = rate.count * SECOND_NS / rate.per_ns
+    return per_s if rate.unit == "operations" else per_s / block_bytes
+
+
+def _mean_bytes(operations: Sequence[OperationPlan]) -> float:
+    shares = sum(operation.share for operation in operations)
+    weighted = math.fsum(operation.share * operation.blocks.mean for operation in operations)
+    return weighted / shares if shares else operations[0].blocks.mean
+
+
+def _is_random(load: MeasuredLoad) -> bool:
+    rates = [rate for one in load.workers for rate in (one.plan.rate, *(op.rate for op in one.plan.operations)) if rate]
+    return any(rate.arrivals == "poisson" for rate in rates)
+
+
+def _think_limit(load: MeasuredLoad) -> Limit | None:
+    paused = [_paused_share(worker, worker.plan.think) for worker in load.workers if worker.plan.think]
+    if not paused or len(paused) < len(load.workers) or min(paused) < PAUSED:
+        return None
+    pause_ns = max(worker.plan.think.pause_ns for worker in load.workers if worker.plan.think)
+    return limit(
+        "think_time",
+        f"at the think time asked for, {format_duration(pause_ns)} a pause",
+        load.target,
+        evidence=[f"the load pauses for {min(paused):.0%} of the time"],
+    )
+
+
+def _paused_share(worker: WorkerLoad, think: Think) -> float:
+    """Share of the window that a worker's pauses take."""
+    pauses = worker.operations / think.every if think.every else 0.0
+    if think.every_ns is not None:
+        period_ns = think.every_ns + think.pause_ns
+        pauses = max(pauses, worker.outcome.window_ns / period_ns if period_ns else 0.0)
+    return min(1.0, pauses * think.pause_ns / worker.outcome.window_ns) if worker.outcome.window_ns else 0.0
+
+
+# ---- this machine
+
+
+def cache_limit(load: MeasuredLoad) -> Limit | None:
+    """The page cache of this machine, where it answered nearly all buffered reads."""
+    machine, read = load.point.machine, load.kind("read")
+    if machine is None or machine.device_read_bytes is None or read is None or not read.bytes:
+        return None
+    opened = [_open(worker) for worker in load.workers if not worker.plan.disk]
+    if len(opened) < len(load.workers) or any(one is None or one.direct for one in opened):
+        return None
+    if machine.device_read_bytes > DEVICE_SHARE * read.bytes:
+        return None
+    moved = f"{format_bytes(read.bytes)} were read, {format_bytes(machine.device_read_bytes)} came from storage"
+    return limit("page_cache", "answered by the page cache of this machine", load.target, evidence=[moved])
+
+
+def _open(worker: WorkerLoad) -> FileOpen | None:
+    return getattr(worker.plan.engine, "open", None)
+
+
+def processor_limit(load: MeasuredLoad) -> Limit | None:
+    """The processors: the load's own thread, this machine, or others that hold its processors."""
+    summary, machine = load.summary, load.point.machine
+    if machine is not None and machine.own_share is None and machine.busy_share >= BUSY:
+        return _machine(load, machine, [])
+    if summary.cpu_share_max >= BUSY:
+        return limit(
+            "generator",
+            f"a worker's thread more than {BUSY:.0%} busy: the load, not the target",
+            load.target,
+            evidence=[f"its thread used {summary.cpu_share_max:.0%} of a processor", *_shares(machine)],
+        )
+    return _contention(load, machine) if machine is not None else None
+
+
+def _contention(load: MeasuredLoad, machine: MachineUse) -> Limit | None:
+    """Threads that were ready to run and got no processor, or a target that used all of one."""
+    delayed = starved_share(machine)
+    others = (machine.others_share or 0.0) + (machine.steal_share or 0.0)
+    ours = (machine.own_share or 0.0) + (machine.target_share or 0.0)
+    runnable = load.summary.cpu_share_max + delayed
+    if others > ours and (delayed >= STARVED or (delayed >= DELAYED and runnable >= BUSY)):
+        return _foreign(load, machine)
+    if machine.busy_share >= BUSY and ours >= others:
+        return _machine(load, machine, _shares(machine))
+    if (machine.target_share or 0.0) * machine.cpus >= BUSY and runnable >= BUSY:
+        return _machine(load, machine, _shares(machine))
+    return None
+
+
+def starved_share(machine: MachineUse | None) -> float:
+    """Longest time for which a thread of the load or of its target was ready and had no processor."""
+    return max(machine.thread_delay_share or 0.0, machine.target_delay_share or 0.0) if machine else 0.0
+
+
+def _foreign(load: MeasuredLoad, machine: MachineUse) -> Limit:
+    who = "load" if (machine.thread_delay_share or 0.0) >= (machine.target_delay_share or 0.0) else "target"
+    delay = f"{starved_share(machine):.0%}"
+    text = f"others hold the processors: a thread of the {who} was ready and waited for one for {delay} of the time"
+    return limit("foreign_cpu", text, load.target, confidence="likely", evidence=_shares(machine))
+
+
+def _machine(load: MeasuredLoad, machine: MachineUse, evidence: Sequence[str]) -> Limit:
+    processors = f"all {machine.cpus} processors" if machine.cpus > 1 else "the processor"
+    if machine.busy_share >= BUSY:
+        text = f"{processors} of this machine more than {BUSY:.0%} busy"
+    else:
+        text = f"the target, on this machine, uses {(machine.target_share or 0.0) * machine.cpus:.1f} processors"
+    return limit("machine", text, load.target, confidence="likely", evidence=evidence)
+
+
+def _shares(machine: MachineUse | None) -> list[str]:
+    if machine is None or machine.own_share is None:
+        return []
+    shares = (
+        ("the load", machine.own_share),
+        ("the target", machine.target_share),
+        ("others", machine.others_share),
+        ("other guests of the host", machine.steal_share),
+    )
+    used = ", ".join(f"{name} {share:.0%}" for name, share in shares if share is not None)
+    delay = machine.thread_delay_share
+    waited = [] if delay is None else [f"a thread of the load waited for a processor for {delay:.0%} of the time"]
+    return [f"of {machine.cpus} processors: {used}", *waited]
+
+
+# ---- depth
+
+
+def latency_limit(load: MeasuredLoad) -> Limit | None:
+    """The depth, where the known latency of the target explains the time in flight."""
+    known_ns, summary = _known_latency_ns(load), load.summary
+    if not known_ns or not _is_full(load):
+        return None
+    explained = load.held_up * summary.iops * known_ns / SECOND_NS / summary.depth_requested
+    if explained < AT_LATENCY:
+        return None
+    told = f"the target's latency of {format_duration(known_ns)} is {explained:.0%} of the time in flight"
+    confidence: Confidence = "certain" if explained >= SURE else "likely"
+    return limit("depth", _depth_text(load), load.target, confidence=confidence, evidence=[_law(load), told])
+
+
+def depth_limit(load: MeasuredLoad) -> Limit | None:
+    """The depth, where all of it is in flight. A closed loop always fills its depth, so alone that proves little."""
+    if not _is_full(load) or _known_latency_ns(load) or _is_contended(load.point.machine):
+        return None
+    doubt = "a closed loop fills its depth at any other limit, too"
+    return limit("depth", _depth_text(load), load.target, confidence="possible", evidence=[_law(load), doubt])
+
+
+def _is_full(load: MeasuredLoad) -> bool:
+    summary = load.summary
+    return not summary.paced and summary.concurrency_achieved >= summary.depth_requested * IN_FLIGHT
+
+
+def _depth_text(load: MeasuredLoad) -> str:
+    depth = f"{load.summary.depth_requested:.6g}"
+    return f"at the depth asked for, {depth} in flight all the time; more may give more"
+
+
+def _law(load: MeasuredLoad) -> str:
+    in_flight = f"{format_number(load.summary.concurrency_achieved, 4)} in flight on average (IOPS x mean latency)"
+    return f"{in_flight}, {load.summary.depth_requested:g} asked for"
+
+
+def _is_contended(machine: MachineUse | None) -> bool:
+    """Others use most of this machine, so its latencies are not those of the target."""
+    return machine is not None and machine.busy_share >= BUSY and (machine.others_share or 0.0) > CONTENDED
+
+
+def _known_latency_ns(load: MeasuredLoad) -> int | None:
+    further = load.target.further
+    if further and further.latency_mean_ns:
+        return further.latency_mean_ns
+    if further and further.service_ns:
+        return further.service_ns
+    return load.target.latency_ns
+
+
+def slowed_by(load: MeasuredLoad) -> Iterator[str]:
+    """The share of each party in the use of the processors, for verdicts that name no limit."""
+    yield from _shares(load.point.machine)

@@ -1,0 +1,136 @@
+"""The figures of a point that verdicts on its limit compare: rates by kind, by client and by connection."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from iocurve.engine.outcome import WorkerOutcome
+from iocurve.engine.plan import NfsEngine, Worker
+from iocurve.result.document import Point, TargetFacts
+from iocurve.result.summary import CourseInterval, Summary, Totals, course
+from iocurve.units import SECOND_NS
+
+IN_FLIGHT = 0.9
+"""The depth is in flight when at least this fraction of it is on average."""
+SHARED = 0.2
+"""Others that use at least this fraction of the machine can hold up a load."""
+HELD_UP_MAX = 1.35
+"""A load that was held up for longer tells nothing about its target."""
+
+
+@dataclass(frozen=True)
+class WorkerLoad:
+    """A worker of a point: what it was to do, and what it did."""
+
+    plan: Worker
+    outcome: WorkerOutcome
+
+    @property
+    def connections(self) -> int:
+        """TCP connections of the worker; 0 where it has none."""
+        return self.plan.engine.mount.nconnect if isinstance(self.plan.engine, NfsEngine) else 0
+
+    @property
+    def client(self) -> str | None:
+        """The address that its connections come from; None is the system's choice."""
+        return self.plan.engine.mount.source if isinstance(self.plan.engine, NfsEngine) else None
+
+    @property
+    def seconds(self) -> float:
+        """Length of the measured window."""
+        return self.outcome.window_ns / SECOND_NS
+
+    @property
+    def operations(self) -> int:
+        """Operations of all kinds in the window."""
+        return sum(kind.operations for kind in self.outcome.operations.values())
+
+    @property
+    def iops(self) -> float:
+        """Operations per second in the worker's own window."""
+        return self.operations / self.seconds if self.seconds else 0.0
+
+    def bytes_per_s(self, kind: str | None = None) -> float:
+        """Throughput of one kind, or of all kinds, in the worker's own window."""
+        kinds = self.outcome.operations
+        chosen = kinds.values() if kind is None else [kinds[kind]] if kind in kinds else []
+        return sum(one.bytes for one in chosen) / self.seconds if self.seconds else 0.0
+
+
+@dataclass(frozen=True)
+class MeasuredLoad:
+    """A point with the figures that limits are compared with."""
+
+    point: Point
+    target: TargetFacts
+
+    @property
+    def summary(self) -> Summary:
+        """All workers together."""
+        return self.point.summary()
+
+    @cached_property
+    def workers(self) -> tuple[WorkerLoad, ...]:
+        """The workers of the group that ran longest; groups run one after another."""
+        loads = [
+            WorkerLoad(self.point.plan.groups[outcome.group].workers[outcome.worker], outcome)
+            for outcome in self.point.outcome.workers
+        ]
+        longest = max(loads, key=lambda load: load.outcome.window_ns, default=None)
+        return tuple(load for load in loads if longest and load.outcome.group == longest.outcome.group)
+
+    @cached_property
+    def clients(self) -> dict[str | None, tuple[WorkerLoad, ...]]:
+        """The workers by the address that their connections come from."""
+        found: dict[str | None, tuple[WorkerLoad, ...]] = {}
+        for worker in self.workers:
+            found[worker.client] = (*found.get(worker.client, ()), worker)
+        return found
+
+    @property
+    def connections(self) -> int:
+        """TCP connections of all workers."""
+        return sum(worker.connections for worker in self.workers)
+
+    @cached_property
+    def held_up(self) -> float:
+        """The factor by which the rate would be higher had nothing held up this machine; 1 where nothing did.
+
+        In a closed loop the depth over the median latency is the rate between stalls, which are few and long.
+        """
+        summary = self.summary
+        median_ns = summary.service.percentile(50)
+        is_full = summary.concurrency_achieved >= IN_FLIGHT * summary.depth_requested
+        # Reads and writes wait for different limits: the median of both tells of neither.
+        is_mixed = sum(totals.operations > 0 for totals in summary.kinds.values()) > 1
+        if summary.paced or not median_ns or not is_full or is_mixed or not self._is_shared:
+            return 1.0
+        between_stalls = summary.depth_requested * SECOND_NS / median_ns
+        return min(HELD_UP_MAX, max(1.0, between_stalls / summary.iops))
+
+    @property
+    def _is_shared(self) -> bool:
+        """Whether others use a good part of this machine."""
+        machine = self.point.machine
+        return machine is not None and (machine.others_share or 0.0) + (machine.steal_share or 0.0) >= SHARED
+
+    @cached_property
+    def course(self) -> Sequence[CourseInterval]:
+        """The measured intervals."""
+        return course(self.point.outcome.workers)
+
+    def kind(self, name: str) -> Totals | None:
+        """The operations of one kind; None where there were none."""
+        return self.summary.kinds.get(name)
+
+    def iops(self, kind: str | None = None) -> float:
+        """IOPS of one kind, or of all kinds."""
+        totals = self.summary if kind is None else self.kind(kind)
+        return totals.iops if totals else 0.0
+
+    def bytes_per_s(self, kind: str | None = None) -> float:
+        """Throughput of one kind, or of all kinds."""
+        totals = self.summary if kind is None else self.kind(kind)
+        return totals.bytes_per_s if totals else 0.0

@@ -1,0 +1,89 @@
+"""The command that says what limited a result, and tests it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from iocurve.analysis import read
+from iocurve.cli.common import TargetText, show_json
+from iocurve.cli.quantities import Flag
+from iocurve.errors import DialectError, Mistake
+from iocurve.result.document import RESULT_NAME, Limit, Point, Result
+
+
+def explain_limits(
+    result: Path,
+    /,
+    *,
+    confirm: Flag = False,
+    point: str | None = None,
+    target: TargetText | None = None,
+    json: Flag = False,
+) -> int:
+    """Print what limited each point of a result, with the evidence.
+
+    Parameters
+    ----------
+    result
+        A result.json, or its directory.
+    confirm
+        Repeat the fastest point, or --point, with the one change that would refute its verdict: twice the depth, half
+        the block size, twice the connections. The load runs for seconds, on files of its own.
+    point
+        Only the point with this name.
+    target
+        Target of --confirm. Default: the target of the result.
+    json
+        Print a JSON array.
+    """
+    source = result / RESULT_NAME if result.is_dir() else result
+    document = Result.read(source)
+    judged = _judged(document, point)
+    if not confirm:
+        rows = [_record(one, verdict) for one, verdict in judged]
+        if json:
+            show_json(rows)
+        else:
+            print("\n".join(line for one, verdict in judged for line in _lines(one, verdict)))
+        return 0
+    chosen, verdict = max(judged, key=lambda pair: pair[0].summary().iops)
+    return _confirmed(document, chosen, verdict, str(target) if target is not None else None, json=json)
+
+
+def _judged(document: Result, name: str | None) -> list[tuple[Point, Limit]]:
+    verdicts = zip(document.points, read(document).verdicts, strict=True)
+    judged = [(point, verdict) for point, verdict in verdicts if verdict and name in (None, point.name)]
+    if not judged:
+        names = ", ".join(point.name for point in document.points)
+        what = f"--point {name}: there is no such point" if name else "nothing was measured"
+        raise DialectError([Mistake(f"{what}; points: {names or 'none'}")])
+    return judged
+
+
+def _confirmed(document: Result, point: Point, verdict: Limit, target: str | None, *, json: bool) -> int:
+    from iocurve.measure.confirm import confirm
+    from iocurve.targets.target import parse
+
+    facts = document.target_of(point)
+    found = confirm(point.replace(limit=verdict), parse(target or facts.address), facts)
+    if json:
+        again = found.verdict.to_builtins() if found.verdict else None
+        evidence = list(found.evidence)
+        show_json(_record(point, verdict) | {"outcome": found.outcome, "evidence_now": evidence, "verdict_now": again})
+        return 0
+    print("\n".join(_lines(point, verdict)))
+    print(f"  {found.outcome}: {'; '.join(found.evidence) or 'the load could not be changed'}")
+    if found.verdict and found.verdict.code != verdict.code:
+        print(f"  measured again: {found.verdict.text} ({found.verdict.confidence})")
+    return 0
+
+
+def _record(point: Point, verdict: Limit) -> dict[str, object]:
+    return {"point": point.name, "family": point.family, **verdict.to_builtins()}
+
+
+def _lines(point: Point, verdict: Limit) -> list[str]:
+    sure = {"certain": "", "likely": " (likely)", "possible": " (possible)", "none": ""}[verdict.confidence]
+    lines = [f"{point.name}: {verdict.short_name}{sure}: {verdict.text}"]
+    lines += [f"  {evidence}" for evidence in verdict.evidence]
+    return lines + ([f"  next: {verdict.next_step}"] if verdict.next_step else [])

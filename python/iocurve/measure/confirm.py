@@ -1,0 +1,165 @@
+"""Repeats the load of a kept result with the one change that would refute the verdict on it."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from iocurve.analysis.fingerprints import Response
+from iocurve.analysis.limit_kinds import UNKNOWN, Limit
+from iocurve.analysis.limits import verdict_of
+from iocurve.engine.plan import FilePlan, FixedBlocks, NfsEngine, Plan, Worker
+from iocurve.errors import TargetError
+from iocurve.measure import data_set, local, variations
+from iocurve.measure.variations import Variation
+from iocurve.measure.why import Probes, diagnose
+from iocurve.result.document import Point, TargetFacts
+from iocurve.targets import opened_target
+from iocurve.targets.opened_target import OpenedTarget
+from iocurve.targets.target import DiskTarget, NfsTarget, Target
+from iocurve.units import MIB, SECOND_NS
+
+FILE_BYTES_MAX = 256 * MIB
+"""The files of an experiment are no larger, so that it begins at once."""
+RUNTIME_NS = SECOND_NS
+
+Outcome = Literal["confirmed", "refuted", "not told"]
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A change, and how the rate responds if the verdict is right."""
+
+    variation: Variation
+    expects: Literal["more", "same"]
+
+
+_BYTES = Experiment(variations.HALF_BLOCKS, "more")
+_OPERATIONS = Experiment(variations.HALF_BLOCKS, "same")
+_CONNECTIONS = Experiment(variations.MORE_CONNECTIONS, "more")
+_CLIENTS = Experiment(variations.MORE_CLIENTS, "more")
+EXPERIMENTS = {
+    "volume_throughput": _BYTES,
+    "volume_read_throughput": _BYTES,
+    "volume_write_throughput": _BYTES,
+    "volume_iops": _OPERATIONS,
+    "volume_read_iops": _OPERATIONS,
+    "volume_write_iops": _OPERATIONS,
+    "burst_iops": _OPERATIONS,
+    "client_egress": _CLIENTS,
+    "client_read": _CLIENTS,
+    "connection_requests": _CONNECTIONS,
+    "connection_throughput": _CONNECTIONS,
+    "server_parallelism": Experiment(variations.DEEPER, "same"),
+    "saturated": Experiment(variations.DEEPER, "same"),
+    "depth": Experiment(variations.DEEPER, "more"),
+    "rate": Experiment(variations.FASTER, "more"),
+    "group_rate": Experiment(variations.FASTER, "more"),
+    "think_time": Experiment(variations.THOUGHTLESS, "more"),
+    "generator": Experiment(variations.MORE_WORKERS, "more"),
+    "machine": Experiment(variations.MORE_WORKERS, "same"),
+    "page_cache": Experiment(variations.OTHER_OFFSETS, "same"),
+    "disk_iops": _OPERATIONS,
+    "disk_throughput": _BYTES,
+    "vm_uncached_iops": _OPERATIONS,
+    "vm_uncached_throughput": _BYTES,
+    "vm_cached_iops": _OPERATIONS,
+    "vm_cached_throughput": _BYTES,
+}
+"""The experiment for each verdict; a verdict without one is tested by all probes."""
+
+
+@dataclass(frozen=True)
+class Confirmation:
+    """The outcome of an experiment."""
+
+    outcome: Outcome
+    verdict: Limit | None
+    """The verdict on the load as it was repeated."""
+    evidence: tuple[str, ...]
+
+
+def confirm(point: Point, target: Target, facts: TargetFacts) -> Confirmation:
+    """Repeats the load of a point, and the load with the change that would refute its verdict.
+
+    The load runs on files of its own; a file or device that was named is only read. Raises ``TargetError`` or
+    ``RunError``, and ``TargetError`` for a load that writes to a file or device that was named.
+    """
+    with opened_target.opened(target) as opened, _load(point.plan, opened) as plan:
+        before = point.limit or verdict_of(point, facts)
+        experiment = EXPERIMENTS.get(before.code) if before else None
+        if experiment is None:
+            return _diagnosed(plan, facts)
+        return _tested(Probes(plan, facts, _measured, _measured(plan)), experiment, facts)
+
+
+def judged(response: Response, experiment: Experiment) -> Outcome:
+    """The verdict stands if the rate responds as expected, and falls if it does the contrary."""
+    if experiment.expects == "more":
+        return "confirmed" if response.grows else "refuted" if response.is_same else "not told"
+    return "confirmed" if response.is_same else "refuted" if response.grows else "not told"
+
+
+def _tested(probes: Probes, experiment: Experiment, facts: TargetFacts) -> Confirmation:
+    response = probes.response(experiment.variation)
+    verdict = verdict_of(probes.base, facts)
+    if response is None:
+        return Confirmation("not told", verdict, (f"{experiment.variation.text}: not possible with this load",))
+    outcome = judged(response, experiment) if probes.is_consistent else "not told"
+    return Confirmation(outcome, verdict, (response.evidence,))
+
+
+def _diagnosed(plan: Plan, facts: TargetFacts) -> Confirmation:
+    verdict, _ = diagnose(plan, facts, _measured)
+    return Confirmation("not told" if verdict.code == UNKNOWN else "confirmed", verdict, verdict.evidence)
+
+
+def _measured(plan: Plan) -> Point:
+    return local.measure(plan).point("why", {})
+
+
+@contextmanager
+def _load(plan: Plan, opened: OpenedTarget) -> Iterator[Plan]:
+    """The longest group of a plan on files of its own, which are removed at the end."""
+    longest = max(plan.groups, key=lambda group: max(worker.end.runtime_ns or 0 for worker in group.workers))
+    stem = f"iocurve-why-{secrets.token_hex(4)}"
+    workers = tuple(_placed(worker, opened, f"{stem}.{number}") for number, worker in enumerate(longest.workers))
+    load = variations.shortened(plan.replace(groups=(longest.replace(workers=workers),)), RUNTIME_NS)
+    try:
+        yield load
+    finally:
+        data_set.remove_files([load], [opened] if opened.path else [])
+
+
+def _placed(worker: Worker, opened: OpenedTarget, name: str) -> Worker:
+    """A worker with its load alone: where the target is reached now, without checks, logs and waits for others."""
+    bare = worker.replace(
+        verify=None, replay=None, log=None, steady_state=None, latency_target=None, wait_for=(), start_delay_ns=0
+    )
+    if opened.path is not None:
+        return _on_named_file(bare, opened.path)
+    size = max(MIB, min(FILE_BYTES_MAX, sum(file.bytes for file in worker.files)) // MIB * MIB)
+    largest = max(
+        operation.blocks.bytes for operation in worker.operations if isinstance(operation.blocks, FixedBlocks)
+    )
+    file = FilePlan(path=name, offset_bytes=0, bytes=max(size, largest), layout="fill", keep=True)
+    if isinstance(opened.target, NfsTarget):
+        mount = worker.engine.mount if isinstance(worker.engine, NfsEngine) else opened.target.mount(1)
+        reached = opened.target.mount(mount.nconnect).replace(durability=mount.durability, source=mount.source)
+        return bare.replace(files=(file,), engine=NfsEngine(mount=reached), disk=None)
+    directory = opened.target.path
+    disk = opened.target.plan if isinstance(opened.target, DiskTarget) else None
+    return bare.replace(files=(file.replace(path=str(directory / name)),), disk=disk)
+
+
+def _on_named_file(worker: Worker, path: str) -> Worker:
+    if any(operation.kind not in ("read",) for operation in worker.operations):
+        raise TargetError(f"{path}: the load writes to what is there; name a directory by --target")
+    known = {str(Path(file.path).resolve()) for file in worker.files}
+    if str(Path(path).resolve()) not in known:
+        raise TargetError(f"{path} is not what the load of this result reads")
+    return worker.replace(files=tuple(file.replace(layout="existing", keep=True) for file in worker.files))

@@ -1,0 +1,183 @@
+"""Variations of a load that change one thing: its depth, its blocks, its connections, its clients, its mix."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from ipaddress import AddressValueError, IPv4Address
+
+from iocurve.engine.plan import End, FixedBlocks, NfsEngine, OperationPlan, Plan, Rate, Think, Worker
+from iocurve.units import MILLISECOND_NS, SECOND_NS
+
+NCONNECT_MAX = 16
+BLOCK_BYTES_MIN = 1024
+PROBE_NS = 400 * MILLISECOND_NS
+"""Measured time of a probe."""
+RAMP_NS = 100 * MILLISECOND_NS
+INTERVAL_NS = 50 * MILLISECOND_NS
+BURST_RATE = 0.4
+"""A load in bursts asks for this fraction of the rate that it found, so that token buckets fill in the pauses."""
+
+
+@dataclass(frozen=True)
+class Variation:
+    """A change of a load."""
+
+    name: str
+    text: str
+    """The change as a reader is told of it: ``twice the depth``."""
+    apply: Callable[[Plan], Plan | None]
+    """The changed load; None where the load cannot be changed so."""
+
+
+def shortened(plan: Plan, runtime_ns: int = PROBE_NS) -> Plan:
+    """The load for the length of a probe; a part of a load that ends by an amount runs for that time, too."""
+    end = End(runtime_ns=runtime_ns, bytes=None, operations=None)
+    changed = _each(plan, lambda worker: worker.replace(end=end, ramp_ns=RAMP_NS, cooldown_ns=0))
+    return changed.replace(interval_ns=INTERVAL_NS)
+
+
+def _deeper(plan: Plan) -> Plan:
+    return _each(plan, lambda worker: worker.replace(depth=2 * worker.depth))
+
+
+def _single(plan: Plan) -> Plan:
+    """One operation in flight, so that nothing waits for another."""
+    (first, *_) = plan.groups[0].workers
+    return _only(plan, first.replace(depth=1, rate=None, think=None))
+
+
+def _half_blocks(plan: Plan) -> Plan | None:
+    blocks = [operation.blocks for worker in plan.groups[0].workers for operation in worker.operations]
+    if not all(isinstance(one, FixedBlocks) and one.bytes >= 2 * BLOCK_BYTES_MIN for one in blocks):
+        return None
+
+    def halved(operation: OperationPlan) -> OperationPlan:
+        assert isinstance(operation.blocks, FixedBlocks), "checked above"
+        return operation.replace(blocks=FixedBlocks(bytes=operation.blocks.bytes // 2), align_bytes=0)
+
+    return _each(plan, lambda worker: worker.replace(operations=tuple(map(halved, worker.operations))))
+
+
+def _mixed(plan: Plan) -> Plan | None:
+    """Reads and writes, half and half, of a load of one kind whose files are its own."""
+    workers = plan.groups[0].workers
+    kinds = {operation.kind for worker in workers for operation in worker.operations}
+    if kinds not in ({"read"}, {"write"}) or not all(_is_own(worker) for worker in workers):
+        return None
+
+    def both(worker: Worker) -> Worker:
+        halves = tuple(worker.operations[0].replace(kind=kind, share=50) for kind in ("read", "write"))
+        return worker.replace(operations=halves)
+
+    return _each(plan, both)
+
+
+def _is_own(worker: Worker) -> bool:
+    """Whether the load made its files, so that they may be written."""
+    return all(file.layout in ("fill", "new", "create", "recreate") for file in worker.files)
+
+
+def _more_connections(plan: Plan) -> Plan | None:
+    """Twice the connections, the same depth over all of them."""
+    mounts = [worker.engine.mount for worker in plan.groups[0].workers if isinstance(worker.engine, NfsEngine)]
+    if len(mounts) < len(plan.groups[0].workers) or any(2 * mount.nconnect > NCONNECT_MAX for mount in mounts):
+        return None
+
+    def doubled(worker: Worker) -> Worker:
+        assert isinstance(worker.engine, NfsEngine), "checked above"
+        mount = worker.engine.mount
+        return worker.replace(engine=NfsEngine(mount=mount.replace(nconnect=2 * mount.nconnect)))
+
+    return _each(plan, doubled)
+
+
+def _more_clients(plan: Plan) -> Plan | None:
+    """The load from two addresses of this machine, half of the depth from each; on loopback only."""
+    workers = plan.groups[0].workers
+    if not all(isinstance(worker.engine, NfsEngine) and _is_loopback(worker.engine.mount.host) for worker in workers):
+        return None
+    halves = tuple(
+        worker.replace(
+            depth=max(1, worker.depth // 2),
+            clone=worker.clone + number * len(workers),
+            engine=NfsEngine(mount=worker.engine.mount.replace(source=f"127.0.{1 + number}.1")),
+        )
+        for number in (0, 1)
+        for worker in workers
+        if isinstance(worker.engine, NfsEngine)
+    )
+    return plan.replace(groups=(plan.groups[0].replace(workers=halves),))
+
+
+def _more_workers(plan: Plan) -> Plan:
+    """Twice the threads, each with its own depth."""
+    workers = plan.groups[0].workers
+    doubled = (*workers, *(worker.replace(clone=worker.clone + len(workers)) for worker in workers))
+    return plan.replace(groups=(plan.groups[0].replace(workers=doubled),))
+
+
+def _faster(plan: Plan) -> Plan | None:
+    """Twice the rate that was asked for."""
+
+    def doubled(rate: Rate | None) -> Rate | None:
+        return rate and rate.replace(count=2 * rate.count)
+
+    def faster(worker: Worker) -> Worker:
+        operations = tuple(one.replace(rate=doubled(one.rate)) for one in worker.operations)
+        return worker.replace(rate=doubled(worker.rate), operations=operations)
+
+    changed = _each(plan, faster)
+    return None if changed == plan else changed
+
+
+def _thoughtless(plan: Plan) -> Plan | None:
+    """Without think time."""
+    changed = _each(plan, lambda worker: worker.replace(think=None))
+    return None if changed == plan else changed
+
+
+def _other_offsets(plan: Plan) -> Plan:
+    """The same load at offsets of another seed."""
+    return _each(plan, lambda worker: worker.replace(seed=worker.seed + 1))
+
+
+DEEPER = Variation("depth", "twice the depth", _deeper)
+SINGLE = Variation("single", "one operation in flight", _single)
+HALF_BLOCKS = Variation("block", "half the block size", _half_blocks)
+MIXED = Variation("mix", "half reads, half writes", _mixed)
+MORE_CONNECTIONS = Variation("connections", "twice the connections", _more_connections)
+MORE_CLIENTS = Variation("clients", "half of the load from another address", _more_clients)
+MORE_WORKERS = Variation("workers", "twice the threads", _more_workers)
+FASTER = Variation("rate", "twice the rate", _faster)
+THOUGHTLESS = Variation("think", "no think time", _thoughtless)
+OTHER_OFFSETS = Variation("offsets", "fresh offsets", _other_offsets)
+
+
+def in_bursts(size: int, iops: float) -> Variation:
+    """So many operations at once, with pauses in between that keep the mean well below a rate."""
+    period_ns = round(size / (BURST_RATE * iops) * SECOND_NS)
+
+    def apply(plan: Plan) -> Plan:
+        (first, *_) = plan.groups[0].workers
+        think = Think(pause_ns=period_ns, every=size, drains=True)
+        return _only(plan, first.replace(depth=size, rate=None, think=think))
+
+    return Variation("bursts", f"bursts of {size} operations", apply)
+
+
+def _only(plan: Plan, worker: Worker) -> Plan:
+    return plan.replace(groups=(plan.groups[0].replace(workers=(worker,)),))
+
+
+def _each(plan: Plan, change: Callable[[Worker], Worker]) -> Plan:
+    """The plan with each worker of its first group changed; probes run one group."""
+    (first, *_) = plan.groups
+    return plan.replace(groups=(first.replace(workers=tuple(map(change, first.workers))),))
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or IPv4Address(host).is_loopback
+    except AddressValueError:
+        return False

@@ -1,0 +1,393 @@
+"""The verdict on a point whose target, load or machine says what limits it, with confidence and evidence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from data import synthetic
+from data.synthetic import kind, outcome, plan, result, worker_outcome, worker_plan
+from iocurve.analysis.fingerprints import connection_verdict, response
+from iocurve.analysis.levels import levels
+from iocurve.analysis.limit_kinds import LIMIT_KINDS, next_steps
+from iocurve.analysis.limits import limit_of, limits_of, verdict_of, verdicts_of, with_verdicts
+from iocurve.engine.outcome import ConnectionOutcome, CpuTime, IntervalOutcome
+from iocurve.engine.plan import FileOpen, Flow, NfsEngine, Rate, SyncEngine, Think, Worker
+from iocurve.result.document import FurtherLimits, Limit, MachineUse, Point, Result, TargetFacts
+from iocurve.targets.target import VolumeTarget, facts_of
+from iocurve.units import KIB, MIB, MILLISECOND_NS, SECOND_NS
+
+BLOCK = 64 * KIB
+NFS = TargetFacts(kind="nfs", address="nfs://server/vol")
+QUIET = MachineUse(busy_share=0.1, cpus=2, own_share=0.05, target_share=0.0, others_share=0.05, steal_share=0.0)
+
+
+def known(**limits: int) -> TargetFacts:
+    return NFS.replace(further=FurtherLimits(**limits))
+
+
+def point(
+    operations: int,
+    *,
+    kinds: tuple[str, ...] = ("read",),
+    latency_ns: int = 1_000_000,
+    depth: int = 1000,
+    nconnect: int | None = None,
+    machine: MachineUse | None = QUIET,
+    intervals: list[IntervalOutcome] | None = None,
+    **changes: Any,
+) -> Point:
+    """One second of a load; so many operations of each kind."""
+    worker = worker_plan([(name, 1) for name in kinds], block_bytes=BLOCK, depth=depth, nconnect=nconnect)
+    measured = worker_outcome(
+        {name: kind({latency_ns: operations}, BLOCK) for name in kinds}, intervals=intervals or []
+    )
+    return Point(
+        name="p",
+        family="f",
+        axes={},
+        plan=plan([worker.replace(**changes)]),
+        outcome=outcome(measured),
+        machine=machine,
+    )
+
+
+# ---- the target
+
+
+@pytest.mark.parametrize(
+    ("measured", "target", "code", "text"),
+    [
+        (point(1600), known(throughput_read_bytes_per_s=100 * MIB), "volume_read_throughput", "100 MiB/s on reads"),
+        (
+            point(1600, kinds=("write",)),
+            known(throughput_write_bytes_per_s=100 * MIB),
+            "volume_write_throughput",
+            "100 MiB/s on writes",
+        ),
+        (point(1600), known(iops_read=1600), "volume_read_iops", "1,600 IOPS on reads"),
+        (point(1600, kinds=("write",)), known(iops_write=1600), "volume_write_iops", "1,600 IOPS on writes"),
+        (point(1600), known(client_read_bytes_per_s=100 * MIB), "client_read", "the limit of 100 MiB/s that a client"),
+        (
+            point(3200, nconnect=2),
+            known(connection_bytes_per_s=100 * MIB),
+            "connection_throughput",
+            "all 2 connections at the limit of 100 MiB/s",
+        ),
+        (
+            point(2000, latency_ns=16_000_000, depth=32, nconnect=1),
+            known(connection_requests_in_flight=4, latency_mean_ns=2_000_000),
+            "connection_requests",
+            "at the 4 requests in flight that the server takes of a connection",
+        ),
+        (point(2000), known(servers=4, service_ns=2_000_000), "server_parallelism", "4 at a time, 2.000 ms each"),
+    ],
+)
+def test_each_limit_of_a_target_has_its_name(measured: Point, target: TargetFacts, code: str, text: str) -> None:
+    found = limit_of(measured, target)
+    assert found is not None
+    assert (found.code, found.confidence) == (code, "certain")
+    assert text.split(" each")[0].removesuffix("2.000 ms") in found.text
+    assert found.evidence
+    assert found.next_step == next_steps(target, [found])[0]
+
+
+def test_a_limit_on_reads_does_not_hold_writes() -> None:
+    target = known(throughput_read_bytes_per_s=100 * MIB, iops_read=1600, client_read_bytes_per_s=100 * MIB)
+    assert limit_of(point(1600, kinds=("write",)), target) is None
+
+
+def test_requests_below_the_limit_of_a_connection_are_not_held_by_it() -> None:
+    target = known(connection_requests_in_flight=128, latency_mean_ns=2_000_000)
+    found = verdict_of(point(2000, latency_ns=2_000_000, depth=4, nconnect=1), target)
+    assert found is not None
+    assert (found.code, found.confidence) == ("depth", "certain")
+
+
+def course(rates: list[int]) -> list[IntervalOutcome]:
+    return [
+        synthetic.interval(number, number * SECOND_NS, (number + 1) * SECOND_NS, {"read": rate}, BLOCK)
+        for number, rate in enumerate(rates)
+    ]
+
+
+BURST = NFS.replace(iops=1000, further=FurtherLimits(burst_iops=3000, burst_credits=2000))
+
+
+@pytest.mark.parametrize(
+    ("iops", "rates", "code", "text"),
+    [
+        (3000, [3000] * 8, "burst_iops", "at the burst limit of 3,000 IOPS, which holds while credits last"),
+        (
+            2000,
+            [3000] * 4 + [2000] + [1000] * 4,
+            "burst_credits",
+            "burst credits ran out 4 s into the measured time: "
+            "3,000 IOPS before, 1,000 after, at the baseline of 1,000",
+        ),
+        (1000, [1000] * 8, "burst_credits", "at the baseline of 1,000 IOPS: the burst credits are used up"),
+    ],
+)
+def test_burst_credits_are_told_with_their_time(iops: int, rates: list[int], code: str, text: str) -> None:
+    found = limit_of(point(iops, intervals=course(rates)), BURST)
+    assert found is not None
+    assert (found.code, found.text) == (code, text)
+    assert found.evidence[-1].startswith("a full bucket of credits sustains 3,000 IOPS for 1")
+
+
+def test_two_levels_are_found_and_drifts_are_not() -> None:
+    found = levels([3000, 3010, 2990, 3000, 1800, 1000, 1010, 990, 1000])
+    assert found is not None
+    assert (found.index, found.before, found.after) == (4, 3000, 1000)
+    assert levels([3000 - 100 * number for number in range(20)], 0.08) is None
+    assert levels([1000, 990, 1010] * 5) is None
+    assert levels([1000] * 5 + [3000] * 5) is None
+    # A stall is no level.
+    assert levels([1000, 1000, 1000, 200, 1000, 1000, 1000, 1000]) is None
+
+
+def test_a_volume_tells_all_of_its_limits() -> None:
+    facts = facts_of(VolumeTarget.of("volume:azure-files-v1?quota=1TiB"))
+    assert facts.further is not None
+    assert (facts.further.burst_iops, facts.further.burst_credits) == (10_000, 21_513_600)
+    assert facts.further.latency_mean_ns == 2 * MILLISECOND_NS
+
+
+@pytest.mark.parametrize(
+    ("target", "gain"),
+    [
+        ("volume:azure-files-v1?quota=1TiB", 102),
+        ("volume:azure-files-v1?quota=100TiB", 0),
+        ("volume:anf-premium?quota=2TiB", 64),
+        ("volume:anf-premium?quota=70TiB", 20),
+        ("volume:anf-premium?quota=80TiB", 0),
+        ("volume:anf-flexible?quota=4TiB", 0),
+        ("volume:azure-files-v2?quota=1TiB&throughput=500MiB", 0),
+    ],
+)
+def test_a_tebibyte_more_is_worth_what_the_formula_says(target: str, gain: int) -> None:
+    assert facts_of(VolumeTarget.of(target)).next_tib_bytes_per_s == gain * MIB
+
+
+def test_a_quota_that_gives_no_more_is_no_advice() -> None:
+    target = facts_of(VolumeTarget.of("volume:anf-premium?quota=80TiB"))
+    found = limit_of(point(4500 * 16), target)
+    assert found is not None
+    assert found.next_step.startswith(
+        "For more throughput, raise the service level (a larger quota gives no more at this level)."
+    )
+    assert facts_of(VolumeTarget.of("volume:unlimited")).next_tib_bytes_per_s is None
+
+
+# ---- the load
+
+
+def test_a_rate_of_a_worker_counts_as_one_of_its_operations() -> None:
+    rate = Rate(unit="operations", count=1600, per_ns=SECOND_NS)
+    found = limit_of(point(800, kinds=("read", "write"), rate=rate), NFS)
+    assert found is not None
+    assert (found.code, found.text) == ("rate", "at the rate asked for, 1,600 IOPS")
+    assert limit_of(point(700, kinds=("read", "write"), rate=rate), NFS) is None
+
+
+def jobs(*workers: Worker, operations: tuple[int, ...]) -> Point:
+    outcomes = [
+        worker_outcome({"read": kind({1_000_000: count}, BLOCK)}, number=number, report_group=number)
+        for number, count in enumerate(operations)
+    ]
+    return Point(name="p", family="f", axes={}, plan=plan(list(workers)), outcome=outcome(*outcomes), machine=QUIET)
+
+
+def test_rates_of_several_jobs_are_one_limit() -> None:
+    rates = [Rate(unit="operations", count=count, per_ns=SECOND_NS) for count in (300, 200)]
+    workers = [
+        worker_plan(block_bytes=BLOCK, depth=100, rate=rate, report_group=number) for number, rate in enumerate(rates)
+    ]
+    found = limit_of(jobs(*workers, operations=(300, 200)), NFS)
+    assert found is not None
+    assert (found.code, found.text) == ("group_rate", "at the rates asked of its jobs, 500 IOPS together")
+    free = worker_plan(block_bytes=BLOCK, depth=100, report_group=1)
+    assert limit_of(jobs(workers[0], free, operations=(300, 5000)), NFS) is None
+
+
+def test_a_flow_bounds_all_of_its_workers_by_the_rate_of_one() -> None:
+    rate = Rate(unit="operations", count=300, per_ns=SECOND_NS)
+    workers = [
+        worker_plan(block_bytes=BLOCK, depth=100, rate=rate).replace(flow=Flow(id=1, weight=3)),
+        worker_plan(block_bytes=BLOCK, depth=100, report_group=1).replace(flow=Flow(id=1, weight=1)),
+    ]
+    found = limit_of(jobs(*workers, operations=(300, 100)), NFS)
+    assert found is not None
+    assert (found.code, found.text) == ("group_rate", "at the rates asked of its jobs, 400 IOPS together")
+
+
+def test_think_time_is_the_limit_where_the_load_pauses() -> None:
+    think = Think(pause_ns=4 * MILLISECOND_NS)
+    found = limit_of(point(200, depth=1, think=think), NFS)
+    assert found is not None
+    assert found.code == "think_time"
+    assert found.evidence == ("the load pauses for 80% of the time",)
+
+
+# ---- this machine
+
+
+def used(**shares: float) -> MachineUse:
+    return QUIET.replace(busy_share=0.99, **shares)
+
+
+def test_others_that_use_the_processors_are_not_the_load() -> None:
+    """Ours uses 4 %, and its threads hardly wait for a processor."""
+    others = used(own_share=0.04, others_share=0.95, thread_delay_share=0.02)
+    found = verdict_of(point(10, machine=others), NFS)
+    assert found is not None
+    assert found.code == "unknown"
+    capped = limit_of(point(1600, machine=others), NFS.replace(throughput_bytes_per_s=100 * MIB))
+    assert capped is not None
+    assert capped.code == "volume_throughput"
+
+
+def test_a_load_that_waits_for_a_processor_is_held_up_by_others() -> None:
+    starved = used(own_share=0.1, others_share=0.85, steal_share=0.04, thread_delay_share=0.6)
+    found = limit_of(point(10, machine=starved), NFS)
+    assert found is not None
+    assert (found.code, found.confidence) == ("foreign_cpu", "likely")
+    assert found.text == (
+        "others hold the processors: a thread of the load was ready and waited for one for 60% of the time"
+    )
+    assert found.evidence[0] == "of 2 processors: the load 10%, the target 0%, others 85%, other guests of the host 4%"
+
+
+def test_a_load_that_uses_the_machine_up_is_named() -> None:
+    found = limit_of(point(10, machine=used(own_share=0.5, target_share=0.4, others_share=0.05)), NFS)
+    assert found is not None
+    assert found.code == "machine"
+
+
+def test_the_page_cache_is_named_where_storage_moved_nothing() -> None:
+    def reads(moved: int, *, direct: bool) -> Limit | None:
+        engine = SyncEngine(open=FileOpen(direct=direct, durability="none", invalidate=False))
+        return limit_of(point(1000, engine=engine, machine=QUIET.replace(device_read_bytes=moved)), NFS)
+
+    found = reads(0, direct=False)
+    assert found is not None
+    assert (found.code, found.evidence) == ("page_cache", ("62.5 MiB were read, 0 B came from storage",))
+    others = (reads(1000 * BLOCK, direct=False), reads(0, direct=True))
+    assert [one.code if one else None for one in others] == ["depth", "depth"]
+
+
+def test_a_cap_that_stalls_keep_the_mean_below_is_likely() -> None:
+    """Half of the operations take what the cap makes them take; the rest were held up with this machine."""
+    worker = worker_plan(block_bytes=BLOCK, depth=16)
+    reads = kind({10_000_000: 1000, 14_000_000: 340}, BLOCK)
+    busy = used(own_share=0.03, others_share=0.9, thread_delay_share=0.1)
+    measured = Point(
+        name="p",
+        family="f",
+        axes={},
+        plan=plan([worker]),
+        outcome=outcome(worker_outcome({"read": reads})),
+        machine=busy,
+    )
+    target = NFS.replace(throughput_bytes_per_s=100 * MIB)
+    found = limit_of(measured, target)
+    assert found is not None
+    assert (found.code, found.confidence) == ("volume_throughput", "likely")
+    assert found.evidence[-1] == "between stalls of this machine the rate was 19% higher than in the mean"
+    assert limit_of(measured.replace(machine=QUIET), target) != found
+
+
+def test_a_thread_that_is_busy_is_named_with_its_share() -> None:
+    busy = point(10)
+    cpu = CpuTime(user_ns=970_000_000, system_ns=0, context_switches=0)
+    workers = (busy.outcome.workers[0].replace(cpu=cpu),)
+    found = limit_of(busy.replace(outcome=busy.outcome.replace(workers=workers)), NFS)
+    assert found is not None
+    assert (found.code, found.evidence[0]) == ("generator", "its thread used 97% of a processor")
+
+
+# ---- results
+
+
+def test_the_verdict_is_stored_with_its_point_and_read_again() -> None:
+    envelope = with_verdicts(synthetic.envelope())
+    assert all(one.limit for one in envelope.points)
+    again = Result.from_json(envelope.to_json())
+    assert verdicts_of(again) == [one.limit for one in envelope.points]
+    assert limits_of(again) == limits_of(synthetic.envelope())
+    record = again.to_records()[-1]
+    assert (record["limit"], record["limit_confidence"]) == ("volume_throughput", "certain")
+    assert str(record["limit_text"]).startswith("at the volume's limit of 512 MiB/s")
+
+
+def test_a_closed_loop_alone_makes_the_depth_a_possible_limit_only() -> None:
+    found = limit_of(point(950_000, machine=None), NFS)
+    assert found is not None
+    assert (found.code, found.confidence) == ("depth", "possible")
+    assert found.evidence[-1] == "a closed loop fills its depth at any other limit, too"
+
+
+def test_a_target_that_says_nothing_leaves_the_verdict_open() -> None:
+    found = verdict_of(point(10), NFS)
+    assert found is not None
+    assert (found.code, found.short_name, found.confidence) == ("unknown", "cannot tell", "none")
+    assert found.next_step == "iocurve why --confirm varies one thing at a time to find the limit."
+    assert limit_of(point(10), NFS) is None
+    assert limits_of(result([point(10)], target=NFS)) == [None]
+
+
+def test_connections_from_several_addresses_are_several_clients() -> None:
+    mount = worker_plan(nconnect=1).engine
+    assert isinstance(mount, NfsEngine)
+    workers = [
+        worker_plan(block_bytes=BLOCK, depth=1000).replace(
+            engine=NfsEngine(mount=mount.mount.replace(source=f"127.0.1.{number}"))
+        )
+        for number in (1, 2)
+    ]
+    found = limit_of(jobs(*workers, operations=(1600, 100)), known(client_read_bytes_per_s=100 * MIB))
+    assert found is not None
+    assert found.text == "1 of 2 clients at the limit of 100 MiB/s that a client has for reads"
+
+
+def test_every_kind_has_a_name_and_its_step_can_be_told() -> None:
+    for code, one in LIMIT_KINDS.items():
+        assert one.short_name
+        assert "{" not in "".join(next_steps(NFS, [Limit(code=code, short_name=one.short_name, text="")]))
+
+
+# ---- the network
+
+
+def connected(retransmits: int, window_ns: int) -> Point:
+    """One second of writes over a connection of which the kernel tells."""
+    state = ConnectionOutcome(
+        rtt_ns=200_000,
+        rtt_ns_min=100_000,
+        congestion_window=10,
+        segment_bytes=1448,
+        retransmits=retransmits,
+        busy_ns=SECOND_NS,
+        receive_window_limited_ns=window_ns,
+        send_buffer_limited_ns=0,
+    )
+    written = point(1000, kinds=("write",), nconnect=1)
+    workers = tuple(worker.replace(connections=(state,)) for worker in written.outcome.workers)
+    return written.replace(outcome=written.outcome.replace(workers=workers))
+
+
+def test_what_the_kernel_says_of_connections_is_evidence() -> None:
+    found = verdict_of(connected(30, 630_000_000), NFS)
+    assert found is not None
+    assert found.evidence[-2:] == (
+        "TCP: round trip 200 µs, 30 segments sent again (0.06%)",
+        "TCP: the receiver's window held the sender back for 63% of the time in which it had data to send",
+    )
+
+
+@pytest.mark.parametrize(("retransmits", "code"), [(30, "connection_throughput"), (3000, "tcp_congestion")])
+def test_a_connection_that_loses_segments_is_congested(retransmits: int, code: str) -> None:
+    base, more, half = (connected(retransmits, 0), point(1900, nconnect=2), point(1950, nconnect=1))
+    connections, blocks = (response("a change", base, changed, NFS) for changed in (more, half))
+    assert connection_verdict(connections, blocks).code == code
