@@ -191,7 +191,9 @@ def test_ctrl_c_in_an_envelope_removes_its_files(tmp_path: Path, served: Server)
 
 def start_volume(directory: Path, port: int) -> subprocess.Popen[str]:
     """Serves a directory; returns when it answers."""
-    command = [*IOCURVE, "volume", "serve", "--unlimited", "--store", str(directory), "--port", str(port)]
+    # Whoever runs this owns the directory.
+    options = ("--unlimited", "--no-root-squash", "--store", str(directory), "--port", str(port))
+    command = [*IOCURVE, "volume", "serve", *options]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     assert "nfs://" in process.stdout.readline()

@@ -188,8 +188,13 @@ def test_rates_cover_the_time_between_two_readings() -> None:
     counters = dict.fromkeys(
         ("reads", "writes", "read_bytes", "write_bytes", "throttled_operations", "throttled_ns"), 0
     )
+    connection_counters = ("accepted", "closed", "refused", "timed_out")
     calls = dict.fromkeys(
-        ("commits", "other_operations", "connections_accepted", "connections_closed", "protocol_errors"), 0
+        (
+            *("commits", "other_operations", "protocol_errors", "connection_memory_bytes"),
+            *(f"connections_{name}" for name in connection_counters),
+        ),
+        0,
     )
     connection = {"peer": "127.0.0.1:700", "in_flight": 0}
     before = {"uptime_ns": 10**9, **counters, **calls, "exports": [], "clients": []}
@@ -236,7 +241,12 @@ def metrics_of(*options: str) -> Iterator[tuple[Server, str]]:
 
 
 def test_exports_have_separate_files_and_limits(tmp_path: Path) -> None:
-    exports = ("--export", "/a:profile=anf-premium,quota=2TiB", "--export", f"/a/b:profile=unlimited,store={tmp_path}")
+    exports = (
+        "--export",
+        "/a:profile=anf-premium,quota=2TiB",
+        "--export",
+        f"/a/b:profile=unlimited,root_squash=false,store={tmp_path}",
+    )
     with serve(*exports) as server:
         a, b = (Server(server.pid, server.port, server.port, path) for path in ("/a", "/a/b"))
         for export in (a, b):
@@ -360,6 +370,28 @@ def test_the_control_socket_is_private_and_removed_with_the_volume(runtime: Path
         TargetError, match=r"^no volume is running on this machine; start one with 'iocurve volume serve'$"
     ):
         control.find(None)
+
+
+def test_of_several_volumes_one_must_be_named(runtime: Path) -> None:
+    with serve("--unlimited") as one, serve("--export", "/a", "/b") as other:
+        for server in (one, other):
+            wait_for_socket(runtime / "iocurve" / f"{server.port}.sock")
+        first, last = sorted([(one.port, "/vol"), (other.port, "/a, /b")])
+        listed = f"several volumes are running; name one by its port: {first[0]} ({first[1]}), {last[0]} ({last[1]})"
+        with pytest.raises(TargetError) as refused:
+            control.find(None)
+        assert str(refused.value) == listed
+        assert listed in iocurve("volume", "stats", "--once").stderr
+
+
+def test_volumes_that_others_could_have_made_are_not_found(runtime: Path) -> None:
+    with serve("--unlimited") as server:
+        wait_for_socket(path := runtime / "iocurve" / f"{server.port}.sock")
+        path.parent.chmod(0o777)
+        with pytest.raises(TargetError, match=r"^no volume is running on this machine; start one"):
+            control.find(None)
+        path.parent.chmod(0o700)
+        assert control.find(None) == (path, None)
 
 
 def test_a_stale_socket_is_replaced(runtime: Path, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@
 
 use arbitrary::Arbitrary;
 use iocurve_volume::fuzzing::Fed;
+use iocurve_volume::{ExportRules, Squash};
 use iocurve_wire::nfs3::*;
 use iocurve_wire::record::{RecordMark, write_record};
 use iocurve_wire::rpc::{CallHeader, ReplyHeader, auth_flavor, authsys_parms, opaque_auth};
@@ -15,6 +16,8 @@ use libfuzzer_sys::fuzz_target;
 struct Conversation {
     /// Most bytes that arrive at once.
     grain: u16,
+    /// Bits of the export's rules.
+    rules: u8,
     calls: Vec<Call>,
     garbage: Vec<u8>,
 }
@@ -178,9 +181,15 @@ impl Call {
     }
 }
 
+fn rules(bits: u8) -> ExportRules {
+    let squash = [Squash::Root, Squash::None, Squash::All][usize::from(bits % 3)];
+    let bit = |number: u8| bits >> number & 1 != 0;
+    ExportRules { squash, suid: bit(2), dev: bit(3), read_only: bits > 240, ..ExportRules::default() }
+}
+
 fuzz_target!(|conversation: Conversation| {
     let grain = usize::from(conversation.grain).max(1);
-    let mut volume = Fed::new();
+    let mut volume = Fed::with_rules(rules(conversation.rules));
     let mut handles = vec![volume.root()];
     for (xid, call) in conversation.calls.iter().take(64).enumerate() {
         let record = call.record(xid as u32, &handles);

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from bench.servers import IOCURVE, Server
+from bench.servers import volume as serve
 from conftest import KernelNfs
 
 VERSIONS = pytest.mark.parametrize("version", ["3", "4.1"])
@@ -51,6 +52,13 @@ FIO_VERIFY = (
     "/usr/bin/fio --name=verify --directory=$MNT --size=16m --bs=4k --rw=randwrite --direct=1 "
     "--ioengine=libaio --iodepth=16 --verify=crc32c --minimal >/tmp/fio && echo verified"
 )
+
+
+@pytest.fixture
+def volume() -> Iterator[Server]:
+    """An empty volume in which root is root, as in file systems of the guest's own."""
+    with serve("--unlimited", "--no-root-squash") as server:
+        yield server
 
 
 @VERSIONS
@@ -104,6 +112,15 @@ as_user 'chmod 777 open/f' 2>/dev/null || echo refused
 as_user 'cat open/f; echo own >open/g; rm open/g' && echo allowed
 """
 
+# Root of a client that the export does not trust.
+SQUASHED = """
+cd $MNT
+echo mine >f; stat -c %u:%g f; chmod 4755 f; stat -c %a f
+chown 0 f 2>/dev/null || echo refused
+mknod null c 1 3 2>/dev/null || echo refused
+mkdir d; echo x >d/g; mv d/g h; rm h; rmdir d; cat f
+"""
+
 UNPACK_AND_REMOVE = """
 set -e
 mkdir -p /tmp/src/a/b /tmp/src/c
@@ -135,6 +152,26 @@ def test_permissions_are_the_modes(volume: Server, kernel_nfs: KernelNfs, versio
     assert (done.returncode, done.stdout) == (0, "refused\n" * 4 + "mine\nallowed\n"), done.stderr
 
 
+def test_root_is_squashed_by_default(kernel_nfs: KernelNfs) -> None:
+    with serve("--unlimited", "--anonuid", "77", "--anongid", "78") as server:
+        done = kernel_nfs(server, SQUASHED)
+    assert (done.returncode, done.stdout) == (0, "77:78\n755\nrefused\nrefused\nmine\n"), done.stderr
+
+
+def test_a_client_that_is_not_allowed_cannot_mount(kernel_nfs: KernelNfs) -> None:
+    with serve("--unlimited", "--secure-ports") as server:
+        # The rig's relay calls from an unprivileged port.
+        assert kernel_nfs(server, "true").returncode == 126
+
+
+def test_a_read_only_export_is_read_only(kernel_nfs: KernelNfs) -> None:
+    with serve("--unlimited", "--read-only") as server:
+        done = kernel_nfs(server, "touch $MNT/f 2>&1; ls $MNT | wc -l")
+    assert done.returncode == 0, done.stderr
+    assert "Read-only file system" in done.stdout
+    assert done.stdout.endswith("\n0\n")
+
+
 @VERSIONS
 def test_an_archive_is_unpacked_and_removed(volume: Server, kernel_nfs: KernelNfs, version: str) -> None:
     done = kernel_nfs(volume, UNPACK_AND_REMOVE, options=_options(version))
@@ -144,7 +181,8 @@ def test_an_archive_is_unpacked_and_removed(volume: Server, kernel_nfs: KernelNf
 @contextmanager
 def _served(folder: Path, port: int) -> Iterator[subprocess.Popen[str]]:
     """A volume of a folder's files that may be killed; it is ready on entry."""
-    command = [str(IOCURVE), "volume", "serve", "--unlimited", "--store", str(folder), "--port", str(port)]
+    options = ("--unlimited", "--no-root-squash", "--store", str(folder), "--port", str(port))
+    command = [str(IOCURVE), "volume", "serve", *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         try:
             assert process.stdout is not None

@@ -105,6 +105,7 @@ struct Export {
 /// The rules of an export, see `iocurve_volume::ExportRules`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
+#[allow(clippy::struct_excessive_bools)] // each is an option of its own
 struct Rules {
     clients: Vec<Client>,
     read_only: bool,

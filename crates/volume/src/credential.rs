@@ -31,13 +31,16 @@ impl Credential {
     /// Takes the credential of a call.
     #[inline]
     pub(crate) fn take(&mut self, cred: &opaque_auth<'_>) -> Result<(), auth_stat> {
-        if cred.flavor != self.flavor || cred.body != self.body {
-            self.stated = stated(cred)?;
-            self.export = NO_EXPORT;
-            self.flavor = cred.flavor;
-            self.body.clear();
-            self.body.extend_from_slice(cred.body);
-        }
+        if cred.flavor != self.flavor || cred.body != self.body { self.replace(cred) } else { Ok(()) }
+    }
+
+    #[cold]
+    fn replace(&mut self, cred: &opaque_auth<'_>) -> Result<(), auth_stat> {
+        self.stated = stated(cred)?;
+        self.export = NO_EXPORT;
+        self.flavor = cred.flavor;
+        self.body.clear();
+        self.body.extend_from_slice(cred.body);
         Ok(())
     }
 
@@ -46,13 +49,23 @@ impl Credential {
         self.stated
     }
 
-    /// The caller that the credential stands for in an export, of which the client has this access.
+    /// Works out the caller that the credential stands for in an export, of which the client has this access.
     #[inline]
-    pub(crate) fn caller(&mut self, export: &Export, access: ClientAccess) -> &Caller {
+    pub(crate) fn enter(&mut self, export: &Export, access: ClientAccess) {
         if self.export != export.number {
-            self.caller = export.rules.caller(self.stated.as_ref(), access);
-            self.export = export.number;
+            self.squash(export, access);
         }
+    }
+
+    #[cold]
+    fn squash(&mut self, export: &Export, access: ClientAccess) {
+        self.caller = export.rules.caller(self.stated.as_ref(), access);
+        self.export = export.number;
+    }
+
+    /// The caller in the export that was entered last.
+    #[inline]
+    pub(crate) fn caller(&self) -> &Caller {
         &self.caller
     }
 }

@@ -10,6 +10,7 @@ use iocurve_wire::nfs3::{cookieverf3, nfs_fh3};
 use crate::memory::ConnectionMemory;
 use crate::nfs4_state::State;
 use crate::qos::Limits;
+use crate::rules::ExportRules;
 use crate::served::{Export, Exports, Served};
 use crate::server::incoming::INPUT_BYTES;
 use crate::server::session::{Interest, Session};
@@ -44,11 +45,16 @@ impl Fed {
     /// Cookie verifier of listings.
     pub const COOKIEVERF: cookieverf3 = *b"fuzzing!";
 
-    /// An empty volume.
+    /// An empty volume with the default rules.
     #[allow(clippy::new_without_default)] // it takes memory
     pub fn new() -> Self {
+        Self::with_rules(ExportRules::default())
+    }
+
+    /// An empty volume with these rules.
+    pub fn with_rules(rules: ExportRules) -> Self {
         let files = MemoryStore::new(Self::COOKIEVERF, Self::QUOTA_BYTES, Self::QUOTA_BYTES).expect("memory");
-        let export = Export::new("/vol".to_owned(), Files::Memory(files), Limits::default(), 1, 0);
+        let export = Export::new("/vol".to_owned(), Files::Memory(files), Limits::default(), 1, 0).with_rules(rules);
         let exports = Exports::new(vec![export]).expect("one export");
         let nfs4 = State::new(0, "fuzzing".to_owned(), Vec::new(), 0);
         let served = Served::new(exports, 2049, *b"verifier", ConnectionMemory::default(), nfs4);

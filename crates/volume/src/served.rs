@@ -138,7 +138,7 @@ impl Exports {
 
     /// Gives all exports these rules.
     #[cfg(test)]
-    pub(crate) fn set_rules(&mut self, rules: ExportRules) {
+    pub(crate) fn set_rules(&mut self, rules: &ExportRules) {
         self.0.iter_mut().for_each(|export| export.rules = rules.clone());
     }
 

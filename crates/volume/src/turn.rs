@@ -22,7 +22,6 @@ use crate::rules::{ClientAccess, Refusal};
 use crate::served::{Export, Exports, Served};
 use crate::stats::{Counters, IoStats};
 use crate::store::TRANSFER_BYTES_MAX;
-use crate::store::access::Caller;
 
 /// One turn of a connection.
 #[derive(Debug)]
@@ -95,12 +94,14 @@ impl<'t> Turn<'t> {
         self.peer.access(export).check(is_change)
     }
 
-    /// The caller in an export, if the client may use the export in this way. Take the call's credential first.
+    /// Admits a call if the client may use the export in this way. Take the call's credential first; its caller in this export is the
+    /// credential's then.
     #[inline]
-    pub(crate) fn admit(&mut self, export: &Export, is_change: bool) -> Result<Caller, Refusal> {
+    pub(crate) fn admit(&mut self, export: &Export, is_change: bool) -> Result<(), Refusal> {
         let access = self.peer.access(export);
         access.check(is_change)?;
-        Ok(*self.credential.caller(export, access))
+        self.credential.enter(export, access);
+        Ok(())
     }
 
     /// Most bytes of data that a READ may find now; a client reads on behind them.

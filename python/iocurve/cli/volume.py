@@ -41,14 +41,27 @@ def serve_volume(
     client_egress: BandwidthText | None = None,
     unlimited: Flag = False,
     store: str | None = None,
+    allow: Annotated[tuple[str, ...], Many] = (),
+    read_only: Flag = False,
+    secure_ports: Flag = False,
+    no_root_squash: Flag = False,
+    all_squash: Flag = False,
+    anonuid: int | None = None,
+    anongid: int | None = None,
+    suid: Flag = False,
+    dev: Flag = False,
     export: Annotated[tuple[str, ...], Many] = (),
     config: Path | None = None,
-    address: str = "127.0.0.1",
+    listen: str | None = None,
+    address: str | None = None,
     port: Port = 0,
+    max_connections: AtLeast1 | None = None,
     metrics: Port | None = None,
     metrics_address: str = "127.0.0.1",
 ) -> int:
     """Serve an NFS volume (versions 3 and 4.1) from this process until Ctrl-C; it needs no root and no portmapper.
+
+    NFS has no authentication here (AUTH_SYS): a client states which user it is. --allow limits the clients, by address.
 
     Parameters
     ----------
@@ -75,15 +88,40 @@ def serve_volume(
         Short for --profile unlimited: as fast as this machine is.
     store
         "memory" or a directory whose files the volume serves. Default: memory.
+    allow
+        Clients that may use the export, by address or network; :ro lets them only read: 10.1.0.0/16 10.2.3.4:ro.
+        Default: every client that can connect.
+    read_only
+        No client may write.
+    secure_ports
+        Clients must call from a port below 1024, which on most machines takes root.
+    no_root_squash
+        Carry out root's calls as root. Default: as the anonymous user.
+    all_squash
+        Carry out all calls as the anonymous user.
+    anonuid
+        The anonymous user. Default: 65534; where the server is not root, its own user.
+    anongid
+        The anonymous group. Default: 65534; where the server is not root, its own group.
+    suid
+        Let clients make set-user-ID and set-group-ID files. Default: the bits are ignored.
+    dev
+        Let root make device files. Default: refused.
     export
-        Several exports with settings of their own: --export /a:profile=anf-premium,quota=2TiB /b:store=/srv.
+        Several exports with settings of their own: --export /a:profile=anf-premium,quota=2TiB
+        /b:store=/srv,allow=10.1.0.0/16,read_only=true.
     config
-        A TOML file instead of these options: address, port, and for each export a table [[export]] with path, profile,
-        quota, throughput, iops, latency, pool, client_egress, store.
+        A TOML file instead of these options: listen or address, port, max_connections, and for each export a table
+        [[export]] with path, profile, quota, throughput, iops, latency, pool, client_egress, store, allow, read_only,
+        secure_ports, root_squash, all_squash, anonuid, anongid, suid, dev.
+    listen
+        Address to listen on that other machines can reach: 10.1.2.3, or 0.0.0.0 for all.
     address
-        Address to listen on. There is no authentication: anyone who can connect can read and write.
+        Address of this machine's own to listen on. Default: 127.0.0.1.
     port
         TCP port of NFS and MOUNT; 0 takes a free one.
+    max_connections
+        Most open connections; further ones are closed at once. Default: 8192.
     metrics
         Port of OpenMetrics at /metrics; 0 takes a free one. Default: no metrics.
     metrics_address
@@ -98,8 +136,18 @@ def serve_volume(
         pool=pool,
         client_egress=client_egress,
         store=store,
+        allow=allow or None,
+        read_only=read_only or None,
+        secure_ports=secure_ports or None,
+        root_squash=False if no_root_squash else None,
+        all_squash=all_squash or None,
+        anonuid=anonuid,
+        anongid=anongid,
+        suid=suid or None,
+        dev=dev or None,
     )
-    spec = _volume_spec(one, export, config, address, port)
+    whole = given(listen=listen, address=address, port=port or None, max_connections=max_connections)
+    spec = _volume_spec(one, export, config, whole)
     _hold_the_end_back()
     served = volumes.serve(spec.config())
     answers = control.Control(served, spec.export)
@@ -232,17 +280,17 @@ def _profile_of(profile: str | None, level: Level | None, *, unlimited: bool) ->
 
 
 def _volume_spec(
-    one: dict[str, Any], exports: tuple[str, ...], config: Path | None, address: str, port: int
+    one: dict[str, Any], exports: tuple[str, ...], config: Path | None, whole: dict[str, Any]
 ) -> VolumeSpec:
     """The specification of the volume: from one export's options, from --export, or from --config."""
     if config is not None:
-        if one or exports or port or address != "127.0.0.1":
+        if one or exports or whole:
             raise DialectError([Mistake("--config: the file describes the whole volume; leave out the other options")])
         return read_spec(config)
     if exports and one:
         raise DialectError([Mistake("--export: its settings follow its path, as in /a:quota=2TiB,profile=anf-premium")])
     specs = tuple(map(parse_export, exports)) or (spec_of(one),)
-    return volume_of(specs, address, port)
+    return volume_of(specs, whole)
 
 
 def _hold_the_end_back() -> None:

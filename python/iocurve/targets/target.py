@@ -140,7 +140,7 @@ class VolumeTarget:
     @contextmanager
     def opened(self) -> Iterator[NfsTarget]:
         """Runs the volume while the context lasts. Raises ``TargetError`` if it does not start."""
-        with volume_process(self.export.arguments()) as url:
+        with volume_process(self.export.for_own_runs().arguments()) as url:
             yield NfsTarget.of(url)
 
 

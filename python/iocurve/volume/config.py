@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+import secrets
+
+from msgspec import field
+
 from iocurve.structs import Struct, TaggedStruct
 from iocurve.volume.limits import Limits
+from iocurve.volume.rules import ExportRules
+
+CONNECTIONS_MAX = 8192
+CONNECTION_MEMORY_BYTES = 128 << 20
 
 
 class MemoryStore(TaggedStruct, tag="memory"):
@@ -25,6 +33,7 @@ class ExportConfig(Struct):
     store: MemoryStore | DirectoryStore
     quota_bytes: int
     limits: Limits = Limits()
+    rules: ExportRules = ExportRules()
 
 
 class VolumeConfig(Struct):
@@ -34,3 +43,9 @@ class VolumeConfig(Struct):
     port: int = 0
     """TCP port of NFS and MOUNT; 0 takes a free port."""
     exports: tuple[ExportConfig, ...]
+    connections_max: int = CONNECTIONS_MAX
+    """Further connections are closed at once."""
+    connection_memory_bytes: int = CONNECTION_MEMORY_BYTES
+    """For records in part, replies not taken and calls that wait, over all connections."""
+    handle_key: str = field(default_factory=lambda: secrets.token_hex(16))
+    """32 hexadecimal digits. With the same key, handles of directories outlive a restart."""

@@ -9,7 +9,7 @@ import socketserver
 import stat
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import cast
 from urllib.parse import parse_qsl, urlsplit
@@ -179,18 +179,44 @@ def find(target: str | None) -> tuple[Path, str | None]:
     """The control socket of a running volume, and the export that the target names. Raises ``TargetError``."""
     directory = _directory(make=False)
     if target is None or (target.startswith("/") and not target.endswith(".sock")):
-        running = [path for path in sorted(directory.glob("*.sock")) if _is_alive(path)]
-        if len(running) == 1:
-            return running[0], target
-        ports = ", ".join(path.stem for path in running)
-        if running:
-            raise TargetError(f"several volumes are running; name one by its port: {ports}")
-        raise TargetError("no volume is running on this machine; start one with 'iocurve volume serve'")
+        return _only_volume(), target
     if target.endswith(".sock"):
         return Path(target), None
     if target.isdigit():
         return directory / f"{target}.sock", None
     return _of_url(target, directory)
+
+
+def _only_volume() -> Path:
+    """The control socket of this user's only volume. Raises ``TargetError`` with a list if there are several."""
+    running = [path for path in _own_sockets(_directory(make=False)) if _is_alive(path)]
+    if len(running) == 1:
+        return running[0]
+    if not running:
+        raise TargetError("no volume is running on this machine; start one with 'iocurve volume serve'")
+    volumes = ", ".join(f"{path.stem} ({_exports_of(path)})" for path in running)
+    raise TargetError(f"several volumes are running; name one by its port: {volumes}")
+
+
+def _own_sockets(directory: Path) -> Iterator[Path]:
+    """This user's control sockets; none if others could have made them."""
+    with suppress(OSError):
+        if not _is_private(directory.lstat()):
+            return
+    for path in sorted(directory.glob("*.sock"), key=lambda path: path.stem.zfill(5)):
+        with suppress(OSError):
+            status = path.lstat()
+            if stat.S_ISSOCK(status.st_mode) and status.st_uid == os.getuid():
+                yield path
+
+
+def _exports_of(path: Path) -> str:
+    """The exports of a volume, to tell it from others."""
+    try:
+        with Client(str(path)) as client:
+            return ", ".join(export.path for export in client.stats().exports)
+    except TargetError:
+        return "does not answer"
 
 
 def _of_url(target: str, directory: Path) -> tuple[Path, str | None]:
@@ -213,9 +239,14 @@ def _directory(*, make: bool) -> Path:
             found = path.lstat()
         except OSError as error:
             raise TargetError(f"cannot create the control socket in {path}: {error.strerror}") from None
-        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o022:
+        if not _is_private(found):
             raise TargetError(f"cannot create the control socket in {path}: other users may write there; remove it")
     return path
+
+
+def _is_private(status: os.stat_result) -> bool:
+    """Whether it is a directory in which only this user can make files."""
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o022
 
 
 def _remove_stale(path: Path) -> None:

@@ -147,8 +147,15 @@ def _calls(stats: VolumeStats) -> Iterator[Metric]:
         ("other_operations", "Other calls answered, of all programs", stats.other_operations),
         ("connections_accepted", "Connections accepted", stats.connections_accepted),
         ("protocol_errors", "Connections closed because the peer broke the protocol", stats.protocol_errors),
+        ("connections_refused", "Connections closed at once", stats.connections_refused),
+        ("connections_timed_out", "Connections closed for a record not in time", stats.connections_timed_out),
     ):
         yield CounterMetricFamily(f"iocurve_volume_{name}", help_text, value=value)
+    yield GaugeMetricFamily(
+        "iocurve_volume_connection_memory_bytes",
+        "Memory for records in part, replies not taken and calls that wait",
+        value=stats.connection_memory_bytes,
+    )
     yield GaugeMetricFamily("iocurve_volume_connections", "Open connections", value=len(stats.connections))
     in_flight = sum(connection.in_flight for connection in stats.connections)
     yield GaugeMetricFamily(

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import re
 import signal
+import stat
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 from iocurve import _native
 from iocurve.errors import TargetError
 from iocurve.result.processes import counted_as_target
 from iocurve.units import format_bytes
 from iocurve.volume.config import VolumeConfig
-from iocurve.volume.spec import VolumeSpec
+from iocurve.volume.rules import ExportRules, is_loopback
+from iocurve.volume.spec import MEMORY, ExportSpec, VolumeSpec
 
 
 def serve(config: VolumeConfig) -> _native.Volume:
@@ -24,24 +27,45 @@ def serve(config: VolumeConfig) -> _native.Volume:
 
 
 def greeting(spec: VolumeSpec, port: int) -> Iterator[str]:
-    """The lines that announce a volume: for each export its URL, its limits, and the commands that mount it."""
+    """The lines that announce a volume: for each export its URL, limits and clients, and the commands that mount it."""
+    address = spec.listen_address
     for export in spec.export:
-        speed = export.limits().throughput or "no limit"
+        speed, rules = export.limits().throughput or "no limit", export.rules()
         level = f"{export.profile_name}, {format_bytes(export.quota_bytes())}"
-        yield f"nfs://{spec.address}:{port}{export.path}   {speed} ({level}); store: {export.store}"
-        yield f"mount it with: {mount_command(spec.address, port, export.path)}"
-        yield f"or with NFSv4.1: {mount_command_v4(spec.address, port, export.path)}"
+        yield f"nfs://{address}:{port}{export.path}   {speed} ({level}); store: {export.store}"
+        yield f"clients: {rules.who_may()}"
+        if not is_loopback(address) and not rules.clients:
+            yield f"warning: anyone who can reach {address} may use {export.path}; name the clients with --allow"
+        if (warning := _not_writable(export, rules)) is not None:
+            yield warning
+        yield f"mount it with: {mount_command(address, port, export.path)}"
+        yield f"or with NFSv4.1: {mount_command_v4(address, port, export.path)}"
+
+
+def _not_writable(export: ExportSpec, rules: ExportRules) -> str | None:
+    """A warning if those who are squashed cannot create files in the directory of an export."""
+    if export.store == MEMORY or rules.squash == "none" or rules.read_only:
+        return None
+    status = Path(export.store).stat()
+    shift = 6 if status.st_uid == rules.anonuid else 3 if status.st_gid == rules.anongid else 0
+    if rules.anonuid == 0 or stat.S_IMODE(status.st_mode) >> shift & 0o3 == 0o3:
+        return None
+    return (
+        f"warning: user {rules.anonuid}, which root's calls are carried out as, cannot write to {export.store} "
+        f"({stat.filemode(status.st_mode)}, owner {status.st_uid}:{status.st_gid}); change its owner, or choose "
+        "--anonuid and --anongid, or trust the clients with --no-root-squash"
+    )
 
 
 def mount_command(host: str, port: int, export: str) -> str:
     """The command that mounts an export on a Linux client."""
-    options = f"vers=3,proto=tcp,port={port},mountport={port},nolock,nconnect=8"
+    options = f"vers=3,proto=tcp,port={port},mountport={port},nolock,nconnect=8,nosuid,nodev"
     return f"sudo mount -t nfs -o {options} {host}:{export} /mnt"
 
 
 def mount_command_v4(host: str, port: int, export: str) -> str:
     """The command that mounts an export with NFSv4.1, which brings locks and needs no mount protocol."""
-    return f"sudo mount -t nfs -o vers=4.1,proto=tcp,port={port},nconnect=8 {host}:{export} /mnt"
+    return f"sudo mount -t nfs -o vers=4.1,proto=tcp,port={port},nconnect=8,nosuid,nodev {host}:{export} /mnt"
 
 
 @contextmanager

@@ -14,12 +14,14 @@ from iocurve.errors import DialectError, Mistake, TargetError
 from iocurve.result.document import FurtherLimits, TargetFacts
 from iocurve.structs import Struct
 from iocurve.units import parse_bandwidth, parse_bytes, parse_time_ns
-from iocurve.volume.config import DirectoryStore, ExportConfig, MemoryStore, VolumeConfig
+from iocurve.volume.config import CONNECTIONS_MAX, DirectoryStore, ExportConfig, MemoryStore, VolumeConfig
+from iocurve.volume.handle_key import handle_key
 from iocurve.volume.limits import Limits
 from iocurve.volume.messages import Iops
 from iocurve.volume.profile import UNLIMITED
 from iocurve.volume.profile_limits import next_tib_bytes_per_s, resolve
-from iocurve.volume.validation import InvalidDocument, validated
+from iocurve.volume.rules import ExportRules, anonymous_user, is_loopback, parse_client
+from iocurve.volume.validation import InvalidDocument, InvalidField, validated
 
 T = TypeVar("T")
 Level = Literal["standard", "premium", "ultra"]
@@ -29,6 +31,11 @@ DEFAULT_QUOTA = "4TiB"
 NUMBER_MAX = (1 << 63) - 1
 """The largest number of bytes or nanoseconds that the native module can count."""
 PORT_MAX = 65535
+LOOPBACK = "127.0.0.1"
+MEMORY = "memory"
+"""The store that is no directory."""
+CONNECTIONS_MOST = 1 << 20
+UserId = Annotated[int, Meta(ge=0, le=(1 << 32) - 1)]
 MEMORY_SHARE = 0.75
 """The fraction of the memory free at the start that all exports in memory may use together."""
 
@@ -54,6 +61,33 @@ class ExportSpec(Struct):
     """Bandwidth limit on the writes of each client (an IP address): ``16000Mb``, which is 1,907 MiB/s."""
     store: str = "memory"
     """``memory``, or a directory."""
+    allow: tuple[str, ...] = ()
+    """Clients that may use the export: ``10.1.0.0/16``, ``10.1.2.3:ro``. Default: every client that can connect."""
+    read_only: bool = False
+    """No client may write."""
+    secure_ports: bool = False
+    """Clients must call from a port below 1024."""
+    root_squash: bool = True
+    """Calls of root are carried out as the anonymous user's."""
+    all_squash: bool = False
+    """All calls are carried out as the anonymous user's."""
+    anonuid: UserId | None = None
+    """The anonymous user. Default: 65534; of a server that is not root, its own user."""
+    anongid: UserId | None = None
+    """The anonymous group. Default: 65534; of a server that is not root, its own group."""
+    suid: bool = False
+    """Clients may make set-user-ID and set-group-ID files."""
+    dev: bool = False
+    """Root may make device files."""
+
+    def __post_init__(self) -> None:
+        for client in self.allow:
+            try:
+                parse_client(client)
+            except ValueError as error:
+                raise InvalidField("allow", str(error)) from None
+        if self.all_squash and not self.root_squash:
+            raise InvalidField("all_squash", "squashing everybody squashes root, too; leave out one of the two")
 
     @property
     def profile_name(self) -> str:
@@ -79,6 +113,28 @@ class ExportSpec(Struct):
             client_egress_bytes_per_s=_optional("--client-egress", self.client_egress, parse_bandwidth, at_least=1),
         )
 
+    def rules(self) -> ExportRules:
+        """Which clients may use the export, and as whom."""
+        uid, gid = anonymous_user()
+        return ExportRules(
+            clients=tuple(map(parse_client, self.allow)),
+            read_only=self.read_only,
+            secure_ports=self.secure_ports,
+            squash="all" if self.all_squash else "root" if self.root_squash else "none",
+            anonuid=uid if self.anonuid is None else self.anonuid,
+            anongid=gid if self.anongid is None else self.anongid,
+            suid=self.suid,
+            dev=self.dev,
+        )
+
+    def for_own_runs(self) -> ExportSpec:
+        """The export for a volume that serves only a run of this user.
+
+        A run of root writes to a directory as root. Other users of this machine cannot call from a port that is served.
+        """
+        is_roots = os.geteuid() == 0 and self.store != MEMORY and self.root_squash and not self.all_squash
+        return self.replace(root_squash=False, secure_ports=True) if is_roots else self
+
     def changed(self, changes: dict[str, str | int]) -> ExportSpec:
         """The export with other settings. A new profile resets the settings that replaced values of the old one."""
         reset = ("throughput", "iops", "latency", "pool", "client_egress") if "profile" in changes else ()
@@ -86,32 +142,63 @@ class ExportSpec(Struct):
 
     def arguments(self) -> list[str]:
         """The options of ``iocurve volume serve`` for this export."""
-        settings = {name: value for name, value in self.to_builtins().items() if name != "path" and value is not None}
-        return [word for name, value in settings.items() for word in (f"--{name.replace('_', '-')}", str(value))]
+        settings: dict[str, object] = self.to_builtins()
+        words = [] if settings.pop("root_squash") else ["--no-root-squash"]
+        settings.pop("path")
+        for name, value in settings.items():
+            option = f"--{name.replace('_', '-')}"
+            if isinstance(value, bool):
+                words += [option] if value else []
+            elif isinstance(value, (list, tuple)):
+                words += [word for one in value for word in (option, str(one))]
+            elif value is not None:
+                words += [option, str(value)]
+        return words
 
 
 class VolumeSpec(Struct):
     """A volume as users describe it: ``iocurve volume serve --config volumes.toml``."""
 
-    address: str = "127.0.0.1"
-    """Address to listen on."""
+    address: str = LOOPBACK
+    """Address of this machine to listen on that others cannot reach."""
+    listen: str | None = None
+    """Address to listen on, whoever can reach it."""
     port: Annotated[int, Meta(ge=0, le=PORT_MAX)] = 0
     """TCP port of NFS and MOUNT; 0 takes a free one."""
+    max_connections: Annotated[int, Meta(ge=1, le=CONNECTIONS_MOST)] = CONNECTIONS_MAX
+    """Further connections are closed at once."""
     export: Annotated[tuple[ExportSpec, ...], Meta(min_length=1)]
+
+    def __post_init__(self) -> None:
+        if self.listen is None and not is_loopback(self.address):
+            raise InvalidField(
+                "address",
+                f"{self.address} can be reached from other machines, and NFS has no authentication; if that is meant, "
+                f"use listen = {self.address} in its place, and name the clients with allow",
+            )
+
+    @property
+    def listen_address(self) -> str:
+        """The address that is listened on."""
+        return self.listen or self.address
 
     def config(self) -> VolumeConfig:
         """The configuration for the native module. Raises ``DialectError`` or ``TargetError``."""
-        in_memory = sum(export.store == "memory" for export in self.export)
+        in_memory = sum(export.store == MEMORY for export in self.export)
         exports = tuple(
             ExportConfig(
                 path=export.path,
                 store=_store(export.store, in_memory),
                 quota_bytes=export.quota_bytes(),
                 limits=export.limits(),
+                rules=export.rules(),
             )
             for export in self.export
         )
-        return VolumeConfig(address=self.address, port=self.port, exports=exports)
+        config = VolumeConfig(
+            address=self.listen_address, port=self.port, exports=exports, connections_max=self.max_connections
+        )
+        return config if in_memory == len(exports) else config.replace(handle_key=handle_key())
 
 
 def read_spec(path: Path) -> VolumeSpec:
@@ -129,7 +216,10 @@ def parse_export(text: str) -> ExportSpec:
     pairs = [setting.partition("=") for setting in settings.split(",") if setting]
     if wrong := [key for key, equals, _ in pairs if not equals]:
         raise DialectError([Mistake(f"--export {text}: '{wrong[0]}' is not key=value, as in /a:quota=2TiB")])
-    return _validated({"path": path} | {key: value for key, _, value in pairs}, ExportSpec, f"--export {text}: ")
+    allow = {"allow": [value for key, _, value in pairs if key == "allow"]}
+    others = {key: value for key, _, value in pairs if key != "allow"}
+    document = {"path": path} | others | (allow if allow["allow"] else {})
+    return _validated(document, ExportSpec, f"--export {text}: ")
 
 
 def spec_of(options: dict[str, str | int]) -> ExportSpec:
@@ -137,11 +227,12 @@ def spec_of(options: dict[str, str | int]) -> ExportSpec:
     return _validated(options, ExportSpec, "--")
 
 
-def volume_of(exports: Sequence[ExportSpec], address: str, port: int) -> VolumeSpec:
-    """The volume with the given exports. Raises ``DialectError``."""
-    if not 0 <= port <= PORT_MAX:
+def volume_of(exports: Sequence[ExportSpec], settings: dict[str, str | int]) -> VolumeSpec:
+    """The volume with the given exports; the settings are those of ``VolumeSpec``. Raises ``DialectError``."""
+    port = settings.get("port", 0)
+    if not 0 <= int(port) <= PORT_MAX:
         raise DialectError([Mistake(f"--port {port}: choose 0 to {PORT_MAX}")])
-    return VolumeSpec(address=address, port=port, export=tuple(exports))
+    return _validated(settings | {"export": [export.to_builtins() for export in exports]}, VolumeSpec, "--")
 
 
 def facts(address: str, spec: ExportSpec) -> TargetFacts:
@@ -209,7 +300,7 @@ def _number(option: str, text: str, parse: Callable[[str], int], at_least: int) 
 
 def _store(text: str, exports_in_memory: int) -> MemoryStore | DirectoryStore:
     """Parses ``memory`` or the name of a directory. Raises ``TargetError``."""
-    if text == "memory":
+    if text == MEMORY:
         return MemoryStore(limit_bytes=memory_limit_bytes(exports_in_memory))
     if not Path(text).is_dir():
         raise TargetError(f"--store {text}: there is no such directory; create it, or use --store memory")

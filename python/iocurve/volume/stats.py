@@ -81,6 +81,12 @@ class VolumeStats(IoStats):
     connections_closed: int
     protocol_errors: int
     """Connections closed because the peer broke the protocol."""
+    connections_refused: int
+    """Connections closed at once: no export admits their address, or there are as many as there may be."""
+    connections_timed_out: int
+    """Connections closed because a record did not arrive in time, or because they held memory that others needed."""
+    connection_memory_bytes: int
+    """Memory that connections hold for records in part, replies not taken and calls that wait."""
     exports: tuple[ExportStats, ...]
     """In the order of the configuration."""
     clients: tuple[ClientStats, ...]

@@ -29,10 +29,12 @@ pub(super) fn answer(call: &Call<'_>, out: &mut Writer<'_>) -> Result<(), Refuse
 }
 
 /// Encodes a result without attributes: each part that may be left out is a word of zeros.
-fn refuse(procedure: nfsproc3, status: nfsstat3, out: &mut Writer<'_>) {
+pub(super) fn refuse(procedure: nfsproc3, status: nfsstat3, out: &mut Writer<'_>) {
     let parts = match procedure {
+        nfsproc3::NFSPROC3_GETATTR => 0,
         nfsproc3::NFSPROC3_RENAME => 4,
         nfsproc3::NFSPROC3_LINK => 3,
+        nfsproc3::NFSPROC3_WRITE | nfsproc3::NFSPROC3_COMMIT => 2,
         procedure if is_non_idempotent(procedure as u32) => 2,
         _ => 1,
     };

@@ -3,10 +3,12 @@
 use iocurve_wire::nfs3::{
     COMMIT3res, Failed, GETATTR3res, READ3res, WRITE3res, nfs_fh3, nfsproc3, nfsstat3, stable_how, wcc_data,
 };
-use iocurve_wire::rpc::CallHeader;
+use iocurve_wire::record::write_record;
+use iocurve_wire::rpc::{CallHeader, ReplyHeader};
 use iocurve_wire::server_fast::{self, READ_REPLY_BYTES, RangeArgs, WriteArgs};
+use iocurve_wire::xdr::Encode;
 
-use super::nfs4;
+use super::{nfs3, nfs4};
 use crate::pending::{Delayed, Operation};
 use crate::rules::Refusal;
 use crate::served::Export;
@@ -47,8 +49,10 @@ pub(super) fn answer(turn: &mut Turn<'_>, header: &CallHeader<'_>, arguments: &[
 fn getattr(turn: &mut Turn<'_>, xid: u32, object: &[u8]) {
     turn.count_other();
     let export = turn.export(object);
-    let admitted = turn.check(export, false).map_err(Refusal::status3);
-    match admitted.and_then(|()| export.files.getattr(object)) {
+    if let Err(refusal) = turn.check(export, false) {
+        return refuse(turn, xid, nfsproc3::NFSPROC3_GETATTR, refusal);
+    }
+    match export.files.getattr(object) {
         Ok(attributes) => turn.batch.bytes(&server_fast::getattr_reply(xid, &attributes)),
         Err(status) => turn.reply::<GETATTR3res>(xid, &Err(Failed { status, rest: () })),
     }
@@ -58,23 +62,21 @@ fn getattr(turn: &mut Turn<'_>, xid: u32, object: &[u8]) {
 #[inline]
 fn read(turn: &mut Turn<'_>, xid: u32, arguments: &RangeArgs<'_>) {
     let export = turn.export(arguments.file);
-    let caller = &match turn.admit(export, false) {
-        Ok(caller) => caller,
-        Err(refusal) => return turn.reply::<READ3res<'_>>(xid, &Err(refused(refusal))),
-    };
-    let arguments = &RangeArgs { count: arguments.count.min(turn.read_bytes_max()), ..*arguments };
+    if let Err(refusal) = turn.admit(export, false) {
+        return refuse(turn, xid, nfsproc3::NFSPROC3_READ, refusal);
+    }
     if export.throttle.is_limited()
-        && let Some(bytes) = read_bytes(export, caller, arguments)
+        && let Some(bytes) = read_bytes(export, turn.credential.caller(), arguments)
         && let Some(file) = nfs_fh3::new(arguments.file)
     {
         let RangeArgs { offset, count, .. } = *arguments;
-        let operation = Operation::Read { xid, caller: *caller, file, offset, count };
+        let operation = Operation::Read { xid, caller: *turn.credential.caller(), file, offset, count };
         if let Some(operation) = turn.delay(export, bytes, operation) {
             carry_out(turn, export, operation);
         }
         return;
     }
-    read_now(turn, export, xid, caller, arguments);
+    read_now(turn, export, xid, None, arguments);
 }
 
 /// Bytes that a READ will find; `None` if it will fail, which costs nothing.
@@ -85,9 +87,12 @@ fn read_bytes(export: &Export, caller: &Caller, arguments: &RangeArgs<'_>) -> Op
     Some(count.min(attributes.size.saturating_sub(arguments.offset)))
 }
 
+/// Carries out a READ for a caller, or for that of the last credential.
 #[inline]
-fn read_now(turn: &mut Turn<'_>, export: &Export, xid: u32, caller: &Caller, arguments: &RangeArgs<'_>) {
+fn read_now(turn: &mut Turn<'_>, export: &Export, xid: u32, caller: Option<&Caller>, arguments: &RangeArgs<'_>) {
     let RangeArgs { file, offset, count } = *arguments;
+    let count = count.min(turn.read_bytes_max());
+    let caller = caller.unwrap_or_else(|| turn.credential.caller());
     let head = turn.batch.gap(READ_REPLY_BYTES);
     match export.files.read(caller, file, offset, count, turn.batch) {
         Ok(read) => {
@@ -107,11 +112,10 @@ fn read_now(turn: &mut Turn<'_>, export: &Export, xid: u32, caller: &Caller, arg
 fn write(turn: &mut Turn<'_>, xid: u32, arguments: &WriteArgs<'_>) {
     let WriteArgs { file, offset, stable, length, arrived } = *arguments;
     let export = turn.export(file);
-    let caller = &match turn.admit(export, true) {
-        Ok(caller) => caller,
-        Err(refusal) => return turn.reply::<WRITE3res>(xid, &Err(refused(refusal))),
-    };
-    match export.files.write(caller, file, offset, &arrived[..length as usize], stable) {
+    if let Err(refusal) = turn.admit(export, true) {
+        return refuse(turn, xid, nfsproc3::NFSPROC3_WRITE, refusal);
+    }
+    match export.files.write(turn.credential.caller(), file, offset, &arrived[..length as usize], stable) {
         Ok(written) => write_done(turn, export, xid, &written, length, stable),
         Err(status) => write_failed(turn, export, xid, file, status),
     }
@@ -137,14 +141,11 @@ pub(super) fn begin_write(
         turn.refuse_credential(xid, stat);
         return None;
     }
-    let caller = match turn.admit(export, true) {
-        Ok(caller) => caller,
-        Err(refusal) => {
-            turn.reply::<WRITE3res>(xid, &Err(refused(refusal)));
-            return None;
-        }
-    };
-    match export.files.begin_write(&caller, file, offset, length) {
+    if let Err(refusal) = turn.admit(export, true) {
+        refuse(turn, xid, nfsproc3::NFSPROC3_WRITE, refusal);
+        return None;
+    }
+    match export.files.begin_write(turn.credential.caller(), file, offset, length) {
         Ok(mut buffer) => {
             // The padding may have begun to arrive, too.
             buffer.copy_from(&arrived[..arrived.len().min(length as usize)]);
@@ -197,7 +198,7 @@ fn commit(turn: &mut Turn<'_>, xid: u32, file: &[u8]) {
     turn.count_commit();
     let export = turn.export(file);
     if let Err(refusal) = turn.check(export, false) {
-        return turn.reply::<COMMIT3res>(xid, &Err(refused(refusal)));
+        return refuse(turn, xid, nfsproc3::NFSPROC3_COMMIT, refusal);
     }
     let files = &export.files;
     match files.commit(file) {
@@ -212,8 +213,14 @@ fn commit(turn: &mut Turn<'_>, xid: u32, file: &[u8]) {
 }
 
 /// Refuses a call without a word about the file.
-fn refused<R: Default>(refusal: Refusal) -> Failed<R> {
-    Failed { status: refusal.status3(), rest: R::default() }
+#[cold]
+fn refuse(turn: &mut Turn<'_>, xid: u32, procedure: nfsproc3, refusal: Refusal) {
+    turn.batch.append(|out| {
+        write_record(out, |writer| {
+            ReplyHeader::success(xid).encode(writer);
+            nfs3::refuse(procedure, refusal.status3(), writer);
+        });
+    });
 }
 
 /// Does the rest of an operation that waited and is due.
@@ -226,7 +233,7 @@ pub(crate) fn resume(turn: &mut Turn<'_>, delayed: Delayed) {
 fn carry_out(turn: &mut Turn<'_>, export: &Export, operation: Operation) {
     match operation {
         Operation::Read { xid, caller, file, offset, count } => {
-            read_now(turn, export, xid, &caller, &RangeArgs { file: file.as_bytes(), offset, count });
+            read_now(turn, export, xid, Some(&caller), &RangeArgs { file: file.as_bytes(), offset, count });
         }
         Operation::Reply(reply) => turn.batch.bytes(&reply),
         Operation::Compound(suspended) => nfs4::resume(turn, *suspended),

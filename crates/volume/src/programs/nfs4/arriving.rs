@@ -131,7 +131,7 @@ impl<'a> Head<'a> {
     fn buffer(&self, turn: &mut Turn<'_>, header: &CallHeader<'_>) -> Option<WriteBuffer> {
         let export = turn.export(self.file);
         turn.credential.take(&header.cred).ok()?;
-        let caller = turn.admit(export, true).ok()?;
-        export.files.begin_write(&caller, self.file, self.offset, self.length).ok()
+        turn.admit(export, true).ok()?;
+        export.files.begin_write(turn.credential.caller(), self.file, self.offset, self.length).ok()
     }
 }

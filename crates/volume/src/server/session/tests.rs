@@ -181,7 +181,7 @@ impl Server {
     }
 
     /// Changes the rules for a new connection, and keeps the files.
-    fn worker_rules(&mut self, rules: ExportRules) {
+    fn change_rules(&mut self, rules: &ExportRules) {
         let served = Arc::get_mut(&mut self.worker.served).unwrap();
         served.exports.set_rules(rules);
         self.session = Session::new(7, PEER.into(), &served.exports);
@@ -535,7 +535,7 @@ fn a_client_that_may_not_use_an_export_learns_nothing_of_it() {
         let mut server = Server::new(Limits::default());
         let (file, root) = (server.file(b"data"), server.files().root());
         let before = server.files().getattr(file.as_bytes()).unwrap();
-        server.worker_rules(rules);
+        server.change_rules(&rules);
         for (number, (procedure, arguments)) in one_of_each(root, file).into_iter().enumerate() {
             server.send(&raw_call(number as u32, procedure, &arguments));
             let result = server.result();
@@ -567,7 +567,7 @@ fn a_read_only_client_changes_nothing() {
         let mut server = Server::new(Limits::default());
         let (file, root) = (server.file(b"data"), server.files().root());
         let before = server.files().getattr(file.as_bytes()).unwrap();
-        server.worker_rules(rules);
+        server.change_rules(&rules);
         let mut refused = 0;
         for (number, (procedure, arguments)) in one_of_each(root, file).into_iter().enumerate() {
             server.send(&raw_call(number as u32, procedure, &arguments));
@@ -712,7 +712,7 @@ fn a_large_write_to_a_stale_handle_is_stepped_over() {
         let file = server.file(b"data");
         server.pipe.grain = grain;
         let mut stale = file.as_bytes().to_vec();
-        *stale.last_mut().unwrap() ^= 99;
+        *stale.last_mut().unwrap() ^= 0x63;
         let stale = nfs_fh3::new(&stale).unwrap();
         server.write(stale, 0, &vec![1; 100_001]);
         server.read(file, 0, 10);

@@ -467,7 +467,7 @@ fn the_rules_of_the_export_hold() {
     ];
     let read = nfs_argop4::READ(READ4args { stateid, offset: 0, count: 1 });
     let uses = [vec![putfh(&file), read], vec![putfh(&root), nfs_argop4::LOOKUP(LOOKUP4args { objname: b"f" })]];
-    client.server.worker_rules(rules(true));
+    client.server.change_rules(&rules(true));
     for operations in &changes {
         assert_eq!(client.compound(operations).0, nfsstat4::NFS4ERR_ROFS, "{operations:?}");
     }
@@ -475,7 +475,7 @@ fn the_rules_of_the_export_hold() {
         assert_eq!(client.compound(operations).0, nfsstat4::NFS4_OK, "{operations:?}");
     }
     let elsewhere = ClientRule { network: "10.0.0.0/8".parse().unwrap(), read_only: false };
-    client.server.worker_rules(ExportRules { clients: vec![elsewhere], ..rules(false) });
+    client.server.change_rules(&ExportRules { clients: vec![elsewhere], ..rules(false) });
     for operations in changes.iter().chain(&uses) {
         assert_eq!(client.compound(operations).0, nfsstat4::NFS4ERR_ACCESS, "{operations:?}");
     }

@@ -1,0 +1,195 @@
+"""Rules of an export: which clients may use it, and as whom."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from bench.servers import IOCURVE
+from bench.servers import volume as serve
+from iocurve.errors import DialectError
+from iocurve.targets import target as targets
+from iocurve.targets.target import VolumeTarget
+from iocurve.volume import rules
+from iocurve.volume.handle_key import handle_key
+from iocurve.volume.rules import ClientRule, ExportRules, parse_client
+from iocurve.volume.serve import greeting
+from iocurve.volume.spec import ExportSpec, VolumeSpec, parse_export, read_spec, spec_of, volume_of
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root is squashed, and only root can ask for it")
+
+
+@pytest.fixture(autouse=True)
+def runtime(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Control sockets and keys of tests are apart from those of other volumes of this machine."""
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("run")))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+
+
+def iocurve(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([IOCURVE, *arguments], capture_output=True, text=True, timeout=60, check=False)
+
+
+def write_to(url: str) -> subprocess.CompletedProcess[str]:
+    options = ("--name=t", "--rw=write", "--bs=64k", "--size=256k", "--ioengine=nfs", f"--nfs_url={url}")
+    return iocurve("fio", *options)
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        ("10.1.2.3", ClientRule(network="10.1.2.3/32")),
+        ("10.1.2.3/16", ClientRule(network="10.1.0.0/16")),
+        ("10.1.0.0/16:ro", ClientRule(network="10.1.0.0/16", read_only=True)),
+        ("fd00::/8:ro", ClientRule(network="fd00::/8", read_only=True)),
+        ("::1", ClientRule(network="::1/128")),
+    ],
+)
+def test_clients_are_addresses_and_networks(text: str, rule: ClientRule) -> None:
+    assert parse_client(text) == rule
+
+
+@pytest.mark.parametrize("text", ["", "10.1.0.0/33", "host", "10.1.0.0/16:rx", ":ro", "10.1"])
+def test_what_is_no_client_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="is not an address or a network"):
+        parse_client(text)
+    with pytest.raises(DialectError, match=r"--export /a:allow=.*: allow: "):
+        parse_export(f"/a:allow={text}")
+
+
+def test_rules_are_written_in_three_ways(tmp_path: Path) -> None:
+    expected = ExportSpec(
+        path="/a",
+        allow=("10.1.0.0/16", "10.2.0.1:ro"),
+        read_only=True,
+        secure_ports=True,
+        all_squash=True,
+        anonuid=7,
+        anongid=8,
+        suid=True,
+        dev=True,
+    )
+    flags = "read_only=true,secure_ports=true,all_squash=true,anonuid=7,anongid=8,suid=true,dev=true"
+    assert parse_export(f"/a:allow=10.1.0.0/16,{flags},allow=10.2.0.1:ro") == expected
+    (file := tmp_path / "v.toml").write_text(
+        'listen = "0.0.0.0"\nmax_connections = 100\n[[export]]\npath = "/a"\n'
+        'allow = ["10.1.0.0/16", "10.2.0.1:ro"]\nread_only = true\nsecure_ports = true\nall_squash = true\n'
+        "anonuid = 7\nanongid = 8\nsuid = true\ndev = true\n"
+    )
+    assert read_spec(file) == VolumeSpec(listen="0.0.0.0", max_connections=100, export=(expected,))
+    found = expected.rules()
+    assert found.clients == (parse_client("10.1.0.0/16"), parse_client("10.2.0.1:ro"))
+    assert (found.squash, found.anonuid, found.anongid) == ("all", 7, 8)
+    assert read_spec(file).config().exports[0].rules == found
+    assert read_spec(file).config().connections_max == 100
+
+
+def test_options_say_what_a_specification_says() -> None:
+    spec = ExportSpec(allow=("10.1.0.0/16", "::1:ro"), read_only=True, root_squash=False, anonuid=7)
+    words = spec.arguments()
+    assert words[0] == "--no-root-squash"
+    assert "--read-only" in words
+    assert words[words.index("--allow") :][:4] == ["--allow", "10.1.0.0/16", "--allow", "::1:ro"]
+    assert words[words.index("--anonuid") + 1] == "7"
+    assert not {"--suid", "--dev", "--all-squash", "--root-squash", "--path"} & set(words)
+
+
+def test_root_is_squashed_unless_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    assert ExportSpec().rules() == ExportRules(squash="root", anonuid=65534, anongid=65534)
+    assert ExportSpec(root_squash=False).rules().squash == "none"
+    with pytest.raises(DialectError, match="all_squash: squashing everybody squashes root, too"):
+        spec_of({"all_squash": "true", "root_squash": "false"})
+    # A server that is not root owns all files that it makes.
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(os, "getegid", lambda: 100)
+    assert rules.anonymous_user() == (1000, 100)
+
+
+def test_serving_beyond_this_machine_takes_the_word() -> None:
+    with pytest.raises(DialectError, match=r"address: 0\.0\.0\.0 can be reached from other machines.*listen"):
+        volume_of([ExportSpec()], {"address": "0.0.0.0"})
+    assert volume_of([ExportSpec()], {"address": "127.0.0.9"}).config().address == "127.0.0.9"
+    assert volume_of([ExportSpec()], {"listen": "0.0.0.0"}).config().address == "0.0.0.0"
+    refused = iocurve("volume", "serve", "--address", "0.0.0.0")
+    assert refused.returncode == 2
+    assert "use listen = 0.0.0.0" in refused.stderr
+
+
+def test_the_announcement_names_those_who_may_come(tmp_path: Path) -> None:
+    spec = volume_of([parse_export("/a:allow=10.1.0.0/16,allow=10.2.0.1:ro"), ExportSpec(path="/b")], {"listen": "::"})
+    lines = list(greeting(spec, 2049))
+    assert any(line.startswith("clients: 10.1.0.0/16, 10.2.0.1/32 (read-only); root becomes") for line in lines)
+    assert "warning: anyone who can reach :: may use /b; name the clients with --allow" in lines
+    assert not any("may use /a" in line for line in lines)
+    tmp_path.chmod(0o700)
+    foreign = ExportSpec(store=str(tmp_path), anonuid=os.getuid() + 1, anongid=os.getgid() + 1)
+    closed = volume_of([foreign], {})
+    assert any("cannot write to" in line for line in greeting(closed, 2049))
+    assert not any("warning" in line for line in greeting(volume_of([foreign.replace(anonuid=os.getuid())], {}), 2049))
+
+
+def test_the_key_of_handles_stays_and_is_secret() -> None:
+    key = handle_key()
+    assert (handle_key(), len(key)) == (key, 32)
+    file = Path(os.environ["XDG_STATE_HOME"]) / "iocurve" / "handle-key"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert [path.name for path in file.parent.iterdir()] == ["handle-key"]
+
+
+def test_clients_that_are_not_allowed_are_not_served() -> None:
+    with serve("--unlimited", "--allow", "10.1.0.0/16") as server:
+        refused = write_to(server.url)
+        assert refused.returncode == 1
+    with serve("--unlimited", "--allow", "127.0.0.0/8:ro", "10.1.0.0/16") as server:
+        refused = write_to(server.url)
+        assert refused.returncode == 1
+        assert "read-only" in refused.stderr.lower(), refused.stderr
+
+
+def test_a_run_works_with_the_defaults() -> None:
+    with serve("--unlimited") as server:
+        done = write_to(server.url)
+        assert done.returncode == 0, done.stderr
+
+
+@needs_root
+def test_root_is_the_anonymous_user_in_a_served_directory(tmp_path: Path) -> None:
+    folder = tmp_path / "srv"
+    folder.mkdir(mode=0o755)
+    with serve("--unlimited", "--store", str(folder)) as server:
+        assert write_to(server.url).returncode == 1, "root's folder is not the anonymous user's"
+        folder.chmod(0o777)
+        done = write_to(server.url)
+        assert done.returncode == 0, done.stderr
+    [made] = folder.iterdir()
+    assert (made.stat().st_uid, made.stat().st_gid) == (65534, 65534)
+    with serve("--unlimited", "--store", str(folder), "--no-root-squash") as server:
+        made.unlink()
+        assert write_to(server.url).returncode == 0
+    [made] = folder.iterdir()
+    assert made.stat().st_uid == 0
+
+
+@needs_root
+def test_a_run_of_root_writes_to_its_own_directory(tmp_path: Path) -> None:
+    target = targets.parse(f"volume:unlimited?store={tmp_path}")
+    assert isinstance(target, VolumeTarget)
+    with target.opened() as served:
+        done = write_to(served.text)
+        assert done.returncode == 0, done.stderr
+    [made] = tmp_path.iterdir()
+    assert made.stat().st_uid == 0
+
+
+def test_a_private_volume_serves_no_other_users_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    own = ExportSpec(store="/srv").for_own_runs()
+    assert (own.root_squash, own.secure_ports) == (False, True)
+    assert ExportSpec().for_own_runs() == ExportSpec(), "memory has nobody's files"
+    squashing = ExportSpec(store="/srv", all_squash=True)
+    assert squashing.for_own_runs() == squashing
