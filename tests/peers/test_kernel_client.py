@@ -235,5 +235,6 @@ flock -x -n /tmp/other/f true && echo free
 
 def test_locks_hold_between_mounts(volume: Server, kernel_nfs: KernelNfs) -> None:
     options = "vers=4.1,nosharecache"
-    done = kernel_nfs(volume, f"mkdir /tmp/other\nOPTIONS={options}\n{LOCKS}", options=options)
+    command = f"mkdir /tmp/other\nOPTIONS={options}\n{LOCKS}"
+    done = kernel_nfs(volume, command, options=options, programs=["flock"])
     assert (done.returncode, done.stdout) == (0, "locked\nrefused\nfree\n"), done.stderr
