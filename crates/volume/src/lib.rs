@@ -41,7 +41,8 @@
 //! An operation of NFSv4.1 is a function in `programs::nfs4`, and its line in `programs::nfs4::compound`.
 //!
 //! Another program or version is a variant of `programs::call::Program`, a file in `programs`, and a line in
-//! `programs::dispatch::answer_call`.
+//! `programs::dispatch::answer_call`. It gets its caller from `Turn::admit` or `Call::admit`, which check the rules of the export, and
+//! maps `rules::Refusal` to its own status.
 
 #![warn(unreachable_pub)]
 
