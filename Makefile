@@ -58,6 +58,7 @@ fuzz: ## fuzz the decoders, record marking and whole calls, FUZZ_SECONDS (600) e
 	cargo +nightly fuzz run decode -- -max_total_time=$(FUZZ_SECONDS)
 	cargo +nightly fuzz run records -- -max_total_time=$(FUZZ_SECONDS)
 	cargo +nightly fuzz run calls -- -max_total_time=$(FUZZ_SECONDS)
+	cargo +nightly fuzz run compounds -- -max_total_time=$(FUZZ_SECONDS)
 
 # By hand, too: Miri is a part of the nightly compiler, and slow.
 .PHONY: miri

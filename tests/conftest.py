@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 from typing import Protocol, TypeVar
 
@@ -66,7 +66,7 @@ class KernelNfs(Protocol):
     """Mounts a server with the Linux kernel's NFS client at $MNT, and runs a shell command there."""
 
     def __call__(
-        self, server: Server, command: str, *, options: str = "vers=3"
+        self, server: Server, command: str, *, options: str = "vers=3", programs: Sequence[str] = ()
     ) -> subprocess.CompletedProcess[str]: ...
 
 
@@ -83,11 +83,14 @@ def kernel_nfs() -> KernelNfs:
     return _run_in_guest
 
 
-def _run_in_guest(server: Server, command: str, *, options: str = "vers=3") -> subprocess.CompletedProcess[str]:
+def _run_in_guest(
+    server: Server, command: str, *, options: str = "vers=3", programs: Sequence[str] = ()
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [
             *(RIG / "kernel-nfs", "--timeout", "90"),
             *("--port", str(server.port), "--mountport", str(server.mount_port)),
+            *(argument for program in programs for argument in ("--add", program)),
             *("--export", server.export, "--opts", options, "--", command),
         ],
         capture_output=True,

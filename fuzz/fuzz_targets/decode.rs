@@ -5,6 +5,9 @@
 
 use iocurve_wire::mount3::mountres3;
 use iocurve_wire::nfs3::*;
+use iocurve_wire::nfs4::attributes::fattr4;
+use iocurve_wire::nfs4::operations::{nfs_argop4, nfs_resop4};
+use iocurve_wire::nfs4::{compound4_head, compound4_result_head};
 use iocurve_wire::portmap::mapping;
 use iocurve_wire::rpc::{CallHeader, ReplyHeader, authsys_parms};
 use iocurve_wire::server_fast::{RangeArgs, WriteArgs, parse_getattr};
@@ -44,6 +47,10 @@ fuzz_target!(|bytes: &[u8]| {
     );
     all!(bytes, REMOVE3res, RENAME3res, LINK3res, READDIR3res<'_>, READDIRPLUS3res<'_>, FSSTAT3res, FSINFO3res);
     all!(bytes, PATHCONF3res, COMMIT3res);
+    all!(bytes, compound4_head<'_>, compound4_result_head<'_>, nfs_argop4<'_>, nfs_resop4<'_>, fattr4<'_>);
+    if let Ok(attributes) = from_bytes::<fattr4<'_>>(bytes) {
+        let _ = attributes.values();
+    }
     // The data path's own parsers accept what the codec accepts, and nothing else.
     let write = from_bytes::<WRITE3args<'_>>(bytes).ok().filter(|write| write.count as usize == write.data.len());
     assert_eq!(WriteArgs::parse(bytes, bytes.len()).is_ok(), write.is_some());

@@ -17,7 +17,12 @@ from bench.servers import IOCURVE, Server
 from bench.servers import volume as serve
 from conftest import KernelNfs
 
-OPTIONS = "vers=3,nconnect=4,rsize=262144,wsize=262144"
+VERSIONS = pytest.mark.parametrize("version", ["3", "4.1"])
+
+
+def _options(version: str) -> str:
+    return f"vers={version},nconnect=4,rsize=262144,wsize=262144"
+
 
 COPY_A_TREE = """
 set -e
@@ -56,30 +61,39 @@ def volume() -> Iterator[Server]:
         yield server
 
 
-def test_a_tree_survives_the_way_in_and_out(volume: Server, kernel_nfs: KernelNfs) -> None:
-    done = kernel_nfs(volume, COPY_A_TREE, options=OPTIONS)
+@VERSIONS
+def test_a_tree_survives_the_way_in_and_out(volume: Server, kernel_nfs: KernelNfs, version: str) -> None:
+    done = kernel_nfs(volume, COPY_A_TREE, options=_options(version))
     # 5 directories and the root, 207 files listed; 207 checksums.
     assert (done.returncode, done.stdout, done.stderr) == (0, f"{6 - 1 + 207 + 207}\n", "")
 
 
-def test_files_and_directories_change(volume: Server, kernel_nfs: KernelNfs) -> None:
-    done = kernel_nfs(volume, CHANGE_A_TREE)
+@VERSIONS
+def test_files_and_directories_change(volume: Server, kernel_nfs: KernelNfs, version: str) -> None:
+    done = kernel_nfs(volume, CHANGE_A_TREE, options=_options(version))
     assert (done.returncode, done.stdout, done.stderr) == (0, "one\none\ntwo\none\n640\n0\n", "")
 
 
-def test_fio_finds_what_it_wrote(volume: Server, kernel_nfs: KernelNfs) -> None:
-    done = kernel_nfs(volume, FIO_VERIFY, options=OPTIONS)
+@VERSIONS
+def test_fio_finds_what_it_wrote(volume: Server, kernel_nfs: KernelNfs, version: str) -> None:
+    done = kernel_nfs(volume, FIO_VERIFY, options=_options(version))
     assert (done.returncode, done.stdout) == (0, "verified\n"), done.stderr
 
 
+@VERSIONS
 @pytest.mark.parametrize("nconnect", [1, 8])
-def test_the_client_opens_as_many_connections_as_asked(volume: Server, kernel_nfs: KernelNfs, nconnect: int) -> None:
-    done = kernel_nfs(volume, "grep -c xprt: /proc/self/mountstats", options=f"vers=3,nconnect={nconnect}")
+def test_the_client_opens_as_many_connections_as_asked(
+    volume: Server, kernel_nfs: KernelNfs, nconnect: int, version: str
+) -> None:
+    options = f"vers={version},nconnect={nconnect}"
+    done = kernel_nfs(volume, "grep -c xprt: /proc/self/mountstats", options=options)
     assert (done.returncode, done.stdout) == (0, f"{nconnect}\n"), done.stderr
 
 
-def test_an_unknown_export_cannot_be_mounted(volume: Server, kernel_nfs: KernelNfs) -> None:
-    done = kernel_nfs(Server(volume.pid, volume.port, volume.mount_port, "/elsewhere"), "true")
+@VERSIONS
+def test_an_unknown_export_cannot_be_mounted(volume: Server, kernel_nfs: KernelNfs, version: str) -> None:
+    server = Server(volume.pid, volume.port, volume.mount_port, "/elsewhere")
+    done = kernel_nfs(server, "true", options=_options(version))
     assert done.returncode == 126
 
 
@@ -132,8 +146,9 @@ cmp /tmp/expected /tmp/found && wc -l </tmp/found
 """
 
 
-def test_permissions_are_the_modes(volume: Server, kernel_nfs: KernelNfs) -> None:
-    done = kernel_nfs(volume, PERMISSIONS)
+@VERSIONS
+def test_permissions_are_the_modes(volume: Server, kernel_nfs: KernelNfs, version: str) -> None:
+    done = kernel_nfs(volume, PERMISSIONS, options=_options(version))
     assert (done.returncode, done.stdout) == (0, "refused\n" * 4 + "mine\nallowed\n"), done.stderr
 
 
@@ -157,8 +172,9 @@ def test_a_read_only_export_is_read_only(kernel_nfs: KernelNfs) -> None:
     assert done.stdout.endswith("\n0\n")
 
 
-def test_an_archive_is_unpacked_and_removed(volume: Server, kernel_nfs: KernelNfs) -> None:
-    done = kernel_nfs(volume, UNPACK_AND_REMOVE, options=OPTIONS)
+@VERSIONS
+def test_an_archive_is_unpacked_and_removed(volume: Server, kernel_nfs: KernelNfs, version: str) -> None:
+    done = kernel_nfs(volume, UNPACK_AND_REMOVE, options=_options(version))
     assert (done.returncode, done.stdout) == (0, "../a/b\n2\n600\n2000\n0\n"), done.stderr
 
 
@@ -182,12 +198,15 @@ def _free_port() -> int:
     return port
 
 
-def test_a_copy_goes_on_when_the_server_is_killed_and_comes_back(tmp_path: Path, kernel_nfs: KernelNfs) -> None:
+@VERSIONS
+def test_a_copy_goes_on_when_the_server_is_killed_and_comes_back(
+    tmp_path: Path, kernel_nfs: KernelNfs, version: str
+) -> None:
     port = _free_port()
     done: list[subprocess.CompletedProcess[str]] = []
     server = Server(os.getpid(), port, port, "/vol")
     copy = threading.Thread(
-        target=lambda: done.append(kernel_nfs(server, COPY_OVER_RESTARTS, options=f"{OPTIONS},hard"))
+        target=lambda: done.append(kernel_nfs(server, COPY_OVER_RESTARTS, options=f"{_options(version)},hard"))
     )
     for files in (0, 100, 250):
         with _served(tmp_path, port):
@@ -199,3 +218,23 @@ def test_a_copy_goes_on_when_the_server_is_killed_and_comes_back(tmp_path: Path,
     with _served(tmp_path, port):
         copy.join()
     assert (done[0].returncode, done[0].stdout) == (0, "460\n"), done[0].stderr
+
+
+# Two mounts with sessions of their own are two clients to the server; flock(1) locks the whole file there.
+LOCKS = """
+set -e
+nfsmount $EXPORT /tmp/other $OPTIONS
+echo data >$MNT/f
+exec 9<>$MNT/f
+flock -x -n 9 && echo locked
+flock -x -n /tmp/other/f true || echo refused
+flock -u 9
+flock -x -n /tmp/other/f true && echo free
+"""
+
+
+def test_locks_hold_between_mounts(volume: Server, kernel_nfs: KernelNfs) -> None:
+    options = "vers=4.1,nosharecache"
+    command = f"mkdir /tmp/other\nOPTIONS={options}\n{LOCKS}"
+    done = kernel_nfs(volume, command, options=options, programs=["flock"])
+    assert (done.returncode, done.stdout) == (0, "locked\nrefused\nfree\n"), done.stderr

@@ -8,10 +8,10 @@ use libc::iovec;
 use iocurve_wire::nfs3::{cookieverf3, nfs_fh3};
 
 use crate::memory::ConnectionMemory;
+use crate::nfs4_state::State;
 use crate::qos::Limits;
-use crate::reply::cache::ReplyCache;
 use crate::rules::ExportRules;
-use crate::served::{Export, Exports, Mounts, Served};
+use crate::served::{Export, Exports, Served};
 use crate::server::incoming::INPUT_BYTES;
 use crate::server::session::{Interest, Session};
 use crate::server::transport::Transport;
@@ -55,14 +55,9 @@ impl Fed {
     pub fn with_rules(rules: ExportRules) -> Self {
         let files = MemoryStore::new(Self::COOKIEVERF, Self::QUOTA_BYTES, Self::QUOTA_BYTES).expect("memory");
         let export = Export::new("/vol".to_owned(), Files::Memory(files), Limits::default(), 1, 0).with_rules(rules);
-        let served = Served {
-            exports: Exports::new(vec![export]).expect("one export"),
-            port: 2049,
-            writeverf: *b"verifier",
-            mounts: Mounts::default(),
-            replies: ReplyCache::default(),
-            memory: ConnectionMemory::default(),
-        };
+        let exports = Exports::new(vec![export]).expect("one export");
+        let nfs4 = State::new(0, "fuzzing".to_owned(), Vec::new(), 0);
+        let served = Served::new(exports, 2049, *b"verifier", ConnectionMemory::default(), nfs4);
         let session = Session::new(1, ([127, 0, 0, 1], 700).into(), &served.exports);
         let worker = Worker::new(Arc::new(served), 0, Arc::new(Counters::new(1)), INPUT_BYTES);
         Self { worker, session, pipe: Pipe::default() }

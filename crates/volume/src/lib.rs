@@ -1,4 +1,4 @@
-//! The embedded NFS volume: an NFS version 3 server with a service level.
+//! The embedded NFS volume: a server of NFS versions 3 and 4.1 with a service level.
 //!
 //! [`Volume::start`] binds one TCP port that answers the NFS, MOUNT and port mapper programs.
 //!
@@ -12,11 +12,12 @@
 //! | `server` | one thread per core, sockets, and the framing of a connection's bytes into calls | procedures |
 //! | `programs` | from the bytes of a call to those of its reply, one function per procedure | sockets, threads, connections |
 //! | `turn` | what a procedure gets: exports, batch, credential, the connection's pending operations, the time | programs |
-//! | `served`, `credential`, `stats` | the exports, who calls, counters | turns |
+//! | `served`, `pseudo_root`, `credential`, `stats` | the exports, the directories above them, who calls, counters | turns |
 //! | `rules` | which clients may use an export, and as whom: pure decisions | programs, exports |
 //! | `qos` | when an operation is admitted and answered: pure decisions, with time as an argument | clocks |
 //! | `memory` | the memory that all connections hold together, and its limit | what holds it |
 //! | `pending` | operations that wait, and the timers of a thread | limits |
+//! | `nfs4_state` | clients, sessions, opens and locks of NFSv4.1 | stores, the encoding of calls |
 //! | `store` | files in memory or in a folder, permissions, quotas | RPC, connections, limits |
 //! | `reply` | the replies of a turn gathered into one send; replies kept for repeated calls; sending by reference | everything else |
 //!
@@ -37,6 +38,8 @@
 //!    check in `store::tests` that runs on both.
 //! 4. The fuzz target `calls`: its arguments.
 //!
+//! An operation of NFSv4.1 is a function in `programs::nfs4`, and its line in `programs::nfs4::compound`.
+//!
 //! Another program or version is a variant of `programs::call::Program`, a file in `programs`, and a line in
 //! `programs::dispatch::answer_call`. It gets its caller from `Turn::admit` or `Call::admit`, which check the rules of the export, and
 //! maps `rules::Refusal` to its own status.
@@ -48,8 +51,10 @@ mod credential;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
 mod memory;
+mod nfs4_state;
 mod pending;
 mod programs;
+mod pseudo_root;
 mod qos;
 mod reply;
 mod rules;

@@ -5,8 +5,10 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use iocurve_meter::Nanos;
 use iocurve_wire::nfs3::nfs_fh3;
+use iocurve_wire::nfs4::stateid4;
 
 use crate::memory::TIGHT_OPERATIONS;
+use crate::nfs4_state::SlotUse;
 use crate::store::access::Caller;
 
 /// Most operations of one connection that wait; further calls stay in the transport.
@@ -22,6 +24,31 @@ pub(crate) enum Operation {
     Read { xid: u32, caller: Caller, file: nfs_fh3, offset: u64, count: u32 },
     /// Sending the reply of a WRITE that was carried out on arrival.
     Reply(Box<[u8]>),
+    /// A COMPOUND from a READ on.
+    Compound(Box<SuspendedCompound>),
+}
+
+/// An NFSv4.1 COMPOUND that waits before a READ.
+#[derive(Debug)]
+pub(crate) struct SuspendedCompound {
+    pub(crate) xid: u32,
+    pub(crate) tag: Box<[u8]>,
+    /// Results so far.
+    pub(crate) results: Vec<u8>,
+    /// Arguments from the READ on.
+    pub(crate) arguments: Box<[u8]>,
+    /// The user that the client states; `None` if it states none.
+    pub(crate) stated: Option<Caller>,
+    /// Current and saved filehandle, and their state ids.
+    pub(crate) handles: [Option<nfs_fh3>; 2],
+    pub(crate) stateids: [Option<stateid4>; 2],
+    pub(crate) slot: Option<SlotUse>,
+    /// Number of operations, and of results so far.
+    pub(crate) counts: [u32; 2],
+    /// The reply is to be kept in the slot.
+    pub(crate) is_kept: bool,
+    /// Number of the export that WRITEs before the READ went to, and their bytes.
+    pub(crate) written: Option<(usize, u64)>,
 }
 
 /// An operation that the limits have admitted, and that is answered at a certain time.

@@ -8,6 +8,8 @@ use iocurve_meter::Nanos;
 use iocurve_wire::nfs3::{nfsstat3, writeverf3};
 
 use crate::memory::ConnectionMemory;
+use crate::nfs4_state::State;
+use crate::pseudo_root::PseudoRoot;
 use crate::qos::Limits;
 use crate::qos::throttle::Throttle;
 use crate::reply::cache::ReplyCache;
@@ -32,6 +34,19 @@ pub(crate) struct Served {
     /// Replies to calls that must not be carried out twice.
     pub(crate) replies: ReplyCache,
     pub(crate) memory: ConnectionMemory,
+    /// The directories above the exports, for NFSv4.1.
+    pub(crate) pseudo_root: PseudoRoot,
+    /// Clients, sessions, opens and locks of NFSv4.1.
+    pub(crate) nfs4: State,
+}
+
+impl Served {
+    /// What all threads share at the start of a volume; `started` differs at each start.
+    pub(crate) fn new(exports: Exports, port: u16, started: writeverf3, memory: ConnectionMemory, nfs4: State) -> Self {
+        let pseudo_root = PseudoRoot::new(exports.iter().map(|export| export.path.as_str()));
+        let (mounts, replies) = (Mounts::default(), ReplyCache::default());
+        Self { exports, port, writeverf: started, mounts, replies, memory, pseudo_root, nfs4 }
+    }
 }
 
 /// A directory tree that clients mount.
@@ -98,6 +113,13 @@ impl Exports {
         }
         let prefix = file.first_chunk::<PREFIX_BYTES>();
         self.0.iter().find(|export| Some(&export.prefix) == prefix).unwrap_or(&self.0[0])
+    }
+
+    /// True if a handle begins as those of some export do.
+    #[inline]
+    pub(crate) fn has(&self, file: &[u8]) -> bool {
+        let prefix = file.first_chunk::<PREFIX_BYTES>();
+        self.0.iter().any(|export| Some(&export.prefix) == prefix)
     }
 
     /// The export of two handles, if it is the same.

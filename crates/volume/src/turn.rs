@@ -4,6 +4,7 @@
 //! so that programs know neither of the two.
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 use iocurve_meter::Nanos;
 use iocurve_wire::record::write_record;
@@ -12,6 +13,7 @@ use iocurve_wire::xdr::Encode;
 
 use crate::credential::Credential;
 use crate::memory::{TIGHT_BYTES, Tight};
+use crate::nfs4_state::NfsSession;
 use crate::pending::{ConnectionId, Operation, Pending, Timers};
 use crate::qos::Key;
 use crate::qos::throttle::Waiter;
@@ -31,6 +33,8 @@ pub(crate) struct Turn<'t> {
     pub(crate) credential: &'t mut Credential,
     /// The connection's operations that are not answered.
     pub(crate) pending: &'t mut Pending,
+    /// The NFSv4.1 session that the connection used last.
+    pub(crate) nfs_session: &'t mut Option<Arc<NfsSession>>,
     pub(crate) peer: &'t Peer,
     pub(crate) now: Nanos,
     /// Memory for connections that is short.

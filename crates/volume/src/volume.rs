@@ -9,9 +9,9 @@ use iocurve_meter::{Clock, Nanos};
 
 use crate::config::{ExportConfig, StoreConfig, VolumeConfig, VolumeError, check, check_limits, check_quota};
 use crate::memory::ConnectionMemory;
+use crate::nfs4_state::{ClientRecord, FolderRecord, State};
 use crate::qos::Limits;
-use crate::reply::cache::ReplyCache;
-use crate::served::{Export, Exports, Mounts, Served};
+use crate::served::{Export, Exports, Served};
 use crate::server::epoll::allowed_cpus;
 use crate::server::reactor::Reactor;
 use crate::server::threads::Threads;
@@ -22,6 +22,9 @@ use crate::store::files::Files;
 use crate::store::handle::HandleKey;
 use crate::store::memory::MemoryStore;
 use crate::store::times::wall_ns;
+
+/// Most exports in the name of the server, whose length the protocol limits.
+const SCOPE_EXPORTS_MAX: usize = 32;
 
 /// Files that this process has open beside the sockets of connections: those that are served, pipes, and what it has otherwise.
 const OTHER_OPEN_FILES: u64 = 2048;
@@ -51,13 +54,15 @@ impl Volume {
         raise_open_files_limit(connections_max);
         let threads = Threads::new(count, &cpus, connections_max as usize).map_err(system("prepare its threads"))?;
         let memory = ConnectionMemory::new(config.connection_memory_bytes as usize);
-        Self::serve(listener, exports, memory, threads, clock)
+        let nfs4 = State::new(wall_ns(), scope(&exports), records(config), clock.now());
+        Self::serve(listener, exports, memory, nfs4, threads, clock)
     }
 
     fn serve(
         listener: TcpListener,
         exports: Exports,
         memory: ConnectionMemory,
+        nfs4: State,
         threads: Arc<Threads>,
         clock: Clock,
     ) -> Result<Self, VolumeError> {
@@ -65,9 +70,8 @@ impl Volume {
         let address = listener.local_addr().map_err(system("find out its port"))?;
         let new_counters = || Arc::new(Counters::new(exports.iter().len()));
         let counters: Vec<_> = (0..count).map(|_| new_counters()).collect();
-        let (port, writeverf) = (address.port(), wall_ns().to_be_bytes());
-        let (mounts, replies) = (Mounts::default(), ReplyCache::default());
-        let served = Arc::new(Served { exports, port, writeverf, mounts, replies, memory });
+        let served = Served::new(exports, address.port(), wall_ns().to_be_bytes(), memory, nfs4);
+        let served = Arc::new(served);
         let started = clock.now();
         let mut volume = Self { address, served, counters, clock, started, threads, handles: Vec::new() };
         let mut listener = Some(listener);
@@ -197,6 +201,25 @@ fn open_exports(config: &VolumeConfig, threads: usize, now: Nanos) -> Result<Exp
     };
     let exports = config.exports.iter().enumerate().map(open).collect::<Result<_, VolumeError>>()?;
     Exports::new(exports).ok_or_else(|| VolumeError::Config("two exports are the same folder".to_owned()))
+}
+
+/// Names the server to NFSv4.1 clients: by its exports, so that those in folders are known again after a restart.
+fn scope(exports: &Exports) -> String {
+    let digits = |export: &Export| {
+        let root = export.files.root();
+        let prefix = root.as_bytes().first_chunk().map_or(0, |prefix| u64::from_be_bytes(*prefix));
+        format!("{prefix:016x}")
+    };
+    exports.iter().map(digits).take(SCOPE_EXPORTS_MAX).collect::<Vec<_>>().join("-")
+}
+
+/// Folders in which the clients are on record that may reclaim their state after a restart. Files in memory are gone by then.
+fn records(config: &VolumeConfig) -> Vec<Box<dyn ClientRecord>> {
+    let record = |export: &ExportConfig| match &export.store {
+        StoreConfig::Memory { .. } => None,
+        StoreConfig::Directory { path } => Some(Box::new(FolderRecord::new(path.clone())) as Box<dyn ClientRecord>),
+    };
+    config.exports.iter().filter_map(record).collect()
 }
 
 /// Opens the store of an export. Memory of one start must not have the `id` of another.

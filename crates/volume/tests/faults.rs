@@ -197,7 +197,7 @@ fn what_is_not_known_is_answered_and_the_connection_goes_on() {
     let body = root_cred(0);
     let many = root_cred(17);
     let sys = |body| opaque_auth { flavor: auth_flavor::AUTH_SYS, body };
-    let versions = mismatch_info { low: 3, high: 3 };
+    let versions = mismatch_info { low: 3, high: 4 };
     let denied = |stat| ReplyHeader::denied(7, Rejected::AUTH_ERROR(stat));
     let null = (NFS_PROGRAM, NFS_V3, 0);
     let cases = [

@@ -47,6 +47,12 @@ impl Sample<'_> for u64 {
     }
 }
 
+impl Sample<'_> for i64 {
+    fn sample(entropy: &mut Entropy<'_>) -> Self {
+        Self::from_ne_bytes(entropy.take())
+    }
+}
+
 impl Sample<'_> for bool {
     fn sample(entropy: &mut Entropy<'_>) -> Self {
         entropy.take::<1>()[0] & 1 == 1

@@ -228,6 +228,18 @@ impl<'a> Decode<'a> for u64 {
     }
 }
 
+impl Encode for i64 {
+    fn encode(&self, writer: &mut Writer<'_>) {
+        writer.u64(*self as u64);
+    }
+}
+
+impl<'a> Decode<'a> for i64 {
+    fn decode(reader: &mut Reader<'a>) -> Result<Self, XdrError> {
+        Ok(reader.u64()? as Self)
+    }
+}
+
 impl Encode for bool {
     fn encode(&self, writer: &mut Writer<'_>) {
         writer.u32(u32::from(*self));

@@ -102,7 +102,7 @@ GROUPS = {
         Command(
             "volume",
             "volume:app",
-            "Serve an NFSv3 volume with a service level; change it and watch it.",
+            "Serve an NFS volume with a service level; change it and watch it.",
             "iocurve volume serve --profile anf-ultra --quota 4TiB",
             has_subcommands=True,
         ),

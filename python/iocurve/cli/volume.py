@@ -25,7 +25,7 @@ Profile = Annotated[str, Parameter(completer=lambda _: profiles.names())]
 ENDING = (signal.SIGINT, signal.SIGTERM)
 
 
-app = App(name="volume", help="Serve an NFSv3 volume with a service level; change it and watch it.")
+app = App(name="volume", help="Serve an NFS volume with a service level; change it and watch it.")
 
 
 @app.command(name="serve", help_epilogue=example("iocurve volume serve --profile anf-ultra --quota 4TiB --port 2049"))
@@ -59,7 +59,7 @@ def serve_volume(
     metrics: Port | None = None,
     metrics_address: str = "127.0.0.1",
 ) -> int:
-    """Serve an NFSv3 volume from this process until Ctrl-C; it needs no root and no portmapper.
+    """Serve an NFS volume (versions 3 and 4.1) from this process until Ctrl-C; it needs no root and no portmapper.
 
     NFS has no authentication here (AUTH_SYS): a client states which user it is. --allow limits the clients, by address.
 

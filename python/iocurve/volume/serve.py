@@ -27,7 +27,7 @@ def serve(config: VolumeConfig) -> _native.Volume:
 
 
 def greeting(spec: VolumeSpec, port: int) -> Iterator[str]:
-    """The lines that announce a volume: for each export its URL, limits and clients, and the command that mounts it."""
+    """The lines that announce a volume: for each export its URL, limits and clients, and the commands that mount it."""
     address = spec.listen_address
     for export in spec.export:
         speed, rules = export.limits().throughput or "no limit", export.rules()
@@ -39,6 +39,7 @@ def greeting(spec: VolumeSpec, port: int) -> Iterator[str]:
         if (warning := _not_writable(export, rules)) is not None:
             yield warning
         yield f"mount it with: {mount_command(address, port, export.path)}"
+        yield f"or with NFSv4.1: {mount_command_v4(address, port, export.path)}"
 
 
 def _not_writable(export: ExportSpec, rules: ExportRules) -> str | None:
@@ -60,6 +61,11 @@ def mount_command(host: str, port: int, export: str) -> str:
     """The command that mounts an export on a Linux client."""
     options = f"vers=3,proto=tcp,port={port},mountport={port},nolock,nconnect=8,nosuid,nodev"
     return f"sudo mount -t nfs -o {options} {host}:{export} /mnt"
+
+
+def mount_command_v4(host: str, port: int, export: str) -> str:
+    """The command that mounts an export with NFSv4.1, which brings locks and needs no mount protocol."""
+    return f"sudo mount -t nfs -o vers=4.1,proto=tcp,port={port},nconnect=8,nosuid,nodev {host}:{export} /mnt"
 
 
 @contextmanager

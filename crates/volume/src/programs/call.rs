@@ -2,6 +2,7 @@
 
 use iocurve_wire::mount3::{MOUNT_PROGRAM, MOUNT_V3};
 use iocurve_wire::nfs3::{NFS_PROGRAM, NFS_V3, nfs_fh3, post_op_attr};
+use iocurve_wire::nfs4::NFS_V4;
 use iocurve_wire::portmap::{PMAP_PROG, PMAP_VERS};
 use iocurve_wire::xdr::XdrError;
 
@@ -19,18 +20,20 @@ use crate::turn::Peer;
 pub(super) enum Program {
     Portmap2,
     Nfs3,
+    Nfs4,
     Mount3,
 }
 
 impl Program {
     /// Programs that are served, in the order in which the port mapper lists them.
-    pub(super) const ALL: [Self; 3] = [Self::Portmap2, Self::Nfs3, Self::Mount3];
+    pub(super) const ALL: [Self; 4] = [Self::Portmap2, Self::Nfs3, Self::Nfs4, Self::Mount3];
 
     /// Its program number and version.
     pub(super) const fn number(self) -> (u32, u32) {
         match self {
             Self::Portmap2 => (PMAP_PROG, PMAP_VERS),
             Self::Nfs3 => (NFS_PROGRAM, NFS_V3),
+            Self::Nfs4 => (NFS_PROGRAM, NFS_V4),
             Self::Mount3 => (MOUNT_PROGRAM, MOUNT_V3),
         }
     }

@@ -1,6 +1,7 @@
 //! From the bytes of a call to the program that answers it (RFC 5531 §9).
 
 use iocurve_wire::nfs3::{NFS_PROGRAM, NFS_V3, nfsproc3};
+use iocurve_wire::nfs4::NFS_V4;
 use iocurve_wire::record::write_record;
 use iocurve_wire::rpc::{Accepted, CallHeader, RPC_VERSION, Rejected, ReplyHeader, mismatch_info};
 use iocurve_wire::server_fast::WriteArgs;
@@ -8,15 +9,16 @@ use iocurve_wire::xdr::{Decode, Encode, Reader, XdrError};
 
 use super::call::{Call, Program, Refused};
 use super::nfs3_data::{self, ArrivingWrite};
-use super::{mount3, nfs3, portmap};
-use crate::store::TRANSFER_BYTES_MAX;
+use super::nfs4::arriving::ArrivingCompound;
+use super::{mount3, nfs3, nfs4, portmap};
 use crate::turn::Turn;
 
-/// Longest head of a call before the data of a WRITE: call header with two full authenticators, handle, numbers.
-const HEAD_BYTES_MAX: usize = 24 + 2 * (8 + 400) + 68 + 20;
+/// Longest head of a call before the data of a WRITE: call header with two full authenticators, and of a COMPOUND a tag of 512 bytes,
+/// SEQUENCE, a handle and numbers.
+const HEAD_BYTES_MAX: usize = 24 + 2 * (8 + 400) + (4 + 512 + 8) + (4 + 32) + (4 + 132) + (4 + 16 + 16);
 
-/// Longest call: a WRITE.
-pub(crate) const CALL_BYTES_MAX: usize = TRANSFER_BYTES_MAX as usize + HEAD_BYTES_MAX + 4;
+/// Longest call: one with a WRITE. A version 3 WRITE has a shorter head than the longest that a session allows.
+pub(crate) const CALL_BYTES_MAX: usize = nfs4::MESSAGE_BYTES_MAX as usize;
 
 /// Longest call that carries no data to write: names, link targets and their envelope.
 pub(crate) const SMALL_CALL_BYTES_MAX: usize = 16 << 10;
@@ -27,8 +29,10 @@ pub(crate) fn answer(turn: &mut Turn<'_>, record: &[u8]) -> Result<(), XdrError>
     let mut reader = Reader::new(record);
     let header = CallHeader::decode(&mut reader)?;
     let arguments = reader.rest();
-    if !is_nfs3(&header) || !nfs3_data::answer(turn, &header, arguments) {
-        answer_program(turn, &header, arguments);
+    match header.vers {
+        NFS_V3 if is_nfs(&header) && nfs3_data::answer(turn, &header, arguments) => {}
+        NFS_V4 if is_nfs(&header) => nfs4::answer(turn, &header, arguments),
+        _ => answer_program(turn, &header, arguments),
     }
     Ok(())
 }
@@ -42,22 +46,33 @@ pub(crate) enum LongCall {
     Refused,
     /// The missing data are to be received into its buffer.
     Write(ArrivingWrite),
+    /// It is a COMPOUND, and answered once all of it has arrived.
+    Compound(ArrivingCompound),
 }
 
-/// Begins a call of `length` bytes, which must be a WRITE.
+/// Begins a call of `length` bytes, which must be a WRITE of version 3 or a COMPOUND.
 pub(crate) fn begin_long(turn: &mut Turn<'_>, arrived: &[u8], length: usize) -> Result<LongCall, XdrError> {
-    let (header, arguments) = match parse_write(arrived, length) {
-        Err(XdrError::Truncated { .. }) if arrived.len() < HEAD_BYTES_MAX => return Ok(LongCall::Incomplete),
-        parsed => parsed?,
-    };
+    match begin(turn, arrived, length) {
+        Err(XdrError::Truncated { .. }) if arrived.len() < HEAD_BYTES_MAX => Ok(LongCall::Incomplete),
+        begun => begun,
+    }
+}
+
+fn begin(turn: &mut Turn<'_>, arrived: &[u8], length: usize) -> Result<LongCall, XdrError> {
+    let mut reader = Reader::new(arrived);
+    let header = CallHeader::decode(&mut reader)?;
+    if is_nfs(&header) && header.vers == NFS_V4 {
+        return ArrivingCompound::begin(turn, &header, arrived, length).map(LongCall::Compound);
+    }
+    let (header, arguments) = parse_write(arrived, length)?;
     Ok(nfs3_data::begin_write(turn, &header, &arguments).map_or(LongCall::Refused, LongCall::Write))
 }
 
-/// Parses the head of a WRITE whose record is `length` bytes long. Nothing else may be that long.
+/// Parses the head of a WRITE whose record is `length` bytes long. Nothing else of the other programs may be that long.
 fn parse_write(arrived: &[u8], length: usize) -> Result<(CallHeader<'_>, WriteArgs<'_>), XdrError> {
     let mut reader = Reader::new(arrived);
     let header = CallHeader::decode(&mut reader)?;
-    if !is_nfs3(&header) || header.proc != nfsproc3::NFSPROC3_WRITE as u32 {
+    if !is_nfs(&header) || header.vers != NFS_V3 || header.proc != nfsproc3::NFSPROC3_WRITE as u32 {
         return Err(XdrError::TooLong { length, limit: SMALL_CALL_BYTES_MAX });
     }
     let head = arrived.len() - reader.rest().len();
@@ -65,8 +80,8 @@ fn parse_write(arrived: &[u8], length: usize) -> Result<(CallHeader<'_>, WriteAr
 }
 
 #[inline]
-fn is_nfs3(header: &CallHeader<'_>) -> bool {
-    (header.rpcvers, header.prog, header.vers) == (RPC_VERSION, NFS_PROGRAM, NFS_V3)
+fn is_nfs(header: &CallHeader<'_>) -> bool {
+    (header.rpcvers, header.prog) == (RPC_VERSION, NFS_PROGRAM)
 }
 
 /// Answers a call off the data path. A call that must not be carried out twice is answered as it was the first time.
@@ -139,6 +154,8 @@ fn answer_call(xid: u32, program: Program, call: &Call<'_>, out: &mut Vec<u8>) -
         ReplyHeader::success(xid).encode(writer);
         answered = match program {
             Program::Nfs3 => nfs3::answer(call, writer),
+            // `answer` has sent its calls there.
+            Program::Nfs4 => Err(Refused::Procedure),
             Program::Mount3 => mount3::answer(call, writer),
             Program::Portmap2 => portmap::answer(call, writer),
         };

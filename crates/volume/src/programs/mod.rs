@@ -1,7 +1,7 @@
 //! The RPC programs that the volume serves: from the bytes of a call to those of its reply.
 //!
 //! [`dispatch`] finds a call's program. NFS version 3 is in three files: [`nfs3_data`] has READ, WRITE, COMMIT and GETATTR, which
-//! carry the load, [`nfs3`] all other procedures, of which `nfs3_readdir` makes the listings. Another program is a variant of
+//! carry the load, [`nfs3`] all other procedures, of which `nfs3_readdir` makes the listings. Version 4.1 is in [`nfs4`]. Another program is a variant of
 //! [`call::Program`], a file, and a line in `dispatch::answer_call`.
 
 mod call;
@@ -10,4 +10,5 @@ mod mount3;
 mod nfs3;
 pub(crate) mod nfs3_data;
 mod nfs3_readdir;
+pub(crate) mod nfs4;
 mod portmap;

@@ -8,7 +8,7 @@ use iocurve_wire::rpc::{CallHeader, ReplyHeader};
 use iocurve_wire::server_fast::{self, READ_REPLY_BYTES, RangeArgs, WriteArgs};
 use iocurve_wire::xdr::Encode;
 
-use super::nfs3;
+use super::{nfs3, nfs4};
 use crate::pending::{Delayed, Operation};
 use crate::rules::Refusal;
 use crate::served::Export;
@@ -236,5 +236,6 @@ fn carry_out(turn: &mut Turn<'_>, export: &Export, operation: Operation) {
             read_now(turn, export, xid, Some(&caller), &RangeArgs { file: file.as_bytes(), offset, count });
         }
         Operation::Reply(reply) => turn.batch.bytes(&reply),
+        Operation::Compound(suspended) => nfs4::resume(turn, *suspended),
     }
 }

@@ -39,7 +39,8 @@ mod tests {
     fn programs_are_found_by_number_version_and_protocol() {
         let asked = mapping { prog: NFS_PROGRAM, vers: NFS_V3, prot: IPPROTO_TCP, port: 0 };
         assert_eq!(getport(&asked, 2049), 2049);
-        assert_eq!(getport(&mapping { vers: 4, ..asked.clone() }, 2049), 0);
+        assert_eq!(getport(&mapping { vers: 4, ..asked.clone() }, 2049), 2049);
+        assert_eq!(getport(&mapping { vers: 2, ..asked.clone() }, 2049), 0);
         assert_eq!(getport(&mapping { prot: 17, ..asked }, 2049), 0);
     }
 }

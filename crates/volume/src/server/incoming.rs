@@ -12,6 +12,7 @@ use super::transport::{Transport, is_temporary};
 use crate::memory::TIGHT_BYTES;
 use crate::programs::dispatch::{self, CALL_BYTES_MAX, LongCall, SMALL_CALL_BYTES_MAX};
 use crate::programs::nfs3_data::{self, ArrivingWrite};
+use crate::programs::nfs4::arriving::ArrivingCompound;
 use crate::turn::Turn;
 
 /// Bytes that one receive takes at most.
@@ -59,6 +60,8 @@ pub(super) struct Incoming {
     held: Vec<u8>,
     /// A large WRITE whose data are arriving. The missing bytes of its buffer and its padding are the body left in `records`.
     write: Option<ArrivingWrite>,
+    /// A long COMPOUND, part of which is arriving. The missing bytes are the body left in `records`.
+    compound: Option<ArrivingCompound>,
     /// The last call was a large WRITE; the next one probably is, too.
     is_bulk: bool,
     /// Records that have arrived.
@@ -72,7 +75,7 @@ unsafe impl Send for Incoming {}
 impl Incoming {
     pub(super) fn new() -> Self {
         let records = Reassembler::new(CALL_BYTES_MAX);
-        Self { records, held: Vec::new(), write: None, is_bulk: false, arrived: 0, iovecs: Vec::new() }
+        Self { records, held: Vec::new(), write: None, compound: None, is_bulk: false, arrived: 0, iovecs: Vec::new() }
     }
 
     /// Puts bytes held since the last turn at the start of the input buffer and returns how many there are.
@@ -97,7 +100,9 @@ impl Incoming {
 
     /// Bytes of memory that it holds between turns for the record that is arriving.
     pub(super) fn record_bytes(&self) -> usize {
-        self.records.buffer_bytes() + self.write.as_ref().map_or(0, |write| write.buffer.length())
+        self.records.buffer_bytes()
+            + self.write.as_ref().map_or(0, |write| write.buffer.length())
+            + self.compound.as_ref().map_or(0, ArrivingCompound::bytes)
     }
 
     /// Bytes of memory that it holds between turns for calls that were received and not answered.
@@ -107,7 +112,8 @@ impl Incoming {
 
     /// Tells between turns whether a record has arrived in part.
     pub(super) fn arrival(&self) -> Arrival {
-        let is_inside = self.write.is_some() || !self.held.is_empty() || self.records.is_inside();
+        let is_inside =
+            self.write.is_some() || self.compound.is_some() || !self.held.is_empty() || self.records.is_inside();
         if is_inside { Arrival::Inside { record: self.arrived } } else { Arrival::Between }
     }
 
@@ -120,9 +126,11 @@ impl Incoming {
         filled: &mut usize,
     ) -> Result<(), Close> {
         self.iovecs.clear();
-        let missing = self.write.as_mut().map_or(0, |write| {
-            write.buffer.missing_memory(&mut self.iovecs);
-            write.buffer.missing()
+        let write = self.write.as_mut().map(|write| &mut write.buffer);
+        let buffer = write.or_else(|| self.compound.as_mut().and_then(ArrivingCompound::buffer));
+        let missing = buffer.map_or(0, |buffer| {
+            buffer.missing_memory(&mut self.iovecs);
+            buffer.missing()
         });
         let room = match () {
             () if self.is_bulk => TAIL_BYTES,
@@ -140,10 +148,12 @@ impl Incoming {
         };
         let data = count.min(missing);
         *filled += count - data;
-        if let Some(write) = &mut self.write {
-            write.buffer.received(data);
+        let write = self.write.as_mut().map(|write| &mut write.buffer);
+        if let Some(buffer) = write.or_else(|| self.compound.as_mut().and_then(ArrivingCompound::buffer)) {
+            buffer.received(data);
             self.records.body_received(data);
             self.finish_write(turn);
+            self.finish_compound(turn)?;
         }
         Ok(())
     }
@@ -181,8 +191,13 @@ impl Incoming {
                     }
                     self.records.take_partial(input);
                 }
-                // Bytes of a WRITE that was refused, or padding.
-                Progress::Body(_) => {}
+                Progress::Body(body) => {
+                    // Without a COMPOUND these are bytes of a WRITE that was refused, or padding.
+                    if let Some(compound) = &mut self.compound {
+                        compound.append(body);
+                    }
+                    self.finish_compound(turn)?;
+                }
                 Progress::Partial { .. } | Progress::NeedBytes { .. } => {
                     if turn.tight.transfers && self.records.buffer_bytes() > SMALL_CALL_BYTES_MAX {
                         return Err(Close::NoMemory);
@@ -199,10 +214,26 @@ impl Incoming {
             LongCall::Incomplete => return Ok(false),
             LongCall::Refused => self.arrived += 1,
             LongCall::Write(write) => self.write = Some(write),
+            LongCall::Compound(mut compound) => {
+                self.is_bulk = compound.buffer().is_some();
+                self.compound = Some(compound);
+                return Ok(true);
+            }
         }
         self.is_bulk = true;
         self.finish_write(turn);
         Ok(true)
+    }
+
+    /// Answers a long COMPOUND if all of it has arrived.
+    fn finish_compound(&mut self, turn: &mut Turn<'_>) -> Result<(), Close> {
+        match self.compound.take_if(|_| self.records.body_left() == 0) {
+            Some(compound) => {
+                self.arrived += 1;
+                Ok(compound.answer(turn)?)
+            }
+            None => Ok(()),
+        }
     }
 
     /// Finishes a large WRITE if all its data have arrived.

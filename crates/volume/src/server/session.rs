@@ -5,6 +5,7 @@
 //! nothing of the store.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use crossbeam_epoch as epoch;
 
@@ -17,6 +18,7 @@ use super::transport::Transport;
 use super::worker::{Spare, Worker};
 use crate::credential::Credential;
 use crate::memory::{Account, ConnectionMemory, TIGHT_BYTES};
+use crate::nfs4_state::NfsSession;
 use crate::pending::{ConnectionId, Delayed, Pending};
 use crate::programs::dispatch::SMALL_CALL_BYTES_MAX;
 use crate::served::Exports;
@@ -65,6 +67,8 @@ pub(crate) struct Session {
     peer: Peer,
     credential: Credential,
     pending: Pending,
+    /// The NFSv4.1 session that was used last.
+    nfs4: Option<Arc<NfsSession>>,
     incoming: Incoming,
     outgoing: Outgoing,
     /// Memory that it holds between turns.
@@ -80,6 +84,7 @@ impl Session {
             peer: Peer::new(connection, peer, exports),
             credential: Credential::default(),
             pending: Pending::default(),
+            nfs4: None,
             incoming: Incoming::new(),
             outgoing: Outgoing::default(),
             account: Account::default(),
@@ -182,8 +187,8 @@ impl Session {
         if !self.outgoing.flush(transport, worker.spare())? {
             return Ok(Interest::Send);
         }
-        let Self { peer, credential, pending, incoming, outgoing, .. } = self;
-        let (mut turn, input, spare) = worker.turn(credential, pending, peer, now);
+        let Self { peer, credential, pending, nfs4, incoming, outgoing, .. } = self;
+        let (mut turn, input, spare) = worker.turn(credential, pending, nfs4, peer, now);
         serve(&mut turn, incoming, outgoing, transport, input, spare)
     }
 }

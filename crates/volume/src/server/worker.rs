@@ -5,6 +5,7 @@ use std::sync::Arc;
 use iocurve_meter::Nanos;
 
 use crate::credential::Credential;
+use crate::nfs4_state::NfsSession;
 use crate::pending::{Pending, Timers};
 use crate::reply::batch::Batch;
 use crate::reply::splice::SplicePipes;
@@ -69,13 +70,14 @@ impl Worker {
         &'t mut self,
         credential: &'t mut Credential,
         pending: &'t mut Pending,
+        nfs_session: &'t mut Option<Arc<NfsSession>>,
         peer: &'t Peer,
         now: Nanos,
     ) -> (Turn<'t>, &'t mut [u8], &'t mut Spare) {
         let Self { served, thread, counters, io, timers, batch, input, spare } = self;
         let thread = ThreadParts { number: *thread, timers, counters, io };
         let tight = served.memory.tight();
-        (Turn { served, batch, credential, pending, peer, now, tight, thread }, input, spare)
+        (Turn { served, batch, credential, pending, nfs_session, peer, now, tight, thread }, input, spare)
     }
 
     pub(super) fn spare(&mut self) -> &mut Spare {

@@ -21,11 +21,11 @@ use iocurve_wire::xdr::{Decode, Encode, Reader, from_bytes, to_bytes};
 use super::super::incoming::{BATCH_BYTES, INPUT_BYTES};
 use super::*;
 use crate::memory::ConnectionMemory;
+use crate::nfs4_state::State;
 use crate::pending::PENDING_MAX;
 use crate::qos::{ConnectionLimits, Latency, Limits, Parallelism};
-use crate::reply::cache::ReplyCache;
 use crate::rules::{ClientRule, ExportRules, Squash};
-use crate::served::{Export, Exports, Mounts, Served};
+use crate::served::{Export, Exports, Served};
 use crate::stats::{Counters, IoStats};
 use crate::store::access::Caller;
 use crate::store::files::Files;
@@ -34,6 +34,8 @@ use crate::store::{Creation, Store};
 
 /// The client's end: an unprivileged port of this machine.
 const PEER: ([u8; 4], u16) = ([127, 0, 0, 1], 40_000);
+
+mod nfs4;
 
 /// Both ends of a connection. What the server may send is limited by `room`.
 struct Pipe {
@@ -82,14 +84,9 @@ struct Server {
 
 impl Server {
     fn new(limits: Limits) -> Self {
-        let served = Served {
-            exports: Exports::new(vec![export(*b"sessions", limits)]).unwrap(),
-            port: 2049,
-            writeverf: *b"verifier",
-            mounts: Mounts::default(),
-            replies: ReplyCache::default(),
-            memory: ConnectionMemory::default(),
-        };
+        let exports = Exports::new(vec![export(*b"sessions", limits)]).unwrap();
+        let nfs4 = State::new(0, "sessions".to_owned(), Vec::new(), 0);
+        let served = Served::new(exports, 2049, *b"verifier", ConnectionMemory::default(), nfs4);
         let pipe = Pipe {
             to_server: VecDeque::new(),
             to_client: Vec::new(),
@@ -939,10 +936,14 @@ fn who_leaves_takes_back_what_waits() {
 fn what_is_not_served_is_answered_as_rfc_5531_says() {
     let mut server = Server::new(Limits::default());
     let versions = mismatch_info { low: 3, high: 3 };
+    let versions_of_nfs = mismatch_info { low: 3, high: 4 };
     let cases = [
         ((99, 1, 0), Accepted::PROG_UNAVAIL(())),
-        ((NFS_PROGRAM, 4, 0), Accepted::PROG_MISMATCH(versions.clone())),
+        ((NFS_PROGRAM, 2, 0), Accepted::PROG_MISMATCH(versions_of_nfs.clone())),
+        ((NFS_PROGRAM, 5, 0), Accepted::PROG_MISMATCH(versions_of_nfs)),
         ((MOUNT_PROGRAM, 1, 0), Accepted::PROG_MISMATCH(versions)),
+        ((NFS_PROGRAM, 4, 0), Accepted::GARBAGE_ARGS(())),
+        ((NFS_PROGRAM, 4, 2), Accepted::PROC_UNAVAIL(())),
         ((NFS_PROGRAM, NFS_V3, 22), Accepted::PROC_UNAVAIL(())),
         ((MOUNT_PROGRAM, MOUNT_V3, 6), Accepted::PROC_UNAVAIL(())),
         ((NFS_PROGRAM, NFS_V3, nfsproc3::NFSPROC3_READ as u32), Accepted::GARBAGE_ARGS(())),

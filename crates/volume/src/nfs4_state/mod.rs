@@ -1,0 +1,125 @@
+//! The state of NFSv4.1 clients: who they are, their sessions, the files they have open, and their locks (RFC 8881 §2.10, §8, §9).
+//!
+//! [`State`] is one for all threads. Everything that changes rarely is in tables behind one lock: clients and sessions are in
+//! `clients`, opens and byte-range locks in `files`. READ and WRITE do not take that lock: a connection remembers its session, each
+//! slot of a session has a lock of its own ([`session`]), and a slot remembers the last state id that it was shown until the client
+//! opens, closes or locks something.
+//!
+//! Nothing here knows stores or the encoding of calls; time is an argument.
+
+mod clients;
+mod files;
+mod folder_record;
+mod ranges;
+mod recovery;
+pub(crate) mod session;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use iocurve_meter::{Nanos, SECOND};
+use iocurve_wire::nfs3::nfs_fh3;
+use iocurve_wire::nfs4::{clientid4, sessionid4};
+
+pub(crate) use clients::{ClientOwner, Exchanged, Principal, SessionRequest};
+pub(crate) use files::{LockError, LockRequest, Locker, OpenRequest};
+pub(crate) use folder_record::FolderRecord;
+pub(crate) use ranges::Range;
+pub(crate) use recovery::ClientRecord;
+pub(crate) use session::{NfsSession, SlotUse, Started};
+
+use clients::Clients;
+use files::{FileState, LockState, Open};
+use recovery::Grace;
+
+/// Time for which a client's state is kept for certain without a sign of life (RFC 8881 §8.3).
+pub(crate) const LEASE_SECONDS: u32 = 60;
+
+const LEASE_NS: Nanos = LEASE_SECONDS as Nanos * SECOND;
+
+/// Most clients. Beyond it those whose lease has expired go.
+const CLIENTS_MAX: usize = 4096;
+
+/// Most slots of all sessions. A slot takes some 200 bytes, and the reply that it keeps.
+const SLOTS_MAX: usize = 1 << 17;
+
+/// Most opens and lock owners of all clients.
+const STATES_MAX: usize = 1 << 18;
+
+/// Most locked ranges of one file, and of all.
+const FILE_RANGES_MAX: usize = 1 << 14;
+const RANGES_MAX: usize = 1 << 20;
+
+/// All clients and their state.
+#[derive(Debug)]
+pub(crate) struct State {
+    /// Tells this start of the server from earlier ones, in client ids and state ids.
+    boot: u32,
+    /// Names the server to its clients, over restarts.
+    pub(crate) scope: String,
+    tables: Mutex<Tables>,
+}
+
+#[derive(Debug)]
+struct Tables {
+    clients: Clients,
+    sessions: HashMap<sessionid4, Arc<NfsSession>>,
+    opens: HashMap<u64, Open>,
+    locks: HashMap<u64, LockState>,
+    /// The files that are open, with their opens and locks.
+    files: HashMap<nfs_fh3, FileState>,
+    /// Locked ranges of all files.
+    ranges: usize,
+    /// Numbers given out so far, to clients, sessions and state.
+    numbers: u64,
+    grace: Grace,
+}
+
+impl State {
+    /// No clients yet. `started` is the time of the start; `records` are those of the exports, which tell who had state before it.
+    pub(crate) fn new(started_ns: u64, scope: String, records: Vec<Box<dyn ClientRecord>>, now: Nanos) -> Self {
+        let tables = Tables {
+            clients: Clients::default(),
+            sessions: HashMap::new(),
+            opens: HashMap::new(),
+            locks: HashMap::new(),
+            files: HashMap::new(),
+            ranges: 0,
+            numbers: 0,
+            grace: Grace::begin(records, now),
+        };
+        // Milliseconds tell starts apart; no two starts are 50 days apart to the millisecond.
+        Self { boot: (started_ns / 1_000_000) as u32, scope, tables: Mutex::new(tables) }
+    }
+
+    fn tables(&self) -> MutexGuard<'_, Tables> {
+        self.tables.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The session with this id, if it exists.
+    pub(crate) fn session(&self, id: &sessionid4) -> Option<Arc<NfsSession>> {
+        self.tables().sessions.get(id).cloned()
+    }
+}
+
+impl Tables {
+    fn number(&mut self) -> u64 {
+        self.numbers += 1;
+        self.numbers
+    }
+
+    /// Removes a client with all its sessions and state.
+    fn remove_client(&mut self, id: clientid4) {
+        self.clients.remove(id);
+        self.sessions.retain(|_, session| {
+            let stays = session.client.id != id;
+            if !stays {
+                session.end();
+            }
+            stays
+        });
+        self.remove_state_of(id);
+    }
+}

@@ -1,0 +1,167 @@
+//! Byte-range locks of one file, as POSIX has them: an owner's new lock replaces what it had in the range.
+
+use iocurve_wire::nfs4::nfsstat4;
+
+/// A range of bytes; `last` is the last of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Range {
+    pub(crate) first: u64,
+    pub(crate) last: u64,
+}
+
+impl Range {
+    /// The range that offset and length of the protocol mean; the length may be "to the end".
+    pub(crate) fn new(offset: u64, length: u64) -> Result<Self, nfsstat4> {
+        let last = match length {
+            0 => None,
+            u64::MAX => Some(u64::MAX),
+            length => offset.checked_add(length - 1),
+        };
+        last.map(|last| Self { first: offset, last }).ok_or(nfsstat4::NFS4ERR_INVAL)
+    }
+
+    /// Its length, as the protocol writes it.
+    pub(crate) fn length(&self) -> u64 {
+        if self.last == u64::MAX { u64::MAX } else { self.last - self.first + 1 }
+    }
+
+    fn overlaps(&self, other: &Self) -> bool {
+        self.first <= other.last && other.first <= self.last
+    }
+
+    /// The parts of this range that are outside another.
+    fn without(&self, other: &Self) -> impl Iterator<Item = Self> + use<> {
+        let before =
+            (self.first < other.first).then(|| Self { first: self.first, last: self.last.min(other.first - 1) });
+        let after = (self.last > other.last).then(|| Self { first: self.first.max(other.last + 1), last: self.last });
+        before.into_iter().chain(after)
+    }
+}
+
+/// A locked range.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Locked {
+    pub(super) range: Range,
+    pub(super) is_write: bool,
+    /// Number of the lock owner's state.
+    pub(super) state: u64,
+}
+
+/// The locked ranges of a file. Those of one owner do not overlap.
+#[derive(Debug, Default)]
+pub(super) struct Ranges(Vec<Locked>);
+
+impl Ranges {
+    /// A lock that another owner has and that excludes this one.
+    pub(super) fn conflict(&self, range: &Range, is_write: bool, state: Option<u64>) -> Option<&Locked> {
+        self.0
+            .iter()
+            .find(|held| Some(held.state) != state && held.range.overlaps(range) && (is_write || held.is_write))
+    }
+
+    /// Locks a range that no other owner excludes.
+    pub(super) fn lock(&mut self, new: Locked) {
+        self.unlock(&new.range, new.state);
+        let mut joined = new;
+        self.0.retain(|held| {
+            let is_like = held.state == new.state && held.is_write == new.is_write;
+            let touches = held.range.last.checked_add(1) == Some(joined.range.first)
+                || joined.range.last.checked_add(1) == Some(held.range.first);
+            if is_like && touches {
+                joined.range.first = joined.range.first.min(held.range.first);
+                joined.range.last = joined.range.last.max(held.range.last);
+            }
+            !(is_like && touches)
+        });
+        self.0.push(joined);
+    }
+
+    /// Unlocks what an owner has locked in a range.
+    pub(super) fn unlock(&mut self, range: &Range, state: u64) {
+        let (own, mut kept): (Vec<_>, Vec<_>) =
+            self.0.drain(..).partition(|held| held.state == state && held.range.overlaps(range));
+        let rest = own.iter().flat_map(|held| held.range.without(range).map(|range| Locked { range, ..*held }));
+        kept.extend(rest);
+        self.0 = kept;
+    }
+
+    /// Unlocks all that an owner has locked.
+    pub(super) fn unlock_all(&mut self, state: u64) {
+        self.0.retain(|held| held.state != state);
+    }
+
+    pub(super) fn has(&self, state: u64) -> bool {
+        self.0.iter().any(|held| held.state == state)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn locked(first: u64, last: u64, is_write: bool, state: u64) -> Locked {
+        Locked { range: Range { first, last }, is_write, state }
+    }
+
+    #[test]
+    fn lengths_are_those_of_the_protocol() {
+        assert_eq!(Range::new(5, 0), Err(nfsstat4::NFS4ERR_INVAL));
+        assert_eq!(Range::new(u64::MAX - 3, 5), Err(nfsstat4::NFS4ERR_INVAL));
+        assert_eq!(Range::new(u64::MAX - 3, 4).map(|range| range.length()), Ok(u64::MAX));
+        assert_eq!(Range::new(5, u64::MAX), Ok(Range { first: 5, last: u64::MAX }));
+        assert_eq!(Range::new(5, 7).map(|range| (range.last, range.length())), Ok((11, 7)));
+    }
+
+    #[test]
+    fn readers_share_and_writers_do_not() {
+        let mut ranges = Ranges::default();
+        ranges.lock(locked(0, 9, false, 1));
+        let conflict = |first, is_write, state| {
+            ranges.conflict(&Range { first, last: first + 4 }, is_write, Some(state)).is_some()
+        };
+        assert_eq!(
+            [conflict(5, false, 2), conflict(5, true, 2), conflict(5, true, 1), conflict(10, true, 2)],
+            [false, true, false, false]
+        );
+    }
+
+    proptest! {
+        /// Against a table with one entry for each byte and owner.
+        #[test]
+        fn ranges_are_what_a_table_of_bytes_says(
+            steps in proptest::collection::vec((0_u64..24, 1_u64..12, 0_u64..3, 0_u8..3), 1..60)
+        ) {
+            let mut ranges = Ranges::default();
+            let mut table = [[None; 3]; 40];
+            for (first, length, state, kind) in steps {
+                let range = Range::new(first, length).unwrap();
+                let bytes = first as usize..(first + length) as usize;
+                let (is_write, own) = (kind == 1, state as usize);
+                if kind == 2 {
+                    ranges.unlock(&range, state);
+                    table[bytes].iter_mut().for_each(|byte| byte[own] = None);
+                    continue;
+                }
+                let excluded = table[bytes.clone()].iter().any(|byte| {
+                    (0..3).any(|other| other != own && byte[other].is_some_and(|held: bool| held || is_write))
+                });
+                prop_assert_eq!(ranges.conflict(&range, is_write, Some(state)).is_some(), excluded);
+                if !excluded {
+                    ranges.lock(locked(range.first, range.last, is_write, state));
+                    table[bytes].iter_mut().for_each(|byte| byte[own] = Some(is_write));
+                }
+            }
+            for state in 0..3 {
+                let of_table = table.iter().filter(|byte| byte[state].is_some()).count() as u64;
+                let own = ranges.0.iter().filter(|held| held.state == state as u64);
+                prop_assert_eq!(own.map(|held| held.range.length()).sum::<u64>(), of_table);
+            }
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! The grace period after a restart (RFC 8881 §8.4.2): clients that had state before reclaim it, and nobody gets new state meanwhile.
+//!
+//! Who had state is on record with the files, so that a server that had no clients serves at once, and one that had some waits for just
+//! these, at most for the time of a lease.
+
+use std::collections::BTreeSet;
+use std::fmt::Debug;
+
+use iocurve_meter::Nanos;
+use iocurve_wire::nfs4::nfsstat4;
+
+use super::LEASE_NS;
+
+/// Most clients on record; those beyond it cannot reclaim after a restart.
+const RECORDED_MAX: usize = 256;
+
+/// Keeps the digests of clients that have state where a restart of the server does not lose them.
+pub(crate) trait ClientRecord: Debug + Send {
+    /// The clients that had state when the server ended.
+    fn read(&self) -> Vec<u64>;
+
+    /// Replaces the record.
+    fn write(&self, clients: &[u64]);
+}
+
+#[derive(Debug)]
+pub(super) struct Grace {
+    records: Vec<Box<dyn ClientRecord>>,
+    /// Clients on record.
+    recorded: BTreeSet<u64>,
+    /// Clients that had state before the restart and may still reclaim it.
+    awaited: BTreeSet<u64>,
+    end: Nanos,
+}
+
+impl Grace {
+    pub(super) fn begin(records: Vec<Box<dyn ClientRecord>>, now: Nanos) -> Self {
+        let awaited: BTreeSet<u64> = records.iter().flat_map(|record| record.read()).collect();
+        Self { records, recorded: awaited.clone(), awaited, end: now.saturating_add(LEASE_NS) }
+    }
+
+    /// Checks that a client may reclaim (`is_reclaim`) or get new state.
+    pub(super) fn check(
+        &mut self,
+        owner: &[u8],
+        is_reclaim: bool,
+        has_reclaimed: bool,
+        now: Nanos,
+    ) -> Result<(), nfsstat4> {
+        let is_on = self.is_on(now);
+        match is_reclaim {
+            false if is_on || !has_reclaimed => Err(nfsstat4::NFS4ERR_GRACE),
+            true if !is_on || has_reclaimed => Err(nfsstat4::NFS4ERR_NO_GRACE),
+            true if !self.awaited.contains(&digest(owner)) => Err(nfsstat4::NFS4ERR_RECLAIM_BAD),
+            _ => Ok(()),
+        }
+    }
+
+    /// True during the grace period. When it is over, clients that have not come back go off the record.
+    fn is_on(&mut self, now: Nanos) -> bool {
+        if !self.awaited.is_empty() && now >= self.end {
+            let late = std::mem::take(&mut self.awaited);
+            self.recorded.retain(|client| !late.contains(client));
+            self.write();
+        }
+        !self.awaited.is_empty()
+    }
+
+    /// Puts a client that has state on record.
+    pub(super) fn record(&mut self, owner: &[u8]) {
+        if self.recorded.len() < RECORDED_MAX && self.recorded.insert(digest(owner)) {
+            self.write();
+        }
+    }
+
+    /// Notes that a client has reclaimed all it wants.
+    pub(super) fn completed(&mut self, owner: &[u8]) {
+        self.awaited.remove(&digest(owner));
+    }
+
+    /// Takes a client off the record.
+    pub(super) fn forget(&mut self, owner: &[u8]) {
+        self.awaited.remove(&digest(owner));
+        if self.recorded.remove(&digest(owner)) {
+            self.write();
+        }
+    }
+
+    fn write(&self) {
+        let clients: Vec<u64> = self.recorded.iter().copied().collect();
+        self.records.iter().for_each(|record| record.write(&clients));
+    }
+}
+
+/// A number for a client's name: FNV-1a, the same in each version of this program.
+fn digest(owner: &[u8]) -> u64 {
+    owner.iter().fold(0xcbf2_9ce4_8422_2325, |digest, byte| (digest ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
+}

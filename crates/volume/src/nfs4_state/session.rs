@@ -1,0 +1,194 @@
+//! Sessions and their slots: each call in a session is carried out once (RFC 8881 §2.10.6).
+
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use iocurve_meter::{Nanos, SECOND};
+use iocurve_wire::nfs3::nfs_fh3;
+use iocurve_wire::nfs4::operations::SEQUENCE4args;
+use iocurve_wire::nfs4::{channel_attrs4, clientid4, nfsstat4, sessionid4, stateid4};
+
+use super::LEASE_NS;
+
+/// The part of a client that its sessions share; what else there is of it is in the tables.
+#[derive(Debug)]
+pub(crate) struct NfsClient {
+    pub(crate) id: clientid4,
+    /// Time of the last sign of life.
+    renewed: AtomicU64,
+    /// Counts changes of the client's opens and locks.
+    generation: AtomicU64,
+    /// The client has reclaimed what it had before a restart of the server.
+    pub(super) reclaim_complete: AtomicBool,
+}
+
+/// A time is written by one of several threads only this often: it is on a cache line that all of them read.
+const RENEWAL_NS: Nanos = SECOND;
+
+impl NfsClient {
+    pub(super) fn new(id: clientid4, now: Nanos) -> Self {
+        Self { id, renewed: now.into(), generation: 0.into(), reclaim_complete: false.into() }
+    }
+
+    /// Notes a sign of life.
+    #[inline]
+    pub(super) fn renew(&self, now: Nanos) {
+        if now.saturating_sub(self.renewed.load(Relaxed)) >= RENEWAL_NS {
+            self.renewed.store(now, Relaxed);
+        }
+    }
+
+    /// True if the lease has expired. Its state stays until it is in another client's way.
+    pub(super) fn is_expired(&self, now: Nanos) -> bool {
+        now.saturating_sub(self.renewed.load(Relaxed)) > LEASE_NS + RENEWAL_NS
+    }
+
+    pub(super) fn renewed(&self) -> Nanos {
+        self.renewed.load(Relaxed)
+    }
+
+    pub(super) fn changed(&self) {
+        self.generation.fetch_add(1, Release);
+    }
+
+    pub(super) fn generation(&self) -> u64 {
+        self.generation.load(Acquire)
+    }
+}
+
+/// A session of a client.
+#[derive(Debug)]
+pub(crate) struct NfsSession {
+    pub(crate) id: sessionid4,
+    pub(crate) client: Arc<NfsClient>,
+    /// Limits of calls and replies.
+    pub(crate) fore: channel_attrs4,
+    slots: Box<[Mutex<Slot>]>,
+    has_ended: AtomicBool,
+}
+
+#[derive(Debug, Default)]
+struct Slot {
+    /// Of the last call, or the one that is being carried out.
+    sequence: u32,
+    is_busy: bool,
+    /// Result of the last call; empty if it is not kept.
+    reply: Vec<u8>,
+    shown: Option<Shown>,
+}
+
+/// A state id that was checked: until the client's state changes, it need not be checked again.
+#[derive(Debug, Clone, Copy)]
+struct Shown {
+    stateid: stateid4,
+    file: nfs_fh3,
+    access: u32,
+    generation: u64,
+}
+
+/// Result of SEQUENCE.
+#[derive(Debug)]
+pub(crate) enum Started {
+    /// The call is to be carried out.
+    New(SlotUse),
+    /// It was carried out before, with this result.
+    Replay(Vec<u8>),
+    /// It was carried out before, and the result was not kept.
+    Uncached,
+}
+
+impl NfsSession {
+    pub(super) fn new(id: sessionid4, client: Arc<NfsClient>, fore: channel_attrs4) -> Self {
+        let slots = (0..fore.ca_maxrequests).map(|_| Mutex::default()).collect();
+        Self { id, client, fore, slots, has_ended: AtomicBool::new(false) }
+    }
+
+    pub(super) fn end(&self) {
+        self.has_ended.store(true, Release);
+    }
+
+    /// True once the session was destroyed, or its client.
+    #[inline]
+    pub(crate) fn has_ended(&self) -> bool {
+        self.has_ended.load(Acquire)
+    }
+
+    /// Highest slot that may be used.
+    pub(crate) fn highest_slot(&self) -> u32 {
+        self.slots.len() as u32 - 1
+    }
+
+    /// Begins a call in a slot, and renews the lease.
+    pub(crate) fn start(self: &Arc<Self>, arguments: &SEQUENCE4args, now: Nanos) -> Result<Started, nfsstat4> {
+        let SEQUENCE4args { sa_sequenceid: sequence, sa_slotid, .. } = *arguments;
+        let mut slot = self.slot(sa_slotid).ok_or(nfsstat4::NFS4ERR_BADSLOT)?;
+        let is_next = sequence == slot.sequence.wrapping_add(1);
+        match () {
+            () if slot.is_busy && sequence == slot.sequence => return Err(nfsstat4::NFS4ERR_DELAY),
+            () if is_next && !slot.is_busy => {}
+            () if sequence != slot.sequence || sequence == 0 => return Err(nfsstat4::NFS4ERR_SEQ_MISORDERED),
+            () if slot.reply.is_empty() => return Ok(Started::Uncached),
+            () => return Ok(Started::Replay(slot.reply.clone())),
+        }
+        slot.sequence = sequence;
+        slot.is_busy = true;
+        slot.reply.clear();
+        let shown = slot.shown;
+        drop(slot);
+        self.client.renew(now);
+        Ok(Started::New(SlotUse { session: Arc::clone(self), slot: sa_slotid, shown, is_finished: false }))
+    }
+
+    fn slot(&self, number: u32) -> Option<MutexGuard<'_, Slot>> {
+        self.slots.get(number as usize).map(|slot| slot.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// A call that is being carried out in a slot. If it is dropped before it has finished, because its connection has ended while it
+/// waited, the slot forgets it: the client may send it again.
+#[derive(Debug)]
+pub(crate) struct SlotUse {
+    pub(crate) session: Arc<NfsSession>,
+    slot: u32,
+    shown: Option<Shown>,
+    is_finished: bool,
+}
+
+impl SlotUse {
+    /// Ends the call and keeps its result, if there is one to keep.
+    pub(crate) fn finish(mut self, reply: Option<Vec<u8>>) {
+        self.is_finished = true;
+        if let Some(mut slot) = self.session.slot(self.slot) {
+            slot.is_busy = false;
+            slot.shown = self.shown;
+            slot.reply = reply.unwrap_or_default();
+        }
+    }
+
+    /// True if this state id was checked for this file and access, and nothing has changed since.
+    #[inline]
+    pub(super) fn was_shown(&self, stateid: &stateid4, file: &nfs_fh3, access: u32) -> bool {
+        self.shown.is_some_and(|shown| {
+            shown.stateid == *stateid
+                && shown.access == access
+                && shown.file == *file
+                && shown.generation == self.session.client.generation()
+        })
+    }
+
+    pub(super) fn show(&mut self, stateid: &stateid4, file: &nfs_fh3, access: u32, generation: u64) {
+        self.shown = Some(Shown { stateid: *stateid, file: *file, access, generation });
+    }
+}
+
+impl Drop for SlotUse {
+    fn drop(&mut self) {
+        if !self.is_finished
+            && let Some(mut slot) = self.session.slot(self.slot)
+        {
+            slot.is_busy = false;
+            slot.sequence = slot.sequence.wrapping_sub(1);
+        }
+    }
+}

@@ -1,0 +1,286 @@
+use std::sync::Arc;
+
+use iocurve_wire::nfs3::nfs_fh3;
+use iocurve_wire::nfs4::operations::SEQUENCE4args;
+use iocurve_wire::nfs4::operations::share::*;
+use iocurve_wire::nfs4::{channel_attrs4, nfsstat4, stateid4};
+
+use super::*;
+
+const PRINCIPAL: Principal = Principal { flavor: 1, uid: 0 };
+
+const CHANNEL: channel_attrs4 = channel_attrs4 {
+    ca_headerpadsize: 0,
+    ca_maxrequestsize: 4096,
+    ca_maxresponsesize: 4096,
+    ca_maxresponsesize_cached: 4096,
+    ca_maxoperations: 8,
+    ca_maxrequests: 2,
+    ca_rdma_ird: None,
+};
+
+fn state() -> State {
+    State::new(0, "test".to_owned(), Vec::new(), 0)
+}
+
+/// A client that may open files.
+fn client(state: &State, name: &[u8], now: Nanos) -> Arc<NfsSession> {
+    let session = new_client(state, name, now);
+    state.reclaim_complete(&session.client).unwrap();
+    session
+}
+
+fn new_client(state: &State, name: &[u8], now: Nanos) -> Arc<NfsSession> {
+    let owner = ClientOwner { id: name, verifier: [1; 8], principal: PRINCIPAL };
+    let Exchanged { client, sequence, .. } = state.exchange_id(&owner, false, now).unwrap();
+    let request = SessionRequest { client, sequence, principal: PRINCIPAL, fore: CHANNEL, back: CHANNEL };
+    let created = state.create_session(&request, now).unwrap();
+    state.session(&created.csr_sessionid).unwrap()
+}
+
+fn file(number: u8) -> nfs_fh3 {
+    nfs_fh3::new(&[number; 16]).unwrap()
+}
+
+fn open(
+    state: &State,
+    session: &NfsSession,
+    owner: &[u8],
+    (access, deny): (u32, u32),
+    now: Nanos,
+) -> Result<stateid4, nfsstat4> {
+    let request = OpenRequest { owner, file: &file(1), access, deny };
+    state.open(&session.client, &request, now).map(|(stateid, _)| stateid)
+}
+
+fn slot(session: &Arc<NfsSession>, sequence: u32, now: Nanos) -> SlotUse {
+    let arguments = SEQUENCE4args {
+        sa_sessionid: session.id,
+        sa_sequenceid: sequence,
+        sa_slotid: 0,
+        sa_highest_slotid: 0,
+        sa_cachethis: false,
+    };
+    match session.start(&arguments, now).unwrap() {
+        Started::New(slot) => slot,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn share_reservations_exclude_other_owners() {
+    let state = state();
+    let (one, other) = (client(&state, b"one", 0), client(&state, b"other", 0));
+    let (read, write, both) = (OPEN4_SHARE_ACCESS_READ, OPEN4_SHARE_ACCESS_WRITE, OPEN4_SHARE_ACCESS_BOTH);
+    let first = open(&state, &one, b"a", (read, OPEN4_SHARE_DENY_WRITE), 0).unwrap();
+    assert_eq!(open(&state, &other, b"a", (write, 0), 0), Err(nfsstat4::NFS4ERR_SHARE_DENIED));
+    assert_eq!(open(&state, &one, b"b", (both, 0), 0), Err(nfsstat4::NFS4ERR_SHARE_DENIED));
+    let second = open(&state, &other, b"a", (read, OPEN4_SHARE_DENY_WRITE), 0).unwrap();
+    // The same owner adds to what it has, under the same state id.
+    let same = open(&state, &one, b"a", (read, 0), 0).unwrap();
+    assert_eq!((same.other, same.seqid), (first.other, first.seqid + 1));
+    state.close(&one.client, &same, &file(1)).unwrap();
+    state.close(&other.client, &second, &file(1)).unwrap();
+    assert_eq!(state.close(&other.client, &second, &file(1)), Err(nfsstat4::NFS4ERR_BAD_STATEID));
+    open(&state, &other, b"a", (write, 0), 0).unwrap();
+}
+
+#[test]
+fn an_open_is_downgraded_to_opens_that_there_were() {
+    let state = state();
+    let one = client(&state, b"one", 0);
+    open(&state, &one, b"a", (OPEN4_SHARE_ACCESS_READ, 0), 0).unwrap();
+    let stateid = open(&state, &one, b"a", (OPEN4_SHARE_ACCESS_BOTH, OPEN4_SHARE_DENY_WRITE), 0).unwrap();
+    let downgrade = |stateid, share| state.downgrade(&one.client, &stateid, &file(1), share);
+    assert_eq!(downgrade(stateid, (OPEN4_SHARE_ACCESS_WRITE, 0)), Err(nfsstat4::NFS4ERR_INVAL));
+    let lower = downgrade(stateid, (OPEN4_SHARE_ACCESS_READ, 0)).unwrap();
+    assert_eq!(downgrade(stateid, (OPEN4_SHARE_ACCESS_READ, 0)), Err(nfsstat4::NFS4ERR_OLD_STATEID));
+    let mut slot = slot(&one, 1, 0);
+    let check = |slot: &mut SlotUse, access| state.check_access(slot, &lower, &file(1), access, 0);
+    assert_eq!(check(&mut slot, OPEN4_SHARE_ACCESS_WRITE), Err(nfsstat4::NFS4ERR_OPENMODE));
+    assert_eq!(check(&mut slot, OPEN4_SHARE_ACCESS_READ), Ok(()));
+}
+
+#[test]
+fn a_state_id_is_checked_again_when_the_clients_state_has_changed() {
+    let state = state();
+    let one = client(&state, b"one", 0);
+    let stateid = open(&state, &one, b"a", (OPEN4_SHARE_ACCESS_BOTH, 0), 0).unwrap();
+    let mut slot = slot(&one, 1, 0);
+    let mut check = |stateid| state.check_access(&mut slot, &stateid, &file(1), OPEN4_SHARE_ACCESS_READ, 0);
+    assert_eq!([check(stateid), check(stateid)], [Ok(()), Ok(())]);
+    assert_eq!(check(stateid4 { seqid: 0, ..stateid }), Ok(()), "0 stands for the current one");
+    state.close(&one.client, &stateid, &file(1)).unwrap();
+    assert_eq!(check(stateid), Err(nfsstat4::NFS4ERR_BAD_STATEID));
+    assert_eq!(check(stateid4::ANONYMOUS), Ok(()));
+}
+
+#[test]
+fn access_without_an_open_respects_reservations() {
+    let state = state();
+    let (one, other) = (client(&state, b"one", 0), client(&state, b"other", 0));
+    open(&state, &one, b"a", (OPEN4_SHARE_ACCESS_READ, OPEN4_SHARE_DENY_BOTH), 0).unwrap();
+    let mut slot = slot(&other, 1, 0);
+    let mut check = |stateid, access| state.check_access(&mut slot, &stateid, &file(1), access, 0);
+    assert_eq!(check(stateid4::ANONYMOUS, OPEN4_SHARE_ACCESS_READ), Err(nfsstat4::NFS4ERR_LOCKED));
+    assert_eq!(check(stateid4::READ_BYPASS, OPEN4_SHARE_ACCESS_READ), Ok(()));
+    assert_eq!(check(stateid4::READ_BYPASS, OPEN4_SHARE_ACCESS_WRITE), Err(nfsstat4::NFS4ERR_LOCKED));
+}
+
+fn lock(
+    state: &State,
+    session: &NfsSession,
+    locker: Locker<'_>,
+    (first, last, is_write): (u64, u64, bool),
+    now: Nanos,
+) -> Result<stateid4, LockError> {
+    let range = Range { first, last };
+    let request = LockRequest { file: &file(1), range, is_write, is_reclaim: false, locker };
+    state.lock(&session.client, &request, now)
+}
+
+#[test]
+fn locks_exclude_other_owners_until_they_are_released() {
+    let state = state();
+    let (one, other) = (client(&state, b"one", 0), client(&state, b"other", 0));
+    let opens = [&one, &other].map(|session| open(&state, session, b"a", (OPEN4_SHARE_ACCESS_BOTH, 0), 0).unwrap());
+    let new = |open| Locker::New { open, owner: b"locker" };
+    let held = lock(&state, &one, new(opens[0]), (0, 99, true), 0).unwrap();
+    let denied = lock(&state, &other, new(opens[1]), (50, 60, false), 0).unwrap_err();
+    let LockError::Denied(conflict) = denied else { panic!("{denied:?}") };
+    assert_eq!((conflict.range.first, conflict.range.last, conflict.is_write), (0, 99, true));
+    assert_eq!(*conflict.owner, *b"locker");
+    let test = |session: &NfsSession, first, last| {
+        state.test_lock(&session.client, &file(1), (Range { first, last }, false), b"locker", 0).is_ok()
+    };
+    assert_eq!([test(&other, 99, 120), test(&other, 100, 120), test(&one, 0, 10)], [false, true, true]);
+    let held = state.unlock(&one.client, &held, &file(1), Range { first: 0, last: 60 }).unwrap();
+    lock(&state, &other, new(opens[1]), (50, 60, true), 0).unwrap();
+    assert_eq!(state.free_stateid(&one.client, &held), Err(nfsstat4::NFS4ERR_LOCKS_HELD));
+    let held = state.unlock(&one.client, &held, &file(1), Range { first: 0, last: u64::MAX }).unwrap();
+    state.free_stateid(&one.client, &held).unwrap();
+    assert_eq!(state.test_stateid(&one.client, &held), nfsstat4::NFS4ERR_BAD_STATEID);
+    // CLOSE releases what is left.
+    state.close(&other.client, &opens[1], &file(1)).unwrap();
+    lock(&state, &one, new(opens[0]), (0, 99, true), 0).unwrap();
+}
+
+#[test]
+fn a_silent_client_loses_its_state_only_to_others() {
+    let state = state();
+    let late = 2 * LEASE_NS;
+    let (one, other) = (client(&state, b"one", 0), client(&state, b"other", 0));
+    let stateid = open(&state, &one, b"a", (OPEN4_SHARE_ACCESS_WRITE, OPEN4_SHARE_DENY_WRITE), 0).unwrap();
+    let mut own = slot(&one, 1, LEASE_NS / 2);
+    assert_eq!(state.check_access(&mut own, &stateid, &file(1), OPEN4_SHARE_ACCESS_WRITE, late), Ok(()));
+    own.finish(None);
+    slot(&other, 1, late).finish(None);
+    let denied = open(&state, &other, b"a", (OPEN4_SHARE_ACCESS_WRITE, 0), LEASE_NS);
+    assert_eq!(denied, Err(nfsstat4::NFS4ERR_SHARE_DENIED), "its lease holds");
+    open(&state, &other, b"a", (OPEN4_SHARE_ACCESS_WRITE, 0), late).unwrap();
+    assert!(one.has_ended() && state.session(&one.id).is_none());
+    assert!(!other.has_ended());
+}
+
+#[test]
+fn a_client_that_restarts_loses_its_old_state_with_its_new_session() {
+    let state = state();
+    let one = client(&state, b"one", 0);
+    open(&state, &one, b"a", (OPEN4_SHARE_ACCESS_WRITE, OPEN4_SHARE_DENY_BOTH), 0).unwrap();
+    let owner = ClientOwner { id: b"one", verifier: [2; 8], principal: PRINCIPAL };
+    let Exchanged { client, sequence, is_confirmed } = state.exchange_id(&owner, false, 0).unwrap();
+    assert!(!is_confirmed && !one.has_ended(), "it might be somebody else who guesses the name");
+    let request = SessionRequest { client, sequence, principal: PRINCIPAL, fore: CHANNEL, back: CHANNEL };
+    let created = state.create_session(&request, 0).unwrap();
+    assert!(one.has_ended());
+    assert_eq!(state.create_session(&request, 0), Ok(created), "the same call sent again");
+    let other = self::client(&state, b"other", 0);
+    open(&state, &other, b"a", (OPEN4_SHARE_ACCESS_READ, 0), 0).unwrap();
+    assert_eq!(state.destroy_client(client), Err(nfsstat4::NFS4ERR_CLIENTID_BUSY));
+    state.destroy_session(&created.csr_sessionid).unwrap();
+    assert_eq!(
+        [state.destroy_client(client), state.destroy_client(client)],
+        [Ok(()), Err(nfsstat4::NFS4ERR_STALE_CLIENTID)]
+    );
+}
+
+#[test]
+fn a_slot_carries_out_one_call_at_a_time() {
+    let state = state();
+    let one = client(&state, b"one", 0);
+    let start = |sequence| {
+        let arguments = SEQUENCE4args {
+            sa_sessionid: one.id,
+            sa_sequenceid: sequence,
+            sa_slotid: 0,
+            sa_highest_slotid: 0,
+            sa_cachethis: true,
+        };
+        one.start(&arguments, 0)
+    };
+    let Ok(Started::New(first)) = start(1) else { panic!() };
+    assert_eq!(start(1).unwrap_err(), nfsstat4::NFS4ERR_DELAY);
+    assert_eq!(start(2).unwrap_err(), nfsstat4::NFS4ERR_SEQ_MISORDERED);
+    first.finish(Some(b"reply".to_vec()));
+    assert!(matches!(start(1), Ok(Started::Replay(reply)) if reply == b"reply"));
+    // Dropped before its end, a call has not happened.
+    drop(start(2));
+    assert!(matches!(start(2), Ok(Started::New(_))));
+}
+
+/// A record that outlives servers.
+#[derive(Debug, Clone, Default)]
+struct Kept(Arc<Mutex<Vec<u64>>>);
+
+impl ClientRecord for Kept {
+    fn read(&self) -> Vec<u64> {
+        self.0.lock().unwrap().clone()
+    }
+
+    fn write(&self, clients: &[u64]) {
+        *self.0.lock().unwrap() = clients.to_vec();
+    }
+}
+
+fn restarted(record: &Kept, now: Nanos) -> State {
+    State::new(now, "test".to_owned(), vec![Box::new(record.clone())], now)
+}
+
+#[test]
+fn after_a_restart_clients_reclaim_before_others_get_state() {
+    let record = Kept::default();
+    let share = (OPEN4_SHARE_ACCESS_BOTH, 0);
+    let before = restarted(&record, 0);
+    let one = client(&before, b"one", 0);
+    assert_eq!(before.check_open(&one.client, false, 0), Ok(()), "nobody to wait for");
+    open(&before, &one, b"a", share, 0).unwrap();
+
+    let state = restarted(&record, 0);
+    let (one, other) = (new_client(&state, b"one", 0), client(&state, b"other", 0));
+    assert_eq!(state.check_open(&other.client, false, 0), Err(nfsstat4::NFS4ERR_GRACE));
+    let stranger = new_client(&state, b"stranger", 0);
+    assert_eq!(state.check_open(&stranger.client, true, 0), Err(nfsstat4::NFS4ERR_RECLAIM_BAD));
+    assert_eq!(state.check_open(&one.client, false, 0), Err(nfsstat4::NFS4ERR_GRACE));
+    assert_eq!(state.check_open(&one.client, true, 0), Ok(()));
+    open(&state, &one, b"a", share, 0).unwrap();
+    state.reclaim_complete(&one.client).unwrap();
+    assert_eq!(state.reclaim_complete(&one.client), Err(nfsstat4::NFS4ERR_COMPLETE_ALREADY));
+    assert_eq!(state.check_open(&one.client, true, 0), Err(nfsstat4::NFS4ERR_NO_GRACE));
+    assert_eq!(state.check_open(&other.client, false, 0), Ok(()), "all have come back");
+}
+
+#[test]
+fn a_client_that_does_not_come_back_is_waited_for_as_long_as_a_lease() {
+    let record = Kept::default();
+    let before = restarted(&record, 0);
+    let gone = client(&before, b"gone", 0);
+    open(&before, &gone, b"a", (OPEN4_SHARE_ACCESS_READ, 0), 0).unwrap();
+
+    let state = restarted(&record, 0);
+    let other = client(&state, b"other", 0);
+    assert_eq!(state.check_open(&other.client, false, LEASE_NS - 1), Err(nfsstat4::NFS4ERR_GRACE));
+    assert_eq!(state.check_open(&other.client, false, LEASE_NS), Ok(()));
+    assert!(record.read().is_empty(), "off the record");
+    let late = new_client(&state, b"gone", LEASE_NS);
+    assert_eq!(state.check_open(&late.client, true, LEASE_NS), Err(nfsstat4::NFS4ERR_NO_GRACE));
+}

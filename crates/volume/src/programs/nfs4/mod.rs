@@ -1,0 +1,85 @@
+//! NFS version 4.1 (RFC 8881): COMPOUND and its operations, over the same exports, stores and limits as version 3.
+//!
+//! [`compound`] carries out one operation after the other and ends at the first that fails; each operation is a function in one of the
+//! files beside it. A READ under limits interrupts its COMPOUND, which goes on when the READ is due; the reply to one with WRITEs
+//! waits. There are no delegations, no pNFS, no named attributes and no callbacks.
+
+pub(crate) mod arriving;
+mod attributes;
+mod compound;
+mod data;
+mod lock;
+mod names;
+mod open;
+mod place;
+mod readdir;
+mod sessions;
+
+use iocurve_wire::nfs3::nfsstat3;
+use iocurve_wire::nfs3::{nfstime3, wcc_data};
+use iocurve_wire::nfs4::{NFSPROC4_COMPOUND, NFSPROC4_NULL, change_info4, nfsstat4};
+use iocurve_wire::rpc::{Accepted, CallHeader, ReplyHeader};
+
+use crate::rules::Refusal;
+use crate::store::TRANSFER_BYTES_MAX;
+use crate::turn::Turn;
+
+pub(crate) use compound::resume;
+
+use compound::Received;
+
+/// Bytes of a call's head without the bodies of credential and verifier.
+const HEAD_BYTES: usize = 24 + 16;
+
+/// Longest call and longest reply of a session: the data of a READ or WRITE, and the operations around it.
+pub(crate) const MESSAGE_BYTES_MAX: u32 = TRANSFER_BYTES_MAX + 4096;
+
+/// Answers a call of the program.
+pub(super) fn answer(turn: &mut Turn<'_>, header: &CallHeader<'_>, arguments: &[u8]) {
+    let call_bytes = HEAD_BYTES + header.cred.body.len() + header.verf.body.len() + arguments.len();
+    answer_with(turn, header, arguments, Received { call_bytes, buffer: None });
+}
+
+/// Answers a call, of which the data of a WRITE may have been received elsewhere.
+fn answer_with(turn: &mut Turn<'_>, header: &CallHeader<'_>, arguments: &[u8], received: Received) {
+    if let Err(stat) = turn.credential.take(&header.cred) {
+        return turn.refuse_credential(header.xid, stat);
+    }
+    match header.proc {
+        NFSPROC4_NULL if arguments.is_empty() => turn.reply(header.xid, &()),
+        NFSPROC4_NULL => turn.refuse_arguments(header.xid),
+        NFSPROC4_COMPOUND => compound::answer(turn, header, arguments, received),
+        _ => turn.refuse(&ReplyHeader::accepted(header.xid, Accepted::PROC_UNAVAIL(()))),
+    }
+}
+
+/// The status of a store in this version: most have the same number.
+fn status_of(status: nfsstat3) -> nfsstat4 {
+    match status {
+        nfsstat3::NFS3ERR_NODEV => nfsstat4::NFS4ERR_NXIO,
+        status => nfsstat4::from_u32(status as u32).unwrap_or(nfsstat4::NFS4ERR_IO),
+    }
+}
+
+/// The status of this version for a call that the rules of an export refuse.
+fn refused(refusal: Refusal) -> nfsstat4 {
+    match refusal {
+        Refusal::Client => nfsstat4::NFS4ERR_ACCESS,
+        Refusal::ReadOnly => nfsstat4::NFS4ERR_ROFS,
+    }
+}
+
+/// The `change` attribute of a file: its ctime, which stores advance with each change.
+fn change(ctime: nfstime3) -> u64 {
+    u64::from(ctime.seconds) * 1_000_000_000 + u64::from(ctime.nseconds)
+}
+
+/// The change of a directory.
+fn change_info(wcc: &wcc_data) -> change_info4 {
+    match (wcc.before, wcc.after) {
+        (Some(before), Some(after)) => {
+            change_info4 { atomic: true, before: change(before.ctime), after: change(after.ctime) }
+        }
+        _ => change_info4::default(),
+    }
+}

@@ -1,0 +1,252 @@
+//! Names in directories: LOOKUP, CREATE, REMOVE, RENAME, LINK, READLINK and SECINFO.
+#![allow(clippy::wildcard_imports)] // the whole protocol is spoken here
+#![allow(clippy::needless_pass_by_value)] // decoded arguments belong to their operation
+
+use iocurve_wire::nfs3::{fattr3, ftype3, nfs_fh3, sattr3, specdata3, wcc_data};
+use iocurve_wire::nfs4::operations::secinfo_style::{SECINFO_STYLE4_CURRENT_FH, SECINFO_STYLE4_PARENT};
+use iocurve_wire::nfs4::operations::*;
+use iocurve_wire::nfs4::{component4, nfs_opnum4, nfsstat4};
+
+use super::attributes::to_set;
+use super::compound::{Compound, Next};
+use super::place::{Found, Place};
+use super::{change_info, status_of};
+use crate::store::names::NAME_BYTES_MAX;
+use crate::store::{Creation, Store, access};
+
+/// Checks the form of a name (§1.7.2, §14.5). `.` and `..` are names of directories in no operation.
+pub(super) fn check_name(name: component4<'_>) -> Result<(), nfsstat4> {
+    match name {
+        [] => Err(nfsstat4::NFS4ERR_INVAL),
+        b"." | b".." => Err(nfsstat4::NFS4ERR_BADNAME),
+        name if name.len() > NAME_BYTES_MAX => Err(nfsstat4::NFS4ERR_NAMETOOLONG),
+        name if name.iter().any(|byte| matches!(byte, b'/' | 0)) => Err(nfsstat4::NFS4ERR_BADCHAR),
+        _ => Ok(()),
+    }
+}
+
+/// LOOKUP (§18.13).
+pub(super) fn lookup(
+    compound: &mut Compound<'_, '_>,
+    LOOKUP4args { objname }: LOOKUP4args<'_>,
+) -> Result<(), nfsstat4> {
+    let found = find(compound, &compound.place()?, objname)?;
+    compound.go_to(found);
+    Ok(())
+}
+
+/// The place of a name in a directory.
+fn find(compound: &Compound<'_, '_>, place: &Place, name: component4<'_>) -> Result<Place, nfsstat4> {
+    let served = compound.turn.served;
+    let directory = match place {
+        Place::Above(_) => None,
+        Place::In(_) => Some(searchable(compound, place)?),
+    };
+    check_name(name)?;
+    let above = place.pseudo_directory(served).and_then(|above| served.pseudo_root.child(above, name));
+    match (above, directory) {
+        (Some(child), _) => Ok(Place::above(served, child)),
+        (None, Some(directory)) => directory.files().lookup(directory.file(), name).map(Place::In).map_err(status_of),
+        (None, None) => Err(nfsstat4::NFS4ERR_NOENT),
+    }
+}
+
+/// A directory in which the caller may look up names.
+fn searchable<'t>(compound: &Compound<'_, 't>, place: &Place) -> Result<Found<'t>, nfsstat4> {
+    let found = place.found(compound.turn.served)?.directory()?;
+    access::check(&compound.caller, &found.attributes, access::EXECUTE).map_err(status_of)?;
+    Ok(found)
+}
+
+/// LOOKUPP (§18.14).
+pub(super) fn lookupp(compound: &mut Compound<'_, '_>, (): ()) -> Result<(), nfsstat4> {
+    let parent = parent(compound)?;
+    compound.go_to(parent);
+    Ok(())
+}
+
+fn parent(compound: &Compound<'_, '_>) -> Result<Place, nfsstat4> {
+    let (served, place) = (compound.turn.served, compound.place()?);
+    if let Place::In(_) = place {
+        searchable(compound, &place)?;
+    }
+    if let Some(directory) = place.pseudo_directory(served) {
+        let above = served.pseudo_root.parent(directory).ok_or(nfsstat4::NFS4ERR_NOENT)?;
+        return Ok(Place::above(served, above));
+    }
+    let found = place.found(served)?;
+    found.files().lookup(found.file(), b"..").map(Place::In).map_err(status_of)
+}
+
+/// CREATE (§18.4): everything but regular files.
+pub(super) fn create(compound: &mut Compound<'_, '_>, arguments: CREATE4args<'_>) -> Result<CREATE4resok, nfsstat4> {
+    let place = compound.place()?;
+    let directory = searchable(compound, &place)?;
+    check_name(arguments.objname)?;
+    let (new, attrset) = to_set(&arguments.createattrs)?;
+    let none = specdata3::default();
+    let device =
+        |spec: iocurve_wire::nfs4::specdata4| specdata3 { specdata1: spec.specdata1, specdata2: spec.specdata2 };
+    let what = match arguments.objtype {
+        createtype4::NF4DIR(()) => Creation::Directory(&new),
+        createtype4::NF4LNK(target) => Creation::Symlink(&new, target),
+        createtype4::NF4BLK(spec) => Creation::Special(&new, ftype3::NF3BLK, device(spec)),
+        createtype4::NF4CHR(spec) => Creation::Special(&new, ftype3::NF3CHR, device(spec)),
+        createtype4::NF4SOCK(()) => Creation::Special(&new, ftype3::NF3SOCK, none),
+        createtype4::NF4FIFO(()) => Creation::Special(&new, ftype3::NF3FIFO, none),
+        createtype4::NF4REG(()) | createtype4::NF4ATTRDIR(()) | createtype4::NF4NAMEDATTR(()) => {
+            return Err(nfsstat4::NFS4ERR_BADTYPE);
+        }
+    };
+    let (made, wcc) = make(compound, &directory, arguments.objname, &what)?;
+    compound.go_to(Place::In(made));
+    Ok(CREATE4resok { cinfo: change_info(&wcc), attrset })
+}
+
+/// Makes a name that does not exist, with the owner and the mode that the directory's permissions give it.
+fn make(
+    compound: &Compound<'_, '_>,
+    directory: &Found<'_>,
+    name: component4<'_>,
+    what: &Creation<'_>,
+) -> Result<(nfs_fh3, wcc_data), nfsstat4> {
+    let (caller, mut wcc) = (&compound.caller, wcc_data::default());
+    if directory.files().lookup(directory.file(), name).is_ok() {
+        return Err(nfsstat4::NFS4ERR_EXIST);
+    }
+    if let Creation::Special(_, file_type, _) = what {
+        access::check_special(caller, *file_type).map_err(status_of)?;
+    }
+    access::check(caller, &directory.attributes, access::WRITE | access::EXECUTE).map_err(status_of)?;
+    let initial = |file_type, asked: &sattr3| access::initial(caller, &directory.attributes, file_type, asked);
+    let new;
+    let what = match *what {
+        Creation::Directory(asked) => {
+            new = initial(ftype3::NF3DIR, asked);
+            Creation::Directory(&new)
+        }
+        Creation::Symlink(asked, target) => {
+            new = initial(ftype3::NF3LNK, asked);
+            Creation::Symlink(&new, target)
+        }
+        Creation::Special(asked, file_type, spec) => {
+            new = initial(file_type, asked);
+            Creation::Special(&new, file_type, spec)
+        }
+        Creation::File(how) => Creation::File(how),
+    };
+    let owner = access::creator(caller, &directory.attributes);
+    let made = directory.files().create(directory.file(), name, what, owner, &mut wcc).map_err(status_of)?;
+    Ok((made, wcc))
+}
+
+/// Checks that the caller may remove a name, and returns the attributes of its file if the name exists.
+fn removable(
+    compound: &Compound<'_, '_>,
+    directory: &Found<'_>,
+    name: component4<'_>,
+) -> Result<Option<fattr3>, nfsstat4> {
+    let file = directory.files().lookup(directory.file(), name);
+    let found = file.and_then(|file| directory.files().getattr(file.as_bytes())).ok();
+    if let Some(file) = &found {
+        access::check_removal(&compound.caller, &directory.attributes, file).map_err(status_of)?;
+    }
+    Ok(found)
+}
+
+/// REMOVE (§18.25): a file or an empty directory.
+pub(super) fn remove(
+    compound: &mut Compound<'_, '_>,
+    REMOVE4args { target }: REMOVE4args<'_>,
+) -> Result<REMOVE4resok, nfsstat4> {
+    let directory = searchable(compound, &compound.place()?)?;
+    check_name(target)?;
+    let file = removable(compound, &directory, target)?.ok_or(nfsstat4::NFS4ERR_NOENT)?;
+    let mut wcc = wcc_data::default();
+    let removed = match file.file_type {
+        ftype3::NF3DIR => directory.files().rmdir(directory.file(), target, &mut wcc),
+        _ => directory.files().remove(directory.file(), target, &mut wcc),
+    };
+    removed.map_err(status_of)?;
+    Ok(REMOVE4resok { cinfo: change_info(&wcc) })
+}
+
+/// RENAME (§18.26).
+pub(super) fn rename(
+    compound: &mut Compound<'_, '_>,
+    RENAME4args { oldname, newname }: RENAME4args<'_>,
+) -> Result<RENAME4resok, nfsstat4> {
+    let (to, from) = (compound.place()?, compound.saved.ok_or(nfsstat4::NFS4ERR_NOFILEHANDLE)?);
+    compound.check_same_export(&from, &to)?;
+    let (from, to) = (searchable(compound, &from)?, searchable(compound, &to)?);
+    check_name(oldname)?;
+    check_name(newname)?;
+    let moved = removable(compound, &from, oldname)?;
+    removable(compound, &to, newname)?;
+    access::check(&compound.caller, &to.attributes, access::WRITE | access::EXECUTE).map_err(status_of)?;
+    if let Some(moved) = moved.filter(|moved| moved.file_type == ftype3::NF3DIR && from.handle != to.handle) {
+        access::check(&compound.caller, &moved, access::WRITE).map_err(status_of)?;
+    }
+    let (mut from_wcc, mut to_wcc) = (wcc_data::default(), wcc_data::default());
+    let renamed = from.files().rename((from.file(), oldname), (to.file(), newname), (&mut from_wcc, &mut to_wcc));
+    renamed.map_err(status_of)?;
+    Ok(RENAME4resok { source_cinfo: change_info(&from_wcc), target_cinfo: change_info(&to_wcc) })
+}
+
+/// LINK (§18.9): the saved filehandle is the file, the current one the directory.
+pub(super) fn link(
+    compound: &mut Compound<'_, '_>,
+    LINK4args { newname }: LINK4args<'_>,
+) -> Result<LINK4resok, nfsstat4> {
+    let (directory, file) = (compound.place()?, compound.saved.ok_or(nfsstat4::NFS4ERR_NOFILEHANDLE)?);
+    compound.check_same_export(&file, &directory)?;
+    let directory = searchable(compound, &directory)?;
+    let file = file.found(compound.turn.served)?;
+    check_name(newname)?;
+    access::check(&compound.caller, &directory.attributes, access::WRITE | access::EXECUTE).map_err(status_of)?;
+    if file.attributes.file_type == ftype3::NF3DIR {
+        return Err(nfsstat4::NFS4ERR_ISDIR);
+    }
+    let mut wcc = wcc_data::default();
+    file.files().link(file.file(), directory.file(), newname, &mut wcc).map_err(status_of)?;
+    Ok(LINK4resok { cinfo: change_info(&wcc) })
+}
+
+/// READLINK (§18.24).
+pub(super) fn readlink(compound: &mut Compound<'_, '_>) -> Next {
+    let target = compound.found().and_then(|found| match found.attributes.file_type {
+        ftype3::NF3LNK => found.files().readlink(found.file()).map_err(status_of),
+        _ => Err(nfsstat4::NFS4ERR_WRONG_TYPE),
+    });
+    let result = target.as_ref().map(|target| READLINK4resok { link: target }).map_err(|status| *status);
+    compound.put(nfs_opnum4::OP_READLINK, &result)
+}
+
+/// Flavors that are accepted everywhere.
+fn flavors() -> Vec<secinfo4<'static>> {
+    vec![secinfo4::AUTH_SYS(()), secinfo4::AUTH_NONE(())]
+}
+
+/// SECINFO (§18.29); the current filehandle is used up by it.
+pub(super) fn secinfo(
+    compound: &mut Compound<'_, '_>,
+    SECINFO4args { name }: SECINFO4args<'_>,
+) -> Result<Vec<secinfo4<'static>>, nfsstat4> {
+    find(compound, &compound.place()?, name)?;
+    compound.current = None;
+    Ok(flavors())
+}
+
+/// `SECINFO_NO_NAME` (§18.45).
+pub(super) fn secinfo_no_name(
+    compound: &mut Compound<'_, '_>,
+    SECINFO_NO_NAME4args { style }: SECINFO_NO_NAME4args,
+) -> Result<Vec<secinfo4<'static>>, nfsstat4> {
+    match style {
+        SECINFO_STYLE4_CURRENT_FH => compound.place().map(drop)?,
+        SECINFO_STYLE4_PARENT => parent(compound).map(drop)?,
+        _ => return Err(nfsstat4::NFS4ERR_INVAL),
+    }
+    compound.current = None;
+    Ok(flavors())
+}

@@ -1,0 +1,150 @@
+//! READDIR (RFC 8881 §18.23): as many entries as fit into the size that the client asked for, each with its attributes.
+
+use iocurve_wire::nfs3::nfsstat3;
+use iocurve_wire::nfs4::attributes::{Attributes, FATTR4_RDATTR_ERROR, bitmap4};
+use iocurve_wire::nfs4::operations::READDIR4args;
+use iocurve_wire::nfs4::{nfs_opnum4, nfsstat4, verifier4};
+use iocurve_wire::xdr::{Decode, Encode, Reader, Writer};
+
+use super::attributes::Described;
+use super::compound::{Compound, Next};
+use super::place::{Found, Place};
+use super::status_of;
+use crate::memory::TIGHT_BYTES;
+use crate::pseudo_root::PseudoDirectory;
+use crate::served::Served;
+use crate::store::{Store, access};
+
+/// Most bytes of a listing.
+const LISTING_BYTES_MAX: usize = 64 << 10;
+
+/// An entry with a name of one byte and no attributes.
+const ENTRY_BYTES_MIN: usize = 4 + 8 + 8 + 4 + 4;
+
+/// The verifier, the end of the list, and the end of the directory.
+const FRAME_BYTES: usize = 8 + 4 + 4;
+
+/// Cookies below this one are not given out (§18.23.3).
+const FIRST_COOKIE: u64 = 3;
+
+/// A part of a directory.
+struct Listed {
+    cookieverf: verifier4,
+    entries: Vec<ListedEntry>,
+    /// Nothing follows.
+    end: bool,
+}
+
+struct ListedEntry {
+    cookie: u64,
+    name: Vec<u8>,
+    /// `None` if the file has just been removed.
+    place: Option<Place>,
+}
+
+pub(super) fn readdir(compound: &mut Compound<'_, '_>, reader: &mut Reader<'_>) -> Next {
+    let arguments = READDIR4args::decode(reader).map_err(|_| nfsstat4::NFS4ERR_BADXDR);
+    let listed = arguments.and_then(|arguments| Ok((list(compound, &arguments)?, arguments)));
+    let result = listed.and_then(|(listed, arguments)| {
+        let most = if compound.turn.tight.transfers { TIGHT_BYTES } else { LISTING_BYTES_MAX };
+        let room = (arguments.maxcount as usize).min(most).min(compound.room());
+        encode(compound.turn.served, &listed, &arguments.attr_request, room)
+    });
+    match result {
+        Ok(bytes) => {
+            compound.write(|writer| {
+                nfs_opnum4::OP_READDIR.encode(writer);
+                nfsstat4::NFS4_OK.encode(writer);
+                writer.bytes(&bytes);
+            });
+            Next::Done(nfsstat4::NFS4_OK)
+        }
+        Err(status) => compound.put::<()>(nfs_opnum4::OP_READDIR, &Err(status)),
+    }
+}
+
+/// Lists one name more than can fit, which tells whether the directory ends.
+fn list(compound: &Compound<'_, '_>, arguments: &READDIR4args) -> Result<Listed, nfsstat4> {
+    let (served, place) = (compound.turn.served, compound.place()?);
+    if arguments.cookie > 0 && arguments.cookie < FIRST_COOKIE {
+        return Err(nfsstat4::NFS4ERR_BAD_COOKIE);
+    }
+    match place {
+        Place::Above(directory) => Ok(list_above(compound, directory, arguments.cookie)),
+        Place::In(_) => {
+            let found = place.found(served)?.directory()?;
+            access::check(&compound.caller, &found.attributes, access::READ).map_err(status_of)?;
+            list_in(&found, arguments)
+        }
+    }
+}
+
+/// Lists a directory above the exports, in which cookies count the names. Exports that the client may not use are left out.
+fn list_above(compound: &Compound<'_, '_>, directory: PseudoDirectory, cookie: u64) -> Listed {
+    let served = compound.turn.served;
+    let is_shown = |child| {
+        let export = served.pseudo_root.export(child).map(|export| served.exports.numbered(export));
+        export.is_none_or(|export| compound.turn.check(export, false).is_ok())
+    };
+    let numbered = served.pseudo_root.children(directory).zip(FIRST_COOKIE..).filter(|(_, own)| *own > cookie);
+    let numbered = numbered.filter(|((child, _), _)| is_shown(*child));
+    let entries = numbered.map(|((child, name), cookie)| ListedEntry {
+        cookie,
+        name: name.to_vec(),
+        place: Some(Place::above(served, child)),
+    });
+    Listed { cookieverf: served.writeverf, entries: entries.collect(), end: true }
+}
+
+fn list_in(found: &Found<'_>, arguments: &READDIR4args) -> Result<Listed, nfsstat4> {
+    let files = found.files();
+    let cookieverf = files.cookieverf(found.file());
+    if arguments.cookie != 0 && arguments.cookieverf != cookieverf {
+        return Err(nfsstat4::NFS4ERR_NOT_SAME);
+    }
+    // The names `.` and `..`, which this version does not list, count, too.
+    let limit = (arguments.maxcount as usize).min(LISTING_BYTES_MAX) / ENTRY_BYTES_MIN + 3;
+    let listing = files.readdir(found.file(), arguments.cookie, limit).map_err(|status| match status {
+        nfsstat3::NFS3ERR_BAD_COOKIE => nfsstat4::NFS4ERR_BAD_COOKIE,
+        status => status_of(status),
+    })?;
+    let names = listing.entries.into_iter().filter(|entry| !matches!(entry.name.as_slice(), b"." | b".."));
+    let entries =
+        names.map(|entry| ListedEntry { cookie: entry.cookie, name: entry.name, place: entry.handle.map(Place::In) });
+    Ok(Listed { cookieverf, entries: entries.collect(), end: listing.end })
+}
+
+/// The result with the entries that fit into `room` bytes.
+fn encode(served: &Served, listed: &Listed, asked: &bitmap4, room: usize) -> Result<Vec<u8>, nfsstat4> {
+    let mut bytes = Vec::with_capacity(room.min(LISTING_BYTES_MAX));
+    let mut writer = Writer::new(&mut bytes);
+    writer.bytes(&listed.cookieverf);
+    let (mut count, mut entry_bytes) = (0, Vec::new());
+    for entry in &listed.entries {
+        entry_bytes.clear();
+        encode_entry(served, entry, asked, &mut Writer::new(&mut entry_bytes));
+        if writer.position() + entry_bytes.len() + FRAME_BYTES - 8 > room {
+            break;
+        }
+        writer.bytes(&entry_bytes);
+        count += 1;
+    }
+    let is_end = listed.end && count == listed.entries.len();
+    if count == 0 && !is_end {
+        return Err(nfsstat4::NFS4ERR_TOOSMALL);
+    }
+    false.encode(&mut writer);
+    is_end.encode(&mut writer);
+    Ok(bytes)
+}
+
+fn encode_entry(served: &Served, entry: &ListedEntry, asked: &bitmap4, writer: &mut Writer<'_>) {
+    let described = entry.place.as_ref().and_then(|place| Described::of(served, place).ok());
+    let described = described.map(|described| described.with_space(served, asked));
+    let vanished = asked.contains(FATTR4_RDATTR_ERROR).then_some(nfsstat4::NFS4ERR_NOENT);
+    let without = Attributes { rdattr_error: vanished, ..Attributes::default() };
+    true.encode(writer);
+    writer.u64(entry.cookie);
+    writer.opaque(&entry.name);
+    described.as_ref().map_or(without, |described| described.values(asked)).encode(writer);
+}
