@@ -70,6 +70,11 @@ miri: ## run the tests of the I/O memory under Miri, which finds undefined behav
 bench: build ## measure iocurve beside its peers; results go to bench/results
 	$(BIN)/python -m bench
 
+# By hand: it takes an hour or so. The tests run the same simulations with fewer runs.
+.PHONY: truth
+truth: build ## measure how often the conclusions are true, and write the tables of docs/truth.md
+	$(BIN)/python tests/truth.py
+
 .PHONY: format
 format: build ## format both languages and apply the fixes that are safe
 	cargo fmt --all

@@ -46,6 +46,17 @@ def test_workers_of_one_window_add_up() -> None:
     assert summary.concurrency_achieved == pytest.approx(0.3, rel=1e-12)
 
 
+def test_no_more_is_in_flight_than_was_asked_for() -> None:
+    """Operations that began before the window count with their whole latency."""
+    window = (SECOND_NS, 3 * SECOND_NS)
+    summary = two(
+        worker_outcome({"read": kind({700_000: 3000}, BLOCK)}, window_ns=window),
+        worker_outcome({"read": kind({700_000: 3000}, BLOCK)}, number=1, window_ns=window),
+    ).summary()
+    assert summary.iops * summary.service.mean_ns / SECOND_NS == pytest.approx(2.1)
+    assert summary.concurrency_achieved == summary.depth_requested == 2
+
+
 def test_rates_cover_the_window_common_to_all_workers() -> None:
     """The second worker runs twice as long, and twice as fast once it is alone: the rate is that of the first half."""
     course = [(0, 1, 1000), (1, 2, 1000), (2, 3, 2000), (3, 4, 2000)]

@@ -7,18 +7,20 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from statistics import fmean
 
 import pytest
 
+import simulated
 from iocurve.errors import DialectError, TargetError
 from iocurve.job.model import Section
 from iocurve.measure.search import ceiling, knee, usl
-from iocurve.measure.search.ceiling import Trial
+from iocurve.measure.search.ceiling import Bounds, Limit, Trial, Verdict
 from iocurve.measure.search.command import Question, draw_curve, find_knee, find_max, shown, workload_of
 from iocurve.measure.search.knee import Sample
 from iocurve.measure.search.loads import Effort
 from iocurve.result.document import RESULT_NAME, Result
-from iocurve.result.stats import Estimate, batch_means
+from iocurve.result.stats import Estimate, sample_mean
 from iocurve.targets import target as targets
 from iocurve.units import MIB, MILLISECOND_NS
 
@@ -36,7 +38,7 @@ class Simulated:
         self.asked.append(in_flight)
         chance = random.Random(f"{self.seed} {in_flight}")
         rates = [self.rate(in_flight) * chance.gauss(1, self.noise) for _ in range(12)]
-        return Sample(in_flight, batch_means(rates), batch_means([1e9 * in_flight / rate for rate in rates]))
+        return Sample(in_flight, sample_mean(rates), sample_mean([1e9 * in_flight / rate for rate in rates]))
 
 
 def capped(capacity: float, latency_s: float) -> Callable[[float], float]:
@@ -84,7 +86,30 @@ def test_a_soft_knee_is_looked_at_more_closely_where_it_bends() -> None:
 def test_a_target_that_still_grows_gives_a_lower_bound() -> None:
     found = knee.find(Simulated(capped(1e9, 0.001)), 300)
     assert not found.saturated
-    assert found.stopped == "300 in flight is the most that was to be tried, and the rate still grew"
+    assert found.stopped == "the rate still grew at 300 in flight, the most that was to be tried (--iodepth-max)"
+
+
+@pytest.mark.parametrize(
+    ("rate", "capacity"),
+    [
+        (lambda n: 20_000 * math.tanh(n / 40), 20_000),
+        (lambda n: 1_000 * n / (1 + 0.05 * (n - 1)), 20_000),
+        (lambda n: 200 * n / (1 + 0.01 * (n - 1)), 20_000),
+    ],
+)
+def test_the_capacity_of_a_soft_curve_is_not_low(rate: Callable[[float], float], capacity: float) -> None:
+    found = [knee.find_capacity(Simulated(rate, seed=seed), 4096).mean / capacity for seed in range(40)]
+    assert fmean(found) == pytest.approx(1, abs=0.005)
+
+
+def test_depths_for_shares_of_the_capacity_are_found() -> None:
+    found = knee.find(Simulated(lambda n: 20_000 * math.tanh(n / 40), noise=0.002), 4096, (0.5, 0.9, 0.95, 0.99))
+    assert [depth.share for depth in found.shares] == [0.5, 0.9, 0.95, 0.99]
+    for depth in found.shares:
+        true = 40 * math.atanh(depth.share)
+        assert depth.in_flight == pytest.approx(true, rel=0.07)
+        assert depth.low is not None
+        assert depth.low <= true <= (depth.high or math.inf)
 
 
 def test_a_target_of_one_server_has_its_knee_at_one() -> None:
@@ -114,66 +139,130 @@ def test_where_the_law_does_not_fit_is_said() -> None:
     assert 100 in {misfit.in_flight for misfit in law.misfits}
 
 
+@pytest.mark.parametrize(("contention", "coherency"), [(0.03, 0.0002), (0.05, 0.0), (0.0, 0.0)])
+@pytest.mark.parametrize("noise", [0.02, 0.2])
+def test_terms_are_as_sure_as_they_say(contention: float, coherency: float, noise: float) -> None:
+    counted = simulated.law_coverage((1000.0, contention, coherency), noise, runs=60)
+    # Four standard errors of a count of 60 are 11 points.
+    assert counted.held[0] >= 50
+    assert min(counted.held) >= 50
+    assert counted.misfits <= 9
+
+
 def test_three_points_are_too_few_for_the_law() -> None:
     assert usl.fit([(n, Estimate(1000.0 * n, 1.0, 10)) for n in (1, 2, 4)]) is None
 
 
+P99_2MS = Limit(99.0, 2e6)
+
+
 @dataclass
-class Server:
-    """An open system of one server: the p-th percentile of an exponential response time."""
+class Sharp:
+    """A fixed latency up to a rate, and a queue without end beyond it; Poisson arrivals."""
 
     capacity: float
-    noise: float = 0.03
+    latency_ns: float = 1e6
     chance: random.Random = field(default_factory=lambda: random.Random(3))
     tried: list[float] = field(default_factory=list)
 
-    def latency_ns(self, rate: float, percent: float = 99.0) -> float:
-        return -math.log(1 - percent / 100) / (self.capacity - rate) * 1e9
-
-    def __call__(self, rate: float) -> Trial:
+    def __call__(self, rate: float, seconds: float) -> Trial:
         self.tried.append(rate)
-        if rate >= self.capacity:
-            return Trial(self.capacity * 0.97, 1e9)
-        return Trial(rate, self.latency_ns(rate) * self.chance.gauss(1, self.noise))
+        due = min(rate, self.capacity) * seconds
+        count = max(0, round(due + math.sqrt(due) * self.chance.gauss(0, 1)))
+        late_ns = self.latency_ns + max(0.0, rate / self.capacity - 1) * seconds * 1e9
+        return Trial(seconds, simulated.SortedResponses((late_ns,) * count))
 
 
-def test_the_most_load_under_a_limit_is_found_to_the_precision() -> None:
-    server = Server(capacity=10_000)
-    # p99 = ln 100 / (capacity - rate): 2 ms at 7,697 a second.
-    found = ceiling.find(server, 10_000, 2e6, 0.02)
-    assert found.best is not None
-    assert found.best.rate == pytest.approx(10_000 - math.log(100) / 2e-3, rel=0.03)
-    assert found.failed_rate is not None
-    assert found.best.rate < found.failed_rate <= found.best.rate * 1.03
-    assert found.stopped == "the highest rate that held and the lowest that failed are within 2.0%"
+def exact(capacity: float) -> Estimate:
+    return Estimate(capacity, capacity * 1e-3, 30)
+
+
+@pytest.mark.parametrize("load", [0.5, 0.9])
+@pytest.mark.parametrize("capacity", [300.0, 100_000.0])
+def test_the_most_load_under_a_limit_is_found_within_its_bounds(capacity: float, load: float) -> None:
+    held = 0
+    for seed in range(3):
+        queue = simulated.Queue(capacity, 1, random.Random(seed))
+        limit = Limit(90.0, 1e9 * queue.limit_at(load, 0.1))
+        found = ceiling.find(queue.trial, exact(capacity), limit, 0.02, 0.0, 50_000 / capacity)
+        assert found.answer is not None
+        assert found.answer.value == pytest.approx(load * capacity, rel=0.08)
+        held += (found.answer.low or 0.0) <= load * capacity <= (found.answer.high or math.inf)
+    assert held >= 2
+
+
+@pytest.mark.parametrize("capacity", [50.0, 300.0, 1_000.0, 20_000.0])
+def test_counts_of_poisson_arrivals_are_no_shortfall(capacity: float) -> None:
+    """The operations of a short trial vary by their square root."""
+    for seed in range(10):
+        found = ceiling.find(Sharp(capacity, chance=random.Random(seed)), exact(capacity), P99_2MS, 0.02)
+        assert found.answer is not None
+        assert found.answer.value == pytest.approx(capacity, rel=0.03)
+        assert found.stopped == "the limit holds up to all that the target carries"
+
+
+def test_an_answer_is_never_above_the_capacity() -> None:
+    found = ceiling.find(Sharp(2_000.0), exact(1_000.0), P99_2MS, 0.02)
+    assert found.answer is not None
+    assert found.answer.value <= 1_000
+
+
+def test_a_sharp_limit_is_bracketed() -> None:
+    target = Sharp(6_000.0)
+    found = ceiling.find(target, exact(10_000.0), P99_2MS, 0.02)
+    assert found.answer is not None
+    assert found.answer.low == found.answer.value <= 6_000
+    assert found.answer.high == pytest.approx(6_000, rel=0.03)
+    assert found.stopped.startswith("the bracket is within ")
 
 
 def test_a_rate_is_repeated_until_it_is_clear() -> None:
-    server = Server(capacity=10_000, noise=0.3)
-    near = ceiling.judge(server, 10_000 - math.log(100) / 2e-3, 2e6)
-    assert len(server.tried) == ceiling.REPEATS_MAX
-    assert not near.is_sure
-    server.tried.clear()
-    assert ceiling.judge(server, 1_000, 2e6).is_sure
-    assert len(server.tried) == ceiling.REPEATS_MIN
+    queue = simulated.Queue(10_000.0, 1, random.Random(3))
+    limit = Limit(99.0, 1e9 * queue.limit_at(0.8, 0.01))
+    near = Verdict(8_000.0, limit)
+    assert ceiling.judge(queue.trial, near, 0.1) is None
+    assert len(near.trials) >= ceiling.TRIALS_ENOUGH
+    low = Verdict(1_000.0, limit)
+    assert ceiling.judge(queue.trial, low, 1.0) is True
+    assert len(low.trials) < ceiling.TRIALS_ENOUGH
 
 
 def test_a_target_that_does_not_keep_up_has_failed_at_once() -> None:
-    server = Server(capacity=10_000)
-    verdict = ceiling.judge(server, 12_000, 2e6)
-    assert (verdict.holds, verdict.is_sure, len(server.tried)) == (False, True, 1)
+    verdict = Verdict(12_000.0, P99_2MS)
+    assert ceiling.judge(Sharp(10_000.0), verdict, 1.0) is False
+    assert len(verdict.trials) == 1
+
+
+def test_a_trial_without_operations_says_nothing() -> None:
+    verdict = Verdict(3.0, P99_2MS)
+    verdict.add(Trial(0.1, simulated.SortedResponses(())))
+    assert verdict.holds is None
+    assert math.isnan(verdict.latency_ns.value)
+
+
+def test_a_percentile_has_the_bounds_of_its_order_statistics() -> None:
+    verdict = Verdict(10_000.0, P99_2MS)
+    for _ in range(5):
+        verdict.add(Trial(1.0, simulated.SortedResponses(tuple(float(number) for number in range(10_000)))))
+    latency = verdict.latency_ns
+    assert latency.low is not None
+    assert latency.high is not None
+    assert 9_850 < latency.low < latency.value == 9_899 < latency.high <= 9_999
+    few = Verdict(10.0, P99_2MS)
+    few.add(Trial(1.0, simulated.SortedResponses((1e6,) * 10)))
+    assert few.latency_ns == Bounds(1e6, 1e6, None)
 
 
 def test_a_limit_that_nothing_keeps_is_said() -> None:
-    found = ceiling.find(Server(capacity=10_000), 10_000, 1e3, 0.02)
-    assert found.best is None
-    assert found.stopped.startswith("even ")
+    found = ceiling.find(Sharp(10_000.0), exact(10_000.0), Limit(99.0, 1e3), 0.02)
+    assert found.answer is None
+    assert found.stopped.startswith("the limit is missed even at ")
 
 
 def test_a_limit_that_all_loads_keep_is_said() -> None:
-    found = ceiling.find(lambda rate: Trial(rate, 1e5 + rate), 10_000, 2e6, 0.02)
-    assert found.best is not None
-    assert found.best.rate == pytest.approx(10_000, rel=0.03)
+    found = ceiling.find(Sharp(1e9), exact(10_000.0), P99_2MS, 0.02)
+    assert found.answer is not None
+    assert found.answer.value == pytest.approx(10_000, rel=0.03)
     assert found.stopped == "the limit holds up to all that the target carries"
 
 
@@ -199,6 +288,7 @@ SHORT = Effort(
     shortest_ns=160 * MILLISECOND_NS,
     longest_ns=400 * MILLISECOND_NS,
     trial_ns=100 * MILLISECOND_NS,
+    trials_ns=1_000 * MILLISECOND_NS,
 )
 
 

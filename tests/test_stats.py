@@ -7,14 +7,15 @@ import random
 
 import pytest
 
+import simulated
 from iocurve.result.stats import (
     Estimate,
-    batch_means,
     difference,
-    lag_correlation,
     pooled,
     product,
     ratio,
+    sample_mean,
+    series_mean,
     student_quantile,
 )
 
@@ -28,24 +29,24 @@ def test_student_quantiles_are_those_of_the_tables(freedom: int, quantile: float
 
 
 def test_independent_values_have_the_textbook_interval() -> None:
-    estimate = batch_means([9.0, 11.0, 10.0, 10.0, 12.0, 8.0, 10.0, 10.0])
+    estimate = sample_mean([9.0, 11.0, 10.0, 10.0, 12.0, 8.0, 10.0, 10.0])
     assert (estimate.mean, estimate.batches) == (10.0, 8)
     assert estimate.half_width == pytest.approx(student_quantile(7) * math.sqrt(10 / 7) / math.sqrt(8))
 
 
-def test_values_that_depend_on_their_neighbours_are_put_together() -> None:
+def test_values_that_depend_on_their_neighbours_tell_less() -> None:
     chance = random.Random(1)
     values, level = [], 0.0
     for _ in range(512):
         level = 0.9 * level + chance.gauss(0, 1)
         values.append(100 + level)
-    estimate = batch_means(values)
+    estimate = series_mean(values)
     plain = Estimate(estimate.mean, math.sqrt(1 / (1 - 0.81)) / math.sqrt(512), 512)
     assert estimate.batches < 256
     assert estimate.error > 2 * plain.error
 
 
-def test_intervals_of_batch_means_hold_the_true_mean_as_often_as_they_say() -> None:
+def test_intervals_of_correlated_values_hold_the_true_mean_as_often_as_they_say() -> None:
     chance = random.Random(2)
     hits = 0
     for _ in range(400):
@@ -53,15 +54,14 @@ def test_intervals_of_batch_means_hold_the_true_mean_as_often_as_they_say() -> N
         for _ in range(256):
             level = 0.7 * level + chance.gauss(0, 1)
             values.append(50 + level)
-        estimate = batch_means(values)
+        estimate = series_mean(values)
         hits += estimate.low <= 50 <= estimate.high
-    # A small correlation is left between batches, so that it is a little less often than 95 %.
-    assert 0.88 <= hits / 400 <= 0.98
+    assert 0.93 <= hits / 400 <= 0.98
 
 
 def test_one_value_tells_nothing_about_its_error() -> None:
-    assert batch_means([3.0]).half_width == math.inf
-    assert lag_correlation([3.0, 3.0]) == 0
+    assert sample_mean([3.0]).half_width == math.inf
+    assert series_mean([3.0]).half_width == math.inf
 
 
 def test_errors_carry_over_to_first_order() -> None:
@@ -81,3 +81,30 @@ def test_pooled_estimates_weigh_by_what_they_tell() -> None:
 def test_pooled_estimates_that_contradict_one_another_are_less_sure() -> None:
     both = pooled([Estimate(100.0, 1.0, 10), Estimate(110.0, 1.0, 10)])
     assert both.error == pytest.approx(5.0)
+
+
+@pytest.mark.parametrize("count", [20, 60])
+@pytest.mark.parametrize("correlation", [0.0, 0.5, 0.7, 0.9])
+def test_coverage_is_even_over_correlations(count: int, correlation: float) -> None:
+    counted = simulated.coverage(series_mean, count, correlation, runs=200)
+    # Three standard errors of a count of 200 are 5 points.
+    assert counted.declined == 0
+    assert 0.90 <= counted.share <= 1.0
+
+
+@pytest.mark.parametrize("correlation", [0.0, 0.5, 0.9])
+def test_coverage_holds_where_a_run_stops_at_a_precision(correlation: float) -> None:
+    counted = simulated.coverage_when_stopped(correlation, 0.03, runs=100)
+    assert counted.share >= 0.88
+
+
+def test_a_series_that_is_too_short_gets_no_interval() -> None:
+    assert series_mean([1.0, 2.0] * 3).half_width == math.inf
+
+
+def test_a_series_without_a_stable_mean_gets_no_interval() -> None:
+    assert series_mean([float(value) for value in range(100)]).half_width == math.inf
+
+
+def test_a_series_that_does_not_vary_is_exact() -> None:
+    assert series_mean([7.0] * 30).half_width == 0

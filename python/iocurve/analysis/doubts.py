@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from iocurve.analysis import disk_limits
 from iocurve.analysis.caches import cache_doubts, cache_remarks
 from iocurve.analysis.families import Family, MeasuredPoint
-from iocurve.analysis.steady import shift
+from iocurve.analysis.level_changes import Drift, level_change
 from iocurve.result.document import Point, Result
-from iocurve.result.summary import Summary, course
+from iocurve.result.summary import CourseInterval, Summary, course
 from iocurve.units import SECOND_NS, format_count, format_duration, format_number
 
 CONCURRENCY_TOLERANCE = 0.1
@@ -58,21 +58,32 @@ def remarks_of(result: Result) -> list[str]:
 
 
 def level_doubts(points: Iterable[Point]) -> list[str]:
-    """Points whose rate changed its level in the middle of the run, as it does when burst credits run out."""
+    """Points whose rate left its level, in a step (as when burst credits run out) or in a drift."""
     return [doubt for point in points for doubt in _level_doubts(point)]
 
 
 def _level_doubts(point: Point) -> list[str]:
     intervals = course(point.outcome.workers)
-    left = shift([interval.iops for interval in intervals])
-    if left is None:
+    change = level_change([interval.iops for interval in intervals])
+    if change is None:
         return []
-    at_s = (intervals[left.index].start_ns - intervals[0].start_ns) / SECOND_NS
-    why = "burst credits that are spent look like this" if left.after < left.before else "its start was not steady"
+    if isinstance(change, Drift):
+        return [_drift_text(point.name, change, intervals)]
+    at_s = (intervals[change.index].start_ns - intervals[0].start_ns) / SECOND_NS
+    why = "burst credits that are spent look like this" if change.after < change.before else "its start was not steady"
     return [
         f"{point.name} left its level {format_number(at_s, 3)} s into the measured time: "
-        f"{format_count(left.before)} IOPS before, {format_count(left.after)} after; {why}"
+        f"{format_count(change.before)} IOPS before, {format_count(change.after)} after; {why}"
     ]
+
+
+def _drift_text(name: str, drift: Drift, intervals: Sequence[CourseInterval]) -> str:
+    elapsed_s = (intervals[-1].start_ns - intervals[0].start_ns) / SECOND_NS
+    per_minute = (drift.last - drift.first) / elapsed_s * 60
+    return (
+        f"{name} drifted over its measured time, from {format_count(drift.first)} to {format_count(drift.last)} IOPS "
+        f"({per_minute:+,.4g} IOPS per minute): its mean is not a level; measure longer"
+    )
 
 
 def _labels(families: Iterable[Family]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Detects steady states and shifts of level in a series of rates.
+"""Detects steady states in a series of rates.
 
 The window is that of SNIA's Solid State Storage Performance Test Specification (section "steady state"): over five
 rounds the values stay within 20 % of their average from the lowest to the highest, and the least-squares line through
@@ -7,20 +7,13 @@ them rises or falls by no more than 10 % of it.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import fmean, stdev
+from statistics import fmean
 
 ROUNDS = 5
 RANGE_MAX = 0.20
 SLOPE_MAX = 0.10
-SEGMENT_MIN = 5
-"""The fewest values that make a level."""
-SHIFT_MIN = 0.10
-"""Levels that differ by less than this fraction count as one."""
-SHIFT_ERRORS = 6.0
-"""Two levels must be this many standard errors apart. High, because every index of a series is tried."""
 
 
 @dataclass(frozen=True)
@@ -37,16 +30,6 @@ class Window:
     def is_steady(self) -> bool:
         """True within both of SNIA's limits."""
         return self.range_share <= RANGE_MAX and self.slope_share <= SLOPE_MAX
-
-
-@dataclass(frozen=True)
-class Shift:
-    """A change of level in the middle of a run."""
-
-    index: int
-    """The index of the first value at the new level."""
-    before: float
-    after: float
 
 
 def window(rounds: Sequence[float]) -> Window | None:
@@ -71,18 +54,3 @@ def attained(rounds: Sequence[float]) -> int | None:
         if found and found.is_steady:
             return end - 1
     return None
-
-
-def shift(values: Sequence[float]) -> Shift | None:
-    """The clearest shift of level; None where the values keep to one level."""
-    best, best_errors = None, SHIFT_ERRORS
-    for index in range(SEGMENT_MIN, len(values) - SEGMENT_MIN + 1):
-        before, after = values[:index], values[index:]
-        error = math.hypot(stdev(before) / math.sqrt(len(before)), stdev(after) / math.sqrt(len(after)))
-        low, high = fmean(before), fmean(after)
-        apart = abs(high - low) / error if error else math.inf if high != low else 0.0
-        if apart > best_errors and abs(high - low) > SHIFT_MIN * max(low, high):
-            best, best_errors = Shift(index, low, high), apart
-            if apart == math.inf:
-                return best
-    return best

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -184,15 +184,25 @@ class SearchOptions:
 SEARCH = SearchOptions()
 
 
-def find_knee(target: TargetText, /, *, options: SearchOptions = SEARCH, output: Output = OUTPUT) -> int:
+def find_knee(
+    target: TargetText,
+    /,
+    *,
+    percent_of_capacity: Annotated[float, Parameter(validator=validators.Number(gt=0, lt=100))] | None = None,
+    options: SearchOptions = SEARCH,
+    output: Output = OUTPUT,
+) -> int:
     """Find the smallest queue depth that reaches full throughput (the knee).
 
     Parameters
     ----------
     target
         A directory, a file, a device, nfs://host/export?nconnect=8, volume:PROFILE?quota=4TiB or disk:NAME.
+    percent_of_capacity
+        Find the queue depth that reaches this share of the capacity instead, e.g. 95.
     """
-    result = searches.find_knee(options.question(target), options.out, quiet=output.quiet)
+    question = replace(options.question(target), percent_of_capacity=percent_of_capacity)
+    result = searches.find_knee(question, options.out, quiet=output.quiet)
     return _shown(result, options.out, output)
 
 

@@ -71,7 +71,7 @@ class MachineMeter:
             if share is not None
         ]
         cpus = os.cpu_count() or 1
-        busy_share, steal_share = whole.used / 100, whole.steal / 100
+        busy_share, steal_share = min(1.0, whole.used / 100), whole.steal / 100
         return self._processes.added(
             MachineUse(busy_share=busy_share, cpus=cpus, processors=tuple(each), steal_share=steal_share)
         )
@@ -130,7 +130,8 @@ def _ticks(stat: Path) -> dict[str, list[int]]:
 
 def _shares(then: Sequence[int], now: Sequence[int]) -> Processors | None:
     """Shares of the ticks between two readings; None if no time has passed."""
-    passed = [late - early for late, early in zip(now, then, strict=True)]
+    # The kernel may take back idle ticks that it had counted.
+    passed = [max(0, late - early) for late, early in zip(now, then, strict=True)]
     total = sum(passed)
     if total <= 0:
         return None

@@ -1,25 +1,25 @@
-"""How sure a figure is: means of batches and their confidence intervals.
+"""Confidence intervals of means, and of what is computed from them.
 
-Successive intervals of one run depend on one another (queues, caches, credits), so their plain standard error is too
-small. Neighbours are put together into batches until batches hardly depend on one another; the means of those are then
-treated as independent (Law & Carson, "A sequential procedure for determining the length of a steady-state simulation",
-Operations Research 27, 1979).
+``series_mean`` is for successive intervals of one run, which depend on one another; ``sample_mean`` is for values that
+do not, such as repeated runs. Both promise that 95 of 100 intervals hold the true mean. ``docs/truth.md`` counts how
+many did, for AR(1) series with correlations up to 0.9: 93 to 97 of 100 from 20 values and correlations up to 0.7.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import NormalDist, fmean, stdev
+
+from iocurve.result.correlated import mean_interval
 
 CONFIDENCE = 0.95
 """Of all intervals here."""
-BATCHES_MIN = 8
-"""Fewer tell too little about how they vary."""
-CORRELATION_MAX = 0.3
-"""Of neighbouring batches; with more they are put together."""
+VALUES_MIN = 8
+"""A shorter series tells too little about how its values depend on one another: it gets no interval."""
+FREEDOM_MIN = 4
+"""Least degrees of freedom of an estimate from a series; its interval is exact whatever they are."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Estimate:
     error: float
     """Standard error of the mean."""
     batches: int
-    """That it comes from; 1 tells nothing about the error, which is infinite then."""
+    """Independent values that would tell as much; 1 tells nothing about the error, which is infinite then."""
 
     @property
     def half_width(self) -> float:
@@ -52,26 +52,33 @@ class Estimate:
         """Half of the interval, relative to the mean."""
         return self.half_width / abs(self.mean) if self.mean else math.inf
 
+    def widened(self, factor: float) -> Estimate:
+        """The same mean with a wider interval."""
+        return replace(self, error=self.error * factor)
 
-def batch_means(values: Sequence[float]) -> Estimate:
-    """The mean of values that were taken one after another, each over the same time."""
-    batches = list(values)
-    while len(batches) >= 2 * BATCHES_MIN and lag_correlation(batches) > CORRELATION_MAX:
-        batches = [fmean(batches[index : index + 2]) for index in range(0, len(batches) - 1, 2)]
-    if not batches:
+
+def series_mean(values: Sequence[float]) -> Estimate:
+    """The mean of values that were taken one after another, each over the same time.
+
+    The method is in ``iocurve.result.correlated``. Where the series cannot support an interval, because it is too short
+    or has no stable mean, the error is infinite.
+    """
+    mean = fmean(values) if values else 0.0
+    if len(values) < VALUES_MIN:
+        return Estimate(mean, math.inf, min(len(values), 1))
+    interval = mean_interval(values, 1 - CONFIDENCE)
+    if math.isinf(interval.half_width):
+        return Estimate(mean, math.inf, 1)
+    freedom = max(FREEDOM_MIN, round(interval.effective) - 1)
+    return Estimate(mean, interval.half_width / student_quantile(freedom), freedom + 1)
+
+
+def sample_mean(values: Sequence[float]) -> Estimate:
+    """The mean of independent values; one value tells nothing about its error."""
+    if not values:
         return Estimate(0.0, math.inf, 0)
-    error = stdev(batches) / math.sqrt(len(batches)) if len(batches) > 1 else math.inf
-    return Estimate(fmean(values), error, len(batches))
-
-
-def lag_correlation(values: Sequence[float]) -> float:
-    """Of neighbours (lag 1); 0 where nothing varies."""
-    mean = fmean(values)
-    deviations = [value - mean for value in values]
-    variance = math.fsum(deviation**2 for deviation in deviations)
-    if variance == 0:
-        return 0.0
-    return math.fsum(a * b for a, b in itertools.pairwise(deviations)) / variance
+    error = stdev(values) / math.sqrt(len(values)) if len(values) > 1 else math.inf
+    return Estimate(fmean(values), error, len(values))
 
 
 def difference(first: Estimate, second: Estimate) -> Estimate:

@@ -104,8 +104,12 @@ class Summary(Totals):
 
     @property
     def concurrency_achieved(self) -> float:
-        """Operations in flight on average: IOPS x mean latency (Little's law)."""
-        return self.iops * self.service.mean_ns / SECOND_NS
+        """Operations in flight on average: IOPS x mean latency (Little's law).
+
+        Operations that were submitted before the window count with their whole latency, which takes the product a
+        little above the depth; the depth is a bound.
+        """
+        return min(self.iops * self.service.mean_ns / SECOND_NS, self.depth_requested)
 
     @property
     def cpu_us_per_operation(self) -> float | None:

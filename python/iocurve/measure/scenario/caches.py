@@ -16,7 +16,7 @@ from iocurve.measure import page_cache
 from iocurve.measure.local import Enough, run_to_the_end
 from iocurve.measure.scenario.cases import Case, Cases
 from iocurve.result.document import CacheFacts, Interval, Point
-from iocurve.result.stats import Estimate, batch_means, ratio
+from iocurve.result.stats import Estimate, ratio, series_mean
 from iocurve.result.summary import course
 from iocurve.units import SECOND_NS, format_bytes, format_duration, format_latency
 
@@ -90,7 +90,7 @@ class Caches:
         for _ in range(CHECK_PAIRS):
             repeated += self._rates(_lasting(plan, length))
             fresh += self._rates(_lasting(self.planned(_at_new_offsets(case.job)), length))
-        return compared(facts, batch_means(repeated), batch_means(fresh))
+        return compared(facts, series_mean(repeated), series_mean(fresh))
 
     def _run(self, job: Job, what: str) -> None:
         self.run(self.planned(job), what, run_to_the_end)

@@ -12,14 +12,14 @@ from iocurve.errors import DialectError, Mistake
 from iocurve.job.model import Said, Section
 from iocurve.measure import campaign as campaigns
 from iocurve.measure.campaign import Campaign, Keep
-from iocurve.measure.search import ceiling, knee, usl
+from iocurve.measure.search import ceiling, knee
+from iocurve.measure.search.facts import curve_facts, knee_facts, max_facts
 from iocurve.measure.search.loads import Effort, Loads
 from iocurve.report.view import View
-from iocurve.result.document import Finding, Interval, Result, SearchFacts
-from iocurve.result.stats import Estimate, scaled
+from iocurve.result.document import Result, SearchFacts
 from iocurve.targets import opened_target
 from iocurve.targets.target import Target
-from iocurve.units import format_latency
+from iocurve.units import SECOND_NS
 
 OUR_OPTIONS = ("size", "runtime", "iodepth", "numjobs", "filename", "directory", "rate", "rate_iops", "ioengine")
 """fio's words for what a search decides itself."""
@@ -36,6 +36,8 @@ class Question:
     effort: Effort
     iodepth_max: int = 4096
     """Most that is tried."""
+    percent_of_capacity: float | None = None
+    """The depth for this share of the capacity is the answer of a search for the knee; None: the knee itself."""
     overwrite: bool = False
 
 
@@ -63,8 +65,10 @@ def find_knee(question: Question, directory: Path, *, quiet: bool = False) -> Re
     """
 
     def search(loads: Loads) -> SearchFacts:
-        found = knee.find(loads.closed, question.iodepth_max)
-        return _knee_facts(question, found)
+        percent = question.percent_of_capacity
+        shares = {*knee.SHARES, *([percent / 100] if percent else [])}
+        found = knee.find(loads.closed, question.iodepth_max, sorted(shares))
+        return knee_facts(question.workload, found, percent)
 
     return _searched(question, "knee", search, directory, quiet=quiet)
 
@@ -75,8 +79,11 @@ def find_max(question: Question, percent: float, limit_ns: int, directory: Path,
     def search(loads: Loads) -> SearchFacts:
         capacity = knee.find_capacity(loads.closed, question.iodepth_max)
         loads.family = "max"
-        found = ceiling.find(lambda rate: loads.open(rate, percent), capacity.mean, limit_ns, question.effort.precision)
-        return _ceiling_facts(question, percent, limit_ns, capacity, found)
+        limit = ceiling.Limit(percent, float(limit_ns))
+        effort = question.effort
+        shortest_s, longest_s = effort.trial_ns / SECOND_NS, effort.trials_ns / SECOND_NS
+        found = ceiling.find(loads.open, capacity, limit, effort.precision, shortest_s, longest_s)
+        return max_facts(question.workload, limit, capacity, found)
 
     return _searched(question, "max", search, directory, quiet=quiet)
 
@@ -88,13 +95,8 @@ def draw_curve(question: Question, steps: int, directory: Path, *, quiet: bool =
         capacity = knee.find_capacity(loads.closed, question.iodepth_max)
         loads.family = "curve"
         for step in range(1, steps + 1):
-            loads.open(capacity.mean * step / steps, 99.0)
-        return SearchFacts(
-            question="latency against load",
-            workload=question.workload,
-            findings=(_finding("capacity", "IOPS", capacity),),
-            stopped=f"{steps} even steps up to all that the target carries in a closed loop",
-        )
+            loads.open(capacity.mean * step / steps, question.effort.trial_ns / SECOND_NS)
+        return curve_facts(question.workload, capacity, steps)
 
     return _searched(question, "curve", search, directory, quiet=quiet)
 
@@ -117,64 +119,6 @@ def _searched(
                 loads.remove_files()
 
     return campaigns.into_directory(directory, measure, quiet=quiet)
-
-
-def _knee_facts(question: Question, found: knee.Knee) -> SearchFacts:
-    remarks = [] if found.saturated else ["the target still carried more: the figures are lower bounds"]
-    findings = [
-        _finding("knee", "in flight", found.in_flight),
-        _finding("load at the knee", "IOPS", found.at.iops),
-        _finding("latency at the knee", "µs", scaled(found.at.latency_ns, 1e-3)),
-        _finding("capacity", "IOPS", found.capacity_iops),
-        _finding("unloaded latency", "µs", scaled(found.unloaded_ns, 1e-3)),
-    ]
-    if law := found.law:
-        findings += [
-            _finding("USL lambda", "IOPS", law.rate),
-            _finding("USL sigma (contention)", "", law.contention),
-            _finding("USL kappa (coherency)", "", law.coherency),
-        ]
-        remarks += _misfits(law)
-    return SearchFacts(
-        question="how much must be in flight to have all that the target carries",
-        workload=question.workload,
-        findings=tuple(findings),
-        stopped=found.stopped,
-        remarks=tuple(remarks),
-    )
-
-
-def _misfits(law: usl.Usl) -> list[str]:
-    """Where the law does not describe what was measured, and by how much."""
-    if not law.misfits:
-        return []
-    places = ", ".join(f"{misfit.in_flight} ({misfit.fitted / misfit.measured - 1:+.0%})" for misfit in law.misfits)
-    return [f"the universal scalability law does not fit what was measured with so many in flight: {places}"]
-
-
-def _ceiling_facts(
-    question: Question, percent: float, limit_ns: int, capacity: Estimate, found: ceiling.Ceiling
-) -> SearchFacts:
-    findings = [_finding("capacity", "IOPS", capacity)]
-    remarks = []
-    if best := found.best:
-        # The answer is as sure as the bracket is narrow.
-        answer = Interval(value=best.rate, low=best.rate, high=found.failed_rate, kind="bracket")
-        latency = _finding(f"p{percent:g} there", "µs", scaled(best.latency_ns, 1e-3))
-        findings = [Finding(name="most load", unit="IOPS", figure=answer), latency, *findings]
-        if not best.is_sure:
-            remarks.append("at the highest rate that held, the latency's interval holds the limit: its mean decided")
-    return SearchFacts(
-        question=f"the most load with p{percent:g} of response times at most {format_latency(limit_ns)}",
-        workload=question.workload,
-        findings=tuple(findings),
-        stopped=found.stopped,
-        remarks=tuple(remarks),
-    )
-
-
-def _finding(name: str, unit: str, estimate: Estimate) -> Finding:
-    return Finding(name=name, unit=unit, figure=Interval.of(estimate))
 
 
 def shown(facts: SearchFacts) -> str:

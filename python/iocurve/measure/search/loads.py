@@ -8,6 +8,7 @@ from __future__ import annotations
 import secrets
 from dataclasses import dataclass, field
 
+from iocurve._native import Histogram
 from iocurve.dialects.native.words import WORDS
 from iocurve.engine.outcome import Live
 from iocurve.engine.plan import FLUSH_KINDS, Plan
@@ -17,15 +18,18 @@ from iocurve.measure import data_set, local
 from iocurve.measure.axes import axes_of
 from iocurve.measure.campaign import Campaign, Measurement
 from iocurve.measure.data_set import DataSet, pinned, processors
-from iocurve.measure.search.ceiling import Trial
+from iocurve.measure.search.ceiling import RAMP_SHARE, Trial
 from iocurve.measure.search.knee import Sample
+from iocurve.measure.search.stopping import FIRST_LOOK, Stopping
 from iocurve.result.document import Axis, Point
-from iocurve.result.stats import BATCHES_MIN, batch_means
-from iocurve.result.summary import course
+from iocurve.result.stats import series_mean
+from iocurve.result.summary import Latency, course
 from iocurve.targets.opened_target import OpenedTarget
 from iocurve.units import MILLISECOND_NS, SECOND_NS
 
 WORKERS_MAX = 8
+TRIAL_INTERVALS = 20
+"""Intervals of a trial that is longer than so many of the usual length."""
 DEPTH_OPEN = 256
 """Most in flight of each worker of an open loop; it holds nothing back where the limit holds."""
 
@@ -41,7 +45,9 @@ class Effort:
     shortest_ns: int = SECOND_NS // 2
     longest_ns: int = 10 * SECOND_NS
     trial_ns: int = SECOND_NS
-    """Length of one run at a rate."""
+    """Shortest run at a rate; low rates get as long as their percentile needs."""
+    trials_ns: int = 600 * SECOND_NS
+    """Most time that all runs at a rate take together."""
 
 
 @dataclass
@@ -67,32 +73,40 @@ class Loads:
         """So much in flight all the time. Raises what ``Campaign.measure`` raises."""
         workers = min(in_flight, self._workers())
         depths = [in_flight // workers + (worker < in_flight % workers) for worker in range(workers)]
-        enough = _Precise(self.effort).enough
+        precise = _Precise(self.effort)
         point = self._measured(
-            f"{in_flight} in flight", {"depth": in_flight}, [Said.of(depth=depth) for depth in depths], enough
+            f"{in_flight} in flight", {"depth": in_flight}, [Said.of(depth=depth) for depth in depths], precise.enough
         )
-        steady = [interval for interval in course(point.outcome.workers) if interval.iops > 0]
+        intervals = course(point.outcome.workers)
         return Sample(
             in_flight,
-            batch_means([interval.iops for interval in steady]),
-            batch_means([interval.mean_ns for interval in steady]),
+            precise.stopping.estimate([interval.iops for interval in intervals]),
+            series_mean([interval.mean_ns for interval in intervals if interval.iops > 0]),
         )
 
-    def open(self, rate: float, percent: float) -> Trial:
-        """So many operations due a second. Raises what ``Campaign.measure`` raises."""
+    def open(self, rate: float, seconds: float) -> Trial:
+        """So many operations due a second, for some seconds after a ramp. Raises what ``Campaign.measure`` raises."""
         workers = self._workers()
         paced = Said.of(depth=DEPTH_OPEN, rate_total_operations=rate / workers, arrivals="poisson")
-        point = self._measured(f"{rate:,.0f} IOPS due", {"rate": round(rate, 1)}, [paced] * workers, None)
+        runtime_ns = round(seconds * SECOND_NS)
+        point = self._measured(f"{rate:,.0f} IOPS due", {"rate": round(rate, 1)}, [paced] * workers, None, runtime_ns)
         summary = point.summary()
-        return Trial(summary.iops, summary.latency.percentile(percent))
+        return Trial(summary.window_ns / SECOND_NS, MeasuredResponses(summary.latency))
 
     def remove_files(self) -> None:
         """Removes what was made; what a person named stays as it is."""
         data_set.remove_files(self._made, [self.opened] if self.opened.bytes else [])
 
-    def _measured(self, name: str, axes: dict[str, Axis], sections: list[Said], enough: local.Enough | None) -> Point:
-        """Until it is enough, or for one trial."""
-        plan = self._plan(name, sections, self.effort.longest_ns if enough else self.effort.trial_ns)
+    def _measured(
+        self,
+        name: str,
+        axes: dict[str, Axis],
+        sections: list[Said],
+        enough: local.Enough | None,
+        runtime_ns: int | None = None,
+    ) -> Point:
+        """Until it is enough, or for a given time."""
+        plan = self._plan(name, sections, runtime_ns)
         self._made.append(plan)
         return self.campaign.measure(
             Measurement(
@@ -105,12 +119,14 @@ class Loads:
             )
         )
 
-    def _plan(self, name: str, sections: list[Said], runtime_ns: int) -> Plan:
+    def _plan(self, name: str, sections: list[Said], runtime_ns: int | None) -> Plan:
+        """The runtime of a trial is given; a point of a closed loop ends by its precision, at the latest then."""
+        effort = self.effort
         common = Said.of(
             name=self.family,
             clones=1,
-            ramp_ns=self.effort.ramp_ns,
-            runtime_ns=runtime_ns,
+            ramp_ns=max(effort.ramp_ns, round(RAMP_SHARE * (runtime_ns or 0))),
+            runtime_ns=runtime_ns or effort.longest_ns,
             time_based=True,
             overwrite=True,
             repeatable=False,
@@ -124,7 +140,7 @@ class Loads:
             for number, section in enumerate(sections)
         ]
         job = Job.of(name, WORDS, workers, self.defaults)
-        return plan_here(job, self.effort.interval_ns)
+        return plan_here(job, max(effort.interval_ns, (runtime_ns or 0) // TRIAL_INTERVALS))
 
     def _workers(self) -> int:
         return min(len(processors()), WORKERS_MAX)
@@ -136,16 +152,51 @@ class Loads:
         return axes
 
 
+@dataclass(frozen=True)
+class MeasuredResponses:
+    """Response times of a trial, as ``ceiling`` counts them."""
+
+    latency: Latency
+
+    @property
+    def count(self) -> int:
+        """Number of operations."""
+        return self.latency.count
+
+    def percentile(self, percent: float) -> float:
+        """Nanoseconds that ``percent`` of all operations did not exceed."""
+        return float(self.latency.percentile(percent))
+
+    def over(self, limit_ns: float) -> int:
+        """Number of operations that took longer."""
+        histogram, longest = self.latency.histogram, self.latency.max_ns
+        if histogram is None or longest <= limit_ns:
+            return 0
+        return histogram.count_between(int(limit_ns) + 1, longest)
+
+    def merged(self, other: MeasuredResponses) -> MeasuredResponses:
+        """Both together; the moments of a distribution are not needed here and stay those of the first."""
+        histogram = Histogram.decode(self.latency.histogram.encode()) if self.latency.histogram else Histogram()
+        if other.latency.histogram:
+            histogram.add(other.latency.histogram)
+        both = (self.latency, other.latency)
+        smallest, largest = min(one.min_ns for one in both), max(one.max_ns for one in both)
+        count = sum(one.count for one in both)
+        return MeasuredResponses(
+            Latency(count, smallest, largest, self.latency.mean_ns, self.latency.stddev_ns, histogram)
+        )
+
+
 class _Precise:
-    """Says when a point is sure enough."""
+    """Ends a point once its mean rate is precise enough."""
 
     def __init__(self, effort: Effort) -> None:
-        self._effort = effort
+        self.stopping = Stopping(effort.precision, max(FIRST_LOOK, effort.shortest_ns // effort.interval_ns))
         self._seen = 0
         self._rates: list[float] = []
 
     def enough(self, live: Live) -> bool:
-        """Whether the mean rate is known to the precision that is wanted."""
+        """True once the mean rate is known to the precision that is wanted."""
         if live.phase != "run" or live.intervals <= self._seen:
             return False
         self._seen = live.intervals
@@ -153,7 +204,4 @@ class _Precise:
             float(sum(kind.operations for name, kind in live.operations.items() if name not in FLUSH_KINDS))
         )
         # The first interval may be a part of one.
-        rates = self._rates[1:]
-        if len(rates) < max(BATCHES_MIN, self._effort.shortest_ns // self._effort.interval_ns):
-            return False
-        return batch_means(rates).precision <= self._effort.precision
+        return self.stopping.enough(self._rates[1:])

@@ -1,0 +1,221 @@
+"""Simulated measurements whose truth is known: series of rates, servers and closed systems."""
+
+from __future__ import annotations
+
+import bisect
+import heapq
+import math
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from iocurve.analysis.level_changes import Drift, Step, level_change
+from iocurve.measure.search import usl
+from iocurve.measure.search.ceiling import RAMP_SHARE, Trial
+from iocurve.measure.search.stopping import Stopping
+from iocurve.result.stats import Estimate, sample_mean
+
+MEAN = 1000.0
+"""True mean of all series."""
+
+
+def autoregressive(
+    chance: random.Random, count: int, correlation: float, deviation: float, *, share: float = 1.0
+) -> list[float]:
+    """AR(1) noise about ``MEAN``; ``deviation`` is the standard deviation relative to the mean.
+
+    ``share`` of the variance is AR(1), the rest is white.
+    """
+    innovation = math.sqrt(1 - correlation**2)
+    level = chance.gauss(0, 1)
+    values = []
+    for _ in range(count):
+        white = math.sqrt(1 - share) * chance.gauss(0, 1) if share < 1 else 0.0
+        values.append(MEAN * (1 + deviation * (math.sqrt(share) * level + white)))
+        level = correlation * level + innovation * chance.gauss(0, 1)
+    return values
+
+
+@dataclass
+class Coverage:
+    """Counts of runs."""
+
+    runs: int = 0
+    declined: int = 0
+    """Runs that gave no interval."""
+    held: int = 0
+    """Runs whose interval held the truth."""
+    widths: float = 0.0
+    """Sum of the half widths, relative to the mean."""
+    length: int = 0
+    """Sum of the lengths of the series."""
+
+    def add(self, estimate: Estimate, truth: float, length: int = 0) -> None:
+        self.runs += 1
+        self.length += length
+        if math.isinf(estimate.half_width):
+            self.declined += 1
+            return
+        self.held += estimate.low <= truth <= estimate.high
+        self.widths += estimate.precision
+
+    @property
+    def share(self) -> float:
+        """Of the runs that gave an interval."""
+        given = self.runs - self.declined
+        return self.held / given if given else math.nan
+
+
+def coverage(
+    mean: Callable[[Sequence[float]], Estimate],
+    count: int,
+    correlation: float,
+    runs: int,
+    *,
+    share: float = 1.0,
+    seed: int = 1,
+) -> Coverage:
+    """Intervals of series of a fixed length."""
+    counted = Coverage()
+    for run in range(runs):
+        chance = random.Random(f"{seed} {count} {correlation} {run}")
+        counted.add(mean(autoregressive(chance, count, correlation, 0.05, share=share)), MEAN, count)
+    return counted
+
+
+def coverage_when_stopped(
+    correlation: float, deviation: float, runs: int, *, precision: float = 0.02, longest: int = 200, seed: int = 1
+) -> Coverage:
+    """Intervals of series that end as soon as the interval is narrow enough, at the latest after ``longest`` values."""
+    counted = Coverage()
+    for run in range(runs):
+        values = autoregressive(
+            random.Random(f"{seed} {deviation} {correlation} {run}"), longest, correlation, deviation
+        )
+        stopping = Stopping(precision)
+        length = next((count for count in range(1, longest) if stopping.enough(values[:count])), longest)
+        counted.add(stopping.estimate(values[:length]), MEAN, length)
+    return counted
+
+
+def changes(
+    count: int,
+    correlation: float,
+    deviation: float,
+    runs: int,
+    *,
+    shape: Callable[[int], float] = lambda _place: 1.0,
+    seed: int = 1,
+) -> list[Step | Drift | None]:
+    """Changes of level that are found in series; ``shape`` is the true course, relative to ``MEAN``."""
+    found = []
+    for run in range(runs):
+        noise = autoregressive(random.Random(f"{seed} {count} {correlation} {run}"), count, correlation, deviation)
+        found.append(level_change([value + MEAN * (shape(place) - 1) for place, value in enumerate(noise)]))
+    return found
+
+
+@dataclass(frozen=True)
+class SortedResponses:
+    """Response times of a simulated trial, in ascending order."""
+
+    times_ns: tuple[float, ...]
+
+    @property
+    def count(self) -> int:
+        return len(self.times_ns)
+
+    def percentile(self, percent: float) -> float:
+        return self.times_ns[max(0, min(self.count, math.ceil(self.count * percent / 100)) - 1)]
+
+    def over(self, limit_ns: float) -> int:
+        return self.count - bisect.bisect_right(self.times_ns, limit_ns)
+
+    def merged(self, other: SortedResponses) -> SortedResponses:
+        return SortedResponses(tuple(sorted(self.times_ns + other.times_ns)))
+
+
+@dataclass
+class Queue:
+    """Servers with exponential service times behind one queue, and Poisson arrivals (M/M/c)."""
+
+    capacity: float
+    """Operations per second of all servers."""
+    servers: int
+    chance: random.Random
+    seconds: float = 0.0
+    """Time that all trials took."""
+    rates: list[float] = field(default_factory=list)
+
+    def late_share(self, rate: float, limit_s: float) -> float:
+        """Share of operations whose response takes longer (exact)."""
+        each, offered = self.capacity / self.servers, rate * self.servers / self.capacity
+        waits = self._waits(offered)
+        if self.servers == 1:
+            return math.exp(-(self.capacity - rate) * limit_s)
+        spare = self.servers - 1 - offered
+        if abs(spare) < 1e-9:
+            return math.exp(-each * limit_s) * (1 + waits * each * limit_s)
+        return math.exp(-each * limit_s) * (1 + waits * -math.expm1(-each * limit_s * spare) / spare)
+
+    def limit_at(self, load: float, share: float) -> float:
+        """The limit in seconds that so large a share exceeds at a share of the capacity."""
+        low, high = 0.0, 100 * self.servers / self.capacity
+        for _ in range(100):
+            middle = (low + high) / 2
+            low, high = (middle, high) if self.late_share(load * self.capacity, middle) > share else (low, middle)
+        return high
+
+    def trial(self, rate: float, seconds: float) -> Trial:
+        """Runs from an empty queue; the ramp before it is not counted."""
+        self.rates.append(rate)
+        self.seconds += seconds * (1 + RAMP_SHARE)
+        each = self.capacity / self.servers
+        free = [-math.inf] * self.servers
+        now, times = -RAMP_SHARE * seconds, []
+        exponential = self.chance.expovariate
+        while (now := now + exponential(rate)) < seconds:
+            done = max(now, free[0]) + exponential(each)
+            heapq.heapreplace(free, done)
+            if 0 <= done < seconds:
+                times.append((done - now) * 1e9)
+        return Trial(seconds, SortedResponses(tuple(sorted(times))))
+
+    def _waits(self, offered: float) -> float:
+        """Probability that an operation waits (Erlang C)."""
+        blocked = 1.0
+        for number in range(1, self.servers + 1):
+            blocked = offered * blocked / (number + offered * blocked)
+        return blocked / (1 - offered / self.servers * (1 - blocked))
+
+
+@dataclass
+class LawCoverage:
+    """Counts of fits of the universal scalability law."""
+
+    runs: int = 0
+    held: list[int] = field(default_factory=lambda: [0, 0, 0])
+    """Fits whose interval held the true lambda, sigma, kappa."""
+    misfits: int = 0
+    """Fits with a point that was called a misfit."""
+
+
+def law_coverage(
+    terms: tuple[float, float, float], noise: float, runs: int, *, values: int = 12, seed: int = 1
+) -> LawCoverage:
+    """Fits to curves that follow the law; ``noise`` is that of one of the ``values`` of a point."""
+    rate, contention, coherency = terms
+    counted = LawCoverage()
+    for run in range(runs):
+        chance = random.Random(f"{seed} {terms} {noise} {run}")
+        points = []
+        for load in (1, 2, 4, 8, 16, 32, 64, 128):
+            true = rate * load / (1 + contention * (load - 1) + coherency * load * (load - 1))
+            points.append((load, sample_mean([true * chance.gauss(1, noise) for _ in range(values)])))
+        law = usl.fit(points)
+        assert law is not None
+        counted.runs += 1
+        counted.misfits += bool(law.misfits)
+        for place, (term, true) in enumerate(zip((law.rate, law.contention, law.coherency), terms, strict=True)):
+            counted.held[place] += term.low <= true <= term.high
+    return counted
