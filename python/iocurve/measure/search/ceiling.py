@@ -19,7 +19,6 @@ trial without operations says nothing. The bracket is meant to hold the true rat
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -36,11 +35,11 @@ TRIAL_S_MAX = 120.0
 """Unless late operations need it, no trial is longer for the sake of the queue."""
 RAMP_SHARE = 0.3
 """Load before a trial counts, relative to its length: a queue starts empty."""
-LATE_OPERATIONS_ENOUGH = 60
-"""With so many allowed in all its trials, a rate that is still undecided stays so."""
+LATE_CLUSTERS_ENOUGH = 16
+"""With so many clusters of late operations allowed in its trials, a rate that is still undecided stays so."""
 TRIALS_MIN = 3
 TRIALS_ENOUGH = 8
-TRIALS_MAX = 40
+TRIALS_MAX = 80
 DISPERSION = 3.0
 """Dispersion that is expected before trials tell, ..."""
 DISPERSION_TRIALS = 3
@@ -178,7 +177,7 @@ class Verdict:
     @property
     def is_exhausted(self) -> bool:
         """True where more trials are not worth their time."""
-        enough = self.operations * self.limit.late_share >= LATE_OPERATIONS_ENOUGH
+        enough = self.operations * self.limit.late_share >= LATE_CLUSTERS_ENOUGH * self.dispersion
         return (enough and len(self.trials) >= TRIALS_ENOUGH) or len(self.trials) >= TRIALS_MAX
 
     @property
@@ -339,22 +338,30 @@ class _Search:
     def _fitted(self, undecided: float, low: float, high: float | None) -> Ceiling:
         """Tries two rates around an undecided one until the crossing is known to the precision."""
         near, around, answer = undecided, AROUND_FIRST, None
-        for number in itertools.count():
-            if self._is_spent():
-                break
+        rounds = 0
+        while not self._is_spent():
             for rate in (near * (1 - around), near * (1 + around)):
-                self._try(min(rate, self._top), ROUND_GROWTH**number)
+                self._try(min(rate, self._top), ROUND_GROWTH**rounds)
             found = self._crossing(near)
             if found is None:
+                # Where nothing is late, or all is, there is no line: the crossing is farther that way.
+                near = min(near * (1 + around if self._is_early(near) else 1 - around), self._top)
                 continue
             answer = self._bounded(found, low, high)
-            if number + 1 >= ROUNDS_MIN and self._is_precise(answer):
+            rounds += 1
+            if rounds >= ROUNDS_MIN and self._is_precise(answer):
                 return self._ceiling(answer, "the bounds of the rate are within the precision")
             if abs(found.rate / near - 1) > around:
                 near = min(max(found.rate, near * (1 - around)), near * (1 + around), self._top)
                 around = min(max(AROUND_LOGITS / found.slope, AROUND_MIN), AROUND_MAX)
         answer = answer or Bounds(undecided, low or None, high)
         return self._ceiling(answer, "more trials would take too long: the rate is known only to its bounds")
+
+    def _is_early(self, near: float) -> bool:
+        """True where fewer operations than allowed are late around a rate."""
+        used = [verdict for verdict in self._verdicts.values() if abs(verdict.rate / near - 1) <= FITTED_AROUND]
+        late, operations = sum(verdict.late for verdict in used), sum(verdict.operations for verdict in used)
+        return late <= operations * self._limit.late_share
 
     def _is_spent(self) -> bool:
         """True where the search has taken long enough."""
