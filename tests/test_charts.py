@@ -1,4 +1,4 @@
-"""Charts: units of axes, lines at limits, the knee, bars beside each other; and the units of tables."""
+"""Charts: units of axes, lines at limits, the knee, bars side by side; and the units of tables."""
 
 from __future__ import annotations
 
@@ -223,7 +223,7 @@ def test_repeated_trials_at_a_rate_are_dots_with_one_label_and_no_line() -> None
     assert [line["mark"]["opacity"] for line in lines] == [0]
 
 
-# ---- loads beside each other
+# ---- loads side by side
 
 
 def test_numbers_of_clients_are_bars_beside_each_other() -> None:
@@ -254,7 +254,7 @@ def singles(**targets: TargetFacts) -> Result:
 def test_loads_without_axes_are_bars_by_unit_and_their_course_is_folded() -> None:
     made = figures(read(singles()))
     assert [(figure.title, len(figure.charts), figure.is_folded) for figure in made] == [
-        ("All loads beside each other", 2, False),
+        ("All loads side by side", 2, False),
         ("Title of reads", 2, True),
         ("Title of mix", 2, True),
         ("Title of large", 2, True),
@@ -287,7 +287,7 @@ def jobs(count: int) -> Result:
 def test_points_of_jobs_are_bars_with_names_of_their_own() -> None:
     made = figures(read(jobs(3)))
     assert [(figure.title, len(figure.charts), figure.is_folded) for figure in made] == [
-        ("All loads beside each other", 1, False),
+        ("All loads side by side", 1, False),
         ("rd0", 2, True),
         ("rd1", 2, True),
         ("rd0 (2)", 2, True),

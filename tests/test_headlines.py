@@ -279,11 +279,11 @@ def test_bounds_are_told_where_they_are_known_and_differ(figure: Interval, detai
     facts = SearchFacts(
         question="?",
         workload="rw=randread",
-        findings=(Finding(name="most load", unit="IOPS", figure=figure),),
+        findings=(Finding(name="highest rate", unit="IOPS", figure=figure),),
         stopped=".",
     )
     ((_, _, what, told),) = tiles(synthetic.result([], kind="max").replace(search=facts))
-    assert (what, told) == ("most load", " · ".join(filter(None, ("rw=randread", detail))))
+    assert (what, told) == ("highest rate", " · ".join(filter(None, ("rw=randread", detail))))
 
 
 def test_a_latency_beyond_a_millisecond_is_told_in_milliseconds() -> None:
@@ -291,11 +291,11 @@ def test_a_latency_beyond_a_millisecond_is_told_in_milliseconds() -> None:
     facts = SearchFacts(
         question="?",
         workload="rw=randread",
-        findings=(Finding(name="p99 there", unit="µs", figure=figure),),
+        findings=(Finding(name="p99 at this rate", unit="µs", figure=figure),),
         stopped=".",
     )
     assert tiles(synthetic.result([], kind="max").replace(search=facts)) == [
-        ("680", "ms", "p99 there", "rw=randread · 95 %: 999 ms to 1.2 s")
+        ("680", "ms", "p99 at this rate", "rw=randread · 95 %: 999 ms to 1.2 s")
     ]
 
 

@@ -145,7 +145,7 @@ def test_doubts_are_spoken_out() -> None:
 
 def test_labels_are_told_in_words_with_what_they_hold_for() -> None:
     assert list(read(synthetic.envelope()).doubts) == [
-        "64 KiB sequential: READ payload was discarded in the kernel, neither copied nor looked at."
+        "64 KiB sequential: READ payload was discarded in the kernel, neither copied nor read."
     ]
 
 

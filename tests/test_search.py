@@ -62,7 +62,7 @@ def test_a_sharp_knee_takes_few_points() -> None:
     found = knee.find(target, 4096)
     assert target.asked == [1, 4, 16, 64, 256, 1024, 100]
     assert found.at.in_flight == 100
-    assert found.stopped == "from 256 to 1024 in flight the rate changed by -0.1% only"
+    assert found.stopped == "from depth 256 to 1024 the rate changed by only -0.1%"
 
 
 def test_a_soft_knee_is_looked_at_more_closely_where_it_bends() -> None:
@@ -87,7 +87,7 @@ def test_a_soft_knee_is_looked_at_more_closely_where_it_bends() -> None:
 def test_a_target_that_still_grows_gives_a_lower_bound() -> None:
     found = knee.find(Simulated(capped(1e9, 0.001)), 300)
     assert not found.saturated
-    assert found.stopped == "the rate still grew at 300 in flight, the most that was to be tried (--iodepth-max)"
+    assert found.stopped == "the rate still grew at depth 300, the highest allowed (--iodepth-max)"
 
 
 @pytest.mark.parametrize(
@@ -218,7 +218,7 @@ def test_counts_of_poisson_arrivals_are_no_shortfall(capacity: float) -> None:
         found = ceiling.find(Sharp(capacity, chance=random.Random(seed)), exact(capacity), P99_2MS, 0.02)
         assert found.answer is not None
         assert found.answer.value == pytest.approx(capacity, rel=0.03)
-        assert found.stopped == "the limit holds up to all that the target carries"
+        assert found.stopped == "the limit holds up to the capacity of the target"
 
 
 def test_an_answer_is_never_above_the_capacity() -> None:
@@ -283,7 +283,7 @@ def test_a_limit_that_all_loads_keep_is_said() -> None:
     found = ceiling.find(Sharp(1e9), exact(10_000.0), P99_2MS, 0.02)
     assert found.answer is not None
     assert found.answer.value == pytest.approx(10_000, rel=0.03)
-    assert found.stopped == "the limit holds up to all that the target carries"
+    assert found.stopped == "the limit holds up to the capacity of the target"
 
 
 def test_a_workload_is_in_fios_words() -> None:
@@ -341,7 +341,7 @@ def test_a_search_leaves_a_directory_as_it_was(tmp_path: Path) -> None:
 def test_the_most_load_is_told_with_what_did_not_hold(tmp_path: Path) -> None:
     result = find_max(asked("volume:unlimited?iops=2000"), 50.0, 500 * MILLISECOND_NS, tmp_path)
     assert result.search is not None
-    assert result.search.question == "the most load with p50 of response times at most 500 ms"
+    assert result.search.question == "the highest rate with p50 response time at most 500 ms"
     assert {point.family for point in result.points} == {"depth", "max"}
 
 

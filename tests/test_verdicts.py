@@ -126,7 +126,7 @@ BURST = NFS.replace(iops=1000, further=FurtherLimits(burst_iops=3000, burst_cred
             "burst credits ran out 4 s into the measured time: "
             "3,000 IOPS before, 1,000 after, at the baseline of 1,000",
         ),
-        (1000, [1000] * 8, "burst_credits", "at the baseline of 1,000 IOPS: the burst credits are used up"),
+        (1000, [1000] * 8, "burst_credits", "at the baseline of 1,000 IOPS: the burst credits are spent"),
     ],
 )
 def test_burst_credits_are_told_with_their_time(iops: int, rates: list[int], code: str, text: str) -> None:

@@ -40,7 +40,7 @@ pub struct ExportConfig {
     pub quota_bytes: u64,
     /// Limits of READs and WRITEs.
     pub limits: Limits,
-    /// Which clients may use it, and as whom.
+    /// The clients that may use it, and the users that they act as.
     pub rules: ExportRules,
 }
 

@@ -22,7 +22,7 @@ pub(crate) type ConnectionId = u64;
 pub(crate) enum Operation {
     /// All of a READ, so that no data are kept.
     Read { xid: u32, caller: Caller, file: nfs_fh3, offset: u64, count: u32 },
-    /// Sending the reply of a WRITE that was carried out on arrival.
+    /// Sending the reply of a WRITE that was executed on arrival.
     Reply(Box<[u8]>),
     /// A COMPOUND from a READ on.
     Compound(Box<SuspendedCompound>),

@@ -50,7 +50,7 @@ pub struct ClientRule {
     pub read_only: bool,
 }
 
-/// Users whose calls are carried out as the anonymous user's.
+/// Users whose calls are executed as the anonymous user's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Squash {
     /// Root alone; and its group, wherever a caller states that.

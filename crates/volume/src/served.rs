@@ -31,7 +31,7 @@ pub(crate) struct Served {
     /// Differs from that of any earlier start, so that clients send unstable data again.
     pub(crate) writeverf: writeverf3,
     pub(crate) mounts: Mounts,
-    /// Replies to calls that must not be carried out twice.
+    /// Replies to calls that must not be executed twice.
     pub(crate) replies: ReplyCache,
     pub(crate) memory: ConnectionMemory,
     /// The directories above the exports, for NFSv4.1.
@@ -41,7 +41,7 @@ pub(crate) struct Served {
 }
 
 impl Served {
-    /// What all threads share at the start of a volume; `started` differs at each start.
+    /// The state that all threads share, at the start of a volume; `started` differs at each start.
     pub(crate) fn new(exports: Exports, port: u16, started: writeverf3, memory: ConnectionMemory, nfs4: State) -> Self {
         let pseudo_root = PseudoRoot::new(exports.iter().map(|export| export.path.as_str()));
         let (mounts, replies) = (Mounts::default(), ReplyCache::default());
@@ -58,7 +58,7 @@ pub(crate) struct Export {
     pub(crate) path: String,
     /// Begins the handles of all its files, and of no other export's.
     prefix: [u8; PREFIX_BYTES],
-    /// Which clients may use it, and as whom.
+    /// The clients that may use it, and the users that they act as.
     pub(crate) rules: ExportRules,
     pub(crate) files: Files,
     /// Its limits, and the operations that wait for them.

@@ -48,7 +48,7 @@ counters! {
         reads,
         /// Bytes of data in them.
         read_bytes,
-        /// WRITEs carried out.
+        /// WRITEs executed.
         writes,
         /// Bytes of data in them.
         write_bytes,

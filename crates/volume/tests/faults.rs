@@ -66,7 +66,7 @@ fn receive(stream: &mut TcpStream) -> Vec<u8> {
     reply
 }
 
-/// Results of a call that is carried out.
+/// Results of a call that is executed.
 fn results(stream: &mut TcpStream, call: &[u8]) -> Vec<u8> {
     fragment(stream, call, true);
     let reply = receive(stream);

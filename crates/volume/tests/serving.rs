@@ -328,7 +328,7 @@ fn who_leaves_while_calls_wait_is_forgotten() {
     assert_eq!(volume.stop().unwrap().io.reads, 1);
 }
 
-/// A call that is sent again over a new connection is answered as before: nothing is carried out twice.
+/// A call that is sent again over a new connection is answered as before: nothing is executed twice.
 #[test]
 fn a_call_sent_again_after_a_reconnect_is_answered_as_before() {
     let volume = Volume::start(&memory()).unwrap();

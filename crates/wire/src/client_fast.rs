@@ -177,7 +177,7 @@ pub struct Head {
 pub enum Verdict {
     /// Carried out: the procedure's result follows.
     Success,
-    /// Accepted, but not carried out: an `accept_stat` other than SUCCESS.
+    /// Accepted, but not executed: an `accept_stat` other than SUCCESS.
     Failed(u32),
     /// Denied for its credential: an `auth_stat`.
     DeniedCredential(u32),

@@ -20,7 +20,7 @@ SKEW_TOLERANCE = 0.01
 LABELS = {
     "emulated_disk": "the disk is emulated: this machine's page cache plays it, and its limits are the published ones",
     "disk_state_not_kept": "the state of the emulated disk could not be written: the next run finds the one before",
-    "payload_discarded": "READ payload was discarded in the kernel, neither copied nor looked at",
+    "payload_discarded": "READ payload was discarded in the kernel, neither copied nor read",
     "write_verifier_changed": "the server restarted and may have lost unstable writes (its write verifier changed)",
     "file_has_holes": "parts of the files were never written: reading them takes no I/O, so reads look too fast",
     "aio_buffered_is_synchronous": "without O_DIRECT native AIO waits for each operation: the depth had no effect",
@@ -30,7 +30,7 @@ LABELS = {
     "trim_punches_holes": "trims of files punched holes: the file system did the work, and reads there find zeros",
     "verify_nothing_to_compare": "the null engine moves no data: verification compared nothing",
     "verify_not_all_read_back": "the end came before all that was written was read back and compared",
-    "uring_kernel_threads": "kernel threads carried out the I/O: their CPU time is not in the figures",
+    "uring_kernel_threads": "kernel threads did the I/O: their CPU time is not in the figures",
     "uring_files_not_registered": "io_uring ran without registered files, which costs CPU time",
     "uring_buffers_not_registered": "io_uring ran without registered buffers, which costs CPU time",
 }

@@ -58,15 +58,13 @@ LIMIT_KINDS = {
     "think_time": LimitKind("think time", "The load pauses between operations: shorten the think time for more."),
     "machine": LimitKind(
         "this machine",
-        "This machine is used up, by the load, by what it measures or by something else: keep it quiet, or make the "
+        "This machine is saturated, by the load, by the target or by other programs: keep it quiet, or make the "
         "load elsewhere.",
     ),
     "foreign_cpu": LimitKind(
         "others' CPU", "Other processes, or other guests of the host, hold the processors: keep them quiet."
     ),
-    "generator": LimitKind(
-        "load's thread", "The load's own thread is used up: for more, use more jobs, each a thread."
-    ),
+    "generator": LimitKind("load's thread", "The thread of the load is saturated: use more jobs, each a thread."),
     "page_cache": LimitKind(
         "page cache", "The page cache of this machine answers: use direct I/O, or a data set larger than memory."
     ),

@@ -113,7 +113,7 @@ class MeasuredLoad:
 
     @property
     def _is_shared(self) -> bool:
-        """Whether others use a good part of this machine."""
+        """True if other programs use a good part of this machine."""
         machine = self.point.machine
         return machine is not None and (machine.others_share or 0.0) + (machine.steal_share or 0.0) >= SHARED
 

@@ -19,7 +19,7 @@ HELD_BACK = 0.1
 
 
 def is_lossy(load: MeasuredLoad) -> bool:
-    """Whether the connections lose so many segments that congestion control holds them back."""
+    """True if the connections lose enough segments for congestion control to hold them back."""
     return _lost_share(load) >= LOSSY
 
 

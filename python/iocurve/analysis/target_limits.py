@@ -106,7 +106,7 @@ def caps_of(load: MeasuredLoad, factor: float = 1.0) -> list[Cap]:
 
 
 def _volume_cap(load: MeasuredLoad, factor: float) -> Limit | None:
-    """The cap that is used most, if it is used up."""
+    """The cap with the highest use, if it is reached."""
     caps = caps_of(load, factor)
     reached = [cap for cap in caps if cap.used >= 1 - TOLERANCE]
     if not reached:
@@ -142,7 +142,7 @@ def _burst(load: MeasuredLoad, factor: float) -> Limit | None:
         text = f"at the burst limit of {further.burst_iops:,} IOPS, which holds while credits last"
         return limit("burst_iops", text, load.target, evidence=[full])
     if abs(iops / baseline - 1) <= TOLERANCE:
-        text = f"at the baseline of {baseline:,} IOPS: the burst credits are used up"
+        text = f"at the baseline of {baseline:,} IOPS: the burst credits are spent"
         evidence = [f"{iops:,.0f} IOPS measured, {baseline:,} allowed without credits", full]
         return limit("burst_credits", text, load.target, evidence=evidence)
     return None
@@ -280,6 +280,6 @@ def _further(target: TargetFacts) -> FurtherLimits:
 
 
 def caps_used(load: MeasuredLoad) -> Iterator[str]:
-    """How much of each known cap the load used, for verdicts that no cap explains."""
+    """The share of each known cap that the load used, for verdicts that no cap explains."""
     for cap in caps_of(load):
         yield f"below the volume's limit: {cap.evidence}"

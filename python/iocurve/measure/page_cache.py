@@ -34,7 +34,7 @@ def _is_buffered(worker: Worker) -> bool:
 
 
 def _sampled(file: FilePlan, count: int) -> list[bool]:
-    """Whether each of some blocks of a file is in the page cache."""
+    """For each of some blocks of a file, True if it is in the page cache."""
     if not hasattr(os, "RWF_NOWAIT") or not Path(file.path).is_file():
         return []
     # The same blocks each time: a sample must not depend on the run.

@@ -74,7 +74,7 @@ def _mixed(plan: Plan) -> Plan | None:
 
 
 def _is_own(worker: Worker) -> bool:
-    """Whether the load made its files, so that they may be written."""
+    """True if the load created its files, so that they may be written."""
     return all(file.layout in ("fill", "new", "create", "recreate") for file in worker.files)
 
 

@@ -50,7 +50,7 @@ ADVICE_CAPTION = (
 
 
 def grid(family: Family, reading: Reading) -> Figure:
-    """Loads of a family as bars beside each other."""
+    """Loads of a family as bars side by side."""
     unit = rate_unit(family)
     series_axis = next((axis for axis in SERIES_AXES if family.varies(axis)), None)
     bars = [

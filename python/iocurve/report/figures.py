@@ -2,7 +2,7 @@
 
 The axes of a family decide, not its name: points along ``read_percent`` are drawn as a mix, points along ``depth`` as a
 latency curve. A family that varies along no known axis is drawn over time; where a scenario has several of them, they
-are bars beside each other, and their course over time is folded.
+are bars side by side, and their course over time is folded.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from iocurve.report.cells import Figure
 
 
 def figures(reading: Reading) -> list[Figure]:
-    """The loads beside each other, the figures of each family, then those that compare families; folded ones last."""
+    """The loads side by side, the figures of each family, then those that compare families; folded ones last."""
     of_families = [figure for family in reading.families for figure in _family_figures(family, reading)]
     return [
         *single_loads.beside_each_other(reading),

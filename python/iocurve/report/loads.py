@@ -168,7 +168,7 @@ def _depth_table(family: Family) -> Table:
 
 
 def side_by_side(family: Family, reading: Reading) -> list[Figure]:
-    """Several depth series as bars beside each other; no figure for a single series."""
+    """Several depth series as bars side by side; no figure for a single series."""
     series, unit = family.series, rate_unit(family)
     if len(series) < 2:
         return []

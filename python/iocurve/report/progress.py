@@ -1,4 +1,4 @@
-"""Which point of a run is under way, how far it is, and its figures in words.
+"""The progress of a run in words: the current point, its progress and its figures.
 
 Figures are in fio's units: IOPS with k and M, MiB/s, latencies in µs and ms.
 """
@@ -30,7 +30,7 @@ class RunningPoint:
 
 
 class Progress:
-    """Which point runs, how far it is, and how long the whole plan still takes. ``clock`` returns seconds."""
+    """The current point, its progress, and the time left for the plan. ``clock`` returns seconds."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

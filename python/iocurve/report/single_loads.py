@@ -1,4 +1,4 @@
-"""Loads without axes, those of a scenario or several points of jobs, as bars beside each other."""
+"""Loads without axes, those of a scenario or several points of jobs, as bars side by side."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def beside_each_other(reading: Reading) -> list[Figure]:
     return [
         Figure(
             slug="all-loads",
-            title="All loads beside each other",
+            title="All loads side by side",
             caption=caption(*dict.fromkeys(sentence for _, told in drawn for sentence in told)),
             charts=tuple(chart for chart, _ in drawn if chart),
             table=_singles_table(singles),

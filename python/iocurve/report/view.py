@@ -1,4 +1,4 @@
-"""Where the progress of a run is shown.
+"""The views that show the progress of a run.
 
 Views write to stderr, so that stdout has only the output that a program may read.
 """

@@ -280,7 +280,7 @@ class SearchFacts(Struct):
 
 
 class Limit(Struct):
-    """The verdict on what held a point down, with the figures that show it."""
+    """The verdict on what limited a point, with the figures that show it."""
 
     code: str
     """Stable, for programs: ``volume_throughput``; ``unknown`` where the figures do not tell."""
@@ -311,7 +311,7 @@ class Point(Struct, dict=True):
     target: str | None = None
     """Name of the target in the scenario; None without a scenario, or if the point loads several targets."""
     limit: Limit | None = None
-    """What held the point down, as judged after the run; None where nothing was measured."""
+    """Verdict on the limit of the point, given after the run; None if nothing was measured."""
 
     def summary(self) -> Summary:
         """Merges all workers."""

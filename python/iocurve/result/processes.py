@@ -41,7 +41,7 @@ class ThreadTimes:
 
 
 class ProcessMeter:
-    """What this process, its threads and its children do from now on."""
+    """CPU use of this process, its threads and its children from now on."""
 
     def __init__(self, root: Path = Path("/")) -> None:
         self._self = root / "proc/self"

@@ -114,7 +114,7 @@ def pooled(estimates: Sequence[Estimate]) -> Estimate:
     variances = [max(estimate.error, 1e-3 * abs(estimate.mean), 1e-12) ** 2 for estimate in estimates]
     weight = math.fsum(1 / variance for variance in variances)
     mean = math.fsum(one.mean / variance for one, variance in zip(estimates, variances, strict=True)) / weight
-    # Where they differ more than their errors tell, the errors are too small (Birge's ratio).
+    # If they differ more than their errors explain, the errors are too small (Birge's ratio).
     spread = math.fsum(
         (one.mean - mean) ** 2 / variance for one, variance in zip(estimates, variances, strict=True)
     ) / (len(estimates) - 1)

@@ -245,7 +245,7 @@ def _directory(*, make: bool) -> Path:
 
 
 def _is_private(status: os.stat_result) -> bool:
-    """Whether it is a directory in which only this user can make files."""
+    """True if only this user can create files in the directory."""
     return stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o022
 
 

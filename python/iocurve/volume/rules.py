@@ -34,7 +34,7 @@ class ExportRules(Struct):
     secure_ports: bool = False
     """Clients must call from a port below 1024."""
     squash: Squash = "root"
-    """The users whose calls are carried out as the anonymous user's."""
+    """The users whose calls are executed as the anonymous user's."""
     anonuid: int = NOBODY
     anongid: int = NOBODY
     suid: bool = False
@@ -76,7 +76,7 @@ def anonymous_user() -> tuple[int, int]:
 
 
 def is_loopback(address: str) -> bool:
-    """Whether only this machine can connect to an address."""
+    """True if only this machine can connect to an address."""
     try:
         return ip_address(address).is_loopback
     except ValueError:

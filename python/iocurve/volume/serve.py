@@ -51,7 +51,7 @@ def _not_writable(export: ExportSpec, rules: ExportRules) -> str | None:
     if rules.anonuid == 0 or stat.S_IMODE(status.st_mode) >> shift & 0o3 == 0o3:
         return None
     return (
-        f"warning: user {rules.anonuid}, which root's calls are carried out as, cannot write to {export.store} "
+        f"warning: user {rules.anonuid}, which root's calls are executed as, cannot write to {export.store} "
         f"({stat.filemode(status.st_mode)}, owner {status.st_uid}:{status.st_gid}); change its owner, or choose "
         "--anonuid and --anongid, or trust the clients with --no-root-squash"
     )

@@ -68,9 +68,9 @@ class ExportSpec(Struct):
     secure_ports: bool = False
     """Clients must call from a port below 1024."""
     root_squash: bool = True
-    """Calls of root are carried out as the anonymous user's."""
+    """Calls of root are executed as the anonymous user's."""
     all_squash: bool = False
-    """All calls are carried out as the anonymous user's."""
+    """All calls are executed as the anonymous user's."""
     anonuid: UserId | None = None
     """The anonymous user. Default: 65534; of a server that is not root, its own user."""
     anongid: UserId | None = None
@@ -114,7 +114,7 @@ class ExportSpec(Struct):
         )
 
     def rules(self) -> ExportRules:
-        """Which clients may use the export, and as whom."""
+        """The clients that may use the export, and the users that they act as."""
         uid, gid = anonymous_user()
         return ExportRules(
             clients=tuple(map(parse_client, self.allow)),

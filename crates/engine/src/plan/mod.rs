@@ -112,7 +112,7 @@ pub struct Worker {
     pub ends_others: EndsOthers,
     /// Later groups are then left out, too (fio's `exit_what=all`).
     pub ends_run: bool,
-    /// Whether only workers with the same `exit_group` end then (fio's `exit_what=group`).
+    /// Only workers with the same `exit_group` end then (fio's `exit_what=group`).
     pub ends_exit_group_only: bool,
     /// fio's groupid: jobs up to the next `stonewall` or `new_group`.
     pub exit_group: u32,

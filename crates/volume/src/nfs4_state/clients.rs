@@ -10,7 +10,7 @@ use iocurve_wire::nfs4::{channel_attrs4, clientid4, nfsstat4, sequenceid4, sessi
 use super::session::{NfsClient, NfsSession};
 use super::{CLIENTS_MAX, LEASE_NS, SLOTS_MAX, State, Tables};
 
-/// Who sent a call: the flavor of the credential and the user in it.
+/// The principal of a call: the flavor of the credential and the user in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Principal {
     pub(crate) flavor: u32,

@@ -1,4 +1,4 @@
-//! Sessions and their slots: each call in a session is carried out once (RFC 8881 §2.10.6).
+//! Sessions and their slots: each call in a session is executed once (RFC 8881 §2.10.6).
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -70,7 +70,7 @@ pub(crate) struct NfsSession {
 
 #[derive(Debug, Default)]
 struct Slot {
-    /// Of the last call, or the one that is being carried out.
+    /// Of the last call, or the one that is being executed.
     sequence: u32,
     is_busy: bool,
     /// Result of the last call; empty if it is not kept.
@@ -90,11 +90,11 @@ struct Shown {
 /// Result of SEQUENCE.
 #[derive(Debug)]
 pub(crate) enum Started {
-    /// The call is to be carried out.
+    /// The call is to be executed.
     New(SlotUse),
-    /// It was carried out before, with this result.
+    /// It was executed before, with this result.
     Replay(Vec<u8>),
-    /// It was carried out before, and the result was not kept.
+    /// It was executed before, and the result was not kept.
     Uncached,
 }
 
@@ -145,7 +145,7 @@ impl NfsSession {
     }
 }
 
-/// A call that is being carried out in a slot. If it is dropped before it has finished, because its connection has ended while it
+/// A call that is being executed in a slot. If it is dropped before it has finished, because its connection has ended while it
 /// waited, the slot forgets it: the client may send it again.
 #[derive(Debug)]
 pub(crate) struct SlotUse {

@@ -59,7 +59,7 @@ pub(super) struct Call<'a> {
 pub(super) struct Admitted<'a> {
     pub(super) served: &'a Served,
     pub(super) arguments: &'a [u8],
-    /// The user that the call is carried out for.
+    /// The user that the call is executed for.
     pub(super) caller: Caller,
     /// Most bytes of a listing.
     pub(super) listing_bytes_max: u32,

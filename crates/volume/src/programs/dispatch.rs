@@ -84,7 +84,7 @@ fn is_nfs(header: &CallHeader<'_>) -> bool {
     (header.rpcvers, header.prog) == (RPC_VERSION, NFS_PROGRAM)
 }
 
-/// Answers a call off the data path. A call that must not be carried out twice is answered as it was the first time.
+/// Answers a call off the data path. A call that must not be executed twice is answered as it was the first time.
 #[inline(never)]
 fn answer_program(turn: &mut Turn<'_>, header: &CallHeader<'_>, arguments: &[u8]) {
     turn.count_other();

@@ -70,7 +70,7 @@ fn carry_out(call: &Admitted<'_>, procedure: nfsproc3, out: &mut Writer<'_>) -> 
     Ok(())
 }
 
-/// True if a procedure may answer differently when it is carried out again.
+/// True if a procedure may answer differently when it is executed again.
 pub(super) fn is_non_idempotent(procedure: u32) -> bool {
     matches!(
         nfsproc3::from_u32(procedure),

@@ -58,7 +58,7 @@ fn getattr(turn: &mut Turn<'_>, xid: u32, object: &[u8]) {
     }
 }
 
-/// READ (RFC 1813 §3.3.6); under limits it is carried out when it is due.
+/// READ (RFC 1813 §3.3.6); under limits it is executed when it is due.
 #[inline]
 fn read(turn: &mut Turn<'_>, xid: u32, arguments: &RangeArgs<'_>) {
     let export = turn.export(arguments.file);
@@ -107,7 +107,7 @@ fn read_now(turn: &mut Turn<'_>, export: &Export, xid: u32, caller: Option<&Call
     }
 }
 
-/// WRITE (RFC 1813 §3.3.7); it is carried out at once, and under limits its reply waits.
+/// WRITE (RFC 1813 §3.3.7); it is executed at once, and under limits its reply waits.
 #[inline]
 fn write(turn: &mut Turn<'_>, xid: u32, arguments: &WriteArgs<'_>) {
     let WriteArgs { file, offset, stable, length, arrived } = *arguments;

@@ -1,7 +1,7 @@
-//! Replies to calls that must not be carried out twice.
+//! Replies to calls that must not be executed twice.
 //!
 //! A client that loses its connection sends its unanswered calls again on a new one, with the same xid (RFC 5531 §9). A REMOVE that was
-//! carried out would then be answered with `NFS3ERR_NOENT`; so the first reply is kept for a while and sent again. The same call is
+//! executed would then be answered with `NFS3ERR_NOENT`; so the first reply is kept for a while and sent again. The same call is
 //! one with the same xid, credential and arguments from the same address; ports change with connections. READ and WRITE are never
 //! looked up here.
 

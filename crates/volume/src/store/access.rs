@@ -20,7 +20,7 @@ const SET_GID: u32 = 0o2000;
 const STICKY: u32 = 0o1000;
 const GROUP_EXECUTE: u32 = 0o010;
 
-/// The user whose call is carried out; new files belong to it. Clients state it (`AUTH_SYS`), the rules of the export may squash it.
+/// The user whose call is executed; new files belong to it. Clients state it (`AUTH_SYS`), the rules of the export may squash it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Caller {
     pub(crate) uid: u32,

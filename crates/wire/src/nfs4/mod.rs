@@ -300,7 +300,7 @@ xdr_struct! {
     #[derive(Copy)]
     server_owner4<'a> { so_minor_id: u64, so_major_id: owner_name4<'a> }
 
-    /// Who opens or locks. The client id is that of the session, whatever is written here.
+    /// The owner of an open or a lock. The client id is that of the session, whatever is written here.
     #[derive(Copy)]
     state_owner4<'a> { clientid: clientid4, owner: owner_name4<'a> }
 

@@ -351,14 +351,14 @@ xdr_union! {
         1 => open_owner(open_to_lock_owner4<'a>),
     }
 
-    /// What OPEN does for a name that does not exist (§18.16).
+    /// Action of OPEN for a name that does not exist (§18.16).
     #[derive(Copy)]
     openflag4<'a> {
         0 => OPEN4_NOCREATE(()),
         1 => OPEN4_CREATE(createhow4<'a>),
     }
 
-    /// What OPEN does for a name that exists (§18.16).
+    /// Action of OPEN for a name that exists (§18.16).
     #[derive(Copy)]
     createhow4<'a> {
         0 => UNCHECKED4(fattr4<'a>),

@@ -7,7 +7,7 @@ the search looks for the rate at which their share is the one that is allowed:
   clusters, since they wait in the same queue; how much they cluster is estimated from how trials of one rate differ
   (the dispersion of quasi-likelihood: P. McCullagh and J. A. Nelder, "Generalized Linear Models", 1989, chapter 4).
 - While that decides, the bracket is halved. Targets whose latency jumps at their limit need nothing else.
-- Where it does not decide, the allowed rate is near. More rates around it are tried, the logit of the late share is
+- An undecided rate is near the allowed one. More rates around it are tried, the logit of the late share is
   fitted as a straight line in the logarithm of the rate, and the answer is where the line crosses the allowed share,
   with the interval of E. C. Fieller ("Some problems in interval estimation", Journal of the Royal Statistical Society
   B 16, 1954).
@@ -28,47 +28,47 @@ from iocurve.measure.search.late_share import Crossing, crossing
 from iocurve.result.stats import Estimate, student_quantile
 
 TRIAL_LATE_OPERATIONS = 5
-"""A trial is so long that as many late operations are allowed in it, ..."""
+"""Late operations that the limit allows in a trial of the shortest length, ..."""
 TRIAL_LIMITS = 5
-"""... and so many times the latency limit."""
+"""... which is at least this multiple of the latency limit."""
 TRIAL_S_MAX = 120.0
-"""Unless late operations need it, no trial is longer for the sake of the queue."""
+"""Longest trial, unless its count of late operations needs more time."""
 RAMP_SHARE = 0.3
-"""Load before a trial counts, relative to its length: a queue starts empty."""
+"""Ramp of a trial, relative to its length: a queue starts empty."""
 LATE_CLUSTERS_ENOUGH = 16
-"""With so many clusters of late operations allowed in its trials, a rate that is still undecided stays so."""
+"""Clusters of late operations allowed in the trials of a rate after which an undecided rate stays undecided."""
 TRIALS_MIN = 3
 TRIALS_ENOUGH = 8
 TRIALS_MAX = 80
 DISPERSION = 3.0
-"""Dispersion that is expected before trials tell, ..."""
+"""Expected dispersion before the trials show theirs, ..."""
 DISPERSION_TRIALS = 3
-"""... and how many trials that expectation is worth."""
+"""... and the number of trials that this expectation weighs."""
 CLUSTER_FACTOR = 10
-"""Clusters are seen at a percentile that so many times as many operations exceed."""
+"""Ratio of the share of operations used to estimate clusters to the late share."""
 DECIDED = 0.995
 """Confidence of the count that decides a rate."""
 SHORT_ERRORS = 4.0
-"""A shortfall of so many standard errors of the arrivals decides."""
+"""Shortfall that decides a rate, in standard errors of the arrivals."""
 AROUND_FIRST = 0.05
-"""Rates are tried so far around an undecided one, ..."""
+"""Distance of the rates tried around an undecided one, ..."""
 AROUND_LOGITS = 0.6
-"""... later as far as the logit of the late share changes by so much, ..."""
+"""... later the distance over which the logit of the late share changes by this value, ..."""
 AROUND_MIN, AROUND_MAX = 0.005, 0.08
-"""... within these."""
+"""... within these bounds."""
 FITTED_AROUND = 0.12
-"""Only rates so near are fitted: over them a straight line is good enough."""
+"""Greatest distance of fitted rates: a straight line is good enough within it."""
 ROUND_TRIALS = 4
 """Trials of each rate in a round."""
 ROUND_GROWTH = 1.5
-"""Trials of each round are that much longer, so that a long search has few."""
+"""Growth of the trials from round to round, so that a long search has few rounds."""
 ROUNDS_MIN = 2
 OPERATIONS_MIN = 40_000
-"""A search at low rates may take longer, until it has so many operations, ..."""
+"""A search at low rates may take longer until it has this number of operations, ..."""
 LONGER_MAX = 3
-"""... but so many times as long at most."""
+"""... but at most this multiple of the usual time."""
 CLUSTER_GROWTH = 1.25
-"""Clusters of late operations are that much larger than those at the percentile at which they are seen."""
+"""Size of clusters of late operations relative to clusters at the percentile used to estimate them."""
 STEPS_MAX = 24
 
 
@@ -99,7 +99,7 @@ class Trial:
 
 
 Try = Callable[[float, float], Trial]
-"""Runs so many operations per second for so many seconds."""
+"""Runs a rate (operations per second) for a time (seconds)."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ class Limit:
         return 1 - self.percent / 100
 
     def trial_s(self, rate: float, shortest_s: float, precision: float) -> float:
-        """Length of a trial that tells something.
+        """Length of an informative trial.
 
         A queue of mean load forgets how it began in about rate x limit² / 5 where the limit just holds (the relaxation
         time of M/M/1 in heavy traffic), and sooner where the load is less than the capacity by the precision.
@@ -176,7 +176,7 @@ class Verdict:
 
     @property
     def is_exhausted(self) -> bool:
-        """True where more trials are not worth their time."""
+        """True if more trials are not worth their time."""
         enough = self.operations * self.limit.late_share >= LATE_CLUSTERS_ENOUGH * self.dispersion
         return (enough and len(self.trials) >= TRIALS_ENOUGH) or len(self.trials) >= TRIALS_MAX
 
@@ -246,16 +246,16 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Ceiling:
-    """What came of a search."""
+    """The outcome of a search."""
 
     verdicts: tuple[Verdict, ...]
     """In the order in which the rates were first tried."""
     answer: Bounds | None
     """The highest rate that meets the limit; None if none was found."""
     nearest: Verdict | None
-    """Measured nearest to the answer."""
+    """The measured rate nearest to the answer."""
     stopped: str
-    """Why the search ended, for people."""
+    """The reason why the search ended, for people."""
 
 
 def find(
@@ -330,7 +330,7 @@ class _Search:
             return self._ceiling(answer, f"more trials would take too long: the limit holds at {low:,.6g} IOPS")
         if high is None:
             answer = Bounds(low, low, max(low, self._capacity_max))
-            return self._ceiling(answer, "the limit holds up to all that the target carries")
+            return self._ceiling(answer, "the limit holds up to the capacity of the target")
         answer = Bounds(low, low, high)
         stopped = f"the bracket is within {1 - low / high:.1%}: {low:,.6g} IOPS held, {high:,.6g} did not"
         return self._ceiling(answer, stopped)
@@ -344,7 +344,7 @@ class _Search:
                 self._try(min(rate, self._top), ROUND_GROWTH**rounds)
             found = self._crossing(near)
             if found is None:
-                # Where nothing is late, or all is, there is no line: the crossing is farther that way.
+                # If no operation or every operation is late, there is no line: the crossing is farther that way.
                 near = min(near * (1 + around if self._is_early(near) else 1 - around), self._top)
                 continue
             answer = self._bounded(found, low, high)

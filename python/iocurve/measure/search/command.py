@@ -1,4 +1,4 @@
-"""``iocurve knee``, ``iocurve max``, ``iocurve curve``: searches on a target, from words to a result."""
+"""``iocurve knee``, ``iocurve max``, ``iocurve curve``: from the command line to a result."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from iocurve.report.view import View
 from iocurve.result.document import Result, SearchFacts
 from iocurve.targets import opened_target
 from iocurve.targets.target import Target
-from iocurve.units import SECOND_NS
+from iocurve.units import SECOND_NS, format_number
 
 OUR_OPTIONS = ("size", "runtime", "iodepth", "numjobs", "filename", "directory", "rate", "rate_iops", "ioengine")
-"""fio's words for what a search decides itself."""
+"""fio's options that a search sets itself."""
 
 
 @dataclass(frozen=True)
 class Question:
-    """What is searched, where."""
+    """A search and its target."""
 
     target: Target
     workload: str
@@ -35,7 +35,7 @@ class Question:
     size_bytes: int
     effort: Effort
     iodepth_max: int = 4096
-    """Most that is tried."""
+    """Highest queue depth to try."""
     percent_of_capacity: float | None = None
     """The depth for this share of the capacity is the answer of a search for the knee; None: the knee itself."""
     overwrite: bool = False
@@ -59,7 +59,7 @@ def workload_of(text: str) -> tuple[Said, Said]:
 
 
 def find_knee(question: Question, directory: Path, *, quiet: bool = False) -> Result:
-    """How much must be in flight to have all that a target carries.
+    """Finds the smallest queue depth that reaches full throughput (the knee).
 
     Raises ``DialectError``, ``PlanError``, and ``TargetError`` or ``RunError`` when nothing could be measured.
     """
@@ -74,7 +74,7 @@ def find_knee(question: Question, directory: Path, *, quiet: bool = False) -> Re
 
 
 def find_max(question: Question, percent: float, limit_ns: int, directory: Path, *, quiet: bool = False) -> Result:
-    """The most load at which a percentile of response times keeps a limit. Raises as ``find_knee``."""
+    """Finds the highest rate at which a percentile of response times meets a limit. Raises as ``find_knee``."""
 
     def search(loads: Loads) -> SearchFacts:
         capacity = knee.find_capacity(loads.closed, question.iodepth_max)
@@ -89,7 +89,7 @@ def find_max(question: Question, percent: float, limit_ns: int, directory: Path,
 
 
 def draw_curve(question: Question, steps: int, directory: Path, *, quiet: bool = False) -> Result:
-    """Latency at even steps of load up to what the target carries. Raises as ``find_knee``."""
+    """Measures latency in even steps of load up to the target's capacity. Raises as ``find_knee``."""
 
     def search(loads: Loads) -> SearchFacts:
         capacity = knee.find_capacity(loads.closed, question.iodepth_max)
@@ -122,12 +122,12 @@ def _searched(
 
 
 def shown(facts: SearchFacts) -> str:
-    """What was found, in words."""
+    """The findings as text."""
     lines = [f"{facts.question} ({facts.workload})"]
     width = max(len(finding.name) for finding in facts.findings)
     for finding in facts.findings:
         figure = finding.figure
-        text = f"  {finding.name:<{width}}  {figure.value:>12,.6g} {finding.unit}"
+        text = f"  {finding.name:<{width}}  {format_number(figure.value):>12} {finding.unit}"
         lines.append(f"{text}  ({figure.bounds_text})" if figure.bounds_text else text)
     lines += [f"stopped: {facts.stopped}", *facts.remarks]
     return "\n".join(lines)

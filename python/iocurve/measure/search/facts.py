@@ -1,4 +1,4 @@
-"""What a search found, as the findings and remarks of a result."""
+"""Findings and remarks of a search, as the result keeps them."""
 
 from __future__ import annotations
 
@@ -41,13 +41,15 @@ def max_facts(workload: str, limit: ceiling.Limit, capacity: Estimate, found: ce
     if found.answer and found.nearest:
         latency = found.nearest.latency_ns
         bounds = (None if bound is None else bound / 1e3 for bound in (latency.low, latency.high))
-        there = Finding(name=f"p{limit.percent:g} there", unit="µs", figure=_interval(latency.value / 1e3, *bounds))
-        findings = [Finding(name="most load", unit="IOPS", figure=_answer(found.answer)), there, *findings]
+        there = Finding(
+            name=f"p{limit.percent:g} at this rate", unit="µs", figure=_interval(latency.value / 1e3, *bounds)
+        )
+        findings = [Finding(name="highest rate", unit="IOPS", figure=_answer(found.answer)), there, *findings]
         if found.nearest.rate != found.answer.value:
-            remarks.append(f"p{limit.percent:g} is that of {found.nearest.rate:,.6g} IOPS, measured nearest")
+            remarks.append(f"p{limit.percent:g} was measured at {found.nearest.rate:,.6g} IOPS, the nearest rate")
     allowed = format_latency(round(limit.limit_ns))
     return SearchFacts(
-        question=f"the most load with p{limit.percent:g} of response times at most {allowed}",
+        question=f"the highest rate with p{limit.percent:g} response time at most {allowed}",
         workload=workload,
         findings=tuple(findings),
         stopped=found.stopped,
@@ -61,7 +63,7 @@ def curve_facts(workload: str, capacity: Estimate, steps: int) -> SearchFacts:
         question="latency against load",
         workload=workload,
         findings=(_finding("capacity", "IOPS", capacity),),
-        stopped=f"{steps} even steps up to all that the target carries in a closed loop",
+        stopped=f"{steps} even steps up to the closed-loop capacity",
     )
 
 
@@ -98,11 +100,11 @@ def _law_findings(law: usl.Usl) -> Sequence[Finding]:
 
 
 def _misfits(law: usl.Usl) -> list[str]:
-    """Where the law does not describe what was measured, and by how much."""
+    """The depths at which the law does not describe the measurement, with the differences."""
     if not law.misfits:
         return []
     places = ", ".join(f"{misfit.in_flight} ({misfit.fitted / misfit.measured - 1:+.0%})" for misfit in law.misfits)
-    return [f"the universal scalability law does not fit what was measured with so many in flight: {places}"]
+    return [f"the universal scalability law does not fit the measurement at these depths: {places}"]
 
 
 def _answer(answer: ceiling.Bounds) -> Interval:

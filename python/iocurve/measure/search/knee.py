@@ -1,4 +1,4 @@
-"""The knee: the smallest queue depth that gives nearly all that a target carries.
+"""The knee: the smallest queue depth that reaches nearly full throughput.
 
 Two bounds hold for any closed system (Denning and Buzen, "The operational analysis of queueing network models",
 ACM Computing Surveys 10, 1978): with N in flight it carries at most N / R, R being the latency of an unloaded target,
@@ -22,7 +22,7 @@ from iocurve.measure.search import usl
 from iocurve.result.stats import Estimate, pooled, product, ratio, scaled
 
 GROWTH = 0.005
-"""Less gain than this from one step to one of four times as much in flight, and the target is saturated."""
+"""The target is saturated if four times the depth gains less than this."""
 GROWTH_UNSURE = 0.02
 """A gain below this that is within its standard error of ``GROWTH`` counts as none, too."""
 STEP = 4
@@ -37,17 +37,17 @@ SAME = 0.03
 ASYMPTOTE_STEP = STEP
 """The asymptote is taken from the deepest sample and the deepest that has at most one over this in flight."""
 ASYMPTOTE_GROWTH = 0.08
-"""Where the rate grows by more, it is too far from its asymptote to tell where that is."""
+"""A rate that grows by more is too far from its asymptote to show it."""
 FLAT_ERRORS = 2.0
 """Rates that differ by no more standard errors than this are not told apart."""
 BEND = 0.05
-"""Neighbours between which a rate differs from both bounds by more than this are looked between."""
+"""The search measures between neighbours if a rate differs from both bounds by more than this."""
 BEND_POINTS_MAX = 3
 
 
 @dataclass(frozen=True)
 class Sample:
-    """What was measured with so much in flight."""
+    """The measurement at one queue depth."""
 
     in_flight: int
     iops: Estimate
@@ -59,21 +59,21 @@ Measure = Callable[[int], Sample]
 
 @dataclass(frozen=True)
 class ShareDepth:
-    """How much must be in flight for a share of the capacity."""
+    """The queue depth that reaches a share of the capacity."""
 
     share: float
     in_flight: float
     low: float | None
-    """None where no bound is known."""
+    """None if no bound is known."""
     high: float | None
 
 
 @dataclass(frozen=True)
 class Knee:
-    """What came of a search."""
+    """The outcome of a search."""
 
     samples: tuple[Sample, ...]
-    """By what was in flight."""
+    """In order of queue depth."""
     in_flight: Estimate
     """N*: capacity × unloaded latency."""
     capacity_iops: Estimate
@@ -83,14 +83,14 @@ class Knee:
     shares: tuple[ShareDepth, ...]
     """By share."""
     saturated: bool
-    """False: the rate still grew at the most in flight that was allowed, so that all this is a lower bound."""
+    """False if the rate still grew at the highest depth allowed: then all figures are lower bounds."""
     stopped: str
-    """Why the search ended, for people."""
+    """The reason why the search ended, for people."""
     law: usl.Usl | None
 
 
 def find(measure: Measure, iodepth_max: int, shares: Sequence[float] = SHARES) -> Knee:
-    """Searches from one in flight upwards; ``shares`` of the capacity are those whose depths are found."""
+    """Searches from depth 1 upwards, and finds the depths that reach the ``shares`` of the capacity."""
     samples: dict[int, Sample] = {}
 
     def at(in_flight: int) -> Sample:
@@ -125,7 +125,7 @@ def find(measure: Measure, iodepth_max: int, shares: Sequence[float] = SHARES) -
 
 
 def find_capacity(measure: Measure, iodepth_max: int) -> Estimate:
-    """Operations per second of a saturated target, found from one in flight upwards."""
+    """Operations per second of a saturated target, searched from depth 1 upwards."""
     samples: list[Sample] = []
 
     def at(in_flight: int) -> Sample:
@@ -137,7 +137,7 @@ def find_capacity(measure: Measure, iodepth_max: int) -> Estimate:
 
 
 def _climb(at: Measure, iodepth_max: int) -> tuple[bool, str]:
-    """Ever more in flight until that gives no more; whether it came to that, and why it ended."""
+    """Raises the depth until the rate stops growing; returns True if it did, and the reason for the end."""
     before, in_flight = at(1), STEP
     while in_flight < iodepth_max:
         now = at(in_flight)
@@ -147,24 +147,24 @@ def _climb(at: Measure, iodepth_max: int) -> tuple[bool, str]:
     now = at(iodepth_max)
     if _has_ended(ratio(now.iops, before.iops), _steps(before.in_flight, iodepth_max)):
         return True, _flat(before, now)
-    return False, f"the rate still grew at {iodepth_max} in flight, the most that was to be tried (--iodepth-max)"
+    return False, f"the rate still grew at depth {iodepth_max}, the highest allowed (--iodepth-max)"
 
 
 def _has_ended(growth: Estimate, steps: float) -> bool:
-    """True where so many steps (or so much of one) gain nothing."""
+    """True if a number of steps (or part of one) gains nothing."""
     gain = growth.mean - 1
     error = growth.error if math.isfinite(growth.error) else 0.0
     return gain < GROWTH * steps or (gain < GROWTH_UNSURE * steps and gain - error < GROWTH * steps)
 
 
 def _steps(low: int, high: int) -> float:
-    """How much of a whole step lies between."""
+    """The part of a whole step between two samples."""
     return math.log(high / low) / math.log(STEP) if high > low else 0.0
 
 
 def _flat(before: Sample, now: Sample) -> str:
     gain = now.iops.mean / before.iops.mean - 1
-    return f"from {before.in_flight} to {now.in_flight} in flight the rate changed by {gain:+.1%} only"
+    return f"from depth {before.in_flight} to {now.in_flight} the rate changed by only {gain:+.1%}"
 
 
 def _knee(samples: Sequence[Sample]) -> Estimate:
@@ -238,7 +238,7 @@ def _bend(at: Measure, samples: dict[int, Sample], knee: float) -> None:
 
 
 def _off(sample: Sample, capacity: float, unloaded_ns: float) -> float:
-    """How far below both bounds a rate is."""
+    """The distance of a rate below both bounds."""
     bound = min(capacity, sample.in_flight / unloaded_ns * 1e9)
     return 1 - sample.iops.mean / bound
 

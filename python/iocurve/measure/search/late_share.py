@@ -22,7 +22,7 @@ Counts = tuple[float, float, float]
 
 @dataclass(frozen=True)
 class Crossing:
-    """Where the late share is the allowed one; a bound is None where the counts give none."""
+    """The rate at which the late share is the allowed one; a bound is None if the counts give none."""
 
     rate: float
     low: float | None

@@ -1,4 +1,4 @@
-"""Measures loads on a target for a search: so much in flight, or so many operations due a second.
+"""Measures loads on a target for a search: a queue depth (closed loop) or a rate (open loop).
 
 A point ends as soon as its mean is sure enough (``iocurve.stats``), at the latest after ``Effort.longest_ns``.
 """
@@ -29,14 +29,14 @@ from iocurve.units import MILLISECOND_NS, SECOND_NS
 
 WORKERS_MAX = 8
 TRIAL_INTERVALS = 20
-"""Intervals of a trial that is longer than so many of the usual length."""
+"""Most intervals of a trial; longer trials have longer intervals."""
 DEPTH_OPEN = 256
 """Most in flight of each worker of an open loop; it holds nothing back where the limit holds."""
 
 
 @dataclass(frozen=True)
 class Effort:
-    """How long and how sure."""
+    """Length and precision of the measurements."""
 
     precision: float = 0.02
     """Half of the confidence interval of a point's rate, relative to the rate."""
@@ -56,7 +56,7 @@ class Loads:
 
     opened: OpenedTarget
     workload: Said
-    """What one worker does; how much is in flight, where and how long is decided here."""
+    """The load of one worker; depth, files and run time are set here."""
     defaults: Said
     size_bytes: int
     effort: Effort
@@ -70,7 +70,7 @@ class Loads:
         self._data = DataSet.of(self.opened, stem, self._workers(), self.size_bytes)
 
     def closed(self, in_flight: int) -> Sample:
-        """So much in flight all the time. Raises what ``Campaign.measure`` raises."""
+        """Measures a queue depth. Raises what ``Campaign.measure`` raises."""
         workers = min(in_flight, self._workers())
         depths = [in_flight // workers + (worker < in_flight % workers) for worker in range(workers)]
         precise = _Precise(self.effort)
@@ -85,7 +85,7 @@ class Loads:
         )
 
     def open(self, rate: float, seconds: float) -> Trial:
-        """So many operations due a second, for some seconds after a ramp. Raises what ``Campaign.measure`` raises."""
+        """Measures a rate (operations per second) for some seconds after a ramp; raises as ``Campaign.measure``."""
         workers = self._workers()
         paced = Said.of(depth=DEPTH_OPEN, rate_total_operations=rate / workers, arrivals="poisson")
         runtime_ns = round(seconds * SECOND_NS)
@@ -94,7 +94,7 @@ class Loads:
         return Trial(summary.window_ns / SECOND_NS, MeasuredResponses(summary.latency))
 
     def remove_files(self) -> None:
-        """Removes what was made; what a person named stays as it is."""
+        """Removes the files that the search created; files that the user named stay as they are."""
         data_set.remove_files(self._made, [self.opened] if self.opened.bytes else [])
 
     def _measured(

@@ -20,7 +20,7 @@ from iocurve.result.stats import Estimate, series_mean
 FIRST_LOOK = 30
 """Values before the first look."""
 MARGIN = 1.3
-"""The next look is at so many times the length that seems to be needed, and the length grows at least by as much."""
+"""Ratio of the next length to the length that seems to be needed, and smallest growth of the length."""
 WIDENING = 1.15
 """Factor on intervals of later looks."""
 

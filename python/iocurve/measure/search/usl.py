@@ -59,7 +59,7 @@ class Usl:
 
     @property
     def peak_in_flight(self) -> float | None:
-        """Where the law is highest; None if it grows for ever."""
+        """The depth at which the law is highest; None if it grows for ever."""
         kappa, sigma = self.coherency.mean, self.contention.mean
         return math.sqrt((1 - sigma) / kappa) if kappa > 0 and sigma < 1 else None
 

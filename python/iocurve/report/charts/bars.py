@@ -201,7 +201,7 @@ class DepthBar:
 
 
 def depth_bars(bars: Sequence[DepthBar], unit: str, caps: Sequence[Cap]) -> Chart:
-    """Several series as bars beside each other, by depth."""
+    """Several series as bars side by side, by depth."""
     series = list(dict.fromkeys(bar.series for bar in bars))
     scale = alt.Scale(domain=[0, end_of_axis(max(bar.rate for bar in bars), caps)])
     chart = (

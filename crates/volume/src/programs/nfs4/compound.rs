@@ -28,7 +28,7 @@ const NOBODY: Caller = Caller::new(65534, 65534);
 /// Bytes of a result that has no more than a status.
 const STATUS_BYTES: usize = 8;
 
-/// A COMPOUND that is being carried out.
+/// A COMPOUND that is being executed.
 #[derive(Debug)]
 pub(super) struct Compound<'c, 't> {
     pub(super) turn: &'c mut Turn<'t>,
@@ -56,7 +56,7 @@ pub(super) struct Compound<'c, 't> {
     reply: ReplyStart,
 }
 
-/// What is known of a call beside its bytes.
+/// Facts about a call that its bytes do not contain.
 #[derive(Debug)]
 pub(super) struct Received {
     /// Bytes of the whole call.
@@ -65,7 +65,7 @@ pub(super) struct Received {
     pub(super) buffer: Option<WriteBuffer>,
 }
 
-/// Where the reply begins in the batch, and what is filled in when it is complete.
+/// Start of the reply in the batch, and the fields that are filled in when it is complete.
 #[derive(Debug, Clone, Copy)]
 struct ReplyStart {
     xid: u32,
@@ -76,7 +76,7 @@ struct ReplyStart {
     results: usize,
 }
 
-/// What comes after an operation.
+/// The step after an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Next {
     /// It has this status, and its result is in the batch.
@@ -272,7 +272,7 @@ impl Compound<'_, '_> {
         }
     }
 
-    /// Appends the result of an operation that is not carried out.
+    /// Appends the result of an operation that is not executed.
     fn refuse(&mut self, operation: nfs_opnum4, status: nfsstat4) -> Next {
         self.put::<()>(operation, &Err(status));
         if operation == nfs_opnum4::OP_SETATTR {

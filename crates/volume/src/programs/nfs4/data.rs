@@ -17,7 +17,7 @@ use crate::store::{Store, TRANSFER_BYTES_MAX};
 /// Operation, status, end of file, length of the data.
 const READ_RESULT_BYTES: usize = 16;
 
-/// READ (§18.22); under limits it is carried out when it is due.
+/// READ (§18.22); under limits it is executed when it is due.
 #[inline]
 pub(super) fn read(compound: &mut Compound<'_, '_>, reader: &mut Reader<'_>) -> Next {
     let checked = READ4args::decode(reader).map_err(|_| nfsstat4::NFS4ERR_BADXDR).and_then(|arguments| {
@@ -69,7 +69,7 @@ fn read_now(compound: &mut Compound<'_, '_>, export: &Export, file: &nfs_fh3, ar
     }
 }
 
-/// WRITE (§18.32); it is carried out at once, and under limits the reply waits.
+/// WRITE (§18.32); it is executed at once, and under limits the reply waits.
 #[inline]
 pub(super) fn write(compound: &mut Compound<'_, '_>, arguments: WRITE4args<'_>) -> Result<WRITE4resok, nfsstat4> {
     let WRITE4args { stateid, offset, stable, data } = arguments;

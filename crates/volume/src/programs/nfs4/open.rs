@@ -201,7 +201,7 @@ fn with_verifier(files: &Files, mut attrset: bitmap4) -> bitmap4 {
 
 fn check_permissions(compound: &Compound<'_, '_>, found: &Found<'_>, access: u32) -> Result<(), nfsstat4> {
     let caller = &compound.caller;
-    // Who may execute a file must be able to read it (§18.16.3).
+    // A user who may execute a file must be able to read it (§18.16.3).
     let may_read = access::may(caller, &found.attributes, access::READ)
         || access == OPEN4_SHARE_ACCESS_READ && access::may(caller, &found.attributes, access::EXECUTE);
     let may_write = access::may(caller, &found.attributes, access::WRITE);

@@ -32,13 +32,13 @@ const SLOTS_MAX: u32 = 256;
 /// Most operations of a COMPOUND.
 const OPERATIONS_MAX: u32 = 128;
 
-/// Longest reply that is kept in a slot. Those to operations that must not be carried out twice are shorter.
+/// Longest reply that is kept in a slot. Those to operations that must not be executed twice are shorter.
 const KEPT_BYTES_MAX: u32 = 8192;
 
 /// Shortest limit of calls and replies with which anything can be done in a session.
 const MESSAGE_BYTES_MIN: u32 = 256;
 
-/// A call in a session that is to be carried out.
+/// A call in a session that is to be executed.
 #[derive(Debug)]
 pub(super) struct Sequenced {
     pub(super) slot: SlotUse,
@@ -99,7 +99,7 @@ fn find(compound: &mut Compound<'_, '_>, id: &sessionid4) -> Option<Arc<NfsSessi
     last.clone()
 }
 
-/// Answers a call that was carried out before and whose reply was not kept: the operation after SEQUENCE says so.
+/// Answers a call that was executed before and whose reply was not kept: the operation after SEQUENCE says so.
 fn uncached(compound: &mut Compound<'_, '_>, reader: &mut Reader<'_>) -> Next {
     match reader.u32().ok().and_then(nfs_opnum4::from_u32) {
         Some(operation) => {

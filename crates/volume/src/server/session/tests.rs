@@ -456,7 +456,7 @@ fn each_export_squashes_by_its_own_rules() {
     assert_eq!(written(&mut server, 1000), [false, true, true, false]);
 }
 
-/// Each procedure, with arguments that would be carried out for a client that may.
+/// Each procedure, with arguments that would be executed for a client that may.
 fn one_of_each(dir: nfs_fh3, file: nfs_fh3) -> Vec<(nfsproc3, Vec<u8>)> {
     let at = |name: &'static [u8]| diropargs3 { dir, name };
     let (none, new) = (sattr3::default(), sattr3 { mode: Some(0o600), ..sattr3::default() });

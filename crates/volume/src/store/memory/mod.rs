@@ -70,7 +70,7 @@ impl MemoryStore {
         self.handle(index, stamp)
     }
 
-    /// Where the store begins, where the node is, and the stamp that proves both.
+    /// Start of the store, position of the node, and the stamp that proves both.
     fn handle(&self, index: u32, stamp: u64) -> nfs_fh3 {
         let mut bytes = [0; HANDLE_BYTES];
         bytes[..8].copy_from_slice(&self.id);

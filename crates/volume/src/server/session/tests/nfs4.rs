@@ -211,7 +211,7 @@ fn a_file_is_opened_written_read_and_closed() {
     }
 }
 
-/// The data of a long WRITE are received in place or gathered; whatever follows them is carried out as well.
+/// The data of a long WRITE are received in place or gathered; whatever follows them is executed as well.
 #[test]
 fn long_writes_arrive_in_any_pieces_and_company() {
     for grain in [7, 1000, 20_000, usize::MAX] {
@@ -269,7 +269,7 @@ fn exports_are_found_from_the_root() {
     let handle: Result<GETFH4resok<'_>, nfsstat4> = from_bytes(&results[2]).unwrap();
     assert_eq!(handle.unwrap().object.0, client.root().as_bytes());
     let (missing, results) = client.compound(&[nfs_argop4::PUTROOTFH(()), lookup(b"other"), nfs_argop4::GETFH(())]);
-    assert_eq!((missing, results.len()), (nfsstat4::NFS4ERR_NOENT, 3), "the operation after it is not carried out");
+    assert_eq!((missing, results.len()), (nfsstat4::NFS4ERR_NOENT, 3), "the operation after it is not executed");
     let (read_only, _) = client.compound(&[nfs_argop4::PUTROOTFH(()), remove(b"vol")]);
     assert_eq!(read_only, nfsstat4::NFS4ERR_ROFS);
 }
@@ -324,7 +324,7 @@ fn a_read_waits_for_limits_in_its_slot() {
     client.send_as((1, 1, false), &both);
     client.server.run().unwrap();
     assert_eq!((client.server.replies().len(), client.server.session.in_flight()), (0, 1));
-    assert_eq!(client.compound_as((1, 1, false), &both).0, nfsstat4::NFS4ERR_DELAY, "it is being carried out");
+    assert_eq!(client.compound_as((1, 1, false), &both).0, nfsstat4::NFS4ERR_DELAY, "it is being executed");
     client.server.now += SECOND;
     let (found, results) = reply(&mut client.server);
     assert_eq!((found, results.len()), (nfsstat4::NFS4_OK, 4));
@@ -361,7 +361,7 @@ fn the_reply_to_a_write_waits_for_limits() {
     client.send_as((1, 1, true), &[putfh(&file), write(stateid, 1000, &data)]);
     client.server.run().unwrap();
     assert_eq!(client.server.replies().len(), 0);
-    assert_eq!(client.server.files().getattr(file.as_bytes()).unwrap().size, 2000, "it was carried out on arrival");
+    assert_eq!(client.server.files().getattr(file.as_bytes()).unwrap().size, 2000, "it was executed on arrival");
     client.server.now += SECOND;
     assert_eq!(reply(&mut client.server).0, nfsstat4::NFS4_OK);
 }
