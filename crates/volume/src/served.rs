@@ -223,7 +223,7 @@ mod tests {
     fn create(exports: &Exports, number: usize) -> Result<nfs_fh3, nfsstat3> {
         let how = createhow3::UNCHECKED(sattr3::default());
         let files = &exports.numbered(number).files;
-        files.create(files.root().as_bytes(), b"f", Creation::File(&how), Caller::default(), &mut wcc_data::default())
+        files.create(files.root().as_bytes(), b"f", Creation::File(how), Caller::default(), &mut wcc_data::default())
     }
 
     #[test]

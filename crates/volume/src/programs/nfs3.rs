@@ -7,9 +7,9 @@ use iocurve_wire::nfs3::*;
 use iocurve_wire::xdr::{Decode, Encode, Reader, Writer, from_bytes};
 
 use super::call::{Admitted, Call, Refused};
-use super::nfs3_readdir::{LISTING_BYTES_MAX, readdir, readdirplus};
+use super::nfs3_readdir::{readdir, readdirplus};
 use crate::store::names::NAME_BYTES_MAX;
-use crate::store::{Creation, FILE_BYTES_MAX, LINKS_MAX, Store, TRANSFER_BYTES_MAX, access};
+use crate::store::{Creation, FILE_BYTES_MAX, LINKS_MAX, LISTING_BYTES_MAX, Store, TRANSFER_BYTES_MAX, access};
 
 /// Answers a call of the NFS program that is not on the data path.
 pub(super) fn answer(call: &Call<'_>, out: &mut Writer<'_>) -> Result<(), Refused> {
@@ -159,30 +159,7 @@ fn make(call: &Admitted<'_>, r#where: &diropargs3<'_>, what: Creation<'_>) -> CR
     let directory = searchable(call, &r#where.dir).map_err(refused)?;
     check_creation(call, &directory, r#where, &what).map_err(refused)?;
     let owner = access::creator(&call.caller, &directory);
-    let initial = |file_type, asked| access::initial(&call.caller, &directory, file_type, asked);
-    let (how, new);
-    let what = match what {
-        Creation::File(asked) => {
-            how = match asked {
-                createhow3::UNCHECKED(asked) => createhow3::UNCHECKED(initial(ftype3::NF3REG, asked)),
-                createhow3::GUARDED(asked) => createhow3::GUARDED(initial(ftype3::NF3REG, asked)),
-                createhow3::EXCLUSIVE(verf) => createhow3::EXCLUSIVE(*verf),
-            };
-            Creation::File(&how)
-        }
-        Creation::Directory(asked) => {
-            new = initial(ftype3::NF3DIR, asked);
-            Creation::Directory(&new)
-        }
-        Creation::Symlink(asked, target) => {
-            new = initial(ftype3::NF3LNK, asked);
-            Creation::Symlink(&new, target)
-        }
-        Creation::Special(asked, file_type, spec) => {
-            new = initial(file_type, asked);
-            Creation::Special(&new, file_type, spec)
-        }
-    };
+    let what = what.with_attributes(|file_type, asked| access::initial(&call.caller, &directory, file_type, asked));
     let mut dir_wcc = wcc_data::default();
     match call.files(&r#where.dir).create(r#where.dir.as_bytes(), r#where.name, what, owner, &mut dir_wcc) {
         Ok(obj) => Ok(CREATE3resok { obj: Some(obj), obj_attributes: call.attributes(&obj), dir_wcc }),
@@ -220,25 +197,25 @@ fn named(call: &Admitted<'_>, what: &diropargs3<'_>) -> Option<fattr3> {
 }
 
 fn create(call: &Admitted<'_>, arguments: CREATE3args<'_>) -> CREATE3res {
-    make(call, &arguments.r#where, Creation::File(&arguments.how))
+    make(call, &arguments.r#where, Creation::File(arguments.how))
 }
 
 fn mkdir(call: &Admitted<'_>, arguments: MKDIR3args<'_>) -> MKDIR3res {
-    make(call, &arguments.r#where, Creation::Directory(&arguments.attributes))
+    make(call, &arguments.r#where, Creation::Directory(arguments.attributes))
 }
 
 fn symlink(call: &Admitted<'_>, arguments: SYMLINK3args<'_>) -> SYMLINK3res {
     let symlinkdata3 { symlink_attributes, symlink_data } = &arguments.symlink;
-    make(call, &arguments.r#where, Creation::Symlink(symlink_attributes, symlink_data))
+    make(call, &arguments.r#where, Creation::Symlink(*symlink_attributes, symlink_data))
 }
 
 fn mknod(call: &Admitted<'_>, arguments: MKNOD3args<'_>) -> MKNOD3res {
     let none = specdata3::default();
     let what = match &arguments.what {
-        mknoddata3::NF3BLK(device) => Creation::Special(&device.dev_attributes, ftype3::NF3BLK, device.spec),
-        mknoddata3::NF3CHR(device) => Creation::Special(&device.dev_attributes, ftype3::NF3CHR, device.spec),
-        mknoddata3::NF3SOCK(new) => Creation::Special(new, ftype3::NF3SOCK, none),
-        mknoddata3::NF3FIFO(new) => Creation::Special(new, ftype3::NF3FIFO, none),
+        mknoddata3::NF3BLK(device) => Creation::Special(device.dev_attributes, ftype3::NF3BLK, device.spec),
+        mknoddata3::NF3CHR(device) => Creation::Special(device.dev_attributes, ftype3::NF3CHR, device.spec),
+        mknoddata3::NF3SOCK(new) => Creation::Special(*new, ftype3::NF3SOCK, none),
+        mknoddata3::NF3FIFO(new) => Creation::Special(*new, ftype3::NF3FIFO, none),
         mknoddata3::NF3REG(()) | mknoddata3::NF3DIR(()) | mknoddata3::NF3LNK(()) => {
             return Err(Failed { status: nfsstat3::NFS3ERR_BADTYPE, rest: wcc_data::default() });
         }

@@ -8,9 +8,6 @@ use iocurve_wire::xdr::{Encode, List, Writer, padding};
 use super::call::Admitted;
 use crate::store::{Entry, Listing, Store, access};
 
-/// Most bytes of a listing.
-pub(super) const LISTING_BYTES_MAX: u32 = 64 << 10;
-
 pub(super) fn readdir(call: &Admitted<'_>, arguments: &READDIR3args, out: &mut Writer<'_>) {
     let dir_attributes = call.attributes(&arguments.dir);
     let count = arguments.count.min(call.listing_bytes_max) as usize;

@@ -28,6 +28,9 @@ use write_buffer::WriteBuffer;
 /// Most bytes of one READ or WRITE.
 pub(crate) const TRANSFER_BYTES_MAX: u32 = 1 << 20;
 
+/// Most bytes of a listing.
+pub(crate) const LISTING_BYTES_MAX: u32 = 64 << 10;
+
 /// Largest file: 16 TiB, as cloud volumes have it.
 pub(crate) const FILE_BYTES_MAX: u64 = 16 << 40;
 
@@ -139,16 +142,30 @@ pub(crate) struct Written {
 }
 
 /// Kind and attributes of a new name.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) enum Creation<'a> {
     /// A regular file.
-    File(&'a createhow3),
+    File(createhow3),
     /// A directory.
-    Directory(&'a sattr3),
+    Directory(sattr3),
     /// A symbolic link to a target.
-    Symlink(&'a sattr3, &'a [u8]),
+    Symlink(sattr3, &'a [u8]),
     /// A special file: its type and, for devices, the number.
-    Special(&'a sattr3, ftype3, specdata3),
+    Special(sattr3, ftype3, specdata3),
+}
+
+impl Creation<'_> {
+    /// With other attributes, which `change` makes of those that were asked for and the type.
+    pub(crate) fn with_attributes(self, change: impl Fn(ftype3, &sattr3) -> sattr3) -> Self {
+        match self {
+            Self::File(createhow3::UNCHECKED(new)) => Self::File(createhow3::UNCHECKED(change(ftype3::NF3REG, &new))),
+            Self::File(createhow3::GUARDED(new)) => Self::File(createhow3::GUARDED(change(ftype3::NF3REG, &new))),
+            Self::File(createhow3::EXCLUSIVE(_)) => self,
+            Self::Directory(new) => Self::Directory(change(ftype3::NF3DIR, &new)),
+            Self::Symlink(new, target) => Self::Symlink(change(ftype3::NF3LNK, &new), target),
+            Self::Special(new, file_type, spec) => Self::Special(change(file_type, &new), file_type, spec),
+        }
+    }
 }
 
 /// A name in a directory.

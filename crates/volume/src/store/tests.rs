@@ -64,11 +64,11 @@ fn file<S: Store>(store: &S, name: &str) -> nfs_fh3 {
 
 fn create<S: Store>(store: &S, name: &str, how: &createhow3) -> Result<nfs_fh3, nfsstat3> {
     let root = store.root();
-    store.create(root.as_bytes(), name.as_bytes(), Creation::File(how), CALLER, &mut wcc_data::default())
+    store.create(root.as_bytes(), name.as_bytes(), Creation::File(how.clone()), CALLER, &mut wcc_data::default())
 }
 
 fn directory<S: Store>(store: &S, parent: &nfs_fh3, name: &str) -> nfs_fh3 {
-    let what = Creation::Directory(&sattr3 { mode: Some(0o750), ..sattr3::default() });
+    let what = Creation::Directory(sattr3 { mode: Some(0o750), ..sattr3::default() });
     store.create(parent.as_bytes(), name.as_bytes(), what, CALLER, &mut wcc_data::default()).unwrap()
 }
 
@@ -110,7 +110,7 @@ fn names_come_and_go<S: Store>(store: &S) {
     let root = store.root();
     let mut wcc = wcc_data::default();
     let how = createhow3::UNCHECKED(sattr3 { mode: Some(0o640), ..sattr3::default() });
-    let made = store.create(root.as_bytes(), b"a", Creation::File(&how), CALLER, &mut wcc).unwrap();
+    let made = store.create(root.as_bytes(), b"a", Creation::File(how), CALLER, &mut wcc).unwrap();
     assert!(wcc.before.unwrap().ctime <= wcc.after.unwrap().ctime);
     let attributes = store.getattr(made.as_bytes()).unwrap();
     assert_eq!((attributes.file_type, attributes.mode, attributes.nlink), (ftype3::NF3REG, 0o640, 1));
@@ -192,7 +192,7 @@ fn symbolic_links_keep_their_target<S: Store>(store: &S) {
     let root = store.root();
     let none = sattr3::default();
     let make = |name: &str, target: &[u8]| {
-        let what = Creation::Symlink(&none, target);
+        let what = Creation::Symlink(none, target);
         store.create(root.as_bytes(), name.as_bytes(), what, CALLER, &mut wcc_data::default())
     };
     let link = make("link", b"../outside").unwrap();
@@ -415,7 +415,7 @@ fn a_create_that_fails_leaves_nothing<S: Store>(store: &S) {
     }
     let root = store.root();
     let sized = sattr3 { size: Some(1), ..sattr3::default() };
-    let made = store.create(root.as_bytes(), b"d", Creation::Directory(&sized), CALLER, &mut wcc_data::default());
+    let made = store.create(root.as_bytes(), b"d", Creation::Directory(sized), CALLER, &mut wcc_data::default());
     assert!(made.is_err());
     assert_eq!((lookup(store, "d"), store.budget().used()), (Err(nfsstat3::NFS3ERR_NOENT), before));
 }
@@ -433,7 +433,7 @@ fn paths_may_be_longer_than_a_system_call_takes<S: Store>(store: &S) {
     let name = "d".repeat(200);
     let deepest = (0..50).fold(store.root(), |parent, _| directory(store, &parent, &name));
     let how = createhow3::UNCHECKED(sattr3::default());
-    let made = store.create(deepest.as_bytes(), b"f", Creation::File(&how), CALLER, &mut wcc_data::default()).unwrap();
+    let made = store.create(deepest.as_bytes(), b"f", Creation::File(how), CALLER, &mut wcc_data::default()).unwrap();
     assert_eq!(write(store, &made, 0, b"deep"), Ok(4));
     assert_eq!(store.lookup(deepest.as_bytes(), b"f"), Ok(made));
 }

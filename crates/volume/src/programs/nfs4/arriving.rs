@@ -9,7 +9,7 @@ use iocurve_wire::nfs4::{compound4_head, nfs_fh4, nfs_opnum4, stateid4};
 use iocurve_wire::rpc::CallHeader;
 use iocurve_wire::xdr::{Decode, Reader, XdrError, padding};
 
-use super::compound;
+use super::compound::Received;
 use crate::store::Store;
 use crate::store::write_buffer::WriteBuffer;
 use crate::turn::Turn;
@@ -87,12 +87,7 @@ impl ArrivingCompound {
     pub(crate) fn answer(self, turn: &mut Turn<'_>) -> Result<(), XdrError> {
         let mut reader = Reader::new(&self.call);
         let header = CallHeader::decode(&mut reader)?;
-        super::answer_with(
-            turn,
-            &header,
-            reader.rest(),
-            compound::Received { call_bytes: self.length, buffer: self.buffer },
-        );
+        super::answer_with(turn, &header, reader.rest(), Received { call_bytes: self.length, buffer: self.buffer });
         Ok(())
     }
 }

@@ -1,7 +1,7 @@
 //! NFS version 4.1 (RFC 8881): COMPOUND and its operations, over the same exports, stores and limits as version 3.
 //!
-//! [`compound`] carries out one operation after the other and ends at the first that fails; each operation is a function in one of the
-//! files beside it. A READ under limits interrupts its COMPOUND, which goes on when the READ is due; the reply to one with WRITEs
+//! [`run`] executes one operation after the other and ends at the first that fails; each operation is a function in one of the other
+//! files, and works on the [`compound::Compound`]. A READ under limits interrupts its COMPOUND, which goes on when the READ is due; the reply to one with WRITEs
 //! waits. There are no delegations, no pNFS, no named attributes and no callbacks.
 
 pub(crate) mod arriving;
@@ -13,6 +13,7 @@ mod names;
 mod open;
 mod place;
 mod readdir;
+mod run;
 mod sessions;
 
 use iocurve_wire::nfs3::nfsstat3;
@@ -24,7 +25,7 @@ use crate::rules::Refusal;
 use crate::store::TRANSFER_BYTES_MAX;
 use crate::turn::Turn;
 
-pub(crate) use compound::resume;
+pub(crate) use run::resume;
 
 use compound::Received;
 
@@ -48,7 +49,7 @@ fn answer_with(turn: &mut Turn<'_>, header: &CallHeader<'_>, arguments: &[u8], r
     match header.proc {
         NFSPROC4_NULL if arguments.is_empty() => turn.reply(header.xid, &()),
         NFSPROC4_NULL => turn.refuse_arguments(header.xid),
-        NFSPROC4_COMPOUND => compound::answer(turn, header, arguments, received),
+        NFSPROC4_COMPOUND => run::answer(turn, header, arguments, received),
         _ => turn.refuse(&ReplyHeader::accepted(header.xid, Accepted::PROC_UNAVAIL(()))),
     }
 }

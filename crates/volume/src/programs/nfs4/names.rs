@@ -2,7 +2,7 @@
 #![allow(clippy::wildcard_imports)] // the whole protocol is spoken here
 #![allow(clippy::needless_pass_by_value)] // decoded arguments belong to their operation
 
-use iocurve_wire::nfs3::{fattr3, ftype3, nfs_fh3, sattr3, specdata3, wcc_data};
+use iocurve_wire::nfs3::{fattr3, ftype3, nfs_fh3, specdata3, wcc_data};
 use iocurve_wire::nfs4::operations::secinfo_style::{SECINFO_STYLE4_CURRENT_FH, SECINFO_STYLE4_PARENT};
 use iocurve_wire::nfs4::operations::*;
 use iocurve_wire::nfs4::{component4, nfs_opnum4, nfsstat4};
@@ -88,17 +88,17 @@ pub(super) fn create(compound: &mut Compound<'_, '_>, arguments: CREATE4args<'_>
     let device =
         |spec: iocurve_wire::nfs4::specdata4| specdata3 { specdata1: spec.specdata1, specdata2: spec.specdata2 };
     let what = match arguments.objtype {
-        createtype4::NF4DIR(()) => Creation::Directory(&new),
-        createtype4::NF4LNK(target) => Creation::Symlink(&new, target),
-        createtype4::NF4BLK(spec) => Creation::Special(&new, ftype3::NF3BLK, device(spec)),
-        createtype4::NF4CHR(spec) => Creation::Special(&new, ftype3::NF3CHR, device(spec)),
-        createtype4::NF4SOCK(()) => Creation::Special(&new, ftype3::NF3SOCK, none),
-        createtype4::NF4FIFO(()) => Creation::Special(&new, ftype3::NF3FIFO, none),
+        createtype4::NF4DIR(()) => Creation::Directory(new),
+        createtype4::NF4LNK(target) => Creation::Symlink(new, target),
+        createtype4::NF4BLK(spec) => Creation::Special(new, ftype3::NF3BLK, device(spec)),
+        createtype4::NF4CHR(spec) => Creation::Special(new, ftype3::NF3CHR, device(spec)),
+        createtype4::NF4SOCK(()) => Creation::Special(new, ftype3::NF3SOCK, none),
+        createtype4::NF4FIFO(()) => Creation::Special(new, ftype3::NF3FIFO, none),
         createtype4::NF4REG(()) | createtype4::NF4ATTRDIR(()) | createtype4::NF4NAMEDATTR(()) => {
             return Err(nfsstat4::NFS4ERR_BADTYPE);
         }
     };
-    let (made, wcc) = make(compound, &directory, arguments.objname, &what)?;
+    let (made, wcc) = make(compound, &directory, arguments.objname, what)?;
     compound.go_to(Place::In(made));
     Ok(CREATE4resok { cinfo: change_info(&wcc), attrset })
 }
@@ -108,33 +108,18 @@ fn make(
     compound: &Compound<'_, '_>,
     directory: &Found<'_>,
     name: component4<'_>,
-    what: &Creation<'_>,
+    what: Creation<'_>,
 ) -> Result<(nfs_fh3, wcc_data), nfsstat4> {
     let (caller, mut wcc) = (&compound.caller, wcc_data::default());
     if directory.files().lookup(directory.file(), name).is_ok() {
         return Err(nfsstat4::NFS4ERR_EXIST);
     }
     if let Creation::Special(_, file_type, _) = what {
-        access::check_special(caller, *file_type).map_err(status_of)?;
+        access::check_special(caller, file_type).map_err(status_of)?;
     }
     access::check(caller, &directory.attributes, access::WRITE | access::EXECUTE).map_err(status_of)?;
-    let initial = |file_type, asked: &sattr3| access::initial(caller, &directory.attributes, file_type, asked);
-    let new;
-    let what = match *what {
-        Creation::Directory(asked) => {
-            new = initial(ftype3::NF3DIR, asked);
-            Creation::Directory(&new)
-        }
-        Creation::Symlink(asked, target) => {
-            new = initial(ftype3::NF3LNK, asked);
-            Creation::Symlink(&new, target)
-        }
-        Creation::Special(asked, file_type, spec) => {
-            new = initial(file_type, asked);
-            Creation::Special(&new, file_type, spec)
-        }
-        Creation::File(how) => Creation::File(how),
-    };
+    let what =
+        what.with_attributes(|file_type, asked| access::initial(caller, &directory.attributes, file_type, asked));
     let owner = access::creator(caller, &directory.attributes);
     let made = directory.files().create(directory.file(), name, what, owner, &mut wcc).map_err(status_of)?;
     Ok((made, wcc))

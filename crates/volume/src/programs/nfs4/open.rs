@@ -179,13 +179,14 @@ fn make<'t>(
             (createhow3::EXCLUSIVE(both.cva_verf), Some(initial(&new)), attrset)
         }
     };
+    let is_exclusive = matches!(how, createhow3::EXCLUSIVE(_));
     let (owner, mut wcc) = (access::creator(caller, &directory.attributes), wcc_data::default());
     let files = directory.files();
-    let made = files.create(directory.file(), name, Creation::File(&how), owner, &mut wcc).map_err(status_of)?;
+    let made = files.create(directory.file(), name, Creation::File(how), owner, &mut wcc).map_err(status_of)?;
     if let Some(new) = new {
         files.setattr(made.as_bytes(), &new, None, &mut wcc_data::default()).map_err(status_of)?;
     }
-    let attrset = if matches!(how, createhow3::EXCLUSIVE(_)) { with_verifier(files, attrset) } else { attrset };
+    let attrset = if is_exclusive { with_verifier(files, attrset) } else { attrset };
     let found = Place::In(made).found(compound.turn.served)?;
     Ok(Opened { found, cinfo: change_info(&wcc), attrset, is_new: true, cut: None })
 }

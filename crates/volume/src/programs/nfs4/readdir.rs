@@ -13,10 +13,7 @@ use super::status_of;
 use crate::memory::TIGHT_BYTES;
 use crate::pseudo_root::PseudoDirectory;
 use crate::served::Served;
-use crate::store::{Store, access};
-
-/// Most bytes of a listing.
-const LISTING_BYTES_MAX: usize = 64 << 10;
+use crate::store::{LISTING_BYTES_MAX, Store, access};
 
 /// An entry with a name of one byte and no attributes.
 const ENTRY_BYTES_MIN: usize = 4 + 8 + 8 + 4 + 4;
@@ -46,7 +43,7 @@ pub(super) fn readdir(compound: &mut Compound<'_, '_>, reader: &mut Reader<'_>) 
     let arguments = READDIR4args::decode(reader).map_err(|_| nfsstat4::NFS4ERR_BADXDR);
     let listed = arguments.and_then(|arguments| Ok((list(compound, &arguments)?, arguments)));
     let result = listed.and_then(|(listed, arguments)| {
-        let most = if compound.turn.tight.transfers { TIGHT_BYTES } else { LISTING_BYTES_MAX };
+        let most = if compound.turn.tight.transfers { TIGHT_BYTES } else { LISTING_BYTES_MAX as usize };
         let room = (arguments.maxcount as usize).min(most).min(compound.room());
         encode(compound.turn.served, &listed, &arguments.attr_request, room)
     });
@@ -103,7 +100,7 @@ fn list_in(found: &Found<'_>, arguments: &READDIR4args) -> Result<Listed, nfssta
         return Err(nfsstat4::NFS4ERR_NOT_SAME);
     }
     // The names `.` and `..`, which this version does not list, count, too.
-    let limit = (arguments.maxcount as usize).min(LISTING_BYTES_MAX) / ENTRY_BYTES_MIN + 3;
+    let limit = (arguments.maxcount as usize).min(LISTING_BYTES_MAX as usize) / ENTRY_BYTES_MIN + 3;
     let listing = files.readdir(found.file(), arguments.cookie, limit).map_err(|status| match status {
         nfsstat3::NFS3ERR_BAD_COOKIE => nfsstat4::NFS4ERR_BAD_COOKIE,
         status => status_of(status),
@@ -116,7 +113,7 @@ fn list_in(found: &Found<'_>, arguments: &READDIR4args) -> Result<Listed, nfssta
 
 /// The result with the entries that fit into `room` bytes.
 fn encode(served: &Served, listed: &Listed, asked: &bitmap4, room: usize) -> Result<Vec<u8>, nfsstat4> {
-    let mut bytes = Vec::with_capacity(room.min(LISTING_BYTES_MAX));
+    let mut bytes = Vec::with_capacity(room.min(LISTING_BYTES_MAX as usize));
     let mut writer = Writer::new(&mut bytes);
     writer.bytes(&listed.cookieverf);
     let (mut count, mut entry_bytes) = (0, Vec::new());

@@ -24,7 +24,7 @@ use iocurve_wire::xdr::{Decode, Reader};
 
 use super::MESSAGE_BYTES_MAX;
 use super::compound::{Compound, Next};
-use crate::nfs4_state::{ClientOwner, Exchanged, NfsSession, SessionRequest, SlotUse, Started};
+use crate::nfs4_state::{ClientOwner, Exchanged, NfsSession, SessionRequest, Started};
 
 /// Most slots of a session. Clients ask for 64 (Linux by default) or more; ANF gives 180.
 const SLOTS_MAX: u32 = 256;
@@ -37,13 +37,6 @@ const KEPT_BYTES_MAX: u32 = 8192;
 
 /// Shortest limit of calls and replies with which anything can be done in a session.
 const MESSAGE_BYTES_MIN: u32 = 256;
-
-/// A call in a session that is to be executed.
-#[derive(Debug)]
-pub(super) struct Sequenced {
-    pub(super) slot: SlotUse,
-    pub(super) is_kept: bool,
-}
 
 /// SEQUENCE (§18.46).
 pub(super) fn sequence(compound: &mut Compound<'_, '_>, reader: &mut Reader<'_>) -> Next {
@@ -66,7 +59,7 @@ pub(super) fn sequence(compound: &mut Compound<'_, '_>, reader: &mut Reader<'_>)
     };
     compound.put(nfs_opnum4::OP_SEQUENCE, &Ok(result));
     match started {
-        Started::New(slot) => compound.sequenced(Sequenced { slot, is_kept: arguments.sa_cachethis }),
+        Started::New(slot) => compound.sequenced(slot, arguments.sa_cachethis),
         _ => uncached(compound, reader),
     }
 }

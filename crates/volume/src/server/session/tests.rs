@@ -444,7 +444,7 @@ fn each_export_squashes_by_its_own_rules() {
         let how = createhow3::UNCHECKED(sattr3 { mode: Some(0o600), ..sattr3::default() });
         let (root, owner) = (files.root(), Caller::new(1000, 100));
         let mut wcc = wcc_data::default();
-        let file = files.create(root.as_bytes(), b"f", Creation::File(&how), owner, &mut wcc).unwrap();
+        let file = files.create(root.as_bytes(), b"f", Creation::File(how), owner, &mut wcc).unwrap();
         let arguments = WRITE3args { file, offset: 0, count: 1, stable: stable_how::UNSTABLE, data: b"x" };
         let program = (NFS_PROGRAM, NFS_V3, nfsproc3::NFSPROC3_WRITE as u32);
         server.send(&call_with(&credential(uid, 100), 1, program, &arguments));

@@ -202,12 +202,14 @@ fn verifier(verf: createverf3) -> (u32, u32) {
 /// Attributes that a new file is given.
 fn attributes_of(what: &Creation<'_>) -> sattr3 {
     match what {
-        Creation::File(createhow3::UNCHECKED(new) | createhow3::GUARDED(new)) => *new,
         Creation::File(createhow3::EXCLUSIVE(verf)) => {
             let (atime, mtime) = verifier(*verf);
             let at = |seconds| set_time::SET_TO_CLIENT_TIME(iocurve_wire::nfs3::nfstime3 { seconds, nseconds: 0 });
             sattr3 { atime: at(atime), mtime: at(mtime), ..sattr3::default() }
         }
-        Creation::Directory(new) | Creation::Symlink(new, _) | Creation::Special(new, ..) => **new,
+        Creation::File(createhow3::UNCHECKED(new) | createhow3::GUARDED(new))
+        | Creation::Directory(new)
+        | Creation::Symlink(new, _)
+        | Creation::Special(new, ..) => *new,
     }
 }

@@ -66,25 +66,26 @@ impl MemoryStore {
     }
 
     fn new_node(&self, what: &Creation<'_>, caller: Caller, parent: u32) -> Result<Node, nfsstat3> {
-        let none = sattr3::default();
-        let (file_type, mode, body, new) = match *what {
+        let (file_type, mode, body, new) = match what {
             Creation::File(how) => {
                 let new = match how {
-                    createhow3::UNCHECKED(new) | createhow3::GUARDED(new) => new,
-                    createhow3::EXCLUSIVE(_) => &none,
+                    createhow3::UNCHECKED(new) | createhow3::GUARDED(new) => *new,
+                    createhow3::EXCLUSIVE(_) => sattr3::default(),
                 };
                 (ftype3::NF3REG, 0o644, Body::File(Content::default()), new)
             }
-            Creation::Directory(new) => (ftype3::NF3DIR, 0o755, Body::Directory(Box::new(Directory::new(parent))), new),
-            Creation::Symlink(new, target) => (ftype3::NF3LNK, 0o777, symlink(target)?, new),
-            Creation::Special(new, file_type, spec) => (file_type, 0o644, Body::Special(spec), new),
+            Creation::Directory(new) => {
+                (ftype3::NF3DIR, 0o755, Body::Directory(Box::new(Directory::new(parent))), *new)
+            }
+            Creation::Symlink(new, target) => (ftype3::NF3LNK, 0o777, symlink(target)?, *new),
+            Creation::Special(new, file_type, spec) => (*file_type, 0o644, Body::Special(*spec), *new),
         };
         let mut node = Node::new(file_type, mode, caller, body);
         node.createverf = exclusive(what);
         if file_type != ftype3::NF3REG && new.size.is_some() {
             return Err(nfsstat3::NFS3ERR_INVAL);
         }
-        self.apply(&mut node, new)?;
+        self.apply(&mut node, &new)?;
         Ok(node)
     }
 
