@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::thread;
 
-use iocurve_engine::engines::nfs::{self, NfsEngine};
+use iocurve_engine::engines::nfs::{self, Nfs3, NfsEngine};
 use iocurve_engine::plan::{Durability, FilePlan, Layout, NfsMount, OperationKind};
 use iocurve_engine::{Address, Buffers, Engine, EngineError, Request};
 use iocurve_meter::{Clock, Nanos, SECOND};
@@ -135,7 +135,7 @@ fn work(load: &Load, number: usize, file: FilePlan) -> Result<(u64, String), Eng
     let stop = Arc::new(AtomicBool::new(false));
     // SAFETY: no slot is ever borrowed.
     let slots = unsafe { buffers.slot_map() };
-    let mut engine = NfsEngine::connect(&load.mount, &[file], slots, load.depth, clock.clone(), stop)?;
+    let mut engine = NfsEngine::<Nfs3>::connect(&load.mount, &[file], slots, load.depth, clock.clone(), stop)?;
     let blocks = load.file_bytes / u64::from(load.block);
     let mut chance = 0x9e37_79b9_7f4a_7c15_u64 + number as u64;
     let mut request = |slot| {
@@ -197,7 +197,7 @@ fn pass(load: &Load, kind: OperationKind, number: u64, file: FilePlan) -> Result
     // SAFETY: a slot is filled before its write is submitted, and read after its completion.
     let slots = unsafe { buffers.slot_map() };
     let stop = Arc::new(AtomicBool::new(false));
-    let mut engine = NfsEngine::connect(&load.mount, &[file], slots, load.depth, clock.clone(), stop)?;
+    let mut engine = NfsEngine::<Nfs3>::connect(&load.mount, &[file], slots, load.depth, clock.clone(), stop)?;
     let mut offsets = (0..load.file_bytes / u64::from(load.block)).map(|block| block * u64::from(load.block));
     let mut free: Vec<u32> = (0..load.depth).collect();
     let mut under_way = vec![0; load.depth as usize];

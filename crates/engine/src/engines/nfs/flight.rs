@@ -8,9 +8,7 @@ use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 
 use iocurve_meter::Nanos;
-use iocurve_wire::client_fast::{
-    CommitResult, CommitTemplate, ReadResult, ReadTemplate, Verdict, WriteResult, WriteTemplate, padding,
-};
+use iocurve_wire::client_fast::{CommitResult, ReadResult, Verdict, WriteResult, padding};
 use iocurve_wire::nfs3::{nfsstat3, stable_how};
 
 use crate::engines::buffers::SlotMap;
@@ -18,7 +16,7 @@ use crate::engines::request::{Completion, Request};
 use crate::plan::OperationKind;
 
 use super::outgoing::Outgoing;
-use super::status;
+use super::protocol::{Arguments, Judgement, Protocol};
 
 /// READ payloads from this size up are received separately: straight into the slot's buffer, or dropped. Below it the
 /// extra system call costs more than the copy.
@@ -32,15 +30,7 @@ const NO_SLOT: u32 = u32::MAX;
 /// Most attempts of a write of which the server accepts no byte.
 const FRUITLESS_WRITES_MAX: u16 = 3;
 
-/// Templates of the calls on a file.
-#[derive(Debug)]
-pub(super) struct FileCalls {
-    pub read: ReadTemplate,
-    pub write: WriteTemplate,
-    pub commit: CommitTemplate,
-}
-
-/// Limits of one call, as the server reports them (FSINFO).
+/// Limits of one call, as the server reports them.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CallLimits {
     /// Most bytes of one READ.
@@ -79,8 +69,9 @@ pub(super) struct ConnectionLoad {
 
 /// One call. A free entry of the table keeps its last `xid`.
 #[derive(Debug, Clone, Copy)]
-struct Call {
+struct Call<S> {
     xid: u32,
+    sequence: S,
     place: Place,
     kind: CallKind,
     /// Attempts that were postponed or moved no byte.
@@ -101,7 +92,7 @@ enum Place {
     On(u8),
 }
 
-impl Call {
+impl<S> Call<S> {
     fn is_large_read(&self) -> bool {
         self.kind == CallKind::Read && self.length >= LARGE_BYTES
     }
@@ -116,12 +107,12 @@ struct Operation {
 
 /// All calls of one engine.
 #[derive(Debug)]
-pub(super) struct Flight {
-    calls: Vec<Call>,
+pub(super) struct Flight<P: Protocol> {
+    pub protocol: P,
+    calls: Vec<Call<P::Sequence>>,
     free: Vec<u32>,
     index_bits: u32,
     operations: Vec<Operation>,
-    files: Vec<FileCalls>,
     /// By file: `true` if the server may hold some of its data in memory only.
     unstable: Vec<bool>,
     unstable_files: Vec<u32>,
@@ -143,11 +134,11 @@ pub(super) struct Flight {
     pub commit_failure: Option<(u32, u32)>,
 }
 
-impl Flight {
+impl<P: Protocol> Flight<P> {
     /// A table for `depth` operations at a time on `connections` connections. Their [`CallLimits::calls`] must be at
     /// most [`CALLS_MAX`].
     pub(super) fn new(
-        files: Vec<FileCalls>,
+        protocol: P,
         slots: SlotMap,
         depth: u32,
         connections: usize,
@@ -162,6 +153,7 @@ impl Flight {
         let generation = RandomState::new().hash_one(0u8) as u32;
         let free_call = |index| Call {
             xid: generation << index_bits | index,
+            sequence: P::Sequence::default(),
             place: Place::Free,
             kind: CallKind::Read,
             retries: 0,
@@ -176,9 +168,9 @@ impl Flight {
             free: (0..places).rev().collect(),
             index_bits,
             operations: vec![Operation::default(); depth as usize],
-            unstable: vec![false; files.len()],
+            unstable: vec![false; protocol.files()],
             unstable_files: Vec::new(),
-            files,
+            protocol,
             slots,
             limits,
             keep_payload,
@@ -197,10 +189,10 @@ impl Flight {
     pub(super) fn refusal(&self, request: &Request) -> Option<String> {
         if request.slot as usize >= self.operations.len().min(self.slots.count()) {
             Some(format!("slot {} is beyond the depth of {}", request.slot, self.operations.len()))
-        } else if request.address.file as usize >= self.files.len() {
-            Some(format!("file {} is not one of the {} files", request.address.file, self.files.len()))
+        } else if request.address.file as usize >= self.unstable.len() {
+            Some(format!("file {} is not one of the {} files", request.address.file, self.unstable.len()))
         } else if request.kind == OperationKind::Trim {
-            Some("NFSv3 has no trim".to_owned())
+            Some(format!("{} has no trim", P::NAME))
         } else if !request.kind.is_flush() && request.address.length as usize > self.slots.stride() {
             Some(format!("{} bytes do not fit a buffer of {}", request.address.length, self.slots.stride()))
         } else {
@@ -245,9 +237,26 @@ impl Flight {
     fn open(&mut self, kind: CallKind, slot: u32, file: u32, offset: u64, length: u32, at: u32) -> u32 {
         let index = self.free.pop().expect("the table has a place for every call of every slot");
         let xid = self.next_xid(index);
-        self.calls[index as usize] =
-            Call { xid, place: Place::Waiting, kind, retries: 0, slot, file, offset, length, at };
+        self.calls[index as usize] = Call {
+            xid,
+            sequence: P::Sequence::default(),
+            place: Place::Waiting,
+            kind,
+            retries: 0,
+            slot,
+            file,
+            offset,
+            length,
+            at,
+        };
         index
+    }
+
+    /// Takes what the call needs to be sent; returns `false` if it must wait.
+    pub(super) fn acquire(&mut self, index: u32) -> bool {
+        let Some(sequence) = self.protocol.acquire() else { return false };
+        self.calls[index as usize].sequence = sequence;
+        true
     }
 
     /// Assigns a call to a connection; it is not queued yet.
@@ -262,14 +271,11 @@ impl Flight {
     /// Queues a call.
     pub(super) fn write(&self, index: u32, outgoing: &mut Outgoing) {
         let call = &self.calls[index as usize];
-        let file = &self.files[call.file as usize];
-        match call.kind {
-            CallKind::Read => outgoing.call(|heads| file.read.append(heads, call.xid, call.offset, call.length)),
-            CallKind::Commit => outgoing.call(|heads| file.commit.append(heads, call.xid, call.offset, call.length)),
-            CallKind::Write => {
-                outgoing.call(|heads| file.write.append(heads, call.xid, call.offset, call.length));
-                outgoing.payload(call.slot, call.at, call.length, padding(call.length));
-            }
+        let Call { xid, sequence, file, offset, length, .. } = *call;
+        outgoing
+            .call(|heads| self.protocol.append(call.kind, Arguments { xid, sequence, file, offset, length }, heads));
+        if call.kind == CallKind::Write {
+            outgoing.payload(call.slot, call.at, length, padding(length));
         }
     }
 
@@ -370,15 +376,23 @@ impl Flight {
 
     /// Handles a call that the server's RPC layer rejected.
     pub(super) fn rejected(&mut self, index: u32, verdict: Verdict, done: &mut Vec<Completion>) {
+        self.unload(index, false);
         match verdict {
+            // These numbers mean the same in all versions.
             Verdict::DeniedCredential(_) => self.fail(index, nfsstat3::NFS3ERR_ACCES as u32, done),
             _ => self.fail(index, nfsstat3::NFS3ERR_SERVERFAULT as u32, done),
         }
     }
 
+    /// Handles a call that the server did not take up.
+    pub(super) fn not_executed(&mut self, index: u32, status: u32, done: &mut Vec<Completion>) {
+        self.unload(index, false);
+        self.refused(index, status, done);
+    }
+
     fn refused(&mut self, index: u32, status: u32, done: &mut Vec<Completion>) {
         let call = &mut self.calls[index as usize];
-        if status == nfsstat3::NFS3ERR_JUKEBOX as u32 && call.retries < self.jukebox_retries_max {
+        if P::judge(status) == Judgement::Later && call.retries < self.jukebox_retries_max {
             call.retries += 1;
             self.reissue(index);
             return self.retry_later.push(index);
@@ -391,7 +405,7 @@ impl Flight {
         if call.slot == NO_SLOT {
             self.commit_failure = Some((call.file, status));
         }
-        self.close(index, 0, status::errno(status), done);
+        self.close(index, 0, P::errno(status), done);
     }
 
     /// Continues a call that moved only some of its bytes: the rest becomes the call.
@@ -407,15 +421,13 @@ impl Flight {
 
     /// Takes a call off its connection, under a new `xid`: to the server it is a new call.
     fn reissue(&mut self, index: u32) {
-        self.unload(index);
+        self.unload(index, true);
         let xid = self.next_xid(index);
-        let call = &mut self.calls[index as usize];
-        call.xid = xid;
-        call.place = Place::Waiting;
+        self.calls[index as usize].xid = xid;
     }
 
     fn close(&mut self, index: u32, bytes: u32, errno: i32, done: &mut Vec<Completion>) {
-        self.unload(index);
+        self.unload(index, true);
         let call = &mut self.calls[index as usize];
         call.place = Place::Free;
         self.free.push(index);
@@ -435,12 +447,15 @@ impl Flight {
         }
     }
 
-    fn unload(&mut self, index: u32) {
-        let call = &self.calls[index as usize];
+    /// Takes a call off its connection, if it is on one; `executed` if the server has counted it.
+    fn unload(&mut self, index: u32, executed: bool) {
+        let call = &mut self.calls[index as usize];
         if let Place::On(connection) = call.place {
+            call.place = Place::Waiting;
             let load = &mut self.loads[connection as usize];
             load.calls -= 1;
             load.large_reads -= u32::from(call.is_large_read());
+            self.protocol.release(call.sequence, executed);
         }
     }
 

@@ -1,7 +1,8 @@
-//! A user-space `NFSv3` client: many calls in flight on each of `nconnect` TCP connections.
+//! A user-space NFS client: many calls in flight on each of `nconnect` TCP connections.
 //!
-//! `session` mounts the export, `layout` prepares files, [`NfsEngine`] carries the load. On the hot path a call is a
-//! template with three words patched in (`iocurve_wire::client_fast`), all calls of a round leave in one send per
+//! A version of NFS is a `protocol` (`nfs3`): its session mounts the export, `layout` prepares files on it, and
+//! [`NfsEngine`] carries the load. On the hot path a call is a template with a few words patched in
+//! (`iocurve_wire::client_fast`), all calls of a round leave in one send per
 //! connection (`outgoing`), all replies of a receive are parsed in place (`incoming`), and a reply finds its call by
 //! its `xid` (`flight`). A broken connection is re-established and its calls are sent again, as in a hard mount
 //! (`connection`).
@@ -11,35 +12,36 @@ mod flight;
 mod incoming;
 mod layout;
 mod mounter;
+mod nfs3;
 mod outgoing;
+mod protocol;
 mod rpc;
-mod session;
 mod socket;
-mod status;
 #[cfg(test)]
 mod tests;
+mod version;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use iocurve_meter::{Clock, Nanos};
-use iocurve_wire::client_fast::{CommitTemplate, ReadTemplate, WriteTemplate};
-use iocurve_wire::nfs3::{nfs_fh3, stable_how};
 
 use crate::engines::buffers::SlotMap;
 use crate::engines::request::{Completion, Engine, Request};
 use crate::error::EngineError;
 use crate::outcome::ConnectionOutcome;
-use crate::plan::{Durability, FilePlan, NfsMount};
+use crate::plan::{FilePlan, NfsMount};
 
 use self::connection::Connection;
-use self::flight::{CALLS_MAX, CallLimits, FileCalls, Flight, JUKEBOX_DELAY_NS};
+use self::flight::{CALLS_MAX, CallLimits, Flight, JUKEBOX_DELAY_NS};
 use self::incoming::Lost;
-use self::session::Session;
+use self::protocol::{Protocol, Session};
 use self::socket::{DONTWAIT, Epoll, RECEIVE_WAIT_NS, Route};
 
 pub use self::layout::{layout, remove};
+pub use self::nfs3::Nfs3;
+pub use self::version::Version;
 
 /// Most connections of one mount, as in the Linux client.
 const CONNECTIONS_MAX: u32 = 16;
@@ -50,16 +52,17 @@ const RECEIVE_WAIT_ROOM_NS: Nanos = RECEIVE_WAIT_NS + 10_000_000;
 /// Most invalid replies in one run.
 const GARBAGE_MAX: u32 = 5;
 
-/// Performs reads and writes on files of one export.
+/// Performs reads and writes on files of one export, by one version of NFS.
 #[derive(Debug)]
-pub struct NfsEngine {
+#[expect(private_bounds, reason = "the versions are this module's")]
+pub struct NfsEngine<P: Protocol> {
     /// `host:port`, for messages.
     server: String,
     route: Route,
     timeout_ns: Nanos,
     paths: Vec<String>,
     connections: Vec<Connection>,
-    flight: Flight,
+    flight: Flight<P>,
     epoll: Epoll,
     clock: Clock,
     stop: Arc<AtomicBool>,
@@ -75,7 +78,8 @@ pub struct NfsEngine {
     last_error: Option<String>,
 }
 
-impl NfsEngine {
+#[expect(private_bounds, reason = "the versions are this module's")]
+impl<P: Protocol> NfsEngine<P> {
     /// Mounts the export on `nconnect` connections and looks up the files, which must exist ([`layout`]).
     ///
     /// Deadlines in `reap` are in `clock`'s time. Once `stop` is set, `reap` waits for at most 100 ms.
@@ -88,41 +92,37 @@ impl NfsEngine {
         stop: Arc<AtomicBool>,
     ) -> Result<Self, EngineError> {
         let watched = Arc::clone(&stop);
-        let mut session = Session::open(mount, &watched)?;
+        let mut session = P::Session::open(mount, &watched)?;
         let mut handles = Vec::with_capacity(files.len());
         for file in files {
-            let (handle, _) = session.find(&file.path)?.ok_or_else(|| session::missing(&file.path))?;
+            let (handle, _) = session.find(&file.path)?.ok_or_else(|| protocol::missing(&file.path))?;
             handles.push((file.path.clone(), handle));
         }
         Self::with_handles(session, mount, handles, slots, depth, clock, stop)
     }
 
     fn with_handles(
-        session: Session<'_>,
+        session: P::Session<'_>,
         mount: &NfsMount,
-        files: Vec<(String, nfs_fh3)>,
+        files: Vec<(String, P::Handle)>,
         slots: SlotMap,
         depth: u32,
         clock: Clock,
         stop: Arc<AtomicBool>,
     ) -> Result<Self, EngineError> {
-        let limits = session.limits;
+        let limits = session.limits();
         check_limits(mount, limits, depth, &slots)?;
-        let (server, route, credential) = (session.server(), session.route(), session.credential.clone());
-        let calls = files.iter().map(|(_, handle)| file_calls(&credential, handle, mount.durability)).collect();
+        let (server, route) = (session.server().to_owned(), session.route());
+        let (protocol, sockets) = session.start(mount, &files)?;
         let epoll = Epoll::new().map_err(|source| EngineError::System { action: "make an epoll set", source })?;
         let read_bytes_max = limits.read.min(u32::try_from(slots.stride()).unwrap_or(u32::MAX));
         let mut connections = Vec::new();
-        let mut first = Some(session.into_socket());
-        for number in 0..mount.nconnect as usize {
-            let socket = match first.take() {
-                Some(socket) => socket,
-                None => mounter::connect(&route, &server, mount.timeout_ns, &stop)?,
-            };
+        for (number, socket) in sockets.into_iter().enumerate() {
             let connection = Connection::new(number, socket, &epoll, read_bytes_max, clock.now());
             connections.push(connection.map_err(|source| EngineError::System { action: "watch a socket", source })?);
         }
-        let flight = Flight::new(calls, slots, depth, connections.len(), limits, mount.keep_payload, mount.timeout_ns);
+        let flight =
+            Flight::new(protocol, slots, depth, connections.len(), limits, mount.keep_payload, mount.timeout_ns);
         Ok(Self {
             server,
             route,
@@ -284,8 +284,9 @@ impl NfsEngine {
 
     fn invalid_reply(&self, why: &str) -> EngineError {
         EngineError::Connection(format!(
-            "NFS server {}: {GARBAGE_MAX} replies were invalid (the last one: {why}); is it an NFSv3 server?",
-            self.server
+            "NFS server {}: {GARBAGE_MAX} replies were invalid (the last one: {why}); is it an {} server?",
+            self.server,
+            P::NAME
         ))
     }
 
@@ -302,7 +303,7 @@ impl NfsEngine {
 
     fn commit_failed(&self) -> Result<(), EngineError> {
         match self.flight.commit_failure {
-            Some((file, status)) => Err(status::refused("commit", &self.paths[file as usize], status)),
+            Some((file, status)) => Err(P::refused("commit", &self.paths[file as usize], status)),
             None => Ok(()),
         }
     }
@@ -312,7 +313,7 @@ impl NfsEngine {
     }
 }
 
-impl Engine for NfsEngine {
+impl<P: Protocol> Engine for NfsEngine<P> {
     fn submit(&mut self, request: Request) -> Result<(), EngineError> {
         if let Some(why) = self.flight.refusal(&request) {
             return Err(EngineError::Plan(why));
@@ -372,7 +373,7 @@ impl Engine for NfsEngine {
         let plural = if count == 1 { "" } else { "s" };
         let congestion = self.connections.iter().find_map(Connection::congestion_control);
         let congestion = congestion.map(|name| format!(" ({name})")).unwrap_or_default();
-        format!("user-space NFSv3 over {count} TCP connection{plural}{congestion} to {}", self.server)
+        format!("user-space {} over {count} TCP connection{plural}{congestion} to {}", P::NAME, self.server)
     }
 
     fn labels(&self) -> Vec<String> {
@@ -405,18 +406,4 @@ fn check_limits(mount: &NfsMount, limits: CallLimits, depth: u32, slots: &SlotMa
         )));
     }
     Ok(())
-}
-
-fn file_calls(credential: &[u8], handle: &nfs_fh3, durability: Durability) -> FileCalls {
-    let stable = match durability {
-        Durability::None => stable_how::UNSTABLE,
-        Durability::DataSync => stable_how::DATA_SYNC,
-        Durability::FileSync => stable_how::FILE_SYNC,
-    };
-    let file = handle.as_bytes();
-    FileCalls {
-        read: ReadTemplate::new(credential, file),
-        write: WriteTemplate::new(credential, file, stable),
-        commit: CommitTemplate::new(credential, file),
-    }
 }
