@@ -211,6 +211,7 @@ mod tests {
             export: "/vol".into(),
             version: 3,
             nconnect: 1,
+            session_slots: 64,
             uid: 0,
             gid: 0,
             durability: Durability::None,

@@ -153,6 +153,30 @@ impl Connection {
         self.backoff_ns = (self.backoff_ns * 2).clamp(BACKOFF_NS_MIN, BACKOFF_NS_MAX);
     }
 
+    /// Closes the socket; the connection stays down until it is given another.
+    pub(super) fn suspend(&mut self) {
+        self.incoming.reset();
+        self.outgoing.clear();
+        self.wants_to_send = false;
+        self.status = Status::Down { retry_at: Nanos::MAX };
+    }
+
+    /// Takes a connected socket.
+    pub(super) fn adopt(&mut self, socket: Socket, epoll: &Epoll, now: Nanos) -> io::Result<()> {
+        epoll.add(&socket, self.number, libc::EPOLLIN)?;
+        self.status = Status::Up(socket);
+        (self.backoff_ns, self.waiting_since) = (0, now);
+        Ok(())
+    }
+
+    /// Gives the socket away, if there is a connection.
+    pub(super) fn take_socket(&mut self) -> Option<Socket> {
+        match std::mem::replace(&mut self.status, Status::Down { retry_at: Nanos::MAX }) {
+            Status::Up(socket) => Some(socket),
+            _ => None,
+        }
+    }
+
     /// Starts to reconnect if it is time; returns the time of the next check.
     pub(super) fn revive(&mut self, route: &Route, epoll: &Epoll, now: Nanos) -> io::Result<Nanos> {
         match self.status {

@@ -4,10 +4,11 @@
 //! index in the table and a generation, so that a reply finds its call with one look-up, and a duplicate or late reply
 //! finds none.
 
+use std::collections::VecDeque;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 
-use iocurve_meter::Nanos;
+use iocurve_meter::{Clock, Nanos};
 use iocurve_wire::client_fast::{CommitResult, ReadResult, Verdict, WriteResult, padding};
 use iocurve_wire::nfs3::{nfsstat3, stable_how};
 
@@ -27,6 +28,12 @@ pub(super) const JUKEBOX_DELAY_NS: Nanos = 100_000_000;
 pub(super) const CALLS_MAX: u64 = 1 << 20;
 /// The slot of a call that no operation waits for.
 const NO_SLOT: u32 = u32::MAX;
+/// Most repetitions of a call for which the server's state had to be restored.
+const RECOVERIES_MAX: u16 = 16;
+/// Longest grace period of a server.
+const GRACE_NS_MAX: Nanos = 300 * iocurve_meter::SECOND;
+/// Time from which a call waits that was in flight when the session was lost.
+const SINCE_RECOVERY: Nanos = Nanos::MAX;
 /// Most attempts of a write of which the server accepts no byte.
 const FRUITLESS_WRITES_MAX: u16 = 3;
 
@@ -56,6 +63,17 @@ pub(super) enum CallKind {
     Write,
     /// COMMIT of a whole file; without a slot if it is not an operation of the worker.
     Commit,
+    /// Renewal of the lease; without a slot.
+    Renewal,
+}
+
+/// Waits for a free slot of the session.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct SlotWaits {
+    /// Calls that waited.
+    pub calls: u64,
+    /// Their time without a slot.
+    pub wait_ns: Nanos,
 }
 
 /// Load of one connection.
@@ -126,6 +144,11 @@ pub(super) struct Flight<P: Protocol> {
     pub verifier_changed: bool,
     /// Payload was dropped in the kernel.
     pub payload_discarded: bool,
+    /// Calls that wait for a slot of the session, and since when.
+    waiting: VecDeque<(Nanos, u32)>,
+    pub slot_waits: SlotWaits,
+    /// Status that says that the session, or the state of a file, is lost.
+    pub state_lost: Option<u32>,
     /// Calls to repeat now, on any connection.
     pub retry_now: Vec<u32>,
     /// Calls to repeat later, at the server's request.
@@ -179,6 +202,9 @@ impl<P: Protocol> Flight<P> {
             verifier: None,
             verifier_changed: false,
             payload_discarded: false,
+            waiting: VecDeque::new(),
+            slot_waits: SlotWaits::default(),
+            state_lost: None,
             retry_now: Vec::new(),
             retry_later: Vec::new(),
             commit_failure: None,
@@ -234,6 +260,11 @@ impl<P: Protocol> Flight<P> {
         Some(self.open(CallKind::Commit, NO_SLOT, file, 0, 0, 0))
     }
 
+    /// Opens a call that renews the lease, if the table has room.
+    pub(super) fn open_renewal(&mut self) -> Option<u32> {
+        (!self.free.is_empty()).then(|| self.open(CallKind::Renewal, NO_SLOT, 0, 0, 0, 0))
+    }
+
     fn open(&mut self, kind: CallKind, slot: u32, file: u32, offset: u64, length: u32, at: u32) -> u32 {
         let index = self.free.pop().expect("the table has a place for every call of every slot");
         let xid = self.next_xid(index);
@@ -252,11 +283,52 @@ impl<P: Protocol> Flight<P> {
         index
     }
 
-    /// Takes what the call needs to be sent; returns `false` if it must wait.
-    pub(super) fn acquire(&mut self, index: u32) -> bool {
-        let Some(sequence) = self.protocol.acquire() else { return false };
+    /// Takes what the call needs to be sent; a call that does not get it waits, and this returns `false`.
+    pub(super) fn acquire(&mut self, index: u32, clock: &Clock) -> bool {
+        let Some(sequence) = self.protocol.acquire() else {
+            self.waiting.push_back((clock.now(), index));
+            return false;
+        };
         self.calls[index as usize].sequence = sequence;
         true
+    }
+
+    /// Returns `true` if calls wait for a slot.
+    pub(super) fn has_waiting(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// The next waiting call, if it can be sent now.
+    pub(super) fn acquire_next(&mut self, now: Nanos) -> Option<u32> {
+        let &(since, index) = self.waiting.front()?;
+        self.calls[index as usize].sequence = self.protocol.acquire()?;
+        self.waiting.pop_front();
+        if since != SINCE_RECOVERY {
+            self.slot_waits.calls += 1;
+            self.slot_waits.wait_ns += now.saturating_sub(since);
+        }
+        Some(index)
+    }
+
+    /// Takes all calls off their connections; they wait, and what they wait for is not a slot.
+    pub(super) fn suspend(&mut self) {
+        for (since, _) in &mut self.waiting {
+            *since = SINCE_RECOVERY;
+        }
+        for index in 0..self.calls.len() as u32 {
+            if matches!(self.calls[index as usize].place, Place::On(_)) {
+                self.reissue(index);
+                self.waiting.push_back((SINCE_RECOVERY, index));
+            }
+        }
+    }
+
+    /// Goes on with a new session.
+    pub(super) fn resume(&mut self, protocol: P) {
+        self.protocol = protocol;
+        self.state_lost = None;
+        // Calls that were made meanwhile waited for the server, and not for a slot.
+        self.waiting.iter_mut().for_each(|(since, _)| *since = SINCE_RECOVERY);
     }
 
     /// Assigns a call to a connection; it is not queued yet.
@@ -374,6 +446,11 @@ impl<P: Protocol> Flight<P> {
         self.close(index, 0, 0, done);
     }
 
+    /// Handles the reply to a renewal.
+    pub(super) fn renewed(&mut self, index: u32, done: &mut Vec<Completion>) {
+        self.close(index, 0, 0, done);
+    }
+
     /// Handles a call that the server's RPC layer rejected.
     pub(super) fn rejected(&mut self, index: u32, verdict: Verdict, done: &mut Vec<Completion>) {
         self.unload(index, false);
@@ -386,23 +463,41 @@ impl<P: Protocol> Flight<P> {
 
     /// Handles a call that the server did not take up.
     pub(super) fn not_executed(&mut self, index: u32, status: u32, done: &mut Vec<Completion>) {
-        self.unload(index, false);
+        self.unload(index, P::counted(status));
         self.refused(index, status, done);
     }
 
     fn refused(&mut self, index: u32, status: u32, done: &mut Vec<Completion>) {
+        let judgement = P::judge(status);
+        let retries_max = self.retries_max(judgement);
         let call = &mut self.calls[index as usize];
-        if P::judge(status) == Judgement::Later && call.retries < self.jukebox_retries_max {
-            call.retries += 1;
-            self.reissue(index);
-            return self.retry_later.push(index);
+        if call.retries >= retries_max {
+            return self.fail(index, status, done);
         }
-        self.fail(index, status, done);
+        call.retries += 1;
+        self.reissue(index);
+        match judgement {
+            Judgement::Now => self.retry_now.push(index),
+            Judgement::Recover => {
+                self.state_lost = Some(status);
+                self.waiting.push_front((SINCE_RECOVERY, index));
+            }
+            _ => self.retry_later.push(index),
+        }
+    }
+
+    fn retries_max(&self, judgement: Judgement) -> u16 {
+        match judgement {
+            Judgement::Failed => 0,
+            Judgement::Later => self.jukebox_retries_max,
+            Judgement::AfterGrace => self.jukebox_retries_max.max((GRACE_NS_MAX / JUKEBOX_DELAY_NS) as u16),
+            Judgement::Now | Judgement::Recover => RECOVERIES_MAX,
+        }
     }
 
     fn fail(&mut self, index: u32, status: u32, done: &mut Vec<Completion>) {
         let call = &self.calls[index as usize];
-        if call.slot == NO_SLOT {
+        if call.slot == NO_SLOT && call.kind == CallKind::Commit {
             self.commit_failure = Some((call.file, status));
         }
         self.close(index, 0, P::errno(status), done);

@@ -309,6 +309,8 @@ fn answer<P: Protocol>(
     }
     match (head.verdict, passed) {
         (Verdict::Success, Passed::At(at)) => executed(reply, at, call, kind, flight, done)?,
+        (Verdict::Success, Passed::Alone) if kind == CallKind::Renewal => flight.renewed(call, done),
+        (Verdict::Success, Passed::Alone) => return Err(Unparsed::Malformed("it lacks the result of its operation")),
         (Verdict::Success, Passed::Refused(status)) => flight.not_executed(call, status, done),
         (verdict, _) => flight.rejected(call, verdict, done),
     }
@@ -334,6 +336,7 @@ fn executed<P: Protocol>(
             flight.write_done(call, result, done);
         }
         CallKind::Commit => flight.commit_done(call, P::commit(reply, at)?, done),
+        CallKind::Renewal => return Err(Unparsed::Malformed("it has a result of no operation")),
     }
     Ok(())
 }

@@ -14,6 +14,7 @@ use crate::plan::{Durability, FilePlan, Layout, NfsMount, OperationKind};
 
 use super::NfsEngine;
 use super::nfs3::Nfs3;
+use super::nfs4::Nfs4;
 use super::protocol::{Protocol, Session, missing};
 use super::version::Version;
 
@@ -42,6 +43,7 @@ pub fn layout(
 ) -> Result<Vec<bool>, EngineError> {
     match Version::of(mount)? {
         Version::V3 => layout_on::<Nfs3>(mount, files, seed, progress, stop),
+        Version::V4_1 => layout_on::<Nfs4>(mount, files, seed, progress, stop),
     }
 }
 
@@ -49,6 +51,7 @@ pub fn layout(
 pub fn remove(mount: &NfsMount, paths: &[String]) -> Result<(), EngineError> {
     match Version::of(mount)? {
         Version::V3 => remove_on::<Nfs3>(mount, paths),
+        Version::V4_1 => remove_on::<Nfs4>(mount, paths),
     }
 }
 

@@ -13,6 +13,7 @@ mod incoming;
 mod layout;
 mod mounter;
 mod nfs3;
+mod nfs4;
 mod outgoing;
 mod protocol;
 mod rpc;
@@ -21,9 +22,11 @@ mod socket;
 mod tests;
 mod version;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, TryRecvError};
+use std::thread;
 
 use iocurve_meter::{Clock, Nanos};
 
@@ -36,11 +39,12 @@ use crate::plan::{FilePlan, NfsMount};
 use self::connection::Connection;
 use self::flight::{CALLS_MAX, CallLimits, Flight, JUKEBOX_DELAY_NS};
 use self::incoming::Lost;
-use self::protocol::{Protocol, Session};
+use self::protocol::{Protocol, Recovered, Session};
 use self::socket::{DONTWAIT, Epoll, RECEIVE_WAIT_NS, Route};
 
 pub use self::layout::{layout, remove};
 pub use self::nfs3::Nfs3;
+pub use self::nfs4::Nfs4;
 pub use self::version::Version;
 
 /// Most connections of one mount, as in the Linux client.
@@ -49,6 +53,8 @@ const CONNECTIONS_MAX: u32 = 16;
 const MAINTENANCE_NS: Nanos = 100_000_000;
 /// A blocking receive can end one kernel tick late; it is used only when the deadline is further away.
 const RECEIVE_WAIT_ROOM_NS: Nanos = RECEIVE_WAIT_NS + 10_000_000;
+/// Longest time between two checks for a new session.
+const RECOVERY_CHECK_NS: Nanos = 5_000_000;
 /// Most invalid replies in one run.
 const GARBAGE_MAX: u32 = 5;
 
@@ -59,6 +65,7 @@ pub struct NfsEngine<P: Protocol> {
     /// `host:port`, for messages.
     server: String,
     route: Route,
+    mount: NfsMount,
     timeout_ns: Nanos,
     paths: Vec<String>,
     connections: Vec<Connection>,
@@ -74,6 +81,13 @@ pub struct NfsEngine<P: Protocol> {
     postponed: VecDeque<(Nanos, u32)>,
     reconnects: u64,
     garbage: u32,
+    /// The new session that is being made, if the former one was lost.
+    recovering: Option<Receiver<Result<Recovered<P>, EngineError>>>,
+    /// Ends the thread that makes it.
+    cancel: Arc<AtomicBool>,
+    recoveries: u64,
+    /// Time since which no call was in flight.
+    quiet_since: Nanos,
     /// Error of the last connection that broke or could not be established.
     last_error: Option<String>,
 }
@@ -91,6 +105,7 @@ impl<P: Protocol> NfsEngine<P> {
         clock: Clock,
         stop: Arc<AtomicBool>,
     ) -> Result<Self, EngineError> {
+        Version::of(mount)?;
         let watched = Arc::clone(&stop);
         let mut session = P::Session::open(mount, &watched)?;
         let mut handles = Vec::with_capacity(files.len());
@@ -126,6 +141,7 @@ impl<P: Protocol> NfsEngine<P> {
         Ok(Self {
             server,
             route,
+            mount: mount.clone(),
             timeout_ns: mount.timeout_ns,
             paths: files.into_iter().map(|(path, _)| path).collect(),
             connections,
@@ -138,12 +154,23 @@ impl<P: Protocol> NfsEngine<P> {
             postponed: VecDeque::new(),
             reconnects: 0,
             garbage: 0,
+            recovering: None,
+            cancel: Arc::default(),
+            recoveries: 0,
+            quiet_since: 0,
             last_error: None,
         })
     }
 
-    /// Puts a call on the connection with the smallest load; in turn if loads are equal.
+    /// Sends a call, or lets it wait for a slot of the session.
     fn dispatch(&mut self, call: u32) {
+        if self.flight.acquire(call, &self.clock) {
+            self.place(call);
+        }
+    }
+
+    /// Puts a call on the connection with the smallest load; in turn if loads are equal.
+    fn place(&mut self, call: u32) {
         let connection = self.least_loaded();
         self.next = (connection + 1) % self.connections.len();
         self.flight.assign(call, connection);
@@ -178,6 +205,9 @@ impl<P: Protocol> NfsEngine<P> {
             self.flush()?;
         }
         self.receive(now, deadline.min(now + MAINTENANCE_NS), done)?;
+        if self.flight.state_lost.is_some() && self.recovering.is_none() {
+            self.recover(now)?;
+        }
         self.reissue(now);
         self.flush()
     }
@@ -233,12 +263,20 @@ impl<P: Protocol> NfsEngine<P> {
             self.postponed.push_back((due, call));
             self.alarm = self.alarm.min(due);
         }
+        if self.flight.has_waiting() {
+            let now = self.clock.now();
+            while let Some(call) = self.flight.acquire_next(now) {
+                self.place(call);
+            }
+        }
     }
 
-    /// Periodic work: timeouts, new connections, postponed calls.
+    /// Periodic work: timeouts, new connections and sessions, postponed calls.
     #[cold]
     fn maintain(&mut self, now: Nanos) -> Result<(), EngineError> {
         self.alarm = now + MAINTENANCE_NS;
+        self.poll_recovery(now)?;
+        self.renew(now);
         while let Some(&(due, call)) = self.postponed.front() {
             if due > now {
                 self.alarm = self.alarm.min(due);
@@ -258,6 +296,59 @@ impl<P: Protocol> NfsEngine<P> {
                 Err(error) => self.lost(number, Lost::Closed(error))?,
             }
         }
+        Ok(())
+    }
+
+    /// Renews the lease of a client that makes no calls.
+    fn renew(&mut self, now: Nanos) {
+        if !self.flight.is_empty() {
+            self.quiet_since = now;
+        } else if now.saturating_sub(self.quiet_since) > self.flight.protocol.renewal_ns()
+            && let Some(call) = self.flight.open_renewal()
+        {
+            self.dispatch(call);
+        }
+    }
+
+    /// Makes a new session on a thread of its own, so that the loop goes on; calls wait meanwhile.
+    #[cold]
+    fn recover(&mut self, now: Nanos) -> Result<(), EngineError> {
+        self.connections.iter_mut().for_each(Connection::suspend);
+        self.flight.suspend();
+        let recovery = self.flight.protocol.recovery(&self.mount, self.route, &self.server);
+        let (sender, receiver) = mpsc::channel();
+        let cancel = Arc::clone(&self.cancel);
+        // If nobody waits for the session any more, its lease ends it.
+        let run = move || drop(sender.send(recovery(&cancel)));
+        thread::Builder::new()
+            .name("nfs recovery".to_owned())
+            .spawn(run)
+            .map_err(|source| EngineError::System { action: "start a thread", source })?;
+        self.recovering = Some(receiver);
+        self.alarm = now;
+        Ok(())
+    }
+
+    fn poll_recovery(&mut self, now: Nanos) -> Result<(), EngineError> {
+        let Some(recovering) = &self.recovering else { return Ok(()) };
+        let recovered = match recovering.try_recv() {
+            Ok(recovered) => recovered?,
+            Err(TryRecvError::Empty) => {
+                self.alarm = now + RECOVERY_CHECK_NS;
+                return Ok(());
+            }
+            Err(TryRecvError::Disconnected) => panic!("the thread that makes a new session has panicked"),
+        };
+        self.recovering = None;
+        self.recoveries += 1;
+        self.reconnects += recovered.sockets.len() as u64;
+        self.flight.resume(recovered.protocol);
+        for (connection, socket) in self.connections.iter_mut().zip(recovered.sockets) {
+            connection
+                .adopt(socket, &self.epoll, now)
+                .map_err(|source| EngineError::System { action: "watch a socket", source })?;
+        }
+        self.reissue(now);
         Ok(())
     }
 
@@ -310,6 +401,18 @@ impl<P: Protocol> NfsEngine<P> {
 
     fn stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
+    }
+}
+
+/// Gives back what the server keeps for this client.
+impl<P: Protocol> Drop for NfsEngine<P> {
+    fn drop(&mut self) {
+        self.cancel.store(true, Ordering::Relaxed);
+        if self.flight.is_empty()
+            && let Some(socket) = self.connections.iter_mut().find_map(Connection::take_socket)
+        {
+            self.flight.protocol.leave(socket, self.route, &self.server);
+        }
     }
 }
 
@@ -382,6 +485,18 @@ impl<P: Protocol> Engine for NfsEngine<P> {
             (self.flight.verifier_changed, "write_verifier_changed"),
         ];
         labels.iter().filter(|(holds, _)| *holds).map(|(_, label)| (*label).to_owned()).collect()
+    }
+
+    fn counters(&self) -> BTreeMap<String, u64> {
+        let Some(slots) = self.flight.protocol.slots() else { return BTreeMap::new() };
+        let waits = self.flight.slot_waits;
+        let counters = [
+            ("session_slots", slots as u64),
+            ("slot_waits", waits.calls),
+            ("slot_wait_ns", waits.wait_ns),
+            ("session_recoveries", self.recoveries),
+        ];
+        counters.map(|(name, count)| (name.to_owned(), count)).into()
     }
 
     fn connections(&self) -> Vec<ConnectionOutcome> {

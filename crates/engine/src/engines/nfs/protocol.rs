@@ -3,8 +3,10 @@
 //! The engine is compiled once for each version, so that this layer costs no call through a pointer.
 
 use std::fmt::Debug;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use iocurve_meter::Nanos;
 use iocurve_wire::client_fast::{CommitResult, ReadResult, Reply, Unparsed, WriteResult};
 
 use super::flight::{CallKind, CallLimits};
@@ -29,6 +31,9 @@ pub(super) trait Protocol: Debug + Sized + Send + 'static {
     /// Number of files.
     fn files(&self) -> usize;
 
+    /// Most calls in flight by the server's session; `None` without sessions.
+    fn slots(&self) -> Option<usize>;
+
     /// Appends a call, record mark first; a WRITE ends where its payload begins.
     fn append(&self, kind: CallKind, call: Arguments<Self::Sequence>, out: &mut Vec<u8>);
 
@@ -50,6 +55,9 @@ pub(super) trait Protocol: Debug + Sized + Send + 'static {
     /// Parses the result of a COMMIT.
     fn commit(reply: &Reply<'_>, at: usize) -> Result<CommitResult, Unparsed>;
 
+    /// Returns `true` if the server has counted a call that it refused with this status.
+    fn counted(status: u32) -> bool;
+
     /// Decides what follows from a status other than success.
     fn judge(status: u32) -> Judgement;
 
@@ -58,6 +66,28 @@ pub(super) trait Protocol: Debug + Sized + Send + 'static {
 
     /// An error about `path`, with advice.
     fn refused(action: &'static str, path: &str, status: u32) -> EngineError;
+
+    /// Time without a call after which the server must be told that this client is alive.
+    fn renewal_ns(&self) -> Nanos;
+
+    /// Gives the session up, and returns what makes another: it waits for the server, so it runs on a thread of its own
+    /// until `cancel` is set. Calls wait meanwhile.
+    fn recovery(
+        &mut self,
+        mount: &NfsMount,
+        route: Route,
+        server: &str,
+    ) -> impl FnOnce(&Arc<AtomicBool>) -> Result<Recovered<Self>, EngineError> + Send + 'static;
+
+    /// Gives back at the end what the server keeps for this client, by a connection on which no call is in flight.
+    fn leave(&mut self, socket: Socket, route: Route, server: &str);
+}
+
+/// A protocol that can go on, with new connections.
+#[derive(Debug)]
+pub(super) struct Recovered<P> {
+    pub protocol: P,
+    pub sockets: Vec<Socket>,
 }
 
 /// A mounted export: prepares files, one call at a time. An error names the path as it was given.
@@ -105,6 +135,8 @@ pub(super) struct Arguments<S> {
 pub(super) enum Passed {
     /// The result of the operation is at this offset of the record.
     At(usize),
+    /// The call was taken up; it has no operation.
+    Alone,
     /// The server did not take the call up, for this status.
     Refused(u32),
 }
@@ -114,8 +146,38 @@ pub(super) enum Passed {
 pub(super) enum Judgement {
     /// The operation has failed.
     Failed,
-    /// The call is repeated after a pause.
+    /// The call is repeated after a pause, as long as the mount's timeout allows.
     Later,
+    /// The call is repeated after a pause until the server's grace period has ended.
+    AfterGrace,
+    /// The call is repeated at once.
+    Now,
+    /// The call is repeated once the session, or the state of the file, is restored.
+    Recover,
+}
+
+/// The directories of a path in an export, and its last part.
+pub(super) fn directory_parts(path: &str) -> Result<(Vec<&str>, &str), EngineError> {
+    let mut parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
+    let Some(name) = parts.pop() else {
+        return Err(EngineError::Target(format!("{path:?} names no file in the export")));
+    };
+    if parts.contains(&"..") || name == ".." {
+        return Err(EngineError::Target(format!(
+            "{path}: .. is not allowed in paths of an export; name the file directly"
+        )));
+    }
+    Ok((parts, name))
+}
+
+/// Error for a directory on the way to a file that does not exist.
+pub(super) fn missing_directory(path: &str, part: &str) -> EngineError {
+    EngineError::Target(format!("{path}: the directory {part} does not exist; create it first"))
+}
+
+/// Error for something else on the way to a file.
+pub(super) fn not_a_directory(path: &str, part: &str) -> EngineError {
+    EngineError::Target(format!("{path}: {part} is not a directory"))
 }
 
 /// Error for a file that must exist but does not.

@@ -661,8 +661,8 @@ fn failures_to_mount_are_explained() {
     assert_eq!(explained(&mount, "/"), "\"/\" names no file in the export");
     assert_eq!(explained(&mount, "d"), format!("d on 127.0.0.1:{} is not a regular file", server.port));
     assert_eq!(
-        explained(&NfsMount { version: 4, ..mount.clone() }, "f"),
-        "NFS version 4 is not supported; use version 3"
+        explained(&NfsMount { version: 5, ..mount.clone() }, "f"),
+        "NFS version 5 is not supported; use 3, or 4 for 4.1"
     );
     assert_eq!(explained(&NfsMount { nconnect: 17, ..mount.clone() }, "f"), "nconnect is 17; it must be 1 to 16");
     let unused = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();

@@ -9,6 +9,8 @@ use crate::plan::NfsMount;
 pub enum Version {
     /// RFC 1813.
     V3,
+    /// RFC 8881.
+    V4_1,
 }
 
 impl Version {
@@ -23,7 +25,8 @@ impl Version {
         }
         match mount.version {
             3 => Ok(Self::V3),
-            version => Err(EngineError::Plan(format!("NFS version {version} is not supported; use version 3"))),
+            4 => Ok(Self::V4_1),
+            version => Err(EngineError::Plan(format!("NFS version {version} is not supported; use 3, or 4 for 4.1"))),
         }
     }
 }

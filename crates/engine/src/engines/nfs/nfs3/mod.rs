@@ -3,6 +3,10 @@
 mod session;
 mod status;
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use iocurve_meter::Nanos;
 use iocurve_wire::client_fast::{
     CommitResult, CommitTemplate, READ_REPLY_HEAD_BYTES, ReadResult, ReadTemplate, Reply, Unparsed, WriteResult,
     WriteTemplate,
@@ -10,11 +14,14 @@ use iocurve_wire::client_fast::{
 use iocurve_wire::nfs3::{nfs_fh3, nfsstat3, stable_how};
 
 use super::flight::CallKind;
-use super::protocol::{Arguments, Judgement, Passed, Protocol};
+use super::protocol::{Arguments, Judgement, Passed, Protocol, Recovered};
+use super::socket::{Route, Socket};
 use crate::error::EngineError;
-use crate::plan::Durability;
+use crate::plan::{Durability, NfsMount};
 
 pub(super) use self::session::Session;
+
+const STATELESS: &str = "a server of NFSv3 keeps no state";
 
 /// Calls of `NFSv3` on the files of a load.
 #[derive(Debug)]
@@ -60,6 +67,10 @@ impl Protocol for Nfs3 {
         self.files.len()
     }
 
+    fn slots(&self) -> Option<usize> {
+        None
+    }
+
     #[inline]
     fn append(&self, kind: CallKind, call: Arguments<()>, out: &mut Vec<u8>) {
         let Arguments { xid, file, offset, length, .. } = call;
@@ -68,6 +79,7 @@ impl Protocol for Nfs3 {
             CallKind::Read => file.read.append(out, xid, offset, length),
             CallKind::Write => file.write.append(out, xid, offset, length),
             CallKind::Commit => file.commit.append(out, xid, offset, length),
+            CallKind::Renewal => unreachable!("{STATELESS}"),
         }
     }
 
@@ -99,6 +111,10 @@ impl Protocol for Nfs3 {
         reply.commit(at)
     }
 
+    fn counted(_status: u32) -> bool {
+        unreachable!("{STATELESS}")
+    }
+
     fn judge(status: u32) -> Judgement {
         if status == nfsstat3::NFS3ERR_JUKEBOX as u32 { Judgement::Later } else { Judgement::Failed }
     }
@@ -110,6 +126,21 @@ impl Protocol for Nfs3 {
     fn refused(action: &'static str, path: &str, status: u32) -> EngineError {
         status::refused(action, path, status)
     }
+
+    fn renewal_ns(&self) -> Nanos {
+        Nanos::MAX
+    }
+
+    fn recovery(
+        &mut self,
+        _mount: &NfsMount,
+        _route: Route,
+        _server: &str,
+    ) -> impl FnOnce(&Arc<AtomicBool>) -> Result<Recovered<Self>, EngineError> + Send + 'static {
+        |_| unreachable!("{STATELESS}")
+    }
+
+    fn leave(&mut self, _socket: Socket, _route: Route, _server: &str) {}
 }
 
 fn stability(durability: Durability) -> stable_how {

@@ -10,7 +10,7 @@ use iocurve_wire::nfs3::{
 
 use super::super::flight::CallLimits;
 use super::super::mounter::{self, Mounter};
-use super::super::protocol;
+use super::super::protocol::{self, directory_parts};
 use super::super::rpc::Rpc;
 use super::super::socket::{Route, Socket};
 use super::{Nfs3, status};
@@ -104,25 +104,15 @@ impl<'a> protocol::Session<'a, Nfs3> for Session<'a> {
 impl Session<'_> {
     /// Handle of the directory of a path, and the last part of the path.
     fn directory_of<'p>(&mut self, path: &'p str) -> Result<(nfs_fh3, &'p str), EngineError> {
-        let mut parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
-        let Some(name) = parts.pop() else {
-            return Err(EngineError::Target(format!("{path:?} names no file in the export")));
-        };
-        if parts.contains(&"..") || name == ".." {
-            return Err(EngineError::Target(format!(
-                "{path}: .. is not allowed in paths of an export; name the file directly"
-            )));
-        }
+        let (parts, name) = directory_parts(path)?;
         let mut directory = self.root;
         for part in parts {
             let found = self.lookup(directory, part, path)?;
             let Some((handle, attributes)) = found else {
-                return Err(EngineError::Target(format!(
-                    "{path}: the directory {part} does not exist; create it first"
-                )));
+                return Err(protocol::missing_directory(path, part));
             };
             if attributes.file_type != ftype3::NF3DIR {
-                return Err(EngineError::Target(format!("{path}: {part} is not a directory")));
+                return Err(protocol::not_a_directory(path, part));
             }
             directory = handle;
         }
