@@ -157,6 +157,8 @@ p99_us = 1_200
 value = 64
 [bandwidth_mib_per_s_per_connection]
 value = 110
+[iops_per_connection]
+value = 11_000
 [bandwidth_read_mib_per_s_per_client]
 value = 500
 [bandwidth_write_mib_per_s_per_client]
@@ -181,7 +183,7 @@ def test_a_user_s_profile_can_set_every_limit(tmp_path: Path) -> None:
         burst=Burst(iops=100_000, credits=3_000_000),
         latency=Latency(base_ns=250_000, distribution=Lognormal(median_ns=80_500, p99_ns=1_200_000)),
         client=ClientLimits(bandwidth_read_bytes_per_s=500 * MIB, bandwidth_write_bytes_per_s=200 * MIB),
-        connection=ConnectionLimits(requests_in_flight=64, bandwidth_bytes_per_s=110 * MIB),
+        connection=ConnectionLimits(requests_in_flight=64, bandwidth_bytes_per_s=110 * MIB, iops=11_000),
         parallelism=Parallelism(servers=16, service_ns=20_250),
     )
     assert resolve(str(path), 8 * TIB).throughput_read_bytes_per_s == 700 * MIB
@@ -209,6 +211,7 @@ def test_a_user_s_profile_is_described(tmp_path: Path) -> None:
         ("latency, random part", "lognormal, median 80.5 µs, 99 % below 1.2 ms", measured),
         ("requests in flight per connection", "64", ""),
         ("bandwidth per connection, MiB/s", "110", ""),
+        ("IOPS per connection", "11,000", ""),
         ("reads of a client, MiB/s", "500", ""),
         ("writes of a client, MiB/s", "200", ""),
         ("operations served", "16 at once, 20.2 µs each", measured),
