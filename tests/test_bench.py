@@ -55,7 +55,7 @@ def test_the_volume_is_measured_and_its_data_are_checked(tmp_path: Path) -> None
     assert sides[-1] == "write 256k, sockets alone"
     (result,) = tmp_path.glob("*.json")
     first = json.loads(result.read_text())["comparisons"][0]["sides"][0]
-    assert list(first["ratio_to_limit"])[0] == "iops"
+    assert first["ratio_to_limit"]["iops"] > 0
     checked = first["data_checked"]
     assert [line.partition(" ")[2] for line in checked] == [
         f"bytes written in blocks of {block}, read back and compared: all equal" for block in (4096, 262144)

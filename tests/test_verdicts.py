@@ -408,3 +408,10 @@ def test_a_connection_that_loses_segments_is_congested(retransmits: int, code: s
     base, more, half = (connected(retransmits, 0), point(1900, nconnect=2), point(1950, nconnect=1))
     connections, blocks = (response("a change", base, changed, NFS) for changed in (more, half))
     assert connection_verdict(connections, blocks).code == code
+
+
+def test_a_volume_at_a_part_of_its_speed_is_described_so() -> None:
+    slow = known(iops_read=1600).replace(service_level="ultra", speed=0.1)
+    found = limit_of(point(1600), slow)
+    assert found is not None
+    assert found.text == "at the volume's limit of 1,600 IOPS on reads (ultra, at 10 % of its speed)"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from iocurve.analysis.levels import Levels, levels
@@ -22,6 +22,14 @@ FITTED = {
     "connection_iops": "iops_per_connection",
 }
 """The figure of a profile behind a limit, where it may be fitted to published results."""
+FIGURES = {
+    "throughput_write_mib_per_s": "write throughput",
+    "iops_read": "read IOPS",
+    "iops_write": "write IOPS",
+    "bandwidth_mib_per_s_per_connection": "bandwidth of a connection",
+    "iops_per_connection": "IOPS of a connection",
+}
+"""The figures of profiles that may be fitted, in words."""
 SURE = 0.85
 """From this fraction on, that is certain."""
 STEP = 1.1
@@ -56,7 +64,14 @@ class Cap:
 def volume_description(target: TargetFacts) -> str:
     """The service level and the quota that set the volume's limit: ``ultra, 4 TiB``; empty where neither is known."""
     quota = f"{target.quota_bytes / TIB:g} TiB" if target.quota_bytes else None
-    return ", ".join(part for part in (target.service_level, quota) if part)
+    speed = f"at {100 * target.speed:.3g} % of its speed" if target.speed and target.speed != 1 else None
+    return ", ".join(part for part in (target.service_level, quota, speed) if part)
+
+
+def fitted_figures(targets: Iterable[TargetFacts]) -> list[str]:
+    """The figures of targets that are fitted to published results, each once, in words."""
+    names = dict.fromkeys(name for target in targets for name in target.fitted)
+    return [FIGURES.get(name, name.replace("_", " ")) for name in names]
 
 
 def target_limit(load: MeasuredLoad) -> Limit | None:

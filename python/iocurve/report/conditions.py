@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from iocurve.analysis.limits import volume_description
+from iocurve.analysis.target_limits import fitted_figures
 from iocurve.engine.plan import NfsEngine, OperationPlan, Worker
 from iocurve.job.describe import block_text, payload_text
 from iocurve.result.document import Result, TargetFacts
@@ -71,7 +72,7 @@ def _target(target: TargetFacts) -> dict[str, Fact]:
         "Address": target.address,
         "Level and quota": volume_description(target),
         "Emulated speed": _speed(target.speed),
-        "Fitted, not published": ", ".join(name.replace("_", " ") for name in target.fitted),
+        "Fitted, not published": ", ".join(fitted_figures([target])),
         "Throughput limit": _bandwidth(target.throughput_bytes_per_s),
         "IOPS limit": f"{target.iops:,}" if target.iops else "",
         "Added latency": format_latency(target.latency_ns) if target.latency_ns else "",
