@@ -219,6 +219,8 @@ impl<P: Protocol> Flight<P> {
             Some(format!("file {} is not one of the {} files", request.address.file, self.unstable.len()))
         } else if request.kind == OperationKind::Trim {
             Some(format!("{} has no trim", P::NAME))
+        } else if request.kind.is_metadata() {
+            Some(format!("{} needs a metadata engine", request.kind.name()))
         } else if !request.kind.is_flush() && request.address.length as usize > self.slots.stride() {
             Some(format!("{} bytes do not fit a buffer of {}", request.address.length, self.slots.stride()))
         } else {
@@ -244,7 +246,7 @@ impl<P: Protocol> Flight<P> {
         let kind = match request.kind {
             OperationKind::Read => CallKind::Read,
             OperationKind::Write => CallKind::Write,
-            OperationKind::Trim => unreachable!("refused with the plan"),
+            kind if !kind.is_flush() => unreachable!("refused with the plan"),
             _ => return self.open(CallKind::Commit, request.slot, request.address.file, 0, 0, 0),
         };
         self.open(kind, request.slot, request.address.file, request.address.offset + u64::from(at), length, at)

@@ -71,6 +71,25 @@ fn layout_on<P: Protocol>(
     Ok(files.iter().map(|file| changes.created.contains(&file.path)).collect())
 }
 
+/// Those of `paths` that do not exist on the export.
+pub(crate) fn absent(mount: &NfsMount, paths: Vec<String>, stop: &AtomicBool) -> Result<Vec<String>, EngineError> {
+    match Version::of(mount)? {
+        Version::V3 => absent_on::<Nfs3>(mount, paths, stop),
+        Version::V4_1 => absent_on::<Nfs4>(mount, paths, stop),
+    }
+}
+
+fn absent_on<P: Protocol>(mount: &NfsMount, paths: Vec<String>, stop: &AtomicBool) -> Result<Vec<String>, EngineError> {
+    let mut session = P::Session::open(mount, stop)?;
+    let mut absent = Vec::new();
+    for path in paths {
+        if !session.exists(&path)? {
+            absent.push(path);
+        }
+    }
+    Ok(absent)
+}
+
 fn remove_on<P: Protocol>(mount: &NfsMount, paths: &[String]) -> Result<(), EngineError> {
     if paths.is_empty() {
         return Ok(());

@@ -42,8 +42,10 @@ use self::incoming::Lost;
 use self::protocol::{Protocol, Recovered, Session};
 use self::socket::{DONTWAIT, Epoll, RECEIVE_WAIT_NS, Route};
 
+pub(crate) use self::layout::absent;
 pub use self::layout::{layout, remove};
 pub use self::nfs3::Nfs3;
+pub(crate) use self::nfs3::NfsMetadataEngine;
 pub use self::nfs4::Nfs4;
 pub use self::version::Version;
 

@@ -113,7 +113,10 @@ pub(super) trait Session<'a, P: Protocol>: Sized {
     /// Sets a file's length.
     fn set_size(&mut self, object: &P::Handle, path: &str, size: u64) -> Result<(), EngineError>;
 
-    /// Removes a file; ignores a missing one.
+    /// Returns `true` if a path exists; a missing directory on the way means that it does not.
+    fn exists(&mut self, path: &str) -> Result<bool, EngineError>;
+
+    /// Removes a file or an empty directory. Ignores what is missing, and leaves a directory that is not empty.
     fn remove(&mut self, path: &str) -> Result<(), EngineError>;
 
     /// Takes up files for a load: its protocol, and `nconnect` connections on which no call is in flight.

@@ -1,5 +1,6 @@
 //! `NFSv3` (RFC 1813) as a [`Protocol`]: calls stand alone, and servers keep no state for them.
 
+mod metadata;
 mod session;
 mod status;
 
@@ -19,6 +20,7 @@ use super::socket::{Route, Socket};
 use crate::error::EngineError;
 use crate::plan::{Durability, NfsMount};
 
+pub(crate) use self::metadata::NfsMetadataEngine;
 pub(super) use self::session::Session;
 
 const STATELESS: &str = "a server of NFSv3 keeps no state";
@@ -143,6 +145,7 @@ impl Protocol for Nfs3 {
     fn leave(&mut self, _socket: Socket, _route: Route, _server: &str) {}
 }
 
+/// Stability of WRITEs.
 fn stability(durability: Durability) -> stable_how {
     match durability {
         Durability::None => stable_how::UNSTABLE,

@@ -108,11 +108,25 @@ impl<'a> protocol::Session<'a, Nfs4> for Session<'a> {
         done.map_err(|failed| status::refused("set the length of", path, failed.status as u32))
     }
 
+    fn exists(&mut self, path: &str) -> Result<bool, EngineError> {
+        let mut directory = self.root.clone();
+        for part in path.split('/').filter(|part| !part.is_empty() && *part != ".") {
+            match self.lookup(&directory, part, path)? {
+                Some((handle, ..)) => directory = handle,
+                None => return Ok(false),
+            }
+        }
+        Ok(true)
+    }
+
     fn remove(&mut self, path: &str) -> Result<(), EngineError> {
+        if !self.exists(path)? {
+            return Ok(());
+        }
         let (directory, name) = self.directory_of(path)?;
         let remove = nfs_argop4::REMOVE(REMOVE4args { target: name.as_bytes() });
         match self.client().compound(&[put(&directory), remove], |_| {})? {
-            Err(failed) if failed.status != nfsstat4::NFS4ERR_NOENT => {
+            Err(failed) if !matches!(failed.status, nfsstat4::NFS4ERR_NOENT | nfsstat4::NFS4ERR_NOTEMPTY) => {
                 Err(status::refused("remove", path, failed.status as u32))
             }
             _ => Ok(()),
