@@ -21,6 +21,22 @@ def test_each_text_is_the_target_that_it_looks_like(tmp_path: Path) -> None:
     assert isinstance(parse(str(tmp_path)), LocalTarget)
 
 
+@pytest.mark.parametrize(
+    ("query", "version", "slots"),
+    [("", 3, 64), ("?version=3", 3, 64), ("?vers=4.1", 4, 64), ("?version=4&slots=180", 4, 180)],
+)
+def test_a_url_names_the_version_and_the_slots_of_its_session(query: str, version: int, slots: int) -> None:
+    target = NfsTarget.of(f"nfs://host/vol{query}")
+    mount = target.mount(target.nconnect)
+    assert (mount.version, mount.session_slots) == (version, slots)
+
+
+def test_an_embedded_volume_is_mounted_as_its_target_says() -> None:
+    with place.opened(parse("volume:unlimited?vers=4.1&slots=8")) as there:
+        assert isinstance(there.target, NfsTarget)
+        assert (there.target.url.version, there.target.url.slots) == (4, 8)
+
+
 def test_the_facts_of_a_volume_follow_from_its_level_and_quota() -> None:
     facts = facts_of(parse("volume:anf-premium?quota=2TiB&latency=500us"))
     assert (facts.kind, facts.service_level, facts.quota_bytes) == ("embedded_volume", "premium", 2 * TIB)
@@ -40,6 +56,9 @@ def test_a_volume_without_a_level_has_no_quota_that_would_limit_it() -> None:
         ("volume:anf-ultra?latncy=1ms", "latncy: there is no such key; did you mean latency"),
         ("disk:premium-ssd-p31", "there is no disk 'premium-ssd-p31'"),
         ("smb://host/share", "can be measured"),
+        ("nfs://host/vol?vers=4.2", "vers must be 3 or 4.1, not '4.2'"),
+        ("nfs://host/vol?slots=64", "slots are those of an NFSv4.1 session; add vers=4.1"),
+        ("volume:anf-ultra?vers=2", "vers must be 3 or 4.1, not '2'"),
     ],
 )
 def test_mistakes_in_a_target_are_reported(text: str, mistake: str) -> None:

@@ -126,6 +126,14 @@ def test_the_announcement_names_those_who_may_come(tmp_path: Path) -> None:
     assert any(line.startswith("clients: 10.1.0.0/16, 10.2.0.1/32 (read-only); root becomes") for line in lines)
     assert "warning: anyone who can reach :: may use /b; name the clients with --allow" in lines
     assert not any("may use /a" in line for line in lines)
+    assert all(("nconnect=8" in line) == ("mount -t nfs" in line) for line in lines)
+    azure = list(greeting(volume_of([ExportSpec(profile="azure-files-v1")], {}), 2049))
+    mounts = [line.partition(": ")[2] for line in azure if "mount -t nfs" in line]
+    assert mounts == [
+        "sudo mount -t nfs -o vers=3,proto=tcp,port=2049,mountport=2049,nolock,nconnect=4,nosuid,nodev "
+        "127.0.0.1:/vol /mnt",
+        "sudo mount -t nfs -o vers=4.1,proto=tcp,port=2049,nconnect=4,nosuid,nodev 127.0.0.1:/vol /mnt",
+    ]
     tmp_path.chmod(0o700)
     foreign = ExportSpec(store=str(tmp_path), anonuid=os.getuid() + 1, anongid=os.getgid() + 1)
     closed = volume_of([foreign], {})

@@ -242,7 +242,8 @@ class WorkerOutcome(Struct):
     """Part of the window in which written data were read back, and nothing else was done."""
     reconnects: int
     counters: dict[str, int] = {}
-    """Counters of the engine, by name: of an emulated disk ``reads``, ``cache_read_hits``, ``waited_for_disk_iops``."""
+    """Counters of the engine, by name: of an emulated disk ``reads``, ``cache_read_hits``, ``waited_for_disk_iops``;
+    of NFSv4.1 ``session_slots``, ``session_calls``, ``slot_waits``, ``slot_wait_ns``, ``session_recoveries``."""
     connections: tuple[ConnectionOutcome, ...] = ()
     """TCP connections at the end of the run (NFS)."""
     labels: tuple[str, ...]

@@ -99,8 +99,6 @@ class NfsMount(Struct):
     """3, or 4 for 4.1."""
     nconnect: Annotated[int, Meta(ge=1, le=16)]
     """TCP connections of each worker."""
-    session_slots: Annotated[int, Meta(ge=1, le=1024)]
-    """NFSv4.1: slots to ask the server for, the most calls in flight of each worker."""
     uid: U32
     gid: U32
     durability: Durability
@@ -110,6 +108,8 @@ class NfsMount(Struct):
     """READ payload is copied to the worker's buffers; otherwise large payloads are discarded in the kernel."""
     source: str | None = None
     """Local address of all connections, MOUNT's too; None leaves the choice to the system."""
+    session_slots: Annotated[int, Meta(ge=1, le=1024)] = 64
+    """NFSv4.1: slots to ask the server for, the most calls in flight of each worker."""
 
 
 class NfsEngine(TaggedStruct, tag="nfs"):

@@ -105,6 +105,7 @@ def _load(result: Result) -> dict[str, Fact]:
         "Jobs": _jobs(result),
         "Engine": _listed("engines", (engine for summary in summaries for engine in summary.engines)),
         "NFS mount": _listed("mounts", map(_mount, workers)),
+        "Session slots": _slots(result),
         "Files per worker": _listed("sets of files", map(_files, workers)),
         "Order": _listed("orders", map(_order, workers)),
         "Measured time": _listed("durations", map(_runtime, workers)),
@@ -153,6 +154,24 @@ def _mount(worker: Worker) -> str:
     promise = {"none": "unstable writes", "data_sync": "data-sync writes", "file_sync": "file-sync writes"}
     version = f"NFSv4.1, {mount.session_slots} slots" if mount.version == 4 else "NFSv3"
     return f"{version}, nconnect {mount.nconnect}, {promise[mount.durability]}"
+
+
+def _slots(result: Result) -> str:
+    """How often calls waited for a slot of their NFSv4.1 session; that time is part of their latency."""
+    counters = [worker.counters for point in result.points for worker in point.outcome.workers]
+    slots, calls, waits, wait_ns = (
+        sum(counter.get(name, 0) for counter in counters)
+        for name in ("session_slots", "session_calls", "slot_waits", "slot_wait_ns")
+    )
+    if not slots or not calls:
+        return ""
+    if not waits:
+        return "no call waited for a slot"
+    server = "the rest of the latency is the server's and the network's"
+    return (
+        f"{100 * waits / calls:.3g} % of the calls waited for a slot, {format_latency(round(wait_ns / waits))} on "
+        f"average ({format_latency(round(wait_ns / calls))} over all calls); {server}"
+    )
 
 
 def _files(worker: Worker) -> str:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Literal
-from urllib.parse import parse_qsl, quote
+from urllib.parse import parse_qsl, quote, urlencode
 
 from iocurve.engine.plan import DiskPlan, NfsMount
 from iocurve.errors import DialectError, Mistake, TargetError
@@ -124,25 +124,32 @@ class VolumeTarget:
 
     text: str
     export: ExportSpec
+    mount: str = ""
+    """How the load mounts it, as parameters of an NFS URL: ``vers=4.1``."""
 
     @classmethod
     def of(cls, text: str) -> VolumeTarget:
-        """Reads ``volume:PROFILE?quota=4TiB&latency=500us``. Raises ``DialectError`` or ``TargetError``."""
+        """Reads ``volume:PROFILE?quota=4TiB&vers=4.1``. Raises ``DialectError`` or ``TargetError``."""
         profile, _, query = text.removeprefix("volume:").partition("?")
         said: dict[str, str | int] = dict(parse_qsl(query, keep_blank_values=True))
+        mount = urlencode({name: said.pop(name) for name in ("vers", "slots") if name in said})
+        try:
+            parse_nfs_url(f"nfs://volume/?{mount}")
+        except ValueError as error:
+            raise DialectError([Mistake(f"{text}: {str(error).partition(': ')[2]}")]) from None
         try:
             export = spec_of(said | ({"profile": profile} if profile else {}))
             export.limits()
         except DialectError as error:
             mistakes = [Mistake(f"{text}: {mistake.text.lstrip('-')}") for mistake in error.mistakes]
             raise DialectError(mistakes) from None
-        return cls(text, export)
+        return cls(text, export, mount)
 
     @contextmanager
     def opened(self) -> Iterator[NfsTarget]:
         """Runs the volume while the context lasts. Raises ``TargetError`` if it does not start."""
         with volume_process(self.export.for_own_runs().arguments()) as url:
-            yield NfsTarget.of(url)
+            yield NfsTarget.of(f"{url}?{self.mount}" if self.mount else url)
 
 
 @dataclass(frozen=True)

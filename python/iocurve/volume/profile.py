@@ -86,6 +86,8 @@ class Profile(Struct):
     """A service level as it was published. An absent figure means no limit, or none published."""
 
     title: str
+    nconnect: Annotated[int, Meta(ge=1, le=16)] | None = None
+    """TCP connections that the pages advise for a mount."""
     sources: dict[str, Source] = {}
     quota: QuotaBounds | None = None
     throughput_mib_per_s: Figure | None = None

@@ -16,9 +16,13 @@ from iocurve import _native
 from iocurve.errors import TargetError
 from iocurve.result.processes import counted_as_target
 from iocurve.units import format_bytes
+from iocurve.volume import profile
 from iocurve.volume.config import VolumeConfig
 from iocurve.volume.rules import ExportRules, is_loopback
 from iocurve.volume.spec import MEMORY, ExportSpec, VolumeSpec
+
+NCONNECT_DEFAULT = 8
+"""TCP connections of a mount, where a profile advises none."""
 
 
 def serve(config: VolumeConfig) -> _native.Volume:
@@ -38,8 +42,8 @@ def greeting(spec: VolumeSpec, port: int) -> Iterator[str]:
             yield f"warning: anyone who can reach {address} may use {export.path}; name the clients with --allow"
         if (warning := _not_writable(export, rules)) is not None:
             yield warning
-        yield f"mount it with: {mount_command(address, port, export.path)}"
-        yield f"or with NFSv4.1: {mount_command_v4(address, port, export.path)}"
+        yield f"mount it with: {mount_command(address, port, export)}"
+        yield f"or with NFSv4.1: {mount_command_v4(address, port, export)}"
 
 
 def _not_writable(export: ExportSpec, rules: ExportRules) -> str | None:
@@ -57,15 +61,20 @@ def _not_writable(export: ExportSpec, rules: ExportRules) -> str | None:
     )
 
 
-def mount_command(host: str, port: int, export: str) -> str:
-    """The command that mounts an export on a Linux client."""
-    options = f"vers=3,proto=tcp,port={port},mountport={port},nolock,nconnect=8,nosuid,nodev"
-    return f"sudo mount -t nfs -o {options} {host}:{export} /mnt"
+def mount_command(host: str, port: int, export: ExportSpec) -> str:
+    """The command that mounts an export on a Linux client, with the connections that its profile advises."""
+    options = f"vers=3,proto=tcp,port={port},mountport={port},nolock,nconnect={_nconnect(export)},nosuid,nodev"
+    return f"sudo mount -t nfs -o {options} {host}:{export.path} /mnt"
 
 
-def mount_command_v4(host: str, port: int, export: str) -> str:
+def mount_command_v4(host: str, port: int, export: ExportSpec) -> str:
     """The command that mounts an export with NFSv4.1, which brings locks and needs no mount protocol."""
-    return f"sudo mount -t nfs -o vers=4.1,proto=tcp,port={port},nconnect=8,nosuid,nodev {host}:{export} /mnt"
+    options = f"vers=4.1,proto=tcp,port={port},nconnect={_nconnect(export)},nosuid,nodev"
+    return f"sudo mount -t nfs -o {options} {host}:{export.path} /mnt"
+
+
+def _nconnect(export: ExportSpec) -> int:
+    return profile.load(export.profile_name).nconnect or NCONNECT_DEFAULT
 
 
 @contextmanager

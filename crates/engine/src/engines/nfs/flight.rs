@@ -74,6 +74,8 @@ pub(super) struct SlotWaits {
     pub calls: u64,
     /// Their time without a slot.
     pub wait_ns: Nanos,
+    /// Calls of sessions that were lost.
+    pub calls_before: u64,
 }
 
 /// Load of one connection.
@@ -327,6 +329,7 @@ impl<P: Protocol> Flight<P> {
 
     /// Goes on with a new session.
     pub(super) fn resume(&mut self, protocol: P) {
+        self.slot_waits.calls_before += self.protocol.slots().map_or(0, |counts| counts.calls);
         self.protocol = protocol;
         self.state_lost = None;
         // Calls that were made meanwhile waited for the server, and not for a slot.

@@ -39,7 +39,7 @@ use crate::plan::{FilePlan, NfsMount};
 use self::connection::Connection;
 use self::flight::{CALLS_MAX, CallLimits, Flight, JUKEBOX_DELAY_NS};
 use self::incoming::Lost;
-use self::protocol::{Protocol, Recovered, Session};
+use self::protocol::{Protocol, Recovered, Session, SlotCounts};
 use self::socket::{DONTWAIT, Epoll, RECEIVE_WAIT_NS, Route};
 
 pub(crate) use self::layout::absent;
@@ -490,10 +490,11 @@ impl<P: Protocol> Engine for NfsEngine<P> {
     }
 
     fn counters(&self) -> BTreeMap<String, u64> {
-        let Some(slots) = self.flight.protocol.slots() else { return BTreeMap::new() };
+        let Some(SlotCounts { slots, calls }) = self.flight.protocol.slots() else { return BTreeMap::new() };
         let waits = self.flight.slot_waits;
         let counters = [
-            ("session_slots", slots as u64),
+            ("session_slots", slots),
+            ("session_calls", waits.calls_before + calls),
             ("slot_waits", waits.calls),
             ("slot_wait_ns", waits.wait_ns),
             ("session_recoveries", self.recoveries),

@@ -31,8 +31,8 @@ pub(super) trait Protocol: Debug + Sized + Send + 'static {
     /// Number of files.
     fn files(&self) -> usize;
 
-    /// Most calls in flight by the server's session; `None` without sessions.
-    fn slots(&self) -> Option<usize>;
+    /// Slots of the server's session, and calls made on them; `None` without sessions.
+    fn slots(&self) -> Option<SlotCounts>;
 
     /// Appends a call, record mark first; a WRITE ends where its payload begins.
     fn append(&self, kind: CallKind, call: Arguments<Self::Sequence>, out: &mut Vec<u8>);
@@ -121,6 +121,15 @@ pub(super) trait Session<'a, P: Protocol>: Sized {
 
     /// Takes up files for a load: its protocol, and `nconnect` connections on which no call is in flight.
     fn start(self, mount: &NfsMount, files: &[(String, P::Handle)]) -> Result<(P, Vec<Socket>), EngineError>;
+}
+
+/// Use of a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct SlotCounts {
+    /// Most calls in flight.
+    pub slots: u64,
+    /// Calls since the session was made.
+    pub calls: u64,
 }
 
 /// Arguments of a call.

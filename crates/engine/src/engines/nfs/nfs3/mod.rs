@@ -15,7 +15,7 @@ use iocurve_wire::client_fast::{
 use iocurve_wire::nfs3::{nfs_fh3, nfsstat3, stable_how};
 
 use super::flight::CallKind;
-use super::protocol::{Arguments, Judgement, Passed, Protocol, Recovered};
+use super::protocol::{Arguments, Judgement, Passed, Protocol, Recovered, SlotCounts};
 use super::socket::{Route, Socket};
 use crate::error::EngineError;
 use crate::plan::{Durability, NfsMount};
@@ -69,7 +69,7 @@ impl Protocol for Nfs3 {
         self.files.len()
     }
 
-    fn slots(&self) -> Option<usize> {
+    fn slots(&self) -> Option<SlotCounts> {
         None
     }
 

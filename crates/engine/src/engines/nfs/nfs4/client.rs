@@ -65,6 +65,14 @@ pub(super) struct Failed {
     pub succeeded: usize,
 }
 
+/// How a COMPOUND ended.
+enum Ended {
+    /// By its operations.
+    Done(Result<(), Failed>),
+    /// The server did not take it up.
+    SessionLost(nfsstat4),
+}
+
 impl Registration {
     /// A client that no server knows yet.
     pub(super) fn new(slots_wanted: u32) -> Self {
@@ -97,21 +105,26 @@ pub(super) struct Client<'a> {
     /// Sequence id of the next call on slot 0.
     pub next_sequence: u32,
     timeout_ns: Nanos,
+    /// A session that the server has ended is replaced by another, and the call made there: nothing that the server
+    /// forgets with it is needed. A recovery begins anew instead.
+    replaces_session: bool,
 }
 
 impl<'a> Client<'a> {
     /// Registers with the server and makes a session.
     pub(super) fn register(rpc: Rpc<'a>, slots: u32, timeout_ns: Nanos) -> Result<Self, EngineError> {
-        let mut client = Self { rpc, registration: Registration::new(slots), next_sequence: 1, timeout_ns };
+        let registration = Registration::new(slots);
+        let mut client = Self { rpc, registration, next_sequence: 1, timeout_ns, replaces_session: false };
         client.exchange_id()?;
         client.create_session()?.map_err(|status| client.failed("CREATE_SESSION", status))?;
         client.reclaim_complete()?;
+        client.replaces_session = true;
         Ok(client)
     }
 
     /// Uses a session that was made before.
     pub(super) fn resume(rpc: Rpc<'a>, registration: Registration, next_sequence: u32, timeout_ns: Nanos) -> Self {
-        Self { rpc, registration, next_sequence, timeout_ns }
+        Self { rpc, registration, next_sequence, timeout_ns, replaces_session: false }
     }
 
     /// Replaces a lost session by a new one, under the same client id if the server still knows it.
@@ -168,8 +181,14 @@ impl<'a> Client<'a> {
         let started = Instant::now();
         loop {
             let failed = match self.compound_once(operations, &mut each)? {
-                Ok(()) => return Ok(Ok(())),
-                Err(failed) => failed,
+                Ended::Done(result) => match result {
+                    Ok(()) => return Ok(Ok(())),
+                    Err(failed) => failed,
+                },
+                Ended::SessionLost(status) => {
+                    self.replace_session(status, started)?;
+                    continue;
+                }
             };
             let patience_ns = match failed.status {
                 nfsstat4::NFS4ERR_DELAY => self.timeout_ns,
@@ -187,7 +206,7 @@ impl<'a> Client<'a> {
         &mut self,
         operations: &[nfs_argop4<'_>],
         each: &mut dyn FnMut(nfs_resop4<'_>),
-    ) -> Result<Result<(), Failed>, EngineError> {
+    ) -> Result<Ended, EngineError> {
         let sequence = nfs_argop4::SEQUENCE(SEQUENCE4args {
             sa_sessionid: self.registration.session,
             sa_sequenceid: self.next_sequence,
@@ -206,10 +225,27 @@ impl<'a> Client<'a> {
         }
         match result {
             Err(failed) if !sequenced && failed.status != nfsstat4::NFS4ERR_DELAY => {
-                Err(session_lost(&self.rpc, failed.status))
+                Ok(Ended::SessionLost(failed.status))
             }
-            result => Ok(result.map_err(|failed| Failed { succeeded: failed.succeeded.saturating_sub(1), ..failed })),
+            result => Ok(Ended::Done(
+                result.map_err(|failed| Failed { succeeded: failed.succeeded.saturating_sub(1), ..failed }),
+            )),
         }
+    }
+
+    /// Makes another session while files are prepared, unless that does not help for longer than the timeout.
+    fn replace_session(&mut self, status: nfsstat4, started: Instant) -> Result<(), EngineError> {
+        let is_late = started.elapsed() >= Duration::from_nanos(self.timeout_ns) || self.rpc.stopped();
+        if !self.replaces_session || is_late {
+            return Err(session_lost(&self.rpc, status));
+        }
+        self.replaces_session = false;
+        let replaced = self.renew().and_then(|kept| match kept {
+            Kept::Nothing => self.reclaim_complete(),
+            Kept::ClientId => Ok(()),
+        });
+        self.replaces_session = true;
+        replaced
     }
 
     fn exchange_id(&mut self) -> Result<(), EngineError> {

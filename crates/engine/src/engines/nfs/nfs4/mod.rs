@@ -25,7 +25,7 @@ use iocurve_wire::nfs4::nfsstat4;
 use iocurve_wire::nfs4::stable_how4;
 
 use super::flight::CallKind;
-use super::protocol::{Arguments, Judgement, Passed, Protocol, Recovered};
+use super::protocol::{Arguments, Judgement, Passed, Protocol, Recovered, SlotCounts};
 use super::rpc::Rpc;
 use super::socket::{Route, Socket};
 use crate::error::EngineError;
@@ -112,8 +112,8 @@ impl Protocol for Nfs4 {
         self.files.len()
     }
 
-    fn slots(&self) -> Option<usize> {
-        Some(self.slots.count())
+    fn slots(&self) -> Option<SlotCounts> {
+        Some(self.slots.counts())
     }
 
     #[inline]

@@ -2,6 +2,8 @@
 
 use iocurve_wire::client_fast::nfs4::SlotSequence;
 
+use super::super::protocol::SlotCounts;
+
 /// Sequence id of the first call on a slot.
 const FIRST_SEQUENCE: u32 = 1;
 
@@ -21,9 +23,10 @@ impl SlotTable {
         Self { free: (0..slots).rev().collect(), next }
     }
 
-    /// Number of slots.
-    pub(super) fn count(&self) -> usize {
-        self.next.len()
+    /// Number of slots, and of calls that the server has executed on them.
+    pub(super) fn counts(&self) -> SlotCounts {
+        let calls = self.next.iter().map(|next| u64::from(next.wrapping_sub(FIRST_SEQUENCE))).sum();
+        SlotCounts { slots: self.next.len() as u64, calls }
     }
 
     /// Takes a free slot, the one that was used last: low slots stay in use, as servers expect.

@@ -127,6 +127,9 @@ fn the_session_and_not_the_depth_bounds_the_calls_in_flight() {
     assert_eq!(client.reap(32).unwrap(), expected);
     assert_eq!(client.counter("slot_waits"), 28);
     assert!(client.counter("slot_wait_ns") > 0);
+    // Those before the load have prepared it, on slot 0.
+    let before = u64::from(calls(&server, OP_READ).iter().find(|seen| seen.slot == 0).unwrap().sequence) - 1;
+    assert_eq!(client.counter("session_calls"), before + 32);
     let reads = calls(&server, OP_READ);
     for slot in 0..4 {
         let sequences: Vec<u32> = reads.iter().filter(|seen| seen.slot == slot).map(|seen| seen.sequence).collect();
