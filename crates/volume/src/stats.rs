@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::Serialize;
 
+use crate::faults::FaultStats;
 use crate::qos::{Bucket, Limits};
 
 /// Most clients whose closed connections are counted apart from each other.
@@ -157,6 +158,8 @@ pub struct ExportStats {
     pub burst_credits: Option<u64>,
     /// Token buckets of its limits.
     pub buckets: Vec<Bucket>,
+    /// Faults injected so far; none if the volume injects none.
+    pub faults: Option<FaultStats>,
     /// READs and WRITEs.
     #[serde(flatten)]
     pub io: IoStats,
