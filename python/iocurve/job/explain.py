@@ -31,6 +31,7 @@ from iocurve.job.describe import (
 )
 from iocurve.job.model import PlanNote
 from iocurve.job.resolve import Machine
+from iocurve.job.resolve.machine import ENDLESS
 from iocurve.units import SECOND_NS, counted, format_bytes, format_count, format_duration
 
 FILES_SHOWN = 6
@@ -166,6 +167,8 @@ def _file(file: FilePlan, worker: Worker, machine: Machine) -> str:
     facts = machine.stat(file.path)
     if facts.kind == "block":
         return f"{region} of a {format_bytes(facts.bytes)} device"
+    if facts.kind in ENDLESS:
+        return f"{region} of a device without a length"
     if facts.kind == "missing":
         return f"{region}, will be created" if file.layout != "existing" else f"{region}, is missing"
     if file.layout.startswith("recreate"):

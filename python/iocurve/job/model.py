@@ -165,6 +165,8 @@ class Load(Struct):
     zone_skip_bytes: int = 0
     replay: planned.Replay | None = None
     """Replays a recording instead; the section names the kinds and sizes in it."""
+    metadata: planned.MetadataKind | None = None
+    """An operation on the name or the attributes of each file, in place of reads, writes and trims."""
     replay_flushes: tuple[planned.SyncKind, ...] = ()
     """Kinds of flush in the recording."""
     flow: planned.Flow | None = None

@@ -35,7 +35,9 @@ class _Case:
 def warnings_of(words: Words, section: Section, workers: Sequence[planned.Worker]) -> list[PlanNote]:
     """All notes that apply to a section."""
     case = _Case(words, section, workers)
-    notes = [note for check in _CHECKS if (note := check(case)) is not None]
+    # The other warnings are about the reads and writes of a load.
+    checks = _CHECKS if section.load.metadata is None else (_ends_after_size,)
+    notes = [note for check in checks if (note := check(case)) is not None]
     return [
         note
         for note in notes

@@ -342,7 +342,7 @@ OPTIONS: tuple[Option, ...] = (
     _no_effect("log_alternate_epoch_clock_id", "times count from 1970 or from the start of the run", noop=("0",)),
     # Options of one engine
     *_only_for(
-        "nfs",
+        " ".join(("nfs", *effects.METADATA_ENGINES)),
         _sets("nfs_url", values.text_value, "nfs_url"),
         _sets("nconnect", values.integer(1, 16), "nconnect"),
         _sets("nfs_timeout", _TIME, "nfs_timeout_ns"),
