@@ -79,12 +79,23 @@ pub struct WorkerOutcome {
     pub connections: Vec<ConnectionOutcome>,
     /// Facts that a reader of the figures must know (`payload_discarded`, …).
     pub labels: Vec<String>,
+    /// The last writes that completed in each file, as many as the depth, newest first; empty without verification.
+    pub last_writes: Vec<LastWrite>,
     /// One for each interval, ramp included.
     pub intervals: Vec<IntervalOutcome>,
     /// Steady state of the whole report group; `null` where the plan has none.
     pub steady_state: Option<SteadyOutcome>,
     /// Log of the measured window, if the plan has one.
     pub log: Option<LogOutcome>,
+}
+
+/// A write near the end of a worker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LastWrite {
+    /// Index of its file in the plan.
+    pub file: u32,
+    /// Its offset in the file.
+    pub offset: u64,
 }
 
 /// A TCP connection as the kernel reports it (`TCP_INFO`); times and counts since it was made.

@@ -204,6 +204,14 @@ def _column(figure: str, packed: str) -> list[Any]:
     return list(struct.unpack(f"<{len(raw) // 8}{figure}", raw))
 
 
+class LastWrite(Struct):
+    """A write near the end of a worker."""
+
+    file: int
+    """Index of its file in the plan."""
+    offset: int
+
+
 class WorkerOutcome(Struct):
     """One worker. Times are since the group's start."""
 
@@ -247,6 +255,8 @@ class WorkerOutcome(Struct):
     """TCP connections at the end of the run (NFS)."""
     labels: tuple[str, ...]
     """Facts that a reader of the figures must know: ``payload_discarded``."""
+    last_writes: tuple[LastWrite, ...] = ()
+    """The last writes that completed in each file, as many as the depth, newest first; empty without verification."""
     intervals: tuple[IntervalOutcome, ...]
     steady_state: SteadyOutcome | None
     """Steady state of the whole report group; None where the plan has none."""

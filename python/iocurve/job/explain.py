@@ -13,6 +13,7 @@ from iocurve.engine.plan import (
     OperationPlan,
     Plan,
     Rate,
+    SpaceEngine,
     Worker,
 )
 from iocurve.errors import Mistake
@@ -131,6 +132,8 @@ def _engine(worker: Worker) -> str:
         source = f" from {mount.source}" if mount.source else ""
         connections = f"{counted(mount.nconnect, 'connection')} per worker{source}"
         return f"NFSv3 client, {connections} to nfs://{mount.host}{port}{mount.export}"
+    if isinstance(worker.engine, SpaceEngine):
+        return f"{worker.engine.call}, one at a time"
     names = {"sync": "pread and pwrite", "aio": "Linux native AIO", "uring": "io_uring", "mmap": "mapped files"}
     if worker.disk:
         return f"{names[worker.engine.kind]}, on an emulated {worker.disk.name}"

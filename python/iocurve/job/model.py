@@ -21,6 +21,7 @@ from iocurve.structs import Struct, TaggedStruct
 from iocurve.units import SECOND_NS
 
 EngineName = Literal["null", "sync", "aio", "uring", "mmap", "nfs"]
+SpaceCall = Literal["fallocate", "ftruncate"]
 Level = Literal["info", "warning"]
 T = TypeVar("T")
 
@@ -76,6 +77,8 @@ class Target(Struct):
     engine: EngineName = "uring"
     engine_asked: str | None = None
     """Name of the engine in the dialect."""
+    space_call: SpaceCall | None = None
+    """Call that the synchronous engine makes in place of reads and writes."""
     nfs_url: str | None = None
     nconnect: int | None = None
     """TCP connections of each worker. Default: the URL's, or 1."""

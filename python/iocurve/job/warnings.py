@@ -56,7 +56,9 @@ def _engine_mapped(case: _Case) -> PlanNote | None:
         "nfs": "iocurve's own NFSv3 client",
         "null": "no I/O: the cost of the loop itself",
     }
-    text = f"{case.option('engine', case.section.target.engine_asked)} runs as {runs[case.section.target.engine]}"
+    target = case.section.target
+    runs_as = f"{target.space_call}, one at a time" if target.space_call else runs[target.engine]
+    text = f"{case.option('engine', target.engine_asked)} runs as {runs_as}"
     return case.note("engine", text, "engine")
 
 

@@ -6,6 +6,7 @@
 
 mod digest;
 mod dump;
+mod last_writes;
 mod map;
 mod plan;
 mod proof;
@@ -15,9 +16,11 @@ mod written;
 
 use crate::engines::request::Address;
 use crate::error::{EngineError, Fault};
+use crate::outcome::LastWrite;
 use crate::payload::{Filler, Material};
 use crate::plan::{FilePlan, OperationKind, Verify, VerifyMethod, Worker};
 
+use last_writes::LastWrites;
 use map::Map;
 pub(crate) use plan::{check, labels};
 use proof::{Proof, SEQUENCE_MASK, Stamp};
@@ -80,6 +83,7 @@ pub(crate) struct Verifier<'a> {
     differ: u64,
     first: Option<(Address, Fault)>,
     dumped: Vec<String>,
+    last_writes: LastWrites,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,6 +116,7 @@ impl<'a> Verifier<'a> {
             differ: 0,
             first: None,
             dumped: Vec::new(),
+            last_writes: LastWrites::new(if writes { worker.files.len() } else { 0 }, depth),
         }))
     }
 
@@ -144,6 +149,9 @@ impl<'a> Verifier<'a> {
     /// Records a completed operation; returns `true` if its block must be compared ([`Self::compare`]).
     #[inline]
     pub(crate) fn completed(&mut self, done: &CompletedOperation) -> bool {
+        if done.kind == OperationKind::Write {
+            self.last_writes.completed(done.address);
+        }
         if let Some(map) = self.maps.get(done.address.file as usize) {
             let Address { offset, length, .. } = done.address;
             match done.kind {
@@ -374,6 +382,11 @@ impl<'a> Verifier<'a> {
         }
         let (path, fault) = (self.worker.files[place.file as usize].path.clone(), Box::new(fault));
         Some(EngineError::Verification { path, offset: place.offset, length: place.length, fault, more })
+    }
+
+    /// The last writes that completed in each file, newest first.
+    pub(crate) fn last_writes(&self) -> Vec<LastWrite> {
+        self.last_writes.newest_first()
     }
 
     /// Labels for the result.

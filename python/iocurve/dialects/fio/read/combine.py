@@ -28,6 +28,7 @@ def combine(draft: Draft) -> None:
     _depth(draft)
     _flushes(draft)
     _metadata(draft)
+    _space(draft)
     _zones(draft)
     _payload(draft)
     _verify(draft)
@@ -193,6 +194,17 @@ def _metadata(draft: Draft) -> None:
         if name in draft.option_positions:
             draft.note(name, "no_effect", f"{name} has no effect with ioengine={engine}")
     draft.deferred = {name: value for name, value in draft.deferred.items() if not name.startswith("verify")}
+
+
+def _space(draft: Draft) -> None:
+    """Checks a job that allocates or cuts files instead of reading and writing them."""
+    if draft.fields.get("space_call") is None:
+        return
+    engine = draft.fields["engine_asked"]
+    if engine == "ftruncate" and (draft.value("reads") or draft.value("trims")):
+        draft.mistake("ioengine", "ioengine=ftruncate only writes: fio fails on its reads and trims", "use rw=write")
+    if _method(draft) is not None:
+        draft.mistake("verify", f"ioengine={engine} moves no data that verify could compare", "leave verify out")
 
 
 def _zones(draft: Draft) -> None:

@@ -6,7 +6,7 @@ from iocurve.dialects.fio.read import patterns, splits, values
 from iocurve.dialects.fio.read.draft import Draft, Effect, RefusedError
 from iocurve.dialects.fio.read.values import Context, Reader
 from iocurve.engine.plan import BlockRange, FixedBlocks, MetadataKind
-from iocurve.job.model import EngineName, Level, PerKind
+from iocurve.job.model import EngineName, Level, PerKind, SpaceCall
 
 NOT_YET = "ignoring it would change what is measured"
 
@@ -32,10 +32,11 @@ def _names(text: str) -> frozenset[str]:
 
 METADATA_ENGINES: dict[str, MetadataKind] = {"filecreate": "create", "filestat": "getattr", "filedelete": "delete"}
 """fio's engines that do one operation on each file, each with that operation."""
+SPACE_ENGINES: dict[str, SpaceCall] = {"falloc": "fallocate", "ftruncate": "ftruncate"}
+"""fio's engines that allocate or cut the space of files, each with its call."""
 LATER_ENGINES = _names("dircreate dirstat dirdelete")
 """Metadata engines that Debian's fio 3.33 does not have."""
 OTHER_ENGINES = _names(
-    "falloc ftruncate "
     "cpuio net netsplice splice rdma rbd rados http gfapi gfapi_async libhdfs sg io_uring_cmd mtd e4defrag exec nbd "
     "libiscsi libblkio libcufile pmemblk libpmem dev-dax dfs xnvme solarisaio windowsaio spdk spdk_bdev guasi external "
     "ime_psync ime_psyncv ime_aio libzbc libhipfile page_fault cpp_null"
@@ -126,10 +127,10 @@ def set_engine(draft: Draft, text: str, _context: Context) -> None:
         name = "libaio"
     is_file = "/" in name or name.endswith(".so")
     draft.engine_refused = is_file or name.split(":")[0] in LATER_ENGINES | OTHER_ENGINES
-    draft.fields["metadata"] = METADATA_ENGINES.get(name)
+    draft.fields |= {"metadata": METADATA_ENGINES.get(name), "space_call": SPACE_ENGINES.get(name)}
     if name in ENGINES:
         draft.fields |= {"engine": ENGINES[name], "engine_asked": name}
-    elif name in METADATA_ENGINES:
+    elif name in (*METADATA_ENGINES, *SPACE_ENGINES):
         draft.fields |= {"engine": "sync", "engine_asked": name}
     elif name in LATER_ENGINES:
         raise RefusedError(f"ioengine={name} is not supported yet; filecreate, filestat and filedelete are")
@@ -138,9 +139,11 @@ def set_engine(draft: Draft, text: str, _context: Context) -> None:
     elif is_file:
         raise RefusedError(f"ioengine={name} is not supported: iocurve loads no external engines")
     else:
-        close = values.did_you_mean(name, [*ENGINES, *METADATA_ENGINES, *LATER_ENGINES, *OTHER_ENGINES])
+        close = values.did_you_mean(name, [*ENGINES, *METADATA_ENGINES, *SPACE_ENGINES, *LATER_ENGINES, *OTHER_ENGINES])
         listed = f"{close} Supported:" if close else "; supported:"
-        raise ValueError(f"unknown ioengine '{name}'{listed} {values.either([*ENGINES, *METADATA_ENGINES])}")
+        raise ValueError(
+            f"unknown ioengine '{name}'{listed} {values.either([*ENGINES, *METADATA_ENGINES, *SPACE_ENGINES])}"
+        )
 
 
 def set_buffered(draft: Draft, text: str, context: Context) -> None:
