@@ -229,6 +229,14 @@ class DifferenceOutcome(Struct):
         return f"{self.kind.replace('_', ' ')}: {self.length} bytes at offset {self.offset} of {self.path}: {self.text}"
 
 
+class LastWrite(Struct):
+    """A write near the end of a worker."""
+
+    file: int
+    """Index of its file in the plan."""
+    offset: int
+
+
 class WorkerOutcome(Struct):
     """One worker. Times are since the group's start."""
 
@@ -274,6 +282,8 @@ class WorkerOutcome(Struct):
     """Facts that a reader of the figures must know: ``payload_discarded``."""
     differences: tuple[DifferenceOutcome, ...] = ()
     """Differences found by verification, in the order in which they were found; at most 1000."""
+    last_writes: tuple[LastWrite, ...] = ()
+    """The last writes that completed in each file, as many as the depth, newest first; empty without verification."""
     intervals: tuple[IntervalOutcome, ...]
     steady_state: SteadyOutcome | None
     """Steady state of the whole report group; None where the plan has none."""
