@@ -114,6 +114,13 @@ GROUPS = {
             has_subcommands=True,
         ),
         Command(
+            "cluster",
+            "cluster:app",
+            "Use many machines at once: check, start and try a cluster of load clients.",
+            "iocurve cluster check /mnt/volume",
+            has_subcommands=True,
+        ),
+        Command(
             "disk",
             "disk:app",
             "List and show the disks that can be emulated; restart the virtual machine of one.",
