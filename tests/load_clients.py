@@ -26,6 +26,9 @@ class LocalLink(Link):
         self.calls: Counter[str] = Counter()
         self.dies_after: int | None = None
         self.freezes_after: int | None = None
+        self.cut_after: int | None = None
+        """The link is cut; the client itself goes on to its end."""
+        self.ended = threading.Event()
 
     @property
     def name(self) -> str:
@@ -46,6 +49,9 @@ class LocalLink(Link):
             if self.dies_after is not None and self.records >= self.dies_after:
                 self.client.stop()
                 raise ClientLostError("ActorDiedError")
+            if self.cut_after is not None and self.records >= self.cut_after:
+                self._threads.submit(self._to_the_end, records)
+                raise ClientLostError("cut off")
             if self._is_frozen():
                 await asyncio.sleep(3600)
             self.records += 1
@@ -53,6 +59,11 @@ class LocalLink(Link):
 
     def abandon(self) -> None:
         self.client.stop()
+
+    def _to_the_end(self, records: Iterator[bytes]) -> None:
+        for _ in records:
+            pass
+        self.ended.set()
 
     def _is_frozen(self) -> bool:
         return self.freezes_after is not None and self.records >= self.freezes_after

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -46,13 +48,21 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         # Ray replaces 127.0.0.1 by the address of the machine.
         common = {"object_store_memory": OBJECT_STORE_BYTES, "include_log_monitor": False}
         head = {"node_ip_address": "127.0.0.10", "num_cpus": 0, "include_dashboard": False}
-        made = Cluster(initialize_head=True, head_node_args=head | common)
+        made = Cluster(initialize_head=True, head_node_args=head | common | _ports())
         for number in range(3):
             address, offered = f"127.0.0.{11 + number}", {session.RESOURCE: 1}
-            made.add_node(node_ip_address=address, num_cpus=1, resources=offered, wait=False, **common)
+            made.add_node(node_ip_address=address, num_cpus=1, resources=offered, wait=False, **common, **_ports())
         yield made
         made.shutdown()
         assert not (home / ".ray").exists(), "no token is left in the home"
+
+
+def _ports() -> dict[str, int]:
+    """Free ports of a node's agents. Ray gives up on a node whose agents are slow to choose theirs."""
+    names = ("metrics_agent_port", "metrics_export_port", "dashboard_agent_listen_port", "runtime_env_agent_port")
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in names]
+        return {name: one.getsockname()[1] for name, one in zip(names, sockets, strict=True)}
 
 
 def opened(cluster: Any, clients: int = 3) -> Any:

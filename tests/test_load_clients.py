@@ -7,16 +7,19 @@ from pathlib import Path
 import pytest
 
 from iocurve import _native
+from iocurve.cli.commands import run
 from iocurve.engine import plan as planned
 from iocurve.engine.outcome import KindOutcome, Live
-from iocurve.errors import RunError, TargetError
+from iocurve.errors import ResultError, RunError, TargetError
 from iocurve.measure import campaign as campaigns
 from iocurve.measure import group as groups
 from iocurve.measure import local
 from iocurve.measure.client import LoadClient
+from iocurve.measure.client_notes import client_notes
 from iocurve.measure.deployment import assigned, own_file, parts, replicated
+from iocurve.measure.journals import Journal, merged
 from iocurve.measure.records import EndRecord, Task, record_of
-from iocurve.result.document import Result, TargetFacts
+from iocurve.result.document import ClientClock, Result, TargetFacts
 from iocurve.result.summary import jain_index, merge_kinds
 from iocurve.units import MIB, MILLISECOND_NS
 from load_clients import LocalLink, group_of
@@ -154,6 +157,74 @@ def test_a_lost_client_is_named_and_the_others_finish(
     assert why.endswith("ActorDiedError" if how == "dies" else " ms") or "silent for" in why
 
 
+def test_the_local_file_of_a_lost_client_makes_the_result_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    links = [LocalLink("one"), LocalLink("two")]
+    # The head program loses the client, whose load goes on.
+    monkeypatch.setattr(LocalLink, "abandon", lambda _link: None)
+    links[1].cut_after = 3
+    with group_of(links) as group:
+        point = local.measure(replicated(lasting(600 * MILLISECOND_NS), 2), machines=group).point("test", {})
+        links[1].ended.wait(60)
+    why = campaigns.reason(point.outcome, point.clients)
+    assert why.startswith("1 of 2 load clients finished: two lost after 200 ms of measuring")
+    result = campaigns.started("test", "test", TargetFacts(kind="null", address="null"), with_ceiling=False)
+    result.with_point(point).ended("failed", why).write(out / "result.json")
+    [journal] = journals(tmp_path)
+    assert str(journal) == point.clients[1].journal
+    assert run(["result", "merge", str(out), str(journal)]) == 1, "what was to follow is missing"
+    again = Result.read(out / "result.json").points[0]
+    assert [client.state for client in again.clients] == ["finished", "merged"]
+    assert again.outcome.state == "finished"
+    assert [one.worker for one in again.outcome.workers] == [0, 1]
+    assert again.summary().operations == sum(again.of_client(client).operations for client in (0, 1))
+    assert again.of_client(0).operations == point.summary().operations
+    with pytest.raises(ResultError, match="the records of load client two are in the result already"):
+        run(["result", "merge", str(out), str(journal)])
+    other = out / "other.jsonl"
+    other.write_bytes(journal.read_bytes().replace(point.clients[1].run.encode(), b"0" * 16))
+    with pytest.raises(ResultError, match="of another run"):
+        run(["result", "merge", str(out), str(other)])
+    other.write_text("text", encoding="utf-8")
+    with pytest.raises(ResultError, match="is not the local file of a load client"):
+        run(["result", "merge", str(out), str(other)])
+    capsys.readouterr()
+
+
+def test_a_local_file_that_was_cut_off_is_kept_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LocalLink, "abandon", lambda _link: None)
+    links = [LocalLink("one"), LocalLink("two")]
+    links[1].cut_after = 2
+    with group_of(links) as group:
+        point = local.measure(replicated(lasting(600 * MILLISECOND_NS), 2), machines=group).point("test", {})
+        links[1].ended.wait(60)
+    [path] = journals(tmp_path)
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(lines[:5]) + lines[5][:40])
+    result = campaigns.started("test", "test", TargetFacts(kind="null", address="null"), with_ceiling=False)
+    again = merged(result.with_point(point), [Journal.read(path)]).points[0]
+    lost = again.clients[1]
+    assert (lost.state, again.outcome.state) == ("lost", "failed")
+    assert lost.until_loss is not None
+    assert lost.until_loss.intervals == 3, "the file begins with the task and the start"
+    assert [one.worker for one in again.outcome.workers] == [0]
+
+
+def test_clocks_that_are_not_known_well_enough_are_told() -> None:
+    with group_of([LocalLink("one"), LocalLink("two")]) as group:
+        point = local.measure(replicated(null_plan(), 2), machines=group).point("test", {})
+    clock = ClientClock(offset_ns=0, error_ns=11 * MILLISECOND_NS, drift_ns=0)
+    clients = (point.clients[0].replace(clock=clock), point.clients[1].replace(late_ns=11 * MILLISECOND_NS))
+    known = tuple(client.replace(clock=clock.replace(error_ns=0), late_ns=0) for client in clients)
+    assert list(client_notes(point.replace(clients=known))) == []
+    notes = list(client_notes(point.replace(clients=clients)))
+    assert [code for code, _ in notes] == ["clock_error", "late_start"]
+    assert notes[0][1].startswith("load client one: its clock is known only to within more than a tenth")
+
+
 def test_a_client_that_cannot_prepare_is_named_and_none_runs(tmp_path: Path) -> None:
     absent = worker(local_engine("sync"), str(tmp_path / "absent"))
     absent = absent.replace(client=1, files=(absent.files[0].replace(layout="existing"),))
@@ -191,7 +262,9 @@ def test_a_client_that_hears_nothing_from_the_head_program_stops_by_itself() -> 
     client.forget()
 
 
-def test_the_head_program_renews_the_lease() -> None:
+def test_the_head_program_renews_the_lease(monkeypatch: pytest.MonkeyPatch) -> None:
+    # A tenth of the lease passes between two calls.
+    monkeypatch.setattr(groups, "LEASE_S_MIN", 10.0)
     link = LocalLink("one")
     with group_of([link]) as group:
         local.measure(lasting(2500 * MILLISECOND_NS), machines=group)

@@ -137,6 +137,13 @@ GROUPS = {
         ),
         Command("report", "report:rewrite_report", "Write the report of a result again.", "iocurve report result.json"),
         Command(
+            "result",
+            "result:app",
+            "Add the records of lost load clients to a result.",
+            "iocurve result merge iocurve-report 5f0c-3.jsonl",
+            has_subcommands=True,
+        ),
+        Command(
             "explain",
             "jobs:explain",
             "Print the plan of a job and its warnings without running it.",

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from iocurve.cluster import session
-from iocurve.measure.group import LATE_SHARE, Member, clock_offset
+from iocurve.measure.client_notes import ERROR_SHARE
+from iocurve.measure.group import Member, clock_offset
 from iocurve.measure.records import Survey
 from iocurve.units import MILLISECOND_NS, format_bytes, format_duration
 
-CLOCK_ERROR_NS_MAX = round(LATE_SHARE * 1000) * MILLISECOND_NS
+CLOCK_ERROR_NS_MAX = round(ERROR_SHARE * 1000) * MILLISECOND_NS
 """A tenth of an interval of a second."""
 
 

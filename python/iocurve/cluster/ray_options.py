@@ -1,7 +1,7 @@
 """How iocurve starts Ray: fixed ports, no dashboard, quick detection of dead nodes.
 
 Ports, all TCP: every node reaches the head at 6379; all nodes reach each other at 6380, 6381 and 6400 to 6500 (the head
-program listens there, too); 6382 to 6384 are used within a node.
+program listens there, too); 6382 to 6385 are used within a node.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ PORTS = {
     "runtime-env-agent-port": 6382,
     "dashboard-agent-listen-port": 6383,
     "metrics-export-port": 6384,
+    "dashboard-agent-grpc-port": 6385,
     "min-worker-port": 6400,
     "max-worker-port": 6500,
 }

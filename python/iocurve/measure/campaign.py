@@ -16,6 +16,7 @@ from iocurve.engine.outcome import Live, Outcome, State
 from iocurve.engine.plan import Plan
 from iocurve.errors import Interrupted, RunError, TargetError
 from iocurve.measure import local
+from iocurve.measure.client_notes import client_notes
 from iocurve.measure.machines import THIS_MACHINE, Machines
 from iocurve.report.view import View, progress_view
 from iocurve.result import host
@@ -114,6 +115,8 @@ class Campaign:
         measured = local.measure(plan, self._watch(next_one.enough), next_one.poll_s, self._machines)
         point = measured.point(next_one.family, next_one.axes, next_one.name).replace(target=next_one.target)
         self._add(point)
+        for code, text in client_notes(point):
+            self.result = self.result.with_note(code, text)
         self._keep(self.result)
         if point.outcome.state == "finished":
             point = self._amended(next_one.after(point))

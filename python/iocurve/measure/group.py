@@ -62,8 +62,6 @@ LEAD_S = 0.3
 """Time from the barrier to the start; every client must have its start by then, ..."""
 LEAD_S_PER_CLIENT = 0.01
 """... for which large groups need longer."""
-LATE_SHARE = 0.1
-"""A clock error or a late start above this fraction of an interval is reported."""
 KEPT_PARTS = 32
 """Intervals of a client that are kept before they are added up."""
 

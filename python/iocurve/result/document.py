@@ -362,7 +362,8 @@ class Point(Struct, dict=True):
         """Merges the workers of one load client."""
         groups = self.plan.groups
         workers = [one for one in self.outcome.workers if groups[one.group].workers[one.worker].client == client]
-        return summarise(self.clients[client].name, self.plan, workers)
+        name = next(one.name for one in self.clients if one.client == client)
+        return summarise(name, self.plan, workers)
 
     def summary(self) -> Summary:
         """Merges all workers."""
