@@ -303,10 +303,27 @@ pub struct LogOutcome {
     pub histograms: Vec<String>,
 }
 
+/// An interval of a held run, merged over workers.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct IntervalRecord {
+    /// Index of the group.
+    pub group: u32,
+    /// Number of the interval, from 0.
+    pub index: u64,
+    /// The interval belongs to the ramp.
+    pub ramp: bool,
+    /// Start, since the group's start.
+    pub start_ns: Nanos,
+    /// End, since the group's start.
+    pub end_ns: Nanos,
+    /// By kind, with histograms.
+    pub operations: BTreeMap<String, KindOutcome>,
+}
+
 /// Live view of a run, over all workers.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Live {
-    /// `layout`, `prepare`, `ramp`, `run`, `done`.
+    /// `layout`, `prepare`, `ready` (a held run waits for its release), `ramp`, `run`, `done`.
     pub phase: String,
     /// Index of the running group.
     pub group: u32,

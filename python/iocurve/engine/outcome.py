@@ -310,11 +310,32 @@ class Outcome(Struct):
     """One for each worker that was started, in plan order."""
 
 
+class IntervalRecord(Struct):
+    """An interval of a held run, merged over workers. Times are since the group's start."""
+
+    group: int
+    index: int
+    ramp: bool
+    start_ns: int
+    end_ns: int
+    operations: dict[str, KindOutcome]
+
+
+class LiveClient(Struct):
+    """A load client in the live view."""
+
+    host: str
+    state: str
+    """running, finished, interrupted, failed, lost."""
+    operations: dict[str, IntervalKind] = {}
+    """Its newest interval."""
+
+
 class Live(Struct):
     """Live view of a run, over all workers."""
 
     phase: str
-    """layout, prepare, ramp, run, done."""
+    """layout, prepare, ready (waits for the other clients), ramp, run, done."""
     group: int
     elapsed_ns: int
     """Since the group's start (since the run's start during layout)."""
@@ -324,3 +345,5 @@ class Live(Struct):
     """Number of the newest interval that all running workers have closed, from 1; 0 before the first."""
     operations: dict[str, IntervalKind]
     """That interval, merged over workers."""
+    clients: tuple[LiveClient, ...] = ()
+    """The load clients; empty where this machine is the only one."""

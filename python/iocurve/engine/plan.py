@@ -688,6 +688,8 @@ class Worker(Struct):
     """Ends only workers with the same ``exit_group`` (fio's exit_what=group)."""
     exit_group: U32 = 0
     """fio's groupid: counts stonewall and new_group."""
+    client: U32 = 0
+    """Load client that runs the worker, from 0; a run without a cluster has one client, which runs all."""
     latency_target: LatencyTarget | None = None
     steady_state: SteadyState | None = None
     seed: U64

@@ -6,7 +6,7 @@ body calls ``Campaign.measure``; everything that can happen to a run is handled 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,9 +16,20 @@ from iocurve.engine.outcome import Live, Outcome, State
 from iocurve.engine.plan import Plan
 from iocurve.errors import Interrupted, RunError, TargetError
 from iocurve.measure import local
+from iocurve.measure.client_notes import client_notes
+from iocurve.measure.machines import THIS_MACHINE, Machines
 from iocurve.report.view import View, progress_view
 from iocurve.result import host
-from iocurve.result.document import RESULT_NAME, Axis, Point, Result, SearchFacts, TargetFacts, make_writable
+from iocurve.result.document import (
+    RESULT_NAME,
+    Axis,
+    ClientOutcome,
+    Point,
+    Result,
+    SearchFacts,
+    TargetFacts,
+    make_writable,
+)
 from iocurve.units import SECOND_NS, counted
 
 NULL_CEILING_S = 0.1
@@ -74,12 +85,18 @@ class Campaign:
         count: int | None = None,
         earlier: Iterable[Point] = (),
         keeps_points: bool = True,
+        machines: Machines = THIS_MACHINE,
     ) -> None:
-        self.result = result
+        self.result, self._machines = result, machines
         self._view, self._keep, self._count, self._keeps_points = view, keep, count, keeps_points
         self._earlier = {point.name: point for point in earlier if point.outcome.state == "finished"}
         self.measured = 0
         """Number of points so far."""
+
+    @property
+    def clients(self) -> int:
+        """Number of load clients that run each plan."""
+        return self._machines.count
 
     def measure(self, next_one: Measurement) -> Point:
         """Measures a point and keeps it. A point that an earlier run finished is reused.
@@ -95,15 +112,17 @@ class Campaign:
         expected = _seconds(plan) if seconds is None else seconds
         self._view.point_started(self.measured, self._count, next_one.title, expected, plan.interval_ns)
         next_one.before()
-        measured = local.measure(plan, self._watch(next_one.enough), next_one.poll_s)
+        measured = local.measure(plan, self._watch(next_one.enough), next_one.poll_s, self._machines)
         point = measured.point(next_one.family, next_one.axes, next_one.name).replace(target=next_one.target)
         self._add(point)
+        for code, text in client_notes(point):
+            self.result = self.result.with_note(code, text)
         self._keep(self.result)
         if point.outcome.state == "finished":
             point = self._amended(next_one.after(point))
         self._view.point_finished(point.summary())
         if point.outcome.state != "finished":
-            raise CutShort(point.outcome.state, self._placed(next_one.title, point.outcome), point.outcome)
+            raise CutShort(point.outcome.state, self._placed(next_one.title, point), point.outcome)
         return point
 
     def prepare(self, plan: Plan, purpose: str, enough: local.Enough = local.run_to_the_end) -> Outcome:
@@ -111,7 +130,7 @@ class Campaign:
 
         Raises ``Interrupted`` or ``RunError`` where it does not finish, ``TargetError`` where it cannot run.
         """
-        outcome = local.run(plan, self._watch(enough))
+        outcome = local.finished(self._machines.start(plan, purpose), self._watch(enough))
         if outcome.state == "interrupted":
             raise Interrupted(f"interrupted: {purpose}")
         if outcome.state != "finished":
@@ -143,9 +162,9 @@ class Campaign:
 
         return watch
 
-    def _placed(self, title: str, outcome: Outcome) -> str:
+    def _placed(self, title: str, point: Point) -> str:
         """The reason why a point was cut short, with the point's number."""
-        why = reason(outcome)
+        why = reason(point.outcome, point.clients)
         return why if self._count is None else f"point {self.measured} of {self._count} ({title}) was cut short: {why}"
 
 
@@ -195,8 +214,12 @@ def started(kind: str, name: str, target: TargetFacts, *, with_ceiling: bool = T
     return Result.start(kind, name, host.collect(), target, ceiling)
 
 
-def reason(outcome: Outcome) -> str:
+def reason(outcome: Outcome, clients: Sequence[ClientOutcome] = ()) -> str:
     """The reason why an outcome is incomplete."""
+    whole = [client for client in clients if client.state == "finished"]
+    missing = [f"{client.name} {client.reason}" for client in clients if client.reason]
+    if missing:
+        return f"{len(whole)} of {counted(len(clients), 'load client')} finished: {'; '.join(missing)}"
     errors = [f"{worker.job}: {worker.error}" for worker in outcome.workers if worker.error]
     return "; ".join(dict.fromkeys(errors)) or "interrupted"
 

@@ -15,13 +15,22 @@ from iocurve.errors import PlanError, TargetError
 from iocurve.job.model import PlanNote
 from iocurve.measure import campaign as campaigns
 from iocurve.measure.campaign import Campaign, CutShort, Measurement
+from iocurve.measure.deployment import replicated
+from iocurve.measure.machines import THIS_MACHINE, Machines
 from iocurve.report.view import progress_view
 from iocurve.result import host
 from iocurve.result.document import Result, TargetFacts
 from iocurve.targets.disk_facts import disk_facts
 
 
-def run(dialect: Dialect, arguments: Sequence[str], out: Path | None = None, *, quiet: bool = False) -> Result | None:
+def run(
+    dialect: Dialect,
+    arguments: Sequence[str],
+    out: Path | None = None,
+    *,
+    quiet: bool = False,
+    machines: Machines = THIS_MACHINE,
+) -> Result | None:
     """Runs a command line of a dialect and answers as its tool does; None where there was nothing to run.
 
     ``out`` is a directory for the report, where the dialect's own words name none. With ``quiet`` neither progress nor
@@ -38,10 +47,10 @@ def run(dialect: Dialect, arguments: Sequence[str], out: Path | None = None, *, 
         _tell(prepared.notes)
         sys.stdout.write(output)
         return None
-    return _measured(dialect.name, prepared, prepared.out or out, quiet=quiet)
+    return _measured(dialect.name, prepared, prepared.out or out, machines, quiet=quiet)
 
 
-def _measured(kind: str, prepared: Prepared, out: Path | None, *, quiet: bool) -> Result:
+def _measured(kind: str, prepared: Prepared, out: Path | None, machines: Machines, *, quiet: bool) -> Result:
     notes, obstacles = prepared.check()
     if not quiet:
         _tell(notes)
@@ -56,6 +65,7 @@ def _measured(kind: str, prepared: Prepared, out: Path | None, *, quiet: bool) -
             view,
             lambda _: None,
             keeps_points=out is not None or prepared.writes_output_at_end,
+            machines=machines,
         )
         result = campaigns.carry_out(campaign, lambda campaign: _run(kind, prepared, campaign))
     for note in notes:
@@ -78,7 +88,8 @@ def _run(kind: str, prepared: Prepared, campaign: Campaign) -> None:
 
     def run_plan(plan: Plan, enough: Callable[[Live], bool]) -> Outcome:
         try:
-            return campaign.measure(Measurement(plan, kind, enough=enough)).outcome
+            deployed = replicated(plan, campaign.clients)
+            return campaign.measure(Measurement(deployed, kind, enough=enough)).outcome
         except CutShort as cut:
             cut_short.append(cut)
             return cut.outcome

@@ -15,6 +15,8 @@ from iocurve.job.resolve import plan_here
 from iocurve.measure import campaign as campaigns
 from iocurve.measure import data_set
 from iocurve.measure.campaign import Campaign, Keep, Measurement
+from iocurve.measure.deployment import assigned
+from iocurve.measure.machines import THIS_MACHINE, Machines
 from iocurve.measure.scenario.caches import Caches
 from iocurve.measure.scenario.cases import Case, Cases
 from iocurve.measure.scenario.document import Form, Scenario
@@ -32,6 +34,7 @@ CLIENTS_STAND_IN = (
     "the clients are emulated by workers on this machine, which share its processors; "
     "a server on loopback sees an address for each"
 )
+CLIENTS_REAL = "each client is a load client of the cluster"
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,12 @@ class Request:
     nfs_timeout_ns: int | None = None
     """Time after which a silent server fails the run. Default: the URL's, or a minute."""
     is_wanted: Callable[[Case], bool] = lambda _: True
+    machines: Machines = THIS_MACHINE
+
+    @property
+    def cluster_clients(self) -> int:
+        """Load clients of a cluster; 0 where clients are emulated on this machine."""
+        return 0 if self.machines is THIS_MACHINE else self.machines.count
 
 
 def carry_out(request: Request, view: View, keep: Keep, earlier: Result | None = None) -> Result:
@@ -88,6 +97,8 @@ def shortened(request: Request, left_out: int) -> tuple[str, ...]:
         was, now = whole.runtime_ns, family.runtime_ns
         if was != now and (was, now) != (full.runtime_ns, form.runtime_ns):
             texts.append(f"{name}: each point {format_duration(now)} instead of {format_duration(was)}")
+    if (there := request.cluster_clients) and (clients := _clients_wanted(request.scenario)) > there:
+        texts.append(f"{there} clients instead of {clients}")
     if left_out:
         texts.append(f"{left_out} points left out")
     return tuple(texts)
@@ -114,6 +125,8 @@ def started(request: Request, cases: Sequence[Case], tag: str, left_out: int) ->
     result = campaigns.started("scenario", scenario.title, target)
     references = tuple(reference.load(name) for name in scenario.references)
     result = result.replace(scenario=said, references=references)
+    if request.cluster_clients:
+        return result.with_note("clients_real", CLIENTS_REAL, "info")
     if any(int(case.axes.get("clients", 1)) > 1 for case in cases):
         return result.with_note("clients_stand_in", CLIENTS_STAND_IN, "info")
     return result
@@ -123,23 +136,26 @@ class _Run:
     def __init__(self, request: Request, found: Mapping[str, OpenedTarget], earlier: Result | None) -> None:
         self.request, self.earlier = request, earlier
         tag = earlier.scenario.tag if earlier and earlier.scenario else secrets.token_hex(4)
-        self.cases = Cases(request.scenario, request.form, found, tag, request.nfs_timeout_ns)
+        self.cases = Cases(request.scenario, request.form, found, tag, request.nfs_timeout_ns, request.cluster_clients)
+        self.clients: dict[str, tuple[int, ...]] = {}
         self.made: list[Plan] = []
 
     def measured(self, view: View, keep: Keep) -> Result:
         everything = self.cases.all()
+        self.clients = {case.job.name: case.clients for case in everything}
         wanted = [case for case in everything if self.request.is_wanted(case)]
         if not wanted:
             raise TargetError("--points leaves no point to measure")
         _check_space(self.request, wanted)
         result = started(self.request, wanted, self.cases.tag, len(everything) - len(wanted))
         earlier = self.earlier.points if self.earlier else ()
-        campaign = Campaign(result, view, keep, count=len(wanted), earlier=earlier)
+        machines = self.request.machines
+        campaign = Campaign(result, view, keep, count=len(wanted), earlier=earlier, machines=machines)
         try:
             return campaigns.carry_out(campaign, lambda campaign: self._measure(campaign, wanted))
         finally:
             if not self.request.keep_data:
-                data_set.remove_files(self.made, _existing(self.cases.opened))
+                data_set.remove_files(self.made, _existing(self.cases.opened), machines)
 
     def _measure(self, campaign: Campaign, cases: Sequence[Case]) -> None:
         caches = Caches(self.cases, self._plan, campaign.prepare)
@@ -166,6 +182,8 @@ class _Run:
 
     def _plan(self, job: Job) -> Plan:
         plan = plan_here(job, self.request.form.interval_ns)
+        if self.request.cluster_clients and job.name in self.clients:
+            plan = assigned(plan, self.clients[job.name])
         self.made.append(plan)
         return plan
 
@@ -173,10 +191,18 @@ class _Run:
 def _check_overwrites(request: Request) -> None:
     """Refuses writes to existing files and devices unless the user allows them. Raises ``TargetError``."""
     unopened = dict.fromkeys(request.targets, opened_target.UNOPENED)
-    cases = [case for case in Cases(request.scenario, request.form, unopened, "").all() if request.is_wanted(case)]
+    everything = Cases(request.scenario, request.form, unopened, "", machines=request.cluster_clients).all()
+    cases = [case for case in everything if request.is_wanted(case)]
     for name, target in request.targets.items():
         writes = any(case.writes for case in cases if name in case.on)
         opened_target.check_overwrites(target, overwrite=request.overwrite, writes=writes)
+
+
+def _clients_wanted(scenario: Scenario) -> int:
+    return max(
+        max([family.clients, *map(int, scenario.full.families[family.name].axes.get("clients", ()))])
+        for family in scenario.families
+    )
 
 
 def _check_space(request: Request, cases: Sequence[Case]) -> None:
