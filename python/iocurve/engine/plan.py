@@ -95,9 +95,12 @@ class NfsMount(Struct):
     mount_port: U16 | None
     """TCP port of the MOUNT program; None asks the server's portmapper."""
     export: str
-    version: Literal[3]
+    version: Literal[3, 4]
+    """3, or 4 for 4.1."""
     nconnect: Annotated[int, Meta(ge=1, le=16)]
     """TCP connections of each worker."""
+    session_slots: Annotated[int, Meta(ge=1, le=1024)]
+    """NFSv4.1: slots to ask the server for, the most calls in flight of each worker."""
     uid: U32
     gid: U32
     durability: Durability

@@ -131,7 +131,9 @@ def _engine(worker: Worker) -> str:
         port = f":{mount.port}" if mount.port else ""
         source = f" from {mount.source}" if mount.source else ""
         connections = f"{counted(mount.nconnect, 'connection')} per worker{source}"
-        return f"NFSv3 client, {connections} to nfs://{mount.host}{port}{mount.export}"
+        version = "4.1" if mount.version == 4 else "3"
+        slots = f", {counted(mount.session_slots, 'slot')}" if mount.version == 4 else ""
+        return f"NFSv{version} client, {connections}{slots} to nfs://{mount.host}{port}{mount.export}"
     if isinstance(worker.engine, SpaceEngine):
         return f"{worker.engine.call}, one at a time"
     names = {"sync": "pread and pwrite", "aio": "Linux native AIO", "uring": "io_uring", "mmap": "mapped files"}

@@ -110,10 +110,12 @@ pub struct NfsMount {
     pub mount_port: Option<u16>,
     /// Exported path, as the MOUNT program knows it.
     pub export: String,
-    /// Protocol version; 3.
+    /// Protocol version: 3, or 4 for 4.1.
     pub version: u32,
     /// TCP connections, 1 to 16.
     pub nconnect: u32,
+    /// NFSv4.1: slots to ask the server for, the most calls in flight of this worker; 1 to 1024.
+    pub session_slots: u32,
     /// `AUTH_SYS` user.
     pub uid: u32,
     /// `AUTH_SYS` group.
