@@ -247,7 +247,7 @@ ONE_MISTAKE = [
     ("--size=1m --buffer_pattern=%o", "buffer_pattern does not take %o; only verify_pattern does"),
     ("--size=1m --buffer_pattern=abc", "buffer_pattern: 'abc' is not a pattern"),
     ("--size=1m --buffer_pattern='none'", "buffer_pattern: 'none' cannot be read: No such file or directory"),
-    ("--size=1m --client=h", "--client is not supported yet (run the jobs on each machine separately)"),
+    ("--size=1m --server", "--server is not supported (iocurve cluster commands prints how to start load clients)"),
     (
         "--size=1m --bandwidth-log",
         "--bandwidth-log is not supported (write_bw_log= in a job writes a log for each clone)",

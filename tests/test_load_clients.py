@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from iocurve import _native
+from iocurve.analysis import read
 from iocurve.cli.commands import run
 from iocurve.engine import plan as planned
 from iocurve.engine.outcome import KindOutcome, Live
@@ -18,9 +19,12 @@ from iocurve.measure.client import LoadClient
 from iocurve.measure.client_notes import client_notes
 from iocurve.measure.deployment import assigned, own_file, parts, replicated
 from iocurve.measure.journals import Journal, merged
+from iocurve.measure.machines import require_reachable
 from iocurve.measure.records import EndRecord, Task, record_of
+from iocurve.report.clients import shared
 from iocurve.result.document import ClientClock, Result, TargetFacts
 from iocurve.result.summary import jain_index, merge_kinds
+from iocurve.targets.target import parse
 from iocurve.units import MIB, MILLISECOND_NS
 from load_clients import LocalLink, group_of
 from plans import local_engine, null_plan, plan_of, worker
@@ -271,6 +275,16 @@ def test_the_head_program_renews_the_lease(monkeypatch: pytest.MonkeyPatch) -> N
     assert link.calls["renew_lease"] >= 1
 
 
+def test_an_embedded_volume_is_refused_for_clients_on_other_machines() -> None:
+    with group_of([LocalLink("one")]) as group:
+        assert group.are_here
+        require_reachable(parse("volume:unlimited"), group)
+        group._members[0].introduction = group._members[0].introduction.replace(boot="another")
+        with pytest.raises(TargetError, match="listens on this machine only"):
+            require_reachable(parse("volume:unlimited"), group)
+        require_reachable(parse("nfs://10.0.0.4/vol"), group)
+
+
 def test_jains_index_is_1_for_equal_shares_and_1_over_n_for_one_that_has_all() -> None:
     assert jain_index([5.0, 5.0, 5.0]) == pytest.approx(1)
     assert jain_index([9.0, 0.0, 0.0]) == pytest.approx(1 / 3)
@@ -289,3 +303,10 @@ def test_a_result_with_clients_is_read_as_it_was_written(tmp_path: Path) -> None
     again = Result.read(tmp_path / "result.json")
     assert again == result
     assert [client.name for client in again.points[0].clients] == ["one", "two"]
+    [figure] = shared(read(again))
+    [row] = figure.table.rows
+    assert (row[0], row[3]) == ("test", "2 of 2")
+    assert {row[1].partition(":")[0], row[2].partition(":")[0]} == {"one", "two"}
+    lost = point.clients[1].replace(state="lost", reason="lost")
+    [row] = shared(read(result.replace(points=(point.replace(clients=(point.clients[0], lost)),))))[0].table.rows
+    assert (row[1].partition(":")[0], row[3], row[6]) == ("one", "1 of 2", "1.000")

@@ -66,12 +66,11 @@ class LoadClient:
     def introduce(self) -> bytes:
         """The machine and its versions (``Introduction``)."""
         self._unbind()
-        boot = Path("/proc/sys/kernel/random/boot_id")
         return msgspec.json.encode(
             Introduction(
                 host=host.collect(),
                 iocurve=iocurve_version(),
-                boot=boot.read_text().strip() if boot.exists() else "",
+                boot=host.boot_id(),
             )
         )
 

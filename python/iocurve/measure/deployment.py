@@ -69,7 +69,7 @@ def own_file(file: FilePlan, client: int) -> FilePlan:
 
 def replicated(plan: Plan, clients: int, rename: Rename = same_file) -> Plan:
     """The same plan on each of several clients, with offsets of its own on each."""
-    if clients == 1:
+    if clients == 1 and rename is same_file:
         return plan
     groups = tuple(group.replace(workers=tuple(_copies(group.workers, clients, rename))) for group in plan.groups)
     return plan.replace(groups=groups)

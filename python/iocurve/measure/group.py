@@ -43,6 +43,7 @@ from iocurve.measure.records import (
     live_of,
     record_of,
 )
+from iocurve.result import host
 from iocurve.result.document import ClientClock, ClientOutcome, LayoutFacts, UntilLoss
 from iocurve.result.summary import live_kind, merge_kinds
 from iocurve.units import SECOND_NS, format_duration
@@ -161,6 +162,11 @@ class ClientGroup:
     def count(self) -> int:
         """Number of load clients."""
         return len(self._members)
+
+    @property
+    def are_here(self) -> bool:
+        """True if all clients run on this machine."""
+        return all(member.introduction.boot == host.boot_id() for member in self._members)
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from iocurve.dialects.base import Dialect, Prepared
 from iocurve.engine import plan as planned
 from iocurve.engine.outcome import Live, Outcome
-from iocurve.engine.plan import Plan
+from iocurve.engine.plan import FilePlan, Plan
 from iocurve.errors import PlanError, TargetError
 from iocurve.job.model import PlanNote
 from iocurve.measure import campaign as campaigns
@@ -22,6 +23,9 @@ from iocurve.result import host
 from iocurve.result.document import Result, TargetFacts
 from iocurve.targets.disk_facts import disk_facts
 
+OpenCluster = Callable[[Sequence[str]], AbstractContextManager[Machines]]
+"""Opens load clients on the machines with these names."""
+
 
 def run(
     dialect: Dialect,
@@ -30,11 +34,12 @@ def run(
     *,
     quiet: bool = False,
     machines: Machines = THIS_MACHINE,
+    cluster: OpenCluster | None = None,
 ) -> Result | None:
     """Runs a command line of a dialect and answers as its tool does; None where there was nothing to run.
 
     ``out`` is a directory for the report, where the dialect's own words name none. With ``quiet`` neither progress nor
-    notes are printed; the result keeps the notes.
+    notes are printed; the result keeps the notes. ``cluster`` opens the machines that the command line names.
     Raises ``DialectError``, ``PlanError``, and ``TargetError`` or ``RunError`` when nothing could be measured.
     """
     information = dialect.information(arguments)
@@ -47,7 +52,10 @@ def run(
         _tell(prepared.notes)
         sys.stdout.write(output)
         return None
-    return _measured(dialect.name, prepared, prepared.out or out, machines, quiet=quiet)
+    if not prepared.clients or cluster is None:
+        return _measured(dialect.name, prepared, prepared.out or out, machines, quiet=quiet)
+    with cluster(prepared.clients) as clients:
+        return _measured(dialect.name, prepared, prepared.out or out, clients, quiet=quiet)
 
 
 def _measured(kind: str, prepared: Prepared, out: Path | None, machines: Machines, *, quiet: bool) -> Result:
@@ -86,9 +94,14 @@ def _run(kind: str, prepared: Prepared, campaign: Campaign) -> None:
     """Runs all plans of the dialect, which also sees the outcome of a plan that was cut short."""
     cut_short: list[CutShort] = []
 
+    def own_names(file: FilePlan, client: int) -> FilePlan:
+        return (
+            file.replace(path=prepared.client_path(file.path, prepared.clients[client])) if prepared.clients else file
+        )
+
     def run_plan(plan: Plan, enough: Callable[[Live], bool]) -> Outcome:
         try:
-            deployed = replicated(plan, campaign.clients)
+            deployed = replicated(plan, campaign.clients, own_names)
             return campaign.measure(Measurement(deployed, kind, enough=enough)).outcome
         except CutShort as cut:
             cut_short.append(cut)

@@ -11,7 +11,9 @@ from typing import Protocol
 from iocurve import _native
 from iocurve.engine.outcome import Live, Outcome
 from iocurve.engine.plan import Plan
+from iocurve.errors import TargetError
 from iocurve.result.document import ClientOutcome, LayoutFacts, MachineUse
+from iocurve.targets.target import Target, VolumeTarget
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,10 @@ class Machines(Protocol):
     def count(self) -> int:
         """Number of load clients."""
 
+    @property
+    def are_here(self) -> bool:
+        """True if all clients run on this machine."""
+
     def start(self, plan: Plan, name: str) -> Running:
         """Starts a plan; the workers' ``client`` says where each runs. Raises ``RunError``."""
 
@@ -59,6 +65,7 @@ class ThisMachine:
     """One load client: this process."""
 
     count = 1
+    are_here = True
 
     def start(self, plan: Plan, name: str) -> Running:
         """Starts a plan. Raises ``RunError``."""
@@ -89,3 +96,12 @@ class _Here:
 
 
 THIS_MACHINE = ThisMachine()
+
+
+def require_reachable(target: Target, machines: Machines) -> None:
+    """Raises ``TargetError`` for an embedded volume, which only this machine reaches, with clients elsewhere."""
+    if isinstance(target, VolumeTarget) and not machines.are_here:
+        raise TargetError(
+            "the embedded volume listens on this machine only, and the load clients are elsewhere; name an NFS URL "
+            "or a directory that is mounted on each of them"
+        )

@@ -16,7 +16,7 @@ from iocurve.measure import campaign as campaigns
 from iocurve.measure import data_set
 from iocurve.measure.campaign import Campaign, Keep, Measurement
 from iocurve.measure.deployment import assigned
-from iocurve.measure.machines import THIS_MACHINE, Machines
+from iocurve.measure.machines import THIS_MACHINE, Machines, require_reachable
 from iocurve.measure.scenario.caches import Caches
 from iocurve.measure.scenario.cases import Case, Cases
 from iocurve.measure.scenario.document import Form, Scenario
@@ -66,6 +66,8 @@ def carry_out(request: Request, view: View, keep: Keep, earlier: Result | None =
     """
     # Check before anything is opened.
     _check_overwrites(request)
+    for target in request.targets.values():
+        require_reachable(target, request.machines)
     with opened(request.targets) as found:
         return _Run(request, found, earlier).measured(view, keep)
 

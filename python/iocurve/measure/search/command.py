@@ -12,7 +12,7 @@ from iocurve.errors import DialectError, Mistake
 from iocurve.job.model import Said, Section
 from iocurve.measure import campaign as campaigns
 from iocurve.measure.campaign import Campaign, Keep
-from iocurve.measure.machines import THIS_MACHINE, Machines
+from iocurve.measure.machines import THIS_MACHINE, Machines, require_reachable
 from iocurve.measure.search import ceiling, knee
 from iocurve.measure.search.facts import curve_facts, knee_facts, max_facts
 from iocurve.measure.search.loads import Effort, Loads
@@ -108,6 +108,7 @@ def _searched(
 ) -> Result:
     workload, defaults = workload_of(question.workload)
     writes = Section.of(workload, defaults).load.writes
+    require_reachable(question.target, question.machines)
     opened_target.check_overwrites(question.target, overwrite=question.overwrite, writes=writes)
 
     def measure(view: View, keep: Keep) -> Result:
