@@ -131,7 +131,13 @@ def prepare(
     mistakes = [*cli.mistakes, *text.mistakes, *definitions.mistakes]
     if not text.is_whole:
         raise DialectError(in_order(mistakes))
-    topology = make_topology(definitions, cli.host_maps, cli.lun_maps, cli.size)
+    topology = make_topology(
+        definitions,
+        cli.host_maps,
+        cli.lun_maps,
+        lambda path: machine.stat(str(directory / path)).kind == "directory",
+        cli.size,
+    )
     runs = expand(definitions, list(topology.storage), cli.overrides, Random(machine.fresh_seed()))
     mistakes += [*topology.mistakes, *runs.mistakes]
     mistakes += _loop_mistakes(definitions) + _missing_runs(runs.runs, mistakes) + _missing_first_run(cli, definitions)
