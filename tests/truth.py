@@ -66,6 +66,18 @@ def stopping(scale: float) -> Iterator[Row]:
             yield Row(f"rho = {correlation:g}, sd {deviation:.0%}", expected, measured, runs)
 
 
+def gains(scale: float) -> Iterator[Row]:
+    runs = max(1, round(2000 * scale))
+    for rounds in (4, 6, 12):
+        for members in (2, 3, 8):
+            for correlation, drift in ((0.0, 0.0), (0.3, 0.0), (0.5, 0.0), (0.7, 0.0), (0.9, 0.0), (0.5, 0.3)):
+                counted = simulated.gain_coverage(members, rounds, correlation, drift, runs, seed=SEED)
+                drifted = f", {drift:.0%} lost" if drift else ""
+                case = f"{rounds} rounds of {members} points, rho = {correlation:g}{drifted}"
+                measured = f"{counted.share:.1%}, ±{counted.widths / runs:.1%}"
+                yield Row(case, "93 to 97 %" if correlation <= 0.7 else "at least 90 %", measured, runs)
+
+
 def steps(scale: float) -> Iterator[Row]:
     runs = max(1, round(1000 * scale))
     for correlation in (0.0, 0.5, 0.7, 0.9):
@@ -194,6 +206,7 @@ def _sharp(capacity: float, seed: int) -> ceiling.Try:
 SECTIONS: dict[str, Section] = {
     "intervals": intervals,
     "stopping": stopping,
+    "gains": gains,
     "steps": steps,
     "law": law,
     "capacity": capacity,

@@ -36,6 +36,8 @@ class Case:
     family: Family
     name: str
     axes: dict[str, Axis]
+    varied: Mapping[str, Axis]
+    """The axes on which the points of its family differ."""
     job: Job
     on: tuple[str, ...]
     """Names of the targets that it loads."""
@@ -105,7 +107,7 @@ class Cases:
         name = " ".join([family.name, *(_axis_text(axis, value) for axis, value in axes.items())])
         job = self._job(name, sections)
         described = self._described(job, jobs[0].on, clients, axes) if len(jobs) == 1 else {}
-        return Case(family, name, described | axes, job, tuple({job.on: None for job in jobs}))
+        return Case(family, name, described | axes, axes, job, tuple({job.on: None for job in jobs}))
 
     def _sections(
         self, family: Family, job: FamilyJob, clients: int, workers: int, axes: dict[str, Axis]

@@ -18,6 +18,7 @@ from iocurve.measure.campaign import Campaign, Keep, Measurement
 from iocurve.measure.scenario.caches import Caches
 from iocurve.measure.scenario.cases import Case, Cases
 from iocurve.measure.scenario.document import Form, Scenario
+from iocurve.measure.scenario.groups import CaseGroup, groups_of
 from iocurve.report.view import View
 from iocurve.result import reference
 from iocurve.result.document import FamilyFacts, Point, Result, ScenarioFacts, TargetFacts
@@ -25,13 +26,16 @@ from iocurve.targets import opened_target
 from iocurve.targets import target as targets
 from iocurve.targets.opened_target import OpenedTarget
 from iocurve.targets.target import Target
-from iocurve.units import SECOND_NS, format_bytes, format_duration
+from iocurve.units import SECOND_NS, counted, format_bytes, format_duration
 
 FormName = Literal["full", "short", "scaled"]
 CLIENTS_STAND_IN = (
     "the clients are emulated by workers on this machine, which share its processors; "
     "a server on loopback sees an address for each"
 )
+REPEATS_MAX = 3
+"""A point that others on this machine disturb is measured again at most this many times."""
+PREPARED_EARLIER = "prepared by the run that was resumed"
 
 
 @dataclass(frozen=True)
@@ -88,6 +92,8 @@ def shortened(request: Request, left_out: int) -> tuple[str, ...]:
         was, now = whole.runtime_ns, family.runtime_ns
         if was != now and (was, now) != (full.runtime_ns, form.runtime_ns):
             texts.append(f"{name}: each point {format_duration(now)} instead of {format_duration(was)}")
+    if form.rounds != request.scenario.full.rounds:
+        texts.append(f"{counted(form.rounds, 'round')} of compared points instead of {request.scenario.full.rounds}")
     if left_out:
         texts.append(f"{left_out} points left out")
     return tuple(texts)
@@ -124,7 +130,8 @@ class _Run:
         self.request, self.earlier = request, earlier
         tag = earlier.scenario.tag if earlier and earlier.scenario else secrets.token_hex(4)
         self.cases = Cases(request.scenario, request.form, found, tag, request.nfs_timeout_ns)
-        self.made: list[Plan] = []
+        self.made: dict[object, Plan] = {}
+        """A plan for each set of files that was made, with which they are removed."""
 
     def measured(self, view: View, keep: Keep) -> Result:
         everything = self.cases.all()
@@ -134,24 +141,30 @@ class _Run:
         _check_space(self.request, wanted)
         result = started(self.request, wanted, self.cases.tag, len(everything) - len(wanted))
         earlier = self.earlier.points if self.earlier else ()
-        campaign = Campaign(result, view, keep, count=len(wanted), earlier=earlier)
+        campaign = Campaign(result, view, keep, order=[case.name for case in wanted], earlier=earlier)
         try:
             return campaigns.carry_out(campaign, lambda campaign: self._measure(campaign, wanted))
         finally:
             if not self.request.keep_data:
-                data_set.remove_files(self.made, _existing(self.cases.opened))
+                data_set.remove_files(self.made.values(), _existing(self.cases.opened))
 
     def _measure(self, campaign: Campaign, cases: Sequence[Case]) -> None:
         caches = Caches(self.cases, self._plan, campaign.prepare)
-        for case in cases:
-            campaign.measure(self._measurement(case, caches))
+        for group in groups_of(cases, self.request.scenario.comparisons, self.request.form):
+            measurements = [self._measurement(case, group, caches) for case in group.cases]
+            if group.rounds > 1:
+                campaign.take_turns(measurements, group.rounds)
+            else:
+                for measurement in measurements:
+                    campaign.measure(measurement)
 
-    def _measurement(self, case: Case, caches: Caches) -> Measurement:
+    def _measurement(self, case: Case, group: CaseGroup, caches: Caches) -> Measurement:
         plan = self._plan(case.job)
         preparations: list[str] = []
 
         def after(point: Point) -> Point:
-            return point.replace(cache=caches.facts(case, plan, preparations[0], point))
+            said = preparations[0] if preparations else PREPARED_EARLIER
+            return point.replace(cache=caches.facts(case, plan, said, point))
 
         return Measurement(
             plan,
@@ -159,14 +172,17 @@ class _Run:
             case.axes,
             case.name,
             target=case.on[0] if len(case.on) == 1 else None,
-            seconds_expected=self.cases.form_of(case).length_ns / SECOND_NS,
+            seconds_expected=(group.ramp_ns + group.turn_ns) / SECOND_NS,
             before=lambda: preparations.append(caches.prepare(case, plan)),
             after=after,
+            plan_again=lambda: self._plan(case.job),
+            repeats_max=REPEATS_MAX,
         )
 
     def _plan(self, job: Job) -> Plan:
         plan = plan_here(job, self.request.form.interval_ns)
-        self.made.append(plan)
+        workers = [worker for group in plan.groups for worker in group.workers]
+        self.made[frozenset((repr(worker.engine), file.path) for worker in workers for file in worker.files)] = plan
         return plan
 
 
