@@ -124,6 +124,15 @@ class MmapEngine(TaggedStruct, tag="mmap"):
     open: FileOpen
 
 
+class SpaceEngine(TaggedStruct, tag="space"):
+    """Calls that allocate or cut the space of files, one at a time; they move no data (fio's falloc and ftruncate)."""
+
+    open: FileOpen
+    call: Literal["fallocate", "ftruncate"]
+    """fallocate: a write allocates its range and extends the file, a read allocates it and keeps the length, a trim
+    punches a hole. ftruncate: a write cuts or extends the file to its offset."""
+
+
 class MetadataEngine(TaggedStruct, tag="metadata"):
     """Metadata operations on local files and directories, one at a time, with reads and writes of open files."""
 
@@ -142,7 +151,15 @@ class NfsMetadataEngine(TaggedStruct, tag="nfs_metadata"):
 
 
 EnginePlan = (
-    NullEngine | SyncEngine | AioEngine | UringEngine | MmapEngine | NfsEngine | MetadataEngine | NfsMetadataEngine
+    NullEngine
+    | SyncEngine
+    | AioEngine
+    | UringEngine
+    | MmapEngine
+    | NfsEngine
+    | SpaceEngine
+    | MetadataEngine
+    | NfsMetadataEngine
 )
 
 
@@ -674,6 +691,8 @@ class Worker(Struct):
     """Ends only workers with the same ``exit_group`` (fio's exit_what=group)."""
     exit_group: U32 = 0
     """fio's groupid: counts stonewall and new_group."""
+    client: U32 = 0
+    """Load client that runs the worker, from 0; a run without a cluster has one client, which runs all."""
     latency_target: LatencyTarget | None = None
     steady_state: SteadyState | None = None
     seed: U64

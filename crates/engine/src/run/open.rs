@@ -8,7 +8,9 @@ use crate::engines::emulated::{Disk, Emulated};
 use crate::engines::files::{check_direct_blocks, has_hole, is_regular_file};
 use crate::engines::nfs::{Nfs3, Nfs4, NfsEngine, NfsMetadataEngine, Version};
 use crate::engines::request::Engine;
-use crate::engines::{AioEngine, MetadataEngine, MmapEngine, NullEngine, Setup, SyncEngine, UringEngine, capabilities};
+use crate::engines::{
+    AioEngine, MetadataEngine, MmapEngine, NullEngine, Setup, SpaceEngine, SyncEngine, UringEngine, capabilities,
+};
 use crate::error::EngineError;
 use crate::outcome::{ConnectionOutcome, State};
 use crate::plan::{EnginePlan, OperationKind, Worker};
@@ -44,6 +46,7 @@ pub(super) fn open_and_run(
         EnginePlan::Aio { open } => run.drive(AioEngine::open(aligned(open)?)?),
         EnginePlan::Uring { open } => run.drive(UringEngine::open(aligned(open)?)?),
         EnginePlan::Mmap { open } => run.drive(MmapEngine::open(setup(open))?),
+        EnginePlan::Space { open, call } => run.drive(SpaceEngine::open(setup(open), *call)?),
         EnginePlan::Metadata { open, keep_open } => run.drive(MetadataEngine::open(setup(open), *keep_open)?),
         EnginePlan::NfsMetadata { mount, keep_open } => {
             let (clock, stop) = (shared.clock.clone(), &*shared.stop);

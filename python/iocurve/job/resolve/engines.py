@@ -64,6 +64,8 @@ def planned_engine(section: Section, url: NfsUrl | None, user: tuple[int, int]) 
     if section.target.disk is not None:
         # The page cache of this machine emulates the device; the plan's disk emulates its limits.
         how = planned.FileOpen(direct=False, durability="none", invalidate=False)
+    if section.target.space_call:
+        return planned.SpaceEngine(open=how, call=section.target.space_call)
     if section.target.engine == "aio":
         return planned.AioEngine(open=how)
     if section.target.engine == "uring":

@@ -19,7 +19,9 @@ fn call(xid: u32, cred: opaque_auth<'_>, operations: &[nfs_argop4<'_>]) -> Vec<u
     write_record(&mut bytes, |writer| {
         header.encode(writer);
         compound4_head { tag: &[], minorversion: 1, count: operations.len() as u32 }.encode(writer);
-        operations.iter().for_each(|operation| operation.encode(writer));
+        for operation in operations {
+            operation.encode(writer);
+        }
     });
     bytes
 }
@@ -28,7 +30,9 @@ fn call(xid: u32, cred: opaque_auth<'_>, operations: &[nfs_argop4<'_>]) -> Vec<u
 fn reply(status: nfsstat4, results: &[nfs_resop4<'_>]) -> Vec<u8> {
     let mut bytes = to_bytes(&ReplyHeader::success(1));
     bytes.extend(to_bytes(&compound4_result_head { status, tag: &[], count: results.len() as u32 }));
-    results.iter().for_each(|result| bytes.extend(to_bytes(result)));
+    for result in results {
+        bytes.extend(to_bytes(result));
+    }
     bytes
 }
 
