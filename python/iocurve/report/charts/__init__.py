@@ -3,7 +3,15 @@
 from iocurve.report.charts.bars import DepthBar, GroupBar, MixBar, PublishedMark, depth_bars, grouped, mix
 from iocurve.report.charts.caps import FAR, Cap, caps, within_sight
 from iocurve.report.charts.coloured_table import AdviceCell, advice
-from iocurve.report.charts.curves import DepthDot, LatencyDot, knee_curve, latency_curve, over_time
+from iocurve.report.charts.curves import (
+    ClientsDot,
+    DepthDot,
+    LatencyDot,
+    clients_curve,
+    knee_curve,
+    latency_curve,
+    over_time,
+)
 from iocurve.report.charts.style import Chart, labelled
 
 __all__ = [
@@ -11,6 +19,7 @@ __all__ = [
     "AdviceCell",
     "Cap",
     "Chart",
+    "ClientsDot",
     "DepthBar",
     "DepthDot",
     "GroupBar",
@@ -19,6 +28,7 @@ __all__ = [
     "PublishedMark",
     "advice",
     "caps",
+    "clients_curve",
     "depth_bars",
     "grouped",
     "knee_curve",
