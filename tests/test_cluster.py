@@ -8,7 +8,7 @@ import signal
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pytest
@@ -244,9 +244,9 @@ def test_clients_that_differ_are_problems_with_remedies() -> None:
         return Checked(name, "0.1", python, 8, 1, 0, 20_000, survey)
 
     alike = [client("a"), client("b", options="rw,vers=3,clientaddr=10.0.0.2"), client("c")]
-    assert problems(alike, Path("/mnt")) == []
+    assert problems(alike, PurePosixPath("/mnt")) == []
     odd = [*alike, client("d", python="3.12.1"), client("e", options="rw,vers=3,nconnect=8,clientaddr=10.0.0.5")]
-    assert [str(problem) for problem in problems(odd, Path("/mnt"))] == [
+    assert [str(problem) for problem in problems(odd, PurePosixPath("/mnt"))] == [
         "d: Python 3.12.1, others 3.11.7 (install the same version on all)",
         "e: mount options of /mnt rw,vers=3,nconnect=8, others rw,vers=3 (mount with the same options on all)",
     ]
@@ -256,7 +256,7 @@ def test_printed_commands_ask_for_a_token(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     assert authentication({}) == {"RAY_AUTH_MODE": "disabled"}
     for place in ("ssh", "cloud-init", "slurm", "kuberay"):
-        text = commands.commands(place, "10.0.0.4", ["vm1", "vm2"])  # type: ignore[arg-type]
+        text = commands.commands(place, "10.0.0.4", ["vm1", "vm2"])
         assert "RAY_AUTH_MODE" in text
         assert "token" in text
     token = tmp_path / "iocurve/cluster/token"

@@ -12,7 +12,7 @@ from cyclopts import Parameter, validators
 from iocurve.cli import status
 from iocurve.cli.clients import CLUSTER, ClusterOptions
 from iocurve.cli.common import OUT, OUTPUT, Output, TargetText, show
-from iocurve.cli.quantities import AtLeast1, Flag, Many, Ratio, SizeBytes, TimeNs
+from iocurve.cli.quantities import AtLeast1, Flag, Many, Ratio, Rounds, SizeBytes, TimeNs
 from iocurve.dialects.native.command import DIALECT as NATIVE
 from iocurve.errors import DialectError, Mistake
 from iocurve.measure import jobs
@@ -97,6 +97,7 @@ def run(
     full: Flag = False,
     scale: Ratio | None = None,
     points: Annotated[tuple[str, ...], Many] = (),
+    rounds: Rounds | None = None,
     out: Path | None = None,
     resume: Flag = False,
     create: Flag = False,
@@ -123,6 +124,9 @@ def run(
         Scale data and times of the full form down to this fraction: 1/100.
     points
         Run only these points: families (random-4k*) and values of axes (read_percent=100,0).
+    rounds
+        Rounds of points that are compared: in each round every one of them has a turn. The interval of a gain needs at
+        least 3; 1 measures each point once. Default: the scenario's, 6.
     out
         Directory for report.html, result.json and points.csv. Default for a scenario: iocurve-report.
     resume
@@ -147,6 +151,7 @@ def run(
         full=full,
         scale=scale,
         points=points,
+        rounds=rounds,
         create=create,
         overwrite=overwrite,
         keep_data=keep_data,

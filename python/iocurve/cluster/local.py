@@ -88,7 +88,7 @@ def _free_ports() -> dict[str, int]:
 
 
 def _wait_for(address: str, nodes: int) -> None:
-    """Returns once the cluster has that many load clients. Raises ``RunError``, at once if one of its processes ends."""
+    """Returns once the cluster has that many load clients. Raises ``RunError``, also if one of its processes ends."""
     started = len(_known())
     until = time.monotonic() + UP_S
     while True:

@@ -164,4 +164,5 @@ def _target_facts(plans: Sequence[Plan]) -> TargetFacts:
 
 def _nfs_facts(mount: planned.NfsMount) -> TargetFacts:
     port = f":{mount.port}" if mount.port else ""
-    return TargetFacts(kind="nfs", address=f"nfs://{mount.host}{port}{mount.export}?nconnect={mount.nconnect}")
+    version = "vers=4.1&" if mount.version == 4 else ""
+    return TargetFacts(kind="nfs", address=f"nfs://{mount.host}{port}{mount.export}?{version}nconnect={mount.nconnect}")

@@ -36,6 +36,8 @@ class RunningPoint:
     seconds_expected: float
     interval_ns: int
     started: float
+    size: float
+    """Part of the point that runs now: one turn of several."""
 
 
 class Progress:
@@ -46,13 +48,29 @@ class Progress:
         self._point: RunningPoint | None = None
         self._live: Live | None = None
         self._seconds_done = 0.0
+        self._points_done = 0.0
 
     def point_started(
-        self, index: int, count: int | None, name: str, seconds_expected: float, interval_ns: int = SECOND_NS
+        self,
+        index: int,
+        count: int | None,
+        name: str,
+        seconds_expected: float,
+        interval_ns: int = SECOND_NS,
+        turn: tuple[int, int] = (1, 1),
     ) -> None:
         """Point ``index`` (from 0) of ``count`` begins; ``interval_ns`` is the reporting interval of its plan."""
-        self._point = RunningPoint(index, count, name, seconds_expected, interval_ns, self._clock())
+        number, turns = turn
+        title = name if turns == 1 else f"{name}, turn {number} of {turns}"
+        if turns == 1:
+            # Points that an earlier run measured count as done.
+            self._points_done = max(self._points_done, index)
+        self._point = RunningPoint(index, count, title, seconds_expected, interval_ns, self._clock(), 1 / turns)
         self._live = None
+
+    def turn_finished(self) -> None:
+        """Ends the running turn; its point has further turns."""
+        self.end_point()
 
     def end_point(self) -> str:
         """Ends the running point; gives its position, `` 3/26`` or ``3``, or nothing where none runs."""
@@ -60,6 +78,7 @@ class Progress:
         if point is None:
             return ""
         self._seconds_done += self._clock() - point.started
+        self._points_done += point.size
         if point.count is None:
             return f"{point.index + 1:>2}"
         return f"{point.index + 1:>{len(str(point.count))}}/{point.count}"
@@ -80,8 +99,9 @@ class Progress:
             return 0.0
         running = self._clock() - point.started
         this = max(point.seconds_expected, running)
-        mean = (self._seconds_done + this) / (point.index + 1)
-        return this - running + mean * (count - point.index - 1)
+        with_this = self._points_done + point.size
+        mean = (self._seconds_done + this) / with_this
+        return this - running + mean * max(0.0, count - with_this)
 
     def phase(self) -> str:
         """``running, 1.0 s``."""

@@ -27,7 +27,7 @@ pub use self::pacing::{
     ThinkCounts,
 };
 pub use self::payload::{Content, Payload, Renew};
-pub use self::target::{Durability, EnginePlan, FileOpen, FilePlan, FileSelect, Layout, NfsMount};
+pub use self::target::{Durability, EnginePlan, FileOpen, FilePlan, FileSelect, Layout, NfsMount, SpaceCall};
 pub use self::verify::{Verify, VerifyMap, VerifyMethod};
 
 /// A whole run: groups that start one after another.

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from iocurve.dialects.base import Dialect, RunPlan, TimedJob
-from iocurve.dialects.fio import information
+from iocurve.dialects.fio import information, verify_state
 from iocurve.dialects.fio.invocation import Format, Invocation, Output
 from iocurve.dialects.fio.job import build
 from iocurve.dialects.fio.output import formats, logs
@@ -86,6 +86,8 @@ class Prepared(Invocation):
     def write_output(self, result: Result) -> Result:
         """Writes the log files, then the result in each format of --output-format."""
         logs.write(self, result)
+        workers = [worker for point in result.points for worker in point.outcome.workers]
+        verify_state.write(self.job, self.sections, workers, self.plan, self.output.state_directory)
         if lost := logs.lost_records(result):
             text = (
                 f"the logs lack {lost:,} records: each clone keeps up to {MAX_LOG_RECORDS:,}; log_avg_msec= logs fewer"
@@ -144,7 +146,11 @@ def prepare(
         if not check_only:
             raise
         resolution = _unresolved(job)
-    if settings.clients and any(worker.log for group in resolution.plan.groups for worker in group.workers):
+    states = surroundings.directory / settings.output.state_directory
+    plan, mistakes, obstacles = verify_state.limited(job, built.reports, resolution.plan, states)
+    if mistakes:
+        raise PlanError(mistakes)
+    if settings.clients and any(worker.log for group in plan.groups for worker in group.workers):
         text = "--client: logs of single operations (write_bw_log= and others) of several hosts are not supported yet"
         raise DialectError([Mistake(text)])
     notes = (*built.notes, *settings.notes, *resolution.notes)
@@ -154,9 +160,9 @@ def prepare(
         machine=machine,
         arguments=tuple(arguments),
         job=job,
-        plan=resolution.plan,
+        plan=plan,
         notes=notes,
-        obstacles=resolution.obstacles,
+        obstacles=(*resolution.obstacles, *dict.fromkeys(obstacles)),
         directories=resolution.directories,
         output=settings.output,
         sections=built.reports,
@@ -210,6 +216,11 @@ class _Settings:
         if not value or "\0" in value:
             raise ValueError("--output needs a file name")
         self.output = replace(self.output, path=Path(value))
+
+    def set_state_directory(self, value: str) -> None:
+        if not value or "\0" in value:
+            raise ValueError("--aux-path needs a directory name")
+        self.output = replace(self.output, state_directory=Path(value))
 
     def add_clients(self, value: str) -> None:
         path = Path(value) if value and "\0" not in value else None
@@ -287,6 +298,7 @@ _FORMATS: dict[str, Format] = {
 
 _HANDLERS: dict[str, Callable[[_Settings, str], None]] = {
     "out": _Settings.set_out,
+    "aux-path": _Settings.set_state_directory,
     "client": _Settings.add_clients,
     "output": _Settings.set_output,
     "output-format": _Settings.set_formats,
@@ -303,7 +315,6 @@ _HANDLERS: dict[str, Callable[[_Settings, str], None]] = {
 
 _NO_EFFECT = {
     "alloc-size": "memory is allocated when it is needed",
-    "aux-path": "iocurve writes no state files",
     "eta-interval": "progress is updated every second",
     "eta-newline": "progress stays on one line",
     "max-jobs": "the number of jobs has no fixed limit",

@@ -36,6 +36,8 @@ class Case:
     family: Family
     name: str
     axes: dict[str, Axis]
+    varied: Mapping[str, Axis]
+    """The axes on which the points of its family differ."""
     job: Job
     on: tuple[str, ...]
     """Names of the targets that it loads."""
@@ -116,7 +118,7 @@ class Cases:
         described = self._described(job, jobs[0].on, clients, axes) if len(jobs) == 1 else {}
         on = tuple({job.on: None for job in jobs})
         placed = tuple(worker // _clones(job) for job in jobs for worker in range(clients * _clones(job)))
-        return Case(family, name, described | axes, job, on, placed)
+        return Case(family, name, described | axes, axes, job, on, placed)
 
     def _sections(
         self, family: Family, job: FamilyJob, clients: int, workers: int, axes: dict[str, Axis]

@@ -20,6 +20,7 @@ from iocurve.measure.machines import THIS_MACHINE, Machines, require_reachable
 from iocurve.measure.scenario.caches import Caches
 from iocurve.measure.scenario.cases import Case, Cases
 from iocurve.measure.scenario.document import Form, Scenario
+from iocurve.measure.scenario.groups import CaseGroup, groups_of
 from iocurve.report.view import View
 from iocurve.result import reference
 from iocurve.result.document import FamilyFacts, Point, Result, ScenarioFacts, TargetFacts
@@ -27,7 +28,7 @@ from iocurve.targets import opened_target
 from iocurve.targets import target as targets
 from iocurve.targets.opened_target import OpenedTarget
 from iocurve.targets.target import Target
-from iocurve.units import SECOND_NS, format_bytes, format_duration
+from iocurve.units import SECOND_NS, counted, format_bytes, format_duration
 
 FormName = Literal["full", "short", "scaled"]
 CLIENTS_STAND_IN = (
@@ -35,6 +36,9 @@ CLIENTS_STAND_IN = (
     "a server on loopback sees an address for each"
 )
 CLIENTS_REAL = "each client is a load client of the cluster"
+REPEATS_MAX = 3
+"""A point that others on this machine disturb is measured again at most this many times."""
+PREPARED_EARLIER = "prepared by the run that was resumed"
 
 
 @dataclass(frozen=True)
@@ -101,6 +105,8 @@ def shortened(request: Request, left_out: int) -> tuple[str, ...]:
             texts.append(f"{name}: each point {format_duration(now)} instead of {format_duration(was)}")
     if (there := request.cluster_clients) and (clients := _clients_wanted(request.scenario)) > there:
         texts.append(f"{there} clients instead of {clients}")
+    if form.rounds != request.scenario.full.rounds:
+        texts.append(f"{counted(form.rounds, 'round')} of compared points instead of {request.scenario.full.rounds}")
     if left_out:
         texts.append(f"{left_out} points left out")
     return tuple(texts)
@@ -140,7 +146,8 @@ class _Run:
         tag = earlier.scenario.tag if earlier and earlier.scenario else secrets.token_hex(4)
         self.cases = Cases(request.scenario, request.form, found, tag, request.nfs_timeout_ns, request.cluster_clients)
         self.clients: dict[str, tuple[int, ...]] = {}
-        self.made: list[Plan] = []
+        self.made: dict[object, Plan] = {}
+        """A plan for each set of files that was made, with which they are removed."""
 
     def measured(self, view: View, keep: Keep) -> Result:
         everything = self.cases.all()
@@ -151,25 +158,31 @@ class _Run:
         _check_space(self.request, wanted)
         result = started(self.request, wanted, self.cases.tag, len(everything) - len(wanted))
         earlier = self.earlier.points if self.earlier else ()
-        machines = self.request.machines
-        campaign = Campaign(result, view, keep, count=len(wanted), earlier=earlier, machines=machines)
+        machines, order = self.request.machines, [case.name for case in wanted]
+        campaign = Campaign(result, view, keep, order=order, earlier=earlier, machines=machines)
         try:
             return campaigns.carry_out(campaign, lambda campaign: self._measure(campaign, wanted))
         finally:
             if not self.request.keep_data:
-                data_set.remove_files(self.made, _existing(self.cases.opened), machines)
+                data_set.remove_files(self.made.values(), _existing(self.cases.opened), machines)
 
     def _measure(self, campaign: Campaign, cases: Sequence[Case]) -> None:
         caches = Caches(self.cases, self._plan, campaign.prepare)
-        for case in cases:
-            campaign.measure(self._measurement(case, caches))
+        for group in groups_of(cases, self.request.scenario.comparisons, self.request.form):
+            measurements = [self._measurement(case, group, caches) for case in group.cases]
+            if group.rounds > 1:
+                campaign.take_turns(measurements, group.rounds)
+            else:
+                for measurement in measurements:
+                    campaign.measure(measurement)
 
-    def _measurement(self, case: Case, caches: Caches) -> Measurement:
+    def _measurement(self, case: Case, group: CaseGroup, caches: Caches) -> Measurement:
         plan = self._plan(case.job)
         preparations: list[str] = []
 
         def after(point: Point) -> Point:
-            return point.replace(cache=caches.facts(case, plan, preparations[0], point))
+            said = preparations[0] if preparations else PREPARED_EARLIER
+            return point.replace(cache=caches.facts(case, plan, said, point))
 
         return Measurement(
             plan,
@@ -177,16 +190,20 @@ class _Run:
             case.axes,
             case.name,
             target=case.on[0] if len(case.on) == 1 else None,
-            seconds_expected=self.cases.form_of(case).length_ns / SECOND_NS,
+            seconds_expected=(group.ramp_ns + group.turn_ns) / SECOND_NS,
             before=lambda: preparations.append(caches.prepare(case, plan)),
             after=after,
+            plan_again=lambda: self._plan(case.job),
+            repeats_max=REPEATS_MAX,
         )
 
     def _plan(self, job: Job) -> Plan:
         plan = plan_here(job, self.request.form.interval_ns)
         if self.request.cluster_clients and job.name in self.clients:
             plan = assigned(plan, self.clients[job.name])
-        self.made.append(plan)
+        workers = [worker for group in plan.groups for worker in group.workers]
+        files = ((repr(worker.engine), worker.client, file.path) for worker in workers for file in worker.files)
+        self.made[frozenset(files)] = plan
         return plan
 
 

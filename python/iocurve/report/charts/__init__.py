@@ -12,6 +12,7 @@ from iocurve.report.charts.curves import (
     latency_curve,
     over_time,
 )
+from iocurve.report.charts.gains import GainBar, gains
 from iocurve.report.charts.style import Chart, labelled
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "ClientsDot",
     "DepthBar",
     "DepthDot",
+    "GainBar",
     "GroupBar",
     "LatencyDot",
     "MixBar",
@@ -30,6 +32,7 @@ __all__ = [
     "caps",
     "clients_curve",
     "depth_bars",
+    "gains",
     "grouped",
     "knee_curve",
     "labelled",

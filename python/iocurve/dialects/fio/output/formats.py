@@ -199,6 +199,7 @@ def _ours(job: JobStats) -> dict[str, Any]:
         "workers": len(job.workers),
         "labels": sorted({label for worker in job.workers for label in worker.labels}),
         "errors": list(dict.fromkeys(worker.error for worker in job.workers if worker.error)),
+        "differences": [found.to_builtins() for worker in job.workers for found in worker.differences],
         "response_ns": {
             kind: _latency(response, job.report.reporting.percentiles) for kind, response in responses.items()
         },

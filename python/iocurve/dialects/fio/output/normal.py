@@ -99,6 +99,7 @@ def _job(job: JobStats, result: Result) -> list[str]:
     jobs = f"(groupid={job.group}, jobs={len(job.workers)})"
     lines = [f"{job.report.name}: {jobs}: {number}: pid={os.getpid()}: {moment}"]
     lines += [f"  error        : {error}" for error in dict.fromkeys(worker.error for worker in job.workers) if error]
+    lines += [f"  verification : {found}" for worker in job.workers for found in worker.differences]
     if job.report.description:
         lines.append(f"  Description  : [{job.report.description}]")
     for kind in job.shown:
