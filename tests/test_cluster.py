@@ -175,9 +175,17 @@ def test_another_version_is_refused(cluster: Any, monkeypatch: pytest.MonkeyPatc
         pass
 
 
-def test_an_address_of_ray_client_is_an_error_with_a_remedy() -> None:
+def test_an_address_where_no_cluster_is_gets_a_remedy() -> None:
     with pytest.raises(RunError, match=r"run iocurve on a node of the cluster"):
         session.connect("ray://127.0.0.10:10001")
+    with pytest.raises(RunError, match=r"^--on vm1: name auto, or the head as HOST:PORT"):
+        session.connect("vm1")
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    with pytest.raises(
+        RunError, match=rf"^there is no cluster at 127\.0\.0\.1:{port} \(.*refused\); iocurve cluster commands"
+    ):
+        session.connect(f"127.0.0.1:{port}")
 
 
 @pytest.mark.parametrize("how", ["killed", "frozen"])

@@ -63,7 +63,7 @@ class Family:
     @property
     def is_mix(self) -> bool:
         """A series of read and write shares."""
-        return self.varies("read_percent") and not self.varies("depth")
+        return self.varies("read_percent") and not self.varies("depth") and not self.is_scale_out
 
     @property
     def is_rate(self) -> bool:
@@ -83,12 +83,19 @@ class Family:
     @property
     def is_depth(self) -> bool:
         """One or more series of depths."""
-        return self.varies("depth")
+        return self.varies("depth") and not self.is_scale_out
+
+    @property
+    def is_scale_out(self) -> bool:
+        """One or more series of numbers of clients, each client with the same depth."""
+        axes = [member.point.axes for member in self.members]
+        each = {float(one["depth"]) / float(one["clients"]) for one in axes if "depth" in one and "clients" in one}
+        return self.varies("clients") and len(each) <= 1
 
     @property
     def is_measured_along_axes(self) -> bool:
         """The points differ in what a scenario or a search varies; jobs have no axes."""
-        return self.is_mix or self.is_depth or self.is_rate or self.is_grid
+        return self.is_scale_out or self.is_mix or self.is_depth or self.is_rate or self.is_grid
 
     @property
     def is_sequential(self) -> bool:
@@ -137,6 +144,16 @@ class Family:
         measured = {id(member.point): member for member in self.members}
         found = depth_series(member.point for member in self.members)
         return {self._distinction(points[0]): [measured[id(point)] for point in points] for points in found}
+
+    @cached_property
+    def scale_out_series(self) -> dict[str, list[MeasuredPoint]]:
+        """The series of numbers of clients, by the axes in which they differ: ``read_percent 75``."""
+        found: dict[str, list[MeasuredPoint]] = {}
+        for member in sorted(self.members, key=lambda member: member.axis("clients")):
+            axes = member.point.axes.items()
+            others = [(axis, value) for axis, value in axes if axis not in ("clients", "depth") and self.varies(axis)]
+            found.setdefault(", ".join(axis_text(axis, value) for axis, value in others), []).append(member)
+        return found
 
     def _distinction(self, point: Point) -> str:
         # Where kinds differ, the kind already tells reads from writes.

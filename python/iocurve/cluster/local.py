@@ -6,10 +6,11 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from ipaddress import IPv4Address
 from pathlib import Path
 
@@ -70,7 +71,7 @@ def _started(options: list[str], environment: dict[str, str], number: int) -> in
     ray = shutil.which("ray", path=f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}")
     if ray is None:
         raise RunError("the command ray is missing: pip install 'iocurve[scale]'")
-    words = [ray, "start", *options, *ray_options.common(fixed_ports=False), "--block"]
+    words = [ray, "start", *options, *ray_options.common(_free_ports()), "--block"]
     log = state_folder() / f"node-{number}.log"
     with log.open("w") as output:
         process = subprocess.Popen(
@@ -79,18 +80,26 @@ def _started(options: list[str], environment: dict[str, str], number: int) -> in
     return process.pid
 
 
+def _free_ports() -> dict[str, int]:
+    """Ports for the agents of a node, which are several on this machine."""
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in ray_options.AGENT_PORTS]
+        return {name: one.getsockname()[1] for name, one in zip(ray_options.AGENT_PORTS, sockets, strict=True)}
+
+
 def _wait_for(address: str, nodes: int) -> None:
-    """Returns once the cluster has that many load clients. Raises ``RunError``."""
+    """Returns once the cluster has that many load clients. Raises ``RunError``, also if one of its processes ends."""
+    started = len(_known())
     until = time.monotonic() + UP_S
     while True:
         found = _nodes_at(address)
         if found is not None and found >= nodes:
             return
-        if time.monotonic() > until:
-            logs = state_folder()
-            raise RunError(
-                f"the local cluster has {counted(found or 0, 'node')} of {nodes} after {UP_S} s; see {logs}/node-*.log"
-            )
+        ended = len(_processes()) < started
+        if ended or time.monotonic() > until:
+            why = "a process of the local cluster has ended" if ended else f"it is not up after {UP_S} s"
+            there = f"{found or 0} of {counted(nodes, 'node')}"
+            raise RunError(f"{why}; {there} joined; see {state_folder()}/node-*.log")
         time.sleep(0.5)
 
 
@@ -114,11 +123,15 @@ def _remember(processes: list[int]) -> None:
 
 def _processes() -> list[int]:
     """The process groups of the local cluster that are alive."""
+    return [process for process in _known() if _is_alive(process)]
+
+
+def _known() -> list[int]:
+    """The process groups that were started."""
     try:
-        known = json.loads(_memory().read_text())
+        return [int(process) for process in json.loads(_memory().read_text())]
     except (OSError, ValueError):
         return []
-    return [process for process in known if _is_alive(process)]
 
 
 def _is_alive(process: int) -> bool:

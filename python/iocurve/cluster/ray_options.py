@@ -7,6 +7,7 @@ program listens there, too); 6382 to 6385 are used within a node.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 
 HEAD_PORT = 6379
 PORTS = {
@@ -33,9 +34,12 @@ HEAD_ENVIRONMENT = {
 _COMMON = ["--include-log-monitor=false", f"--object-store-memory={OBJECT_STORE_BYTES}", "--disable-usage-stats"]
 
 
-def common(*, fixed_ports: bool = True) -> list[str]:
-    """Options of every node; several nodes on one machine cannot have the same ports."""
-    return [*_COMMON, *(f"--{name}={port}" for name, port in PORTS.items() if fixed_ports)]
+AGENT_PORTS = tuple(name for name in PORTS if "agent" in name or "export" in name)
+
+
+def common(ports: Mapping[str, int] = PORTS) -> list[str]:
+    """Options of every node. Ray gives up on a node whose agents are slow to choose ports, so they are always given."""
+    return [*_COMMON, *(f"--{name}={port}" for name, port in ports.items())]
 
 
 def head(port: int = HEAD_PORT) -> list[str]:

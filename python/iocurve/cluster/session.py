@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import socket
 import threading
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -27,6 +28,8 @@ CONCURRENT_CALLS = 8
 """Calls that a client answers at once: the stream of records, and short ones beside it."""
 NODES_S = 30
 """Time to wait for nodes that are about to join."""
+REACH_S = 10
+"""Time in which the head must accept a connection."""
 INTRODUCE_S = 60
 """Time in which a client must have loaded iocurve."""
 AUTO = "auto"
@@ -57,6 +60,7 @@ def connect(address: str) -> ModuleType:
             f"--on {address}: Ray Client does not stream records; run iocurve on a node of the cluster, "
             "with --on auto or --on HEAD:6379"
         )
+    _require_listener(address)
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.update(authentication(os.environ))
     ray = load_ray()
@@ -65,6 +69,19 @@ def connect(address: str) -> ModuleType:
     except Exception as error:
         raise RunError(_unreachable(address, error)) from None
     return ray
+
+
+def _require_listener(address: str) -> None:
+    """Ray itself tries for minutes. Raises ``RunError`` if nothing listens at HOST:PORT."""
+    if address == AUTO:
+        return
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdecimal():
+        raise RunError(f"--on {address}: name auto, or the head as HOST:PORT, such as 10.0.0.4:6379")
+    try:
+        socket.create_connection((host, int(port)), REACH_S).close()
+    except (OSError, OverflowError) as error:
+        raise RunError(_unreachable(address, error)) from None
 
 
 def load_ray() -> ModuleType:

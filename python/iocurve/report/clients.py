@@ -3,7 +3,24 @@
 from __future__ import annotations
 
 from iocurve.analysis import Reading
-from iocurve.report.cells import Figure, Table
+from iocurve.analysis.families import Family
+from iocurve.report import charts
+from iocurve.report.cells import (
+    LAST_COLUMNS,
+    Cell,
+    Figure,
+    Table,
+    caps,
+    count,
+    decimal,
+    last_cells,
+    percentile,
+    rate,
+    slug,
+    target_of,
+)
+from iocurve.report.charts import Chart
+from iocurve.report.prose import sentence
 from iocurve.result.document import Point
 from iocurve.result.summary import Summary, jain_index
 from iocurve.units import MIB, format_count
@@ -13,6 +30,52 @@ CAPTION = (
     "A lost client counts in no figure."
 )
 COLUMNS = ("point", "slowest", "fastest", "clients", "IOPS", "MiB/s", "fairness")
+
+
+def scale_out(family: Family, reading: Reading) -> Figure:
+    """Throughput and IOPS by the number of clients, with the limits of the volume and of all clients together."""
+    title = f"{family.subject}: by number of clients"
+    return Figure(
+        slug=slug(f"{family.name} {title}"),
+        title=title,
+        caption=sentence(family.fixed),
+        charts=(_curve(family, reading, "MiB/s"), _curve(family, reading, "IOPS")),
+        table=_by_clients(family),
+    )
+
+
+def _curve(family: Family, reading: Reading, unit: str) -> Chart:
+    dots = [
+        charts.ClientsDot(series, int(member.axis("clients")), rate(member.summary, unit))
+        for series, members in family.scale_out_series.items()
+        for member in members
+    ]
+    highest = max(dot.rate for dot in dots)
+    limits = charts.within_sight(caps(family.members, reading, unit), highest)
+    return charts.clients_curve(dots, limits, unit, _egress(family, reading) if unit == "MiB/s" else None)
+
+
+def _egress(family: Family, reading: Reading) -> charts.Cap | None:
+    """The limit on the writes of each client, where all points only write."""
+    limit = target_of(family, reading).client_egress_bytes_per_s
+    only_writes = all(member.summary.kinds.keys() == {"write"} for member in family.members)
+    return charts.Cap(limit / MIB, f"{limit / MIB:,.0f} MiB/s each") if limit and only_writes else None
+
+
+def _by_clients(family: Family) -> Table:
+    rows: list[tuple[Cell, ...]] = [
+        (
+            series,
+            f"{member.axis('clients'):g}",
+            count(member.summary.iops),
+            decimal(member.summary.mib_per_s),
+            *(percentile(percent)(member.summary) for percent in (50.0, 99.0)),
+            *last_cells(member),
+        )
+        for series, members in family.scale_out_series.items()
+        for member in members
+    ]
+    return Table.of(("load", "clients", "IOPS", "MiB/s", "p50", "p99", *LAST_COLUMNS), rows)
 
 
 def shared(reading: Reading) -> list[Figure]:

@@ -28,6 +28,8 @@ def figures(reading: Reading) -> list[Figure]:
 
 
 def _family_figures(family: Family, reading: Reading) -> list[Figure]:
+    if family.is_scale_out:
+        return [clients.scale_out(family, reading)]
     if family.is_mix:
         return [loads.mix(family, reading)]
     if family.is_advice:

@@ -3,7 +3,15 @@
 from iocurve.report.charts.bars import DepthBar, GroupBar, MixBar, PublishedMark, depth_bars, grouped, mix
 from iocurve.report.charts.caps import FAR, Cap, caps, within_sight
 from iocurve.report.charts.coloured_table import AdviceCell, advice
-from iocurve.report.charts.curves import DepthDot, LatencyDot, knee_curve, latency_curve, over_time
+from iocurve.report.charts.curves import (
+    ClientsDot,
+    DepthDot,
+    LatencyDot,
+    clients_curve,
+    knee_curve,
+    latency_curve,
+    over_time,
+)
 from iocurve.report.charts.gains import GainBar, gains
 from iocurve.report.charts.style import Chart, labelled
 
@@ -12,6 +20,7 @@ __all__ = [
     "AdviceCell",
     "Cap",
     "Chart",
+    "ClientsDot",
     "DepthBar",
     "DepthDot",
     "GainBar",
@@ -21,6 +30,7 @@ __all__ = [
     "PublishedMark",
     "advice",
     "caps",
+    "clients_curve",
     "depth_bars",
     "gains",
     "grouped",

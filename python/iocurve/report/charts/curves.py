@@ -150,6 +150,50 @@ def knee_curve(dots: Sequence[DepthDot], caps: Sequence[Cap], knee: Knee) -> Cha
     return finished(independent_strokes(layers), height=CURVE_HEIGHT)
 
 
+# ---- the rate over the number of clients
+
+
+@dataclass(frozen=True)
+class ClientsDot:
+    """The rate of a number of clients."""
+
+    series: str
+    clients: int
+    rate: float
+
+
+def clients_curve(dots: Sequence[ClientsDot], caps: Sequence[Cap], unit: str, each: Cap | None = None) -> Chart:
+    """The rate over the number of clients, a line for each series; ``each`` is a limit of each single client."""
+    most = max(dot.clients for dot in dots)
+    highest = max(dot.rate for dot in dots)
+    x = alt.Scale(domain=[0, most * 1.05], nice=False)
+    y = alt.Scale(domain=[0, end_of_axis(highest, caps)], clamp=True)
+    base = alt.Chart(data([asdict(dot) for dot in dots])).encode(
+        x=alt.X("clients:Q", title="Clients", scale=x, axis=alt.Axis(tickMinStep=1, format="d", grid=False)),
+        y=alt.Y("rate:Q", title=unit, scale=y, axis=rate_axis()),
+        color=series_color(list(dict.fromkeys(dot.series for dot in dots))),
+    )
+    tooltip = [alt.Tooltip("clients:Q", title="clients", format=","), rate_tooltip("rate", unit)]
+    line = base.mark_line(strokeWidth=2).encode(order="clients:Q")
+    circles = base.mark_circle(size=56, opacity=1).encode(tooltip=tooltip)
+    sloped = [_sum_of_limits(each, most, end_of_axis(highest, caps))] if each else []
+    return finished(
+        independent_strokes(alt.layer(*limit_lines("y", caps), *sloped, line, circles)), height=CURVE_HEIGHT
+    )
+
+
+def _sum_of_limits(each: Cap, most: int, top: float) -> alt.Chart:
+    """The limit of one client, times their number, as far as the chart goes."""
+    last = min(float(most), top / each.value)
+    rows = [{"clients": at, "rate": at * each.value, "bound": f"all clients: {each.label}"} for at in (0.0, last)]
+    chart: alt.Chart = (
+        alt.Chart(data(rows))
+        .mark_line(strokeDash=[2, 3], strokeWidth=1.5)
+        .encode(x="clients:Q", y="rate:Q", stroke=_named_stroke("bound", KNEE_COLOR))
+    )
+    return chart
+
+
 def _light_load(knee: Knee, lowest: int) -> alt.Chart:
     """The bound at light load, N / unloaded latency; a curve on a logarithmic axis."""
     steps = 40
