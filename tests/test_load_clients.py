@@ -19,7 +19,7 @@ from iocurve.measure.client import LoadClient
 from iocurve.measure.client_notes import client_notes
 from iocurve.measure.deployment import assigned, own_file, parts, replicated
 from iocurve.measure.journals import Journal, merged
-from iocurve.measure.machines import require_reachable
+from iocurve.measure.reach import require_reachable
 from iocurve.measure.records import EndRecord, Task, record_of
 from iocurve.report.clients import shared
 from iocurve.result.document import ClientClock, Result, TargetFacts

@@ -28,6 +28,7 @@ mount = st.builds(
     export=text,
     version=st.just(3),
     nconnect=st.integers(1, 16),
+    session_slots=st.integers(1, 1024),
     uid=u32,
     gid=u32,
     durability=durability,

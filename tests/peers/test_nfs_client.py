@@ -72,7 +72,7 @@ def test_verified_data_survive_a_restart_of_ganesha(tmp_path: Path) -> None:
     with servers.ganesha("vfs", tmp_path) as server:
         url = f"{server.url}&version=4"
         size = (f"--size={FILE_BYTES}", f"--bs={BLOCK_BYTES}", "--output-format=json")
-        command = [IOCURVE, "fio", "--ioengine=nfs", "--name=restart", f"--nfs_url={url}", *size, *load]
+        command = [str(IOCURVE), "fio", "--ioengine=nfs", "--name=restart", f"--nfs_url={url}", *size, *load]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
             file = tmp_path / "restart.0.0"
             _wait_until(lambda: file.exists() and file.stat().st_size > FILE_BYTES // 8)
@@ -92,7 +92,7 @@ def test_the_kernels_server_keeps_verified_data(version: str, tmp_path: Path) ->
     command = f'{IOCURVE} fio --ioengine=nfs --name=k --output-format=json "--nfs_url={url}" {load}'
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    rig = [servers.RIG / "kernel-nfs", "--serve", "--port", str(port), "--", command]
+    rig = [str(servers.RIG / "kernel-nfs"), "--serve", "--port", str(port), "--", command]
     done = subprocess.run(rig, capture_output=True, text=True, timeout=110, check=False, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     (job,) = json.loads(done.stdout[done.stdout.index("{") :])["jobs"]

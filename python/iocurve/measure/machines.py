@@ -11,9 +11,7 @@ from typing import Protocol
 from iocurve import _native
 from iocurve.engine.outcome import Live, Outcome
 from iocurve.engine.plan import Plan
-from iocurve.errors import TargetError
 from iocurve.result.document import ClientOutcome, LayoutFacts, MachineUse
-from iocurve.targets.target import Target, VolumeTarget
 
 
 @dataclass(frozen=True)
@@ -96,12 +94,3 @@ class _Here:
 
 
 THIS_MACHINE = ThisMachine()
-
-
-def require_reachable(target: Target, machines: Machines) -> None:
-    """Raises ``TargetError`` for an embedded volume, which only this machine reaches, with clients elsewhere."""
-    if isinstance(target, VolumeTarget) and not machines.are_here:
-        raise TargetError(
-            "the embedded volume listens on this machine only, and the load clients are elsewhere; name an NFS URL "
-            "or a directory that is mounted on each of them"
-        )

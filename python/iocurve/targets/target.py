@@ -132,7 +132,7 @@ class VolumeTarget:
         """Reads ``volume:PROFILE?quota=4TiB&vers=4.1``. Raises ``DialectError`` or ``TargetError``."""
         profile, _, query = text.removeprefix("volume:").partition("?")
         said: dict[str, str | int] = dict(parse_qsl(query, keep_blank_values=True))
-        mount = urlencode({name: said.pop(name) for name in ("vers", "slots") if name in said})
+        mount = urlencode([(name, said.pop(name)) for name in ("vers", "slots") if name in said])
         try:
             parse_nfs_url(f"nfs://volume/?{mount}")
         except ValueError as error:

@@ -16,7 +16,8 @@ from iocurve.measure import campaign as campaigns
 from iocurve.measure import data_set
 from iocurve.measure.campaign import Campaign, Keep, Measurement
 from iocurve.measure.deployment import assigned
-from iocurve.measure.machines import THIS_MACHINE, Machines, require_reachable
+from iocurve.measure.machines import THIS_MACHINE, Machines
+from iocurve.measure.reach import require_reachable
 from iocurve.measure.scenario.caches import Caches
 from iocurve.measure.scenario.cases import Case, Cases
 from iocurve.measure.scenario.document import Form, Scenario
