@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from bench.truth.simulated import gain_coverage
 from data import synthetic
 from iocurve.analysis import read
 from iocurve.engine.outcome import Outcome, State
@@ -29,7 +30,6 @@ from iocurve.result.stats import student_quantile
 from iocurve.targets.opened_target import UNOPENED
 from iocurve.units import MILLISECOND_NS, SECOND_NS
 from plans import null_plan
-from simulated import gain_coverage
 
 PLAN = null_plan()
 QUIET = MachineUse(busy_share=0.3, cpus=2, own_share=0.2, target_share=0.05, others_share=0.02, steal_share=0.0)

@@ -18,8 +18,8 @@ from iocurve.result.stats import student_quantile
 PAIRS_MIN = 3
 """Fewer pairs get no interval."""
 WIDENING = 1.12
-"""Turns resemble their neighbours, and so, a little, do successive pairs. Set by simulation: intervals of up to 8 points
-in 6 rounds hold the truth in 93 to 97 of 100 cases if the correlation of neighbouring turns is at most 0.7."""
+"""Turns resemble their neighbours, and so, a little, do successive pairs. Set by simulation: intervals of up to 8
+points in 6 rounds hold the truth in 93 to 97 of 100 cases if the correlation of neighbouring turns is at most 0.7."""
 
 
 @dataclass(frozen=True)

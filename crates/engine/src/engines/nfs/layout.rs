@@ -48,7 +48,19 @@ pub fn layout(
     Ok(files.iter().map(|file| changes.created.contains(&file.path)).collect())
 }
 
-/// Removes files; ignores missing ones.
+/// Those of `paths` that do not exist on the export.
+pub(crate) fn absent(mount: &NfsMount, paths: Vec<String>, stop: &AtomicBool) -> Result<Vec<String>, EngineError> {
+    let mut session = Session::open(mount, stop)?;
+    let mut absent = Vec::new();
+    for path in paths {
+        if !session.exists(&path)? {
+            absent.push(path);
+        }
+    }
+    Ok(absent)
+}
+
+/// Removes files and empty directories; ignores missing ones, and leaves directories that are not empty.
 pub fn remove(mount: &NfsMount, paths: &[String]) -> Result<(), EngineError> {
     if paths.is_empty() {
         return Ok(());
