@@ -211,8 +211,8 @@ def test_advice_is_a_coloured_table_and_one_sentence() -> None:
     (figure,) = figures(read(advised()))
     assert len(drawn(figure.charts[0], "rect")) == 4
     assert read(advised()).findings[-1] == (
-        "Where nconnect pays: more connections give from 0.90 times [0.87, 0.93] the rate (read 4 KiB at depth 1) to "
-        "3.00 times [2.90, 3.10] (read 4 KiB at depth 64)."
+        "Where nconnect pays: more connections give from 0.90 times [0.87, 0.94] the rate (read 4 KiB at depth 1) to "
+        "3.00 times [2.89, 3.12] (read 4 KiB at depth 64)."
     )
     assert read(advised()).headlines[0].value == "1"
 
