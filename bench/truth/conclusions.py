@@ -40,6 +40,19 @@ def stopping(scale: float) -> Iterator[Row]:
             yield row(f"rho = {correlation:g}, sd {deviation:.0%}", expected, measured, runs)
 
 
+def gains(scale: float) -> Iterator[Row]:
+    """Ratios of points that take turns, in AR(1) noise and under a steady loss of speed."""
+    runs = max(1, round(2000 * scale))
+    for rounds in (4, 6, 12):
+        for members in (2, 3, 8):
+            for correlation, drift in ((0.0, 0.0), (0.3, 0.0), (0.5, 0.0), (0.7, 0.0), (0.9, 0.0), (0.5, 0.3)):
+                counted = simulated.gain_coverage(members, rounds, correlation, drift, runs, seed=SEED)
+                drifted = f", {drift:.0%} lost" if drift else ""
+                case = f"{rounds} rounds of {members} points, rho = {correlation:g}{drifted}"
+                measured = f"{counted.share:.1%}, ±{counted.widths / runs:.1%}"
+                yield row(case, "93 to 97 %" if correlation <= 0.7 else "at least 90 %", measured, runs)
+
+
 def steps(scale: float) -> Iterator[Row]:
     """False alarms, steps and drifts in AR(1) noise."""
     for count, most in ((20, 1000), (60, 1000), (200, 300)):

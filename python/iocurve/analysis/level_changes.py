@@ -103,7 +103,7 @@ class _Whitened:
         self._floor = NOISE_MIN * self._count * fmean(values) ** 2
 
     def likelihood(self, explained: float) -> float:
-        """Logarithm, up to a constant, where a change explains so much of the sum of squares."""
+        """Logarithm of the likelihood, up to a constant, of a change that explains this share of the sum of squares."""
         left = max(self._power - explained, self._floor, 1e-300)
         return math.log(self._first) - self._count / 2 * math.log(left)
 
