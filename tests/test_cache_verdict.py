@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from data import synthetic
 from iocurve.analysis import caches
-from iocurve.analysis.cache_evidence import judged
+from iocurve.analysis.cache_evidence import Resident, judged
 from iocurve.analysis.measured_load import MeasuredLoad
 from iocurve.engine.plan import DiskPlan, FileOpen, IoBurst, IoLimits, SyncEngine
 from iocurve.measure import page_cache
@@ -104,6 +105,30 @@ def test_bytes_that_storage_moved_tell_of_the_page_cache(
     assert (found.verdict, found.is_fully_warm) == (verdict, warm)
 
 
+@pytest.mark.parametrize(
+    ("moved", "others", "says", "verdict"),
+    [(0, 0, "cached", "cached"), (1_000, 0, "nothing", "unclear"), (0, 1_000, "nothing", "unclear")],
+)
+def test_bytes_that_the_devices_moved_are_evidence_only_where_they_are_few(
+    moved: int, others: int, says: str, verdict: str
+) -> None:
+    load = on_files(None, {5_000: 1_000})
+    assert load.point.machine
+    machine = load.point.machine.replace(block_devices=("sda1", "sdb1"), block_read_bytes=4 * KIB * (moved + others))
+    found = judged(facts(None), MeasuredLoad(load.point.replace(machine=machine), load.target))
+    assert [(one.source, one.says) for one in found.evidence] == [("devices", says)]
+    assert found.evidence[0].text.startswith("sda1, sdb1 read ")
+    assert found.verdict == verdict
+
+
+def test_the_page_cache_is_told_before_and_after_the_load() -> None:
+    found = judged(facts(None), on_files(None, {5_000: 1_000}), Resident(0.02, 0.97))
+    assert [(one.text, one.says) for one in found.evidence] == [
+        ("the page cache held 2% of the files before the load and 97% after it", "nothing")
+    ]
+    assert judged(facts(None), on_files(None, {5_000: 1_000}), Resident(0.95)).verdict == "cached"
+
+
 def test_two_modes_of_latency_are_evidence_of_a_part() -> None:
     found = judged(facts(None), on_files(None, {5_000: 400, 200_000: 600}))
     assert [(one.source, one.says) for one in found.evidence] == [("latency", "partly")]
@@ -133,7 +158,24 @@ def test_a_file_that_was_just_written_is_in_the_page_cache(tmp_path: Path) -> No
     how = FileOpen(direct=False, durability="none", invalidate=False)
     buffered = plan_of(worker(SyncEngine(open=how), "", files=(file_plan(path),)))
     share = page_cache.resident_share(buffered)
-    # None where the file system does not know RWF_NOWAIT.
+    # None where the kernel knows neither cachestat(2) nor, on this file system, RWF_NOWAIT.
     assert share in (None, 1.0)
     direct = plan_of(worker(SyncEngine(open=how.replace(direct=True)), "", files=(file_plan(path),)))
     assert page_cache.resident_share(direct) is None
+
+
+@pytest.mark.parametrize("has_cachestat", [True, False])
+def test_half_of_a_file_in_the_page_cache_is_counted_or_sampled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, has_cachestat: bool
+) -> None:
+    path = tmp_path / "data"
+    path.write_bytes(b"x" * MIB)
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+        os.posix_fadvise(file.fileno(), 0, MIB // 2, os.POSIX_FADV_DONTNEED)
+    if not has_cachestat:
+        monkeypatch.setattr(page_cache, "CACHESTAT", -1)
+    how = FileOpen(direct=False, durability="none", invalidate=False)
+    share = page_cache.resident_share(plan_of(worker(SyncEngine(open=how), "", files=(file_plan(path),))))
+    # A file system in memory keeps all of it.
+    assert share is None or share == 1.0 or share == pytest.approx(0.5, abs=0.0 if has_cachestat else 0.1)

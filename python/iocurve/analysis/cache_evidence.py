@@ -7,6 +7,7 @@ caches answer everything: the counters of the target, its known limit or the byt
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Literal
 
 from iocurve.analysis.measured_load import MeasuredLoad
@@ -29,15 +30,20 @@ MEMORY_NS_MAX = 30 * MICROSECOND_NS
 SMALL_BLOCK = 16 << 10
 
 CacheVerdict = Literal["cached", "uncached", "unclear", "not_checked"]
-OWN = ("counters", "limit", "storage", "page cache")
+OWN = ("counters", "limit", "storage", "devices", "page cache")
 """Sources that tell of the load itself, not of a comparison."""
 
 
-def judged(facts: CacheFacts, load: MeasuredLoad, resident_share: float | None = None) -> CacheFacts:
-    """The facts with the evidence on a load that reads, and the verdict that it supports.
+@dataclass(frozen=True)
+class Resident:
+    """The part of a load's files that the page cache held; None where it is not known."""
 
-    ``resident_share`` is the part of the files that the page cache held before the load.
-    """
+    before: float | None = None
+    after: float | None = None
+
+
+def judged(facts: CacheFacts, load: MeasuredLoad, resident: Resident = Resident()) -> CacheFacts:
+    """The facts with the evidence on a load that reads, and the verdict that it supports."""
     read = load.kind("read")
     if read is None or not read.operations:
         return facts
@@ -47,7 +53,8 @@ def judged(facts: CacheFacts, load: MeasuredLoad, resident_share: float | None =
             _counters(load),
             _above_limit(load),
             _storage(load),
-            _resident(load, resident_share),
+            _devices(load),
+            _resident(load, resident),
             _repeated(facts),
             _modes(load),
         )
@@ -114,12 +121,26 @@ def _storage(load: MeasuredLoad) -> CacheEvidence | None:
     return CacheEvidence(source="storage", text=moved, says="cached")
 
 
-def _resident(load: MeasuredLoad, share: float | None) -> CacheEvidence | None:
-    if share is None or not _is_local(load):
+def _devices(load: MeasuredLoad) -> CacheEvidence | None:
+    """The bytes that the devices beneath the files read, for whichever process, beside those of the load."""
+    machine, read = load.point.machine, load.kind("read")
+    if machine is None or machine.block_read_bytes is None or read is None or not read.bytes or not _is_local(load):
         return None
-    text = f"the page cache held {share:.0%} of the files before the load"
+    names, found = ", ".join(machine.block_devices), format_bytes(machine.block_read_bytes)
+    text = f"{names} read {found} for {format_bytes(read.bytes)} of reads"
+    # Other processes may have read, too: much says nothing, little says that the load was not answered by a device.
+    return CacheEvidence(
+        source="devices", text=text, says="cached" if machine.block_read_bytes < LEAST * read.bytes else "nothing"
+    )
+
+
+def _resident(load: MeasuredLoad, resident: Resident) -> CacheEvidence | None:
+    if resident.before is None or not _is_local(load):
+        return None
+    after = f" and {resident.after:.0%} after it" if resident.after is not None else ""
+    text = f"the page cache held {resident.before:.0%} of the files before the load{after}"
     # A page cache that is empty before the load may fill during it.
-    return CacheEvidence(source="page cache", text=text, says="cached" if share >= MOST else "nothing")
+    return CacheEvidence(source="page cache", text=text, says="cached" if resident.before >= MOST else "nothing")
 
 
 def _repeated(facts: CacheFacts) -> CacheEvidence | None:

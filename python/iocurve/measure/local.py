@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from iocurve.engine.outcome import Live, Outcome
 from iocurve.engine.plan import Plan
 from iocurve.measure.machines import THIS_MACHINE, Machines, Running
 from iocurve.result import host
+from iocurve.result.block_devices import DeviceMeter
 from iocurve.result.document import Axis, ClientOutcome, LayoutFacts, MachineUse, Point
 
 POLL_S = 0.1
@@ -108,7 +109,8 @@ class Observer:
     def __init__(self, plan: Plan, enough: Enough) -> None:
         self._enough = enough
         self._window_end = _cooled_down(plan)
-        self._meter = host.MachineMeter()
+        self._files = _local_files(plan)
+        self._meter = _Meter(self._files)
         self._use: MachineUse | None = None
         self.layout: LayoutFacts | None = None
 
@@ -122,12 +124,37 @@ class Observer:
             self.layout = LayoutFacts(bytes=live.layout_bytes, elapsed_ns=live.elapsed_ns)
         if live.phase in ("layout", "prepare", "ready", "ramp"):
             # Only the CPU use in the measured window counts.
-            self._meter, self._use = host.MachineMeter(), None
+            self._meter, self._use = _Meter(self._files), None
         else:
             self._meter.poll()
             if (live.group, live.elapsed_ns) == self._window_end and self._use is None:
                 self._use = self._meter.use()
         return self._enough(live)
+
+
+class _Meter:
+    """The use of this machine, with what the devices beneath the files move."""
+
+    def __init__(self, files: Sequence[str]) -> None:
+        self._machine = host.MachineMeter()
+        self._devices = DeviceMeter(files)
+
+    def poll(self) -> None:
+        self._machine.poll()
+
+    def use(self) -> MachineUse | None:
+        use, moved = self._machine.use(), self._devices.moved()
+        if use is None or moved is None:
+            return use
+        return use.replace(
+            block_devices=moved.devices, block_read_bytes=moved.read_bytes, block_write_bytes=moved.write_bytes
+        )
+
+
+def _local_files(plan: Plan) -> list[str]:
+    """Paths of the files and devices of this machine that a plan uses."""
+    workers = [worker for group in plan.groups for worker in group.workers if hasattr(worker.engine, "open")]
+    return sorted({file.path for worker in workers for file in worker.files})
 
 
 def _cooled_down(plan: Plan) -> tuple[int, int] | None:

@@ -166,6 +166,11 @@ class MachineUse(Struct):
     device_read_bytes: int | None = None
     """Bytes that this process had fetched from storage (``/proc/self/io``)."""
     device_write_bytes: int | None = None
+    block_devices: tuple[str, ...] = ()
+    """Names of the block devices beneath the files of the load."""
+    block_read_bytes: int | None = None
+    """Bytes that these devices read, for all processes; None where the files are on none."""
+    block_write_bytes: int | None = None
 
 
 CachePolicy = Literal["cached", "uncached", "warmed", "untouched"]
@@ -207,8 +212,9 @@ class CacheEvidence(Struct):
     """A sign that caches answered a load, or that they did not."""
 
     source: str
-    """``counters`` of the target, ``limit`` of the device, bytes that ``storage`` moved, ``page cache`` before the
-    load, ``repeated`` offsets beside fresh ones, modes of ``latency``."""
+    """``counters`` of the target, ``limit`` of the device, bytes that ``storage`` moved for this process, bytes that
+    the ``devices`` beneath the files moved, ``page cache`` before and after the load, ``repeated`` offsets beside fresh
+    ones, modes of ``latency``."""
     text: str
     says: Literal["cached", "not_cached", "partly", "nothing"]
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from statistics import fmean
 
-from iocurve.analysis.cache_evidence import judged
+from iocurve.analysis.cache_evidence import Resident, judged
 from iocurve.analysis.measured_load import MeasuredLoad
 from iocurve.analysis.steady import window
 from iocurve.engine.outcome import Live, Outcome
@@ -75,9 +75,10 @@ class Caches:
         """After a point: its offsets again and fresh ones take turns, once a family, where there are reads."""
         if case.family.cache == "untouched":
             return None
+        after = page_cache.resident_share(plan)
         facts = CacheFacts(policy=case.family.cache, preparation=preparation)
         load = MeasuredLoad(point, self.cases.opened[case.on[0]].facts)
-        return judged(self._compared(facts, case, plan), load, self._resident.get(case.name))
+        return judged(self._compared(facts, case, plan), load, Resident(self._resident.get(case.name), after))
 
     def _compared(self, facts: CacheFacts, case: Case, plan: Plan) -> CacheFacts:
         reads = any(operation.kind == "read" for worker in plan.groups[0].workers for operation in worker.operations)

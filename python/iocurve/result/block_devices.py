@@ -1,0 +1,102 @@
+"""Counts the bytes that the block devices beneath files move, whichever process asks for them.
+
+A file's device is that of its file system (``st_dev``), or the device itself. A partition has counters of its own. A
+device-mapper or RAID device is followed to the devices that it consists of, so that a cache inside it does not count as
+storage. The counters are in ``/sys/dev/block/MAJOR:MINOR/stat`` (Documentation/block/stat.rst).
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from iocurve.result.host import mount_of
+
+SECTOR_BYTES = 512
+"""The unit of the counters, whatever the device's own sector size."""
+READ_SECTORS, WRITTEN_SECTORS = 2, 6
+"""Fields of ``stat``, from 0."""
+
+
+@dataclass(frozen=True)
+class Moved:
+    """Bytes that devices moved."""
+
+    devices: tuple[str, ...]
+    """Names: ``nvme0n1p2``, ``sda``."""
+    read_bytes: int
+    write_bytes: int
+
+
+class DeviceMeter:
+    """Counts what the devices beneath files move from now on."""
+
+    def __init__(self, paths: Iterable[str], root: Path = Path("/")) -> None:
+        blocks = root / "sys/dev/block"
+        numbers = {number for path in paths if (number := _device_number(Path(path), root)) is not None}
+        self._devices = sorted({leaf for number in numbers for leaf in _leaves(blocks / number)})
+        self._start = _sectors(self._devices)
+
+    def moved(self) -> Moved | None:
+        """What was moved since the meter was made; None if the files are on no block device, or the system does not
+        tell."""
+        now = _sectors(self._devices)
+        if not self._devices or self._start is None or now is None:
+            return None
+        read, written = (SECTOR_BYTES * max(0, late - early) for early, late in zip(self._start, now, strict=True))
+        return Moved(tuple(device.name for device in self._devices), read, written)
+
+
+def _device_number(path: Path, root: Path) -> str | None:
+    """``MAJOR:MINOR`` of the device that a file, or else its nearest parent, is on."""
+    real = path.resolve()
+    found = next((known for each in (real, *real.parents) if (known := _stat(each))), None)
+    if found is None:
+        return None
+    number = found.st_rdev if stat.S_ISBLK(found.st_mode) else found.st_dev
+    if os.major(number) == 0:
+        # A file system with a number of its own, such as btrfs: the source of its mount is the device.
+        mount = mount_of(real, root)
+        source = _stat(Path(mount.device)) if mount else None
+        if source is None or not stat.S_ISBLK(source.st_mode):
+            return None
+        number = source.st_rdev
+    return f"{os.major(number)}:{os.minor(number)}"
+
+
+def _stat(path: Path) -> os.stat_result | None:
+    try:
+        return path.stat()
+    except OSError:
+        return None
+
+
+def _leaves(device: Path) -> Iterator[Path]:
+    """The directories in ``/sys`` of the devices that a device consists of: itself, if it has no parts."""
+    try:
+        real = device.resolve(strict=True)
+        parts = sorted((real / "slaves").iterdir()) if (real / "slaves").is_dir() else []
+    except OSError:
+        return
+    if not parts:
+        yield real
+    for part in parts:
+        yield from _leaves(part)
+
+
+def _sectors(devices: Iterable[Path]) -> tuple[int, int] | None:
+    """Sectors read and written by all devices; None if one of them does not tell."""
+    read = written = 0
+    for device in devices:
+        try:
+            fields = (device / "stat").read_text(encoding="ascii").split()
+        except OSError:
+            return None
+        if len(fields) <= WRITTEN_SECTORS:
+            return None
+        read += int(fields[READ_SECTORS])
+        written += int(fields[WRITTEN_SECTORS])
+    return read, written
