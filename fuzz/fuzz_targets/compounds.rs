@@ -88,7 +88,7 @@ impl Name {
     }
 }
 
-/// What clients have seen so far.
+/// The replies that clients have had so far.
 struct Seen {
     handles: Vec<nfs_fh3>,
     stateids: Vec<stateid4>,

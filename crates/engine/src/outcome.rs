@@ -81,6 +81,8 @@ pub struct WorkerOutcome {
     pub labels: Vec<String>,
     /// Differences found by verification, in the order in which they were found; at most 1000.
     pub differences: Vec<DifferenceOutcome>,
+    /// The last writes that completed in each file, as many as the depth, newest first; empty without verification.
+    pub last_writes: Vec<LastWrite>,
     /// One for each interval, ramp included.
     pub intervals: Vec<IntervalOutcome>,
     /// Steady state of the whole report group; `null` where the plan has none.
@@ -111,6 +113,15 @@ pub struct DifferenceOutcome {
     pub persists: Option<bool>,
     /// The difference in words.
     pub text: String,
+}
+
+/// A write near the end of a worker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LastWrite {
+    /// Index of its file in the plan.
+    pub file: u32,
+    /// Its offset in the file.
+    pub offset: u64,
 }
 
 /// A TCP connection as the kernel reports it (`TCP_INFO`); times and counts since it was made.
@@ -292,10 +303,27 @@ pub struct LogOutcome {
     pub histograms: Vec<String>,
 }
 
+/// An interval of a held run, merged over workers.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct IntervalRecord {
+    /// Index of the group.
+    pub group: u32,
+    /// Number of the interval, from 0.
+    pub index: u64,
+    /// The interval belongs to the ramp.
+    pub ramp: bool,
+    /// Start, since the group's start.
+    pub start_ns: Nanos,
+    /// End, since the group's start.
+    pub end_ns: Nanos,
+    /// By kind, with histograms.
+    pub operations: BTreeMap<String, KindOutcome>,
+}
+
 /// Live view of a run, over all workers.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Live {
-    /// `layout`, `prepare`, `ramp`, `run`, `done`.
+    /// `layout`, `prepare`, `ready` (a held run waits for its release), `ramp`, `run`, `done`.
     pub phase: String,
     /// Index of the running group.
     pub group: u32,

@@ -71,7 +71,7 @@ counters! {
         other_operations,
         /// Connections accepted.
         connections_accepted,
-        /// Connections closed at once: no export admits their address, or there are as many as there may be.
+        /// Connections closed at once: no export admits their address, or the most that are allowed are open.
         connections_refused,
         /// Connections closed.
         connections_closed,

@@ -97,7 +97,7 @@ class VolumeStats(IoStats):
     protocol_errors: int
     """Connections closed because the peer broke the protocol."""
     connections_refused: int
-    """Connections closed at once: no export admits their address, or there are as many as there may be."""
+    """Connections closed at once: no export admits their address, or the most that are allowed are open."""
     connections_timed_out: int
     """Connections closed because a record did not arrive in time, or because they held memory that others needed."""
     connection_memory_bytes: int

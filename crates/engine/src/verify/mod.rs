@@ -7,6 +7,7 @@
 mod differences;
 mod digest;
 mod dump;
+mod last_writes;
 mod map;
 mod plan;
 mod proof;
@@ -16,11 +17,12 @@ mod written;
 
 use crate::engines::request::Address;
 use crate::error::{EngineError, Fault};
-use crate::outcome::DifferenceOutcome;
+use crate::outcome::{DifferenceOutcome, LastWrite};
 use crate::payload::{Filler, Material};
 use crate::plan::{FilePlan, OperationKind, Verify, VerifyMethod, Worker};
 
 use differences::{Difference, Differences, Nature};
+use last_writes::LastWrites;
 use map::Map;
 pub(crate) use plan::{check, labels};
 use proof::{Proof, SEQUENCE_MASK, Stamp};
@@ -84,6 +86,7 @@ pub(crate) struct Verifier<'a> {
     checked: u64,
     differences: Differences,
     dumped: Vec<String>,
+    last_writes: LastWrites,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -115,6 +118,7 @@ impl<'a> Verifier<'a> {
             checked: 0,
             differences: Differences::default(),
             dumped: Vec::new(),
+            last_writes: LastWrites::new(if writes { worker.files.len() } else { 0 }, depth),
         }))
     }
 
@@ -147,6 +151,9 @@ impl<'a> Verifier<'a> {
     /// Records a completed operation; returns `true` if its block must be compared ([`Self::compare`]).
     #[inline]
     pub(crate) fn completed(&mut self, done: &CompletedOperation) -> bool {
+        if done.kind == OperationKind::Write {
+            self.last_writes.completed(done.address);
+        }
         if let Some(map) = self.maps.get(done.address.file as usize) {
             let Address { offset, length, .. } = done.address;
             match done.kind {
@@ -411,6 +418,11 @@ impl<'a> Verifier<'a> {
     /// The differences one by one.
     pub(crate) fn differences(&self) -> Vec<DifferenceOutcome> {
         self.differences.outcomes(self.worker)
+    }
+
+    /// The last writes that completed in each file, newest first.
+    pub(crate) fn last_writes(&self) -> Vec<LastWrite> {
+        self.last_writes.newest_first()
     }
 
     /// Labels for the result.

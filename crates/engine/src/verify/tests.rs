@@ -422,6 +422,7 @@ fn invalid_plans_are_refused_with_a_reason() {
         export: "/".into(),
         version: 3,
         nconnect: 1,
+        session_slots: 64,
         uid: 0,
         gid: 0,
         durability: crate::plan::Durability::None,

@@ -31,7 +31,7 @@ use iocurve_meter::{Clock, Nanos};
 use self::flow::Share;
 use crate::error::EngineError;
 use crate::offsets::SharedPositions;
-use crate::outcome::{CpuTime, DifferenceOutcome, State};
+use crate::outcome::{CpuTime, DifferenceOutcome, LastWrite, State};
 
 pub(crate) use load::Load;
 pub(crate) use timeline::Publish;
@@ -100,4 +100,5 @@ pub(crate) struct Ended {
     pub labels: Vec<String>,
     /// Differences found by verification.
     pub differences: Vec<DifferenceOutcome>,
+    pub last_writes: Vec<LastWrite>,
 }
