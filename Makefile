@@ -5,6 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 REPORT := iocurve-report
 FUZZ_SECONDS := 600
+SOAK_SECONDS := 3600
 
 NATIVE_SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find crates -name '*.rs' -o -name Cargo.toml)
 
@@ -75,6 +76,16 @@ bench: build ## measure iocurve beside its peers; results go to bench/results
 .PHONY: truth
 truth: build ## measure how true the figures and conclusions are, and write the tables of docs/truth.md
 	$(BIN)/python -m bench.truth
+
+# By hand: minutes, most of them for the journals. The tests run what of it takes seconds.
+.PHONY: faults
+faults: build ## break server, network, client and storage, and write the table of docs/faults.md
+	$(BIN)/python -m bench.faults
+
+# By hand, too: an hour and more.
+.PHONY: soak
+soak: build ## look for leaks: 1,000 runs, 1,000 processes, and SOAK_SECONDS (3600) at full load
+	$(BIN)/python -m bench.soak --seconds $(SOAK_SECONDS)
 
 .PHONY: format
 format: build ## format both languages and apply the fixes that are safe

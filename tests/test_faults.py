@@ -2,14 +2,81 @@
 
 from __future__ import annotations
 
+import socket
+import threading
+from contextlib import suppress
 from pathlib import Path
 
+import pytest
+
 from bench.faults import journals
+from bench.faults.relay import relay
+from bench.faults.rows import rows
 from bench.faults.victims import volume_process
 
 
-def test_journals_survive_kills_of_client_and_volume(tmp_path: Path) -> None:
+@pytest.mark.parametrize("seed", [1, 3, 4])
+def test_journals_survive_kills_of_client_and_volume(seed: int, tmp_path: Path) -> None:
     with volume_process(tmp_path) as volume:
-        kills = list(journals.kills(volume, tmp_path, count=9))
-    assert [kill.fault for kill in kills] == [""] * 9
-    assert sum(kill.had_journal for kill in kills) >= 3
+        kills = list(journals.kills(volume, tmp_path, count=3, seed=seed))
+    assert [(kill.victim, kill.fault) for kill in kills] == [("client", ""), ("volume", ""), ("both", "")]
+    assert kills[0].status != 0
+
+
+def test_a_journal_that_lost_a_write_is_reported(tmp_path: Path) -> None:
+    """The loop of kills can fail: here the file is emptied after a kill."""
+    with volume_process(tmp_path) as volume:
+        [kill] = journals.kills(volume, tmp_path, count=1)
+        assert kill.fault == ""
+        size = (volume.files / "data").stat().st_size
+        (volume.files / "data").write_bytes(bytes(size))
+        fault = journals.recover(tmp_path)
+    assert "the recovery ended with" in fault
+    assert "verification of" in fault
+
+
+@pytest.mark.parametrize("row", ["torn-writes", "stale-reads"])
+def test_a_row_of_the_matrix_ends_as_expected(row: str, tmp_path: Path) -> None:
+    [found] = [one for one in rows(kill_count=1) if one.name == row]
+    assert found.run(tmp_path).faults == []
+
+
+def _echo(listener: socket.socket) -> None:
+    while True:
+        try:
+            peer, _ = listener.accept()
+        except OSError:
+            return
+        threading.Thread(target=_answer, args=(peer,), daemon=True).start()
+
+
+def _answer(peer: socket.socket) -> None:
+    with suppress(ConnectionError):
+        while data := peer.recv(100):
+            peer.sendall(data)
+
+
+def test_a_relay_forwards_stops_resets_and_forgets() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener, relay(listener.getsockname()[1]) as between:
+        threading.Thread(target=_echo, args=(listener,), daemon=True).start()
+        one, other = (socket.create_connection(("127.0.0.1", between.port)) for _ in range(2))
+        for client in (one, other):
+            client.sendall(b"ping")
+            assert client.recv(100) == b"ping"
+        assert (between.accepted, between.connections) == (2, 2)
+        between.flows.clear()
+        other.settimeout(0.3)
+        other.sendall(b"held")
+        with pytest.raises(TimeoutError):
+            other.recv(100)
+        between.flows.set()
+        other.settimeout(10)
+        assert other.recv(100) == b"held"
+        between.reset_oldest()
+        with pytest.raises(ConnectionResetError):
+            one.recv(100)
+        between.vanish()
+        other.settimeout(0.3)
+        other.sendall(b"lost")
+        with pytest.raises(TimeoutError):
+            other.recv(100)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Sequence
@@ -57,7 +58,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(row: Row) -> Seen:
     with tempfile.TemporaryDirectory(prefix="iocurve-faults-") as folder:
-        return row.run(Path(folder))
+        try:
+            return row.run(Path(folder))
+        except (OSError, RuntimeError, subprocess.SubprocessError) as error:
+            return Seen("not run", faults=[f"the row itself failed: {error}"])
 
 
 def _line(row: Row, seen: Seen) -> str:

@@ -20,8 +20,6 @@ PARAMETERS = (
     "rd=rd1,wd=wd1,iorate=max,elapsed={seconds},interval=1\n"
 )
 _RUN_SECONDS = 2
-_KILLED_WITHIN_SECONDS = 3.0
-"""A victim is killed at a random moment of this: the client starts, recovers the journal, writes or ends."""
 _DOWN_SECONDS = 0.3
 
 
@@ -33,23 +31,28 @@ class Kill:
     after_seconds: float
     status: int
     """Exit status of the run that was disturbed."""
-    had_journal: bool
-    """False if the client was killed before it made a journal: there is nothing to recover."""
     fault: str
     """What the recovery reported; empty if every acknowledged write was there."""
 
 
 def kills(volume: VolumeProcess, folder: Path, count: int, seed: int = 1) -> Iterator[Kill]:
-    """Kills so often, each time at a random moment, and recovers after each. One journal lives through all of it."""
+    """Kills so often, each time at a random moment, and recovers after each. One journal lives through all of it.
+
+    A victim is killed while the client starts, recovers the journal, writes or ends: an undisturbed run says how long
+    that takes here. Raises ``RuntimeError`` if that run fails.
+    """
     moments = random.Random(seed)
     (folder / "p").write_text(PARAMETERS.format(url=volume.url(), seconds=_RUN_SECONDS))
+    for option in ("-j", "-jr"):
+        undisturbed = Client(folder, ["vdbench", "-f", "p", option]).wait()
+        if undisturbed.status:
+            raise RuntimeError(f"a run that nothing disturbs failed: {undisturbed.last_line}")
     for number in range(count):
-        yield _kill(volume, folder, VICTIMS[number % len(VICTIMS)], moments.uniform(0, _KILLED_WITHIN_SECONDS))
+        yield _kill(volume, folder, VICTIMS[number % len(VICTIMS)], moments.uniform(0, undisturbed.seconds))
 
 
 def _kill(volume: VolumeProcess, folder: Path, victim: Victim, after_seconds: float) -> Kill:
-    journal = folder / "sd1.iocurve-map"
-    client = Client(folder, ["vdbench", "-f", "p", "-jr" if journal.exists() else "-j"])
+    client = Client(folder, ["vdbench", "-f", "p", "-jr"])
     time.sleep(after_seconds)
     if victim != "volume":
         client.signal(signal.SIGKILL)
@@ -58,10 +61,12 @@ def _kill(volume: VolumeProcess, folder: Path, victim: Victim, after_seconds: fl
         time.sleep(_DOWN_SECONDS)
         volume.start()
     ended = client.wait()
-    if not journal.exists() or not journal.stat().st_size:
-        return Kill(victim, after_seconds, ended.status, had_journal=False, fault="")
-    fault = ""
-    recovery = Client(folder, ["vdbench", "-f", "p", "-jro"]).wait()
-    if recovery.status or "no differences" not in recovery.output:
-        fault = f"the recovery ended with {recovery.status}: {recovery.last_line}"
-    return Kill(victim, after_seconds, ended.status, had_journal=True, fault=fault)
+    return Kill(victim, after_seconds, ended.status, fault=recover(folder))
+
+
+def recover(folder: Path) -> str:
+    """Recovers the journal. Returns what it reported; nothing if every acknowledged write is there."""
+    ended = Client(folder, ["vdbench", "-f", "p", "-jro"]).wait()
+    if ended.status == 0 and "no differences" in ended.output:
+        return ""
+    return f"the recovery ended with {ended.status}: {ended.last_line}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -11,7 +12,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from bench.faults import journals
+from bench.faults import journals, network
+from bench.faults.network import Link
 from bench.faults.relay import Relay, relay
 from bench.faults.victims import Client, Ended, VolumeProcess, volume_process
 
@@ -69,8 +71,13 @@ def rows(kill_count: int) -> tuple[Row, ...]:
         Row("server-hang", "volume stopped (SIGSTOP) for 5 s", GOES_ON, partial(_load, _hang)),
         Row("network-hang", "nothing passes for 5 s, connections stay", GOES_ON, partial(_load, _no_flow)),
         Row("reset-each", "every connection reset, one by one", GOES_ON, partial(_load, _reset_each)),
-        Row("half-open", "the server's ends vanish without a word", GOES_ON, partial(_load, _vanish)),
+        Row("half-open", "the server's ends vanish without a word", "ends and says so; exit not 0", _half_open),
         Row("delay", "20 ms each way", GOES_ON, partial(_load, _delay)),
+        Row("link-down", "the link of the network is down for 3 s", GOES_ON, partial(_networked, _link_down)),
+        Row(
+            "packet-loss", "a short queue drops packets of every burst", GOES_ON, partial(_networked, Link.lose_packets)
+        ),
+        Row("clock-step", "the time of day is set back by an hour", "goes on for 6 s; exit 0", _clock_step),
         Row("client-stopped", "client stopped (SIGSTOP) for 3 s", GOES_ON, partial(_load, _stop_client)),
         Row("server-gone", "volume killed (-9) and not started again", KEEPS, _server_gone),
         Row("server-gone-points", "the same in a scenario, after its first point", KEEPS, _scenario_without_server),
@@ -145,14 +152,16 @@ def _load(disturb: Callable[[Scene], None], folder: Path) -> Seen:
         client = Client(folder, _arguments(volume.url(between.port)))
         time.sleep(_BREAK_AFTER_SECONDS)
         disturb(Scene(folder, volume, between, client))
-        ended = client.wait()
-        seen = _seen(ended, volume)
-        job = _job(folder)
-        operations = sum(int(job[kind]["total_ios"]) for kind in ("read", "write")) if job else 0
-        seen.end += f"; {operations:,} operations"
-        seen.expect(ended.status == 0, f"exit {ended.status}: {ended.last_line}")
-        seen.expect(operations > 0, "no operations")
-        return seen
+        return _went_on(client.wait(), folder, volume)
+
+
+def _went_on(ended: Ended, folder: Path, volume: VolumeProcess) -> Seen:
+    seen, job = _seen(ended, volume), _job(folder)
+    operations = sum(int(job[kind]["total_ios"]) for kind in ("read", "write")) if job else 0
+    seen.end += f"; {operations:,} operations"
+    seen.expect(ended.status == 0, f"exit {ended.status}: {ended.last_line}")
+    seen.expect(operations > 0, "no operations")
+    return seen
 
 
 def _restart(scene: Scene) -> None:
@@ -179,8 +188,52 @@ def _reset_each(scene: Scene) -> None:
         time.sleep(0.3)
 
 
-def _vanish(scene: Scene) -> None:
-    scene.relay.vanish()
+def _half_open(folder: Path) -> Seen:
+    with volume_process(folder) as volume, relay(volume.port) as between:
+        client = Client(folder, [*_arguments(volume.url(between.port)), "--nfs_timeout=10"])
+        time.sleep(_BREAK_AFTER_SECONDS)
+        between.vanish()
+        ended = client.wait()
+        seen = _seen(ended, volume)
+        seen.expect(ended.status not in (0, 124), f"exit {ended.status}: {ended.last_line}")
+        seen.expect(_job(folder) is not None, "result.json is missing")
+        return seen
+
+
+def _networked(disturb: Callable[[Link], object], folder: Path) -> Seen:
+    if not network.is_possible():
+        return Seen("not run", faults=["needs root"])
+    with (
+        network.link() as link,
+        volume_process(folder, prefix=link.prefix, address=network.SERVER_ADDRESS) as volume,
+    ):
+        client = Client(folder, _arguments(volume.url()))
+        time.sleep(_BREAK_AFTER_SECONDS)
+        disturb(link)
+        seen = _went_on(client.wait(), folder, volume)
+        if dropped := link.dropped():
+            seen.end += f"; {dropped:,} packets dropped"
+        seen.expect(disturb is not Link.lose_packets or dropped > 0, "no packet was dropped")
+        return seen
+
+
+def _link_down(link: Link) -> None:
+    link.cut()
+    time.sleep(3)
+    link.mend()
+
+
+def _clock_step(folder: Path) -> Seen:
+    library = folder / "clock_step.so"
+    source = Path(__file__).with_name("clock_step.c")
+    subprocess.run(["gcc", "-shared", "-fPIC", "-O1", "-o", library, source], check=True)
+    with volume_process(folder) as volume:
+        ended = Client(folder, _arguments(volume.url()), {"LD_PRELOAD": str(library)}).wait()
+        seen = _went_on(ended, folder, volume)
+        milliseconds = (_job(folder) or {"job_runtime": 0})["job_runtime"]
+        seen.end += f" in {milliseconds / 1000:.1f} s"
+        seen.expect(5_900 < milliseconds < 7_000, f"the window is {milliseconds} ms")
+        return seen
 
 
 def _delay(scene: Scene) -> None:
@@ -197,7 +250,7 @@ def _stop_client(scene: Scene) -> None:
 
 
 def _scenario(url: str) -> list[str]:
-    points = ("--points", "random-4k*", "--points", "read_percent=100,50,0")
+    points = ("--points", "random-4k-mix*", "--points", "read_percent=100,50,0")
     return ["run", "envelope", "--short", *points, "--target", url, "--out", "report", "--quiet"]
 
 
@@ -224,13 +277,13 @@ def _after_first_point(folder: Path, client: Client) -> None:
 def _points(result: Path) -> list[Any]:
     try:
         return list(json.loads(result.read_text()).get("points", []))
-    except ValueError:
+    except (OSError, ValueError):
         return []
 
 
 def _scenario_without_server(folder: Path) -> Seen:
     with volume_process(folder) as volume:
-        client = Client(folder, _scenario(f"{volume.url()}?timeout=3s"))
+        client = Client(folder, _scenario(f"{volume.url()}?timeo=100"))
         _after_first_point(folder, client)
         volume.kill()
         ended = client.wait()
@@ -293,7 +346,9 @@ def _expect_report(seen: Seen, folder: Path, ended: Ended) -> None:
     for name in ("result.json", "report.html", "points.csv"):
         seen.expect((folder / "report" / name).exists(), f"{name} is missing")
     seen.expect(not ended.has_stack_trace, "a stack trace")
-    seen.expect(len(_points(folder / "report" / "result.json")) > 0, "no point was kept")
+    points = _points(folder / "report" / "result.json")
+    seen.end += f"; {len(points)} points kept"
+    seen.expect(len(points) > 0, f"no point was kept: {ended.last_line}")
 
 
 # -- what a volume injects ---------------------------------------------------------------------------------------------
@@ -340,8 +395,8 @@ def _journals(count: int, folder: Path) -> Seen:
     with volume_process(folder) as volume:
         done = list(journals.kills(volume, folder, count))
     faults = [f"{kill.victim} killed after {kill.after_seconds:.2f} s: {kill.fault}" for kill in done if kill.fault]
-    recovered = sum(kill.had_journal for kill in done)
-    return Seen(f"{recovered} of {count} had a journal; {len(faults)} recoveries failed", faults=faults[:3])
+    disturbed = sum(kill.status != 0 for kill in done)
+    return Seen(f"{disturbed} of {count} runs cut short; {len(faults)} recoveries failed", faults=faults[:3])
 
 
 # -- looking -----------------------------------------------------------------------------------------------------------

@@ -20,14 +20,18 @@ START_TIMEOUT_SECONDS = 30
 class VolumeProcess:
     """``iocurve volume serve`` on one port, over one directory (or memory), however often it is started."""
 
-    def __init__(self, folder: Path, options: Sequence[str] = ()) -> None:
+    def __init__(
+        self, folder: Path, options: Sequence[str] = (), prefix: Sequence[str] = (), address: str = "127.0.0.1"
+    ) -> None:
+        self._address = address
         self.files = folder / "files"
         self.files.mkdir()
         self._environment = runtime_environment(folder)
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.port = int(free.getsockname()[1])
         store = () if "--store" in options else ("--store", str(self.files), "--no-root-squash")
-        self._command = (str(IOCURVE), "volume", "serve", "--unlimited", "--port", str(self.port), *store, *options)
+        serve = ("volume", "serve", "--unlimited", "--port", str(self.port), "--listen", address)
+        self._command = (*prefix, str(IOCURVE), *serve, *store, *options)
         self._process: subprocess.Popen[str] | None = None
 
     @property
@@ -38,7 +42,7 @@ class VolumeProcess:
 
     def url(self, port: int | None = None) -> str:
         """The export, at the volume's own port or at that of a relay."""
-        return f"nfs://127.0.0.1:{port or self.port}/vol"
+        return f"nfs://{self._address}:{port or self.port}/vol"
 
     def start(self) -> None:
         """Starts to serve, and returns when it does. Raises ``RuntimeError``."""
@@ -64,9 +68,11 @@ class VolumeProcess:
 
 
 @contextmanager
-def volume_process(folder: Path, options: Sequence[str] = ()) -> Iterator[VolumeProcess]:
+def volume_process(
+    folder: Path, options: Sequence[str] = (), prefix: Sequence[str] = (), address: str = "127.0.0.1"
+) -> Iterator[VolumeProcess]:
     """A volume that serves while the context lasts, unless it is killed."""
-    made = VolumeProcess(folder, options)
+    made = VolumeProcess(folder, options, prefix, address)
     made.start()
     try:
         yield made
