@@ -109,6 +109,11 @@ def test_a_percentage_of_reads_replaces_the_operation(tmp_path: Path) -> None:
     }
 
 
+def test_a_mix_of_sequential_reads_and_writes_is_noted(tmp_path: Path) -> None:
+    made = prepared(tmp_path, f"{FSD}{FWD.strip()},rdpct=50\n{RD}")
+    assert [note.text for note in made.notes] == ["fwd=fwd1: vdbench 5.04.06 refuses rdpct= with fileio=sequential"]
+
+
 def test_several_operations_run_together_unless_they_are_a_loop(tmp_path: Path) -> None:
     made = prepared(tmp_path, f"{FSD}{FWD}{RD.strip()},operations=(read,getattr)\n")
     assert made.file_systems
@@ -196,10 +201,6 @@ def test_workloads_are_explained_in_words(tmp_path: Path) -> None:
         (
             f"{FSD}{FWD.strip()},fileio=(random,shared),fileselect=random\n{RD}",
             "fwd=fwd1: fileio=(random,shared) and fileselect=random exclude each other",
-        ),
-        (
-            f"{FSD}{FWD.strip()},rdpct=50\n{RD}",
-            "fwd=fwd1: rdpct= needs fileio=random; sequential workloads read or write",
         ),
         (f"{FSD}{FWD.strip()},fileio=(random,delete)\n{RD}", "'delete' is not one of shared"),
         (f"{FSD}{FWD.strip()},host=h9\n{RD}", "fwd=fwd1: there is no host 'h9'"),

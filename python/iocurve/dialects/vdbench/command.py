@@ -9,8 +9,7 @@ from pathlib import Path
 from random import Random
 
 from iocurve.dialects.base import Dialect, RunPlan, TimedJob
-from iocurve.dialects.vdbench import explanation, runner
-from iocurve.dialects.vdbench.file_systems import read as file_systems_of
+from iocurve.dialects.vdbench import explanation, file_systems, runner
 from iocurve.dialects.vdbench.invocation import Invocation, check, distinct
 from iocurve.dialects.vdbench.read import lines, options
 from iocurve.dialects.vdbench.read.definitions import Definitions, define
@@ -143,9 +142,9 @@ def prepare(
     mistakes += _loop_mistakes(definitions) + _missing_runs(runs.runs, mistakes) + _missing_first_run(cli, definitions)
     asked = _asked_validation(cli, definitions, mistakes)
     mistakes += validation_mistakes(definitions, topology, asked)
-    file_systems = file_systems_of(definitions, topology.hosts, runs.runs, mistakes)
+    trees = file_systems.read(definitions, topology.hosts, runs.runs, mistakes)
     partial = dict.fromkeys(note for run in runs.runs for note in timing_notes(run))
-    notes = (*cli.notes, *definitions.notes, *topology.notes, *asked.notes, *partial)
+    notes = (*cli.notes, *definitions.notes, *topology.notes, *asked.notes, *partial, *file_systems.notes(definitions))
     begun = _from(cli.begin_at, runs.runs)
     validated = validation(definitions, topology, runs.runs, asked, directory)
     prepared = Prepared(
@@ -155,7 +154,7 @@ def prepare(
         options=cli,
         text=text,
         definitions=definitions,
-        file_systems=file_systems,
+        file_systems=trees,
         topology=topology,
         runs=tuple(begun),
         directory=directory,

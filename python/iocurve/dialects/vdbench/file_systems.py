@@ -12,6 +12,7 @@ from iocurve.dialects.vdbench.read.definitions import Definition, Definitions
 from iocurve.dialects.vdbench.read.file_values import OPERATIONS, FileIo, FileSelect, Shares
 from iocurve.dialects.vdbench.runs import Run
 from iocurve.errors import Mistake
+from iocurve.job.model import PlanNote
 
 FILES_MAX = 10_000_000
 """vdbench's limit of files in one directory."""
@@ -251,14 +252,20 @@ def _workload_mistakes(fwd: Definition) -> Iterator[Mistake]:
     if io and io.shared and select and select.order == "random":
         text = f"fwd={fwd.name}: fileio=(random,shared) and fileselect=random exclude each other"
         yield Mistake(text, fwd.position_of("fileselect"), "use fileselect=sequential")
-    if "rdpct" in fwd.values and (io is None or io.access == "sequential"):
-        text = f"fwd={fwd.name}: rdpct= needs fileio=random; sequential workloads read or write"
-        yield Mistake(text, fwd.position_of("rdpct"))
     if "target" in fwd.values and operation not in ("copy", "move"):
         text = f"fwd={fwd.name}: target= needs operation=copy or operation=move"
         yield Mistake(text, fwd.position_of("target"))
     if operation in ("copy", "move") and "target" not in fwd.values:
         yield Mistake(f"fwd={fwd.name}: operation={operation} needs target=", fwd.position_of("operation"))
+
+
+def notes(definitions: Definitions) -> Iterator[PlanNote]:
+    """Warns of values that one version of vdbench refuses and another accepts."""
+    for fwd in definitions.by_kind["fwd"]:
+        io = fwd.get("fileio", FileIo("sequential"))
+        if "rdpct" in fwd.values and io.access == "sequential":
+            text = f"fwd={fwd.name}: vdbench 5.04.06 refuses rdpct= with fileio=sequential"
+            yield PlanNote("sequential_mix", text, fwd.position_of("rdpct"), "warning")
 
 
 def _overridden(workload: Workload, run: Run, trees: tuple[Tree, ...] | None, operation: str | None) -> Workload:
