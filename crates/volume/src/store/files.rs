@@ -21,7 +21,7 @@ pub(crate) enum Files {
     Memory(MemoryStore),
     Directory(DirectoryStore),
     /// One of the others, with faults; behind a pointer, because it has another one inside.
-    Faulty(Box<FaultyStore>),
+    Faulty(Box<FaultyStore<Files>>),
 }
 
 /// Calls a method of whichever store it is.

@@ -17,7 +17,6 @@ use iocurve_wire::nfs3::{cookieverf3, fattr3, nfs_fh3, nfsstat3, sattr3, sattrgu
 
 use super::access::Caller;
 use super::budget::Budget;
-use super::files::Files;
 use super::upkeep::Upkeep;
 use super::write_buffer::{Piece, WriteBuffer};
 use super::{Creation, Listing, Read, Space, Store, Written};
@@ -33,8 +32,8 @@ const OWN: Caller = Caller::new(0, 0);
 
 /// A store with faults.
 #[derive(Debug)]
-pub(crate) struct FaultyStore {
-    inner: Files,
+pub(crate) struct FaultyStore<S> {
+    inner: S,
     export: String,
     faults: Faults,
     injected: Injected,
@@ -71,8 +70,8 @@ struct WriteArgs<'a> {
     stable: stable_how,
 }
 
-impl FaultyStore {
-    pub(crate) fn new(inner: Files, export: String, faults: Faults, log: Option<FaultLog>) -> Self {
+impl<S: Store> FaultyStore<S> {
+    pub(crate) fn new(inner: S, export: String, faults: Faults, log: Option<FaultLog>) -> Self {
         let is_stale = faults.rates.iter().any(|rate| rate.kind == FaultKind::StaleRead);
         let paths = HashMap::from([(inner.root().as_bytes().to_vec(), String::new())]);
         Self {
@@ -300,7 +299,7 @@ fn lock<T>(held: &Mutex<T>) -> MutexGuard<'_, T> {
     held.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Store for FaultyStore {
+impl<S: Store> Store for FaultyStore<S> {
     fn root(&self) -> nfs_fh3 {
         self.inner.root()
     }
@@ -433,7 +432,7 @@ impl Store for FaultyStore {
     }
 }
 
-impl Upkeep for FaultyStore {
+impl<S: Upkeep> Upkeep for FaultyStore<S> {
     fn sent_by_reference(&self, data: *const u8, length: usize) {
         self.inner.sent_by_reference(data, length);
     }

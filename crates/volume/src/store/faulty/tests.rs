@@ -3,17 +3,18 @@ use iocurve_wire::nfs3::createhow3;
 use super::*;
 use crate::faults::FaultRate;
 use crate::store::directory::DirectoryStore;
+use crate::store::files::Files;
 use crate::store::handle::HandleKey;
 use crate::store::memory::MemoryStore;
 
 const BLOCK: u64 = 4096;
 
-fn store(inner: Files, kind: FaultKind, rate: f64, log: Option<FaultLog>) -> FaultyStore {
+fn store(inner: Files, kind: FaultKind, rate: f64, log: Option<FaultLog>) -> FaultyStore<Files> {
     let faults = Faults { rates: vec![FaultRate { kind, rate }], seed: 7, log: None };
     FaultyStore::new(inner, "/vol".to_owned(), faults, log)
 }
 
-fn memory(kind: FaultKind, rate: f64) -> FaultyStore {
+fn memory(kind: FaultKind, rate: f64) -> FaultyStore<Files> {
     store(Files::Memory(MemoryStore::new(*b"faulty-1", 1 << 30, 1 << 30).unwrap()), kind, rate, None)
 }
 
