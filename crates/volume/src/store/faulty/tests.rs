@@ -18,16 +18,16 @@ fn memory(kind: FaultKind, rate: f64) -> FaultyStore<Files> {
     store(Files::Memory(MemoryStore::new(*b"faulty-1", 1 << 30, 1 << 30).unwrap()), kind, rate, None)
 }
 
-fn create(store: &FaultyStore) -> nfs_fh3 {
+fn create(store: &FaultyStore<Files>) -> nfs_fh3 {
     let what = Creation::File(createhow3::UNCHECKED(sattr3::default()));
     store.create(store.root().as_bytes(), b"data", what, OWN, &mut wcc_data::default()).unwrap()
 }
 
-fn write(store: &FaultyStore, file: &nfs_fh3, offset: u64, data: &[u8]) -> Result<u64, nfsstat3> {
+fn write(store: &FaultyStore<Files>, file: &nfs_fh3, offset: u64, data: &[u8]) -> Result<u64, nfsstat3> {
     store.write(&OWN, file.as_bytes(), offset, data, stable_how::UNSTABLE).map(|written| written.after.size)
 }
 
-fn read(store: &FaultyStore, file: &nfs_fh3, offset: u64, count: u32) -> Result<Vec<u8>, nfsstat3> {
+fn read(store: &FaultyStore<Files>, file: &nfs_fh3, offset: u64, count: u32) -> Result<Vec<u8>, nfsstat3> {
     let _guard = crossbeam_epoch::pin();
     let mut batch = Batch::default();
     let read = store.read(&OWN, file.as_bytes(), offset, count, &mut batch)?;
@@ -35,7 +35,7 @@ fn read(store: &FaultyStore, file: &nfs_fh3, offset: u64, count: u32) -> Result<
 }
 
 /// What is stored, without faults of a READ.
-fn stored(store: &FaultyStore, file: &nfs_fh3, offset: u64, length: usize) -> Vec<u8> {
+fn stored(store: &FaultyStore<Files>, file: &nfs_fh3, offset: u64, length: usize) -> Vec<u8> {
     store.content(file.as_bytes(), offset, length).unwrap()
 }
 
