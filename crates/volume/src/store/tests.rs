@@ -62,7 +62,7 @@ fn memory() -> MemoryStore {
     MemoryStore::new(*b"memory-1", QUOTA_BYTES, 1 << 40).unwrap()
 }
 
-fn faulty() -> FaultyStore {
+fn faulty() -> FaultyStore<Files> {
     let faults = Faults { rates: Vec::new(), seed: 0, log: None };
     FaultyStore::new(Files::Memory(memory()), "/vol".to_owned(), faults, None)
 }
