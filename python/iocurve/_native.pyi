@@ -88,5 +88,9 @@ def null_ceiling(seconds: float) -> float:
 def plan_as_read(plan: str) -> str:
     """Parses a plan as the engine does and encodes it again. Raises RunError."""
 
-def remove_files(plan: str) -> None:
-    """Removes all files that a plan names; ignores missing ones. Raises TargetError."""
+def remove_files(plan: str, patience_ns: int | None = None) -> None:
+    """Removes all files that a plan names; ignores missing ones. Signals end it.
+
+    ``patience_ns`` limits the time for which it waits for a server; the default is that of the plan. Raises
+    TargetError.
+    """

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 EXIT_STATUS = """\
 Exit status: 0 everything was done; 1 something could not be done, or a measurement is incomplete; \
 2 a mistake in the command line, a job file or a target, nothing was run; \
-3 the job that was explained cannot run on this machine; 130 Ctrl-C."""
+3 the job that was explained cannot run on this machine; 130, 143 or 129 Ctrl-C, TERM or HUP ended it."""
 
 
 @dataclass(frozen=True)

@@ -63,13 +63,17 @@ class DataSet:
         return list(range(worker, self.count, workers))
 
 
-def remove_files(plans: Iterable[Plan], opened: Iterable[OpenedTarget]) -> None:
-    """Removes the files that plans created; files and devices that existed before stay. Raises ``TargetError``."""
+def remove_files(plans: Iterable[Plan], opened: Iterable[OpenedTarget], patience_ns: int | None = None) -> None:
+    """Removes the files that plans created; files and devices that existed before stay.
+
+    ``patience_ns`` limits the time for which a silent server is waited for; by default it is that of the load. Raises
+    ``TargetError``.
+    """
     kept = {str(Path(one.path).absolute()) for one in opened if one.path}
     for plan in plans:
         paths = {file.path for group in plan.groups for worker in group.workers for file in worker.files}
         if not paths & kept:
-            _native.remove_files(plan.to_json())
+            _native.remove_files(plan.to_json(), patience_ns)
 
 
 def processors() -> list[int]:

@@ -14,6 +14,9 @@ from iocurve.result.document import Axis, LayoutFacts, MachineUse, Point
 POLL_S = 0.1
 """Time between two polls of a run: short enough for a smooth view, long enough to cost no measurable CPU time."""
 
+ABANDONED_S = 0.3
+"""Time that a run has to end after it was stopped twice."""
+
 Enough = Callable[[Live], bool]
 """Called with the state of a run at every poll; True stops the run, which then counts as finished."""
 
@@ -26,8 +29,8 @@ def run_to_the_end(_live: Live) -> bool:
 def run(plan: Plan, enough: Enough = run_to_the_end, poll_s: float = POLL_S) -> Outcome:
     """Runs a plan to its end, or until ``enough`` returns True.
 
-    Ctrl-C stops the run cleanly: the outcome has everything measured so far, marked interrupted. A second Ctrl-C
-    abandons the run. Raises ``TargetError`` or ``RunError`` if nothing could be measured.
+    Ctrl-C stops the run cleanly: the outcome has everything measured so far, marked interrupted. After a second Ctrl-C
+    the run has ``ABANDONED_S`` left to end. Raises ``TargetError`` or ``RunError`` if nothing could be measured.
     """
     handle = _native.Run(plan.to_json())
     outcome = None
@@ -40,7 +43,7 @@ def run(plan: Plan, enough: Enough = run_to_the_end, poll_s: float = POLL_S) -> 
                 handle.stop()
         except KeyboardInterrupt:
             handle.stop()
-            if interrupted:
+            if interrupted and (outcome := outcome or handle.wait(ABANDONED_S)) is None:
                 raise
             interrupted = True
         except BaseException:

@@ -6,11 +6,16 @@ use std::cell::Cell;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
+use iocurve_meter::{Nanos, SECOND};
+
 use crate::engines::{capabilities, nfs};
 use crate::error::EngineError;
 use crate::plan::{FilePlan, Layout, NfsMount, Plan};
 
 pub use self::local::lay_out;
+
+/// Longest wait for a server by the clean-up of a run that failed or was stopped.
+pub const HURRIED_NS: Nanos = SECOND;
 
 /// Files to be removed after the run.
 #[derive(Debug, Default)]
@@ -29,14 +34,15 @@ impl Targets {
             Ok(()) => Ok(targets),
             Err(error) => {
                 // The first error is the one to report.
-                let _ = targets.remove();
+                let _ = targets.remove(Some(HURRIED_NS), &AtomicBool::new(false));
                 Err(error)
             }
         }
     }
 
-    /// Removes the files; ignores missing ones.
-    pub fn remove(self) -> Result<(), EngineError> {
+    /// Removes the files; ignores missing ones. A server is waited for up to `patience_ns`, or as long as the load
+    /// waits; when `stop` is set, not at all.
+    pub fn remove(self, patience_ns: Option<Nanos>, stop: &AtomicBool) -> Result<(), EngineError> {
         let mut result = Ok(());
         for path in self.local {
             if let Err(source) = std::fs::remove_file(&path)
@@ -46,7 +52,8 @@ impl Targets {
             }
         }
         for (mount, paths) in self.nfs {
-            if let Err(error) = nfs::remove(&mount, &paths) {
+            let timeout_ns = patience_ns.unwrap_or(mount.timeout_ns).min(mount.timeout_ns);
+            if let Err(error) = nfs::remove(&NfsMount { timeout_ns, ..mount }, &paths, stop) {
                 result = Err(error);
             }
         }

@@ -135,11 +135,11 @@ class _Run:
         result = started(self.request, wanted, self.cases.tag, len(everything) - len(wanted))
         earlier = self.earlier.points if self.earlier else ()
         campaign = Campaign(result, view, keep, count=len(wanted), earlier=earlier)
-        try:
-            return campaigns.carry_out(campaign, lambda campaign: self._measure(campaign, wanted))
-        finally:
-            if not self.request.keep_data:
-                data_set.remove_files(self.made, _existing(self.cases.opened))
+        return campaigns.carry_out(campaign, lambda campaign: self._measure(campaign, wanted), self._remove_files)
+
+    def _remove_files(self, patience_ns: int | None) -> None:
+        if not self.request.keep_data:
+            data_set.remove_files(self.made, _existing(self.cases.opened), patience_ns)
 
     def _measure(self, campaign: Campaign, cases: Sequence[Case]) -> None:
         caches = Caches(self.cases, self._plan, campaign.prepare)

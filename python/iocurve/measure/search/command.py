@@ -113,10 +113,7 @@ def _searched(
             name = f"{kind} of {found.facts.address}: {question.workload}"
             campaign = Campaign(campaigns.started(kind, name, found.facts), view, keep)
             loads = Loads(found, workload, defaults, question.size_bytes, question.effort, campaign, "depth")
-            try:
-                return campaigns.carry_out(campaign, lambda _: search(loads))
-            finally:
-                loads.remove_files()
+            return campaigns.carry_out(campaign, lambda _: search(loads), loads.remove_files)
 
     return campaigns.into_directory(directory, measure, quiet=quiet)
 

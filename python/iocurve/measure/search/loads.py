@@ -93,9 +93,12 @@ class Loads:
         summary = point.summary()
         return Trial(summary.window_ns / SECOND_NS, MeasuredResponses(summary.latency))
 
-    def remove_files(self) -> None:
-        """Removes the files that the search created; files that the user named stay as they are."""
-        data_set.remove_files(self._made, [self.opened] if self.opened.bytes else [])
+    def remove_files(self, patience_ns: int | None = None) -> None:
+        """Removes the files that the search created; files that the user named stay as they are.
+
+        ``patience_ns`` is as in ``data_set.remove_files``. Raises ``TargetError``.
+        """
+        data_set.remove_files(self._made, [self.opened] if self.opened.bytes else [], patience_ns)
 
     def _measured(
         self,

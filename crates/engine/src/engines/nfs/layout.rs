@@ -11,6 +11,7 @@ use crate::chance::Rng;
 use crate::engines::buffers::Buffers;
 use crate::engines::request::{Address, Completion, Engine, Request};
 use crate::error::EngineError;
+use crate::layout::HURRIED_NS;
 use crate::plan::{Durability, FilePlan, Layout, NfsMount, OperationKind};
 
 use super::NfsEngine;
@@ -48,13 +49,12 @@ pub fn layout(
     Ok(files.iter().map(|file| changes.created.contains(&file.path)).collect())
 }
 
-/// Removes files; ignores missing ones.
-pub fn remove(mount: &NfsMount, paths: &[String]) -> Result<(), EngineError> {
+/// Removes files; ignores missing ones. When `stop` is set, it waits for the server no longer.
+pub fn remove(mount: &NfsMount, paths: &[String], stop: &AtomicBool) -> Result<(), EngineError> {
     if paths.is_empty() {
         return Ok(());
     }
-    let never = AtomicBool::new(false);
-    let mut session = Session::open(mount, &never)?;
+    let mut session = Session::open(mount, stop)?;
     let mut result = Ok(());
     for path in paths {
         // Continues after an error; the first one is reported.
@@ -74,13 +74,15 @@ struct Changes {
 impl Changes {
     /// If a change cannot be undone, the original error is still the one to report.
     fn undo(&self, mount: &NfsMount) {
+        // The layout may have failed because the server is silent.
+        let mount = &NfsMount { timeout_ns: mount.timeout_ns.min(HURRIED_NS), ..mount.clone() };
+        let never = AtomicBool::new(false);
         if !self.created.is_empty() {
-            let _ = remove(mount, &self.created);
+            let _ = remove(mount, &self.created, &never);
         }
         if self.extended.is_empty() {
             return;
         }
-        let never = AtomicBool::new(false);
         if let Ok(mut session) = Session::open(mount, &never) {
             for (path, handle, length) in &self.extended {
                 let _ = session.set_size(*handle, path, *length);

@@ -25,8 +25,8 @@ const FILE_MODE: u32 = 0o644;
 
 /// A mounted export.
 pub(super) struct Session<'a> {
-    rpc: Rpc<'a>,
-    root: nfs_fh3,
+    pub(super) rpc: Rpc<'a>,
+    pub(super) root: nfs_fh3,
     /// Limits of READ and WRITE.
     pub limits: CallLimits,
     /// The encoded credential of all calls.
@@ -84,6 +84,14 @@ impl<'a> Session<'a> {
         let how = createhow3::GUARDED(sattr3 { mode: Some(FILE_MODE), ..sattr3::default() });
         let arguments = CREATE3args { r#where: diropargs3 { dir, name: name.as_bytes() }, how };
         let created: CREATE3res = self.rpc.nfs(nfsproc3::NFSPROC3_CREATE, &arguments)?;
+        if self.rpc.was_repeated
+            && created.as_ref().is_err_and(|failed| failed.status == nfsstat3::NFS3ERR_EXIST)
+            && let Some((handle, attributes)) = self.find(path)?
+            && attributes.size == 0
+        {
+            // The server executed the call before it restarted, and lost the answer.
+            return Ok(handle);
+        }
         match created.map_err(|failed| refused("create", path, &failed))?.obj {
             Some(handle) => Ok(handle),
             None => self.find(path)?.map(|(handle, _)| handle).ok_or_else(|| missing(path)),
@@ -136,7 +144,12 @@ impl<'a> Session<'a> {
         Ok((directory, name))
     }
 
-    fn lookup(&mut self, dir: nfs_fh3, name: &str, path: &str) -> Result<Option<(nfs_fh3, fattr3)>, EngineError> {
+    pub(super) fn lookup(
+        &mut self,
+        dir: nfs_fh3,
+        name: &str,
+        path: &str,
+    ) -> Result<Option<(nfs_fh3, fattr3)>, EngineError> {
         let arguments = LOOKUP3args { what: diropargs3 { dir, name: name.as_bytes() } };
         let found: LOOKUP3res = self.rpc.nfs(nfsproc3::NFSPROC3_LOOKUP, &arguments)?;
         match found {
@@ -163,7 +176,7 @@ pub(super) fn missing(path: &str) -> EngineError {
     EngineError::Target(format!("{path} does not exist on the export, and this job does not create it; check the path"))
 }
 
-fn refused<T>(action: &'static str, path: &str, failed: &Failed<T>) -> EngineError {
+pub(super) fn refused<T>(action: &'static str, path: &str, failed: &Failed<T>) -> EngineError {
     status::refused(action, path, failed.status as u32)
 }
 
