@@ -71,10 +71,10 @@ miri: ## run the tests of the I/O memory under Miri, which finds undefined behav
 bench: build ## measure iocurve beside its peers; results go to bench/results
 	$(BIN)/python -m bench
 
-# By hand: it takes an hour or so. The tests run the same simulations with fewer runs.
+# By hand: it takes a quarter of an hour. The tests run the same simulations with fewer runs.
 .PHONY: truth
-truth: build ## measure how often the conclusions are true, and write the tables of docs/truth.md
-	$(BIN)/python tests/truth.py
+truth: build ## measure how true the figures and conclusions are, and write the tables of docs/truth.md
+	$(BIN)/python -m bench.truth
 
 .PHONY: format
 format: build ## format both languages and apply the fixes that are safe

@@ -76,6 +76,7 @@ def _table(about: str, sides: Sequence[dict[str, Any]]) -> Table:
         "IOPS ×",
         "CPU ×",
         "server ×",
+        "of limit",
     ):
         table.add_column(heading, justify="right")
     for side in sides:
@@ -85,9 +86,10 @@ def _table(about: str, sides: Sequence[dict[str, Any]]) -> Table:
             _thousands(median["iops"]),
             f"{_thousands(side['min']['iops'])} to {_thousands(side['max']['iops'])}",
             f"{median['mib_per_s']:,.0f}",
-            f"{median['latency_us_p50']:.4g}, {median['latency_us_p99']:.4g}",
+            ", ".join(f"{median[name]:.4g}" for name in ("latency_us_p50", "latency_us_p99") if name in median),
             *(_figure(median.get(figure)) for figure in ("client_cpu_us_per_io", "server_cpu_us_per_io")),
             *(_figure(ratio.get(figure)) for figure in ("iops", "client_cpu_us_per_io", "server_cpu_us_per_io")),
+            _figure(side.get("ratio_to_limit", {}).get("iops")),
         )
     return table
 

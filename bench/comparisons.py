@@ -14,6 +14,7 @@ from typing import Any
 from bench import servers
 from bench.measure import Duration, Side, compare, run_to_end
 from bench.servers import IOCURVE, Server
+from bench.socket_limit import build, limit_name, limit_side
 
 IOCURVE_FIO = (str(IOCURVE), "fio")
 ONE_CORE = ("taskset", "--cpu-list", "0")
@@ -83,6 +84,7 @@ def measure_nfs(settings: Settings, depth: int, jobs: int) -> list[dict[str, Any
     fio_nfs = peer_fio_nfs()
     clients = [_Client("fio", (fio_nfs,), is_libnfs=True)] if fio_nfs else []
     clients.append(OUR_CLIENT)
+    build()
     with ExitStack() as stack:
         targets = {"volume": stack.enter_context(servers.volume("--unlimited", prefix=TWO_CORES))}
         if shutil.which("ganesha.nfsd") and os.geteuid() == 0:
@@ -95,10 +97,12 @@ def measure_nfs(settings: Settings, depth: int, jobs: int) -> list[dict[str, Any
                 f"{client.name} → {name}",
                 client.job(target, "randread", "4k", depth, jobs, settings.file_mib),
                 target.pid,
+                limit_name("randread", "4k"),
             )
             for name, target in targets.items()
             for client in clients
         ]
+        sides.append(limit_side("randread", "4k", depth, jobs, TWO_CORES))
         return compare(sides, settings.rounds, settings.duration)
 
 
@@ -119,6 +123,7 @@ CHECKED_MIB = 64
 
 def measure_volume(settings: Settings) -> list[dict[str, Any]]:
     """Our client on the embedded volume; the first side is its 4 KiB reads from nfs-ganesha, if that is installed."""
+    build()
     with ExitStack() as stack:
         target = stack.enter_context(servers.volume("--unlimited", prefix=TWO_CORES))
         checked = [_check_data(target, block, min(settings.file_mib, CHECKED_MIB)) for block in (4 << 10, 256 << 10)]
@@ -133,10 +138,12 @@ def measure_volume(settings: Settings) -> list[dict[str, Any]]:
                 f"{access} {block} → {name}",
                 (*OUR_CLIENT.job(target, access, block, depth, 2, settings.file_mib), *ONE_CORE_A_JOB),
                 target.pid,
+                limit_name(access, block),
             )
             for name, target in targets.items()
             for access, block, depth in (VOLUME_LOADS if name == "volume" else VOLUME_LOADS[:1])
         ]
+        sides += [limit_side(access, block, depth, 2, TWO_CORES) for access, block, depth in VOLUME_LOADS]
         return [{**side, "data_checked": checked} for side in compare(sides, settings.rounds, settings.duration)]
 
 

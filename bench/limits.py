@@ -95,6 +95,7 @@ KINDS = (
     Kind("client_read", "bandwidth_read_mib_per_s_per_client = { value = 30 }", block_bytes=LARGE),
     Kind("connection_requests", "requests_in_flight_per_connection = { value = 4 }\nlatency_us = { value = 2000 }"),
     Kind("connection_throughput", "bandwidth_mib_per_s_per_connection = { value = 30 }", block_bytes=LARGE),
+    Kind("connection_iops", "iops_per_connection = { value = 1500 }", hidden=("connection_requests",)),
     Kind("server_parallelism", "parallelism = { servers = 4, service_us = 2500 }"),
     Kind(
         "burst_credits",

@@ -41,6 +41,8 @@ class Side:
     name: str
     command: tuple[str, ...]
     server_pid: int | None = None
+    limit: str | None = None
+    """The side that moves the same bytes and does nothing else."""
 
     def command_for(self, seconds: float) -> list[str]:
         return [*self.command, f"--runtime={round(seconds * 1000)}ms", "--time_based", "--output-format=json"]
@@ -52,8 +54,8 @@ class Round:
 
     iops: float
     mib_per_s: float
-    latency_us_p50: float
-    latency_us_p99: float
+    latency_us_p50: float | None
+    latency_us_p99: float | None
     client_cpu_us_per_io: float
     server_cpu_us_per_io: float | None
     cores_busy_elsewhere: float
@@ -70,8 +72,11 @@ def compare(sides: Sequence[Side], rounds: int, duration: Duration) -> list[dict
         for side in sides:
             reached[side.name].append(_measure(side, duration))
     documents = [_document(side, reached[side.name], duration) for side in sides]
-    for document in documents:
+    medians = {document["name"]: document["median"] for document in documents}
+    for side, document in zip(sides, documents, strict=True):
         document["ratio_to_first"] = _ratios(document["median"], documents[0]["median"])
+        if side.limit:
+            document["ratio_to_limit"] = _ratios(document["median"], medians[side.limit])
     return documents
 
 
@@ -122,8 +127,8 @@ class Reported:
     operations: int
     iops: float
     mib_per_s: float
-    latency_us_p50: float
-    latency_us_p99: float
+    latency_us_p50: float | None
+    latency_us_p99: float | None
 
 
 @dataclass(frozen=True)
@@ -174,13 +179,14 @@ def parse_fio_json(text: str) -> Reported:
     """Operations, their rate and latency from fio's JSON; skips notes that fio prints before it."""
     job = json.loads(text[text.index("{") :])["jobs"][0]
     kind = max((job["read"], job["write"]), key=lambda each: each["total_ios"])
-    percentiles = kind["clat_ns"]["percentile"]
+    percentiles = kind["clat_ns"].get("percentile", {})
+    p50_ns, p99_ns = percentiles.get("50.000000"), percentiles.get("99.000000")
     return Reported(
         operations=kind["total_ios"],
         iops=kind["iops"],
         mib_per_s=kind["bw_bytes"] / (1 << 20),
-        latency_us_p50=percentiles["50.000000"] / 1000,
-        latency_us_p99=percentiles["99.000000"] / 1000,
+        latency_us_p50=None if p50_ns is None else p50_ns / 1000,
+        latency_us_p99=None if p99_ns is None else p99_ns / 1000,
     )
 
 

@@ -7,7 +7,7 @@ from statistics import fmean
 
 import pytest
 
-import simulated
+from bench.truth import simulated
 from iocurve.analysis.level_changes import Drift, Step, level_change
 
 

@@ -42,6 +42,8 @@ engine = st.one_of(
     st.builds(plan.UringEngine, open=file_open),
     st.builds(plan.MmapEngine, open=file_open),
     st.builds(plan.NfsEngine, mount=mount),
+    st.builds(plan.MetadataEngine, open=file_open, keep_open=st.booleans()),
+    st.builds(plan.NfsMetadataEngine, mount=mount, keep_open=st.booleans()),
 )
 file = st.builds(
     plan.FilePlan,
@@ -49,7 +51,7 @@ file = st.builds(
     offset_bytes=u64,
     bytes=u64,
     start_bytes=u64,
-    layout=st.sampled_from(["existing", "fill", "reserve", "new", "create", "recreate", "recreate_reserve"]),
+    layout=st.sampled_from(["existing", "fill", "reserve", "new", "create", "recreate", "recreate_reserve", "nothing"]),
     keep=st.booleans(),
 )
 per_s = st.integers(1, 2**64 - 1)

@@ -11,7 +11,7 @@ from statistics import fmean
 
 import pytest
 
-import simulated
+from bench.truth import simulated
 from iocurve.errors import DialectError, TargetError
 from iocurve.job.model import Section
 from iocurve.measure.search import ceiling, knee, usl

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-import simulated
+from bench.truth import simulated
 from iocurve.result.stats import (
     Estimate,
     difference,

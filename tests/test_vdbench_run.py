@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import signal
 import subprocess
 import sys
@@ -35,11 +36,11 @@ FILE = "sd=sd1,lun=/d/a,size=1g\nsd=sd2,lun=/d/b,size=1g\nwd=wd1,sd=*,xf=4k,rdpc
 class Engine:
     """Returns outcomes as if each worker of the plan had done a fixed number of reads and writes per second."""
 
-    def __init__(self, reads: int, writes: int, state: State = "finished") -> None:
-        self.reads, self.writes, self.state = reads, writes, state
+    def __init__(self, reads: int, writes: int, state: State = "finished", *, live: bool = False) -> None:
+        self.reads, self.writes, self.state, self.live = reads, writes, state, live
         self.plans: list[Plan] = []
 
-    def carry_out(self, plan: Plan, _watch: Callable[[Live], bool]) -> Outcome:
+    def carry_out(self, plan: Plan, watch: Callable[[Live], bool]) -> Outcome:
         self.plans.append(plan)
         workers = []
         for number, worker in enumerate(plan.groups[0].workers):
@@ -50,7 +51,21 @@ class Engine:
             ]
             values = {name: kind({450_000: count * seconds}, 4096) for name, count in each.items()}
             workers.append(worker_outcome(values, number=number, intervals=intervals, state=self.state))
+            for index in range(1, seconds + 1) if self.live and number == 0 else ():
+                watch(live_state(index))
         return Outcome(state=self.state, workers=tuple(workers))
+
+
+def live_state(intervals: int) -> Live:
+    return Live(
+        phase="run",
+        group=0,
+        elapsed_ns=intervals * SECOND_NS,
+        layout_bytes=0,
+        layout_bytes_total=0,
+        intervals=intervals,
+        operations={},
+    )
 
 
 def printed(directory: Path, rd: str, engine: Engine, *arguments: str, text: str = FILE) -> str:
@@ -147,12 +162,16 @@ def test_the_folder_has_the_files_that_scripts_look_for(tmp_path: Path) -> None:
     printed(tmp_path, "rd=rd1,wd=wd1,io=max,forth=(1,2),el=4,in=1\n", Engine(reads=300, writes=100))
     output = tmp_path / "output"
     assert sorted(path.name for path in output.iterdir() if path.name != MARK) == [
-        *("errorlog.html", "flatfile.html", "histogram.html", "localhost.html", "logfile.html", "parmfile.html"),
-        *("parmscan.html", "sd1.histogram.html", "sd1.html", "sd2.histogram.html", "sd2.html", "skew.html"),
+        *("errorlog.html", "flatfile.html", "histogram.html", "localhost-0.html", "localhost-0.stdout.html"),
+        *("localhost.html", "logfile.html", "parmfile.html", "parmscan.html"),
+        *("sd1.histogram.html", "sd1.html", "sd2.histogram.html", "sd2.html", "skew.html"),
         *("status.html", "summary.html", "totals.html"),
     ]
     summary = (output / "summary.html").read_text().splitlines()
-    assert summary[0] == "<pre>"
+    assert summary[0] == "<title>Vdbench output/summary.html</title><pre>"
+    assert (
+        summary[1] == "Vdbench summary report, created 10:12:43 Dec 02 2016 UTC (10:12:43 Dec 02 2016 UTC) by iocurve"
+    )
     averages = [line.split() for line in summary if "avg" in line]
     assert [words[1:7] for words in averages] == [["avg_2-4", "800.00", "3.12", "4096", "75.00", "0.450"]] * 2
     starts = [line for line in summary if "Starting RD=" in line]
@@ -161,12 +180,112 @@ def test_the_folder_has_the_files_that_scripts_look_for(tmp_path: Path) -> None:
         "avg_2-4",
         "avg_2-4",
     ]
-    links = [line for line in summary if "HREF" in line and "report:" in line]
-    assert [line.split('"')[1] for line in links if "host" in line or "SD" in line] == ["localhost.html", "sd1.html"]
     log = (output / "logfile.html").read_text().splitlines()
     assert [words[1] for words in map(str.split, log) if len(words) == 14] == [*"1234", "avg_2-4"] * 2
     ended = f"10:12:43.103 Vdbench execution completed successfully. Output directory: {output}"
     assert summary[-1] == (output / "logfile.html").read_text().splitlines()[-1] == ended
+
+
+def test_the_summary_links_to_every_report(tmp_path: Path) -> None:
+    text = f"hd=h1\nhd=h2\n{FILE}wd=wd2,sd=sd1\n"
+    printed(tmp_path, "rd=rd1,wd=wd*,io=max,el=4,in=1\n", Engine(reads=3, writes=1), text=text)
+    summary = (tmp_path / "output" / "summary.html").read_text().splitlines()
+    assert [line for line in summary if "HREF" in line] == [
+        'Link to logfile:                 <A HREF="logfile.html">logfile</A>',
+        'Run totals:                      <A HREF="totals.html">totals</A>',
+        'Vdbench status:                  <A HREF="status.html">status</A>',
+        'Copy of input parameter files:   <A HREF="parmfile.html">parmfile</A>',
+        'Copy of parameter scan detail:   <A HREF="parmscan.html">parmscan</A>',
+        'Link to errorlog:                <A HREF="errorlog.html">errorlog</A>',
+        'Link to flatfile:                <A HREF="flatfile.html">flatfile</A>',
+        'Link to HOST reports:            <A HREF="h1.html">h1</A>   <A HREF="h2.html">h2</A>',
+        'Link to response time histogram: <A HREF="histogram.html">histogram</A>',
+        'Link to workload skew report:    <A HREF="skew.html">skew</A>',
+        'Link to SD reports:              <A HREF="sd1.html">sd1</A>   <A HREF="sd2.html">sd2</A>',
+        'Link to workload report:         <A HREF="wd1.html">wd1</A>',
+        'Link to workload report:         <A HREF="wd2.html">wd2</A>',
+        'Link to Run Definitions:         <A HREF="#_0">rd1 For loops: None</A>',
+    ]
+    files = {path.name: path.read_text() for path in (tmp_path / "output").glob("*.html")}
+    linked = {word.split('"')[1] for text in files.values() for word in text.split() if word.startswith("HREF=")}
+    assert {file for file in linked if not file.startswith("#")} <= files.keys()
+
+
+def test_a_host_an_sd_and_a_slave_have_their_reports(tmp_path: Path) -> None:
+    printed(tmp_path, "rd=rd1,wd=wd1,io=max,el=2,in=1\n", Engine(reads=3, writes=1))
+    text = "10:12:43.103 Starting RD=rd1; I/O rate: Uncontrolled MAX; elapsed=2; For loops: None"
+    started = f'<a name="_0"></a><i><b>{text}</b></i>'
+    runs = 'Link to Run Definitions:         <A HREF="#_0">rd1 For loops: None</A>'
+    heads = {
+        "localhost": [
+            "Host summary report(s) for host=localhost",
+            "",
+            'Link to slave summary report:    <A HREF="localhost-0.html">localhost-0 summary</A>   '
+            '<A HREF="localhost-0.stdout.html">localhost-0 stdout</A>',
+        ],
+        "localhost-0": [
+            "Slave summary report for slave=localhost-0",
+            "",
+            'Console log:                     <A HREF="localhost-0.stdout.html">Slave stdout/stderr</A>',
+        ],
+        "sd2": [
+            "SD report for sd=sd2",
+            "",
+            'Link to response time histogram: <A HREF="sd2.histogram.html">histogram</A>',
+        ],
+    }
+    for name, head in heads.items():
+        lines = (tmp_path / "output" / f"{name}.html").read_text().splitlines()
+        assert lines[:-4] == [
+            f"<title>Vdbench output/{name}.html</title><pre>",
+            *(*head, "", runs, "", started, ""),
+            header(NOON)[0],
+        ]
+        assert [line.split()[1] for line in lines[-3:]] == ["1", "2", "avg_2-2"]
+    console = (tmp_path / "output" / "localhost-0.stdout.html").read_text().splitlines()
+    assert console[1:] == [
+        *("stdout/stderr for slave=localhost-0", "", runs, "", started, ""),
+        "10:12:43.103 10:12:43.103 Opening sd=sd1,lun=/d/a",
+        "10:12:43.103 10:12:43.103 Opening sd=sd2,lun=/d/b",
+    ]
+
+
+def statuses(directory: Path) -> list[str]:
+    lines = (directory / "output" / "status.html").read_text().splitlines()
+    assert all(line.startswith("12/02/2016-10:12:43-UTC \t") for line in lines[3:])
+    return [line.partition("\t")[2] for line in lines[3:]]
+
+
+def test_the_status_says_what_is_going_on(tmp_path: Path) -> None:
+    printed(tmp_path, "rd=rd1,wd=wd1,io=max,forth=(1,2),el=4,in=1,warmup=2\n", Engine(reads=3, writes=1, live=True))
+    process = os.getpid()
+    runs = [
+        f"{event}\trd=rd1\tFor loops: threads={threads}"
+        for threads in (1, 2)
+        for event in ("Starting", "Warmup done", "Workload done", "Slaves done")
+    ]
+    assert statuses(tmp_path) == [
+        "Starting slaves",
+        f"Slave localhost-0 (pid {process:>6}) connected to master {process}",
+        "Slaves connected",
+        "Query host configuration started",
+        "Query host configuration completed",
+        *runs,
+        "Shutting down slaves",
+        "Vdbench complete",
+    ]
+
+
+def test_the_status_says_that_a_run_was_cut_short(tmp_path: Path) -> None:
+    printed(tmp_path, "rd=rd1,wd=wd1,io=max,el=4,in=1\n", Engine(reads=3, writes=1, state="interrupted"), "-l")
+    assert statuses(tmp_path)[5:] == [
+        "Starting loop 1",
+        "Starting\trd=rd1\tFor loops: None",
+        "Ctrl-C found",
+        "Workload done\trd=rd1\tFor loops: None",
+        "Slaves done\trd=rd1\tFor loops: None",
+        "Shutting down slaves",
+    ]
 
 
 def test_the_flat_file_has_a_column_for_each_name(tmp_path: Path) -> None:

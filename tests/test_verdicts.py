@@ -76,6 +76,12 @@ def point(
             "all 2 connections at the limit of 100 MiB/s",
         ),
         (
+            point(3200, nconnect=2),
+            known(connection_iops=1600),
+            "connection_iops",
+            "all 2 connections at the limit of 1,600 IOPS that a connection has",
+        ),
+        (
             point(2000, latency_ns=16_000_000, depth=32, nconnect=1),
             known(connection_requests_in_flight=4, latency_mean_ns=2_000_000),
             "connection_requests",
@@ -91,6 +97,17 @@ def test_each_limit_of_a_target_has_its_name(measured: Point, target: TargetFact
     assert text.split(" each")[0].removesuffix("2.000 ms") in found.text
     assert found.evidence
     assert found.next_step == next_steps(target, [found])[0]
+
+
+def test_a_limit_that_is_fitted_says_so() -> None:
+    fitted = known(connection_iops=1600).replace(fitted=("iops_per_connection",))
+    remark = "the limit is fitted to published results; it is not published itself"
+    found = limit_of(point(1600, nconnect=1), fitted)
+    assert found is not None
+    assert found.evidence[-1] == remark
+    published = limit_of(point(1600, nconnect=1), fitted.replace(fitted=()))
+    assert published is not None
+    assert remark not in published.evidence
 
 
 def test_a_limit_on_reads_does_not_hold_writes() -> None:
@@ -391,3 +408,10 @@ def test_a_connection_that_loses_segments_is_congested(retransmits: int, code: s
     base, more, half = (connected(retransmits, 0), point(1900, nconnect=2), point(1950, nconnect=1))
     connections, blocks = (response("a change", base, changed, NFS) for changed in (more, half))
     assert connection_verdict(connections, blocks).code == code
+
+
+def test_a_volume_at_a_part_of_its_speed_is_described_so() -> None:
+    slow = known(iops_read=1600).replace(service_level="ultra", speed=0.1)
+    found = limit_of(point(1600), slow)
+    assert found is not None
+    assert found.text == "at the volume's limit of 1,600 IOPS on reads (ultra, at 10 % of its speed)"

@@ -45,6 +45,7 @@ all_limits = st.builds(
         limits.ConnectionLimits,
         requests_in_flight=st.none() | st.integers(1, 2**32 - 1),
         bandwidth_bytes_per_s=rates,
+        iops=rates,
     ),
     parallelism=st.none() | st.builds(limits.Parallelism, servers=st.integers(1, 64), service_ns=hour_ns),
 )

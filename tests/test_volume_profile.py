@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
 
 from iocurve.errors import DialectError
+from iocurve.targets.target import VolumeTarget
 from iocurve.units import GIB, MIB, TIB
 from iocurve.volume import profile
 from iocurve.volume.limits import (
@@ -157,6 +159,8 @@ p99_us = 1_200
 value = 64
 [bandwidth_mib_per_s_per_connection]
 value = 110
+[iops_per_connection]
+value = 11_000
 [bandwidth_read_mib_per_s_per_client]
 value = 500
 [bandwidth_write_mib_per_s_per_client]
@@ -181,7 +185,7 @@ def test_a_user_s_profile_can_set_every_limit(tmp_path: Path) -> None:
         burst=Burst(iops=100_000, credits=3_000_000),
         latency=Latency(base_ns=250_000, distribution=Lognormal(median_ns=80_500, p99_ns=1_200_000)),
         client=ClientLimits(bandwidth_read_bytes_per_s=500 * MIB, bandwidth_write_bytes_per_s=200 * MIB),
-        connection=ConnectionLimits(requests_in_flight=64, bandwidth_bytes_per_s=110 * MIB),
+        connection=ConnectionLimits(requests_in_flight=64, bandwidth_bytes_per_s=110 * MIB, iops=11_000),
         parallelism=Parallelism(servers=16, service_ns=20_250),
     )
     assert resolve(str(path), 8 * TIB).throughput_read_bytes_per_s == 700 * MIB
@@ -209,6 +213,7 @@ def test_a_user_s_profile_is_described(tmp_path: Path) -> None:
         ("latency, random part", "lognormal, median 80.5 µs, 99 % below 1.2 ms", measured),
         ("requests in flight per connection", "64", ""),
         ("bandwidth per connection, MiB/s", "110", ""),
+        ("IOPS per connection", "11,000", ""),
         ("reads of a client, MiB/s", "500", ""),
         ("writes of a client, MiB/s", "200", ""),
         ("operations served", "16 at once, 20.2 µs each", measured),
@@ -271,3 +276,35 @@ def test_mistakes_in_a_profile_have_their_path(text: str, reason: str) -> None:
 def test_an_unknown_profile_lists_the_known_ones() -> None:
     with pytest.raises(DialectError, match=r"^there is no profile '\.\./x'; there are anf-flexible, "):
         profile.load("../x")
+
+
+def test_a_slower_volume_keeps_its_shape() -> None:
+    """Rates and credits fall, times grow, and counts stay, so that a load has the same depth of the knee and gains."""
+    whole = Limits(
+        throughput_bytes_per_s=1000,
+        iops=500,
+        burst=Burst(iops=1500, credits=60_000),
+        latency=Latency(base_ns=2000, distribution=Lognormal(median_ns=100, p99_ns=900), seed=7),
+        client=ClientLimits(bandwidth_write_bytes_per_s=300),
+        connection=ConnectionLimits(requests_in_flight=128, bandwidth_bytes_per_s=200, iops=40),
+        parallelism=Parallelism(servers=4, service_ns=50),
+    )
+    assert whole.at_speed(Fraction(1, 10)) == Limits(
+        throughput_bytes_per_s=100,
+        iops=50,
+        burst=Burst(iops=150, credits=6_000),
+        latency=Latency(base_ns=20_000, distribution=Lognormal(median_ns=1000, p99_ns=9000), seed=7),
+        client=ClientLimits(bandwidth_write_bytes_per_s=30),
+        connection=ConnectionLimits(requests_in_flight=128, bandwidth_bytes_per_s=20, iops=4),
+        parallelism=Parallelism(servers=4, service_ns=500),
+    )
+    assert whole.at_speed(Fraction(1)) == whole
+    assert Limits(iops=3).at_speed(Fraction(1, 100)).iops == 1, "a limit does not become none"
+
+
+def test_limits_of_one_kind_that_the_limit_of_both_keeps_are_left_out() -> None:
+    assert resolve("anf-ultra", 4 * TIB).throughput_write_bytes_per_s is None
+    assert resolve("anf-ultra", 100 * TIB).throughput_write_bytes_per_s == 2500 * MIB
+    facts = VolumeTarget.of("volume:anf-ultra?quota=100TiB&speed=0.1").export.limits()
+    assert facts.connection.iops == 6_700
+    assert facts.throughput_bytes_per_s == 450 * MIB

@@ -146,7 +146,7 @@ TARGETS: tuple[tuple[Computed, Plan, str, str], ...] = (
         Computed(latency_ns=2_000_000, slots=4),
         load(),
         "connection_requests",
-        "at the requests in flight that the server takes of a connection",
+        "at the operations that the server takes of a connection, at a time or per second",
     ),
     (
         Computed(latency_ns=2_500_000, servers=4),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from fractions import Fraction
 
 KIB, MIB, GIB, TIB = 1 << 10, 1 << 20, 1 << 30, 1 << 40
 MICROSECOND_NS, MILLISECOND_NS, SECOND_NS = 1_000, 1_000_000, 1_000_000_000
@@ -44,6 +45,17 @@ def parse_bandwidth(text: str) -> int:
     if size.rstrip().endswith("b"):
         raise ValueError(f"'{text}' may be bits or bytes; write 16000Mb, 16Gb, 2000MB or 1907MiB")
     return _parse(size, _BYTES, "a bandwidth such as 16000Mb, 16Gb, 2000MB or 1907MiB")
+
+
+def parse_fraction(text: str) -> Fraction:
+    """``2%``, ``0.02`` or ``1/50``, above 0 and at most 1. Raises ``ValueError``."""
+    try:
+        fraction = Fraction(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+        if 0 < fraction <= 1:
+            return fraction
+    except (ValueError, ZeroDivisionError):
+        pass
+    raise ValueError(f"'{text}' is not a fraction such as 2%, 0.02 or 1/50")
 
 
 def parse_time_ns(text: str) -> int:

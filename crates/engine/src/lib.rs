@@ -16,7 +16,7 @@
 //! record     counts, latencies, batch levels, log
 //! payload    the data that are written
 //! offsets    file and offset of the next operation; replay
-//! engines    requests, buffers, and the engines: null, local, nfs, emulated
+//! engines    requests, buffers, and the engines: null, local, metadata, nfs, emulated
 //! stall      waits for servers, for the live view and the outcome
 //! cpu        CPU time and binding of the calling thread
 //! error      errors, with messages for the user

@@ -5,9 +5,12 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use iocurve_meter::{Clock, Nanos};
+use iocurve_meter::{Clock, Nanos, SECOND};
 
 use crate::outcome::Stall;
+
+/// Longest wait for a server by the clean-up of a run that failed or was stopped.
+pub(crate) const HURRIED_NS: Nanos = SECOND;
 
 /// Servers that have answered this process. A restart of such a server is waited through; a server that never answered
 /// is an error at once, because its address is probably wrong.
@@ -65,7 +68,7 @@ impl Stalls {
     pub(crate) fn waiting(&self) -> Option<String> {
         let state = lock(&self.state);
         let (_, stall) = state.open.first()?;
-        let seconds = self.clock.now().saturating_sub(stall.start_ns) / 1_000_000_000;
+        let seconds = self.clock.now().saturating_sub(stall.start_ns) / SECOND;
         Some(format!("waiting for NFS server {} for {seconds} s: {}", stall.server, stall.reason))
     }
 

@@ -8,6 +8,7 @@ from iocurve.analysis import disk_limits
 from iocurve.analysis.caches import cache_doubts, cache_remarks
 from iocurve.analysis.families import Family, MeasuredPoint
 from iocurve.analysis.level_changes import Drift, level_change
+from iocurve.analysis.target_limits import fitted_figures
 from iocurve.result.document import Point, Result
 from iocurve.result.summary import CourseInterval, Summary, course
 from iocurve.units import SECOND_NS, format_count, format_duration, format_number
@@ -42,6 +43,7 @@ def doubts_of(result: Result, families: Sequence[Family]) -> list[str]:
     measured = [member for family in families for member in family.members]
     return [
         *(note.text for note in result.notes if note.level != "info"),
+        *_emulation(result),
         *cache_doubts(result),
         *level_doubts(member.point for member in measured),
         *_labels(families),
@@ -55,6 +57,21 @@ def doubts_of(result: Result, families: Sequence[Family]) -> list[str]:
 def remarks_of(result: Result) -> list[str]:
     """Facts that are worth knowing and cast no doubt on the figures."""
     return [note.text for note in result.notes if note.level == "info"] + cache_remarks(result)
+
+
+def _emulation(result: Result) -> list[str]:
+    """How the embedded volumes differ from the services that they stand for."""
+    targets = [result.target, *(result.scenario.targets.values() if result.scenario else ())]
+    speeds = [one.speed for one in targets if one.speed not in (None, 1)]
+    fitted = fitted_figures(targets)
+    found = [
+        f"The embedded volume ran at {speed:.3g} of its speed: rates are multiplied by {speed:.3g}, latencies by "
+        f"{1 / speed:.3g}; gains, depths and the shape of curves are those of the whole."
+        for speed in dict.fromkeys(filter(None, speeds))
+    ]
+    if fitted:
+        found.append(f"Limits that are fitted to published results and not published themselves: {', '.join(fitted)}.")
+    return found
 
 
 def level_doubts(points: Iterable[Point]) -> list[str]:

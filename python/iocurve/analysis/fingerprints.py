@@ -115,7 +115,7 @@ def connection_verdict(connections: Response, blocks: Response | None) -> Limit:
         text = f"at a limit of about {format_number(each / MIB, 4)} MiB/s that a connection has"
         return limit("connection_throughput", text, load.target, confidence="likely", evidence=evidence)
     if blocks and blocks.is_same:
-        text = "at the requests in flight that the server takes of a connection"
+        text = "at the operations that the server takes of a connection, at a time or per second"
         return limit("connection_requests", text, load.target, confidence="likely", evidence=evidence)
     return unknown(load, "each connection has a limit; the figures do not tell which", evidence)
 

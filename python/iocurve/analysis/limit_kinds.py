@@ -50,6 +50,9 @@ LIMIT_KINDS = {
     "connection_throughput": LimitKind(
         "connection's MiB/s", "Use more connections (nconnect) or clients: each has a bandwidth of its own."
     ),
+    "connection_iops": LimitKind(
+        "connection's IOPS", "Use more connections (nconnect) or clients: each has operations per second of its own."
+    ),
     "server_parallelism": LimitKind(
         "server's speed", "The server works on no more operations at once; only a faster server carries more."
     ),

@@ -52,6 +52,7 @@ def differences(result: Result, reference: Reference) -> list[tuple[str, str, st
     points = [point for point in result.points if reference.of(point.family, dict(point.axes))]
     rows = [
         ("service level", there.service_level, result.target.service_level or "not known"),
+        ("speed", "full speed", _speed(result.target)),
         ("quota", there.quota, _quota(result.target)),
         ("clients", there.clients, _several(points, "clients") or "1"),
         (
@@ -107,6 +108,10 @@ def _gain(point: Point, points: Sequence[Point]) -> float | None:
 
 def _quota(target: TargetFacts) -> str:
     return f"{target.quota_bytes / TIB:g} TiB" if target.quota_bytes else "not known"
+
+
+def _speed(target: TargetFacts) -> str:
+    return f"{target.speed:.0%}" if target.speed else "full speed"
 
 
 def _egress(target: TargetFacts) -> str:

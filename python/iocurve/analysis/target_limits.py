@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from iocurve.analysis.levels import Levels, levels
@@ -17,6 +17,19 @@ SERVER_TOLERANCE = 0.06
 """The same for the server's own speed, to which the work around each operation adds."""
 IN_SERVICE = 0.6
 """A connection's requests are the limit when at least this fraction of them is being worked on."""
+FITTED = {
+    "connection_throughput": "bandwidth_mib_per_s_per_connection",
+    "connection_iops": "iops_per_connection",
+}
+"""The figure of a profile behind a limit, where it may be fitted to published results."""
+FIGURES = {
+    "throughput_write_mib_per_s": "write throughput",
+    "iops_read": "read IOPS",
+    "iops_write": "write IOPS",
+    "bandwidth_mib_per_s_per_connection": "bandwidth of a connection",
+    "iops_per_connection": "IOPS of a connection",
+}
+"""The figures of profiles that may be fitted, in words."""
 SURE = 0.85
 """From this fraction on, that is certain."""
 STEP = 1.1
@@ -51,7 +64,14 @@ class Cap:
 def volume_description(target: TargetFacts) -> str:
     """The service level and the quota that set the volume's limit: ``ultra, 4 TiB``; empty where neither is known."""
     quota = f"{target.quota_bytes / TIB:g} TiB" if target.quota_bytes else None
-    return ", ".join(part for part in (target.service_level, quota) if part)
+    speed = f"at {100 * target.speed:.3g} % of its speed" if target.speed and target.speed != 1 else None
+    return ", ".join(part for part in (target.service_level, quota, speed) if part)
+
+
+def fitted_figures(targets: Iterable[TargetFacts]) -> list[str]:
+    """The figures of targets that are fitted to published results, each once, in words."""
+    names = dict.fromkeys(name for target in targets for name in target.fitted)
+    return [FIGURES.get(name, name.replace("_", " ")) for name in names]
 
 
 def target_limit(load: MeasuredLoad) -> Limit | None:
@@ -63,16 +83,28 @@ def target_limit(load: MeasuredLoad) -> Limit | None:
         _volume_cap,
         _client_cap,
         _connection_throughput,
+        _connection_iops,
         _connection_requests,
         _server_parallelism,
     )
     reached = next((found for rule in rules if (found := rule(load, 1.0))), None)
     if reached or load.held_up <= 1 + TOLERANCE:
-        return reached
+        return reached and _with_origin(reached, load.target)
     # The processors were held up, so the mean is below a limit that the load was at in between.
     between = next((found for rule in rules if (found := rule(load, load.held_up))), None)
     stalls = f"between stalls of this machine the rate was {load.held_up - 1:.0%} higher than in the mean"
-    return between and between.replace(confidence="likely", evidence=(*between.evidence, stalls))
+    if between is None:
+        return None
+    likely = between.replace(confidence="likely", evidence=(*between.evidence, stalls))
+    return _with_origin(likely, load.target)
+
+
+def _with_origin(found: Limit, target: TargetFacts) -> Limit:
+    """The limit; one that is fitted says so."""
+    if FITTED.get(found.code) not in target.fitted:
+        return found
+    remark = "the limit is fitted to published results; it is not published itself"
+    return found.replace(evidence=(*found.evidence, remark))
 
 
 def caps_of(load: MeasuredLoad, factor: float = 1.0) -> list[Cap]:
@@ -203,6 +235,20 @@ def _connection_throughput(load: MeasuredLoad, factor: float) -> Limit | None:
         load.target,
         evidence=[f"{_mib(fastest)} MiB/s of a connection, {_mib(rate)} allowed ({fastest / rate:.1%})"],
     )
+
+
+def _connection_iops(load: MeasuredLoad, factor: float) -> Limit | None:
+    rate = _further(load.target).connection_iops
+    if not rate or not load.connections:
+        return None
+    found = [(worker, factor * worker.iops / worker.connections) for worker in load.workers if worker.connections]
+    at_limit = [(worker, iops) for worker, iops in found if iops >= rate * (1 - TOLERANCE)]
+    if not at_limit:
+        return None
+    count, fastest = sum(worker.connections for worker, _ in at_limit), max(iops for _, iops in at_limit)
+    text = f"{_connections(count, load.connections)} at the limit of {rate:,} IOPS that a connection has"
+    evidence = f"{fastest:,.0f} IOPS of a connection, {rate:,} allowed ({fastest / rate:.1%})"
+    return limit("connection_iops", text, load.target, evidence=[evidence])
 
 
 def _of_connection(worker: WorkerLoad) -> float:

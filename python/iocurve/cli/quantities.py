@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from fractions import Fraction
 from typing import Annotated, Any, TypeVar
 
 from cyclopts import Parameter, Token, validators
 
-from iocurve.units import format_bytes, format_duration, parse_bandwidth, parse_bytes, parse_time_ns
+from iocurve.units import format_bytes, format_duration, parse_bandwidth, parse_bytes, parse_fraction, parse_time_ns
 
 T = TypeVar("T")
 
@@ -28,15 +27,8 @@ def _checked(parse: Callable[[str], Any]) -> Callable[[Any, Sequence[Token]], st
     return keep
 
 
-def _parse_fraction(text: str) -> float:
-    """``2%``, ``0.02`` or ``1/50``, above 0 and at most 1. Raises ``ValueError``."""
-    try:
-        fraction = float(Fraction(text.removesuffix("%"))) / (100 if text.endswith("%") else 1)
-        if 0 < fraction <= 1:
-            return fraction
-    except (ValueError, ZeroDivisionError, OverflowError):
-        pass
-    raise ValueError(f"'{text}' is not a fraction such as 2%, 0.02 or 1/50")
+def _fraction(text: str) -> float:
+    return float(parse_fraction(text))
 
 
 def _percent(fraction: float) -> str:
@@ -53,10 +45,12 @@ TimeNs = Annotated[
     int, Parameter(converter=_read(parse_time_ns), metavar="TIME", show_default=_default(format_duration))
 ]
 Ratio = Annotated[
-    float, Parameter(converter=_read(_parse_fraction), metavar="FRACTION", show_default=_default(_percent))
+    float,
+    Parameter(converter=_read(_fraction), metavar="FRACTION", show_default=_default(_percent)),
 ]
 SizeText = Annotated[str, Parameter(converter=_checked(parse_bytes), metavar="SIZE")]
 TimeText = Annotated[str, Parameter(converter=_checked(parse_time_ns), metavar="TIME")]
+FractionText = Annotated[str, Parameter(converter=_checked(parse_fraction), metavar="FRACTION")]
 BandwidthText = Annotated[str, Parameter(converter=_checked(parse_bandwidth), metavar="BANDWIDTH")]
 Port = Annotated[int, Parameter(validator=validators.Number(gte=0, lte=65535), metavar="PORT")]
 AtLeast1 = Annotated[int, Parameter(validator=validators.Number(gte=1), metavar="N")]

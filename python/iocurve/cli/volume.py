@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from cyclopts import App, Parameter
 
 from iocurve.cli.common import example, given, show_json
-from iocurve.cli.quantities import AtLeast1, BandwidthText, Flag, Many, Port, SizeText, TimeNs, TimeText
+from iocurve.cli.quantities import AtLeast1, BandwidthText, Flag, FractionText, Many, Port, SizeText, TimeNs, TimeText
 from iocurve.errors import DialectError, Mistake
 from iocurve.units import SECOND_NS, format_bytes, format_duration
 from iocurve.volume import control
@@ -39,6 +39,7 @@ def serve_volume(
     latency: TimeText | None = None,
     pool: SizeText | None = None,
     client_egress: BandwidthText | None = None,
+    speed: FractionText | None = None,
     unlimited: Flag = False,
     store: str | None = None,
     allow: Annotated[tuple[str, ...], Many] = (),
@@ -84,6 +85,9 @@ def serve_volume(
     client_egress
         Bandwidth limit of the data that each client (an IP address) sends, which is its writes: 16000Mb, 16Gb,
         1907MiB. A small b means bits.
+    speed
+        Fraction of its speed at which the volume runs, for small machines: 10%, 0.1. Rates are a tenth, latencies ten
+        times as long, so that curves and gains keep their shape. Default: full speed.
     unlimited
         Short for --profile unlimited: as fast as this machine is.
     store
@@ -112,8 +116,8 @@ def serve_volume(
         /b:store=/srv,allow=10.1.0.0/16,read_only=true.
     config
         A TOML file instead of these options: listen or address, port, max_connections, and for each export a table
-        [[export]] with path, profile, quota, throughput, iops, latency, pool, client_egress, store, allow, read_only,
-        secure_ports, root_squash, all_squash, anonuid, anongid, suid, dev.
+        [[export]] with path, profile, quota, throughput, iops, latency, pool, client_egress, speed, store, allow,
+        read_only, secure_ports, root_squash, all_squash, anonuid, anongid, suid, dev.
     listen
         Address to listen on that other machines can reach: 10.1.2.3, or 0.0.0.0 for all.
     address
@@ -135,6 +139,7 @@ def serve_volume(
         latency=latency,
         pool=pool,
         client_egress=client_egress,
+        speed=speed,
         store=store,
         allow=allow or None,
         read_only=read_only or None,

@@ -6,7 +6,7 @@ A plan leaves nothing open: sizes are bytes, times are nanoseconds, and ``None``
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from msgspec import Meta
 
@@ -21,12 +21,34 @@ Nanos = U64
 
 Durability = Literal["none", "data_sync", "file_sync"]
 Percentage = Annotated[int, Meta(ge=0, le=100)]
-Layout = Literal["existing", "fill", "reserve", "new", "create", "recreate", "recreate_reserve"]
+Layout = Literal["existing", "fill", "reserve", "new", "create", "recreate", "recreate_reserve", "nothing"]
 FileSelect = Literal["round_robin", "random", "by_size", "sequential"]
 HostCache = Literal["none", "read_only", "read_write"]
-OperationKind = Literal["read", "write", "trim", "fsync", "fdatasync", "sync_file_range", "fsync_at_end"]
+MetadataKind = Literal["create", "open", "close", "getattr", "setattr", "access", "rename", "delete", "mkdir", "rmdir"]
+"""Operations on names and attributes, which move no data. They need a metadata engine. A rename goes to the path of the
+file whose index is its offset."""
+OperationKind = Literal[
+    "read",
+    "write",
+    "trim",
+    "create",
+    "open",
+    "close",
+    "getattr",
+    "setattr",
+    "access",
+    "rename",
+    "delete",
+    "mkdir",
+    "rmdir",
+    "fsync",
+    "fdatasync",
+    "sync_file_range",
+    "fsync_at_end",
+]
 SyncKind = Literal["fsync", "fdatasync", "sync_file_range"]
 """Flushes that a ``SyncPlan`` issues."""
+METADATA_KINDS: tuple[MetadataKind, ...] = get_args(MetadataKind)
 FLUSH_KINDS = ("fsync", "fdatasync", "sync_file_range", "fsync_at_end")
 """Kinds that move no data, and do not count as requested operations."""
 
@@ -99,7 +121,26 @@ class MmapEngine(TaggedStruct, tag="mmap"):
     open: FileOpen
 
 
-EnginePlan = NullEngine | SyncEngine | AioEngine | UringEngine | MmapEngine | NfsEngine
+class MetadataEngine(TaggedStruct, tag="metadata"):
+    """Metadata operations on local files and directories, one at a time, with reads and writes of open files."""
+
+    open: FileOpen
+    keep_open: bool
+    """Create and open leave the file open for reads and writes, until it is closed or deleted; otherwise they close it
+    at once."""
+
+
+class NfsMetadataEngine(TaggedStruct, tag="nfs_metadata"):
+    """Metadata operations on an NFS export, one call at a time on one connection."""
+
+    mount: NfsMount
+    keep_open: bool
+    """As in ``MetadataEngine``."""
+
+
+EnginePlan = (
+    NullEngine | SyncEngine | AioEngine | UringEngine | MmapEngine | NfsEngine | MetadataEngine | NfsMetadataEngine
+)
 
 
 class IoBurst(Struct):
@@ -169,7 +210,7 @@ class FilePlan(Struct):
     written up to the region's end; existing data stay. reserve: created if missing, and extended without writing. new:
     the file must not exist; it is created and written. create: created if missing; the length stays. recreate: created
     if missing, emptied if not, and written (the user asked for it). recreate_reserve: as recreate, but extended without
-    writing."""
+    writing. nothing: left as it is; metadata operations create the file or directory, or find it there."""
     keep: bool
     """False removes the file after the run if the run created it."""
 

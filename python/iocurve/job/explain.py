@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from iocurve.engine.plan import FilePlan, NfsEngine, NullEngine, OperationPlan, Plan, Rate, Worker
+from iocurve.engine.plan import (
+    FilePlan,
+    MetadataEngine,
+    NfsEngine,
+    NfsMetadataEngine,
+    NullEngine,
+    OperationPlan,
+    Plan,
+    Rate,
+    Worker,
+)
 from iocurve.errors import Mistake
 from iocurve.job.describe import (
     batch_text,
@@ -109,6 +119,11 @@ def _details(clones: Sequence[Worker]) -> list[str]:
 def _engine(worker: Worker) -> str:
     if isinstance(worker.engine, NullEngine):
         return "null: no I/O"
+    if isinstance(worker.engine, NfsMetadataEngine):
+        mount = worker.engine.mount
+        return f"metadata operations over NFSv3, one call at a time, on nfs://{mount.host}{mount.export}"
+    if isinstance(worker.engine, MetadataEngine):
+        return "metadata operations on local files, one at a time"
     if isinstance(worker.engine, NfsEngine):
         mount = worker.engine.mount
         port = f":{mount.port}" if mount.port else ""

@@ -54,6 +54,7 @@ EXPERIMENTS = {
     "client_read": _CLIENTS,
     "connection_requests": _CONNECTIONS,
     "connection_throughput": _CONNECTIONS,
+    "connection_iops": _CONNECTIONS,
     "server_parallelism": Experiment(variations.DEEPER, "same"),
     "saturated": Experiment(variations.DEEPER, "same"),
     "depth": Experiment(variations.DEEPER, "more"),

@@ -27,7 +27,7 @@ BURST_MIN, BURST_MAX = 4, 64
 ATTEMPTS = 4
 """Series of probes; two of them must agree."""
 REPEATS = 2
-"""A probe that was held up is repeated at most this many times."""
+"""Repetitions of a probe that was held up, at most; and of a load whose credits may have run out."""
 LEVEL = 0.2
 """A level is found again if the repetition is within this fraction of it."""
 HELD_UP = "foreign_cpu"
@@ -142,15 +142,17 @@ def _own(probes: Probes) -> Limit | None:
 
 
 def _stays_low(probes: Probes) -> bool:
-    """The load ends at the lower level when it is repeated at once; a load that was held up does not.
+    """The load ends at the lower level whenever it is repeated at once; a load that was held up does not."""
+    step = levels([interval.iops for interval in probes.load.course])
+    ends = (_last_rate(probes) for _ in range(REPEATS))
+    return step is not None and all(abs(rate / step.after - 1) <= LEVEL for rate in ends)
 
-    A few credits return between the two, so only the second half of the repetition counts.
-    """
-    before = [interval.iops for interval in probes.load.course]
-    step = levels(before)
+
+def _last_rate(probes: Probes) -> float:
+    """The IOPS at which a repetition ends. A few credits return before it, so only its second half counts."""
     again = MeasuredLoad(probes.run(shortened(probes.plan)), probes.target)
     rates = [interval.iops for interval in again.course] or [fingerprints.rate_of(again)]
-    return step is not None and abs(median(rates[len(rates) // 2 :]) / step.after - 1) <= LEVEL
+    return median(rates[len(rates) // 2 :])
 
 
 def _held_up(probes: Probes, found: Limit) -> Limit:

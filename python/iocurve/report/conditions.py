@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from iocurve.analysis.limits import volume_description
+from iocurve.analysis.target_limits import fitted_figures
 from iocurve.engine.plan import NfsEngine, OperationPlan, Worker
 from iocurve.job.describe import block_text, payload_text
 from iocurve.result.document import Result, TargetFacts
@@ -70,6 +71,8 @@ def _target(target: TargetFacts) -> dict[str, Fact]:
         "Kind": target.kind.replace("_", " "),
         "Address": target.address,
         "Level and quota": volume_description(target),
+        "Emulated speed": _speed(target.speed),
+        "Fitted, not published": ", ".join(fitted_figures([target])),
         "Throughput limit": _bandwidth(target.throughput_bytes_per_s),
         "IOPS limit": f"{target.iops:,}" if target.iops else "",
         "Added latency": format_latency(target.latency_ns) if target.latency_ns else "",
@@ -80,6 +83,13 @@ def _target(target: TargetFacts) -> dict[str, Fact]:
         facts["File system"] = f"{target.mount.file_system} on {target.mount.mount_point} ({target.mount.device})"
         facts["Mount options"] = target.mount.options
     return {name: fact for name, fact in facts.items() if fact}
+
+
+def _speed(speed: float | None) -> str:
+    """``10 % of the published: rates are multiplied by 0.1, latencies by 10``."""
+    if speed is None or speed == 1:
+        return ""
+    return f"{speed:.4g} of the published: rates are multiplied by {speed:.4g}, latencies by {1 / speed:.4g}"
 
 
 def _bandwidth(bytes_per_s: int | None) -> str:

@@ -72,6 +72,7 @@ class FurtherLimits(Struct):
     connection_requests_in_flight: int | None = None
     """Requests of one connection that the server works on at once."""
     connection_bytes_per_s: int | None = None
+    connection_iops: int | None = None
     servers: int | None = None
     """Operations that the server works on at once."""
     service_ns: int | None = None
@@ -101,6 +102,10 @@ class TargetFacts(Struct):
     next_tib_bytes_per_s: int | None = None
     """Throughput that a quota 1 TiB larger adds, by the formula of the service level."""
     further: FurtherLimits | None = None
+    speed: float | None = None
+    """Fraction of its speed at which an embedded volume runs; all limits here are those at that speed."""
+    fitted: tuple[str, ...] = ()
+    """Figures of the service level that are fitted to published results, and not published themselves."""
     store: str | None = None
     """Store of an embedded volume: ``memory``, or a directory."""
     mount: MountFacts | None = None

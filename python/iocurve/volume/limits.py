@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
+from typing import TypeVar
 
 from iocurve.structs import Struct, TaggedStruct
 from iocurve.units import format_bytes
 
+S = TypeVar("S", bound=Struct)
 NORMAL_P99 = 2.3263478740408408
 """The 99th percentile of the normal distribution with mean 0 and variance 1."""
 
@@ -73,6 +76,7 @@ class ConnectionLimits(Struct):
     requests_in_flight: int | None = None
     """Most requests in flight; further requests wait until one is answered."""
     bandwidth_bytes_per_s: int | None = None
+    iops: int | None = None
 
 
 class Parallelism(Struct):
@@ -99,6 +103,13 @@ class Limits(Struct):
     connection: ConnectionLimits = ConnectionLimits()
     parallelism: Parallelism | None = None
 
+    def at_speed(self, speed: Fraction) -> Limits:
+        """The limits of a volume that does everything ``speed`` times as fast: rates fall, times grow, depths stay.
+
+        A load then keeps its shape (the depth of the knee, the gain of connections) at rates of a small machine.
+        """
+        return _scaled(self, speed)
+
     @property
     def throughput(self) -> str:
         """The limits on throughput in words: ``128 MiB/s``, ``reads 70 MiB/s``; empty without one."""
@@ -110,3 +121,17 @@ class Limits(Struct):
             ("each client's writes ", self.client.bandwidth_write_bytes_per_s),
         )
         return ", ".join(f"{name}{format_bytes(rate)}/s" for name, rate in rates if rate is not None)
+
+
+def _scaled(limits: S, speed: Fraction) -> S:
+    """Rates and credits times the speed, times divided by it, and counts as they are; whole numbers, at least 1."""
+    changes = {name: _scaled_field(name, getattr(limits, name), speed) for name in limits.__struct_fields__}
+    return limits.replace(**changes)
+
+
+def _scaled_field(name: str, value: object, speed: Fraction) -> object:
+    if isinstance(value, Struct):
+        return _scaled(value, speed)
+    if not isinstance(value, int) or value == 0 or name in ("requests_in_flight", "servers", "seed"):
+        return value
+    return max(1, round(value / speed if name.endswith("_ns") else value * speed))

@@ -100,6 +100,7 @@ class Profile(Struct):
     latency_us: LatencyFigure | None = None
     requests_in_flight_per_connection: Number | None = None
     bandwidth_mib_per_s_per_connection: Number | None = None
+    iops_per_connection: Number | None = None
     bandwidth_read_mib_per_s_per_client: Number | None = None
     bandwidth_write_mib_per_s_per_client: Number | None = None
     """A client is an IP address with all its connections; the figure emulates the egress cap of a virtual machine."""
@@ -119,7 +120,14 @@ class Profile(Struct):
         if source is None:
             return ""
         found = self.sources[source]
-        return found.page if found.date is None else f"{found.page}, {found.date}"
+        text = found.page if found.date is None else f"{found.page}, {found.date}"
+        return f"fitted to {text}; not published" if found.fitted else text
+
+    def fitted(self) -> list[str]:
+        """The names of the figures that no page publishes: they are fitted to results that a page shows."""
+        cited = ((name, getattr(self, name)) for name in self.__struct_fields__)
+        sources = ((name, figure.source) for name, figure in cited if isinstance(figure, Cited) and figure.source)
+        return [name for name, source in sources if self.sources[source].fitted]
 
 
 class Source(Struct):
@@ -129,6 +137,8 @@ class Source(Struct):
     """A page of learn.microsoft.com; in a user's profile, any text that names the origin."""
     date: str | None = None
     """The date of the page, if it has one."""
+    fitted: bool = False
+    """The page does not state the figure; it is fitted to results that the page shows."""
 
 
 class Term(Struct):

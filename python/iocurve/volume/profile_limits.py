@@ -51,7 +51,7 @@ def resolve(
         found = found.replace(latency=limits.Latency(base_ns=latency_ns))
     if client_egress_bytes_per_s is not None:
         found = found.replace(client=found.client.replace(bandwidth_write_bytes_per_s=client_egress_bytes_per_s))
-    return found
+    return _without_idle_caps(found)
 
 
 def next_tib_bytes_per_s(limits_at: Callable[[int], limits.Limits], quota_bytes: int) -> int | None:
@@ -87,6 +87,14 @@ def _limits(profile: Profile, quota_bytes: int, iops: int | None) -> limits.Limi
         connection=_connection(profile),
         parallelism=_parallelism(profile.parallelism) if profile.parallelism else None,
     )
+
+
+def _without_idle_caps(found: limits.Limits) -> limits.Limits:
+    """The limits without those of one kind of operation that the limit of both already keeps."""
+    total = {"throughput": found.throughput_bytes_per_s, "iops": found.burst.iops if found.burst else found.iops}
+    of_kind = ("throughput_read_bytes_per_s", "throughput_write_bytes_per_s", "iops_read", "iops_write")
+    pairs = ((name, getattr(found, name), total[name.split("_")[0]]) for name in of_kind)
+    return found.replace(**{name: None for name, one, both in pairs if one is not None and both and one >= both})
 
 
 def _value(figure: Formula | None, quota_bytes: int, unit: int = 1) -> int | None:
@@ -125,9 +133,11 @@ def _client(profile: Profile) -> limits.ClientLimits:
 
 def _connection(profile: Profile) -> limits.ConnectionLimits:
     in_flight, bandwidth = profile.requests_in_flight_per_connection, profile.bandwidth_mib_per_s_per_connection
+    iops = profile.iops_per_connection
     return limits.ConnectionLimits(
         requests_in_flight=in_flight.value if in_flight else None,
         bandwidth_bytes_per_s=bandwidth.value * MIB if bandwidth else None,
+        iops=iops.value if iops else None,
     )
 
 

@@ -86,6 +86,7 @@ def _number_rows(profile: Profile) -> Iterator[Row]:
     numbers = (
         ("requests in flight per connection", profile.requests_in_flight_per_connection),
         ("bandwidth per connection, MiB/s", profile.bandwidth_mib_per_s_per_connection),
+        ("IOPS per connection", profile.iops_per_connection),
         ("reads of a client, MiB/s", profile.bandwidth_read_mib_per_s_per_client),
         ("writes of a client, MiB/s", profile.bandwidth_write_mib_per_s_per_client),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tomllib
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Literal, TypeVar
 
@@ -13,12 +14,12 @@ from msgspec import Meta
 from iocurve.errors import DialectError, Mistake, TargetError
 from iocurve.result.document import FurtherLimits, TargetFacts
 from iocurve.structs import Struct
-from iocurve.units import parse_bandwidth, parse_bytes, parse_time_ns
+from iocurve.units import parse_bandwidth, parse_bytes, parse_fraction, parse_time_ns
 from iocurve.volume.config import CONNECTIONS_MAX, DirectoryStore, ExportConfig, MemoryStore, VolumeConfig
 from iocurve.volume.handle_key import handle_key
 from iocurve.volume.limits import Limits
 from iocurve.volume.messages import Iops
-from iocurve.volume.profile import UNLIMITED
+from iocurve.volume.profile import UNLIMITED, load
 from iocurve.volume.profile_limits import next_tib_bytes_per_s, resolve
 from iocurve.volume.rules import ExportRules, anonymous_user, is_loopback, parse_client
 from iocurve.volume.validation import InvalidDocument, InvalidField, validated
@@ -59,6 +60,8 @@ class ExportSpec(Struct):
     """Size of the capacity pool that a throughput is taken from. Default: the quota."""
     client_egress: str | None = None
     """Bandwidth limit on the writes of each client (an IP address): ``16000Mb``, which is 1,907 MiB/s."""
+    speed: str | None = None
+    """Fraction of its speed at which the volume runs: ``0.1``, ``10%``. Rates are a tenth, times ten times as long."""
     store: str = "memory"
     """``memory``, or a directory."""
     allow: tuple[str, ...] = ()
@@ -103,7 +106,7 @@ class ExportSpec(Struct):
 
         Raises ``DialectError`` or ``TargetError``.
         """
-        return resolve(
+        found = resolve(
             self.profile_name,
             self.quota_bytes() if quota_bytes is None else quota_bytes,
             throughput_bytes_per_s=_optional("--throughput", self.throughput, parse_bytes, at_least=1),
@@ -112,6 +115,14 @@ class ExportSpec(Struct):
             pool_bytes=_optional("--pool", self.pool, parse_bytes),
             client_egress_bytes_per_s=_optional("--client-egress", self.client_egress, parse_bandwidth, at_least=1),
         )
+        return found if self.speed is None else found.at_speed(self.speed_fraction())
+
+    def speed_fraction(self) -> Fraction:
+        """The fraction of its speed at which the volume runs. Raises ``DialectError``."""
+        try:
+            return parse_fraction(self.speed or "1")
+        except ValueError as error:
+            raise DialectError([Mistake(f"--speed: {error}")]) from None
 
     def rules(self) -> ExportRules:
         """The clients that may use the export, and the users that they act as."""
@@ -250,6 +261,8 @@ def facts(address: str, spec: ExportSpec) -> TargetFacts:
         client_egress_bytes_per_s=limits.client.bandwidth_write_bytes_per_s,
         next_tib_bytes_per_s=next_tib_bytes_per_s(spec.limits, spec.quota_bytes()) if is_limited else None,
         further=_further(limits),
+        speed=float(spec.speed_fraction()) if spec.speed else None,
+        fitted=tuple(load(spec.profile_name).fitted()),
         store=spec.store,
     )
 
@@ -266,6 +279,7 @@ def _further(limits: Limits) -> FurtherLimits:
         client_read_bytes_per_s=client.bandwidth_read_bytes_per_s,
         connection_requests_in_flight=connection.requests_in_flight,
         connection_bytes_per_s=connection.bandwidth_bytes_per_s,
+        connection_iops=connection.iops,
         servers=parallelism.servers if parallelism else None,
         service_ns=parallelism.service_ns if parallelism else None,
         latency_mean_ns=limits.latency.mean_ns or None,

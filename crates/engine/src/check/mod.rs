@@ -157,16 +157,37 @@ fn kinds(worker: &Worker) -> Option<&'static str> {
         return Some("a flush cannot be part of a mix; set the number of writes between flushes");
     }
     if worker.does(OperationKind::Trim) && !engine.can_trim {
-        return Some("NFSv3 has no trim; leave it out, or use another engine on a kernel mount");
+        return Some(match worker.engine.mount() {
+            Some(_) => "NFSv3 has no trim; leave it out, or use another engine on a kernel mount",
+            None => "a metadata engine does not trim; leave it out, or use another engine",
+        });
     }
     if worker.submission_latency && engine.immediate {
         return Some("a synchronous engine has no submission latency; leave submission_latency out");
+    }
+    if let Some(what) = refused_metadata(worker) {
+        return Some(what);
     }
     let grows = worker.files.iter().any(|file| file.layout == Layout::Create);
     if grows && !engine.can_grow {
         return Some("a mapped file cannot grow; lay the files out before the run");
     }
     refused_syncs(&worker.syncs)
+}
+
+fn refused_metadata(worker: &Worker) -> Option<&'static str> {
+    let does = worker.operations.iter().any(|operation| operation.kind.is_metadata());
+    if does && !capabilities(&worker.engine).does_metadata {
+        return Some("this engine has files open from start to end; use a metadata engine");
+    }
+    if !capabilities(&worker.engine).does_metadata {
+        let nothing = worker.files.iter().any(|file| file.layout == Layout::Nothing);
+        return nothing.then_some("a file that is not prepared needs a metadata engine");
+    }
+    if worker.disk.is_some() {
+        return Some("an emulated disk does not model metadata operations; leave it out");
+    }
+    worker.verify.is_some().then_some("a metadata engine does not verify data; leave the verification out")
 }
 
 fn refused_syncs(syncs: &[SyncPlan]) -> Option<&'static str> {

@@ -11,6 +11,8 @@ pub(crate) struct Capabilities {
     /// An operation has completed when `submit` returns.
     pub(crate) immediate: bool,
     pub(crate) can_trim: bool,
+    /// Creates, opens, renames and removes files and directories.
+    pub(crate) does_metadata: bool,
     /// A write behind the end of a file extends the file.
     pub(crate) can_grow: bool,
     /// Operations move data from and to files.
@@ -25,6 +27,7 @@ pub(crate) fn capabilities(engine: &EnginePlan) -> Capabilities {
         local: true,
         immediate: false,
         can_trim: true,
+        does_metadata: false,
         can_grow: true,
         moves_data: true,
         keeps_payload: true,
@@ -34,6 +37,10 @@ pub(crate) fn capabilities(engine: &EnginePlan) -> Capabilities {
         EnginePlan::Sync { .. } => Capabilities { immediate: true, ..kernel },
         EnginePlan::Aio { .. } | EnginePlan::Uring { .. } => kernel,
         EnginePlan::Mmap { .. } => Capabilities { immediate: true, can_grow: false, ..kernel },
+        EnginePlan::Metadata { .. } => Capabilities { immediate: true, can_trim: false, does_metadata: true, ..kernel },
+        EnginePlan::NfsMetadata { .. } => {
+            Capabilities { local: false, immediate: true, can_trim: false, does_metadata: true, ..kernel }
+        }
         // NFSv3 has no trim.
         EnginePlan::Nfs { mount } => {
             Capabilities { local: false, can_trim: false, keeps_payload: mount.keep_payload, ..kernel }

@@ -1,6 +1,7 @@
 //! Layout of local files: they are created, written or reserved before the run. Existing data are not touched unless
 //! the plan recreates the file.
 
+use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
@@ -17,7 +18,7 @@ pub(super) fn total_bytes(files: &[&FilePlan]) -> u64 {
     let missing = |target: &Target| match target.layout {
         Layout::Fill => target.end.saturating_sub(length_bytes(&target.path).unwrap_or(0)),
         Layout::New | Layout::Recreate => target.end,
-        Layout::Existing | Layout::Create | Layout::Reserve | Layout::RecreateReserve => 0,
+        Layout::Existing | Layout::Create | Layout::Reserve | Layout::RecreateReserve | Layout::Nothing => 0,
     };
     targets(files).iter().map(missing).sum()
 }
@@ -64,16 +65,18 @@ struct Target {
 
 fn targets(files: &[&FilePlan]) -> Vec<Target> {
     let mut targets: Vec<Target> = Vec::new();
+    let mut known: HashMap<PathBuf, usize> = HashMap::new();
     for file in files {
         let path = PathBuf::from(&file.path);
         let identity = identity(&path);
         let end = file.needed_end();
-        match targets.iter_mut().find(|target| target.identity == identity) {
-            Some(target) => {
-                target.end = target.end.max(end);
-                target.layout = target.layout.stronger(file.layout);
-            }
-            None => targets.push(Target { path, identity, end, layout: file.layout }),
+        if let Some(&index) = known.get(&identity) {
+            let target = &mut targets[index];
+            target.end = target.end.max(end);
+            target.layout = target.layout.stronger(file.layout);
+        } else {
+            known.insert(identity.clone(), targets.len());
+            targets.push(Target { path, identity, end, layout: file.layout });
         }
     }
     for target in targets.iter_mut().filter(|target| target.layout == Layout::Create) {

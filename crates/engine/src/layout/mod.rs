@@ -3,19 +3,19 @@
 mod local;
 
 use std::cell::Cell;
-use std::path::PathBuf;
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-use iocurve_meter::{Nanos, SECOND};
+use iocurve_meter::Nanos;
 
 use crate::engines::{capabilities, nfs};
 use crate::error::EngineError;
-use crate::plan::{FilePlan, Layout, NfsMount, Plan};
+use crate::plan::{FilePlan, Layout, NfsMount, Plan, Worker};
+use crate::stall::HURRIED_NS;
 
 pub use self::local::lay_out;
-
-/// Longest wait for a server by the clean-up of a run that failed or was stopped.
-pub const HURRIED_NS: Nanos = SECOND;
 
 /// Files to be removed after the run.
 #[derive(Debug, Default)]
@@ -45,8 +45,8 @@ impl Targets {
     pub fn remove(self, patience_ns: Option<Nanos>, stop: &AtomicBool) -> Result<(), EngineError> {
         let mut result = Ok(());
         for path in self.local {
-            if let Err(source) = std::fs::remove_file(&path)
-                && source.kind() != std::io::ErrorKind::NotFound
+            if let Err(source) = remove_local(&path)
+                && source.kind() != io::ErrorKind::NotFound
             {
                 result = Err(EngineError::Path { action: "remove", path: path.display().to_string(), source });
             }
@@ -77,7 +77,10 @@ impl Targets {
         let seed = plan.groups.first().map_or(0, |group| group.workers[0].seed);
 
         let created = lay_out(&local, seed, &|bytes| progress(bytes, total), stop)?;
-        self.local = created.into_iter().filter(|path| temporary(&local, path)).collect();
+        let temporary: HashSet<&Path> =
+            local.iter().filter(|file| !file.keep).map(|file| Path::new(&file.path)).collect();
+        self.local = created.into_iter().filter(|path| temporary.contains(path.as_path())).collect();
+        self.expect_created(plan, stop)?;
         done.set(local::total_bytes(&local));
         for (mount, files) in mounts {
             let created = nfs::layout(&mount, &files, seed, &|bytes| progress(done.get() + bytes, total), stop)?;
@@ -86,42 +89,73 @@ impl Targets {
         }
         Ok(())
     }
+
+    /// Files and directories that metadata operations will create are removed after the run, unless they are there now.
+    fn expect_created(&mut self, plan: &Plan, stop: &AtomicBool) -> Result<(), EngineError> {
+        let workers = || plan.groups.iter().flat_map(|group| &group.workers);
+        let local = unprepared(workers().filter(|worker| worker.engine.mount().is_none()));
+        let absent = |path: &PathBuf| std::fs::symlink_metadata(path).is_err();
+        self.local.extend(local.into_iter().map(PathBuf::from).filter(absent));
+        for worker in workers() {
+            let Some(mount) = worker.engine.mount() else { continue };
+            let paths = unprepared(std::iter::once(worker));
+            if !paths.is_empty() {
+                self.nfs.push((mount.clone(), nfs::absent(mount, paths, stop)?));
+            }
+        }
+        Ok(())
+    }
 }
 
-fn temporary(files: &[&FilePlan], created: &std::path::Path) -> bool {
-    files.iter().any(|file| !file.keep && std::path::Path::new(&file.path) == created)
+/// Removes a file or an empty directory. A directory that is not empty stays: others have put something there.
+fn remove_local(path: &Path) -> io::Result<()> {
+    if !std::fs::symlink_metadata(path)?.is_dir() {
+        return std::fs::remove_file(path);
+    }
+    match std::fs::remove_dir(path) {
+        Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => Ok(()),
+        removed => removed,
+    }
+}
+
+/// Paths that nothing prepares and that the run does not keep, without those that `others` prepare, the deepest first.
+fn unprepared<'a>(workers: impl Iterator<Item = &'a Worker>) -> Vec<String> {
+    let files = workers.flat_map(|worker| &worker.files);
+    let paths: BTreeSet<&String> =
+        files.filter(|file| file.layout == Layout::Nothing && !file.keep).map(|file| &file.path).collect();
+    paths.into_iter().rev().cloned().collect()
 }
 
 fn bytes_to_write_at_most(file: &FilePlan) -> u64 {
     match file.layout {
         Layout::Fill | Layout::New | Layout::Recreate => file.offset_bytes + file.bytes,
-        Layout::Existing | Layout::Reserve | Layout::Create | Layout::RecreateReserve => 0,
+        Layout::Existing | Layout::Reserve | Layout::Create | Layout::RecreateReserve | Layout::Nothing => 0,
     }
 }
 
-/// Local files, and the files of each mount. A file that several workers use is listed once, with the union of their
-/// needs.
+/// Files that are prepared, local ones and those of each mount. A file that several workers use is listed once, with
+/// the union of their needs.
 fn by_place(plan: &Plan) -> (Vec<FilePlan>, Vec<(NfsMount, Vec<FilePlan>)>) {
     let mut local = Vec::new();
     let mut mounts: Vec<(NfsMount, Vec<FilePlan>)> = Vec::new();
+    let mut known: HashMap<(Option<usize>, &str), usize> = HashMap::new();
     for worker in plan.groups.iter().flat_map(|group| &group.workers) {
         if !capabilities(&worker.engine).moves_data {
             continue;
         }
-        let files = match worker.engine.mount() {
-            None => &mut local,
-            Some(mount) => {
-                let known = mounts.iter().position(|(other, _)| same_export(other, mount)).unwrap_or_else(|| {
-                    mounts.push((mount.clone(), Vec::new()));
-                    mounts.len() - 1
-                });
-                &mut mounts[known].1
-            }
-        };
-        for file in &worker.files {
-            match files.iter_mut().find(|other| other.path == file.path) {
-                Some(other) => merge(other, file),
-                None => files.push(file.clone()),
+        let number = worker.engine.mount().map(|mount| {
+            mounts.iter().position(|(other, _)| same_export(other, mount)).unwrap_or_else(|| {
+                mounts.push((mount.clone(), Vec::new()));
+                mounts.len() - 1
+            })
+        });
+        let files = number.map_or(&mut local, |number| &mut mounts[number].1);
+        for file in worker.files.iter().filter(|file| file.layout != Layout::Nothing) {
+            if let Some(&index) = known.get(&(number, file.path.as_str())) {
+                merge(&mut files[index], file);
+            } else {
+                known.insert((number, &file.path), files.len());
+                files.push(file.clone());
             }
         }
     }

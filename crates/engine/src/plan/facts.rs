@@ -49,7 +49,7 @@ impl EnginePlan {
     /// The NFS mount that the files are on; `None` for local files.
     pub(crate) fn mount(&self) -> Option<&NfsMount> {
         match self {
-            Self::Nfs { mount } => Some(mount),
+            Self::Nfs { mount } | Self::NfsMetadata { mount, .. } => Some(mount),
             _ => None,
         }
     }
@@ -83,7 +83,11 @@ impl Position {
 impl FilePlan {
     /// Length that the file must have before the run.
     pub(crate) fn needed_end(&self) -> u64 {
-        if self.layout == Layout::Create { 0 } else { self.offset_bytes.saturating_add(self.bytes) }
+        if matches!(self.layout, Layout::Create | Layout::Nothing) {
+            0
+        } else {
+            self.offset_bytes.saturating_add(self.bytes)
+        }
     }
 }
 
@@ -105,13 +109,14 @@ impl Layout {
 
     fn strength(self) -> u32 {
         match self {
-            Self::Existing => 0,
-            Self::Create => 1,
-            Self::Reserve => 2,
-            Self::RecreateReserve => 3,
-            Self::Fill => 4,
-            Self::Recreate => 5,
-            Self::New => 6,
+            Self::Nothing => 0,
+            Self::Existing => 1,
+            Self::Create => 2,
+            Self::Reserve => 3,
+            Self::RecreateReserve => 4,
+            Self::Fill => 5,
+            Self::Recreate => 6,
+            Self::New => 7,
         }
     }
 }
@@ -122,6 +127,7 @@ mod tests {
 
     #[test]
     fn a_layout_that_says_less_does_not_undo_one_that_says_more() {
+        assert_eq!(Layout::Nothing.stronger(Layout::Existing), Layout::Existing);
         assert_eq!(Layout::Existing.stronger(Layout::Reserve), Layout::Reserve);
         assert_eq!(Layout::Fill.stronger(Layout::Reserve), Layout::Fill);
         assert_eq!(Layout::Fill.stronger(Layout::New), Layout::New);

@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use super::pacing::Rate;
 
-/// Kinds of operation. Flushes (NFS: COMMIT) come last; only a replay has them in its mix. The list is open: metadata
-/// operations will be further names.
+/// Kinds of operation. Reads, writes and trims come first, then metadata operations, which need a metadata engine.
+/// Flushes (NFS: COMMIT) come last; only a replay has them in its mix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OperationKind {
@@ -15,6 +15,28 @@ pub enum OperationKind {
     Write,
     /// Discards a range (`BLKDISCARD`; `FALLOC_FL_PUNCH_HOLE` on files).
     Trim,
+    /// Creates a regular file, or opens it if it exists (NFS: CREATE, UNCHECKED).
+    Create,
+    /// Opens a file (NFS: LOOKUP).
+    Open,
+    /// Closes an open file (NFS: COMMIT if unstable data were written to it, else no call).
+    Close,
+    /// Gets the attributes of a name with `stat(2)` (NFS: LOOKUP unless the file is open, then GETATTR).
+    Getattr,
+    /// Sets access and modification time to now with `utimensat(2)` (NFS: LOOKUP unless the file is open, then
+    /// SETATTR).
+    Setattr,
+    /// Checks that a name may be read with `faccessat(2)` (NFS: LOOKUP unless the file is open, then ACCESS).
+    Access,
+    /// Renames a file to the path of another file, whose index the address has as its offset. A file with that name is
+    /// never replaced.
+    Rename,
+    /// Removes a file (NFS: REMOVE).
+    Delete,
+    /// Creates a directory.
+    Mkdir,
+    /// Removes an empty directory.
+    Rmdir,
     /// `fsync(2)`, issued by a [`SyncPlan`].
     Fsync,
     /// `fdatasync(2)`, issued by a [`SyncPlan`].
@@ -28,8 +50,25 @@ pub enum OperationKind {
 
 impl OperationKind {
     /// All kinds, in the order in which results list them.
-    pub const ALL: [Self; 7] =
-        [Self::Read, Self::Write, Self::Trim, Self::Fsync, Self::Fdatasync, Self::SyncFileRange, Self::FsyncAtEnd];
+    pub const ALL: [Self; 17] = [
+        Self::Read,
+        Self::Write,
+        Self::Trim,
+        Self::Create,
+        Self::Open,
+        Self::Close,
+        Self::Getattr,
+        Self::Setattr,
+        Self::Access,
+        Self::Rename,
+        Self::Delete,
+        Self::Mkdir,
+        Self::Rmdir,
+        Self::Fsync,
+        Self::Fdatasync,
+        Self::SyncFileRange,
+        Self::FsyncAtEnd,
+    ];
 
     /// The name used in plans and results.
     pub fn name(self) -> &'static str {
@@ -37,6 +76,16 @@ impl OperationKind {
             Self::Read => "read",
             Self::Write => "write",
             Self::Trim => "trim",
+            Self::Create => "create",
+            Self::Open => "open",
+            Self::Close => "close",
+            Self::Getattr => "getattr",
+            Self::Setattr => "setattr",
+            Self::Access => "access",
+            Self::Rename => "rename",
+            Self::Delete => "delete",
+            Self::Mkdir => "mkdir",
+            Self::Rmdir => "rmdir",
             Self::Fsync => "fsync",
             Self::Fdatasync => "fdatasync",
             Self::SyncFileRange => "sync_file_range",
@@ -44,10 +93,22 @@ impl OperationKind {
         }
     }
 
+    /// Returns `true` if the operation concerns the bytes of its range.
+    #[inline]
+    pub fn moves_data(self) -> bool {
+        self <= Self::Trim
+    }
+
     /// Returns `true` for a flush, which moves no data.
     #[inline]
     pub fn is_flush(self) -> bool {
         self >= Self::Fsync
+    }
+
+    /// Returns `true` for an operation on a name or on attributes, which moves no data.
+    #[inline]
+    pub fn is_metadata(self) -> bool {
+        self > Self::Trim && self < Self::Fsync
     }
 }
 

@@ -37,6 +37,21 @@ pub enum EnginePlan {
         /// Server, export and connections.
         mount: NfsMount,
     },
+    /// Metadata operations on local files and directories, one at a time, with reads and writes of open files.
+    Metadata {
+        /// Flags that files are opened with.
+        open: FileOpen,
+        /// Create and open leave the file open for reads and writes, until it is closed or deleted; otherwise they
+        /// close it at once.
+        keep_open: bool,
+    },
+    /// The same on an NFS export, over one TCP connection, one call at a time.
+    NfsMetadata {
+        /// Server and export.
+        mount: NfsMount,
+        /// As in `metadata`.
+        keep_open: bool,
+    },
 }
 
 /// Flags that local files are opened with.
@@ -132,6 +147,8 @@ pub enum Layout {
     Recreate,
     /// As `Recreate`, but extended without writing.
     RecreateReserve,
+    /// Nothing is prepared: metadata operations create the file or directory, or find it there.
+    Nothing,
 }
 
 /// Order in which operations go to files.

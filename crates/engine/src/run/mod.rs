@@ -23,10 +23,11 @@ use self::thread::{WorkerThread, run_worker};
 use crate::check::check;
 use crate::engines::emulated::{DELAY_TOLERATED_NS, Disks};
 use crate::error::EngineError;
-use crate::layout::{HURRIED_NS, Targets};
+use crate::layout::Targets;
 use crate::offsets::SharedPositions;
 use crate::outcome::{Live, Outcome, State, WorkerOutcome};
 use crate::plan::{Group, Plan};
+use crate::stall::HURRIED_NS;
 use crate::worker::flow;
 
 /// A run in progress, on its own threads.

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use crate::engines::buffers::Buffers;
 use crate::engines::emulated::{Disk, Emulated};
 use crate::engines::files::{check_direct_blocks, has_hole, is_regular_file};
-use crate::engines::nfs::NfsEngine;
+use crate::engines::nfs::{NfsEngine, NfsMetadataEngine};
 use crate::engines::request::Engine;
-use crate::engines::{AioEngine, MmapEngine, NullEngine, Setup, SyncEngine, UringEngine, capabilities};
+use crate::engines::{AioEngine, MetadataEngine, MmapEngine, NullEngine, Setup, SyncEngine, UringEngine, capabilities};
 use crate::error::EngineError;
 use crate::outcome::{ConnectionOutcome, State};
 use crate::plan::{EnginePlan, OperationKind, Worker};
@@ -34,7 +34,7 @@ pub(super) fn open_and_run(
     let aligned = |open| check_direct_blocks(open, &worker.files, &worker.operations).map(|()| setup(open));
     let mut labels = verify::labels(worker);
     let engine = capabilities(&worker.engine);
-    if disk.is_none() && engine.local && engine.moves_data {
+    if disk.is_none() && engine.local && engine.moves_data && !engine.does_metadata {
         labels.extend(labels_of_files(worker));
     }
     let run = Runner { worker, buffers, shared, disk, labels, wait_for_start, publish };
@@ -44,6 +44,11 @@ pub(super) fn open_and_run(
         EnginePlan::Aio { open } => run.drive(AioEngine::open(aligned(open)?)?),
         EnginePlan::Uring { open } => run.drive(UringEngine::open(aligned(open)?)?),
         EnginePlan::Mmap { open } => run.drive(MmapEngine::open(setup(open))?),
+        EnginePlan::Metadata { open, keep_open } => run.drive(MetadataEngine::open(setup(open), *keep_open)?),
+        EnginePlan::NfsMetadata { mount, keep_open } => {
+            let (clock, stop) = (shared.clock.clone(), &*shared.stop);
+            run.drive(NfsMetadataEngine::connect(mount, &worker.files, slots.clone(), clock, stop, *keep_open)?)
+        }
         EnginePlan::Nfs { mount } => {
             let (clock, stop) = (shared.clock.clone(), Arc::clone(&shared.stop));
             run.drive(NfsEngine::connect(mount, &worker.files, slots.clone(), worker.depth, clock, stop)?)

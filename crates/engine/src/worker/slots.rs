@@ -45,6 +45,11 @@ impl Slots {
         slot
     }
 
+    /// The operation in this slot moves no data, whatever length it has in the plan.
+    pub(super) fn expect_no_bytes(&mut self, slot: u32) {
+        self.by_slot[slot as usize].address.length = 0;
+    }
+
     #[inline]
     pub(super) fn release(&mut self, slot: u32) -> InFlight {
         self.free.push(slot);

@@ -104,6 +104,8 @@ pub struct ConnectionLimits {
     pub requests_in_flight: Option<u32>,
     /// Bytes of READ and WRITE data per second.
     pub bandwidth_bytes_per_s: Option<u64>,
+    /// READs and WRITEs per second.
+    pub iops: Option<u64>,
 }
 
 /// The server's own speed: the number of operations at once, and the time that each takes.
@@ -120,6 +122,13 @@ impl ClientLimits {
     /// Bandwidths of READs and of WRITEs.
     pub(super) fn bandwidths(&self) -> [Option<u64>; 2] {
         [self.bandwidth_read_bytes_per_s, self.bandwidth_write_bytes_per_s]
+    }
+}
+
+impl ConnectionLimits {
+    /// Bytes and operations per second.
+    pub(super) fn rates(&self) -> [Option<u64>; 2] {
+        [self.bandwidth_bytes_per_s, self.iops]
     }
 }
 
@@ -156,6 +165,7 @@ impl Limits {
             (self.client.bandwidth_read_bytes_per_s, "the read bandwidth of a client", byte),
             (self.client.bandwidth_write_bytes_per_s, "the write bandwidth of a client", byte),
             (self.connection.bandwidth_bytes_per_s, "the bandwidth of a connection", byte),
+            (self.connection.iops, "the IOPS of a connection", operation),
             (self.connection.requests_in_flight.map(u64::from), "the number of requests in flight", "request"),
             (self.parallelism.map(|parallelism| parallelism.servers.into()), "the parallelism", "server"),
         ];
@@ -217,7 +227,7 @@ mod tests {
         };
         let parallelism =
             |servers, service_ns| Limits { parallelism: Some(Parallelism { servers, service_ns }), ..none };
-        let connection = ConnectionLimits { requests_in_flight: Some(0), bandwidth_bytes_per_s: None };
+        let connection = ConnectionLimits { requests_in_flight: Some(0), ..ConnectionLimits::default() };
         let client = ClientLimits { bandwidth_write_bytes_per_s: Some(0), ..ClientLimits::default() };
         let cases = [
             (Limits { iops_read: Some(0), ..none }, "the read IOPS limit must be at least one operation per second"),

@@ -1,4 +1,4 @@
-//! Bandwidth limits of single connections and clients. One that has used its bandwidth up delays nobody else.
+//! Limits of single connections and clients. One that is at its limit delays nobody else.
 
 use std::collections::HashMap;
 use std::net::Ipv6Addr;
@@ -11,11 +11,16 @@ use super::gate::Request;
 use super::limits::Limits;
 use crate::pending::ConnectionId;
 
-/// The bandwidth that connections and clients have used.
+/// The fields of `Limits` in the order of `ClientLimits::bandwidths`.
+const CLIENT_LIMITS: [&str; 2] = ["client.bandwidth_read_bytes_per_s", "client.bandwidth_write_bytes_per_s"];
+/// The fields of `Limits` in the order of `ConnectionLimits::rates`.
+const CONNECTION_LIMITS: [&str; 2] = ["connection.bandwidth_bytes_per_s", "connection.iops"];
+
+/// What connections and clients have used of their limits.
 #[derive(Debug, Default)]
 pub(super) struct Links {
-    /// By client and connection: all that have transferred data while there was a limit.
-    connections: HashMap<[Key; 2], Option<TokenBucket>>,
+    /// By client and connection, all that have transferred data while there was a limit: bytes and operations.
+    connections: HashMap<[Key; 2], [Option<TokenBucket>; 2]>,
     /// By client: READs and WRITEs.
     clients: HashMap<Key, [Option<TokenBucket>; 2]>,
 }
@@ -23,12 +28,13 @@ pub(super) struct Links {
 impl Links {
     /// Takes the tokens of an operation admitted at `at`, and returns how long its transfer takes.
     pub(super) fn take<T>(&mut self, limits: &Limits, request: &Request<T>, at: Nanos) -> Nanos {
-        let (connection, client) = (limits.connection.bandwidth_bytes_per_s, limits.client.bandwidths());
-        if connection.is_none() && client == [None; 2] {
+        let (connection, client) = (limits.connection.rates(), limits.client.bandwidths());
+        if connection == [None; 2] && client == [None; 2] {
             return 0;
         }
         let kind = usize::from(request.is_write);
-        let own = take(self.connections.entry(request.path).or_default(), connection, request.bytes, at);
+        let [bytes, operations] = self.connections.entry(request.path).or_default();
+        let own = take(bytes, connection[0], request.bytes, at).max(take(operations, connection[1], 1, at));
         let shared = client[kind].map_or(0, |rate| {
             let links = self.clients.entry(request.path[0]).or_default();
             take(&mut links[kind], Some(rate), request.bytes, at)
@@ -38,11 +44,10 @@ impl Links {
 
     /// Changes the limits from `now` on. Operations that were admitted before keep their time.
     pub(super) fn set(&mut self, limits: &Limits, now: Nanos) {
-        for link in self.connections.values_mut() {
-            set_bucket(link, limits.connection.bandwidth_bytes_per_s, 0, now);
-        }
-        for links in self.clients.values_mut() {
-            for (link, rate) in links.iter_mut().zip(limits.client.bandwidths()) {
+        let connections = self.connections.values_mut().map(|links| (links, limits.connection.rates()));
+        let clients = self.clients.values_mut().map(|links| (links, limits.client.bandwidths()));
+        for (links, rates) in connections.chain(clients) {
+            for (link, rate) in links.iter_mut().zip(rates) {
                 set_bucket(link, rate, 0, now);
             }
         }
@@ -58,29 +63,35 @@ impl Links {
 
     /// All buckets: those of clients in the order of their addresses, then those of connections in the order of their numbers.
     pub(super) fn buckets(&self, now: Nanos) -> Vec<Bucket> {
-        let limits = ["client.bandwidth_read_bytes_per_s", "client.bandwidth_write_bytes_per_s"];
-        let client = |(key, links): (&Key, &[Option<TokenBucket>; 2])| {
+        let client = self.clients.iter().flat_map(|(key, links)| {
             let client = Some(Ipv6Addr::from_bits(*key).to_canonical());
-            let levels = links.each_ref().map(|link| link.as_ref().map(|link| Level::of(link, now)));
-            let of = move |(limit, level)| Some(Bucket { limit, client, connection: None, level: level? });
-            limits.into_iter().zip(levels).filter_map(of)
-        };
-        let connection = |(path, link): (&[Key; 2], &Option<TokenBucket>)| {
-            let (connection, level) = (Some(path[1] as ConnectionId), Level::of(link.as_ref()?, now));
-            Some(Bucket { limit: "connection.bandwidth_bytes_per_s", client: None, connection, level })
-        };
-        let mut buckets: Vec<_> = self.clients.iter().flat_map(client).collect();
-        buckets.extend(self.connections.iter().filter_map(connection));
+            let bucket = move |(limit, level)| Bucket { limit, client, connection: None, level };
+            levels(CLIENT_LIMITS, links, now).map(bucket)
+        });
+        let connection = self.connections.iter().flat_map(|(path, links)| {
+            let connection = Some(path[1] as ConnectionId);
+            let bucket = move |(limit, level)| Bucket { limit, client: None, connection, level };
+            levels(CONNECTION_LIMITS, links, now).map(bucket)
+        });
+        let mut buckets: Vec<_> = client.chain(connection).collect();
         buckets.sort_unstable_by_key(|bucket| (bucket.connection, bucket.client, bucket.limit));
         buckets
     }
 }
 
-fn take(link: &mut Option<TokenBucket>, rate: Option<u64>, bytes: u64, at: Nanos) -> Nanos {
+fn levels(
+    limits: [&'static str; 2],
+    links: &[Option<TokenBucket>; 2],
+    now: Nanos,
+) -> impl Iterator<Item = (&'static str, Level)> {
+    limits.into_iter().zip(links).filter_map(move |(limit, link)| Some((limit, Level::of(link.as_ref()?, now))))
+}
+
+fn take(link: &mut Option<TokenBucket>, rate: Option<u64>, amount: u64, at: Nanos) -> Nanos {
     if link.is_none() {
         set_bucket(link, rate, 0, at);
     }
-    link.as_mut().map_or(0, |link| link.take(at, bytes))
+    link.as_mut().map_or(0, |link| link.take(at, amount))
 }
 
 #[cfg(test)]
@@ -129,10 +140,27 @@ mod tests {
     #[test]
     fn reads_have_a_bandwidth_of_their_own_and_a_connection_that_is_slower_decides() {
         let client = ClientLimits { bandwidth_read_bytes_per_s: Some(640), bandwidth_write_bytes_per_s: Some(6400) };
-        let connection = ConnectionLimits { bandwidth_bytes_per_s: Some(3200), requests_in_flight: None };
+        let connection = ConnectionLimits { bandwidth_bytes_per_s: Some(3200), ..ConnectionLimits::default() };
         let mut qos = Qos::new(Limits { client, connection, ..Limits::default() }, 0);
         assert_eq!(due(&mut qos, 0, path(FIRST, 1), false, 650), SECOND);
         assert_eq!(due(&mut qos, 0, path(FIRST, 2), true, 3250), SECOND);
+    }
+
+    #[test]
+    fn a_connection_does_so_many_operations_per_second_of_any_size() {
+        let connection =
+            ConnectionLimits { iops: Some(64), bandwidth_bytes_per_s: Some(64 * MIB), ..Default::default() };
+        let mut qos = Qos::new(Limits { connection, ..Limits::default() }, 0);
+        // A connection may catch up on one operation; each further one is due 1/64 s after the one before.
+        for number in 0..4 {
+            assert_eq!(due(&mut qos, 0, path(FIRST, 1), number % 2 == 0, 512), number as Nanos * SECOND / 64);
+        }
+        assert_eq!(due(&mut qos, 0, path(FIRST, 2), false, 512), 0);
+        let limits: Vec<_> = qos.buckets(0).into_iter().map(|bucket| (bucket.limit, bucket.connection)).collect();
+        assert_eq!(limits[0], ("connection.bandwidth_bytes_per_s", Some(1)));
+        assert_eq!(limits[1], ("connection.iops", Some(1)));
+        // At 64 MiB/s a MiB takes as long as an operation at 64 IOPS: the slower of both decides.
+        assert_eq!(due(&mut qos, SECOND, path(FIRST, 1), false, 3 * MIB), SECOND + SECOND / 32);
     }
 
     #[test]

@@ -182,7 +182,7 @@ fn a_server_works_on_so_many_at_once() {
 
 #[test]
 fn a_connection_has_its_own_bandwidth_and_leaves_the_rest_to_others() {
-    let connection = ConnectionLimits { bandwidth_bytes_per_s: Some(MIB), requests_in_flight: None };
+    let connection = ConnectionLimits { bandwidth_bytes_per_s: Some(MIB), ..ConnectionLimits::default() };
     let limits = Limits { connection, throughput_bytes_per_s: Some(10 * MIB), ..Limits::default() };
     let loads = [load(1, 16, 64 * KIB), load(2, 16, 64 * KIB)];
     for outcome in run(limits, &loads, 60) {
@@ -396,7 +396,7 @@ fn limits_are_read_from_json_and_unknown_words_refused() {
     let expected = Limits {
         iops: Some(4024),
         burst: Some(Burst { iops: 10_000, credits: 21_513_600 }),
-        connection: ConnectionLimits { requests_in_flight: Some(128), bandwidth_bytes_per_s: None },
+        connection: ConnectionLimits { requests_in_flight: Some(128), ..ConnectionLimits::default() },
         latency: Latency {
             base_ns: 500_000,
             distribution: Distribution::Lognormal { median_ns: 100_000, p99_ns: 900_000 },
@@ -417,7 +417,7 @@ fn every_bucket_tells_what_it_holds() {
         iops: Some(6400),
         iops_read: Some(128),
         burst: Some(Burst { iops: 12_800, credits: 1000 }),
-        connection: ConnectionLimits { bandwidth_bytes_per_s: Some(64 * KIB), requests_in_flight: None },
+        connection: ConnectionLimits { bandwidth_bytes_per_s: Some(64 * KIB), ..ConnectionLimits::default() },
         ..Limits::default()
     };
     let mut qos = Qos::new(limits, 0);

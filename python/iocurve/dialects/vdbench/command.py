@@ -10,6 +10,7 @@ from random import Random
 
 from iocurve.dialects.base import Dialect, RunPlan, TimedJob
 from iocurve.dialects.vdbench import explanation, runner
+from iocurve.dialects.vdbench.file_systems import read as file_systems_of
 from iocurve.dialects.vdbench.invocation import Invocation, check, distinct
 from iocurve.dialects.vdbench.read import lines, options
 from iocurve.dialects.vdbench.read.definitions import Definitions, define
@@ -136,6 +137,7 @@ def prepare(
     mistakes += _loop_mistakes(definitions) + _missing_runs(runs.runs, mistakes) + _missing_first_run(cli, definitions)
     asked = _asked_validation(cli, definitions, mistakes)
     mistakes += validation_mistakes(definitions, topology, asked)
+    file_systems = file_systems_of(definitions, topology.hosts, runs.runs, mistakes)
     notes = (*cli.notes, *definitions.notes, *topology.notes, *asked.notes)
     begun = _from(cli.begin_at, runs.runs)
     validated = validation(definitions, topology, runs.runs, asked, directory)
@@ -146,6 +148,7 @@ def prepare(
         options=cli,
         text=text,
         definitions=definitions,
+        file_systems=file_systems,
         topology=topology,
         runs=tuple(begun),
         directory=directory,

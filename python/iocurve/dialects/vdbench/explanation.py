@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 
+from iocurve.dialects.vdbench import file_words
+from iocurve.dialects.vdbench.file_systems import FileSystems
 from iocurve.dialects.vdbench.invocation import Invocation, Resolved, check
-from iocurve.dialects.vdbench.read.definitions import Definition
 from iocurve.dialects.vdbench.runs import Run
 from iocurve.dialects.vdbench.words import WORDS
 from iocurve.errors import Mistake
@@ -22,8 +23,8 @@ DEFINITIONS_IN_FULL = 20
 
 def explain(prepared: Invocation) -> str:
     """Plain text. Raises ``PlanError``."""
-    if prepared.definitions.is_file_system:
-        return "\n".join(_file_systems(prepared)) + "\n"
+    if prepared.file_systems:
+        return "\n".join(_file_systems(prepared, prepared.file_systems)) + "\n"
     resolved_runs: dict[int, Resolved] = {}
     notes, obstacles = check(prepared, resolved_runs)
     seconds = sum(run.timing.total_ns + (run.rd.get("pause") or 0) for run in prepared.runs)
@@ -94,23 +95,38 @@ def _workloads(prepared: Invocation, resolved: Resolved) -> Iterator[str]:
         yield from (f"    {line}" for line in explain_job([alike[0][1]], prepared.machine, WORDS.clone))
 
 
-def _file_systems(prepared: Invocation) -> Iterator[str]:
-    found = prepared.definitions
+def _file_systems(prepared: Invocation, found: FileSystems) -> Iterator[str]:
+    workloads = [workload for workload in found.workloads.values() if workload.name.lower() != "format"]
     yield (
-        f"{counted(len(found.by_kind['fsd']), 'file system')}, {counted(len(found.by_kind['fwd']), 'file workload')}, "
+        f"{counted(len(found.trees), 'file system')}, {counted(len(workloads), 'file workload')}, "
         f"{counted(len(prepared.runs), 'run')}"
     )
-    for kind in ("fsd", "fwd"):
-        for definition in found.by_kind[kind]:
-            yield f"{kind}={definition.name}: {_written(definition)}"
-            yield from (f"  {line}" for line in _tree(definition) if kind == "fsd")
-    for _, found_runs in groupby(prepared.runs, key=lambda run: id(run.rd)):
-        runs = list(found_runs)
-        yield f"rd={runs[0].rd.name}: {counted(len(runs), 'run')}, {_timing(runs[0])}; {_written(runs[0].rd)}"
-        yield from (f"  {_run_text(run)}" for run in runs[:RUNS_SHOWN])
+    for tree in list(found.trees.values())[:DEFINITIONS_SHOWN]:
+        yield from file_words.tree(tree)
+    for workload in workloads[:DEFINITIONS_SHOWN]:
+        yield from file_words.workload(workload)
+    for rd, found_runs in groupby(prepared.runs, key=lambda run: id(run.rd)):
+        assert rd
+        yield from _file_system_runs(found, list(found_runs))
     yield from _section("Warnings", (str(note) for note in prepared.notes if note.level == "warning"))
     yield from _section("Notes", (str(note) for note in prepared.notes if note.level == "info"))
     yield from _section("Cannot run on this machine", (str(mistake) for mistake in file_system_obstacles(prepared)))
+
+
+def _file_system_runs(found: FileSystems, runs: Sequence[Run]) -> Iterator[str]:
+    first = runs[0]
+    yield f"rd={first.rd.name}: {counted(len(runs), 'run')}, {_timing(first)}"
+    formats = file_words.formats(first.rd.get("format", ()))
+    if formats:
+        yield f"  {formats}"
+    shown: list[str] = []
+    for run in runs[:RUNS_SHOWN]:
+        yield f"  {_run_text(run)}"
+        changes = list(file_words.changes(found, run))
+        yield from (f"    {line}" for line in changes if changes != shown)
+        shown = changes
+    if len(runs) > RUNS_SHOWN:
+        yield f"  … and {len(runs) - RUNS_SHOWN} more"
 
 
 def file_system_obstacles(prepared: Invocation) -> list[Mistake]:
@@ -124,21 +140,6 @@ def file_system_obstacles(prepared: Invocation) -> list[Mistake]:
             text, first.where, "sd=, wd= and rd= are supported; iocurve explain vdbench shows what this file would do"
         )
     ]
-
-
-def _tree(fsd: Definition) -> Iterator[str]:
-    """Yields the number of directories and files, if they are plain numbers."""
-    depth, width, files = (fsd.written.get(name, "") for name in ("depth", "width", "files"))
-    if not all(word.isdecimal() and len(word) < 7 for word in (depth, width, files)) or int(depth) > 30:
-        return
-    levels = [int(width) ** level for level in range(1, int(depth) + 1)]
-    everywhere = fsd.written.get("distribution", "bottom").lower().startswith("a")
-    holders = sum(levels) if everywhere else levels[-1] if levels else 1
-    yield f"{sum(levels):,} directories, {holders * int(files):,} files of size {fsd.written.get('sizes', 'not said')}"
-
-
-def _written(definition: Definition) -> str:
-    return ", ".join(f"{name}={value}" for name, value in definition.written.items()) or "defaults"
 
 
 def _section(title: str, items: Iterable[str]) -> list[str]:

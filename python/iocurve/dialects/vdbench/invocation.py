@@ -9,6 +9,7 @@ from pathlib import Path
 from random import Random
 
 from iocurve.dialects.base import Prepared
+from iocurve.dialects.vdbench.file_systems import FileSystems
 from iocurve.dialects.vdbench.job import Builder, Built
 from iocurve.dialects.vdbench.read import options
 from iocurve.dialects.vdbench.read.definitions import Definitions
@@ -42,6 +43,8 @@ class Invocation(Prepared, ABC):
     options: Options
     text: ParsedText
     definitions: Definitions
+    file_systems: FileSystems | None
+    """FSDs and FWDs; None if the file has neither."""
     topology: Topology
     runs: tuple[Run, ...]
     directory: Path

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,7 +18,9 @@ from iocurve.dialects.vdbench.invocation import Invocation, Resolved
 from iocurve.dialects.vdbench.job import Placement, read_percent, seek_of
 from iocurve.dialects.vdbench.output import flatfile
 from iocurve.dialects.vdbench.output.folder import Folder, choose
+from iocurve.dialects.vdbench.output.reports import Kind, Reports
 from iocurve.dialects.vdbench.output.rows import Row, average, clock, header, row, rows
+from iocurve.dialects.vdbench.read.options import Loop
 from iocurve.dialects.vdbench.runs import Run, curve_target
 from iocurve.engine.outcome import Live, Outcome, WorkerOutcome
 from iocurve.engine.plan import Group, Plan
@@ -73,7 +76,9 @@ class Runner:
         path = choose(self._prepared.options.output, self._prepared.directory, begun)
         names = [f"{run.name} For loops: {run.loops_text}" for run in self._prepared.runs]
         topology = self._prepared.topology
-        self._folder = Folder(path, names, begun, topology.hosts, tuple(topology.storage))
+        self._reports = _reports(self._prepared)
+        self._folder = Folder(path, names, begun, self._reports)
+        self._slaves_started(begun, topology.hosts)
         self._folder.parameters(_parameter_lines(self._prepared), _scan_lines(self._prepared))
         for note in notes:
             self._folder.log(begun, f"{note.level}: {note}")
@@ -82,14 +87,28 @@ class Runner:
                 finished = self._recover_journal() and self._run_all()
         except IocurveError as error:
             self._folder.error(self._now(), str(error))
+            if isinstance(error, Interrupted):
+                self._folder.status(self._now(), "Ctrl-C found")
             self._print(f"{clock(self._now())} Vdbench execution failed: {error}")
             raise
         ended = self._now()
+        self._folder.status(ended, "Shutting down slaves")
+        if finished:
+            self._folder.status(ended, "Vdbench complete")
         ending = "completed successfully" if finished else "was ended early"
         text = f"Vdbench execution {ending}. Output directory: {path.absolute()}"
         self._print(f"{clock(ended)} {text}")
         self._folder.summary(["", f"{clock(ended)} {text}"])
         return path
+
+    def _slaves_started(self, at: datetime, hosts: Sequence[str]) -> None:
+        """Writes the lines of ``status.html`` that programs wait for; this process stands in for all slaves."""
+        process = os.getpid()
+        self._folder.status(at, "Starting slaves")
+        for host in hosts:
+            self._folder.status(at, f"Slave {host}-0 (pid {process:>6}) connected to master {process}")
+        for event in ("Slaves connected", "Query host configuration started", "Query host configuration completed"):
+            self._folder.status(at, event)
 
     @contextmanager
     def _validation_maps(self) -> Iterator[None]:
@@ -136,6 +155,8 @@ class Runner:
         for number, (round_number, run) in enumerate(_rounds(self._prepared.runs, loop.times)):
             if until and round_number and self._now() >= until:
                 return True
+            if loop != Loop() and number % len(self._prepared.runs) == 0:
+                self._folder.status(self._now(), f"Starting loop {round_number + 1}")
             if number and run.rd.get("pause"):
                 try:
                     self._sleep(run.rd.values["pause"] / SECOND_NS)
@@ -159,17 +180,37 @@ class Runner:
         text = starting(run, rate if rate is not None else None)
         begun = self._now()
         self._print(f"{clock(begun)} {text}", "", *header(begun))
-        self._folder.run_started(begun, text, run.name)
-        live = _LiveIntervals(run, resolved.resolution.plan, self._prepared, lambda line: self._print(line), self._now)
+        self._folder.run_started(begun, text)
+        self._status(begun, "Starting", run)
+        self._consoles(begun, resolved.built.placements)
+        live = _LiveIntervals(
+            run,
+            resolved.resolution.plan,
+            self._prepared,
+            lambda line: self._print(line),
+            self._now,
+            lambda: self._status(self._now(), "Warmup done", run),
+        )
         outcome = self._run_plan(resolved.resolution.plan, live.update)
         self._formatted |= resolved.built.storage
-        self._report(resolved, text, begun, outcome, live, rate)
+        self._report(resolved, begun, outcome, live, rate)
         return outcome.state == "finished"
+
+    def _status(self, at: datetime, event: str, run: Run) -> None:
+        self._folder.status(at, event, f"rd={run.name}", f"For loops: {run.loops_text}")
+
+    def _consoles(self, at: datetime, placements: Sequence[Placement]) -> None:
+        """Writes to the console log of each slave which LUNs it opens."""
+        by_host: dict[str, dict[str, None]] = {}
+        for placement in placements:
+            for storage, lun in zip(placement.storage, placement.luns, strict=True):
+                by_host.setdefault(placement.host, {})[f"Opening sd={storage.name},lun={lun}"] = None
+        for host, lines in by_host.items():
+            self._folder.console(host, at, lines)
 
     def _report(
         self,
         resolved: Resolved,
-        text: str,
         begun: datetime,
         outcome: Outcome,
         live: _LiveIntervals,
@@ -201,9 +242,12 @@ class Runner:
             self._print(line, "")
             self._folder.summary([line])
         self._folder.histogram(outcome.workers)
-        self._parts(resolved, text, begun, ended, outcome, live.processors)
+        self._parts(resolved, begun, ended, outcome, live.processors)
         self._errors(ended, run, outcome)
-        self._folder.status(ended, "Workload done", run.name)
+        if outcome.state == "interrupted":
+            self._folder.status(ended, "Ctrl-C found")
+        for event in ("Workload done", "Slaves done"):
+            self._status(ended, event, run)
         if run.rate.kind == "curve":
             self._begin_curve(run, total, outcome, len(resolved.built.placements))
         elif run.curve_percent is not None and total:
@@ -227,31 +271,29 @@ class Runner:
     def _parts(
         self,
         resolved: Resolved,
-        text: str,
         begun: datetime,
         ended: datetime,
         outcome: Outcome,
         processors: Sequence[Processors | None],
     ) -> None:
-        """Writes the reports of each SD and host, and the skew report."""
-        pairs = _placements_of(resolved.built.placements, outcome.workers)
-        groups: dict[tuple[str, str], list[WorkerOutcome]] = {}
-        spread: dict[tuple[str, str], list[WorkerOutcome]] = {}
-        for placement, worker in pairs:
+        """Writes the reports of hosts, SDs and workloads, and the skew report."""
+        groups: dict[tuple[Kind, str], list[WorkerOutcome]] = {}
+        for placement, worker in _placements_of(resolved.built.placements, outcome.workers):
             name = "+".join(storage.name for storage in placement.storage)
-            groups.setdefault(("SD", name), []).append(worker)
+            groups.setdefault(("wd", placement.workload.name), []).append(worker)
+            groups.setdefault(("sd", name), []).append(worker)
             groups.setdefault(("host", placement.host), []).append(worker)
-            for kind, label in (("WD", placement.workload.name), ("SD", name), ("host", placement.host)):
-                spread.setdefault((kind, label), []).append(worker)
         timing = resolved.run.timing
         for (kind, name), workers in groups.items():
-            if kind == "SD":
-                self._folder.sd_histogram(name, f"{clock(begun)} {text}", workers)
+            if kind == "wd" and not self._reports.has(kind, name):
+                continue
             made = rows(workers, timing.interval_ns, processors)
             total = average(made, timing.skipped)
             lines = [*zip(_times(made, ended), made, strict=True), *([(ended, total)] if total else [])]
-            self._folder.part(name, f"Report for {kind} {name}", begun, text, lines)
-        self._folder.skew(_skew_lines(spread, timing.interval_ns, timing.skipped))
+            self._folder.part(kind, name, begun, lines, workers)
+            if kind == "host":
+                self._folder.part("slave", f"{name}-0", begun, lines, workers)
+        self._folder.skew(_skew_lines(groups, timing.interval_ns, timing.skipped))
 
     def _errors(self, at: datetime, run: Run, outcome: Outcome) -> None:
         for worker in outcome.workers:
@@ -297,11 +339,18 @@ class _LiveIntervals:
     """Prints each interval when it is complete, and ends the run when maxdata= is reached."""
 
     def __init__(
-        self, run: Run, plan: Plan, prepared: Invocation, say: Callable[[str], None], now: Callable[[], datetime]
+        self,
+        run: Run,
+        plan: Plan,
+        prepared: Invocation,
+        say: Callable[[str], None],
+        now: Callable[[], datetime],
+        warmed_up: Callable[[], None],
     ) -> None:
         self._run = run
         self._print = say
         self._now = now
+        self._warmed_up = warmed_up
         self._meter = ProcessorMeter()
         self._last_seen = (0, 0)
         self._number = 0
@@ -323,13 +372,15 @@ class _LiveIntervals:
             self._meter = ProcessorMeter()
         if live.intervals == 0 or (live.group, live.intervals) == self._last_seen:
             return False
-        self._number = self._before[live.group] + live.intervals
+        before, self._number = self._number, self._before[live.group] + live.intervals
         self._last_seen = live.group, live.intervals
         self.processors += [None] * (self._number - 1 - len(self.processors)) + [self._meter.sample()]
         kinds = {kind: [part] for kind, part in live.operations.items()}
         seconds = self._run.timing.interval_ns / SECOND_NS
         self._print(row(str(self._number), seconds, kinds, self.processors[-1]).line(self._now()))
         self.shown.add(str(self._number))
+        if before < self._run.timing.skipped <= self._number:
+            self._warmed_up()
         return self._limit_reached(live)
 
     def _limit_reached(self, live: Live) -> bool:
@@ -386,15 +437,16 @@ def _skewed(run: Run, observed: Sequence[float], prepared: Invocation) -> list[f
     return prepared.asked_shares(run) or list(observed)
 
 
-def _skew_lines(spread: dict[tuple[str, str], list[WorkerOutcome]], interval_ns: int, skipped: int) -> Iterator[str]:
+def _skew_lines(groups: dict[tuple[Kind, str], list[WorkerOutcome]], interval_ns: int, skipped: int) -> Iterator[str]:
     """Yields the skew report: rates and shares of workloads, SDs and hosts, if there are several."""
-    for kind in ("WD", "SD", "host"):
-        found = {name: workers for (group, name), workers in spread.items() if group == kind}
+    labels: dict[Kind, str] = {"wd": "WD", "sd": "SD", "host": "host"}
+    for kind, label in labels.items():
+        found = {name: workers for (group, name), workers in groups.items() if group == kind}
         if len(found) < 2:
             continue
         totals = {name: average(rows(workers, interval_ns), skipped) for name, workers in found.items()}
         everything = sum(total.rate for total in totals.values() if total) or 1.0
-        yield f"{kind:<32} {'i/o rate':>12} {'share %':>8} {'resp ms':>9}"
+        yield f"{label:<32} {'i/o rate':>12} {'share %':>8} {'resp ms':>9}"
         for name, total in totals.items():
             if total:
                 share, response = 100 * total.rate / everything, total.both.mean_ns / MILLISECOND_NS
@@ -409,6 +461,14 @@ def _common_value(values: set[Any]) -> Any:
 
 def _ratio(written: Any) -> float | None:
     return None if written is None else float(written)
+
+
+def _reports(prepared: Invocation) -> Reports:
+    """The reports of an invocation. Concatenated SDs get a report when they are first used."""
+    concatenated = prepared.definitions.general.get("concatenatesds")
+    storage = () if concatenated else prepared.topology.storage
+    workloads = [workload.name for workload in prepared.definitions.by_kind["wd"]]
+    return Reports(prepared.topology.hosts, storage, workloads)
 
 
 def _parameter_lines(prepared: Invocation) -> Iterator[str]:

@@ -179,7 +179,7 @@ class _Expander:
         return "exponential"
 
     def _asked_rates(self) -> tuple[Rate, ...]:
-        field = "fwdrate" if "fwd" in self._rd.values else "iorate"
+        field = "fwdrate" if {"fwd", "fsd", "fwdrate"} & self._rd.values.keys() else "iorate"
         rates: tuple[Rate, ...] | None = self._rd.get(field)
         if rates is None and field in self._rd.wrong:
             return ()
@@ -241,8 +241,10 @@ class _Expander:
 
 
 def _loop_text(name: str, value: Any) -> str:
-    if name in ("xfersize", "hitarea"):
+    if name in ("xfersize", "hitarea", "sizes", "wss"):
         return _size_text(int(value))
+    if name == "totalsize":
+        return _size_text(value) if isinstance(value, int) else f"{value:f}%"
     return f"{value:f}" if isinstance(value, Decimal) else str(value)
 
 

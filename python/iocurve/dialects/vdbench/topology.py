@@ -117,11 +117,7 @@ class _TopologyMaker:
         if "count" not in sd.values:
             yield sd.name, sd.pairs
             return
-        try:
-            first, number = (values.whole(word, 0, 100_000) for word in sd.values["count"])
-        except ValueError:
-            self._mistake("count takes the first number and the number of SDs: count=(1,8)", sd.position_of("count"))
-            return
+        first, number = sd.values["count"]
         for index in range(first, first + number):
             pairs = [
                 (kind, tuple(_numbered(word, index) if kind == "lun" else word for word in words))

@@ -150,7 +150,7 @@ fn open_file(open: &FileOpen, plan: &FilePlan, writes: bool) -> Result<File, Eng
     Ok(file)
 }
 
-fn open_flags(open: &FileOpen) -> i32 {
+pub(crate) fn open_flags(open: &FileOpen) -> i32 {
     let durability = match open.durability {
         Durability::None => 0,
         Durability::DataSync => libc::O_DSYNC,

@@ -138,7 +138,7 @@ impl Engine for AioEngine {
                 Control { opcode: IOCB_CMD_FSYNC, ..Control::default() }
             }
             OperationKind::Fdatasync => Control { opcode: IOCB_CMD_FDSYNC, ..Control::default() },
-            OperationKind::Trim | OperationKind::SyncFileRange => {
+            _ => {
                 self.wait_for(&request, descriptor);
                 return Ok(());
             }

@@ -19,6 +19,7 @@ use crate::plan::{FileOpen, FilePlan, OperationKind, Worker};
 pub use aio::AioEngine;
 pub(crate) use mmap::MmapEngine;
 pub use sync::SyncEngine;
+pub(super) use sync::transfer;
 pub use uring::UringEngine;
 
 /// Parameters for opening an engine for local files.

@@ -66,7 +66,7 @@ impl Engine for SyncEngine {
 }
 
 /// Bytes moved or a negated `errno`. A call that a signal interrupts is repeated.
-fn transfer(request: &Request, descriptor: RawFd, memory: *mut u8) -> i64 {
+pub(in crate::engines) fn transfer(request: &Request, descriptor: RawFd, memory: *mut u8) -> i64 {
     let (length, offset) = (request.address.length as usize, request.address.offset as i64);
     loop {
         // SAFETY: `memory` has room for `length` bytes and is this operation's until it has finished.

@@ -201,6 +201,8 @@ impl Flight {
             Some(format!("file {} is not one of the {} files", request.address.file, self.files.len()))
         } else if request.kind == OperationKind::Trim {
             Some("NFSv3 has no trim".to_owned())
+        } else if request.kind.is_metadata() {
+            Some(format!("{} needs a metadata engine", request.kind.name()))
         } else if !request.kind.is_flush() && request.address.length as usize > self.slots.stride() {
             Some(format!("{} bytes do not fit a buffer of {}", request.address.length, self.slots.stride()))
         } else {
@@ -226,7 +228,7 @@ impl Flight {
         let kind = match request.kind {
             OperationKind::Read => CallKind::Read,
             OperationKind::Write => CallKind::Write,
-            OperationKind::Trim => unreachable!("refused with the plan"),
+            kind if !kind.is_flush() => unreachable!("refused with the plan"),
             _ => return self.open(CallKind::Commit, request.slot, request.address.file, 0, 0, 0),
         };
         self.open(kind, request.slot, request.address.file, request.address.offset + u64::from(at), length, at)

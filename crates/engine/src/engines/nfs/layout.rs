@@ -11,8 +11,8 @@ use crate::chance::Rng;
 use crate::engines::buffers::Buffers;
 use crate::engines::request::{Address, Completion, Engine, Request};
 use crate::error::EngineError;
-use crate::layout::HURRIED_NS;
 use crate::plan::{Durability, FilePlan, Layout, NfsMount, OperationKind};
+use crate::stall::HURRIED_NS;
 
 use super::NfsEngine;
 use super::session::{Session, missing};
@@ -49,7 +49,20 @@ pub fn layout(
     Ok(files.iter().map(|file| changes.created.contains(&file.path)).collect())
 }
 
-/// Removes files; ignores missing ones. When `stop` is set, it waits for the server no longer.
+/// Those of `paths` that do not exist on the export.
+pub(crate) fn absent(mount: &NfsMount, paths: Vec<String>, stop: &AtomicBool) -> Result<Vec<String>, EngineError> {
+    let mut session = Session::open(mount, stop)?;
+    let mut absent = Vec::new();
+    for path in paths {
+        if !session.exists(&path)? {
+            absent.push(path);
+        }
+    }
+    Ok(absent)
+}
+
+/// Removes files and empty directories; ignores missing ones, and leaves directories that are not empty. When `stop` is
+/// set, it waits for the server no longer.
 pub fn remove(mount: &NfsMount, paths: &[String], stop: &AtomicBool) -> Result<(), EngineError> {
     if paths.is_empty() {
         return Ok(());

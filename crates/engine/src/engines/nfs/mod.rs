@@ -10,6 +10,7 @@ mod connection;
 mod flight;
 mod incoming;
 mod layout;
+mod metadata;
 mod mounter;
 mod outgoing;
 mod rpc;
@@ -41,7 +42,9 @@ use self::incoming::Lost;
 use self::session::Session;
 use self::socket::{DONTWAIT, Epoll, RECEIVE_WAIT_NS, Route};
 
+pub(crate) use self::layout::absent;
 pub use self::layout::{layout, remove};
+pub(crate) use self::metadata::NfsMetadataEngine;
 pub use self::small_files::{FileFacts, SmallFiles};
 
 /// Most connections of one mount, as in the Linux client.
@@ -431,16 +434,20 @@ fn check_limits(mount: &NfsMount, limits: CallLimits, depth: u32, slots: &SlotMa
     Ok(())
 }
 
-fn file_calls(credential: &[u8], handle: &nfs_fh3, durability: Durability) -> FileCalls {
-    let stable = match durability {
+/// Stability of WRITEs.
+fn stability(durability: Durability) -> stable_how {
+    match durability {
         Durability::None => stable_how::UNSTABLE,
         Durability::DataSync => stable_how::DATA_SYNC,
         Durability::FileSync => stable_how::FILE_SYNC,
-    };
+    }
+}
+
+fn file_calls(credential: &[u8], handle: &nfs_fh3, durability: Durability) -> FileCalls {
     let file = handle.as_bytes();
     FileCalls {
         read: ReadTemplate::new(credential, file),
-        write: WriteTemplate::new(credential, file, stable),
+        write: WriteTemplate::new(credential, file, stability(durability)),
         commit: CommitTemplate::new(credential, file),
     }
 }

@@ -43,6 +43,7 @@ pub(super) struct Rpc<'a> {
     reply: Vec<u8>,
     /// The last call was sent more than once: the server may have executed it before it answered.
     pub(super) was_repeated: bool,
+    has_answered: bool,
 }
 
 impl<'a> Rpc<'a> {
@@ -50,7 +51,18 @@ impl<'a> Rpc<'a> {
         let credential = to_bytes(&opaque_auth::NONE);
         // Differs from the xids of an earlier process with this address, which the server may remember.
         let xid = std::process::id().wrapping_shl(16) ^ Instant::now().elapsed().subsec_nanos();
-        Self { socket, route, server, timeout_ns, stop, credential, xid, reply: Vec::new(), was_repeated: false }
+        Self {
+            socket,
+            route,
+            server,
+            timeout_ns,
+            stop,
+            credential,
+            xid,
+            reply: Vec::new(),
+            was_repeated: false,
+            has_answered: false,
+        }
     }
 
     /// Calls the NFS program; repeats the call after `NFS3ERR_JUKEBOX` until the timeout.
@@ -102,7 +114,10 @@ impl<'a> Rpc<'a> {
         self.xid = self.xid.wrapping_add(1);
         let call = self.encode(program, version, procedure, arguments);
         self.exchange(&call).map_err(|error| self.broken(&error))?;
-        answered(self.route.peer);
+        if !self.has_answered {
+            self.has_answered = true;
+            answered(self.route.peer);
+        }
         let mut reader = Reader::new(&self.reply);
         let header = ReplyHeader::decode(&mut reader).map_err(|error| invalid_reply(&self.server, &error))?;
         if header.xid != self.xid {

@@ -4,8 +4,8 @@ use std::sync::atomic::AtomicBool;
 
 use iocurve_wire::nfs3::{
     CREATE3args, CREATE3res, FSINFO3args, FSINFO3res, Failed, GETATTR3args, GETATTR3res, LOOKUP3args, LOOKUP3res,
-    REMOVE3args, REMOVE3res, SETATTR3args, SETATTR3res, createhow3, diropargs3, fattr3, ftype3, nfs_fh3, nfsproc3,
-    nfsstat3, sattr3,
+    REMOVE3args, REMOVE3res, RMDIR3args, RMDIR3res, SETATTR3args, SETATTR3res, createhow3, diropargs3, fattr3, ftype3,
+    nfs_fh3, nfsproc3, nfsstat3, sattr3,
 };
 
 use super::flight::CallLimits;
@@ -21,7 +21,7 @@ const CALL_BYTES_MAX: u32 = 16 << 20;
 /// Servers with a lower limit are refused.
 const CALL_BYTES_MIN: u32 = 512;
 /// Permissions of new files.
-const FILE_MODE: u32 = 0o644;
+pub(super) const FILE_MODE: u32 = 0o644;
 
 /// A mounted export.
 pub(super) struct Session<'a> {
@@ -106,19 +106,47 @@ impl<'a> Session<'a> {
         set.map(drop).map_err(|failed| refused("set the length of", path, &failed))
     }
 
-    /// Removes a file; ignores a missing one.
+    /// Returns `true` if a path exists; a missing directory on the way means that it does not.
+    pub(super) fn exists(&mut self, path: &str) -> Result<bool, EngineError> {
+        let mut directory = self.root;
+        for part in path.split('/').filter(|part| !part.is_empty() && *part != ".") {
+            match self.lookup(directory, part, path)? {
+                Some((handle, _)) => directory = handle,
+                None => return Ok(false),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Removes a file or an empty directory. Ignores what is missing, and leaves a directory that is not empty.
     pub(super) fn remove(&mut self, path: &str) -> Result<(), EngineError> {
+        if !self.exists(path)? {
+            return Ok(());
+        }
         let (dir, name) = self.directory_of(path)?;
         let arguments = REMOVE3args { object: diropargs3 { dir, name: name.as_bytes() } };
         let removed: REMOVE3res = self.rpc.nfs(nfsproc3::NFSPROC3_REMOVE, &arguments)?;
         match removed {
+            Err(failed) if failed.status == nfsstat3::NFS3ERR_ISDIR => self.remove_directory(path),
             Err(failed) if failed.status != nfsstat3::NFS3ERR_NOENT => Err(refused("remove", path, &failed)),
             _ => Ok(()),
         }
     }
 
+    fn remove_directory(&mut self, path: &str) -> Result<(), EngineError> {
+        let (dir, name) = self.directory_of(path)?;
+        let arguments = RMDIR3args { object: diropargs3 { dir, name: name.as_bytes() } };
+        let removed: RMDIR3res = self.rpc.nfs(nfsproc3::NFSPROC3_RMDIR, &arguments)?;
+        match removed {
+            Err(failed) if !matches!(failed.status, nfsstat3::NFS3ERR_NOENT | nfsstat3::NFS3ERR_NOTEMPTY) => {
+                Err(refused("remove", path, &failed))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Handle of the directory of a path, and the last part of the path.
-    fn directory_of<'p>(&mut self, path: &'p str) -> Result<(nfs_fh3, &'p str), EngineError> {
+    pub(super) fn directory_of<'p>(&mut self, path: &'p str) -> Result<(nfs_fh3, &'p str), EngineError> {
         let mut parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
         let Some(name) = parts.pop() else {
             return Err(EngineError::Target(format!("{path:?} names no file in the export")));

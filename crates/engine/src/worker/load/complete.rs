@@ -3,7 +3,7 @@
 use iocurve_meter::Nanos;
 
 use super::Load;
-use crate::engines::request::Completion;
+use crate::engines::request::{Address, Completion};
 use crate::error::EngineError;
 use crate::record::Done;
 use crate::worker::search::Verdict;
@@ -80,13 +80,13 @@ impl Load<'_> {
         if counts {
             self.recorder.record_error(operation as usize);
         }
-        Err(EngineError::Operation {
-            kind: kind.name(),
-            length: address.length,
-            offset: address.offset,
-            path: self.plan.files[address.file as usize].path.clone(),
-            source: std::io::Error::from_raw_os_error(-result as i32),
-        })
+        let path = self.plan.files[address.file as usize].path.clone();
+        let source = std::io::Error::from_raw_os_error(-result as i32);
+        if kind.is_metadata() {
+            return Err(EngineError::Path { action: kind.name(), path, source });
+        }
+        let Address { length, offset, .. } = address;
+        Err(EngineError::Operation { kind: kind.name(), length, offset, path, source })
     }
 
     /// Tells the gate that an operation of the plan has completed.

@@ -145,8 +145,8 @@ impl Load<'_> {
         let in_flight = InFlight { submitted: now, due, address, operation: operation as u32, reads_back: false };
         let slot = self.slots.take(in_flight);
         let kind = self.kinds[operation];
-        if kind == OperationKind::Write {
-            self.prepare_write(slot, address);
+        if kind != OperationKind::Read {
+            self.prepare(kind, slot, address);
         }
         if let Some(gate) = &mut self.gate {
             gate.submitted();
@@ -154,7 +154,16 @@ impl Load<'_> {
         engine.submit(Request { slot, kind, address })
     }
 
+    /// Prepares an operation that is not a read.
     #[inline(never)]
+    fn prepare(&mut self, kind: OperationKind, slot: u32, address: Address) {
+        match kind {
+            OperationKind::Write => self.prepare_write(slot, address),
+            kind if kind.is_metadata() => self.slots.expect_no_bytes(slot),
+            _ => {}
+        }
+    }
+
     fn prepare_write(&mut self, slot: u32, address: Address) {
         let data = &mut self.data;
         let block = data.buffers.slot_mut(slot, address.length as usize);

@@ -6,7 +6,8 @@ use crate::plan::ReplayPlan;
 /// Due time in ms, offset, bytes, file, number of the kind.
 type Row = (u64, u64, u32, u32, u32);
 
-const ROWS: [Row; 4] = [(0, 8192, 4096, 0, 0), (20, 0, 512, 1, 1), (20, 4096, 512, 0, 1), (45, 0, 0, 1, 3)];
+const ROWS: [Row; 4] =
+    [(0, 8192, 4096, 0, 0), (20, 0, 512, 1, 1), (20, 4096, 512, 0, 1), (45, 0, 0, 1, OperationKind::Fsync as u32)];
 
 fn replaying(name: &str, rows: &[Row], records: u64, paced: bool) -> Worker {
     let path = std::env::temp_dir().join(format!("iocurve-replay-{name}-{}", std::process::id()));

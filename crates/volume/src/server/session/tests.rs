@@ -861,7 +861,7 @@ fn what_waits_for_its_time_is_bounded() {
 
 #[test]
 fn a_connection_has_so_many_requests_in_flight() {
-    let connection = ConnectionLimits { requests_in_flight: Some(4), bandwidth_bytes_per_s: None };
+    let connection = ConnectionLimits { requests_in_flight: Some(4), ..ConnectionLimits::default() };
     let mut server = Server::new(Limits { iops: Some(10), connection, ..Limits::default() });
     let file = server.file(&pattern(10));
     for _ in 0..20 {

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from html import escape
 from pathlib import Path
 from typing import Any
 
 from iocurve.dialects.vdbench.output import flatfile, histogram
-from iocurve.dialects.vdbench.output.rows import Row, clock, header
+from iocurve.dialects.vdbench.output.reports import Kind, Report, Reports, run_links
+from iocurve.dialects.vdbench.output.rows import MONTHS, Row, clock, header
 from iocurve.engine.outcome import WorkerOutcome
 from iocurve.errors import TargetError
 
 MARK = ".iocurve-vdbench"
 """Lists the files written by iocurve. A folder without this file is not overwritten."""
-LINKS_MAX = 1000
-"""Limit of the links to runs at the top of a report."""
 
 
 def choose(name: str, directory: Path, now: datetime) -> Path:
@@ -50,28 +49,29 @@ def _is_ours(path: Path) -> bool:
 class Folder:
     """The files of one invocation. Lines are written at once, so that they can be followed."""
 
-    def __init__(
-        self, path: Path, names: Sequence[str], now: datetime, hosts: Sequence[str] = (), sds: Sequence[str] = ()
-    ) -> None:
-        """Creates the folder, and removes the files of an earlier invocation. ``names`` are the names of all runs.
+    def __init__(self, path: Path, runs: Sequence[str], now: datetime, reports: Reports) -> None:
+        """Creates the folder with the beginning of each report, and removes the files of an earlier invocation.
 
-        Raises ``TargetError``.
+        ``runs`` are the names of all runs. Raises ``TargetError``.
         """
         self.path = path
-        self._names = names
+        self._links = run_links(runs)
+        self._reports = reports
         self._written: set[str] = set()
-        self._numbers = 0
+        self._runs_started = 0
+        self._anchor = ""
         try:
             path.mkdir(parents=True, exist_ok=True)
             self._remove_old()
         except OSError as error:
             raise TargetError(f"{path} cannot be created: {error.strerror}") from None
-        self._write("summary", [f"iocurve, vdbench's summary report, created {clock(now)} {now:%Y-%m-%d}", ""])
-        reports = [*_part_links("Link to host report:", hosts), *_part_links("Link to SD report:", sds)]
-        self._write("summary", [*_links(), *reports, "", *self._run_links()])
+        self._write("summary", [f"Vdbench summary report, created {_created(now)} by iocurve", ""])
+        self._write("summary", [*reports.links(), "", *self._links])
         for name, title in _TITLES.items():
-            self._write(name, [title, "", *(self._run_links() if name in _BY_RUN else [])])
+            self._write(name, [title, "", *(self._links if name in _BY_RUN else [])])
         self._write("flatfile", [*flatfile.INTRODUCTION, flatfile.heading()])
+        for report in reports.all():
+            self._begin_part(report)
 
     def log(self, at: datetime, text: str) -> None:
         """Adds a line to ``logfile.html``."""
@@ -86,23 +86,24 @@ class Folder:
         self._write("errorlog", [f"{clock(at)} {text}"])
         self.log(at, text)
 
-    def status(self, at: datetime, what: str, run: str) -> None:
-        """Adds a line to ``status.html``."""
-        self._write("status", [f"{at:%m/%d/%Y-%H:%M:%S}-{at.tzname() or 'UTC'} \t{what}\trd={run}"])
+    def status(self, at: datetime, event: str, *run: str) -> None:
+        """Adds a line to ``status.html``: the event, and the name and loops of the run that it belongs to."""
+        fields = (f"{at:%m/%d/%Y-%H:%M:%S}-{_zone(at)} ", event, *run)
+        self._write("status", ["\t".join(fields)])
 
     def parameters(self, lines: Iterable[str], scan: Iterable[str]) -> None:
         """Writes the lines and the parameters of the parameter files."""
         self._write("parmfile", lines)
         self._write("parmscan", scan)
 
-    def run_started(self, at: datetime, text: str, name: str) -> None:
+    def run_started(self, at: datetime, text: str) -> None:
         """Announces a run in all reports."""
-        anchor = f'<a name="_{self._numbers}"></a><i><b>{escape(clock(at) + " " + text)}</b></i>'
-        self._numbers += 1
-        self._append_raw("summary", ["", anchor, "", *map(escape, header(at))])
-        for report in ("totals", "histogram", "skew"):
-            self._append_raw(report, ["", anchor, ""])
-        self.status(at, "Starting", name)
+        started = escape(f"{clock(at)} {text}")
+        self._anchor = f'<a name="_{self._runs_started}"></a><i><b>{started}</b></i>'
+        self._runs_started += 1
+        self._append_raw("summary", ["", self._anchor, "", *map(escape, header(at))])
+        for report in _BY_RUN:
+            self._append_raw(report, ["", self._anchor, ""])
 
     def rows(self, name: str, at: Sequence[datetime], rows: Sequence[Row]) -> None:
         """Adds intervals to a report."""
@@ -120,25 +121,45 @@ class Folder:
         """Adds the response times of a run to ``histogram.html``."""
         self._write("histogram", histogram.tables(workers))
 
-    def sd_histogram(self, name: str, text: str, workers: Sequence[WorkerOutcome]) -> None:
-        """Adds the response times of a run to ``NAME.histogram.html``."""
-        self._write(f"{_file_name(name)}.histogram", ["", text, "", *histogram.tables(workers)])
-
     def skew(self, lines: Iterable[str]) -> None:
         """Adds lines to ``skew.html``."""
         self._write("skew", lines)
 
-    def part(self, name: str, title: str, at: datetime, text: str, rows: Sequence[tuple[datetime, Row]]) -> None:
-        """Adds a run to the report of an SD or a host."""
-        safe = _file_name(name)
-        if f"{safe}.html" not in self._written:
-            self._write(safe, [title])
-        begun = ["", f"{clock(at)} {text}", "", *header(at)]
-        self._write(safe, [*begun, *(row.line(moment) for moment, row in rows)])
+    def part(
+        self,
+        kind: Kind,
+        name: str,
+        at: datetime,
+        rows: Sequence[tuple[datetime, Row]],
+        workers: Sequence[WorkerOutcome],
+    ) -> None:
+        """Adds the current run to the report on a host, a slave, an SD or a workload."""
+        report = self._reports.find(kind, name)
+        self._begin_part(report)
+        self._append_raw(report.file, ["", self._anchor, "", *header(at), *(row.line(moment) for moment, row in rows)])
+        if report.histogram_title:
+            self._append_raw(f"{report.file}.histogram", ["", self._anchor, "", *histogram.tables(workers)])
+
+    def console(self, host: str, at: datetime, lines: Iterable[str]) -> None:
+        """Adds lines to the console log of the slave of a host, below the announcement of the current run."""
+        file = f"{self._reports.find('slave', f'{host}-0').file}.stdout"
+        # A slave's lines have its time and the time at which they reached the master.
+        stamped = (f"{clock(at)} {clock(at)} {line}" for line in lines)
+        self._append_raw(file, ["", self._anchor, "", *map(escape, stamped)])
 
     def summary(self, lines: Iterable[str]) -> None:
         """Adds lines to ``summary.html``."""
         self._write("summary", lines)
+
+    def _begin_part(self, report: Report) -> None:
+        if f"{report.file}.html" in self._written:
+            return
+        self._append_raw(report.file, [report.title, "", *report.links(), "", *self._links])
+        if report.histogram_title:
+            self._append_raw(f"{report.file}.histogram", [report.histogram_title, "", *self._links])
+        if report.kind == "slave":
+            title = f"stdout/stderr for slave={escape(report.name)}"
+            self._append_raw(f"{report.file}.stdout", [title, "", *self._links])
 
     def _write(self, name: str, lines: Iterable[str]) -> None:
         self._append_raw(name, map(escape, lines)) if name not in _LINKED else self._append_raw(name, lines)
@@ -159,7 +180,7 @@ class Folder:
         with (self.path / MARK).open("a", encoding="utf-8") as mark:
             mark.write(f"{file}\n")
         with (self.path / file).open("x", encoding="utf-8") as opened:
-            opened.write("<pre>\n")
+            opened.write(f"<title>Vdbench {escape(self.path.name)}/{file}</title><pre>\n")
         self._written.add(file)
 
     def _remove_old(self) -> None:
@@ -171,13 +192,6 @@ class Folder:
                 (self.path / name).unlink(missing_ok=True)
         mark.unlink()
 
-    def _run_links(self) -> list[str]:
-        lines = [
-            f'{"Link to Run Definitions:" if number == 0 else "":<32} <A HREF="#_{number}">{escape(name)}</A>'
-            for number, name in enumerate(self._names[:LINKS_MAX])
-        ]
-        return lines + ([f"… and {len(self._names) - LINKS_MAX} more"] if len(self._names) > LINKS_MAX else [])
-
 
 _BY_RUN = ("totals", "histogram", "skew")
 _LINKED = ("summary", *_BY_RUN)
@@ -188,34 +202,18 @@ _TITLES = {
     "skew": "Workload skew report",
     "errorlog": "Error log. If nothing follows, there were no I/O errors.",
     "logfile": "Log",
-    "status": "Status: time, event and run, separated by tabs",
+    "status": "* Vdbench status: time, event, run and loops, separated by tabs",
 }
 
 
-def _links() -> list[str]:
-    texts = {
-        "logfile": "Link to logfile:",
-        "totals": "Run totals:",
-        "status": "Status:",
-        "parmfile": "Copy of input parameter files:",
-        "parmscan": "Copy of parameter scan detail:",
-        "errorlog": "Link to errorlog:",
-        "flatfile": "Link to flatfile:",
-        "histogram": "Link to response time histogram:",
-        "skew": "Link to workload skew report:",
-    }
-    return [f'{text:<32} <A HREF="{name}.html">{name}</A>' for name, text in texts.items()]
+def _created(now: datetime) -> str:
+    utc = now.astimezone(UTC)
+    return f"{_moment(now)} {_zone(now)} ({_moment(utc)} UTC)"
 
 
-def _part_links(label: str, names: Sequence[str]) -> list[str]:
-    return [
-        f'{label if number == 0 else "":<32} <A HREF="{_file_name(name)}.html">{escape(name)}</A>'
-        for number, name in enumerate(names[:LINKS_MAX])
-    ]
+def _moment(at: datetime) -> str:
+    return f"{at:%H:%M:%S} {MONTHS[at.month - 1]} {at:%d %Y}"
 
 
-def _file_name(name: str) -> str:
-    """Turns the name of an SD or host into a file name within the folder that no other report has."""
-    safe = "".join(letter if letter.isalnum() or letter in "-_.+" else "_" for letter in name).lstrip(".")[:100]
-    taken = {*_TITLES, "summary", "flatfile", "parmfile", "parmscan"}
-    return f"sd_{safe}" if safe in taken or not safe else safe
+def _zone(at: datetime) -> str:
+    return at.tzname() or "UTC"

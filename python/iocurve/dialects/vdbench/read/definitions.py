@@ -144,11 +144,11 @@ class _DefinitionReader:
             return
         self._note(made.kind, keyword, parameter)
         if keyword.loop:
-            made.loops[keyword.name] = value
+            made.loops[keyword.name.removeprefix("for")] = value
         else:
             made.values[keyword.name] = value
         made.positions[keyword.name] = parameter.where
-        made.written[keyword.name] = _written(parameter.values)
+        made.written[keyword.name.removeprefix("for") if keyword.loop else keyword.name] = _written(parameter.values)
         if made.kind == "sd" and keyword.name in ("host", "lun"):
             made.pairs.append((keyword.name, parameter.values))
 

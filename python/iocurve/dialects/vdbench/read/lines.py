@@ -22,7 +22,7 @@ _VARIABLE = re.compile(r"[$!]([A-Za-z_]\w*)")
 _WITHIN = {
     "sd": ("hd",),
     "wd": ("sd", "hd"),
-    "rd": ("wd", "sd", "fwd"),
+    "rd": ("wd", "sd", "fwd", "fsd"),
     "fsd": ("hd",),
     "fwd": ("fsd", "hd"),
 }

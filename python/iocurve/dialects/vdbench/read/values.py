@@ -249,6 +249,15 @@ def pair(parameter: Parameter) -> tuple[int, int]:
     return low, high
 
 
+def start_and_count(parameter: Parameter) -> tuple[int, int]:
+    """Reads ``count=(1,8)``: the first number, and how many."""
+    if len(parameter.values) == 2:
+        first, number = (whole(word, 0, 100_000) for word in parameter.values)
+        if number:
+            return first, number
+    raise ValueError("count takes the first number and the number of definitions: count=(1,8)")
+
+
 @dataclass(frozen=True)
 class Rate:
     """Requested rate of a run (iorate=)."""

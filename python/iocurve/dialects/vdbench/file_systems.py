@@ -1,0 +1,304 @@
+"""File system workloads: the directories and files of an FSD, what an FWD does to them, and their mistakes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import Any
+
+from iocurve.dialects.vdbench.read import values
+from iocurve.dialects.vdbench.read.definitions import Definition, Definitions
+from iocurve.dialects.vdbench.read.file_values import OPERATIONS, FileIo, FileSelect, Shares
+from iocurve.dialects.vdbench.runs import Run
+from iocurve.errors import Mistake
+
+FILES_MAX = 10_000_000
+"""vdbench's limit of files in one directory."""
+
+
+@dataclass(frozen=True)
+class Tree:
+    """The directories and files below the anchor of an FSD."""
+
+    name: str
+    anchor: str
+    depth: int
+    width: int
+    files: int
+    """Files in each directory that has files."""
+    sizes: Shares
+    everywhere: bool
+    """``distribution=all``: every directory has files, not only those without subdirectories."""
+    shared: bool
+    total_bytes: int | None
+    """``totalsize=``: only a part of the files of this size is used."""
+    working_set_bytes: int | None
+
+    @property
+    def directories(self) -> int:
+        """Number of directories, without the anchor."""
+        return sum(self.width**level for level in range(1, self.depth + 1))
+
+    @property
+    def file_count(self) -> int:
+        """Number of files."""
+        return self.files * (self.directories if self.everywhere else self.width**self.depth)
+
+    @property
+    def bytes(self) -> int:
+        """Size of all files; a mean if the sizes are drawn at random."""
+        return int(self.file_count * self.sizes.mean)
+
+    def first_file(self) -> str:
+        """Name of the first file below the anchor."""
+        levels = 1 if self.everywhere else self.depth
+        return "".join(f"vdb.{level}_1.dir/" for level in range(1, levels + 1)) + "vdb_f0001.file"
+
+    def with_loops(self, loops: Mapping[str, Any]) -> Tree:
+        """The tree of a run that overrides depth, width, number or sizes of files. Raises ``ValueError``."""
+        update: dict[str, Any] = {name: loops[name] for name in ("depth", "width", "files") if name in loops}
+        if "sizes" in loops:
+            update["sizes"] = Shares(((loops["sizes"], Decimal(100)),))
+        if "totalsize" in loops:
+            update["total_bytes"] = self._total_of_run(loops["totalsize"])
+        if "wss" in loops:
+            update["working_set_bytes"] = loops["wss"]
+        return replace(self, **update)
+
+    def _total_of_run(self, total: int | Decimal) -> int:
+        if isinstance(total, int):
+            return total
+        if self.total_bytes is None:
+            raise ValueError(f"totalsize={total:f}% needs a totalsize= of fsd={self.name}")
+        return int(self.total_bytes * total / 100)
+
+
+@dataclass(frozen=True)
+class Workload:
+    """An FWD: its operation, and how it selects files and places within them."""
+
+    name: str
+    trees: tuple[Tree, ...]
+    hosts: tuple[str, ...]
+    operation: str
+    read_percent: Decimal | None
+    """Percentage of reads; replaces the operation."""
+    io: FileIo
+    select: FileSelect
+    transfers: Shares
+    threads: int
+    skew: Decimal | None
+    stop_after: str | None
+    target: str | None
+    """FSD that files are copied or moved to."""
+
+
+@dataclass(frozen=True)
+class FileSystems:
+    """All FSDs and FWDs of a parameter file."""
+
+    trees: Mapping[str, Tree]
+    workloads: Mapping[str, Workload]
+
+    def of_run(self, run: Run) -> list[Workload]:
+        """The workloads of a run, with the values that the run overrides. Raises ``ValueError``."""
+        rd = run.rd
+        chosen = rd.get("fwd")
+        if chosen is None:
+            found = [_default(self.trees)]
+        else:
+            found = [self.workloads[name] for name in values.matching(chosen, list(self.workloads), "fwd")]
+        trees = None
+        if rd.get("fsd"):
+            trees = tuple(self.trees[name] for name in values.matching(rd.values["fsd"], list(self.trees), "fsd"))
+        asked = [run.loops["operations"]] if "operations" in run.loops else rd.get("operations")
+        return [_overridden(workload, run, trees, operation) for workload in found for operation in asked or (None,)]
+
+
+def read(
+    definitions: Definitions, hosts: Sequence[str], runs: Sequence[Run], mistakes: list[Mistake]
+) -> FileSystems | None:
+    """Reads all FSDs and FWDs, and checks the runs. None if there are neither."""
+    if not definitions.is_file_system:
+        return None
+    trees = {tree.name: tree for fsd in definitions.by_kind["fsd"] for tree in _trees(fsd, mistakes)}
+    _check_anchors(definitions, trees, mistakes)
+    workloads = {fwd.name: _workload(fwd, trees, hosts, mistakes) for fwd in definitions.by_kind["fwd"]}
+    found = FileSystems(trees, workloads)
+    for run in _first_runs(runs):
+        mistakes += _run_mistakes(found, run)
+    return found
+
+
+def _trees(fsd: Definition, mistakes: list[Mistake]) -> Iterator[Tree]:
+    if "anchor" not in fsd.values:
+        if "anchor" not in fsd.wrong:
+            mistakes.append(Mistake(f"fsd={fsd.name} has no anchor=", fsd.where, "add anchor=/a/directory"))
+        return
+    tree = Tree(
+        name=fsd.name,
+        anchor=fsd.values["anchor"],
+        # vdbench makes one level even for depth=0.
+        depth=max(1, fsd.get("depth", 1)),
+        width=fsd.get("width", 1),
+        files=fsd.get("files", 10),
+        sizes=fsd.get("sizes", Shares(((4096, Decimal(100)),))),
+        everywhere=fsd.get("distribution") == "all",
+        shared=fsd.get("shared", False),
+        total_bytes=fsd.get("totalsize"),
+        working_set_bytes=fsd.get("wss"),
+    )
+    mistakes += _tree_mistakes(tree, fsd)
+    if "count" not in fsd.values:
+        yield tree
+        return
+    start, number = fsd.values["count"]
+    for suffix in range(start, start + number):
+        yield replace(tree, name=f"{fsd.name}{suffix}", anchor=f"{tree.anchor}{suffix}")
+
+
+def _tree_mistakes(tree: Tree, fsd: Definition) -> Iterator[Mistake]:
+    if tree.width**tree.depth > 2**40:
+        text = f"fsd={fsd.name}: depth={tree.depth} and width={tree.width} are more than a million million directories"
+        yield Mistake(text, fsd.position_of("depth", "width"))
+        return
+    for name, part in (("totalsize", tree.total_bytes), ("wss", tree.working_set_bytes)):
+        whole = tree.bytes if name == "totalsize" or tree.total_bytes is None else tree.total_bytes
+        if part is not None and tree.sizes.is_fixed and part > whole:
+            yield Mistake(f"fsd={fsd.name}: {name}={part} is more than its files have, {whole}", fsd.position_of(name))
+
+
+def _check_anchors(definitions: Definitions, trees: Mapping[str, Tree], mistakes: list[Mistake]) -> None:
+    """Reports anchors within another anchor, and trees of one anchor that differ."""
+    wheres = {fsd.name: fsd.position_of("anchor") for fsd in definitions.by_kind["fsd"]}
+    by_anchor: dict[str, Tree] = {}
+    for tree in trees.values():
+        anchor = tree.anchor.rstrip("/")
+        where = wheres.get(tree.name)
+        other = by_anchor.setdefault(anchor, tree)
+        if _shape(other) != _shape(tree):
+            text = f"fsd={tree.name} and fsd={other.name} have one anchor but different trees"
+            mistakes.append(Mistake(text, where))
+    for anchor, tree in by_anchor.items():
+        parts = anchor.split("/")
+        above = next((by_anchor[up] for n in range(1, len(parts)) if (up := "/".join(parts[:n])) in by_anchor), None)
+        if above:
+            text = f"the anchor of fsd={tree.name} is within that of fsd={above.name}, {above.anchor}"
+            mistakes.append(Mistake(text, wheres.get(tree.name)))
+
+
+def _shape(tree: Tree) -> tuple[Any, ...]:
+    return tree.depth, tree.width, tree.files, tree.everywhere, tree.sizes
+
+
+def _default(trees: Mapping[str, Tree]) -> Workload:
+    """The workload of a run with fsd= but without fwd=."""
+    return Workload(
+        name="default",
+        trees=tuple(trees.values()),
+        hosts=(),
+        operation="read",
+        read_percent=None,
+        io=FileIo("sequential"),
+        select=FileSelect(),
+        transfers=Shares(((4096, Decimal(100)),)),
+        threads=1,
+        skew=None,
+        stop_after=None,
+        target=None,
+    )
+
+
+def _workload(fwd: Definition, trees: Mapping[str, Tree], hosts: Sequence[str], mistakes: list[Mistake]) -> Workload:
+    def named(keyword: str, known: Sequence[str]) -> list[str]:
+        try:
+            return values.matching(fwd.get(keyword, ()), known, "fsd" if keyword in ("fsd", "target") else keyword)
+        except ValueError as error:
+            mistakes.append(Mistake(f"fwd={fwd.name}: {error}", fwd.position_of(keyword)))
+            return []
+
+    mistakes += _workload_mistakes(fwd)
+    workload = replace(
+        _default(trees),
+        name=fwd.name,
+        trees=tuple(trees[name] for name in named("fsd", list(trees))),
+        hosts=tuple(named("host", hosts)),
+        operation=fwd.get("operation", "read"),
+        read_percent=fwd.get("rdpct"),
+        threads=fwd.get("threads", 1),
+        skew=fwd.get("skew"),
+        stop_after=fwd.get("stopafter"),
+        target=next(iter(named("target", list(trees))), None),
+    )
+    return replace(
+        workload,
+        io=fwd.get("fileio", workload.io),
+        select=fwd.get("fileselect", workload.select),
+        transfers=fwd.get("xfersizes", workload.transfers),
+    )
+
+
+def _workload_mistakes(fwd: Definition) -> Iterator[Mistake]:
+    operation = fwd.get("operation", "read")
+    io, select = fwd.get("fileio"), fwd.get("fileselect")
+    if fwd.name.lower() in OPERATIONS:
+        yield Mistake(f"fwd={fwd.name}: an operation cannot be the name of a workload", fwd.where)
+    if fwd.name.lower() == "format":
+        return
+    if "fsd" not in fwd.values:
+        yield Mistake(f"fwd={fwd.name} names no fsd=", fwd.where)
+    if io and io.shared and select and select.order == "random":
+        text = f"fwd={fwd.name}: fileio=(random,shared) and fileselect=random exclude each other"
+        yield Mistake(text, fwd.position_of("fileselect"), "use fileselect=sequential")
+    if "rdpct" in fwd.values and (io is None or io.access == "sequential"):
+        text = f"fwd={fwd.name}: rdpct= needs fileio=random; sequential workloads read or write"
+        yield Mistake(text, fwd.position_of("rdpct"))
+    if "target" in fwd.values and operation not in ("copy", "move"):
+        text = f"fwd={fwd.name}: target= needs operation=copy or operation=move"
+        yield Mistake(text, fwd.position_of("target"))
+    if operation in ("copy", "move") and "target" not in fwd.values:
+        yield Mistake(f"fwd={fwd.name}: operation={operation} needs target=", fwd.position_of("operation"))
+
+
+def _overridden(workload: Workload, run: Run, trees: tuple[Tree, ...] | None, operation: str | None) -> Workload:
+    loops = run.loops
+    update: dict[str, Any] = {"trees": tuple(tree.with_loops(loops) for tree in trees or workload.trees)}
+    if "xfersize" in loops:
+        update["transfers"] = Shares(((loops["xfersize"], Decimal(100)),))
+    if "threads" in loops:
+        update["threads"] = loops["threads"]
+    if "rdpct" in loops:
+        update["read_percent"] = loops["rdpct"]
+    if operation:
+        update |= {"operation": operation}
+    return replace(workload, **update)
+
+
+def _first_runs(runs: Sequence[Run]) -> Iterator[Run]:
+    return iter({id(run.rd): run for run in reversed(runs)}.values())
+
+
+def _run_mistakes(found: FileSystems, run: Run) -> Iterator[Mistake]:
+    rd = run.rd
+    if "fwd" not in rd.values and "fsd" not in rd.values:
+        yield Mistake(f"rd={rd.name} names neither fwd= nor fsd=", rd.where)
+        return
+    try:
+        workloads = found.of_run(run)
+    except ValueError as error:
+        yield Mistake(f"rd={rd.name}: {error}", rd.position_of("totalsize", "fwd", "fsd"))
+        return
+    skews = [workload.skew for workload in workloads if workload.skew is not None]
+    if len(skews) == len(workloads) and abs(sum(skews, Decimal(0)) - 100) > Decimal("0.0001"):
+        yield Mistake(f"rd={rd.name}: the skew of its workloads adds up to {sum(skews)}, not 100", rd.where)
+    formats = rd.get("format", ())
+    for tree in {tree.name: tree for workload in workloads for tree in workload.trees}.values():
+        if tree.shared and formats and not {"clean", "restart", "complete"} & set(formats):
+            text = f"rd={rd.name}: a shared fsd={tree.name} is formatted in two runs"
+            hint = "first format=(clean,only), then format=(restart,only)"
+            yield Mistake(text, rd.position_of("format"), hint)
+    for workload in workloads:
+        if len(workload.hosts) > 1 and any(not tree.shared for tree in workload.trees):
+            text = f"rd={rd.name}: fwd={workload.name} runs on several hosts and needs an FSD with shared=yes"
+            yield Mistake(text, rd.where)

@@ -1,0 +1,152 @@
+"""Metadata operations on local files and over NFS."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.servers import Server
+from iocurve.engine import plan
+from iocurve.engine.outcome import Outcome
+from iocurve.errors import RunError
+from iocurve.measure import local
+from iocurve.units import MILLISECOND_NS
+from plans import READ, WRITE, file_plan, nfs_engine, plan_of, worker
+
+FILES = 5
+FILE_KINDS: tuple[plan.MetadataKind, ...] = ("create", "getattr", "setattr", "access", "open", "delete")
+
+
+def local_engine(*, keep_open: bool = False) -> plan.MetadataEngine:
+    """The metadata engine for local files."""
+    how = plan.FileOpen(direct=False, durability="none", invalidate=False)
+    return plan.MetadataEngine(open=how, keep_open=keep_open)
+
+
+def nfs_metadata(volume: Server, *, keep_open: bool = False) -> plan.NfsMetadataEngine:
+    """The metadata engine on the embedded volume."""
+    return plan.NfsMetadataEngine(mount=nfs_engine(volume.url).mount, keep_open=keep_open)
+
+
+def each(engine: plan.EnginePlan, kind: plan.MetadataKind, paths: list[str], **changes: Any) -> plan.Worker:
+    """Does one operation on each path, in order."""
+    operation = plan.OperationPlan(kind=kind, share=1, blocks=plan.FixedBlocks(bytes=1), random_percent=0, rate=None)
+    files = tuple(file_plan(path, 1, layout="nothing", keep=True) for path in paths)
+    base = {
+        "job": kind,
+        "files": files,
+        "file_select": "sequential",
+        "operations": (operation,),
+        "depth": 1,
+        "end": plan.End(runtime_ns=None, bytes=None, operations=len(paths)),
+    }
+    return worker(engine, "", **{**base, **changes})
+
+
+def one_after_another(*workers: plan.Worker) -> Outcome:
+    """Runs each worker in a group of its own."""
+    groups = tuple(plan.Group(workers=(worker,)) for worker in workers)
+    return local.run(plan.Plan(name="test", interval_ns=100 * MILLISECOND_NS, groups=groups))
+
+
+def counts(outcome: Outcome) -> list[tuple[str, int, int, int]]:
+    """Kind, operations, bytes and short operations of each worker."""
+    kinds = [(kind, done) for worker in outcome.workers for kind, done in worker.operations.items()]
+    return [(kind, done.operations, done.bytes, done.short) for kind, done in kinds]
+
+
+def all_kinds(engine: plan.EnginePlan, root: str) -> Outcome:
+    """Makes a directory and files, does everything with them, and removes them."""
+    paths = [f"{root}/d/{number}" for number in range(FILES)]
+    made = [each(engine, "mkdir", [f"{root}/d"])]
+    return one_after_another(
+        *made, *[each(engine, kind, paths) for kind in FILE_KINDS], each(engine, "rmdir", [f"{root}/d"])
+    )
+
+
+EXPECTED = [("mkdir", 1, 0, 0), *[(kind, FILES, 0, 0) for kind in FILE_KINDS], ("rmdir", 1, 0, 0)]
+
+
+def test_every_kind_is_counted_once_per_local_file(tmp_path: Path) -> None:
+    outcome = all_kinds(local_engine(), str(tmp_path))
+    assert counts(outcome) == EXPECTED
+    assert [worker.operations[worker.job].service.count for worker in outcome.workers] == [1, *[FILES] * 6, 1]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_every_kind_is_counted_once_per_file_over_nfs(volume: Server) -> None:
+    outcome = all_kinds(nfs_metadata(volume), "")
+    assert counts(outcome) == EXPECTED
+    assert outcome.workers[0].engine.startswith("metadata operations over NFSv3, one call at a time")
+
+
+def data_of(engine: plan.EnginePlan, root: str) -> Outcome:
+    """Creates, writes, renames, opens and reads a file, then removes it."""
+    path, other = f"{root}/a", f"{root}/b"
+    write = WRITE.replace(random_percent=0, share=1)
+    created = each(engine, "create", [path])
+    mix = created.replace(
+        operations=(created.operations[0].replace(blocks=write.blocks), write), access=plan.Access(position="identical")
+    )
+    moved = each(engine, "rename", [path, other], end=plan.End(runtime_ns=None, bytes=None, operations=1))
+    moved = moved.replace(files=(moved.files[0].replace(offset_bytes=1), moved.files[1]))
+    opened = each(engine, "open", [other])
+    read = opened.replace(
+        operations=(opened.operations[0].replace(blocks=READ.blocks), READ), access=plan.Access(position="identical")
+    )
+    mix, read = (
+        made.replace(
+            files=(made.files[0].replace(bytes=4096),), end=plan.End(runtime_ns=None, bytes=None, operations=2)
+        )
+        for made in (mix, read)
+    )
+    return one_after_another(mix, moved, read, each(engine, "delete", [other]))
+
+
+@pytest.mark.parametrize("place", ["local", "nfs"])
+def test_an_open_file_is_written_and_read(place: str, tmp_path: Path, volume: Server) -> None:
+    engine = local_engine(keep_open=True) if place == "local" else nfs_metadata(volume, keep_open=True)
+    outcome = data_of(engine, str(tmp_path) if place == "local" else "")
+    expected = [("create", 1, 0, 0), ("write", 1, 4096, 0), ("rename", 1, 0, 0), ("open", 1, 0, 0)]
+    assert counts(outcome) == [*expected, ("read", 1, 4096, 0), ("delete", 1, 0, 0)]
+
+
+@pytest.mark.parametrize("place", ["local", "nfs"])
+def test_an_operation_that_fails_says_which_file_and_why(place: str, tmp_path: Path, volume: Server) -> None:
+    engine = local_engine() if place == "local" else nfs_metadata(volume)
+    root = f"{tmp_path}/" if place == "local" else ""
+    outcome = one_after_another(each(engine, "delete", [f"{root}missing"]))
+    assert outcome.workers[0].errno == errno.ENOENT
+    assert outcome.workers[0].error == f"delete {root}missing: No such file or directory (os error 2); check the path"
+
+
+def test_files_that_are_not_kept_are_removed_unless_they_were_there(tmp_path: Path, volume: Server) -> None:
+    (tmp_path / "0").write_text("mine")
+    paths = [str(tmp_path / str(number)) for number in range(FILES)]
+    files = tuple(file_plan(path, 1, layout="nothing", keep=False) for path in paths)
+    made = each(local_engine(), "create", paths, files=files)
+    assert counts(local.run(plan_of(made))) == [("create", FILES, 0, 0)]
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"0": "mine"}
+
+    remote = nfs_metadata(volume)
+    one_after_another(each(remote, "create", ["there"]))
+    files = tuple(file_plan(path, 1, layout="nothing", keep=False) for path in ("there", "gone"))
+    one_after_another(each(remote, "create", ["there", "gone"], files=files))
+    assert one_after_another(each(remote, "getattr", ["there"])).workers[0].error is None
+    assert one_after_another(each(remote, "getattr", ["gone"])).workers[0].errno == errno.ENOENT
+
+
+def test_plans_that_mix_the_two_kinds_of_engine_are_refused(tmp_path: Path) -> None:
+    engine = plan.SyncEngine(open=local_engine().open)
+    with pytest.raises(RunError, match="this engine has files open from start to end; use a metadata engine"):
+        local.run(plan_of(each(engine, "create", [str(tmp_path / "a")])))
+    trims = each(local_engine(), "create", [str(tmp_path / "a")])
+    trims = trims.replace(operations=(trims.operations[0].replace(kind="trim"),))
+    with pytest.raises(RunError, match="a metadata engine does not trim"):
+        local.run(plan_of(trims))
+    unprepared = worker(engine, "", files=(file_plan(tmp_path / "a", layout="nothing"),))
+    with pytest.raises(RunError, match="a file that is not prepared needs a metadata engine"):
+        local.run(plan_of(unprepared))

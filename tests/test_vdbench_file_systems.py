@@ -1,0 +1,205 @@
+"""File system workloads (FSD, FWD): values, trees, what runs override, mistakes, and their explanation."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from fio_machine import HeldMachine
+from iocurve.dialects.vdbench.command import Prepared, prepare
+from iocurve.dialects.vdbench.file_systems import FileSystems, Tree
+from iocurve.dialects.vdbench.read.file_values import FileIo, FileSelect, Shares
+from iocurve.errors import DialectError
+
+MACHINE = HeldMachine(paths={}, directories=frozenset({"/d"}))
+FSD = "fsd=fsd1,anchor=/d/a,depth=2,width=3,files=100,size=128k\n"
+FWD = "fwd=fwd1,fsd=fsd1,operation=read\n"
+RD = "rd=rd1,fwd=fwd1,fwdrate=max,elapsed=10,interval=1\n"
+
+
+def prepared(directory: Path, text: str) -> Prepared:
+    (directory / "p").write_text(text, encoding="utf-8")
+    return prepare(["-f", str(directory / "p")], cwd=Path("/d"), machine=MACHINE)
+
+
+def found(directory: Path, text: str) -> FileSystems:
+    file_systems = prepared(directory, text).file_systems
+    assert file_systems
+    return file_systems
+
+
+def tree(directory: Path, parameters: str) -> Tree:
+    return found(directory, f"fsd=fsd1,anchor=/d/a,{parameters}\n{FWD}{RD}").trees["fsd1"]
+
+
+def explained(directory: Path, text: str) -> list[str]:
+    return prepared(directory, text).explain().splitlines()
+
+
+def mistakes(directory: Path, text: str) -> list[str]:
+    with pytest.raises(DialectError) as error:
+        prepared(directory, text)
+    return [mistake.text for mistake in error.value.mistakes]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "directories", "files", "size", "first"),
+    [
+        ("depth=1,width=1", 1, 10, 40_960, "vdb.1_1.dir/vdb_f0001.file"),
+        ("depth=0", 1, 10, 40_960, "vdb.1_1.dir/vdb_f0001.file"),
+        ("depth=2,width=3,files=100,size=128k", 12, 900, 900 << 17, "vdb.1_1.dir/vdb.2_1.dir/vdb_f0001.file"),
+        ("depth=2,width=3,files=100,size=128k,dist=all", 12, 1200, 1200 << 17, "vdb.1_1.dir/vdb_f0001.file"),
+        ("depth=1,width=900,files=1,size=(4k,75,64k,25)", 900, 900, 17_510_400, "vdb.1_1.dir/vdb_f0001.file"),
+        ("files=2,sizes=(1.1m,0)", 1, 2, 2 * 1_153_433, "vdb.1_1.dir/vdb_f0001.file"),
+    ],
+)  # fmt: skip
+def test_a_tree_has_the_directories_and_files_of_vdbench(
+    tmp_path: Path, parameters: str, directories: int, files: int, size: int, first: str
+) -> None:
+    made = tree(tmp_path, parameters)
+    assert (made.directories, made.file_count, made.bytes, made.first_file()) == (directories, files, size, first)
+
+
+def test_the_defaults_are_those_of_vdbench(tmp_path: Path) -> None:
+    workload = found(tmp_path, f"{FSD}fwd=fwd1,fsd=fsd1\n{RD}").workloads["fwd1"]
+    assert (workload.operation, workload.threads, workload.hosts) == ("read", 1, ())
+    assert (workload.io, workload.select) == (FileIo("sequential"), FileSelect("sequential"))
+    assert workload.transfers == Shares(((4096, Decimal(100)),))
+
+
+def test_counted_fsds_have_numbered_anchors(tmp_path: Path) -> None:
+    text = f"fsd=f,anchor=/d/a,count=(3,2)\nfwd=fwd1,fsd=f*\n{RD}"
+    assert {name: made.anchor for name, made in found(tmp_path, text).trees.items()} == {"f3": "/d/a3", "f4": "/d/a4"}
+
+
+def test_a_run_overrides_trees_and_operations(tmp_path: Path) -> None:
+    rd = "rd=rd1,fwd=fwd1,fwdrate=9,el=10,in=1,forop=(write,getattr),forsizes=(4k,1m),fortotal=(50%),forth=(2)\n"
+    made = prepared(tmp_path, f"{FSD.strip()},totalsize=1g\n{FWD}{rd}".replace("files=100", "files=1000"))
+    assert made.file_systems
+    assert [run.loops_text for run in made.runs] == [
+        f"operations={operation} sizes={size} totalsize=50% threads=2"
+        for operation in ("write", "getattr")
+        for size in ("4k", "1m")
+    ]
+    (last,) = made.file_systems.of_run(made.runs[-1])
+    assert (last.operation, last.threads, last.trees[0].bytes) == ("getattr", 2, 9000 << 20)
+    assert last.trees[0].total_bytes == 512 << 20
+
+
+def test_several_operations_run_together_unless_they_are_a_loop(tmp_path: Path) -> None:
+    made = prepared(tmp_path, f"{FSD}{FWD}{RD.strip()},operations=(read,getattr)\n")
+    assert made.file_systems
+    assert [workload.operation for workload in made.file_systems.of_run(made.runs[0])] == ["read", "getattr"]
+    assert len(made.runs) == 1
+
+
+def test_a_run_may_name_fsds_only(tmp_path: Path) -> None:
+    made = prepared(tmp_path, f"{FSD}rd=rd1,fsd=fsd1,operations=mkdir,fwdrate=max,el=10,in=1\n")
+    assert made.file_systems
+    (workload,) = made.file_systems.of_run(made.runs[0])
+    assert (workload.operation, [one.name for one in workload.trees]) == ("mkdir", ["fsd1"])
+
+
+def test_workloads_are_explained_in_words(tmp_path: Path) -> None:
+    text = (
+        f"{FSD}fsd=fsd2,anchor=/d/b,total=1m,wss=(64k,2),shared=yes,size=(4k,50,8k,50),openflags=o_direct\n"
+        "fwd=default,xfersize=64k,threads=8\n"
+        "fwd=fwd1,fsd=fsd1,fileselect=random\n"
+        "fwd=fwd2,fsd=*,rdpct=70,fileio=(random,shared),stopafter=100,fileselect=seq,skew=20\n"
+        "fwd=fwd3,fsd=fsd1,operation=copy,target=fsd2,fileselect=(poisson,midpoint=5)\n"
+        "fwd=fwd4,fsd=fsd2,operation=write,fileio=(seq,delete),fileselect=(random,once),xf=(4k,10,8k,90)\n"
+        "fwd=fwd5,fsd=fsd1,operation=create\n"
+        "rd=rd1,fwd=fwd1,fwdrate=100,format=(restart,only),el=10,in=1\n"
+        "rd=rd2,fwd=fwd5,fwdrate=max,format=yes,el=10,in=1,operations=(getattr,delete)\n"
+        "rd=rd3,fwd=fwd1,fwdrate=max,format=no,el=10,in=1,fordepth=(1-2,1)\n"
+    )
+    assert explained(tmp_path, text)[:29] == [
+        "2 file systems, 5 file workloads, 4 runs",
+        "fsd=fsd1: 12 directories, 900 files of 128 KiB, 112 MiB below /d/a",
+        "  the first is vdb.1_1.dir/vdb.2_1.dir/vdb_f0001.file",
+        "fsd=fsd2: 1 directory, 10 files of 4 KiB (50 %), 8 KiB (50 %), about 60 KiB below /d/b, shared by hosts",
+        "  the first is vdb.1_1.dir/vdb_f0001.file",
+        "  used: files of 1 MiB in total, chosen at random",
+        "  working set: 32 KiB",
+        "fwd=fwd1: 8 threads on fsd=fsd1",
+        "  opens a file, reads it from start to end in transfers of 64 KiB, closes it; takes files at random",
+        "fwd=fwd2: 8 threads on fsd=fsd1, fsd=fsd2, 20 % of the rate",
+        "  opens a file, reads (70 %) or writes 64 KiB at random offsets, 100 times, several threads in one file, "
+        "closes it; takes files in turn",
+        "fwd=fwd3: 8 threads on fsd=fsd1",
+        "  copies files to fsd=fsd2 at random, half of the time from the first 5 %",
+        "fwd=fwd4: 8 threads on fsd=fsd2",
+        "  opens a file, writes it anew, after deleting it, in transfers of 4 KiB (10 %), 8 KiB (90 %), "
+        "closes it; takes files at random, each once",
+        "fwd=fwd5: 8 threads on fsd=fsd1",
+        "  creates empty files in turn",
+        "rd=rd1: 1 run, 10 s, intervals of 1 s, average over intervals 2 to 10",
+        "  format: creates what is missing, and extends files that are too short; nothing else runs",
+        "  rd1: 100 operations/s in total",
+        "rd=rd2: 1 run, 10 s, intervals of 1 s, average over intervals 2 to 10",
+        "  format: deletes what is below the anchors, and creates all directories and files anew",
+        "  rd2: as fast as possible",
+        "    fwd=fwd5: reads the attributes of files in turn",
+        "    fwd=fwd5: deletes files in turn",
+        "rd=rd3: 2 runs, 10 s, intervals of 1 s, average over intervals 2 to 10",
+        "  rd3: as fast as possible; depth=1",
+        "    fsd=fsd1: 3 directories, 300 files of 128 KiB, 37.5 MiB",
+        "  rd3: as fast as possible; depth=2",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (f"fsd=f,depth=1\n{FSD}{FWD}{RD}", "fsd=f has no anchor="),
+        (f"fsd=f,anchor=/d/a/b\n{FSD}{FWD}{RD}", "the anchor of fsd=f is within that of fsd=fsd1, /d/a"),
+        (f"fsd=f,anchor=/d/a,files=3\n{FSD}{FWD}{RD}", "fsd=fsd1 and fsd=f have one anchor but different trees"),
+        (
+            f"fsd=f,anchor=/d/b,host=h\n{FSD}{FWD}{RD}",
+            "host= is not supported: an FSD is used by the hosts of its workloads: fwd=…,host=…",
+        ),
+        (
+            f"fsd=f,anchor=/d/b,cleanup=yes\n{FSD}{FWD}{RD}",
+            "cleanup= is not supported: vdbench no longer has it; use format=(clean,only)",
+        ),
+        (f"fsd=f,anchor=/d/b,size=(1k,50,2k,30)\n{FSD}{FWD}{RD}", "the percentages of sizes add up to 80, not 100"),
+        (f"fsd=f,anchor=/d/b,dist=top\n{FSD}{FWD}{RD}", "'top' is not one of bottom, all"),
+        (f"fsd=f,anchor=/d/b,wss=1g\n{FSD}{FWD}{RD}", "fsd=f: wss=1073741824 is more than its files have, 40960"),
+        (f"{FSD}fwd=fwd1,fsd=nix\n{RD}", "fwd=fwd1: there is no fsd 'nix'"),
+        (f"{FSD}fwd=fwd1\n{RD}", "fwd=fwd1 names no fsd="),
+        (f"{FSD}fwd=read,fsd=fsd1\n{FWD}{RD}", "fwd=read: an operation cannot be the name of a workload"),
+        (f"{FSD}{FWD.strip()},target=fsd1\n{RD}", "fwd=fwd1: target= needs operation=copy or operation=move"),
+        (f"{FSD}fwd=fwd1,fsd=fsd1,operation=move\n{RD}", "fwd=fwd1: operation=move needs target="),
+        (
+            f"{FSD}{FWD.strip()},fileio=(random,shared),fileselect=random\n{RD}",
+            "fwd=fwd1: fileio=(random,shared) and fileselect=random exclude each other",
+        ),
+        (
+            f"{FSD}{FWD.strip()},rdpct=50\n{RD}",
+            "fwd=fwd1: rdpct= needs fileio=random; sequential workloads read or write",
+        ),
+        (f"{FSD}{FWD.strip()},fileio=(random,delete)\n{RD}", "'delete' is not one of shared"),
+        (f"{FSD}{FWD.strip()},host=h9\n{RD}", "fwd=fwd1: there is no host 'h9'"),
+        (f"{FSD}{FWD}rd=rd1,fwdrate=max,el=10,in=1\n", "rd=rd1 names neither fwd= nor fsd="),
+        (f"{FSD}{FWD}rd=rd1,fwd=fwd7,fwdrate=max,el=10,in=1\n", "rd=rd1: there is no fwd 'fwd7'; did you mean fwd1?"),
+        (f"{FSD}{FWD.strip()},skew=80\n{RD}", "rd=rd1: the skew of its workloads adds up to 80, not 100"),
+        (f"{FSD}{FWD}{RD.strip()},format=complete\n", "format=complete needs no: format=(no,complete)"),
+        (f"{FSD}{FWD}{RD.strip()},format=limited\n", "format=limited needs only: format=(only,limited)"),
+        (
+            f"{FSD.strip()},shared=yes\n{FWD}{RD.strip()},format=yes\n",
+            "rd=rd1: a shared fsd=fsd1 is formatted in two runs",
+        ),
+        (
+            f"{FSD}{FWD}{RD.strip()},fortotalsize=(50%)\n",
+            "rd=rd1: totalsize=50% needs a totalsize= of fsd=fsd1",
+        ),
+        (
+            f"hd=h1\nhd=h2\n{FSD}{FWD.strip()},host=(h1,h2)\n{RD}",
+            "rd=rd1: fwd=fwd1 runs on several hosts and needs an FSD with shared=yes",
+        ),
+    ],
+)
+def test_a_mistake_is_reported(tmp_path: Path, text: str, expected: str) -> None:
+    assert expected in mistakes(tmp_path, text)
