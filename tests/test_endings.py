@@ -254,6 +254,25 @@ def test_a_run_that_ignores_hang_ups_goes_on(tmp_path: Path) -> None:
     assert len(Result.read(tmp_path / "out/result.json").points) == 20
 
 
+def test_an_embedded_volume_ends_with_a_run_that_is_killed(tmp_path: Path) -> None:
+    with run_of_points(tmp_path, "volume:unlimited") as process:
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text(encoding="utf-8").split()
+        process.kill()
+        process.communicate(timeout=60)
+    assert len(children) == 1
+    deadline = time.monotonic() + 60
+    while is_alive(children[0]) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not is_alive(children[0])
+
+
+def is_alive(pid: str) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").split()[2] != "Z"
+    except OSError:
+        return False
+
+
 # ---- places to write to
 
 

@@ -2,7 +2,6 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use iocurve_engine::layout::Targets;
 use iocurve_engine::outcome::Outcome;
 use iocurve_engine::plan::Plan;
 use iocurve_engine::{EngineError, Run as EngineRun};
@@ -10,7 +9,7 @@ use pyo3::prelude::*;
 
 use crate::raise;
 
-/// Time between two checks for signals while files are removed.
+/// Time between two checks for signals while a server is waited for.
 const SIGNAL_CHECK: Duration = Duration::from_millis(2);
 
 /// A run in its own threads.
@@ -70,16 +69,6 @@ pub fn null_ceiling(py: Python<'_>, seconds: f64) -> PyResult<f64> {
 #[pyfunction]
 pub fn plan_as_read(py: Python<'_>, plan: &str) -> PyResult<String> {
     Ok(json(&parse(py, plan)?))
-}
-
-/// Removes all files that a plan names; ignores missing ones. Signals end it.
-///
-/// `patience_ns` limits the time for which it waits for a server; the default is that of the plan. Raises TargetError.
-#[pyfunction]
-#[pyo3(signature = (plan, patience_ns=None))]
-pub fn remove_files(py: Python<'_>, plan: &str, patience_ns: Option<u64>) -> PyResult<()> {
-    let plan = parse(py, plan)?;
-    with_signals(py, |stop| Targets::of(&plan).remove(patience_ns, stop))
 }
 
 /// Does work that may wait for a server, on a thread of its own; the exception of a signal stops it.

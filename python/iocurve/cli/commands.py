@@ -123,6 +123,12 @@ GROUPS = {
     ),
     "Jobs and results": (
         Command(
+            "clean",
+            "clean:remove_leftovers",
+            "Remove the files that interrupted runs left on a target.",
+            "iocurve clean /mnt/data",
+        ),
+        Command(
             "why",
             "why:explain_limits",
             "Print what limited each point of a result; test it with one change.",

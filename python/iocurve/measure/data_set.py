@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-from iocurve import _native
-from iocurve.engine.plan import Plan
 from iocurve.errors import Mistake, PlanError
 from iocurve.job.model import Said
 from iocurve.job.target_fields import target_fields
@@ -61,19 +58,6 @@ class DataSet:
         if self.opened.path is not None:
             return list(range(worker * self.count // workers, (worker + 1) * self.count // workers))
         return list(range(worker, self.count, workers))
-
-
-def remove_files(plans: Iterable[Plan], opened: Iterable[OpenedTarget], patience_ns: int | None = None) -> None:
-    """Removes the files that plans created; files and devices that existed before stay.
-
-    ``patience_ns`` limits the time for which a silent server is waited for; by default it is that of the load. Raises
-    ``TargetError``.
-    """
-    kept = {str(Path(one.path).absolute()) for one in opened if one.path}
-    for plan in plans:
-        paths = {file.path for group in plan.groups for worker in group.workers for file in worker.files}
-        if not paths & kept:
-            _native.remove_files(plan.to_json(), patience_ns)
 
 
 def processors() -> list[int]:

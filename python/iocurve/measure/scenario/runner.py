@@ -13,8 +13,8 @@ from iocurve.errors import TargetError
 from iocurve.job.model import Job
 from iocurve.job.resolve import plan_here
 from iocurve.measure import campaign as campaigns
-from iocurve.measure import data_set
 from iocurve.measure.campaign import Campaign, Keep, Measurement
+from iocurve.measure.run_files import RunFiles, tell_leftovers
 from iocurve.measure.scenario.caches import Caches
 from iocurve.measure.scenario.cases import Case, Cases
 from iocurve.measure.scenario.document import Form, Scenario
@@ -58,6 +58,7 @@ def carry_out(request: Request, view: View, keep: Keep, earlier: Result | None =
     # Check before anything is opened.
     _check_overwrites(request)
     with opened(request.targets) as found:
+        tell_leftovers(found.values(), view)
         return _Run(request, found, earlier).measured(view, keep)
 
 
@@ -124,7 +125,7 @@ class _Run:
         self.request, self.earlier = request, earlier
         tag = earlier.scenario.tag if earlier and earlier.scenario else secrets.token_hex(4)
         self.cases = Cases(request.scenario, request.form, found, tag, request.nfs_timeout_ns)
-        self.made: list[Plan] = []
+        self.files = RunFiles(f"iocurve-{request.scenario.name}-{tag}", found.values())
 
     def measured(self, view: View, keep: Keep) -> Result:
         everything = self.cases.all()
@@ -138,13 +139,16 @@ class _Run:
         return campaigns.carry_out(campaign, lambda campaign: self._measure(campaign, wanted), self._remove_files)
 
     def _remove_files(self, patience_ns: int | None) -> None:
-        if not self.request.keep_data:
-            data_set.remove_files(self.made, _existing(self.cases.opened), patience_ns)
+        if self.request.keep_data:
+            self.files.keep()
+        else:
+            self.files.remove(patience_ns)
 
     def _measure(self, campaign: Campaign, cases: Sequence[Case]) -> None:
         caches = Caches(self.cases, self._plan, campaign.prepare)
         for case in cases:
             campaign.measure(self._measurement(case, caches))
+            self.files.identify()
 
     def _measurement(self, case: Case, caches: Caches) -> Measurement:
         plan = self._plan(case.job)
@@ -166,7 +170,7 @@ class _Run:
 
     def _plan(self, job: Job) -> Plan:
         plan = plan_here(job, self.request.form.interval_ns)
-        self.made.append(plan)
+        self.files.announce(plan)
         return plan
 
 
@@ -190,7 +194,3 @@ def _check_space(request: Request, cases: Sequence[Case]) -> None:
             opened_target.check_space(target, needed)
         except TargetError as error:
             raise TargetError(f"{error}; use --short or --scale 1/1000 for a smaller data set") from None
-
-
-def _existing(found: Mapping[str, OpenedTarget]) -> list[OpenedTarget]:
-    return [one for one in found.values() if one.bytes]

@@ -12,6 +12,7 @@ from iocurve.errors import DialectError, Mistake
 from iocurve.job.model import Said, Section
 from iocurve.measure import campaign as campaigns
 from iocurve.measure.campaign import Campaign, Keep
+from iocurve.measure.run_files import tell_leftovers
 from iocurve.measure.search import ceiling, knee
 from iocurve.measure.search.facts import curve_facts, knee_facts, max_facts
 from iocurve.measure.search.loads import Effort, Loads
@@ -110,10 +111,11 @@ def _searched(
 
     def measure(view: View, keep: Keep) -> Result:
         with opened_target.opened(question.target) as found:
+            tell_leftovers([found], view)
             name = f"{kind} of {found.facts.address}: {question.workload}"
             campaign = Campaign(campaigns.started(kind, name, found.facts), view, keep)
             loads = Loads(found, workload, defaults, question.size_bytes, question.effort, campaign, "depth")
-            return campaigns.carry_out(campaign, lambda _: search(loads), loads.remove_files)
+            return campaigns.carry_out(campaign, lambda _: search(loads), loads.files.remove)
 
     return campaigns.into_directory(directory, measure, quiet=quiet)
 
