@@ -178,13 +178,16 @@ def test_loads_of_several_kinds_are_grouped_with_their_gain() -> None:
 # ---- advice
 
 
-def advised() -> Result:
+def advised(*, takes_turns: bool = True) -> Result:
     gains = {(1, "read"): 0.90, (1, "write"): 1.0, (64, "read"): 3.0, (64, "write"): 1.09}
-    points = [
-        load("advice", 10_000 * (gain if count == 4 else 1), kind=kind, depth=depth, nconnect=count)
+    pairs = [
+        [
+            load("advice", 10_000 * (gain if count == 4 else 1), kind=kind, depth=depth, nconnect=count)
+            for count in (1, 4)
+        ]
         for (depth, kind), gain in gains.items()
-        for count in (1, 4)
     ]
+    points = [point for pair in pairs for point in (synthetic.in_turns(pair) if takes_turns else pair)]
     return scenario(points, {"advice": "Where nconnect pays"})
 
 
@@ -193,18 +196,23 @@ def test_each_load_is_green_yellow_or_red_by_its_measured_gain() -> None:
     cells = {(cell.row, cell.depth): cell.advice for cell in advice_cells(connections.pairs(family.members))}
     assert cells == {
         ("read 4 KiB", 1): "harms",
-        ("write 4 KiB", 1): "neutral",
+        ("write 4 KiB", 1): "no difference seen",
         ("read 4 KiB", 64): "pays",
         ("write 4 KiB", 64): "neutral",
     }
+
+
+def test_advice_has_no_colour_without_an_interval() -> None:
+    (family,) = read(advised(takes_turns=False)).families
+    assert {cell.advice for cell in advice_cells(connections.pairs(family.members))} == {"not told"}
 
 
 def test_advice_is_a_coloured_table_and_one_sentence() -> None:
     (figure,) = figures(read(advised()))
     assert len(drawn(figure.charts[0], "rect")) == 4
     assert read(advised()).findings[-1] == (
-        "Where nconnect pays: more connections give from 0.90 times the rate (read 4 KiB at depth 1) to 3.00 times "
-        "(read 4 KiB at depth 64)."
+        "Where nconnect pays: more connections give from 0.90 times [0.87, 0.93] the rate (read 4 KiB at depth 1) to "
+        "3.00 times [2.90, 3.10] (read 4 KiB at depth 64)."
     )
     assert read(advised()).headlines[0].value == "1"
 

@@ -22,6 +22,7 @@ SECTIONS = {
     "calls": Section(delayed.calls, measured.COLUMNS),
     "intervals": Section(conclusions.intervals),
     "stopping": Section(conclusions.stopping),
+    "gains": Section(conclusions.gains),
     "steps": Section(conclusions.steps),
     "law": Section(conclusions.law),
     "capacity": Section(searches.capacity),

@@ -10,9 +10,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from iocurve.analysis.level_changes import Drift, Step, level_change
+from iocurve.measure.campaign import turn_places
 from iocurve.measure.search import usl
 from iocurve.measure.search.ceiling import RAMP_SHARE, Trial
 from iocurve.measure.search.stopping import Stopping
+from iocurve.result.paired import RatePair, rate_ratio
 from iocurve.result.stats import Estimate, sample_mean
 
 MEAN = 1000.0
@@ -80,6 +82,35 @@ def coverage(
     for run in range(runs):
         chance = random.Random(f"{seed} {count} {correlation} {run}")
         counted.add(mean(autoregressive(chance, count, correlation, 0.05, share=share)), MEAN, count)
+    return counted
+
+
+def gain_coverage(
+    members: int, rounds: int, correlation: float, drift: float, runs: int, *, deviation: float = 0.03, seed: int = 1
+) -> Coverage:
+    """Intervals of the ratio of the last point to the first, where points take turns.
+
+    The logarithms of the rates have AR(1) noise from turn to turn and lose ``drift`` in all; the true ratio is 1.5.
+    """
+    counted = Coverage()
+    places = turn_places(members, rounds)
+    for run in range(runs):
+        chance = random.Random(f"{seed} {members} {rounds} {correlation} {drift} {run}")
+        noise = autoregressive(chance, len(places), correlation, deviation)
+        rates: tuple[dict[int, tuple[float, int]], ...] = ({}, {})
+        for place, value in zip(places, noise, strict=True):
+            logarithm = value / MEAN - drift * place.order / len(places)
+            if place.member in (0, members - 1):
+                rates[place.member > 0][place.round] = (math.exp(logarithm), place.order)
+        base, rate = rates
+        pairs = [RatePair(1.5 * rate[number][0], base[number][0], base[number][1] < rate[number][1]) for number in base]
+        found = rate_ratio(pairs)
+        assert found is not None
+        assert found.low is not None
+        assert found.high is not None
+        counted.runs += 1
+        counted.held += found.low <= 1.5 <= found.high
+        counted.widths += (found.high - found.low) / 2 / found.value
     return counted
 
 

@@ -37,7 +37,7 @@ from iocurve.engine.plan import (
     Rate,
     Worker,
 )
-from iocurve.result.document import HostFacts, LayoutFacts, MachineUse, Point, Result, TargetFacts
+from iocurve.result.document import HostFacts, LayoutFacts, MachineUse, Point, Result, TargetFacts, Turn
 from iocurve.units import KIB, MIB, SECOND_NS, TIB
 
 NAME = "SYNTHETIC, nothing was measured"
@@ -63,6 +63,35 @@ VOLUME = TargetFacts(
     next_tib_bytes_per_s=128 * MIB,
     store="memory",
 )
+
+
+# ---- points in turns
+
+
+def in_turns(points: Sequence[Point], deviation: float = 0.01, rounds: int = 6) -> list[Point]:
+    """The points as if they had taken turns; of each, every other turn is slower and the others are faster."""
+    names = tuple(point.name for point in points)
+    made = []
+    for member, point in enumerate(points):
+        summary, turns = point.summary(), []
+        for number in range(rounds):
+            place = member if number % 2 == 0 else len(points) - 1 - member
+            factor = 1 + deviation * (1 if (number + member) % 3 else -2)
+            turns.append(
+                Turn(
+                    round=number + 1,
+                    order=number * len(points) + place + 1,
+                    state="finished",
+                    window_ns=summary.window_ns // rounds,
+                    operations=summary.operations // rounds,
+                    iops=summary.iops * factor,
+                    bytes_per_s=summary.bytes_per_s * factor,
+                    mean_ns=summary.latency.mean_ns,
+                    seeds=(number,),
+                )
+            )
+        made.append(point.replace(turns=tuple(turns), compared_with=names))
+    return made
 
 
 # ---- one worker, exact to the last digit
@@ -255,6 +284,7 @@ def _mount(nconnect: int) -> NfsMount:
         export="/vol",
         version=3,
         nconnect=nconnect,
+        session_slots=64,
         uid=0,
         gid=0,
         durability="none",

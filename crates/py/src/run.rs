@@ -2,6 +2,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use iocurve_engine::layout::Targets;
 use iocurve_engine::outcome::Outcome;
 use iocurve_engine::plan::Plan;
 use iocurve_engine::{EngineError, Run as EngineRun};
@@ -29,6 +30,30 @@ impl Run {
         let plan = parse(py, plan)?;
         let run = py.detach(|| EngineRun::start(plan)).map_err(|error| run_error(py, &error))?;
         Ok(Self { run, ended: OnceLock::new() })
+    }
+
+    /// Starts a plan (JSON) whose groups wait, prepared, for `release`. Raises RunError.
+    #[staticmethod]
+    fn held(py: Python<'_>, plan: &str) -> PyResult<Self> {
+        let plan = parse(py, plan)?;
+        let run = py.detach(|| EngineRun::start_held(plan)).map_err(|error| run_error(py, &error))?;
+        Ok(Self { run, ended: OnceLock::new() })
+    }
+
+    /// Starts the group that waits at `unix_ns` (ns since 1970), or as soon as possible where that has passed. Returns
+    /// its start.
+    fn release(&self, unix_ns: u64) -> u64 {
+        self.run.release(unix_ns)
+    }
+
+    /// The intervals that a held run has closed since the last call, as JSON (a list of `IntervalRecord`).
+    fn take_records(&self, py: Python<'_>) -> String {
+        py.detach(|| json(&self.run.take_records()))
+    }
+
+    /// A held run stops by itself after `seconds`, unless this is called again before.
+    fn renew_lease(&self, seconds: f64) {
+        self.run.renew_lease(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::ZERO));
     }
 
     /// The progress so far, as JSON (`Live`).
@@ -69,6 +94,13 @@ pub fn null_ceiling(py: Python<'_>, seconds: f64) -> PyResult<f64> {
 #[pyfunction]
 pub fn plan_as_read(py: Python<'_>, plan: &str) -> PyResult<String> {
     Ok(json(&parse(py, plan)?))
+}
+
+/// Removes all files that a plan names; ignores missing ones. Signals end it. Raises TargetError.
+#[pyfunction]
+pub fn remove_files(py: Python<'_>, plan: &str) -> PyResult<()> {
+    let plan = parse(py, plan)?;
+    with_signals(py, |stop| Targets::of(&plan).remove(None, stop))
 }
 
 /// Does work that may wait for a server, on a thread of its own; the exception of a signal stops it.

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 from iocurve.analysis.families import MeasuredPoint
+from iocurve.analysis.gains import NO_DIFFERENCE, Gain, gain_of
+from iocurve.result.document import Interval
 from iocurve.units import format_bytes
 
 PAYS = 1.10
 """From this ratio of the rates on, more connections pay."""
 HARMS = 0.95
 """Below this ratio of the rates, more connections harm."""
+NOTHING = Gain(Interval(value=0.0, low=None, high=None))
+"""The gain where one of the points measured nothing."""
+Advice = Literal["pays", "neutral", "harms", "no difference seen", "not told"]
 
 
 @dataclass(frozen=True)
@@ -22,15 +28,20 @@ class Pair:
     few: MeasuredPoint
     many: MeasuredPoint
 
-    @property
-    def gain(self) -> float:
+    @cached_property
+    def gain(self) -> Gain:
         """The rate with many connections divided by the rate with few."""
-        return self.many.summary.iops / self.few.summary.iops if self.few.summary.iops else 0.0
+        return gain_of(self.many, self.few) or NOTHING
 
     @property
-    def advice(self) -> Literal["pays", "neutral", "harms"]:
-        """The verdict on the gain. In a closed loop latency follows from the rate, so the gain covers both."""
-        return "pays" if self.gain >= PAYS else "harms" if self.gain < HARMS else "neutral"
+    def advice(self) -> Advice:
+        """The verdict on the gain. In a closed loop latency follows from the rate, so the gain covers both.
+
+        There is none without an interval that leaves out 1, and where this machine bounds the rates.
+        """
+        if not self.gain.is_told:
+            return NO_DIFFERENCE if self.gain.difference == "none seen" else "not told"
+        return "pays" if self.gain.ratio >= PAYS else "harms" if self.gain.ratio < HARMS else "neutral"
 
 
 def fewest_and_most(members: Sequence[MeasuredPoint]) -> tuple[int, int]:

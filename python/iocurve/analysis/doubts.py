@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from iocurve.analysis import disk_limits
+from iocurve.analysis.axes import COMPARED_AXES
 from iocurve.analysis.caches import cache_doubts, cache_remarks
 from iocurve.analysis.families import Family, MeasuredPoint
 from iocurve.analysis.level_changes import Drift, level_change
 from iocurve.analysis.target_limits import fitted_figures
 from iocurve.result.document import Point, Result
 from iocurve.result.summary import CourseInterval, Summary, course
-from iocurve.units import SECOND_NS, format_count, format_duration, format_number
+from iocurve.units import SECOND_NS, counted, format_count, format_duration, format_number
 
 CONCURRENCY_TOLERANCE = 0.1
 """An achieved concurrency that differs from the requested depth by more than this fraction is a doubt."""
+DISTURBED_NAMED_MAX = 3
+"""Disturbed points that are named; the table marks all of them."""
 SKEW_TOLERANCE = 0.01
 """Workers that did not all run for more than this fraction of the window are a doubt."""
 
@@ -51,6 +54,8 @@ def doubts_of(result: Result, families: Sequence[Family]) -> list[str]:
         *_concurrency(measured),
         *_skew(measured),
         *_errors(measured),
+        *_disturbed(measured),
+        *_single_gains(families),
     ]
 
 
@@ -168,3 +173,27 @@ def _errors(measured: Iterable[MeasuredPoint]) -> list[str]:
         for member in measured
         if member.summary.errors or member.summary.short
     ]
+
+
+def _disturbed(measured: Sequence[MeasuredPoint]) -> list[str]:
+    """Points that others on this machine disturbed, also when they were measured again."""
+    found = [(member.point.name, why) for member in measured if (why := member.point.disturbance)]
+    if not found:
+        return []
+    names = [f"{name} ({why})" for name, why in found[:DISTURBED_NAMED_MAX]]
+    more = [f"{len(found) - len(names)} more"] if len(found) > len(names) else []
+    return [
+        f"{len(found)} of {counted(len(measured), 'point')} were disturbed by other work on this machine, also when "
+        f"measured again: {'; '.join([*names, *more])}."
+    ]
+
+
+def _single_gains(families: Iterable[Family]) -> list[str]:
+    """Families that are compared along an axis although each point was measured once."""
+    found = [
+        family.heading
+        for family in families
+        if any(family.varies(axis) for axis in COMPARED_AXES) and not any(one.point.turns for one in family.members)
+    ]
+    names = ", ".join(found)
+    return [f"{names}: each point was measured once, so ratios of their rates have no interval."] if found else []

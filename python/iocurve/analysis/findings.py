@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from iocurve.analysis import connections
 from iocurve.analysis.families import Family, MeasuredPoint
+from iocurve.analysis.gains import Gain, gain_of
 from iocurve.analysis.limits import knee
 from iocurve.units import format_count, format_latency
 
@@ -31,13 +32,13 @@ def _family_findings(family: Family) -> list[str]:
 
 def _advice(family: Family) -> list[str]:
     """The smallest and the largest gain of more connections."""
-    pairs = sorted(connections.pairs(family.members), key=lambda pair: pair.gain)
+    pairs = sorted(connections.pairs(family.members), key=lambda pair: pair.gain.ratio)
     if not pairs:
         return []
     least, most = pairs[0], pairs[-1]
     return [
-        f"{family.heading}: more connections give from {least.gain:.2f} times the rate "
-        f"({connections.load_text(least.few)}) to {most.gain:.2f} times ({connections.load_text(most.few)})."
+        f"{family.heading}: more connections give from {_times(least.gain)} the rate "
+        f"({connections.load_text(least.few)}) to {_times(most.gain)} ({connections.load_text(most.few)})."
     ]
 
 
@@ -67,15 +68,40 @@ def _for_iops(at: MeasuredPoint, last: MeasuredPoint) -> str:
 
 
 def _gain(family: Family) -> list[str]:
-    """The best rate of the last series against that of the first."""
+    """The best rate of the last series against the first: at the same depth where these points took turns."""
     if len(family.series) < 2:
         return []
-    best = {name: max(member.summary.iops for member in series) for name, series in family.series.items()}
-    first, *_, last = best
-    ratio = best[last] / best[first]
+    first, *_, last = family.series
+    best = _best(family.series[last])
+    for base in family.series[first]:
+        gain = gain_of(best, base)
+        if gain and gain.bounds_text and base.axis("depth") == best.axis("depth"):
+            return [_gain_in_turns(family, first, last, (best, base), gain)]
+    other = _best(family.series[first])
+    ratio = best.summary.iops / other.summary.iops
     if abs(ratio - 1) < SAME:
-        return [f"{family.heading}: {first} and {last} reach the same, {format_count(best[last])} IOPS."]
+        return [f"{family.heading}: {first} and {last} reach the same, {format_count(best.summary.iops)} IOPS."]
     return [
-        f"{family.heading}: {last} reaches {format_count(best[last])} IOPS, {ratio:.2f} times the "
-        f"{format_count(best[first])} of {first}."
+        f"{family.heading}: {last} reaches {format_count(best.summary.iops)} IOPS, {ratio:.2f} times the "
+        f"{format_count(other.summary.iops)} of {first}."
     ]
+
+
+def _best(series: Sequence[MeasuredPoint]) -> MeasuredPoint:
+    return max(series, key=lambda member: member.summary.iops)
+
+
+def _gain_in_turns(
+    family: Family, first: str, last: str, points: tuple[MeasuredPoint, MeasuredPoint], gain: Gain
+) -> str:
+    best, base = (format_count(point.summary.iops) for point in points)
+    depth = f"depth {points[0].axis('depth'):g}"
+    if gain.difference == "none seen":
+        return f"{family.heading}: {last} reaches {best} IOPS at {depth} and {first} {base}: {gain.full_text}."
+    doubt = f" ({gain.verdict})" if gain.verdict else ""
+    return f"{family.heading}: {last} reaches {best} IOPS, {_times(gain)} the {base} of {first} at {depth}{doubt}."
+
+
+def _times(gain: Gain) -> str:
+    """``1.42 times [1.35, 1.50]``."""
+    return " ".join(filter(None, (f"{gain.ratio:.2f} times", gain.bounds_text)))

@@ -9,13 +9,12 @@ from iocurve.analysis.limit_kinds import Confidence, Limit, limit
 from iocurve.analysis.measured_load import IN_FLIGHT, MeasuredLoad, WorkerLoad
 from iocurve.analysis.target_limits import TOLERANCE
 from iocurve.engine.plan import FLUSH_KINDS, FileOpen, OperationPlan, Rate, Think
+from iocurve.result.disturbance import DELAYED, starved_share
 from iocurve.result.document import MachineUse
 from iocurve.units import SECOND_NS, format_bytes, format_duration, format_number
 
 BUSY = 0.95
 """A processor that is busy for more than this fraction counts as saturated."""
-DELAYED = 0.1
-"""A thread that waits for a processor for more than this fraction is held up by whatever else runs."""
 AT_LATENCY = 0.6
 """The depth is the limit when the known latency explains at least this fraction of the time in flight."""
 SURE = 0.85
@@ -175,11 +174,6 @@ def _contention(load: MeasuredLoad, machine: MachineUse) -> Limit | None:
     if (machine.target_share or 0.0) * machine.cpus >= BUSY and runnable >= BUSY:
         return _machine(load, machine, _shares(machine))
     return None
-
-
-def starved_share(machine: MachineUse | None) -> float:
-    """Longest time for which a thread of the load or of its target was ready and had no processor."""
-    return max(machine.thread_delay_share or 0.0, machine.target_delay_share or 0.0) if machine else 0.0
 
 
 def _foreign(load: MeasuredLoad, machine: MachineUse) -> Limit:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from iocurve.analysis.families import MeasuredPoint
+from iocurve.analysis.gains import Gain, gain_of
 from iocurve.result.document import Point, Result, TargetFacts
 from iocurve.result.reference import Figure, Reference
 from iocurve.result.summary import Totals
@@ -22,6 +24,8 @@ class PublishedComparison:
     figure: Figure
     reference: Reference
     measured: float
+    gain: Gain | None = None
+    """The measured gain with its interval, where the figure is a gain."""
 
     @property
     def ratio(self) -> float:
@@ -30,8 +34,8 @@ class PublishedComparison:
 
     @property
     def is_same(self) -> bool:
-        """Within the tolerance."""
-        return abs(self.ratio - 1) <= TOLERANCE
+        """Within the tolerance; of a gain, a difference from 1 must be seen as well."""
+        return abs(self.ratio - 1) <= TOLERANCE and (self.gain is None or self.gain.difference != "none seen")
 
 
 def comparisons_of(result: Result) -> list[PublishedComparison]:
@@ -40,9 +44,10 @@ def comparisons_of(result: Result) -> list[PublishedComparison]:
     for point in result.points:
         for reference in result.references:
             for figure in reference.of(point.family, dict(point.axes)):
-                measured = _measured(point, figure, result.points)
+                gain = _gain(point, result.points) if figure.unit == "×" else None
+                measured = gain.ratio if gain else _measured(point, figure)
                 if measured:
-                    found.append(PublishedComparison(point, figure, reference, measured))
+                    found.append(PublishedComparison(point, figure, reference, measured, gain))
     return found
 
 
@@ -85,25 +90,26 @@ def figure_text(value: float, unit: str) -> str:
     return f"{value:,.0f} {unit}" if value >= 100 else f"{format_number(value, 3)} {unit}"
 
 
-def _measured(point: Point, figure: Figure, points: Sequence[Point]) -> float | None:
+def _measured(point: Point, figure: Figure) -> float | None:
     summary = point.summary()
     totals: Totals | None = summary if figure.kind == "total" else summary.kinds.get(figure.kind)
-    if totals is None:
+    if totals is None or figure.unit == "×":
         return None
-    if figure.unit == "×":
-        return _gain(point, points)
     return {"IOPS": totals.iops, "MiB/s": totals.mib_per_s, "ms": totals.latency.mean_ns / MILLISECOND_NS}[figure.unit]
 
 
-def _gain(point: Point, points: Sequence[Point]) -> float | None:
+def _gain(point: Point, points: Sequence[Point]) -> Gain | None:
     """IOPS relative to the same load with one connection; None where that was not measured."""
     axes = {name: value for name, value in point.axes.items() if name != "nconnect"}
     for other in points:
         others = {name: value for name, value in other.axes.items() if name != "nconnect"}
         if other.family == point.family and others == axes and other.axes.get("nconnect") == 1:
-            base = other.summary().iops
-            return point.summary().iops / base if base else None
+            return gain_of(_measured_point(point), _measured_point(other))
     return None
+
+
+def _measured_point(point: Point) -> MeasuredPoint:
+    return MeasuredPoint(point, point.summary(), point.limit)
 
 
 def _quota(target: TargetFacts) -> str:

@@ -8,13 +8,14 @@ from functools import cached_property
 from iocurve.analysis.doubts import doubts_of, remarks_of
 from iocurve.analysis.families import Family, families_of
 from iocurve.analysis.findings import findings_of
+from iocurve.analysis.gains import gain_of
 from iocurve.analysis.headlines import Headline, headlines_of
 from iocurve.analysis.limit_groups import LimitGroup, limit_groups_of
 from iocurve.analysis.limit_kinds import UNKNOWN, Limit
 from iocurve.analysis.limits import verdicts_of
 from iocurve.analysis.published import PublishedComparison, comparisons_of
 from iocurve.analysis.searches import Knee, found_knee
-from iocurve.result.document import Result
+from iocurve.result.document import Point, Result
 
 
 def read(result: Result) -> Reading:
@@ -82,3 +83,13 @@ class Reading:
     def published(self) -> tuple[PublishedComparison, ...]:
         """Each measured figure for which a published one exists, with that one."""
         return tuple(comparisons_of(self.result))
+
+    def gain_text(self, point: Point) -> str:
+        """The gain of a point over the first that it takes turns with, ``1.42 × [1.35, 1.50]``; may be empty."""
+        if not point.compared_with or point.compared_with[0] == point.name:
+            return ""
+        members = {member.point.name: member for family in self.families for member in family.members}
+        if point.name not in members or point.compared_with[0] not in members:
+            return ""
+        gain = gain_of(members[point.name], members[point.compared_with[0]])
+        return " ".join(filter(None, (gain.text, gain.verdict))) if gain else ""

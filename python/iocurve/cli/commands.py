@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 EXIT_STATUS = """\
 Exit status: 0 everything was done; 1 something could not be done, or a measurement is incomplete; \
 2 a mistake in the command line, a job file or a target, nothing was run; \
-3 the job that was explained cannot run on this machine; 130, 143 or 129 Ctrl-C, TERM or HUP ended it."""
+3 the job that was explained cannot run on this machine; 130 Ctrl-C; 143 TERM; 129 HUP."""
 
 
 @dataclass(frozen=True)
@@ -114,6 +114,13 @@ GROUPS = {
             has_subcommands=True,
         ),
         Command(
+            "cluster",
+            "cluster:app",
+            "Use many machines at once: check, start and try a cluster of load clients.",
+            "iocurve cluster check /mnt/volume",
+            has_subcommands=True,
+        ),
+        Command(
             "disk",
             "disk:app",
             "List and show the disks that can be emulated; restart the virtual machine of one.",
@@ -135,6 +142,13 @@ GROUPS = {
             "iocurve why iocurve-report --confirm",
         ),
         Command("report", "report:rewrite_report", "Write the report of a result again.", "iocurve report result.json"),
+        Command(
+            "result",
+            "result:app",
+            "Add the records of lost load clients to a result.",
+            "iocurve result merge iocurve-report 5f0c-3.jsonl",
+            has_subcommands=True,
+        ),
         Command(
             "explain",
             "jobs:explain",

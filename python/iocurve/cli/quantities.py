@@ -54,6 +54,7 @@ FractionText = Annotated[str, Parameter(converter=_checked(parse_fraction), meta
 BandwidthText = Annotated[str, Parameter(converter=_checked(parse_bandwidth), metavar="BANDWIDTH")]
 Port = Annotated[int, Parameter(validator=validators.Number(gte=0, lte=65535), metavar="PORT")]
 AtLeast1 = Annotated[int, Parameter(validator=validators.Number(gte=1), metavar="N")]
+Rounds = Annotated[int, Parameter(validator=validators.Number(gte=1, lte=100), metavar="N")]
 Flag = Annotated[bool, Parameter(negative="", show_default=False)]
 Many = Parameter(consume_multiple=True, negative="", show_default=False)
 """An option that takes several values: ``--points A B`` or ``--points A --points B``."""

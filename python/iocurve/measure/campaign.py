@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import sys
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from iocurve import _native, interrupts
 from iocurve.analysis.limits import with_verdicts
@@ -18,9 +19,19 @@ from iocurve.engine.outcome import Live, Outcome, State
 from iocurve.engine.plan import Plan
 from iocurve.errors import Interrupted, IocurveError, RunError
 from iocurve.measure import local
+from iocurve.measure.client_notes import client_notes
+from iocurve.measure.machines import THIS_MACHINE, Machines
 from iocurve.report.view import View, progress_view
-from iocurve.result import host
-from iocurve.result.document import Axis, Point, Result, SearchFacts, TargetFacts
+from iocurve.result import host, turns
+from iocurve.result.disturbance import disturbance, severity
+from iocurve.result.document import (
+    Axis,
+    ClientOutcome,
+    Point,
+    Result,
+    SearchFacts,
+    TargetFacts,
+)
 from iocurve.units import SECOND_NS, counted, format_duration
 
 NULL_CEILING_S = 0.1
@@ -66,6 +77,10 @@ class Measurement:
     """Called before the point runs, once the view shows it."""
     after: Callable[[Point], Point] = lambda point: point
     """Called after a point that finished; it may add facts to the point."""
+    plan_again: Callable[[], Plan] | None = None
+    """Makes the plan of a further run, with offsets of its own. Default: the same plan."""
+    repeats_max: int = 0
+    """The point is measured again at most this many times where others on this machine disturb it."""
 
     @property
     def title(self) -> str:
@@ -91,14 +106,24 @@ class Campaign:
         keep: Keep,
         *,
         count: int | None = None,
+        order: Sequence[str] = (),
         earlier: Iterable[Point] = (),
         keeps_points: bool = True,
+        machines: Machines = THIS_MACHINE,
     ) -> None:
-        self.result = result
-        self._view, self._keep, self._count, self._keeps_points = view, keep, count, keeps_points
-        self._earlier = {point.name: point for point in earlier if point.outcome.state == "finished"}
+        """``order`` has the names of all points; the result has them in this order, whichever is measured first."""
+        self.result, self._machines = result, machines
+        self._view, self._keep, self._keeps_points = view, keep, keeps_points
+        self._count = len(order) if order else count
+        self._order = {name: place for place, name in enumerate(order)}
+        self._earlier = {point.name: point for point in earlier}
         self.measured = 0
         """Number of points so far."""
+
+    @property
+    def clients(self) -> int:
+        """Number of load clients that run each plan."""
+        return self._machines.count
 
     def measure(self, next_one: Measurement) -> Point:
         """Measures a point and keeps it. A point that an earlier run finished is reused.
@@ -106,32 +131,67 @@ class Campaign:
         Raises ``CutShort`` where it does not finish (it is kept all the same), ``TargetError`` or ``RunError`` where
         nothing was measured.
         """
-        earlier = self._earlier.get(next_one.title)
+        earlier = self._finished_earlier(next_one)
         if earlier is not None:
-            self._add(earlier)
             return earlier
-        plan, seconds = next_one.plan, next_one.seconds_expected
-        expected = _seconds(plan) if seconds is None else seconds
-        self._view.point_started(self.measured, self._count, next_one.title, expected, plan.interval_ns)
-        next_one.before()
-        measured = local.measure(plan, self._watch(next_one.enough), next_one.poll_s)
-        point = measured.point(next_one.family, next_one.axes, next_one.name).replace(target=next_one.target)
-        self._add(point)
-        self._note_obstacles(next_one.title, point.outcome)
-        self._keep(self.result)
-        if point.outcome.state == "finished":
-            point = self._amended(next_one.after(point))
+        attempts = Attempts(next_one.repeats_max)
+        kept: Point | None = None
+        while attempts.wants_more:
+            run = self._run(next_one, next_one.plan if kept is None else _plan_again(next_one))
+            attempts.add(run)
+            kept = self._put(attempts.best.replace(**attempts.facts), kept)
+            self._require_finished(next_one, run)
+        assert kept is not None, "there is at least one attempt"
+        point = self._amended(next_one.after(kept), kept)
         self._view.point_finished(point.summary())
-        if point.outcome.state != "finished":
-            raise CutShort(point.outcome.state, self._placed(next_one.title, point.outcome), point.outcome)
         return point
+
+    def take_turns(self, group: Sequence[Measurement], rounds: int) -> None:
+        """Measures points that are compared in turns: A B B A …, for three A B C C B A …, and keeps each turn.
+
+        Turns and points that an earlier run finished are reused. Raises as ``measure`` does.
+        """
+        names = tuple(one.title for one in group)
+        waiting = [one for one in group if self._finished_earlier(one) is None]
+        points = {one.title: self._begun_earlier(one) for one in waiting}
+        for place in turn_places(len(waiting), rounds):
+            one = waiting[place.member]
+            before = points[one.title]
+            if turns.has_turn(before, place.round):
+                continue
+            points[one.title] = self._take_turn(one, before, place, rounds, names)
+        for one in waiting:
+            point = points[one.title]
+            assert point is not None, "every point had its turns"
+            self._amended(one.after(turns.in_state(point, "finished")), point)
+
+    def _take_turn(
+        self, one: Measurement, before: Point | None, place: TurnPlace, rounds: int, names: tuple[str, ...]
+    ) -> Point:
+        """One turn of a point, measured again where others disturb it and the point has repeats left."""
+        attempts = Attempts(one.repeats_max - (before.repeats if before else 0))
+        kept = before
+        while attempts.wants_more:
+            is_first = before is None and not attempts.runs
+            run = self._run(one, one.plan if is_first else _plan_again(one), (place.round, rounds))
+            attempts.add(run)
+            if before is None or attempts.best.summary().operations:
+                point = turns.with_turn(before, attempts.best, (place.round, place.order), attempts.repeats)
+                kept = self._put(turns.in_state(point.replace(compared_with=names), _state(point, rounds)), kept)
+            self._require_finished(one, run)
+        assert kept is not None, "there is at least one attempt"
+        if place.round == rounds:
+            self._view.point_finished(kept.summary())
+        else:
+            self._view.turn_finished()
+        return kept
 
     def prepare(self, plan: Plan, purpose: str, enough: local.Enough = local.run_to_the_end) -> Outcome:
         """Runs a plan that is no point of the result, such as a cache warm-up or a cache check.
 
         Raises ``Interrupted`` or ``RunError`` where it does not finish, ``TargetError`` where it cannot run.
         """
-        outcome = local.run(plan, self._watch(enough))
+        outcome = local.finished(self._machines.start(plan, purpose), self._watch(enough))
         self._note_obstacles(purpose, outcome)
         if outcome.state == "interrupted":
             raise Interrupted(f"interrupted: {purpose}")
@@ -156,11 +216,6 @@ class Campaign:
             else:
                 print(f"iocurve: {self.result.notes[-1].text}", file=sys.stderr)
 
-    def _add(self, point: Point) -> None:
-        if self._keeps_points:
-            self.result = self.result.with_point(point)
-        self.measured += 1
-
     def _note_obstacles(self, title: str, outcome: Outcome) -> None:
         """Notes servers that were waited for, and files that stay."""
         for stall in outcome.stalls:
@@ -175,13 +230,69 @@ class Campaign:
     def _note_files_left(self, why: str) -> None:
         self.result = self.result.with_note("files_left", f"files of this run are left on the target: {why}", "error")
 
-    def _amended(self, point: Point) -> Point:
-        """Adds facts to the newest point."""
-        points = self.result.points
-        if points and point is not points[-1]:
-            self.result = self.result.replace(points=(*points[:-1], point))
-            self._keep(self.result)
+    def _run(self, one: Measurement, plan: Plan, turn: tuple[int, int] = (1, 1)) -> Point:
+        """Runs a plan once."""
+        expected = _seconds(plan) if one.seconds_expected is None else one.seconds_expected
+        index = self._order.get(one.title, self.measured)
+        self._view.point_started(index, self._count, one.title, expected, plan.interval_ns, turn)
+        one.before()
+        measured = local.measure(plan, self._watch(one.enough), one.poll_s, self._machines)
+        point = measured.point(one.family, one.axes, one.name).replace(target=one.target)
+        self._note_obstacles(one.title, point.outcome)
+        for code, text in client_notes(point):
+            self.result = self.result.with_note(code, text)
         return point
+
+    def _finished_earlier(self, one: Measurement) -> Point | None:
+        """A point that an earlier run finished, added to the result."""
+        earlier = self._earlier.get(one.title)
+        if earlier is None or earlier.outcome.state != "finished":
+            return None
+        self._add(earlier)
+        return earlier
+
+    def _begun_earlier(self, one: Measurement) -> Point | None:
+        """A point of which an earlier run measured some turns, added to the result."""
+        earlier = self._earlier.get(one.title)
+        if earlier is None or not earlier.turns:
+            return None
+        self._add(earlier)
+        return earlier
+
+    def _put(self, point: Point, instead_of: Point | None) -> Point:
+        """Keeps a point, in the place of an earlier state of it."""
+        if instead_of is None:
+            self._add(point)
+        else:
+            self._replace(instead_of, point)
+        self._keep(self.result)
+        return point
+
+    def _add(self, point: Point) -> None:
+        self.measured += 1
+        if not self._keeps_points:
+            return
+        points = (*self.result.points, point)
+        if self._order:
+            points = tuple(sorted(points, key=lambda one: self._order[one.name]))
+        self.result = self.result.replace(points=points)
+
+    def _replace(self, old: Point, new: Point) -> None:
+        points = tuple(new if point is old else point for point in self.result.points)
+        self.result = self.result.replace(points=points)
+
+    def _amended(self, point: Point, kept: Point) -> Point:
+        """Adds facts to a point that was kept."""
+        if self._keeps_points and point is not kept:
+            self._put(point, kept)
+        return point
+
+    def _require_finished(self, one: Measurement, run: Point) -> None:
+        """Raises ``CutShort`` where a run ended before its time."""
+        if run.outcome.state == "finished":
+            return
+        self._view.point_finished(run.summary())
+        raise CutShort(run.outcome.state, self._placed(one.title, run), run.outcome)
 
     def _watch(self, enough: local.Enough) -> local.Enough:
         def watch(live: Live) -> bool:
@@ -190,10 +301,80 @@ class Campaign:
 
         return watch
 
-    def _placed(self, title: str, outcome: Outcome) -> str:
+    def _placed(self, title: str, run: Point) -> str:
         """The reason why a point was cut short, with the point's number."""
-        why = reason(outcome)
-        return why if self._count is None else f"point {self.measured} of {self._count} ({title}) was cut short: {why}"
+        why = reason(run.outcome, run.clients)
+        number = self._order.get(title, self.measured - 1) + 1
+        return why if self._count is None else f"point {number} of {self._count} ({title}) was cut short: {why}"
+
+
+@dataclass
+class Attempts:
+    """The runs of one point, or of one of its turns: a disturbed run is repeated while repeats are left."""
+
+    repeats_max: int
+    runs: list[Point] = field(default_factory=list)
+
+    def add(self, run: Point) -> None:
+        """Adds a run; all but the first are repeats."""
+        self.runs.append(run)
+
+    @property
+    def wants_more(self) -> bool:
+        """True before the first run, and as long as all runs were disturbed and repeats are left."""
+        return not self.runs or (self.repeats < self.repeats_max and all(map(_disturbance, self.runs)))
+
+    @property
+    def best(self) -> Point:
+        """The run that others disturbed least; one that finished goes before one that did not."""
+        finished = [run for run in self.runs if run.outcome.state == "finished"]
+        return min(finished or self.runs, key=lambda run: (bool(_disturbance(run)), severity(run.machine)))
+
+    @property
+    def repeats(self) -> int:
+        """Number of runs after the first."""
+        return len(self.runs) - 1
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The fields of a point that tell of disturbances; none where runs are never repeated."""
+        if not self.repeats_max:
+            return {}
+        return {"repeats": self.repeats, "disturbance": _disturbance(self.best)}
+
+
+def _disturbance(run: Point) -> str | None:
+    return disturbance(run.machine, run.summary().window_ns)
+
+
+@dataclass(frozen=True)
+class TurnPlace:
+    """The place of a turn."""
+
+    round: int
+    """From 1."""
+    order: int
+    """Among all turns, from 1."""
+    member: int
+    """Index of the point."""
+
+
+def turn_places(members: int, rounds: int) -> list[TurnPlace]:
+    """The order of turns: every other round runs backwards, so that a steady drift favours no point."""
+    orders = [range(members) if number % 2 == 0 else reversed(range(members)) for number in range(rounds)]
+    flat = [(number, member) for number, order in enumerate(orders, 1) for member in order]
+    return [TurnPlace(number, order, member) for order, (number, member) in enumerate(flat, 1)]
+
+
+def _plan_again(one: Measurement) -> Plan:
+    return one.plan_again() if one.plan_again else one.plan
+
+
+def _state(point: Point, rounds: int) -> State:
+    """The state of a point that takes turns: interrupted as long as turns are missing."""
+    if all(turns.has_turn(point, number) for number in range(1, rounds + 1)):
+        return "finished"
+    return "failed" if point.turns[-1].state == "failed" else "interrupted"
 
 
 Body = Callable[[Campaign], SearchFacts | None]
@@ -259,8 +440,12 @@ def started(kind: str, name: str, target: TargetFacts, *, with_ceiling: bool = T
     return Result.start(kind, name, host.collect(), target, ceiling)
 
 
-def reason(outcome: Outcome) -> str:
+def reason(outcome: Outcome, clients: Sequence[ClientOutcome] = ()) -> str:
     """The reason why an outcome is incomplete."""
+    whole = [client for client in clients if client.state == "finished"]
+    missing = [f"{client.name} {client.reason}" for client in clients if client.reason]
+    if missing:
+        return f"{len(whole)} of {counted(len(clients), 'load client')} finished: {'; '.join(missing)}"
     errors = [f"{worker.job}: {worker.error}" for worker in outcome.workers if worker.error]
     return "; ".join(dict.fromkeys(errors)) or "interrupted"
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from iocurve.engine.plan import FilePlan, NfsEngine, Plan, Worker
+from iocurve.measure.machines import THIS_MACHINE, Machines
 from iocurve.report.view import NoView, View
 from iocurve.targets.manifest import Manifest, ManifestFile, leftovers_line
 from iocurve.targets.opened_target import OpenedTarget
@@ -21,23 +22,30 @@ LISTING_NS = 5 * SECOND_NS
 class RunFiles:
     """The files of one run. Files and devices that were there before are none of them."""
 
-    def __init__(self, run: str, opened: Iterable[OpenedTarget]) -> None:
+    def __init__(self, run: str, opened: Iterable[OpenedTarget], machines: Machines = THIS_MACHINE) -> None:
         """``run`` is the name that the names of the files begin with."""
-        self._run = run
+        self._run, self._machines = run, machines
         self._named = [Path(one.path) for one in opened if one.path is not None and one.bytes is None]
         """Files that the user named and that did not exist."""
         self._manifests: dict[Place, Manifest] = {}
+        self._unlisted: dict[object, Plan] = {}
+        """A plan for each set of files in a place that can have no manifest."""
 
     def announce(self, plan: Plan) -> None:
         """Names the new files of a plan in manifests. Raises ``TargetError``."""
         new: dict[Place, dict[str, int]] = {}
-        for group in plan.groups:
-            for worker in group.workers:
-                for file in worker.files:
-                    if Path(file.path).name.startswith(self._run):
-                        sizes = new.setdefault(_place(worker, file), {})
-                        name = Path(file.path).name
-                        sizes[name] = max(sizes.get(name, 0), file.offset_bytes + file.bytes)
+        workers = [worker for group in plan.groups for worker in group.workers]
+        for worker, file in ((one, file) for one in workers for file in one.files):
+            name = Path(file.path).name
+            if not name.startswith(self._run):
+                continue
+            place = self._place(worker, file)
+            if place is None:
+                files = frozenset((repr(one.engine), one.client, other.path) for one in workers for other in one.files)
+                self._unlisted[files] = plan
+            else:
+                sizes = new.setdefault(place, {})
+                sizes[name] = max(sizes.get(name, 0), file.offset_bytes + file.bytes)
         for place, sizes in new.items():
             self._add(place, sizes)
 
@@ -70,8 +78,23 @@ class RunFiles:
                 hurried = dataclasses.replace(place, mount=place.mount.replace(timeout_ns=timeout_ns))
             hurried.remove([*(file.name for file in manifest.files), manifest.name])
         self._manifests.clear()
+        for plan in self._unlisted.values():
+            self._machines.remove_files(plan)
+        self._unlisted.clear()
         for path in self._named:
             LocalPlace(path.parent).remove([path.name])
+
+    def _place(self, worker: Worker, file: FilePlan) -> Place | None:
+        """The directory of a file; None on other machines, and on exports that are reached by NFSv4.1.
+
+        One mount stands for all of an export, whatever their connections and addresses.
+        """
+        if isinstance(worker.engine, NfsEngine):
+            mount = worker.engine.mount
+            if mount.version != 3:
+                return None
+            return NfsPlace(mount.replace(nconnect=1, source=None, durability="none", keep_payload=False))
+        return LocalPlace(Path(file.path).absolute().parent) if self._machines is THIS_MACHINE else None
 
     def _add(self, place: Place, sizes: dict[str, int]) -> None:
         known = self._manifests.get(place)
@@ -102,10 +125,3 @@ def tell_leftovers(opened: Iterable[OpenedTarget], view: View) -> None:
     lines = [leftovers_line(place, address) for place, address in places if place is not None]
     for line in dict.fromkeys(line for line in lines if line is not None):
         print(f"note: {line}", file=sys.stderr)
-
-
-def _place(worker: Worker, file: FilePlan) -> Place:
-    """The directory of a file. One mount stands for all of an export, whatever their connections and addresses."""
-    if isinstance(worker.engine, NfsEngine):
-        return NfsPlace(worker.engine.mount.replace(nconnect=1, source=None, durability="none", keep_payload=False))
-    return LocalPlace(Path(file.path).absolute().parent)

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from iocurve.analysis import Reading
 from iocurve.analysis.families import Family, MeasuredPoint
+from iocurve.analysis.gains import gain_of
 from iocurve.analysis.limits import volume_description
-from iocurve.analysis.load_names import workers_of
+from iocurve.analysis.load_names import RateUnit, workers_of
 from iocurve.engine.plan import FLUSH_KINDS, FixedBlocks
 from iocurve.report import charts
 from iocurve.report.charts import Cap, Chart, PublishedMark
@@ -120,9 +121,33 @@ def _latency(nanoseconds: float, unit_ns: int) -> str:
     return f"{nanoseconds / unit_ns:,.{microseconds if unit_ns == MILLISECOND_NS else microseconds + 3}f}"
 
 
-def ratio(measured: MeasuredPoint, base: MeasuredPoint) -> str:
-    """The IOPS of a point relative to those of another: ``1.87 ×``."""
-    return f"{measured.summary.iops / base.summary.iops:.2f} ×" if base.summary.iops else ""
+def ratio(measured: MeasuredPoint, base: MeasuredPoint, unit: RateUnit = "IOPS") -> str:
+    """The rate of a point relative to that of another: ``1.87 × [1.80, 1.95]``."""
+    gain = gain_of(measured, base, unit)
+    return gain.full_text if gain else ""
+
+
+def gain_bar(
+    group: str, series: str, measured: MeasuredPoint, base: MeasuredPoint, unit: RateUnit = "IOPS"
+) -> list[charts.GainBar]:
+    """The bar of a gain; none where one of the points measured nothing."""
+    gain = gain_of(measured, base, unit)
+    if gain is None:
+        return []
+    difference = "not told" if gain.own_limit else gain.difference
+    low, high = gain.figure.low, gain.figure.high
+    return [charts.GainBar(group, series, gain.ratio, low, high, difference, gain.full_text, bool(gain.disturbance))]
+
+
+GAIN_CAPTION = "Error bars are 95 % intervals, from points that took turns; where one spans 1 no difference is seen."
+DISTURBED_CAPTION = "* disturbed by other work on this machine, also when measured again."
+
+
+def gain_caption(bars: Sequence[charts.GainBar]) -> str:
+    """Says what the error bars and the marks of gains mean; empty without error bars."""
+    if not any(bar.low is not None for bar in bars):
+        return ""
+    return caption(GAIN_CAPTION, DISTURBED_CAPTION if any(bar.is_disturbed for bar in bars) else "")
 
 
 def count(value: float) -> str:
@@ -138,7 +163,7 @@ def decimal(value: float) -> str:
 # ---- rates
 
 
-def rate_unit(family: Family) -> str:
+def rate_unit(family: Family) -> RateUnit:
     """``MiB/s`` for sequential loads, ``IOPS`` for others."""
     return "MiB/s" if family.is_sequential else "IOPS"
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from iocurve.analysis import Reading, connections, published
+from iocurve.analysis.axes import COMPARED_AXES
 from iocurve.analysis.connections import Pair
 from iocurve.analysis.families import GRID_AXES, Family, MeasuredPoint
+from iocurve.analysis.load_names import RateUnit
 from iocurve.analysis.published import PublishedComparison
 from iocurve.report import charts
 from iocurve.report.cells import (
@@ -21,6 +23,8 @@ from iocurve.report.cells import (
     count,
     decimal,
     far_caption,
+    gain_bar,
+    gain_caption,
     last_cells,
     near_and_far,
     percentile,
@@ -36,13 +40,11 @@ from iocurve.report.prose import sentence
 from iocurve.result.reference import Reference
 from iocurve.units import format_bytes, format_latency
 
-SERIES_AXES = ("nconnect", "target", "clients")
-"""Axes whose values are bars of one group; the first of them that varies is used."""
-
 ADVICE_CAPTION = (
-    "Each cell shows the gain, and the mean latency without and with more connections. Green pays: at least "
-    f"{connections.PAYS:.2f} times the rate. Red harms: less than {connections.HARMS:.2f} times, so each operation "
-    "waits longer. Yellow is neutral."
+    "Each cell shows the gain with its 95 % interval, and the mean latency without and with more connections. Green "
+    f"pays: at least {connections.PAYS:.2f} times the rate. Red harms: less than {connections.HARMS:.2f} times, so "
+    "each operation waits longer. Yellow is neutral. Cells are grey where the interval spans 1 or is missing, and "
+    "where this machine was the limit."
 )
 
 
@@ -52,7 +54,7 @@ ADVICE_CAPTION = (
 def grid(family: Family, reading: Reading) -> Figure:
     """Loads of a family as bars side by side."""
     unit = rate_unit(family)
-    series_axis = next((axis for axis in SERIES_AXES if family.varies(axis)), None)
+    series_axis = next((axis for axis in COMPARED_AXES if family.varies(axis)), None)
     bars = [
         _bar(_place(family, member, series_axis), series_name(member, series_axis), member, unit)
         for member in family.members
@@ -62,15 +64,33 @@ def grid(family: Family, reading: Reading) -> Figure:
     near, far = near_and_far(marks, highest)
     limits = caps(family.members, reading, unit)
     drawn = charts.within_sight(limits, highest)
+    base, ratios = _gain_bars(family, series_axis)
     return Figure(
         slug=slug(f"{family.name} {unit}"),
         title=f"{family.subject}: {unit}",
         caption=caption(
-            sentence(family.fixed), cap_caption(limits, drawn, target_of(family, reading)), far_caption(far)
+            sentence(family.fixed),
+            cap_caption(limits, drawn, target_of(family, reading)),
+            far_caption(far),
+            gain_caption(ratios),
         ),
-        charts=(charts.grouped(bars, unit, drawn, near),),
+        charts=(charts.grouped(bars, unit, drawn, near), *([charts.gains(ratios, base)] if ratios else [])),
         table=_grid_table(family, series_axis),
     )
+
+
+def _gain_bars(family: Family, series_axis: str | None) -> tuple[str, list[charts.GainBar]]:
+    """The name of the first series, and the gains of the others over it, load by load."""
+    first: dict[str, MeasuredPoint] = {}
+    found: list[charts.GainBar] = []
+    if series_axis is None:
+        return "", found
+    for member in family.members:
+        place = _place(family, member, series_axis)
+        base = first.setdefault(place, member)
+        if member is not base:
+            found += gain_bar(place, series_name(member, series_axis), member, base)
+    return series_name(family.members[0], series_axis), found
 
 
 def _bar(group: str, series: str, member: MeasuredPoint, unit: str) -> charts.GroupBar:
@@ -87,7 +107,7 @@ def _place(family: Family, member: MeasuredPoint, series_axis: str | None) -> st
 def _value_text(axis: str, value: int | float | str) -> str:
     if axis == "block_bytes":
         return format_bytes(int(value))
-    return f"{axis} {value}" if axis in SERIES_AXES else str(value)
+    return f"{axis} {value}" if axis in COMPARED_AXES else str(value)
 
 
 def _grid_table(family: Family, series_axis: str | None) -> Table:
@@ -134,11 +154,21 @@ def _comparison(title: str, families: Sequence[Family], axis: str, reading: Read
     bars = [_bar(place, name, member, unit) for place, at in common.items() for name, member in at.items()]
     limits = caps([member for at in common.values() for member in at.values()], reading, unit)
     drawn = charts.within_sight(limits, max((bar.value for bar in bars), default=0))
+    first, *others = (family.subject for family in families)
+    ratios = [
+        bar
+        for place, at in common.items()
+        for name in others
+        for bar in gain_bar(place, name, at[name], at[first], unit)
+    ]
     return Figure(
         slug=slug(title),
         title=title,
-        caption="Only loads that were measured in all of them.",
-        charts=(charts.grouped(bars, unit, drawn),) if bars else (),
+        caption=caption("Only loads that were measured in all of them.", gain_caption(ratios)),
+        charts=(
+            *([charts.grouped(bars, unit, drawn)] if bars else []),
+            *([charts.gains(ratios, first)] if ratios else []),
+        ),
         table=_comparison_table([family.subject for family in families], common, axis, unit),
     )
 
@@ -153,14 +183,16 @@ def _common_places(families: Sequence[Family], axis: str) -> dict[str, dict[str,
     return {place: at for place, at in by_place.items() if len(at) == len(families)}
 
 
-def _comparison_table(names: Sequence[str], common: dict[str, dict[str, MeasuredPoint]], axis: str, unit: str) -> Table:
+def _comparison_table(
+    names: Sequence[str], common: dict[str, dict[str, MeasuredPoint]], axis: str, unit: RateUnit
+) -> Table:
     first, *others = names
     number = decimal if unit == "MiB/s" else count
     rows = [
         (
             place,
             *(number(rate(at[name].summary, unit)) for name in names),
-            *(f"{rate(at[name].summary, unit) / rate(at[first].summary, unit):.2f} ×" for name in others),
+            *(ratio(at[name], at[first], unit) for name in others),
         )
         for place, at in common.items()
     ]
@@ -202,8 +234,14 @@ def advice_cells(pairs: Sequence[Pair]) -> list[charts.AdviceCell]:
             row=connections.kind_and_block(pair.few),
             depth=int(pair.few.axis("depth")),
             advice=pair.advice,
-            text=f"{pair.gain:.2f} ×/{format_latency(pair.few.summary.latency.mean_ns)} →/"
-            f"{format_latency(pair.many.summary.latency.mean_ns)}",
+            text="/".join(
+                [
+                    f"{pair.gain.ratio:.2f} ×{' *' if pair.gain.disturbance else ''}",
+                    *([pair.gain.bounds_text] if pair.gain.bounds_text else []),
+                    f"{format_latency(pair.few.summary.latency.mean_ns)} →",
+                    format_latency(pair.many.summary.latency.mean_ns),
+                ]
+            ),
         )
         for pair in pairs
     ]
@@ -217,7 +255,7 @@ def _advice_row(pair: Pair) -> tuple[Cell, ...]:
         str(axes.get("depth", "")),
         count(few.iops),
         count(many.iops),
-        f"{pair.gain:.2f} ×",
+        pair.gain.full_text,
         Nanoseconds(few.latency.mean_ns),
         Nanoseconds(many.latency.mean_ns),
         pair.advice,
@@ -259,7 +297,16 @@ def _published_row(one: PublishedComparison) -> tuple[str, ...]:
     return (
         one.point.name,
         one.figure.kind,
-        published.figure_text(one.measured, one.figure.unit),
+        " ".join(
+            filter(
+                None,
+                (
+                    published.figure_text(one.measured, one.figure.unit),
+                    one.gain.bounds_text if one.gain else "",
+                    one.gain.verdict if one.gain else "",
+                ),
+            )
+        ),
         published.described(one.figure),
         f"{one.ratio:.3f}",
         "same" if one.is_same else "",

@@ -20,6 +20,8 @@ from iocurve.report.cells import (
     cpu,
     decimal,
     far_caption,
+    gain_bar,
+    gain_caption,
     kind_cell,
     last_cells,
     near_and_far,
@@ -178,13 +180,25 @@ def side_by_side(family: Family, reading: Reading) -> list[Figure]:
         for name, members in series.items()
         for member in members
     ]
+    first, *others = series
+    ratios = [
+        bar
+        for name in others
+        for member in series[name]
+        for base in series[first]
+        if base.axis("depth") == member.axis("depth")
+        for bar in gain_bar(f"depth {member.axis('depth'):g}", name, member, base)
+    ]
     names = " and ".join(series) if len(series) == 2 else "all series"
     return [
         Figure(
             slug=slug(f"{family.subject} side by side"),
             title=f"{family.subject}: {names} side by side",
-            caption=f"{unit} at the same depth, all operations in flight counted over all connections.",
-            charts=(charts.depth_bars(bars, unit, limits),),
+            caption=caption(
+                f"{unit} at the same depth, all operations in flight counted over all connections.",
+                gain_caption(ratios),
+            ),
+            charts=(charts.depth_bars(bars, unit, limits), *([charts.gains(ratios, first)] if ratios else [])),
             table=_side_by_side_table(series, unit),
         )
     ]

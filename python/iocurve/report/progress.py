@@ -9,11 +9,20 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from iocurve.engine.outcome import IntervalKind, Live
+from iocurve.engine.outcome import IntervalKind, Live, LiveClient
 from iocurve.result.summary import Summary
 from iocurve.units import MIB, SECOND_NS, format_bytes, format_count, format_duration, format_latency
 
-PHASES = {"layout": "laying out files", "prepare": "preparing", "ramp": "ramp", "run": "running", "done": "finishing"}
+CLIENTS_SHOWN = 24
+"""Most load clients with a row of their own in the live view."""
+PHASES = {
+    "layout": "laying out files",
+    "prepare": "preparing",
+    "ready": "waiting for all clients",
+    "ramp": "ramp",
+    "run": "running",
+    "done": "finishing",
+}
 
 
 @dataclass(frozen=True)
@@ -27,6 +36,8 @@ class RunningPoint:
     seconds_expected: float
     interval_ns: int
     started: float
+    size: float
+    """Part of the point that runs now: one turn of several."""
 
 
 class Progress:
@@ -37,13 +48,29 @@ class Progress:
         self._point: RunningPoint | None = None
         self._live: Live | None = None
         self._seconds_done = 0.0
+        self._points_done = 0.0
 
     def point_started(
-        self, index: int, count: int | None, name: str, seconds_expected: float, interval_ns: int = SECOND_NS
+        self,
+        index: int,
+        count: int | None,
+        name: str,
+        seconds_expected: float,
+        interval_ns: int = SECOND_NS,
+        turn: tuple[int, int] = (1, 1),
     ) -> None:
         """Point ``index`` (from 0) of ``count`` begins; ``interval_ns`` is the reporting interval of its plan."""
-        self._point = RunningPoint(index, count, name, seconds_expected, interval_ns, self._clock())
+        number, turns = turn
+        title = name if turns == 1 else f"{name}, turn {number} of {turns}"
+        if turns == 1:
+            # Points that an earlier run measured count as done.
+            self._points_done = max(self._points_done, index)
+        self._point = RunningPoint(index, count, title, seconds_expected, interval_ns, self._clock(), 1 / turns)
         self._live = None
+
+    def turn_finished(self) -> None:
+        """Ends the running turn; its point has further turns."""
+        self.end_point()
 
     def end_point(self) -> str:
         """Ends the running point; gives its position, `` 3/26`` or ``3``, or nothing where none runs."""
@@ -51,6 +78,7 @@ class Progress:
         if point is None:
             return ""
         self._seconds_done += self._clock() - point.started
+        self._points_done += point.size
         if point.count is None:
             return f"{point.index + 1:>2}"
         return f"{point.index + 1:>{len(str(point.count))}}/{point.count}"
@@ -71,8 +99,9 @@ class Progress:
             return 0.0
         running = self._clock() - point.started
         this = max(point.seconds_expected, running)
-        mean = (self._seconds_done + this) / (point.index + 1)
-        return this - running + mean * (count - point.index - 1)
+        with_this = self._points_done + point.size
+        mean = (self._seconds_done + this) / with_this
+        return this - running + mean * max(0.0, count - with_this)
 
     def phase(self) -> str:
         """``running, 1.0 s``."""
@@ -91,6 +120,23 @@ class Progress:
             return []
         interval_ns = self._point.interval_ns
         return [_live_line(kind, part, interval_ns) for kind, part in self._live.operations.items()]
+
+    def client_rows(self) -> list[str]:
+        """The newest rates of each load client; many clients are shown in part."""
+        if self._point is None or self._live is None:
+            return []
+        clients, interval_ns = self._live.clients, self._point.interval_ns
+        rows = [_client_row(client, interval_ns) for client in clients[:CLIENTS_SHOWN]]
+        more = len(clients) - len(rows)
+        return [*rows, f"… and {more} more clients"] if more else rows
+
+
+def _client_row(client: LiveClient, interval_ns: int) -> str:
+    seconds = interval_ns / SECOND_NS
+    parts = client.operations.values()
+    iops, bytes_per_s = sum(part.operations for part in parts) / seconds, sum(part.bytes for part in parts) / seconds
+    row = f"{client.host:<26} {format_count(iops):>6} IOPS {bytes_per_s / MIB:>9,.1f} MiB/s"
+    return row if client.state == "running" else f"{row}   {client.state}"
 
 
 def finished_line(summary: Summary) -> tuple[str, str]:

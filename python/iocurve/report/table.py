@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from iocurve.analysis import read
-from iocurve.result.document import Result
+from iocurve.result.document import Point, Result
 from iocurve.result.summary import Summary
 from iocurve.units import format_count, format_latency
 
@@ -91,6 +91,7 @@ def _percentile(percent: float) -> Callable[[Summary], str]:
     return lambda summary: format_latency(summary.latency.percentile(percent))
 
 
+GAIN, DISTURBED = "gain", "disturbed"
 COLUMNS = (
     _Column("IOPS", True, lambda summary: format_count(summary.iops)),
     _Column("MiB/s", True, lambda summary: f"{summary.mib_per_s:,.1f}"),
@@ -105,16 +106,26 @@ COLUMNS = (
 def result_table(result: Result) -> FittingTable:
     """All points in one table, with a gap between families."""
     rows: list[tuple[str, ...]] = []
-    points = result.points
-    for index, (point, limit) in enumerate(zip(points, read(result).limits, strict=True)):
+    points, reading = result.points, read(result)
+    last = _last_columns(points)
+    for index, (point, limit) in enumerate(zip(points, reading.limits, strict=True)):
         if index and point.family != points[index - 1].family:
             rows.append(())
-        summary = point.summary()
-        figures = (column.cell(summary) for column in COLUMNS)
-        rows.append((point.name, *figures, limit.short_name if limit else ""))
+        figures = (column.cell(point.summary()) for column in COLUMNS)
+        further = {GAIN: reading.gain_text(point), DISTURBED: point.disturbance or ""}
+        rows.append((point.name, *figures, limit.short_name if limit else "", *(further[name] for name in last)))
     return FittingTable(
-        ("point", *(column.title for column in COLUMNS), "limited by"),
+        ("point", *(column.title for column in COLUMNS), "limited by", *last),
         rows,
-        essential=("point", *(column.title for column in COLUMNS if column.essential), "limited by"),
+        essential=("point", *(column.title for column in COLUMNS if column.essential), "limited by", *last),
         numbers=[column.title for column in COLUMNS],
+        texts=last,
     )
+
+
+def _last_columns(points: Sequence[Point]) -> list[str]:
+    """The columns of points that are compared and of points that others disturbed, where there are any."""
+    return [
+        *([GAIN] if any(point.compared_with for point in points) else []),
+        *([DISTURBED] if any(point.disturbance for point in points) else []),
+    ]

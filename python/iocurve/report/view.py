@@ -19,15 +19,25 @@ class View(Protocol):
     """Observes a run of several points."""
 
     def point_started(
-        self, index: int, count: int | None, name: str, seconds_expected: float, interval_ns: int = SECOND_NS
+        self,
+        index: int,
+        count: int | None,
+        name: str,
+        seconds_expected: float,
+        interval_ns: int = SECOND_NS,
+        turn: tuple[int, int] = (1, 1),
     ) -> None:
         """Point ``index`` (from 0) of ``count`` begins; ``interval_ns`` is the reporting interval of its plan.
 
-        A search does not know ``count`` before its end.
+        A search does not know ``count`` before its end. ``turn`` is the number of the turn that begins (from 1), and
+        the number of turns of the point.
         """
 
     def update(self, live: Live) -> None:
         """Gets the state of the engine, several times a second."""
+
+    def turn_finished(self) -> None:
+        """The turn that was started last has ended; its point has further turns."""
 
     def point_finished(self, summary: Summary) -> None:
         """The point that was started last has ended."""
@@ -37,11 +47,20 @@ class NoView:
     """Shows nothing."""
 
     def point_started(
-        self, index: int, count: int | None, name: str, seconds_expected: float, interval_ns: int = SECOND_NS
+        self,
+        index: int,
+        count: int | None,
+        name: str,
+        seconds_expected: float,
+        interval_ns: int = SECOND_NS,
+        turn: tuple[int, int] = (1, 1),
     ) -> None:
         """Ignored."""
 
     def update(self, live: Live) -> None:
+        """Ignored."""
+
+    def turn_finished(self) -> None:
         """Ignored."""
 
     def point_finished(self, summary: Summary) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -16,9 +17,10 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from iocurve.engine.outcome import Outcome, State, WorkerOutcome
+from iocurve.engine.outcome import KindOutcome, Outcome, State, WorkerOutcome
 from iocurve.engine.plan import Plan
 from iocurve.errors import ResultError, TargetError
+from iocurve.result.paired import RatePair, rate_ratio
 from iocurve.result.reference import Reference
 from iocurve.result.stats import Estimate
 from iocurve.result.summary import Latency, SeriesInterval, Summary, Totals, series, summarise
@@ -30,6 +32,7 @@ SCHEMA_VERSION = 2
 RESULT_NAME = "result.json"
 """File name of the result in a report's directory."""
 Axis = int | float | str
+RateName = Literal["iops", "bytes_per_s"]
 
 
 class HostFacts(Struct):
@@ -304,6 +307,71 @@ class Limit(Struct):
     """The step that gets past the limit, or the experiment that would name it."""
 
 
+class ClientClock(Struct):
+    """The clock of a load client beside the clock of the head program."""
+
+    offset_ns: int
+    """Client minus head, before the start."""
+    error_ns: int
+    """The offset is known to within this: half of the shortest round trip."""
+    drift_ns: int | None = None
+    """Change of the offset until the end; None where it was not measured again."""
+
+
+class UntilLoss(Struct):
+    """What a lost client had sent; it counts in no total."""
+
+    intervals: int
+    elapsed_ns: int
+    """Length of these intervals, the ramp left out."""
+    operations: dict[str, KindOutcome]
+    """By kind."""
+
+
+class ClientOutcome(Struct):
+    """A load client of a point. ``client`` of a worker's plan is an index into the clients of its point."""
+
+    client: int
+    name: str
+    """Name or address by which the cluster knows it."""
+    host: HostFacts
+    state: Literal["finished", "interrupted", "failed", "lost", "merged"]
+    """lost: died, froze or was cut off. merged: lost, and its records were added later."""
+    reason: str | None = None
+    """Why it did not finish."""
+    clock: ClientClock | None = None
+    late_ns: int = 0
+    """Start of its first group after the instant that all were to start at, by the clock of the head program."""
+    machine: MachineUse | None = None
+    run: str = ""
+    """Identity of the run in the name of the client's local file."""
+    journal: str | None = None
+    """Local file with the records of a lost client, on that client; None where it was removed."""
+    until_loss: UntilLoss | None = None
+
+
+class Turn(Struct):
+    """One of several runs of a point, which takes turns with the points that it is compared with."""
+
+    round: int
+    """Each point has one turn in each round; from 1."""
+    order: int
+    """Number of the run among those of all points that take turns, from 1: in A B B A, B has 2 and 3."""
+    state: State
+    window_ns: int
+    operations: int
+    iops: float
+    bytes_per_s: float
+    mean_ns: float
+    """Mean latency."""
+    seeds: tuple[int, ...]
+    """The seed of each worker."""
+    repeats: int = 0
+    """Number of times that the turn was measured again because others disturbed it."""
+    disturbance: str | None = None
+    """How others disturbed the turn, also when it was measured again; None if they did not."""
+
+
 class Point(Struct, dict=True):
     """One measurement: a plan and its outcome."""
 
@@ -321,6 +389,16 @@ class Point(Struct, dict=True):
     """Name of the target in the scenario; None without a scenario, or if the point loads several targets."""
     limit: Limit | None = None
     """Verdict on the limit of the point, given after the run; None if nothing was measured."""
+    clients: tuple[ClientOutcome, ...] = ()
+    """The load clients of a cluster; empty where this machine was the only one."""
+    turns: tuple[Turn, ...] = ()
+    """The runs that ``outcome`` merges; empty if the point ran once. The plan is that of the first."""
+    compared_with: tuple[str, ...] = ()
+    """Names of all points that take turns, this one included; the first is the base of gains."""
+    repeats: int = 0
+    """Number of runs that were measured again because others disturbed them."""
+    disturbance: str | None = None
+    """How others on this machine disturbed the point, also when it was measured again; None if they did not."""
 
     def summary(self) -> Summary:
         """Merges all workers."""
@@ -336,6 +414,24 @@ class Point(Struct, dict=True):
         for worker in self.outcome.workers:
             members.setdefault(worker.report_group, []).append(worker)
         return [_report_group(self.plan, group) for group in members.values()]
+
+    def gain_over(self, base: Point, rate: RateName = "iops") -> Interval | None:
+        """A rate relative to that of another point, with a 95 % interval from the rounds in which both ran.
+
+        Without such rounds the ratio has no interval. None where one of them measured nothing.
+        """
+        found = rate_ratio(_rate_pairs(self, base, rate)) if base.name in self.compared_with else None
+        if found is not None:
+            return Interval(value=found.value, low=found.low, high=found.high)
+        figure, other = getattr(self.summary(), rate), getattr(base.summary(), rate)
+        return Interval(value=figure / other, low=None, high=None) if figure and other else None
+
+    def of_client(self, client: int) -> Summary:
+        """Merges the workers of one load client."""
+        groups = self.plan.groups
+        workers = [one for one in self.outcome.workers if groups[one.group].workers[one.worker].client == client]
+        name = next(one.name for one in self.clients if one.client == client)
+        return summarise(name, self.plan, workers)
 
     def series(self) -> list[SeriesInterval]:
         """The time series, workers merged."""
@@ -426,9 +522,18 @@ class Result(Struct):
 
     def to_records(self) -> list[dict[str, Axis | None]]:
         """One flat record per point, all with the same keys; units are in the names."""
-        records = [_record(point) for point in self.points]
+        records = [_record(point) | _comparison_record(point, self.points) for point in self.points]
         keys = list(dict.fromkeys(key for record in records for key in record))
         return [{key: record.get(key) for key in keys} for record in records]
+
+
+def _rate_pairs(point: Point, base: Point, rate: RateName) -> list[RatePair]:
+    turns = {turn.round: turn for turn in base.turns if turn.state == "finished"}
+    return [
+        RatePair(getattr(turn, rate), getattr(turns[turn.round], rate), turns[turn.round].order < turn.order)
+        for turn in point.turns
+        if turn.state == "finished" and turn.round in turns
+    ]
 
 
 def _report_group(plan: Plan, workers: list[WorkerOutcome]) -> Summary:
@@ -458,6 +563,19 @@ def _record(point: Point) -> dict[str, Axis | None]:
             for key, value in _totals_record(f"{kind}_", totals).items()
         },
     }
+
+
+def _comparison_record(point: Point, points: Sequence[Point]) -> dict[str, Axis | None]:
+    """The gain of a point that takes turns over the first of those that it is compared with; empty for other points."""
+    record: dict[str, Axis | None] = {}
+    if point.repeats or point.disturbance:
+        record = {"repeats": point.repeats, "disturbance": point.disturbance or ""}
+    base = next((one for one in points if point.compared_with and one.name == point.compared_with[0]), None)
+    if base is None or base is point:
+        return record
+    found = point.gain_over(base)
+    figures = (found.value, found.low, found.high) if found else (None, None, None)
+    return record | {"gain_over": base.name} | dict(zip(("gain", "gain_low", "gain_high"), figures, strict=True))
 
 
 def _limit_record(limit: Limit | None) -> dict[str, Axis | None]:

@@ -126,7 +126,7 @@ class NfsPlace:
 
 
 def place_of(opened: OpenedTarget, timeout_ns: int | None = None) -> Place | None:
-    """The directory in which loads create their files; None if they load a file or a device.
+    """The directory in which loads create their files; None for a file, a device, or an export reached by NFSv4.1.
 
     ``timeout_ns`` limits the time for which a silent server is waited for; it defaults to that of the target.
     """
@@ -134,7 +134,8 @@ def place_of(opened: OpenedTarget, timeout_ns: int | None = None) -> Place | Non
     if opened.path is not None:
         return None
     if isinstance(target, NfsTarget):
-        return NfsPlace(target.mount(1, timeout_ns))
+        mount = target.mount(1, timeout_ns)
+        return NfsPlace(mount) if mount.version == 3 else None
     return LocalPlace(target.path if isinstance(target, LocalTarget) else target.spec.directory)
 
 

@@ -40,7 +40,7 @@ pub(super) fn run_worker(thread: &WorkerThread<'_>) -> Result<Option<WorkerOutco
     let mut leaving = EndGuard { thread, runs: worker.wait_for.is_empty(), how: State::Failed };
     if worker.wait_for.is_empty() {
         let load_begins = |_: &Start| board.stalls.phase("load");
-        let start = || order.prepared(&board.clock).map(Start::with_group).inspect(load_begins);
+        let start = || order.prepared(|| board.start_of(group)).map(Start::with_group).inspect(load_begins);
         let ran = prepare_and_run(thread, &mut { start })?;
         leaving.how = ran.as_ref().map_or(State::Failed, |ran| ran.ended.state);
         return Ok(ran.map(|ran| outcome(group, number, worker, ran)));

@@ -13,6 +13,7 @@ from iocurve.measure.data_set import MULTIPLE_BYTES
 from iocurve.measure.scenario import runner
 from iocurve.measure.scenario.cases import Case, Cases, scaled
 from iocurve.measure.scenario.document import Form, Scenario, load
+from iocurve.measure.scenario.groups import groups_of
 from iocurve.measure.scenario.runner import FormName, Request
 from iocurve.result.document import RESULT_NAME, Result
 from iocurve.targets import target as targets
@@ -28,6 +29,7 @@ def requested(
     full: bool,
     scale: float | None,
     points: Sequence[str],
+    rounds: int | None = None,
     create: bool = False,
     overwrite: bool,
     keep_data: bool,
@@ -41,7 +43,7 @@ def requested(
     form, name = _form(scenario, short or not (named or full or scale), scale)
     return Request(
         scenario=scenario,
-        form=form,
+        form=form if rounds is None else replace(form, rounds=rounds),
         form_name=name,
         targets=_targets(scenario, named, create=create),
         overwrite=overwrite,
@@ -106,7 +108,8 @@ def forms(scenario: Scenario) -> dict[str, FormFacts]:
 def _form_facts(scenario: Scenario, form: Form) -> FormFacts:
     points = Cases(scenario, form, {need.name: UNOPENED for need in scenario.targets}, "")
     cases = points.all()
-    return FormFacts(form, len(cases), sum(points.form_of(case).length_ns for case in cases))
+    groups = groups_of(cases, scenario.comparisons, form)
+    return FormFacts(form, len(cases), sum(group.measured_ns for group in groups))
 
 
 def described(scenario: Scenario) -> dict[str, object]:
@@ -127,6 +130,7 @@ def _described_form(scenario: Scenario, facts: FormFacts) -> dict[str, object]:
         "files": scenario.files,
         "size_bytes": facts.form.size_bytes,
         "measured_ns": facts.measured_ns,
+        "rounds": facts.form.rounds,
         "families": [
             {
                 "name": family.name,
@@ -150,6 +154,7 @@ def shown(scenario: Scenario) -> str:
             f"{name}: {counted(facts.points, 'point')}, data set {format_bytes(facts.form.size_bytes)} in "
             f"{counted(scenario.files, 'file')}, {format_duration(facts.measured_ns)} of measuring, plus the time to "
             "lay out files and to fill caches",
+            *_turns_shown(scenario, facts.form),
         ]
         for family in scenario.families:
             measured = facts.form.families[family.name]
@@ -159,6 +164,17 @@ def shown(scenario: Scenario) -> str:
     if scenario.references:
         lines += ["", f"published figures to compare with: {', '.join(scenario.references)}"]
     return "\n".join(lines)
+
+
+def _turns_shown(scenario: Scenario, form: Form) -> list[str]:
+    """Tells how points that are compared share the time."""
+    cases = Cases(scenario, form, {need.name: UNOPENED for need in scenario.targets}, "").all()
+    groups = [group for group in groups_of(cases, scenario.comparisons, form) if group.rounds > 1]
+    if not groups:
+        return []
+    lengths = ", ".join(dict.fromkeys(format_duration(group.turn_ns) for group in groups))
+    points = sum(len(group.cases) for group in groups)
+    return [f"  {counted(points, 'point')} that are compared take turns: {form.rounds} rounds, {lengths} each"]
 
 
 def _form(scenario: Scenario, short: bool, scale: float | None) -> tuple[Form, FormName]:

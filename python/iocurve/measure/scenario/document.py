@@ -28,6 +28,12 @@ class BlockSize(Size):
         return size
 
 
+ROUNDS = 6
+"""Turns of a point that is compared with others. Fewer make wide intervals: 4 rounds leave 2 degrees of freedom, for
+which Student's factor is 4.3; 6 rounds leave 4, for which it is 2.8."""
+TURN_NS_MIN = 500 * MILLISECOND_NS
+"""A turn is measured for at least this time, 3 s in 6 rounds. It spans many time slices of the scheduler and periods of
+a token bucket; and the kernel's CPU counters, in ticks of 10 ms, tell whether others disturbed it."""
 TARGETS_OWN = "target"
 """Axis value: the connections of the target's URL; 8 if it has one."""
 
@@ -104,8 +110,12 @@ class FamilyForm:
 
     @property
     def length_ns(self) -> int:
-        """Length of a point, its ramp included."""
+        """Length of a point that takes no turns, its ramp included."""
         return self.ramp_ns + self.runtime_ns
+
+    def turn_ns(self, rounds: int) -> int:
+        """Measured time of a turn, without its ramp."""
+        return self.runtime_ns if rounds == 1 else max(TURN_NS_MIN, self.runtime_ns // rounds)
 
 
 @dataclass(frozen=True)
@@ -119,6 +129,8 @@ class Form:
     ramp_ns: int
     runtime_ns: int
     interval_ns: int
+    rounds: int = ROUNDS
+    """Turns of each point that is compared with others; 1 measures every point once."""
     families: dict[str, FamilyForm] = field(default_factory=dict)
     """Forms of the families, by name."""
 
@@ -191,6 +203,7 @@ _FAMILY_KEYS = (
 )
 _POLICY = Word(get_args(CachePolicy))
 _CLIENTS = whole(1, 4096)
+_ROUNDS = whole(1, 100)
 _WORKERS = Word(("processors",))
 _NAME = Pattern(r"[\w.\-]+", "a name of letters, digits, dots and dashes")
 
@@ -337,7 +350,7 @@ class _Scenario:
     def _form(self, table: dict[str, Any], place: KeyPath, full: Form | None) -> Form:
         data, timing = self._table(table, place, "data"), self._table(table, place, "timing")
         self.reader.check_keys(data, ("size", "unrelated", *(() if full else ("files",))), (*place, "data"))
-        self.reader.check_keys(timing, ("ramp", "runtime", "interval"), (*place, "timing"))
+        self.reader.check_keys(timing, ("ramp", "runtime", "interval", "rounds"), (*place, "timing"))
         size = self._value(data, (*place, "data"), "size", Size(), full.size_bytes if full else 2**30)
         return Form(
             size_bytes=size,
@@ -350,6 +363,7 @@ class _Scenario:
                 MILLISECOND_NS,
                 self._value(timing, (*place, "timing"), "interval", Time(), full.interval_ns if full else SECOND_NS),
             ),
+            rounds=self._value(timing, (*place, "timing"), "rounds", _ROUNDS, full.rounds if full else ROUNDS),
         )
 
     def _references(self) -> tuple[str, ...]:

@@ -18,6 +18,8 @@ from iocurve.measure import local
 from iocurve.measure.axes import axes_of
 from iocurve.measure.campaign import Campaign, Measurement
 from iocurve.measure.data_set import DataSet, pinned, processors
+from iocurve.measure.deployment import assigned
+from iocurve.measure.machines import THIS_MACHINE, Machines
 from iocurve.measure.run_files import RunFiles
 from iocurve.measure.search.ceiling import RAMP_SHARE, Trial
 from iocurve.measure.search.knee import Sample
@@ -63,13 +65,14 @@ class Loads:
     effort: Effort
     campaign: Campaign
     family: str
+    machines: Machines = THIS_MACHINE
     _data: DataSet = field(init=False)
     files: RunFiles = field(init=False)
 
     def __post_init__(self) -> None:
         stem = f"iocurve-search-{secrets.token_hex(4)}"
         self._data = DataSet.of(self.opened, stem, self._workers(), self.size_bytes)
-        self.files = RunFiles(stem, [self.opened])
+        self.files = RunFiles(stem, [self.opened], self.machines)
 
     def closed(self, in_flight: int) -> Sample:
         """Measures a queue depth. Raises what ``Campaign.measure`` raises."""
@@ -134,21 +137,26 @@ class Loads:
         )
         workers = [
             section.over(self._data.share(number, self._workers()))
-            .over(pinned(self.opened, number))
+            .over(pinned(self.opened, number) if self.machines.count == 1 else Said())
             .over(common)
             .over(self.workload)
             for number, section in enumerate(sections)
         ]
         job = Job.of(name, WORDS, workers, self.defaults)
-        return plan_here(job, max(effort.interval_ns, (runtime_ns or 0) // TRIAL_INTERVALS))
+        plan = plan_here(job, max(effort.interval_ns, (runtime_ns or 0) // TRIAL_INTERVALS))
+        # Clients take turns, so that a low depth is spread over as many clients as possible.
+        return assigned(plan, [number % self.machines.count for number in range(len(sections))])
 
     def _workers(self) -> int:
-        return min(len(processors()), WORKERS_MAX)
+        """Workers of all clients together."""
+        return min(len(processors()), WORKERS_MAX) * self.machines.count
 
     def _axes(self) -> dict[str, Axis]:
         axes = axes_of(Section.of(self.workload, self.defaults).load)
         if self.opened.nconnect is not None:
             axes["nconnect"] = self.opened.nconnect
+        if self.machines.count > 1:
+            axes["clients"] = self.machines.count
         return axes
 
 

@@ -4,6 +4,7 @@ from iocurve.report.charts.bars import DepthBar, GroupBar, MixBar, PublishedMark
 from iocurve.report.charts.caps import FAR, Cap, caps, within_sight
 from iocurve.report.charts.coloured_table import AdviceCell, advice
 from iocurve.report.charts.curves import DepthDot, LatencyDot, knee_curve, latency_curve, over_time
+from iocurve.report.charts.gains import GainBar, gains
 from iocurve.report.charts.style import Chart, labelled
 
 __all__ = [
@@ -13,6 +14,7 @@ __all__ = [
     "Chart",
     "DepthBar",
     "DepthDot",
+    "GainBar",
     "GroupBar",
     "LatencyDot",
     "MixBar",
@@ -20,6 +22,7 @@ __all__ = [
     "advice",
     "caps",
     "depth_bars",
+    "gains",
     "grouped",
     "knee_curve",
     "labelled",

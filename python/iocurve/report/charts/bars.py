@@ -16,6 +16,7 @@ from iocurve.report.charts.style import (
     data,
     end_of_axis,
     finished,
+    group_axis,
     independent_strokes,
     kind_color,
     legend,
@@ -28,15 +29,7 @@ from iocurve.units import format_count, format_latency
 
 PUBLISHED_COLOR = "#A8005C"
 """The colour of published figures; no measured figure has it."""
-LABELS_WIDTH = 1200.0
-"""Pixels that the tilted labels of an axis share."""
-UPRIGHT_LABELS_MAX = 4
-"""The labels of more groups than this are tilted, unless they are short."""
-SHORT_LABEL = 7
 LABELLED_BARS_MAX = 12
-_UNBROKEN = "replace(datum.label, /([0-9]) ([KMG]iB)/g, '$1\u00a0$2')"
-_LABEL_LINES = f"slice(split(replace({_UNBROKEN}, /(.{{1,14}})( |$)/g, '$1\\n'), '\\n'), 0, -1)"
-"""Vega expression: a label in lines of up to 14 characters, so that it fits a narrow page."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +68,7 @@ def mix(
     totals = {name: sum(bar.rate for bar in bars if bar.mix == name) for name in dict.fromkeys(bar.mix for bar in bars)}
     order = list(totals)
     highest = max([*totals.values(), *(mark.value for mark in published)])
-    x = alt.X("mix:N", scale=alt.Scale(domain=order), title=title, axis=_group_axis(order))
+    x = alt.X("mix:N", scale=alt.Scale(domain=order), title=title, axis=group_axis(order))
     stacked = _stacked(bars, unit, x, alt.Scale(domain=[0, end_of_axis(highest, caps)]))
     labels = _total_labels(totals, unit, x)
     # A white rim keeps a figure legible where the line of the limit runs through it.
@@ -147,7 +140,7 @@ def grouped(bars: Sequence[GroupBar], unit: str, caps: Sequence[Cap], published:
         alt.Chart(data([asdict(bar) | {"p99": format_latency(bar.p99_ns)} for bar in bars]))
         .mark_bar()
         .encode(
-            x=alt.X("group:N", scale=alt.Scale(domain=groups), title=None, axis=_group_axis(groups)),
+            x=alt.X("group:N", scale=alt.Scale(domain=groups), title=None, axis=group_axis(groups)),
             xOffset=offset,
             y=alt.Y(
                 "value:Q", title=unit, scale=alt.Scale(domain=[0, end_of_axis(highest, caps)]), axis=rate_axis(unit)
@@ -181,14 +174,6 @@ def _bar_labels(
         base.mark_text(dy=above, fontSize=11, fontWeight=600, stroke="white", strokeWidth=4, strokeJoin="round"),
         base.mark_text(dy=above, fontSize=11, fontWeight=600, color=INK),
     ]
-
-
-def _group_axis(groups: Sequence[str]) -> alt.Axis:
-    """Upright labels in several lines; those of many groups are tilted, in one line."""
-    longest = max((len(group) for group in groups), default=0)
-    if len(groups) <= UPRIGHT_LABELS_MAX or longest <= SHORT_LABEL:
-        return alt.Axis(labelAngle=0, labelExpr=_LABEL_LINES, labelOverlap=False, labelLimit=0)
-    return alt.Axis(labelAngle=-40, labelLimit=LABELS_WIDTH / len(groups), labelOverlap=False)
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,17 @@ import altair as alt
 
 from iocurve.report.charts.style import INK, Chart, data, finished, legend
 
-ROW_HEIGHT = 58
-"""Three lines of text, so that a cell is narrow enough for narrow pages."""
+ROW_HEIGHT = 66
+"""Up to four lines of text, so that a cell is narrow enough for narrow pages."""
+COLORS = {
+    "pays": "#8fd19e",
+    "neutral": "#ffe08a",
+    "harms": "#f1a5a0",
+    "no difference seen": "#eef0f2",
+    "not told": "#dfe3e8",
+}
+ADVICE = ("pays", "neutral", "harms")
+"""Always in the legend."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +30,7 @@ class AdviceCell:
     """Kind and block size."""
     depth: int
     advice: str
-    """``pays``, ``neutral`` or ``harms``."""
+    """``pays``, ``neutral`` or ``harms``, or why there is no colour."""
     text: str
     """Lines with a slash between them."""
 
@@ -33,7 +42,8 @@ def advice(cells: Sequence[AdviceCell]) -> Chart:
         x=alt.X("depth:O", title="Depth (operations in flight)", axis=alt.Axis(labelAngle=0, orient="top")),
         y=alt.Y("row:N", sort=rows, title=None),
     )
-    colors = {"pays": "#8fd19e", "neutral": "#ffe08a", "harms": "#f1a5a0"}
+    present = {cell.advice for cell in cells}
+    colors = {name: color for name, color in COLORS.items() if name in ADVICE or name in present}
     scale = alt.Scale(domain=list(colors), range=list(colors.values()))
     boxes = base.mark_rect(stroke="white", strokeWidth=3).encode(
         color=alt.Color("advice:N", title=None, scale=scale, legend=legend())

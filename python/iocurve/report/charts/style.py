@@ -34,6 +34,15 @@ COUNT_LABEL = (
 )
 """Vega expression: a count with thousands and millions shortened. No number is in scientific notation."""
 
+LABELS_WIDTH = 1200.0
+"""Pixels that the tilted labels of an axis share."""
+UPRIGHT_LABELS_MAX = 4
+"""The labels of more groups than this are tilted, unless they are short."""
+SHORT_LABEL = 7
+_UNBROKEN = "replace(datum.label, /([0-9]) ([KMG]iB)/g, '$1\u00a0$2')"
+_LABEL_LINES = f"slice(split(replace({_UNBROKEN}, /(.{{1,14}})( |$)/g, '$1\\n'), '\\n'), 0, -1)"
+"""Vega expression: a label in lines of up to 14 characters, so that it fits a narrow page."""
+
 
 def finished(chart: alt.Chart | alt.LayerChart | alt.FacetChart, height: int = HEIGHT) -> Chart:
     """The specification of a chart that fills the width of the page, without decoration."""
@@ -147,6 +156,14 @@ def rate_axis(unit: str = "IOPS") -> alt.Axis:
     """An axis of rates with so few marks that their numbers stay apart on narrow pages."""
     label = "format(datum.value, ',')" if unit == "MiB/s" else COUNT_LABEL
     return alt.Axis(labelExpr=label, tickCount=8)
+
+
+def group_axis(groups: Sequence[str]) -> alt.Axis:
+    """Upright labels in several lines; those of many groups are tilted, in one line."""
+    longest = max((len(group) for group in groups), default=0)
+    if len(groups) <= UPRIGHT_LABELS_MAX or longest <= SHORT_LABEL:
+        return alt.Axis(labelAngle=0, labelExpr=_LABEL_LINES, labelOverlap=False, labelLimit=0)
+    return alt.Axis(labelAngle=-40, labelLimit=LABELS_WIDTH / len(groups), labelOverlap=False)
 
 
 def rate_tooltip(field: str, unit: str) -> alt.Tooltip:

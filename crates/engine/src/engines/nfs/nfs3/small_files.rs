@@ -9,7 +9,8 @@ use iocurve_wire::nfs3::{
 };
 use iocurve_wire::xdr::{Decode, Reader};
 
-use super::session::{Session, missing, refused};
+use super::super::protocol::{Session as _, missing};
+use super::session::{Session, refused};
 use crate::error::EngineError;
 use crate::plan::NfsMount;
 
@@ -37,6 +38,9 @@ pub struct SmallFiles<'a> {
 impl<'a> SmallFiles<'a> {
     /// Mounts an export.
     pub fn open(mount: &NfsMount, stop: &'a AtomicBool) -> Result<Self, EngineError> {
+        if mount.version != 3 {
+            return Err(EngineError::Plan("small files are read and written by NFSv3".to_owned()));
+        }
         Ok(Self { session: Session::open(mount, stop)? })
     }
 
@@ -74,7 +78,7 @@ impl<'a> SmallFiles<'a> {
     /// Reads the first `bytes_max` bytes of a file.
     pub fn read(&mut self, name: &str, bytes_max: u32) -> Result<Vec<u8>, EngineError> {
         let (file, _) = self.session.find(name)?.ok_or_else(|| missing(name))?;
-        let arguments = READ3args { file, offset: 0, count: bytes_max.min(self.session.limits.read) };
+        let arguments = READ3args { file, offset: 0, count: bytes_max.min(self.session.limits().read) };
         let results = self.session.rpc.transact(NFS_PROGRAM, NFS_V3, nfsproc3::NFSPROC3_READ as u32, &arguments)?;
         let read = READ3res::decode(&mut Reader::new(results)).map_err(|error| invalid("READ", &error))?;
         Ok(read.map_err(|failed| refused("read", name, &failed))?.data.to_vec())

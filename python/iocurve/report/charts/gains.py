@@ -1,0 +1,89 @@
+"""The chart of gains: bars of ratios with their intervals as error bars, and a line where there is no gain."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+import altair as alt
+
+from iocurve.report.charts.style import INK, Chart, data, finished, group_axis, independent_strokes, legend
+
+HEIGHT = 220
+COLORS = {"more": "#009E73", "less": "#D55E00", "none seen": "#b9c0c8", "not told": "#dfe3e8"}
+LABELS = {
+    "more": "more",
+    "less": "less",
+    "none seen": "no difference seen",
+    "not told": "not told: this machine was the limit, or no interval",
+}
+LABELLED_BARS_MAX = 12
+
+
+@dataclass(frozen=True)
+class GainBar:
+    """A ratio of two rates."""
+
+    group: str
+    """The load."""
+    series: str
+    """What is compared with the base: ``nconnect 8``."""
+    ratio: float
+    low: float | None
+    high: float | None
+    difference: str
+    """A key of ``COLORS``."""
+    text: str
+    """The ratio with its interval and its doubts."""
+    is_disturbed: bool = False
+
+
+def gains(bars: Sequence[GainBar], base: str) -> Chart:
+    """Bars of ratios to ``base``; the error bars are 95 % intervals."""
+    groups = list(dict.fromkeys(bar.group for bar in bars))
+    series = list(dict.fromkeys(bar.series for bar in bars))
+    present = [name for name in COLORS if name in {bar.difference for bar in bars}]
+    rows = [asdict(bar) | {"verdict": LABELS[bar.difference], "label": _label(bar)} for bar in bars]
+    scale = alt.Scale(domain=[LABELS[name] for name in present], range=[COLORS[name] for name in present])
+    highest = max([1.0, *(bar.high or bar.ratio for bar in bars)])
+    base_chart = alt.Chart(data(rows)).encode(
+        x=alt.X("group:N", scale=alt.Scale(domain=groups), title=None, axis=group_axis(groups)),
+        xOffset=alt.XOffset("series:N", sort=series),
+        tooltip=[
+            alt.Tooltip("group:N", title="load"),
+            alt.Tooltip("series:N", title="compared"),
+            alt.Tooltip("text:N", title=f"to {base}"),
+        ],
+    )
+    y = alt.Y("ratio:Q", title=f"Gain over {base} (×)", scale=alt.Scale(domain=[0, 1.15 * highest]))
+    columns = base_chart.mark_bar().encode(
+        y=y, color=alt.Color("verdict:N", title=None, scale=scale, legend=legend([LABELS[name] for name in present]))
+    )
+    unity = alt.Chart(data([{"one": 1.0}])).mark_rule(color=INK, strokeWidth=1).encode(y="one:Q")
+    layers = [columns, unity, *_error_bars(base_chart, rows), *_labels(base_chart, len(bars))]
+    return finished(independent_strokes(alt.layer(*layers)), height=HEIGHT)
+
+
+def _error_bars(base: alt.Chart, rows: Sequence[dict[str, object]]) -> list[alt.Chart]:
+    """A line from the lower bound to the upper one, with a tick at each; none without an interval."""
+    if not any(row["low"] is not None for row in rows):
+        return []
+    known = base.transform_filter("isValid(datum.low)")
+    ticks = [
+        known.mark_tick(color=INK, size=10, thickness=1.5, orient="horizontal").encode(y=f"{bound}:Q")
+        for bound in ("low", "high")
+    ]
+    return [known.mark_rule(color=INK, strokeWidth=1.5).encode(y="low:Q", y2="high:Q"), *ticks]
+
+
+def _labels(base: alt.Chart, bars: int) -> list[alt.Chart]:
+    """The ratios above the error bars, as long as they fit."""
+    if bars > LABELLED_BARS_MAX:
+        return []
+    placed = base.transform_calculate(top="isValid(datum.high) ? datum.high : datum.ratio")
+    return [placed.mark_text(dy=-9, fontSize=11, fontWeight=600, color=INK).encode(y="top:Q", text="label:N")]
+
+
+def _label(bar: GainBar) -> str:
+    """``1.42 ×``; an asterisk marks a disturbed pair."""
+    return f"{bar.ratio:.2f} ×{' *' if bar.is_disturbed else ''}"

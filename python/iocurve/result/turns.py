@@ -1,0 +1,225 @@
+"""Merges the runs of a point that takes turns with others.
+
+A merged outcome reads as if the measured windows of the runs had followed one another without a gap: counts add up,
+histograms are merged, intervals are renumbered. The ramps of all runs but the first are left out.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from iocurve.engine.outcome import (
+    CpuTime,
+    IntervalOutcome,
+    KindOutcome,
+    LatencyOutcome,
+    Outcome,
+    State,
+    WorkerOutcome,
+)
+from iocurve.result.disturbance import disturbance
+from iocurve.result.document import MachineUse, Point, ProcessorUse, Turn
+from iocurve.result.summary import Latency, merge_latencies
+
+
+def with_turn(point: Point | None, run: Point, place: tuple[int, int], repeats: int = 0) -> Point:
+    """A point with one more run; ``place`` is its round and its order. None makes a point of the first run."""
+    turn = _turn(run, place, repeats)
+    if point is None:
+        return run.replace(turns=(turn,), repeats=repeats, disturbance=_disturbed([turn]))
+    turns = (*point.turns, turn)
+    return point.replace(
+        outcome=merged(point.outcome, run.outcome),
+        layout=point.layout or run.layout,
+        machine=_mean_use(point, run),
+        turns=turns,
+        repeats=point.repeats + repeats,
+        disturbance=_disturbed(turns),
+    )
+
+
+def in_state(point: Point, state: State) -> Point:
+    """The point with this state: it is interrupted as long as turns are missing."""
+    workers = tuple(worker.replace(state=state) for worker in point.outcome.workers)
+    return point.replace(outcome=point.outcome.replace(state=state, workers=workers))
+
+
+def has_turn(point: Point | None, number: int) -> bool:
+    """True if the point finished its turn of a round."""
+    return point is not None and any(turn.round == number and turn.state == "finished" for turn in point.turns)
+
+
+def _turn(run: Point, place: tuple[int, int], repeats: int) -> Turn:
+    summary = run.summary()
+    return Turn(
+        round=place[0],
+        order=place[1],
+        state=run.outcome.state,
+        window_ns=summary.window_ns,
+        operations=summary.operations,
+        iops=summary.iops,
+        bytes_per_s=summary.bytes_per_s,
+        mean_ns=summary.latency.mean_ns,
+        seeds=tuple(worker.seed for group in run.plan.groups for worker in group.workers),
+        repeats=repeats,
+        disturbance=disturbance(run.machine, summary.window_ns),
+    )
+
+
+def _disturbed(turns: Sequence[Turn]) -> str | None:
+    """``3 of 6 turns: other processes used 48 % of the processors``, the text being that of the newest."""
+    found = [turn.disturbance for turn in turns if turn.disturbance]
+    return f"{len(found)} of {len(turns)} turns: {found[-1]}" if found else None
+
+
+# ---- outcomes
+
+
+def merged(before: Outcome, run: Outcome) -> Outcome:
+    """The outcome of several runs of the same plan; its state is that of the newest."""
+    known = {(worker.group, worker.worker): worker for worker in before.workers}
+    first = 1 + max((interval.index for worker in before.workers for interval in worker.intervals), default=-1)
+    newest = {
+        (worker.group, worker.worker): _merged_worker(known.get((worker.group, worker.worker)), worker, first)
+        for worker in run.workers
+    }
+    return Outcome(state=run.state, workers=tuple((known | newest).values()))
+
+
+def _merged_worker(before: WorkerOutcome | None, run: WorkerOutcome, first_index: int) -> WorkerOutcome:
+    if before is None:
+        return run
+    shift_ns = before.window_end_ns - run.window_start_ns
+    end_ns = before.window_end_ns + run.window_ns
+    return run.replace(
+        window_start_ns=before.window_start_ns,
+        window_end_ns=end_ns,
+        drained_ns=run.drained_ns + shift_ns,
+        drained_operations=before.drained_operations + run.drained_operations,
+        operations=_merged_kinds(before.operations, run.operations),
+        cpu=_merged_cpu(before.cpu, run.cpu),
+        depth_levels=_sums(before.depth_levels, run.depth_levels),
+        submit_levels=_sums(before.submit_levels, run.submit_levels),
+        complete_levels=_sums(before.complete_levels, run.complete_levels),
+        read_back_ns=before.read_back_ns + run.read_back_ns,
+        reconnects=before.reconnects + run.reconnects,
+        counters=_sums(before.counters, run.counters),
+        labels=tuple(dict.fromkeys((*before.labels, *run.labels))),
+        intervals=(*before.intervals, *_shifted(run.intervals, shift_ns, first_index)),
+    )
+
+
+def _shifted(intervals: Sequence[IntervalOutcome], shift_ns: int, first_index: int) -> list[IntervalOutcome]:
+    """The intervals of the measured window, renumbered; no time is negative, as a ramp may be longer than the shift."""
+    return [
+        interval.replace(
+            index=interval.index + first_index,
+            start_ns=interval.start_ns + shift_ns,
+            end_ns=interval.end_ns + shift_ns,
+        )
+        for interval in intervals
+        if not interval.ramp
+    ]
+
+
+def _merged_kinds(before: dict[str, KindOutcome], run: dict[str, KindOutcome]) -> dict[str, KindOutcome]:
+    return {
+        kind: _merged_kind(before[kind], run[kind]) if kind in before and kind in run else (before | run)[kind]
+        for kind in before | run
+    }
+
+
+def _merged_kind(before: KindOutcome, run: KindOutcome) -> KindOutcome:
+    return KindOutcome(
+        operations=before.operations + run.operations,
+        bytes=before.bytes + run.bytes,
+        errors=before.errors + run.errors,
+        short=before.short + run.short,
+        service=_merged_latency(before.service, run.service),
+        response=_merged_optional(before.response, run.response),
+        submission=_merged_optional(before.submission, run.submission),
+        completion=_merged_optional(before.completion, run.completion),
+    )
+
+
+def _merged_optional(before: LatencyOutcome | None, run: LatencyOutcome | None) -> LatencyOutcome | None:
+    return _merged_latency(before, run) if before and run else before or run
+
+
+def _merged_latency(before: LatencyOutcome, run: LatencyOutcome) -> LatencyOutcome:
+    both: Latency = merge_latencies([before, run])
+    if both.histogram is None:
+        return run
+    return LatencyOutcome(
+        count=both.count,
+        min_ns=both.min_ns,
+        max_ns=both.max_ns,
+        mean_ns=both.mean_ns,
+        stddev_ns=both.stddev_ns,
+        histogram=both.histogram.encode(),
+    )
+
+
+def _merged_cpu(before: CpuTime, run: CpuTime) -> CpuTime:
+    return CpuTime(
+        user_ns=before.user_ns + run.user_ns,
+        system_ns=before.system_ns + run.system_ns,
+        context_switches=before.context_switches + run.context_switches,
+        major_faults=before.major_faults + run.major_faults,
+        minor_faults=before.minor_faults + run.minor_faults,
+    )
+
+
+def _sums(before: dict[str, int], run: dict[str, int]) -> dict[str, int]:
+    return {key: before.get(key, 0) + run.get(key, 0) for key in before | run}
+
+
+# ---- the machine
+
+
+def _mean_use(point: Point, run: Point) -> MachineUse | None:
+    """Shares are means over the measured time, the largest delays stay the largest, bytes add up."""
+    before, newest = point.machine, run.machine
+    if before is None or newest is None:
+        return before or newest
+    earlier, later = point.summary().window_ns, run.summary().window_ns
+    weight = later / (earlier + later) if earlier + later else 0.5
+
+    def mean(first: float, second: float) -> float:
+        return first + weight * (second - first)
+
+    shares = ("own_share", "target_share", "others_share", "steal_share")
+    largest = ("thread_busy_share", "thread_delay_share", "target_delay_share")
+    sums = ("device_read_bytes", "device_write_bytes")
+    return newest.replace(
+        busy_share=mean(before.busy_share, newest.busy_share),
+        processors=_mean_processors(before.processors, newest.processors, weight),
+        **_each(shares, mean, before, newest),
+        **_each(largest, max, before, newest),
+        **_each(sums, operator.add, before, newest),
+    )
+
+
+def _each(
+    names: Sequence[str], combine: Callable[[Any, Any], Any], before: MachineUse, newest: MachineUse
+) -> dict[str, Any]:
+    """Combines figures of two uses; one that is unknown in either stays unknown."""
+    pairs = {name: (getattr(before, name), getattr(newest, name)) for name in names}
+    return {name: None if None in pair else combine(*pair) for name, pair in pairs.items()}
+
+
+def _mean_processors(
+    before: Sequence[ProcessorUse], newest: Sequence[ProcessorUse], weight: float
+) -> tuple[ProcessorUse, ...]:
+    earlier = {one.processor: one for one in before}
+    return tuple(
+        ProcessorUse(
+            processor=one.processor,
+            user_share=known.user_share + weight * (one.user_share - known.user_share),
+            system_share=known.system_share + weight * (one.system_share - known.system_share),
+        )
+        for one in newest
+        if (known := earlier.get(one.processor)) is not None
+    )
