@@ -78,7 +78,7 @@ def _measured(iops: int, latency_ms: int, way: str, find: Callable[[Loads], tupl
         in_flight, half_width = find(loads)
         seconds = time.monotonic() - start
         busy = [point.machine.busy_share for point in campaign.result.points if point.machine]
-        loads.remove_files()
+        loads.files.remove()
     return {
         "way": way,
         "iops_limit": iops,

@@ -33,6 +33,12 @@ def wait_for(path: Path) -> None:
         time.sleep(0.05)
 
 
+def wait_for_line(process: subprocess.Popen[str], text: str) -> None:
+    """Waits until a line of the progress has a text."""
+    assert process.stderr is not None
+    assert any(text in line for line in process.stderr)
+
+
 def wait_for_reads(port: int) -> None:
     """Waits until a volume has answered some operations."""
     deadline = time.monotonic() + 30
@@ -163,9 +169,10 @@ def test_a_full_volume_ends_the_run_with_a_message_and_keeps_nothing() -> None:
 
 
 def test_ctrl_c_keeps_the_measurements(tmp_path: Path) -> None:
-    command = [*IOCURVE, "fio", *READS, "--ioengine=null", "--time_based", "--runtime=60", f"--out={tmp_path}"]
+    reads = [option for option in READS if option != "--eta=never"]
+    command = [*IOCURVE, "fio", *reads, "--ioengine=null", "--time_based", "--runtime=60", f"--out={tmp_path}"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        time.sleep(4)
+        wait_for_line(process, "point 1, t, running")
         process.send_signal(signal.SIGINT)
         _, stderr = process.communicate(timeout=30)
     assert process.returncode == 130, stderr

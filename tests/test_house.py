@@ -59,6 +59,7 @@ def test_help_loads_no_command() -> None:
         "iocurve.cli",
         "iocurve._native",
         "iocurve.errors",
+        "iocurve.interrupts",
         "iocurve.units",
         "iocurve.dialects",
         "iocurve.result",

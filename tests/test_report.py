@@ -16,6 +16,7 @@ from iocurve.analysis import read
 from iocurve.errors import ResultError
 from iocurve.report import page as report
 from iocurve.report.conditions import conditions
+from iocurve.report.directory import ReportDirectory
 from iocurve.report.figures import figures
 from iocurve.result.document import Point, Result, TargetFacts
 from iocurve.units import SECOND_NS
@@ -271,8 +272,8 @@ def test_points_are_a_csv(tmp_path: Path) -> None:
 
 def test_everything_can_be_written_at_once(tmp_path: Path) -> None:
     directory = tmp_path / "a" / "b"
-    written = report.write_all(synthetic.fio_run(), directory)
-    assert [path.name for path in written] == ["result.json", "report.html", "points.csv"]
+    assert ReportDirectory(directory).finish(synthetic.fio_run()) == synthetic.fio_run()
+    assert {path.name for path in directory.iterdir()} == {"result.json", "report.html", "points.csv"}
     assert Result.read(directory / "result.json") == synthetic.fio_run()
 
 

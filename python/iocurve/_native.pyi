@@ -74,6 +74,30 @@ class Run:
         After the end every call returns the same outcome. Raises TargetError or RunError if nothing could be measured.
         """
 
+class Export:
+    """The root of an NFS export, as a place for small files. Each call mounts the export; signals end it."""
+
+    def __new__(cls, mount: str) -> Self:
+        """An export by its mount (JSON of ``NfsMount``). Raises RunError."""
+
+    def names(self, suffix: str) -> list[str]:
+        """Names that end in ``suffix``. Raises TargetError."""
+
+    def facts(self, names: list[str]) -> list[tuple[bool, int, int, int] | None]:
+        """For each name: is it a regular file with one name, its bytes, its number, its time of modification in ns.
+
+        None for a name that does not exist. Raises TargetError.
+        """
+
+    def read(self, name: str, bytes_max: int) -> bytes:
+        """The beginning of a file. Raises TargetError."""
+
+    def write(self, name: str, data: bytes, new: bool) -> None:
+        """Writes the beginning of a file in one step; ``new`` creates it. Raises TargetError, also where it exists."""
+
+    def remove(self, names: list[str]) -> None:
+        """Removes files; ignores missing ones. Raises TargetError."""
+
 class Volume:
     """An embedded NFS volume in its own threads."""
 
@@ -99,8 +123,8 @@ class Volume:
 def null_ceiling(seconds: float) -> float:
     """Measures the operations per second of one worker's loop without I/O."""
 
+def remove_files(plan: str) -> None:
+    """Removes all files that a plan names; ignores missing ones. Signals end it. Raises TargetError."""
+
 def plan_as_read(plan: str) -> str:
     """Parses a plan as the engine does and encodes it again. Raises RunError."""
-
-def remove_files(plan: str) -> None:
-    """Removes all files that a plan names; ignores missing ones. Raises TargetError."""

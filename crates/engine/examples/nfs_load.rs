@@ -85,7 +85,7 @@ fn run() -> Result<(), EngineError> {
     nfs::layout(&load.mount, &files, 1, &|_| {}, &AtomicBool::new(false))?;
     let measured = if load.work == Work::Check { check(&load, &files) } else { measure(&load, &files) };
     let paths: Vec<String> = files.into_iter().map(|file| file.path).collect();
-    measured.and(nfs::remove(&load.mount, &paths))
+    measured.and(nfs::remove(&load.mount, &paths, &AtomicBool::new(false)))
 }
 
 /// Value of the word with this prefix.

@@ -17,6 +17,7 @@
 //! payload    the data that are written
 //! offsets    file and offset of the next operation; replay
 //! engines    requests, buffers, and the engines: null, local, metadata, nfs, emulated
+//! stall      waits for servers, for the live view and the outcome
 //! cpu        CPU time and binding of the calling thread
 //! error      errors, with messages for the user
 //! outcome    results of a run: mirrored by Python
@@ -48,6 +49,7 @@ mod payload;
 pub mod plan;
 mod record;
 mod run;
+mod stall;
 mod verify;
 mod worker;
 

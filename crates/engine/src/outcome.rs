@@ -13,6 +13,27 @@ pub struct Outcome {
     pub state: State,
     /// One for each worker of the plan that was started, in plan order.
     pub workers: Vec<WorkerOutcome>,
+    /// Waits for servers, in order, in every phase of the run.
+    #[serde(default)]
+    pub stalls: Vec<Stall>,
+    /// Reason why files of the run could not be removed.
+    #[serde(default)]
+    pub files_left: Option<String>,
+}
+
+/// A server that did not answer for a time, and was waited for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stall {
+    /// Address of the server.
+    pub server: String,
+    /// Phase of the run: `layout`, `prepare` (mount), `load`, `cleanup`.
+    pub phase: String,
+    /// Why the server was waited for (`Connection refused`).
+    pub reason: String,
+    /// Since the start of the run.
+    pub start_ns: Nanos,
+    /// Duration.
+    pub duration_ns: Nanos,
 }
 
 /// End of a worker.
@@ -337,4 +358,6 @@ pub struct Live {
     pub intervals: u64,
     /// That interval, merged over workers, by kind.
     pub operations: BTreeMap<String, IntervalKind>,
+    /// The server that the run waits for, since when, and why; `None` if it waits for none.
+    pub waiting: Option<String>,
 }

@@ -6,6 +6,7 @@
 // These comments become Python's docstrings, which need no backticks.
 #![allow(clippy::doc_markdown)]
 
+mod export;
 mod histogram;
 mod run;
 mod volume;
@@ -15,6 +16,8 @@ use pyo3::prelude::*;
 /// The engine, the histograms and the embedded volume.
 #[pymodule]
 mod _native {
+    #[pymodule_export]
+    use crate::export::Export;
     #[pymodule_export]
     use crate::histogram::Histogram;
     #[pymodule_export]

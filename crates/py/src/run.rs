@@ -1,4 +1,5 @@
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use iocurve_engine::layout::Targets;
@@ -8,6 +9,9 @@ use iocurve_engine::{EngineError, Run as EngineRun};
 use pyo3::prelude::*;
 
 use crate::raise;
+
+/// Time between two checks for signals while a server is waited for.
+const SIGNAL_CHECK: Duration = Duration::from_millis(2);
 
 /// A run in its own threads.
 #[pyclass(frozen, module = "iocurve._native")]
@@ -92,11 +96,32 @@ pub fn plan_as_read(py: Python<'_>, plan: &str) -> PyResult<String> {
     Ok(json(&parse(py, plan)?))
 }
 
-/// Removes all files that a plan names; ignores missing ones. Raises TargetError.
+/// Removes all files that a plan names; ignores missing ones. Signals end it. Raises TargetError.
 #[pyfunction]
 pub fn remove_files(py: Python<'_>, plan: &str) -> PyResult<()> {
     let plan = parse(py, plan)?;
-    py.detach(|| Targets::of(&plan).remove()).map_err(|error| run_error(py, &error))
+    with_signals(py, |stop| Targets::of(&plan).remove(None, stop))
+}
+
+/// Does work that may wait for a server, on a thread of its own; the exception of a signal stops it.
+pub(crate) fn with_signals<T: Send>(
+    py: Python<'_>,
+    work: impl FnOnce(&AtomicBool) -> Result<T, EngineError> + Send,
+) -> PyResult<T> {
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| work(&stop));
+        let mut signal = Ok(());
+        while !thread.is_finished() {
+            py.detach(|| std::thread::sleep(SIGNAL_CHECK));
+            if signal.is_ok() {
+                signal = py.check_signals().inspect_err(|_| stop.store(true, Ordering::Relaxed));
+            }
+        }
+        let done = thread.join().expect("it does not panic");
+        signal?;
+        done.map_err(|error| run_error(py, &error))
+    })
 }
 
 fn parse(py: Python<'_>, plan: &str) -> PyResult<Plan> {
@@ -111,7 +136,7 @@ fn json(value: &impl serde::Serialize) -> String {
 fn run_error(py: Python<'_>, error: &EngineError) -> PyErr {
     let name = match error {
         EngineError::Plan(_) | EngineError::System { .. } => "RunError",
-        EngineError::StoppedInLayout => "Interrupted",
+        EngineError::StoppedInLayout | EngineError::StoppedBeforeLoad => "Interrupted",
         EngineError::Target(_)
         | EngineError::Path { .. }
         | EngineError::Nfs { .. }

@@ -45,7 +45,7 @@ def doubts_of(result: Result, families: Sequence[Family]) -> list[str]:
     """Every reason to read the figures with care, as sentences."""
     measured = [member for family in families for member in family.members]
     return [
-        *(note.text for note in result.notes if note.level == "warning"),
+        *(note.text for note in result.notes if note.level != "info"),
         *_emulation(result),
         *cache_doubts(result),
         *level_doubts(member.point for member in measured),

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 EXIT_INCOMPLETE = 1
 EXIT_MISTAKE = 2
 EXIT_CANNOT_RUN = 3
-EXIT_INTERRUPTED = 130
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
@@ -25,25 +24,39 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         print(_native.VERSION)
         sys.exit()
     # Everything below takes longer to load than that takes to print.
+    from iocurve import interrupts
+    from iocurve.cli import streams
+
+    streams.open_closed()
+    try:
+        interrupts.install()
+        status = _status_of(words)
+    except KeyboardInterrupt:
+        status = interrupts.exit_status()
+    except OSError as error:
+        if error.filename is not None:
+            raise
+        streams.tell_unwritable(error)
+        status = EXIT_INCOMPLETE
+    sys.exit(status if streams.flush() else status or EXIT_INCOMPLETE)
+
+
+def _status_of(words: list[str]) -> int:
+    """Runs a command; an error becomes a message and an exit status."""
     from iocurve.errors import DialectError, Interrupted, IocurveError, PlanError
+    from iocurve.interrupts import exit_status
 
     try:
-        status = _run(words)
+        return _run(words)
     except (DialectError, PlanError) as error:
         complain(error)
-        status = EXIT_MISTAKE
+        return EXIT_MISTAKE
     except Interrupted as error:
         complain(error)
-        status = EXIT_INTERRUPTED
+        return exit_status()
     except IocurveError as error:
         complain(error)
-        status = EXIT_INCOMPLETE
-    except KeyboardInterrupt:
-        status = EXIT_INTERRUPTED
-    except BrokenPipeError:
-        # The reader of the output has seen enough.
-        status = EXIT_INCOMPLETE
-    sys.exit(status)
+        return EXIT_INCOMPLETE
 
 
 def complain(error: IocurveError) -> None:
@@ -52,11 +65,16 @@ def complain(error: IocurveError) -> None:
 
 
 def status(result: Result) -> int:
-    """The exit status of a measurement; the reason why one is incomplete goes to stderr."""
+    """The exit status of a measurement. What could not be done, and why a result is incomplete, goes to stderr."""
+    from iocurve.interrupts import exit_status
+
+    undone = [note.text for note in result.notes if note.level == "error"]
+    for text in undone:
+        print(f"iocurve: {text}", file=sys.stderr)
     if result.state == "finished":
-        return 0
+        return EXIT_INCOMPLETE if undone else 0
     print(f"iocurve: incomplete: {result.incomplete_reason}", file=sys.stderr)
-    return EXIT_INTERRUPTED if result.state == "interrupted" else EXIT_INCOMPLETE
+    return exit_status() if result.state == "interrupted" else EXIT_INCOMPLETE
 
 
 def _run(arguments: list[str]) -> int:

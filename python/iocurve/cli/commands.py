@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 EXIT_STATUS = """\
 Exit status: 0 everything was done; 1 something could not be done, or a measurement is incomplete; \
 2 a mistake in the command line, a job file or a target, nothing was run; \
-3 the job that was explained cannot run on this machine; 130 Ctrl-C."""
+3 the job that was explained cannot run on this machine; 130 Ctrl-C; 143 TERM; 129 HUP."""
 
 
 @dataclass(frozen=True)
@@ -129,6 +129,12 @@ GROUPS = {
         ),
     ),
     "Jobs and results": (
+        Command(
+            "clean",
+            "clean:remove_leftovers",
+            "Remove the files that interrupted runs left on a target.",
+            "iocurve clean /mnt/data",
+        ),
         Command(
             "why",
             "why:explain_limits",

@@ -291,6 +291,6 @@ def _shown(result: Result, out: Path | None, output: Output) -> int:
         show(result_table(result))
         if result.search:
             print(f"\n{searches.shown(result.search)}")
-        if out:
+        if out and not any(note.code == "report_not_written" for note in result.notes):
             print(f"\nreport: {out / 'report.html'}")
     return status(result)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from cyclopts import App
 
+from iocurve.analysis import read
 from iocurve.cli import status
 from iocurve.cli.common import example, show
 from iocurve.report import page
@@ -38,6 +39,6 @@ def merge_records(result: Path, files: tuple[Path, ...], /) -> int:
     source = result / RESULT_NAME if result.is_dir() else result
     changed = merged(Result.read(source), [Journal.read(file) for file in files])
     changed.write(source)
-    page.write_all(changed, source.parent)
+    page.write(read(changed), source.parent)
     show(result_table(changed))
     return status(changed)

@@ -302,6 +302,20 @@ class WorkerOutcome(Struct):
         return (self.cpu.user_ns + self.cpu.system_ns) / self.window_ns if self.window_ns else 0.0
 
 
+class Stall(Struct):
+    """A server that did not answer for a time, and was waited for as on a hard mount."""
+
+    server: str
+    """Address of the server."""
+    phase: str
+    """Phase of the run: ``layout``, ``prepare`` (mount), ``load``, ``cleanup``."""
+    reason: str
+    """Why the server was waited for: ``Connection refused``."""
+    start_ns: int
+    """Since the start of the run."""
+    duration_ns: int
+
+
 class Outcome(Struct):
     """The outcome of a whole plan."""
 
@@ -309,6 +323,10 @@ class Outcome(Struct):
     """The worst state of its workers."""
     workers: tuple[WorkerOutcome, ...]
     """One for each worker that was started, in plan order."""
+    stalls: tuple[Stall, ...] = ()
+    """Waits for servers, in order, in every phase of the run."""
+    files_left: str | None = None
+    """Reason why files of the run could not be removed; None if they could."""
 
 
 class IntervalRecord(Struct):
@@ -346,5 +364,7 @@ class Live(Struct):
     """Number of the newest interval that all running workers have closed, from 1; 0 before the first."""
     operations: dict[str, IntervalKind]
     """That interval, merged over workers."""
+    waiting: str | None = None
+    """The server that the run waits for, since when, and why; None if it waits for none."""
     clients: tuple[LiveClient, ...] = ()
     """The load clients; empty where this machine is the only one."""

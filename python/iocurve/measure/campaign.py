@@ -6,16 +6,18 @@ body calls ``Campaign.measure``; everything that can happen to a run is handled 
 
 from __future__ import annotations
 
+import sys
+import traceback
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from iocurve import _native
+from iocurve import _native, interrupts
 from iocurve.analysis.limits import with_verdicts
 from iocurve.engine.outcome import Live, Outcome, State
 from iocurve.engine.plan import Plan
-from iocurve.errors import Interrupted, RunError, TargetError
+from iocurve.errors import Interrupted, IocurveError, RunError
 from iocurve.measure import local
 from iocurve.measure.client_notes import client_notes
 from iocurve.measure.machines import THIS_MACHINE, Machines
@@ -23,19 +25,34 @@ from iocurve.report.view import View, progress_view
 from iocurve.result import host, turns
 from iocurve.result.disturbance import disturbance, severity
 from iocurve.result.document import (
-    RESULT_NAME,
     Axis,
     ClientOutcome,
     Point,
     Result,
     SearchFacts,
     TargetFacts,
-    make_writable,
 )
-from iocurve.units import SECOND_NS, counted
+from iocurve.units import SECOND_NS, counted, format_duration
 
 NULL_CEILING_S = 0.1
 """Run time of the null engine, which measures the rate of the loop without I/O."""
+
+STALLED = {
+    "layout": "while files were laid out",
+    "prepare": "before the load began",
+    "load": "under the load",
+    "cleanup": "while files were removed",
+}
+"""Where a stall lay, by the phase of the run."""
+
+HURRIED_NS = SECOND_NS
+"""Longest time for which the clean-up of a run that failed or was interrupted waits for a server."""
+
+CleanUp = Callable[[int | None], None]
+"""Removes the files of a run; waits for a silent server as long as given in ns, or by default as long as the load does.
+
+Raises ``TargetError`` if files stay.
+"""
 
 Keep = Callable[[Result], None]
 """Called with the result after each point, so that a late failure loses at most one point."""
@@ -175,6 +192,7 @@ class Campaign:
         Raises ``Interrupted`` or ``RunError`` where it does not finish, ``TargetError`` where it cannot run.
         """
         outcome = local.finished(self._machines.start(plan, purpose), self._watch(enough))
+        self._note_obstacles(purpose, outcome)
         if outcome.state == "interrupted":
             raise Interrupted(f"interrupted: {purpose}")
         if outcome.state != "finished":
@@ -186,6 +204,32 @@ class Campaign:
         self.result = with_verdicts(result)
         self._keep(self.result)
 
+    def clean_up(self, remove: CleanUp) -> None:
+        """Removes the files of the run. A file that stays is noted in the result; it never costs what was measured."""
+        try:
+            with interrupts.delivered():
+                remove(None if self.result.state == "finished" else HURRIED_NS)
+        except (IocurveError, KeyboardInterrupt) as error:
+            self._note_files_left(str(error) or "interrupted")
+            if self.measured:
+                self._keep(self.result)
+            else:
+                print(f"iocurve: {self.result.notes[-1].text}", file=sys.stderr)
+
+    def _note_obstacles(self, title: str, outcome: Outcome) -> None:
+        """Notes servers that were waited for, and files that stay."""
+        for stall in outcome.stalls:
+            text = (
+                f"{title}: NFS server {stall.server} did not answer for {format_duration(stall.duration_ns)} "
+                f"{STALLED[stall.phase]} ({stall.reason})"
+            )
+            self.result = self.result.with_note("server_stalled", text)
+        if outcome.files_left is not None:
+            self._note_files_left(outcome.files_left)
+
+    def _note_files_left(self, why: str) -> None:
+        self.result = self.result.with_note("files_left", f"files of this run are left on the target: {why}", "error")
+
     def _run(self, one: Measurement, plan: Plan, turn: tuple[int, int] = (1, 1)) -> Point:
         """Runs a plan once."""
         expected = _seconds(plan) if one.seconds_expected is None else one.seconds_expected
@@ -194,6 +238,7 @@ class Campaign:
         one.before()
         measured = local.measure(plan, self._watch(one.enough), one.poll_s, self._machines)
         point = measured.point(one.family, one.axes, one.name).replace(target=one.target)
+        self._note_obstacles(one.title, point.outcome)
         for code, text in client_notes(point):
             self.result = self.result.with_note(code, text)
         return point
@@ -336,24 +381,41 @@ Body = Callable[[Campaign], SearchFacts | None]
 """Measures points; the findings of a search become part of the result."""
 
 
-def carry_out(campaign: Campaign, body: Body) -> Result:
-    """Runs a body until it returns or a point is cut short. The result keeps everything measured until then.
+def carry_out(campaign: Campaign, body: Body, remove: CleanUp = lambda _: None) -> Result:
+    """Runs a body until it returns, fails, or a point is cut short; then removes the files of the run.
 
-    Raises ``TargetError``, ``RunError``, ``Interrupted`` or ``KeyboardInterrupt`` where nothing was measured at all.
+    The result keeps everything measured until then, whatever happened. Raises what the body raised where nothing was
+    measured at all.
     """
-    try:
-        found = body(campaign)
-        result = campaign.result.replace(search=found).ended("finished")
-    except CutShort as cut:
-        result = campaign.result.ended(cut.state, cut.reason)
-    except (TargetError, RunError, Interrupted, KeyboardInterrupt) as error:
-        if not campaign.measured:
-            raise
-        is_wanted = isinstance(error, Interrupted | KeyboardInterrupt)
-        why = str(error) or f"interrupted after {counted(campaign.measured, 'point')}"
-        result = campaign.result.ended("interrupted" if is_wanted else "failed", why)
-    campaign.finish(result)
+    with interrupts.deferred():
+        try:
+            with interrupts.delivered():
+                found = body(campaign)
+            result = campaign.result.replace(search=found).ended("finished")
+        except CutShort as cut:
+            result = campaign.result.ended(cut.state, cut.reason)
+        except (Exception, KeyboardInterrupt) as error:
+            result = campaign.result.ended(*_end(error, campaign.measured))
+            if not campaign.measured:
+                campaign.clean_up(remove)
+                raise
+        campaign.finish(result)
+        campaign.clean_up(remove)
     return campaign.result
+
+
+def _end(error: BaseException, points: int) -> tuple[State, str]:
+    """The state that an error leaves a campaign in, and the reason."""
+    if isinstance(error, Interrupted | KeyboardInterrupt):
+        return "interrupted", str(error) or f"interrupted after {counted(points, 'point')}"
+    if isinstance(error, IocurveError):
+        return "failed", str(error)
+    if isinstance(error, MemoryError):
+        return "failed", "this machine, or its memory limit, has no memory left"
+    if isinstance(error, OSError):
+        return "failed", f"{error.filename or 'stdout'}: {error.strerror}"
+    traceback.print_exception(error)
+    return "failed", f"internal error, please report it: {type(error).__name__}: {error}"
 
 
 def into_directory(directory: Path, measure: Callable[[View, Keep], Result], *, quiet: bool = False) -> Result:
@@ -361,15 +423,15 @@ def into_directory(directory: Path, measure: Callable[[View, Keep], Result], *, 
 
     With ``quiet`` no progress is shown.
 
-    Raises what ``measure`` raises, ``TargetError`` where nothing can be written there, ``ResultError``.
+    Raises what ``measure`` raises, ``TargetError`` where nothing can be written there.
     """
-    from iocurve.report import page
+    from iocurve.report.directory import ReportDirectory
 
-    make_writable(directory)
-    with progress_view(quiet=quiet) as view:
-        result = measure(view, lambda so_far: so_far.write(directory / RESULT_NAME))
-    page.write_all(result, directory)
-    return result
+    kept = ReportDirectory(directory)
+    with interrupts.deferred():
+        with interrupts.delivered(), progress_view(quiet=quiet) as view:
+            result = measure(view, kept.keep)
+        return kept.finish(result)
 
 
 def started(kind: str, name: str, target: TargetFacts, *, with_ceiling: bool = True) -> Result:

@@ -14,7 +14,8 @@ from iocurve.analysis.limit_kinds import UNKNOWN, Limit
 from iocurve.analysis.limits import verdict_of
 from iocurve.engine.plan import FilePlan, FixedBlocks, NfsEngine, Plan, Worker
 from iocurve.errors import TargetError
-from iocurve.measure import data_set, local, variations
+from iocurve.measure import local, variations
+from iocurve.measure.run_files import RunFiles
 from iocurve.measure.variations import Variation
 from iocurve.measure.why import Probes, diagnose
 from iocurve.result.document import Point, TargetFacts
@@ -130,10 +131,12 @@ def _load(plan: Plan, opened: OpenedTarget) -> Iterator[Plan]:
     stem = f"iocurve-why-{secrets.token_hex(4)}"
     workers = tuple(_placed(worker, opened, f"{stem}.{number}") for number, worker in enumerate(longest.workers))
     load = variations.shortened(plan.replace(groups=(longest.replace(workers=workers),)), RUNTIME_NS)
+    files = RunFiles(stem, [] if opened.path else [opened])
+    files.announce(load)
     try:
         yield load
     finally:
-        data_set.remove_files([load], [opened] if opened.path else [])
+        files.remove()
 
 
 def _placed(worker: Worker, opened: OpenedTarget, name: str) -> Worker:

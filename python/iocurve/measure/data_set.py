@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-from iocurve.engine.plan import Plan
 from iocurve.errors import Mistake, PlanError
 from iocurve.job.model import Said
 from iocurve.job.target_fields import target_fields
-from iocurve.measure.machines import THIS_MACHINE, Machines
 from iocurve.targets.opened_target import OpenedTarget
 from iocurve.units import MIB, format_bytes
 
@@ -61,15 +58,6 @@ class DataSet:
         if self.opened.path is not None:
             return list(range(worker * self.count // workers, (worker + 1) * self.count // workers))
         return list(range(worker, self.count, workers))
-
-
-def remove_files(plans: Iterable[Plan], opened: Iterable[OpenedTarget], machines: Machines = THIS_MACHINE) -> None:
-    """Removes the files that plans created; files and devices that existed before stay. Raises ``TargetError``."""
-    kept = {str(Path(one.path).absolute()) for one in opened if one.path}
-    for plan in plans:
-        paths = {file.path for group in plan.groups for worker in group.workers for file in worker.files}
-        if not paths & kept:
-            machines.remove_files(plan)
 
 
 def processors() -> list[int]:

@@ -7,7 +7,9 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from iocurve import interrupts
 from iocurve.dialects.base import Dialect, Prepared
 from iocurve.engine import plan as planned
 from iocurve.engine.outcome import Live, Outcome
@@ -22,6 +24,10 @@ from iocurve.report.view import progress_view
 from iocurve.result import host
 from iocurve.result.document import Result, TargetFacts
 from iocurve.targets.disk_facts import disk_facts
+
+if TYPE_CHECKING:
+    from iocurve.report.directory import ReportDirectory
+
 
 OpenCluster = Callable[[Sequence[str]], AbstractContextManager[Machines]]
 """Opens load clients on the machines with these names."""
@@ -67,27 +73,36 @@ def _measured(kind: str, prepared: Prepared, out: Path | None, machines: Machine
     _require_writable(prepared.output_paths())
     prepared.make_directories()
     plans = prepared.plans
-    with progress_view(keeps_lines=len(plans) > 1, quiet=quiet or not prepared.shows_progress) as view:
-        campaign = Campaign(
-            campaigns.started(kind, plans[0].name, _target_facts(plans), with_ceiling=out is not None),
-            view,
-            lambda _: None,
-            keeps_points=out is not None or prepared.writes_output_at_end,
-            machines=machines,
-        )
-        result = campaigns.carry_out(campaign, lambda campaign: _run(kind, prepared, campaign))
-    for note in notes:
-        result = result.with_note(note.code, str(note), note.level)
-    told = len(result.notes)
-    result = prepared.write_output(result)
+    directory = None if out is None else _report_directory(out)
+    with interrupts.deferred():
+        with progress_view(keeps_lines=len(plans) > 1, quiet=quiet or not prepared.shows_progress) as view:
+            campaign = Campaign(
+                campaigns.started(kind, plans[0].name, _target_facts(plans), with_ceiling=out is not None),
+                view,
+                directory.keep if directory else lambda _: None,
+                keeps_points=out is not None or prepared.writes_output_at_end,
+                machines=machines,
+            )
+            result = campaigns.carry_out(campaign, lambda campaign: _run(kind, prepared, campaign))
+        for note in notes:
+            result = result.with_note(note.code, str(note), note.level)
+        told = len(result.notes)
+        try:
+            result = prepared.write_output(result)
+        finally:
+            # Output that cannot be written costs no report.
+            if directory:
+                result = directory.finish(result)
     if not quiet:
-        _tell(PlanNote(note.code, note.text, None, note.level) for note in result.notes[told:])
-    if out is not None:
-        # A job without a report loads nothing that draws one.
-        from iocurve.report import page
-
-        page.write_all(result, out)
+        _tell(PlanNote(note.code, note.text, None, note.level) for note in result.notes[told:] if note.level != "error")
     return result
+
+
+def _report_directory(path: Path) -> ReportDirectory:
+    """Loaded here: a job without a report loads nothing that draws one. Raises ``TargetError``."""
+    from iocurve.report.directory import ReportDirectory
+
+    return ReportDirectory(path)
 
 
 def _run(kind: str, prepared: Prepared, campaign: Campaign) -> None:

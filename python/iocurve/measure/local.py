@@ -15,6 +15,9 @@ from iocurve.result.document import Axis, ClientOutcome, LayoutFacts, MachineUse
 POLL_S = 0.1
 """Time between two polls of a run: short enough for a smooth view, long enough to cost no measurable CPU time."""
 
+ABANDONED_S = 0.3
+"""Time that a run has to end after it was stopped twice."""
+
 Enough = Callable[[Live], bool]
 """Called with the state of a run at every poll; True stops the run, which then counts as finished."""
 
@@ -27,8 +30,8 @@ def run_to_the_end(_live: Live) -> bool:
 def run(plan: Plan, enough: Enough = run_to_the_end, poll_s: float = POLL_S) -> Outcome:
     """Runs a plan to its end, or until ``enough`` returns True.
 
-    Ctrl-C stops the run cleanly: the outcome has everything measured so far, marked interrupted. A second Ctrl-C
-    abandons the run. Raises ``TargetError`` or ``RunError`` if nothing could be measured.
+    Ctrl-C stops the run cleanly: the outcome has everything measured so far, marked interrupted. After a second Ctrl-C
+    the run has ``ABANDONED_S`` left to end. Raises ``TargetError`` or ``RunError`` if nothing could be measured.
     """
     return finished(THIS_MACHINE.start(plan, plan.name), enough, poll_s)
 
@@ -45,7 +48,7 @@ def finished(running: Running, enough: Enough = run_to_the_end, poll_s: float = 
                 running.stop()
         except KeyboardInterrupt:
             running.stop()
-            if interrupted:
+            if interrupted and (outcome := outcome or running.wait(ABANDONED_S)) is None:
                 raise
             interrupted = True
         except BaseException:

@@ -5,18 +5,17 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Literal
 
-from iocurve.analysis import Reading, read
+from iocurve.analysis import Reading
 from iocurve.analysis.limit_groups import LimitGroup
-from iocurve.errors import ResultError
 from iocurve.report.conditions import conditions
 from iocurve.report.prose import capitalised
 from iocurve.report.setting import emulation_label, heading, incomplete_reason, setting, targets
-from iocurve.result.document import RESULT_NAME, Result, write_atomically
+from iocurve.result.document import write_atomically
 from iocurve.units import counted
 
 # The libraries that draw take most of a second to load, so only the functions that draw import them.
@@ -33,25 +32,20 @@ POINTS_SHOWN_MAX = 110
 ImageFormat = Literal["png", "svg"]
 
 
-def write_all(result: Result, directory: Path) -> list[Path]:
-    """Writes ``result.json`` and the report into a directory, which may be missing, and returns the paths.
-
-    Raises ``ResultError``.
-    """
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ResultError(f"{directory} cannot be made: {error.strerror}") from None
-    result.write(directory / RESULT_NAME)
-    return [directory / RESULT_NAME, *write(read(result), directory)]
-
-
 def write(reading: Reading, directory: Path) -> list[Path]:
     """Writes ``report.html`` and ``points.csv`` and returns their paths. Raises ``ResultError``."""
-    documents = {"report.html": html(reading), "points.csv": points_csv(reading)}
-    for name, text in documents.items():
-        write_atomically(directory / name, text.encode())
-    return [directory / name for name in documents]
+    for name, document in DOCUMENTS.items():
+        write_atomically(directory / name, document(reading).encode())
+    return [directory / name for name in DOCUMENTS]
+
+
+def load_libraries() -> None:
+    """Loads the libraries that draw. Raises whatever keeps them from being loaded, such as ``MemoryError``."""
+    from jinja2 import Environment
+
+    from iocurve.report.figures import figures
+
+    _ = (Environment, figures, _chart_library())
 
 
 def write_images(reading: Reading, directory: Path, formats: Sequence[ImageFormat] = ("png", "svg")) -> list[Path]:
@@ -114,6 +108,10 @@ def points_csv(reading: Reading) -> str:
     writer.writeheader()
     writer.writerows(records)
     return text.getvalue()
+
+
+DOCUMENTS: Mapping[str, Callable[[Reading], str]] = {"report.html": html, "points.csv": points_csv}
+"""The files of a report and the functions that make their text."""
 
 
 @cache

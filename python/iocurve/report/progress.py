@@ -107,6 +107,8 @@ class Progress:
         """``running, 1.0 s``."""
         if self._live is None:
             return "starting"
+        if self._live.waiting is not None:
+            return self._live.waiting
         phase = PHASES.get(self._live.phase, self._live.phase)
         if self._live.phase == "layout" and self._live.layout_bytes_total:
             return f"{phase}: {format_bytes(self._live.layout_bytes)} of {format_bytes(self._live.layout_bytes_total)}"

@@ -114,14 +114,18 @@ class TargetFacts(Struct):
     mount: MountFacts | None = None
 
 
+NoteLevel = Literal["info", "warning", "error"]
+
+
 class Note(Struct):
     """A remark that readers of the figures must know."""
 
     code: str
     """Stable, for programs: ``payload_discarded``."""
     text: str
-    level: Literal["info", "warning"] = "warning"
-    """A warning concerns the validity of the figures; anything else is info."""
+    level: NoteLevel = "warning"
+    """A warning concerns the validity of the figures; an error is a thing that the run could not do, such as to write
+    its report; anything else is info."""
 
 
 class LayoutFacts(Struct):
@@ -485,7 +489,7 @@ class Result(Struct):
         """Returns a copy with a further point."""
         return self.replace(points=(*self.points, point))
 
-    def with_note(self, code: str, text: str, level: Literal["info", "warning"] = "warning") -> Result:
+    def with_note(self, code: str, text: str, level: NoteLevel = "warning") -> Result:
         """Returns a copy with a further note; duplicates are dropped."""
         note = Note(code=code, text=text, level=level)
         return self if note in self.notes else self.replace(notes=(*self.notes, note))
@@ -629,14 +633,19 @@ def _check_version(path: Path | str, document: Any) -> None:
         raise ResultError(f"{path} has schema_version {found}, this iocurve reads {SCHEMA_VERSION}; {hint}")
 
 
+RESULT_BYTES_MIN = 64 << 10
+"""A directory for results must have room for this much, which a result with few points takes."""
+
+
 def make_writable(directory: Path) -> None:
     """Creates the directory of a report before the measurement. Raises ``TargetError`` if it is not writable."""
     import tempfile
 
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=directory):
-            pass
+        with tempfile.TemporaryFile(dir=directory) as file:
+            # An empty file can be created on a full disk.
+            file.write(bytes(RESULT_BYTES_MIN))
     except OSError as error:
         raise TargetError(f"--out {directory}: {error.strerror}; name a directory that you can write to") from None
 

@@ -31,6 +31,9 @@ pub enum EngineError {
     /// The run was stopped before it measured anything.
     #[error("stopped while files were laid out; the files created so far are removed")]
     StoppedInLayout,
+    /// The run was stopped after the layout, before it measured anything.
+    #[error("stopped before the load began")]
+    StoppedBeforeLoad,
     /// The NFS server refused a call.
     #[error("{action} {path}: the server answered {status}{hint}")]
     Nfs {

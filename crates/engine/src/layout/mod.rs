@@ -8,9 +8,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
+use iocurve_meter::Nanos;
+
 use crate::engines::{capabilities, nfs};
 use crate::error::EngineError;
 use crate::plan::{FilePlan, Layout, NfsMount, Plan, Worker};
+use crate::stall::HURRIED_NS;
 
 pub use self::local::lay_out;
 
@@ -31,14 +34,15 @@ impl Targets {
             Ok(()) => Ok(targets),
             Err(error) => {
                 // The first error is the one to report.
-                let _ = targets.remove();
+                let _ = targets.remove(Some(HURRIED_NS), &AtomicBool::new(false));
                 Err(error)
             }
         }
     }
 
-    /// Removes the files; ignores missing ones.
-    pub fn remove(self) -> Result<(), EngineError> {
+    /// Removes the files; ignores missing ones. A server is waited for up to `patience_ns`, or as long as the load
+    /// waits; when `stop` is set, not at all.
+    pub fn remove(self, patience_ns: Option<Nanos>, stop: &AtomicBool) -> Result<(), EngineError> {
         let mut result = Ok(());
         for path in self.local {
             if let Err(source) = remove_local(&path)
@@ -48,7 +52,8 @@ impl Targets {
             }
         }
         for (mount, paths) in self.nfs {
-            if let Err(error) = nfs::remove(&mount, &paths) {
+            let timeout_ns = patience_ns.unwrap_or(mount.timeout_ns).min(mount.timeout_ns);
+            if let Err(error) = nfs::remove(&NfsMount { timeout_ns, ..mount }, &paths, stop) {
                 result = Err(error);
             }
         }

@@ -9,6 +9,7 @@ use iocurve_meter::{Clock, Nanos};
 
 use crate::outcome::{IntervalKind, IntervalOutcome, IntervalRecord, Live};
 use crate::record::Tally;
+use crate::stall::Stalls;
 
 /// Time between the last worker's preparation and the common start: every thread must be waiting by then.
 const LEAD: Nanos = 2_000_000;
@@ -21,6 +22,7 @@ pub(crate) struct Board {
     pub(crate) stop: Arc<AtomicBool>,
     pub(crate) clock: Clock,
     pub(crate) interval_ns: Nanos,
+    pub(crate) stalls: Arc<Stalls>,
     state: Mutex<BoardState>,
     changed: Condvar,
 }
@@ -74,10 +76,15 @@ impl Board {
             layout_bytes_total: 0,
             intervals: 0,
             operations: BTreeMap::new(),
+            waiting: None,
         };
+        let clock = Clock::new();
+        let stalls = Stalls::new(clock.clone());
+        stalls.phase("layout");
         Self {
             stop: Arc::new(AtomicBool::new(false)),
-            clock: Clock::new(),
+            clock,
+            stalls,
             interval_ns,
             state: Mutex::new(BoardState {
                 live,
@@ -91,7 +98,7 @@ impl Board {
     }
 
     pub(crate) fn live(&self) -> Live {
-        self.lock().live.clone()
+        Live { waiting: self.stalls.waiting(), ..self.lock().live.clone() }
     }
 
     /// Waits for the end of the run, at most `timeout`; returns `true` if the run is over.
@@ -121,6 +128,7 @@ impl Board {
 
     pub(crate) fn phase(&self, phase: &str, group: usize) {
         let mut state = self.lock();
+        self.stalls.phase(phase);
         phase.clone_into(&mut state.live.phase);
         state.live.group = group as u32;
         state.live.elapsed_ns = 0;

@@ -11,7 +11,7 @@ mod tests;
 mod thread;
 
 use std::cell::Cell;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{JoinHandle, ScopedJoinHandle};
 use std::time::Duration;
@@ -27,6 +27,7 @@ use crate::layout::Targets;
 use crate::offsets::SharedPositions;
 use crate::outcome::{IntervalRecord, Live, Outcome, State, WorkerOutcome};
 use crate::plan::{Group, Plan};
+use crate::stall::HURRIED_NS;
 use crate::worker::flow;
 
 /// A run in progress, on its own threads.
@@ -106,14 +107,15 @@ impl Run {
 }
 
 fn supervise(plan: &Plan, board: &Board) -> Result<Outcome, EngineError> {
-    let result = lay_out_and_run(plan, board);
+    let result = board.stalls.recording(|| lay_out_and_run(plan, board));
     board.over();
     result
 }
 
 fn lay_out_and_run(plan: &Plan, board: &Board) -> Result<Outcome, EngineError> {
     let disks = Disks::open(plan, DELAY_TOLERATED_NS, &board.clock)?;
-    let targets = Targets::lay_out(plan, &|bytes, total| board.layout_progress(bytes, total), &board.stop)?;
+    let targets = Targets::lay_out(plan, &|bytes, total| board.layout_progress(bytes, total), &board.stop)
+        .map_err(|error| if board.stopped() { EngineError::StoppedInLayout } else { error })?;
     let mut workers = Vec::new();
     let result = run_groups(plan, &disks, board, &mut workers);
     if disks.keep().is_err() {
@@ -122,16 +124,25 @@ fn lay_out_and_run(plan: &Plan, board: &Board) -> Result<Outcome, EngineError> {
             worker.labels.push("disk_state_not_kept".to_owned());
         }
     }
-    let removed = targets.remove();
+    let failed = result.is_err() || workers.iter().any(|worker| worker.state != State::Finished);
+    board.stalls.phase("cleanup");
+    let removed = if failed || board.stopped() {
+        targets.remove(Some(HURRIED_NS), &AtomicBool::new(false))
+    } else {
+        targets.remove(None, &board.stop)
+    };
     match result {
         // The figures of earlier groups are kept; the error belongs to the group that could not start.
+        Err(_) if workers.is_empty() && board.stopped() => return Err(EngineError::StoppedBeforeLoad),
         Err(error) if workers.is_empty() => return Err(error),
         Err(error) => workers.push(never_started(plan, workers.len(), &error)),
-        Ok(()) => removed?,
+        Ok(()) => {}
     }
     let interrupted = if board.stopped() { State::Interrupted } else { State::Finished };
     let state = workers.iter().map(|worker| worker.state).max().unwrap_or(interrupted).max(interrupted);
-    Ok(Outcome { state, workers })
+    // Files that stay cost no figures.
+    let files_left = removed.err().map(|error| error.to_string());
+    Ok(Outcome { state, workers, stalls: board.stalls.all(), files_left })
 }
 
 /// Runs group after group, until the run is stopped, a group ends it, or one cannot be prepared.

@@ -39,7 +39,8 @@ pub(super) fn run_worker(thread: &WorkerThread<'_>) -> Result<Option<WorkerOutco
     let WorkerThread { group, number, worker, order, board, .. } = *thread;
     let mut leaving = EndGuard { thread, runs: worker.wait_for.is_empty(), how: State::Failed };
     if worker.wait_for.is_empty() {
-        let start = || order.prepared(|| board.start_of(group)).map(Start::with_group);
+        let load_begins = |_: &Start| board.stalls.phase("load");
+        let start = || order.prepared(|| board.start_of(group)).map(Start::with_group).inspect(load_begins);
         let ran = prepare_and_run(thread, &mut { start })?;
         leaving.how = ran.as_ref().map_or(State::Failed, |ran| ran.ended.state);
         return Ok(ran.map(|ran| outcome(group, number, worker, ran)));
@@ -87,7 +88,7 @@ fn prepare_and_run(
         order.interval_closed(number, interval, tallies);
     };
     let disk = worker.disk.as_ref().map(|plan| disks.get(plan));
-    open_and_run(worker, buffers, &shared, disk, start, &mut publish)
+    board.stalls.recording(|| open_and_run(worker, buffers, &shared, disk, start, &mut publish))
 }
 
 /// Tells the other workers that this one has ended: as planned, by an error or by a panic.

@@ -13,11 +13,11 @@ from iocurve.errors import TargetError
 from iocurve.job.model import Job
 from iocurve.job.resolve import plan_here
 from iocurve.measure import campaign as campaigns
-from iocurve.measure import data_set
 from iocurve.measure.campaign import Campaign, Keep, Measurement
 from iocurve.measure.deployment import assigned
 from iocurve.measure.machines import THIS_MACHINE, Machines
 from iocurve.measure.reach import require_reachable
+from iocurve.measure.run_files import RunFiles, tell_leftovers
 from iocurve.measure.scenario.caches import Caches
 from iocurve.measure.scenario.cases import Case, Cases
 from iocurve.measure.scenario.document import Form, Scenario
@@ -74,6 +74,7 @@ def carry_out(request: Request, view: View, keep: Keep, earlier: Result | None =
     for target in request.targets.values():
         require_reachable(target, request.machines)
     with opened(request.targets) as found:
+        tell_leftovers(found.values(), view)
         return _Run(request, found, earlier).measured(view, keep)
 
 
@@ -147,8 +148,7 @@ class _Run:
         tag = earlier.scenario.tag if earlier and earlier.scenario else secrets.token_hex(4)
         self.cases = Cases(request.scenario, request.form, found, tag, request.nfs_timeout_ns, request.cluster_clients)
         self.clients: dict[str, tuple[int, ...]] = {}
-        self.made: dict[object, Plan] = {}
-        """A plan for each set of files that was made, with which they are removed."""
+        self.files = RunFiles(f"iocurve-{request.scenario.name}-{tag}", found.values(), request.machines)
 
     def measured(self, view: View, keep: Keep) -> Result:
         everything = self.cases.all()
@@ -161,11 +161,13 @@ class _Run:
         earlier = self.earlier.points if self.earlier else ()
         machines, order = self.request.machines, [case.name for case in wanted]
         campaign = Campaign(result, view, keep, order=order, earlier=earlier, machines=machines)
-        try:
-            return campaigns.carry_out(campaign, lambda campaign: self._measure(campaign, wanted))
-        finally:
-            if not self.request.keep_data:
-                data_set.remove_files(self.made.values(), _existing(self.cases.opened), machines)
+        return campaigns.carry_out(campaign, lambda campaign: self._measure(campaign, wanted), self._remove_files)
+
+    def _remove_files(self, patience_ns: int | None) -> None:
+        if self.request.keep_data:
+            self.files.keep()
+        else:
+            self.files.remove(patience_ns)
 
     def _measure(self, campaign: Campaign, cases: Sequence[Case]) -> None:
         caches = Caches(self.cases, self._plan, campaign.prepare)
@@ -176,6 +178,7 @@ class _Run:
             else:
                 for measurement in measurements:
                     campaign.measure(measurement)
+            self.files.identify()
 
     def _measurement(self, case: Case, group: CaseGroup, caches: Caches) -> Measurement:
         plan = self._plan(case.job)
@@ -202,9 +205,7 @@ class _Run:
         plan = plan_here(job, self.request.form.interval_ns)
         if self.request.cluster_clients and job.name in self.clients:
             plan = assigned(plan, self.clients[job.name])
-        workers = [worker for group in plan.groups for worker in group.workers]
-        files = ((repr(worker.engine), worker.client, file.path) for worker in workers for file in worker.files)
-        self.made[frozenset(files)] = plan
+        self.files.announce(plan)
         return plan
 
 
@@ -236,7 +237,3 @@ def _check_space(request: Request, cases: Sequence[Case]) -> None:
             opened_target.check_space(target, needed)
         except TargetError as error:
             raise TargetError(f"{error}; use --short or --scale 1/1000 for a smaller data set") from None
-
-
-def _existing(found: Mapping[str, OpenedTarget]) -> list[OpenedTarget]:
-    return [one for one in found.values() if one.bytes]

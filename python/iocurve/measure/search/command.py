@@ -14,6 +14,7 @@ from iocurve.measure import campaign as campaigns
 from iocurve.measure.campaign import Campaign, Keep
 from iocurve.measure.machines import THIS_MACHINE, Machines
 from iocurve.measure.reach import require_reachable
+from iocurve.measure.run_files import tell_leftovers
 from iocurve.measure.search import ceiling, knee
 from iocurve.measure.search.facts import curve_facts, knee_facts, max_facts
 from iocurve.measure.search.loads import Effort, Loads
@@ -114,6 +115,7 @@ def _searched(
 
     def measure(view: View, keep: Keep) -> Result:
         with opened_target.opened(question.target) as found:
+            tell_leftovers([found], view)
             name = f"{kind} of {found.facts.address}: {question.workload}"
             campaign = Campaign(campaigns.started(kind, name, found.facts), view, keep, machines=question.machines)
             loads = Loads(
@@ -126,10 +128,7 @@ def _searched(
                 "depth",
                 question.machines,
             )
-            try:
-                return campaigns.carry_out(campaign, lambda _: search(loads))
-            finally:
-                loads.remove_files()
+            return campaigns.carry_out(campaign, lambda _: search(loads), loads.files.remove)
 
     return campaigns.into_directory(directory, measure, quiet=quiet)
 

@@ -14,12 +14,13 @@ from iocurve.engine.outcome import Live
 from iocurve.engine.plan import FLUSH_KINDS, Plan
 from iocurve.job.model import Job, Said, Section
 from iocurve.job.resolve import plan_here
-from iocurve.measure import data_set, local
+from iocurve.measure import local
 from iocurve.measure.axes import axes_of
 from iocurve.measure.campaign import Campaign, Measurement
 from iocurve.measure.data_set import DataSet, pinned, processors
 from iocurve.measure.deployment import assigned
 from iocurve.measure.machines import THIS_MACHINE, Machines
+from iocurve.measure.run_files import RunFiles
 from iocurve.measure.search.ceiling import RAMP_SHARE, Trial
 from iocurve.measure.search.knee import Sample
 from iocurve.measure.search.stopping import FIRST_LOOK, Stopping
@@ -66,11 +67,12 @@ class Loads:
     family: str
     machines: Machines = THIS_MACHINE
     _data: DataSet = field(init=False)
-    _made: list[Plan] = field(default_factory=list)
+    files: RunFiles = field(init=False)
 
     def __post_init__(self) -> None:
         stem = f"iocurve-search-{secrets.token_hex(4)}"
         self._data = DataSet.of(self.opened, stem, self._workers(), self.size_bytes)
+        self.files = RunFiles(stem, [self.opened], self.machines)
 
     def closed(self, in_flight: int) -> Sample:
         """Measures a queue depth. Raises what ``Campaign.measure`` raises."""
@@ -96,10 +98,6 @@ class Loads:
         summary = point.summary()
         return Trial(summary.window_ns / SECOND_NS, MeasuredResponses(summary.latency))
 
-    def remove_files(self) -> None:
-        """Removes the files that the search created; files that the user named stay as they are."""
-        data_set.remove_files(self._made, [self.opened] if self.opened.bytes else [], self.machines)
-
     def _measured(
         self,
         name: str,
@@ -110,8 +108,8 @@ class Loads:
     ) -> Point:
         """Until it is enough, or for a given time."""
         plan = self._plan(name, sections, runtime_ns)
-        self._made.append(plan)
-        return self.campaign.measure(
+        self.files.announce(plan)
+        point = self.campaign.measure(
             Measurement(
                 plan,
                 self.family,
@@ -121,6 +119,8 @@ class Loads:
                 poll_s=self.effort.interval_ns / 2 / SECOND_NS,
             )
         )
+        self.files.identify()
+        return point
 
     def _plan(self, name: str, sections: list[Said], runtime_ns: int | None) -> Plan:
         """The runtime of a trial is given; a point of a closed loop ends by its precision, at the latest then."""

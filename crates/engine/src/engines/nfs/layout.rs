@@ -11,6 +11,7 @@ use crate::engines::buffers::Buffers;
 use crate::engines::request::{Address, Completion, Engine, Request};
 use crate::error::EngineError;
 use crate::plan::{Durability, FilePlan, Layout, NfsMount, OperationKind};
+use crate::stall::HURRIED_NS;
 
 use super::NfsEngine;
 use super::nfs3::Nfs3;
@@ -47,11 +48,12 @@ pub fn layout(
     }
 }
 
-/// Removes files; ignores missing ones.
-pub fn remove(mount: &NfsMount, paths: &[String]) -> Result<(), EngineError> {
+/// Removes files and empty directories; ignores missing ones, and leaves directories that are not empty. When `stop` is
+/// set, it waits for the server no longer.
+pub fn remove(mount: &NfsMount, paths: &[String], stop: &AtomicBool) -> Result<(), EngineError> {
     match Version::of(mount)? {
-        Version::V3 => remove_on::<Nfs3>(mount, paths),
-        Version::V4_1 => remove_on::<Nfs4>(mount, paths),
+        Version::V3 => remove_on::<Nfs3>(mount, paths, stop),
+        Version::V4_1 => remove_on::<Nfs4>(mount, paths, stop),
     }
 }
 
@@ -90,12 +92,11 @@ fn absent_on<P: Protocol>(mount: &NfsMount, paths: Vec<String>, stop: &AtomicBoo
     Ok(absent)
 }
 
-fn remove_on<P: Protocol>(mount: &NfsMount, paths: &[String]) -> Result<(), EngineError> {
+fn remove_on<P: Protocol>(mount: &NfsMount, paths: &[String], stop: &AtomicBool) -> Result<(), EngineError> {
     if paths.is_empty() {
         return Ok(());
     }
-    let never = AtomicBool::new(false);
-    let mut session = P::Session::open(mount, &never)?;
+    let mut session = P::Session::open(mount, stop)?;
     let mut result = Ok(());
     for path in paths {
         // Continues after an error; the first one is reported.
@@ -120,13 +121,15 @@ impl<P: Protocol> Default for Changes<P> {
 impl<P: Protocol> Changes<P> {
     /// If a change cannot be undone, the original error is still the one to report.
     fn undo(&self, mount: &NfsMount) {
+        // The layout may have failed because the server is silent.
+        let mount = &NfsMount { timeout_ns: mount.timeout_ns.min(HURRIED_NS), ..mount.clone() };
+        let never = AtomicBool::new(false);
         if !self.created.is_empty() {
-            let _ = remove_on::<P>(mount, &self.created);
+            let _ = remove_on::<P>(mount, &self.created, &never);
         }
         if self.extended.is_empty() {
             return;
         }
-        let never = AtomicBool::new(false);
         if let Ok(mut session) = P::Session::open(mount, &never) {
             for (path, handle, length) in &self.extended {
                 let _ = session.set_size(handle, path, *length);

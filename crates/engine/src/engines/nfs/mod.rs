@@ -35,6 +35,7 @@ use crate::engines::request::{Completion, Engine, Request};
 use crate::error::EngineError;
 use crate::outcome::ConnectionOutcome;
 use crate::plan::{FilePlan, NfsMount};
+use crate::stall::Waiting;
 
 use self::connection::Connection;
 use self::flight::{CALLS_MAX, CallLimits, Flight, JUKEBOX_DELAY_NS};
@@ -44,8 +45,8 @@ use self::socket::{DONTWAIT, Epoll, RECEIVE_WAIT_NS, Route};
 
 pub(crate) use self::layout::absent;
 pub use self::layout::{layout, remove};
-pub use self::nfs3::Nfs3;
 pub(crate) use self::nfs3::NfsMetadataEngine;
+pub use self::nfs3::{FileFacts, Nfs3, SmallFiles};
 pub use self::nfs4::Nfs4;
 pub use self::version::Version;
 
@@ -55,6 +56,10 @@ const CONNECTIONS_MAX: u32 = 16;
 const MAINTENANCE_NS: Nanos = 100_000_000;
 /// A blocking receive can end one kernel tick late; it is used only when the deadline is further away.
 const RECEIVE_WAIT_ROOM_NS: Nanos = RECEIVE_WAIT_NS + 10_000_000;
+/// A load without an answer for this time is a stall; a server that limits its rate answers something sooner.
+const SILENCE_NS: Nanos = 2_000_000_000;
+/// A load without an answer and without a connection for this time is a stall.
+const ABSENCE_NS: Nanos = 500_000_000;
 /// Longest time between two checks for a new session.
 const RECOVERY_CHECK_NS: Nanos = 5_000_000;
 /// Most invalid replies in one run.
@@ -92,6 +97,8 @@ pub struct NfsEngine<P: Protocol> {
     quiet_since: Nanos,
     /// Error of the last connection that broke or could not be established.
     last_error: Option<String>,
+    /// The server is waited for.
+    stall: Option<Waiting>,
 }
 
 #[expect(private_bounds, reason = "the versions are this module's")]
@@ -161,6 +168,7 @@ impl<P: Protocol> NfsEngine<P> {
             recoveries: 0,
             quiet_since: 0,
             last_error: None,
+            stall: None,
         })
     }
 
@@ -287,9 +295,11 @@ impl<P: Protocol> NfsEngine<P> {
             self.postponed.pop_front();
             self.dispatch(call);
         }
+        let mut silent_ns = 0;
         for number in 0..self.connections.len() {
             let connection = &mut self.connections[number];
             let unanswered_ns = connection.unanswered_ns(&self.flight, now);
+            silent_ns = silent_ns.max(unanswered_ns);
             if unanswered_ns > self.timeout_ns {
                 return Err(self.given_up(unanswered_ns));
             }
@@ -298,7 +308,19 @@ impl<P: Protocol> NfsEngine<P> {
                 Err(error) => self.lost(number, Lost::Closed(error))?,
             }
         }
+        self.note_stall(silent_ns);
         Ok(())
+    }
+
+    /// Tells a stall, or that it is over. `silent_ns` is the longest time for which a call is unanswered.
+    fn note_stall(&mut self, silent_ns: Nanos) {
+        let is_up = self.connections.iter().all(Connection::is_up);
+        if self.stall.is_some() && is_up && silent_ns < MAINTENANCE_NS {
+            self.stall = None;
+        } else if self.stall.is_none() && silent_ns >= if is_up { SILENCE_NS } else { ABSENCE_NS } {
+            let reason = self.last_error.clone().unwrap_or_else(|| "it does not answer".to_owned());
+            self.stall = Waiting::begin(&self.route.peer.to_string(), reason, silent_ns);
+        }
     }
 
     /// Renews the lease of a client that makes no calls.

@@ -13,10 +13,11 @@ use iocurve_wire::portmap::{IPPROTO_TCP, PMAP_PORT, PMAP_PROG, PMAP_VERS, PMAPPR
 use iocurve_wire::rpc::{auth_flavor, authsys_parms, opaque_auth};
 use iocurve_wire::xdr::{Decode, Reader, to_bytes};
 
-use super::rpc::{Patience, Rpc, STOP_CHECK_NS, seconds};
+use super::rpc::{Patience, Rpc, STOP_CHECK_NS, is_lost, seconds};
 use super::socket::{Route, Socket};
 use crate::error::EngineError;
 use crate::plan::NfsMount;
+use crate::stall::has_answered;
 
 /// Most exports named in a message.
 const EXPORTS_NAMED_MAX: usize = 8;
@@ -101,7 +102,7 @@ impl<'a> Mounter<'_, 'a> {
         let mut result =
             Err(io::Error::other(format!("its addresses are not of the family of the local address {source_text}")));
         for peer in addresses.filter(|peer| source.is_none_or(|source| source.is_ipv4() == peer.is_ipv4())) {
-            let (route, patience) = (Route { peer, source: *source }, Patience::new(*timeout_ns, self.stop));
+            let (route, patience) = (Route { peer, source: *source }, Patience::new(peer, *timeout_ns, self.stop));
             result = connect_one(&route, &patience)
                 .map(|socket| Rpc::new(socket, route, self.server(port), *timeout_ns, self.stop));
             if result.is_ok() {
@@ -124,11 +125,21 @@ pub(super) fn connect(
     timeout_ns: Nanos,
     stop: &AtomicBool,
 ) -> Result<Socket, EngineError> {
-    let connected = connect_one(route, &Patience::new(timeout_ns, stop));
+    let connected = connect_one(route, &Patience::new(route.peer, timeout_ns, stop));
     connected.map_err(|error| unreachable_error("NFS", server, &error, timeout_ns))
 }
 
-fn connect_one(route: &Route, patience: &Patience<'_>) -> io::Result<Socket> {
+/// Connects; a server that has answered before may be about to restart, and is tried again.
+pub(super) fn connect_one(route: &Route, patience: &Patience<'_>) -> io::Result<Socket> {
+    loop {
+        match connect_once(route, patience) {
+            Err(error) if is_lost(&error) && has_answered(route.peer) => patience.pause(&error)?,
+            result => return result,
+        }
+    }
+}
+
+fn connect_once(route: &Route, patience: &Patience<'_>) -> io::Result<Socket> {
     let socket = Socket::start(route).map_err(|error| match (route.source, error.kind()) {
         (Some(source), io::ErrorKind::InvalidInput) => io::Error::other(format!("there is no route from {source}")),
         _ => error,

@@ -1,7 +1,9 @@
 //! One call at a time on one connection, for set-up and layout.
 
+use std::cell::{Cell, RefCell};
 use std::fmt::Display;
 use std::io;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -13,11 +15,19 @@ use iocurve_wire::rpc::{Accepted, CallHeader, RPC_VERSION, Rejected, ReplyBody, 
 use iocurve_wire::xdr::{Decode, Encode, Reader, to_bytes};
 
 use super::flight::JUKEBOX_DELAY_NS;
+use super::mounter;
 use super::socket::{DONTWAIT, Route, Socket, not_now};
 use crate::error::EngineError;
+use crate::stall::{Waiting, answered, has_answered};
 
 /// Longest reply accepted; a list of exports is the longest kind.
 const REPLY_BYTES_MAX: usize = 1 << 20;
+/// First pause between two attempts to reach a server; it doubles each time.
+const PAUSE_NS_MIN: Nanos = 10_000_000;
+/// Longest pause between two attempts.
+const PAUSE_NS_MAX: Nanos = SECOND;
+/// A call without an answer for this time is a stall.
+const SILENCE_NS: Nanos = 2 * SECOND;
 /// Longest time between two polls of the stop flag.
 pub(super) const STOP_CHECK_NS: Nanos = 50_000_000;
 
@@ -33,6 +43,9 @@ pub(super) struct Rpc<'a> {
     pub(super) credential: Vec<u8>,
     xid: u32,
     reply: Vec<u8>,
+    /// The last call was sent more than once: the server may have executed it before it answered.
+    pub(super) was_repeated: bool,
+    has_answered: bool,
 }
 
 impl<'a> Rpc<'a> {
@@ -40,7 +53,19 @@ impl<'a> Rpc<'a> {
         let credential = to_bytes(&opaque_auth::NONE);
         // Differs from the xids of an earlier process with this address, which the server may remember.
         let xid = std::process::id().wrapping_shl(16) ^ Instant::now().elapsed().subsec_nanos();
-        Self { socket, route, server, timeout_ns, stop, program: "NFSv3", credential, xid, reply: Vec::new() }
+        Self {
+            socket,
+            route,
+            server,
+            timeout_ns,
+            stop,
+            program: "NFSv3",
+            credential,
+            xid,
+            reply: Vec::new(),
+            was_repeated: false,
+            has_answered: false,
+        }
     }
 
     /// Returns `true` once calls should end.
@@ -102,6 +127,10 @@ impl<'a> Rpc<'a> {
         self.xid = self.xid.wrapping_add(1);
         let call = self.encode(program, version, procedure, arguments);
         self.exchange(&call).map_err(|error| self.broken(&error))?;
+        if !self.has_answered {
+            self.has_answered = true;
+            answered(self.route.peer);
+        }
         let mut reader = Reader::new(&self.reply);
         let header =
             ReplyHeader::decode(&mut reader).map_err(|error| invalid_reply(&self.server, self.program, &error))?;
@@ -135,14 +164,29 @@ impl<'a> Rpc<'a> {
         call
     }
 
-    /// Sends a record and receives one.
+    /// Sends a record and receives one. A server that has answered before may restart meanwhile: the call is sent again
+    /// over a new connection, with the same `xid`, as on a hard mount.
     fn exchange(&mut self, call: &[u8]) -> io::Result<()> {
-        let patience = Patience::new(self.timeout_ns, self.stop);
+        let patience = Patience::new(self.route.peer, self.timeout_ns, self.stop);
+        self.was_repeated = false;
+        loop {
+            match self.exchange_once(call, &patience) {
+                Err(error) if is_lost(&error) && has_answered(self.route.peer) => {
+                    patience.pause(&error)?;
+                    self.socket = mounter::connect_one(&self.route, &patience)?;
+                    self.was_repeated = true;
+                }
+                result => return result,
+            }
+        }
+    }
+
+    fn exchange_once(&mut self, call: &[u8], patience: &Patience<'_>) -> io::Result<()> {
         let mut sent = 0;
         while sent < call.len() {
-            sent += self.retry(true, &patience, |socket| socket.send(&call[sent..]))?;
+            sent += self.retry(true, patience, |socket| socket.send(&call[sent..]))?;
         }
-        self.receive_record(&patience)
+        self.receive_record(patience)
     }
 
     /// Receives no byte beyond the record.
@@ -238,25 +282,81 @@ pub(super) fn invalid_reply(server: &str, program: &str, why: &dyn Display) -> E
     EngineError::Connection(format!("invalid reply from server {server} ({why}); is it an {program} server?"))
 }
 
-/// Timeout and stop flag of a wait.
+/// Errors of a connection that a restart of the server brings about.
+pub(super) fn is_lost(error: &io::Error) -> bool {
+    use io::ErrorKind::{
+        BrokenPipe, ConnectionAborted, ConnectionRefused, ConnectionReset, HostUnreachable, NetworkUnreachable,
+        NotConnected, UnexpectedEof,
+    };
+    matches!(
+        error.kind(),
+        BrokenPipe
+            | ConnectionAborted
+            | ConnectionRefused
+            | ConnectionReset
+            | HostUnreachable
+            | NetworkUnreachable
+            | NotConnected
+            | UnexpectedEof
+    )
+}
+
+/// Timeout and stop flag of a wait for a server.
 pub(super) struct Patience<'a> {
+    server: SocketAddr,
+    started: Instant,
     end: Instant,
     stop: &'a AtomicBool,
+    /// Pause before the next attempt.
+    pause_ns: Cell<Nanos>,
+    stall: RefCell<Option<Waiting>>,
 }
 
 impl<'a> Patience<'a> {
-    pub(super) fn new(timeout_ns: Nanos, stop: &'a AtomicBool) -> Self {
+    pub(super) fn new(server: SocketAddr, timeout_ns: Nanos, stop: &'a AtomicBool) -> Self {
         // A timeout beyond the clock's range becomes a day.
-        let now = Instant::now();
-        let end = now.checked_add(Duration::from_nanos(timeout_ns)).unwrap_or(now + Duration::from_secs(86_400));
-        Self { end, stop }
+        let started = Instant::now();
+        let day = started + Duration::from_secs(86_400);
+        let end = started.checked_add(Duration::from_nanos(timeout_ns)).unwrap_or(day);
+        Self { server, started, end, stop, pause_ns: Cell::new(PAUSE_NS_MIN), stall: RefCell::default() }
     }
 
     pub(super) fn check(&self) -> io::Result<()> {
         if self.stop.load(Ordering::Relaxed) {
             return Err(io::Error::other("stopped"));
         }
-        if Instant::now() >= self.end { Err(io::ErrorKind::TimedOut.into()) } else { Ok(()) }
+        if Instant::now() >= self.end {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        if self.started.elapsed() >= Duration::from_nanos(SILENCE_NS) && has_answered(self.server) {
+            self.note("it does not answer".to_owned());
+        }
+        Ok(())
+    }
+
+    /// Waits before the next attempt after an error; each pause is twice as long, up to a second.
+    pub(super) fn pause(&self, error: &io::Error) -> io::Result<()> {
+        self.note(match error.kind() {
+            io::ErrorKind::UnexpectedEof => "it closed the connection".to_owned(),
+            _ => error.to_string(),
+        });
+        let end = Instant::now() + Duration::from_nanos(self.pause_ns.get());
+        self.pause_ns.set((self.pause_ns.get() * 2).min(PAUSE_NS_MAX));
+        loop {
+            self.check()?;
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(());
+            }
+            std::thread::sleep(left.min(Duration::from_nanos(STOP_CHECK_NS)));
+        }
+    }
+
+    fn note(&self, reason: String) {
+        let mut stall = self.stall.borrow_mut();
+        if stall.is_none() {
+            *stall = Waiting::begin(&self.server.to_string(), reason, self.started.elapsed().as_nanos() as Nanos);
+        }
     }
 }
 

@@ -748,7 +748,7 @@ fn layout_creates_fills_and_reserves_and_keeps_existing_data() {
     assert_eq!(commits, 3);
 
     let path = |name: &str| name.to_owned();
-    remove(&server.mount(), &[path("new"), path("not there"), path("f")]).unwrap();
+    remove(&server.mount(), &[path("new"), path("not there"), path("f")], &AtomicBool::new(false)).unwrap();
     assert_eq!((server.content("new"), server.content("f")), (None, None));
     assert!(server.content("reserved").is_some());
 }

@@ -2,6 +2,7 @@
 
 mod metadata;
 mod session;
+mod small_files;
 mod status;
 
 use std::sync::Arc;
@@ -22,6 +23,7 @@ use crate::plan::{Durability, NfsMount};
 
 pub(crate) use self::metadata::NfsMetadataEngine;
 pub(super) use self::session::Session;
+pub use self::small_files::{FileFacts, SmallFiles};
 
 const STATELESS: &str = "a server of NFSv3 keeps no state";
 

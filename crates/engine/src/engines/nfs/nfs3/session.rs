@@ -67,6 +67,13 @@ impl<'a> protocol::Session<'a, Nfs3> for Session<'a> {
         let how = createhow3::GUARDED(sattr3 { mode: Some(FILE_MODE), ..sattr3::default() });
         let arguments = CREATE3args { r#where: diropargs3 { dir, name: name.as_bytes() }, how };
         let created: CREATE3res = self.rpc.nfs(nfsproc3::NFSPROC3_CREATE, &arguments)?;
+        if self.rpc.was_repeated
+            && created.as_ref().is_err_and(|failed| failed.status == nfsstat3::NFS3ERR_EXIST)
+            && let Some((handle, 0)) = self.find(path)?
+        {
+            // The server executed the call before it restarted, and lost the answer.
+            return Ok(handle);
+        }
         match created.map_err(|failed| refused("create", path, &failed))?.obj {
             Some(handle) => Ok(handle),
             None => self.find(path)?.map(|(handle, _)| handle).ok_or_else(|| protocol::missing(path)),
@@ -146,7 +153,12 @@ impl Session<'_> {
         Ok((directory, name))
     }
 
-    fn lookup(&mut self, dir: nfs_fh3, name: &str, path: &str) -> Result<Option<(nfs_fh3, fattr3)>, EngineError> {
+    pub(super) fn lookup(
+        &mut self,
+        dir: nfs_fh3,
+        name: &str,
+        path: &str,
+    ) -> Result<Option<(nfs_fh3, fattr3)>, EngineError> {
         let arguments = LOOKUP3args { what: diropargs3 { dir, name: name.as_bytes() } };
         let found: LOOKUP3res = self.rpc.nfs(nfsproc3::NFSPROC3_LOOKUP, &arguments)?;
         match found {
@@ -168,7 +180,7 @@ impl Session<'_> {
     }
 }
 
-fn refused<T>(action: &'static str, path: &str, failed: &Failed<T>) -> EngineError {
+pub(super) fn refused<T>(action: &'static str, path: &str, failed: &Failed<T>) -> EngineError {
     status::refused(action, path, failed.status as u32)
 }
 

@@ -1,0 +1,87 @@
+"""The command that removes what earlier runs left on a target."""
+
+from __future__ import annotations
+
+import sys
+
+from iocurve.cli import EXIT_INCOMPLETE
+from iocurve.cli.common import TargetText
+from iocurve.cli.quantities import Flag
+from iocurve.errors import DialectError, Mistake
+from iocurve.targets import opened_target
+from iocurve.targets import target as targets
+from iocurve.targets.manifest import Leftover, Manifest, leftover, manifests
+from iocurve.targets.places import Place, place_of
+from iocurve.targets.target import NewDiskTarget, VolumeTarget
+from iocurve.units import counted, format_bytes
+
+
+def remove_leftovers(target: TargetText, /, *, yes: Flag = False, kept: Flag = False) -> int:
+    """Remove the files that interrupted runs left on a target.
+
+    A run names its files in a manifest beside them. Only files that a manifest names are removed, and only while they
+    are still the run's.
+
+    Parameters
+    ----------
+    target
+        A directory, nfs://host/export or disk:NAME?path=DIR.
+    yes
+        Remove without asking.
+    kept
+        Remove also what runs kept on purpose (--keep-data).
+    """
+    place = _place(str(target))
+    found, is_done = _found(place, kept=kept)
+    files = [file for one in found for file in one.files]
+    if not found:
+        print("no earlier run left files here" if is_done else "nothing can be removed")
+    elif yes or _agreed(f"Remove {counted(len(files), 'file')} ({format_bytes(sum(file.bytes for file in files))})?"):
+        for one in found:
+            own = [] if one.strange else [one.manifest.name]
+            place.remove([*(file.name for file in one.files), *own])
+        print(f"removed {counted(len(files), 'file')}")
+    else:
+        print("nothing is removed")
+        is_done = False
+    return 0 if is_done else EXIT_INCOMPLETE
+
+
+def _place(text: str) -> Place:
+    parsed = targets.parse(text)
+    if not isinstance(parsed, VolumeTarget | NewDiskTarget):
+        with opened_target.opened(parsed) as opened:
+            if (place := place_of(opened)) is not None:
+                return place
+    raise DialectError([Mistake(f"{text}: runs leave files in directories, NFSv3 exports and disk:NAME?path=DIR only")])
+
+
+def _found(place: Place, *, kept: bool) -> tuple[list[Leftover], bool]:
+    """What can be removed; False if something cannot. Prints both."""
+    found, is_done = [], True
+    for manifest in manifests(place):
+        if not isinstance(manifest, Manifest):
+            print(f"iocurve: {manifest}", file=sys.stderr)
+            is_done = False
+        elif manifest.is_running:
+            print(f"{manifest.described()}: in use by process {manifest.pid}, which still runs")
+        elif manifest.kept and not kept:
+            print(f"{manifest.described()}: kept on purpose; --kept removes them, too")
+        else:
+            one = leftover(place, manifest)
+            print(manifest.described())
+            for file in one.files:
+                print(f"  {file.name}")
+            for name in one.strange:
+                print(f"iocurve: {name} is not the file that the run made; it stays", file=sys.stderr)
+            is_done = is_done and not one.strange
+            found.append(one)
+    return found, is_done
+
+
+def _agreed(question: str) -> bool:
+    """Asks where someone can answer."""
+    if not sys.stdin or not sys.stdin.isatty():
+        print(f"{question} Say so with --yes.")
+        return False
+    return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")

@@ -1,0 +1,73 @@
+"""Signals that end a run: Ctrl-C (INT), TERM and HUP.
+
+The first signal asks for a clean end, the second for an end at once; both arrive as ``KeyboardInterrupt``. Both wait
+while a result is written (``deferred``). A third signal ends the process.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+POLITE_MAX = 2
+"""Signals that leave the process the time to write its result."""
+
+
+class _Signals:
+    """The signals that the process has received."""
+
+    def __init__(self) -> None:
+        self.received: list[int] = []
+        self.are_deferred = self.is_one_pending = False
+
+    def handle(self, number: int, _frame: FrameType | None) -> None:
+        self.received.append(number)
+        if len(self.received) > POLITE_MAX:
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+        elif self.are_deferred:
+            self.is_one_pending = True
+        else:
+            raise KeyboardInterrupt
+
+
+_signals = _Signals()
+
+
+def install() -> None:
+    """Lets the ending signals raise ``KeyboardInterrupt``. A signal that the process ignores (nohup) stays ignored."""
+    for number in ENDING:
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, _signals.handle)
+
+
+def exit_status() -> int:
+    """The exit status of a run that was interrupted: 128 and the number of the first signal, as in a shell."""
+    return 128 + next(iter(_signals.received), signal.SIGINT)
+
+
+@contextmanager
+def deferred() -> Iterator[None]:
+    """Lets signals wait while the context lasts, so that what was measured is written whole."""
+    before, _signals.are_deferred = _signals.are_deferred, True
+    try:
+        yield
+    finally:
+        _signals.are_deferred = before
+
+
+@contextmanager
+def delivered() -> Iterator[None]:
+    """Inside ``deferred``: raises ``KeyboardInterrupt`` at a signal while the context lasts, or at one that waits."""
+    before, _signals.are_deferred = _signals.are_deferred, False
+    try:
+        if _signals.is_one_pending:
+            _signals.is_one_pending = False
+            raise KeyboardInterrupt
+        yield
+    finally:
+        _signals.are_deferred = before

@@ -1,0 +1,165 @@
+"""Manifests: what a run makes on a target is written there before it is made, so that nothing is left unknown."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+
+from iocurve.errors import TargetError
+from iocurve.structs import Struct
+from iocurve.targets.places import FileFacts, Place
+from iocurve.units import counted, format_bytes
+
+SUFFIX = ".manifest.json"
+RUN = re.compile(r"iocurve-[^/\0]+-[0-9a-f]{8}")
+"""The names of runs, with which the names of their files begin."""
+UNTOUCHED = "nothing that it names is touched"
+BYTES_MAX = 256 << 10
+PADDED_BYTES = 4096
+"""Manifests are padded to multiples of this: one that is written again is never shorter than before."""
+
+
+class ManifestFile(Struct):
+    """A file that a run makes."""
+
+    name: str
+    bytes: int
+    """Its length at most."""
+    id: int | None = None
+    """Number in its file system; None until the file is laid out."""
+
+
+class Manifest(Struct):
+    """The files of one run in one directory."""
+
+    iocurve_manifest: Literal[1] = 1
+    run: str
+    created: datetime
+    host: str
+    pid: int
+    process_start: int
+    """Start of the process in clock ticks since boot, since the system reuses process numbers."""
+    kept: bool = False
+    """The files stay on purpose."""
+    files: tuple[ManifestFile, ...]
+
+    @classmethod
+    def of(cls, run: str) -> Manifest:
+        """The manifest of a run of this process, still without files."""
+        now, pid = datetime.now(UTC).replace(microsecond=0), os.getpid()
+        start = _process_start(pid) or 0
+        return cls(run=run, created=now, host=socket.gethostname(), pid=pid, process_start=start, files=())
+
+    @property
+    def name(self) -> str:
+        """Name of the manifest's own file."""
+        return f"{self.run}{SUFFIX}"
+
+    @property
+    def total_bytes(self) -> int:
+        """Bytes of all files at most."""
+        return sum(file.bytes for file in self.files)
+
+    @property
+    def is_running(self) -> bool:
+        """True if the process of the run still lives on this machine."""
+        return self.host == socket.gethostname() and _process_start(self.pid) == self.process_start
+
+    def described(self) -> str:
+        """``iocurve-envelope-46d4b062 of 2026-11-22 16:30 UTC on host: 4 files (1 GiB)``."""
+        amount = f"{counted(len(self.files), 'file')} ({format_bytes(self.total_bytes)})"
+        return f"{self.run} of {self.created:%Y-%m-%d %H:%M} UTC on {self.host}: {amount}"
+
+    def encoded(self) -> bytes:
+        """The JSON form, padded."""
+        text = self.to_json().encode()
+        return text.ljust(-len(text) // PADDED_BYTES * -PADDED_BYTES)
+
+    @classmethod
+    def read(cls, place: Place, name: str) -> Manifest:
+        """Reads a manifest. Raises ``TargetError`` if it is none of iocurve's, or names other files than its run's."""
+        try:
+            document, _ = json.JSONDecoder().raw_decode(place.read(name, BYTES_MAX).decode())
+            manifest = cls.from_builtins(document)
+        except ValueError as error:
+            raise TargetError(
+                f"{name} is not a manifest of iocurve ({error}); nothing that it names is touched"
+            ) from None
+        if name != manifest.name or not RUN.fullmatch(manifest.run):
+            raise TargetError(
+                f"{name} is the manifest of another run, {manifest.run}; nothing that it names is touched"
+            )
+        for file in manifest.files:
+            if not re.fullmatch(re.escape(manifest.run) + r"[^/\0]+", file.name) or file.name == name:
+                raise TargetError(f"{name} names '{file.name}', which no run makes; {UNTOUCHED}")
+        return manifest
+
+
+@dataclass(frozen=True)
+class Leftover:
+    """The files of a run that are still there."""
+
+    manifest: Manifest
+    files: tuple[ManifestFile, ...]
+    """Files that are the run's."""
+    strange: tuple[str, ...]
+    """Names under which another file is found now."""
+
+
+def manifests(place: Place) -> Iterator[Manifest | TargetError]:
+    """All manifests of a directory; an error for each that cannot be used. Raises ``TargetError``."""
+    for name in place.names(SUFFIX):
+        try:
+            yield Manifest.read(place, name)
+        except TargetError as error:
+            yield error
+
+
+def leftover(place: Place, manifest: Manifest) -> Leftover:
+    """Looks at the files of a run. Raises ``TargetError``."""
+    own, *facts = place.facts([manifest.name, *(file.name for file in manifest.files)])
+    there = [(file, found) for file, found in zip(manifest.files, facts, strict=True) if found is not None]
+    files = tuple(file for file, found in there if own and _is_same(file, found, own))
+    return Leftover(manifest, files, tuple(file.name for file, _ in there if file not in files))
+
+
+def _is_same(file: ManifestFile, found: FileFacts, manifest: FileFacts) -> bool:
+    """True if a file is the one that the manifest names.
+
+    A run that is killed before its layout ends has not written the numbers of its files: then it is a file no longer
+    than announced that was changed after the announcement.
+    """
+    if not found.is_plain or found.bytes > file.bytes:
+        return False
+    return found.modified_ns >= manifest.modified_ns if file.id is None else found.id == file.id
+
+
+def leftovers_line(place: Place, target: str) -> str | None:
+    """One line about what earlier runs left in a directory; None if nothing, or if it cannot be listed."""
+    try:
+        found = [one for one in manifests(place) if isinstance(one, Manifest) and not (one.kept or one.is_running)]
+    except TargetError:
+        # The run itself will say what is wrong with the target.
+        return None
+    if not found:
+        return None
+    files, size = sum(len(one.files) for one in found), format_bytes(sum(one.total_bytes for one in found))
+    runs = found[0].described() if len(found) == 1 else f"{len(found)} runs: {counted(files, 'file')} ({size})"
+    return f"left on the target by an earlier run, {runs}; to remove: iocurve clean '{target}'"
+
+
+def _process_start(pid: int) -> int | None:
+    """Start of a process in clock ticks since boot; None if there is none."""
+    try:
+        status = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    # The name of the program, which may have any character, ends at the last parenthesis.
+    return int(status.rpartition(")")[2].split()[19])

@@ -1,0 +1,148 @@
+"""Directories of targets as places for small files: a local directory, or the root of an NFS export."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from iocurve import _native
+from iocurve.engine.plan import NfsMount
+from iocurve.errors import TargetError
+from iocurve.targets.opened_target import OpenedTarget
+from iocurve.targets.target import LocalTarget, NfsTarget
+
+
+@dataclass(frozen=True)
+class FileFacts:
+    """Facts about a file, by which it is known again."""
+
+    is_plain: bool
+    """A regular file with one name; no symbolic link."""
+    bytes: int
+    id: int
+    """Number of the file in its file system."""
+    modified_ns: int
+
+
+class Place(Protocol):
+    """A directory. All names are plain file names; every method raises ``TargetError``."""
+
+    def names(self, suffix: str) -> list[str]:
+        """The names that end in ``suffix``."""
+
+    def facts(self, names: Sequence[str]) -> list[FileFacts | None]:
+        """Facts about files; None for a name that does not exist."""
+
+    def read(self, name: str, bytes_max: int) -> bytes:
+        """The beginning of a file."""
+
+    def write(self, name: str, data: bytes, *, new: bool) -> None:
+        """Writes the beginning of a file in one step; ``new`` creates it, and fails where it exists."""
+
+    def remove(self, names: Sequence[str]) -> None:
+        """Removes files; ignores missing ones."""
+
+
+@dataclass(frozen=True)
+class LocalPlace:
+    """A local directory."""
+
+    directory: Path
+
+    def names(self, suffix: str) -> list[str]:
+        """See ``Place``."""
+        with _reported(self.directory):
+            return sorted(path.name for path in self.directory.iterdir() if path.name.endswith(suffix))
+
+    def facts(self, names: Sequence[str]) -> list[FileFacts | None]:
+        """See ``Place``."""
+        return [self._facts(name) for name in names]
+
+    def read(self, name: str, bytes_max: int) -> bytes:
+        """See ``Place``."""
+        with _reported(self.directory / name):
+            descriptor = os.open(self.directory / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+            with os.fdopen(descriptor, "rb") as file:
+                return file.read(bytes_max)
+
+    def write(self, name: str, data: bytes, *, new: bool) -> None:
+        """See ``Place``."""
+        flags = os.O_WRONLY | os.O_NOFOLLOW | (os.O_CREAT | os.O_EXCL if new else 0)
+        with _reported(self.directory / name), os.fdopen(os.open(self.directory / name, flags, 0o644), "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+
+    def remove(self, names: Sequence[str]) -> None:
+        """See ``Place``."""
+        for name in names:
+            with _reported(self.directory / name), contextlib.suppress(FileNotFoundError):
+                (self.directory / name).unlink()
+
+    def _facts(self, name: str) -> FileFacts | None:
+        with _reported(self.directory / name):
+            try:
+                status = os.lstat(self.directory / name)
+            except FileNotFoundError:
+                return None
+        is_plain = stat.S_ISREG(status.st_mode) and status.st_nlink == 1
+        return FileFacts(is_plain, status.st_size, status.st_ino, status.st_mtime_ns)
+
+
+@dataclass(frozen=True)
+class NfsPlace:
+    """The root of an export, which need not be mounted."""
+
+    mount: NfsMount
+
+    def names(self, suffix: str) -> list[str]:
+        """See ``Place``."""
+        return sorted(self._export.names(suffix))
+
+    def facts(self, names: Sequence[str]) -> list[FileFacts | None]:
+        """See ``Place``."""
+        return [facts and FileFacts(*facts) for facts in self._export.facts(list(names))]
+
+    def read(self, name: str, bytes_max: int) -> bytes:
+        """See ``Place``."""
+        return self._export.read(name, bytes_max)
+
+    def write(self, name: str, data: bytes, *, new: bool) -> None:
+        """See ``Place``."""
+        self._export.write(name, data, new)
+
+    def remove(self, names: Sequence[str]) -> None:
+        """See ``Place``."""
+        self._export.remove(list(names))
+
+    @property
+    def _export(self) -> _native.Export:
+        return _native.Export(self.mount.to_json())
+
+
+def place_of(opened: OpenedTarget, timeout_ns: int | None = None) -> Place | None:
+    """The directory in which loads create their files; None for a file, a device, or an export reached by NFSv4.1.
+
+    ``timeout_ns`` limits the time for which a silent server is waited for; it defaults to that of the target.
+    """
+    target = opened.target
+    if opened.path is not None:
+        return None
+    if isinstance(target, NfsTarget):
+        mount = target.mount(1, timeout_ns)
+        return NfsPlace(mount) if mount.version == 3 else None
+    return LocalPlace(target.path if isinstance(target, LocalTarget) else target.spec.directory)
+
+
+@contextlib.contextmanager
+def _reported(path: Path) -> Iterator[None]:
+    """Turns an error of the system into one for the user."""
+    try:
+        yield
+    except OSError as error:
+        raise TargetError(f"{path}: {error.strerror}") from None

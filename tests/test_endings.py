@@ -1,0 +1,351 @@
+"""How a run ends when something goes wrong: the files it writes, what it says, and its exit status."""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from bench.servers import volume
+from data import synthetic
+from iocurve.engine.outcome import Live
+from iocurve.errors import TargetError
+from iocurve.measure import local
+from iocurve.report import page
+from iocurve.report.directory import ReportDirectory
+from iocurve.result.document import Result
+from plans import file_plan, nfs_engine, plan_of, worker
+
+IOCURVE = (sys.executable, "-m", "iocurve")
+REPORT = {"points.csv", "report.html", "result.json"}
+SCENARIO = """
+title = "Some depths"
+why = "It takes some seconds."
+cache = "untouched"
+
+[[target]]
+name = "target"
+about = "any"
+standard = "volume:unlimited"
+
+[data]
+size = "4MiB"
+files = 2
+
+[timing]
+ramp = "0s"
+runtime = "400ms"
+interval = "100ms"
+
+[[family]]
+name = "depths"
+title = "Depths"
+axes = { depth = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20] }
+load = { blocks = "4KiB", random = true }
+
+[short]
+"""
+
+
+@contextmanager
+def run_of_points(
+    tmp_path: Path, target: str | Path, prepare: Callable[[], None] | None = None
+) -> Iterator[subprocess.Popen[str]]:
+    """A run of 20 points that writes its result to ``tmp_path/out``, in which at least one point is measured."""
+    scenario = tmp_path / "depths.toml"
+    scenario.write_text(SCENARIO, encoding="utf-8")
+    command = [*IOCURVE, "run", str(scenario), "--target", str(target), "--out", str(tmp_path / "out")]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=prepare
+    ) as process:
+        wait_for(tmp_path / "out/result.json")
+        yield process
+
+
+def wait_for(path: Path) -> None:
+    deadline = time.monotonic() + 60
+    while not path.exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+
+
+def data_directory(tmp_path: Path) -> Path:
+    directory = tmp_path / "data"
+    directory.mkdir()
+    return directory
+
+
+def written(tmp_path: Path) -> set[str]:
+    return {path.name for path in (tmp_path / "out").iterdir()}
+
+
+# ---- errors
+
+
+def test_a_directory_that_goes_away_costs_nothing_that_was_measured(tmp_path: Path) -> None:
+    data = data_directory(tmp_path)
+    with run_of_points(tmp_path, data) as process:
+        shutil.rmtree(data)
+        stdout, stderr = process.communicate(timeout=60)
+    assert process.returncode == 1, stderr
+    result = Result.read(tmp_path / "out/result.json")
+    assert result.state == "failed"
+    assert result.incomplete_reason == f"directory {data} does not exist (create it: mkdir -p {data})"
+    assert stderr.splitlines()[-1] == f"iocurve: incomplete: {result.incomplete_reason}"
+    assert written(tmp_path) == REPORT
+    assert [line.split("  ")[0] for line in stdout.splitlines()[1:2]] == ["depths depth 1"]
+
+
+def test_a_server_that_goes_away_costs_nothing_that_was_measured(tmp_path: Path) -> None:
+    with volume("--unlimited") as server, run_of_points(tmp_path, f"{server.libnfs_url}&timeo=100") as process:
+        os.kill(server.pid, signal.SIGKILL)
+        stdout, stderr = process.communicate(timeout=60)
+    assert process.returncode == 1, stderr
+    result = Result.read(tmp_path / "out/result.json")
+    assert result.state == "failed"
+    assert result.incomplete_reason
+    assert f"127.0.0.1:{server.port}" in result.incomplete_reason
+    assert stderr.splitlines()[-1] == f"iocurve: incomplete: {result.incomplete_reason}"
+    (left,) = [note.text for note in result.notes if note.code == "files_left"]
+    assert left.startswith("files of this run are left on the target: ")
+    assert f"iocurve: {left}" in stderr.splitlines()
+    assert written(tmp_path) == REPORT
+    assert "depths depth 1" in stdout
+
+
+# ---- a server that restarts
+
+
+@contextmanager
+def stored_volume(directory: Path, port: int) -> Iterator[subprocess.Popen[str]]:
+    """Serves a directory on a port."""
+    options = ("--unlimited", "--no-root-squash", "--store", str(directory), "--port", str(port))
+    with subprocess.Popen([*IOCURVE, "volume", "serve", *options], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert "nfs://" in process.stdout.readline()
+        yield process
+        process.kill()
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
+
+
+def test_a_restart_between_two_runs_is_waited_for_and_told(tmp_path: Path) -> None:
+    data, port = data_directory(tmp_path), free_port()
+    plan = plan_of(worker(nfs_engine(f"nfs://127.0.0.1:{port}/vol"), "f", files=(file_plan("f"),)))
+    with stored_volume(data, port):
+        first = local.run(plan)
+    assert (first.state, first.stalls) == ("finished", ())
+
+    def restart() -> None:
+        time.sleep(1)
+        with stored_volume(data, port):
+            over.wait(60)
+
+    over = threading.Event()
+    server = threading.Thread(target=restart)
+    server.start()
+    notices: list[str | None] = []
+
+    def watch(live: Live) -> bool:
+        notices.append(live.waiting)
+        return False
+
+    try:
+        second = local.run(plan, watch)
+    finally:
+        over.set()
+        server.join()
+    assert second.state == "finished"
+    (stall,) = second.stalls
+    assert (stall.server, stall.phase) == (f"127.0.0.1:{port}", "layout")
+    assert stall.reason == "Connection refused (os error 111)"
+    assert stall.duration_ns > 900_000_000
+    (notice, *_) = [text for text in notices if text]
+    assert notice.startswith(f"waiting for NFS server 127.0.0.1:{port} for 0 s: Connection refused")
+
+
+def test_a_server_that_never_answered_is_an_error_at_once() -> None:
+    """Its address is probably wrong."""
+    port = free_port()
+    with pytest.raises(TargetError, match=f"MOUNT server 127.0.0.1:{port} refused the connection"):
+        local.run(plan_of(worker(nfs_engine(f"nfs://127.0.0.1:{port}/vol"), "f", files=(file_plan("f"),))))
+
+
+def test_a_restart_during_a_scenario_is_survived_and_noted(tmp_path: Path) -> None:
+    data, port = data_directory(tmp_path), free_port()
+    with stored_volume(data, port) as server, run_of_points(tmp_path, f"nfs://127.0.0.1:{port}/vol") as process:
+        server.kill()
+        server.wait()
+        time.sleep(2)
+        with stored_volume(data, port):
+            _, stderr = process.communicate(timeout=90)
+    assert process.returncode == 0, stderr
+    result = Result.read(tmp_path / "out/result.json")
+    assert (result.state, len(result.points)) == ("finished", 20)
+    stalls = [note.text for note in result.notes if note.code == "server_stalled"]
+    assert len(stalls) == 1
+    assert f": NFS server 127.0.0.1:{port} did not answer for " in stalls[0]
+    assert list(data.iterdir()) == []
+
+
+# ---- signals
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_keeps_what_was_measured_and_removes_the_files(tmp_path: Path, number: signal.Signals) -> None:
+    data = data_directory(tmp_path)
+    with run_of_points(tmp_path, data) as process:
+        process.send_signal(number)
+        stdout, stderr = process.communicate(timeout=60)
+    assert process.returncode == 128 + number, stderr
+    assert "Traceback" not in stderr
+    assert Result.read(tmp_path / "out/result.json").state == "interrupted"
+    assert written(tmp_path) == REPORT
+    assert "depths depth 1" in stdout
+    assert list(data.iterdir()) == []
+
+
+def test_a_second_signal_still_writes_the_result(tmp_path: Path) -> None:
+    with run_of_points(tmp_path, data_directory(tmp_path)) as process:
+        process.send_signal(signal.SIGTERM)
+        process.send_signal(signal.SIGINT)
+        _, stderr = process.communicate(timeout=60)
+    assert process.returncode in (128 + signal.SIGTERM, 128 + signal.SIGINT), stderr
+    assert "Traceback" not in stderr
+    assert Result.read(tmp_path / "out/result.json").state == "interrupted"
+    assert written(tmp_path) == REPORT
+
+
+def test_ctrl_c_before_anything_runs_leaves_no_stack_trace(tmp_path: Path) -> None:
+    for hundredths in range(8, 80, 8):
+        command = [*IOCURVE, "fio", "--name=t", "--ioengine=null", "--size=1m", "--time_based", "--runtime=60"]
+        with subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path
+        ) as process:
+            time.sleep(hundredths / 100)
+            process.send_signal(signal.SIGINT)
+            _, stderr = process.communicate(timeout=60)
+        # A trace of Python's own start is not ours.
+        assert "Traceback" not in stderr or "iocurve" not in stderr.replace("<frozen", "")
+        assert process.returncode in (-signal.SIGINT, 128 + signal.SIGINT), stderr
+
+
+def test_a_run_that_ignores_hang_ups_goes_on(tmp_path: Path) -> None:
+    def ignore() -> None:
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+    with run_of_points(tmp_path, data_directory(tmp_path), ignore) as process:
+        process.send_signal(signal.SIGHUP)
+        _, stderr = process.communicate(timeout=60)
+    assert process.returncode == 0, stderr
+    assert len(Result.read(tmp_path / "out/result.json").points) == 20
+
+
+def test_an_embedded_volume_ends_with_a_run_that_is_killed(tmp_path: Path) -> None:
+    with run_of_points(tmp_path, "volume:unlimited") as process:
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text(encoding="utf-8").split()
+        process.kill()
+        process.communicate(timeout=60)
+    assert len(children) == 1
+    deadline = time.monotonic() + 60
+    while is_alive(children[0]) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not is_alive(children[0])
+
+
+def is_alive(pid: str) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").split()[2] != "Z"
+    except OSError:
+        return False
+
+
+# ---- places to write to
+
+
+def test_a_page_that_does_not_fit_costs_only_itself(tmp_path: Path) -> None:
+    """A limit on the size of files stands for a full disk: the page is by far the largest file."""
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (700 << 10, 700 << 10))
+
+    with run_of_points(tmp_path, "volume:unlimited", limit) as process:
+        stdout, stderr = process.communicate(timeout=90)
+    assert process.returncode == 1, stderr
+    assert stderr.splitlines()[-1] == f"iocurve: {tmp_path}/out/report.html cannot be written: File too large"
+    result = Result.read(tmp_path / "out/result.json")
+    assert (result.state, len(result.points)) == ("finished", 20)
+    assert written(tmp_path) == REPORT - {"report.html"}
+    assert "depths depth 20" in stdout
+    assert "report:" not in stdout
+
+
+def test_a_directory_that_is_full_is_an_error_before_anything_runs(tmp_path: Path) -> None:
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 10, 1 << 10))
+
+    command = [*IOCURVE, "envelope", str(data_directory(tmp_path)), "--out", str(tmp_path / "out")]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, preexec_fn=limit)
+    assert ran.returncode == 1
+    assert ran.stderr == f"iocurve: --out {tmp_path}/out: File too large; name a directory that you can write to\n"
+
+
+def test_libraries_that_cannot_be_loaded_cost_only_the_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*_: object) -> str:
+        raise MemoryError
+
+    monkeypatch.setattr(page, "load_libraries", fail)
+    monkeypatch.setattr(page, "DOCUMENTS", {"report.html": fail, "points.csv": page.points_csv})
+    directory = ReportDirectory(tmp_path)
+    assert capsys.readouterr().err == "warning: there will be no report.html: MemoryError\n"
+    result = directory.finish(synthetic.envelope())
+    (note,) = [note for note in result.notes if note.level == "error"]
+    assert (note.code, note.text) == ("report_not_written", f"{tmp_path}/report.html is not written: MemoryError")
+    assert {path.name for path in tmp_path.iterdir()} == REPORT - {"report.html"}
+    assert Result.read(tmp_path / "result.json") == result
+
+
+def test_a_result_that_cannot_be_written_ends_no_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    directory = ReportDirectory(tmp_path / "out")
+    (tmp_path / "out/result.json").mkdir()
+    directory.keep(synthetic.envelope())
+    directory.keep(synthetic.envelope())
+    why = f"{tmp_path}/out/result.json cannot be written: Is a directory"
+    assert capsys.readouterr().err == f"warning: {why}; iocurve tries again after each point\n"
+    result = directory.finish(synthetic.envelope())
+    assert [note.text for note in result.notes if note.level == "error"] == [why]
+    assert {path.name for path in (tmp_path / "out").iterdir()} == REPORT
+
+
+@pytest.mark.parametrize(("place", "why"), [("/dev/full", "No space left on device"), ("&-", "Bad file descriptor")])
+def test_stdout_that_cannot_be_written_is_an_error(tmp_path: Path, place: str, why: str) -> None:
+    for command in ("scenario list", f"fio --name=t --size=64k --directory={tmp_path} --out={tmp_path}/out"):
+        line = f"'{sys.executable}' -m iocurve {command} >{place}"
+        ran = subprocess.run(["sh", "-c", line], capture_output=True, text=True, timeout=60, check=False)
+        assert ran.returncode == 1, ran.stderr
+        assert ran.stderr.splitlines()[-1] == f"iocurve: stdout cannot be written: {why}"
+    assert written(tmp_path) == REPORT
+
+
+def test_a_plain_locale_gets_characters_that_it_has() -> None:
+    environment = os.environ | {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii"}
+    command = [*IOCURVE, "scenario", "show", "envelope"]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment, check=False)
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.isascii()
+    assert ran.stdout.startswith("envelope: ")
