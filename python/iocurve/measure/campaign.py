@@ -175,7 +175,8 @@ class Campaign:
             is_first = before is None and not attempts.runs
             run = self._run(one, one.plan if is_first else _plan_again(one), (place.round, rounds))
             attempts.add(run)
-            if before is None or attempts.best.summary().operations:
+            # A run that was cut short before it measured anything is no turn.
+            if before is None or attempts.best.outcome.state == "finished" or attempts.best.summary().operations:
                 point = turns.with_turn(before, attempts.best, (place.round, place.order), attempts.repeats)
                 kept = self._put(turns.in_state(point.replace(compared_with=names), _state(point, rounds)), kept)
             self._require_finished(one, run)
