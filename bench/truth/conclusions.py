@@ -31,7 +31,7 @@ def intervals(scale: float) -> Iterator[Row]:
 
 
 def stopping(scale: float) -> Iterator[Row]:
-    runs = max(1, round(1000 * scale))
+    runs = max(1, round(500 * scale))
     for correlation in (0.0, 0.3, 0.5, 0.7, 0.9):
         for deviation in (0.01, 0.03, 0.06):
             counted = simulated.coverage_when_stopped(correlation, deviation, runs, seed=SEED)
@@ -102,7 +102,7 @@ def _share_near(found: Sequence[Step | Drift | None], places: Sequence[int]) -> 
 
 
 def law(scale: float) -> Iterator[Row]:
-    runs = max(1, round(1000 * scale))
+    runs = max(1, round(300 * scale))
     for contention, coherency in ((0.03, 0.0002), (0.05, 0.0), (0.0, 0.0)):
         for noise in (0.02, 0.17):
             counted = simulated.law_coverage((1000.0, contention, coherency), noise, runs, seed=SEED)

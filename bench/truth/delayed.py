@@ -15,7 +15,7 @@ from bench.truth.table import Row
 from iocurve.engine import plan as planned
 from iocurve.result.document import Point
 
-OPERATIONS = 3000
+OPERATIONS = 2000
 NO_DELAY = Times((0.0,) * len(measured.FIGURES))
 """Nothing has to be woken up between the library and the engine."""
 

@@ -26,7 +26,7 @@ CURVES: dict[str, tuple[Callable[[float], float], float]] = {
 
 
 def capacity(scale: float) -> Iterator[Row]:
-    runs = max(1, round(200 * scale))
+    runs = max(1, round(100 * scale))
     for name, (rate, true) in CURVES.items():
         found = [knee.find(_closed(rate, seed), 4096) for seed in range(runs)]
         bias = fmean(one.capacity_iops.mean for one in found) / true - 1

@@ -27,7 +27,7 @@ def closed(scale: float) -> Iterator[Row]:
     """Closed loops at depths 1, 4 and 16."""
     row, machine = measured.exchange_delays(round(2000 * scale))
     yield row
-    for depth, operations in ((1, 4000), (4, 8000), (16, 16000)):
+    for depth, operations in ((1, 2000), (4, 4000), (16, 8000)):
         for shape in SHAPES:
             point, log = _run(Service(shape), round(operations * scale), depth)
             yield measured.compared(f"depth {depth}, {_named(shape)}", point, measured.held(log), machine)
@@ -36,9 +36,9 @@ def closed(scale: float) -> Iterator[Row]:
         ("stalls of 100 ms at 0.3 s and 0.8 s", Service("constant:1000", stalls_s=((0.3, 0.1), (0.8, 0.1)))),
         ("cap of 3,000/s, bursts of 50", Service("constant:1000", cap=(3000, 50))),
     ):
-        point, log = _run(service, round(8000 * scale), 16)
+        point, log = _run(service, round(4000 * scale), 16)
         yield measured.compared(f"depth 16, {_named(service.shape)}, {name}", point, measured.held(log), machine)
-    point, log = _run(Service("constant:1000"), round(8000 * scale), 4, is_write=True)
+    point, log = _run(Service("constant:1000"), round(4000 * scale), 4, is_write=True)
     yield measured.compared("depth 4, constant, writes", point, measured.held(log), machine)
 
 
@@ -69,13 +69,13 @@ def theory(scale: float) -> Iterator[Row]:
     for shape in SHAPES:
         yield _never_idle(shape, scale)
     for queue in QUEUES:
-        point, log = _run(queue.service, round(20_000 * scale), DEPTH_OPEN, rate=measured.paced(queue.per_s, "poisson"))
+        point, log = _run(queue.service, round(10_000 * scale), DEPTH_OPEN, rate=measured.paced(queue.per_s, "poisson"))
         yield from _beside_theory(queue, point, log)
 
 
 def _never_idle(shape: str, scale: float) -> Row:
     """A closed loop keeps the only server busy: its throughput is one by the mean of the service times drawn."""
-    point, log = _run(Service(shape, slots=1), round(4000 * scale), 4)
+    point, log = _run(Service(shape, slots=1), round(3000 * scale), 4)
     expected = SECOND_NS / fmean(one.service_ns for one in log)
     rate = (len(log) - 1) * SECOND_NS / (log[-1].sent_ns - log[0].sent_ns)
     name = f"closed loop, depth 4, 1 slot, {_named(shape)}: operations/s"
@@ -147,13 +147,13 @@ def _run(service: Service, operations: int, depth: int, **changes: object) -> tu
 
 
 def _open(name: str, service: Service, per_s: int, scale: float, machine: Times, *, depth: int = DEPTH_OPEN) -> Row:
-    operations = round(max(4000, 4 * per_s) * scale)
+    operations = round(max(2000, 3 * per_s) * scale)
     point, log = _run(service, operations, depth, rate=measured.paced(per_s))
     return measured.compared(name, point, measured.due_evenly(log, per_s), machine)
 
 
 def _poisson(name: str, service: Service, per_s: int, scale: float, machine: Times) -> Row:
-    point, log = _run(service, round(4000 * scale), DEPTH_OPEN, rate=measured.paced(per_s, "poisson"))
+    point, log = _run(service, round(2000 * scale), DEPTH_OPEN, rate=measured.paced(per_s, "poisson"))
     # The schedule is iocurve's own. Nothing holds an operation up at this depth: it arrives when it is due.
     return measured.compared(name, point, measured.held(log), machine)
 
