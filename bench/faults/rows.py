@@ -317,7 +317,7 @@ def _signalled(number: signal.Signals, folder: Path) -> Seen:
         ended = client.wait()
         seconds = time.monotonic() - began
         seen = _seen(ended, volume)
-        seen.end += f" after {seconds:.1f} s"
+        seen.end += f"; {seconds:.1f} s after the signal"
         seen.expect(ended.status not in (0, 124, -number), f"exit {ended.status}: {ended.last_line}")
         seen.expect(seconds < _END_MAX_SECONDS, f"it took {seconds:.1f} s to end")
         seen.expect(seen.files_left == "none", "files are left")

@@ -14,8 +14,6 @@ from pathlib import Path
 
 from bench.servers import IOCURVE
 
-START_TIMEOUT_SECONDS = 30
-
 
 class VolumeProcess:
     """``iocurve volume serve`` on one port, over one directory (or memory), however often it is started."""
