@@ -208,7 +208,7 @@ ONE_MISTAKE = [
     ("--size=1m --ioengine=nfs --nfs_url=nfs://h/x?nconnect=99", "nconnect must be from 1 to 16, not '99'"),
     (
         "--size=1m --ioengine=nfs --nfs_url=nfs://h/x?sec=krb5",
-        "'sec=krb5' is not supported; there are version=3, nconnect",
+        "'sec=krb5' is not supported; there are vers=3, vers=4.1, nconnect",
     ),
     ("--size=1m --ioengine=nfs --nfs_url=nfs://h", "'nfs://h' names no export; write nfs://h/export"),
     ("--size=1m --ioengine=nfs --nfs_url=nfs://h/x --filename=../y", "'../y' leads out of the export"),
