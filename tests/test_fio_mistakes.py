@@ -74,13 +74,17 @@ def test_all_mistakes_of_a_command_line_at_once() -> None:
     assert mistakes(
         "--name=a", "--idepth", "--ioengine=libaoi", "--output-format=xml", "--latency-log=x", "--direct", "--rw=read"
     ) == [
-        "command line, argument 2: unknown option '--idepth' (Did you mean iodepth?)",
-        "command line, argument 3: unknown ioengine 'libaoi'; did you mean libaio? Supported: psync, sync, vsync, "
-        "pvsync, pvsync2, libaio, posixaio, io_uring, mmap, null, nfs, filecreate, filestat or filedelete",
-        "command line, argument 4: unknown output format 'xml'; --output-format takes normal, terse, json and json+",
-        "command line, argument 5: --latency-log is not supported (fio itself refuses it; write_lat_log= in a job "
+        "command line, argument 2 (--idepth): unknown option '--idepth' (Did you mean iodepth?)",
+        "command line, argument 3 (--ioengine=libaoi): unknown ioengine 'libaoi'; did you mean libaio? "
+        "Supported: psync, sync, vsync, "
+        "pvsync, pvsync2, libaio, posixaio, io_uring, mmap, null, nfs, filecreate, filestat, filedelete, "
+        "falloc or ftruncate",
+        "command line, argument 4 (--output-format=xml): unknown output format 'xml'; "
+        "--output-format takes normal, terse, json and json+",
+        "command line, argument 5 (--latency-log=x): --latency-log is not supported "
+        "(fio itself refuses it; write_lat_log= in a job "
         "writes a latency log)",
-        "command line, argument 6: --direct needs a value (write --direct=1)",
+        "command line, argument 6 (--direct): --direct needs a value (write --direct=1)",
     ]
 
 
@@ -164,7 +168,7 @@ def test_options_of_an_engine_that_cannot_run_are_not_named_one_by_one(tmp_path:
 def test_options_of_a_command_line_may_be_cut_short() -> None:
     assert null("--runti=5").plan.groups[0].workers[0].end.runtime_ns == 5_000_000_000
     [mistake] = mistakes("--name=a", "--size=1m", "--iodep=4")
-    assert mistake == "command line, argument 3: unknown option '--iodep=4' (Did you mean iodepth?)"
+    assert mistake == "command line, argument 3 (--iodep=4): unknown option '--iodep=4' (Did you mean iodepth?)"
 
 
 def test_only_workers_that_run_together_can_be_too_many() -> None:
@@ -373,7 +377,8 @@ def test_every_option_is_named_once() -> None:
 
 def test_options_of_an_engine_that_cannot_run_are_not_named_on_a_command_line_either() -> None:
     assert mistakes("--name=a", "--ioengine=rbd", "--pool=rbd", "--rbdname=disk") == [
-        "command line, argument 2: ioengine=rbd is not supported: iocurve measures files, devices and NFS"
+        "command line, argument 2 (--ioengine=rbd): "
+        "ioengine=rbd is not supported: iocurve measures files, devices and NFS"
     ]
 
 

@@ -35,6 +35,16 @@ class Where:
     """From 1, in characters."""
     option: str | None = None
     """The option as the user wrote it."""
+    argument: str | None = None
+    """The whole argument of a command line, where messages quote it."""
+
+    @property
+    def quoted(self) -> str:
+        """The position with the argument; a long argument is cut short."""
+        if self.source != COMMAND_LINE or not self.argument:
+            return str(self)
+        shown = "".join(letter if letter.isprintable() else "\ufffd" for letter in self.argument)
+        return f"{self} ({shown if len(shown) <= _QUOTED_MAX else shown[: _QUOTED_MAX - 1] + '…'})"
 
     def __str__(self) -> str:
         if self.source == COMMAND_LINE:
@@ -43,6 +53,8 @@ class Where:
 
 
 COMMAND_LINE = "command line"
+_QUOTED_MAX = 60
+"""Letters of an argument that messages quote."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +68,7 @@ class Mistake:
     """The remedy."""
 
     def __str__(self) -> str:
-        place = f"{self.where}: " if self.where else ""
+        place = f"{self.where.quoted}: " if self.where else ""
         hint = f" ({self.hint})" if self.hint else ""
         return f"{place}{self.text}{hint}"
 

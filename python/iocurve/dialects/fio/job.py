@@ -135,7 +135,7 @@ def _clean(value: str) -> str:
     if "\0" in value or any("\ud800" <= letter <= "\udfff" for letter in value):
         shown = "".join(letter if letter.isprintable() else "\ufffd" for letter in value)
         raise ValueError(f"'{shown}' is not UTF-8 text")
-    return value
+    return value.strip()
 
 
 def _unknown(setting: Setting) -> Mistake:

@@ -177,7 +177,7 @@ def _arguments(arguments: list[str], parsed: Parsed) -> Iterator[Setting | tuple
     """Yields options as settings and other arguments as job file names, by the rules of getopt_long_only."""
     rest = iter(enumerate(arguments, start=1))
     for number, argument in rest:
-        where = Where(COMMAND_LINE, number)
+        where = Where(COMMAND_LINE, number, argument=argument)
         if argument == "--":
             yield from ((name, Where(COMMAND_LINE, following)) for following, name in rest)
         elif not argument.startswith("-") or argument == "-":
