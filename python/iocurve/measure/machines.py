@@ -6,14 +6,16 @@ What measures does not know which: it starts a plan, polls it, and gets one outc
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from iocurve import _native
 from iocurve.engine.outcome import Live, Outcome
 from iocurve.engine.plan import Plan
 from iocurve.errors import TargetError
 from iocurve.result.document import ClientOutcome, LayoutFacts, MachineUse
-from iocurve.targets.target import Target, VolumeTarget
+
+if TYPE_CHECKING:
+    from iocurve.targets.target import Target
 
 
 @dataclass(frozen=True)
@@ -100,6 +102,9 @@ THIS_MACHINE = ThisMachine()
 
 def require_reachable(target: Target, machines: Machines) -> None:
     """Raises ``TargetError`` for an embedded volume, which only this machine reaches, with clients elsewhere."""
+    # Imported here because a job of another tool needs no targets.
+    from iocurve.targets.target import VolumeTarget
+
     if isinstance(target, VolumeTarget) and not machines.are_here:
         raise TargetError(
             "the embedded volume listens on this machine only, and the load clients are elsewhere; name an NFS URL "
