@@ -54,7 +54,7 @@ SILENT_INTERVALS = 5
 SILENT_S_MIN = 5.0
 """A client that is silent for this many intervals, and at least for this long, is lost."""
 STOP_S = 1.5
-"""A client that does not end within this time after a stop is lost."""
+"""A client that is silent for this long after a stop is lost."""
 LEASE_S_MIN = 30.0
 """A client that hears nothing from the head program for this long stops by itself; longer with long intervals."""
 REMOVE_S = 60.0
@@ -346,8 +346,9 @@ class GroupRun:
     def _overdue(self, client: _Client) -> float | None:
         """Seconds for which the client has been silent, if that is too long."""
         now = time.monotonic()
-        if self._stopped_at is not None and now - self._stopped_at > STOP_S:
-            return now - max(client.heard, self._stopped_at)
+        if self._stopped_at is not None:
+            silent_s = now - max(client.heard, self._stopped_at)
+            return silent_s if silent_s > STOP_S else None
         silent_s = now - client.heard
         return silent_s if silent_s > self._silence_s else None
 
